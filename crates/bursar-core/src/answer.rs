@@ -1,0 +1,180 @@
+//! Answers: rendered from events, so that a repeated request gets the same one.
+
+use crate::event::{Charged, Entry, Event};
+use crate::hold::HoldState;
+use crate::id::{CommandId, GrantId, HoldId, JobId};
+use crate::name::Purpose;
+use crate::payload::Payload;
+use crate::time::Time;
+
+/// The answer to a request that was done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// The command that did it.
+    pub command: CommandId,
+    /// It had been done before, under the same idempotency key.
+    pub replayed: bool,
+    /// What came of it.
+    pub answer: Answer,
+}
+
+/// What came of a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// A command was done.
+    Submitted(Submitted),
+    /// A hold was committed or released.
+    Settled(Settled),
+    /// A hold lives longer.
+    Extended {
+        /// The hold.
+        hold: HoldId,
+        /// When it expires now.
+        expires_at: Time,
+    },
+    /// Units were given back.
+    Credited(Charged),
+    /// A grant was made.
+    Minted {
+        /// The grant.
+        grant: GrantId,
+        /// Until when it can be redeemed.
+        expires_at: Time,
+    },
+    /// Holds were found expired, or grants removed.
+    Swept {
+        /// How many.
+        count: usize,
+    },
+    /// There is nothing to tell.
+    Done,
+}
+
+/// What a command did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Submitted {
+    /// The hold that was placed.
+    pub hold: Option<Placed>,
+    /// What was spent at once.
+    pub posted: Vec<Charged>,
+    /// The grants that were redeemed, in order.
+    pub grants: Vec<Redeemed>,
+    /// The jobs, in order.
+    pub jobs: Vec<Enqueued>,
+}
+
+/// A hold that was placed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Placed {
+    /// Its id.
+    pub id: HoldId,
+    /// When it expires; `NEVER` while a job owns it.
+    pub expires_at: Time,
+    /// Its charges, with what was left after them.
+    pub charges: Vec<Charged>,
+}
+
+/// A grant that was redeemed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Redeemed {
+    /// What it permitted.
+    pub purpose: Purpose,
+    /// What it told; `None` when the answer is repeated after the grant was removed.
+    pub payload: Option<Payload>,
+}
+
+/// A job that was enqueued or found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Enqueued {
+    /// Its id.
+    pub id: JobId,
+    /// It is new.
+    pub created: bool,
+}
+
+/// A hold that was settled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settled {
+    /// The hold.
+    pub hold: HoldId,
+    /// The state it is in.
+    pub state: HoldState,
+    /// It had expired.
+    pub late: bool,
+    /// Units above what was held.
+    pub overrun: i64,
+    /// Its charges, with what was left after them.
+    pub charges: Vec<Charged>,
+}
+
+impl Settled {
+    /// Words that tell what was unusual.
+    pub fn warnings(&self) -> Vec<&'static str> {
+        let late = self.late.then_some("committed_after_expiry");
+        let overrun = (self.overrun > 0).then_some("overrun");
+        late.into_iter().chain(overrun).collect()
+    }
+}
+
+impl Answer {
+    /// Renders what a request came to from its events. `payload` knows the payloads of grants.
+    pub fn render(entry: &Entry, payload: impl Fn(GrantId) -> Option<Payload>) -> Answer {
+        let mut submitted = Submitted::default();
+        let mut swept = 0;
+        for recorded in &entry.events {
+            match &recorded.e {
+                Event::HoldPlaced { hold, charges, expires_at, .. } => {
+                    submitted.hold = Some(Placed { id: *hold, expires_at: *expires_at, charges: charges.clone() });
+                }
+                Event::Posted { charges } => submitted.posted.clone_from(charges),
+                Event::GrantRedeemed { grant, purpose } => {
+                    submitted.grants.push(Redeemed { purpose: purpose.clone(), payload: payload(*grant) });
+                }
+                Event::JobEnqueued { job, .. } => submitted.jobs.push(Enqueued { id: *job, created: true }),
+                Event::JobFound { job } => submitted.jobs.push(Enqueued { id: *job, created: false }),
+                Event::HoldCommitted { hold, charges, late, overrun } => {
+                    return Answer::Settled(Settled {
+                        hold: *hold,
+                        state: HoldState::Committed,
+                        late: *late,
+                        overrun: *overrun,
+                        charges: charges.clone(),
+                    });
+                }
+                Event::HoldReleased { hold, charges } => {
+                    return Answer::Settled(Settled {
+                        hold: *hold,
+                        state: HoldState::Released,
+                        late: false,
+                        overrun: 0,
+                        charges: charges.clone(),
+                    });
+                }
+                Event::HoldExtended { hold, expires_at } => {
+                    return Answer::Extended { hold: *hold, expires_at: *expires_at };
+                }
+                Event::Credited { charge, .. } => return Answer::Credited(charge.clone()),
+                Event::GrantMinted { grant, expires_at, .. } => {
+                    return Answer::Minted { grant: *grant, expires_at: *expires_at };
+                }
+                Event::BudgetDefined { .. } | Event::BudgetFrozen { .. } | Event::GrantRevoked { .. } => {
+                    return Answer::Done;
+                }
+                Event::BudgetUnfrozen { turned: false, .. } => return Answer::Done,
+                Event::HoldExpired { .. } | Event::GrantPurged { .. } => swept += 1,
+                // What follows from a request is told to those who follow the scope.
+                Event::BudgetTripped { .. }
+                | Event::BudgetUnfrozen { .. }
+                | Event::BudgetCrossed { .. }
+                | Event::BudgetCleared { .. } => {}
+            }
+        }
+        if submitted != Submitted::default() {
+            Answer::Submitted(submitted)
+        } else if swept > 0 {
+            Answer::Swept { count: swept }
+        } else {
+            Answer::Done
+        }
+    }
+}

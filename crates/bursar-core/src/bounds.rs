@@ -1,0 +1,53 @@
+//! Every limit Bursar sets on its input, in one place.
+
+use crate::time::Span;
+
+/// Bytes in a scope, tenant, queue, kind, purpose, subject, key or tag.
+pub const NAME_BYTES_MAX: usize = 255;
+/// Bytes in a reason or a correlation id.
+pub const TEXT_BYTES_MAX: usize = 1_024;
+/// Charges in one command, before ancestors are added.
+pub const CHARGES_MAX: usize = 1_000;
+/// Scopes one command may touch, ancestors included.
+pub const SCOPES_MAX: usize = 2_000;
+/// Redemptions in one command.
+pub const REDEMPTIONS_MAX: usize = 100;
+/// Jobs in one command.
+pub const JOBS_MAX: usize = 1_000;
+/// Tags on one job.
+pub const TAGS_MAX: usize = 32;
+/// Bytes of a job's or a grant's payload, as JSON.
+pub const PAYLOAD_BYTES_MAX: usize = 1 << 20;
+/// A payload up to this size stands in the journal; a larger one is kept beside it.
+pub const PAYLOAD_INLINE_BYTES: usize = 1_024;
+/// Different windows on one scope.
+pub const WINDOWS_MAX: usize = 8;
+/// Limits given with one charge.
+pub const LIMITS_MAX: usize = 8;
+/// Thresholds on one budget.
+pub const THRESHOLDS_MAX: usize = 16;
+/// Scopes in a chain, from the charged one to the root.
+pub const DEPTH_MAX: usize = 8;
+/// Holds one sweep expires unless told otherwise, and at most.
+pub const SWEEP_DEFAULT: usize = 500;
+/// Holds one sweep expires at most.
+pub const SWEEP_MAX: usize = 10_000;
+/// Due charges or postings folded on one scope in one transaction.
+pub const FOLD_STEP: usize = 2_000;
+/// Attempts a job may be given.
+pub const ATTEMPTS_MAX: u32 = 1_000;
+
+/// The shortest time to live.
+pub const TTL_MIN: Span = Span::from_millis(1);
+/// The longest time to live of a hold without a registered budget.
+pub const TTL_MAX: Span = Span::from_days(30);
+/// The longest time to live of a grant.
+pub const GRANT_TTL_MAX: Span = Span::from_days(366);
+/// The longest delay of a job.
+pub const DELAY_MAX: Span = Span::from_days(3_660);
+/// The shortest and the longest rolling window or refill period.
+pub const LENGTH_MIN: Span = Span::from_millis(1);
+/// The longest rolling window, which is also how long single postings are kept.
+pub const LENGTH_MAX: Span = Span::from_days(400);
+/// A window that only callers name, not a budget, is closed after this long without being named when its place is wanted.
+pub const WINDOW_IDLE: Span = Span::from_days(31);

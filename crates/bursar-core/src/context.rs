@@ -1,0 +1,77 @@
+//! Who asks, for whom, and why: it reaches the journal.
+
+use serde::{Deserialize, Serialize};
+
+use crate::bounds::TEXT_BYTES_MAX;
+use crate::name::Tenant;
+use crate::refusal::Invalid;
+
+/// Who makes a request.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Actor {
+    /// Bursar itself, or the program that embeds it.
+    #[default]
+    System,
+    /// A person.
+    User(String),
+    /// A job.
+    Job(String),
+    /// A worker.
+    Worker(String),
+    /// An agent.
+    Agent(String),
+    /// Nobody known.
+    Anonymous,
+}
+
+/// The circumstances of a request.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Context {
+    /// Whose data it touches.
+    pub tenant: Tenant,
+    /// Who asks.
+    pub actor: Actor,
+    /// Ties together what belongs together.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub correlation_id: Option<String>,
+    /// Why.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+impl Context {
+    /// The context of a tenant.
+    pub fn of(tenant: Tenant) -> Context {
+        Context { tenant, ..Context::default() }
+    }
+
+    /// The same context, with a reason.
+    pub fn because(self, reason: impl Into<String>) -> Context {
+        Context { reason: Some(reason.into()), ..self }
+    }
+
+    /// The same context, asked by `actor`.
+    pub fn by(self, actor: Actor) -> Context {
+        Context { actor, ..self }
+    }
+
+    pub(crate) fn check(&self) -> Result<(), Invalid> {
+        let who = match &self.actor {
+            Actor::System | Actor::Anonymous => None,
+            Actor::User(id) | Actor::Job(id) | Actor::Worker(id) | Actor::Agent(id) => Some(id),
+        };
+        let fields = [
+            ("context.actor", who),
+            ("context.correlation_id", self.correlation_id.as_ref()),
+            ("context.reason", self.reason.as_ref()),
+        ];
+        for (field, text) in fields {
+            if text.is_some_and(|text| text.len() > TEXT_BYTES_MAX) {
+                return Err(Invalid::new(field, format!("is longer than {TEXT_BYTES_MAX} bytes")));
+            }
+        }
+        Ok(())
+    }
+}

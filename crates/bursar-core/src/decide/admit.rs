@@ -1,0 +1,167 @@
+//! Admission: whether limits leave room for charges. The one place that says no for lack of units.
+
+use std::collections::BTreeMap;
+
+use crate::bounds::{DEPTH_MAX, SCOPES_MAX};
+use crate::budget::Limit;
+use crate::event::{Charged, Left};
+use crate::hold::{HeldCharge, sums};
+use crate::name::{Scope, Tenant};
+use crate::refusal::{Refusal, Violation};
+use crate::request::Charge;
+use crate::scope::ScopeState;
+use crate::state::Workspace;
+use crate::window::Window;
+
+/// Charges with the same scope merged and each chain of ancestors resolved.
+pub(super) fn resolve(ws: &Workspace, tenant: &Tenant, charges: &[Charge]) -> Result<Vec<HeldCharge>, Refusal> {
+    let mut merged: Vec<HeldCharge> = Vec::with_capacity(charges.len());
+    let mut places: BTreeMap<&Scope, usize> = BTreeMap::new();
+    for charge in charges {
+        if let Some(place) = places.get(&charge.scope) {
+            let known = &mut merged[*place];
+            known.amount = known
+                .amount
+                .checked_add(charge.amount)
+                .ok_or_else(|| Refusal::Overflow { scope: charge.scope.clone() })?;
+            known
+                .limits
+                .extend(charge.limits.iter().filter(|l| !known.limits.contains(l)).cloned().collect::<Vec<_>>());
+            continue;
+        }
+        places.insert(&charge.scope, merged.len());
+        merged.push(HeldCharge {
+            scope: charge.scope.clone(),
+            amount: charge.amount,
+            actual: None,
+            ancestors: ancestors(ws, tenant, &charge.scope)?,
+            limits: charge.limits.clone(),
+        });
+    }
+    Ok(merged)
+}
+
+/// The chain above a scope, nearest first.
+pub(super) fn ancestors(ws: &Workspace, tenant: &Tenant, scope: &Scope) -> Result<Vec<Scope>, Refusal> {
+    let mut chain = Vec::new();
+    let mut at = scope.clone();
+    while let Some(parent) = row(ws, tenant, &at).and_then(|row| row.budget.as_ref()?.parent.clone()) {
+        if chain.len() + 1 >= DEPTH_MAX {
+            return Err(Refusal::TooDeep { scope: scope.clone() });
+        }
+        chain.push(parent.clone());
+        at = parent;
+    }
+    Ok(chain)
+}
+
+/// Refuses charges that some limit, freeze or balance does not admit; else says what each limit leaves after them.
+pub(super) fn admit(ws: &Workspace, tenant: &Tenant, charges: Vec<HeldCharge>) -> Result<Vec<Charged>, Refusal> {
+    let totals = sums(charges.iter(), |charge| charge.amount);
+    if totals.len() > SCOPES_MAX {
+        return Err(Refusal::TooManyScopes { count: totals.len() });
+    }
+    let given: BTreeMap<&Scope, &[Limit]> = charges.iter().map(|c| (&c.scope, c.limits.as_slice())).collect();
+    let mut violations = Vec::new();
+    let nothing = ScopeState::default();
+    for (scope, amount) in &totals {
+        let state = row(ws, tenant, scope).unwrap_or(&nothing);
+        let limits = limits(state, given.get(scope).copied().unwrap_or_default());
+        if limits.is_empty() {
+            return Err(Refusal::UnknownScope { scope: scope.clone() });
+        }
+        let named = limits.iter().filter(|l| state.balance(&l.window).is_none_or(|b| b.prospective));
+        let mut named: Vec<&Window> = named.map(|l| &l.window).filter(|w| **w != Window::Lifetime).collect();
+        named.sort();
+        named.dedup();
+        if !state.has_room_for(named.len(), ws.now) {
+            return Err(Refusal::TooManyWindows { scope: scope.clone() });
+        }
+        if state.frozen_at(ws.now).is_some() {
+            violations.push(Violation::Frozen { scope: scope.clone() });
+        }
+        check_limits(ws, scope, state, &limits, *amount, &mut violations);
+        if violations.is_empty() && !state.balances.iter().all(|balance| balance.can_take(*amount)) {
+            return Err(Refusal::Overflow { scope: scope.clone() });
+        }
+    }
+    if !violations.is_empty() {
+        return Err(Refusal::Refused(violations));
+    }
+    let charged = charges.into_iter().map(|charge| {
+        let left =
+            left(|scope| row(ws, tenant, scope), &charge, |scope, remaining| remaining.saturating_sub(totals[scope]));
+        Charged::new(charge, left)
+    });
+    Ok(charged.collect())
+}
+
+fn check_limits(
+    ws: &Workspace,
+    scope: &Scope,
+    state: &ScopeState,
+    limits: &[Limit],
+    amount: i64,
+    out: &mut Vec<Violation>,
+) {
+    for limit in limits {
+        let fresh;
+        let balance = match state.balance(&limit.window) {
+            Some(balance) => balance,
+            None => {
+                fresh = crate::scope::Balance::open(limit.window.clone(), ws.now, Default::default());
+                &fresh
+            }
+        };
+        let available = balance.remaining(limit.amount);
+        if amount > 0 && amount > available {
+            out.push(Violation::Limit {
+                scope: scope.clone(),
+                window: limit.window.clone(),
+                limit: limit.amount,
+                requested: amount,
+                available: available.max(0),
+                retry_after: balance.retry_after(limit.amount, amount, ws.now, state.next_expiry),
+                possible: amount <= limit.amount,
+            });
+        }
+    }
+}
+
+/// The limits that apply on a scope: the registered ones and the caller's.
+pub(super) fn limits(state: &ScopeState, given: &[Limit]) -> Vec<Limit> {
+    let mut limits: Vec<Limit> = state.budget.iter().flat_map(|budget| budget.limits.iter().cloned()).collect();
+    limits.extend(given.iter().filter(|l| !limits.contains(l)).cloned().collect::<Vec<_>>());
+    limits
+}
+
+/// What the limits along a charge's chain leave in the given rows, after `adjust`.
+pub(super) fn left<'a>(
+    rows: impl Fn(&Scope) -> Option<&'a ScopeState>,
+    charge: &HeldCharge,
+    adjust: impl Fn(&Scope, i64) -> i64,
+) -> Vec<Left> {
+    let mut left = Vec::new();
+    let nothing = ScopeState::default();
+    for scope in charge.scopes() {
+        let named = *scope == charge.scope;
+        let state = rows(scope).unwrap_or(&nothing);
+        for limit in limits(state, if named { &charge.limits } else { &[] }) {
+            let remaining = match state.balance(&limit.window) {
+                Some(balance) => balance.remaining(limit.amount),
+                None => limit.amount,
+            };
+            left.push(Left {
+                scope: (!named).then(|| scope.clone()),
+                remaining: adjust(scope, remaining),
+                limit: limit.amount,
+                window: limit.window,
+            });
+        }
+    }
+    left
+}
+
+pub(super) fn row<'a>(ws: &'a Workspace, tenant: &Tenant, scope: &Scope) -> Option<&'a ScopeState> {
+    ws.scopes.get(&(tenant.clone(), scope.clone()))
+}

@@ -1,0 +1,61 @@
+//! Budgets: define, freeze, unfreeze.
+
+use crate::bounds::DEPTH_MAX;
+use crate::budget::Budget;
+use crate::context::Context;
+use crate::decide::admit;
+use crate::event::Event;
+use crate::name::Scope;
+use crate::refusal::Refusal;
+use crate::scope::Freeze;
+use crate::state::Workspace;
+use crate::window::Window;
+
+pub(super) fn define(ws: &Workspace, context: &Context, scope: &Scope, budget: &Budget) -> Result<Vec<Event>, Refusal> {
+    let tenant = &context.tenant;
+    if let Some(parent) = &budget.parent {
+        if parent == scope {
+            return Err(Refusal::Cycle { scope: scope.clone(), parent: parent.clone() });
+        }
+        if admit::row(ws, tenant, parent).is_none_or(|row| row.budget.is_none()) {
+            return Err(Refusal::UnknownScope { scope: parent.clone() });
+        }
+        let above = admit::ancestors(ws, tenant, parent)?;
+        if above.contains(scope) {
+            return Err(Refusal::Cycle { scope: scope.clone(), parent: parent.clone() });
+        }
+        // The scope, its parent, and what is above that.
+        if above.len() + 2 > DEPTH_MAX {
+            return Err(Refusal::TooDeep { scope: scope.clone() });
+        }
+    }
+    if let Some(row) = admit::row(ws, tenant, scope) {
+        // Windows only the old definition names keep their place until they are idle.
+        let new = budget.windows().filter(|w| **w != Window::Lifetime && row.balance(w).is_none_or(|b| b.prospective));
+        let replaced =
+            row.budget.iter().flat_map(|old| old.windows()).filter(|w| budget.windows().all(|kept| kept != *w));
+        let (new, replaced) = (new.count(), replaced.filter(|w| matches!(w, Window::Bucket { .. })).count());
+        if !row.has_room_for(new.saturating_sub(replaced), ws.now) {
+            return Err(Refusal::TooManyWindows { scope: scope.clone() });
+        }
+    }
+    Ok(vec![Event::BudgetDefined { scope: scope.clone(), budget: Box::new(budget.clone()) }])
+}
+
+pub(super) fn freeze(ws: &Workspace, context: &Context, scope: &Scope) -> Result<Vec<Event>, Refusal> {
+    let frozen = known(ws, context, scope)?;
+    let already = matches!(frozen, Some(Freeze::Order { .. }));
+    Ok(if already { Vec::new() } else { vec![Event::BudgetFrozen { scope: scope.clone() }] })
+}
+
+pub(super) fn unfreeze(ws: &Workspace, context: &Context, scope: &Scope) -> Result<Vec<Event>, Refusal> {
+    let frozen = known(ws, context, scope)?;
+    Ok(frozen.map(|_| Event::BudgetUnfrozen { scope: scope.clone(), turned: false }).into_iter().collect())
+}
+
+fn known<'a>(ws: &'a Workspace, context: &Context, scope: &Scope) -> Result<Option<&'a Freeze>, Refusal> {
+    match admit::row(ws, &context.tenant, scope) {
+        Some(row) if row.version > 0 => Ok(row.frozen.as_ref()),
+        _ => Err(Refusal::UnknownScope { scope: scope.clone() }),
+    }
+}

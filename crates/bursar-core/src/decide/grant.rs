@@ -1,0 +1,81 @@
+//! Grants: mint, redeem, revoke, purge.
+
+use std::collections::BTreeSet;
+
+use crate::context::Context;
+use crate::event::Event;
+use crate::grant::{Grant, GrantFault, GrantState};
+use crate::id::GrantId;
+use crate::name::Tenant;
+use crate::payload::Payload;
+use crate::refusal::{Refusal, Violation};
+use crate::request::{Mint, Redemption};
+use crate::state::Workspace;
+
+pub(super) fn mint(ws: &Workspace, mint: &Mint) -> Vec<Event> {
+    vec![Event::GrantMinted {
+        grant: mint.id,
+        digest: mint.digest,
+        purpose: mint.purpose.clone(),
+        subject: mint.subject.clone(),
+        payload: mint.payload.clone(),
+        expires_at: ws.now.after(mint.ttl),
+    }]
+}
+
+/// The redemptions, with the first grant's payload; or every one that is not taken.
+#[expect(clippy::type_complexity, reason = "a pair for one caller")]
+pub(super) fn redeem(
+    ws: &Workspace,
+    tenant: &Tenant,
+    asked: &[Redemption],
+) -> Result<(Vec<Event>, Option<Payload>), Vec<Violation>> {
+    let mut seen = BTreeSet::new();
+    let (mut events, mut violations, mut first) = (Vec::new(), Vec::new(), None);
+    for redemption in asked {
+        let taken =
+            if seen.insert(redemption.grant) { take(ws, tenant, redemption) } else { Err(GrantFault::Redeemed) };
+        match taken {
+            Ok(grant) => {
+                first.get_or_insert_with(|| grant.payload.clone());
+                events.push(Event::GrantRedeemed { grant: grant.id, purpose: grant.purpose.clone() });
+            }
+            Err(fault) => violations.push(Violation::Grant { purpose: redemption.purpose.clone(), fault }),
+        }
+    }
+    if violations.is_empty() { Ok((events, first)) } else { Err(violations) }
+}
+
+fn take<'a>(ws: &'a Workspace, tenant: &Tenant, asked: &Redemption) -> Result<&'a Grant, GrantFault> {
+    let grant = ws.grants.get(&asked.grant).filter(|grant| grant.tenant == *tenant).ok_or(GrantFault::Unknown)?;
+    if grant.digest != asked.digest {
+        return Err(GrantFault::Wrong);
+    }
+    if grant.purpose != asked.purpose || grant.subject != asked.subject {
+        return Err(GrantFault::Mismatch);
+    }
+    match grant.state {
+        GrantState::Redeemed => Err(GrantFault::Redeemed),
+        GrantState::Revoked => Err(GrantFault::Revoked),
+        GrantState::Open if grant.expires_at <= ws.now => Err(GrantFault::Expired),
+        GrantState::Open => Ok(grant),
+    }
+}
+
+pub(super) fn revoke(ws: &Workspace, context: &Context, id: GrantId) -> Result<Vec<Event>, Refusal> {
+    let grant = ws.grants.get(&id).filter(|grant| grant.tenant == context.tenant);
+    match grant.ok_or(Refusal::UnknownGrant { grant: id })?.state {
+        GrantState::Open => Ok(vec![Event::GrantRevoked { grant: id }]),
+        GrantState::Revoked => Ok(Vec::new()),
+        GrantState::Redeemed => Err(Refusal::AlreadyRedeemed { grant: id }),
+    }
+}
+
+pub(super) fn purge(ws: &Workspace, context: &Context, grants: &[GrantId]) -> Vec<Event> {
+    let grants: BTreeSet<&GrantId> = grants.iter().collect();
+    let expired = grants
+        .into_iter()
+        .filter_map(|id| ws.grants.get(id))
+        .filter(|grant| grant.tenant == context.tenant && grant.expires_at <= ws.now);
+    expired.map(|grant| Event::GrantPurged { grant: grant.id }).collect()
+}

@@ -1,0 +1,193 @@
+//! Settling holds: commit, release, extend, expire; and credits.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::budget::Cover;
+use crate::context::Context;
+use crate::decide::admit;
+use crate::event::{Charged, Event};
+use crate::hold::{HeldCharge, Hold, HoldState, sums};
+use crate::id::HoldId;
+use crate::name::{Scope, Tenant};
+use crate::refusal::{Refusal, Violation};
+use crate::request::Actual;
+use crate::scope::{Posting, ScopeState};
+use crate::state::Workspace;
+use crate::time::{Span, Time};
+
+pub(super) fn commit(ws: &Workspace, context: &Context, id: HoldId, actual: &Actual) -> Result<Vec<Event>, Refusal> {
+    let hold = settleable(ws, context, id)?;
+    let late = match hold.state_at(ws.now) {
+        HoldState::Held => false,
+        HoldState::Expired if hold.late == Cover::Refuse => {
+            return Err(Refusal::LateRefused { hold: id, at: hold.expires_at });
+        }
+        HoldState::Expired => true,
+        state => return Err(Refusal::AlreadySettled { hold: id, state }),
+    };
+    let charges = with_actuals(hold, actual)?;
+    let mut overrun = 0i64;
+    for charge in &charges {
+        let spent = charge.actual.expect("every charge has its actual");
+        if spent > charge.amount && hold.overrun == Cover::Refuse {
+            return Err(Refusal::OverrunRefused {
+                hold: id,
+                scope: charge.scope.clone(),
+                held: charge.amount,
+                actual: spent,
+            });
+        }
+        overrun = overrun.saturating_add((spent - charge.amount).max(0));
+    }
+    let spent = sums(charges.iter(), |charge| charge.actual.unwrap_or(0));
+    let held = if late { BTreeMap::new() } else { hold.totals() };
+    let charges = settled(ws, &context.tenant, hold.placed_at, charges, &held, &spent)?;
+    Ok(vec![Event::HoldCommitted { hold: id, charges, late, overrun }])
+}
+
+pub(super) fn release(ws: &Workspace, context: &Context, id: HoldId) -> Result<Vec<Event>, Refusal> {
+    let hold = settleable(ws, context, id)?;
+    match hold.state_at(ws.now) {
+        HoldState::Held => {}
+        state => return Err(Refusal::AlreadySettled { hold: id, state }),
+    }
+    let charges = settled(ws, &context.tenant, hold.placed_at, hold.charges.clone(), &hold.totals(), &BTreeMap::new())?;
+    Ok(vec![Event::HoldReleased { hold: id, charges }])
+}
+
+pub(super) fn extend(ws: &Workspace, context: &Context, id: HoldId, by: Span) -> Result<Vec<Event>, Refusal> {
+    let hold = settleable(ws, context, id)?;
+    match hold.state_at(ws.now) {
+        HoldState::Held => {}
+        HoldState::Expired => return Err(Refusal::HoldExpired { hold: id, at: hold.expires_at }),
+        state => return Err(Refusal::AlreadySettled { hold: id, state }),
+    }
+    let frozen = hold
+        .totals()
+        .into_keys()
+        .filter(|scope| admit::row(ws, &context.tenant, scope).is_some_and(|row| row.frozen_at(ws.now).is_some()));
+    let frozen: Vec<Violation> = frozen.map(|scope| Violation::Frozen { scope }).collect();
+    if !frozen.is_empty() {
+        return Err(Refusal::Refused(frozen));
+    }
+    let expires_at = hold.extended(by);
+    if expires_at <= hold.expires_at {
+        return Err(Refusal::LifeExceeded { hold: id, until: hold.life_until });
+    }
+    Ok(vec![Event::HoldExtended { hold: id, expires_at }])
+}
+
+pub(super) fn credit(
+    ws: &Workspace,
+    context: &Context,
+    scope: &Scope,
+    amount: i64,
+    hold: Option<HoldId>,
+) -> Result<Vec<Event>, Refusal> {
+    let tenant = &context.tenant;
+    if admit::row(ws, tenant, scope).is_none_or(|row| row.version == 0) {
+        return Err(Refusal::UnknownScope { scope: scope.clone() });
+    }
+    let (at, charge) = match hold {
+        None => (
+            ws.now,
+            HeldCharge {
+                scope: scope.clone(),
+                amount,
+                actual: None,
+                ancestors: admit::ancestors(ws, tenant, scope)?,
+                limits: Vec::new(),
+            },
+        ),
+        Some(id) => {
+            let hold = own(ws, context, id)?;
+            let charge = hold.charges.iter().find(|charge| charge.scope == *scope);
+            let charge = charge.ok_or_else(|| Refusal::NoSuchCharge { hold: id, scope: scope.clone() })?;
+            (hold.placed_at, HeldCharge { amount, actual: None, ..charge.clone() })
+        }
+    };
+    let spent = charge.scopes().map(|scope| (scope.clone(), -amount)).collect();
+    let mut charges = settled(ws, tenant, at, vec![charge], &BTreeMap::new(), &spent)?;
+    Ok(vec![Event::Credited { charge: charges.remove(0), at, hold }])
+}
+
+pub(super) fn expire(ws: &Workspace, holds: &[HoldId]) -> Vec<Event> {
+    let holds: BTreeSet<&HoldId> = holds.iter().collect();
+    let due = holds
+        .into_iter()
+        .filter_map(|id| ws.holds.get(id))
+        .filter(|hold| hold.state == HoldState::Held && hold.state_at(ws.now) == HoldState::Expired);
+    due.map(|hold| Event::HoldExpired { hold: hold.id, at: hold.expires_at }).collect()
+}
+
+/// The hold, if it is the asker's. Another tenant's hold is no hold at all.
+fn own<'a>(ws: &'a Workspace, context: &Context, id: HoldId) -> Result<&'a Hold, Refusal> {
+    let hold = ws.holds.get(&id).filter(|hold| hold.tenant == context.tenant);
+    hold.ok_or(Refusal::UnknownHold { hold: id })
+}
+
+fn settleable<'a>(ws: &'a Workspace, context: &Context, id: HoldId) -> Result<&'a Hold, Refusal> {
+    let hold = own(ws, context, id)?;
+    match hold.job {
+        Some(job) if hold.state == HoldState::Held => Err(Refusal::OwnedByJob { hold: id, job }),
+        _ => Ok(hold),
+    }
+}
+
+fn with_actuals(hold: &Hold, actual: &Actual) -> Result<Vec<HeldCharge>, Refusal> {
+    let mut charges = hold.charges.clone();
+    for charge in &mut charges {
+        charge.actual = Some(charge.amount);
+    }
+    match actual {
+        Actual::Held => {}
+        Actual::Amount(amount) => match charges.as_mut_slice() {
+            [only] => only.actual = Some(*amount),
+            several => return Err(Refusal::ActualAmbiguous { hold: hold.id, charges: several.len() }),
+        },
+        Actual::Each(each) => {
+            for (scope, amount) in each {
+                let charge = charges.iter_mut().find(|charge| charge.scope == *scope);
+                let charge = charge.ok_or_else(|| Refusal::NoSuchCharge { hold: hold.id, scope: scope.clone() })?;
+                charge.actual = Some(*amount);
+            }
+        }
+    }
+    Ok(charges)
+}
+
+/// The charges with what the limits leave once `held` is given back and `spent` is posted; refused only when a
+/// balance could not be represented.
+fn settled(
+    ws: &Workspace,
+    tenant: &Tenant,
+    placed_at: Time,
+    charges: Vec<HeldCharge>,
+    held: &BTreeMap<Scope, i64>,
+    spent: &BTreeMap<Scope, i64>,
+) -> Result<Vec<Charged>, Refusal> {
+    let scopes: BTreeSet<&Scope> = held.keys().chain(spent.keys()).collect();
+    let mut after: BTreeMap<Scope, ScopeState> = BTreeMap::new();
+    for scope in scopes {
+        let mut row = admit::row(ws, tenant, scope).cloned().unwrap_or_default();
+        let (held, spent) = (held.get(scope).copied().unwrap_or(0), spent.get(scope).copied().unwrap_or(0));
+        if !row.balances.iter().all(|balance| balance.can_take(spent)) {
+            return Err(Refusal::Overflow { scope: scope.clone() });
+        }
+        let covered = if spent < 0 { spent } else { spent.min(held) };
+        let postings = [(placed_at, covered), (ws.now, spent - covered)].map(|(at, amount)| Posting {
+            at,
+            seq: u64::MAX,
+            amount,
+            hold: None,
+        });
+        row.settle(placed_at, held, &postings);
+        after.insert(scope.clone(), row);
+    }
+    let charged = charges.into_iter().map(|charge| {
+        let left =
+            admit::left(|scope| after.get(scope).or_else(|| admit::row(ws, tenant, scope)), &charge, |_, left| left);
+        Charged::new(charge, left)
+    });
+    Ok(charged.collect())
+}

@@ -1,0 +1,181 @@
+//! Decisions: pure functions of the loaded rows, the request and the time. Every rule lives below here.
+
+mod admit;
+mod budget;
+mod consequence;
+mod grant;
+mod hold;
+mod submit;
+#[cfg(test)]
+mod tests;
+
+use crate::answer::{Answer, Outcome};
+use crate::apply::apply;
+use crate::bounds::LENGTH_MAX;
+use crate::event::{Entry, Event, KeyUse, Recorded};
+use crate::id::{CommandId, GrantId, IdSource};
+use crate::needs::Needs;
+use crate::refusal::{Invalid, Refusal};
+use crate::request::{Op, Request};
+use crate::state::{KeyRow, Workspace};
+use crate::time::Span;
+
+/// What can be set for a whole installation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rules {
+    /// The time to live of a hold that asks for none, where no budget says it.
+    pub hold_ttl: Span,
+    /// How long idempotency keys are remembered.
+    pub key_kept: Span,
+    /// How long single postings are kept: no window that is named may reach further back.
+    pub postings_kept: Span,
+}
+
+impl Default for Rules {
+    fn default() -> Rules {
+        Rules { hold_ttl: Span::from_secs(60), key_kept: Span::from_days(7), postings_kept: LENGTH_MAX }
+    }
+}
+
+/// What became of one request of a batch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Decided {
+    /// It was done or refused.
+    Answered(Result<Outcome, Refusal>),
+    /// More is due on one of its scopes than one step folds: commit the fold and ask again.
+    Again,
+}
+
+/// Decides one request and applies its events to the workspace.
+pub fn decide(ws: &mut Workspace, request: &Request, rules: &Rules, ids: &mut (dyn IdSource + Send)) -> Decided {
+    if !ws.unready.is_empty() {
+        let mut wanted = Needs::of(request).scopes_in(ws);
+        if wanted.any(|scope| ws.unready.contains(&scope)) {
+            return Decided::Again;
+        }
+    }
+    Decided::Answered(answer(ws, request, rules, ids))
+}
+
+fn answer(
+    ws: &mut Workspace,
+    request: &Request,
+    rules: &Rules,
+    ids: &mut (dyn IdSource + Send),
+) -> Result<Outcome, Refusal> {
+    request.check()?;
+    reach(request, rules)?;
+    let key = match &request.idempotency_key {
+        Some(key) => {
+            let fingerprint = request.fingerprint();
+            let known = ws.keys.get(&(request.context.tenant.clone(), key.clone()));
+            if let Some(row) = known.filter(|row| row.until > ws.now) {
+                return replay(ws, row, fingerprint == row.fingerprint, request);
+            }
+            Some(KeyUse { key: key.clone(), fingerprint, until: ws.now.after(rules.key_kept) })
+        }
+        None => None,
+    };
+    let command = CommandId(ids.next_id(ws.now));
+    let events = match &request.op {
+        Op::Submit(asked) => submit::submit(ws, &request.context, asked, rules, ids)?,
+        Op::Commit { hold, actual } => hold::commit(ws, &request.context, *hold, actual)?,
+        Op::Release { hold } => hold::release(ws, &request.context, *hold)?,
+        Op::Extend { hold, by } => hold::extend(ws, &request.context, *hold, *by)?,
+        Op::Credit { scope, amount, hold } => hold::credit(ws, &request.context, scope, *amount, *hold)?,
+        Op::Expire { holds } => hold::expire(ws, holds),
+        Op::Define { scope, budget } => budget::define(ws, &request.context, scope, budget)?,
+        Op::Freeze { scope } => budget::freeze(ws, &request.context, scope)?,
+        Op::Unfreeze { scope } => budget::unfreeze(ws, &request.context, scope)?,
+        Op::Mint(mint) => grant::mint(ws, mint),
+        Op::Revoke { grant } => grant::revoke(ws, &request.context, *grant)?,
+        Op::PurgeGrants { grants } => grant::purge(ws, &request.context, grants),
+        Op::Tidy { .. } => Vec::new(),
+    };
+    let recorded = events.into_iter().map(|e| Recorded { v: 0, e }).collect();
+    let mut entry = Entry { id: command, context: request.context.clone(), key, events: recorded };
+    if !request.dry_run {
+        perform(ws, request, &mut entry);
+    }
+    let answer = render(ws, &entry);
+    if !request.dry_run && entry.events.iter().any(|recorded| !matches!(recorded.e, Event::JobFound { .. })) {
+        remember(ws, &entry);
+        ws.entries.push(entry);
+    }
+    Ok(Outcome { command, replayed: false, answer })
+}
+
+/// A window longer than what is kept is refused when it is named.
+fn reach(request: &Request, rules: &Rules) -> Result<(), Invalid> {
+    let needs = Needs::of(request);
+    let mut windows = needs.scopes.values().flat_map(|need| &need.windows);
+    match windows.find(|window| window.reach() > rules.postings_kept) {
+        Some(window) => Err(Invalid::new("window", format!("{window} reaches further back than postings are kept"))),
+        None => Ok(()),
+    }
+}
+
+/// Applies the events and what follows from them.
+fn perform(ws: &mut Workspace, request: &Request, entry: &mut Entry) {
+    for recorded in &mut entry.events {
+        recorded.v = apply(ws, &entry.context, &recorded.e);
+    }
+    let tenant = &entry.context.tenant;
+    let mut touched: Vec<_> = match &request.op {
+        Op::Tidy { scopes } => scopes.iter().map(|scope| (tenant.clone(), scope.clone())).collect(),
+        _ => entry.events.iter().flat_map(|r| r.e.scopes()).map(|scope| (tenant.clone(), scope.clone())).collect(),
+    };
+    touched.sort();
+    touched.dedup();
+    for key in touched {
+        for e in consequence::of(ws, &key) {
+            let v = apply(ws, &entry.context, &e);
+            entry.events.push(Recorded { v, e });
+        }
+    }
+}
+
+fn remember(ws: &mut Workspace, entry: &Entry) {
+    if let Some(KeyUse { key, fingerprint, until }) = &entry.key {
+        let row = KeyRow { fingerprint: *fingerprint, batch: ws.batch, command: entry.id, until: *until };
+        ws.keys.put((entry.context.tenant.clone(), key.clone()), row);
+    }
+}
+
+/// The first answer again, or the fact that the key was used for something else.
+fn replay(ws: &Workspace, row: &KeyRow, same: bool, request: &Request) -> Result<Outcome, Refusal> {
+    if !same {
+        let key = request.idempotency_key.clone().expect("a replay has a key");
+        return Err(Refusal::KeyReused { key });
+    }
+    let entry = ws
+        .entries
+        .iter()
+        .find(|entry| entry.id == row.command)
+        .or_else(|| ws.replays.get(&row.command))
+        .expect("what was done under a key is loaded with it");
+    let answer = render(ws, entry);
+    Ok(Outcome { command: row.command, replayed: true, answer })
+}
+
+fn render(ws: &Workspace, entry: &Entry) -> Answer {
+    let payload =
+        |id: GrantId| ws.grants.is_loaded(&id).then(|| ws.grants.get(&id)).flatten().map(|row| row.payload.clone());
+    let mut answer = Answer::render(entry, payload);
+    if let Answer::Submitted(submitted) = &mut answer {
+        submitted.hold = submitted.hold.take().or_else(|| submit::hold_found(ws, entry));
+    }
+    answer
+}
+
+/// Applies an entry of the journal again.
+///
+/// # Panics
+/// When a stream's version comes out differently than it was recorded: the journal and the rules disagree.
+pub fn reapply(ws: &mut Workspace, entry: &Entry) {
+    for recorded in &entry.events {
+        let version = apply(ws, &entry.context, &recorded.e);
+        assert_eq!(version, recorded.v, "{} of {}: version", recorded.e.kind(), entry.id);
+    }
+    remember(ws, entry);
+}

@@ -1,0 +1,482 @@
+//! Events: every change of state, as the journal keeps it.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::budget::{Budget, Cover, Limit};
+use crate::context::Context;
+use crate::grant::TokenDigest;
+use crate::hold::HeldCharge;
+use crate::id::{BatchId, CommandId, GrantId, HoldId, JobId};
+use crate::job::JobSpec;
+use crate::name::{IdempotencyKey, Purpose, Scope, Subject, Tenant};
+use crate::payload::Payload;
+use crate::request::Fingerprint;
+use crate::time::Time;
+use crate::window::Window;
+
+/// Something that happened. The answer to a request is rendered from its events, the first time as later.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Event {
+    /// Units were set aside.
+    #[serde(rename = "hold.placed")]
+    HoldPlaced {
+        /// The new hold.
+        hold: HoldId,
+        /// Its charges, with what was left after them.
+        charges: Vec<Charged>,
+        /// When it expires; `NEVER` while a job owns it.
+        expires_at: Time,
+        /// Expiry can be put off to here at most.
+        life_until: Time,
+        /// A commit after expiry.
+        late: Cover,
+        /// A commit above the held amount.
+        overrun: Cover,
+        /// The job that owns it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        job: Option<JobId>,
+    },
+    /// The real cost of a hold was posted.
+    #[serde(rename = "hold.committed")]
+    HoldCommitted {
+        /// The hold.
+        hold: HoldId,
+        /// Its charges with their actual units, and what was left after them.
+        charges: Vec<Charged>,
+        /// It had expired.
+        #[serde(default, skip_serializing_if = "is_false")]
+        late: bool,
+        /// Units above what was held.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        overrun: i64,
+    },
+    /// A hold was given up.
+    #[serde(rename = "hold.released")]
+    HoldReleased {
+        /// The hold.
+        hold: HoldId,
+        /// What was left after it.
+        charges: Vec<Charged>,
+    },
+    /// A hold's time ran out.
+    #[serde(rename = "hold.expired")]
+    HoldExpired {
+        /// The hold.
+        hold: HoldId,
+        /// When its time was over.
+        at: Time,
+    },
+    /// A hold lives longer.
+    #[serde(rename = "hold.extended")]
+    HoldExtended {
+        /// The hold.
+        hold: HoldId,
+        /// When it expires now.
+        expires_at: Time,
+    },
+    /// Units were spent at once.
+    #[serde(rename = "spend.posted")]
+    Posted {
+        /// Where, and what was left.
+        charges: Vec<Charged>,
+    },
+    /// Units were given back.
+    #[serde(rename = "spend.credited")]
+    Credited {
+        /// Where, and what was left.
+        charge: Charged,
+        /// The instant it counts for.
+        at: Time,
+        /// The hold it corrects.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        hold: Option<HoldId>,
+    },
+    /// A budget was registered or changed.
+    #[serde(rename = "budget.defined")]
+    BudgetDefined {
+        /// Where.
+        scope: Scope,
+        /// What it is now.
+        budget: Box<Budget>,
+    },
+    /// A scope refuses new spend.
+    #[serde(rename = "budget.frozen")]
+    BudgetFrozen {
+        /// Where.
+        scope: Scope,
+    },
+    /// A scope passed its trip limit and refuses new spend.
+    #[serde(rename = "budget.tripped")]
+    BudgetTripped {
+        /// Where.
+        scope: Scope,
+        /// The window of the trip limit.
+        window: Window,
+        /// The trip limit.
+        limit: i64,
+        /// What is spent.
+        spent: i64,
+        /// When the window turns, if it does.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        until: Option<Time>,
+    },
+    /// A scope admits spend again.
+    #[serde(rename = "budget.unfrozen")]
+    BudgetUnfrozen {
+        /// Where.
+        scope: Scope,
+        /// By itself, as the window turned.
+        #[serde(default, skip_serializing_if = "is_false")]
+        turned: bool,
+    },
+    /// Posted spend reached a threshold of a limit.
+    #[serde(rename = "budget.crossed")]
+    BudgetCrossed {
+        /// Where.
+        scope: Scope,
+        /// The window of the limit.
+        window: Window,
+        /// The threshold.
+        percent: u32,
+        /// The limit.
+        limit: i64,
+        /// What is spent.
+        spent: i64,
+    },
+    /// Posted spend fell below a threshold again.
+    #[serde(rename = "budget.cleared")]
+    BudgetCleared {
+        /// Where.
+        scope: Scope,
+        /// The window of the limit.
+        window: Window,
+        /// The threshold.
+        percent: u32,
+    },
+    /// A grant was made.
+    #[serde(rename = "grant.minted")]
+    GrantMinted {
+        /// The new grant.
+        grant: GrantId,
+        /// The digest of its secret.
+        digest: TokenDigest,
+        /// What it permits.
+        purpose: Purpose,
+        /// Whom.
+        subject: Subject,
+        /// What its redeemer is told.
+        payload: Payload,
+        /// Until when.
+        expires_at: Time,
+    },
+    /// A grant was used up.
+    #[serde(rename = "grant.redeemed")]
+    GrantRedeemed {
+        /// The grant.
+        grant: GrantId,
+        /// What it permitted.
+        purpose: Purpose,
+    },
+    /// A grant was taken back.
+    #[serde(rename = "grant.revoked")]
+    GrantRevoked {
+        /// The grant.
+        grant: GrantId,
+    },
+    /// A grant that had expired was removed.
+    #[serde(rename = "grant.purged")]
+    GrantPurged {
+        /// The grant.
+        grant: GrantId,
+    },
+    /// A job was enqueued.
+    #[serde(rename = "job.enqueued")]
+    JobEnqueued {
+        /// The new job.
+        job: JobId,
+        /// What was asked for, with the payload it got.
+        spec: Box<JobSpec>,
+        /// Not before this.
+        run_at: Time,
+        /// The hold that its end settles.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        hold: Option<HoldId>,
+    },
+    /// A job with this key was there already; nothing was enqueued.
+    #[serde(rename = "job.found")]
+    JobFound {
+        /// The job that was there.
+        job: JobId,
+    },
+}
+
+/// A charge with what its limits left afterwards.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Charged {
+    /// The scope that was named.
+    pub scope: Scope,
+    /// The units.
+    pub amount: i64,
+    /// The units it was committed with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub actual: Option<i64>,
+    /// Its ancestors, which are charged the same.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ancestors: Vec<Scope>,
+    /// Limits the caller gave beside the registered ones.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub limits: Vec<Limit>,
+    /// What each limit left.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub balances: Vec<Left>,
+}
+
+impl Charged {
+    pub(crate) fn new(charge: HeldCharge, balances: Vec<Left>) -> Charged {
+        let HeldCharge { scope, amount, actual, ancestors, limits } = charge;
+        Charged { scope, amount, actual, ancestors, limits, balances }
+    }
+
+    /// The charge alone.
+    pub(crate) fn charge(&self) -> HeldCharge {
+        HeldCharge {
+            scope: self.scope.clone(),
+            amount: self.amount,
+            actual: self.actual,
+            ancestors: self.ancestors.clone(),
+            limits: self.limits.clone(),
+        }
+    }
+
+    /// The scopes it is charged to.
+    pub fn scopes(&self) -> impl Iterator<Item = &Scope> {
+        std::iter::once(&self.scope).chain(&self.ancestors)
+    }
+}
+
+/// What a limit left.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Left {
+    /// On which scope, where it is not the charged one but an ancestor.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scope: Option<Scope>,
+    /// Over which window.
+    pub window: Window,
+    /// The limit.
+    pub limit: i64,
+    /// What was left.
+    pub remaining: i64,
+}
+
+fn is_false(flag: &bool) -> bool {
+    !flag
+}
+
+fn is_zero(amount: &i64) -> bool {
+    *amount == 0
+}
+
+/// An event with its version in its stream.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Recorded {
+    /// The version of the stream after it.
+    pub v: u64,
+    /// What happened.
+    pub e: Event,
+}
+
+/// All that one request did.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Entry {
+    /// The command.
+    pub id: CommandId,
+    /// Who asked, for whom, and why.
+    pub context: Context,
+    /// The idempotency key it was asked with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<KeyUse>,
+    /// What happened, in order.
+    pub events: Vec<Recorded>,
+}
+
+/// The use of an idempotency key.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeyUse {
+    /// The key.
+    pub key: IdempotencyKey,
+    /// What was asked.
+    pub fingerprint: Fingerprint,
+    /// Remembered until then.
+    pub until: Time,
+}
+
+/// All that one transaction did: one row of the journal.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Batch {
+    /// Its name.
+    pub id: BatchId,
+    /// The instant of all its events.
+    pub at: Time,
+    /// For each stream it touches, the transaction that touched it last: history is read backwards along these.
+    pub prev: BTreeMap<String, BatchId>,
+    /// What was done.
+    pub entries: Vec<Entry>,
+}
+
+impl Batch {
+    /// How many events it has.
+    pub fn count(&self) -> usize {
+        self.entries.iter().map(|entry| entry.events.len()).sum()
+    }
+}
+
+impl Batch {
+    /// Takes out the payloads that are too large to stand in the journal. They are kept beside it under the id of
+    /// their job or grant, and can be erased there without breaking it.
+    pub fn detach_payloads(&mut self) -> Vec<(u128, Payload)> {
+        let mut detached = Vec::new();
+        self.each_payload(|id, payload| {
+            if payload.is_large() {
+                detached.push((id, std::mem::replace(payload, Payload::elsewhere())));
+            }
+        });
+        detached
+    }
+
+    /// The ids of payloads that are kept beside the journal.
+    pub fn detached(&mut self) -> Vec<u128> {
+        let mut ids = Vec::new();
+        self.each_payload(|id, payload| {
+            if payload.is_elsewhere() {
+                ids.push(id);
+            }
+        });
+        ids
+    }
+
+    /// Puts payloads back that were kept beside the journal; one that was erased is `null`.
+    pub fn attach_payloads(&mut self, mut find: impl FnMut(u128) -> Option<Payload>) {
+        self.each_payload(|id, payload| {
+            if payload.is_elsewhere() {
+                *payload = find(id).unwrap_or_default();
+            }
+        });
+    }
+
+    fn each_payload(&mut self, mut visit: impl FnMut(u128, &mut Payload)) {
+        for recorded in self.entries.iter_mut().flat_map(|entry| &mut entry.events) {
+            match &mut recorded.e {
+                Event::JobEnqueued { job, spec, .. } => visit(job.0, &mut spec.payload),
+                Event::GrantMinted { grant, payload, .. } => visit(grant.0, payload),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// A thing whose events can be followed.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Stream {
+    /// A scope and its budget.
+    Scope(Tenant, Scope),
+    /// A hold.
+    Hold(HoldId),
+    /// A grant.
+    Grant(GrantId),
+    /// A job.
+    Job(JobId),
+    /// What belongs to none of these: the command itself.
+    Command(CommandId),
+}
+
+impl Stream {
+    /// The kind of thing.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Stream::Scope(..) => "scope",
+            Stream::Hold(_) => "hold",
+            Stream::Grant(_) => "grant",
+            Stream::Job(_) => "job",
+            Stream::Command(_) => "command",
+        }
+    }
+}
+
+/// Its id; for a scope the name.
+impl std::fmt::Display for Stream {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Stream::Scope(tenant, scope) => write!(f, "{tenant}/{scope}"),
+            Stream::Hold(id) => write!(f, "{id}"),
+            Stream::Grant(id) => write!(f, "{id}"),
+            Stream::Job(id) => write!(f, "{id}"),
+            Stream::Command(id) => write!(f, "{id}"),
+        }
+    }
+}
+
+impl Event {
+    /// Its kind: `hold.placed`.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Event::HoldPlaced { .. } => "hold.placed",
+            Event::HoldCommitted { .. } => "hold.committed",
+            Event::HoldReleased { .. } => "hold.released",
+            Event::HoldExpired { .. } => "hold.expired",
+            Event::HoldExtended { .. } => "hold.extended",
+            Event::Posted { .. } => "spend.posted",
+            Event::Credited { .. } => "spend.credited",
+            Event::BudgetDefined { .. } => "budget.defined",
+            Event::BudgetFrozen { .. } => "budget.frozen",
+            Event::BudgetTripped { .. } => "budget.tripped",
+            Event::BudgetUnfrozen { .. } => "budget.unfrozen",
+            Event::BudgetCrossed { .. } => "budget.crossed",
+            Event::BudgetCleared { .. } => "budget.cleared",
+            Event::GrantMinted { .. } => "grant.minted",
+            Event::GrantRedeemed { .. } => "grant.redeemed",
+            Event::GrantRevoked { .. } => "grant.revoked",
+            Event::GrantPurged { .. } => "grant.purged",
+            Event::JobEnqueued { .. } => "job.enqueued",
+            Event::JobFound { .. } => "job.found",
+        }
+    }
+
+    /// The stream it belongs to.
+    pub fn stream(&self, tenant: &Tenant, command: CommandId) -> Stream {
+        match self {
+            Event::HoldPlaced { hold, .. }
+            | Event::HoldCommitted { hold, .. }
+            | Event::HoldReleased { hold, .. }
+            | Event::HoldExpired { hold, .. }
+            | Event::HoldExtended { hold, .. } => Stream::Hold(*hold),
+            Event::Posted { .. } => Stream::Command(command),
+            Event::Credited { charge, .. } => Stream::Scope(tenant.clone(), charge.scope.clone()),
+            Event::BudgetDefined { scope, .. }
+            | Event::BudgetFrozen { scope }
+            | Event::BudgetTripped { scope, .. }
+            | Event::BudgetUnfrozen { scope, .. }
+            | Event::BudgetCrossed { scope, .. }
+            | Event::BudgetCleared { scope, .. } => Stream::Scope(tenant.clone(), scope.clone()),
+            Event::GrantMinted { grant, .. }
+            | Event::GrantRedeemed { grant, .. }
+            | Event::GrantRevoked { grant }
+            | Event::GrantPurged { grant } => Stream::Grant(*grant),
+            Event::JobEnqueued { job, .. } | Event::JobFound { job } => Stream::Job(*job),
+        }
+    }
+
+    /// The scopes whose balances it moves, beside its own stream.
+    pub fn scopes(&self) -> Vec<&Scope> {
+        let charges = match self {
+            Event::HoldPlaced { charges, .. }
+            | Event::HoldCommitted { charges, .. }
+            | Event::HoldReleased { charges, .. }
+            | Event::Posted { charges } => charges.as_slice(),
+            Event::Credited { charge, .. } => std::slice::from_ref(charge),
+            _ => &[],
+        };
+        charges.iter().flat_map(Charged::scopes).collect()
+    }
+}

@@ -1,0 +1,176 @@
+//! Grants: one-time, expiring permissions, presented as tokens.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::id::{BatchId, GrantId, base32, from_base32};
+use crate::name::{Purpose, Subject, Tenant};
+use crate::payload::Payload;
+use crate::time::Time;
+
+/// A grant as it stands. The secret is not part of it, only its digest.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Grant {
+    /// Its id, which its token embeds.
+    pub id: GrantId,
+    /// Whose it is.
+    pub tenant: Tenant,
+    /// The SHA-256 of the secret.
+    pub digest: TokenDigest,
+    /// What it permits.
+    pub purpose: Purpose,
+    /// Whom.
+    pub subject: Subject,
+    /// What its redeemer is told.
+    pub payload: Payload,
+    /// Until when.
+    pub expires_at: Time,
+    /// Where it is in its life.
+    pub state: GrantState,
+    /// Events of this grant so far.
+    pub version: u64,
+    /// The last transaction with an event of this grant.
+    pub last: Option<BatchId>,
+}
+
+/// Where a grant is in its life; that it expired follows from time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GrantState {
+    /// It can be redeemed.
+    Open,
+    /// It has been redeemed.
+    Redeemed,
+    /// It was taken back.
+    Revoked,
+}
+
+/// Why a token was not taken. Kept in the log; to an outsider all are one answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say it")]
+pub enum GrantFault {
+    #[error("the token is malformed")]
+    Malformed,
+    #[error("no such grant")]
+    Unknown,
+    #[error("the secret does not match")]
+    Wrong,
+    #[error("the purpose or the subject is another")]
+    Mismatch,
+    #[error("the grant has expired")]
+    Expired,
+    #[error("the grant has been redeemed")]
+    Redeemed,
+    #[error("the grant was revoked")]
+    Revoked,
+}
+
+/// The SHA-256 of a token's secret.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TokenDigest(#[serde(with = "digits")] pub [u8; 32]);
+
+impl fmt::Debug for TokenDigest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("TokenDigest(…)")
+    }
+}
+
+/// A token: `bgr_`, then the id, 256 secret bits and a checksum. Shown once, stored nowhere.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Token {
+    id: GrantId,
+    secret: [u8; 32],
+}
+
+const PREFIX: &str = "bgr_";
+const BYTES: usize = 16 + 32 + 4;
+
+impl Token {
+    /// The token of a grant with this secret.
+    pub fn new(id: GrantId, secret: [u8; 32]) -> Token {
+        Token { id, secret }
+    }
+
+    /// Reads a token; one that is malformed or mistyped is refused by its checksum, without a query.
+    pub fn parse(text: &str) -> Result<Token, GrantFault> {
+        let mut bytes = [0u8; BYTES];
+        text.strip_prefix(PREFIX).and_then(|digits| from_base32(digits, &mut bytes)).ok_or(GrantFault::Malformed)?;
+        let (body, checksum) = bytes.split_at(48);
+        if Sha256::digest(body)[..4] != *checksum {
+            return Err(GrantFault::Malformed);
+        }
+        let (id, secret) = body.split_at(16);
+        Ok(Token {
+            id: GrantId(u128::from_be_bytes(id.try_into().expect("16 bytes"))),
+            secret: secret.try_into().expect("32 bytes"),
+        })
+    }
+
+    /// The plaintext: to be shown once.
+    pub fn reveal(&self) -> String {
+        let mut bytes = [0u8; BYTES];
+        bytes[..16].copy_from_slice(&self.id.0.to_be_bytes());
+        bytes[16..48].copy_from_slice(&self.secret);
+        let checksum = Sha256::digest(&bytes[..48]);
+        bytes[48..].copy_from_slice(&checksum[..4]);
+        format!("{PREFIX}{}", base32(&bytes))
+    }
+
+    /// The grant it belongs to.
+    pub fn id(&self) -> GrantId {
+        self.id
+    }
+
+    /// What is stored of it.
+    pub fn digest(&self) -> TokenDigest {
+        TokenDigest(Sha256::digest(self.secret).into())
+    }
+}
+
+/// Never the secret.
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Token({})", self.id)
+    }
+}
+
+mod digits {
+    use serde::de::Error as _;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(bytes: &[u8; 32], ser: S) -> Result<S::Ok, S::Error> {
+        if ser.is_human_readable() { ser.serialize_str(&super::base32(bytes)) } else { bytes.serialize(ser) }
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(de: D) -> Result<[u8; 32], D::Error> {
+        if !de.is_human_readable() {
+            return <[u8; 32]>::deserialize(de);
+        }
+        let text = <std::borrow::Cow<'de, str>>::deserialize(de)?;
+        let mut bytes = [0u8; 32];
+        super::from_base32(&text, &mut bytes).ok_or_else(|| D::Error::custom("not a digest"))?;
+        Ok(bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_read_back_and_every_mistyped_digit_is_noticed() {
+        let token = Token::new(GrantId(42), [7; 32]);
+        let text = token.reveal();
+        assert_eq!(Token::parse(&text), Ok(token));
+        for place in PREFIX.len()..text.len() {
+            let mut mistyped = text.clone().into_bytes();
+            mistyped[place] = if mistyped[place] == b'a' { b'b' } else { b'a' };
+            let mistyped = String::from_utf8(mistyped).unwrap();
+            assert_eq!(Token::parse(&mistyped), Err(GrantFault::Malformed), "digit {place}");
+        }
+        assert_eq!(Token::parse(""), Err(GrantFault::Malformed));
+        assert!(!format!("{:?}", Token::new(GrantId(42), [7; 32])).contains(&text[30..40]));
+    }
+}

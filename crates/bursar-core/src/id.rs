@@ -1,0 +1,166 @@
+//! Identifiers: UUIDv7 with a type prefix, in one readable, sortable form.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::refusal::Invalid;
+use crate::time::Time;
+
+/// Where ids come from. `decide` has no randomness of its own.
+pub trait IdSource {
+    /// The next id. Ids of one source grow.
+    fn next_id(&mut self, now: Time) -> u128;
+}
+
+/// Puts a UUIDv7 together from an instant and random bits.
+pub fn uuid_v7(now: Time, random: u128) -> u128 {
+    let millis = (now.micros() / 1_000).max(0) as u128 & 0xffff_ffff_ffff;
+    let rand_a = (random >> 64) & 0xfff;
+    let rand_b = random & 0x3fff_ffff_ffff_ffff;
+    (millis << 80) | (0x7 << 76) | (rand_a << 64) | (0x2 << 62) | rand_b
+}
+
+const DIGITS: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
+
+/// Crockford's base 32, most significant digit first; the bits are padded in front.
+pub(crate) fn base32(bytes: &[u8]) -> String {
+    let digits = (bytes.len() * 8).div_ceil(5);
+    let mut text = vec![0u8; digits];
+    let mut bits = 0u32;
+    let mut held = 0u32;
+    let mut at = digits;
+    for byte in bytes.iter().rev() {
+        held |= u32::from(*byte) << bits;
+        bits += 8;
+        while bits >= 5 {
+            at -= 1;
+            text[at] = DIGITS[(held & 31) as usize];
+            held >>= 5;
+            bits -= 5;
+        }
+    }
+    if bits > 0 {
+        at -= 1;
+        text[at] = DIGITS[(held & 31) as usize];
+    }
+    debug_assert_eq!(at, 0);
+    String::from_utf8(text).expect("the digits are ASCII")
+}
+
+/// The bytes that `text` stands for, if it is exactly the form [`base32`] writes.
+pub(crate) fn from_base32(text: &str, bytes: &mut [u8]) -> Option<()> {
+    if text.len() != (bytes.len() * 8).div_ceil(5) {
+        return None;
+    }
+    let (mut bits, mut held, mut at) = (0u32, 0u32, bytes.len());
+    for digit in text.bytes().rev() {
+        let value = DIGITS.iter().position(|d| *d == digit)? as u32;
+        held |= value << bits;
+        bits += 5;
+        if bits >= 8 && at > 0 {
+            at -= 1;
+            bytes[at] = (held & 0xff) as u8;
+            held >>= 8;
+            bits -= 8;
+        }
+    }
+    (at == 0 && held == 0).then_some(())
+}
+
+macro_rules! ids {
+    ($($(#[$doc:meta])* $name:ident = $prefix:literal;)*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(pub u128);
+
+        impl $name {
+            /// What its readable form begins with.
+            pub const PREFIX: &'static str = $prefix;
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{}_{}", $prefix, base32(&self.0.to_be_bytes()))
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Display::fmt(self, f)
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = Invalid;
+            fn from_str(text: &str) -> Result<$name, Invalid> {
+                let mut bytes = [0u8; 16];
+                text.strip_prefix(concat!($prefix, "_"))
+                    .and_then(|digits| from_base32(digits, &mut bytes))
+                    .ok_or_else(|| Invalid::new("id", concat!("is not of the form ", $prefix, "_… with 26 digits")))?;
+                Ok($name(u128::from_be_bytes(bytes)))
+            }
+        }
+
+        impl Serialize for $name {
+            fn serialize<S: Serializer>(&self, ser: S) -> Result<S::Ok, S::Error> {
+                if ser.is_human_readable() {
+                    ser.collect_str(self)
+                } else {
+                    self.0.serialize(ser)
+                }
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(de: D) -> Result<$name, D::Error> {
+                if de.is_human_readable() {
+                    let text = <std::borrow::Cow<'de, str>>::deserialize(de)?;
+                    text.parse().map_err(D::Error::custom)
+                } else {
+                    u128::deserialize(de).map($name)
+                }
+            }
+        }
+    )*};
+}
+
+ids! {
+    /// A command: one atomic request.
+    CommandId = "cmd";
+    /// A hold.
+    HoldId = "hold";
+    /// A grant.
+    GrantId = "grant";
+    /// A job.
+    JobId = "job";
+    /// Where the journal holds the events of one transaction.
+    BatchId = "tx";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_read_back_and_sort_by_time() {
+        let early = HoldId(uuid_v7(Time::from_micros(1_700_000_000_000_000), u128::MAX));
+        let late = HoldId(uuid_v7(Time::from_micros(1_700_000_000_001_000), 0));
+        assert!(early < late);
+        assert!(early.to_string() < late.to_string());
+        assert_eq!(early.to_string().parse(), Ok(early));
+        assert_eq!(early.to_string().len(), "hold_".len() + 26);
+    }
+
+    #[test]
+    fn ids_of_another_kind_or_form_are_refused() {
+        let id = JobId(7).to_string();
+        let zeros = "0".repeat(26);
+        for text in ["", "hold_", &id, &format!("hold_{zeros}0"), &format!("hold_z{}", "0".repeat(25)), "hold_U"] {
+            assert!(text.parse::<HoldId>().is_err(), "{text}");
+        }
+        assert_eq!(format!("hold_{zeros}").parse(), Ok(HoldId(0)));
+    }
+}

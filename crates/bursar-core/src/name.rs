@@ -1,0 +1,156 @@
+//! Names: parsed at the edge, trusted inside.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Deserializer, Serialize};
+
+use crate::bounds::NAME_BYTES_MAX;
+use crate::refusal::Invalid;
+
+/// Checks a name of the kind `field`: 1 to 255 bytes, no control characters.
+fn check(field: &'static str, name: &str) -> Result<(), Invalid> {
+    if name.is_empty() {
+        return Err(Invalid::new(field, "must not be empty"));
+    }
+    if name.len() > NAME_BYTES_MAX {
+        let problem = format!("has {} bytes; at most {NAME_BYTES_MAX} are allowed", name.len());
+        return Err(Invalid::new(field, problem));
+    }
+    if name.chars().any(char::is_control) {
+        return Err(Invalid::new(field, "must not contain control characters"));
+    }
+    Ok(())
+}
+
+macro_rules! names {
+    ($($(#[$doc:meta])* $name:ident = $field:literal;)*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+        #[serde(transparent)]
+        pub struct $name(Arc<str>);
+
+        impl $name {
+            /// Checks and takes a name.
+            pub fn new(name: impl AsRef<str>) -> Result<$name, Invalid> {
+                check($field, name.as_ref())?;
+                Ok($name(name.as_ref().into()))
+            }
+
+            /// The name as text.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl TryFrom<&str> for $name {
+            type Error = Invalid;
+            fn try_from(name: &str) -> Result<$name, Invalid> {
+                $name::new(name)
+            }
+        }
+
+        impl TryFrom<String> for $name {
+            type Error = Invalid;
+            fn try_from(name: String) -> Result<$name, Invalid> {
+                $name::new(name)
+            }
+        }
+
+        impl TryFrom<&String> for $name {
+            type Error = Invalid;
+            fn try_from(name: &String) -> Result<$name, Invalid> {
+                $name::new(name)
+            }
+        }
+
+        impl TryFrom<&$name> for $name {
+            type Error = Invalid;
+            fn try_from(name: &$name) -> Result<$name, Invalid> {
+                Ok(name.clone())
+            }
+        }
+
+        impl std::str::FromStr for $name {
+            type Err = Invalid;
+            fn from_str(name: &str) -> Result<$name, Invalid> {
+                $name::new(name)
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(de: D) -> Result<$name, D::Error> {
+                let name = <std::borrow::Cow<'de, str>>::deserialize(de)?;
+                $name::new(name).map_err(serde::de::Error::custom)
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{:?}", &*self.0)
+            }
+        }
+    )*};
+}
+
+names! {
+    /// What is limited: `room:sales`, `agent:9f`, `show:42/row:A`. Opaque to Bursar.
+    Scope = "scope";
+    /// Whose data it is.
+    Tenant = "tenant";
+    /// Where jobs wait.
+    Queue = "queue";
+    /// What a job does: `video.generate`.
+    JobKind = "kind";
+    /// What a grant permits: `upload`.
+    Purpose = "purpose";
+    /// Whom a grant permits it.
+    Subject = "subject";
+    /// Makes a repeated request have one effect.
+    IdempotencyKey = "idempotency_key";
+    /// Groups jobs of a queue for flow control: a customer, a provider account.
+    FlowKey = "key";
+    /// A word on a job to find it by.
+    Tag = "tag";
+}
+
+impl Tenant {
+    /// The tenant of whoever names none.
+    pub fn built_in() -> Tenant {
+        static BUILT_IN: std::sync::OnceLock<Tenant> = std::sync::OnceLock::new();
+        BUILT_IN.get_or_init(|| Tenant("default".into())).clone()
+    }
+}
+
+impl Default for Tenant {
+    fn default() -> Tenant {
+        Tenant::built_in()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_checked() {
+        let cases = [
+            ("room:sales", None),
+            ("комната/1", None),
+            ("", Some("scope must not be empty")),
+            ("a\nb", Some("scope must not contain control characters")),
+        ];
+        for (name, problem) in cases {
+            let seen = Scope::new(name).err().map(|e| e.to_string());
+            assert_eq!(seen.as_deref(), problem, "{name:?}");
+        }
+        let huge = "x".repeat(10 << 20);
+        assert_eq!(Scope::new(huge).unwrap_err().to_string(), "scope has 10485760 bytes; at most 255 are allowed");
+    }
+}

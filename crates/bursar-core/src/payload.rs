@@ -1,0 +1,94 @@
+//! Payloads: JSON that Bursar carries and never reads.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use crate::bounds::{PAYLOAD_BYTES_MAX, PAYLOAD_INLINE_BYTES};
+use crate::refusal::Invalid;
+
+const ELSEWHERE: &str = r#"{"$bursar":"payload kept beside the journal"}"#;
+
+/// A JSON text, checked to be one. `null` when there is nothing to say.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Payload(Arc<str>);
+
+impl Payload {
+    /// Checks and takes a JSON text.
+    pub fn new(json: impl AsRef<str>) -> Result<Payload, Invalid> {
+        let json = json.as_ref();
+        if json.len() > PAYLOAD_BYTES_MAX {
+            let problem = format!("has {} bytes; at most {PAYLOAD_BYTES_MAX} are allowed", json.len());
+            return Err(Invalid::new("payload", problem));
+        }
+        let value: &RawValue =
+            serde_json::from_str(json).map_err(|e| Invalid::new("payload", format!("is not JSON: {e}")))?;
+        Ok(Payload(value.get().into()))
+    }
+
+    /// The JSON of anything that can be serialized.
+    pub fn of(value: &impl Serialize) -> Result<Payload, Invalid> {
+        let json = serde_json::to_string(value).map_err(|e| Invalid::new("payload", format!("is not JSON: {e}")))?;
+        Payload::new(json)
+    }
+
+    /// Too large to stand in the journal or in a row of its job or grant.
+    pub fn is_large(&self) -> bool {
+        self.0.len() > PAYLOAD_INLINE_BYTES
+    }
+
+    /// Stands for a payload that is kept elsewhere.
+    pub fn elsewhere() -> Payload {
+        Payload(ELSEWHERE.into())
+    }
+
+    /// Whether the payload is kept elsewhere.
+    pub fn is_elsewhere(&self) -> bool {
+        *self.0 == *ELSEWHERE
+    }
+
+    /// A text that was checked when it was stored.
+    pub fn trusted(json: &str) -> Payload {
+        Payload(json.into())
+    }
+
+    /// The JSON text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Default for Payload {
+    fn default() -> Payload {
+        Payload("null".into())
+    }
+}
+
+impl std::fmt::Debug for Payload {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Payload({} bytes)", self.0.len())
+    }
+}
+
+impl Serialize for Payload {
+    fn serialize<S: serde::Serializer>(&self, ser: S) -> Result<S::Ok, S::Error> {
+        if ser.is_human_readable() {
+            let raw: &RawValue = serde_json::from_str(&self.0).map_err(serde::ser::Error::custom)?;
+            raw.serialize(ser)
+        } else {
+            self.0.serialize(ser)
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Payload {
+    fn deserialize<D: serde::Deserializer<'de>>(de: D) -> Result<Payload, D::Error> {
+        if de.is_human_readable() {
+            let raw = <Box<RawValue>>::deserialize(de)?;
+            Payload::new(raw.get()).map_err(serde::de::Error::custom)
+        } else {
+            Ok(Payload(<Arc<str>>::deserialize(de)?))
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! Every way in which a request is not done, by name.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use crate::bounds::{DEPTH_MAX, SCOPES_MAX, WINDOWS_MAX};
+use crate::grant::GrantFault;
+use crate::hold::HoldState;
+use crate::id::{GrantId, HoldId, JobId};
+use crate::name::{IdempotencyKey, Purpose, Scope};
+use crate::time::{Span, Time};
+use crate::window::Window;
+
+/// Input that no state of the world would make right.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{field} {problem}")]
+pub struct Invalid {
+    /// Which part of the request.
+    pub field: &'static str,
+    /// What is wrong with it.
+    pub problem: String,
+}
+
+impl Invalid {
+    /// `field` has this problem.
+    pub fn new(field: &'static str, problem: impl Into<String>) -> Invalid {
+        Invalid { field, problem: problem.into() }
+    }
+}
+
+/// Why a request was not done. Nothing has changed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// Limits, freezes or grants do not admit it.
+    #[error("refused: {}", List(.0))]
+    Refused(Vec<Violation>),
+    /// Neither a budget nor the request limits the scope.
+    #[error("scope {scope} has no budget and the request gives no limit for it: define a budget or pass limits")]
+    UnknownScope {
+        /// The scope.
+        scope: Scope,
+    },
+    /// There is no such hold.
+    #[error("there is no hold {hold}")]
+    UnknownHold {
+        /// The id asked for.
+        hold: HoldId,
+    },
+    /// There is no such grant.
+    #[error("there is no grant {grant}")]
+    UnknownGrant {
+        /// The id asked for.
+        grant: GrantId,
+    },
+    /// The hold has been settled before.
+    #[error("hold {hold} is {state} already")]
+    AlreadySettled {
+        /// The hold.
+        hold: HoldId,
+        /// The state it is in.
+        state: HoldState,
+    },
+    /// An expired hold cannot be released or extended.
+    #[error("hold {hold} expired at {at}: place a new one")]
+    HoldExpired {
+        /// The hold.
+        hold: HoldId,
+        /// When.
+        at: Time,
+    },
+    /// The hold's policy refuses a commit after expiry.
+    #[error("hold {hold} expired at {at} and its policy refuses late commits: place a new one")]
+    LateRefused {
+        /// The hold.
+        hold: HoldId,
+        /// When it expired.
+        at: Time,
+    },
+    /// The hold's policy refuses a commit above the held amount.
+    #[error("{actual} is above the {held} that {hold} holds on {scope}, and its policy refuses overruns")]
+    OverrunRefused {
+        /// The hold.
+        hold: HoldId,
+        /// Where.
+        scope: Scope,
+        /// What it holds there.
+        held: i64,
+        /// What was asked to be committed.
+        actual: i64,
+    },
+    /// The hold cannot live longer.
+    #[error("hold {hold} may not live beyond {until}")]
+    LifeExceeded {
+        /// The hold.
+        hold: HoldId,
+        /// The ceiling over its whole life.
+        until: Time,
+    },
+    /// A job settles this hold.
+    #[error("hold {hold} belongs to {job}, whose end settles it")]
+    OwnedByJob {
+        /// The hold.
+        hold: HoldId,
+        /// Its owner.
+        job: JobId,
+    },
+    /// The hold has no charge on the scope an actual was given for.
+    #[error("hold {hold} has no charge on {scope}")]
+    NoSuchCharge {
+        /// The hold.
+        hold: HoldId,
+        /// The scope named.
+        scope: Scope,
+    },
+    /// One amount was given for a hold of several charges.
+    #[error("hold {hold} has {charges} charges: give an actual for each scope")]
+    ActualAmbiguous {
+        /// The hold.
+        hold: HoldId,
+        /// How many charges it has.
+        charges: usize,
+    },
+    /// The grant has been redeemed, so it cannot be revoked.
+    #[error("grant {grant} has been redeemed already")]
+    AlreadyRedeemed {
+        /// The grant.
+        grant: GrantId,
+    },
+    /// The idempotency key was used for another request.
+    #[error("idempotency key {key} was used for a different request: use a new key, or repeat the same request")]
+    KeyReused {
+        /// The key.
+        key: IdempotencyKey,
+    },
+    /// More windows on a scope than are kept.
+    #[error("scope {scope} would have more than {WINDOWS_MAX} different windows: use those it has")]
+    TooManyWindows {
+        /// The scope.
+        scope: Scope,
+    },
+    /// A budget would be its own ancestor.
+    #[error("{scope} cannot be under {parent}: {parent} is {scope} or under it")]
+    Cycle {
+        /// The budget.
+        scope: Scope,
+        /// The parent it was to get.
+        parent: Scope,
+    },
+    /// A chain of budgets is too long.
+    #[error("{scope} has more than {DEPTH_MAX} budgets in its chain")]
+    TooDeep {
+        /// The lowest budget of the chain.
+        scope: Scope,
+    },
+    /// A command touches too many scopes.
+    #[error("the command touches {count} scopes, ancestors included; at most {SCOPES_MAX} are allowed: split it")]
+    TooManyScopes {
+        /// How many.
+        count: usize,
+    },
+    /// A balance would pass what 64 bits hold.
+    #[error("the amount would take a balance of {scope} beyond 64 bits")]
+    Overflow {
+        /// The scope.
+        scope: Scope,
+    },
+    /// The request is wrong in itself.
+    #[error(transparent)]
+    Invalid(#[from] Invalid),
+}
+
+/// One reason of a refusal.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Violation {
+    /// A limit leaves too little.
+    Limit {
+        /// Where.
+        scope: Scope,
+        /// Over which window.
+        window: Window,
+        /// The limit's amount.
+        limit: i64,
+        /// What was asked for.
+        requested: i64,
+        /// What is left.
+        available: i64,
+        /// After how long it could fit at the earliest, if time alone can make it.
+        retry_after: Option<Span>,
+        /// Whether it could ever fit under this limit.
+        possible: bool,
+    },
+    /// The scope is frozen.
+    Frozen {
+        /// Which one.
+        scope: Scope,
+    },
+    /// A token was not taken.
+    Grant {
+        /// What it was presented for.
+        purpose: Purpose,
+        /// Why; for the log, never for an outsider.
+        #[serde(skip)]
+        fault: GrantFault,
+    },
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Violation::Limit { scope, window, limit, requested, available, retry_after, possible } => {
+                write!(f, "{scope} has {available} left of {limit} ({window}), {requested} requested")?;
+                match retry_after {
+                    Some(span) => write!(f, ", try again in {} ms at the earliest", span.millis()),
+                    None if !possible => f.write_str(", more than the limit itself"),
+                    None => Ok(()),
+                }
+            }
+            Violation::Frozen { scope } => write!(f, "{scope} is frozen"),
+            Violation::Grant { purpose, .. } => write!(f, "the token does not grant {purpose}"),
+        }
+    }
+}
+
+struct List<'a>(&'a [Violation]);
+
+impl fmt::Display for List<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (place, violation) in self.0.iter().enumerate() {
+            write!(f, "{}{violation}", if place > 0 { "; " } else { "" })?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,337 @@
+//! Requests: everything that can be asked of the kernel, in one shape.
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::bounds::{CHARGES_MAX, GRANT_TTL_MAX, JOBS_MAX, LIMITS_MAX, REDEMPTIONS_MAX, SWEEP_MAX, TTL_MAX, TTL_MIN};
+use crate::budget::{Budget, Cover, Limit};
+use crate::context::Context;
+use crate::grant::{Token, TokenDigest};
+use crate::id::{GrantId, HoldId};
+use crate::job::JobSpec;
+use crate::name::{IdempotencyKey, Purpose, Scope, Subject};
+use crate::payload::Payload;
+use crate::refusal::{Invalid, Refusal, Violation};
+use crate::time::{Span, Time};
+
+/// One atomic request, with its circumstances.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// Who asks, for whom, and why.
+    pub context: Context,
+    /// Makes a repetition have one effect and one answer.
+    pub idempotency_key: Option<IdempotencyKey>,
+    /// Decide and answer, but write nothing.
+    pub dry_run: bool,
+    /// What is asked.
+    pub op: Op,
+}
+
+impl From<Op> for Request {
+    fn from(op: Op) -> Request {
+        Request { context: Context::default(), idempotency_key: None, dry_run: false, op }
+    }
+}
+
+/// What is asked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Op {
+    /// Charges, redemptions and jobs together.
+    Submit(Command),
+    /// Post what a hold really cost.
+    Commit {
+        /// Which hold.
+        hold: HoldId,
+        /// What it cost.
+        actual: Actual,
+    },
+    /// Free what a hold set aside.
+    Release {
+        /// Which hold.
+        hold: HoldId,
+    },
+    /// Put off a hold's expiry.
+    Extend {
+        /// Which hold.
+        hold: HoldId,
+        /// By how much.
+        by: Span,
+    },
+    /// Give units back. Never refused for lack of anything.
+    Credit {
+        /// Where.
+        scope: Scope,
+        /// How many.
+        amount: i64,
+        /// Dates the credit like this hold.
+        hold: Option<HoldId>,
+    },
+    /// Register or change a budget.
+    Define {
+        /// Where.
+        scope: Scope,
+        /// What.
+        budget: Budget,
+    },
+    /// Refuse new spend on a scope.
+    Freeze {
+        /// Where.
+        scope: Scope,
+    },
+    /// Admit spend again.
+    Unfreeze {
+        /// Where.
+        scope: Scope,
+    },
+    /// Make a grant.
+    Mint(Mint),
+    /// Take a grant back.
+    Revoke {
+        /// Which one.
+        grant: GrantId,
+    },
+    /// Remove grants that expired long enough ago.
+    PurgeGrants {
+        /// Which ones, as far as they have expired.
+        grants: Vec<GrantId>,
+    },
+    /// Write down that these holds have expired, as far as they have.
+    Expire {
+        /// The holds.
+        holds: Vec<HoldId>,
+    },
+    /// Fold what is due on these scopes, and tell what follows from it.
+    Tidy {
+        /// The scopes.
+        scopes: Vec<Scope>,
+    },
+}
+
+/// Charges, redemptions and jobs: all or nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Command {
+    /// What it costs, and where.
+    pub charges: Vec<Charge>,
+    /// What becomes of the charges.
+    pub settle: Settle,
+    /// The grants it uses up.
+    pub redeem: Vec<Redemption>,
+    /// The work it starts.
+    pub jobs: Vec<JobSpec>,
+}
+
+/// Units to be charged to a scope.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Charge {
+    /// Where.
+    pub scope: Scope,
+    /// How many.
+    pub amount: i64,
+    /// Limits that apply beside the registered ones.
+    #[serde(default)]
+    pub limits: Vec<Limit>,
+    /// What to do with a commit beyond or after the hold, where no budget says it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cover: Option<Cover>,
+}
+
+impl Charge {
+    /// `amount` units on a scope with a registered budget.
+    pub fn new(scope: Scope, amount: i64) -> Charge {
+        Charge { scope, amount, limits: Vec::new(), cover: None }
+    }
+
+    /// The same charge under limits of the caller's.
+    pub fn within(self, limits: impl IntoIterator<Item = Limit>) -> Charge {
+        Charge { limits: limits.into_iter().collect(), ..self }
+    }
+}
+
+/// What becomes of a command's charges.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Settle {
+    /// They are spent at once.
+    #[default]
+    Now,
+    /// They are held, and the caller settles.
+    Hold {
+        /// For how long; the budget's default if not said.
+        ttl: Option<Span>,
+    },
+    /// They are held as long as the command's first job lives, and its end settles them.
+    Job,
+}
+
+/// A grant to be used up.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Redemption {
+    /// What it must permit.
+    pub purpose: Purpose,
+    /// Whom.
+    pub subject: Subject,
+    /// Which grant.
+    pub grant: GrantId,
+    /// The digest of the secret presented.
+    pub digest: TokenDigest,
+}
+
+impl Redemption {
+    /// Reads the token; a malformed one is refused here, in the same words as a used one.
+    pub fn new(purpose: Purpose, subject: Subject, token: &str) -> Result<Redemption, Refusal> {
+        match Token::parse(token) {
+            Ok(token) => Ok(Redemption { purpose, subject, grant: token.id(), digest: token.digest() }),
+            Err(fault) => Err(Refusal::Refused(vec![Violation::Grant { purpose, fault }])),
+        }
+    }
+}
+
+/// A grant to be made.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Mint {
+    /// Its id; drawn anew by a repeated request, and then not used.
+    #[serde(skip)]
+    pub id: GrantId,
+    /// The digest of its secret; likewise.
+    #[serde(skip)]
+    pub digest: TokenDigest,
+    /// What it permits.
+    pub purpose: Purpose,
+    /// Whom.
+    pub subject: Subject,
+    /// What its redeemer is told.
+    pub payload: Payload,
+    /// For how long.
+    pub ttl: Span,
+}
+
+/// What a hold really cost.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Actual {
+    /// What was held.
+    #[default]
+    Held,
+    /// So much, on the hold's only charge.
+    Amount(i64),
+    /// So much on each; a charge that is not named cost what was held.
+    Each(Vec<(Scope, i64)>),
+}
+
+impl From<i64> for Actual {
+    fn from(amount: i64) -> Actual {
+        Actual::Amount(amount)
+    }
+}
+
+/// The digest of what was asked: a key used again for something else is noticed by it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Fingerprint(pub u128);
+
+impl Request {
+    /// The request with an idempotency key.
+    pub fn with_key(self, key: IdempotencyKey) -> Request {
+        Request { idempotency_key: Some(key), ..self }
+    }
+
+    /// The request in a context.
+    pub fn in_context(self, context: Context) -> Request {
+        Request { context, ..self }
+    }
+
+    /// The digest of what is asked, without who asks or why.
+    pub fn fingerprint(&self) -> Fingerprint {
+        let asked = serde_json::to_vec(&self.op).expect("requests are plain data");
+        let digest = Sha256::digest(asked);
+        Fingerprint(u128::from_be_bytes(digest[..16].try_into().expect("16 of 32 bytes")))
+    }
+
+    /// Refuses what no state of the world would make right.
+    pub fn check(&self) -> Result<(), Invalid> {
+        self.context.check()?;
+        match &self.op {
+            Op::Submit(command) => command.check(),
+            Op::Commit { actual, .. } => match actual {
+                Actual::Held => Ok(()),
+                Actual::Amount(amount) => not_negative("actual", *amount),
+                Actual::Each(each) if each.len() > CHARGES_MAX => {
+                    Err(Invalid::new("actuals", format!("has more than {CHARGES_MAX} entries")))
+                }
+                Actual::Each(each) => each.iter().try_for_each(|(_, amount)| not_negative("actuals.amount", *amount)),
+            },
+            Op::Extend { by, .. } => ttl("by_ms", *by, TTL_MAX),
+            Op::Credit { amount, .. } => not_negative("amount", *amount),
+            Op::Define { budget, .. } => budget.check(),
+            Op::Mint(mint) => ttl("ttl_ms", mint.ttl, GRANT_TTL_MAX),
+            Op::Expire { holds } => sweep_size("holds", holds.len()),
+            Op::PurgeGrants { grants } => sweep_size("grants", grants.len()),
+            Op::Tidy { scopes } => sweep_size("scopes", scopes.len()),
+            Op::Release { .. } | Op::Freeze { .. } | Op::Unfreeze { .. } | Op::Revoke { .. } => Ok(()),
+        }
+    }
+}
+
+impl Command {
+    fn check(&self) -> Result<(), Invalid> {
+        if self.charges.is_empty() && self.redeem.is_empty() && self.jobs.is_empty() {
+            return Err(Invalid::new("command", "must have a charge, a redemption or a job"));
+        }
+        for (field, count, most) in [
+            ("charges", self.charges.len(), CHARGES_MAX),
+            ("redeem", self.redeem.len(), REDEMPTIONS_MAX),
+            ("jobs", self.jobs.len(), JOBS_MAX),
+        ] {
+            if count > most {
+                return Err(Invalid::new(field, format!("has {count} entries; at most {most} are allowed")));
+            }
+        }
+        for charge in &self.charges {
+            not_negative("charges.amount", charge.amount)?;
+            if charge.limits.len() > LIMITS_MAX {
+                return Err(Invalid::new("charges.limits", format!("has more than {LIMITS_MAX} entries")));
+            }
+            charge.limits.iter().try_for_each(Limit::check)?;
+        }
+        for job in &self.jobs {
+            job.check(self.redeem.len())?;
+        }
+        match &self.settle {
+            Settle::Hold { .. } if self.charges.is_empty() => {
+                Err(Invalid::new("charges", "must not be empty: there is nothing to hold"))
+            }
+            Settle::Hold { ttl: Some(span) } => ttl("ttl_ms", *span, Span::from_micros(i64::MAX)),
+            Settle::Job if self.jobs.is_empty() => {
+                Err(Invalid::new("jobs", "must not be empty: no job would settle the hold"))
+            }
+            Settle::Job if self.charges.is_empty() => {
+                Err(Invalid::new("charges", "must not be empty: there is nothing for the job to settle"))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+fn not_negative(field: &'static str, amount: i64) -> Result<(), Invalid> {
+    if amount < 0 { Err(Invalid::new(field, "must not be negative")) } else { Ok(()) }
+}
+
+fn ttl(field: &'static str, span: Span, most: Span) -> Result<(), Invalid> {
+    if span < TTL_MIN {
+        return Err(Invalid::new(field, "must be at least 1"));
+    }
+    // A span that saturated cannot be represented as an instant.
+    if span > most || Time::from_micros(0).after(span) == Time::NEVER {
+        return Err(Invalid::new(field, format!("must be at most {}", most.millis())));
+    }
+    Ok(())
+}
+
+fn sweep_size(field: &'static str, count: usize) -> Result<(), Invalid> {
+    if count > SWEEP_MAX {
+        return Err(Invalid::new(field, format!("has more than {SWEEP_MAX} entries")));
+    }
+    Ok(())
+}

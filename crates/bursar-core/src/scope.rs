@@ -1,0 +1,551 @@
+//! The state of a scope: its balances, kept and never summed, and how time moves them.
+//!
+//! What is due on a scope (a hold that expired, a posting that left a rolling window) is *folded* into the balances
+//! once, by whoever next locks the scope, a bounded number in one transaction.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::bounds::{WINDOW_IDLE, WINDOWS_MAX};
+use crate::budget::Budget;
+use crate::context::Actor;
+use crate::id::{BatchId, HoldId};
+use crate::time::{Span, Time};
+use crate::window::Window;
+
+/// Everything the kernel knows of one scope.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ScopeState {
+    /// Events that touched it; 0 is a row that exists only to be locked.
+    pub version: u64,
+    /// Time never goes below this on the scope.
+    pub seen: Time,
+    /// The last transaction whose events touched it.
+    pub last: Option<BatchId>,
+    /// Postings made so far; numbers the next one.
+    pub postings: u64,
+    /// Charges due up to here are folded.
+    pub folded: ChargeMark,
+    /// No unfolded charge is due before this.
+    pub next_expiry: Time,
+    /// Why it refuses new spend, if it does.
+    pub frozen: Option<Freeze>,
+    /// One for each window in use; the first is always the lifetime.
+    pub balances: Vec<Balance>,
+    /// What is registered on it. Stored beside the rest, as it seldom changes.
+    #[serde(skip)]
+    pub budget: Option<Arc<Budget>>,
+}
+
+/// A place in the order in which charges of live holds are due on a scope.
+pub type ChargeMark = (Time, HoldId);
+/// A place in the order of postings on a scope.
+pub type PostingMark = (Time, u64);
+
+/// Why a scope is frozen.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Freeze {
+    /// Somebody said so; until unfrozen.
+    Order {
+        /// Who.
+        actor: Actor,
+        /// Why.
+        reason: Option<String>,
+    },
+    /// Its trip limit was passed; until unfrozen or the window turns.
+    Trip {
+        /// The window that tripped.
+        window: Window,
+        /// When that window ends, if it is one that does.
+        until: Option<Time>,
+    },
+}
+
+/// What is posted and held in one window.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Balance {
+    /// Which window.
+    pub window: Window,
+    /// The window counts what was placed or posted from here on.
+    pub since: Time,
+    /// It turns here; `NEVER` for all but calendar windows.
+    pub until: Time,
+    /// Units posted in it. Not kept for a bucket, whose level says it.
+    pub posted: i64,
+    /// Units of live holds that belong to it.
+    pub held: i64,
+    /// Rolling: postings up to here have left.
+    pub evicted: PostingMark,
+    /// Rolling: nothing leaves before this.
+    pub next_eviction: Time,
+    /// Bucket: tokens times the refill period in microseconds, so that nothing is lost to rounding.
+    pub level: i128,
+    /// Bucket: the instant of `level`.
+    pub level_at: Time,
+    /// Thresholds that are crossed.
+    pub crossed: Vec<u32>,
+    /// The trip limit over this window was passed; it freezes once until spend falls back or the window turns.
+    pub tripped: bool,
+    /// When a request last named it.
+    pub named: Time,
+    /// Prepared for a request that may yet be refused; forgotten unless an event names it.
+    #[serde(skip)]
+    pub prospective: bool,
+}
+
+/// A charge of a live hold on a scope, by when it is due.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LiveCharge {
+    /// When the hold expires; `NEVER` while a job owns it.
+    pub expires_at: Time,
+    /// The hold.
+    pub hold: HoldId,
+    /// When it was placed.
+    pub placed_at: Time,
+    /// What it holds on this scope.
+    pub amount: i64,
+}
+
+/// Units spent or credited on a scope at an instant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Posting {
+    /// The instant it counts for.
+    pub at: Time,
+    /// Its number on the scope.
+    pub seq: u64,
+    /// The units; negative for a credit.
+    pub amount: i64,
+    /// The hold it settles.
+    pub hold: Option<HoldId>,
+}
+
+/// What has become due on a scope, in order, as far as one step reads it.
+#[derive(Clone, Debug, Default)]
+pub struct Due {
+    /// Charges of expired holds after the mark `folded`.
+    pub charges: Batchwise<LiveCharge>,
+    /// For each rolling balance, by its place in `balances`, the postings that left it.
+    pub postings: Vec<(usize, Batchwise<Posting>)>,
+}
+
+/// A bounded step through something ordered.
+#[derive(Clone, Debug)]
+pub struct Batchwise<T> {
+    /// What is due, in order.
+    pub items: Vec<T>,
+    /// More is due than one step reads.
+    pub more: bool,
+    /// When the first one that is not yet due will be.
+    pub next: Time,
+}
+
+impl<T> Default for Batchwise<T> {
+    fn default() -> Self {
+        Batchwise { items: Vec::new(), more: false, next: Time::NEVER }
+    }
+}
+
+/// What to read in order to fold a scope up to `now`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DueAsk {
+    /// Charges after this mark that expire up to now, if any can be due.
+    pub charges_after: Option<ChargeMark>,
+    /// For the rolling balance at this place: postings after the mark, up to the instant.
+    pub postings: Vec<(usize, PostingMark, Time)>,
+}
+
+impl DueAsk {
+    /// Nothing can be due.
+    pub fn is_empty(&self) -> bool {
+        self.charges_after.is_none() && self.postings.is_empty()
+    }
+}
+
+/// What history says of a window that is opened on a scope with a past.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Past {
+    /// Units posted in it.
+    pub posted: i64,
+    /// Units of live holds placed in it.
+    pub held: i64,
+    /// The oldest posting in it.
+    pub oldest: Option<Time>,
+}
+
+impl Default for ScopeState {
+    fn default() -> ScopeState {
+        ScopeState {
+            version: 0,
+            seen: Time::MIN,
+            last: None,
+            postings: 0,
+            folded: (Time::MIN, HoldId(0)),
+            next_expiry: Time::NEVER,
+            frozen: None,
+            balances: vec![Balance::open(Window::Lifetime, Time::MIN, Past::default())],
+            budget: None,
+        }
+    }
+}
+
+impl ScopeState {
+    /// The balance of a window, if it is kept.
+    pub fn balance(&self, window: &Window) -> Option<&Balance> {
+        self.balances.iter().find(|balance| balance.window == *window)
+    }
+
+    /// What must be read before the scope can be brought to `now`.
+    pub fn due_ask(&self, now: Time) -> DueAsk {
+        let charges_after = (self.next_expiry <= now).then_some(self.folded);
+        let postings = self.balances.iter().enumerate().filter_map(|(place, balance)| match balance.window {
+            Window::Rolling { length } if balance.next_eviction <= now => {
+                Some((place, balance.evicted, now.before(length)))
+            }
+            _ => None,
+        });
+        DueAsk { charges_after, postings: postings.collect() }
+    }
+
+    /// Brings the scope to `now`: folds what is due, turns calendar windows, refills buckets.
+    /// Returns whether all that is due was there; if not, the scope must be stored and brought on again.
+    pub fn advance(&mut self, now: Time, due: &Due, asked: &DueAsk) -> bool {
+        let mut ready = true;
+        if asked.charges_after.is_some() {
+            for charge in &due.charges.items {
+                self.fold(charge);
+            }
+            self.next_expiry = due.charges.next;
+            if due.charges.more {
+                self.next_expiry = self.folded.0;
+                ready = false;
+            } else {
+                self.folded = self.folded.max((now, HoldId(u128::MAX)));
+            }
+        }
+        for (place, postings) in &due.postings {
+            ready &= self.balances[*place].evict(now, postings);
+        }
+        if ready {
+            self.seen = self.seen.max(now);
+            for balance in &mut self.balances {
+                balance.turn(now);
+            }
+            self.rearm_trip();
+        }
+        ready
+    }
+
+    /// A trip limit freezes again only after spend fell back below it.
+    pub(crate) fn rearm_trip(&mut self) {
+        let Some(trip) = self.budget.as_ref().and_then(|budget| budget.trip.clone()) else { return };
+        if let Some(balance) = self.balances.iter_mut().find(|balance| balance.window == trip.window) {
+            balance.tripped &= balance.spent() > trip.amount;
+        }
+    }
+
+    fn fold(&mut self, charge: &LiveCharge) {
+        for balance in &mut self.balances {
+            balance.refill(charge.expires_at);
+            balance.settle(charge.placed_at, charge.amount, &[]);
+        }
+        self.folded = (charge.expires_at, charge.hold);
+    }
+
+    /// The hold's charge is folded: it counts no more.
+    pub fn has_folded(&self, expires_at: Time, hold: HoldId) -> bool {
+        (expires_at, hold) <= self.folded
+    }
+
+    pub(crate) fn hold(&mut self, now: Time, expires_at: Time, amount: i64) {
+        self.next_expiry = self.next_expiry.min(expires_at);
+        for balance in &mut self.balances {
+            balance.take(now, amount);
+        }
+    }
+
+    /// Ends a live hold: what it held here is free again.
+    pub(crate) fn release(&mut self, placed_at: Time, held: i64) {
+        self.settle(placed_at, held, &[]);
+    }
+
+    /// Ends a live hold with what was spent. `held` is zero when the hold has been folded already.
+    pub(crate) fn settle(&mut self, placed_at: Time, held: i64, postings: &[Posting]) {
+        for balance in &mut self.balances {
+            balance.settle(placed_at, held, postings);
+        }
+    }
+
+    /// Numbers a posting of `amount` units that counts for the instant `at`.
+    pub(crate) fn number(&mut self, at: Time, amount: i64, hold: Option<HoldId>) -> Posting {
+        self.postings += 1;
+        Posting { at, seq: self.postings, amount, hold }
+    }
+
+    /// An event names the window: it is in use from now on.
+    pub(crate) fn name_window(&mut self, window: &Window, now: Time) {
+        let known = self.balances.iter().any(|b| b.window == *window && !b.prospective);
+        if !known && self.windows_in_use() >= WINDOWS_MAX {
+            let budget = self.budget.clone();
+            let registered = |w: &Window| budget.as_ref().is_some_and(|b| b.windows().any(|known| known == w));
+            self.balances.retain(|b| b.prospective || !b.is_idle(now) || registered(&b.window));
+        }
+        match self.balances.iter_mut().find(|b| b.window == *window) {
+            Some(balance) => {
+                balance.prospective = false;
+                balance.named = now;
+            }
+            // Only a scope without any past reaches this: it was opened by an earlier event of the same command.
+            None => self.balances.push(Balance { named: now, ..Balance::open(window.clone(), now, Past::default()) }),
+        }
+    }
+
+    /// Whether `more` further windows find a place, counting those that may be closed.
+    pub(crate) fn has_room_for(&self, more: usize, now: Time) -> bool {
+        let idle = |b: &&Balance| {
+            b.is_idle(now) && !self.budget.as_ref().is_some_and(|known| known.windows().any(|w| *w == b.window))
+        };
+        let closable = self.balances.iter().filter(|b| !b.prospective).filter(idle).count();
+        self.windows_in_use() - closable + more <= WINDOWS_MAX
+    }
+
+    fn windows_in_use(&self) -> usize {
+        self.balances.iter().filter(|b| !b.prospective && b.window != Window::Lifetime).count()
+    }
+
+    /// The windows of `wanted` that are not kept yet.
+    pub fn missing<'a>(&self, wanted: impl Iterator<Item = &'a Window>) -> Vec<Window> {
+        let mut missing: Vec<Window> = wanted.filter(|w| self.balance(w).is_none()).cloned().collect();
+        missing.sort();
+        missing.dedup();
+        missing
+    }
+
+    /// Prepares a window for a request that names it.
+    pub fn prepare(&mut self, window: Window, now: Time, past: Past) {
+        self.balances.push(Balance { prospective: true, ..Balance::open(window, now, past) });
+    }
+
+    /// Postings from before this can be rolled up: no window in use, and none that may be named, reaches them.
+    pub fn rolled_up_before(&self, now: Time, kept: Span) -> Time {
+        let reach = |balance: &Balance| match balance.window {
+            Window::Lifetime | Window::Bucket { .. } => Time::NEVER,
+            Window::Rolling { length } => now.before(length),
+            Window::Calendar { .. } => balance.since,
+        };
+        self.balances.iter().map(reach).min().unwrap_or(Time::NEVER).min(now.before(kept))
+    }
+
+    /// Why new spend is refused at `now`, if it is.
+    pub fn frozen_at(&self, now: Time) -> Option<&Freeze> {
+        let freeze = self.frozen.as_ref()?;
+        let lifted = match freeze {
+            Freeze::Order { .. } => false,
+            Freeze::Trip { until: Some(until), .. } => *until <= now,
+            Freeze::Trip { window: Window::Lifetime, .. } => false,
+            Freeze::Trip { window, until: None } => {
+                let trip = self.budget.as_ref().and_then(|budget| budget.trip.as_ref());
+                let spent = self.balance(window).map_or(0, Balance::spent);
+                trip.is_none_or(|trip| spent <= trip.amount)
+            }
+        };
+        (!lifted).then_some(freeze)
+    }
+}
+
+impl Balance {
+    /// Opens a window at `now` over what history says of it.
+    pub fn open(window: Window, now: Time, past: Past) -> Balance {
+        let (since, until) = Balance::opening(&window, now);
+        let level = match window {
+            Window::Bucket { capacity, length, .. } => i128::from(capacity) * i128::from(length.micros()),
+            _ => 0,
+        };
+        let (evicted, next_eviction) = match window {
+            Window::Rolling { length } => {
+                ((now.before(length), u64::MAX), past.oldest.map_or(Time::NEVER, |at| at.after(length)))
+            }
+            _ => ((Time::MIN, 0), Time::NEVER),
+        };
+        let bucket = matches!(window, Window::Bucket { .. });
+        Balance {
+            window,
+            since,
+            until,
+            posted: if bucket { 0 } else { past.posted },
+            held: if bucket { 0 } else { past.held },
+            evicted,
+            next_eviction,
+            level,
+            level_at: now,
+            crossed: Vec::new(),
+            tripped: false,
+            named: now,
+            prospective: false,
+        }
+    }
+
+    /// From when to when a window opened at `now` counts: what must be summed to open it.
+    /// For a rolling window this is the span of postings; its holds count as long as they live.
+    pub fn opening(window: &Window, now: Time) -> (Time, Time) {
+        match window {
+            Window::Lifetime => (Time::MIN, Time::NEVER),
+            Window::Rolling { .. } => (Time::MIN, Time::NEVER),
+            Window::Bucket { .. } => (now, Time::NEVER),
+            Window::Calendar { .. } => window.calendar_bounds(now).expect("a calendar window has bounds"),
+        }
+    }
+
+    /// Units spent: posted, or for a bucket taken out of it and not held.
+    pub fn spent(&self) -> i64 {
+        match self.window {
+            Window::Bucket { capacity, .. } => clamp(i128::from(capacity) - self.tokens() - i128::from(self.held)),
+            _ => self.posted,
+        }
+    }
+
+    /// What a limit of `amount` over this window leaves.
+    pub fn remaining(&self, amount: i64) -> i64 {
+        match self.window {
+            Window::Bucket { .. } => clamp(self.tokens()),
+            _ => clamp(i128::from(amount) - i128::from(self.posted) - i128::from(self.held)),
+        }
+    }
+
+    fn tokens(&self) -> i128 {
+        match self.window {
+            Window::Bucket { length, .. } => self.level.div_euclid(i128::from(length.micros())),
+            _ => 0,
+        }
+    }
+
+    /// After how long `amount` could fit under `limit` at the earliest; `None` when time alone will not make it fit.
+    pub(crate) fn retry_after(&self, limit: i64, amount: i64, now: Time, next_expiry: Time) -> Option<Span> {
+        if amount > limit {
+            return None;
+        }
+        let freed_by_expiry = if self.held > 0 && next_expiry < Time::NEVER { next_expiry } else { Time::NEVER };
+        let at = match self.window {
+            Window::Bucket { refill: 0, .. } | Window::Lifetime => freed_by_expiry,
+            Window::Bucket { refill, length, .. } => {
+                let lacking = i128::from(amount) * i128::from(length.micros()) - self.level;
+                let micros = lacking.div_euclid(i128::from(refill)) + i128::from(lacking % i128::from(refill) != 0);
+                now.after(Span::from_micros(clamp(micros))).min(freed_by_expiry)
+            }
+            Window::Rolling { .. } => self.next_eviction.min(freed_by_expiry),
+            Window::Calendar { .. } => self.until.min(freed_by_expiry),
+        };
+        (at < Time::NEVER).then(|| at.since(now))
+    }
+
+    /// Whether adding these amounts can still be represented.
+    pub(crate) fn can_take(&self, amount: i64) -> bool {
+        let total = i128::from(self.posted) + i128::from(self.held) + i128::from(amount);
+        i64::try_from(total).is_ok() && self.posted.checked_add(amount).is_some()
+    }
+
+    fn holds(&self, placed_at: Time) -> bool {
+        match self.window {
+            Window::Lifetime | Window::Rolling { .. } => true,
+            Window::Bucket { .. } | Window::Calendar { .. } => self.since <= placed_at && placed_at < self.until,
+        }
+    }
+
+    fn take(&mut self, now: Time, amount: i64) {
+        if self.holds(now) {
+            self.held += amount;
+            self.draw(amount);
+        }
+    }
+
+    /// A bucket gets back the difference alone: what was spent has been out of it since the hold was placed.
+    fn settle(&mut self, placed_at: Time, held: i64, postings: &[Posting]) {
+        let mut back = 0;
+        if held != 0 && self.holds(placed_at) {
+            self.held -= held;
+            back = held;
+        }
+        let spent: i64 = postings.iter().filter(|posting| self.counts(posting)).map(|posting| posting.amount).sum();
+        match self.window {
+            Window::Bucket { .. } => self.draw(spent - back),
+            _ => self.posted += spent,
+        }
+        if let Window::Rolling { length } = self.window {
+            let first = postings.iter().filter(|posting| self.counts(posting)).map(|posting| posting.at).min();
+            self.next_eviction = self.next_eviction.min(first.map_or(Time::NEVER, |at| at.after(length)));
+        }
+    }
+
+    /// Whether a posting made now counts in the window as it stands.
+    fn counts(&self, posting: &Posting) -> bool {
+        match self.window {
+            Window::Lifetime => true,
+            Window::Rolling { .. } => (posting.at, posting.seq) > self.evicted,
+            Window::Bucket { .. } | Window::Calendar { .. } => self.since <= posting.at && posting.at < self.until,
+        }
+    }
+
+    /// Takes tokens out of a bucket, or puts them back; never above its capacity.
+    fn draw(&mut self, amount: i64) {
+        if let Window::Bucket { capacity, length, .. } = self.window {
+            let unit = i128::from(length.micros());
+            self.level = (self.level - i128::from(amount) * unit).min(i128::from(capacity) * unit);
+        }
+    }
+
+    /// Takes over what was spent and held in the bucket this one replaces.
+    pub(crate) fn carry(&mut self, (spent, held, since): (i64, i64, Time)) {
+        self.since = since;
+        self.held = held;
+        self.draw(spent.saturating_add(held));
+    }
+
+    fn refill(&mut self, to: Time) {
+        let Window::Bucket { capacity, refill, length } = self.window else { return };
+        if to <= self.level_at {
+            return;
+        }
+        let elapsed = i128::from(to.micros()) - i128::from(self.level_at.micros());
+        let full = i128::from(capacity) * i128::from(length.micros());
+        self.level = self.level.saturating_add(elapsed.saturating_mul(i128::from(refill))).min(full.max(self.level));
+        self.level_at = to;
+    }
+
+    fn evict(&mut self, now: Time, postings: &Batchwise<Posting>) -> bool {
+        let Window::Rolling { length } = self.window else { return true };
+        for posting in &postings.items {
+            self.posted -= posting.amount;
+            self.evicted = (posting.at, posting.seq);
+        }
+        if postings.more {
+            self.next_eviction = self.evicted.0.after(length);
+            return false;
+        }
+        self.evicted = self.evicted.max((now.before(length), u64::MAX));
+        self.next_eviction = postings.next.after(length);
+        true
+    }
+
+    fn turn(&mut self, now: Time) {
+        self.refill(now);
+        if now < self.until || !matches!(self.window, Window::Calendar { .. }) {
+            return;
+        }
+        let (start, end) = Balance::opening(&self.window, now);
+        // Another node's zone data may differ: a window never begins before the last one ended.
+        self.since = start.max(self.until);
+        self.until = end.max(now.after(Span::from_micros(1)));
+        self.posted = 0;
+        self.held = 0;
+        self.crossed.clear();
+        self.tripped = false;
+    }
+
+    fn is_idle(&self, now: Time) -> bool {
+        self.window != Window::Lifetime && self.named.after(WINDOW_IDLE) < now
+    }
+}
+
+fn clamp(amount: i128) -> i64 {
+    amount.clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64
+}

@@ -1,0 +1,219 @@
+//! The rows a batch of requests works on: loaded before, written after.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::hash::Hash;
+
+use indexmap::IndexMap;
+
+use crate::event::{Batch, Entry, Stream};
+use crate::grant::Grant;
+use crate::hold::Hold;
+use crate::id::{BatchId, CommandId, GrantId, HoldId, JobId};
+use crate::job::Job;
+use crate::name::{IdempotencyKey, Queue, Scope, Tenant};
+use crate::request::Fingerprint;
+use crate::scope::{LiveCharge, Posting, ScopeState};
+use crate::time::Time;
+
+/// A scope and whose it is.
+pub type ScopeKey = (Tenant, Scope);
+/// An idempotency key and whose it is.
+pub type KeyKey = (Tenant, IdempotencyKey);
+/// A job's key in its queue.
+pub type JobKey = (Tenant, Queue, IdempotencyKey);
+
+/// What is remembered of an idempotency key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyRow {
+    /// What was asked.
+    pub fingerprint: Fingerprint,
+    /// Where the journal holds what was done.
+    pub batch: BatchId,
+    /// The command that did it.
+    pub command: CommandId,
+    /// Remembered until then.
+    pub until: Time,
+}
+
+/// Rows of one kind. A row that was not loaded must not be read: that is a bug, and asserts.
+#[derive(Clone, Debug)]
+pub struct Table<K, V> {
+    slots: IndexMap<K, Slot<V>>,
+}
+
+#[derive(Clone, Debug)]
+struct Slot<V> {
+    value: Option<V>,
+    stored: bool,
+    dirty: bool,
+}
+
+/// What became of a row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change<'a, V> {
+    /// It is new.
+    Insert(&'a V),
+    /// It is another.
+    Update(&'a V),
+    /// It is gone.
+    Delete,
+}
+
+impl<K, V> Default for Table<K, V> {
+    fn default() -> Self {
+        Table { slots: IndexMap::new() }
+    }
+}
+
+impl<K: Hash + Eq + std::fmt::Debug, V> Table<K, V> {
+    /// Takes a row as it is stored, or the fact that there is none.
+    pub fn load(&mut self, key: K, value: Option<V>) {
+        let stored = value.is_some();
+        self.slots.entry(key).or_insert(Slot { value, stored, dirty: false });
+    }
+
+    /// Whether the row was loaded, there or not.
+    pub fn is_loaded(&self, key: &K) -> bool {
+        self.slots.contains_key(key)
+    }
+
+    /// The row, if there is one.
+    pub fn get(&self, key: &K) -> Option<&V> {
+        self.slots.get(key).unwrap_or_else(|| panic!("{key:?} was read but not loaded")).value.as_ref()
+    }
+
+    /// The row, to be changed.
+    pub fn get_mut(&mut self, key: &K) -> Option<&mut V> {
+        let slot = self.slots.get_mut(key).unwrap_or_else(|| panic!("{key:?} was written but not loaded"));
+        slot.dirty = true;
+        slot.value.as_mut()
+    }
+
+    /// The row, to be changed in a way that need not be written: it follows from time.
+    pub fn peek_mut(&mut self, key: &K) -> Option<&mut V> {
+        self.slots.get_mut(key).unwrap_or_else(|| panic!("{key:?} was changed but not loaded")).value.as_mut()
+    }
+
+    /// Puts a new row.
+    pub fn put(&mut self, key: K, value: V) {
+        let stored = self.slots.get(&key).is_some_and(|slot| slot.stored);
+        self.slots.insert(key, Slot { value: Some(value), stored, dirty: true });
+    }
+
+    /// Takes a row away.
+    pub fn remove(&mut self, key: &K) {
+        let slot = self.slots.get_mut(key).unwrap_or_else(|| panic!("{key:?} was removed but not loaded"));
+        slot.value = None;
+        slot.dirty = true;
+    }
+
+    /// The rows that are there.
+    pub fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
+        self.slots.iter().filter_map(|(key, slot)| Some((key, slot.value.as_ref()?)))
+    }
+
+    /// The keys that were loaded.
+    pub fn keys(&self) -> impl Iterator<Item = &K> {
+        self.slots.keys()
+    }
+
+    /// What must be written.
+    pub fn changes(&self) -> impl Iterator<Item = (&K, Change<'_, V>)> {
+        self.slots.iter().filter(|(_, slot)| slot.dirty).filter_map(|(key, slot)| {
+            let change = match (&slot.value, slot.stored) {
+                (Some(value), true) => Change::Update(value),
+                (Some(value), false) => Change::Insert(value),
+                (None, true) => Change::Delete,
+                (None, false) => return None,
+            };
+            Some((key, change))
+        })
+    }
+}
+
+/// All that a batch works on.
+#[derive(Debug)]
+pub struct Workspace {
+    /// The instant of the batch.
+    pub now: Time,
+    /// The name of its transaction.
+    pub batch: BatchId,
+    /// Scopes, brought to `now`.
+    pub scopes: Table<ScopeKey, ScopeState>,
+    /// Holds.
+    pub holds: Table<HoldId, Hold>,
+    /// Grants.
+    pub grants: Table<GrantId, Grant>,
+    /// Idempotency keys.
+    pub keys: Table<KeyKey, KeyRow>,
+    /// Jobs by their keys.
+    pub job_keys: Table<JobKey, JobId>,
+    /// Jobs.
+    pub jobs: Table<JobId, Job>,
+    /// What was done under keys that are used again.
+    pub replays: HashMap<CommandId, Entry>,
+    /// Scopes on which more is due than one step folds.
+    pub unready: HashSet<ScopeKey>,
+    /// Charges of live holds to add (`Some`) or to take away.
+    pub live: BTreeMap<(ScopeKey, Time, HoldId), Option<LiveCharge>>,
+    /// Postings to add.
+    pub postings: Vec<(ScopeKey, Posting)>,
+    prev: BTreeMap<String, BatchId>,
+    pub(crate) entries: Vec<Entry>,
+}
+
+impl Workspace {
+    /// Nothing loaded yet.
+    pub fn new(now: Time, batch: BatchId) -> Workspace {
+        Workspace {
+            now,
+            batch,
+            scopes: Table::default(),
+            holds: Table::default(),
+            grants: Table::default(),
+            keys: Table::default(),
+            job_keys: Table::default(),
+            jobs: Table::default(),
+            replays: HashMap::new(),
+            unready: HashSet::new(),
+            live: BTreeMap::new(),
+            postings: Vec::new(),
+            prev: BTreeMap::new(),
+            entries: Vec::new(),
+        }
+    }
+
+    /// The row for the journal, if anything happened.
+    pub fn take_batch(&mut self) -> Option<Batch> {
+        if self.entries.is_empty() {
+            return None;
+        }
+        Some(Batch {
+            id: self.batch,
+            at: self.now,
+            prev: std::mem::take(&mut self.prev),
+            entries: std::mem::take(&mut self.entries),
+        })
+    }
+
+    /// Notes that an event of this batch touches a stream that `last` touched before.
+    pub(crate) fn link(&mut self, stream: &Stream, last: Option<BatchId>) {
+        if let Some(last) = last.filter(|last| *last != self.batch) {
+            self.prev.entry(format!("{}:{stream}", stream.kind())).or_insert(last);
+        }
+    }
+
+    pub(crate) fn add_live(&mut self, scope: ScopeKey, charge: LiveCharge) {
+        self.live.insert((scope, charge.expires_at, charge.hold), Some(charge));
+    }
+
+    pub(crate) fn remove_live(&mut self, scope: ScopeKey, expires_at: Time, hold: HoldId) {
+        let key = (scope, expires_at, hold);
+        // What this batch added itself was never stored.
+        if self.live.get(&key).is_some_and(Option::is_some) {
+            self.live.remove(&key);
+        } else {
+            self.live.insert(key, None);
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! How rows are written as bytes: a version, then a compact form that only this crate reads.
+
+use bursar_core::grant::Grant;
+use bursar_core::hold::Hold;
+use bursar_core::job::Job;
+use bursar_core::payload::Payload;
+use bursar_core::scope::ScopeState;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::error::StoreError;
+
+const VERSION: u8 = 1;
+
+/// A row that is stored as bytes.
+pub(crate) trait Packed: Serialize + DeserializeOwned + Clone {
+    const WHAT: &'static str;
+
+    fn pack(&self) -> Vec<u8> {
+        postcard::to_extend(self, vec![VERSION]).expect("rows are plain data")
+    }
+
+    fn unpack(bytes: &[u8]) -> Result<Self, StoreError> {
+        match bytes.split_first() {
+            Some((&VERSION, rest)) => postcard::from_bytes(rest).map_err(|e| StoreError::corrupt(Self::WHAT, e)),
+            Some((version, _)) => Err(StoreError::corrupt(Self::WHAT, format!("unknown form {version}"))),
+            None => Err(StoreError::corrupt(Self::WHAT, "it is empty")),
+        }
+    }
+}
+
+impl Packed for Hold {
+    const WHAT: &'static str = "hold";
+}
+
+impl Packed for ScopeState {
+    const WHAT: &'static str = "scope";
+
+    /// Balances that were only prepared are not kept.
+    fn pack(&self) -> Vec<u8> {
+        if self.balances.iter().any(|balance| balance.prospective) {
+            let mut kept = self.clone();
+            kept.balances.retain(|balance| !balance.prospective);
+            return kept.pack();
+        }
+        postcard::to_extend(self, vec![VERSION]).expect("rows are plain data")
+    }
+}
+
+/// A row whose payload, when large, is kept beside it.
+pub(crate) trait Carries: Packed {
+    fn payload(&mut self) -> &mut Payload;
+
+    fn pack_light(&self) -> Vec<u8> {
+        let mut light = self.clone();
+        if light.payload().is_large() {
+            *light.payload() = Payload::elsewhere();
+        }
+        light.pack()
+    }
+}
+
+impl Packed for Grant {
+    const WHAT: &'static str = "grant";
+}
+
+impl Carries for Grant {
+    fn payload(&mut self) -> &mut Payload {
+        &mut self.payload
+    }
+}
+
+impl Packed for Job {
+    const WHAT: &'static str = "job";
+}
+
+impl Carries for Job {
+    fn payload(&mut self) -> &mut Payload {
+        &mut self.payload
+    }
+}
+
+/// Names and JSON that were checked when they were stored.
+pub(crate) fn stored<T: TryFrom<String>>(what: &'static str, text: String) -> Result<T, StoreError>
+where
+    T::Error: std::fmt::Display,
+{
+    T::try_from(text).map_err(|problem| StoreError::corrupt(what, problem))
+}
+
+pub(crate) fn from_json<T: DeserializeOwned>(what: &'static str, json: &str) -> Result<T, StoreError> {
+    serde_json::from_str(json).map_err(|problem| StoreError::corrupt(what, problem))
+}
+
+pub(crate) fn to_json(value: &impl Serialize) -> String {
+    serde_json::to_string(value).expect("rows are plain data")
+}

@@ -1,0 +1,19 @@
+//! Where Bursar keeps its tables: SQLite, PostgreSQL and an in-memory model, behind one trait.
+//!
+//! A store loads and locks what requests need, lets `bursar-core` decide, writes what changed, and answers when it is
+//! durable. No rule lives here: the three engines differ in how rows are found and written, in nothing else.
+
+pub mod clock;
+mod codec;
+pub mod error;
+pub mod memory;
+mod rows;
+pub mod store;
+pub mod verify;
+mod work;
+
+pub use clock::{Clock, ManualClock, SystemClock};
+pub use error::StoreError;
+pub use memory::MemoryStore;
+pub use store::{Health, Journaled, Patience, Setup, Store, Verdict};
+pub use verify::Report;

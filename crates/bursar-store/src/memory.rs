@@ -1,0 +1,418 @@
+//! The model: everything in maps. What the other engines must do, in the plainest form.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use async_trait::async_trait;
+use bursar_core::bounds::FOLD_STEP;
+use bursar_core::event::{Batch, Entry};
+use bursar_core::grant::Grant;
+use bursar_core::hold::{Hold, HoldState};
+use bursar_core::id::{BatchId, CommandId, GrantId, HoldId, JobId};
+use bursar_core::job::Job;
+use bursar_core::name::{Scope, Tenant};
+use bursar_core::payload::Payload;
+use bursar_core::request::Request;
+use bursar_core::scope::{Batchwise, Due, DueAsk, LiveCharge, Past, Posting, ScopeState};
+use bursar_core::state::{Change, JobKey, KeyKey, KeyRow, ScopeKey, Workspace};
+use bursar_core::time::Time;
+use futures_util::FutureExt;
+
+use crate::clock::{Clock, SystemClock};
+use crate::error::StoreError;
+use crate::rows::{Found, PastAsk, Rows};
+use crate::store::{Health, Journaled, Patience, Setup, Store, Verdict};
+use crate::verify::Report;
+use crate::work::{self, When};
+
+/// A store that forgets everything when it is dropped.
+pub struct MemoryStore {
+    setup: Setup,
+    clock: Arc<dyn Clock>,
+    tables: Mutex<Tables>,
+}
+
+/// The tables.
+#[derive(Clone, Default, Debug, PartialEq)]
+pub(crate) struct Tables {
+    pub(crate) scopes: BTreeMap<ScopeKey, ScopeState>,
+    pub(crate) holds: BTreeMap<HoldId, Hold>,
+    pub(crate) grants: BTreeMap<GrantId, Grant>,
+    pub(crate) keys: BTreeMap<KeyKey, KeyRow>,
+    pub(crate) job_keys: BTreeMap<JobKey, JobId>,
+    pub(crate) jobs: BTreeMap<JobId, Job>,
+    pub(crate) live: BTreeMap<(ScopeKey, Time, HoldId), LiveCharge>,
+    pub(crate) postings: BTreeMap<(ScopeKey, Time, u64), Posting>,
+    pub(crate) rollups: BTreeMap<ScopeKey, i64>,
+    pub(crate) payloads: BTreeMap<u128, Payload>,
+    pub(crate) journal: BTreeMap<u64, Batch>,
+}
+
+impl MemoryStore {
+    /// An empty store.
+    pub fn new(setup: Setup) -> MemoryStore {
+        let clock = setup.clock.clone().unwrap_or_else(|| Arc::new(SystemClock));
+        MemoryStore { setup, clock, tables: Mutex::default() }
+    }
+
+    fn tables(&self) -> MutexGuard<'_, Tables> {
+        self.tables.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+impl Tables {
+    fn next_position(&self) -> u64 {
+        self.journal.last_key_value().map_or(1, |(position, batch)| position + batch.count() as u64)
+    }
+
+    fn last_event_at(&self) -> Option<Time> {
+        self.journal.last_key_value().map(|(_, batch)| batch.at)
+    }
+
+    fn read(&mut self, batch: &Batch) -> Batch {
+        let mut batch = batch.clone();
+        let payloads = &self.payloads;
+        batch.attach_payloads(|id| payloads.get(&id).cloned());
+        batch
+    }
+}
+
+/// The tables within a transaction, with the clock.
+struct MemoryRows<'a> {
+    tables: &'a mut Tables,
+    clock: &'a dyn Clock,
+}
+
+fn pick<K: Ord + Clone, V: Clone>(map: &BTreeMap<K, V>, keys: &[K]) -> Vec<(K, V)> {
+    keys.iter().filter_map(|key| Some((key.clone(), map.get(key)?.clone()))).collect()
+}
+
+impl Rows for MemoryRows<'_> {
+    async fn keys(&mut self, keys: &[KeyKey]) -> Result<Vec<(KeyKey, KeyRow)>, StoreError> {
+        Ok(pick(&self.tables.keys, keys))
+    }
+
+    async fn entries(&mut self, wanted: &[(BatchId, CommandId)]) -> Result<Vec<Entry>, StoreError> {
+        let entries = wanted.iter().filter_map(|(batch, command)| {
+            let batch = self.tables.journal.get(&(batch.0 as u64))?;
+            batch.entries.iter().find(|entry| entry.id == *command).cloned()
+        });
+        Ok(entries.collect())
+    }
+
+    async fn job_keys(&mut self, keys: &[JobKey]) -> Result<Vec<(JobKey, JobId)>, StoreError> {
+        Ok(pick(&self.tables.job_keys, keys))
+    }
+
+    async fn jobs(&mut self, ids: &[JobId]) -> Result<Vec<(JobId, Job)>, StoreError> {
+        Ok(pick(&self.tables.jobs, ids))
+    }
+
+    async fn holds(&mut self, ids: &[HoldId]) -> Result<Found<HoldId, Hold>, StoreError> {
+        Ok(Found::all(pick(&self.tables.holds, ids)))
+    }
+
+    async fn grants(&mut self, ids: &[GrantId]) -> Result<Found<GrantId, Grant>, StoreError> {
+        Ok(Found::all(pick(&self.tables.grants, ids)))
+    }
+
+    async fn scopes(&mut self, keys: &[(ScopeKey, bool)]) -> Result<Found<ScopeKey, ScopeState>, StoreError> {
+        let rows = keys.iter().filter_map(|(key, create)| {
+            let known = self.tables.scopes.get(key).cloned();
+            Some((key.clone(), known.or_else(|| create.then(ScopeState::default))?))
+        });
+        Ok(Found::all(rows.collect()))
+    }
+
+    async fn now(&mut self) -> Result<Time, StoreError> {
+        Ok(self.clock.now())
+    }
+
+    async fn due(&mut self, asks: &[(ScopeKey, DueAsk)], now: Time) -> Result<Vec<Due>, StoreError> {
+        let due = asks.iter().map(|(key, ask)| {
+            let mut due = Due::default();
+            if let Some(mark) = ask.charges_after {
+                let all = self
+                    .tables
+                    .live
+                    .range((key.clone(), mark.0, mark.1)..=(key.clone(), Time::NEVER, HoldId(u128::MAX)));
+                let all = all.map(|(_, charge)| charge).filter(|charge| (charge.expires_at, charge.hold) > mark);
+                due.charges = step(all.cloned(), |charge| charge.expires_at, now);
+            }
+            for (place, mark, until) in &ask.postings {
+                let all =
+                    self.tables.postings.range((key.clone(), mark.0, mark.1)..=(key.clone(), Time::NEVER, u64::MAX));
+                let all = all.map(|(_, posting)| posting).filter(|posting| (posting.at, posting.seq) > *mark);
+                due.postings.push((*place, step(all.cloned(), |posting| posting.at, *until)));
+            }
+            due
+        });
+        Ok(due.collect())
+    }
+
+    async fn past(&mut self, asks: &[PastAsk]) -> Result<Vec<Past>, StoreError> {
+        let pasts = asks.iter().map(|ask| {
+            let key = &ask.scope;
+            let postings = self.tables.postings.range((key.clone(), ask.after.0, 0)..(key.clone(), ask.until, 0));
+            let postings: Vec<&Posting> = postings.map(|(_, p)| p).filter(|p| (p.at, p.seq) > ask.after).collect();
+            let live = self
+                .tables
+                .live
+                .range((key.clone(), ask.unfolded.0, ask.unfolded.1)..=(key.clone(), Time::NEVER, HoldId(u128::MAX)));
+            let live = live
+                .map(|(_, c)| c)
+                .filter(|c| (c.expires_at, c.hold) > ask.unfolded && c.placed_at >= ask.placed_from);
+            Past {
+                posted: postings.iter().map(|posting| posting.amount).sum(),
+                held: live.map(|charge| charge.amount).sum(),
+                oldest: postings.iter().map(|posting| posting.at).min(),
+            }
+        });
+        Ok(pasts.collect())
+    }
+
+    async fn roll_up(&mut self, scopes: &[(ScopeKey, Time)]) -> Result<(), StoreError> {
+        for (key, before) in scopes {
+            let range = (key.clone(), Time::MIN, 0)..(key.clone(), *before, 0);
+            let old: Vec<_> = self.tables.postings.range(range).map(|(k, p)| (k.clone(), p.amount)).collect();
+            for (place, amount) in old {
+                self.tables.postings.remove(&place);
+                *self.tables.rollups.entry(key.clone()).or_insert(0) += amount;
+            }
+        }
+        Ok(())
+    }
+
+    async fn store(&mut self, ws: &Workspace, batch: Option<Batch>) -> Result<bool, StoreError> {
+        fn write<K: Ord + Clone, V: Clone>(map: &mut BTreeMap<K, V>, key: &K, change: Change<'_, V>) {
+            match change {
+                Change::Insert(row) | Change::Update(row) => drop(map.insert(key.clone(), row.clone())),
+                Change::Delete => drop(map.remove(key)),
+            }
+        }
+        let tables = &mut *self.tables;
+        ws.scopes.changes().for_each(|(key, change)| write(&mut tables.scopes, key, change));
+        tables.scopes.values_mut().for_each(|row| row.balances.retain(|balance| !balance.prospective));
+        ws.holds.changes().for_each(|(key, change)| write(&mut tables.holds, key, change));
+        ws.grants.changes().for_each(|(key, change)| write(&mut tables.grants, key, change));
+        ws.keys.changes().for_each(|(key, change)| write(&mut tables.keys, key, change));
+        ws.job_keys.changes().for_each(|(key, change)| write(&mut tables.job_keys, key, change));
+        ws.jobs.changes().for_each(|(key, change)| write(&mut tables.jobs, key, change));
+        for (key, change) in &ws.live {
+            match change {
+                Some(charge) => drop(tables.live.insert(key.clone(), charge.clone())),
+                None => drop(tables.live.remove(key)),
+            }
+        }
+        for (key, posting) in &ws.postings {
+            tables.postings.insert((key.clone(), posting.at, posting.seq), posting.clone());
+        }
+        if let Some(mut batch) = batch {
+            tables.payloads.extend(batch.detach_payloads());
+            let position = tables.next_position();
+            tables.journal.insert(position, batch);
+        }
+        Ok(true)
+    }
+}
+
+/// One bounded step through what is ordered by `at`, up to `until`.
+fn step<T>(mut all: impl Iterator<Item = T>, at: impl Fn(&T) -> Time, until: Time) -> Batchwise<T> {
+    let mut step = Batchwise::default();
+    for item in all.by_ref() {
+        if at(&item) > until {
+            step.next = at(&item);
+            break;
+        }
+        if step.items.len() == FOLD_STEP {
+            step.more = true;
+            break;
+        }
+        step.items.push(item);
+    }
+    step
+}
+
+#[async_trait]
+impl Store for MemoryStore {
+    async fn commit(&self, requests: &[Arc<Request>], _: Patience) -> Result<Vec<Verdict>, StoreError> {
+        let mut tables = self.tables();
+        let when = When {
+            floor: tables.last_event_at().unwrap_or(Time::MIN),
+            batch: BatchId(u128::from(tables.next_position())),
+        };
+        let mut ids = self.setup.ids.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut rows = MemoryRows { tables: &mut tables, clock: &*self.clock };
+        let requests: Vec<&Request> = requests.iter().map(|request| &**request).collect();
+        let work = async {
+            let (mut ws, verdicts) = work::run(&mut rows, &requests, &self.setup.rules, when, &mut *ids).await?;
+            let batch = ws.take_batch();
+            rows.store(&ws, batch).await?;
+            Ok(verdicts)
+        };
+        work.now_or_never().expect("memory never waits")
+    }
+
+    async fn scope(&self, key: &ScopeKey) -> Result<Option<ScopeState>, StoreError> {
+        let mut tables = self.tables();
+        let Some(row) = tables.scopes.get(key).cloned() else { return Ok(None) };
+        let mut rows = MemoryRows { tables: &mut tables, clock: &*self.clock };
+        let view = work::view(&mut rows, key, row, self.clock.now()).now_or_never();
+        view.expect("memory never waits").map(Some)
+    }
+
+    async fn scopes(
+        &self,
+        tenant: &Tenant,
+        prefix: &str,
+        after: Option<&Scope>,
+        limit: usize,
+    ) -> Result<Vec<(Scope, ScopeState)>, StoreError> {
+        let names: Vec<Scope> = {
+            let tables = self.tables();
+            let of_tenant = tables
+                .scopes
+                .iter()
+                .filter(|((t, s), row)| t == tenant && row.version > 0 && s.as_str().starts_with(prefix));
+            of_tenant.map(|((_, s), _)| s.clone()).filter(|s| after.is_none_or(|after| s > after)).take(limit).collect()
+        };
+        let mut found = Vec::new();
+        for name in names {
+            if let Some(row) = self.scope(&(tenant.clone(), name.clone())).await? {
+                found.push((name, row));
+            }
+        }
+        Ok(found)
+    }
+
+    async fn spent(&self, key: &ScopeKey, from: Time, to: Time) -> Result<i64, StoreError> {
+        let tables = self.tables();
+        let range = tables.postings.range((key.clone(), from, 0)..(key.clone(), to.max(from), 0));
+        Ok(range.map(|(_, posting)| posting.amount).sum())
+    }
+
+    async fn hold(&self, id: HoldId) -> Result<Option<Hold>, StoreError> {
+        Ok(self.tables().holds.get(&id).cloned())
+    }
+
+    async fn live_holds(&self, key: &ScopeKey, limit: usize) -> Result<Vec<Hold>, StoreError> {
+        let tables = self.tables();
+        let range =
+            tables.live.range((key.clone(), Time::MIN, HoldId(0))..=(key.clone(), Time::NEVER, HoldId(u128::MAX)));
+        Ok(range.filter_map(|((_, _, id), _)| tables.holds.get(id).cloned()).take(limit).collect())
+    }
+
+    async fn grants(&self, tenant: &Tenant, after: Option<GrantId>, limit: usize) -> Result<Vec<Grant>, StoreError> {
+        let tables = self.tables();
+        let all = tables
+            .grants
+            .values()
+            .filter(|grant| grant.tenant == *tenant && after.is_none_or(|after| grant.id > after));
+        Ok(all.take(limit).cloned().collect())
+    }
+
+    async fn job(&self, id: JobId) -> Result<Option<Job>, StoreError> {
+        Ok(self.tables().jobs.get(&id).cloned())
+    }
+
+    async fn journal(&self, after: u64, limit: usize) -> Result<Vec<Journaled>, StoreError> {
+        let mut tables = self.tables();
+        // A reader may ask from the middle of a row.
+        let first = tables
+            .journal
+            .range(..=after)
+            .next_back()
+            .filter(|(p, b)| **p + b.count() as u64 > after + 1)
+            .map_or(after + 1, |(p, _)| *p);
+        let batches: Vec<_> = tables.journal.range(first..).take(limit).map(|(p, b)| (*p, b.clone())).collect();
+        Ok(batches.into_iter().map(|(position, batch)| Journaled { position, batch: tables.read(&batch) }).collect())
+    }
+
+    async fn batch(&self, id: BatchId) -> Result<Option<Journaled>, StoreError> {
+        let mut tables = self.tables();
+        let position = id.0 as u64;
+        let batch = tables.journal.get(&position).cloned();
+        Ok(batch.map(|batch| Journaled { position, batch: tables.read(&batch) }))
+    }
+
+    async fn erase_payload(&self, id: u128) -> Result<bool, StoreError> {
+        let mut tables = self.tables();
+        if let Some(job) = tables.jobs.get_mut(&JobId(id)) {
+            job.payload = Payload::default();
+        }
+        if let Some(grant) = tables.grants.get_mut(&GrantId(id)) {
+            grant.payload = Payload::default();
+        }
+        Ok(tables.payloads.remove(&id).is_some())
+    }
+
+    async fn due_holds(&self, limit: usize) -> Result<(Vec<(Tenant, HoldId)>, Time), StoreError> {
+        let now = self.clock.now();
+        let tables = self.tables();
+        let mut due: Vec<&Hold> =
+            tables.holds.values().filter(|h| h.state == HoldState::Held && h.expires_at <= now).collect();
+        due.sort_by_key(|hold| (hold.expires_at, hold.id));
+        Ok((due.into_iter().take(limit).map(|hold| (hold.tenant.clone(), hold.id)).collect(), now))
+    }
+
+    async fn page_scopes(&self, after: Option<&ScopeKey>, limit: usize) -> Result<Vec<ScopeKey>, StoreError> {
+        let tables = self.tables();
+        Ok(tables.scopes.keys().filter(|key| after.is_none_or(|after| *key > after)).take(limit).cloned().collect())
+    }
+
+    async fn forget_keys(&self, limit: usize) -> Result<usize, StoreError> {
+        let now = self.clock.now();
+        let mut tables = self.tables();
+        let over: Vec<_> =
+            tables.keys.iter().filter(|(_, row)| row.until <= now).map(|(k, _)| k.clone()).take(limit).collect();
+        over.iter().for_each(|key| drop(tables.keys.remove(key)));
+        Ok(over.len())
+    }
+
+    async fn verify(&self) -> Result<Report, StoreError> {
+        let tables = self.tables();
+        let mut report =
+            Report { holds: tables.holds.len() as u64, jobs: tables.jobs.len() as u64, ..Report::default() };
+        for (key, row) in &tables.scopes {
+            let live: Vec<_> = tables.live.iter().filter(|(k, _)| k.0 == *key).map(|(_, c)| c.clone()).collect();
+            let postings: Vec<_> =
+                tables.postings.iter().filter(|(k, _)| k.0 == *key).map(|(_, p)| p.clone()).collect();
+            report.check_scope(key, row, &live, &postings, tables.rollups.get(key).copied().unwrap_or(0));
+        }
+        Ok(report)
+    }
+
+    async fn rebuild(&self) -> Result<u64, StoreError> {
+        let mut tables = self.tables();
+        let mut anew =
+            Tables { journal: tables.journal.clone(), payloads: tables.payloads.clone(), ..Tables::default() };
+        let mut events = 0;
+        for batch in tables.journal.values() {
+            events += batch.count() as u64;
+            let batch = anew.read(batch);
+            let mut rows = MemoryRows { tables: &mut anew, clock: &*self.clock };
+            let work = async {
+                let ws = work::replay(&mut rows, &batch).await?;
+                rows.store(&ws, None).await
+            };
+            work.now_or_never().expect("memory never waits")?;
+        }
+        *tables = anew;
+        Ok(events)
+    }
+
+    async fn health(&self) -> Result<Health, StoreError> {
+        let tables = self.tables();
+        Ok(Health {
+            engine: "memory".into(),
+            schema: 0,
+            place: "this process".into(),
+            problems: Vec::new(),
+            position: tables.next_position() - 1,
+            last_event_at: tables.last_event_at(),
+            now: self.clock.now(),
+        })
+    }
+
+    async fn close(&self) {}
+}

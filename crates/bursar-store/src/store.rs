@@ -1,0 +1,135 @@
+//! The face of every engine.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bursar_core::answer::Outcome;
+use bursar_core::decide::Rules;
+use bursar_core::event::Batch;
+use bursar_core::grant::Grant;
+use bursar_core::hold::Hold;
+use bursar_core::id::{BatchId, GrantId, HoldId, IdSource, JobId};
+use bursar_core::job::Job;
+use bursar_core::name::{Scope, Tenant};
+use bursar_core::refusal::Refusal;
+use bursar_core::request::Request;
+use bursar_core::scope::ScopeState;
+use bursar_core::state::ScopeKey;
+use bursar_core::time::Time;
+
+use crate::clock::Clock;
+use crate::error::StoreError;
+use crate::verify::Report;
+
+/// What became of one request of a batch.
+#[derive(Clone, Debug)]
+pub enum Verdict {
+    /// It was done or refused.
+    Answered(Result<Outcome, Refusal>),
+    /// What was due on its scopes is folded as far as one step goes: ask again.
+    Again,
+    /// Somebody else has locked what it needs: ask again, patiently.
+    Blocked,
+}
+
+/// What to do about rows that somebody else has locked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Patience {
+    /// Leave them, and say which requests are blocked.
+    Skip,
+    /// Wait for them so long, then be busy.
+    Wait(Duration),
+}
+
+/// What a store is opened with.
+#[derive(Clone)]
+pub struct Setup {
+    /// The rules that can be set.
+    pub rules: Rules,
+    /// Tells the time; on PostgreSQL the database does unless a clock is given.
+    pub clock: Option<Arc<dyn Clock>>,
+    /// Where ids come from.
+    pub ids: Arc<Mutex<dyn IdSource + Send>>,
+    /// Prepare or upgrade the tables when opening.
+    pub migrate: bool,
+}
+
+/// A row of the journal at its place.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Journaled {
+    /// The position of its first event; those of the others follow.
+    pub position: u64,
+    /// What was done.
+    pub batch: Batch,
+}
+
+/// What an engine says of itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Health {
+    /// The engine and its version.
+    pub engine: String,
+    /// The schema version of the tables.
+    pub schema: i64,
+    /// Where the data is, without secrets.
+    pub place: String,
+    /// What it found wrong, with the way back.
+    pub problems: Vec<String>,
+    /// The last position of the journal.
+    pub position: u64,
+    /// The time of the last event.
+    pub last_event_at: Option<Time>,
+    /// The time the store goes by.
+    pub now: Time,
+}
+
+/// An engine that keeps Bursar's tables. Everything that writes goes through `commit`.
+#[async_trait]
+pub trait Store: Send + Sync + 'static {
+    /// Does the requests in one transaction, each all or nothing, and returns when it is durable.
+    async fn commit(&self, requests: &[Arc<Request>], patience: Patience) -> Result<Vec<Verdict>, StoreError>;
+
+    /// A scope as it stands now.
+    async fn scope(&self, key: &ScopeKey) -> Result<Option<ScopeState>, StoreError>;
+    /// Scopes of a tenant whose names begin with `prefix`, after a name, as they stand now.
+    async fn scopes(
+        &self,
+        tenant: &Tenant,
+        prefix: &str,
+        after: Option<&Scope>,
+        limit: usize,
+    ) -> Result<Vec<(Scope, ScopeState)>, StoreError>;
+    /// The units posted on a scope in `[from, to)`.
+    async fn spent(&self, key: &ScopeKey, from: Time, to: Time) -> Result<i64, StoreError>;
+    /// A hold.
+    async fn hold(&self, id: HoldId) -> Result<Option<Hold>, StoreError>;
+    /// Live holds on a scope, by when they are due.
+    async fn live_holds(&self, key: &ScopeKey, limit: usize) -> Result<Vec<Hold>, StoreError>;
+    /// Grants of a tenant after an id, by id.
+    async fn grants(&self, tenant: &Tenant, after: Option<GrantId>, limit: usize) -> Result<Vec<Grant>, StoreError>;
+    /// A job.
+    async fn job(&self, id: JobId) -> Result<Option<Job>, StoreError>;
+
+    /// The journal after a position, in order and without gaps, at most `limit` rows.
+    async fn journal(&self, after: u64, limit: usize) -> Result<Vec<Journaled>, StoreError>;
+    /// One row of the journal.
+    async fn batch(&self, id: BatchId) -> Result<Option<Journaled>, StoreError>;
+    /// Erases a payload that is kept beside the journal. False when there is none.
+    async fn erase_payload(&self, id: u128) -> Result<bool, StoreError>;
+
+    /// Holds to be swept, and the time.
+    async fn due_holds(&self, limit: usize) -> Result<(Vec<(Tenant, HoldId)>, Time), StoreError>;
+    /// Scopes after one, whoever's they are: to be tidied in turn.
+    async fn page_scopes(&self, after: Option<&ScopeKey>, limit: usize) -> Result<Vec<ScopeKey>, StoreError>;
+    /// Forgets idempotency keys whose time is over; returns how many.
+    async fn forget_keys(&self, limit: usize) -> Result<usize, StoreError>;
+
+    /// Checks that balances are what holds and postings say.
+    async fn verify(&self) -> Result<Report, StoreError>;
+    /// Makes every table but the journal and the payloads anew from the journal; returns how many events it applied.
+    async fn rebuild(&self) -> Result<u64, StoreError>;
+    /// Says how it is.
+    async fn health(&self) -> Result<Health, StoreError>;
+    /// Ends what runs in the background. Nothing can be asked afterwards.
+    async fn close(&self);
+}

@@ -1,0 +1,313 @@
+//! The one shape of every write: load, decide, store. The same for every engine.
+
+use std::collections::{BTreeSet, HashSet};
+
+use bursar_core::decide::{Decided, Rules, decide, reapply};
+use bursar_core::event::{Batch, Event};
+use bursar_core::id::{BatchId, GrantId, HoldId, IdSource};
+use bursar_core::name::Scope;
+use bursar_core::needs::Needs;
+use bursar_core::request::{Op, Request};
+use bursar_core::scope::{Balance, Due, DueAsk, Past, ScopeState};
+use bursar_core::state::{ScopeKey, Workspace};
+use bursar_core::time::{Span, Time};
+use bursar_core::window::Window;
+
+use crate::error::StoreError;
+use crate::rows::{PastAsk, Rows};
+use crate::store::Verdict;
+
+/// How much of the clock a batch may rely on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct When {
+    /// Time does not go below this: the node's own high-water mark.
+    pub(crate) floor: Time,
+    /// The name of the transaction.
+    pub(crate) batch: BatchId,
+}
+
+/// Loads what the requests need, decides them, and returns the changed workspace with a verdict for each.
+pub(crate) async fn run<R: Rows>(
+    rows: &mut R,
+    requests: &[&Request],
+    rules: &Rules,
+    when: When,
+    ids: &mut (dyn IdSource + Send),
+) -> Result<(Workspace, Vec<Verdict>), StoreError> {
+    let mut needs = Needs::default();
+    let mut each = Vec::with_capacity(requests.len());
+    // What is wrong in itself needs no rows.
+    for request in requests {
+        let own = if request.check().is_ok() { Needs::of(request) } else { Needs::default() };
+        needs.merge(own.clone());
+        each.push(own);
+    }
+    let (mut ws, blocked) = load(rows, needs, when, None).await?;
+    let mut verdicts = Vec::with_capacity(requests.len());
+    for (request, own) in requests.iter().zip(each) {
+        if !blocked.is_empty() && blocked.concerns(&own, &ws) {
+            verdicts.push(Verdict::Blocked);
+            continue;
+        }
+        verdicts.push(match decide(&mut ws, request, rules, ids) {
+            Decided::Answered(answer) => Verdict::Answered(answer),
+            Decided::Again => Verdict::Again,
+        });
+    }
+    let tidied = tidied(requests, &ws, rules);
+    if !tidied.is_empty() {
+        rows.roll_up(&tidied).await?;
+    }
+    Ok((ws, verdicts))
+}
+
+/// Loads what a batch of the journal touches and applies it again.
+pub(crate) async fn replay<R: Rows>(rows: &mut R, batch: &Batch) -> Result<Workspace, StoreError> {
+    let mut needs = Needs::default();
+    for entry in &batch.entries {
+        needs.merge(Needs::of_entry(entry));
+    }
+    let when = When { floor: batch.at, batch: batch.id };
+    loop {
+        let (mut ws, _) = load(rows, needs.clone(), when, Some(batch.at)).await?;
+        if !ws.unready.is_empty() {
+            rows.store(&ws, None).await?;
+            continue;
+        }
+        for entry in &batch.entries {
+            reapply(&mut ws, entry);
+        }
+        return Ok(ws);
+    }
+}
+
+/// Rows that somebody else has locked.
+#[derive(Default)]
+struct Blocked {
+    holds: HashSet<HoldId>,
+    grants: HashSet<GrantId>,
+    scopes: HashSet<ScopeKey>,
+}
+
+impl Blocked {
+    fn is_empty(&self) -> bool {
+        self.holds.is_empty() && self.grants.is_empty() && self.scopes.is_empty()
+    }
+
+    fn concerns(&self, needs: &Needs, ws: &Workspace) -> bool {
+        needs.holds.iter().any(|id| self.holds.contains(id))
+            || needs.grants.iter().any(|id| self.grants.contains(id))
+            || needs.scopes_in(ws).any(|key| self.scopes.contains(&key))
+    }
+}
+
+async fn load<R: Rows>(
+    rows: &mut R,
+    needs: Needs,
+    when: When,
+    replayed_at: Option<Time>,
+) -> Result<(Workspace, Blocked), StoreError> {
+    let mut ws = Workspace::new(Time::MIN, when.batch);
+    let mut blocked = Blocked::default();
+    let mut needs = needs;
+    load_keys(rows, &mut ws, &mut needs, replayed_at.is_some()).await?;
+
+    let wanted: Vec<HoldId> = needs.holds.iter().copied().collect();
+    if !wanted.is_empty() {
+        let found = rows.holds(&wanted).await?;
+        for (id, hold) in found.rows {
+            ws.holds.load(id, Some(hold));
+        }
+        blocked.holds.extend(found.blocked);
+        wanted.into_iter().for_each(|id| ws.holds.load(id, None));
+    }
+    let wanted: Vec<GrantId> = needs.grants.iter().copied().collect();
+    if !wanted.is_empty() {
+        let found = rows.grants(&wanted).await?;
+        for (id, grant) in found.rows {
+            ws.grants.load(id, Some(grant));
+        }
+        blocked.grants.extend(found.blocked);
+        wanted.into_iter().for_each(|id| ws.grants.load(id, None));
+    }
+    needs.jobs.iter().for_each(|id| ws.jobs.load(*id, None));
+    load_scopes(rows, &mut ws, &mut blocked, &needs).await?;
+
+    let clock = match replayed_at {
+        Some(at) => at,
+        None => {
+            let clock = rows.now().await?.max(when.floor);
+            // A scope sees each instant once, so that what one transaction did is before what the next one does.
+            let seen = ws.scopes.iter().map(|(_, row)| row.seen.after(Span::from_micros(1))).max();
+            clock.max(seen.unwrap_or(Time::MIN))
+        }
+    };
+    ws.now = clock;
+    advance(rows, &mut ws).await?;
+    open_windows(rows, &mut ws, &needs).await?;
+    Ok((ws, blocked))
+}
+
+/// Idempotency keys with what was done under them, and jobs found by their keys with their holds.
+async fn load_keys<R: Rows>(
+    rows: &mut R,
+    ws: &mut Workspace,
+    needs: &mut Needs,
+    replay: bool,
+) -> Result<(), StoreError> {
+    let wanted: Vec<_> = needs.keys.iter().cloned().collect();
+    if !wanted.is_empty() {
+        let found = rows.keys(&wanted).await?;
+        let done: Vec<_> = found.iter().map(|(_, row)| (row.batch, row.command)).collect();
+        if !done.is_empty() && !replay {
+            for entry in rows.entries(&done).await? {
+                let redeemed = entry.events.iter().filter_map(|recorded| match recorded.e {
+                    Event::GrantRedeemed { grant, .. } => Some(grant),
+                    _ => None,
+                });
+                needs.grants.extend(redeemed);
+                ws.replays.insert(entry.id, entry);
+            }
+        }
+        found.into_iter().for_each(|(key, row)| ws.keys.load(key, Some(row)));
+        wanted.into_iter().for_each(|key| ws.keys.load(key, None));
+    }
+    let wanted: Vec<_> = needs.job_keys.iter().cloned().collect();
+    if !wanted.is_empty() {
+        let found = rows.job_keys(&wanted).await?;
+        let ids: Vec<_> = found.iter().map(|(_, id)| *id).collect();
+        if !ids.is_empty() {
+            for (id, job) in rows.jobs(&ids).await? {
+                needs.holds.extend(job.hold);
+                ws.jobs.load(id, Some(job));
+            }
+            ids.into_iter().for_each(|id| ws.jobs.load(id, None));
+        }
+        found.into_iter().for_each(|(key, id)| ws.job_keys.load(key, Some(id)));
+        wanted.into_iter().for_each(|key| ws.job_keys.load(key, None));
+    }
+    Ok(())
+}
+
+/// The named scopes, those of the holds, and the ancestors of all.
+async fn load_scopes<R: Rows>(
+    rows: &mut R,
+    ws: &mut Workspace,
+    blocked: &mut Blocked,
+    needs: &Needs,
+) -> Result<(), StoreError> {
+    loop {
+        let missing: BTreeSet<ScopeKey> = needs.scopes_in(ws).filter(|key| !ws.scopes.is_loaded(key)).collect();
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let create = |key: &ScopeKey| needs.scopes.get(key).is_some_and(|need| need.create);
+        let wanted: Vec<_> = missing.into_iter().map(|key| (create(&key), key)).map(|(c, key)| (key, c)).collect();
+        let found = rows.scopes(&wanted).await?;
+        for (key, row) in found.rows {
+            ws.scopes.load(key, Some(row));
+        }
+        blocked.scopes.extend(found.blocked);
+        wanted.into_iter().for_each(|(key, _)| ws.scopes.load(key, None));
+    }
+}
+
+/// Brings every loaded scope to the instant of the batch, as far as one step folds.
+async fn advance<R: Rows>(rows: &mut R, ws: &mut Workspace) -> Result<(), StoreError> {
+    let now = ws.now;
+    let mut asks: Vec<(ScopeKey, DueAsk)> = Vec::new();
+    let mut at_once = Vec::new();
+    for (key, row) in ws.scopes.iter() {
+        let ask = row.due_ask(now);
+        if ask.is_empty() { at_once.push(key.clone()) } else { asks.push((key.clone(), ask)) }
+    }
+    for key in at_once {
+        let row = ws.scopes.peek_mut(&key).expect("it was listed");
+        row.advance(now, &Due::default(), &DueAsk { charges_after: None, postings: Vec::new() });
+    }
+    if asks.is_empty() {
+        return Ok(());
+    }
+    let due = rows.due(&asks, now).await?;
+    for ((key, ask), due) in asks.into_iter().zip(due) {
+        // What was folded is worth keeping even when no event touches the scope.
+        let row = ws.scopes.get_mut(&key).expect("it was listed");
+        if !row.advance(now, &due, &ask) {
+            ws.unready.insert(key);
+        }
+    }
+    Ok(())
+}
+
+/// Prepares balances for windows that are named and not kept yet.
+async fn open_windows<R: Rows>(rows: &mut R, ws: &mut Workspace, needs: &Needs) -> Result<(), StoreError> {
+    let mut asks = Vec::new();
+    let mut windows = Vec::new();
+    for (key, need) in &needs.scopes {
+        let Some(row) = ws.scopes.get(key).filter(|_| !ws.unready.contains(key)) else { continue };
+        for window in row.missing(need.windows.iter()) {
+            windows.push((key.clone(), window.clone()));
+            asks.push(past_ask(key, row, &window, ws.now));
+        }
+    }
+    if windows.is_empty() {
+        return Ok(());
+    }
+    let fresh = |key: &ScopeKey| ws.scopes.get(key).is_some_and(|row| row.postings == 0 && row.balances[0].held == 0);
+    let pasts = if windows.iter().all(|(key, _)| fresh(key)) {
+        vec![Past::default(); windows.len()]
+    } else {
+        rows.past(&asks).await?
+    };
+    let now = ws.now;
+    for ((key, window), mut past) in windows.into_iter().zip(pasts) {
+        let row = ws.scopes.peek_mut(&key).expect("it was listed");
+        if matches!(window, Window::Rolling { .. }) {
+            past.held = row.balances[0].held;
+        }
+        row.prepare(window, now, past);
+    }
+    Ok(())
+}
+
+fn past_ask(key: &ScopeKey, row: &ScopeState, window: &Window, now: Time) -> PastAsk {
+    let (since, until) = Balance::opening(window, now);
+    let after = match window {
+        Window::Rolling { length } => (now.before(*length), u64::MAX),
+        _ => (since.before(Span::from_micros(1)), u64::MAX),
+    };
+    PastAsk { scope: key.clone(), after, until, unfolded: row.folded, placed_from: since }
+}
+
+/// Scopes that were to be tidied, with how far their postings can be rolled up.
+fn tidied(requests: &[&Request], ws: &Workspace, rules: &Rules) -> Vec<(ScopeKey, Time)> {
+    let scopes = requests.iter().filter_map(|request| match &request.op {
+        Op::Tidy { scopes } if request.check().is_ok() && !request.dry_run => Some((request, scopes)),
+        _ => None,
+    });
+    let keys = scopes.flat_map(|(request, scopes)| {
+        scopes.iter().map(|scope: &Scope| (request.context.tenant.clone(), scope.clone()))
+    });
+    keys.filter_map(|key| Some((ws.scopes.get(&key)?.rolled_up_before(ws.now, rules.postings_kept), key)))
+        .map(|(before, key)| (key, before))
+        .collect()
+}
+
+/// A scope brought to `now` for somebody who only looks.
+pub(crate) async fn view<R: Rows>(
+    rows: &mut R,
+    key: &ScopeKey,
+    row: ScopeState,
+    clock: Time,
+) -> Result<ScopeState, StoreError> {
+    let mut row = row;
+    let now = clock.max(row.seen);
+    loop {
+        let ask = row.due_ask(now);
+        let due =
+            if ask.is_empty() { Due::default() } else { rows.due(&[(key.clone(), ask.clone())], now).await?.remove(0) };
+        if row.advance(now, &due, &ask) {
+            return Ok(row);
+        }
+    }
+}
