@@ -1,5 +1,7 @@
 //! Answers: rendered from events, so that a repeated request gets the same one.
 
+use std::sync::Arc;
+
 use crate::event::{Charged, Entry, Event};
 use crate::hold::HoldState;
 use crate::id::{CommandId, GrantId, HoldId, JobId};
@@ -8,7 +10,7 @@ use crate::payload::Payload;
 use crate::time::Time;
 
 /// The answer to a request that was done.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
     /// The command that did it.
     pub command: CommandId,
@@ -16,6 +18,8 @@ pub struct Outcome {
     pub replayed: bool,
     /// What came of it.
     pub answer: Answer,
+    /// What was written in the journal, to be told once it is durable; `None` when nothing was.
+    pub entry: Option<Arc<Entry>>,
 }
 
 /// What came of a request.

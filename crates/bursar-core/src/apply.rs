@@ -112,6 +112,7 @@ pub(crate) fn apply(ws: &mut Workspace, context: &Context, event: &Event) -> u64
             let now = ws.now;
             let row = touch_scope(ws, &(tenant.clone(), scope.clone()));
             let before = row.budget.replace(Arc::new((**budget).clone()));
+            row.redefined = true;
             for window in budget.windows() {
                 row.name_window(window, now);
             }

@@ -1,6 +1,7 @@
 //! Events: every change of state, as the journal keeps it.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -322,7 +323,7 @@ pub struct Batch {
     /// For each stream it touches, the transaction that touched it last: history is read backwards along these.
     pub prev: BTreeMap<String, BatchId>,
     /// What was done.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<Arc<Entry>>,
 }
 
 impl Batch {
@@ -366,11 +367,18 @@ impl Batch {
     }
 
     fn each_payload(&mut self, mut visit: impl FnMut(u128, &mut Payload)) {
-        for recorded in self.entries.iter_mut().flat_map(|entry| &mut entry.events) {
-            match &mut recorded.e {
-                Event::JobEnqueued { job, spec, .. } => visit(job.0, &mut spec.payload),
-                Event::GrantMinted { grant, payload, .. } => visit(grant.0, payload),
-                _ => {}
+        for entry in &mut self.entries {
+            // An entry is shared with its answer; it is copied only when it has a payload to be moved.
+            let moves = |payload: &Payload| payload.is_large() || payload.is_elsewhere();
+            if !entry.events.iter().any(|recorded| recorded.e.payload().is_some_and(moves)) {
+                continue;
+            }
+            for recorded in &mut Arc::make_mut(entry).events {
+                match &mut recorded.e {
+                    Event::JobEnqueued { job, spec, .. } => visit(job.0, &mut spec.payload),
+                    Event::GrantMinted { grant, payload, .. } => visit(grant.0, payload),
+                    _ => {}
+                }
             }
         }
     }
@@ -464,6 +472,14 @@ impl Event {
             | Event::GrantRevoked { grant }
             | Event::GrantPurged { grant } => Stream::Grant(*grant),
             Event::JobEnqueued { job, .. } | Event::JobFound { job } => Stream::Job(*job),
+        }
+    }
+
+    fn payload(&self) -> Option<&Payload> {
+        match self {
+            Event::JobEnqueued { spec, .. } => Some(&spec.payload),
+            Event::GrantMinted { payload, .. } => Some(payload),
+            _ => None,
         }
     }
 

@@ -36,6 +36,9 @@ pub struct ScopeState {
     /// What is registered on it. Stored beside the rest, as it seldom changes.
     #[serde(skip)]
     pub budget: Option<Arc<Budget>>,
+    /// The budget is not the one that was loaded, and must be written.
+    #[serde(skip)]
+    pub redefined: bool,
 }
 
 /// A place in the order in which charges of live holds are due on a scope.
@@ -185,6 +188,7 @@ impl Default for ScopeState {
             frozen: None,
             balances: vec![Balance::open(Window::Lifetime, Time::MIN, Past::default())],
             budget: None,
+            redefined: false,
         }
     }
 }

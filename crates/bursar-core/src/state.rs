@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::Hash;
+use std::sync::Arc;
 
 use indexmap::IndexMap;
 
@@ -151,7 +152,7 @@ pub struct Workspace {
     /// Jobs.
     pub jobs: Table<JobId, Job>,
     /// What was done under keys that are used again.
-    pub replays: HashMap<CommandId, Entry>,
+    pub replays: HashMap<CommandId, Arc<Entry>>,
     /// Scopes on which more is due than one step folds.
     pub unready: HashSet<ScopeKey>,
     /// Charges of live holds to add (`Some`) or to take away.
@@ -159,7 +160,7 @@ pub struct Workspace {
     /// Postings to add.
     pub postings: Vec<(ScopeKey, Posting)>,
     prev: BTreeMap<String, BatchId>,
-    pub(crate) entries: Vec<Entry>,
+    pub(crate) entries: Vec<Arc<Entry>>,
 }
 
 impl Workspace {

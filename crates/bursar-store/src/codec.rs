@@ -1,5 +1,9 @@
 //! How rows are written as bytes: a version, then a compact form that only this crate reads.
 
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bursar_core::budget::Budget;
 use bursar_core::grant::Grant;
 use bursar_core::hold::Hold;
 use bursar_core::job::Job;
@@ -94,4 +98,25 @@ pub(crate) fn from_json<T: DeserializeOwned>(what: &'static str, json: &str) -> 
 
 pub(crate) fn to_json(value: &impl Serialize) -> String {
     serde_json::to_string(value).expect("rows are plain data")
+}
+
+/// Budgets by their stored text: parsed once, as the same text is the same budget.
+#[derive(Default)]
+pub(crate) struct Budgets(Mutex<HashMap<Box<str>, Arc<Budget>>>);
+
+impl Budgets {
+    const KEPT: usize = 10_000;
+
+    pub(crate) fn parse(&self, json: &str) -> Result<Arc<Budget>, StoreError> {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(budget) = known.get(json) {
+            return Ok(budget.clone());
+        }
+        let budget = Arc::new(from_json::<Budget>("budget", json)?);
+        if known.len() >= Budgets::KEPT {
+            known.clear();
+        }
+        known.insert(json.into(), budget.clone());
+        Ok(budget)
+    }
 }

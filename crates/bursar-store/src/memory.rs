@@ -92,7 +92,7 @@ impl Rows for MemoryRows<'_> {
         Ok(pick(&self.tables.keys, keys))
     }
 
-    async fn entries(&mut self, wanted: &[(BatchId, CommandId)]) -> Result<Vec<Entry>, StoreError> {
+    async fn entries(&mut self, wanted: &[(BatchId, CommandId)]) -> Result<Vec<Arc<Entry>>, StoreError> {
         let entries = wanted.iter().filter_map(|(batch, command)| {
             let batch = self.tables.journal.get(&(batch.0 as u64))?;
             batch.entries.iter().find(|entry| entry.id == *command).cloned()
@@ -192,7 +192,12 @@ impl Rows for MemoryRows<'_> {
         }
         let tables = &mut *self.tables;
         ws.scopes.changes().for_each(|(key, change)| write(&mut tables.scopes, key, change));
-        tables.scopes.values_mut().for_each(|row| row.balances.retain(|balance| !balance.prospective));
+        for (key, _) in ws.scopes.changes() {
+            if let Some(row) = tables.scopes.get_mut(key) {
+                row.balances.retain(|balance| !balance.prospective);
+                row.redefined = false;
+            }
+        }
         ws.holds.changes().for_each(|(key, change)| write(&mut tables.holds, key, change));
         ws.grants.changes().for_each(|(key, change)| write(&mut tables.grants, key, change));
         ws.keys.changes().for_each(|(key, change)| write(&mut tables.keys, key, change));

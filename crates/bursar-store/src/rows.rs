@@ -1,5 +1,7 @@
 //! Rows: what loading and storing needs of an engine. Set-shaped, so that a batch costs as few statements as one request.
 
+use std::sync::Arc;
+
 use bursar_core::event::{Batch, Entry};
 use bursar_core::grant::Grant;
 use bursar_core::hold::Hold;
@@ -41,7 +43,7 @@ pub(crate) struct PastAsk {
 /// One transaction on one engine. Whatever is read for writing is locked until its end.
 pub(crate) trait Rows {
     async fn keys(&mut self, keys: &[KeyKey]) -> Result<Vec<(KeyKey, KeyRow)>, StoreError>;
-    async fn entries(&mut self, wanted: &[(BatchId, CommandId)]) -> Result<Vec<Entry>, StoreError>;
+    async fn entries(&mut self, wanted: &[(BatchId, CommandId)]) -> Result<Vec<Arc<Entry>>, StoreError>;
     async fn job_keys(&mut self, keys: &[JobKey]) -> Result<Vec<(JobKey, JobId)>, StoreError>;
     async fn jobs(&mut self, ids: &[JobId]) -> Result<Vec<(JobId, Job)>, StoreError>;
     async fn holds(&mut self, ids: &[HoldId]) -> Result<Found<HoldId, Hold>, StoreError>;

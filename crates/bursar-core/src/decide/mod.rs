@@ -11,6 +11,8 @@ mod tests;
 
 use crate::answer::{Answer, Outcome};
 use crate::apply::apply;
+use std::sync::Arc;
+
 use crate::bounds::LENGTH_MAX;
 use crate::event::{Entry, Event, KeyUse, Recorded};
 use crate::id::{CommandId, GrantId, IdSource};
@@ -38,7 +40,7 @@ impl Default for Rules {
 }
 
 /// What became of one request of a batch.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Decided {
     /// It was done or refused.
     Answered(Result<Outcome, Refusal>),
@@ -100,9 +102,11 @@ fn answer(
     let answer = render(ws, &entry);
     if !request.dry_run && entry.events.iter().any(|recorded| !matches!(recorded.e, Event::JobFound { .. })) {
         remember(ws, &entry);
-        ws.entries.push(entry);
+        let entry = Arc::new(entry);
+        ws.entries.push(entry.clone());
+        return Ok(Outcome { command, replayed: false, answer, entry: Some(entry) });
     }
-    Ok(Outcome { command, replayed: false, answer })
+    Ok(Outcome { command, replayed: false, answer, entry: None })
 }
 
 /// A window longer than what is kept is refused when it is named.
@@ -155,7 +159,7 @@ fn replay(ws: &Workspace, row: &KeyRow, same: bool, request: &Request) -> Result
         .or_else(|| ws.replays.get(&row.command))
         .expect("what was done under a key is loaded with it");
     let answer = render(ws, entry);
-    Ok(Outcome { command: row.command, replayed: true, answer })
+    Ok(Outcome { command: row.command, replayed: true, answer, entry: None })
 }
 
 fn render(ws: &Workspace, entry: &Entry) -> Answer {

@@ -1,0 +1,231 @@
+//! The embedded engine: one file, one writer, nothing to install.
+
+mod closure;
+mod error;
+mod read;
+mod rows;
+pub mod schema;
+mod turnstile;
+mod writer;
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bursar_core::event::Entry;
+use bursar_core::grant::Grant;
+use bursar_core::hold::Hold;
+use bursar_core::id::{BatchId, GrantId, HoldId, JobId};
+use bursar_core::job::Job;
+use bursar_core::name::{Scope, Tenant};
+use bursar_core::request::Request;
+use bursar_core::scope::ScopeState;
+use bursar_core::state::ScopeKey;
+use bursar_core::time::Time;
+use rusqlite::Connection;
+use tokio::sync::Semaphore;
+
+pub use self::closure::SqliteTx;
+use self::writer::{Handle, Shared, Writer, open_reader};
+use crate::clock::SystemClock;
+use crate::codec::Budgets;
+use crate::error::StoreError;
+use crate::sqlite::error::failed;
+use crate::store::{Health, Journaled, Patience, Setup, Store, Verdict};
+use crate::verify::Report;
+
+/// A store in a SQLite file, or in memory.
+pub struct SqliteStore {
+    writer: Mutex<Option<Handle>>,
+    shared: Arc<Shared>,
+    readers: Arc<Mutex<Vec<Connection>>>,
+    reading: Semaphore,
+}
+
+/// Connections that read at once.
+const READERS: usize = 4;
+
+impl SqliteStore {
+    /// Opens a database file.
+    pub async fn open(path: impl AsRef<Path>, setup: Setup) -> Result<SqliteStore, StoreError> {
+        SqliteStore::start(Some(path.as_ref().to_owned()), setup).await
+    }
+
+    /// Opens a database in memory, gone when dropped.
+    pub async fn in_memory(setup: Setup) -> Result<SqliteStore, StoreError> {
+        SqliteStore::start(None, Setup { migrate: true, ..setup }).await
+    }
+
+    async fn start(path: Option<PathBuf>, setup: Setup) -> Result<SqliteStore, StoreError> {
+        let clock = setup.clock.clone().unwrap_or_else(|| Arc::new(SystemClock));
+        let shared = Arc::new(Shared { setup, clock, budgets: Budgets::default(), path });
+        let opened = shared.clone();
+        let prepare = move || {
+            let mut writer = Writer::open(opened)?;
+            if writer.shared.setup.migrate {
+                // Only a database that needs it is written to.
+                if schema::check(&writer.conn).is_err() {
+                    writer.transaction(|_, conn| schema::migrate(conn))?;
+                }
+            }
+            schema::check(&writer.conn)?;
+            Handle::start(writer)
+        };
+        let writer = tokio::task::spawn_blocking(prepare).await.map_err(|_| StoreError::Closed)??;
+        Ok(SqliteStore {
+            writer: Mutex::new(Some(writer)),
+            shared,
+            readers: Arc::default(),
+            reading: Semaphore::new(READERS),
+        })
+    }
+
+    /// Runs a closure in a transaction of its own on the writer's thread, so that its rows and Bursar's commit
+    /// together. It is rolled back when it fails, panics, or runs longer than `limit`. What it did is returned to be
+    /// told to those who listen.
+    pub async fn transaction<T, E>(
+        &self,
+        limit: Duration,
+        work: impl FnOnce(&mut SqliteTx<'_>) -> Result<T, E> + Send + 'static,
+    ) -> Result<Result<(T, Vec<Arc<Entry>>), E>, StoreError>
+    where
+        T: Send + 'static,
+        E: Send + 'static,
+    {
+        self.writer()?.call(move |writer| writer.run_closure(limit, work)).await
+    }
+
+    fn writer(&self) -> Result<Handle, StoreError> {
+        self.writer.lock().unwrap_or_else(PoisonError::into_inner).clone().ok_or(StoreError::Closed)
+    }
+
+    /// Reads in one snapshot: on a connection of its own, or on the writer's when the database is in memory.
+    async fn read<T: Send + 'static>(
+        &self,
+        ask: impl FnOnce(&Shared, &Connection) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let writer = self.writer()?;
+        let Some(path) = self.shared.path.clone() else {
+            return writer.call(move |writer| ask(&writer.shared, &writer.conn)).await;
+        };
+        let _permit = self.reading.acquire().await.map_err(|_| StoreError::Closed)?;
+        let (shared, readers) = (self.shared.clone(), self.readers.clone());
+        let work = move || {
+            let idle = readers.lock().unwrap_or_else(PoisonError::into_inner).pop();
+            let conn = idle.map_or_else(|| open_reader(&path), Ok)?;
+            conn.execute_batch("BEGIN").map_err(failed)?;
+            let answer = ask(&shared, &conn);
+            conn.execute_batch("ROLLBACK").map_err(failed)?;
+            readers.lock().unwrap_or_else(PoisonError::into_inner).push(conn);
+            answer
+        };
+        tokio::task::spawn_blocking(work).await.map_err(|_| StoreError::Closed)?
+    }
+}
+
+#[async_trait]
+impl Store for SqliteStore {
+    async fn commit(&self, requests: &[Arc<Request>], _: Patience) -> Result<Vec<Verdict>, StoreError> {
+        let requests = requests.to_vec();
+        self.writer()?.call(move |writer| writer.commit(&requests)).await
+    }
+
+    async fn scope(&self, key: &ScopeKey) -> Result<Option<ScopeState>, StoreError> {
+        let key = key.clone();
+        self.read(move |shared, conn| read::scope(shared, conn, &key)).await
+    }
+
+    async fn scopes(
+        &self,
+        tenant: &Tenant,
+        prefix: &str,
+        after: Option<&Scope>,
+        limit: usize,
+    ) -> Result<Vec<(Scope, ScopeState)>, StoreError> {
+        let (tenant, prefix, after) = (tenant.clone(), prefix.to_owned(), after.cloned());
+        self.read(move |shared, conn| read::scopes(shared, conn, &tenant, &prefix, after.as_ref(), limit)).await
+    }
+
+    async fn spent(&self, key: &ScopeKey, from: Time, to: Time) -> Result<i64, StoreError> {
+        let key = key.clone();
+        self.read(move |_, conn| read::spent(conn, &key, from, to)).await
+    }
+
+    async fn hold(&self, id: HoldId) -> Result<Option<Hold>, StoreError> {
+        self.read(move |shared, conn| shared.rows(conn).read_hold(id)).await
+    }
+
+    async fn live_holds(&self, key: &ScopeKey, limit: usize) -> Result<Vec<Hold>, StoreError> {
+        let key = key.clone();
+        self.read(move |shared, conn| read::live_holds(shared, conn, &key, limit)).await
+    }
+
+    async fn grants(&self, tenant: &Tenant, after: Option<GrantId>, limit: usize) -> Result<Vec<Grant>, StoreError> {
+        let tenant = tenant.clone();
+        self.read(move |shared, conn| read::grants(shared, conn, &tenant, after, limit)).await
+    }
+
+    async fn job(&self, id: JobId) -> Result<Option<Job>, StoreError> {
+        self.read(move |shared, conn| shared.rows(conn).read_job(id)).await
+    }
+
+    async fn journal(&self, after: u64, limit: usize) -> Result<Vec<Journaled>, StoreError> {
+        self.read(move |shared, conn| read::journal(shared, conn, after, limit)).await
+    }
+
+    async fn batch(&self, id: BatchId) -> Result<Option<Journaled>, StoreError> {
+        self.read(move |shared, conn| {
+            let position = id.0 as u64;
+            Ok(shared.rows(conn).read_batch(position as i64)?.map(|batch| Journaled { position, batch }))
+        })
+        .await
+    }
+
+    async fn erase_payload(&self, id: u128) -> Result<bool, StoreError> {
+        let work = move |_: &Shared, conn: &Connection| {
+            let erased = conn.execute("DELETE FROM bursar_payloads WHERE id = ?1", [id.to_be_bytes()]);
+            Ok(erased.map_err(failed)? > 0)
+        };
+        self.writer()?.call(move |writer| writer.transaction(work)).await
+    }
+
+    async fn due_holds(&self, limit: usize) -> Result<(Vec<(Tenant, HoldId)>, Time), StoreError> {
+        self.read(move |shared, conn| read::due_holds(shared, conn, limit)).await
+    }
+
+    async fn page_scopes(&self, after: Option<&ScopeKey>, limit: usize) -> Result<Vec<ScopeKey>, StoreError> {
+        let after = after.cloned();
+        self.read(move |shared, conn| read::page_scopes(shared, conn, after.as_ref(), limit)).await
+    }
+
+    async fn forget_keys(&self, limit: usize) -> Result<usize, StoreError> {
+        let work = move |shared: &Shared, conn: &Connection| {
+            let sql = "DELETE FROM bursar_keys WHERE (tenant, key) IN
+                (SELECT tenant, key FROM bursar_keys WHERE until <= ?1 ORDER BY until LIMIT ?2)";
+            conn.execute(sql, (shared.clock.now().micros(), limit as i64)).map_err(failed)
+        };
+        self.writer()?.call(move |writer| writer.transaction(work)).await
+    }
+
+    async fn verify(&self) -> Result<Report, StoreError> {
+        self.read(read::verify).await
+    }
+
+    async fn rebuild(&self) -> Result<u64, StoreError> {
+        self.writer()?.call(|writer| writer.transaction(read::rebuild)).await
+    }
+
+    async fn health(&self) -> Result<Health, StoreError> {
+        self.read(read::health).await
+    }
+
+    async fn close(&self) {
+        // Tasks that were accepted are still done: the thread ends when the last handle is gone.
+        let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(writer) = writer {
+            let _ = writer.call(|_| Ok(())).await;
+        }
+        self.readers.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+}

@@ -1,0 +1,494 @@
+//! Rows on SQLite: a plain loop of prepared statements on one connection.
+
+use std::sync::Arc;
+
+use bursar_core::bounds::FOLD_STEP;
+use bursar_core::event::{Batch, Entry};
+use bursar_core::grant::{Grant, GrantState};
+use bursar_core::hold::{Hold, HoldState};
+use bursar_core::id::{BatchId, CommandId, GrantId, HoldId, JobId};
+use bursar_core::job::Job;
+use bursar_core::payload::Payload;
+use bursar_core::request::Fingerprint;
+use bursar_core::scope::{Batchwise, ChargeMark, Due, DueAsk, LiveCharge, Past, Posting, PostingMark, ScopeState};
+use bursar_core::state::{Change, JobKey, KeyKey, KeyRow, ScopeKey, Workspace};
+use bursar_core::time::Time;
+use rusqlite::types::ValueRef;
+use rusqlite::{CachedStatement, Connection, OptionalExtension, Params, Row, params};
+
+use crate::clock::Clock;
+use crate::codec::{Budgets, Carries, Packed, from_json, to_json};
+use crate::error::StoreError;
+use crate::rows::{Found, PastAsk, Rows};
+use crate::sqlite::error::failed;
+
+/// One transaction on a connection.
+pub(super) struct SqliteRows<'a> {
+    pub(super) conn: &'a Connection,
+    pub(super) clock: &'a dyn Clock,
+    pub(super) budgets: &'a Budgets,
+}
+
+/// A 128-bit id as stored: big-endian, so that it sorts by time.
+pub(super) fn id(id: u128) -> [u8; 16] {
+    id.to_be_bytes()
+}
+
+pub(super) fn get_id(row: &Row<'_>, column: usize) -> rusqlite::Result<u128> {
+    row.get::<_, [u8; 16]>(column).map(u128::from_be_bytes)
+}
+
+pub(super) fn get_time(row: &Row<'_>, column: usize) -> rusqlite::Result<Time> {
+    row.get(column).map(Time::from_micros)
+}
+
+fn seq(seq: u64) -> i64 {
+    i64::try_from(seq).unwrap_or(i64::MAX)
+}
+
+impl<'a> SqliteRows<'a> {
+    fn prepare(&self, sql: &str) -> Result<CachedStatement<'a>, StoreError> {
+        self.conn.prepare_cached(sql).map_err(failed)
+    }
+
+    fn one<T>(
+        &self,
+        sql: &str,
+        params: impl Params,
+        read: impl FnOnce(&Row<'_>) -> Result<T, StoreError>,
+    ) -> Result<Option<T>, StoreError> {
+        let mut statement = self.prepare(sql)?;
+        let mut rows = statement.query(params).map_err(failed)?;
+        rows.next().map_err(failed)?.map(read).transpose()
+    }
+
+    pub(super) fn all<T>(
+        &self,
+        sql: &str,
+        params: impl Params,
+        mut read: impl FnMut(&Row<'_>) -> Result<T, StoreError>,
+    ) -> Result<Vec<T>, StoreError> {
+        let mut statement = self.prepare(sql)?;
+        let mut rows = statement.query(params).map_err(failed)?;
+        let mut found = Vec::new();
+        while let Some(row) = rows.next().map_err(failed)? {
+            found.push(read(row)?);
+        }
+        Ok(found)
+    }
+
+    fn run(&self, sql: &str, params: impl Params) -> Result<usize, StoreError> {
+        self.prepare(sql)?.execute(params).map_err(failed)
+    }
+
+    pub(super) fn read_scope(&self, key: &ScopeKey) -> Result<Option<ScopeState>, StoreError> {
+        let sql = "SELECT state, budget FROM bursar_scopes WHERE tenant = ?1 AND scope = ?2";
+        self.one(sql, params![key.0.as_str(), key.1.as_str()], |row| {
+            let mut state: ScopeState = unpack(row, 0)?;
+            state.budget = match row.get_ref(1).map_err(failed)? {
+                ValueRef::Null => None,
+                text => Some(self.budgets.parse(text.as_str().map_err(|e| StoreError::corrupt("budget", e))?)?),
+            };
+            Ok(state)
+        })
+    }
+
+    pub(super) fn read_hold(&self, hold: HoldId) -> Result<Option<Hold>, StoreError> {
+        self.one("SELECT data FROM bursar_holds WHERE id = ?1", [id(hold.0)], |row| unpack(row, 0))
+    }
+
+    pub(super) fn read_grant(&self, grant: GrantId) -> Result<Option<Grant>, StoreError> {
+        let sql = "SELECT data FROM bursar_grants WHERE id = ?1";
+        let found: Option<Grant> = self.one(sql, [id(grant.0)], |row| unpack(row, 0))?;
+        found.map(|found| self.attach(found, grant.0)).transpose()
+    }
+
+    pub(super) fn read_job(&self, job: JobId) -> Result<Option<Job>, StoreError> {
+        let found: Option<Job> =
+            self.one("SELECT data FROM bursar_jobs WHERE id = ?1", [id(job.0)], |row| unpack(row, 0))?;
+        found.map(|found| self.attach(found, job.0)).transpose()
+    }
+
+    /// Puts a large payload back that is kept beside its row.
+    pub(super) fn attach<T: Carries>(&self, mut row: T, owner: u128) -> Result<T, StoreError> {
+        if row.payload().is_elsewhere() {
+            *row.payload() = self.payload(owner)?.unwrap_or_default();
+        }
+        Ok(row)
+    }
+
+    fn payload(&self, owner: u128) -> Result<Option<Payload>, StoreError> {
+        self.one("SELECT data FROM bursar_payloads WHERE id = ?1", [id(owner)], |row| {
+            Ok(Payload::trusted(&row.get::<_, String>(0).map_err(failed)?))
+        })
+    }
+
+    /// A row of the journal by its first position.
+    pub(super) fn read_batch(&self, position: i64) -> Result<Option<Batch>, StoreError> {
+        let sql = "SELECT position, at, prev, entries FROM bursar_journal WHERE position = ?1";
+        self.one(sql, [position], |row| self.unpack_batch(row))
+    }
+
+    pub(super) fn unpack_batch(&self, row: &Row<'_>) -> Result<Batch, StoreError> {
+        let position: i64 = row.get(0).map_err(failed)?;
+        let text = |column| row.get::<_, String>(column).map_err(failed);
+        let mut batch = Batch {
+            id: BatchId(position as u128),
+            at: get_time(row, 1).map_err(failed)?,
+            prev: from_json("journal row", &text(2)?)?,
+            entries: from_json("journal row", &text(3)?)?,
+        };
+        let mut payloads = std::collections::HashMap::new();
+        for owner in batch.detached() {
+            payloads.insert(owner, self.payload(owner)?.unwrap_or_default());
+        }
+        batch.attach_payloads(|owner| payloads.remove(&owner));
+        Ok(batch)
+    }
+
+    /// The next position, and the time of the last event.
+    pub(super) fn end_of_journal(&self) -> Result<(u64, Option<Time>), StoreError> {
+        let sql = "SELECT position + count, at FROM bursar_journal ORDER BY position DESC LIMIT 1";
+        let last =
+            self.one(sql, [], |row| Ok((row.get::<_, i64>(0).map_err(failed)?, get_time(row, 1).map_err(failed)?)))?;
+        Ok(last.map_or((1, None), |(next, at)| (next as u64, Some(at))))
+    }
+
+    fn due_charges(&self, key: &ScopeKey, mark: ChargeMark, now: Time) -> Result<Batchwise<LiveCharge>, StoreError> {
+        let due = "SELECT expires_at, hold, placed_at, amount FROM bursar_live_charges
+            WHERE tenant = ?1 AND scope = ?2 AND (expires_at, hold) > (?3, ?4) AND expires_at <= ?5
+            ORDER BY expires_at, hold LIMIT ?6";
+        let (tenant, scope) = (key.0.as_str(), key.1.as_str());
+        let limit = FOLD_STEP as i64 + 1;
+        let items =
+            self.all(due, params![tenant, scope, mark.0.micros(), id(mark.1.0), now.micros(), limit], live_charge)?;
+        let next = "SELECT expires_at FROM bursar_live_charges
+            WHERE tenant = ?1 AND scope = ?2 AND expires_at > ?3 ORDER BY expires_at LIMIT 1";
+        let next = self.one(next, params![tenant, scope, now.micros()], |row| get_time(row, 0).map_err(failed))?;
+        Ok(step(items, next))
+    }
+
+    fn due_postings(&self, key: &ScopeKey, mark: PostingMark, until: Time) -> Result<Batchwise<Posting>, StoreError> {
+        let due = "SELECT at, seq, amount, hold FROM bursar_postings
+            WHERE tenant = ?1 AND scope = ?2 AND (at, seq) > (?3, ?4) AND at <= ?5
+            ORDER BY at, seq LIMIT ?6";
+        let (tenant, scope) = (key.0.as_str(), key.1.as_str());
+        let limit = FOLD_STEP as i64 + 1;
+        let items =
+            self.all(due, params![tenant, scope, mark.0.micros(), seq(mark.1), until.micros(), limit], posting)?;
+        let next = "SELECT at FROM bursar_postings
+            WHERE tenant = ?1 AND scope = ?2 AND at > ?3 ORDER BY at LIMIT 1";
+        let next = self.one(next, params![tenant, scope, until.micros()], |row| get_time(row, 0).map_err(failed))?;
+        Ok(step(items, next))
+    }
+
+    fn write_scopes(&self, ws: &Workspace) -> Result<(), StoreError> {
+        for (key, change) in ws.scopes.changes() {
+            let (Change::Insert(row) | Change::Update(row)) = change else { continue };
+            let (tenant, scope, version) = (key.0.as_str(), key.1.as_str(), row.version as i64);
+            if row.redefined {
+                let sql = "INSERT INTO bursar_scopes (tenant, scope, version, state, budget) VALUES (?1, ?2, ?3, ?4, ?5)
+                    ON CONFLICT DO UPDATE SET version = excluded.version, state = excluded.state, budget = excluded.budget";
+                let budget = row.budget.as_deref().map(to_json);
+                self.run(sql, params![tenant, scope, version, row.pack(), budget])?;
+                continue;
+            }
+            let sql = "INSERT INTO bursar_scopes (tenant, scope, version, state) VALUES (?1, ?2, ?3, ?4)
+                ON CONFLICT DO UPDATE SET version = excluded.version, state = excluded.state";
+            self.run(sql, params![tenant, scope, version, row.pack()])?;
+        }
+        Ok(())
+    }
+
+    fn write_holds(&self, ws: &Workspace) -> Result<(), StoreError> {
+        for (hold, change) in ws.holds.changes() {
+            match change {
+                Change::Insert(row) => {
+                    let sql = "INSERT INTO bursar_holds VALUES (?1, ?2, ?3, ?4, ?5)";
+                    let params = params![
+                        id(hold.0),
+                        row.tenant.as_str(),
+                        hold_state(row.state),
+                        row.expires_at.micros(),
+                        row.pack()
+                    ];
+                    self.run(sql, params)?;
+                }
+                Change::Update(row) => {
+                    let sql = "UPDATE bursar_holds SET state = ?2, expires_at = ?3, data = ?4 WHERE id = ?1";
+                    self.run(sql, params![id(hold.0), hold_state(row.state), row.expires_at.micros(), row.pack()])?;
+                }
+                Change::Delete => {}
+            }
+        }
+        for ((key, expires_at, hold), change) in &ws.live {
+            let (tenant, scope) = (key.0.as_str(), key.1.as_str());
+            match change {
+                Some(charge) => {
+                    let sql = "INSERT INTO bursar_live_charges VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+                    let (placed_at, amount) = (charge.placed_at.micros(), charge.amount);
+                    self.run(sql, params![tenant, scope, expires_at.micros(), id(hold.0), placed_at, amount])?;
+                }
+                None => {
+                    let sql = "DELETE FROM bursar_live_charges WHERE tenant = ?1 AND scope = ?2 AND expires_at = ?3 AND hold = ?4";
+                    self.run(sql, params![tenant, scope, expires_at.micros(), id(hold.0)])?;
+                }
+            }
+        }
+        for (key, posting) in &ws.postings {
+            let sql = "INSERT INTO bursar_postings VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+            let hold = posting.hold.map(|hold| id(hold.0));
+            self.run(
+                sql,
+                params![key.0.as_str(), key.1.as_str(), posting.at.micros(), seq(posting.seq), posting.amount, hold],
+            )?;
+        }
+        Ok(())
+    }
+
+    fn write_grants(&self, ws: &Workspace) -> Result<(), StoreError> {
+        for (grant, change) in ws.grants.changes() {
+            match change {
+                Change::Insert(row) => {
+                    let sql = "INSERT INTO bursar_grants VALUES (?1, ?2, ?3, ?4, ?5)";
+                    let params = params![
+                        id(grant.0),
+                        row.tenant.as_str(),
+                        grant_state(row.state),
+                        row.expires_at.micros(),
+                        row.pack_light()
+                    ];
+                    self.run(sql, params)?;
+                }
+                Change::Update(row) => {
+                    let sql = "UPDATE bursar_grants SET state = ?2, data = ?3 WHERE id = ?1";
+                    self.run(sql, params![id(grant.0), grant_state(row.state), row.pack_light()])?;
+                }
+                Change::Delete => {
+                    self.run("DELETE FROM bursar_grants WHERE id = ?1", [id(grant.0)])?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn write_jobs(&self, ws: &Workspace) -> Result<(), StoreError> {
+        for ((tenant, key), change) in ws.keys.changes() {
+            let (Change::Insert(row) | Change::Update(row)) = change else { continue };
+            let sql = "INSERT OR REPLACE INTO bursar_keys VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+            let (fingerprint, batch, command) = (id(row.fingerprint.0), id(row.batch.0), id(row.command.0));
+            self.run(sql, params![tenant.as_str(), key.as_str(), fingerprint, batch, command, row.until.micros()])?;
+        }
+        for ((tenant, queue, key), change) in ws.job_keys.changes() {
+            let (Change::Insert(job) | Change::Update(job)) = change else { continue };
+            let sql = "INSERT INTO bursar_job_keys VALUES (?1, ?2, ?3, ?4)";
+            self.run(sql, params![tenant.as_str(), queue.as_str(), key.as_str(), id(job.0)])?;
+        }
+        for (job, change) in ws.jobs.changes() {
+            let (Change::Insert(row) | Change::Update(row)) = change else { continue };
+            let sql = "INSERT INTO bursar_jobs VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+            let (tenant, queue, kind) = (row.tenant.as_str(), row.queue.as_str(), row.kind.as_str());
+            self.run(sql, params![id(job.0), tenant, queue, kind, row.run_at.micros(), row.pack_light()])?;
+        }
+        Ok(())
+    }
+
+    fn write_journal(&self, mut batch: Batch) -> Result<(), StoreError> {
+        for (owner, payload) in batch.detach_payloads() {
+            let sql = "INSERT INTO bursar_payloads VALUES (?1, ?2) ON CONFLICT DO NOTHING";
+            self.run(sql, params![id(owner), payload.as_str()])?;
+        }
+        let sql = "INSERT INTO bursar_journal VALUES (?1, ?2, ?3, ?4, ?5)";
+        let (position, at, count) = (batch.id.0 as i64, batch.at.micros(), batch.count() as i64);
+        self.run(sql, params![position, at, count, to_json(&batch.prev), to_json(&batch.entries)])?;
+        Ok(())
+    }
+}
+
+pub(super) fn unpack<T: Packed>(row: &Row<'_>, column: usize) -> Result<T, StoreError> {
+    let bytes = row.get_ref(column).map_err(failed)?;
+    T::unpack(bytes.as_blob().map_err(|e| StoreError::corrupt(T::WHAT, e))?)
+}
+
+pub(super) fn live_charge(row: &Row<'_>) -> Result<LiveCharge, StoreError> {
+    let read = || -> rusqlite::Result<LiveCharge> {
+        Ok(LiveCharge {
+            expires_at: get_time(row, 0)?,
+            hold: HoldId(get_id(row, 1)?),
+            placed_at: get_time(row, 2)?,
+            amount: row.get(3)?,
+        })
+    };
+    read().map_err(failed)
+}
+
+pub(super) fn posting(row: &Row<'_>) -> Result<Posting, StoreError> {
+    let read = || -> rusqlite::Result<Posting> {
+        Ok(Posting {
+            at: get_time(row, 0)?,
+            seq: row.get::<_, i64>(1)? as u64,
+            amount: row.get(2)?,
+            hold: row.get::<_, Option<[u8; 16]>>(3)?.map(|bytes| HoldId(u128::from_be_bytes(bytes))),
+        })
+    };
+    read().map_err(failed)
+}
+
+fn step<T>(mut items: Vec<T>, next: Option<Time>) -> Batchwise<T> {
+    let more = items.len() > FOLD_STEP;
+    items.truncate(FOLD_STEP);
+    Batchwise { items, more, next: next.unwrap_or(Time::NEVER) }
+}
+
+pub(super) fn hold_state(state: HoldState) -> i64 {
+    match state {
+        HoldState::Held => 0,
+        HoldState::Committed => 1,
+        HoldState::Released => 2,
+        HoldState::Expired => 3,
+    }
+}
+
+fn grant_state(state: GrantState) -> i64 {
+    match state {
+        GrantState::Open => 0,
+        GrantState::Redeemed => 1,
+        GrantState::Revoked => 2,
+    }
+}
+
+/// Looks each key up and keeps those that are there.
+fn each<K: Clone, V>(
+    keys: &[K],
+    mut find: impl FnMut(&K) -> Result<Option<V>, StoreError>,
+) -> Result<Vec<(K, V)>, StoreError> {
+    keys.iter().filter_map(|key| find(key).transpose().map(|found| Ok((key.clone(), found?)))).collect()
+}
+
+impl Rows for SqliteRows<'_> {
+    async fn keys(&mut self, keys: &[KeyKey]) -> Result<Vec<(KeyKey, KeyRow)>, StoreError> {
+        let sql = "SELECT fingerprint, batch, command, until FROM bursar_keys WHERE tenant = ?1 AND key = ?2";
+        each(keys, |key| {
+            self.one(sql, params![key.0.as_str(), key.1.as_str()], |row| {
+                let read = || -> rusqlite::Result<KeyRow> {
+                    Ok(KeyRow {
+                        fingerprint: Fingerprint(get_id(row, 0)?),
+                        batch: BatchId(get_id(row, 1)?),
+                        command: CommandId(get_id(row, 2)?),
+                        until: get_time(row, 3)?,
+                    })
+                };
+                read().map_err(failed)
+            })
+        })
+    }
+
+    async fn entries(&mut self, wanted: &[(BatchId, CommandId)]) -> Result<Vec<Arc<Entry>>, StoreError> {
+        let mut found = Vec::new();
+        for (batch, command) in wanted {
+            let batch = self.read_batch(batch.0 as i64)?;
+            found.extend(batch.and_then(|batch| batch.entries.into_iter().find(|entry| entry.id == *command)));
+        }
+        Ok(found)
+    }
+
+    async fn job_keys(&mut self, keys: &[JobKey]) -> Result<Vec<(JobKey, JobId)>, StoreError> {
+        let sql = "SELECT job FROM bursar_job_keys WHERE tenant = ?1 AND queue = ?2 AND key = ?3";
+        each(keys, |(tenant, queue, key)| {
+            let params = params![tenant.as_str(), queue.as_str(), key.as_str()];
+            self.one(sql, params, |row| get_id(row, 0).map(JobId).map_err(failed))
+        })
+    }
+
+    async fn jobs(&mut self, ids: &[JobId]) -> Result<Vec<(JobId, Job)>, StoreError> {
+        each(ids, |id| self.read_job(*id))
+    }
+
+    async fn holds(&mut self, ids: &[HoldId]) -> Result<Found<HoldId, Hold>, StoreError> {
+        each(ids, |id| self.read_hold(*id)).map(Found::all)
+    }
+
+    async fn grants(&mut self, ids: &[GrantId]) -> Result<Found<GrantId, Grant>, StoreError> {
+        each(ids, |id| self.read_grant(*id)).map(Found::all)
+    }
+
+    async fn scopes(&mut self, keys: &[(ScopeKey, bool)]) -> Result<Found<ScopeKey, ScopeState>, StoreError> {
+        let mut rows = Vec::with_capacity(keys.len());
+        for (key, create) in keys {
+            let found = self.read_scope(key)?.or_else(|| create.then(ScopeState::default));
+            rows.extend(found.map(|row| (key.clone(), row)));
+        }
+        Ok(Found::all(rows))
+    }
+
+    async fn now(&mut self) -> Result<Time, StoreError> {
+        Ok(self.clock.now())
+    }
+
+    async fn due(&mut self, asks: &[(ScopeKey, DueAsk)], now: Time) -> Result<Vec<Due>, StoreError> {
+        let mut found = Vec::with_capacity(asks.len());
+        for (key, ask) in asks {
+            let mut due = Due::default();
+            if let Some(mark) = ask.charges_after {
+                due.charges = self.due_charges(key, mark, now)?;
+            }
+            for (place, mark, until) in &ask.postings {
+                due.postings.push((*place, self.due_postings(key, *mark, *until)?));
+            }
+            found.push(due);
+        }
+        Ok(found)
+    }
+
+    async fn past(&mut self, asks: &[PastAsk]) -> Result<Vec<Past>, StoreError> {
+        let posted = "SELECT coalesce(sum(amount), 0), min(at) FROM bursar_postings
+            WHERE tenant = ?1 AND scope = ?2 AND (at, seq) > (?3, ?4) AND at < ?5";
+        let held = "SELECT coalesce(sum(amount), 0) FROM bursar_live_charges
+            WHERE tenant = ?1 AND scope = ?2 AND (expires_at, hold) > (?3, ?4) AND placed_at >= ?5";
+        let mut found = Vec::with_capacity(asks.len());
+        for ask in asks {
+            let (tenant, scope) = (ask.scope.0.as_str(), ask.scope.1.as_str());
+            let params = params![tenant, scope, ask.after.0.micros(), seq(ask.after.1), ask.until.micros()];
+            let (posted, oldest) = self
+                .prepare(posted)?
+                .query_row(params, |row| Ok((row.get(0)?, row.get::<_, Option<i64>>(1)?.map(Time::from_micros))))
+                .map_err(failed)?;
+            let params =
+                params![tenant, scope, ask.unfolded.0.micros(), id(ask.unfolded.1.0), ask.placed_from.micros()];
+            let held = self.prepare(held)?.query_row(params, |row| row.get(0)).map_err(failed)?;
+            found.push(Past { posted, held, oldest });
+        }
+        Ok(found)
+    }
+
+    async fn roll_up(&mut self, scopes: &[(ScopeKey, Time)]) -> Result<(), StoreError> {
+        let sum = "SELECT sum(amount) FROM bursar_postings WHERE tenant = ?1 AND scope = ?2 AND at < ?3";
+        let add = "INSERT INTO bursar_rollups VALUES (?1, ?2, ?3) ON CONFLICT DO UPDATE SET amount = amount + excluded.amount";
+        let delete = "DELETE FROM bursar_postings WHERE tenant = ?1 AND scope = ?2 AND at < ?3";
+        for (key, before) in scopes {
+            let (tenant, scope, before) = (key.0.as_str(), key.1.as_str(), before.micros());
+            let sum: Option<i64> = self
+                .prepare(sum)?
+                .query_row(params![tenant, scope, before], |row| row.get(0))
+                .optional()
+                .map_err(failed)?
+                .flatten();
+            if let Some(sum) = sum {
+                self.run(add, params![tenant, scope, sum])?;
+                self.run(delete, params![tenant, scope, before])?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn store(&mut self, ws: &Workspace, batch: Option<Batch>) -> Result<bool, StoreError> {
+        self.write_scopes(ws)?;
+        self.write_holds(ws)?;
+        self.write_grants(ws)?;
+        self.write_jobs(ws)?;
+        if let Some(batch) = batch {
+            self.write_journal(batch)?;
+        }
+        Ok(true)
+    }
+}

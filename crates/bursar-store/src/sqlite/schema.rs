@@ -1,0 +1,124 @@
+//! The tables on SQLite. Differs from PostgreSQL in that positions are given out at once: there is one writer.
+
+use rusqlite::{Connection, OptionalExtension};
+
+use crate::error::StoreError;
+use crate::sqlite::error::failed;
+
+/// What each version adds. Never edited, only appended to.
+const VERSIONS: [&str; 1] = ["
+CREATE TABLE bursar_scopes (
+    tenant TEXT NOT NULL, scope TEXT NOT NULL, version INTEGER NOT NULL, state BLOB NOT NULL, budget TEXT,
+    PRIMARY KEY (tenant, scope)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE bursar_holds (
+    id BLOB PRIMARY KEY, tenant TEXT NOT NULL, state INTEGER NOT NULL, expires_at INTEGER NOT NULL, data BLOB NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX bursar_holds_due ON bursar_holds (expires_at) WHERE state = 0 AND expires_at < 9223372036854775807;
+CREATE TABLE bursar_live_charges (
+    tenant TEXT NOT NULL, scope TEXT NOT NULL, expires_at INTEGER NOT NULL, hold BLOB NOT NULL,
+    placed_at INTEGER NOT NULL, amount INTEGER NOT NULL,
+    PRIMARY KEY (tenant, scope, expires_at, hold)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE bursar_postings (
+    tenant TEXT NOT NULL, scope TEXT NOT NULL, at INTEGER NOT NULL, seq INTEGER NOT NULL,
+    amount INTEGER NOT NULL, hold BLOB,
+    PRIMARY KEY (tenant, scope, at, seq)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE bursar_rollups (
+    tenant TEXT NOT NULL, scope TEXT NOT NULL, amount INTEGER NOT NULL,
+    PRIMARY KEY (tenant, scope)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE bursar_grants (
+    id BLOB PRIMARY KEY, tenant TEXT NOT NULL, state INTEGER NOT NULL, expires_at INTEGER NOT NULL, data BLOB NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE TABLE bursar_keys (
+    tenant TEXT NOT NULL, key TEXT NOT NULL, fingerprint BLOB NOT NULL, batch BLOB NOT NULL, command BLOB NOT NULL,
+    until INTEGER NOT NULL,
+    PRIMARY KEY (tenant, key)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX bursar_keys_until ON bursar_keys (until);
+CREATE TABLE bursar_job_keys (
+    tenant TEXT NOT NULL, queue TEXT NOT NULL, key TEXT NOT NULL, job BLOB NOT NULL,
+    PRIMARY KEY (tenant, queue, key)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE bursar_jobs (
+    id BLOB PRIMARY KEY, tenant TEXT NOT NULL, queue TEXT NOT NULL, kind TEXT NOT NULL, run_at INTEGER NOT NULL,
+    data BLOB NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE TABLE bursar_payloads (id BLOB PRIMARY KEY, data TEXT NOT NULL) STRICT, WITHOUT ROWID;
+CREATE TABLE bursar_journal (
+    position INTEGER PRIMARY KEY, at INTEGER NOT NULL, count INTEGER NOT NULL, prev TEXT NOT NULL, entries TEXT NOT NULL
+) STRICT;
+"];
+
+/// The tables that can be made anew from the journal.
+pub(super) const REBUILT: [&str; 9] = [
+    "bursar_scopes",
+    "bursar_holds",
+    "bursar_live_charges",
+    "bursar_postings",
+    "bursar_rollups",
+    "bursar_grants",
+    "bursar_keys",
+    "bursar_job_keys",
+    "bursar_jobs",
+];
+
+/// The schema version this build knows.
+pub const KNOWN: i64 = VERSIONS.len() as i64;
+
+const META: &str =
+    "CREATE TABLE IF NOT EXISTS bursar_meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;";
+
+/// The SQL that prepares a database, for tools that run migrations themselves.
+pub fn migration_sql() -> String {
+    let versions =
+        VERSIONS.iter().enumerate().map(|(place, sql)| format!("{}{}", sql.trim_start(), mark(place as i64 + 1)));
+    format!("BEGIN IMMEDIATE;\n{META}\n{}COMMIT;\n", versions.collect::<String>())
+}
+
+fn mark(version: i64) -> String {
+    format!(
+        "INSERT INTO bursar_meta VALUES ('schema', '{version}') ON CONFLICT DO UPDATE SET value = excluded.value;\n"
+    )
+}
+
+/// The schema version of a database; 0 when it has no tables of Bursar's.
+pub(super) fn version(conn: &Connection) -> Result<i64, StoreError> {
+    let known: Option<i64> = conn
+        .query_row("SELECT 1 FROM sqlite_schema WHERE name = 'bursar_meta'", [], |row| row.get(0))
+        .optional()
+        .map_err(failed)?;
+    if known.is_none() {
+        return Ok(0);
+    }
+    let version: Option<String> = conn
+        .query_row("SELECT value FROM bursar_meta WHERE key = 'schema'", [], |row| row.get(0))
+        .optional()
+        .map_err(failed)?;
+    version.map_or(Ok(0), |text| text.parse().map_err(|e| StoreError::corrupt("schema version", e)))
+}
+
+/// Refuses a database that this build cannot work on.
+pub(super) fn check(conn: &Connection) -> Result<(), StoreError> {
+    match version(conn)? {
+        found if found > KNOWN => Err(StoreError::NewerSchema { found, known: KNOWN }),
+        found if found < KNOWN => Err(StoreError::NotMigrated { found, needed: KNOWN }),
+        _ => Ok(()),
+    }
+}
+
+/// Brings the tables up to date, within the caller's transaction.
+pub(super) fn migrate(conn: &Connection) -> Result<(), StoreError> {
+    let found = version(conn)?;
+    if found > KNOWN {
+        return Err(StoreError::NewerSchema { found, known: KNOWN });
+    }
+    conn.execute_batch(META).map_err(failed)?;
+    for (place, sql) in VERSIONS.iter().enumerate().skip(found as usize) {
+        conn.execute_batch(sql).map_err(failed)?;
+        conn.execute_batch(&mark(place as i64 + 1)).map_err(failed)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,96 @@
+//! Fair turns for several processes on one file.
+//!
+//! SQLite lets writers race for its lock: whoever wrote last asks first again, and others starve. Here a writer takes
+//! the gate, then the turn, leaves the gate and writes. Whoever waits for the turn holds the gate, so that the one who
+//! just wrote queues behind him.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
+
+use crate::error::StoreError;
+
+/// Two lock files beside the database. Locks end with their process, however it ends.
+pub(super) struct Turnstile {
+    files: Option<(File, File)>,
+}
+
+/// The turn, until dropped.
+pub(super) struct Turn<'a>(Option<&'a File>);
+
+/// How long a writer waits for others: SQLite's own wait of 500 ms and three more tries with 10, 50 and 250 ms between.
+pub(super) const WAITS: [Duration; 3] =
+    [Duration::from_millis(10), Duration::from_millis(50), Duration::from_millis(250)];
+/// SQLite's own wait.
+pub(super) const BUSY_TIMEOUT: Duration = Duration::from_millis(500);
+
+const PATIENCE: Duration = Duration::from_secs(5);
+const STEP_MAX: Duration = Duration::from_millis(1);
+
+impl Turnstile {
+    /// For a database in a file.
+    pub(super) fn beside(database: &Path) -> Result<Turnstile, StoreError> {
+        let open = |suffix: &str| {
+            let mut path = database.as_os_str().to_owned();
+            path.push(suffix);
+            let path = PathBuf::from(path);
+            OpenOptions::new().create(true).truncate(false).write(true).open(&path).map_err(|source| {
+                StoreError::Unavailable {
+                    what: format!("the lock file beside the database cannot be opened ({})", path.display()),
+                    hint: "make the folder of the database writable",
+                    source: Some(Box::new(source)),
+                }
+            })
+        };
+        Ok(Turnstile { files: Some((open("-gate")?, open("-turn")?)) })
+    }
+
+    /// For a database nobody else can reach.
+    pub(super) fn none() -> Turnstile {
+        Turnstile { files: None }
+    }
+
+    /// Waits for the turn, a bounded time.
+    pub(super) fn enter(&self) -> Result<Turn<'_>, StoreError> {
+        let Some((gate, turn)) = &self.files else { return Ok(Turn(None)) };
+        let mut waited = Duration::ZERO;
+        lock(gate, &mut waited)?;
+        let taken = lock(turn, &mut waited);
+        let _ = gate.unlock();
+        taken.map(|()| Turn(Some(turn)))
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        if let Some(turn) = self.0 {
+            let _ = turn.unlock();
+        }
+    }
+}
+
+/// Tries until it has the lock. Polling, as a wait for a file lock cannot be given an end.
+fn lock(file: &File, waited: &mut Duration) -> Result<(), StoreError> {
+    let mut step = Duration::from_micros(20);
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(()),
+            Err(TryLockError::WouldBlock) if *waited >= PATIENCE => {
+                return Err(StoreError::Busy("other processes are writing to the database file".into()));
+            }
+            Err(TryLockError::WouldBlock) => {
+                thread::sleep(step);
+                *waited += step;
+                step = (step * 2).min(STEP_MAX);
+            }
+            Err(TryLockError::Error(source)) => {
+                return Err(StoreError::Unavailable {
+                    what: "the lock file beside the database cannot be locked".into(),
+                    hint: "use a local disk: network file systems often lack locks",
+                    source: Some(Box::new(source)),
+                });
+            }
+        }
+    }
+}

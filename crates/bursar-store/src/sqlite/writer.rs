@@ -1,0 +1,197 @@
+//! The one thread that owns the writing connection.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+use std::sync::{Arc, PoisonError};
+use std::thread;
+
+use bursar_core::id::BatchId;
+use bursar_core::request::Request;
+use bursar_core::time::Time;
+use futures_util::FutureExt;
+use rusqlite::{Connection, ErrorCode, OpenFlags};
+use tokio::sync::oneshot;
+
+use crate::clock::Clock;
+use crate::codec::Budgets;
+use crate::error::StoreError;
+use crate::rows::Rows;
+use crate::sqlite::error::failed;
+use crate::sqlite::rows::SqliteRows;
+use crate::sqlite::turnstile::{BUSY_TIMEOUT, Turnstile, WAITS};
+use crate::store::{Setup, Verdict};
+use crate::work::{self, When};
+
+/// The writing connection and what goes with it.
+pub(super) struct Writer {
+    pub(super) conn: Connection,
+    turnstile: Turnstile,
+    pub(super) shared: Arc<Shared>,
+}
+
+/// What the writer shares with readers.
+pub(super) struct Shared {
+    pub(super) setup: Setup,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) budgets: Budgets,
+    /// `None` for a database in memory.
+    pub(super) path: Option<PathBuf>,
+}
+
+impl Shared {
+    pub(super) fn rows<'a>(&'a self, conn: &'a Connection) -> SqliteRows<'a> {
+        SqliteRows { conn, clock: &*self.clock, budgets: &self.budgets }
+    }
+}
+
+/// Something to do on the writer's thread.
+type Task = Box<dyn FnOnce(&mut Writer) + Send>;
+
+/// The way to the writer's thread. It ends when the last handle is gone.
+#[derive(Clone)]
+pub(super) struct Handle(mpsc::Sender<Task>);
+
+impl Handle {
+    /// Starts the thread on an open writer.
+    pub(super) fn start(mut writer: Writer) -> Result<Handle, StoreError> {
+        let (tasks, waiting) = mpsc::channel::<Task>();
+        let named = thread::Builder::new().name("bursar-sqlite".into());
+        let run = move || {
+            while let Ok(task) = waiting.recv() {
+                task(&mut writer);
+            }
+        };
+        named.spawn(run).map_err(|source| StoreError::Unavailable {
+            what: "the writer's thread cannot be started".into(),
+            hint: "check the limits on threads",
+            source: Some(Box::new(source)),
+        })?;
+        Ok(Handle(tasks))
+    }
+
+    /// Runs something on the thread and returns what came of it; a panic there is an error here.
+    pub(super) async fn call<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Writer) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let (answer, answered) = oneshot::channel();
+        let task = Box::new(move |writer: &mut Writer| {
+            let _ = answer.send(work(writer));
+        });
+        self.0.send(task).map_err(|_| StoreError::Closed)?;
+        answered.await.map_err(|_| StoreError::Closed)?
+    }
+}
+
+impl Writer {
+    /// Opens the writing connection; a file that is not there is made only when the tables may be made too.
+    pub(super) fn open(shared: Arc<Shared>) -> Result<Writer, StoreError> {
+        let (conn, turnstile) = match &shared.path {
+            None => (Connection::open_in_memory().map_err(failed)?, Turnstile::none()),
+            Some(path) => {
+                let create = if shared.setup.migrate { OpenFlags::SQLITE_OPEN_CREATE } else { OpenFlags::empty() };
+                let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | create;
+                let conn = Connection::open_with_flags(path, flags).map_err(failed)?;
+                (conn, Turnstile::beside(path)?)
+            }
+        };
+        configure(&conn)?;
+        let writer = Writer { conn, turnstile, shared };
+        writer.durable()?;
+        Ok(writer)
+    }
+
+    /// Every commit is on the disk before it is answered.
+    fn durable(&self) -> Result<(), StoreError> {
+        let mode: String = self.retrying(|conn| conn.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0)))?;
+        if self.shared.path.is_some() && mode != "wal" {
+            return Err(StoreError::Unavailable {
+                what: format!("the database cannot use a write-ahead log (it says {mode})"),
+                hint: "use a local disk and a writable folder",
+                source: None,
+            });
+        }
+        self.conn.execute_batch("PRAGMA synchronous = FULL").map_err(failed)
+    }
+
+    fn retrying<T>(&self, mut ask: impl FnMut(&Connection) -> rusqlite::Result<T>) -> Result<T, StoreError> {
+        let mut waits = WAITS.iter();
+        loop {
+            match ask(&self.conn) {
+                Err(error) if is_busy(&error) => match waits.next() {
+                    Some(wait) => thread::sleep(*wait),
+                    None => return Err(failed(error)),
+                },
+                other => return other.map_err(failed),
+            }
+        }
+    }
+
+    /// One transaction: everything or nothing, also when `work` panics.
+    pub(super) fn transaction<T>(
+        &mut self,
+        work: impl FnOnce(&Shared, &Connection) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let _turn = self.turnstile.enter()?;
+        self.retrying(|conn| conn.execute_batch("BEGIN IMMEDIATE"))?;
+        let done = catch_unwind(AssertUnwindSafe(|| work(&self.shared, &self.conn)));
+        let done = match done {
+            Ok(Ok(done)) => self.conn.execute_batch("COMMIT").map_err(failed).map(|()| done),
+            Ok(Err(error)) => Err(error),
+            Err(panic) => Err(StoreError::Closure(format!("panicked: {}", panic_text(&*panic)))),
+        };
+        if done.is_err() && !self.conn.is_autocommit() {
+            // An error here means that SQLite rolled back by itself.
+            let _ = self.conn.execute_batch("ROLLBACK");
+        }
+        done
+    }
+
+    /// Does the requests in one transaction.
+    pub(super) fn commit(&mut self, requests: &[Arc<Request>]) -> Result<Vec<Verdict>, StoreError> {
+        let requests: Vec<&Request> = requests.iter().map(|request| &**request).collect();
+        self.transaction(|shared, conn| decide_in(shared, conn, &requests))
+    }
+}
+
+/// Decides requests within a transaction that is open on the connection.
+pub(super) fn decide_in(shared: &Shared, conn: &Connection, requests: &[&Request]) -> Result<Vec<Verdict>, StoreError> {
+    let mut rows = shared.rows(conn);
+    let (position, last) = rows.end_of_journal()?;
+    let when = When { floor: last.unwrap_or(Time::MIN), batch: BatchId(u128::from(position)) };
+    let mut ids = shared.setup.ids.lock().unwrap_or_else(PoisonError::into_inner);
+    let work = async {
+        let (mut ws, verdicts) = work::run(&mut rows, requests, &shared.setup.rules, when, &mut *ids).await?;
+        let batch = ws.take_batch();
+        rows.store(&ws, batch).await?;
+        Ok(verdicts)
+    };
+    work.now_or_never().expect("SQLite never waits within a transaction")
+}
+
+/// Opens a connection that only reads.
+pub(super) fn open_reader(path: &Path) -> Result<Connection, StoreError> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let conn = Connection::open_with_flags(path, flags).map_err(failed)?;
+    configure(&conn)?;
+    conn.execute_batch("PRAGMA query_only = 1").map_err(failed)?;
+    Ok(conn)
+}
+
+fn configure(conn: &Connection) -> Result<(), StoreError> {
+    conn.set_prepared_statement_cache_capacity(64);
+    conn.busy_timeout(BUSY_TIMEOUT).map_err(failed)
+}
+
+fn is_busy(error: &rusqlite::Error) -> bool {
+    matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
+}
+
+fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
+    panic
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("unknown")
+}
