@@ -7,6 +7,8 @@ pub mod clock;
 mod codec;
 pub mod error;
 pub mod memory;
+#[path = "postgres_stub.rs"]
+pub mod postgres;
 mod rows;
 pub mod sqlite;
 pub mod store;
@@ -19,3 +21,8 @@ pub use memory::MemoryStore;
 pub use sqlite::SqliteStore;
 pub use store::{Health, Journaled, Patience, Setup, Store, Verdict};
 pub use verify::Report;
+
+/// The SQL that prepares a database of the kind `url` names, for tools that run migrations themselves.
+pub fn migration_sql(url: &str) -> String {
+    if url.starts_with("postgres") { postgres::migration_sql() } else { sqlite::schema::migration_sql() }
+}

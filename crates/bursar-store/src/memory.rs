@@ -307,6 +307,10 @@ impl Store for MemoryStore {
         Ok(range.filter_map(|((_, _, id), _)| tables.holds.get(id).cloned()).take(limit).collect())
     }
 
+    async fn grant(&self, id: GrantId) -> Result<Option<Grant>, StoreError> {
+        Ok(self.tables().grants.get(&id).cloned())
+    }
+
     async fn grants(&self, tenant: &Tenant, after: Option<GrantId>, limit: usize) -> Result<Vec<Grant>, StoreError> {
         let tables = self.tables();
         let all = tables

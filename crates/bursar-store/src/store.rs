@@ -105,6 +105,8 @@ pub trait Store: Send + Sync + 'static {
     async fn hold(&self, id: HoldId) -> Result<Option<Hold>, StoreError>;
     /// Live holds on a scope, by when they are due.
     async fn live_holds(&self, key: &ScopeKey, limit: usize) -> Result<Vec<Hold>, StoreError>;
+    /// A grant.
+    async fn grant(&self, id: GrantId) -> Result<Option<Grant>, StoreError>;
     /// Grants of a tenant after an id, by id.
     async fn grants(&self, tenant: &Tenant, after: Option<GrantId>, limit: usize) -> Result<Vec<Grant>, StoreError>;
     /// A job.

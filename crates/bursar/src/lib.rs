@@ -1,1 +1,68 @@
-//! x
+//! Bursar keeps the purse for software that spends.
+//!
+//! A program **holds** budget or capacity, **redeems** a one-time grant and **starts durable work** in one database
+//! transaction, and settles the hold with the real cost. It runs embedded on SQLite, and on PostgreSQL.
+//!
+//! ```
+//! # tokio::runtime::Runtime::new().unwrap().block_on(async {
+//! use bursar::{Bursar, Budget, Limit, Window};
+//! use std::time::Duration;
+//!
+//! let bursar = Bursar::open("sqlite::memory:").await?;
+//! let ledger = bursar.ledger();
+//! ledger.define("agents", Budget::new([Limit::new(1_000_000, "month".parse()?)])).await?;
+//!
+//! let held = ledger.hold("agents", 50_000, Duration::from_secs(60)).await?;
+//! // … call the model, learn what it cost …
+//! let settled = held.commit(42_000).await?;
+//! assert_eq!(settled.charges[0].balances[0].remaining, 958_000);
+//! # bursar.close().await;
+//! # Ok::<(), bursar::Error>(()) }).unwrap();
+//! ```
+
+mod command;
+mod engine;
+mod error;
+mod feed;
+mod grants;
+mod held;
+mod ids;
+mod instance;
+mod jobs;
+mod journal;
+mod ledger;
+mod reservation;
+mod transaction;
+mod upkeep;
+
+pub use bursar_core::answer::{Enqueued, Placed, Redeemed, Settled, Submitted};
+pub use bursar_core::bounds;
+pub use bursar_core::budget::{Budget, Cover, HoldPolicy, Limit};
+pub use bursar_core::context::{Actor, Context};
+pub use bursar_core::decide::Rules;
+pub use bursar_core::event::{Charged, Event, Left, Stream};
+pub use bursar_core::grant::{Grant, GrantState};
+pub use bursar_core::hold::{Hold, HoldState};
+pub use bursar_core::id::{CommandId, GrantId, HoldId, IdSource, JobId};
+pub use bursar_core::job::{Job, JobSpec};
+pub use bursar_core::name::{FlowKey, IdempotencyKey, JobKind, Purpose, Queue, Scope, Subject, Tag, Tenant};
+pub use bursar_core::payload::Payload;
+pub use bursar_core::refusal::{Invalid, Refusal, Violation};
+pub use bursar_core::request::{Actual, Charge, Command, Op, Redemption, Request, Settle};
+pub use bursar_core::scope::Freeze;
+pub use bursar_core::time::{Span, Time};
+pub use bursar_core::window::{CalendarUnit, Weekday, Window, Zone};
+pub use bursar_store::{Clock, Health, ManualClock, Report, StoreError, SystemClock, migration_sql};
+
+pub use crate::command::{CommandBuilder, Receipt};
+pub use crate::error::Error;
+pub use crate::feed::{Missed, Notice, Notices};
+pub use crate::grants::{Grants, Minted};
+pub use crate::held::Held;
+pub use crate::instance::{Bursar, Options};
+pub use crate::jobs::Jobs;
+pub use crate::journal::{Journal, JournalEvent};
+pub use crate::ledger::{BalanceView, BudgetView, Ledger};
+pub use crate::reservation::{Reservation, ReservationError, ReservationKernel, Resource};
+pub use crate::transaction::Transaction;
+pub use crate::upkeep::Swept;

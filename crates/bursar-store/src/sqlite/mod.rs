@@ -161,6 +161,10 @@ impl Store for SqliteStore {
         self.read(move |shared, conn| read::live_holds(shared, conn, &key, limit)).await
     }
 
+    async fn grant(&self, id: GrantId) -> Result<Option<Grant>, StoreError> {
+        self.read(move |shared, conn| shared.rows(conn).read_grant(id)).await
+    }
+
     async fn grants(&self, tenant: &Tenant, after: Option<GrantId>, limit: usize) -> Result<Vec<Grant>, StoreError> {
         let tenant = tenant.clone();
         self.read(move |shared, conn| read::grants(shared, conn, &tenant, after, limit)).await

@@ -1,0 +1,65 @@
+//! What can come of a request that was not done.
+
+use std::sync::Arc;
+
+use bursar_core::refusal::{Invalid, Refusal};
+use bursar_store::StoreError;
+
+/// Why a request was not done.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The rules say no. Nothing has changed.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// Too much is waiting already. Nothing has changed; try again later.
+    #[error("overloaded: {waiting} requests are waiting; try again later")]
+    Overloaded {
+        /// How many are waiting.
+        waiting: usize,
+    },
+    /// The database could not do it.
+    #[error(transparent)]
+    Store(Arc<StoreError>),
+    /// The engine stumbled over the request; the error was logged. Nothing has changed.
+    #[error("internal error: {0}")]
+    Internal(String),
+}
+
+impl Error {
+    /// Bursar is closed, or closing.
+    pub fn is_closed(&self) -> bool {
+        matches!(self, Error::Store(error) if matches!(**error, StoreError::Closed))
+    }
+
+    /// Others held what was needed for too long: the same request may be tried again.
+    pub fn is_busy(&self) -> bool {
+        matches!(self, Error::Store(error) if error.is_retryable())
+    }
+
+    /// The refusal, if it is one.
+    pub fn refusal(&self) -> Option<&Refusal> {
+        match self {
+            Error::Refused(refusal) => Some(refusal),
+            _ => None,
+        }
+    }
+}
+
+impl From<StoreError> for Error {
+    fn from(error: StoreError) -> Error {
+        Error::Store(Arc::new(error))
+    }
+}
+
+impl From<Invalid> for Error {
+    fn from(invalid: Invalid) -> Error {
+        Error::Refused(Refusal::Invalid(invalid))
+    }
+}
+
+impl From<std::convert::Infallible> for Error {
+    fn from(never: std::convert::Infallible) -> Error {
+        match never {}
+    }
+}

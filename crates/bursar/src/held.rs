@@ -1,0 +1,111 @@
+//! The handle of a hold: used once.
+
+use std::time::Duration;
+
+use bursar_core::answer::{Answer, Settled};
+use bursar_core::id::HoldId;
+use bursar_core::request::{Actual, Op};
+use bursar_core::time::{Span, Time};
+
+use crate::error::Error;
+use crate::instance::Bursar;
+
+/// A hold that is to be settled. `commit` and `release` take it by value, so that settling twice does not compile.
+///
+/// Dropped without being settled it releases the hold, or commits the floor that was declared; either is logged.
+#[must_use = "a hold that is dropped is released"]
+pub struct Held {
+    bursar: Option<Bursar>,
+    id: HoldId,
+    expires_at: Time,
+    floor: Option<i64>,
+}
+
+impl Held {
+    pub(crate) fn new(bursar: Bursar, id: HoldId, expires_at: Time) -> Held {
+        Held { bursar: Some(bursar), id, expires_at, floor: None }
+    }
+
+    /// Its id.
+    pub fn id(&self) -> HoldId {
+        self.id
+    }
+
+    /// When it expires.
+    pub fn expires_at(&self) -> Time {
+        self.expires_at
+    }
+
+    /// Declares what is spent at least: dropping the handle commits this instead of releasing.
+    pub fn with_floor(mut self, floor: i64) -> Held {
+        self.floor = Some(floor);
+        self
+    }
+
+    /// Posts what it really cost and frees the rest.
+    pub async fn commit(mut self, actual: impl Into<Actual>) -> Result<Settled, Error> {
+        let bursar = self.take();
+        settle(&bursar, Op::Commit { hold: self.id, actual: actual.into() }).await
+    }
+
+    /// Frees it.
+    pub async fn release(mut self, reason: impl Into<String>) -> Result<Settled, Error> {
+        let bursar = self.take().because(reason);
+        settle(&bursar, Op::Release { hold: self.id }).await
+    }
+
+    /// Puts off its expiry.
+    pub async fn extend(&mut self, by: Duration) -> Result<Time, Error> {
+        let bursar = self.bursar.as_ref().expect("only settling takes it");
+        match bursar.ask(Op::Extend { hold: self.id, by: Span::from(by) }).await? {
+            Answer::Extended { expires_at, .. } => {
+                self.expires_at = expires_at;
+                Ok(expires_at)
+            }
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Gives the handle up and leaves the hold to be settled by its id, or to expire.
+    pub fn detach(mut self) -> HoldId {
+        self.take();
+        self.id
+    }
+
+    fn take(&mut self) -> Bursar {
+        self.bursar.take().expect("a handle is used once")
+    }
+}
+
+pub(crate) async fn settle(bursar: &Bursar, op: Op) -> Result<Settled, Error> {
+    match bursar.ask(op).await? {
+        Answer::Settled(settled) => Ok(settled),
+        other => Err(unexpected(&other)),
+    }
+}
+
+pub(crate) fn unexpected(answer: &Answer) -> Error {
+    Error::Internal(format!("unexpected answer {answer:?}"))
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let Some(bursar) = self.bursar.take() else { return };
+        let (hold, floor) = (self.id, self.floor);
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else {
+            tracing::warn!(%hold, "a hold was dropped outside a runtime; it stays until it expires");
+            return;
+        };
+        tracing::warn!(%hold, floor, "a hold was dropped without being settled");
+        let bursar = bursar.because("the handle was dropped");
+        runtime.spawn(async move {
+            let op = match floor {
+                Some(floor) => Op::Commit { hold, actual: Actual::Amount(floor) },
+                None => Op::Release { hold },
+            };
+            if let Err(error) = settle(&bursar, op).await {
+                tracing::warn!(%hold, %error, "a dropped hold could not be settled; it stays until it expires");
+            }
+        });
+    }
+}

@@ -1,0 +1,305 @@
+//! Opening, asking and closing.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bursar_core::answer::{Answer, Outcome};
+use bursar_core::context::{Actor, Context};
+use bursar_core::decide::Rules;
+use bursar_core::id::IdSource;
+use bursar_core::name::Tenant;
+use bursar_core::refusal::Invalid;
+use bursar_core::request::Request;
+use bursar_store::postgres::PostgresStore;
+use bursar_store::{Clock, Health, Report, Setup, SqliteStore, Store, StoreError};
+use tokio::task::JoinHandle;
+
+use crate::command::CommandBuilder;
+use crate::engine::{Engine, Load};
+use crate::error::Error;
+use crate::feed::{Feed, Notices};
+use crate::grants::Grants;
+use crate::ids::RandomIds;
+use crate::jobs::Jobs;
+use crate::journal::Journal;
+use crate::ledger::Ledger;
+use crate::upkeep;
+
+/// Bursar on one database. Cheap to clone; clones share everything but the context they act in.
+#[derive(Clone)]
+pub struct Bursar {
+    pub(crate) inner: Arc<Inner>,
+    pub(crate) context: Context,
+}
+
+pub(crate) struct Inner {
+    pub(crate) backend: Backend,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) engine: Engine,
+    pub(crate) feed: Feed,
+    ids: Arc<Mutex<dyn IdSource + Send>>,
+    upkeep: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// The engine beneath, for what only one of them can do.
+pub(crate) enum Backend {
+    Sqlite(Arc<SqliteStore>),
+    Postgres(Arc<PostgresStore>),
+}
+
+/// How to open Bursar.
+pub struct Options {
+    url: String,
+    rules: Rules,
+    clock: Option<Arc<dyn Clock>>,
+    ids: Option<Arc<Mutex<dyn IdSource + Send>>>,
+    migrate: bool,
+    upkeep: Option<Duration>,
+    load: Load,
+}
+
+impl Bursar {
+    /// Opens `sqlite://PATH`, `sqlite::memory:` or `postgres://…`, prepares its tables and starts what runs in the
+    /// background. Needs a tokio runtime to live in.
+    pub async fn open(url: &str) -> Result<Bursar, Error> {
+        Bursar::options(url).open().await
+    }
+
+    /// The same with other than the default settings.
+    pub fn options(url: &str) -> Options {
+        Options {
+            url: url.to_owned(),
+            rules: Rules::default(),
+            clock: None,
+            ids: None,
+            migrate: true,
+            upkeep: Some(upkeep::EVERY),
+            load: Load { queue: 20_000, batch: 1_000, lanes: 0, patience: Duration::from_secs(10) },
+        }
+    }
+
+    /// The same Bursar, acting in another context.
+    pub fn in_context(&self, context: Context) -> Bursar {
+        Bursar { inner: self.inner.clone(), context }
+    }
+
+    /// The same Bursar, acting for a tenant.
+    pub fn tenant<T>(&self, tenant: T) -> Result<Bursar, Error>
+    where
+        T: TryInto<Tenant, Error = Invalid>,
+    {
+        Ok(self.in_context(Context { tenant: tenant.try_into()?, ..self.context.clone() }))
+    }
+
+    /// The same Bursar, acting on behalf of somebody.
+    pub fn by(&self, actor: Actor) -> Bursar {
+        self.in_context(self.context.clone().by(actor))
+    }
+
+    /// The same Bursar, with a reason for the journal.
+    pub fn because(&self, reason: impl Into<String>) -> Bursar {
+        self.in_context(self.context.clone().because(reason))
+    }
+
+    /// Begins a command: charges, redemptions and jobs, all or nothing.
+    pub fn command(&self) -> CommandBuilder<'_> {
+        CommandBuilder::new(self)
+    }
+
+    /// Budgets, holds and spend.
+    pub fn ledger(&self) -> Ledger<'_> {
+        Ledger(self)
+    }
+
+    /// One-time permissions.
+    pub fn grants(&self) -> Grants<'_> {
+        Grants(self)
+    }
+
+    /// Durable work.
+    pub fn jobs(&self) -> Jobs<'_> {
+        Jobs(self)
+    }
+
+    /// What happened.
+    pub fn journal(&self) -> Journal<'_> {
+        Journal(self)
+    }
+
+    /// Listens to what happens in this process from now on.
+    pub fn listen(&self) -> Notices {
+        self.inner.feed.listen()
+    }
+
+    /// Does any request, in the context it carries.
+    pub async fn request(&self, request: Request) -> Result<Outcome, Error> {
+        self.inner.engine.submit(request).await
+    }
+
+    /// Checks that balances are what holds and postings say.
+    pub async fn verify(&self) -> Result<Report, Error> {
+        Ok(self.inner.store.verify().await?)
+    }
+
+    /// Makes every table but the journal anew from the journal; returns how many events it applied.
+    pub async fn rebuild(&self) -> Result<u64, Error> {
+        Ok(self.inner.store.rebuild().await?)
+    }
+
+    /// Says how the database is.
+    pub async fn health(&self) -> Result<Health, Error> {
+        Ok(self.inner.store.health().await?)
+    }
+
+    /// Writes down which holds have expired. See [`upkeep::Swept`].
+    pub async fn sweep(&self, most: usize) -> Result<upkeep::Swept, Error> {
+        upkeep::sweep(&self.inner.store, &self.inner.engine, most).await
+    }
+
+    /// Tidies everything once: folds what is due on idle scopes, rolls up old postings, forgets old keys.
+    pub async fn tidy(&self) -> Result<(), Error> {
+        upkeep::tidy_all(&self.inner.store, &self.inner.engine).await
+    }
+
+    /// Takes nothing more, does what was accepted, and stops what runs in the background.
+    pub async fn close(self) {
+        let upkeep = self.inner.upkeep.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
+        if let Some(upkeep) = upkeep {
+            upkeep.abort();
+            let _ = upkeep.await;
+        }
+        self.inner.engine.close().await;
+        self.inner.store.close().await;
+    }
+
+    /// Does a request in this context.
+    pub(crate) async fn ask(&self, request: impl Into<Request>) -> Result<Answer, Error> {
+        Ok(self.request(request.into().in_context(self.context.clone())).await?.answer)
+    }
+
+    pub(crate) fn next_id(&self) -> u128 {
+        let now = bursar_store::SystemClock.now();
+        self.inner.ids.lock().unwrap_or_else(std::sync::PoisonError::into_inner).next_id(now)
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        if let Some(upkeep) = self.upkeep.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner).take() {
+            upkeep.abort();
+        }
+    }
+}
+
+impl Options {
+    /// Sets rules of the whole installation.
+    pub fn rules(self, rules: Rules) -> Options {
+        Options { rules, ..self }
+    }
+
+    /// Goes by this clock; on PostgreSQL instead of the database's.
+    pub fn clock(self, clock: Arc<dyn Clock>) -> Options {
+        Options { clock: Some(clock), ..self }
+    }
+
+    /// Takes ids from here.
+    pub fn ids(self, ids: Arc<Mutex<dyn IdSource + Send>>) -> Options {
+        Options { ids: Some(ids), ..self }
+    }
+
+    /// Whether to prepare or upgrade the tables when opening; otherwise a database that is not ready is an error.
+    pub fn migrate(self, migrate: bool) -> Options {
+        Options { migrate, ..self }
+    }
+
+    /// How often to sweep and tidy in the background; `None` for never.
+    pub fn upkeep(self, every: Option<Duration>) -> Options {
+        Options { upkeep: every, ..self }
+    }
+
+    /// How many requests may wait before another is `overloaded`.
+    pub fn queue(mut self, requests: usize) -> Options {
+        self.load.queue = requests;
+        self
+    }
+
+    /// How many requests share a commit at most.
+    pub fn batch(mut self, requests: usize) -> Options {
+        self.load.batch = requests.max(1);
+        self
+    }
+
+    /// How many batches commit at once on PostgreSQL. SQLite has one writer.
+    pub fn lanes(mut self, lanes: usize) -> Options {
+        self.load.lanes = lanes;
+        self
+    }
+
+    /// How long a request waits for rows that somebody else has locked, before it is `busy`.
+    pub fn patience(mut self, patience: Duration) -> Options {
+        self.load.patience = patience;
+        self
+    }
+
+    /// Opens it.
+    pub async fn open(self) -> Result<Bursar, Error> {
+        let ids = self.ids.unwrap_or_else(|| Arc::new(Mutex::new(RandomIds::default())));
+        let setup = Setup { rules: self.rules, clock: self.clock, ids: ids.clone(), migrate: self.migrate };
+        let mut load = self.load;
+        let (backend, store): (Backend, Arc<dyn Store>) = match place(&self.url)? {
+            Place::Memory => {
+                let store = Arc::new(SqliteStore::in_memory(setup).await?);
+                load.lanes = 1;
+                (Backend::Sqlite(store.clone()), store)
+            }
+            Place::File(path) => {
+                let store = Arc::new(SqliteStore::open(path, setup).await?);
+                load.lanes = 1;
+                (Backend::Sqlite(store.clone()), store)
+            }
+            Place::Postgres => {
+                let store = Arc::new(PostgresStore::open(&self.url, setup).await?);
+                load.lanes = if load.lanes == 0 { 2 } else { load.lanes };
+                // Each lane holds a lock for every key of its batch, and PostgreSQL plans for arrays of this size.
+                load.batch = load.batch.min(500);
+                (Backend::Postgres(store.clone()), store)
+            }
+        };
+        let feed = Feed::new();
+        let engine = Engine::start(store.clone(), feed.clone(), load);
+        let inner = Arc::new(Inner { backend, store, engine, feed, ids, upkeep: Mutex::default() });
+        if let Some(every) = self.upkeep {
+            let task = upkeep::spawn(Arc::downgrade(&inner), every);
+            *inner.upkeep.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(task);
+        }
+        Ok(Bursar { inner, context: Context::default() })
+    }
+}
+
+enum Place {
+    Memory,
+    File(PathBuf),
+    Postgres,
+}
+
+fn place(url: &str) -> Result<Place, StoreError> {
+    if url.starts_with("postgres://") || url.starts_with("postgresql://") {
+        return Ok(Place::Postgres);
+    }
+    if url == "sqlite::memory:" {
+        return Ok(Place::Memory);
+    }
+    match url.strip_prefix("sqlite://").or_else(|| url.strip_prefix("sqlite:")) {
+        Some(path) if !path.is_empty() => Ok(Place::File(path.into())),
+        _ => Err(StoreError::BadUrl(without_password(url))),
+    }
+}
+
+/// The address as it may be shown.
+fn without_password(url: &str) -> String {
+    match (url.find("://"), url.rfind('@')) {
+        (Some(scheme), Some(at)) if at > scheme => format!("{}://…{}", &url[..scheme], &url[at..]),
+        _ => url.chars().take(200).collect(),
+    }
+}

@@ -1,0 +1,118 @@
+//! The journal: everything that happened, in order.
+
+use bursar_core::context::Context;
+use bursar_core::event::{Event, Stream};
+use bursar_core::id::{BatchId, CommandId};
+use bursar_core::time::Time;
+use bursar_store::Journaled;
+
+use crate::error::Error;
+use crate::instance::Bursar;
+
+/// What happened. From [`Bursar::journal`].
+#[derive(Clone, Copy)]
+pub struct Journal<'a>(pub(crate) &'a Bursar);
+
+/// An event at its place.
+#[derive(Clone, Debug, PartialEq)]
+pub struct JournalEvent {
+    /// Its position: dense, and in the order of commits.
+    pub position: u64,
+    /// The thing it happened to.
+    pub stream: Stream,
+    /// The version of that thing after it.
+    pub version: u64,
+    /// When.
+    pub at: Time,
+    /// The command that did it.
+    pub command: CommandId,
+    /// Who asked for it, for whom, and why.
+    pub context: Context,
+    /// What happened.
+    pub event: Event,
+}
+
+/// Rows of the journal read at once.
+const PAGE: usize = 100;
+
+impl Journal<'_> {
+    /// Events of this tenant after a position, at most `limit`, and the position to go on from.
+    /// Nothing is ever inserted before a position that was read.
+    pub async fn read(&self, after: u64, limit: usize) -> Result<(Vec<JournalEvent>, u64), Error> {
+        let mut events = Vec::new();
+        let mut at = after;
+        loop {
+            let page = self.0.inner.store.journal(at, PAGE).await?;
+            if page.is_empty() {
+                return Ok((events, at));
+            }
+            for event in page.iter().flat_map(spread).filter(|event| event.position > after) {
+                at = event.position;
+                if event.context.tenant == self.0.context.tenant {
+                    events.push(event);
+                    if events.len() >= limit {
+                        return Ok((events, at));
+                    }
+                }
+            }
+        }
+    }
+
+    /// What happened to one thing, newest first, at most `limit`. For a scope this is everything that moved it.
+    pub async fn history(&self, stream: &Stream, limit: usize) -> Result<Vec<JournalEvent>, Error> {
+        let mut next = self.last(stream).await?;
+        let name = format!("{}:{stream}", stream.kind());
+        let mut events = Vec::new();
+        while let Some(id) = next {
+            let Some(journaled) = self.0.inner.store.batch(id).await? else { break };
+            let mut found: Vec<_> = spread(&journaled).filter(|event| concerns(event, stream)).collect();
+            found.reverse();
+            events.extend(found);
+            if events.len() >= limit {
+                events.truncate(limit);
+                break;
+            }
+            next = journaled.batch.prev.get(&name).copied();
+        }
+        Ok(events)
+    }
+
+    /// The transaction that touched a thing last, if it is this tenant's.
+    async fn last(&self, stream: &Stream) -> Result<Option<BatchId>, Error> {
+        let (store, tenant) = (&self.0.inner.store, &self.0.context.tenant);
+        Ok(match stream {
+            Stream::Scope(of, scope) if of == tenant => {
+                store.scope(&(of.clone(), scope.clone())).await?.and_then(|row| row.last)
+            }
+            Stream::Hold(id) => store.hold(*id).await?.filter(|row| row.tenant == *tenant).and_then(|row| row.last),
+            Stream::Job(id) => store.job(*id).await?.filter(|row| row.tenant == *tenant).and_then(|row| row.last),
+            Stream::Grant(id) => store.grant(*id).await?.filter(|row| row.tenant == *tenant).and_then(|row| row.last),
+            Stream::Scope(..) | Stream::Command(_) => None,
+        })
+    }
+}
+
+/// The events of a row, each at its position.
+fn spread(journaled: &Journaled) -> impl Iterator<Item = JournalEvent> {
+    let entries =
+        journaled.batch.entries.iter().flat_map(|entry| entry.events.iter().map(move |recorded| (entry, recorded)));
+    entries.zip(journaled.position..).map(|((entry, recorded), position)| JournalEvent {
+        position,
+        stream: recorded.e.stream(&entry.context.tenant, entry.id),
+        version: recorded.v,
+        at: journaled.batch.at,
+        command: entry.id,
+        context: entry.context.clone(),
+        event: recorded.e.clone(),
+    })
+}
+
+fn concerns(event: &JournalEvent, stream: &Stream) -> bool {
+    if event.stream == *stream {
+        return true;
+    }
+    match stream {
+        Stream::Scope(tenant, scope) => event.context.tenant == *tenant && event.event.scopes().contains(&scope),
+        _ => false,
+    }
+}

@@ -1,0 +1,221 @@
+//! The ledger: budgets, holds and spend.
+
+use std::time::Duration;
+
+use bursar_core::answer::{Answer, Settled};
+use bursar_core::budget::{Budget, Limit};
+use bursar_core::event::Charged;
+use bursar_core::hold::Hold;
+use bursar_core::id::HoldId;
+use bursar_core::name::Scope;
+use bursar_core::refusal::{Invalid, Refusal};
+use bursar_core::request::{Actual, Op};
+use bursar_core::scope::{Freeze, ScopeState};
+use bursar_core::time::{Span, Time};
+use bursar_core::window::Window;
+use sqlx::PgConnection;
+
+use crate::command::Receipt;
+use crate::error::Error;
+use crate::held::{Held, settle, unexpected};
+use crate::instance::Bursar;
+
+/// Budgets, holds and spend. From [`Bursar::ledger`].
+#[derive(Clone, Copy)]
+pub struct Ledger<'a>(pub(crate) &'a Bursar);
+
+/// A budget, or a scope without one, as it stands.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BudgetView {
+    /// Which one.
+    pub scope: Scope,
+    /// What is registered on it.
+    pub budget: Option<Budget>,
+    /// Why it refuses new spend, if it does.
+    pub frozen: Option<Freeze>,
+    /// What is posted and held in each of its windows.
+    pub balances: Vec<BalanceView>,
+}
+
+/// What is posted and held in a window.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BalanceView {
+    /// Which one.
+    pub window: Window,
+    /// From when it counts, if it is a calendar window.
+    pub start: Option<Time>,
+    /// When it turns, if it is a calendar window.
+    pub end: Option<Time>,
+    /// The registered limit over it.
+    pub limit: Option<i64>,
+    /// Units posted.
+    pub posted: i64,
+    /// Units held.
+    pub held: i64,
+    /// What the limit leaves.
+    pub remaining: Option<i64>,
+}
+
+impl Ledger<'_> {
+    /// Registers or changes a budget.
+    pub async fn define<S: TryInto<Scope, Error = Invalid>>(&self, scope: S, budget: Budget) -> Result<(), Error> {
+        self.0.ask(Op::Define { scope: scope.try_into()?, budget }).await.map(drop)
+    }
+
+    /// A budget as it stands now. Takes no lock.
+    pub async fn budget<S: TryInto<Scope, Error = Invalid>>(&self, scope: S) -> Result<Option<BudgetView>, Error> {
+        let scope = scope.try_into()?;
+        let row = self.0.inner.store.scope(&(self.0.context.tenant.clone(), scope.clone())).await?;
+        Ok(row.filter(|row| row.version > 0).map(|row| view(scope, &row)))
+    }
+
+    /// Budgets whose scopes begin with `prefix`, after a scope, at most `limit`.
+    pub async fn budgets(&self, prefix: &str, after: Option<&Scope>, limit: usize) -> Result<Vec<BudgetView>, Error> {
+        let found = self.0.inner.store.scopes(&self.0.context.tenant, prefix, after, limit.min(1_000)).await?;
+        Ok(found.into_iter().map(|(scope, row)| view(scope, &row)).collect())
+    }
+
+    /// What is left of each limit registered on a scope. Takes no lock.
+    pub async fn remaining<S: TryInto<Scope, Error = Invalid>>(&self, scope: S) -> Result<Vec<BalanceView>, Error> {
+        let scope = scope.try_into()?;
+        let found = self.budget(&scope).await?.ok_or(Refusal::UnknownScope { scope })?;
+        Ok(found.balances.into_iter().filter(|balance| balance.limit.is_some()).collect())
+    }
+
+    /// The units posted on a scope in `[from, to)`. Takes no lock.
+    pub async fn spent<S: TryInto<Scope, Error = Invalid>>(
+        &self,
+        scope: S,
+        from: Time,
+        to: Time,
+    ) -> Result<i64, Error> {
+        let key = (self.0.context.tenant.clone(), scope.try_into()?);
+        Ok(self.0.inner.store.spent(&key, from, to).await?)
+    }
+
+    /// Refuses new spend on a scope until it is unfrozen.
+    pub async fn freeze<S: TryInto<Scope, Error = Invalid>>(&self, scope: S) -> Result<(), Error> {
+        self.0.ask(Op::Freeze { scope: scope.try_into()? }).await.map(drop)
+    }
+
+    /// Admits spend again.
+    pub async fn unfreeze<S: TryInto<Scope, Error = Invalid>>(&self, scope: S) -> Result<(), Error> {
+        self.0.ask(Op::Unfreeze { scope: scope.try_into()? }).await.map(drop)
+    }
+
+    /// Sets units aside on a scope with a budget.
+    pub async fn hold<S: TryInto<Scope, Error = Invalid>>(
+        &self,
+        scope: S,
+        amount: i64,
+        ttl: Duration,
+    ) -> Result<Held, Error> {
+        Ok(self.0.command().charge(scope, amount).hold_for(ttl).submit_held().await?.0)
+    }
+
+    /// Takes the handle of a hold that was placed before.
+    pub async fn held(&self, id: HoldId) -> Result<Held, Error> {
+        let hold = self.find(id).await?.ok_or(Refusal::UnknownHold { hold: id })?;
+        Ok(Held::new(self.0.clone(), id, hold.expires_at))
+    }
+
+    /// A hold as it is stored; see [`Hold::state_at`].
+    pub async fn find(&self, id: HoldId) -> Result<Option<Hold>, Error> {
+        let found = self.0.inner.store.hold(id).await?;
+        Ok(found.filter(|hold| hold.tenant == self.0.context.tenant))
+    }
+
+    /// Live holds on a scope, soonest to expire first.
+    pub async fn live<S: TryInto<Scope, Error = Invalid>>(&self, scope: S, limit: usize) -> Result<Vec<Hold>, Error> {
+        let key = (self.0.context.tenant.clone(), scope.try_into()?);
+        Ok(self.0.inner.store.live_holds(&key, limit.min(1_000)).await?)
+    }
+
+    /// Posts what a hold really cost.
+    pub async fn commit(&self, hold: HoldId, actual: impl Into<Actual>) -> Result<Settled, Error> {
+        settle(self.0, Op::Commit { hold, actual: actual.into() }).await
+    }
+
+    /// Frees what a hold set aside.
+    pub async fn release(&self, hold: HoldId, reason: impl Into<String>) -> Result<Settled, Error> {
+        settle(&self.0.because(reason), Op::Release { hold }).await
+    }
+
+    /// Puts off a hold's expiry; returns when it expires.
+    pub async fn extend(&self, hold: HoldId, by: Duration) -> Result<Time, Error> {
+        match self.0.ask(Op::Extend { hold, by: Span::from(by) }).await? {
+            Answer::Extended { expires_at, .. } => Ok(expires_at),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Spends at once.
+    pub async fn post<S: TryInto<Scope, Error = Invalid>>(&self, scope: S, amount: i64) -> Result<Vec<Charged>, Error> {
+        Ok(self.0.command().charge(scope, amount).submit().await?.done.posted)
+    }
+
+    /// Gives units back; dated like `hold` where one is named. Never refused for lack of anything.
+    pub async fn credit<S: TryInto<Scope, Error = Invalid>>(
+        &self,
+        scope: S,
+        amount: i64,
+        hold: Option<HoldId>,
+    ) -> Result<Charged, Error> {
+        match self.0.ask(Op::Credit { scope: scope.try_into()?, amount, hold }).await? {
+            Answer::Credited(charged) => Ok(charged),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Spends `amount` if no more than `limit` units are spent in the window with it. Nothing needs registering.
+    pub async fn try_reserve<S: TryInto<Scope, Error = Invalid>>(
+        &self,
+        scope: S,
+        amount: i64,
+        limit: i64,
+        window: Window,
+    ) -> Result<bool, Error> {
+        admitted(self.0.command().charge_within(scope, amount, [Limit::new(limit, window)]).submit().await)
+            .map(|r| r.is_some())
+    }
+
+    /// The same within the caller's own PostgreSQL transaction.
+    pub async fn try_reserve_in<S: TryInto<Scope, Error = Invalid>>(
+        &self,
+        conn: &mut PgConnection,
+        scope: S,
+        amount: i64,
+        limit: i64,
+        window: Window,
+    ) -> Result<Option<Receipt>, Error> {
+        admitted(self.0.command().charge_within(scope, amount, [Limit::new(limit, window)]).submit_in(conn).await)
+    }
+}
+
+/// A refusal for lack of units is an answer here.
+fn admitted(submitted: Result<Receipt, Error>) -> Result<Option<Receipt>, Error> {
+    match submitted {
+        Ok(receipt) => Ok(Some(receipt)),
+        Err(Error::Refused(Refusal::Refused(_))) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn view(scope: Scope, row: &ScopeState) -> BudgetView {
+    let budget = row.budget.as_deref().cloned();
+    let balances = row.balances.iter().map(|balance| {
+        let limits = budget.iter().flat_map(|budget| &budget.limits);
+        let limit = limits.filter(|limit| limit.window == balance.window).map(|limit| limit.amount).next();
+        let calendar = matches!(balance.window, Window::Calendar { .. });
+        BalanceView {
+            window: balance.window.clone(),
+            start: calendar.then_some(balance.since),
+            end: calendar.then_some(balance.until),
+            limit,
+            posted: balance.spent(),
+            held: balance.held,
+            remaining: limit.map(|limit| balance.remaining(limit)),
+        }
+    });
+    BudgetView { scope, frozen: row.frozen_at(row.seen).cloned(), balances: balances.collect(), budget }
+}

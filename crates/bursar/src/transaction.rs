@@ -1,0 +1,111 @@
+//! A caller's own rows and Bursar's in one SQLite transaction.
+
+use std::time::Duration;
+
+use bursar_core::answer::{Enqueued, Outcome};
+use bursar_core::budget::Limit;
+use bursar_core::job::JobSpec;
+use bursar_core::name::{Purpose, Scope, Subject};
+use bursar_core::payload::Payload;
+use bursar_core::refusal::{Invalid, Refusal};
+use bursar_core::request::Request;
+use bursar_core::window::Window;
+use bursar_store::StoreError;
+use bursar_store::sqlite::SqliteTx;
+use rusqlite::Connection;
+
+use crate::command::{CommandBuilder, Receipt};
+use crate::error::Error;
+use crate::instance::{Backend, Bursar};
+
+/// A transaction on the writer's thread. What is done in it commits together, or not at all.
+pub struct Transaction<'a, 'tx> {
+    tx: &'a mut SqliteTx<'tx>,
+    bursar: &'a Bursar,
+}
+
+impl Transaction<'_, '_> {
+    /// The connection, for the caller's own statements. Transaction control, `ATTACH` and `PRAGMA` are refused.
+    pub fn connection(&self) -> &Connection {
+        self.tx.connection()
+    }
+
+    /// Does a command within the transaction.
+    pub fn submit(&mut self, command: CommandBuilder<'_>) -> Result<Receipt, Error> {
+        let request = command.into_request()?;
+        Ok(Receipt::of(self.request(&request)?))
+    }
+
+    /// Does any request within the transaction.
+    pub fn request(&mut self, request: &Request) -> Result<Outcome, Error> {
+        Ok(self.tx.request(request)??)
+    }
+
+    /// Redeems a token; a rollback leaves it unspent.
+    pub fn redeem<P, S>(&mut self, purpose: P, subject: S, token: &str) -> Result<Payload, Error>
+    where
+        P: TryInto<Purpose, Error = Invalid>,
+        S: TryInto<Subject, Error = Invalid>,
+    {
+        let receipt = self.submit(self.bursar.command().redeem(purpose, subject, token))?;
+        Ok(receipt.done.grants.first().and_then(|grant| grant.payload.clone()).unwrap_or_default())
+    }
+
+    /// Enqueues a job.
+    pub fn enqueue(&mut self, job: JobSpec) -> Result<Enqueued, Error> {
+        let receipt = self.submit(self.bursar.command().job(job))?;
+        receipt.done.jobs.first().copied().ok_or_else(|| Error::Internal("a job command enqueued no job".into()))
+    }
+
+    /// Spends `amount` if no more than `limit` units are spent in the window with it.
+    pub fn try_reserve<S>(&mut self, scope: S, amount: i64, limit: i64, window: Window) -> Result<bool, Error>
+    where
+        S: TryInto<Scope, Error = Invalid>,
+    {
+        match self.submit(self.bursar.command().charge_within(scope, amount, [Limit::new(limit, window)])) {
+            Ok(_) => Ok(true),
+            Err(Error::Refused(Refusal::Refused(_))) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// How long a closure may take unless told otherwise. Everybody else waits for it.
+const LIMIT: Duration = Duration::from_secs(5);
+
+impl Bursar {
+    /// Runs a closure in a transaction of its own on the thread that owns the writing connection. It is rolled back
+    /// when the closure fails, panics or takes longer than five seconds; nobody hears of it then.
+    pub async fn transaction<T, E>(
+        &self,
+        work: impl FnOnce(&mut Transaction<'_, '_>) -> Result<T, E> + Send + 'static,
+    ) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<Error> + Send + 'static,
+    {
+        self.transaction_within(LIMIT, work).await
+    }
+
+    /// The same with another time limit.
+    pub async fn transaction_within<T, E>(
+        &self,
+        limit: Duration,
+        work: impl FnOnce(&mut Transaction<'_, '_>) -> Result<T, E> + Send + 'static,
+    ) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<Error> + Send + 'static,
+    {
+        let Backend::Sqlite(store) = &self.inner.backend else {
+            let hint =
+                "this Bursar keeps its tables in PostgreSQL: pass your connection to the methods that end in `_in`";
+            return Err(Error::from(StoreError::WrongTransaction(hint.into())).into());
+        };
+        let bursar = self.clone();
+        let done = store.transaction(limit, move |tx| work(&mut Transaction { tx, bursar: &bursar })).await;
+        let (answer, told) = done.map_err(Error::from)??;
+        told.iter().for_each(|entry| self.inner.feed.tell(entry));
+        Ok(answer)
+    }
+}
