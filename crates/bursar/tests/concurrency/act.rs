@@ -13,20 +13,48 @@ use tokio::task::JoinSet;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Act {
     /// So many holds at once.
-    Hold { scope: String, amount: i64, ttl_ms: u64, count: usize },
+    Hold {
+        scope: String,
+        amount: i64,
+        ttl_ms: u64,
+        count: usize,
+    },
     /// So many postings at once.
-    Post { scope: String, amount: i64, count: usize },
+    Post {
+        scope: String,
+        amount: i64,
+        count: usize,
+    },
     /// Commands over two scopes, one after another: held and released.
-    Pair { first: String, second: String, count: usize },
-    Commit { hold: HoldId, actual: i64 },
-    Release { hold: HoldId },
+    Pair {
+        first: String,
+        second: String,
+        count: usize,
+    },
+    Commit {
+        hold: HoldId,
+        actual: i64,
+    },
+    Release {
+        hold: HoldId,
+    },
     Sweep,
     /// Redeems every token.
-    Redeem { tokens: Vec<String> },
+    Redeem {
+        tokens: Vec<String>,
+    },
     /// Charge, token and job together in a transaction of the member's own, that it rolls back, commits, or dies in.
-    Own { scope: String, token: String, job: String, end: End },
+    Own {
+        scope: String,
+        token: String,
+        job: String,
+        end: End,
+    },
     /// Posts in a transaction that stays open.
-    Open { scope: String, amount: i64 },
+    Open {
+        scope: String,
+        amount: i64,
+    },
     /// Ends that transaction.
     Close,
 }

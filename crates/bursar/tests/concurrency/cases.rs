@@ -199,10 +199,14 @@ fn case_10_waiter_sees_the_balance_after_the_wait(world: &World, crew: &Crew<'_>
     tally(vec![crew.one(0, Act::Open { scope: "room".into(), amount: 900 })]);
     let post = Act::Post { scope: "room".into(), amount: 200, count: 3 };
     let sum = std::thread::scope(|scope| {
-        let waiters: Vec<_> = (1..crew.size()).map(|place| scope.spawn({
-            let post = post.clone();
-            move || crew.one(place, post)
-        })).collect();
+        let waiters: Vec<_> = (1..crew.size())
+            .map(|place| {
+                scope.spawn({
+                    let post = post.clone();
+                    move || crew.one(place, post)
+                })
+            })
+            .collect();
         // The waiters are under way; whether they wait yet or come later, they must see what was posted.
         tally(vec![crew.one(0, Act::Close)]);
         tally(waiters.into_iter().map(|waiter| waiter.join().expect("it answers")).collect())

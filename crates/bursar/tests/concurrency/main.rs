@@ -43,7 +43,10 @@ fn main() -> ExitCode {
         }
     }
     let result = if failed.is_empty() { "ok" } else { "FAILED" };
-    println!("\ntest result: {result}. {passed} passed; {} failed; 0 ignored; 0 measured; {filtered} filtered out", failed.len());
+    println!(
+        "\ntest result: {result}. {passed} passed; {} failed; 0 ignored; 0 measured; {filtered} filtered out",
+        failed.len()
+    );
     failed.iter().for_each(|name| println!("    {name}"));
     if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
