@@ -224,7 +224,7 @@ impl ScopeState {
             }
         }
         for (place, postings) in &due.postings {
-            ready &= self.balances[*place].evict(now, postings);
+            ready &= self.balances[*place].evict(postings);
         }
         if ready {
             self.seen = self.seen.max(now);
@@ -511,7 +511,7 @@ impl Balance {
         self.level_at = to;
     }
 
-    fn evict(&mut self, now: Time, postings: &Batchwise<Posting>) -> bool {
+    fn evict(&mut self, postings: &Batchwise<Posting>) -> bool {
         let Window::Rolling { length } = self.window else { return true };
         for posting in &postings.items {
             self.posted -= posting.amount;
@@ -521,13 +521,17 @@ impl Balance {
             self.next_eviction = self.evicted.0.after(length);
             return false;
         }
-        self.evicted = self.evicted.max((now.before(length), u64::MAX));
         self.next_eviction = postings.next.after(length);
         true
     }
 
+    /// Brings the window to `now`, once all that left it is out.
     fn turn(&mut self, now: Time) {
         self.refill(now);
+        if let Window::Rolling { length } = self.window {
+            // Also when nothing was due: a hold older than the window posts to where the window has been already.
+            self.evicted = self.evicted.max((now.before(length), u64::MAX));
+        }
         if now < self.until || !matches!(self.window, Window::Calendar { .. }) {
             return;
         }
