@@ -421,7 +421,7 @@ impl Balance {
 
     /// After how long `amount` could fit under `limit` at the earliest; `None` when time alone will not make it fit.
     pub(crate) fn retry_after(&self, limit: i64, amount: i64, now: Time, next_expiry: Time) -> Option<Span> {
-        if amount > limit {
+        if !self.could_fit(limit, amount) {
             return None;
         }
         let freed_by_expiry = if self.held > 0 && next_expiry < Time::NEVER { next_expiry } else { Time::NEVER };
@@ -436,6 +436,11 @@ impl Balance {
             Window::Calendar { .. } => self.until.min(freed_by_expiry),
         };
         (at < Time::NEVER).then(|| at.since(now))
+    }
+
+    /// Whether `amount` fits under `limit` in an empty window, or in this one once no hold lives: credits make room.
+    pub(crate) fn could_fit(&self, limit: i64, amount: i64) -> bool {
+        amount <= limit.max(clamp(i128::from(limit) - i128::from(self.posted)))
     }
 
     /// Whether adding these amounts can still be represented.

@@ -122,7 +122,7 @@ fn check_limits(
                 requested: amount,
                 available: available.max(0),
                 retry_after: balance.retry_after(limit.amount, amount, ws.now, state.next_expiry),
-                possible: amount <= limit.amount,
+                possible: balance.could_fit(limit.amount, amount),
             });
         }
     }
