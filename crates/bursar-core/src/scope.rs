@@ -357,10 +357,7 @@ impl Balance {
     /// Opens a window at `now` over what history says of it.
     pub fn open(window: Window, now: Time, past: Past) -> Balance {
         let (since, until) = Balance::opening(&window, now);
-        let level = match window {
-            Window::Bucket { capacity, length, .. } => i128::from(capacity) * i128::from(length.micros()),
-            _ => 0,
-        };
+        let level = full(&window);
         let (evicted, next_eviction) = match window {
             Window::Rolling { length } => {
                 ((now.before(length), u64::MAX), past.oldest.map_or(Time::NEVER, |at| at.after(length)))
@@ -492,27 +489,27 @@ impl Balance {
 
     /// Takes tokens out of a bucket, or puts them back; never above its capacity.
     fn draw(&mut self, amount: i64) {
-        if let Window::Bucket { capacity, length, .. } = self.window {
-            let unit = i128::from(length.micros());
-            self.level = (self.level - i128::from(amount) * unit).min(i128::from(capacity) * unit);
+        if let Window::Bucket { length, .. } = self.window {
+            self.level = (self.level - i128::from(amount) * i128::from(length.micros())).min(full(&self.window));
         }
     }
 
-    /// Takes over what was spent and held in the bucket this one replaces.
+    /// Takes over what was spent and held in the bucket this one replaces, instead of what it may have counted itself.
     pub(crate) fn carry(&mut self, (spent, held, since): (i64, i64, Time)) {
         self.since = since;
         self.held = held;
+        self.level = full(&self.window);
         self.draw(spent.saturating_add(held));
     }
 
     fn refill(&mut self, to: Time) {
-        let Window::Bucket { capacity, refill, length } = self.window else { return };
+        let Window::Bucket { refill, .. } = self.window else { return };
         if to <= self.level_at {
             return;
         }
         let elapsed = i128::from(to.micros()) - i128::from(self.level_at.micros());
-        let full = i128::from(capacity) * i128::from(length.micros());
-        self.level = self.level.saturating_add(elapsed.saturating_mul(i128::from(refill))).min(full.max(self.level));
+        let refilled = self.level.saturating_add(elapsed.saturating_mul(i128::from(refill)));
+        self.level = refilled.min(full(&self.window));
         self.level_at = to;
     }
 
@@ -552,6 +549,14 @@ impl Balance {
 
     fn is_idle(&self, now: Time) -> bool {
         self.window != Window::Lifetime && self.named.after(WINDOW_IDLE) < now
+    }
+}
+
+/// The level of a full bucket.
+fn full(window: &Window) -> i128 {
+    match window {
+        Window::Bucket { capacity, length, .. } => i128::from(*capacity) * i128::from(length.micros()),
+        _ => 0,
     }
 }
 
