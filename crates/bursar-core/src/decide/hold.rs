@@ -111,11 +111,11 @@ pub(super) fn credit(
     Ok(vec![Event::Credited { charge: charges.remove(0), at, hold }])
 }
 
-pub(super) fn expire(ws: &Workspace, holds: &[HoldId]) -> Vec<Event> {
+pub(super) fn expire(ws: &Workspace, context: &Context, holds: &[HoldId]) -> Vec<Event> {
     let holds: BTreeSet<&HoldId> = holds.iter().collect();
     let due = holds
         .into_iter()
-        .filter_map(|id| ws.holds.get(id))
+        .filter_map(|id| own(ws, context, *id).ok())
         .filter(|hold| hold.state == HoldState::Held && hold.state_at(ws.now) == HoldState::Expired);
     due.map(|hold| Event::HoldExpired { hold: hold.id, at: hold.expires_at }).collect()
 }
