@@ -125,7 +125,10 @@ pub(crate) fn apply(ws: &mut Workspace, context: &Context, event: &Event) -> u64
         }
         Event::BudgetTripped { scope, window, until, .. } => {
             let row = touch_scope(ws, &(tenant.clone(), scope.clone()));
-            row.frozen = Some(Freeze::Trip { window: window.clone(), until: *until });
+            // An order outlasts the window; who lifts it has been told of the trip.
+            if !matches!(row.frozen, Some(Freeze::Order { .. })) {
+                row.frozen = Some(Freeze::Trip { window: window.clone(), until: *until });
+            }
             if let Some(balance) = row.balances.iter_mut().find(|balance| balance.window == *window) {
                 balance.tripped = true;
             }

@@ -343,10 +343,11 @@ impl ScopeState {
             Freeze::Order { .. } => false,
             Freeze::Trip { until: Some(until), .. } => *until <= now,
             Freeze::Trip { window: Window::Lifetime, .. } => false,
+            // It fell back below the limit since, or that limit is gone.
             Freeze::Trip { window, until: None } => {
                 let trip = self.budget.as_ref().and_then(|budget| budget.trip.as_ref());
-                let spent = self.balance(window).map_or(0, Balance::spent);
-                trip.is_none_or(|trip| spent <= trip.amount)
+                let stands = trip.is_some_and(|trip| trip.window == *window);
+                !stands || !self.balance(window).is_some_and(|balance| balance.tripped)
             }
         };
         (!lifted).then_some(freeze)
