@@ -147,6 +147,10 @@ impl Budget {
                 format!("must be at most {THRESHOLDS_MAX} percentages from 1 to 1000"),
             ));
         }
+        let mut seen = BTreeSet::new();
+        if let Some(twice) = self.thresholds.iter().find(|percent| !seen.insert(**percent)) {
+            return Err(Invalid::new("thresholds", format!("names {twice} twice")));
+        }
         let HoldPolicy { ttl_min, ttl, ttl_max, life_max, .. } = self.hold;
         if !(TTL_MIN <= ttl_min && ttl_min <= ttl && ttl <= ttl_max && ttl_max <= TTL_MAX) {
             return Err(Invalid::new("hold", "must have 1 ms ≤ ttl_min ≤ ttl ≤ ttl_max ≤ 30 days"));
