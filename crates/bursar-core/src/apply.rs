@@ -47,6 +47,7 @@ pub(crate) fn apply(ws: &mut Workspace, context: &Context, event: &Event) -> u64
             let settled = end_hold(ws, *hold, HoldState::Committed, charges);
             let held = settled.totals();
             let actual = hold::sums(settled.charges.iter(), |charge| charge.actual.unwrap_or(charge.amount));
+            let actual = actual.expect("it was checked when the commit was decided");
             let now = ws.now;
             for (scope, held) in held {
                 let spent = actual[&scope];
@@ -259,7 +260,8 @@ fn name_windows(ws: &mut Workspace, tenant: &Tenant, charges: &[Charged]) {
 
 fn post(ws: &mut Workspace, tenant: &Tenant, at: Time, charges: &[Charged], hold: Option<HoldId>, sign: i64) {
     let charges: Vec<_> = charges.iter().map(Charged::charge).collect();
-    for (scope, amount) in hold::sums(charges.iter(), |charge| charge.amount) {
+    let sums = hold::sums(charges.iter(), |charge| charge.amount).expect("it was checked when the spend was decided");
+    for (scope, amount) in sums {
         let key = (tenant.clone(), scope);
         let row = touch_scope(ws, &key);
         let posting = (amount != 0).then(|| row.number(at, sign * amount, hold));

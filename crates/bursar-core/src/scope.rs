@@ -441,9 +441,9 @@ impl Balance {
         amount <= limit.max(clamp(i128::from(limit) - i128::from(self.posted)))
     }
 
-    /// Whether adding these amounts can still be represented.
-    pub(crate) fn can_take(&self, amount: i64) -> bool {
-        let total = i128::from(self.posted) + i128::from(self.held) + i128::from(amount);
+    /// Whether the balance can still be represented after `back` units of its holds are replaced by `amount` units.
+    pub(crate) fn can_take(&self, back: i64, amount: i64) -> bool {
+        let total = i128::from(self.posted) + i128::from(self.held) - i128::from(back) + i128::from(amount);
         i64::try_from(total).is_ok() && self.posted.checked_add(amount).is_some()
     }
 

@@ -57,7 +57,7 @@ pub(super) fn ancestors(ws: &Workspace, tenant: &Tenant, scope: &Scope) -> Resul
 
 /// Refuses charges that some limit, freeze or balance does not admit; else says what each limit leaves after them.
 pub(super) fn admit(ws: &Workspace, tenant: &Tenant, charges: Vec<HeldCharge>) -> Result<Vec<Charged>, Refusal> {
-    let totals = sums(charges.iter(), |charge| charge.amount);
+    let totals = sums(charges.iter(), |charge| charge.amount)?;
     if totals.len() > SCOPES_MAX {
         return Err(Refusal::TooManyScopes { count: totals.len() });
     }
@@ -81,7 +81,7 @@ pub(super) fn admit(ws: &Workspace, tenant: &Tenant, charges: Vec<HeldCharge>) -
             violations.push(Violation::Frozen { scope: scope.clone() });
         }
         check_limits(ws, scope, state, &limits, *amount, &mut violations);
-        if violations.is_empty() && !state.balances.iter().all(|balance| balance.can_take(*amount)) {
+        if violations.is_empty() && !state.balances.iter().all(|balance| balance.can_take(0, *amount)) {
             return Err(Refusal::Overflow { scope: scope.clone() });
         }
     }
