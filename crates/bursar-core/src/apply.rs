@@ -281,17 +281,10 @@ fn mark(ws: &mut Workspace, tenant: &Tenant, scope: &Scope, window: &Window, set
 
 /// A bucket that is made larger or smaller keeps what has been taken out of it.
 fn carry_bucket(row: &mut ScopeState, before: Option<&Budget>, after: &Budget) {
-    fn only(budget: &Budget) -> Option<Window> {
-        let mut buckets = budget.windows().filter(|window| matches!(window, Window::Bucket { .. }));
-        buckets.next().filter(|_| buckets.next().is_none()).cloned()
-    }
-    let (Some(old), Some(new)) = (before.and_then(only), only(after)) else { return };
-    if old == new {
-        return;
-    }
-    let Some(taken) = row.balance(&old).map(|balance| (balance.spent(), balance.held, balance.since)) else { return };
-    row.balances.retain(|balance| balance.window != old);
-    if let Some(balance) = row.balances.iter_mut().find(|balance| balance.window == new) {
+    let Some((old, new)) = before.and_then(|before| before.replaced_bucket(after)) else { return };
+    let Some(taken) = row.balance(old).map(|balance| (balance.spent(), balance.held, balance.since)) else { return };
+    row.balances.retain(|balance| balance.window != *old);
+    if let Some(balance) = row.balances.iter_mut().find(|balance| balance.window == *new) {
         balance.carry(taken);
     }
 }

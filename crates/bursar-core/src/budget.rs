@@ -119,6 +119,15 @@ impl Budget {
         self.limits.iter().chain(&self.trip).map(|limit| &limit.window)
     }
 
+    /// The bucket that `next` puts in the place of this budget's, with the one it puts there: where each has only one.
+    pub(crate) fn replaced_bucket<'a>(&'a self, next: &'a Budget) -> Option<(&'a Window, &'a Window)> {
+        fn only(budget: &Budget) -> Option<&Window> {
+            let mut buckets = budget.windows().filter(|window| matches!(window, Window::Bucket { .. }));
+            buckets.next().filter(|_| buckets.next().is_none())
+        }
+        only(self).zip(only(next)).filter(|(old, new)| old != new)
+    }
+
     pub(crate) fn check(&self) -> Result<(), Invalid> {
         if self.unit.len() > NAME_BYTES_MAX {
             return Err(Invalid::new("unit", format!("is longer than {NAME_BYTES_MAX} bytes")));

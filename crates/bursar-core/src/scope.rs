@@ -3,6 +3,7 @@
 //! What is due on a scope (a hold that expired, a posting that left a rolling window) is *folded* into the balances
 //! once, by whoever next locks the scope, a bounded number in one transaction.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -288,7 +289,10 @@ impl ScopeState {
         if !known && self.windows_in_use() >= WINDOWS_MAX {
             let budget = self.budget.clone();
             let registered = |w: &Window| budget.as_ref().is_some_and(|b| b.windows().any(|known| known == w));
-            self.balances.retain(|b| b.prospective || !b.is_idle(now) || registered(&b.window));
+            // A closed window is right until the end of the batch, in case that a neighbour names it again.
+            for balance in self.balances.iter_mut().filter(|b| b.is_idle(now) && !registered(&b.window)) {
+                balance.prospective = true;
+            }
         }
         match self.balances.iter_mut().find(|b| b.window == *window) {
             Some(balance) => {
@@ -300,13 +304,21 @@ impl ScopeState {
         }
     }
 
-    /// Whether `more` further windows find a place, counting those that may be closed.
-    pub(crate) fn has_room_for(&self, more: usize, now: Time) -> bool {
-        let idle = |b: &&Balance| {
-            b.is_idle(now) && !self.budget.as_ref().is_some_and(|known| known.windows().any(|w| *w == b.window))
-        };
-        let closable = self.balances.iter().filter(|b| !b.prospective).filter(idle).count();
-        self.windows_in_use() - closable + more <= WINDOWS_MAX
+    /// Whether the windows of `named` that are new find a place, counting those that may be closed for them.
+    /// `replaced` windows give up theirs.
+    pub(crate) fn has_room_for<'a>(
+        &self,
+        named: impl Iterator<Item = &'a Window>,
+        replaced: usize,
+        now: Time,
+    ) -> bool {
+        let named: BTreeSet<&Window> = named.filter(|window| **window != Window::Lifetime).collect();
+        let is_new = |window: &Window| self.balance(window).is_none_or(|balance| balance.prospective);
+        let new = named.iter().filter(|window| is_new(window)).count();
+        let registered = |window| self.budget.as_ref().is_some_and(|known| known.windows().any(|w| w == window));
+        let idle = self.balances.iter().filter(|b| !b.prospective && b.is_idle(now));
+        let closable = idle.filter(|b| !registered(&b.window) && !named.contains(&b.window)).count();
+        new == 0 || (self.windows_in_use() + new).saturating_sub(closable + replaced) <= WINDOWS_MAX
     }
 
     fn windows_in_use(&self) -> usize {

@@ -11,7 +11,6 @@ use crate::refusal::{Refusal, Violation};
 use crate::request::Charge;
 use crate::scope::ScopeState;
 use crate::state::Workspace;
-use crate::window::Window;
 
 /// Charges with the same scope merged and each chain of ancestors resolved.
 pub(super) fn resolve(ws: &Workspace, tenant: &Tenant, charges: &[Charge]) -> Result<Vec<HeldCharge>, Refusal> {
@@ -70,11 +69,7 @@ pub(super) fn admit(ws: &Workspace, tenant: &Tenant, charges: Vec<HeldCharge>) -
         if limits.is_empty() {
             return Err(Refusal::UnknownScope { scope: scope.clone() });
         }
-        let named = limits.iter().filter(|l| state.balance(&l.window).is_none_or(|b| b.prospective));
-        let mut named: Vec<&Window> = named.map(|l| &l.window).filter(|w| **w != Window::Lifetime).collect();
-        named.sort();
-        named.dedup();
-        if !state.has_room_for(named.len(), ws.now) {
+        if !state.has_room_for(limits.iter().map(|limit| &limit.window), 0, ws.now) {
             return Err(Refusal::TooManyWindows { scope: scope.clone() });
         }
         if state.frozen_at(ws.now).is_some() {
