@@ -288,6 +288,8 @@ fn tidied(requests: &[&Request], ws: &Workspace, rules: &Rules) -> Vec<(ScopeKey
     let keys = scopes.flat_map(|(request, scopes)| {
         scopes.iter().map(|scope: &Scope| (request.context.tenant.clone(), scope.clone()))
     });
+    // Where more is due than one step folds, postings that have not left their windows yet are still needed.
+    let keys = keys.filter(|key| !ws.unready.contains(key));
     keys.filter_map(|key| Some((ws.scopes.get(&key)?.rolled_up_before(ws.now, rules.postings_kept), key)))
         .map(|(before, key)| (key, before))
         .collect()
