@@ -34,6 +34,7 @@ impl Limit {
         if self.amount < 0 {
             return Err(Invalid::new("limits.amount", "must not be negative"));
         }
+        self.window.check()?;
         match self.window {
             Window::Bucket { capacity, .. } if capacity != self.amount => {
                 Err(Invalid::new("limits.amount", "of a bucket must be its capacity"))
