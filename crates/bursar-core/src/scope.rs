@@ -306,12 +306,7 @@ impl ScopeState {
 
     /// Whether the windows of `named` that are new find a place, counting those that may be closed for them.
     /// `replaced` windows give up theirs.
-    pub(crate) fn has_room_for<'a>(
-        &self,
-        named: impl Iterator<Item = &'a Window>,
-        replaced: usize,
-        now: Time,
-    ) -> bool {
+    pub(crate) fn has_room_for<'a>(&self, named: impl Iterator<Item = &'a Window>, replaced: usize, now: Time) -> bool {
         let named: BTreeSet<&Window> = named.filter(|window| **window != Window::Lifetime).collect();
         let is_new = |window: &Window| self.balance(window).is_none_or(|balance| balance.prospective);
         let new = named.iter().filter(|window| is_new(window)).count();

@@ -6,8 +6,6 @@ mod consequence;
 mod grant;
 mod hold;
 mod submit;
-#[cfg(test)]
-mod tests;
 
 use crate::answer::{Answer, Outcome};
 use crate::apply::apply;
