@@ -89,6 +89,20 @@ fn callers_may_give_limits_and_all_apply() {
 }
 
 #[test]
+fn credits_make_room_above_the_limit() {
+    story(
+        "
+        define a 10/lifetime                   => done
+        credit a 5                             => credited: a 15/10 lifetime
+        hold h a=4                             => h held 1m: a 11/10 lifetime
+        post a=15                              => refused: a has 11 left of 10 (lifetime), 15 requested, try again in 60000 ms at the earliest
+        post a=16                              => refused: a has 11 left of 10 (lifetime), 16 requested, more than the limit itself
+        post a=11                              => posted: a 0/10 lifetime
+        ",
+    );
+}
+
+#[test]
 fn zero_is_legal_and_charges_nothing() {
     story(
         "

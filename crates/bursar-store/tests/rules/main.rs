@@ -5,6 +5,7 @@ mod budget;
 mod grant;
 mod hold;
 mod idempotency;
+mod rebuild;
 mod render;
 mod story;
 mod submit;

@@ -90,6 +90,7 @@ impl World {
             at += more + 1;
         }
         assert!(wrong.is_empty(), "the story goes otherwise:{wrong}");
+        self.rebuild();
     }
 
     /// What is answered to lines of one transaction.

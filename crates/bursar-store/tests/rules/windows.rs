@@ -195,6 +195,22 @@ fn a_scope_has_at_most_eight_windows_beside_its_lifetime() {
 }
 
 #[test]
+fn a_window_that_is_named_itself_is_not_closed_for_another() {
+    let mut world = World::default();
+    world.tell("post a=1(9/rolling:1000) => posted: a 8/9 rolling:1000");
+    world.tell("after 32d");
+    for seconds in 2..=8 {
+        world.tell(&format!("post a=0(9/rolling:{seconds}000) => posted: a 9/9 rolling:{seconds}000"));
+    }
+    world.tell(
+        "
+        post a=1(9/rolling:1000,9/day) => scope a would have more than 8 different windows: use those it has
+        post a=1(9/day)                => posted: a 8/9 day@UTC
+        ",
+    );
+}
+
+#[test]
 fn a_window_that_was_closed_in_the_same_transaction_still_knows_its_past() {
     let mut world = World::default();
     let day = "5/rolling:3456000000";
