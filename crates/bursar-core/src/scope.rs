@@ -208,6 +208,11 @@ impl ScopeState {
         DueAsk { charges_after, postings: postings.collect() }
     }
 
+    /// Whether a calendar window has ended by `now`.
+    pub fn turns_by(&self, now: Time) -> bool {
+        self.balances.iter().any(|balance| balance.until <= now)
+    }
+
     /// Brings the scope to `now`: folds what is due, turns calendar windows, refills buckets.
     /// Returns whether all that is due was there; if not, the scope must be stored and brought on again.
     pub fn advance(&mut self, now: Time, due: &Due, asked: &DueAsk) -> bool {
