@@ -98,12 +98,16 @@ pub enum ActualSpec {
     Each(Vec<i64>),
 }
 
+/// Most scopes are defined at first, each under one before it if under any.
 pub fn stream() -> impl Strategy<Value = Vec<Step>> {
-    let define = (0..SCOPES, budget()).prop_map(|(scope, budget)| Ask::Define { scope, budget });
-    let opening = vec(define.prop_map(|ask| Step::Batch(vec![plainly(ask)])), 0..6);
-    (opening, vec(step(), 0..=120)).prop_map(|(mut opening, rest)| {
-        opening.extend(rest);
-        opening
+    let opening = vec(option::weighted(0.9, budget()), SCOPES);
+    (opening, vec(step(), 0..=110)).prop_map(|(opening, rest)| {
+        let defined = opening.into_iter().enumerate().filter_map(|(scope, budget)| {
+            let budget = budget?;
+            let parent = budget.parent.filter(|parent| *parent < scope);
+            Some(Step::Batch(vec![plainly(Ask::Define { scope, budget: BudgetSpec { parent, ..budget } })]))
+        });
+        defined.chain(rest).collect()
     })
 }
 
@@ -134,7 +138,7 @@ fn jump() -> impl Strategy<Value = Micros> {
 }
 
 fn sent() -> impl Strategy<Value = Sent> {
-    let key = prop_oneof![3 => Just(None), 1 => (0..4u8).prop_map(Some)];
+    let key = prop_oneof![4 => Just(None), 1 => (0..20u8).prop_map(Some)];
     let rarely = || prop_oneof![7 => Just(false), 1 => Just(true)];
     (ask(), key, rarely(), rarely()).prop_map(|(ask, key, dry_run, twin)| Sent { ask, key, dry_run, twin })
 }
@@ -149,15 +153,15 @@ fn ask() -> impl Strategy<Value = Ask> {
     let ttl = option::of(prop_oneof![1..20u64, 1_000..400_000u64]);
     prop_oneof![
         2 => (0..SCOPES, budget()).prop_map(|(scope, budget)| Ask::Define { scope, budget }),
-        8 => (vec(charge(), 1..4), ttl).prop_map(|(charges, ttl)| Ask::Charge { charges, hold: true, ttl }),
-        3 => vec(charge(), 1..4).prop_map(|charges| Ask::Charge { charges, hold: false, ttl: None }),
+        8 => (charges(), ttl).prop_map(|(charges, ttl)| Ask::Charge { charges, hold: true, ttl }),
+        3 => charges().prop_map(|charges| Ask::Charge { charges, hold: false, ttl: None }),
         5 => (hold(), actual).prop_map(|(hold, actual)| Ask::Commit { hold, actual }),
         2 => hold().prop_map(|hold| Ask::Release { hold }),
         1 => (hold(), 1..100_000u64).prop_map(|(hold, by)| Ask::Extend { hold, by }),
         1 => (0..SCOPES, 0..30i64, option::of(hold()))
             .prop_map(|(scope, amount, hold)| Ask::Credit { scope, amount, hold }),
-        1 => (0..SCOPES, any::<bool>())
-            .prop_map(|(scope, on)| if on { Ask::Freeze { scope } } else { Ask::Unfreeze { scope } }),
+        1 => (0..SCOPES, 0..5u8)
+            .prop_map(|(scope, on)| if on == 0 { Ask::Freeze { scope } } else { Ask::Unfreeze { scope } }),
         1 => Just(Ask::Sweep),
         1 => Just(Ask::Tidy),
         2 => any::<usize>().prop_map(Ask::Repeat),
@@ -185,9 +189,14 @@ fn budget() -> impl Strategy<Value = BudgetSpec> {
 }
 
 fn limit() -> impl Strategy<Value = Limit> {
-    let steady = (0..100i64, steady_window()).prop_map(|(amount, window)| Limit::new(amount, window));
     let buckets = vec![bucket(20, 3, 7 * SECOND), bucket(35, 1, SECOND)];
-    prop_oneof![4 => steady, 2 => select(buckets)]
+    prop_oneof![4 => steady_limit(), 2 => select(buckets)]
+}
+
+/// Mostly with room for some charges, now and then with little or none.
+fn steady_limit() -> impl Strategy<Value = Limit> {
+    let amount = prop_oneof![1 => 0..30i64, 4 => 30..300i64];
+    (amount, steady_window()).prop_map(|(amount, window)| Limit::new(amount, window))
 }
 
 fn bucket(capacity: i64, refill: i64, length: Micros) -> Limit {
@@ -204,9 +213,12 @@ fn steady_window() -> impl Strategy<Value = Window> {
     ])
 }
 
+fn charges() -> impl Strategy<Value = Vec<ChargeSpec>> {
+    prop_oneof![3 => vec(charge(), 1), 1 => vec(charge(), 2), 1 => vec(charge(), 3)]
+}
+
 fn charge() -> impl Strategy<Value = ChargeSpec> {
-    let steady = (0..100i64, steady_window()).prop_map(|(amount, window)| Limit::new(amount, window));
-    let given = prop_oneof![3 => steady, 1 => Just(bucket(25, 2, 3 * SECOND))];
+    let given = prop_oneof![3 => steady_limit(), 1 => Just(bucket(25, 2, 3 * SECOND))];
     let limits = prop_oneof![2 => Just(Vec::new()), 1 => vec(given, 1..3)];
     (0..SCOPES, 0..25i64, limits).prop_map(|(scope, amount, limits)| ChargeSpec { scope, amount, limits })
 }
@@ -235,7 +247,8 @@ impl Sent {
 
 impl Ask {
     fn op(&self, model: &Model) -> Option<Op> {
-        let hold = |place: usize| Some(&model.holds[place.checked_rem(model.holds.len())?]);
+        // One of the last few, most of which have not ended yet.
+        let hold = |place: usize| model.holds.iter().rev().nth(place.checked_rem(model.holds.len().min(5))?);
         Some(match self {
             Ask::Define { scope: place, budget } => Op::Define { scope: scope(*place), budget: budget.budget() },
             Ask::Charge { charges, hold, ttl } => Op::Submit(Command {
