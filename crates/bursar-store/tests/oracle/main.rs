@@ -23,7 +23,7 @@ use bursar_core::request::{Mint, Op, Request};
 use bursar_core::scope::{Balance, ScopeState};
 use bursar_core::time::{Span, Time};
 use bursar_core::window::Window;
-use bursar_store::{Clock, ManualClock, MemoryStore, Patience, Setup, Store, Verdict};
+use bursar_store::{Clock, ManualClock, MemoryStore, Patience, Setup, SqliteStore, Store, Verdict};
 use model::{KeyModel, Micros, Model, SECOND, bounds};
 use proptest::test_runner::{Config, TestError, TestRunner};
 use steps::{Sent, Step, scopes, stream};
@@ -43,13 +43,21 @@ impl IdSource for Counter {
 
 #[test]
 fn the_memory_store_agrees_with_the_oracle() {
-    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    let mut runner = TestRunner::new(Config {
-        cases: 256,
-        failure_persistence: None,
-        max_shrink_iters: 20_000,
-        ..Config::default()
+    agrees(256, async |setup| Arc::new(MemoryStore::new(setup)) as Arc<dyn Store>);
+}
+
+#[test]
+fn sqlite_agrees_with_the_oracle() {
+    agrees(128, async |setup| {
+        Arc::new(SqliteStore::in_memory(setup).await.unwrap()) as Arc<dyn Store>
     });
+}
+
+/// Drives fresh stores through so many random streams.
+fn agrees(cases: u32, open: impl AsyncFn(Setup) -> Arc<dyn Store>) {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let mut runner =
+        TestRunner::new(Config { cases, failure_persistence: None, max_shrink_iters: 20_000, ..Config::default() });
     let outcome = runner.run(&stream(), |steps| {
         let clock = Arc::new(ManualClock::at(Time::from_micros(START)));
         let setup = Setup {
@@ -59,7 +67,7 @@ fn the_memory_store_agrees_with_the_oracle() {
             ids: Arc::new(Mutex::new(Counter(0))),
             migrate: true,
         };
-        runtime.block_on(check(Arc::new(MemoryStore::new(setup)), &clock, &steps));
+        runtime.block_on(async { check(open(setup).await, &clock, &steps).await });
         Ok(())
     });
     match outcome {
