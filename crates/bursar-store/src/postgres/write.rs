@@ -1,0 +1,230 @@
+//! Writing: everything a batch changed, in two statements.
+//!
+//! Rows are written by `INSERT … ON CONFLICT`, which goes by the primary key whatever the planner knows of the table.
+
+use bursar_core::event::Batch;
+use bursar_core::grant::GrantState;
+use bursar_core::hold::HoldState;
+use bursar_core::state::{Change, Workspace};
+use uuid::Uuid;
+
+use super::rows::PgRows;
+use crate::codec::{Carries, Packed, to_json};
+use crate::error::StoreError;
+
+/// What has a name that others may take at the same time, and what hangs on it. Says how many keys were got.
+const NAMED: &str = "
+    WITH k AS (
+        INSERT INTO bursar.keys AS k (tenant, key, fingerprint, batch, command, until)
+        SELECT * FROM unnest($1::text[], $2::text[], $3::uuid[], $4::uuid[], $5::uuid[], $6::bigint[])
+        ON CONFLICT (tenant, key) DO UPDATE SET fingerprint = EXCLUDED.fingerprint, batch = EXCLUDED.batch,
+            command = EXCLUDED.command, until = EXCLUDED.until
+        WHERE k.until <= $7
+        RETURNING 1),
+    jk AS (
+        INSERT INTO bursar.job_keys (tenant, queue, key, job)
+        SELECT * FROM unnest($8::text[], $9::text[], $10::text[], $11::uuid[])
+        ON CONFLICT DO NOTHING
+        RETURNING 1),
+    j AS (
+        INSERT INTO bursar.jobs (id, tenant, queue, kind, run_at, data)
+        SELECT * FROM unnest($12::uuid[], $13::text[], $14::text[], $15::text[], $16::bigint[], $17::bytea[])
+        ON CONFLICT (id) DO UPDATE SET run_at = EXCLUDED.run_at, data = EXCLUDED.data),
+    g AS (
+        INSERT INTO bursar.grants (id, tenant, expires_at, state, data)
+        SELECT * FROM unnest($18::uuid[], $19::text[], $20::bigint[], $21::smallint[], $22::bytea[])
+        ON CONFLICT (id) DO UPDATE SET state = EXCLUDED.state, data = EXCLUDED.data),
+    gone AS (
+        DELETE FROM bursar.grants WHERE ctid = ANY (ARRAY(
+            SELECT g.ctid FROM unnest($23::uuid[]) AS w(id)
+            CROSS JOIN LATERAL (SELECT g.ctid FROM bursar.grants g WHERE g.id = w.id OFFSET 0) g))),
+    p AS (
+        INSERT INTO bursar.payloads (id, data)
+        SELECT * FROM unnest($24::uuid[], $25::text[])
+        ON CONFLICT DO NOTHING)
+    SELECT (SELECT count(*) FROM k), (SELECT count(*) FROM jk)";
+
+/// Holds, charges, postings, balances and the journal. What is counted here is locked by its scopes.
+const COUNTED: &str = "
+    WITH h AS (
+        INSERT INTO bursar.holds (id, tenant, state, expires_at, data)
+        SELECT * FROM unnest($1::uuid[], $2::text[], $3::smallint[], $4::bigint[], $5::bytea[])
+        ON CONFLICT (id) DO UPDATE SET state = EXCLUDED.state, expires_at = EXCLUDED.expires_at, data = EXCLUDED.data),
+    ended AS (
+        DELETE FROM bursar.live_charges WHERE ctid = ANY (ARRAY(
+            SELECT c.ctid FROM unnest($6::text[], $7::text[], $8::bigint[], $9::uuid[]) AS w(tenant, scope, at, hold)
+            CROSS JOIN LATERAL (
+                SELECT c.ctid FROM bursar.live_charges c
+                WHERE c.tenant = w.tenant AND c.scope = w.scope AND c.expires_at = w.at AND c.hold = w.hold
+                OFFSET 0) c))),
+    live AS (
+        INSERT INTO bursar.live_charges (tenant, scope, expires_at, hold, placed_at, amount)
+        SELECT * FROM unnest($10::text[], $11::text[], $12::bigint[], $13::uuid[], $14::bigint[], $15::bigint[])
+        ON CONFLICT (tenant, scope, expires_at, hold) DO UPDATE SET amount = EXCLUDED.amount),
+    p AS (
+        INSERT INTO bursar.postings (tenant, scope, at, seq, amount, hold)
+        SELECT * FROM unnest($16::text[], $17::text[], $18::bigint[], $19::bigint[], $20::bigint[], $21::uuid[])),
+    s AS (
+        INSERT INTO bursar.scopes AS s (tenant, scope, version, state, budget)
+        SELECT * FROM unnest($22::text[], $23::text[], $24::bigint[], $25::bytea[], $26::text[])
+        ON CONFLICT (tenant, scope) DO UPDATE SET version = EXCLUDED.version, state = EXCLUDED.state,
+            budget = coalesce(EXCLUDED.budget, s.budget)),
+    j AS (
+        INSERT INTO bursar.journal (id, at, count, prev, entries)
+        SELECT * FROM unnest($27::uuid[], $28::bigint[], $29::integer[], $30::text[], $31::text[]))
+    INSERT INTO bursar.journal_new (id, count) SELECT * FROM unnest($27::uuid[], $29::integer[])";
+
+impl PgRows<'_> {
+    pub(super) async fn write(&mut self, ws: &Workspace, batch: Option<Batch>) -> Result<bool, StoreError> {
+        let mut batch = batch;
+        let payloads = batch.as_mut().map(Batch::detach_payloads).unwrap_or_default();
+        // Names first: only they can be taken meanwhile, and whoever waits for one should hold little else.
+        if !self.write_named(ws, &payloads).await? {
+            return Ok(false);
+        }
+        self.write_counted(ws, batch).await?;
+        Ok(true)
+    }
+
+    async fn write_named(
+        &mut self,
+        ws: &Workspace,
+        payloads: &[(u128, bursar_core::payload::Payload)],
+    ) -> Result<bool, StoreError> {
+        let mut keys: Vec<_> = ws.keys.changes().map(|(key, change)| (key, kept(change))).collect();
+        let mut job_keys: Vec<_> = ws.job_keys.changes().map(|(key, change)| (key, kept(change))).collect();
+        // Two batches that want the same names take them in the same order.
+        keys.sort_by_key(|(key, _)| *key);
+        job_keys.sort_by_key(|(key, _)| *key);
+        let jobs: Vec<_> = ws.jobs.changes().map(|(_, change)| kept(change)).collect();
+        let mut grants = Vec::new();
+        let mut gone = Vec::new();
+        for (id, change) in ws.grants.changes() {
+            match change {
+                Change::Insert(grant) | Change::Update(grant) => grants.push(grant),
+                Change::Delete => gone.push(Uuid::from_u128(id.0)),
+            }
+        }
+        if keys.is_empty() && job_keys.is_empty() && jobs.is_empty() && grants.is_empty() && gone.is_empty() {
+            return Ok(true);
+        }
+        let (got, got_jobs): (i64, i64) = sqlx::query_as(NAMED)
+            .bind(all(&keys, |(key, _)| key.0.as_str()))
+            .bind(all(&keys, |(key, _)| key.1.as_str()))
+            .bind(all(&keys, |(_, row)| Uuid::from_u128(row.fingerprint.0)))
+            .bind(all(&keys, |(_, row)| Uuid::from_u128(row.batch.0)))
+            .bind(all(&keys, |(_, row)| Uuid::from_u128(row.command.0)))
+            .bind(all(&keys, |(_, row)| row.until.micros()))
+            .bind(ws.now.micros())
+            .bind(all(&job_keys, |(key, _)| key.0.as_str()))
+            .bind(all(&job_keys, |(key, _)| key.1.as_str()))
+            .bind(all(&job_keys, |(key, _)| key.2.as_str()))
+            .bind(all(&job_keys, |(_, job)| Uuid::from_u128(job.0)))
+            .bind(all(&jobs, |job| Uuid::from_u128(job.id.0)))
+            .bind(all(&jobs, |job| job.tenant.as_str()))
+            .bind(all(&jobs, |job| job.queue.as_str()))
+            .bind(all(&jobs, |job| job.kind.as_str()))
+            .bind(all(&jobs, |job| job.run_at.micros()))
+            .bind(all(&jobs, |job| job.pack_light()))
+            .bind(all(&grants, |grant| Uuid::from_u128(grant.id.0)))
+            .bind(all(&grants, |grant| grant.tenant.as_str()))
+            .bind(all(&grants, |grant| grant.expires_at.micros()))
+            .bind(all(&grants, |grant| grant_state(grant.state)))
+            .bind(all(&grants, |grant| grant.pack_light()))
+            .bind(gone)
+            .bind(all(payloads, |(id, _)| Uuid::from_u128(*id)))
+            .bind(all(payloads, |(_, payload)| payload.as_str()))
+            .fetch_one(&mut *self.conn)
+            .await
+            .map_err(|e| self.failed(e))?;
+        Ok(got == count(keys.len()) && got_jobs == count(job_keys.len()))
+    }
+
+    async fn write_counted(&mut self, ws: &Workspace, batch: Option<Batch>) -> Result<(), StoreError> {
+        let holds: Vec<_> = ws.holds.changes().map(|(_, change)| kept(change)).collect();
+        let mut scopes: Vec<_> = ws.scopes.changes().map(|(key, change)| (key, kept(change))).collect();
+        scopes.sort_by_key(|(key, _)| *key);
+        let ended: Vec<_> = ws.live.iter().filter(|(_, charge)| charge.is_none()).map(|(key, _)| key).collect();
+        let live: Vec<_> = ws.live.iter().filter_map(|(key, charge)| Some((&key.0, charge.as_ref()?))).collect();
+        let nothing = holds.is_empty() && scopes.is_empty() && ws.live.is_empty() && ws.postings.is_empty();
+        if nothing && batch.is_none() {
+            return Ok(());
+        }
+        // A budget that is still the one that was loaded need not be written again.
+        let budgets = all(&scopes, |(key, row)| {
+            let known = self.budgets.get(*key);
+            let budget = row.budget.as_ref();
+            budget.filter(|budget| known.is_none_or(|known| !std::sync::Arc::ptr_eq(known, budget))).map(|b| to_json(&**b))
+        });
+        let batch = batch.as_slice();
+        sqlx::query(COUNTED)
+            .bind(all(&holds, |hold| Uuid::from_u128(hold.id.0)))
+            .bind(all(&holds, |hold| hold.tenant.as_str()))
+            .bind(all(&holds, |hold| hold_state(hold.state)))
+            .bind(all(&holds, |hold| hold.expires_at.micros()))
+            .bind(all(&holds, |hold| hold.pack()))
+            .bind(all(&ended, |((tenant, _), _, _)| tenant.as_str()))
+            .bind(all(&ended, |((_, scope), _, _)| scope.as_str()))
+            .bind(all(&ended, |(_, at, _)| at.micros()))
+            .bind(all(&ended, |(_, _, hold)| Uuid::from_u128(hold.0)))
+            .bind(all(&live, |(key, _)| key.0.as_str()))
+            .bind(all(&live, |(key, _)| key.1.as_str()))
+            .bind(all(&live, |(_, charge)| charge.expires_at.micros()))
+            .bind(all(&live, |(_, charge)| Uuid::from_u128(charge.hold.0)))
+            .bind(all(&live, |(_, charge)| charge.placed_at.micros()))
+            .bind(all(&live, |(_, charge)| charge.amount))
+            .bind(all(&ws.postings, |(key, _)| key.0.as_str()))
+            .bind(all(&ws.postings, |(key, _)| key.1.as_str()))
+            .bind(all(&ws.postings, |(_, posting)| posting.at.micros()))
+            .bind(all(&ws.postings, |(_, posting)| count(posting.seq)))
+            .bind(all(&ws.postings, |(_, posting)| posting.amount))
+            .bind(all(&ws.postings, |(_, posting)| posting.hold.map(|hold| Uuid::from_u128(hold.0))))
+            .bind(all(&scopes, |(key, _)| key.0.as_str()))
+            .bind(all(&scopes, |(key, _)| key.1.as_str()))
+            .bind(all(&scopes, |(_, row)| count(row.version)))
+            .bind(all(&scopes, |(_, row)| row.pack()))
+            .bind(budgets)
+            .bind(all(batch, |batch| Uuid::from_u128(batch.id.0)))
+            .bind(all(batch, |batch| batch.at.micros()))
+            .bind(all(batch, |batch| i32::try_from(batch.count()).expect("a batch is bounded")))
+            .bind(all(batch, |batch| to_json(&batch.prev)))
+            .bind(all(batch, |batch| to_json(&batch.entries)))
+            .execute(&mut *self.conn)
+            .await
+            .map(drop)
+            .map_err(|e| self.failed(e))
+    }
+}
+
+fn all<'a, T, C>(rows: &'a [T], column: impl Fn(&'a T) -> C) -> Vec<C> {
+    rows.iter().map(column).collect()
+}
+
+/// The row after a change that leaves one. Of all rows only grants are ever taken away by an event.
+fn kept<V>(change: Change<'_, V>) -> &V {
+    match change {
+        Change::Insert(row) | Change::Update(row) => row,
+        Change::Delete => panic!("no event deletes a row of this kind"),
+    }
+}
+
+fn count(n: impl TryInto<i64>) -> i64 {
+    n.try_into().unwrap_or(i64::MAX)
+}
+
+pub(super) fn hold_state(state: HoldState) -> i16 {
+    match state {
+        HoldState::Held => 0,
+        HoldState::Committed => 1,
+        HoldState::Released => 2,
+        HoldState::Expired => 3,
+    }
+}
+
+fn grant_state(state: GrantState) -> i16 {
+    match state {
+        GrantState::Open => 0,
+        GrantState::Redeemed => 1,
+        GrantState::Revoked => 2,
+    }
+}
