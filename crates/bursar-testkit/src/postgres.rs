@@ -43,10 +43,9 @@ impl Cluster {
         if is_root() {
             run(Command::new("chown").arg("postgres").arg(&folder));
         }
-        let data = folder.join("data");
-        let init = ["-A", "trust", "-U", "postgres", "-E", "UTF8", "--locale=C", "--no-sync", "-D"];
-        run(as_server(&bin.join("initdb")).args(init).arg(&data));
         let keeper = keeper(&bin, &folder);
+        let init = ["-A", "trust", "-U", "postgres", "-E", "UTF8", "--locale=C", "--no-sync", "-D"];
+        run(as_server(&bin.join("initdb")).args(init).arg(folder.join("data")));
         let port = (0..5).find_map(|_| start(&bin, &folder, durable)).expect("PostgreSQL starts; see its log");
         Cluster { bin, folder, port, databases: AtomicU32::new(0), keeper }
     }
@@ -72,11 +71,12 @@ impl Cluster {
     /// # Panics
     /// When it does not come back.
     pub fn crash_and_restart(&self) {
-        run(as_server(&self.bin.join("pg_ctl")).args(["-s", "-w", "-m", "immediate", "restart", "-D"]).arg(self.data()));
-    }
-
-    fn data(&self) -> PathBuf {
-        self.folder.join("data")
+        let mut command = as_server(&self.bin.join("pg_ctl"));
+        command.args(["-s", "-w", "-m", "immediate", "restart", "-D"]).arg(self.folder.join("data"));
+        // The server must not inherit our pipes: whoever reads them would wait for its end.
+        command.arg("-l").arg(self.folder.join("log"));
+        let done = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
+        assert!(done.expect("pg_ctl runs").success(), "PostgreSQL starts again");
     }
 }
 
