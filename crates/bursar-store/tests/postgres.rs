@@ -384,7 +384,7 @@ async fn tables_made_anew_from_the_journal_are_the_same() {
     assert_eq!(store.rebuild().await.unwrap(), events);
     assert_eq!(dump(&url).await, before);
     assert!(store.verify().await.unwrap().is_ok());
-    done(one(&store, &post("other", 1)).await);
+    done(one(&store, &job("after")).await);
 }
 
 #[tokio::test]

@@ -127,8 +127,11 @@ impl PostgresStore {
 
 /// Sets how long this transaction waits for locks, and joins the writers.
 pub(super) async fn enter(conn: &mut PgConnection, wait: Duration) -> Result<(), sqlx::Error> {
-    // Zero would mean to wait for ever.
-    sqlx::query("SELECT set_config('lock_timeout', $1, true), pg_advisory_xact_lock_shared($2)")
+    // A plan is made once and kept. One made while a table is small would read all of it by and by: not that one.
+    let settings = "SELECT set_config('lock_timeout', $1, true), set_config('enable_seqscan', 'off', true),
+                        pg_advisory_xact_lock_shared($2)";
+    sqlx::query(settings)
+        // Zero would mean to wait for ever.
         .bind(format!("{}ms", wait.as_millis().clamp(1, i32::MAX as u128)))
         .bind(GATE)
         .execute(conn)

@@ -35,12 +35,13 @@ impl PostgresStore {
         conn: &mut PgConnection,
         request: &Request,
     ) -> Result<Result<Outcome, Refusal>, StoreError> {
-        let lock_timeout = self.check_caller(conn).await?;
+        let (lock_timeout, seq_scan) = self.check_caller(conn).await?;
         run(conn, "SAVEPOINT bursar").await.map_err(caller_error)?;
         match self.steps_in(conn, request).await {
             Ok(answer) => {
                 run(conn, "RELEASE SAVEPOINT bursar").await.map_err(caller_error)?;
-                let restore = sqlx::query("SELECT set_config('lock_timeout', $1, true)").bind(lock_timeout);
+                let restore = "SELECT set_config('lock_timeout', $1, true), set_config('enable_seqscan', $2, true)";
+                let restore = sqlx::query(restore).bind(lock_timeout).bind(seq_scan);
                 restore.execute(conn).await.map_err(caller_error)?;
                 Ok(answer)
             }
@@ -102,11 +103,16 @@ impl PostgresStore {
         })
     }
 
-    /// Refuses what would give wrong answers; returns how long the caller's own statements wait for locks.
-    async fn check_caller(&self, conn: &mut PgConnection) -> Result<String, StoreError> {
-        let settings = "SELECT current_setting('transaction_isolation'), current_setting('lock_timeout')";
-        let (isolation, lock_timeout): (String, String) =
+    /// Refuses what would give wrong answers; returns the caller's own settings of what is set here meanwhile.
+    async fn check_caller(&self, conn: &mut PgConnection) -> Result<(String, String), StoreError> {
+        let settings = "SELECT current_setting('transaction_isolation'), current_setting('transaction_read_only'),
+                            current_setting('lock_timeout'), current_setting('enable_seqscan')";
+        let (isolation, read_only, lock_timeout, seq_scan): (String, String, String, String) =
             sqlx::query_as(settings).fetch_one(conn).await.map_err(caller_error)?;
+        if read_only == "on" {
+            let text = "the transaction is READ ONLY: begin it READ WRITE, on the primary server";
+            return Err(StoreError::WrongTransaction(text.into()));
+        }
         if isolation != "read committed" {
             return Err(StoreError::WrongTransaction(format!(
                 "the transaction is {}, in which balances could be read that are out of date: \
@@ -114,7 +120,7 @@ impl PostgresStore {
                 isolation.to_uppercase()
             )));
         }
-        Ok(lock_timeout)
+        Ok((lock_timeout, seq_scan))
     }
 }
 
@@ -129,9 +135,6 @@ fn caller_error(error: sqlx::Error) -> StoreError {
             "the connection has no open transaction: begin one, pass it, and commit it afterwards".into(),
         ),
         Some("25P02") => StoreError::RetryTransaction("an earlier statement of it failed: roll it back".into()),
-        Some("25006") => StoreError::WrongTransaction(
-            "the transaction is READ ONLY: begin it with BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE".into(),
-        ),
         _ if trouble(&error) == Some(Trouble::Deadlock) => {
             StoreError::RetryTransaction("it and another one waited for each other".into())
         }

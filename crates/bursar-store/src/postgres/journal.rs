@@ -45,8 +45,8 @@ impl PostgresStore {
         lock.execute(&mut *tx).await.map_err(store_error)?;
         let moved = sqlx::query(
             "WITH moved AS (
-                 DELETE FROM bursar.journal_new WHERE ctid = ANY (ARRAY(
-                     SELECT n.ctid FROM bursar.journal_new n ORDER BY n.seq LIMIT $1))
+                 DELETE FROM bursar.journal_new WHERE seq <= (
+                     SELECT max(n.seq) FROM (SELECT seq FROM bursar.journal_new ORDER BY seq LIMIT $1) n)
                  RETURNING seq, id, count),
              last AS (
                  SELECT coalesce((SELECT o.position + o.count FROM bursar.journal_order o

@@ -11,10 +11,11 @@ use bursar_core::time::Time;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
+use super::commit::enter;
 use super::error::store_error;
 use super::rows::{PgRows, Taking, attach};
 use super::scopes::{clock, scope_row};
-use super::{ONE_SNAPSHOT, PostgresStore, migrate};
+use super::{ONE_SNAPSHOT, PostgresStore, READ_COMMITTED, migrate};
 use crate::codec::{Packed, stored};
 use crate::error::StoreError;
 use crate::store::Health;
@@ -201,8 +202,9 @@ impl PostgresStore {
     }
 
     pub(super) async fn delete_keys(&self, limit: usize) -> Result<usize, StoreError> {
-        let mut conn = self.pool.acquire().await.map_err(store_error)?;
-        let now = self.time(&mut conn).await?;
+        let mut tx = self.pool.begin_with(READ_COMMITTED).await.map_err(store_error)?;
+        enter(&mut tx, self.options.key_patience).await.map_err(store_error)?;
+        let now = self.time(&mut tx).await?;
         let done = sqlx::query(
             "DELETE FROM bursar.keys WHERE ctid = ANY (ARRAY(
                  SELECT k.ctid FROM bursar.keys k WHERE k.until <= $1
@@ -210,7 +212,8 @@ impl PostgresStore {
         )
         .bind(now.micros())
         .bind(bounded(limit));
-        let done = done.execute(&mut *conn).await.map_err(store_error)?;
+        let done = done.execute(&mut *tx).await.map_err(store_error)?;
+        tx.commit().await.map_err(store_error)?;
         Ok(usize::try_from(done.rows_affected()).unwrap_or(usize::MAX))
     }
 
