@@ -1,4 +1,5 @@
 //! What is particular to PostgreSQL: locks, other people's transactions, positions, plans.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod support;
 
@@ -6,10 +7,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bursar_core::answer::Answer;
+use bursar_core::budget::{Budget, Limit};
 use bursar_core::refusal::{Refusal, Violation};
-use bursar_core::request::Op;
+use bursar_core::request::{Charge, Command, Op};
 use bursar_core::time::{Span, Time};
-use bursar_store::{MemoryStore, Patience, PostgresOptions, PostgresStore, Store, StoreError, Verdict};
+use bursar_core::window::Window;
+use bursar_store::{Clock, MemoryStore, Patience, PostgresOptions, PostgresStore, Store, StoreError, Verdict};
 use bursar_testkit::{Cluster, fresh_database, postgres};
 use sqlx::{Connection, PgConnection};
 use support::*;
@@ -259,7 +262,11 @@ async fn a_deadlock_between_parts_is_the_callers_to_retry() {
             store.commit_in(&mut theirs, &post(first, 1)).await.unwrap().unwrap();
             barrier.wait().await;
             let done = store.commit_in(&mut theirs, &post(second, 1)).await;
-            if done.is_ok() { theirs.commit().await.unwrap() } else { theirs.rollback().await.unwrap() }
+            if done.is_ok() {
+                theirs.commit().await.unwrap();
+            } else {
+                theirs.rollback().await.unwrap();
+            }
             done.map(drop)
         })
     });
@@ -362,7 +369,7 @@ async fn five_hundred_commands_take_few_statements_and_look_up_every_row() {
 
     // The same commands once more are answered from the journal; settling them takes as few.
     let replayed = store.commit(&batches[1], Patience::Skip).await.unwrap();
-    let holds: Vec<_> = replayed.iter().map(|verdict| hold_of(verdict)).collect();
+    let holds: Vec<_> = replayed.iter().map(hold_of).collect();
     let before = counters(&store, &url).await;
     let commits = holds.iter().map(|hold| Arc::new(Op::Commit { hold: *hold, actual: Default::default() }.into()));
     done_all(store.commit(&commits.collect::<Vec<_>>(), Patience::Skip).await);
@@ -414,4 +421,123 @@ async fn time_does_not_go_back_when_a_node_starts_with_a_slow_clock() {
     done(one(&late, &post_within("b", 1, 10)).await);
     let rows = late.journal(0, 10).await.unwrap();
     assert!(rows.is_sorted_by_key(|row| row.batch.at), "{rows:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_hundred_concurrent_holds_on_three_nodes_stop_at_the_cap() {
+    let (store, url) = open(1).await;
+    define(&store, &["cap"], 1_000_000).await;
+    let mut nodes = vec![Arc::new(store)];
+    for seed in 2..4 {
+        nodes.push(Arc::new(PostgresStore::open(&url, setup(seed), PostgresOptions::default()).await.unwrap()));
+    }
+    let callers: Vec<_> = (0..100)
+        .map(|n| {
+            let store = nodes[n % nodes.len()].clone();
+            tokio::spawn(async move { one(&*store, &hold("cap", 50_000)).await })
+        })
+        .collect();
+    let mut held = 0;
+    for caller in callers {
+        match caller.await.unwrap() {
+            Ok(_) => held += 1,
+            Err(Refusal::Refused(_)) => {}
+            Err(other) => panic!("{other}"),
+        }
+    }
+    assert_eq!(held, 20);
+    assert_eq!(nodes[0].scope(&scope_key("cap")).await.unwrap().unwrap().balances[0].held, 1_000_000);
+    assert!(nodes[1].verify().await.unwrap().is_ok());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn crossed_scopes_and_parents_never_come_to_a_deadlock_for_a_caller() {
+    let (store, _) = open(1).await;
+    let limit = || [Limit::new(1_000_000, Window::Lifetime)];
+    let family = [("alpha", None), ("zeta", Some("alpha"))].map(|(name, parent)| {
+        let budget = Budget { parent: parent.map(scope), ..Budget::new(limit()) };
+        Arc::new(Op::Define { scope: scope(name), budget }.into())
+    });
+    done_all(store.commit(&family[..1], Patience::Skip).await);
+    done_all(store.commit(&family[1..], Patience::Skip).await);
+    let store = Arc::new(store);
+    let callers = [["alpha", "zeta"], ["zeta", "zeta"], ["zeta", "alpha"]].map(|names| {
+        let store = store.clone();
+        tokio::spawn(async move {
+            let charges = names.map(|name| Charge::new(scope(name), 1)).into();
+            let request = Op::Submit(Command { charges, ..Command::default() }).into();
+            for _ in 0..100 {
+                done(one(&*store, &request).await);
+            }
+        })
+    });
+    for caller in callers {
+        caller.await.unwrap();
+    }
+    let posted = async |name| store.scope(&scope_key(name)).await.unwrap().unwrap().balances[0].posted;
+    assert_eq!((posted("alpha").await, posted("zeta").await), (600, 400));
+}
+
+#[tokio::test]
+async fn what_expires_at_once_is_folded_in_bounded_steps() {
+    let clock = clock();
+    let (store, _) = open_timed(1, &clock).await;
+    let count = 2 * bursar_core::bounds::FOLD_STEP + 500;
+    define(&store, &["a"], count as i64).await;
+    let holds: Vec<_> = (0..count).map(|_| Arc::new(hold("a", 1))).collect();
+    for some in holds.chunks(1_500) {
+        done_all(store.commit(some, Patience::Skip).await);
+    }
+    clock.advance(Span::from_secs(61));
+    let all = Arc::new(post("a", count as i64));
+    let mut steps = 0;
+    loop {
+        match store.commit(std::slice::from_ref(&all), Patience::Skip).await.unwrap().remove(0) {
+            Verdict::Again => steps += 1,
+            Verdict::Answered(answer) => break drop(done(answer)),
+            Verdict::Blocked => panic!("nobody else is there"),
+        }
+    }
+    assert_eq!(steps, 2);
+    let (due, now) = store.due_holds(10_000).await.unwrap();
+    assert_eq!(due.len(), count);
+    assert_eq!(now, clock.now());
+    let sweep = Op::Expire { holds: due.into_iter().map(|(_, id)| id).collect() };
+    assert!(matches!(done(one(&store, &sweep.into()).await), Answer::Swept { count: swept } if swept == count));
+    assert!(store.live_holds(&scope_key("a"), 10).await.unwrap().is_empty());
+    assert!(store.verify().await.unwrap().is_ok());
+}
+
+#[tokio::test]
+async fn keys_are_forgotten_when_their_time_is_over_and_can_be_used_again() {
+    let clock = clock();
+    let (store, _) = open_timed(1, &clock).await;
+    define(&store, &["a"], 1_000).await;
+    let first = one(&store, &post("a", 1).with_key(key("k"))).await.unwrap();
+    assert_eq!(store.forget_keys(10).await.unwrap(), 0);
+    clock.advance(Span::from_days(8));
+    // Not forgotten yet, but over: it is overwritten, and remembered anew.
+    let second = one(&store, &post("a", 2).with_key(key("k"))).await.unwrap();
+    assert!(!second.replayed && second.command != first.command);
+    assert_eq!(store.forget_keys(10).await.unwrap(), 0);
+    assert!(one(&store, &post("a", 2).with_key(key("k"))).await.unwrap().replayed);
+    clock.advance(Span::from_days(8));
+    assert_eq!(store.forget_keys(10).await.unwrap(), 1);
+}
+
+#[tokio::test]
+async fn a_large_payload_is_kept_once_and_can_be_erased() {
+    let (store, url) = open(1).await;
+    let text = "x".repeat(5_000);
+    let Answer::Submitted(submitted) = done(one(&store, &job_with("big", &text)).await) else { panic!("a job") };
+    let id = submitted.jobs[0].id;
+    assert_eq!(store.job(id).await.unwrap().unwrap().payload.as_str(), format!("{text:?}"));
+    let kept = dump(&url).await.into_iter().filter(|row| row.contains(&text)).count();
+    assert_eq!(kept, 1);
+    assert!(store.erase_payload(id.0).await.unwrap());
+    assert!(!store.erase_payload(id.0).await.unwrap());
+    assert_eq!(store.job(id).await.unwrap().unwrap().payload.as_str(), "null");
+    assert_eq!(store.journal(0, 10).await.unwrap().len(), 1);
+    store.rebuild().await.unwrap();
+    assert_eq!(store.job(id).await.unwrap().unwrap().payload.as_str(), "null");
 }

@@ -65,8 +65,7 @@ mod tests {
     #[test]
     fn ids_grow_and_repeat_with_the_seed() {
         let now = Time::from_micros(1_700_000_000_000_000);
-        let sources: [fn() -> Box<dyn IdSource>; 2] =
-            [|| Box::new(SeqIds::new(7)), || Box::new(RandomIds::new(7))];
+        let sources: [fn() -> Box<dyn IdSource>; 2] = [|| Box::new(SeqIds::new(7)), || Box::new(RandomIds::new(7))];
         for source in sources {
             let (mut one, mut same) = (source(), source());
             let ids: Vec<u128> = (0..1_000).map(|_| one.next_id(now)).collect();

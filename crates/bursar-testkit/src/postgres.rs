@@ -55,6 +55,11 @@ impl Cluster {
         format!("postgres://postgres@127.0.0.1:{}/{database}", self.port)
     }
 
+    /// Where it keeps its files, for as long as it lives.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     /// The address of a new, empty database.
     ///
     /// # Panics

@@ -52,7 +52,9 @@ impl PgRows<'_> {
         let postings: Vec<_> = asks
             .iter()
             .enumerate()
-            .flat_map(|(n, (key, ask))| ask.postings.iter().map(move |(place, mark, until)| (n, key, *place, *mark, *until)))
+            .flat_map(|(n, (key, ask))| {
+                ask.postings.iter().map(move |(place, mark, until)| (n, key, *place, *mark, *until))
+            })
             .collect();
         let step = i64::try_from(FOLD_STEP + 1).expect("a step is small");
         let rows: Vec<DueRow> = sqlx::query_as(DUE)

@@ -29,7 +29,7 @@ enum Step {
 impl PostgresStore {
     /// Does a request on a connection with an open READ COMMITTED transaction, which the caller commits or rolls back.
     /// Nothing of it is seen by others before that. After an error the transaction is as it was before the call, unless
-    /// the error says to retry it.
+    /// the error says to retry it. Whoever drops this future before it is done must roll the transaction back.
     pub async fn commit_in(
         &self,
         conn: &mut PgConnection,

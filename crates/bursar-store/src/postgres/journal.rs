@@ -6,7 +6,7 @@
 use bursar_core::event::Batch;
 use bursar_core::id::BatchId;
 use bursar_core::time::Time;
-use sqlx::PgConnection;
+use sqlx::{Connection, PgConnection};
 use uuid::Uuid;
 
 use super::error::store_error;
@@ -26,20 +26,18 @@ type Row = (i64, Uuid, i64, String, String);
 
 impl PostgresStore {
     /// Gives a position to every transaction that is committed by now.
-    pub(super) async fn sequence(&self) -> Result<(), StoreError> {
+    pub(super) async fn sequence(&self, conn: &mut PgConnection) -> Result<(), StoreError> {
         loop {
-            let waiting: bool = sqlx::query_scalar("SELECT EXISTS (SELECT 1 FROM bursar.journal_new)")
-                .fetch_one(&self.pool)
-                .await
-                .map_err(store_error)?;
-            if !waiting || self.sequence_step().await? < STEP.unsigned_abs() {
+            let waiting = sqlx::query_scalar("SELECT EXISTS (SELECT 1 FROM bursar.journal_new)");
+            let waiting: bool = waiting.fetch_one(&mut *conn).await.map_err(store_error)?;
+            if !waiting || self.sequence_step(conn).await? < STEP.unsigned_abs() {
                 return Ok(());
             }
         }
     }
 
-    async fn sequence_step(&self) -> Result<u64, StoreError> {
-        let mut tx = self.pool.begin_with(READ_COMMITTED).await.map_err(store_error)?;
+    async fn sequence_step(&self, conn: &mut PgConnection) -> Result<u64, StoreError> {
+        let mut tx = conn.begin_with(READ_COMMITTED).await.map_err(store_error)?;
         // In a statement of its own: the next one must see what the one before us did.
         let lock = sqlx::query("SELECT pg_advisory_xact_lock($1)").bind(SEQUENCER);
         lock.execute(&mut *tx).await.map_err(store_error)?;
@@ -64,14 +62,14 @@ impl PostgresStore {
     }
 
     pub(super) async fn read_journal(&self, after: u64, limit: usize) -> Result<Vec<Journaled>, StoreError> {
-        self.sequence().await?;
-        let mut conn = self.pool.acquire().await.map_err(store_error)?;
+        let mut conn = self.acquire().await?;
+        self.sequence(&mut conn).await?;
         page(&mut conn, after, limit).await
     }
 
     pub(super) async fn read_batch(&self, id: BatchId) -> Result<Option<Journaled>, StoreError> {
-        self.sequence().await?;
-        let mut conn = self.pool.acquire().await.map_err(store_error)?;
+        let mut conn = self.acquire().await?;
+        self.sequence(&mut conn).await?;
         let rows: Vec<Row> = sqlx::query_as(
             "SELECT o.position, j.id, j.at, j.prev, j.entries
              FROM bursar.journal j JOIN bursar.journal_order o ON o.id = j.id WHERE j.id = $1",
@@ -85,13 +83,14 @@ impl PostgresStore {
 
     /// The last position, and the instant of its event.
     pub(super) async fn last_position(&self) -> Result<(u64, Option<Time>), StoreError> {
-        self.sequence().await?;
+        let mut conn = self.acquire().await?;
+        self.sequence(&mut conn).await?;
         let last: Option<(i64, i64)> = sqlx::query_as(
             "SELECT o.position + o.count - 1, j.at
              FROM (SELECT * FROM bursar.journal_order ORDER BY position DESC LIMIT 1) o
              JOIN bursar.journal j ON j.id = o.id",
         )
-        .fetch_optional(&self.pool)
+        .fetch_optional(&mut *conn)
         .await
         .map_err(store_error)?;
         Ok(last.map_or((0, None), |(position, at)| (position.unsigned_abs(), Some(Time::from_micros(at)))))

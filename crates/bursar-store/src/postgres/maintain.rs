@@ -27,12 +27,15 @@ const JOURNAL_PAGE: usize = 200;
 /// How long to wait until no writer is at work.
 const WRITERS_WITHIN: Duration = Duration::from_secs(60);
 
+/// Tenant, scope, state, budget and the sum of what was rolled up.
+type ScopeRow = (String, String, Vec<u8>, Option<String>, Option<i64>);
+
 impl PostgresStore {
     pub(super) async fn check_all(&self) -> Result<Report, StoreError> {
         let mut report = Report::default();
         let (holds, jobs): (i64, i64) =
             sqlx::query_as("SELECT (SELECT count(*) FROM bursar.holds), (SELECT count(*) FROM bursar.jobs)")
-                .fetch_one(&self.pool)
+                .fetch_one(&mut *self.acquire().await?)
                 .await
                 .map_err(store_error)?;
         (report.holds, report.jobs) = (holds.unsigned_abs(), jobs.unsigned_abs());
@@ -49,8 +52,8 @@ impl PostgresStore {
         report: &mut Report,
         after: &(String, String),
     ) -> Result<Option<(String, String)>, StoreError> {
-        let mut tx = self.pool.begin_with(ONE_SNAPSHOT).await.map_err(store_error)?;
-        let rows: Vec<(String, String, Vec<u8>, Option<String>, Option<i64>)> = sqlx::query_as(
+        let mut tx = self.begin(ONE_SNAPSHOT).await?;
+        let rows: Vec<ScopeRow> = sqlx::query_as(
             "SELECT s.tenant, s.scope, s.state, s.budget, r.amount
              FROM (SELECT * FROM bursar.scopes WHERE (tenant, scope) > ($1, $2) AND version > 0
                    ORDER BY tenant, scope LIMIT $3) s
@@ -113,15 +116,14 @@ impl PostgresStore {
         }
         for (n, ((.., state, budget, rolled), key)) in rows.iter().zip(&keys).enumerate() {
             let row = scope_row(state, budget.as_deref())?;
-            let of = |n| (charges.get(&n).map_or(&[][..], Vec::as_slice), posted.get(&n).map_or(&[][..], Vec::as_slice));
-            let (live, postings) = of(n);
-            report.check_scope(key, &row, live, postings, rolled.unwrap_or(0));
+            let (live, postings) = (charges.remove(&n).unwrap_or_default(), posted.remove(&n).unwrap_or_default());
+            report.check_scope(key, &row, &live, &postings, rolled.unwrap_or(0));
         }
         Ok(Some(last))
     }
 
     pub(super) async fn make_anew(&self) -> Result<u64, StoreError> {
-        let mut tx = self.pool.begin_with(READ_COMMITTED).await.map_err(store_error)?;
+        let mut tx = self.begin(READ_COMMITTED).await?;
         sqlx::query("SELECT set_config('lock_timeout', $1, true), pg_advisory_xact_lock($2)")
             .bind(format!("{}ms", WRITERS_WITHIN.as_millis()))
             .bind(GATE)
@@ -129,7 +131,10 @@ impl PostgresStore {
             .await
             .map_err(store_error)?;
         // No writer is at work any more, so this gives the last of them their positions.
-        self.sequence().await?;
+        // On another connection, so that readers of the journal need not wait for the end of this.
+        let mut side = self.side.acquire().await.map_err(store_error)?;
+        self.sequence(&mut side).await?;
+        drop(side);
         sqlx::raw_sql(
             "TRUNCATE bursar.keys, bursar.job_keys, bursar.jobs, bursar.holds, bursar.grants, bursar.scopes,
                  bursar.live_charges, bursar.postings, bursar.rollups",

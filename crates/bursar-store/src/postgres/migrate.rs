@@ -1,8 +1,9 @@
 //! The schema, step by step. Several nodes may start at once: one migrates, the others wait for it.
 
-use sqlx::{PgConnection, PgPool};
+use sqlx::PgConnection;
 
 use super::error::store_error;
+use super::{PostgresStore, READ_COMMITTED};
 use crate::error::StoreError;
 
 /// Each step ends by writing down its number. A step that has been released is never changed.
@@ -24,8 +25,8 @@ pub fn migration_sql() -> String {
 }
 
 /// Brings the database to the version of this build, or says why it cannot be used as it is.
-pub(super) async fn prepare(pool: &PgPool, migrate: bool) -> Result<(), StoreError> {
-    let mut conn = pool.acquire().await.map_err(store_error)?;
+pub(super) async fn prepare(store: &PostgresStore) -> Result<(), StoreError> {
+    let mut conn = store.acquire().await?;
     let found = version(&mut conn).await?;
     if found > KNOWN {
         return Err(StoreError::NewerSchema { found, known: KNOWN });
@@ -33,11 +34,11 @@ pub(super) async fn prepare(pool: &PgPool, migrate: bool) -> Result<(), StoreErr
     if found == KNOWN {
         return Ok(());
     }
-    if !migrate {
+    if !store.setup.migrate {
         return Err(StoreError::NotMigrated { found, needed: KNOWN });
     }
     drop(conn);
-    let mut tx = pool.begin_with("BEGIN ISOLATION LEVEL READ COMMITTED").await.map_err(store_error)?;
+    let mut tx = store.begin(READ_COMMITTED).await?;
     sqlx::query("SELECT pg_advisory_xact_lock($1)").bind(LOCK).execute(&mut *tx).await.map_err(store_error)?;
     // Another node may have done it while this one waited.
     let found = version(&mut tx).await?;

@@ -33,8 +33,9 @@ use bursar_core::request::Request;
 use bursar_core::scope::ScopeState;
 use bursar_core::state::ScopeKey;
 use bursar_core::time::Time;
+use sqlx::pool::PoolConnection;
 use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
-use sqlx::{Connection, PgConnection};
+use sqlx::{Connection, PgConnection, Postgres, Transaction};
 
 use self::error::{redacted, store_error};
 pub use self::migrate::migration_sql;
@@ -65,6 +66,8 @@ pub struct PostgresOptions {
     pub connections: u32,
     /// How long to wait for a free connection, or for the server.
     pub connect_within: Duration,
+    /// How long the server may take to answer a batch, beside waiting for locks, before it is taken for lost.
+    pub answer_within: Duration,
     /// How long a batch that skips locked rows waits for a key that somebody else is about to take.
     pub key_patience: Duration,
     /// How long a request in a caller's own transaction waits for locks.
@@ -76,6 +79,7 @@ impl Default for PostgresOptions {
         PostgresOptions {
             connections: 8,
             connect_within: Duration::from_secs(10),
+            answer_within: Duration::from_secs(30),
             key_patience: Duration::from_millis(200),
             caller_patience: Duration::from_secs(10),
         }
@@ -122,9 +126,9 @@ impl PostgresStore {
             high: AtomicI64::new(i64::MIN),
             known: Mutex::default(),
         };
-        migrate::prepare(&store.pool, store.setup.migrate).await?;
+        migrate::prepare(&store).await?;
         let newest: Option<i64> = sqlx::query_scalar("SELECT at FROM bursar.journal ORDER BY id DESC LIMIT 1")
-            .fetch_optional(&store.pool)
+            .fetch_optional(&mut *store.acquire().await?)
             .await
             .map_err(store_error)?;
         store.seen(Time::from_micros(newest.unwrap_or(i64::MIN)));
@@ -134,6 +138,24 @@ impl PostgresStore {
     /// The connections, for transactions of the caller's own.
     pub fn pool(&self) -> &PgPool {
         &self.pool
+    }
+
+    async fn acquire(&self) -> Result<PoolConnection<Postgres>, StoreError> {
+        self.pool.acquire().await.map_err(|error| self.pool_error(error))
+    }
+
+    async fn begin(&self, how: &'static str) -> Result<Transaction<'static, Postgres>, StoreError> {
+        self.pool.begin_with(how).await.map_err(|error| self.pool_error(error))
+    }
+
+    /// A pool that is not even full could not connect: that is not for others to make way.
+    fn pool_error(&self, error: sqlx::Error) -> StoreError {
+        match error {
+            sqlx::Error::PoolTimedOut if self.pool.size() < self.pool.options().get_max_connections() => {
+                no_answer(self.options.connect_within)
+            }
+            other => store_error(other),
+        }
     }
 
     /// This node has written an event of this instant.
@@ -161,11 +183,15 @@ async fn probe(connect: &PgConnectOptions, within: Duration) -> Result<(), Store
     match tokio::time::timeout(within, PgConnection::connect_with(connect)).await {
         Ok(Ok(conn)) => conn.close().await.map_err(store_error),
         Ok(Err(error)) => Err(store_error(error)),
-        Err(_) => Err(StoreError::Unavailable {
-            what: format!("the database server did not answer within {within:?}"),
-            hint: "check that it runs, and the host and port of its address",
-            source: None,
-        }),
+        Err(_) => Err(no_answer(within)),
+    }
+}
+
+fn no_answer(within: Duration) -> StoreError {
+    StoreError::Unavailable {
+        what: format!("the database server did not answer within {within:?}"),
+        hint: "check that it runs, and the host and port of its address; nothing was changed",
+        source: None,
     }
 }
 

@@ -24,7 +24,7 @@ use crate::work;
 impl PostgresStore {
     pub(super) async fn read_scope(&self, key: &ScopeKey) -> Result<Option<ScopeState>, StoreError> {
         // What is due on the scope must be seen at the moment the scope is.
-        let mut tx = self.pool.begin_with(ONE_SNAPSHOT).await.map_err(store_error)?;
+        let mut tx = self.begin(ONE_SNAPSHOT).await?;
         let row: Option<(Vec<u8>, Option<String>, i64)> = sqlx::query_as(
             "SELECT state, budget, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint
              FROM bursar.scopes WHERE tenant = $1 AND scope = $2 AND version > 0",
@@ -48,7 +48,7 @@ impl PostgresStore {
         after: Option<&Scope>,
         limit: usize,
     ) -> Result<Vec<(Scope, ScopeState)>, StoreError> {
-        let mut tx = self.pool.begin_with(ONE_SNAPSHOT).await.map_err(store_error)?;
+        let mut tx = self.begin(ONE_SNAPSHOT).await?;
         let rows: Vec<(String, Vec<u8>, Option<String>)> = sqlx::query_as(
             "SELECT scope, state, budget FROM bursar.scopes
              WHERE tenant = $1 AND scope >= $2 AND ($3::text IS NULL OR scope < $3)
@@ -94,7 +94,7 @@ impl PostgresStore {
         .bind(key.1.as_str())
         .bind(from.micros())
         .bind(to.micros())
-        .fetch_one(&self.pool)
+        .fetch_one(&mut *self.acquire().await?)
         .await
         .map_err(store_error)
     }
@@ -102,7 +102,7 @@ impl PostgresStore {
     pub(super) async fn read_hold(&self, id: HoldId) -> Result<Option<Hold>, StoreError> {
         let data: Option<Vec<u8>> = sqlx::query_scalar("SELECT data FROM bursar.holds WHERE id = $1")
             .bind(Uuid::from_u128(id.0))
-            .fetch_optional(&self.pool)
+            .fetch_optional(&mut *self.acquire().await?)
             .await
             .map_err(store_error)?;
         data.map(|data| Hold::unpack(&data)).transpose()
@@ -119,7 +119,7 @@ impl PostgresStore {
         .bind(key.0.as_str())
         .bind(key.1.as_str())
         .bind(bounded(limit))
-        .fetch_all(&self.pool)
+        .fetch_all(&mut *self.acquire().await?)
         .await
         .map_err(store_error)?;
         rows.iter().map(|(data,)| Hold::unpack(data)).collect()
@@ -131,7 +131,7 @@ impl PostgresStore {
         after: Option<GrantId>,
         limit: usize,
     ) -> Result<Vec<Grant>, StoreError> {
-        let mut conn = self.pool.acquire().await.map_err(store_error)?;
+        let mut conn = self.acquire().await?;
         let rows: Vec<(Vec<u8>,)> = sqlx::query_as(
             "SELECT data FROM bursar.grants WHERE tenant = $1 AND ($2::uuid IS NULL OR id > $2) ORDER BY id LIMIT $3",
         )
@@ -147,7 +147,7 @@ impl PostgresStore {
     }
 
     pub(super) async fn read_job(&self, id: JobId) -> Result<Option<Job>, StoreError> {
-        let mut conn = self.pool.acquire().await.map_err(store_error)?;
+        let mut conn = self.acquire().await?;
         let data: Option<Vec<u8>> = sqlx::query_scalar("SELECT data FROM bursar.jobs WHERE id = $1")
             .bind(Uuid::from_u128(id.0))
             .fetch_optional(&mut *conn)
@@ -162,11 +162,11 @@ impl PostgresStore {
 
     pub(super) async fn delete_payload(&self, id: u128) -> Result<bool, StoreError> {
         let done = sqlx::query("DELETE FROM bursar.payloads WHERE id = $1").bind(Uuid::from_u128(id));
-        Ok(done.execute(&self.pool).await.map_err(store_error)?.rows_affected() > 0)
+        Ok(done.execute(&mut *self.acquire().await?).await.map_err(store_error)?.rows_affected() > 0)
     }
 
     pub(super) async fn read_due_holds(&self, limit: usize) -> Result<(Vec<(Tenant, HoldId)>, Time), StoreError> {
-        let mut conn = self.pool.acquire().await.map_err(store_error)?;
+        let mut conn = self.acquire().await?;
         let now = self.time(&mut conn).await?;
         let rows: Vec<(String, Uuid)> = sqlx::query_as(
             "SELECT tenant, id FROM bursar.holds
@@ -195,14 +195,14 @@ impl PostgresStore {
         .bind(tenant)
         .bind(scope)
         .bind(bounded(limit))
-        .fetch_all(&self.pool)
+        .fetch_all(&mut *self.acquire().await?)
         .await
         .map_err(store_error)?;
         rows.into_iter().map(|(tenant, scope)| Ok((stored("tenant", tenant)?, stored("scope", scope)?))).collect()
     }
 
     pub(super) async fn delete_keys(&self, limit: usize) -> Result<usize, StoreError> {
-        let mut tx = self.pool.begin_with(READ_COMMITTED).await.map_err(store_error)?;
+        let mut tx = self.begin(READ_COMMITTED).await?;
         enter(&mut tx, self.options.key_patience).await.map_err(store_error)?;
         let now = self.time(&mut tx).await?;
         let done = sqlx::query(
@@ -219,7 +219,7 @@ impl PostgresStore {
 
     pub(super) async fn read_health(&self) -> Result<Health, StoreError> {
         let (position, last_event_at) = self.last_position().await?;
-        let mut conn = self.pool.acquire().await.map_err(store_error)?;
+        let mut conn = self.acquire().await?;
         let (version, fsync, synchronous, standby): (String, String, String, bool) = sqlx::query_as(
             "SELECT current_setting('server_version'), current_setting('fsync'), current_setting('synchronous_commit'),
                     pg_is_in_recovery()",

@@ -103,8 +103,12 @@ impl PgRows<'_> {
             ") s"
         );
         let (tenants, names) = columns(keys);
-        let rows: Vec<(i64,)> =
-            sqlx::query_as(sql).bind(tenants).bind(names).fetch_all(&mut *self.conn).await.map_err(|e| self.failed(e))?;
+        let rows: Vec<(i64,)> = sqlx::query_as(sql)
+            .bind(tenants)
+            .bind(names)
+            .fetch_all(&mut *self.conn)
+            .await
+            .map_err(|e| self.failed(e))?;
         Ok(rows.into_iter().map(|(n,)| place(n)).collect())
     }
 }
@@ -173,4 +177,3 @@ async fn create(db: impl PgExecutor<'_>, keys: &[ScopeKey]) -> Result<(), sqlx::
     .await
     .map(drop)
 }
-

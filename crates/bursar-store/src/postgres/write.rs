@@ -2,9 +2,12 @@
 //!
 //! Rows are written by `INSERT … ON CONFLICT`, which goes by the primary key whatever the planner knows of the table.
 
+use std::sync::Arc;
+
 use bursar_core::event::Batch;
 use bursar_core::grant::GrantState;
 use bursar_core::hold::HoldState;
+use bursar_core::payload::Payload;
 use bursar_core::state::{Change, Workspace};
 use uuid::Uuid;
 
@@ -86,17 +89,13 @@ impl PgRows<'_> {
         Ok(true)
     }
 
-    async fn write_named(
-        &mut self,
-        ws: &Workspace,
-        payloads: &[(u128, bursar_core::payload::Payload)],
-    ) -> Result<bool, StoreError> {
-        let mut keys: Vec<_> = ws.keys.changes().map(|(key, change)| (key, kept(change))).collect();
-        let mut job_keys: Vec<_> = ws.job_keys.changes().map(|(key, change)| (key, kept(change))).collect();
+    async fn write_named(&mut self, ws: &Workspace, payloads: &[(u128, Payload)]) -> Result<bool, StoreError> {
+        let mut keys: Vec<_> = ws.keys.changes().map(|(key, change)| (key, kept(&change))).collect();
+        let mut job_keys: Vec<_> = ws.job_keys.changes().map(|(key, change)| (key, kept(&change))).collect();
         // Two batches that want the same names take them in the same order.
         keys.sort_by_key(|(key, _)| *key);
         job_keys.sort_by_key(|(key, _)| *key);
-        let jobs: Vec<_> = ws.jobs.changes().map(|(_, change)| kept(change)).collect();
+        let jobs: Vec<_> = ws.jobs.changes().map(|(_, change)| kept(&change)).collect();
         let mut grants = Vec::new();
         let mut gone = Vec::new();
         for (id, change) in ws.grants.changes() {
@@ -141,8 +140,8 @@ impl PgRows<'_> {
     }
 
     async fn write_counted(&mut self, ws: &Workspace, batch: Option<Batch>) -> Result<(), StoreError> {
-        let holds: Vec<_> = ws.holds.changes().map(|(_, change)| kept(change)).collect();
-        let mut scopes: Vec<_> = ws.scopes.changes().map(|(key, change)| (key, kept(change))).collect();
+        let holds: Vec<_> = ws.holds.changes().map(|(_, change)| kept(&change)).collect();
+        let mut scopes: Vec<_> = ws.scopes.changes().map(|(key, change)| (key, kept(&change))).collect();
         scopes.sort_by_key(|(key, _)| *key);
         let ended: Vec<_> = ws.live.iter().filter(|(_, charge)| charge.is_none()).map(|(key, _)| key).collect();
         let live: Vec<_> = ws.live.iter().filter_map(|(key, charge)| Some((&key.0, charge.as_ref()?))).collect();
@@ -154,7 +153,7 @@ impl PgRows<'_> {
         let budgets = all(&scopes, |(key, row)| {
             let known = self.budgets.get(*key);
             let budget = row.budget.as_ref();
-            budget.filter(|budget| known.is_none_or(|known| !std::sync::Arc::ptr_eq(known, budget))).map(|b| to_json(&**b))
+            budget.filter(|budget| known.is_none_or(|known| !Arc::ptr_eq(known, budget))).map(|b| to_json(&**b))
         });
         let batch = batch.as_slice();
         sqlx::query(COUNTED)
@@ -201,7 +200,7 @@ fn all<'a, T, C>(rows: &'a [T], column: impl Fn(&'a T) -> C) -> Vec<C> {
 }
 
 /// The row after a change that leaves one. Of all rows only grants are ever taken away by an event.
-fn kept<V>(change: Change<'_, V>) -> &V {
+fn kept<'a, V>(change: &Change<'a, V>) -> &'a V {
     match change {
         Change::Insert(row) | Change::Update(row) => row,
         Change::Delete => panic!("no event deletes a row of this kind"),
@@ -212,7 +211,7 @@ fn count(n: impl TryInto<i64>) -> i64 {
     n.try_into().unwrap_or(i64::MAX)
 }
 
-pub(super) fn hold_state(state: HoldState) -> i16 {
+fn hold_state(state: HoldState) -> i16 {
     match state {
         HoldState::Held => 0,
         HoldState::Committed => 1,

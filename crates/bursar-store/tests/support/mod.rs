@@ -74,16 +74,17 @@ pub(crate) fn hold(name: &str, amount: i64) -> Request {
 }
 
 fn spec(unique: &str, payload: &str) -> JobSpec {
-    let spec = JobSpec::new(
-        Queue::new("renders").unwrap(),
-        JobKind::new("video").unwrap(),
-        Payload::of(&payload).unwrap(),
-    );
+    let spec =
+        JobSpec::new(Queue::new("renders").unwrap(), JobKind::new("video").unwrap(), Payload::of(&payload).unwrap());
     JobSpec { idempotency_key: Some(key(unique)), ..spec }
 }
 
 pub(crate) fn job(unique: &str) -> Request {
-    Op::Submit(Command { jobs: vec![spec(unique, "small")], ..Command::default() }).into()
+    job_with(unique, "small")
+}
+
+pub(crate) fn job_with(unique: &str, payload: &str) -> Request {
+    Op::Submit(Command { jobs: vec![spec(unique, payload)], ..Command::default() }).into()
 }
 
 /// A hold, a redemption, a job and a key at once.
@@ -114,7 +115,8 @@ fn minting(id: u128, payload: &str) -> (Request, Redemption) {
 /// A new grant, and what redeems it.
 pub(crate) async fn mint(store: &impl Store) -> (GrantId, Redemption) {
     static IDS: Mutex<Option<SeqIds>> = Mutex::new(None);
-    let id = IDS.lock().unwrap().get_or_insert_with(|| SeqIds::new(99)).next_id(Time::from_micros(1_700_000_000_000_000));
+    let id =
+        IDS.lock().unwrap().get_or_insert_with(|| SeqIds::new(99)).next_id(Time::from_micros(1_700_000_000_000_000));
     let (request, redemption) = minting(id, "granted");
     done(one(store, &request).await);
     (GrantId(id), redemption)
@@ -162,7 +164,7 @@ pub(crate) fn hold_of(verdict: &Verdict) -> HoldId {
 
 /// A step of a story: ids of holds are those of earlier answers, counted from the first.
 pub(crate) enum Step {
-    Ask(Request),
+    Ask(Box<Request>),
     OfHold(usize, fn(HoldId) -> Op),
 }
 
@@ -181,7 +183,7 @@ pub(crate) fn story() -> Vec<Vec<Step>> {
         command.jobs[0].payload_from_grant = true;
         command.settle = Settle::Job;
     }
-    let ask = Step::Ask;
+    let ask = |request| Step::Ask(Box::new(request));
     vec![
         vec![ask(org.into())],
         vec![ask(agent.into()), ask(mint_large), ask(mint_small)],
@@ -214,7 +216,7 @@ pub(crate) async fn tell(store: &impl Store, steps: &[Step]) -> Vec<String> {
     let requests: Vec<Arc<Request>> = steps
         .iter()
         .map(|step| match step {
-            Step::Ask(request) => Arc::new(request.clone()),
+            Step::Ask(request) => Arc::new((**request).clone()),
             Step::OfHold(place, op) => Arc::new(op(holds[*place]).into()),
         })
         .collect();
@@ -303,8 +305,9 @@ pub(crate) async fn counters(store: &PostgresStore, url: &str) -> Counters {
                      AND relname NOT IN ('journal_new', 'meta')";
     let statements = "SELECT coalesce(sum(calls), 0)::bigint FROM pg_stat_statements s
                       JOIN pg_database d ON d.oid = s.dbid
-                      WHERE d.datname = current_database() AND query !~ 'pg_stat|SELECT \\$1$|wal_lsn'";
-    let wal = "SELECT (pg_current_wal_lsn() - '0/0')::bigint AS wal_lsn";
+                      WHERE d.datname = current_database() AND query !~ 'pg_stat|SELECT \\$1$'";
+    let wal = "SELECT coalesce(sum(wal_bytes), 0)::bigint FROM pg_stat_statements s
+               JOIN pg_database d ON d.oid = s.dbid WHERE d.datname = current_database()";
     Counters {
         statements: sqlx::query_scalar(statements).fetch_one(&mut conn).await.unwrap(),
         seq_scans: sqlx::query_scalar(seq_scans).fetch_one(&mut conn).await.unwrap(),
