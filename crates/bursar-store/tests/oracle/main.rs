@@ -23,7 +23,9 @@ use bursar_core::request::{Mint, Op, Request};
 use bursar_core::scope::{Balance, ScopeState};
 use bursar_core::time::{Span, Time};
 use bursar_core::window::Window;
-use bursar_store::{Clock, ManualClock, MemoryStore, Patience, Setup, SqliteStore, Store, Verdict};
+use bursar_store::{
+    Clock, ManualClock, MemoryStore, Patience, PostgresOptions, PostgresStore, Setup, SqliteStore, Store, Verdict,
+};
 use model::{KeyModel, Micros, Model, SECOND, bounds};
 use proptest::test_runner::{Config, TestError, TestRunner};
 use steps::{Sent, Step, scopes, stream};
@@ -48,8 +50,15 @@ fn the_memory_store_agrees_with_the_oracle() {
 
 #[test]
 fn sqlite_agrees_with_the_oracle() {
-    agrees(128, async |setup| {
-        Arc::new(SqliteStore::in_memory(setup).await.unwrap()) as Arc<dyn Store>
+    agrees(128, async |setup| Arc::new(SqliteStore::in_memory(setup).await.unwrap()) as Arc<dyn Store>);
+}
+
+#[test]
+fn postgres_agrees_with_the_oracle() {
+    agrees(48, async |setup| {
+        let url = bursar_testkit::fresh_database();
+        let store = PostgresStore::open(&url, setup, PostgresOptions::default()).await;
+        Arc::new(store.unwrap()) as Arc<dyn Store>
     });
 }
 
