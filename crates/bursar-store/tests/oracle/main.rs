@@ -157,9 +157,9 @@ impl Run<'_> {
         let known = request.idempotency_key.as_ref().and_then(|key| self.model.keys.get(key));
         if let Some(known) = known.filter(|known| known.until > now) {
             if known.op == request.op {
-                let mut first = known.first.clone();
-                first.replayed = true;
-                assert_eq!(answer.as_ref(), Ok(&first), "{request:?} again at {now}");
+                let again = answer.as_ref().map(|outcome| (outcome.command, &outcome.answer, outcome.replayed));
+                let first = (known.first.command, &known.first.answer, true);
+                assert_eq!(again, Ok(first), "{request:?} again at {now}");
             } else {
                 let key = request.idempotency_key.clone().unwrap();
                 assert_eq!(said, Said::Refused(Refusal::KeyReused { key }), "{request:?} at {now}");
