@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use answers::Said;
+use bursar_core::answer::{Answer, Outcome};
 use bursar_core::budget::Limit;
 use bursar_core::decide::Rules;
 use bursar_core::grant::{Grant, TokenDigest};
@@ -147,12 +148,7 @@ impl Run<'_> {
         now
     }
 
-    fn compare_answer(
-        &mut self,
-        request: &Request,
-        answer: &Result<bursar_core::answer::Outcome, Refusal>,
-        now: Micros,
-    ) {
+    fn compare_answer(&mut self, request: &Request, answer: &Result<Outcome, Refusal>, now: Micros) {
         let said = Said::of(answer);
         let known = request.idempotency_key.as_ref().and_then(|key| self.model.keys.get(key));
         if let Some(known) = known.filter(|known| known.until > now) {
@@ -174,7 +170,7 @@ impl Run<'_> {
             return;
         }
         let outcome = answer.as_ref().unwrap();
-        if let bursar_core::answer::Answer::Submitted(submitted) = &outcome.answer {
+        if let Answer::Submitted(submitted) = &outcome.answer {
             if let Some(placed) = &submitted.hold {
                 next.holds.last_mut().unwrap().id = placed.id;
             }
@@ -192,7 +188,7 @@ impl Run<'_> {
     }
 
     /// Before `retry_after` has passed a refused amount does not fit; without one it does not fit by time alone.
-    fn compare_retries(&self, answer: &Result<bursar_core::answer::Outcome, Refusal>, now: Micros) {
+    fn compare_retries(&self, answer: &Result<Outcome, Refusal>, now: Micros) {
         let Err(Refusal::Refused(violations)) = answer else { return };
         for violation in violations {
             let Violation::Limit { scope, window, limit, requested, retry_after, possible, .. } = violation else {

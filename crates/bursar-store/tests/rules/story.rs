@@ -15,6 +15,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
+use bursar_core::answer::Outcome;
 use bursar_core::budget::{Budget, Cover, Limit};
 use bursar_core::context::Context;
 use bursar_core::decide::Rules;
@@ -23,6 +24,7 @@ use bursar_core::id::{GrantId, HoldId, IdSource, JobId};
 use bursar_core::job::JobSpec;
 use bursar_core::name::{IdempotencyKey, JobKind, Purpose, Queue, Scope, Subject, Tenant};
 use bursar_core::payload::Payload;
+use bursar_core::refusal::Refusal;
 use bursar_core::request::{Actual, Charge, Command, Mint, Op, Redemption, Request, Settle};
 use bursar_core::time::{Span, Time};
 use bursar_store::{Clock, ManualClock, MemoryStore, Patience, Setup, Store, Verdict};
@@ -105,10 +107,7 @@ impl World {
         lines.iter().zip(answers).map(|(line, answer)| self.render(line, answer)).collect()
     }
 
-    pub fn commit(
-        &mut self,
-        requests: Vec<Request>,
-    ) -> Vec<Result<bursar_core::answer::Outcome, bursar_core::refusal::Refusal>> {
+    pub fn commit(&mut self, requests: Vec<Request>) -> Vec<Result<Outcome, Refusal>> {
         self.clock.advance(Span::from_micros(1));
         let requests: Vec<_> = requests.into_iter().map(Arc::new).collect();
         loop {
