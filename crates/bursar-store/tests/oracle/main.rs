@@ -3,6 +3,8 @@
 //! Every answer and, after every step, every balance must be what the oracle says. [`check`] takes any store, so that
 //! the same streams drive every engine.
 
+#![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
+
 mod answers;
 mod model;
 mod steps;
@@ -11,7 +13,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use answers::Said;
-use bursar_core::answer::{Answer, Outcome};
+use bursar_core::answer::{Answer, Outcome, Submitted};
 use bursar_core::budget::Limit;
 use bursar_core::decide::Rules;
 use bursar_core::grant::{Grant, TokenDigest};
@@ -170,10 +172,8 @@ impl Run<'_> {
             return;
         }
         let outcome = answer.as_ref().unwrap();
-        if let Answer::Submitted(submitted) = &outcome.answer {
-            if let Some(placed) = &submitted.hold {
-                next.holds.last_mut().unwrap().id = placed.id;
-            }
+        if let Answer::Submitted(Submitted { hold: Some(placed), .. }) = &outcome.answer {
+            next.holds.last_mut().unwrap().id = placed.id;
         }
         let scope = match &request.op {
             Op::Freeze { scope } | Op::Unfreeze { scope } => Some(scope),
