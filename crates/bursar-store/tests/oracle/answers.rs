@@ -17,40 +17,34 @@ use crate::model::{ChargeModel, HoldModel, Micros, Model, Move, SECOND, bounds, 
 
 /// An answer without what the oracle cannot know: ids, and how good a lower bound for a retry is.
 #[derive(Debug, PartialEq)]
-pub enum Said {
-    Held {
-        expires_at: Micros,
-        charges: Vec<Part>,
-    },
+pub(crate) enum Said {
+    Held { expires_at: Micros, charges: Vec<Part> },
     Posted(Vec<Part>),
-    Settled {
-        state: HoldState,
-        late: bool,
-        overrun: i64,
-        charges: Vec<Part>,
-    },
-    Extended {
-        expires_at: Micros,
-    },
+    Settled { state: HoldState, late: bool, overrun: i64, charges: Vec<Part> },
+    Extended { expires_at: Micros },
     Credited(Part),
     Swept(usize),
     Done,
-    /// Scope, window, limit, requested, available, possible; `None` when frozen.
-    Violated(Vec<(Scope, Option<(Window, i64, i64, i64, bool)>)>),
+    Violated(Vec<Violated>),
     Refused(Refusal),
 }
 
+/// A scope, and the limit that is violated; `None` when it is frozen.
+pub(crate) type Violated = (Scope, Option<Lacking>);
+/// The window, the limit, what was requested, what is available, and whether it could fit.
+pub(crate) type Lacking = (Window, i64, i64, i64, bool);
+
 /// A charge with what each limit along its chain left: the scope, the window, the limit, the rest.
 #[derive(Debug, PartialEq)]
-pub struct Part {
-    pub scope: Scope,
-    pub amount: i64,
-    pub actual: Option<i64>,
-    pub left: Vec<(Scope, Window, i64, i64)>,
+pub(crate) struct Part {
+    pub(crate) scope: Scope,
+    pub(crate) amount: i64,
+    pub(crate) actual: Option<i64>,
+    pub(crate) left: Vec<(Scope, Window, i64, i64)>,
 }
 
 impl Said {
-    pub fn of(answer: &Result<Outcome, Refusal>) -> Said {
+    pub(crate) fn of(answer: &Result<Outcome, Refusal>) -> Said {
         let parts = |charges: &[Charged]| charges.iter().map(Part::of).collect();
         match answer {
             Ok(outcome) => match &outcome.answer {
@@ -71,12 +65,12 @@ impl Said {
         }
     }
 
-    pub fn is_refusal(&self) -> bool {
+    pub(crate) fn is_refusal(&self) -> bool {
         matches!(self, Said::Violated(_) | Said::Refused(_))
     }
 }
 
-fn violated(violation: &Violation) -> (Scope, Option<(Window, i64, i64, i64, bool)>) {
+fn violated(violation: &Violation) -> Violated {
     match violation {
         Violation::Limit { scope, window, limit, requested, available, possible, .. } => {
             (scope.clone(), Some((window.clone(), *limit, *requested, *available, *possible)))
@@ -99,7 +93,7 @@ impl Part {
 
 impl Model {
     /// What a request comes to at an instant. Its changes are made also when it is refused: work on a copy.
-    pub fn perform(&mut self, op: &Op, now: Micros) -> Said {
+    pub(crate) fn perform(&mut self, op: &Op, now: Micros) -> Said {
         let said = match op {
             Op::Submit(command) => self.submit(&command.charges, &command.settle, now),
             Op::Commit { hold, actual } => self.commit(*hold, actual, now),
@@ -334,21 +328,20 @@ impl Model {
         }
         self.open_buckets(scope, budget.windows(), now);
         let before = self.scopes.get_mut(scope).unwrap().budget.replace(budget.clone());
-        if let (Some(old), Some(new)) = (before.as_ref().and_then(only_bucket), only_bucket(budget)) {
-            if old.window != new.window {
-                // What was taken out of the old bucket, in whole tokens, is out of the new one.
-                let taken = old.amount - self.remaining(scope, &old, now);
-                let since = self.bucket(scope, &old.window).unwrap().since;
-                let mut bucket = self.fresh_bucket(scope, &new.window, now);
-                let Window::Bucket { length, .. } = new.window else { unreachable!("it is a bucket") };
-                bucket.level -= i128::from(taken) * i128::from(length.micros());
-                bucket.since = since;
-                bucket.next_move = self.moves(scope).len();
-                let model = self.scopes.get_mut(scope).unwrap();
-                model.buckets.remove(&old.window);
-                model.crossed.retain(|(window, _), _| *window != old.window);
-                model.buckets.insert(new.window, bucket);
-            }
+        let buckets = before.as_ref().and_then(only_bucket).zip(only_bucket(budget));
+        if let Some((old, new)) = buckets.filter(|(old, new)| old.window != new.window) {
+            // What was taken out of the old bucket, in whole tokens, is out of the new one.
+            let taken = old.amount - self.remaining(scope, &old, now);
+            let since = self.bucket(scope, &old.window).unwrap().since;
+            let mut bucket = self.fresh_bucket(scope, &new.window, now);
+            let Window::Bucket { length, .. } = new.window else { unreachable!("it is a bucket") };
+            bucket.level -= i128::from(taken) * i128::from(length.micros());
+            bucket.since = since;
+            bucket.next_move = self.moves(scope).len();
+            let model = self.scopes.get_mut(scope).unwrap();
+            model.buckets.remove(&old.window);
+            model.crossed.retain(|(window, _), _| *window != old.window);
+            model.buckets.insert(new.window, bucket);
         }
         Ok(Said::Done)
     }
@@ -372,7 +365,7 @@ impl Model {
         self.look_at_thresholds(scope, at);
     }
 
-    pub fn open_buckets<'a>(&mut self, scope: &Scope, windows: impl Iterator<Item = &'a Window>, now: Micros) {
+    pub(crate) fn open_buckets<'a>(&mut self, scope: &Scope, windows: impl Iterator<Item = &'a Window>, now: Micros) {
         for window in windows.filter(|window| matches!(window, Window::Bucket { .. })) {
             let fresh = self.fresh_bucket(scope, window, now);
             self.scopes.entry(scope.clone()).or_default().buckets.entry(window.clone()).or_insert(fresh);

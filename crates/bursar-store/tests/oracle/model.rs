@@ -14,94 +14,94 @@ use bursar_core::request::Op;
 use bursar_core::window::{CalendarUnit, Window};
 
 /// Microseconds since 1970.
-pub type Micros = i64;
+pub(crate) type Micros = i64;
 
-pub const SECOND: Micros = 1_000_000;
-pub const HOUR: Micros = 3_600 * SECOND;
+pub(crate) const SECOND: Micros = 1_000_000;
+pub(crate) const HOUR: Micros = 3_600 * SECOND;
 
 /// Midnight of 2026-03-29 in Berlin, a day of 23 hours, and the midnight after it.
 const SHORT_DAY: (Micros, Micros) = (1_774_738_800 * SECOND, 1_774_821_600 * SECOND);
 
 #[derive(Clone, Debug, Default)]
-pub struct Model {
-    pub scopes: BTreeMap<Scope, ScopeModel>,
-    pub holds: Vec<HoldModel>,
-    pub keys: BTreeMap<IdempotencyKey, KeyModel>,
+pub(crate) struct Model {
+    pub(crate) scopes: BTreeMap<Scope, ScopeModel>,
+    pub(crate) holds: Vec<HoldModel>,
+    pub(crate) keys: BTreeMap<IdempotencyKey, KeyModel>,
 }
 
 #[derive(Clone, Debug)]
-pub struct KeyModel {
-    pub op: Op,
-    pub first: Outcome,
-    pub until: Micros,
+pub(crate) struct KeyModel {
+    pub(crate) op: Op,
+    pub(crate) first: Outcome,
+    pub(crate) until: Micros,
 }
 
 #[derive(Clone, Debug, Default)]
-pub struct ScopeModel {
-    pub budget: Option<Budget>,
-    pub frozen: bool,
-    pub buckets: BTreeMap<Window, Bucket>,
-    pub moves: Vec<Move>,
+pub(crate) struct ScopeModel {
+    pub(crate) budget: Option<Budget>,
+    pub(crate) frozen: bool,
+    pub(crate) buckets: BTreeMap<Window, Bucket>,
+    pub(crate) moves: Vec<Move>,
     /// For each window, by its start, the thresholds that were reached when last looked at.
-    pub crossed: BTreeMap<(Window, Micros), Vec<u32>>,
+    pub(crate) crossed: BTreeMap<(Window, Micros), Vec<u32>>,
 }
 
 /// A change of what is held or posted on a scope, at an instant.
 #[derive(Clone, Debug)]
-pub struct Move {
-    pub at: Micros,
+pub(crate) struct Move {
+    pub(crate) at: Micros,
     /// When the hold it belongs to was placed.
-    pub placed_at: Micros,
+    pub(crate) placed_at: Micros,
     /// Units of the hold that come back; negative when it is placed.
-    pub back: i64,
+    pub(crate) back: i64,
     /// Postings: the instant each counts for, and its units.
-    pub spends: Vec<(Micros, i64)>,
+    pub(crate) spends: Vec<(Micros, i64)>,
 }
 
 /// From where a bucket is simulated.
 #[derive(Clone, Debug)]
-pub struct Bucket {
+pub(crate) struct Bucket {
     /// It knows of nothing that was placed or posted before.
-    pub since: Micros,
+    pub(crate) since: Micros,
     /// The instant of `level`.
-    pub at: Micros,
+    pub(crate) at: Micros,
     /// The first move that is not in `level`.
-    pub next_move: usize,
+    pub(crate) next_move: usize,
     /// Tokens times the refill period in microseconds.
-    pub level: i128,
+    pub(crate) level: i128,
 }
 
 #[derive(Clone, Debug)]
-pub struct HoldModel {
-    pub id: HoldId,
-    pub placed_at: Micros,
-    pub expires_at: Micros,
-    pub life_until: Micros,
-    pub late: Cover,
-    pub overrun: Cover,
-    pub charges: Vec<ChargeModel>,
+pub(crate) struct HoldModel {
+    pub(crate) id: HoldId,
+    pub(crate) placed_at: Micros,
+    pub(crate) expires_at: Micros,
+    pub(crate) life_until: Micros,
+    pub(crate) late: Cover,
+    pub(crate) overrun: Cover,
+    pub(crate) charges: Vec<ChargeModel>,
     /// The state last written.
-    pub state: HoldState,
+    pub(crate) state: HoldState,
     /// It was settled before it expired.
-    pub settled_in_time: bool,
+    pub(crate) settled_in_time: bool,
 }
 
 #[derive(Clone, Debug)]
-pub struct ChargeModel {
-    pub scope: Scope,
-    pub amount: i64,
-    pub ancestors: Vec<Scope>,
-    pub limits: Vec<Limit>,
+pub(crate) struct ChargeModel {
+    pub(crate) scope: Scope,
+    pub(crate) amount: i64,
+    pub(crate) ancestors: Vec<Scope>,
+    pub(crate) limits: Vec<Limit>,
 }
 
 impl ChargeModel {
-    pub fn chain(&self) -> impl Iterator<Item = &Scope> {
+    pub(crate) fn chain(&self) -> impl Iterator<Item = &Scope> {
         std::iter::once(&self.scope).chain(&self.ancestors)
     }
 }
 
 /// What charges come to on each scope of their chains.
-pub fn totals(charges: &[ChargeModel], amount: impl Fn(&ChargeModel) -> i64) -> BTreeMap<Scope, i64> {
+pub(crate) fn totals(charges: &[ChargeModel], amount: impl Fn(&ChargeModel) -> i64) -> BTreeMap<Scope, i64> {
     let mut totals = BTreeMap::new();
     for charge in charges {
         for scope in charge.chain() {
@@ -112,17 +112,17 @@ pub fn totals(charges: &[ChargeModel], amount: impl Fn(&ChargeModel) -> i64) -> 
 }
 
 impl HoldModel {
-    pub fn state_at(&self, now: Micros) -> HoldState {
+    pub(crate) fn state_at(&self, now: Micros) -> HoldState {
         if self.state == HoldState::Held && self.expires_at <= now { HoldState::Expired } else { self.state }
     }
 
-    pub fn on(&self, scope: &Scope) -> i64 {
+    pub(crate) fn on(&self, scope: &Scope) -> i64 {
         totals(&self.charges, |charge| charge.amount).get(scope).copied().unwrap_or(0)
     }
 }
 
 /// The window `[start, end)` of a calendar window around an instant; everything for the others.
-pub fn bounds(window: &Window, now: Micros) -> (Micros, Micros) {
+pub(crate) fn bounds(window: &Window, now: Micros) -> (Micros, Micros) {
     let Window::Calendar { unit, .. } = window else { return (Micros::MIN, Micros::MAX) };
     match unit {
         CalendarUnit::Hour => {
@@ -143,12 +143,12 @@ pub fn bounds(window: &Window, now: Micros) -> (Micros, Micros) {
 }
 
 impl Model {
-    pub fn moves(&self, scope: &Scope) -> &[Move] {
+    pub(crate) fn moves(&self, scope: &Scope) -> &[Move] {
         self.scopes.get(scope).map_or(&[], |scope| &scope.moves)
     }
 
     /// Units posted on a scope that count in the window at an instant.
-    pub fn posted(&self, scope: &Scope, window: &Window, now: Micros) -> i64 {
+    pub(crate) fn posted(&self, scope: &Scope, window: &Window, now: Micros) -> i64 {
         let (start, end) = bounds(window, now);
         let counts = |dated: Micros| match window {
             Window::Rolling { length } => dated > now - length.micros(),
@@ -158,7 +158,7 @@ impl Model {
     }
 
     /// Units of live holds that belong to the window at an instant.
-    pub fn held(&self, scope: &Scope, window: &Window, now: Micros) -> i64 {
+    pub(crate) fn held(&self, scope: &Scope, window: &Window, now: Micros) -> i64 {
         let (start, end) = match window {
             Window::Bucket { .. } => (self.bucket(scope, window).map_or(now, |bucket| bucket.since), Micros::MAX),
             _ => bounds(window, now),
@@ -168,7 +168,7 @@ impl Model {
     }
 
     /// What a limit leaves at an instant.
-    pub fn remaining(&self, scope: &Scope, limit: &Limit, now: Micros) -> i64 {
+    pub(crate) fn remaining(&self, scope: &Scope, limit: &Limit, now: Micros) -> i64 {
         match &limit.window {
             Window::Bucket { length, .. } => {
                 let tokens = self.level(scope, &limit.window, now).div_euclid(i128::from(length.micros()));
@@ -179,16 +179,16 @@ impl Model {
     }
 
     /// Units spent: posted, or for a bucket what is neither in it nor held.
-    pub fn spent(&self, scope: &Scope, limit: &Limit, now: Micros) -> i64 {
+    pub(crate) fn spent(&self, scope: &Scope, limit: &Limit, now: Micros) -> i64 {
         limit.amount - self.remaining(scope, limit, now) - self.held(scope, &limit.window, now)
     }
 
-    pub fn bucket(&self, scope: &Scope, window: &Window) -> Option<&Bucket> {
+    pub(crate) fn bucket(&self, scope: &Scope, window: &Window) -> Option<&Bucket> {
         self.scopes.get(scope)?.buckets.get(window)
     }
 
     /// A bucket that is opened now: full, before anything that happens at this very instant.
-    pub fn fresh_bucket(&self, scope: &Scope, window: &Window, now: Micros) -> Bucket {
+    pub(crate) fn fresh_bucket(&self, scope: &Scope, window: &Window, now: Micros) -> Bucket {
         let Window::Bucket { capacity, length, .. } = window else { panic!("{window} is no bucket") };
         let level = i128::from(*capacity) * i128::from(length.micros());
         let next_move = self.moves(scope).iter().position(|m| m.at >= now).unwrap_or(self.moves(scope).len());
@@ -196,7 +196,7 @@ impl Model {
     }
 
     /// The level of a bucket at an instant: every move and every expiry since it was opened, one after the other.
-    pub fn level(&self, scope: &Scope, window: &Window, now: Micros) -> i128 {
+    pub(crate) fn level(&self, scope: &Scope, window: &Window, now: Micros) -> i128 {
         let Window::Bucket { capacity, refill, length } = window else { panic!("{window} is no bucket") };
         let bucket = self.bucket(scope, window).cloned().unwrap_or_else(|| self.fresh_bucket(scope, window, now));
         let unit = i128::from(length.micros());
@@ -224,14 +224,14 @@ impl Model {
     }
 
     /// The limits on a scope: the registered ones, then the caller's that are not among them.
-    pub fn limits(&self, scope: &Scope, given: &[Limit]) -> Vec<Limit> {
+    pub(crate) fn limits(&self, scope: &Scope, given: &[Limit]) -> Vec<Limit> {
         let budget = self.scopes.get(scope).and_then(|scope| scope.budget.as_ref());
         let mut limits = budget.map_or(Vec::new(), |budget| budget.limits.clone());
         limits.extend(given.iter().filter(|limit| !limits.contains(limit)).cloned().collect::<Vec<_>>());
         limits
     }
 
-    pub fn ancestors(&self, scope: &Scope) -> Vec<Scope> {
+    pub(crate) fn ancestors(&self, scope: &Scope) -> Vec<Scope> {
         let parent = |scope: &Scope| self.scopes.get(scope)?.budget.as_ref()?.parent.clone();
         std::iter::successors(parent(scope), parent).collect()
     }

@@ -16,7 +16,7 @@ use crate::model::{HOUR, Micros, Model, SECOND};
 const SCOPES: usize = 6;
 
 #[derive(Clone, Debug)]
-pub enum Step {
+pub(crate) enum Step {
     /// Requests of one transaction.
     Batch(Vec<Sent>),
     /// The clock goes on, or back.
@@ -29,16 +29,16 @@ pub enum Step {
 
 /// A request, and how it is sent.
 #[derive(Clone, Debug)]
-pub struct Sent {
-    pub ask: Ask,
-    pub key: Option<u8>,
-    pub dry_run: bool,
+pub(crate) struct Sent {
+    pub(crate) ask: Ask,
+    pub(crate) key: Option<u8>,
+    pub(crate) dry_run: bool,
     /// It is sent a second time in the same transaction.
-    pub twin: bool,
+    pub(crate) twin: bool,
 }
 
 #[derive(Clone, Debug)]
-pub enum Ask {
+pub(crate) enum Ask {
     Define {
         scope: usize,
         budget: BudgetSpec,
@@ -77,7 +77,7 @@ pub enum Ask {
 }
 
 #[derive(Clone, Debug)]
-pub struct BudgetSpec {
+pub(crate) struct BudgetSpec {
     parent: Option<usize>,
     limits: Vec<Limit>,
     thresholds: Vec<u32>,
@@ -85,21 +85,21 @@ pub struct BudgetSpec {
 }
 
 #[derive(Clone, Debug)]
-pub struct ChargeSpec {
+pub(crate) struct ChargeSpec {
     scope: usize,
     amount: i64,
     limits: Vec<Limit>,
 }
 
 #[derive(Clone, Debug)]
-pub enum ActualSpec {
+pub(crate) enum ActualSpec {
     Held,
     Amount(i64),
     Each(Vec<i64>),
 }
 
 /// Most scopes are defined at first, each under one before it if under any.
-pub fn stream() -> impl Strategy<Value = Vec<Step>> {
+pub(crate) fn stream() -> impl Strategy<Value = Vec<Step>> {
     let opening = vec(option::weighted(0.9, budget()), SCOPES);
     (opening, vec(step(), 0..=110)).prop_map(|(opening, rest)| {
         let defined = opening.into_iter().enumerate().filter_map(|(scope, budget)| {
@@ -223,7 +223,7 @@ fn charge() -> impl Strategy<Value = ChargeSpec> {
     (0..SCOPES, 0..25i64, limits).prop_map(|(scope, amount, limits)| ChargeSpec { scope, amount, limits })
 }
 
-pub fn scopes() -> Vec<Scope> {
+pub(crate) fn scopes() -> Vec<Scope> {
     (0..SCOPES).map(scope).collect()
 }
 
@@ -233,7 +233,7 @@ fn scope(place: usize) -> Scope {
 
 impl Sent {
     /// The request it stands for in a world; `None` when there is nothing yet it could be about.
-    pub fn request(&self, model: &Model, keyed: &[Request]) -> Option<Request> {
+    pub(crate) fn request(&self, model: &Model, keyed: &[Request]) -> Option<Request> {
         if let Ask::Repeat(place) = self.ask {
             return keyed.get(place.checked_rem(keyed.len())?).cloned();
         }

@@ -22,7 +22,7 @@ struct Tables {
 
 impl World {
     #[track_caller]
-    pub fn rebuild(&self) {
+    pub(crate) fn rebuild(&self) {
         self.verify();
         // Both are brought to one instant, later than any that a scope has seen.
         let now = self.clock.now();

@@ -13,7 +13,7 @@ use crate::story::{World, scope};
 
 impl World {
     /// The answer to a line, with holds, jobs and grants by their names; names what the line brought into being.
-    pub fn render(&mut self, line: &str, answer: Result<Outcome, Refusal>) -> String {
+    pub(crate) fn render(&mut self, line: &str, answer: Result<Outcome, Refusal>) -> String {
         let outcome = match answer {
             Ok(outcome) => outcome,
             Err(refusal) => return self.refusal(&refusal),
@@ -22,9 +22,9 @@ impl World {
         let words = match &outcome.answer {
             Answer::Submitted(submitted) => self.submitted(line, submitted),
             Answer::Settled(settled) => settled_words(settled),
-            Answer::Extended { expires_at, .. } => format!("extended to {}", self.from_now(*expires_at)),
+            Answer::Extended { expires_at, .. } => format!("extended to {}", self.how_long(*expires_at)),
             Answer::Credited(charge) => format!("credited: {}", left(std::slice::from_ref(charge))),
-            Answer::Minted { expires_at, .. } => format!("minted for {}", self.from_now(*expires_at)),
+            Answer::Minted { expires_at, .. } => format!("minted for {}", self.how_long(*expires_at)),
             Answer::Swept { count } => format!("swept {count}"),
             Answer::Done => "done".to_owned(),
         };
@@ -36,7 +36,7 @@ impl World {
         if let Some(placed) = &submitted.hold {
             let name = line.split_whitespace().nth(1).unwrap().to_owned();
             let known = self.holds.iter().find(|(_, id)| **id == placed.id).map(|(name, _)| name.clone());
-            let for_how_long = self.from_now(placed.expires_at);
+            let for_how_long = self.how_long(placed.expires_at);
             said.push(format!("{} held {for_how_long}: {}", known.as_ref().unwrap_or(&name), left(&placed.charges)));
             let dry = line.split_whitespace().any(|word| word == "dry");
             if known.is_none() && !dry {
@@ -85,7 +85,7 @@ impl World {
     }
 
     /// What each registered limit of a scope leaves now.
-    pub fn left(&self, name: &str) -> String {
+    pub(crate) fn left(&self, name: &str) -> String {
         let row = self.scope_row(name);
         let budget = row.budget.clone().expect("the story defined it");
         let each = budget.limits.iter().map(|limit| {
@@ -95,13 +95,13 @@ impl World {
         each.collect::<Vec<_>>().join(", ")
     }
 
-    pub fn scope_row(&self, name: &str) -> ScopeState {
+    pub(crate) fn scope_row(&self, name: &str) -> ScopeState {
         let row = self.store.scope(&(Tenant::built_in(), scope(name))).now_or_never().unwrap().unwrap();
         row.unwrap_or_default()
     }
 
     /// The events since they were last asked for.
-    pub fn events(&mut self) -> String {
+    pub(crate) fn events(&mut self) -> String {
         let rows = self.store.journal(self.told, 10_000).now_or_never().unwrap().unwrap();
         let mut said = Vec::new();
         for recorded in rows.iter().flat_map(|row| &row.batch.entries).flat_map(|entry| &entry.events) {
@@ -111,7 +111,7 @@ impl World {
         said.join(", ")
     }
 
-    fn from_now(&self, at: Time) -> String {
+    fn how_long(&self, at: Time) -> String {
         if at == Time::NEVER { "for ever".to_owned() } else { span_words(at.since(self.clock.now())) }
     }
 }

@@ -15,6 +15,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
+use bursar_core::answer::Outcome;
 use bursar_core::budget::{Budget, Cover, Limit};
 use bursar_core::context::Context;
 use bursar_core::decide::Rules;
@@ -23,29 +24,30 @@ use bursar_core::id::{GrantId, HoldId, IdSource, JobId};
 use bursar_core::job::JobSpec;
 use bursar_core::name::{IdempotencyKey, JobKind, Purpose, Queue, Scope, Subject, Tenant};
 use bursar_core::payload::Payload;
+use bursar_core::refusal::Refusal;
 use bursar_core::request::{Actual, Charge, Command, Mint, Op, Redemption, Request, Settle};
 use bursar_core::time::{Span, Time};
 use bursar_store::{Clock, ManualClock, MemoryStore, Patience, Setup, Store, Verdict};
 use futures_util::FutureExt;
 
 /// A Sunday, 2026-11-15 at noon in UTC.
-pub const NOON: Time = Time::from_micros(1_794_744_000_000_000);
+pub(crate) const NOON: Time = Time::from_micros(1_794_744_000_000_000);
 
 /// Runs a story in a new world and compares what is answered with what should be.
 #[track_caller]
-pub fn story(text: &str) {
+pub(crate) fn story(text: &str) {
     World::default().tell(text);
 }
 
 /// A store with a clock, and the names that a story gives to holds, grants and jobs.
-pub struct World {
-    pub store: MemoryStore,
-    pub clock: Arc<ManualClock>,
-    pub holds: BTreeMap<String, HoldId>,
-    pub grants: BTreeMap<String, Token>,
-    pub jobs: Vec<JobId>,
+pub(crate) struct World {
+    pub(crate) store: MemoryStore,
+    pub(crate) clock: Arc<ManualClock>,
+    pub(crate) holds: BTreeMap<String, HoldId>,
+    pub(crate) grants: BTreeMap<String, Token>,
+    pub(crate) jobs: Vec<JobId>,
     /// Events up to here have been told.
-    pub told: u64,
+    pub(crate) told: u64,
 }
 
 struct Counter(u128);
@@ -64,7 +66,7 @@ impl Default for World {
 }
 
 impl World {
-    pub fn with(rules: Rules) -> World {
+    pub(crate) fn with(rules: Rules) -> World {
         let clock = Arc::new(ManualClock::at(NOON));
         let ids = Arc::new(Mutex::new(Counter(0)));
         let store = MemoryStore::new(Setup { rules, clock: Some(clock.clone()), ids, migrate: true });
@@ -72,7 +74,7 @@ impl World {
     }
 
     #[track_caller]
-    pub fn tell(&mut self, text: &str) {
+    pub(crate) fn tell(&mut self, text: &str) {
         let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
         let (mut at, mut wrong) = (0, String::new());
         while at < lines.len() {
@@ -95,20 +97,17 @@ impl World {
 
     /// What is answered to lines of one transaction.
     fn answer(&mut self, lines: &[&str]) -> Vec<String> {
-        if let [line] = lines {
-            if let Some(seen) = self.look(line) {
-                return vec![seen];
-            }
+        if let [line] = lines
+            && let Some(seen) = self.look(line)
+        {
+            return vec![seen];
         }
         let requests: Vec<Request> = lines.iter().map(|line| self.request(line)).collect();
         let answers = self.commit(requests);
         lines.iter().zip(answers).map(|(line, answer)| self.render(line, answer)).collect()
     }
 
-    pub fn commit(
-        &mut self,
-        requests: Vec<Request>,
-    ) -> Vec<Result<bursar_core::answer::Outcome, bursar_core::refusal::Refusal>> {
+    pub(crate) fn commit(&mut self, requests: Vec<Request>) -> Vec<Result<Outcome, Refusal>> {
         self.clock.advance(Span::from_micros(1));
         let requests: Vec<_> = requests.into_iter().map(Arc::new).collect();
         loop {
@@ -231,11 +230,11 @@ impl World {
     }
 }
 
-pub fn scope(name: &str) -> Scope {
+pub(crate) fn scope(name: &str) -> Scope {
     Scope::new(name).unwrap()
 }
 
-pub fn span(text: &str) -> Span {
+pub(crate) fn span(text: &str) -> Span {
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
     let micros = match unit {
