@@ -541,3 +541,31 @@ async fn a_large_payload_is_kept_once_and_can_be_erased() {
     store.rebuild().await.unwrap();
     assert_eq!(store.job(id).await.unwrap().unwrap().payload.as_str(), "null");
 }
+
+#[tokio::test]
+async fn postings_of_one_instant_leave_a_rolling_window_in_their_order() {
+    let clock = clock();
+    let (store, _) = open_timed(1, &clock).await;
+    let count = bursar_core::bounds::FOLD_STEP + 500;
+    let window = Window::rolling(Duration::from_secs(10)).unwrap();
+    let budget = Budget::new([Limit::new(count as i64, window.clone())]);
+    done_all(store.commit(&[Arc::new(Op::Define { scope: scope("a"), budget }.into())], Patience::Skip).await);
+    let holds: Vec<_> = (0..count).map(|_| Arc::new(hold("a", 1))).collect();
+    let placed = store.commit(&holds, Patience::Skip).await.unwrap();
+    // Settled in the other order, so that neither ids nor amounts tell the order of the postings.
+    let commits = placed
+        .iter()
+        .rev()
+        .map(|verdict| Arc::new(Op::Commit { hold: hold_of(verdict), actual: Default::default() }.into()));
+    done_all(store.commit(&commits.collect::<Vec<_>>(), Patience::Skip).await);
+    assert!(store.verify().await.unwrap().is_ok());
+
+    clock.advance(Span::from_secs(11));
+    let again = store.commit(&[Arc::new(post("a", count as i64))], Patience::Skip).await.unwrap();
+    assert!(matches!(again[0], Verdict::Again), "one step does not reach the end");
+    assert_eq!(store.verify().await.unwrap().violations, Vec::<String>::new());
+    done(one(&store, &post("a", count as i64)).await);
+    let row = store.scope(&scope_key("a")).await.unwrap().unwrap();
+    assert_eq!(row.balance(&window).unwrap().posted, count as i64);
+    assert_eq!(store.verify().await.unwrap().violations, Vec::<String>::new());
+}
