@@ -541,3 +541,83 @@ async fn a_large_payload_is_kept_once_and_can_be_erased() {
     store.rebuild().await.unwrap();
     assert_eq!(store.job(id).await.unwrap().unwrap().payload.as_str(), "null");
 }
+
+#[tokio::test]
+async fn postings_of_one_instant_leave_a_rolling_window_in_their_order() {
+    let clock = clock();
+    let (store, _) = open_timed(1, &clock).await;
+    let count = bursar_core::bounds::FOLD_STEP + 500;
+    let window = Window::rolling(Duration::from_secs(10)).unwrap();
+    let budget = Budget::new([Limit::new(count as i64, window.clone())]);
+    done_all(store.commit(&[Arc::new(Op::Define { scope: scope("a"), budget }.into())], Patience::Skip).await);
+    let holds: Vec<_> = (0..count).map(|_| Arc::new(hold("a", 1))).collect();
+    let placed = store.commit(&holds, Patience::Skip).await.unwrap();
+    // Settled in the other order, so that neither ids nor amounts tell the order of the postings.
+    let commits = placed
+        .iter()
+        .rev()
+        .map(|verdict| Arc::new(Op::Commit { hold: hold_of(verdict), actual: Default::default() }.into()));
+    done_all(store.commit(&commits.collect::<Vec<_>>(), Patience::Skip).await);
+    assert!(store.verify().await.unwrap().is_ok());
+
+    clock.advance(Span::from_secs(11));
+    let again = store.commit(&[Arc::new(post("a", count as i64))], Patience::Skip).await.unwrap();
+    assert!(matches!(again[0], Verdict::Again), "one step does not reach the end");
+    assert_eq!(store.verify().await.unwrap().violations, Vec::<String>::new());
+    done(one(&store, &post("a", count as i64)).await);
+    let row = store.scope(&scope_key("a")).await.unwrap().unwrap();
+    assert_eq!(row.balance(&window).unwrap().posted, count as i64);
+    assert_eq!(store.verify().await.unwrap().violations, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn old_postings_are_rolled_up_and_no_balance_changes() {
+    let clock = clock();
+    let mut setup = timed(1, &clock);
+    setup.rules.postings_kept = Span::from_secs(60);
+    let url = fresh_database();
+    let store = PostgresStore::open(&url, setup, PostgresOptions::default()).await.unwrap();
+    define(&store, &["a", "b"], 1_000).await;
+    for name in ["a", "b", "a"] {
+        done(one(&store, &post(name, 5)).await);
+        clock.advance(Span::from_secs(40));
+    }
+    let tidy = Op::Tidy { scopes: vec![scope("a"), scope("b")] };
+    for _ in 0..2 {
+        done(one(&store, &tidy.clone().into()).await);
+        let mut conn = PgConnection::connect(&url).await.unwrap();
+        let left: Vec<(String, i64)> = sqlx::query_as("SELECT scope, amount FROM bursar.postings ORDER BY scope")
+            .fetch_all(&mut conn)
+            .await
+            .unwrap();
+        assert_eq!(left, [("a".to_owned(), 5)]);
+        let rolled: Vec<(String, i64)> = sqlx::query_as("SELECT scope, amount FROM bursar.rollups ORDER BY scope")
+            .fetch_all(&mut conn)
+            .await
+            .unwrap();
+        assert_eq!(rolled, [("a".to_owned(), 5), ("b".to_owned(), 5)]);
+    }
+    assert_eq!(store.scope(&scope_key("a")).await.unwrap().unwrap().balances[0].posted, 10);
+    assert!(store.verify().await.unwrap().is_ok());
+}
+
+#[tokio::test]
+async fn making_tables_anew_waits_for_writers_and_keeps_them_out() {
+    let (store, url) = open_with(1, PostgresOptions { connections: 3, ..PostgresOptions::default() }).await;
+    define(&store, &["a", "b"], 1_000).await;
+    let store = Arc::new(store);
+    let mut conn = PgConnection::connect(&url).await.unwrap();
+    let mut theirs = conn.begin().await.unwrap();
+    store.commit_in(&mut theirs, &post("a", 7)).await.unwrap().unwrap();
+    let rebuild = tokio::spawn({
+        let store = store.clone();
+        async move { store.rebuild().await }
+    });
+    until_waiting(&url, 1).await;
+    let busy = store.commit(&[Arc::new(post("b", 1))], Patience::Skip).await;
+    assert!(matches!(busy, Err(StoreError::Busy(_))), "{busy:?}");
+    theirs.commit().await.unwrap();
+    assert_eq!(rebuild.await.unwrap().unwrap(), 3);
+    assert_eq!(store.scope(&scope_key("a")).await.unwrap().unwrap().balances[0].posted, 7);
+    done(one(&*store, &post("b", 1)).await);
+}

@@ -14,7 +14,7 @@ use crate::rows::PastAsk;
 
 /// What is due, and for each ask the first that is not: charges (0) and postings (1) in one statement.
 const DUE: &str = "
-    SELECT 0, w.n, c.expires_at, c.hold, c.placed_at, c.amount
+    SELECT 0, w.n, c.expires_at, 0::bigint, c.hold, c.placed_at, c.amount
     FROM unnest($1::text[], $2::text[], $3::bigint[], $4::uuid[]) WITH ORDINALITY AS w(tenant, scope, at, hold, n)
     CROSS JOIN LATERAL (
         (SELECT c.expires_at, c.hold, c.placed_at, c.amount FROM bursar.live_charges c
@@ -27,7 +27,7 @@ const DUE: &str = "
            AND (c.expires_at, c.hold) > (w.at, w.hold) AND c.expires_at > $5
          ORDER BY c.expires_at, c.hold LIMIT 1)) c
     UNION ALL
-    SELECT 1, w.n, p.at, p.hold, p.seq, p.amount
+    SELECT 1, w.n, p.at, p.seq, p.hold, p.at, p.amount
     FROM unnest($7::text[], $8::text[], $9::bigint[], $10::bigint[], $11::bigint[])
         WITH ORDINALITY AS w(tenant, scope, at, seq, until, n)
     CROSS JOIN LATERAL (
@@ -40,9 +40,10 @@ const DUE: &str = "
          WHERE p.tenant = w.tenant AND p.scope = w.scope
            AND (p.at, p.seq) > (w.at, w.seq) AND p.at > w.until
          ORDER BY p.at, p.seq LIMIT 1)) p
-    ORDER BY 1, 2, 3, 4";
+    ORDER BY 1, 2, 3, 4, 5";
 
-type DueRow = (i32, i64, i64, Option<Uuid>, i64, i64);
+/// Kind, place of the ask, instant, number of a posting, hold, when a charge was placed, amount.
+type DueRow = (i32, i64, i64, i64, Option<Uuid>, i64, i64);
 
 impl PgRows<'_> {
     pub(super) async fn read_due(&mut self, asks: &[(ScopeKey, DueAsk)], now: Time) -> Result<Vec<Due>, StoreError> {
@@ -75,19 +76,19 @@ impl PgRows<'_> {
 
         let mut due: Vec<Due> = vec![Due::default(); asks.len()];
         let mut left: Vec<Batchwise<Posting>> = vec![Batchwise::default(); postings.len()];
-        for (kind, n, at, id, other, amount) in rows {
+        for (kind, n, at, seq, id, placed_at, amount) in rows {
             let hold = id.map(|id| HoldId(id.as_u128()));
             let instant = Time::from_micros(at);
             if kind == 0 {
                 let charge = LiveCharge {
                     expires_at: instant,
                     hold: hold.expect("a charge has a hold"),
-                    placed_at: Time::from_micros(other),
+                    placed_at: Time::from_micros(placed_at),
                     amount,
                 };
                 step_on(&mut due[charges[place(n)].0].charges, charge, instant, now);
             } else {
-                let posting = Posting { at: instant, seq: other.unsigned_abs(), amount, hold };
+                let posting = Posting { at: instant, seq: seq.unsigned_abs(), amount, hold };
                 step_on(&mut left[place(n)], posting, instant, postings[place(n)].4);
             }
         }
