@@ -47,7 +47,8 @@ pub(crate) fn of_usage(error: &clap::Error) -> Exit {
     // Arguments that cannot be read cannot say that JSON is wanted in the usual way.
     if error.use_stderr() && std::env::args().any(|arg| arg == "--json") {
         let text = error.to_string();
-        let detail = text.trim().trim_start_matches("error: ");
+        // What follows the first paragraph is how to call it, for people.
+        let detail = text.split("\n\n").next().unwrap_or(&text).trim().trim_start_matches("error: ");
         Output::new(true).problem(&Problem::invalid("arguments".into(), detail));
         return Exit::Usage;
     }

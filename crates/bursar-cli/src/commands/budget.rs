@@ -98,7 +98,7 @@ pub(crate) struct Define {
         "life_max", "late", "overrun", "trip", "thresholds"])]
     file: Option<String>,
     /// An amount over a window; several must all admit
-    #[arg(long = "limit", value_name = "AMOUNT:WINDOW", value_parser = limit, required_unless_present = "file")]
+    #[arg(long = "limit", value_name = "AMOUNT:WINDOW", value_parser = limit, allow_hyphen_values = true, required_unless_present = "file")]
     limits: Vec<Limit>,
     /// The budget that every charge is charged to as well
     #[arg(long, value_name = "SCOPE")]
@@ -125,7 +125,7 @@ pub(crate) struct Define {
     #[arg(long, default_value = "charge")]
     overrun: CoverWord,
     /// Freezes the scope by itself when spend passes this
-    #[arg(long, value_name = "AMOUNT:WINDOW", value_parser = limit)]
+    #[arg(long, value_name = "AMOUNT:WINDOW", value_parser = limit, allow_hyphen_values = true)]
     trip: Option<Limit>,
     /// A percentage of posted spend, for each limit, that is told when crossed
     #[arg(long = "threshold", value_name = "PERCENT")]

@@ -118,11 +118,11 @@ async fn budgets(story: &mut Story, bursar: &Bursar, cast: &Cast) -> Result<(), 
     let ledger = bursar.ledger();
     ledger.define(&cast.org, of(vec![Limit::new(50_000_000, month)])).await?;
     ledger.define(&cast.team, of(vec![Limit::new(2_000_000, hour)]).under(cast.org.clone())).await?;
-    let bucket = Limit::bucket(500_000, 1_000, Duration::from_secs(1))?;
+    let bucket = Limit::bucket(500_000, 10_000, Duration::from_secs(3_600))?;
     ledger.define(&cast.agent, of(vec![bucket]).under(cast.team.clone())).await?;
     show(story, bursar, cast, "budgets").await?;
     story.out.say(
-        "\n     A month on the calendar, the last hour to the microsecond, and a bucket that regains 1000 a second.",
+        "\n     A month on the calendar, the last hour to the microsecond, and a bucket that regains 10000 an hour.",
     )
 }
 

@@ -5,7 +5,7 @@ use clap::{Args, ValueEnum};
 use serde::Serialize;
 
 use crate::args::Global;
-use crate::exit::Exit;
+use crate::exit::{self, Exit};
 use crate::output::Output;
 use crate::session::{Session, sqlite_path};
 use crate::wire::problem::Problem;
@@ -67,23 +67,26 @@ impl Finding {
 /// Looks, repairs where that is asked for, and tells.
 pub(crate) async fn run(args: Doctor, global: &Global) -> Result<Exit, Problem> {
     let out = Output::new(global.json);
-    let session = match Session::open(global).await {
-        Ok(session) => session,
-        // Asked in a wrong way, not unavailable.
-        Err(problem) if problem.field.is_some() || crate::exit::of_problem(problem.kind) == Exit::Usage => {
-            return Err(problem);
+    let diagnosis = match Session::open(global).await {
+        Ok(session) => {
+            let diagnosis = examine(&args, &session).await;
+            session.close().await;
+            diagnosis
         }
-        Err(problem) => {
+        Err(problem) => Err(problem),
+    };
+    match diagnosis {
+        Ok(diagnosis) => {
+            tell(out, &diagnosis)?;
+            Ok(if diagnosis.ok { Exit::Done } else { Exit::Failed })
+        }
+        Err(problem) if exit::of_problem(problem.kind) == Exit::Unavailable => {
             let finding = Finding::bad(Component::Database, problem.detail, way_back(&global.database));
             tell(out, &Diagnosis { ok: false, findings: vec![finding], rebuilt: None })?;
-            return Ok(Exit::Unavailable);
+            Ok(Exit::Unavailable)
         }
-    };
-    let diagnosis = examine(&args, &session).await;
-    session.close().await;
-    let diagnosis = diagnosis?;
-    tell(out, &diagnosis)?;
-    Ok(if diagnosis.ok { Exit::Done } else { Exit::Failed })
+        Err(problem) => Err(problem),
+    }
 }
 
 async fn examine(args: &Doctor, session: &Session) -> Result<Diagnosis, Problem> {

@@ -79,7 +79,7 @@ pub(crate) struct Place {
     #[arg(value_name = "SCOPE=AMOUNT", required = true, value_parser = charge)]
     charges: Vec<(Scope, i64)>,
     /// A limit for every charge beside the registered ones; then no budget is needed
-    #[arg(long = "limit", value_name = "AMOUNT:WINDOW", value_parser = limit)]
+    #[arg(long = "limit", value_name = "AMOUNT:WINDOW", value_parser = limit, allow_hyphen_values = true)]
     limits: Vec<Limit>,
     /// For how long; as the budget says unless said
     #[arg(long, value_name = "MS")]
@@ -100,7 +100,7 @@ pub(crate) struct Post {
     #[arg(value_name = "SCOPE=AMOUNT", required = true, value_parser = charge)]
     charges: Vec<(Scope, i64)>,
     /// A limit for every charge beside the registered ones; then no budget is needed
-    #[arg(long = "limit", value_name = "AMOUNT:WINDOW", value_parser = limit)]
+    #[arg(long = "limit", value_name = "AMOUNT:WINDOW", value_parser = limit, allow_hyphen_values = true)]
     limits: Vec<Limit>,
     /// Do it once, however often it is asked for under this key
     #[arg(long)]
@@ -196,10 +196,15 @@ async fn show(id: HoldId, session: &Session) -> Result<(), Problem> {
 async fn list(scope: &Scope, most: usize, session: &Session) -> Result<(), Problem> {
     let now = session.bursar.now().await?;
     let mut holds = session.bursar.ledger().live(scope, most).await?;
+    let full = holds.len() >= most;
     // What expired counts no more, swept or not.
     holds.retain(|hold| hold.state_at(now) == bursar::HoldState::Held);
     let page = Page { items: holds.iter().map(|hold| HoldAnswer::at(hold, now)).collect(), next: None };
-    session.out.data(&page, || listed(&holds, now))
+    session.out.data(&page, || listed(&holds, now))?;
+    if full {
+        session.out.note("there may be more: see them with a greater --most");
+    }
+    Ok(())
 }
 
 fn listed(holds: &[Hold], now: Time) -> String {
