@@ -203,7 +203,7 @@ ORDER BY 1;
 const POSTGRES: &str = "\
 -- Every event of the journal, one a row, in order. Add a WHERE on o.position to read a part of it.
 SELECT o.position + row_number() OVER (PARTITION BY o.position ORDER BY entry.n, event.n) - 1 AS position,
-       to_timestamp(j.at / 1e6) AT TIME ZONE 'UTC' AS at,
+       to_char(to_timestamp(j.at / 1e6) AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"') AS at,
        entry.value -> 'context' ->> 'tenant' AS tenant,
        (SELECT key FROM json_each(event.value -> 'e')) AS kind,
        (event.value ->> 'v')::bigint AS version,
