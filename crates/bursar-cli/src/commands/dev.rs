@@ -3,11 +3,13 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use bursar::{Budget, BudgetView, Bursar, CommandBuilder, Error, JobSpec, Limit, Payload, Receipt, Scope, Window};
+use bursar::{
+    Budget, BudgetView, Bursar, CommandBuilder, Error, JobSpec, Limit, Payload, Receipt, Scope, Tenant, Window,
+};
 use clap::Args;
 use serde_json::{Map, Value, json};
 
-use crate::args::Global;
+use crate::args::{DATABASE_DEFAULT, Global};
 use crate::commands::{command, hold, journal, upkeep};
 use crate::exit::Exit;
 use crate::output::{Output, cell, table};
@@ -103,7 +105,7 @@ async fn tell(story: &mut Story, session: &Session, url: &str) -> Result<bool, P
     refused(story, bursar, &cast).await?;
     again(story, bursar, &cast, &token).await?;
     let ok = proof(story, bursar, before).await?;
-    next(story, &cast, url)?;
+    next(story, session, &cast, url)?;
     Ok(ok)
 }
 
@@ -221,19 +223,23 @@ async fn proof(story: &mut Story, bursar: &Bursar, before: u64) -> Result<bool, 
     Ok(report.is_ok())
 }
 
-fn next(story: &mut Story, cast: &Cast, url: &str) -> Result<(), Problem> {
+fn next(story: &mut Story, session: &Session, cast: &Cast, url: &str) -> Result<(), Problem> {
     let Cast { org, agent, .. } = cast;
-    let ask = format!("bursar --database {url}");
+    // What is the default anyway would only hide what the lines are about.
+    let database = if url == DATABASE_DEFAULT { String::new() } else { format!(" --database {url}") };
+    let tenant = &session.context.tenant;
+    let tenant = if *tenant == Tenant::default() { String::new() } else { format!(" --tenant {tenant}") };
+    let ask = format!("bursar{database}{tenant}");
     story.out.say(&format!(
-        "\nTry next (the database is the default in this folder, otherwise name it as here):\n\
+        "\nTry next:\n\
          \x20  {ask} budget show {org}\n\
-         \x20  {ask} hold place {agent}=50000 --ttl-ms 60000    then: hold commit ID --actual 42000\n\
-         \x20  {ask} hold place anything=1 --limit 3:day       no budget needed\n\
-         \x20  {ask} budget freeze {agent}                     then try to spend\n\
-         \x20  {ask} command submit FILE --key K               charges, grants and jobs as JSON\n\
+         \x20  {ask} hold place {agent}=50000 --ttl-ms 60000   # then: hold commit ID --actual 42000\n\
+         \x20  {ask} hold place anything=1 --limit 3:day       # no budget needed; the fourth is refused\n\
+         \x20  {ask} budget freeze {agent}                     # then try to spend\n\
+         \x20  {ask} command submit FILE --key K               # charges, grants and jobs as JSON\n\
          \x20  {ask} journal list --stream scope:{agent}\n\
          \x20  {ask} doctor\n\
-         Add --json to any of them."
+         Add --json to any of them, --help to see more."
     ))
 }
 
