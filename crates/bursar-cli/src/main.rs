@@ -1,2 +1,33 @@
-//! x
-fn main() {}
+//! `bursar`: budgets, holds, grants, commands and the journal from the command line.
+//!
+//! Data goes to standard output, as tables or with `--json` in the shapes of the wire; everything else goes to
+//! standard error. The exit code says how it ended: 0 done, 1 failed, 2 wrong usage, 3 refused, 4 not found,
+//! 5 conflict, 6 unavailable.
+
+mod args;
+mod commands;
+mod exit;
+mod output;
+mod session;
+mod wire;
+
+use clap::Parser;
+
+use crate::args::Cli;
+use crate::output::Output;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> std::process::ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return exit::of_usage(&error).into(),
+    };
+    let out = Output::new(cli.global.json);
+    match commands::run(cli).await {
+        Ok(exit) => exit.into(),
+        Err(problem) => {
+            out.problem(&problem);
+            exit::of_problem(problem.kind).into()
+        }
+    }
+}

@@ -37,7 +37,9 @@ pub enum Refusal {
     #[error("refused: {}", List(.0))]
     Refused(Vec<Violation>),
     /// Neither a budget nor the request limits the scope.
-    #[error("scope {scope} has no budget and the request gives no limit for it: define a budget or pass limits")]
+    #[error(
+        "scope {scope} is unknown: it has no budget, and the request gives no limit for it; define a budget or pass limits"
+    )]
     UnknownScope {
         /// The scope.
         scope: Scope,

@@ -413,7 +413,10 @@ impl Balance {
     /// Units spent: posted, or for a bucket taken out of it and not held.
     pub fn spent(&self) -> i64 {
         match self.window {
-            Window::Bucket { capacity, .. } => clamp(i128::from(capacity) - self.tokens() - i128::from(self.held)),
+            // What refilled while units were held is not less than nothing spent.
+            Window::Bucket { capacity, .. } => {
+                clamp(i128::from(capacity) - self.tokens() - i128::from(self.held)).max(0)
+            }
             _ => self.posted,
         }
     }

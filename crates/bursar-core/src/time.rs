@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::refusal::Invalid;
+
 /// An instant: microseconds since 1970-01-01 UTC.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -49,6 +51,18 @@ impl fmt::Display for Time {
             Ok(stamp) => write!(f, "{stamp:.6}"),
             Err(_) => f.write_str("never"),
         }
+    }
+}
+
+/// Reads RFC 3339 with any offset; what is finer than a microsecond is cut off.
+impl std::str::FromStr for Time {
+    type Err = Invalid;
+    fn from_str(text: &str) -> Result<Time, Invalid> {
+        let stamp: jiff::Timestamp = text.parse().map_err(|_| {
+            let shown: String = text.chars().take(64).collect();
+            Invalid::new("time", format!("{shown:?} is not RFC 3339, such as 2026-11-15T10:00:00Z"))
+        })?;
+        Ok(Time(stamp.as_microsecond()))
     }
 }
 
@@ -113,6 +127,8 @@ mod tests {
     fn instants_print_as_rfc_3339_and_saturate() {
         assert_eq!(Time::from_micros(1).to_string(), "1970-01-01T00:00:00.000001Z");
         assert_eq!(Time::NEVER.to_string(), "never");
+        assert_eq!("1970-01-01T01:00:00.000001+01:00".parse(), Ok(Time(1)));
+        assert!("yesterday".parse::<Time>().is_err());
         assert_eq!(Time::NEVER.after(Span::from_secs(1)), Time::NEVER);
         assert_eq!(Span::from(Duration::MAX).micros(), i64::MAX);
         assert_eq!(Span::from_micros(1_001).millis(), 2);

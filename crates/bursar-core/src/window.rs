@@ -97,9 +97,18 @@ const DAYS: [(Weekday, &str, CivilWeekday); 7] = [
 ];
 
 /// An IANA time zone, known to this build.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
 pub struct Zone(Arc<str>);
+
+/// Checked where people write it; trusted where it was stored.
+impl<'de> Deserialize<'de> for Zone {
+    fn deserialize<D: Deserializer<'de>>(de: D) -> Result<Zone, D::Error> {
+        let checked = de.is_human_readable();
+        let name = <std::borrow::Cow<'de, str>>::deserialize(de)?;
+        if checked { Zone::new(&name).map_err(D::Error::custom) } else { Ok(Zone(name.into())) }
+    }
+}
 
 impl Zone {
     /// Looks the zone up by its IANA name.

@@ -150,7 +150,7 @@ impl<'a> CommandBuilder<'a> {
     /// Does it; returns when it is durable.
     pub async fn submit(self) -> Result<Receipt, Error> {
         let bursar = self.bursar;
-        Ok(Receipt::of(bursar.request(self.into_request()?).await?))
+        Ok(Receipt::from(bursar.request(self.into_request()?).await?))
     }
 
     /// Does it and takes the hold by its handle.
@@ -167,12 +167,13 @@ impl<'a> CommandBuilder<'a> {
     /// [`Bursar::announce`] with the receipt.
     pub async fn submit_in(self, conn: &mut PgConnection) -> Result<Receipt, Error> {
         let bursar = self.bursar;
-        Ok(Receipt::of(bursar.request_in(conn, &self.into_request()?).await?))
+        Ok(Receipt::from(bursar.request_in(conn, &self.into_request()?).await?))
     }
 }
 
-impl Receipt {
-    pub(crate) fn of(outcome: Outcome) -> Receipt {
+/// What a command did, of what any request came to.
+impl From<Outcome> for Receipt {
+    fn from(outcome: Outcome) -> Receipt {
         let Outcome { command, replayed, answer, entry } = outcome;
         let done = match answer {
             Answer::Submitted(done) => done,

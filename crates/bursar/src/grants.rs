@@ -106,7 +106,7 @@ impl Grants<'_> {
     /// Removes the grants that have expired; returns how many.
     pub async fn purge_expired(&self) -> Result<usize, Error> {
         let (mut after, mut purged) = (None, 0);
-        let now = self.0.inner.store.health().await?.now;
+        let now = self.0.now().await?;
         loop {
             let page = self.0.inner.store.grants(&self.0.context.tenant, after, SWEEP_MAX).await?;
             let Some(last) = page.last() else { return Ok(purged) };

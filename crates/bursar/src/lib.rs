@@ -35,14 +35,14 @@ mod reservation;
 mod transaction;
 mod upkeep;
 
-pub use bursar_core::answer::{Enqueued, Placed, Redeemed, Settled, Submitted};
+pub use bursar_core::answer::{Answer, Enqueued, Outcome, Placed, Redeemed, Settled, Submitted};
 pub use bursar_core::bounds;
 pub use bursar_core::budget::{Budget, Cover, HoldPolicy, Limit};
 pub use bursar_core::context::{Actor, Context};
 pub use bursar_core::decide::Rules;
 pub use bursar_core::event::{Charged, Event, Left, Stream};
 pub use bursar_core::grant::{Grant, GrantState};
-pub use bursar_core::hold::{Hold, HoldState};
+pub use bursar_core::hold::{HeldCharge, Hold, HoldState};
 pub use bursar_core::id::{CommandId, GrantId, HoldId, IdSource, JobId};
 pub use bursar_core::job::{Job, JobSpec};
 pub use bursar_core::name::{FlowKey, IdempotencyKey, JobKind, Purpose, Queue, Scope, Subject, Tag, Tenant};

@@ -33,7 +33,7 @@ impl Transaction<'_, '_> {
     /// Does a command within the transaction.
     pub fn submit(&mut self, command: CommandBuilder<'_>) -> Result<Receipt, Error> {
         let request = command.into_request()?;
-        Ok(Receipt::of(self.request(&request)?))
+        Ok(Receipt::from(self.request(&request)?))
     }
 
     /// Does any request within the transaction.

@@ -9,6 +9,7 @@ mod turnstile;
 mod writer;
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -27,7 +28,7 @@ use rusqlite::Connection;
 use tokio::sync::Semaphore;
 
 pub use self::closure::SqliteTx;
-use self::writer::{Handle, Shared, Writer, open_reader};
+use self::writer::{Counters, Handle, Shared, Writer, open_reader};
 use crate::clock::SystemClock;
 use crate::codec::Budgets;
 use crate::error::StoreError;
@@ -59,7 +60,7 @@ impl SqliteStore {
 
     async fn start(path: Option<PathBuf>, setup: Setup) -> Result<SqliteStore, StoreError> {
         let clock = setup.clock.clone().unwrap_or_else(|| Arc::new(SystemClock));
-        let shared = Arc::new(Shared { setup, clock, budgets: Budgets::default(), path });
+        let shared = Arc::new(Shared { setup, clock, budgets: Budgets::default(), effort: Counters::default(), path });
         let opened = shared.clone();
         let prepare = move || {
             let mut writer = Writer::open(opened)?;
@@ -94,6 +95,12 @@ impl SqliteStore {
         E: Send + 'static,
     {
         self.writer()?.call(move |writer| writer.run_closure(limit, work)).await
+    }
+
+    /// Statements run and steps of SQLite's virtual machine taken so far: what the work costs, whatever the machine's mood.
+    pub fn effort(&self) -> (u64, u64) {
+        let Counters { statements, steps } = &self.shared.effort;
+        (statements.load(Ordering::Relaxed), steps.load(Ordering::Relaxed))
     }
 
     fn writer(&self) -> Result<Handle, StoreError> {

@@ -1,6 +1,7 @@
 //! Rows on SQLite: a plain loop of prepared statements on one connection.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use bursar_core::bounds::FOLD_STEP;
 use bursar_core::event::{Batch, Entry};
@@ -14,19 +15,21 @@ use bursar_core::scope::{Batchwise, ChargeMark, Due, DueAsk, LiveCharge, Past, P
 use bursar_core::state::{Change, JobKey, KeyKey, KeyRow, ScopeKey, Workspace};
 use bursar_core::time::Time;
 use rusqlite::types::ValueRef;
-use rusqlite::{CachedStatement, Connection, OptionalExtension, Params, Row, params};
+use rusqlite::{CachedStatement, Connection, OptionalExtension, Params, Row, StatementStatus, params};
 
 use crate::clock::Clock;
 use crate::codec::{Budgets, Carries, Packed, from_json, grant_state, hold_state, to_json};
 use crate::error::StoreError;
 use crate::rows::{Found, PastAsk, Rows};
 use crate::sqlite::error::failed;
+use crate::sqlite::writer::Counters;
 
 /// One transaction on a connection.
 pub(super) struct SqliteRows<'a> {
     pub(super) conn: &'a Connection,
     pub(super) clock: &'a dyn Clock,
     pub(super) budgets: &'a Budgets,
+    pub(super) effort: &'a Counters,
 }
 
 /// A 128-bit id as stored: big-endian, so that it sorts by time.
@@ -59,7 +62,10 @@ impl<'a> SqliteRows<'a> {
     ) -> Result<Option<T>, StoreError> {
         let mut statement = self.prepare(sql)?;
         let mut rows = statement.query(params).map_err(failed)?;
-        rows.next().map_err(failed)?.map(read).transpose()
+        let found = rows.next().map_err(failed)?.map(read).transpose();
+        drop(rows);
+        self.count(&statement);
+        found
     }
 
     pub(super) fn all<T>(
@@ -74,11 +80,22 @@ impl<'a> SqliteRows<'a> {
         while let Some(row) = rows.next().map_err(failed)? {
             found.push(read(row)?);
         }
+        drop(rows);
+        self.count(&statement);
         Ok(found)
     }
 
+    fn count(&self, statement: &CachedStatement<'_>) {
+        let steps = statement.reset_status(StatementStatus::VmStep).unsigned_abs();
+        self.effort.statements.fetch_add(1, Ordering::Relaxed);
+        self.effort.steps.fetch_add(steps.into(), Ordering::Relaxed);
+    }
+
     fn run(&self, sql: &str, params: impl Params) -> Result<usize, StoreError> {
-        self.prepare(sql)?.execute(params).map_err(failed)
+        let mut statement = self.prepare(sql)?;
+        let changed = statement.execute(params).map_err(failed)?;
+        self.count(&statement);
+        Ok(changed)
     }
 
     pub(super) fn read_scope(&self, key: &ScopeKey) -> Result<Option<ScopeState>, StoreError> {

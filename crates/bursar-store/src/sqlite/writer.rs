@@ -2,6 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicU64;
 use std::sync::mpsc;
 use std::sync::{Arc, PoisonError};
 use std::thread;
@@ -35,13 +36,21 @@ pub(super) struct Shared {
     pub(super) setup: Setup,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) budgets: Budgets,
+    pub(super) effort: Counters,
     /// `None` for a database in memory.
     pub(super) path: Option<PathBuf>,
 }
 
+/// What the engine has done so far.
+#[derive(Debug, Default)]
+pub(super) struct Counters {
+    pub(super) statements: AtomicU64,
+    pub(super) steps: AtomicU64,
+}
+
 impl Shared {
     pub(super) fn rows<'a>(&'a self, conn: &'a Connection) -> SqliteRows<'a> {
-        SqliteRows { conn, clock: &*self.clock, budgets: &self.budgets }
+        SqliteRows { conn, clock: &*self.clock, budgets: &self.budgets, effort: &self.effort }
     }
 }
 
@@ -92,7 +101,11 @@ impl Writer {
             Some(path) => {
                 let create = if shared.setup.migrate { OpenFlags::SQLITE_OPEN_CREATE } else { OpenFlags::empty() };
                 let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | create;
-                let conn = Connection::open_with_flags(path, flags).map_err(failed)?;
+                let conn = Connection::open_with_flags(path, flags).map_err(|error| named(path, error))?;
+                // A file that is no database is left alone: no lock files beside it.
+                configure(&conn)?;
+                conn.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))
+                    .map_err(|error| named(path, error))?;
                 (conn, Turnstile::beside(path)?)
             }
         };
@@ -168,6 +181,16 @@ pub(super) fn decide_in(shared: &Shared, conn: &Connection, requests: &[&Request
         Ok(verdicts)
     };
     work.now_or_never().expect("SQLite never waits within a transaction")
+}
+
+/// What is wrong with which file.
+fn named(path: &Path, error: rusqlite::Error) -> StoreError {
+    match failed(error) {
+        StoreError::Unavailable { what, hint, source } => {
+            StoreError::Unavailable { what: format!("{what} ({})", path.display()), hint, source }
+        }
+        other => other,
+    }
 }
 
 /// Opens a connection that only reads.

@@ -1,0 +1,138 @@
+//! Arguments: what can be asked for, and how its parts are read.
+
+use bursar::{Invalid, Limit, Scope, Tenant, Window};
+use clap::{Args, Parser, Subcommand};
+
+use crate::commands::{budget, command, dev, doctor, grant, hold, job, journal, migrate, upkeep};
+
+/// Where the database is unless it is said: in the working folder.
+pub(crate) const DATABASE_DEFAULT: &str = "sqlite://bursar-data/bursar.db";
+
+/// Bursar keeps the purse for software that spends: it holds budget, redeems one-time grants and starts durable work in
+/// one transaction, and settles with the real cost.
+#[derive(Parser)]
+#[command(
+    name = "bursar",
+    version,
+    max_term_width = 110,
+    after_help = "\
+Exit codes: 0 done, 1 failed, 2 wrong usage, 3 refused, 4 not found, 5 conflict, 6 unavailable.
+New here? Run `bursar dev`."
+)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) command: Top,
+}
+
+/// What every command takes.
+#[derive(Args, Clone)]
+pub(crate) struct Global {
+    /// The database: sqlite://PATH or postgres://…
+    #[arg(long, global = true, value_name = "URL", env = "BURSAR_DATABASE", hide_env_values = true,
+        default_value = DATABASE_DEFAULT)]
+    pub(crate) database: String,
+    /// Whose data it is; the built-in tenant unless said
+    #[arg(long, global = true, value_name = "NAME")]
+    pub(crate) tenant: Option<Tenant>,
+    /// Print data as JSON
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+}
+
+/// The commands.
+#[derive(Subcommand)]
+pub(crate) enum Top {
+    /// Make a database in a folder and show what Bursar does, step by step
+    Dev(dev::Dev),
+    /// Make or upgrade the tables
+    Migrate(migrate::Migrate),
+    /// Budgets: limits on scopes, and what is left of them
+    #[command(subcommand)]
+    Budget(budget::Budgets),
+    /// Holds: units set aside until they are spent or given back
+    #[command(subcommand)]
+    Hold(hold::Holds),
+    /// Spend at once
+    Post(hold::Post),
+    /// Grants: one-time permissions, presented as tokens
+    #[command(subcommand)]
+    Grant(grant::Grants),
+    /// Commands: charges, redemptions and jobs, all or nothing
+    #[command(subcommand)]
+    Command(command::Commands),
+    /// Jobs: durable work
+    #[command(subcommand)]
+    Job(job::Jobs),
+    /// The journal: everything that happened, in order
+    #[command(subcommand)]
+    Journal(journal::Journals),
+    /// Check that balances are what holds and postings say
+    Verify,
+    /// Make every table but the journal anew from the journal
+    Rebuild(upkeep::Rebuild),
+    /// Write down which holds have expired
+    Sweep(upkeep::Sweep),
+    /// Look for what is wrong, and say what to do about it
+    Doctor(doctor::Doctor),
+}
+
+/// Reads `SCOPE=AMOUNT`. A scope may have `=` in its name, an amount cannot.
+pub(crate) fn charge(text: &str) -> Result<(Scope, i64), Invalid> {
+    let parts = text.rsplit_once('=').and_then(|(scope, amount)| Some((scope, amount.parse().ok()?)));
+    let (scope, amount) = parts.ok_or_else(|| Invalid::new("charge", "must be SCOPE=AMOUNT with a whole number"))?;
+    Ok((Scope::new(scope)?, amount))
+}
+
+/// Reads `AMOUNT:WINDOW`, the window in its text form. The capacity of a bucket is the amount and is not repeated:
+/// `100:bucket:10:1000` holds 100 and regains 10 each 1000 ms.
+pub(crate) fn limit(text: &str) -> Result<Limit, Invalid> {
+    let parts = text.split_once(':').and_then(|(amount, window)| Some((amount.parse::<i64>().ok()?, window)));
+    let (amount, window) = parts.ok_or_else(|| {
+        let example = "1000000:month@Europe/Berlin, 50000:rolling:3600000 or 100:bucket:10:1000";
+        Invalid::new("limit", format!("must be AMOUNT:WINDOW, such as {example}"))
+    })?;
+    let window: Window = match window.strip_prefix("bucket:") {
+        Some(rest) if rest.matches(':').count() == 1 => format!("bucket:{amount}:{rest}").parse()?,
+        _ => window.parse()?,
+    };
+    Ok(Limit::new(amount, window))
+}
+
+/// What `--limit` takes, for the help.
+pub(crate) const LIMIT_HELP: &str = "\
+Windows: lifetime; rolling:MS; bucket:REFILL:MS (the amount is the capacity); hour, day, week, month or year, with \
+@ZONE for another zone than UTC, and week@ZONE:sunday for another first day than Monday.
+Examples: --limit 1000000:month@Europe/Berlin  --limit 50000:rolling:3600000  --limit 100:bucket:10:1000";
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_arguments_are_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn limits_and_charges_are_read() {
+        for (text, amount, window) in [
+            ("5:lifetime", 5, "lifetime"),
+            ("1000000:month@Europe/Berlin", 1_000_000, "month@Europe/Berlin"),
+            ("50000:rolling:3600000", 50_000, "rolling:3600000"),
+            ("100:bucket:10:1000", 100, "bucket:100:10:1000"),
+            ("100:bucket:100:10:1000", 100, "bucket:100:10:1000"),
+        ] {
+            let limit = limit(text).unwrap();
+            assert_eq!((limit.amount, limit.window.to_string().as_str()), (amount, window));
+        }
+        for text in ["", "5", "x:day", "5:fortnight", "5:day@Mars/Olympus", "5:bucket:10", "1.5:day"] {
+            assert!(limit(text).is_err(), "{text}");
+        }
+        assert_eq!(charge("a=b=-5").unwrap(), (Scope::new("a=b").unwrap(), -5));
+        assert!(charge("a").is_err() && charge("a=").is_err() && charge("=1").is_err());
+    }
+}

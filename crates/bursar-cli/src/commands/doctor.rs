@@ -1,0 +1,261 @@
+//! `bursar doctor`: what is wrong, and what to do about it.
+
+use bursar::{Clock, Health, Span, SystemClock};
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+
+use crate::args::Global;
+use crate::exit::{self, Exit};
+use crate::output::Output;
+use crate::session::{Session, sqlite_path};
+use crate::wire::problem::Problem;
+
+/// What to look at.
+#[derive(Args)]
+pub(crate) struct Doctor {
+    /// Only this; everything unless said
+    #[arg(long, value_enum)]
+    component: Option<Component>,
+    /// Repair what can be repaired: the tables are made anew from the journal where it can be read
+    #[arg(long)]
+    fix: bool,
+}
+
+/// A part that can be looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Component {
+    /// The file or the server, and its tables
+    Database,
+    /// The clock, compared with the journal
+    Clock,
+    /// Whether every event can be read
+    Journal,
+    /// Whether balances are what holds and postings say
+    Balances,
+}
+
+/// What was found about a part.
+#[derive(Serialize)]
+struct Finding {
+    component: Component,
+    ok: bool,
+    detail: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    todo: Option<String>,
+}
+
+/// Everything that was found.
+#[derive(Serialize)]
+struct Diagnosis {
+    ok: bool,
+    findings: Vec<Finding>,
+    /// How many events the tables were made anew from, where they were.
+    rebuilt: Option<u64>,
+}
+
+impl Finding {
+    fn good(component: Component, detail: impl Into<String>) -> Finding {
+        Finding { component, ok: true, detail: detail.into(), todo: None }
+    }
+
+    fn bad(component: Component, detail: impl Into<String>, todo: impl Into<String>) -> Finding {
+        Finding { component, ok: false, detail: detail.into(), todo: Some(todo.into()) }
+    }
+}
+
+/// Looks, repairs where that is asked for, and tells.
+pub(crate) async fn run(args: Doctor, global: &Global) -> Result<Exit, Problem> {
+    let out = Output::new(global.json);
+    let diagnosis = match Session::open(global).await {
+        Ok(session) => {
+            let diagnosis = examine(&args, &session).await;
+            session.close().await;
+            diagnosis
+        }
+        Err(problem) => Err(problem),
+    };
+    match diagnosis {
+        Ok(diagnosis) => {
+            tell(out, &diagnosis)?;
+            Ok(if diagnosis.ok { Exit::Done } else { Exit::Failed })
+        }
+        Err(problem) if exit::of_problem(problem.kind) == Exit::Unavailable => {
+            let finding = Finding::bad(Component::Database, problem.detail, way_back(&global.database));
+            tell(out, &Diagnosis { ok: false, findings: vec![finding], rebuilt: None })?;
+            Ok(Exit::Unavailable)
+        }
+        Err(problem) => Err(problem),
+    }
+}
+
+async fn examine(args: &Doctor, session: &Session) -> Result<Diagnosis, Problem> {
+    let wanted = |component| args.component.is_none_or(|only| only == component);
+    let health = session.bursar.health().await?;
+    let mut findings = Vec::new();
+    if wanted(Component::Database) {
+        findings.push(database(&health));
+    }
+    if wanted(Component::Clock) {
+        findings.extend(clock(&health));
+    }
+    // A repair needs to know whether the journal can be read, whatever was asked for.
+    let journal = if wanted(Component::Journal) || args.fix { Some(journal(&health, session).await) } else { None };
+    let readable = journal.as_ref().is_some_and(|finding| finding.ok);
+    findings.extend(journal.filter(|finding| wanted(Component::Journal) || !finding.ok));
+    let mut rebuilt = None;
+    if wanted(Component::Balances) {
+        let mut found = balances(session).await;
+        if !found.ok && args.fix && readable {
+            session.out.note(&format!("{}: making the tables anew from the journal", found.detail));
+            rebuilt = Some(session.bursar.rebuild().await?);
+            found = balances(session).await;
+        }
+        findings.push(found);
+    }
+    Ok(Diagnosis { ok: findings.iter().all(|finding| finding.ok), findings, rebuilt })
+}
+
+fn database(health: &Health) -> Finding {
+    let what = format!("{} at {}, schema version {}", health.engine, health.place, health.schema);
+    if health.problems.is_empty() {
+        return Finding::good(Component::Database, what);
+    }
+    let todo = "stop the writers, keep a copy of the file, and restore a backup; where the damage is in an index or in \
+        a table that follows from the journal, `bursar doctor --fix` or SQLite's REINDEX may do";
+    Finding::bad(Component::Database, format!("{what}: {}", health.problems.join("; ")), todo)
+}
+
+/// Clocks that differ by more than this are named.
+const APART: Span = Span::from_secs(5);
+
+fn clock(health: &Health) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let machine = SystemClock.now();
+    let apart = health.now.since(machine).max(machine.since(health.now));
+    if apart > APART {
+        let detail = format!("the database says {}, this machine {machine}: {} ms apart", health.now, apart.millis());
+        findings.push(Finding::bad(Component::Clock, detail, "set the wrong one right, for example with NTP"));
+    }
+    match health.last_event_at {
+        Some(last) if last.since(health.now) > APART => {
+            let ahead = last.since(health.now).millis();
+            let detail =
+                format!("the last event is from {last}, {ahead} ms after the clock, which says {}", health.now);
+            let todo = "either the clock is behind now, then set it right; or it jumped far forward when that event was \
+                written, then nothing is lost: time stands still for Bursar until the clock has caught up, so holds \
+                expire and windows turn late until then";
+            findings.push(Finding::bad(Component::Clock, detail, todo));
+        }
+        Some(last) if findings.is_empty() => {
+            findings.push(Finding::good(Component::Clock, format!("{}, last event {last}", health.now)));
+        }
+        None if findings.is_empty() => {
+            findings.push(Finding::good(Component::Clock, format!("{}, no event yet", health.now)));
+        }
+        _ => {}
+    }
+    findings
+}
+
+async fn journal(health: &Health, session: &Session) -> Finding {
+    let todo = "restore a backup: the journal is what everything else follows from. Nothing was overwritten";
+    let (mut after, mut read) = (0, 0);
+    loop {
+        match session.bursar.journal().read(after, 1_000).await {
+            Ok((events, at)) => {
+                read += events.len();
+                if events.len() < 1_000 {
+                    // Events may have been added since the health was asked for; none may be missing.
+                    if at < health.position {
+                        let detail = format!("events end at position {at}, before {}", health.position);
+                        return Finding::bad(Component::Journal, detail, todo);
+                    }
+                    let detail = format!("readable up to position {at}, {read} events of this tenant");
+                    return Finding::good(Component::Journal, detail);
+                }
+                after = at;
+            }
+            Err(error) => {
+                return Finding::bad(Component::Journal, format!("after position {after}: {error}"), todo);
+            }
+        }
+    }
+}
+
+async fn balances(session: &Session) -> Finding {
+    let todo = "`bursar doctor --fix` (or `bursar rebuild`) makes the tables anew from the journal";
+    match session.bursar.verify().await {
+        Ok(report) if report.is_ok() => {
+            let detail = format!("{} scopes and {} holds agree", report.scopes, report.holds);
+            Finding::good(Component::Balances, detail)
+        }
+        Ok(report) => Finding::bad(Component::Balances, report.violations.join("; "), todo),
+        Err(error) => Finding::bad(Component::Balances, error.to_string(), todo),
+    }
+}
+
+/// What to do about a database that cannot be opened.
+fn way_back(url: &str) -> String {
+    let Some(path) = sqlite_path(url) else {
+        return "check that the server runs, that the address is right, and that this user may use it".into();
+    };
+    let shown = path.display();
+    match std::fs::metadata(path) {
+        Err(_) => format!("check the path {shown}; to begin with an empty database there: `bursar migrate`"),
+        Ok(file) if file.permissions().readonly() => format!("make {shown} and its folder writable"),
+        Ok(_) => format!(
+            "if {shown} is a Bursar database of another version, run `bursar migrate` with the newest bursar; if it is \
+             damaged, copy {shown} with its -wal and -shm files away, then restore a backup, or run SQLite's \
+             `.recover` on the copy and `bursar doctor --fix` on the result: the tables follow from the journal"
+        ),
+    }
+}
+
+fn tell(out: Output, diagnosis: &Diagnosis) -> Result<(), Problem> {
+    out.data(diagnosis, || {
+        let mut lines = Vec::new();
+        for finding in &diagnosis.findings {
+            let component = format!("{:?}", finding.component).to_lowercase();
+            let mark = if finding.ok { "ok" } else { "WRONG" };
+            lines.push(format!("{component:<9} {mark:<6} {}", finding.detail));
+            lines.extend(finding.todo.as_ref().map(|todo| format!("{:17}what to do: {todo}", "")));
+        }
+        lines.extend(diagnosis.rebuilt.map(|events| format!("rebuilt from {events} events")));
+        lines.join("\n")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use bursar::Time;
+
+    use super::*;
+
+    fn health(last_event_at: Option<Time>, now: Time) -> Health {
+        let (engine, place) = (String::new(), String::new());
+        Health { engine, schema: 1, place, problems: Vec::new(), position: 0, last_event_at, now }
+    }
+
+    #[test]
+    fn a_clock_behind_the_journal_is_named() {
+        let now = SystemClock.now();
+        for (last, ok) in [
+            (None, true),
+            (Some(now.before(Span::from_days(400))), true),
+            (Some(now.after(Span::from_secs(1))), true),
+            (Some(now.after(Span::from_days(1))), false),
+        ] {
+            let findings = clock(&health(last, now));
+            assert_eq!(findings.len(), 1);
+            assert_eq!(findings[0].ok, ok, "{}", findings[0].detail);
+        }
+    }
+
+    #[test]
+    fn a_database_that_goes_by_another_time_is_named() {
+        let findings = clock(&health(None, SystemClock.now().before(Span::from_secs(3_600))));
+        assert_eq!(findings.len(), 1);
+        assert!(!findings[0].ok && findings[0].detail.contains("apart"), "{}", findings[0].detail);
+    }
+}

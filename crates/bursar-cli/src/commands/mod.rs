@@ -1,0 +1,70 @@
+//! One module a noun: its arguments, what it asks for, and how the answer looks to people.
+
+pub(crate) mod budget;
+pub(crate) mod command;
+pub(crate) mod dev;
+pub(crate) mod doctor;
+pub(crate) mod grant;
+pub(crate) mod hold;
+pub(crate) mod job;
+pub(crate) mod journal;
+pub(crate) mod migrate;
+pub(crate) mod upkeep;
+
+use std::io::Read;
+
+use crate::args::{Cli, Top};
+use crate::exit::Exit;
+use crate::session::Session;
+use crate::wire::problem::{Kind, Problem};
+
+/// Does what was asked for.
+pub(crate) async fn run(cli: Cli) -> Result<Exit, Problem> {
+    let Cli { global, command } = cli;
+    match command {
+        Top::Dev(args) => dev::run(args, &global).await,
+        Top::Migrate(args) => migrate::run(args, &global).await,
+        Top::Doctor(args) => doctor::run(args, &global).await,
+        Top::Journal(journal::Journals::Query) => journal::query(&global),
+        command => {
+            let session = Session::open(&global).await?;
+            let done = ask(command, &session).await;
+            session.close().await;
+            done
+        }
+    }
+}
+
+async fn ask(command: Top, session: &Session) -> Result<Exit, Problem> {
+    match command {
+        Top::Budget(args) => budget::run(args, session).await?,
+        Top::Hold(args) => hold::run(args, session).await?,
+        Top::Post(args) => hold::post(args, session).await?,
+        Top::Grant(args) => grant::run(args, session).await?,
+        Top::Command(args) => command::run(args, session).await?,
+        Top::Job(args) => job::run(args, session).await?,
+        Top::Journal(args) => journal::run(args, session).await?,
+        Top::Verify => return upkeep::verify(session).await,
+        Top::Rebuild(args) => return upkeep::rebuild(args, session).await,
+        Top::Sweep(args) => upkeep::sweep(args, session).await?,
+        Top::Dev(_) | Top::Migrate(_) | Top::Doctor(_) => unreachable!("these open the database themselves"),
+    }
+    Ok(Exit::Done)
+}
+
+/// Bytes of a file or of standard input that are read at most.
+const INPUT_BYTES_MAX: u64 = 16 << 20;
+
+/// Reads a file, or standard input for `-`.
+pub(crate) fn input(path: &str) -> Result<String, Problem> {
+    let wrong = |error: std::io::Error| Problem::invalid("file".into(), format!("{path} cannot be read: {error}"));
+    let mut text = String::new();
+    let from: Box<dyn Read> =
+        if path == "-" { Box::new(std::io::stdin()) } else { Box::new(std::fs::File::open(path).map_err(wrong)?) };
+    from.take(INPUT_BYTES_MAX + 1).read_to_string(&mut text).map_err(wrong)?;
+    if text.len() as u64 > INPUT_BYTES_MAX {
+        let detail = format!("{path} has more than {INPUT_BYTES_MAX} bytes: split it");
+        return Err(Problem::new(Kind::TooLarge, detail));
+    }
+    Ok(text)
+}

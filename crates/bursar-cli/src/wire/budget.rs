@@ -1,0 +1,220 @@
+//! Budgets on the wire.
+
+use bursar::{Actor, BalanceView, Budget, BudgetView, Cover, Error, Freeze, HoldPolicy, Invalid, Scope, Span};
+use serde::{Deserialize, Serialize};
+
+use crate::wire::window::{LimitBody, WindowFields, limits};
+use crate::wire::{millis, stamp};
+
+/// What is registered on a scope: the body of `PUT /v1/budgets/{scope}`.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct BudgetBody {
+    pub(crate) unit: String,
+    pub(crate) parent: Option<Scope>,
+    pub(crate) limits: Vec<LimitBody>,
+    pub(crate) hold: HoldPolicyBody,
+    pub(crate) trip: Option<LimitBody>,
+    pub(crate) thresholds: Vec<u32>,
+    pub(crate) shadow: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) reason: Option<String>,
+}
+
+/// How holds on a budget live.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct HoldPolicyBody {
+    pub(crate) ttl_ms_min: i64,
+    pub(crate) ttl_ms: i64,
+    pub(crate) ttl_ms_max: i64,
+    pub(crate) life_ms_max: Option<i64>,
+    pub(crate) late: Cover,
+    pub(crate) overrun: Cover,
+}
+
+impl Default for HoldPolicyBody {
+    fn default() -> HoldPolicyBody {
+        HoldPolicyBody::from(&HoldPolicy::default())
+    }
+}
+
+impl From<&HoldPolicy> for HoldPolicyBody {
+    fn from(policy: &HoldPolicy) -> HoldPolicyBody {
+        HoldPolicyBody {
+            ttl_ms_min: policy.ttl_min.millis(),
+            ttl_ms: policy.ttl.millis(),
+            ttl_ms_max: policy.ttl_max.millis(),
+            life_ms_max: policy.life_max.map(Span::millis),
+            late: policy.late,
+            overrun: policy.overrun,
+        }
+    }
+}
+
+impl TryFrom<HoldPolicyBody> for HoldPolicy {
+    type Error = Error;
+
+    fn try_from(body: HoldPolicyBody) -> Result<HoldPolicy, Error> {
+        Ok(HoldPolicy {
+            ttl_min: millis("hold.ttl_ms_min", body.ttl_ms_min)?,
+            ttl: millis("hold.ttl_ms", body.ttl_ms)?,
+            ttl_max: millis("hold.ttl_ms_max", body.ttl_ms_max)?,
+            life_max: body.life_ms_max.map(|life| millis("hold.life_ms_max", life)).transpose()?,
+            late: body.late,
+            overrun: body.overrun,
+        })
+    }
+}
+
+impl From<&Budget> for BudgetBody {
+    fn from(budget: &Budget) -> BudgetBody {
+        BudgetBody {
+            unit: budget.unit.clone(),
+            parent: budget.parent.clone(),
+            limits: budget.limits.iter().map(LimitBody::from).collect(),
+            hold: HoldPolicyBody::from(&budget.hold),
+            trip: budget.trip.as_ref().map(LimitBody::from),
+            thresholds: budget.thresholds.clone(),
+            shadow: false,
+            reason: None,
+        }
+    }
+}
+
+impl TryFrom<BudgetBody> for Budget {
+    type Error = Error;
+
+    fn try_from(body: BudgetBody) -> Result<Budget, Error> {
+        // Taking the wish and enforcing all the same would be worse than saying no.
+        if body.shadow {
+            return Err(Invalid::new("shadow", "is not supported by this build: leave it out or say false").into());
+        }
+        Ok(Budget {
+            unit: body.unit,
+            parent: body.parent,
+            limits: limits(body.limits)?,
+            hold: HoldPolicy::try_from(body.hold)?,
+            trip: body.trip.map(TryInto::try_into).transpose()?,
+            thresholds: body.thresholds,
+        })
+    }
+}
+
+/// A budget as it stands: the answer of `GET /v1/budgets/{scope}`.
+#[derive(Serialize)]
+pub(crate) struct BudgetAnswer {
+    pub(crate) scope: Scope,
+    /// Missing for a scope that only requests have limited.
+    #[serde(flatten)]
+    budget: Option<BudgetBody>,
+    frozen: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    freeze: Option<FreezeAnswer>,
+    balances: Vec<BalanceAnswer>,
+}
+
+/// Why a scope is frozen.
+#[derive(Serialize)]
+#[serde(tag = "by", rename_all = "snake_case")]
+enum FreezeAnswer {
+    Order {
+        actor: ActorAnswer,
+        reason: Option<String>,
+    },
+    Trip {
+        #[serde(flatten)]
+        window: WindowFields,
+        until: Option<String>,
+    },
+}
+
+/// What is posted and held in a window.
+#[derive(Serialize)]
+struct BalanceAnswer {
+    #[serde(flatten)]
+    window: WindowFields,
+    start: Option<String>,
+    end: Option<String>,
+    limit: Option<i64>,
+    posted: i64,
+    held: i64,
+    remaining: Option<i64>,
+}
+
+impl From<&BudgetView> for BudgetAnswer {
+    fn from(view: &BudgetView) -> BudgetAnswer {
+        let freeze = view.frozen.as_ref().map(|freeze| match freeze {
+            Freeze::Order { actor, reason } => {
+                FreezeAnswer::Order { actor: ActorAnswer::from(actor), reason: reason.clone() }
+            }
+            Freeze::Trip { window, until } => {
+                FreezeAnswer::Trip { window: window.into(), until: until.and_then(stamp) }
+            }
+        });
+        BudgetAnswer {
+            scope: view.scope.clone(),
+            budget: view.budget.as_ref().map(BudgetBody::from),
+            frozen: freeze.is_some(),
+            freeze,
+            balances: view.balances.iter().map(BalanceAnswer::from).collect(),
+        }
+    }
+}
+
+impl From<&BalanceView> for BalanceAnswer {
+    fn from(view: &BalanceView) -> BalanceAnswer {
+        BalanceAnswer {
+            window: WindowFields::from(&view.window),
+            start: view.start.and_then(stamp),
+            end: view.end.and_then(stamp),
+            limit: view.limit,
+            posted: view.posted,
+            held: view.held,
+            remaining: view.remaining,
+        }
+    }
+}
+
+/// Who asked for something.
+#[derive(Serialize)]
+pub(crate) struct ActorAnswer {
+    kind: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<String>,
+}
+
+impl From<&Actor> for ActorAnswer {
+    fn from(actor: &Actor) -> ActorAnswer {
+        let (kind, id) = match actor {
+            Actor::System => ("system", None),
+            Actor::User(id) => ("user", Some(id)),
+            Actor::Job(id) => ("job", Some(id)),
+            Actor::Worker(id) => ("worker", Some(id)),
+            Actor::Agent(id) => ("agent", Some(id)),
+            Actor::Anonymous => ("anonymous", None),
+        };
+        ActorAnswer { kind, id: id.cloned() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_budget_of_the_specification_reads_back() {
+        let json = r#"{ "unit": "micro_usd", "parent": "org:acme",
+            "limits": [ { "amount": 1000000, "window": "month", "zone": "Europe/Berlin" },
+                        { "amount": 50000,   "window": "rolling", "length_ms": 3600000 } ],
+            "hold": { "ttl_ms_min": 5000, "ttl_ms": 60000, "ttl_ms_max": 300000, "life_ms_max": null,
+                      "late": "charge", "overrun": "charge" },
+            "trip": { "amount": 200000, "window": "day", "zone": "UTC" }, "thresholds": [50, 80, 100],
+            "shadow": false, "reason": "autumn plan" }"#;
+        let body: BudgetBody = serde_json::from_str(json).unwrap();
+        let budget = Budget::try_from(body).unwrap();
+        let mut expected: serde_json::Value = serde_json::from_str(json).unwrap();
+        expected.as_object_mut().unwrap().remove("reason");
+        assert_eq!(serde_json::to_value(BudgetBody::from(&budget)).unwrap(), expected);
+    }
+}

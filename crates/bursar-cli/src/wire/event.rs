@@ -1,0 +1,113 @@
+//! Events of the journal on the wire.
+
+use bursar::{CommandId, Event, JournalEvent, Stream, Tenant};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::wire::budget::{ActorAnswer, BudgetBody};
+use crate::wire::command::{ChargeAnswer, charges};
+use crate::wire::job::JobBody;
+use crate::wire::stamp;
+use crate::wire::window::WindowFields;
+
+/// An event at its place.
+#[derive(Serialize)]
+pub(crate) struct EventAnswer {
+    pub(crate) position: u64,
+    stream: StreamAnswer,
+    version: u64,
+    kind: &'static str,
+    at: Option<String>,
+    command: CommandId,
+    actor: ActorAnswer,
+    tenant: Tenant,
+    correlation_id: Option<String>,
+    reason: Option<String>,
+    data: Value,
+}
+
+/// The thing something happened to.
+#[derive(Serialize)]
+struct StreamAnswer {
+    kind: &'static str,
+    id: String,
+}
+
+impl From<&JournalEvent> for EventAnswer {
+    fn from(event: &JournalEvent) -> EventAnswer {
+        EventAnswer {
+            position: event.position,
+            stream: StreamAnswer { kind: event.stream.kind(), id: stream_id(&event.stream) },
+            version: event.version,
+            kind: event.event.kind(),
+            at: stamp(event.at),
+            command: event.command,
+            actor: ActorAnswer::from(&event.context.actor),
+            tenant: event.context.tenant.clone(),
+            correlation_id: event.context.correlation_id.clone(),
+            reason: event.context.reason.clone(),
+            data: data(&event.event),
+        }
+    }
+}
+
+/// The id of a stream; the tenant is told beside it.
+pub(crate) fn stream_id(stream: &Stream) -> String {
+    match stream {
+        Stream::Scope(_, scope) => scope.to_string(),
+        other => other.to_string(),
+    }
+}
+
+/// What happened, in the names of the wire. Digests of tokens are left out.
+fn data(event: &Event) -> Value {
+    match event {
+        Event::HoldPlaced { hold, charges: charged, expires_at, life_until, late, overrun, job } => json!({
+            "hold": hold, "charges": charges(charged), "expires_at": stamp(*expires_at),
+            "life_until": stamp(*life_until), "late": late, "overrun": overrun, "job": job,
+        }),
+        Event::HoldCommitted { hold, charges: charged, late, overrun } => {
+            json!({ "hold": hold, "charges": charges(charged), "late": late, "overrun": overrun })
+        }
+        Event::HoldReleased { hold, charges: charged } => json!({ "hold": hold, "charges": charges(charged) }),
+        Event::HoldExpired { hold, at } => json!({ "hold": hold, "at": stamp(*at) }),
+        Event::HoldExtended { hold, expires_at } => json!({ "hold": hold, "expires_at": stamp(*expires_at) }),
+        Event::Posted { charges: charged } => json!({ "charges": charges(charged) }),
+        Event::Credited { charge, at, hold } => {
+            json!({ "charge": ChargeAnswer::from(charge), "at": stamp(*at), "hold": hold })
+        }
+        Event::BudgetDefined { scope, budget } => json!({ "scope": scope, "budget": BudgetBody::from(&**budget) }),
+        Event::BudgetFrozen { scope } => json!({ "scope": scope }),
+        Event::BudgetTripped { scope, window, limit, spent, until } => with_window(
+            window,
+            json!({ "scope": scope, "limit": limit, "spent": spent, "until": until.and_then(stamp) }),
+        ),
+        Event::BudgetUnfrozen { scope, turned } => json!({ "scope": scope, "turned": turned }),
+        Event::BudgetCrossed { scope, window, percent, limit, spent } => {
+            with_window(window, json!({ "scope": scope, "percent": percent, "limit": limit, "spent": spent }))
+        }
+        Event::BudgetCleared { scope, window, percent } => {
+            with_window(window, json!({ "scope": scope, "percent": percent }))
+        }
+        Event::GrantMinted { grant, purpose, subject, payload, expires_at, digest: _ } => json!({
+            "grant": grant, "purpose": purpose, "subject": subject, "payload": payload,
+            "expires_at": stamp(*expires_at),
+        }),
+        Event::GrantRedeemed { grant, purpose } => json!({ "grant": grant, "purpose": purpose }),
+        Event::GrantRevoked { grant } | Event::GrantPurged { grant } => json!({ "grant": grant }),
+        Event::JobEnqueued { job, spec, run_at, hold } => {
+            json!({ "job": job, "spec": JobBody::from(&**spec), "run_at": stamp(*run_at), "hold": hold })
+        }
+        Event::JobFound { job } => json!({ "job": job }),
+    }
+}
+
+/// The data with the fields of a window among them.
+fn with_window(window: &bursar::Window, mut data: Value) -> Value {
+    if let (Some(data), Ok(Value::Object(fields))) =
+        (data.as_object_mut(), serde_json::to_value(WindowFields::from(window)))
+    {
+        data.extend(fields);
+    }
+    data
+}

@@ -1,0 +1,84 @@
+//! The shapes of the wire: what requests and answers look like as JSON, here and on the network.
+//!
+//! Names are those of the specification. Times are RFC 3339 in UTC with microseconds, durations are integers in `_ms`,
+//! ids have their prefix. A field that is not known is refused with its name.
+
+pub(crate) mod budget;
+pub(crate) mod command;
+pub(crate) mod event;
+pub(crate) mod grant;
+pub(crate) mod hold;
+pub(crate) mod job;
+pub(crate) mod problem;
+pub(crate) mod window;
+
+use bursar::{Error, Invalid, Span, Time};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::wire::problem::Problem;
+
+/// A page of a list.
+#[derive(Serialize)]
+pub(crate) struct Page<T> {
+    /// What was found.
+    pub(crate) items: Vec<T>,
+    /// Where the next page begins; `null` at the end.
+    pub(crate) next: Option<String>,
+}
+
+impl<T> Page<T> {
+    /// A page of at most `most` items; the last of a full one says where the next begins.
+    pub(crate) fn of(items: Vec<T>, most: usize, cursor: impl Fn(&T) -> String) -> Page<T> {
+        let next = if items.len() >= most { items.last().map(cursor) } else { None };
+        Page { items, next }
+    }
+}
+
+/// Reads a body; what is wrong with it is told with the name of the field.
+pub(crate) fn read<T: DeserializeOwned>(json: &str) -> Result<T, Problem> {
+    serde_json::from_str(json).map_err(|error| {
+        let detail = error.to_string();
+        Problem::invalid(named_field(&detail).unwrap_or("body").to_owned(), detail)
+    })
+}
+
+/// The field that serde complains of, where it names one.
+fn named_field(detail: &str) -> Option<&str> {
+    let rest = detail.strip_prefix("unknown field `").or_else(|| detail.strip_prefix("missing field `"))?;
+    rest.split('`').next()
+}
+
+/// A time on the wire; `None` for what never happens.
+pub(crate) fn stamp(time: Time) -> Option<String> {
+    (time != Time::NEVER).then(|| time.to_string())
+}
+
+/// A duration from the wire.
+pub(crate) fn millis(field: &'static str, millis: i64) -> Result<Span, Error> {
+    match u64::try_from(millis) {
+        Ok(millis) => Ok(Span::from_millis(millis)),
+        Err(_) => Err(Invalid::new(field, "must not be negative").into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::command::CommandBody;
+
+    #[test]
+    fn fields_that_are_not_known_are_refused_with_their_name() {
+        for (json, field) in [
+            (r#"{ "chargs": [] }"#, "chargs"),
+            (r#"{ "charges": [ { "scope": "a", "amount": 1, "limts": [] } ] }"#, "limts"),
+            (r#"{ "charges": [ { "amount": 1 } ] }"#, "scope"),
+            (r#"{ "jobs": [ { "queue": "q", "kind": "k", "delay": 1 } ] }"#, "delay"),
+            (r#"{ "context": { "tenant": "other" } }"#, "tenant"),
+            ("[", "body"),
+        ] {
+            let problem = read::<CommandBody>(json).err().expect(json);
+            assert_eq!(problem.field.as_deref(), Some(field), "{json}: {}", problem.detail);
+        }
+    }
+}

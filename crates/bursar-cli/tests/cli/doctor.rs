@@ -1,0 +1,64 @@
+//! What the doctor names and repairs.
+
+use crate::place::{Place, text};
+
+#[test]
+fn doctor_names_what_is_wrong_and_fixes_what_follows_from_the_journal() {
+    let place = Place::ready();
+    place.run(&["dev"]).ends(0);
+    let healthy = place.json(&["doctor"]);
+    let components: Vec<&str> =
+        healthy["findings"].as_array().unwrap().iter().map(|finding| text(&finding["component"])).collect();
+    assert_eq!(components, ["database", "clock", "journal", "balances"]);
+
+    // Rows that disagree, and rows that cannot be read.
+    for damage in ["UPDATE bursar_postings SET amount = 1", "UPDATE bursar_scopes SET state = x'00'"] {
+        place.database().execute(damage, []).unwrap();
+        let sick = place.run(&["doctor"]).ends(1);
+        assert!(sick.out.contains("balances  WRONG") && sick.out.contains("doctor --fix"), "{}", sick.out);
+        place.run(&["doctor", "--component", "clock"]).ends(0);
+        assert_eq!(place.json(&["doctor", "--fix"])["rebuilt"], 8);
+        place.run(&["verify"]).ends(0);
+    }
+
+    // A clock that jumped far forward once.
+    place.database().execute("UPDATE bursar_journal SET at = at + 86400000000 WHERE position = 8", []).unwrap();
+    let clock = place.run(&["doctor", "--component", "clock"]).ends(1);
+    assert!(clock.out.contains("after the clock"), "{}", clock.out);
+    place.database().execute("UPDATE bursar_journal SET at = at - 86400000000 WHERE position = 8", []).unwrap();
+    place.run(&["doctor"]).ends(0);
+
+    // A journal that cannot be read is not rebuilt from.
+    place.database().execute("UPDATE bursar_journal SET entries = '?' WHERE position = 4", []).unwrap();
+    place.database().execute("UPDATE bursar_postings SET amount = 1", []).unwrap();
+    let lost = place.run(&["doctor", "--fix"]).ends(1);
+    assert!(lost.out.contains("journal   WRONG") && !lost.out.contains("rebuilt"), "{}", lost.out);
+}
+
+#[test]
+fn doctor_names_a_file_that_is_damaged_or_missing_and_the_way_back() {
+    let place = Place::empty();
+    let missing = place.run(&["doctor"]).ends(6);
+    assert!(missing.out.contains("bursar-data/bursar.db") && missing.out.contains("bursar migrate"), "{}", missing.out);
+    let garbage = place.file("garbage.db", &"this is not a database ".repeat(100));
+    let url = format!("sqlite://{}", garbage.display());
+    let damaged = place.run(&["--database", &url, "doctor", "--fix"]).ends(6);
+    assert!(damaged.out.contains("garbage.db") && damaged.out.contains("backup"), "{}", damaged.out);
+    assert_eq!(
+        std::fs::read_to_string(&garbage).unwrap(),
+        "this is not a database ".repeat(100),
+        "nothing overwritten"
+    );
+
+    // Damage in the middle of a file that was good.
+    place.run(&["dev"]).ends(0);
+    place.database().execute_batch("PRAGMA wal_checkpoint(TRUNCATE)").unwrap();
+    let path = place.0.path().join("bursar-data/bursar.db");
+    let mut bytes = std::fs::read(&path).unwrap();
+    let end = bytes.len();
+    bytes[4096..end].fill(0xa5);
+    std::fs::write(&path, bytes).unwrap();
+    let damaged = place.run(&["doctor"]).ends(6);
+    assert!(damaged.out.contains("WRONG") && damaged.out.contains("backup"), "{}", damaged.out);
+    place.run(&["hold", "place", "a=1", "--limit", "1:day"]).ends(6);
+}

@@ -1,0 +1,10 @@
+//! The real binary on a folder of its own: what it prints, and how it ends.
+
+mod commands;
+mod dev;
+mod doctor;
+mod holds;
+mod input;
+mod journal;
+mod place;
+mod upkeep;

@@ -1,0 +1,105 @@
+//! A working folder to run the binary in, and how a call ended.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use rusqlite::Connection;
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// A working folder, with a database in it once `migrate` or `dev` has run.
+pub(crate) struct Place(pub(crate) TempDir);
+
+/// How a call ended.
+pub(crate) struct Ran {
+    pub(crate) code: i32,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+impl Place {
+    pub(crate) fn empty() -> Place {
+        Place(tempfile::tempdir().expect("a folder"))
+    }
+
+    /// With a database at the default place.
+    pub(crate) fn ready() -> Place {
+        let place = Place::empty();
+        place.run(&["migrate"]).ends(0);
+        place
+    }
+
+    pub(crate) fn run(&self, args: &[&str]) -> Ran {
+        self.run_with(args, "")
+    }
+
+    /// With something on standard input.
+    pub(crate) fn run_with(&self, args: &[&str], input: &str) -> Ran {
+        self.run_in(&[], args, input)
+    }
+
+    /// In an environment.
+    pub(crate) fn run_in(&self, env: &[(&str, &str)], args: &[&str], input: &str) -> Ran {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_bursar"))
+            .args(args)
+            .current_dir(self.0.path())
+            .env_remove("BURSAR_DATABASE")
+            .envs(env.iter().copied())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the binary starts");
+        // A call that reads nothing may be over before it is written to.
+        let _ = child.stdin.take().expect("a pipe").write_all(input.as_bytes());
+        let output = child.wait_with_output().expect("the binary ends");
+        let text = |bytes| String::from_utf8(bytes).expect("text");
+        Ran { code: output.status.code().unwrap_or(-1), out: text(output.stdout), err: text(output.stderr) }
+    }
+
+    /// Runs with `--json` and returns the data; it must be done.
+    pub(crate) fn json(&self, args: &[&str]) -> Value {
+        let ran = self.run(&[args, &["--json"]].concat()).ends(0);
+        serde_json::from_str(&ran.out).expect("JSON on standard output")
+    }
+
+    /// Runs with `--json` and returns the problem; it must end with this code and without data.
+    pub(crate) fn problem(&self, code: i32, args: &[&str]) -> Value {
+        let ran = self.run(&[args, &["--json"]].concat()).ends(code);
+        assert_eq!(ran.out, "", "{args:?}");
+        ran.problem()
+    }
+
+    pub(crate) fn file(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.0.path().join(name);
+        std::fs::write(&path, text).expect("a file");
+        path
+    }
+
+    pub(crate) fn database(&self) -> Connection {
+        Connection::open(self.0.path().join("bursar-data/bursar.db")).expect("the database")
+    }
+}
+
+impl Ran {
+    pub(crate) fn ends(self, code: i32) -> Ran {
+        assert_eq!(self.code, code, "\n--- out\n{}\n--- err\n{}", self.out, self.err);
+        self
+    }
+
+    pub(crate) fn problem(&self) -> Value {
+        let last = self.err.lines().last().expect("a problem on standard error");
+        serde_json::from_str(last).unwrap_or_else(|_| panic!("not a problem: {last}"))
+    }
+}
+
+pub(crate) fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_else(|| panic!("not text: {value}"))
+}
+
+/// `2026-11-15T10:00:00.000000Z`.
+pub(crate) fn is_time(value: &Value) -> bool {
+    let text = text(value);
+    text.len() == 27 && text.as_bytes()[10] == b'T' && text.as_bytes()[19] == b'.' && text.ends_with('Z')
+}

@@ -1,0 +1,157 @@
+//! Counted, not timed: what admitting and settling a hold costs does not grow with history.
+
+use std::sync::{Arc, Mutex};
+
+use bursar_core::answer::Answer;
+use bursar_core::budget::{Budget, Limit};
+use bursar_core::decide::Rules;
+use bursar_core::name::Scope;
+use bursar_core::request::{Actual, Charge, Command, Op, Request, Settle};
+use bursar_core::time::{Span, Time};
+use bursar_store::{ManualClock, Patience, PostgresOptions, PostgresStore, Setup, SqliteStore, Store, Verdict};
+use bursar_testkit::SeqIds;
+use sqlx::{Connection, PgConnection};
+
+const NOON: Time = Time::from_micros(1_794_830_400_000_000);
+const HISTORY: [u64; 2] = [10_000, 1_000_000];
+const HOLDS: u64 = 200;
+
+fn setup(clock: &Arc<ManualClock>) -> Setup {
+    Setup {
+        rules: Rules::default(),
+        clock: Some(clock.clone()),
+        ids: Arc::new(Mutex::new(SeqIds::new(1))),
+        migrate: true,
+    }
+}
+
+async fn ask(store: &dyn Store, op: Op) -> Answer {
+    let verdicts = store.commit(&[Arc::new(Request::from(op))], Patience::Skip).await.unwrap();
+    match verdicts.into_iter().next() {
+        Some(Verdict::Answered(Ok(outcome))) => outcome.answer,
+        other => panic!("it should be done: {other:?}"),
+    }
+}
+
+async fn define(store: &dyn Store) {
+    let windows = ["lifetime", "rolling:3600000", "month"];
+    let limits = windows.map(|window| Limit::new(1 << 40, window.parse().unwrap()));
+    ask(store, Op::Define { scope: Scope::new("room").unwrap(), budget: Budget::new(limits) }).await;
+}
+
+/// Holds that are settled, with time going on so that postings leave the rolling window all the while.
+async fn hold_and_settle(store: &dyn Store, clock: &ManualClock) {
+    for _ in 0..HOLDS {
+        clock.advance(Span::from_secs(60));
+        let charges = vec![Charge::new(Scope::new("room").unwrap(), 10)];
+        let command = Command { charges, settle: Settle::Hold { ttl: None }, ..Command::default() };
+        let Answer::Submitted(done) = ask(store, Op::Submit(command)).await else { panic!("a hold is placed") };
+        ask(store, Op::Commit { hold: done.hold.unwrap().id, actual: Actual::Amount(7) }).await;
+    }
+}
+
+#[tokio::test]
+async fn sqlite_holds_cost_the_same_at_ten_thousand_and_at_a_million_rows() {
+    let mut costs = Vec::new();
+    for rows in HISTORY {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("b.db");
+        let clock = Arc::new(ManualClock::at(NOON));
+        let store = SqliteStore::open(&path, setup(&clock)).await.unwrap();
+        define(&store).await;
+        let filler = rusqlite::Connection::open(&path).unwrap();
+        filler
+            .execute_batch(&format!(
+                "BEGIN;
+                 CREATE TEMP TABLE n AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {rows}) SELECT i FROM n;
+                 INSERT INTO bursar_postings SELECT 'default', 'room', {start} + i * 1000, 1000000000 + i, 1, NULL FROM n;
+                 INSERT INTO bursar_holds SELECT unhex(printf('%032x', i)), 'default', 1, {start} + i, x'00' FROM n;
+                 INSERT INTO bursar_keys SELECT 'default', 'k' || i, x'00', x'00', x'00', 9223372036854775807 FROM n;
+                 COMMIT;",
+                start = NOON.micros() - 40 * 86_400_000_000,
+            ))
+            .unwrap();
+        hold_and_settle(&store, &clock).await;
+        let before = store.effort();
+        hold_and_settle(&store, &clock).await;
+        let after = store.effort();
+        println!(
+            "{rows} rows: {} statements, {} steps a hold with its commit",
+            (after.0 - before.0) / HOLDS,
+            (after.1 - before.1) / HOLDS
+        );
+        costs.push(((after.0 - before.0) / HOLDS, (after.1 - before.1) / HOLDS));
+    }
+    assert_eq!(costs[0].0, costs[1].0, "statements");
+    // A row read by a look-up or a range takes about ten steps.
+    assert!(costs[0].1.abs_diff(costs[1].1) <= 50, "steps: {costs:?}");
+}
+
+#[tokio::test]
+async fn sqlite_wal_of_a_command_is_bounded() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("b.db");
+    let clock = Arc::new(ManualClock::at(NOON));
+    let store = SqliteStore::open(&path, setup(&clock)).await.unwrap();
+    define(&store).await;
+    rusqlite::Connection::open(&path).unwrap().query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).unwrap();
+    let hold = || {
+        let charges = vec![Charge::new(Scope::new("room").unwrap(), 10)];
+        Arc::new(Request::from(Op::Submit(Command {
+            charges,
+            settle: Settle::Hold { ttl: None },
+            ..Command::default()
+        })))
+    };
+    let batch: Vec<_> = (0..500).map(|_| hold()).collect();
+    store.commit(&batch, Patience::Skip).await.unwrap();
+    let wal = std::fs::metadata(folder.path().join("b.db-wal")).unwrap().len() / 500;
+    println!("WAL bytes for each hold of a batch of 500 on SQLite: {wal}");
+    assert!(wal < 2_000, "{wal}");
+}
+
+#[tokio::test]
+async fn postgres_holds_read_the_same_rows_at_ten_thousand_and_at_a_million() {
+    let mut costs = Vec::new();
+    for rows in HISTORY {
+        let url = bursar_testkit::fresh_database();
+        let clock = Arc::new(ManualClock::at(NOON));
+        let open = || PostgresStore::open(&url, setup(&clock), PostgresOptions::default());
+        let store = open().await.unwrap();
+        define(&store).await;
+        let mut filler = PgConnection::connect(&url).await.unwrap();
+        let start = NOON.micros() - 40 * 86_400_000_000;
+        for sql in [
+            format!(
+                "INSERT INTO bursar.postings SELECT 'default', 'room', {start} + i * 1000, 1000000000 + i, 1, NULL FROM generate_series(1, {rows}) i"
+            ),
+            format!(
+                "INSERT INTO bursar.holds (id, tenant, state, expires_at, data) SELECT lpad(to_hex(i), 32, '0')::uuid, 'default', 1, {start} + i, '' FROM generate_series(1, {rows}) i"
+            ),
+        ] {
+            sqlx::raw_sql(sqlx::AssertSqlSafe(sql)).execute(&mut filler).await.unwrap();
+        }
+        hold_and_settle(&store, &clock).await;
+        store.close().await;
+        let before = rows_read(&mut filler).await;
+        let store = open().await.unwrap();
+        hold_and_settle(&store, &clock).await;
+        store.close().await;
+        let after = rows_read(&mut filler).await;
+        println!("{rows} rows: {} rows read a hold with its commit", (after - before) / HOLDS as i64);
+        costs.push((after - before) / HOLDS as i64);
+    }
+    assert!(costs[0].abs_diff(costs[1]) <= 5, "rows read: {costs:?}");
+}
+
+/// Rows that all sessions have read so far. A session tells its figures when it ends, so that all others must have.
+async fn rows_read(conn: &mut PgConnection) -> i64 {
+    let others = "SELECT count(*) FROM pg_stat_activity
+        WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'";
+    while sqlx::query_scalar::<_, i64>(others).fetch_one(&mut *conn).await.unwrap() > 0 {
+        tokio::task::yield_now().await;
+    }
+    let read = "SELECT sum(coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0))::bigint
+        FROM pg_stat_user_tables WHERE schemaname = 'bursar'";
+    sqlx::query_scalar(read).fetch_one(conn).await.unwrap()
+}
