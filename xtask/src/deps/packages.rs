@@ -43,7 +43,22 @@ const BANNED: [(&str, &str); 6] = [
 ];
 
 /// Crates that are there in versions that do not go together, and why that is borne.
-const DUPLICATES: [(&str, &str); 0] = [];
+const DUPLICATES: [(&str, &str); 11] = [
+    ("bitflags", BITS),
+    ("embedded-io", BITS),
+    ("block-buffer", SHA2),
+    ("cpufeatures", SHA2),
+    ("crypto-common", SHA2),
+    ("digest", SHA2),
+    ("sha2", SHA2),
+    ("getrandom", "ring is still on 0.2"),
+    ("hashbrown", "hashlink, below sqlx and rusqlite, is still on 0.16"),
+    ("syn", "derive macros move from 2 to 3 one by one; none of it is in the binary"),
+    ("windows-sys", "ring is still on 0.52; nothing of it is built on Linux"),
+];
+
+const BITS: &str = "postcard names it for small devices: it is in the lock file and never built";
+const SHA2: &str = "sqlx is still on sha2 0.10 and what belongs to it";
 
 pub(super) fn read(metadata: &Value) -> Result<Vec<Package>, String> {
     let root = format!("{}/", text(metadata, "workspace_root")?);
@@ -161,9 +176,13 @@ mod tests {
                     { "name": "serde-json", "rename": null, "kind": null },
                     { "name": "long-name", "rename": "short", "kind": "dev" }
                 ]
+            }, {
+                "id": "needed", "name": "needed", "version": "1.0.0", "manifest_path": "/y/Cargo.toml", "source": "far"
             }]
         });
         let packages = read(&metadata).unwrap();
+        assert_eq!(packages.iter().map(|package| package.name.as_str()).collect::<Vec<_>>(), ["own", "needed"]);
+        assert_eq!((packages[1].folder.as_deref(), packages[1].source.as_deref()), (None, Some("far")));
         assert_eq!(packages[0].folder.as_deref(), Some("crates/own"));
         let names: Vec<(&str, bool)> = packages[0].dependencies.iter().map(|d| (d.name.as_str(), d.dev)).collect();
         assert_eq!(names, [("serde_json", false), ("short", true)]);
