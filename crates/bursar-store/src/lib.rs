@@ -5,6 +5,8 @@
 
 pub mod clock;
 mod codec;
+#[cfg(feature = "conformance")]
+pub mod conformance;
 pub mod error;
 pub mod memory;
 #[path = "postgres_stub.rs"]

@@ -1,0 +1,107 @@
+//! Grants: minted, redeemed once, revoked, purged.
+
+use bursar_core::answer::Outcome;
+use bursar_core::grant::{GrantFault, Token};
+use bursar_core::id::GrantId;
+use bursar_core::name::{Purpose, Subject};
+use bursar_core::payload::Payload;
+use bursar_core::refusal::{Refusal, Violation};
+use bursar_core::request::{Command, Mint, Op, Redemption};
+use bursar_core::time::Span;
+
+use super::commands::job;
+use super::world::{World, limit, post, secs, submitted};
+
+fn mint(id: u128, payload: &str) -> (Token, Op) {
+    let token = Token::new(GrantId(id), [id as u8; 32]);
+    let mint = Mint {
+        id: token.id(),
+        digest: token.digest(),
+        purpose: Purpose::new("upload").expect("a good name"),
+        subject: Subject::new("session-7").expect("a good name"),
+        payload: Payload::new(payload).expect("JSON"),
+        ttl: secs(60),
+    };
+    (token, Op::Mint(mint))
+}
+
+fn redeem(purpose: &str, subject: &str, token: &Token) -> Op {
+    let (purpose, subject) = (Purpose::new(purpose).expect("good"), Subject::new(subject).expect("good"));
+    let redemption = Redemption::new(purpose, subject, &token.reveal()).expect("well-formed");
+    Op::Submit(Command { redeem: vec![redemption], ..Command::default() })
+}
+
+fn fault(refused: Result<Outcome, Refusal>) -> GrantFault {
+    match refused {
+        Err(Refusal::Refused(violations)) => match violations.as_slice() {
+            [Violation::Grant { fault, .. }] => *fault,
+            other => panic!("{other:?}"),
+        },
+        other => panic!("it should be refused: {other:?}"),
+    }
+}
+
+pub(super) async fn token_is_redeemed_once(world: World) {
+    let (token, op) = mint(1, r#"{"assetId":"a-1"}"#);
+    world.done(op).await;
+    let Op::Submit(mut command) = redeem("upload", "session-7", &token) else { unreachable!() };
+    let mut spec = job(None, "null");
+    spec.payload_from_grant = true;
+    command.jobs.push(spec);
+    let both = world.batch(vec![Op::Submit(command.clone()).into(), Op::Submit(command).into()]).await;
+    assert_eq!(both.iter().filter(|answer| answer.is_ok()).count(), 1, "one of two in a batch");
+    let done = submitted(both.into_iter().flatten().next().expect("one is done"));
+    assert_eq!(done.grants[0].payload.as_ref().map(Payload::as_str), Some(r#"{"assetId":"a-1"}"#));
+    let stored = world.store.job(done.jobs[0].id).await.expect("works").expect("is there");
+    assert_eq!(stored.payload.as_str(), r#"{"assetId":"a-1"}"#);
+    assert_eq!(fault(world.ask(redeem("upload", "session-7", &token)).await), GrantFault::Redeemed);
+}
+
+pub(super) async fn bad_tokens_are_one_answer(world: World) {
+    let (token, op) = mint(1, "null");
+    world.done(op).await;
+    let (unknown, _) = mint(2, "null");
+    let wrong = Token::new(GrantId(1), [9; 32]);
+    let (late, op) = mint(3, "null");
+    let mut told = Vec::new();
+    for (op, expected) in [
+        (redeem("upload", "session-7", &unknown), GrantFault::Unknown),
+        (redeem("upload", "session-7", &wrong), GrantFault::Wrong),
+        (redeem("upload", "session-8", &token), GrantFault::Mismatch),
+        (redeem("download", "session-7", &token), GrantFault::Mismatch),
+    ] {
+        let refused = world.ask(op).await;
+        told.push(refused.as_ref().map(drop).expect_err("refused").to_string().replace("download", "upload"));
+        assert_eq!(fault(refused), expected);
+    }
+    world.done(op).await;
+    world.clock.advance(secs(60));
+    let refused = world.ask(redeem("upload", "session-7", &late)).await;
+    told.push(refused.as_ref().map(drop).expect_err("refused").to_string());
+    assert_eq!(fault(refused), GrantFault::Expired);
+    told.dedup();
+    assert_eq!(told.len(), 1, "an outsider cannot tell them apart: {told:?}");
+}
+
+pub(super) async fn revoked_and_purged_grants_are_gone(world: World) {
+    let (token, op) = mint(1, "null");
+    world.done(op).await;
+    world.done(Op::Revoke { grant: GrantId(1) }).await;
+    world.done(Op::Revoke { grant: GrantId(1) }).await;
+    assert_eq!(fault(world.ask(redeem("upload", "session-7", &token)).await), GrantFault::Revoked);
+    assert!(matches!(world.ask(Op::Revoke { grant: GrantId(9) }).await, Err(Refusal::UnknownGrant { .. })));
+    let (used, op) = mint(2, "null");
+    world.done(op).await;
+    world.done(redeem("upload", "session-7", &used)).await;
+    assert!(matches!(world.ask(Op::Revoke { grant: GrantId(2) }).await, Err(Refusal::AlreadyRedeemed { .. })));
+    let tenant = bursar_core::name::Tenant::built_in();
+    assert_eq!(world.store.grants(&tenant, None, 10).await.expect("works").len(), 2);
+    world.done(Op::PurgeGrants { grants: vec![GrantId(1), GrantId(2)] }).await;
+    assert_eq!(world.store.grants(&tenant, None, 10).await.expect("works").len(), 2, "they have not expired");
+    world.clock.advance(Span::from_days(1));
+    world.done(Op::PurgeGrants { grants: vec![GrantId(1), GrantId(2), GrantId(3)] }).await;
+    assert_eq!(world.store.grants(&tenant, None, 10).await.expect("works"), []);
+    assert_eq!(fault(world.ask(redeem("upload", "session-7", &used)).await), GrantFault::Unknown);
+    world.budget("room", &[limit(1, "day")]).await;
+    world.done(post("room", 1)).await;
+}

@@ -1,0 +1,114 @@
+//! The journal: positions, history, rebuild, payloads.
+
+use bursar_core::event::Stream;
+use bursar_core::id::{GrantId, HoldId, JobId};
+use bursar_core::name::Tenant;
+use bursar_core::request::{Command, Op};
+
+use super::commands::job;
+use super::mixed::mixed_stream;
+use super::world::{World, hold, limit, post, scope, secs, submitted};
+
+pub(super) async fn positions_are_dense(world: World) {
+    world.budget("room", &[limit(1_000, "lifetime")]).await;
+    for count in 1..=5 {
+        world.batch((0..count).map(|_| post("room", 1).into()).collect()).await;
+    }
+    let all = world.store.journal(0, 100).await.expect("works");
+    let mut next = 1;
+    for row in &all {
+        assert_eq!(row.position, next);
+        next += row.batch.count() as u64;
+    }
+    assert_eq!(next, 17, "16 events");
+    assert_eq!(world.store.health().await.expect("works").position, 16);
+    // Reading on from any position, also from the middle of a row, misses nothing.
+    for after in 0..16 {
+        let first = world.store.journal(after, 1).await.expect("works").remove(0);
+        assert!(
+            first.position <= after + 1 && after + 1 < first.position + first.batch.count() as u64,
+            "after {after}"
+        );
+    }
+    assert_eq!(world.store.journal(16, 10).await.expect("works"), []);
+    assert_eq!(world.store.journal(u64::MAX - 1, 10).await.expect("works"), []);
+    let again = world.store.batch(all[2].batch.id).await.expect("works").expect("is there");
+    assert_eq!(again, all[2]);
+}
+
+pub(super) async fn history_follows_a_thing_backwards(world: World) {
+    world.budget("room", &[limit(1_000, "lifetime")]).await;
+    world.budget("other", &[limit(1_000, "lifetime")]).await;
+    let placed = world.place(hold("room", 5, secs(60))).await;
+    for _ in 0..5 {
+        world.batch(vec![post("other", 1).into(), post("room", 1).into(), post("room", 1).into()]).await;
+    }
+    world.commit(placed, 5).await.expect("it commits");
+    let stream = Stream::Scope(Tenant::built_in(), scope("room"));
+    let (mut next, mut rows) = (world.state("room").await.last, 0);
+    while let Some(id) = next {
+        let row = world.store.batch(id).await.expect("works").expect("a link leads somewhere");
+        assert!(row.batch.entries.iter().flat_map(|e| &e.events).any(|r| {
+            r.e.scopes().contains(&&scope("room")) || r.e.stream(&Tenant::built_in(), row.batch.entries[0].id) == stream
+        }));
+        rows += 1;
+        next = row.batch.prev.get(&format!("scope:{stream}")).copied();
+    }
+    assert_eq!(rows, 8, "the definition, the hold, five batches, the commit");
+    let held = world.store.hold(placed).await.expect("works").expect("is there");
+    assert_eq!(held.version, 2);
+}
+
+pub(super) async fn rebuild_gives_the_same_rows(world: World) {
+    let seen = mixed_stream(&world, 300).await;
+    let before = snapshot(&world, &seen).await;
+    let events = world.store.rebuild().await.expect("works");
+    assert_eq!(events, world.store.health().await.expect("works").position);
+    let after = snapshot(&world, &seen).await;
+    assert_eq!(before, after);
+    world.verified().await;
+    world.done(post("org", 1)).await;
+}
+
+/// Everything that can be seen of what a stream did, brought to this instant.
+async fn snapshot(world: &World, seen: &super::mixed::Seen) -> Vec<String> {
+    let mut rows = Vec::new();
+    for key in world.store.page_scopes(None, 1_000).await.expect("works") {
+        let mut state = world.store.scope(&key).await.expect("works").expect("is there");
+        // How far a scope was folded depends on who passed by; brought to one instant only the marks differ.
+        state.seen = world.now();
+        state.folded = (world.now(), HoldId(u128::MAX));
+        state.next_expiry = world.now();
+        for balance in &mut state.balances {
+            balance.evicted = (world.now(), 0);
+            balance.next_eviction = world.now();
+        }
+        rows.push(format!("{key:?} {state:?}"));
+    }
+    for id in &seen.holds {
+        rows.push(format!("{:?}", world.store.hold(*id).await.expect("works")));
+    }
+    for id in &seen.grants {
+        rows.push(format!("{:?}", world.store.grant(GrantId(*id)).await.expect("works")));
+    }
+    for id in &seen.jobs {
+        rows.push(format!("{:?}", world.store.job(JobId(*id)).await.expect("works")));
+    }
+    rows
+}
+
+pub(super) async fn large_payload_stands_beside_the_journal(world: World) {
+    let payload = format!("{{\"text\":\"{}\"}}", "x".repeat(100_000));
+    let asked = Op::Submit(Command { jobs: vec![job(None, &payload), job(None, "1")], ..Command::default() });
+    let made = submitted(world.done(asked).await).jobs;
+    let read = async |id: JobId| world.store.job(id).await.expect("works").expect("is there").payload;
+    assert_eq!(read(made[0].id).await.as_str(), payload);
+    world.store.rebuild().await.expect("works");
+    assert_eq!(read(made[0].id).await.as_str(), payload);
+    assert!(world.store.erase_payload(made[0].id.0).await.expect("works"));
+    assert!(!world.store.erase_payload(made[1].id.0).await.expect("works"), "a small one stands in the journal");
+    assert_eq!(read(made[0].id).await.as_str(), "null");
+    world.store.rebuild().await.expect("the journal is whole");
+    assert_eq!(read(made[0].id).await.as_str(), "null");
+    assert_eq!(read(made[1].id).await.as_str(), "1");
+}

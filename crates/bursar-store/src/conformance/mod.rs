@@ -1,0 +1,76 @@
+//! One suite that every engine passes unchanged.
+//!
+//! An engine adds a constructor that makes an empty store on the clock and ids it is given, and runs every case of
+//! [`CASES`].
+
+mod commands;
+mod grants;
+mod holds;
+mod journal;
+mod mixed;
+mod windows;
+mod world;
+
+use std::future::Future;
+use std::pin::Pin;
+
+pub use self::world::World;
+
+/// A case: its name and what it does in an empty world.
+pub struct Case {
+    /// What it shows.
+    pub name: &'static str,
+    /// Shows it, or panics.
+    pub run: fn(World) -> Pin<Box<dyn Future<Output = ()> + Send>>,
+}
+
+macro_rules! cases {
+    ($($module:ident::$name:ident,)*) => {
+        /// All of them.
+        pub const CASES: &[Case] = &[
+            $(Case { name: stringify!($name), run: |world| Box::pin($module::$name(world)) },)*
+        ];
+    };
+}
+
+cases! {
+    holds::limit_admits_up_to_its_amount,
+    holds::one_refusal_never_fails_its_neighbours,
+    holds::commit_returns_the_rest_and_release_all,
+    holds::expired_hold_stops_counting_the_instant_it_expires,
+    holds::late_commit_is_charged_and_flagged,
+    holds::overrun_is_charged_now_and_the_held_part_then,
+    holds::refusing_policies_refuse,
+    holds::extension_moves_the_expiry,
+    holds::second_settle_tells_the_state,
+    holds::chain_is_settled_as_it_was_placed,
+    holds::clock_that_goes_back_revives_nothing,
+    holds::more_expire_at_once_than_one_step_folds,
+    windows::rolling_window_is_exact,
+    windows::more_leaves_a_rolling_window_than_one_step_folds,
+    windows::calendar_window_turns_by_itself,
+    windows::bucket_refills,
+    windows::window_opened_later_knows_the_past,
+    windows::old_postings_are_rolled_up,
+    windows::ninth_window_is_refused,
+    windows::thresholds_are_told_once,
+    windows::trip_freezes_until_the_window_turns,
+    commands::twins_in_one_batch_have_one_effect,
+    commands::repeated_key_gets_the_first_answer,
+    commands::refused_request_may_use_its_key_again,
+    commands::forgotten_key_is_free_again,
+    commands::owner_job_found_charges_nothing,
+    commands::job_key_is_unique_in_its_queue,
+    commands::dry_run_writes_nothing,
+    commands::tenants_are_apart,
+    commands::names_and_payloads_come_back_as_they_were,
+    commands::lists_go_page_by_page,
+    grants::token_is_redeemed_once,
+    grants::bad_tokens_are_one_answer,
+    grants::revoked_and_purged_grants_are_gone,
+    journal::positions_are_dense,
+    journal::history_follows_a_thing_backwards,
+    journal::rebuild_gives_the_same_rows,
+    journal::large_payload_stands_beside_the_journal,
+    mixed::verify_is_clean_after_a_mixed_stream,
+}

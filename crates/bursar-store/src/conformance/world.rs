@@ -1,0 +1,223 @@
+//! A store on a clock that stands until it is moved.
+
+use std::sync::Arc;
+
+use bursar_core::answer::{Answer, Outcome, Settled, Submitted};
+use bursar_core::budget::{Budget, Limit};
+use bursar_core::context::Context;
+use bursar_core::event::Event;
+use bursar_core::hold::HoldState;
+use bursar_core::id::HoldId;
+use bursar_core::name::{Scope, Tenant};
+use bursar_core::refusal::{Refusal, Violation};
+use bursar_core::request::{Actual, Charge, Command, Op, Request, Settle};
+use bursar_core::scope::ScopeState;
+use bursar_core::time::{Span, Time};
+use bursar_core::window::Window;
+
+use crate::clock::{Clock, ManualClock};
+use crate::store::{Patience, Store, Verdict};
+
+/// An empty store and its clock.
+pub struct World {
+    /// The store.
+    pub store: Arc<dyn Store>,
+    /// Its clock.
+    pub clock: Arc<ManualClock>,
+}
+
+const TICK: Span = Span::from_micros(1);
+
+pub(super) fn scope(name: &str) -> Scope {
+    Scope::new(name).expect("a good name")
+}
+
+pub(super) fn limit(amount: i64, window: &str) -> Limit {
+    Limit::new(amount, window.parse().expect("a good window"))
+}
+
+pub(super) fn secs(secs: u64) -> Span {
+    Span::from_secs(secs)
+}
+
+/// A hold on one scope with a budget.
+pub(super) fn hold(name: &str, amount: i64, ttl: Span) -> Op {
+    Op::Submit(Command {
+        charges: vec![Charge::new(scope(name), amount)],
+        settle: Settle::Hold { ttl: Some(ttl) },
+        ..Command::default()
+    })
+}
+
+/// A hold on one scope under a limit of the caller's.
+pub(super) fn hold_within(name: &str, amount: i64, limits: &[Limit]) -> Op {
+    Op::Submit(Command {
+        charges: vec![Charge::new(scope(name), amount).within(limits.iter().cloned())],
+        settle: Settle::Hold { ttl: Some(secs(60)) },
+        ..Command::default()
+    })
+}
+
+pub(super) fn post(name: &str, amount: i64) -> Op {
+    Op::Submit(Command { charges: vec![Charge::new(scope(name), amount)], ..Command::default() })
+}
+
+pub(super) fn post_within(name: &str, amount: i64, limits: &[Limit]) -> Op {
+    Op::Submit(Command {
+        charges: vec![Charge::new(scope(name), amount).within(limits.iter().cloned())],
+        ..Command::default()
+    })
+}
+
+/// What a refusal leaves, where one limit refuses.
+pub(super) fn available(refused: Result<Outcome, Refusal>) -> i64 {
+    match refused {
+        Err(Refusal::Refused(violations)) => match violations.as_slice() {
+            [Violation::Limit { available, .. }] => *available,
+            other => panic!("one limit should refuse: {other:?}"),
+        },
+        other => panic!("it should be refused: {other:?}"),
+    }
+}
+
+pub(super) fn submitted(outcome: Outcome) -> Submitted {
+    match outcome.answer {
+        Answer::Submitted(submitted) => submitted,
+        other => panic!("a command's answer is expected: {other:?}"),
+    }
+}
+
+impl World {
+    /// A world around a store.
+    pub fn new(store: Arc<dyn Store>, clock: Arc<ManualClock>) -> World {
+        World { store, clock }
+    }
+
+    /// Does requests in one batch, asking again where it is said.
+    pub(super) async fn batch(&self, requests: Vec<Request>) -> Vec<Result<Outcome, Refusal>> {
+        // A scope sees each instant once; a clock that stood still would be overtaken.
+        self.clock.advance(TICK);
+        let requests: Vec<Arc<Request>> = requests.into_iter().map(Arc::new).collect();
+        let mut answers: Vec<Option<Result<Outcome, Refusal>>> = requests.iter().map(|_| None).collect();
+        for _ in 0..10_000 {
+            let open: Vec<usize> = (0..requests.len()).filter(|place| answers[*place].is_none()).collect();
+            if open.is_empty() {
+                return answers.into_iter().flatten().collect();
+            }
+            let asked: Vec<_> = open.iter().map(|place| requests[*place].clone()).collect();
+            let verdicts = self.store.commit(&asked, Patience::Skip).await.expect("the store works");
+            for (place, verdict) in open.into_iter().zip(verdicts) {
+                match verdict {
+                    Verdict::Answered(answer) => answers[place] = Some(answer),
+                    Verdict::Again => {}
+                    Verdict::Blocked => panic!("nobody else is there to block it"),
+                }
+            }
+        }
+        panic!("it was asked again without end")
+    }
+
+    pub(super) async fn request(&self, request: Request) -> Result<Outcome, Refusal> {
+        self.batch(vec![request]).await.remove(0)
+    }
+
+    pub(super) async fn ask(&self, op: Op) -> Result<Outcome, Refusal> {
+        self.request(op.into()).await
+    }
+
+    pub(super) async fn done(&self, op: Op) -> Outcome {
+        self.ask(op).await.expect("it should be done")
+    }
+
+    pub(super) async fn define(&self, name: &str, budget: Budget) {
+        self.done(Op::Define { scope: scope(name), budget }).await;
+    }
+
+    /// A budget over its lifetime that takes any TTL from a millisecond to thirty days.
+    pub(super) async fn budget(&self, name: &str, limits: &[Limit]) {
+        self.define(name, loose(limits)).await;
+    }
+
+    pub(super) async fn place(&self, op: Op) -> HoldId {
+        submitted(self.done(op).await).hold.expect("a hold").id
+    }
+
+    pub(super) async fn settle(&self, op: Op) -> Result<Settled, Refusal> {
+        self.ask(op).await.map(|outcome| match outcome.answer {
+            Answer::Settled(settled) => settled,
+            other => panic!("a settled hold is expected: {other:?}"),
+        })
+    }
+
+    pub(super) async fn commit(&self, hold: HoldId, actual: i64) -> Result<Settled, Refusal> {
+        self.settle(Op::Commit { hold, actual: Actual::Amount(actual) }).await
+    }
+
+    pub(super) async fn state(&self, name: &str) -> ScopeState {
+        let key = (Tenant::built_in(), scope(name));
+        self.store.scope(&key).await.expect("the store works").expect("the scope is there")
+    }
+
+    /// Posted and held in a window, as a reader sees it.
+    pub(super) async fn balance(&self, name: &str, window: &str) -> (i64, i64) {
+        let window: Window = window.parse().expect("a good window");
+        let state = self.state(name).await;
+        let balance = state.balance(&window).expect("the window is kept");
+        (balance.spent(), balance.held)
+    }
+
+    pub(super) async fn hold_state(&self, hold: HoldId) -> HoldState {
+        self.store.hold(hold).await.expect("the store works").expect("the hold is there").state
+    }
+
+    pub(super) async fn sweep(&self) -> usize {
+        let (due, _) = self.store.due_holds(500).await.expect("the store works");
+        if due.is_empty() {
+            return 0;
+        }
+        let tenant = due[0].0.clone();
+        let op = Op::Expire { holds: due.into_iter().map(|(_, id)| id).collect() };
+        match self
+            .request(Request::from(op).in_context(Context::of(tenant)))
+            .await
+            .expect("a sweep is never refused")
+            .answer
+        {
+            Answer::Swept { count } => count,
+            _ => 0,
+        }
+    }
+
+    /// The kinds of all events so far.
+    pub(super) async fn kinds(&self) -> Vec<&'static str> {
+        self.events().await.iter().map(Event::kind).collect()
+    }
+
+    pub(super) async fn events(&self) -> Vec<Event> {
+        let journal = self.store.journal(0, 1_000_000).await.expect("the store works");
+        let entries = journal.iter().flat_map(|row| &row.batch.entries);
+        entries.flat_map(|entry| entry.events.iter().map(|recorded| recorded.e.clone())).collect()
+    }
+
+    pub(super) async fn verified(&self) {
+        let report = self.store.verify().await.expect("the store works");
+        assert!(report.is_ok(), "{:#?}", report.violations);
+    }
+
+    /// Sets the clock so that the next request is decided at this instant.
+    pub(super) fn at(&self, now: Time) {
+        self.clock.set(now.before(TICK));
+    }
+
+    /// The instant of the last request.
+    pub(super) fn now(&self) -> Time {
+        self.clock.now()
+    }
+}
+
+pub(super) fn loose(limits: &[Limit]) -> Budget {
+    let mut budget = Budget::new(limits.iter().cloned());
+    budget.hold.ttl_min = Span::from_millis(1);
+    budget.hold.ttl_max = Span::from_days(30);
+    budget
+}

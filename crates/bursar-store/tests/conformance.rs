@@ -1,0 +1,63 @@
+//! The conformance suite on every engine, unchanged and with nothing left out.
+
+use std::sync::{Arc, Mutex};
+
+use bursar_core::decide::Rules;
+use bursar_core::id::{IdSource, uuid_v7};
+use bursar_core::time::Time;
+use bursar_store::conformance::{CASES, World};
+use bursar_store::{ManualClock, MemoryStore, Setup, SqliteStore};
+
+const MORNING: Time = Time::from_micros(1_794_823_200_000_000);
+
+struct Counting(u128);
+
+impl IdSource for Counting {
+    fn next_id(&mut self, now: Time) -> u128 {
+        self.0 += 1;
+        uuid_v7(now, self.0)
+    }
+}
+
+fn setup(clock: &Arc<ManualClock>) -> Setup {
+    Setup { rules: Rules::default(), clock: Some(clock.clone()), ids: Arc::new(Mutex::new(Counting(0))), migrate: true }
+}
+
+/// Runs every case in a world of its own and says which ones fail.
+fn run(engine: &str, mut world: impl AsyncFnMut(Arc<ManualClock>) -> World) {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let mut failed = Vec::new();
+    for case in CASES {
+        let clock = Arc::new(ManualClock::at(MORNING));
+        let world = runtime.block_on(world(clock));
+        let done = runtime.block_on(runtime.spawn((case.run)(world)));
+        println!("{engine}: {} {}", case.name, if done.is_ok() { "ok" } else { "FAILED" });
+        if done.is_err() {
+            failed.push(case.name);
+        }
+    }
+    assert!(failed.is_empty(), "{engine}: {} of {} failed: {failed:?}", failed.len(), CASES.len());
+}
+
+#[test]
+fn memory_conforms() {
+    run("memory", async |clock| World::new(Arc::new(MemoryStore::new(setup(&clock))), clock));
+}
+
+#[test]
+fn sqlite_file_conforms() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut count = 0;
+    run("sqlite", async |clock| {
+        count += 1;
+        let path = folder.path().join(format!("{count}.db"));
+        World::new(Arc::new(SqliteStore::open(path, setup(&clock)).await.unwrap()), clock)
+    });
+}
+
+#[test]
+fn sqlite_in_memory_conforms() {
+    run("sqlite in memory", async |clock| {
+        World::new(Arc::new(SqliteStore::in_memory(setup(&clock)).await.unwrap()), clock)
+    });
+}

@@ -1,0 +1,14 @@
+//! What Bursar's tests share. Not shipped.
+//!
+//! ```no_run
+//! let url = bursar_testkit::fresh_database();
+//! println!("an empty database at {url}");
+//! ```
+
+mod clock;
+mod ids;
+mod postgres;
+
+pub use clock::FileClock;
+pub use ids::{RandomIds, SeqIds};
+pub use postgres::{Cluster, fresh_database, postgres};

@@ -1,0 +1,53 @@
+//! Whatever becomes of a test process, its PostgreSQL does not outlive it.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use bursar_testkit::Cluster;
+
+const CHILD: &str = "BURSAR_TESTKIT_CHILD";
+
+#[test]
+fn a_killed_process_leaves_no_server_and_no_folder() {
+    if std::env::var_os(CHILD).is_some() {
+        let cluster = Cluster::start(false);
+        println!("\nfolder={}", cluster.folder().display());
+        loop {
+            std::thread::park();
+        }
+    }
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "a_killed_process_leaves_no_server_and_no_folder", "--nocapture"])
+        .env(CHILD, "1")
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let folder = lines.filter_map(|line| line.strip_prefix("folder=").map(str::to_owned)).next().unwrap();
+    assert!(Path::new(&folder).join("data/postmaster.pid").exists());
+    child.kill().unwrap();
+    child.wait().unwrap();
+    until_gone(Path::new(&folder));
+}
+
+#[test]
+fn a_dropped_cluster_is_gone_at_once() {
+    let cluster = Cluster::start(false);
+    let folder = cluster.folder().to_owned();
+    assert!(cluster.fresh_database().ends_with("/test_0"));
+    drop(cluster);
+    assert!(!folder.exists());
+}
+
+/// The folder goes after the server has stopped.
+fn until_gone(folder: &Path) {
+    for _ in 0..600 {
+        if !folder.exists() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    panic!("{} is still there", folder.display());
+}

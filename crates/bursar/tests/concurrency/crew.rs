@@ -1,0 +1,222 @@
+//! Crews: tasks with one Bursar in this process, or processes with one each.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use bursar::{Bursar, Span, Time};
+use bursar_testkit::FileClock;
+use tokio::runtime::Runtime;
+
+use crate::act::{Act, Member, Report};
+
+const MORNING: Time = Time::from_micros(1_794_823_200_000_000);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Engine {
+    Sqlite,
+    Postgres,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Tasks,
+    Processes,
+}
+
+/// A fresh database and a clock that every member reads.
+pub(crate) struct World {
+    pub(crate) engine: Engine,
+    pub(crate) runtime: Runtime,
+    pub(crate) bursar: Bursar,
+    url: String,
+    clock: Arc<FileClock>,
+    folder: tempfile::TempDir,
+}
+
+async fn open(url: &str, clock: Arc<FileClock>) -> Bursar {
+    let options = Bursar::options(url).clock(clock).upkeep(None);
+    options.open().await.unwrap_or_else(|error| panic!("{url}: {error}"))
+}
+
+fn runtime() -> Runtime {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime starts")
+}
+
+impl World {
+    pub(crate) fn new(engine: Engine) -> World {
+        let folder = tempfile::tempdir().expect("a folder");
+        let url = match engine {
+            Engine::Sqlite => format!("sqlite://{}", folder.path().join("bursar.db").display()),
+            Engine::Postgres => bursar_testkit::fresh_database(),
+        };
+        let clock = Arc::new(FileClock::open(&World::clock_path(folder.path()), MORNING));
+        let runtime = runtime();
+        let bursar = runtime.block_on(open(&url, clock.clone()));
+        World { engine, runtime, bursar, url, clock, folder }
+    }
+
+    fn clock_path(folder: &Path) -> PathBuf {
+        folder.join("clock")
+    }
+
+    pub(crate) fn advance(&self, millis: u64) {
+        self.clock.advance(Span::from_millis(millis));
+    }
+
+    pub(crate) fn turn_back(&self, millis: u64) {
+        let now = bursar::Clock::now(&*self.clock);
+        self.clock.set(now.before(Span::from_millis(millis)));
+    }
+
+    pub(crate) fn run<T>(&self, work: impl Future<Output = T>) -> T {
+        self.runtime.block_on(work)
+    }
+}
+
+/// Members that can be told what to do.
+pub(crate) enum Crew<'a> {
+    Tasks { world: &'a World, members: Vec<Arc<Member>> },
+    Processes { world: &'a World, members: Vec<Mutex<Process>> },
+}
+
+pub(crate) struct Process {
+    child: Child,
+    answers: BufReader<std::process::ChildStdout>,
+}
+
+impl<'a> Crew<'a> {
+    pub(crate) fn gather(kind: Kind, size: usize, world: &'a World) -> Crew<'a> {
+        match kind {
+            Kind::Tasks => {
+                let member = || Arc::new(Member::new(world.bursar.clone(), world.url.clone()));
+                Crew::Tasks { world, members: (0..size).map(|_| member()).collect() }
+            }
+            Kind::Processes => {
+                let members = (0..size).map(|_| Mutex::new(Process::start(world))).collect();
+                Crew::Processes { world, members }
+            }
+        }
+    }
+
+    pub(crate) fn kind(&self) -> Kind {
+        match self {
+            Crew::Tasks { .. } => Kind::Tasks,
+            Crew::Processes { .. } => Kind::Processes,
+        }
+    }
+
+    pub(crate) fn size(&self) -> usize {
+        match self {
+            Crew::Tasks { members, .. } => members.len(),
+            Crew::Processes { members, .. } => members.len(),
+        }
+    }
+
+    /// Tells every member something at once, and waits for all.
+    pub(crate) fn all(&self, act: impl Fn(usize) -> Act) -> Vec<Report> {
+        let acts: Vec<Act> = (0..self.size()).map(act).collect();
+        thread::scope(|scope| {
+            let told: Vec<_> =
+                acts.into_iter().enumerate().map(|(place, act)| scope.spawn(move || self.one(place, act))).collect();
+            told.into_iter().map(|member| member.join().expect("a member answers")).collect()
+        })
+    }
+
+    /// Tells one member something and waits for it.
+    pub(crate) fn one(&self, place: usize, act: Act) -> Report {
+        match self {
+            Crew::Tasks { world, members } => {
+                let member = members[place].clone();
+                world.run(async { world.runtime.spawn(async move { member.act(act).await }).await.expect("no panic") })
+            }
+            Crew::Processes { members, .. } => {
+                let mut process = members[place].lock().expect("nobody panics with it");
+                process.tell(&act);
+                process.hear().unwrap_or_else(|| panic!("a member died while it was told {act:?}"))
+            }
+        }
+    }
+
+    /// Tells a process something that it does not survive.
+    pub(crate) fn last_words(&self, place: usize, act: &Act) {
+        let Crew::Processes { members, .. } = self else { panic!("a task cannot die alone") };
+        let mut process = members[place].lock().expect("nobody panics with it");
+        process.tell(act);
+        assert_eq!(process.hear(), None, "it should have died");
+        let _ = process.child.wait();
+    }
+
+    /// What the members came to together.
+    pub(crate) fn sum(reports: Vec<Report>) -> Report {
+        reports.into_iter().fold(Report::default(), |mut sum, report| {
+            sum.done += report.done;
+            sum.refused += report.refused;
+            sum.late += report.late;
+            sum.holds.extend(report.holds);
+            sum.errors.extend(report.errors);
+            sum
+        })
+    }
+
+    /// Balances are what holds and postings say.
+    pub(crate) fn verified(&self) {
+        let (Crew::Tasks { world, .. } | Crew::Processes { world, .. }) = self;
+        let report = world.run(world.bursar.verify()).expect("the database works");
+        assert!(report.is_ok(), "{:#?}", report.violations);
+    }
+}
+
+impl Process {
+    fn start(world: &World) -> Process {
+        let mut child = Command::new(std::env::current_exe().expect("this program has a path"))
+            .args(["member", &world.url])
+            .arg(World::clock_path(world.folder.path()))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("a process starts");
+        let answers = BufReader::new(child.stdout.take().expect("it is piped"));
+        let mut process = Process { child, answers };
+        assert_eq!(process.line().as_deref(), Some("ready"));
+        process
+    }
+
+    fn tell(&mut self, act: &Act) {
+        let line = serde_json::to_string(act).expect("plain data");
+        writeln!(self.child.stdin.as_mut().expect("it is piped"), "{line}").expect("it listens");
+    }
+
+    fn line(&mut self) -> Option<String> {
+        let mut line = String::new();
+        let read = self.answers.read_line(&mut line).expect("it is text");
+        (read > 0).then(|| line.trim_end().to_owned())
+    }
+
+    fn hear(&mut self) -> Option<Report> {
+        self.line().map(|line| serde_json::from_str(&line).expect("a report"))
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        drop(self.child.stdin.take());
+        let _ = self.child.wait();
+    }
+}
+
+/// The life of a member that is a process: it does what it reads and says what came of it.
+pub(crate) fn serve(url: &str, clock: &str) {
+    let runtime = runtime();
+    let clock = Arc::new(FileClock::open(Path::new(clock), MORNING));
+    let member = Member::new(runtime.block_on(open(url, clock)), url.to_owned());
+    println!("ready");
+    for line in std::io::stdin().lines() {
+        let act = serde_json::from_str(&line.expect("it is text")).expect("an act");
+        let report = runtime.block_on(member.act(act));
+        println!("{}", serde_json::to_string(&report).expect("plain data"));
+    }
+    runtime.block_on(member.bursar.close());
+}

@@ -1,0 +1,187 @@
+//! The engine: shared commits, bounds, failures, the end.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use bursar::{Budget, Bursar, Clock, Error, Limit, Payload, StoreError, SystemClock, Time, Window};
+use tokio::task::JoinSet;
+
+fn budget(cap: i64) -> Budget {
+    Budget::new([Limit::new(cap, Window::Lifetime)])
+}
+
+/// A clock that panics when it is told to: what is deep inside a batch can fail too.
+struct Fragile(AtomicUsize);
+
+impl Clock for Fragile {
+    fn now(&self) -> Time {
+        assert_ne!(self.0.load(Ordering::SeqCst), 1, "the clock broke");
+        SystemClock.now()
+    }
+}
+
+#[tokio::test]
+async fn many_callers_share_commits() {
+    let folder = tempfile::tempdir().unwrap();
+    let url = format!("sqlite://{}", folder.path().join("b.db").display());
+    let bursar = Bursar::options(&url).upkeep(None).open().await.unwrap();
+    bursar.ledger().define("room", budget(1_000_000)).await.unwrap();
+    let mut callers = JoinSet::new();
+    for _ in 0..500 {
+        let bursar = bursar.clone();
+        callers.spawn(async move { bursar.ledger().post("room", 1).await.map(drop) });
+    }
+    assert!(callers.join_all().await.into_iter().all(|answer| answer.is_ok()));
+    let (events, _) = bursar.journal().read(0, 1_000).await.unwrap();
+    let mut instants: Vec<Time> = events.iter().map(|event| event.at).collect();
+    instants.dedup();
+    assert_eq!(events.len(), 501);
+    assert!(instants.len() < 100, "500 callers took {} transactions", instants.len());
+    bursar.close().await;
+}
+
+#[tokio::test]
+async fn full_queue_is_overloaded_and_nothing_accepted_is_lost() {
+    let bursar = Bursar::options("sqlite::memory:").queue(10).batch(5).upkeep(None).open().await.unwrap();
+    bursar.ledger().define("room", budget(1_000_000)).await.unwrap();
+    // A closure occupies the writer, so that requests pile up.
+    let (free, is_free) = std::sync::mpsc::channel::<()>();
+    let (busy, is_busy) = tokio::sync::oneshot::channel();
+    let blocker = tokio::spawn({
+        let bursar = bursar.clone();
+        async move {
+            let work = move |_: &mut bursar::Transaction<'_, '_>| {
+                let _ = busy.send(());
+                let _ = is_free.recv();
+                Ok::<(), Error>(())
+            };
+            bursar.transaction_within(Duration::from_secs(60), work).await
+        }
+    });
+    is_busy.await.unwrap();
+    let mut callers = JoinSet::new();
+    for _ in 0..100 {
+        let bursar = bursar.clone();
+        callers.spawn(async move { bursar.ledger().post("room", 1).await });
+    }
+    let mut overloaded = 0;
+    // At most five are in the batch that waits for the writer and ten in the queue.
+    while overloaded < 85 {
+        match callers.join_next().await.unwrap().unwrap() {
+            Err(Error::Overloaded { waiting }) => {
+                assert_eq!(waiting, 10);
+                overloaded += 1;
+            }
+            other => panic!("the writer is occupied: {other:?}"),
+        }
+    }
+    free.send(()).unwrap();
+    blocker.await.unwrap().unwrap();
+    let done = callers.join_all().await.into_iter().filter(Result::is_ok).count() as i64;
+    assert_eq!(bursar.ledger().budget("room").await.unwrap().unwrap().balances[0].posted, done);
+    assert!(done >= 10);
+}
+
+#[tokio::test]
+async fn panic_in_a_batch_answers_its_callers_and_leaves_the_engine_alive() {
+    let clock = Arc::new(Fragile(AtomicUsize::new(0)));
+    let bursar = Bursar::options("sqlite::memory:").clock(clock.clone()).upkeep(None).open().await.unwrap();
+    bursar.ledger().define("room", budget(100)).await.unwrap();
+    clock.0.store(1, Ordering::SeqCst);
+    let failed = bursar.ledger().post("room", 1).await.unwrap_err();
+    assert!(failed.to_string().contains("the clock broke"), "{failed}");
+    clock.0.store(0, Ordering::SeqCst);
+    bursar.ledger().post("room", 1).await.unwrap();
+    assert_eq!(bursar.ledger().budget("room").await.unwrap().unwrap().balances[0].posted, 1);
+}
+
+#[tokio::test]
+async fn close_answers_everything_it_accepted_and_refuses_the_rest() {
+    let bursar = Bursar::options("sqlite::memory:").upkeep(None).open().await.unwrap();
+    bursar.ledger().define("room", budget(1_000_000)).await.unwrap();
+    let mut callers = JoinSet::new();
+    for _ in 0..200 {
+        let bursar = bursar.clone();
+        callers.spawn(async move { bursar.ledger().post("room", 1).await.map(drop) });
+    }
+    // Some have been accepted by now, some not.
+    callers.join_next().await.unwrap().unwrap().unwrap();
+    let survivor = bursar.clone();
+    bursar.close().await;
+    for answer in callers.join_all().await {
+        match answer {
+            Ok(()) => {}
+            Err(error) => assert!(error.is_closed(), "{error}"),
+        }
+    }
+    assert!(survivor.ledger().post("room", 1).await.unwrap_err().is_closed());
+    assert!(matches!(survivor.verify().await, Err(Error::Store(error)) if matches!(*error, StoreError::Closed)));
+}
+
+#[tokio::test]
+async fn two_instances_live_in_one_process() {
+    let first = Bursar::open("sqlite::memory:").await.unwrap();
+    let second = Bursar::open("sqlite::memory:").await.unwrap();
+    first.ledger().define("room", budget(100)).await.unwrap();
+    assert!(second.ledger().budget("room").await.unwrap().is_none());
+    first.close().await;
+    second.ledger().define("room", budget(100)).await.unwrap();
+    second.close().await;
+}
+
+#[tokio::test]
+async fn listener_that_lags_is_told_and_affects_nobody() {
+    let bursar = Bursar::options("sqlite::memory:").upkeep(None).open().await.unwrap();
+    bursar.ledger().define("room", budget(1_000_000)).await.unwrap();
+    let mut lagging = bursar.listen();
+    let mut callers = JoinSet::new();
+    for _ in 0..5_000 {
+        let bursar = bursar.clone();
+        callers.spawn(async move { bursar.ledger().post("room", 1).await.map(drop) });
+    }
+    assert!(callers.join_all().await.into_iter().all(|answer| answer.is_ok()));
+    let missed = lagging.next().await.expect("open").expect_err("it lags");
+    assert!(missed.commands >= 900, "{missed}");
+    assert_eq!(lagging.next().await.expect("open").expect("from here on").event().kind(), "spend.posted");
+}
+
+#[tokio::test]
+async fn upkeep_sweeps_by_itself() {
+    let bursar = Bursar::options("sqlite::memory:").upkeep(Some(Duration::from_millis(5))).open().await.unwrap();
+    let mut short = budget(100);
+    short.hold.ttl_min = bursar::Span::from_millis(1);
+    bursar.ledger().define("room", short).await.unwrap();
+    let mut notices = bursar.listen();
+    let placed = bursar.ledger().hold("room", 10, Duration::from_millis(1)).await.unwrap().detach();
+    let swept = async {
+        loop {
+            let notice = notices.next().await.expect("open").expect("not lagging");
+            if notice.event().kind() == "hold.expired" {
+                return;
+            }
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), swept).await.expect("it is swept");
+    let hold = bursar.ledger().find(placed).await.unwrap().unwrap();
+    assert_eq!(hold.state, bursar::HoldState::Expired);
+    bursar.close().await;
+}
+
+#[tokio::test]
+async fn replayed_mint_does_not_show_the_token_again() {
+    let bursar = Bursar::options("sqlite::memory:").upkeep(None).open().await.unwrap();
+    let mint = || {
+        let (purpose, subject) = ("upload".try_into().unwrap(), "s".try_into().unwrap());
+        let key = Some("once".try_into().unwrap());
+        let ttl = Duration::from_secs(60);
+        let bursar = bursar.clone();
+        async move { bursar.grants().mint_with(purpose, subject, Payload::default(), ttl, key).await.unwrap() }
+    };
+    let (first, again) = (mint().await, mint().await);
+    assert_eq!((first.id, first.expires_at), (again.id, again.expires_at));
+    assert!(first.token.is_some() && again.token.is_none());
+    let grants = bursar.grants();
+    assert_eq!(grants.list(None, 10).await.unwrap().len(), 1);
+    grants.redeem("upload", "s", &first.token.unwrap()).await.unwrap();
+}

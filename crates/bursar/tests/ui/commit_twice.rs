@@ -1,0 +1,10 @@
+//! A handle is taken by value.
+
+async fn twice(held: bursar::Held) {
+    let _ = held.commit(1).await;
+    let _ = held.commit(1).await;
+}
+
+fn main() {
+    let _ = twice;
+}
