@@ -11,7 +11,7 @@ pub(crate) struct Tree {
 }
 
 /// What tools leave behind is not part of the project.
-const SKIPPED: [&str; 3] = ["target", "data", "node_modules"];
+const SKIPPED: [&str; 4] = ["target", "data", "bursar-data", "node_modules"];
 
 impl Tree {
     /// Reads everything below `root` except what is hidden or built. `.ci` is the one hidden folder of the house.
