@@ -28,12 +28,13 @@ async fn the_documented_query_shows_the_events_that_the_library_reads() {
             let sql = query("## On SQLite");
             let mut statement = tx.connection().prepare(&sql)?;
             let rows = statement.query_map((), |row| Ok((row.get(0)?, row.get(7)?, row.get(6)?)))?;
-            Ok::<Vec<(u64, String, u64)>, Failure>(rows.collect::<Result<_, _>>()?)
+            Ok::<Vec<(i64, String, i64)>, Failure>(rows.collect::<Result<_, _>>()?)
         })
         .await
         .unwrap();
     let (events, _) = bursar.journal().read(0, 100).await.unwrap();
-    let read: Vec<_> = events.iter().map(|e| (e.position, e.event.kind().to_owned(), e.version)).collect();
+    let read: Vec<_> =
+        events.iter().map(|e| (e.position as i64, e.event.kind().to_owned(), e.version as i64)).collect();
     assert_eq!(shown, read);
     let kinds: Vec<&str> = shown.iter().map(|(_, kind, _)| kind.as_str()).collect();
     assert_eq!(kinds, ["budget.defined", "hold.placed", "hold.committed", "budget.crossed"]);
