@@ -47,6 +47,7 @@ pub(crate) fn apply(ws: &mut Workspace, context: &Context, event: &Event) -> u64
             let settled = end_hold(ws, *hold, HoldState::Committed, charges);
             let held = settled.totals();
             let actual = hold::sums(settled.charges.iter(), |charge| charge.actual.unwrap_or(charge.amount));
+            let actual = actual.expect("it was checked when the commit was decided");
             let now = ws.now;
             for (scope, held) in held {
                 let spent = actual[&scope];
@@ -126,7 +127,10 @@ pub(crate) fn apply(ws: &mut Workspace, context: &Context, event: &Event) -> u64
         }
         Event::BudgetTripped { scope, window, until, .. } => {
             let row = touch_scope(ws, &(tenant.clone(), scope.clone()));
-            row.frozen = Some(Freeze::Trip { window: window.clone(), until: *until });
+            // An order outlasts the window; who lifts it has been told of the trip.
+            if !matches!(row.frozen, Some(Freeze::Order { .. })) {
+                row.frozen = Some(Freeze::Trip { window: window.clone(), until: *until });
+            }
             if let Some(balance) = row.balances.iter_mut().find(|balance| balance.window == *window) {
                 balance.tripped = true;
             }
@@ -257,7 +261,8 @@ fn name_windows(ws: &mut Workspace, tenant: &Tenant, charges: &[Charged]) {
 
 fn post(ws: &mut Workspace, tenant: &Tenant, at: Time, charges: &[Charged], hold: Option<HoldId>, sign: i64) {
     let charges: Vec<_> = charges.iter().map(Charged::charge).collect();
-    for (scope, amount) in hold::sums(charges.iter(), |charge| charge.amount) {
+    let sums = hold::sums(charges.iter(), |charge| charge.amount).expect("it was checked when the spend was decided");
+    for (scope, amount) in sums {
         let key = (tenant.clone(), scope);
         let row = touch_scope(ws, &key);
         let posting = (amount != 0).then(|| row.number(at, sign * amount, hold));
@@ -277,17 +282,10 @@ fn mark(ws: &mut Workspace, tenant: &Tenant, scope: &Scope, window: &Window, set
 
 /// A bucket that is made larger or smaller keeps what has been taken out of it.
 fn carry_bucket(row: &mut ScopeState, before: Option<&Budget>, after: &Budget) {
-    fn only(budget: &Budget) -> Option<Window> {
-        let mut buckets = budget.windows().filter(|window| matches!(window, Window::Bucket { .. }));
-        buckets.next().filter(|_| buckets.next().is_none()).cloned()
-    }
-    let (Some(old), Some(new)) = (before.and_then(only), only(after)) else { return };
-    if old == new {
-        return;
-    }
-    let Some(taken) = row.balance(&old).map(|balance| (balance.spent(), balance.held, balance.since)) else { return };
-    row.balances.retain(|balance| balance.window != old);
-    if let Some(balance) = row.balances.iter_mut().find(|balance| balance.window == new) {
+    let Some((old, new)) = before.and_then(|before| before.replaced_bucket(after)) else { return };
+    let Some(taken) = row.balance(old).map(|balance| (balance.spent(), balance.held, balance.since)) else { return };
+    row.balances.retain(|balance| balance.window != *old);
+    if let Some(balance) = row.balances.iter_mut().find(|balance| balance.window == *new) {
         balance.carry(taken);
     }
 }

@@ -34,6 +34,7 @@ impl Limit {
         if self.amount < 0 {
             return Err(Invalid::new("limits.amount", "must not be negative"));
         }
+        self.window.check()?;
         match self.window {
             Window::Bucket { capacity, .. } if capacity != self.amount => {
                 Err(Invalid::new("limits.amount", "of a bucket must be its capacity"))
@@ -119,6 +120,15 @@ impl Budget {
         self.limits.iter().chain(&self.trip).map(|limit| &limit.window)
     }
 
+    /// The bucket that `next` puts in the place of this budget's, with the one it puts there: where each has only one.
+    pub(crate) fn replaced_bucket<'a>(&'a self, next: &'a Budget) -> Option<(&'a Window, &'a Window)> {
+        fn only(budget: &Budget) -> Option<&Window> {
+            let mut buckets = budget.windows().filter(|window| matches!(window, Window::Bucket { .. }));
+            buckets.next().filter(|_| buckets.next().is_none())
+        }
+        only(self).zip(only(next)).filter(|(old, new)| old != new)
+    }
+
     pub(crate) fn check(&self) -> Result<(), Invalid> {
         if self.unit.len() > NAME_BYTES_MAX {
             return Err(Invalid::new("unit", format!("is longer than {NAME_BYTES_MAX} bytes")));
@@ -146,6 +156,10 @@ impl Budget {
                 "thresholds",
                 format!("must be at most {THRESHOLDS_MAX} percentages from 1 to 1000"),
             ));
+        }
+        let mut seen = BTreeSet::new();
+        if let Some(twice) = self.thresholds.iter().find(|percent| !seen.insert(**percent)) {
+            return Err(Invalid::new("thresholds", format!("names {twice} twice")));
         }
         let HoldPolicy { ttl_min, ttl, ttl_max, life_max, .. } = self.hold;
         if !(TTL_MIN <= ttl_min && ttl_min <= ttl && ttl <= ttl_max && ttl_max <= TTL_MAX) {

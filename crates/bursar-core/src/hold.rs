@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::budget::{Cover, Limit};
 use crate::id::{BatchId, HoldId, JobId};
 use crate::name::{Scope, Tenant};
+use crate::refusal::Refusal;
 use crate::time::{Span, Time};
 
 /// A hold as it stands.
@@ -60,19 +61,19 @@ impl HeldCharge {
     }
 }
 
-/// Adds up what charges come to on each scope, ancestors included.
+/// Adds up what charges come to on each scope, ancestors included; refused when a sum cannot be represented.
 pub(crate) fn sums<'a>(
     charges: impl Iterator<Item = &'a HeldCharge>,
     amount: impl Fn(&HeldCharge) -> i64,
-) -> BTreeMap<Scope, i64> {
+) -> Result<BTreeMap<Scope, i64>, Refusal> {
     let mut sums = BTreeMap::new();
     for charge in charges {
         for scope in charge.scopes() {
             let sum: &mut i64 = sums.entry(scope.clone()).or_insert(0);
-            *sum = sum.saturating_add(amount(charge));
+            *sum = sum.checked_add(amount(charge)).ok_or_else(|| Refusal::Overflow { scope: scope.clone() })?;
         }
     }
-    sums
+    Ok(sums)
 }
 
 /// Where a hold is in its life.
@@ -115,7 +116,7 @@ impl Hold {
 
     /// What it holds on each scope, ancestors included.
     pub fn totals(&self) -> BTreeMap<Scope, i64> {
-        sums(self.charges.iter(), |charge| charge.amount)
+        sums(self.charges.iter(), |charge| charge.amount).expect("it was checked when the hold was placed")
     }
 
     /// How much longer than now it may live at most, when extended.

@@ -189,7 +189,7 @@ pub enum Violation {
         available: i64,
         /// After how long it could fit at the earliest, if time alone can make it.
         retry_after: Option<Span>,
-        /// Whether it could ever fit under this limit.
+        /// Whether it could fit under this limit: in an empty window, or in this one once no hold lives.
         possible: bool,
     },
     /// The scope is frozen.

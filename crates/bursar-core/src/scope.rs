@@ -3,6 +3,7 @@
 //! What is due on a scope (a hold that expired, a posting that left a rolling window) is *folded* into the balances
 //! once, by whoever next locks the scope, a bounded number in one transaction.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -211,6 +212,11 @@ impl ScopeState {
         DueAsk { charges_after, postings: postings.collect() }
     }
 
+    /// Whether a calendar window has ended by `now`.
+    pub fn turns_by(&self, now: Time) -> bool {
+        self.balances.iter().any(|balance| balance.until <= now)
+    }
+
     /// Brings the scope to `now`: folds what is due, turns calendar windows, refills buckets.
     /// Returns whether all that is due was there; if not, the scope must be stored and brought on again.
     pub fn advance(&mut self, now: Time, due: &Due, asked: &DueAsk) -> bool {
@@ -228,7 +234,7 @@ impl ScopeState {
             }
         }
         for (place, postings) in &due.postings {
-            ready &= self.balances[*place].evict(now, postings);
+            ready &= self.balances[*place].evict(postings);
         }
         if ready {
             self.seen = self.seen.max(now);
@@ -292,7 +298,10 @@ impl ScopeState {
         if !known && self.windows_in_use() >= WINDOWS_MAX {
             let budget = self.budget.clone();
             let registered = |w: &Window| budget.as_ref().is_some_and(|b| b.windows().any(|known| known == w));
-            self.balances.retain(|b| b.prospective || !b.is_idle(now) || registered(&b.window));
+            // A closed window is right until the end of the batch, in case that a neighbour names it again.
+            for balance in self.balances.iter_mut().filter(|b| b.is_idle(now) && !registered(&b.window)) {
+                balance.prospective = true;
+            }
         }
         match self.balances.iter_mut().find(|b| b.window == *window) {
             Some(balance) => {
@@ -304,13 +313,16 @@ impl ScopeState {
         }
     }
 
-    /// Whether `more` further windows find a place, counting those that may be closed.
-    pub(crate) fn has_room_for(&self, more: usize, now: Time) -> bool {
-        let idle = |b: &&Balance| {
-            b.is_idle(now) && !self.budget.as_ref().is_some_and(|known| known.windows().any(|w| *w == b.window))
-        };
-        let closable = self.balances.iter().filter(|b| !b.prospective).filter(idle).count();
-        self.windows_in_use() - closable + more <= WINDOWS_MAX
+    /// Whether the windows of `named` that are new find a place, counting those that may be closed for them.
+    /// `replaced` windows give up theirs.
+    pub(crate) fn has_room_for<'a>(&self, named: impl Iterator<Item = &'a Window>, replaced: usize, now: Time) -> bool {
+        let named: BTreeSet<&Window> = named.filter(|window| **window != Window::Lifetime).collect();
+        let is_new = |window: &Window| self.balance(window).is_none_or(|balance| balance.prospective);
+        let new = named.iter().filter(|window| is_new(window)).count();
+        let registered = |window| self.budget.as_ref().is_some_and(|known| known.windows().any(|w| w == window));
+        let idle = self.balances.iter().filter(|b| !b.prospective && b.is_idle(now));
+        let closable = idle.filter(|b| !registered(&b.window) && !named.contains(&b.window)).count();
+        new == 0 || (self.windows_in_use() + new).saturating_sub(closable + replaced) <= WINDOWS_MAX
     }
 
     fn windows_in_use(&self) -> usize {
@@ -347,10 +359,11 @@ impl ScopeState {
             Freeze::Order { .. } => false,
             Freeze::Trip { until: Some(until), .. } => *until <= now,
             Freeze::Trip { window: Window::Lifetime, .. } => false,
+            // It fell back below the limit since, or that limit is gone.
             Freeze::Trip { window, until: None } => {
                 let trip = self.budget.as_ref().and_then(|budget| budget.trip.as_ref());
-                let spent = self.balance(window).map_or(0, Balance::spent);
-                trip.is_none_or(|trip| spent <= trip.amount)
+                let stands = trip.is_some_and(|trip| trip.window == *window);
+                !stands || !self.balance(window).is_some_and(|balance| balance.tripped)
             }
         };
         (!lifted).then_some(freeze)
@@ -361,10 +374,7 @@ impl Balance {
     /// Opens a window at `now` over what history says of it.
     pub fn open(window: Window, now: Time, past: Past) -> Balance {
         let (since, until) = Balance::opening(&window, now);
-        let level = match window {
-            Window::Bucket { capacity, length, .. } => i128::from(capacity) * i128::from(length.micros()),
-            _ => 0,
-        };
+        let level = full(&window);
         let (evicted, next_eviction) = match window {
             Window::Rolling { length } => {
                 ((now.before(length), u64::MAX), past.oldest.map_or(Time::NEVER, |at| at.after(length)))
@@ -425,7 +435,7 @@ impl Balance {
 
     /// After how long `amount` could fit under `limit` at the earliest; `None` when time alone will not make it fit.
     pub(crate) fn retry_after(&self, limit: i64, amount: i64, now: Time, next_expiry: Time) -> Option<Span> {
-        if amount > limit {
+        if !self.could_fit(limit, amount) {
             return None;
         }
         let freed_by_expiry = if self.held > 0 && next_expiry < Time::NEVER { next_expiry } else { Time::NEVER };
@@ -442,9 +452,14 @@ impl Balance {
         (at < Time::NEVER).then(|| at.since(now))
     }
 
-    /// Whether adding these amounts can still be represented.
-    pub(crate) fn can_take(&self, amount: i64) -> bool {
-        let total = i128::from(self.posted) + i128::from(self.held) + i128::from(amount);
+    /// Whether `amount` fits under `limit` in an empty window, or in this one once no hold lives: credits make room.
+    pub(crate) fn could_fit(&self, limit: i64, amount: i64) -> bool {
+        amount <= limit.max(clamp(i128::from(limit) - i128::from(self.posted)))
+    }
+
+    /// Whether the balance can still be represented after `back` units of its holds are replaced by `amount` units.
+    pub(crate) fn can_take(&self, back: i64, amount: i64) -> bool {
+        let total = i128::from(self.posted) + i128::from(self.held) - i128::from(back) + i128::from(amount);
         i64::try_from(total).is_ok() && self.posted.checked_add(amount).is_some()
     }
 
@@ -491,31 +506,31 @@ impl Balance {
 
     /// Takes tokens out of a bucket, or puts them back; never above its capacity.
     fn draw(&mut self, amount: i64) {
-        if let Window::Bucket { capacity, length, .. } = self.window {
-            let unit = i128::from(length.micros());
-            self.level = (self.level - i128::from(amount) * unit).min(i128::from(capacity) * unit);
+        if let Window::Bucket { length, .. } = self.window {
+            self.level = (self.level - i128::from(amount) * i128::from(length.micros())).min(full(&self.window));
         }
     }
 
-    /// Takes over what was spent and held in the bucket this one replaces.
+    /// Takes over what was spent and held in the bucket this one replaces, instead of what it may have counted itself.
     pub(crate) fn carry(&mut self, (spent, held, since): (i64, i64, Time)) {
         self.since = since;
         self.held = held;
+        self.level = full(&self.window);
         self.draw(spent.saturating_add(held));
     }
 
     fn refill(&mut self, to: Time) {
-        let Window::Bucket { capacity, refill, length } = self.window else { return };
+        let Window::Bucket { refill, .. } = self.window else { return };
         if to <= self.level_at {
             return;
         }
         let elapsed = i128::from(to.micros()) - i128::from(self.level_at.micros());
-        let full = i128::from(capacity) * i128::from(length.micros());
-        self.level = self.level.saturating_add(elapsed.saturating_mul(i128::from(refill))).min(full.max(self.level));
+        let refilled = self.level.saturating_add(elapsed.saturating_mul(i128::from(refill)));
+        self.level = refilled.min(full(&self.window));
         self.level_at = to;
     }
 
-    fn evict(&mut self, now: Time, postings: &Batchwise<Posting>) -> bool {
+    fn evict(&mut self, postings: &Batchwise<Posting>) -> bool {
         let Window::Rolling { length } = self.window else { return true };
         for posting in &postings.items {
             self.posted -= posting.amount;
@@ -525,13 +540,17 @@ impl Balance {
             self.next_eviction = self.evicted.0.after(length);
             return false;
         }
-        self.evicted = self.evicted.max((now.before(length), u64::MAX));
         self.next_eviction = postings.next.after(length);
         true
     }
 
+    /// Brings the window to `now`, once all that left it is out.
     fn turn(&mut self, now: Time) {
         self.refill(now);
+        if let Window::Rolling { length } = self.window {
+            // Also when nothing was due: a hold older than the window posts to where the window has been already.
+            self.evicted = self.evicted.max((now.before(length), u64::MAX));
+        }
         if now < self.until || !matches!(self.window, Window::Calendar { .. }) {
             return;
         }
@@ -547,6 +566,14 @@ impl Balance {
 
     fn is_idle(&self, now: Time) -> bool {
         self.window != Window::Lifetime && self.named.after(WINDOW_IDLE) < now
+    }
+}
+
+/// The level of a full bucket.
+fn full(window: &Window) -> i128 {
+    match window {
+        Window::Bucket { capacity, length, .. } => i128::from(*capacity) * i128::from(length.micros()),
+        _ => 0,
     }
 }
 

@@ -131,18 +131,26 @@ impl fmt::Debug for Zone {
 impl Window {
     /// The last `length`.
     pub fn rolling(length: impl Into<Span>) -> Result<Window, Invalid> {
-        Ok(Window::Rolling { length: checked_length(length.into())? })
+        let window = Window::Rolling { length: in_millis(length.into()) };
+        window.check().map(|()| window)
     }
 
     /// A token bucket of `capacity` that regains `refill` in each `length`.
     pub fn bucket(capacity: i64, refill: i64, length: impl Into<Span>) -> Result<Window, Invalid> {
-        if capacity < 0 {
-            return Err(Invalid::new("amount", "of a bucket must not be negative"));
+        let window = Window::Bucket { capacity, refill, length: in_millis(length.into()) };
+        window.check().map(|()| window)
+    }
+
+    /// Refuses what its fields allow and no window is.
+    pub(crate) fn check(&self) -> Result<(), Invalid> {
+        match self {
+            Window::Bucket { capacity, .. } if *capacity < 0 => {
+                Err(Invalid::new("amount", "of a bucket must not be negative"))
+            }
+            Window::Bucket { refill, .. } if *refill < 0 => Err(Invalid::new("refill", "must not be negative")),
+            Window::Rolling { length } | Window::Bucket { length, .. } => check_length(*length),
+            Window::Lifetime | Window::Calendar { .. } => Ok(()),
         }
-        if refill < 0 {
-            return Err(Invalid::new("refill", "must not be negative"));
-        }
-        Ok(Window::Bucket { capacity, refill, length: checked_length(length.into())? })
     }
 
     /// A calendar window on the clocks of `zone`.
@@ -196,15 +204,22 @@ impl Window {
     }
 }
 
-fn checked_length(length: Span) -> Result<Span, Invalid> {
+/// Lengths are told in milliseconds everywhere; a finer one could not be told back.
+fn in_millis(length: Span) -> Span {
+    Span::from_millis(length.millis().unsigned_abs())
+}
+
+fn check_length(length: Span) -> Result<(), Invalid> {
     if length < LENGTH_MIN || length > LENGTH_MAX {
         return Err(Invalid::new(
             "length_ms",
             format!("must be from {} to {}", LENGTH_MIN.millis(), LENGTH_MAX.millis()),
         ));
     }
-    // Lengths are told in milliseconds everywhere; a finer one could not be told back.
-    Ok(Span::from_millis(length.millis().unsigned_abs()))
+    if length != in_millis(length) {
+        return Err(Invalid::new("length_ms", "must be a whole number"));
+    }
+    Ok(())
 }
 
 fn add(date: Date, span: jiff::Span) -> Date {

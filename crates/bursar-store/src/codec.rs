@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bursar_core::budget::Budget;
-use bursar_core::grant::Grant;
-use bursar_core::hold::Hold;
+use bursar_core::grant::{Grant, GrantState};
+use bursar_core::hold::{Hold, HoldState};
 use bursar_core::job::Job;
 use bursar_core::payload::Payload;
 use bursar_core::scope::ScopeState;
@@ -118,5 +118,24 @@ impl Budgets {
         }
         known.insert(json.into(), budget.clone());
         Ok(budget)
+    }
+}
+
+/// How a hold's state is stored; the index of live holds knows 0.
+pub(crate) fn hold_state(state: HoldState) -> i16 {
+    match state {
+        HoldState::Held => 0,
+        HoldState::Committed => 1,
+        HoldState::Released => 2,
+        HoldState::Expired => 3,
+    }
+}
+
+/// How a grant's state is stored.
+pub(crate) fn grant_state(state: GrantState) -> i16 {
+    match state {
+        GrantState::Open => 0,
+        GrantState::Redeemed => 1,
+        GrantState::Revoked => 2,
     }
 }

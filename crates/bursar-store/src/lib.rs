@@ -9,7 +9,6 @@ mod codec;
 pub mod conformance;
 pub mod error;
 pub mod memory;
-#[path = "postgres_stub.rs"]
 pub mod postgres;
 mod rows;
 pub mod sqlite;
@@ -20,6 +19,7 @@ mod work;
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use error::StoreError;
 pub use memory::MemoryStore;
+pub use postgres::{PostgresOptions, PostgresStore};
 pub use sqlite::SqliteStore;
 pub use store::{Health, Journaled, Patience, Setup, Store, Verdict};
 pub use verify::Report;

@@ -222,7 +222,10 @@ async fn advance<R: Rows>(rows: &mut R, ws: &mut Workspace) -> Result<(), StoreE
         if ask.is_empty() { at_once.push(key.clone()) } else { asks.push((key.clone(), ask)) }
     }
     for key in at_once {
-        let row = ws.scopes.peek_mut(&key).expect("it was listed");
+        // Where a window begins is stored when it opens, also when no event touches the scope.
+        let turns = ws.scopes.get(&key).is_some_and(|row| row.turns_by(now));
+        let row = if turns { ws.scopes.get_mut(&key) } else { ws.scopes.peek_mut(&key) };
+        let row = row.expect("it was listed");
         row.advance(now, &Due::default(), &DueAsk { charges_after: None, postings: Vec::new() });
     }
     if asks.is_empty() {
@@ -288,6 +291,8 @@ fn tidied(requests: &[&Request], ws: &Workspace, rules: &Rules) -> Vec<(ScopeKey
     let keys = scopes.flat_map(|(request, scopes)| {
         scopes.iter().map(|scope: &Scope| (request.context.tenant.clone(), scope.clone()))
     });
+    // Where more is due than one step folds, postings that have not left their windows yet are still needed.
+    let keys = keys.filter(|key| !ws.unready.contains(key));
     keys.filter_map(|key| Some((ws.scopes.get(&key)?.rolled_up_before(ws.now, rules.postings_kept), key)))
         .map(|(before, key)| (key, before))
         .collect()

@@ -6,7 +6,7 @@ use bursar_core::decide::Rules;
 use bursar_core::id::{IdSource, uuid_v7};
 use bursar_core::time::Time;
 use bursar_store::conformance::{CASES, World};
-use bursar_store::{ManualClock, MemoryStore, Setup, SqliteStore};
+use bursar_store::{ManualClock, MemoryStore, PostgresOptions, PostgresStore, Setup, SqliteStore};
 
 const MORNING: Time = Time::from_micros(1_794_823_200_000_000);
 
@@ -59,5 +59,14 @@ fn sqlite_file_conforms() {
 fn sqlite_in_memory_conforms() {
     run("sqlite in memory", async |clock| {
         World::new(Arc::new(SqliteStore::in_memory(setup(&clock)).await.unwrap()), clock)
+    });
+}
+
+#[test]
+fn postgres_conforms() {
+    run("postgres", async |clock| {
+        let url = bursar_testkit::fresh_database();
+        let store = PostgresStore::open(&url, setup(&clock), PostgresOptions::default()).await;
+        World::new(Arc::new(store.unwrap()), clock)
     });
 }

@@ -11,8 +11,7 @@ use bursar_core::id::IdSource;
 use bursar_core::name::Tenant;
 use bursar_core::refusal::Invalid;
 use bursar_core::request::Request;
-use bursar_store::postgres::PostgresStore;
-use bursar_store::{Clock, Health, Report, Setup, SqliteStore, Store, StoreError};
+use bursar_store::{Clock, Health, PostgresOptions, PostgresStore, Report, Setup, SqliteStore, Store, StoreError};
 use tokio::task::JoinHandle;
 
 use crate::command::CommandBuilder;
@@ -259,7 +258,7 @@ impl Options {
                 (Backend::Sqlite(store.clone()), store)
             }
             Place::Postgres => {
-                let store = Arc::new(PostgresStore::open(&self.url, setup).await?);
+                let store = Arc::new(PostgresStore::open(&self.url, setup, PostgresOptions::default()).await?);
                 load.lanes = if load.lanes == 0 { 2 } else { load.lanes };
                 // Each lane holds a lock for every key of its batch, and PostgreSQL plans for arrays of this size.
                 load.batch = load.batch.min(500);

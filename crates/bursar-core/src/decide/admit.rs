@@ -11,7 +11,6 @@ use crate::refusal::{Refusal, Violation};
 use crate::request::Charge;
 use crate::scope::ScopeState;
 use crate::state::Workspace;
-use crate::window::Window;
 
 /// Charges with the same scope merged and each chain of ancestors resolved.
 pub(super) fn resolve(ws: &Workspace, tenant: &Tenant, charges: &[Charge]) -> Result<Vec<HeldCharge>, Refusal> {
@@ -57,7 +56,7 @@ pub(super) fn ancestors(ws: &Workspace, tenant: &Tenant, scope: &Scope) -> Resul
 
 /// Refuses charges that some limit, freeze or balance does not admit; else says what each limit leaves after them.
 pub(super) fn admit(ws: &Workspace, tenant: &Tenant, charges: Vec<HeldCharge>) -> Result<Vec<Charged>, Refusal> {
-    let totals = sums(charges.iter(), |charge| charge.amount);
+    let totals = sums(charges.iter(), |charge| charge.amount)?;
     if totals.len() > SCOPES_MAX {
         return Err(Refusal::TooManyScopes { count: totals.len() });
     }
@@ -70,18 +69,14 @@ pub(super) fn admit(ws: &Workspace, tenant: &Tenant, charges: Vec<HeldCharge>) -
         if limits.is_empty() {
             return Err(Refusal::UnknownScope { scope: scope.clone() });
         }
-        let named = limits.iter().filter(|l| state.balance(&l.window).is_none_or(|b| b.prospective));
-        let mut named: Vec<&Window> = named.map(|l| &l.window).filter(|w| **w != Window::Lifetime).collect();
-        named.sort();
-        named.dedup();
-        if !state.has_room_for(named.len(), ws.now) {
+        if !state.has_room_for(limits.iter().map(|limit| &limit.window), 0, ws.now) {
             return Err(Refusal::TooManyWindows { scope: scope.clone() });
         }
         if state.frozen_at(ws.now).is_some() {
             violations.push(Violation::Frozen { scope: scope.clone() });
         }
         check_limits(ws, scope, state, &limits, *amount, &mut violations);
-        if violations.is_empty() && !state.balances.iter().all(|balance| balance.can_take(*amount)) {
+        if violations.is_empty() && !state.balances.iter().all(|balance| balance.can_take(0, *amount)) {
             return Err(Refusal::Overflow { scope: scope.clone() });
         }
     }
@@ -122,7 +117,7 @@ fn check_limits(
                 requested: amount,
                 available: available.max(0),
                 retry_after: balance.retry_after(limit.amount, amount, ws.now, state.next_expiry),
-                possible: amount <= limit.amount,
+                possible: balance.could_fit(limit.amount, amount),
             });
         }
     }

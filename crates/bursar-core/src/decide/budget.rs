@@ -9,7 +9,6 @@ use crate::name::Scope;
 use crate::refusal::Refusal;
 use crate::scope::Freeze;
 use crate::state::Workspace;
-use crate::window::Window;
 
 pub(super) fn define(ws: &Workspace, context: &Context, scope: &Scope, budget: &Budget) -> Result<Vec<Event>, Refusal> {
     let tenant = &context.tenant;
@@ -31,11 +30,8 @@ pub(super) fn define(ws: &Workspace, context: &Context, scope: &Scope, budget: &
     }
     if let Some(row) = admit::row(ws, tenant, scope) {
         // Windows only the old definition names keep their place until they are idle.
-        let new = budget.windows().filter(|w| **w != Window::Lifetime && row.balance(w).is_none_or(|b| b.prospective));
-        let replaced =
-            row.budget.iter().flat_map(|old| old.windows()).filter(|w| budget.windows().all(|kept| kept != *w));
-        let (new, replaced) = (new.count(), replaced.filter(|w| matches!(w, Window::Bucket { .. })).count());
-        if !row.has_room_for(new.saturating_sub(replaced), ws.now) {
+        let replaced = row.budget.as_ref().and_then(|old| old.replaced_bucket(budget)).is_some();
+        if !row.has_room_for(budget.windows(), usize::from(replaced), ws.now) {
             return Err(Refusal::TooManyWindows { scope: scope.clone() });
         }
     }

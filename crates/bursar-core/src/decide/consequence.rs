@@ -44,7 +44,7 @@ fn thresholds(key: &ScopeKey, row: &ScopeState, events: &mut Vec<Event>) {
 fn trip(key: &ScopeKey, row: &ScopeState, events: &mut Vec<Event>) {
     let Some(trip) = row.budget.as_ref().and_then(|budget| budget.trip.as_ref()) else { return };
     let Some(balance) = row.balance(&trip.window) else { return };
-    if balance.tripped || balance.spent() <= trip.amount || row.frozen.is_some() {
+    if balance.tripped || balance.spent() <= trip.amount {
         return;
     }
     events.push(Event::BudgetTripped {

@@ -39,7 +39,7 @@ pub(super) fn commit(ws: &Workspace, context: &Context, id: HoldId, actual: &Act
         }
         overrun = overrun.saturating_add((spent - charge.amount).max(0));
     }
-    let spent = sums(charges.iter(), |charge| charge.actual.unwrap_or(0));
+    let spent = sums(charges.iter(), |charge| charge.actual.unwrap_or(0))?;
     let held = if late { BTreeMap::new() } else { hold.totals() };
     let charges = settled(ws, &context.tenant, hold.placed_at, charges, &held, &spent)?;
     Ok(vec![Event::HoldCommitted { hold: id, charges, late, overrun }])
@@ -111,11 +111,11 @@ pub(super) fn credit(
     Ok(vec![Event::Credited { charge: charges.remove(0), at, hold }])
 }
 
-pub(super) fn expire(ws: &Workspace, holds: &[HoldId]) -> Vec<Event> {
+pub(super) fn expire(ws: &Workspace, context: &Context, holds: &[HoldId]) -> Vec<Event> {
     let holds: BTreeSet<&HoldId> = holds.iter().collect();
     let due = holds
         .into_iter()
-        .filter_map(|id| ws.holds.get(id))
+        .filter_map(|id| own(ws, context, *id).ok())
         .filter(|hold| hold.state == HoldState::Held && hold.state_at(ws.now) == HoldState::Expired);
     due.map(|hold| Event::HoldExpired { hold: hold.id, at: hold.expires_at }).collect()
 }
@@ -171,7 +171,7 @@ fn settled(
     for scope in scopes {
         let mut row = admit::row(ws, tenant, scope).cloned().unwrap_or_default();
         let (held, spent) = (held.get(scope).copied().unwrap_or(0), spent.get(scope).copied().unwrap_or(0));
-        if !row.balances.iter().all(|balance| balance.can_take(spent)) {
+        if !row.balances.iter().all(|balance| balance.can_take(held, spent)) {
             return Err(Refusal::Overflow { scope: scope.clone() });
         }
         let covered = if spent < 0 { spent } else { spent.min(held) };

@@ -6,8 +6,6 @@ mod consequence;
 mod grant;
 mod hold;
 mod submit;
-#[cfg(test)]
-mod tests;
 
 use crate::answer::{Answer, Outcome};
 use crate::apply::apply;
@@ -85,7 +83,7 @@ fn answer(
         Op::Release { hold } => hold::release(ws, &request.context, *hold)?,
         Op::Extend { hold, by } => hold::extend(ws, &request.context, *hold, *by)?,
         Op::Credit { scope, amount, hold } => hold::credit(ws, &request.context, scope, *amount, *hold)?,
-        Op::Expire { holds } => hold::expire(ws, holds),
+        Op::Expire { holds } => hold::expire(ws, &request.context, holds),
         Op::Define { scope, budget } => budget::define(ws, &request.context, scope, budget)?,
         Op::Freeze { scope } => budget::freeze(ws, &request.context, scope)?,
         Op::Unfreeze { scope } => budget::unfreeze(ws, &request.context, scope)?,

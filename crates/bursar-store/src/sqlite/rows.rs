@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use bursar_core::bounds::FOLD_STEP;
 use bursar_core::event::{Batch, Entry};
-use bursar_core::grant::{Grant, GrantState};
-use bursar_core::hold::{Hold, HoldState};
+use bursar_core::grant::Grant;
+use bursar_core::hold::Hold;
 use bursar_core::id::{BatchId, CommandId, GrantId, HoldId, JobId};
 use bursar_core::job::Job;
 use bursar_core::payload::Payload;
@@ -17,7 +17,7 @@ use rusqlite::types::ValueRef;
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Params, Row, params};
 
 use crate::clock::Clock;
-use crate::codec::{Budgets, Carries, Packed, from_json, to_json};
+use crate::codec::{Budgets, Carries, Packed, from_json, grant_state, hold_state, to_json};
 use crate::error::StoreError;
 use crate::rows::{Found, PastAsk, Rows};
 use crate::sqlite::error::failed;
@@ -338,23 +338,6 @@ fn step<T>(mut items: Vec<T>, next: Option<Time>) -> Batchwise<T> {
     let more = items.len() > FOLD_STEP;
     items.truncate(FOLD_STEP);
     Batchwise { items, more, next: next.unwrap_or(Time::NEVER) }
-}
-
-pub(super) fn hold_state(state: HoldState) -> i64 {
-    match state {
-        HoldState::Held => 0,
-        HoldState::Committed => 1,
-        HoldState::Released => 2,
-        HoldState::Expired => 3,
-    }
-}
-
-fn grant_state(state: GrantState) -> i64 {
-    match state {
-        GrantState::Open => 0,
-        GrantState::Redeemed => 1,
-        GrantState::Revoked => 2,
-    }
 }
 
 /// Looks each key up and keeps those that are there.

@@ -128,7 +128,9 @@ impl Member {
                     let scope = scope.clone();
                     async move { bursar.ledger().post(&scope, amount).await.map(drop) }
                 });
-                all.await.into_iter().for_each(|answer| drop(report.count(answer)));
+                for answer in all.await {
+                    report.count(answer);
+                }
             }
             Act::Pair { first, second, count } => {
                 for _ in 0..count {

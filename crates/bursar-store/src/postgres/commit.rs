@@ -1,0 +1,166 @@
+//! Batches: load, decide, store, commit; again where that is safe.
+
+use std::ops::Range;
+use std::time::Duration;
+
+use bursar_core::request::Request;
+use bursar_core::time::Time;
+use sqlx::{PgConnection, Postgres, Transaction};
+
+use super::error::{Trouble, commit_error, store_error, trouble};
+use super::rows::{PgRows, Taking};
+use super::{GATE, PostgresStore, READ_COMMITTED, no_answer};
+use crate::error::StoreError;
+use crate::rows::Rows;
+use crate::store::{Patience, Verdict};
+use crate::work::{self, When};
+
+/// How often a batch is tried.
+const ATTEMPTS: u32 = 6;
+/// How often a batch is cut in halves for the sake of keys that somebody else is about to take.
+const CUTS_MAX: usize = 16;
+
+/// Why an attempt came to nothing. All of these leave no trace.
+enum Setback {
+    /// A key that was free has been taken meanwhile: what was decided is out of date.
+    Taken,
+    /// A key is about to be taken by somebody who takes his time.
+    KeyLocked,
+    /// The same attempt may succeed the next time.
+    Passing(StoreError),
+    /// Trying again would be of no use, or is not known to be safe.
+    Final(StoreError),
+}
+
+/// A transaction that only needs to be committed.
+struct Prepared {
+    tx: Transaction<'static, Postgres>,
+    verdicts: Vec<Verdict>,
+    /// The instant of its events, if there are any.
+    journaled: Option<Time>,
+}
+
+impl PostgresStore {
+    /// Does the requests in one transaction; in several where some of them wait for a stranger's keys.
+    pub(super) async fn commit_all(
+        &self,
+        requests: &[&Request],
+        patience: Patience,
+    ) -> Result<Vec<Verdict>, StoreError> {
+        let mut verdicts: Vec<Option<Verdict>> = vec![None; requests.len()];
+        let mut parts: Vec<Range<usize>> = Vec::new();
+        parts.push(0..requests.len());
+        let mut cuts = 0;
+        while let Some(part) = parts.pop() {
+            match self.commit_part(&requests[part.clone()], patience, cuts > 0).await {
+                Ok(some) => verdicts[part].iter_mut().zip(some).for_each(|(slot, verdict)| *slot = Some(verdict)),
+                Err(Setback::KeyLocked) if part.len() > 1 && cuts < CUTS_MAX => {
+                    cuts += 1;
+                    let middle = part.start + part.len() / 2;
+                    parts.extend([middle..part.end, part.start..middle]);
+                }
+                Err(Setback::KeyLocked) => {}
+                Err(Setback::Taken) => {
+                    return self.unless_some_done(verdicts, StoreError::Busy("keys were taken again and again".into()));
+                }
+                Err(Setback::Passing(error) | Setback::Final(error)) => return self.unless_some_done(verdicts, error),
+            }
+        }
+        Ok(verdicts.into_iter().map(|verdict| verdict.unwrap_or(Verdict::Blocked)).collect())
+    }
+
+    /// What is done must be told. Those that failed ask again, and hear of the error then.
+    fn unless_some_done(&self, verdicts: Vec<Option<Verdict>>, error: StoreError) -> Result<Vec<Verdict>, StoreError> {
+        if matches!(error, StoreError::UnknownOutcome(_)) || verdicts.iter().all(Option::is_none) {
+            return Err(error);
+        }
+        tracing::warn!(%error, "a part of a batch was not done");
+        Ok(verdicts.into_iter().map(|verdict| verdict.unwrap_or(Verdict::Blocked)).collect())
+    }
+
+    async fn commit_part(&self, requests: &[&Request], patience: Patience, cut: bool) -> Result<Vec<Verdict>, Setback> {
+        let (taking, wait) = match patience {
+            // Somebody who takes his time is there: it is only a question of whose requests he is in the way of.
+            Patience::Skip if cut => (Taking::Skip, self.options.key_patience / 20),
+            Patience::Skip => (Taking::Skip, self.options.key_patience),
+            Patience::Wait(wait) => (Taking::Wait, wait),
+        };
+        let mut attempt = 1;
+        loop {
+            match self.attempt(requests, taking, wait).await {
+                Err(Setback::Taken) if attempt < ATTEMPTS => {}
+                Err(Setback::Passing(error)) if attempt < ATTEMPTS => {
+                    tracing::debug!(%error, attempt, "a batch is tried again");
+                    tokio::time::sleep(Duration::from_millis(5 << attempt)).await;
+                }
+                end => return end,
+            }
+            attempt += 1;
+        }
+    }
+
+    async fn attempt(&self, requests: &[&Request], taking: Taking, wait: Duration) -> Result<Vec<Verdict>, Setback> {
+        let within = self.options.answer_within;
+        let tx = self.begin(READ_COMMITTED).await.map_err(Setback::Final)?;
+        let prepared = tokio::time::timeout(within + wait, self.prepare(tx, requests, taking, wait)).await;
+        let Prepared { tx, verdicts, journaled } =
+            prepared.unwrap_or_else(|_| Err(Setback::Final(no_answer(within + wait))))?;
+        match tokio::time::timeout(within, tx.commit()).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) if trouble(&error) == Some(Trouble::Deadlock) => {
+                return Err(Setback::Passing(store_error(error)));
+            }
+            Ok(Err(error)) => return Err(Setback::Final(commit_error(error))),
+            Err(late) => return Err(Setback::Final(StoreError::UnknownOutcome(Box::new(late)))),
+        }
+        if let Some(at) = journaled {
+            self.seen(at);
+        }
+        Ok(verdicts)
+    }
+
+    /// Everything but the commit.
+    async fn prepare(
+        &self,
+        mut tx: Transaction<'static, Postgres>,
+        requests: &[&Request],
+        taking: Taking,
+        wait: Duration,
+    ) -> Result<Prepared, Setback> {
+        enter(&mut tx, wait).await.map_err(|error| tried(trouble(&error), store_error(error)))?;
+        let when = When { floor: self.floor(), batch: self.next_batch() };
+        let mut rows = PgRows::new(&mut tx, self, taking);
+        let run = work::run(&mut rows, requests, &self.setup.rules, when, &mut self.ids()).await;
+        let (mut ws, verdicts) = run.map_err(|error| tried(rows.trouble, error))?;
+        let batch = ws.take_batch();
+        let journaled = batch.as_ref().map(|batch| batch.at);
+        match rows.store(&ws, batch).await {
+            Ok(true) => Ok(Prepared { tx, verdicts, journaled }),
+            Ok(false) => Err(Setback::Taken),
+            Err(_) if rows.trouble == Some(Trouble::LockTimeout) && taking == Taking::Skip => Err(Setback::KeyLocked),
+            Err(error) => Err(tried(rows.trouble, error)),
+        }
+    }
+}
+
+/// Sets how long this transaction waits for locks, and joins the writers.
+pub(super) async fn enter(conn: &mut PgConnection, wait: Duration) -> Result<(), sqlx::Error> {
+    // A plan is made once and kept. One made while a table is small would read all of it by and by: not that one.
+    let settings = "SELECT set_config('lock_timeout', $1, true), set_config('enable_seqscan', 'off', true),
+                        pg_advisory_xact_lock_shared($2)";
+    sqlx::query(settings)
+        // Zero would mean to wait for ever.
+        .bind(format!("{}ms", wait.as_millis().clamp(1, i32::MAX as u128)))
+        .bind(GATE)
+        .execute(conn)
+        .await
+        .map(drop)
+}
+
+/// Before the commit nothing has happened: what passes by itself is tried again. Whoever waited for a lock has waited.
+fn tried(trouble: Option<Trouble>, error: StoreError) -> Setback {
+    match trouble {
+        Some(Trouble::Deadlock | Trouble::Lost) => Setback::Passing(error),
+        Some(Trouble::LockTimeout) | None => Setback::Final(error),
+    }
+}

@@ -1,0 +1,177 @@
+//! What has become due on scopes, and what history says of windows that are opened.
+
+use bursar_core::bounds::FOLD_STEP;
+use bursar_core::id::HoldId;
+use bursar_core::scope::{Batchwise, Due, DueAsk, LiveCharge, Past, Posting};
+use bursar_core::state::ScopeKey;
+use bursar_core::time::Time;
+use uuid::Uuid;
+
+use super::rows::{PgRows, place};
+use super::scopes::columns;
+use crate::error::StoreError;
+use crate::rows::PastAsk;
+
+/// What is due, and for each ask the first that is not: charges (0) and postings (1) in one statement.
+const DUE: &str = "
+    SELECT 0, w.n, c.expires_at, 0::bigint, c.hold, c.placed_at, c.amount
+    FROM unnest($1::text[], $2::text[], $3::bigint[], $4::uuid[]) WITH ORDINALITY AS w(tenant, scope, at, hold, n)
+    CROSS JOIN LATERAL (
+        (SELECT c.expires_at, c.hold, c.placed_at, c.amount FROM bursar.live_charges c
+         WHERE c.tenant = w.tenant AND c.scope = w.scope
+           AND (c.expires_at, c.hold) > (w.at, w.hold) AND c.expires_at <= $5
+         ORDER BY c.expires_at, c.hold LIMIT $6)
+        UNION ALL
+        (SELECT c.expires_at, c.hold, c.placed_at, c.amount FROM bursar.live_charges c
+         WHERE c.tenant = w.tenant AND c.scope = w.scope
+           AND (c.expires_at, c.hold) > (w.at, w.hold) AND c.expires_at > $5
+         ORDER BY c.expires_at, c.hold LIMIT 1)) c
+    UNION ALL
+    SELECT 1, w.n, p.at, p.seq, p.hold, p.at, p.amount
+    FROM unnest($7::text[], $8::text[], $9::bigint[], $10::bigint[], $11::bigint[])
+        WITH ORDINALITY AS w(tenant, scope, at, seq, until, n)
+    CROSS JOIN LATERAL (
+        (SELECT p.at, p.seq, p.amount, p.hold FROM bursar.postings p
+         WHERE p.tenant = w.tenant AND p.scope = w.scope
+           AND (p.at, p.seq) > (w.at, w.seq) AND p.at <= w.until
+         ORDER BY p.at, p.seq LIMIT $6)
+        UNION ALL
+        (SELECT p.at, p.seq, p.amount, p.hold FROM bursar.postings p
+         WHERE p.tenant = w.tenant AND p.scope = w.scope
+           AND (p.at, p.seq) > (w.at, w.seq) AND p.at > w.until
+         ORDER BY p.at, p.seq LIMIT 1)) p
+    ORDER BY 1, 2, 3, 4, 5";
+
+/// Kind, place of the ask, instant, number of a posting, hold, when a charge was placed, amount.
+type DueRow = (i32, i64, i64, i64, Option<Uuid>, i64, i64);
+
+impl PgRows<'_> {
+    pub(super) async fn read_due(&mut self, asks: &[(ScopeKey, DueAsk)], now: Time) -> Result<Vec<Due>, StoreError> {
+        // The asks for charges and for postings, each with its place among all.
+        let charges: Vec<_> =
+            asks.iter().enumerate().filter_map(|(n, (key, ask))| Some((n, key, ask.charges_after?))).collect();
+        let postings: Vec<_> = asks
+            .iter()
+            .enumerate()
+            .flat_map(|(n, (key, ask))| {
+                ask.postings.iter().map(move |(place, mark, until)| (n, key, *place, *mark, *until))
+            })
+            .collect();
+        let step = i64::try_from(FOLD_STEP + 1).expect("a step is small");
+        let rows: Vec<DueRow> = sqlx::query_as(DUE)
+            .bind(charges.iter().map(|(_, key, _)| key.0.as_str()).collect::<Vec<_>>())
+            .bind(charges.iter().map(|(_, key, _)| key.1.as_str()).collect::<Vec<_>>())
+            .bind(charges.iter().map(|(_, _, mark)| mark.0.micros()).collect::<Vec<_>>())
+            .bind(charges.iter().map(|(_, _, mark)| Uuid::from_u128(mark.1.0)).collect::<Vec<_>>())
+            .bind(now.micros())
+            .bind(step)
+            .bind(postings.iter().map(|(_, key, ..)| key.0.as_str()).collect::<Vec<_>>())
+            .bind(postings.iter().map(|(_, key, ..)| key.1.as_str()).collect::<Vec<_>>())
+            .bind(postings.iter().map(|(_, _, _, mark, _)| mark.0.micros()).collect::<Vec<_>>())
+            .bind(postings.iter().map(|(_, _, _, mark, _)| number(mark.1)).collect::<Vec<_>>())
+            .bind(postings.iter().map(|(.., until)| until.micros()).collect::<Vec<_>>())
+            .fetch_all(&mut *self.conn)
+            .await
+            .map_err(|e| self.failed(e))?;
+
+        let mut due: Vec<Due> = vec![Due::default(); asks.len()];
+        let mut left: Vec<Batchwise<Posting>> = vec![Batchwise::default(); postings.len()];
+        for (kind, n, at, seq, id, placed_at, amount) in rows {
+            let hold = id.map(|id| HoldId(id.as_u128()));
+            let instant = Time::from_micros(at);
+            if kind == 0 {
+                let charge = LiveCharge {
+                    expires_at: instant,
+                    hold: hold.expect("a charge has a hold"),
+                    placed_at: Time::from_micros(placed_at),
+                    amount,
+                };
+                step_on(&mut due[charges[place(n)].0].charges, charge, instant, now);
+            } else {
+                let posting = Posting { at: instant, seq: seq.unsigned_abs(), amount, hold };
+                step_on(&mut left[place(n)], posting, instant, postings[place(n)].4);
+            }
+        }
+        for ((n, _, place, ..), step) in postings.into_iter().zip(left) {
+            due[n].postings.push((place, step));
+        }
+        Ok(due)
+    }
+
+    pub(super) async fn read_past(&mut self, asks: &[PastAsk]) -> Result<Vec<Past>, StoreError> {
+        let keys: Vec<ScopeKey> = asks.iter().map(|ask| ask.scope.clone()).collect();
+        let (tenants, scopes) = columns(&keys);
+        let rows: Vec<(i64, Option<i64>, Option<i64>)> = sqlx::query_as(
+            "SELECT p.posted, p.oldest, c.held
+             FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::bigint[],
+                         $6::bigint[], $7::uuid[], $8::bigint[])
+                 WITH ORDINALITY AS w(tenant, scope, at, seq, until, expires_at, hold, placed_from, n)
+             CROSS JOIN LATERAL (
+                 SELECT coalesce(sum(p.amount), 0)::bigint AS posted, min(p.at) AS oldest FROM bursar.postings p
+                 WHERE p.tenant = w.tenant AND p.scope = w.scope
+                   AND (p.at, p.seq) > (w.at, w.seq) AND p.at < w.until) p
+             CROSS JOIN LATERAL (
+                 SELECT sum(c.amount)::bigint AS held FROM bursar.live_charges c
+                 WHERE c.tenant = w.tenant AND c.scope = w.scope
+                   AND (c.expires_at, c.hold) > (w.expires_at, w.hold) AND c.placed_at >= w.placed_from) c
+             ORDER BY w.n",
+        )
+        .bind(tenants)
+        .bind(scopes)
+        .bind(asks.iter().map(|ask| ask.after.0.micros()).collect::<Vec<_>>())
+        .bind(asks.iter().map(|ask| number(ask.after.1)).collect::<Vec<_>>())
+        .bind(asks.iter().map(|ask| ask.until.micros()).collect::<Vec<_>>())
+        .bind(asks.iter().map(|ask| ask.unfolded.0.micros()).collect::<Vec<_>>())
+        .bind(asks.iter().map(|ask| Uuid::from_u128(ask.unfolded.1.0)).collect::<Vec<_>>())
+        .bind(asks.iter().map(|ask| ask.placed_from.micros()).collect::<Vec<_>>())
+        .fetch_all(&mut *self.conn)
+        .await
+        .map_err(|e| self.failed(e))?;
+        let past = |(posted, oldest, held): (i64, Option<i64>, Option<i64>)| Past {
+            posted,
+            held: held.unwrap_or(0),
+            oldest: oldest.map(Time::from_micros),
+        };
+        Ok(rows.into_iter().map(past).collect())
+    }
+
+    pub(super) async fn write_rollups(&mut self, scopes: &[(ScopeKey, Time)]) -> Result<(), StoreError> {
+        let keys: Vec<ScopeKey> = scopes.iter().map(|(key, _)| key.clone()).collect();
+        let (tenants, names) = columns(&keys);
+        sqlx::query(
+            "WITH old AS (
+                 DELETE FROM bursar.postings WHERE ctid = ANY (ARRAY(
+                     SELECT p.ctid FROM unnest($1::text[], $2::text[], $3::bigint[]) AS w(tenant, scope, before)
+                     CROSS JOIN LATERAL (
+                         SELECT p.ctid FROM bursar.postings p
+                         WHERE p.tenant = w.tenant AND p.scope = w.scope AND p.at < w.before OFFSET 0) p))
+                 RETURNING tenant, scope, amount)
+             INSERT INTO bursar.rollups AS r (tenant, scope, amount)
+             SELECT tenant, scope, sum(amount)::bigint FROM old GROUP BY tenant, scope
+             ON CONFLICT (tenant, scope) DO UPDATE SET amount = r.amount + EXCLUDED.amount",
+        )
+        .bind(tenants)
+        .bind(names)
+        .bind(scopes.iter().map(|(_, before)| before.micros()).collect::<Vec<_>>())
+        .execute(&mut *self.conn)
+        .await
+        .map(drop)
+        .map_err(|e| self.failed(e))
+    }
+}
+
+/// Takes one more row of a step: due, beyond what one step folds, or the first that is not due yet.
+fn step_on<T>(step: &mut Batchwise<T>, item: T, at: Time, until: Time) {
+    if at > until {
+        step.next = if step.more { Time::NEVER } else { at };
+    } else if step.items.len() == FOLD_STEP {
+        step.more = true;
+    } else {
+        step.items.push(item);
+    }
+}
+
+/// Numbers of postings fit; the mark after all of them is cut to what the column holds.
+fn number(seq: u64) -> i64 {
+    i64::try_from(seq).unwrap_or(i64::MAX)
+}

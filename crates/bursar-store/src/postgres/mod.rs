@@ -1,0 +1,295 @@
+//! PostgreSQL: any number of nodes on one database. All tables live in the schema `bursar`.
+//!
+//! SQL here loads and stores; it decides nothing. Three habits run through it:
+//! - Lock, then read: a statement that waited for a lock has the row as it is now, and everything else as it was before.
+//! - Arrays, not loops: a batch of a thousand requests takes the same few statements as one.
+//! - Joins by `LATERAL` subqueries that cannot be flattened, or by `ctid`: so that the plan is a look-up by primary key
+//!   on a table of any size, with or without statistics.
+
+mod commit;
+mod due;
+mod error;
+mod in_tx;
+mod journal;
+mod maintain;
+mod migrate;
+mod read;
+mod rows;
+mod scopes;
+mod write;
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bursar_core::grant::Grant;
+use bursar_core::hold::Hold;
+use bursar_core::id::{BatchId, GrantId, HoldId, IdSource, JobId};
+use bursar_core::job::Job;
+use bursar_core::name::{Scope, Tenant};
+use bursar_core::request::Request;
+use bursar_core::scope::ScopeState;
+use bursar_core::state::ScopeKey;
+use bursar_core::time::Time;
+use sqlx::pool::PoolConnection;
+use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
+use sqlx::{Connection, PgConnection, Postgres, Transaction};
+
+use self::error::{redacted, store_error};
+pub use self::migrate::migration_sql;
+use crate::clock::{Clock, SystemClock};
+use crate::codec::Budgets;
+use crate::error::StoreError;
+use crate::store::{Health, Journaled, Patience, Setup, Store, Verdict};
+use crate::verify::Report;
+
+/// A store in a PostgreSQL database.
+pub struct PostgresStore {
+    pool: PgPool,
+    /// Connections for short statements that somebody needs who has a connection already: never the same pool, in which
+    /// all could wait for each other.
+    side: PgPool,
+    setup: Setup,
+    options: PostgresOptions,
+    place: String,
+    /// The time of the latest event this node has written.
+    high: AtomicI64,
+    /// Scopes that were seen, with their parents: hints that save statements, and are not relied upon.
+    known: Mutex<HashMap<ScopeKey, Option<Scope>>>,
+    budgets: Budgets,
+}
+
+/// How the store uses its database.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PostgresOptions {
+    /// Connections at most, beside two for short statements.
+    pub connections: u32,
+    /// How long to wait for a free connection, or for the server.
+    pub connect_within: Duration,
+    /// How long the server may take to answer a batch, beside waiting for locks, before it is taken for lost.
+    pub answer_within: Duration,
+    /// How long a batch that skips locked rows waits for a key that somebody else is about to take.
+    pub key_patience: Duration,
+    /// How long a request in a caller's own transaction waits for locks.
+    pub caller_patience: Duration,
+}
+
+impl Default for PostgresOptions {
+    fn default() -> PostgresOptions {
+        PostgresOptions {
+            connections: 8,
+            connect_within: Duration::from_secs(10),
+            answer_within: Duration::from_secs(30),
+            key_patience: Duration::from_millis(200),
+            caller_patience: Duration::from_secs(10),
+        }
+    }
+}
+
+/// Writers hold this advisory lock together; whoever makes the tables anew holds it alone.
+const GATE: i64 = 0x6275_7273_6172_0002;
+
+const READ_COMMITTED: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
+const ONE_SNAPSHOT: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
+
+impl PostgresStore {
+    /// Connects to `postgres://…` and prepares the tables if the setup says so.
+    pub async fn open(url: &str, setup: Setup, options: PostgresOptions) -> Result<PostgresStore, StoreError> {
+        if !url.starts_with("postgres://") && !url.starts_with("postgresql://") {
+            return Err(StoreError::BadUrl(redacted(url)));
+        }
+        let connect: PgConnectOptions = url.parse().map_err(|_| StoreError::BadUrl(redacted(url)))?;
+        let place = format!(
+            "postgres://{}:{}/{}",
+            connect.get_host(),
+            connect.get_port(),
+            connect.get_database().unwrap_or_else(|| connect.get_username())
+        );
+        let pool = |connections| {
+            PgPoolOptions::new().max_connections(connections).acquire_timeout(options.connect_within).after_connect(
+                |conn, _| {
+                    Box::pin(async move {
+                        // A plan for arrays of any length, made once; compiling it would cost more than running it.
+                        let set = "SET plan_cache_mode = force_generic_plan; SET jit = off";
+                        sqlx::raw_sql(set).execute(conn).await.map(drop)
+                    })
+                },
+            )
+        };
+        probe(&connect, options.connect_within).await?;
+        let store = PostgresStore {
+            pool: pool(options.connections.max(1)).connect_lazy_with(connect.clone()),
+            side: pool(2).connect_lazy_with(connect),
+            setup,
+            options,
+            place,
+            high: AtomicI64::new(i64::MIN),
+            known: Mutex::default(),
+            budgets: Budgets::default(),
+        };
+        migrate::prepare(&store).await?;
+        let newest: Option<i64> = sqlx::query_scalar("SELECT at FROM bursar.journal ORDER BY id DESC LIMIT 1")
+            .fetch_optional(&mut *store.acquire().await?)
+            .await
+            .map_err(store_error)?;
+        store.seen(Time::from_micros(newest.unwrap_or(i64::MIN)));
+        Ok(store)
+    }
+
+    /// The connections, for transactions of the caller's own.
+    pub fn pool(&self) -> &PgPool {
+        &self.pool
+    }
+
+    async fn acquire(&self) -> Result<PoolConnection<Postgres>, StoreError> {
+        self.pool.acquire().await.map_err(|error| self.pool_error(error))
+    }
+
+    async fn begin(&self, how: &'static str) -> Result<Transaction<'static, Postgres>, StoreError> {
+        self.pool.begin_with(how).await.map_err(|error| self.pool_error(error))
+    }
+
+    /// A pool that is not even full could not connect: that is not for others to make way.
+    fn pool_error(&self, error: sqlx::Error) -> StoreError {
+        match error {
+            sqlx::Error::PoolTimedOut if self.pool.size() < self.pool.options().get_max_connections() => {
+                no_answer(self.options.connect_within)
+            }
+            other => store_error(other),
+        }
+    }
+
+    /// This node has written an event of this instant.
+    fn seen(&self, at: Time) {
+        self.high.fetch_max(at.micros(), Ordering::SeqCst);
+    }
+
+    fn floor(&self) -> Time {
+        Time::from_micros(self.high.load(Ordering::SeqCst))
+    }
+
+    fn ids(&self) -> Ids {
+        Ids(self.setup.ids.clone())
+    }
+
+    /// A name for the next transaction. The clock only makes names grow; time itself is read after the locks.
+    fn next_batch(&self) -> BatchId {
+        let now = self.setup.clock.as_ref().map_or_else(|| SystemClock.now(), |clock| clock.now());
+        BatchId(self.ids().next_id(now.max(self.floor())))
+    }
+}
+
+/// One connection outside the pool first: the pool would try in vain until its time is over, and not say why.
+async fn probe(connect: &PgConnectOptions, within: Duration) -> Result<(), StoreError> {
+    match tokio::time::timeout(within, PgConnection::connect_with(connect)).await {
+        Ok(Ok(conn)) => conn.close().await.map_err(store_error),
+        Ok(Err(error)) => Err(store_error(error)),
+        Err(_) => Err(no_answer(within)),
+    }
+}
+
+fn no_answer(within: Duration) -> StoreError {
+    StoreError::Unavailable {
+        what: format!("the database server did not answer within {within:?}"),
+        hint: "check that it runs, and the host and port of its address; nothing was changed",
+        source: None,
+    }
+}
+
+/// The source of ids, locked for one id at a time: a batch that waits for the database must not keep others from it.
+struct Ids(Arc<Mutex<dyn IdSource + Send>>);
+
+impl IdSource for Ids {
+    fn next_id(&mut self, now: Time) -> u128 {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).next_id(now)
+    }
+}
+
+#[async_trait]
+impl Store for PostgresStore {
+    async fn commit(&self, requests: &[Arc<Request>], patience: Patience) -> Result<Vec<Verdict>, StoreError> {
+        let requests: Vec<&Request> = requests.iter().map(|request| &**request).collect();
+        self.commit_all(&requests, patience).await
+    }
+
+    async fn scope(&self, key: &ScopeKey) -> Result<Option<ScopeState>, StoreError> {
+        self.read_scope(key).await
+    }
+
+    async fn scopes(
+        &self,
+        tenant: &Tenant,
+        prefix: &str,
+        after: Option<&Scope>,
+        limit: usize,
+    ) -> Result<Vec<(Scope, ScopeState)>, StoreError> {
+        self.read_scopes(tenant, prefix, after, limit).await
+    }
+
+    async fn spent(&self, key: &ScopeKey, from: Time, to: Time) -> Result<i64, StoreError> {
+        self.read_spent(key, from, to).await
+    }
+
+    async fn hold(&self, id: HoldId) -> Result<Option<Hold>, StoreError> {
+        self.read_hold(id).await
+    }
+
+    async fn live_holds(&self, key: &ScopeKey, limit: usize) -> Result<Vec<Hold>, StoreError> {
+        self.read_live_holds(key, limit).await
+    }
+
+    async fn grant(&self, id: GrantId) -> Result<Option<Grant>, StoreError> {
+        self.read_grant(id).await
+    }
+
+    async fn grants(&self, tenant: &Tenant, after: Option<GrantId>, limit: usize) -> Result<Vec<Grant>, StoreError> {
+        self.read_grants(tenant, after, limit).await
+    }
+
+    async fn job(&self, id: JobId) -> Result<Option<Job>, StoreError> {
+        self.read_job(id).await
+    }
+
+    async fn journal(&self, after: u64, limit: usize) -> Result<Vec<Journaled>, StoreError> {
+        self.read_journal(after, limit).await
+    }
+
+    async fn batch(&self, id: BatchId) -> Result<Option<Journaled>, StoreError> {
+        self.read_batch(id).await
+    }
+
+    async fn erase_payload(&self, id: u128) -> Result<bool, StoreError> {
+        self.delete_payload(id).await
+    }
+
+    async fn due_holds(&self, limit: usize) -> Result<(Vec<(Tenant, HoldId)>, Time), StoreError> {
+        self.read_due_holds(limit).await
+    }
+
+    async fn page_scopes(&self, after: Option<&ScopeKey>, limit: usize) -> Result<Vec<ScopeKey>, StoreError> {
+        self.read_scope_keys(after, limit).await
+    }
+
+    async fn forget_keys(&self, limit: usize) -> Result<usize, StoreError> {
+        self.delete_keys(limit).await
+    }
+
+    async fn verify(&self) -> Result<Report, StoreError> {
+        self.check_all().await
+    }
+
+    async fn rebuild(&self) -> Result<u64, StoreError> {
+        self.make_anew().await
+    }
+
+    async fn health(&self) -> Result<Health, StoreError> {
+        self.read_health().await
+    }
+
+    async fn close(&self) {
+        self.pool.close().await;
+        self.side.close().await;
+    }
+}

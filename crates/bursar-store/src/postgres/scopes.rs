@@ -1,0 +1,178 @@
+//! Scopes: brought into being beforehand, locked in one order, and read in a later statement.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::PoisonError;
+
+use bursar_core::bounds::DEPTH_MAX;
+use bursar_core::name::Scope;
+use bursar_core::scope::ScopeState;
+use bursar_core::state::ScopeKey;
+use bursar_core::time::Time;
+use sqlx::PgExecutor;
+
+use super::PostgresStore;
+use super::rows::{PgRows, Taking, place, taking};
+use crate::codec::Packed;
+use crate::error::StoreError;
+use crate::rows::Found;
+
+/// Scopes a node remembers to have seen.
+const KNOWN_MAX: usize = 100_000;
+
+impl PgRows<'_> {
+    /// Takes scopes, and those above them as far as this node has seen them: all in one sorted sweep.
+    pub(super) async fn take_scopes(
+        &mut self,
+        keys: &[(ScopeKey, bool)],
+    ) -> Result<Found<ScopeKey, ScopeState>, StoreError> {
+        let mut wanted: BTreeMap<ScopeKey, bool> = keys.iter().cloned().collect();
+        if self.taking != Taking::Look {
+            for key in self.store.ancestors_known(keys.iter().map(|(key, _)| key)) {
+                wanted.entry(key).or_insert(false);
+            }
+            let unknown = self.store.unknown(wanted.iter().filter(|(_, create)| **create).map(|(key, _)| key));
+            if !unknown.is_empty() {
+                self.create(&unknown).await?;
+            }
+        }
+        let mut found = self.lock_and_read(&wanted.keys().cloned().collect::<Vec<_>>()).await?;
+        // A scope this node had seen may be gone, if the tables were made anew meanwhile.
+        let there: BTreeSet<&ScopeKey> = found.rows.iter().map(|(key, _)| key).chain(&found.blocked).collect();
+        let gone: Vec<ScopeKey> =
+            wanted.into_iter().filter(|(key, create)| *create && !there.contains(key)).map(|(key, _)| key).collect();
+        if self.taking != Taking::Look && !gone.is_empty() {
+            self.create(&gone).await?;
+            let more = self.lock_and_read(&gone).await?;
+            found.rows.extend(more.rows);
+            found.blocked.extend(more.blocked);
+        }
+        Ok(found)
+    }
+
+    /// Brings rows into being that exist only to be locked. In a transaction of its own, so that nobody waits for them.
+    async fn create(&mut self, keys: &[ScopeKey]) -> Result<(), StoreError> {
+        let done = if self.taking == Taking::Alone {
+            create(&mut *self.conn, keys).await
+        } else {
+            create(&self.store.side, keys).await
+        };
+        done.map_err(|e| self.failed(e))
+    }
+
+    async fn lock_and_read(&mut self, keys: &[ScopeKey]) -> Result<Found<ScopeKey, ScopeState>, StoreError> {
+        let locked = match self.taking {
+            Taking::Look | Taking::Alone => None,
+            Taking::Skip | Taking::Wait => Some(self.lock(keys).await?),
+        };
+        let (tenants, names) = columns(keys);
+        let rows: Vec<(i64, Vec<u8>, Option<String>, i64)> = sqlx::query_as(
+            "SELECT w.n, s.state, s.budget, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint
+             FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS w(tenant, scope, n)
+             CROSS JOIN LATERAL (
+                 SELECT s.state, s.budget FROM bursar.scopes s
+                 WHERE s.tenant = w.tenant AND s.scope = w.scope OFFSET 0) s",
+        )
+        .bind(tenants)
+        .bind(names)
+        .fetch_all(&mut *self.conn)
+        .await
+        .map_err(|e| self.failed(e))?;
+        let mut found = Found::all(Vec::with_capacity(rows.len()));
+        for (n, state, budget, clock) in rows {
+            let key = keys[place(n)].clone();
+            if locked.as_ref().is_some_and(|locked| !locked.contains(&place(n))) {
+                found.blocked.push(key);
+                continue;
+            }
+            let row = self.store.scope_row(&state, budget.as_deref())?;
+            self.clock = self.clock.max(Some(Time::from_micros(clock)));
+            found.rows.push((key, row));
+        }
+        self.store.remember(&found.rows);
+        Ok(found)
+    }
+
+    /// Locks the rows in the order of the keys; returns the places of those it has.
+    async fn lock(&mut self, keys: &[ScopeKey]) -> Result<BTreeSet<usize>, StoreError> {
+        let sql = taking!(
+            self.taking,
+            "SELECT w.n FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS w(tenant, scope, n)
+             CROSS JOIN LATERAL (
+                 SELECT s.tenant FROM bursar.scopes s WHERE s.tenant = w.tenant AND s.scope = w.scope",
+            ") s"
+        );
+        let (tenants, names) = columns(keys);
+        let rows: Vec<(i64,)> = sqlx::query_as(sql)
+            .bind(tenants)
+            .bind(names)
+            .fetch_all(&mut *self.conn)
+            .await
+            .map_err(|e| self.failed(e))?;
+        Ok(rows.into_iter().map(|(n,)| place(n)).collect())
+    }
+}
+
+impl PostgresStore {
+    fn ancestors_known<'a>(&self, keys: impl Iterator<Item = &'a ScopeKey>) -> Vec<ScopeKey> {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut above = Vec::new();
+        for key in keys {
+            let parent = |key: &ScopeKey| Some((key.0.clone(), known.get(key)?.clone()?));
+            above.extend(std::iter::successors(parent(key), parent).take(DEPTH_MAX));
+        }
+        above
+    }
+
+    fn unknown<'a>(&self, keys: impl Iterator<Item = &'a ScopeKey>) -> Vec<ScopeKey> {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        keys.filter(|key| !known.contains_key(key)).cloned().collect()
+    }
+
+    fn remember(&self, rows: &[(ScopeKey, ScopeState)]) {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() + rows.len() > KNOWN_MAX {
+            known.clear();
+        }
+        for (key, row) in rows {
+            let parent: Option<Scope> = row.budget.as_ref().and_then(|budget| budget.parent.clone());
+            known.insert(key.clone(), parent);
+        }
+    }
+
+    /// A scope from its columns.
+    pub(super) fn scope_row(&self, state: &[u8], budget: Option<&str>) -> Result<ScopeState, StoreError> {
+        let mut row = ScopeState::unpack(state)?;
+        row.budget = budget.map(|json| self.budgets.parse(json)).transpose()?;
+        Ok(row)
+    }
+
+    /// Forgets the hints: the tables are others now.
+    pub(super) fn forget_scopes(&self) {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+}
+
+/// The clock of the database, one for all nodes.
+pub(super) async fn clock(db: impl PgExecutor<'_>) -> Result<Time, sqlx::Error> {
+    let now = sqlx::query_scalar("SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint");
+    now.fetch_one(db).await.map(Time::from_micros)
+}
+
+pub(super) fn columns(keys: &[ScopeKey]) -> (Vec<&str>, Vec<&str>) {
+    keys.iter().map(|(tenant, scope)| (tenant.as_str(), scope.as_str())).unzip()
+}
+
+async fn create(db: impl PgExecutor<'_>, keys: &[ScopeKey]) -> Result<(), sqlx::Error> {
+    let (tenants, names) = columns(keys);
+    sqlx::query(
+        "INSERT INTO bursar.scopes (tenant, scope, version, state)
+         SELECT w.tenant, w.scope, 0, $3 FROM unnest($1::text[], $2::text[]) AS w(tenant, scope)
+         ON CONFLICT DO NOTHING",
+    )
+    .bind(tenants)
+    .bind(names)
+    .bind(ScopeState::default().pack())
+    .execute(db)
+    .await
+    .map(drop)
+}

@@ -1,0 +1,253 @@
+//! Writing: everything a batch changed, in two statements.
+//!
+//! New rows are inserted plainly: a name that somebody else took meanwhile fails the statement, and the batch is decided
+//! anew. (`ON CONFLICT` for all of them would cost a second WAL record a row.) Rows that were there are written by
+//! `ON CONFLICT … DO UPDATE`, which goes by the primary key whatever the planner knows of the table.
+
+use bursar_core::event::Batch;
+use bursar_core::payload::Payload;
+use bursar_core::state::{Change, Workspace};
+use uuid::Uuid;
+
+use super::error::code;
+use super::rows::PgRows;
+use crate::codec::{Carries, Packed, grant_state, hold_state, to_json};
+use crate::error::StoreError;
+
+/// What a plain insert of a name fails with that is taken.
+const UNIQUE_VIOLATION: &str = "23505";
+
+/// What has a name that others may take at the same time, and what hangs on it. Says how many keys were taken over.
+const NAMED: &str = "
+    WITH k AS (
+        INSERT INTO bursar.keys (tenant, key, fingerprint, batch, command, until)
+        SELECT w.tenant, w.key, w.fingerprint, w.batch, w.command, w.until
+        FROM unnest($1::text[], $2::text[], $3::uuid[], $4::uuid[], $5::uuid[], $6::bigint[], $7::boolean[])
+            AS w(tenant, key, fingerprint, batch, command, until, new)
+        WHERE w.new),
+    over AS (
+        INSERT INTO bursar.keys AS k (tenant, key, fingerprint, batch, command, until)
+        SELECT w.tenant, w.key, w.fingerprint, w.batch, w.command, w.until
+        FROM unnest($1::text[], $2::text[], $3::uuid[], $4::uuid[], $5::uuid[], $6::bigint[], $7::boolean[])
+            AS w(tenant, key, fingerprint, batch, command, until, new)
+        WHERE NOT w.new
+        ON CONFLICT (tenant, key) DO UPDATE SET fingerprint = EXCLUDED.fingerprint, batch = EXCLUDED.batch,
+            command = EXCLUDED.command, until = EXCLUDED.until
+        WHERE k.until <= $8
+        RETURNING 1),
+    jk AS (
+        INSERT INTO bursar.job_keys (tenant, queue, key, job)
+        SELECT * FROM unnest($9::text[], $10::text[], $11::text[], $12::uuid[])),
+    j AS (
+        INSERT INTO bursar.jobs (id, tenant, queue, kind, run_at, data)
+        SELECT w.id, w.tenant, w.queue, w.kind, w.run_at, w.data
+        FROM unnest($13::uuid[], $14::text[], $15::text[], $16::text[], $17::bigint[], $18::bytea[], $19::boolean[])
+            AS w(id, tenant, queue, kind, run_at, data, new)
+        WHERE w.new),
+    j2 AS (
+        INSERT INTO bursar.jobs (id, tenant, queue, kind, run_at, data)
+        SELECT w.id, w.tenant, w.queue, w.kind, w.run_at, w.data
+        FROM unnest($13::uuid[], $14::text[], $15::text[], $16::text[], $17::bigint[], $18::bytea[], $19::boolean[])
+            AS w(id, tenant, queue, kind, run_at, data, new)
+        WHERE NOT w.new
+        ON CONFLICT (id) DO UPDATE SET run_at = EXCLUDED.run_at, data = EXCLUDED.data),
+    g AS (
+        INSERT INTO bursar.grants (id, tenant, expires_at, state, data)
+        SELECT w.id, w.tenant, w.expires_at, w.state, w.data
+        FROM unnest($20::uuid[], $21::text[], $22::bigint[], $23::smallint[], $24::bytea[], $25::boolean[])
+            AS w(id, tenant, expires_at, state, data, new)
+        WHERE w.new),
+    g2 AS (
+        INSERT INTO bursar.grants (id, tenant, expires_at, state, data)
+        SELECT w.id, w.tenant, w.expires_at, w.state, w.data
+        FROM unnest($20::uuid[], $21::text[], $22::bigint[], $23::smallint[], $24::bytea[], $25::boolean[])
+            AS w(id, tenant, expires_at, state, data, new)
+        WHERE NOT w.new
+        ON CONFLICT (id) DO UPDATE SET state = EXCLUDED.state, data = EXCLUDED.data),
+    gone AS (
+        DELETE FROM bursar.grants WHERE ctid = ANY (ARRAY(
+            SELECT g.ctid FROM unnest($26::uuid[]) AS w(id)
+            CROSS JOIN LATERAL (SELECT g.ctid FROM bursar.grants g WHERE g.id = w.id OFFSET 0) g))),
+    p AS (
+        INSERT INTO bursar.payloads (id, data) SELECT * FROM unnest($27::uuid[], $28::text[]))
+    SELECT count(*) FROM over";
+
+/// Holds, charges, postings, balances and the journal. What is counted here is locked by its scopes.
+const COUNTED: &str = "
+    WITH h AS (
+        INSERT INTO bursar.holds (id, tenant, state, expires_at, data)
+        SELECT w.id, w.tenant, w.state, w.expires_at, w.data
+        FROM unnest($1::uuid[], $2::text[], $3::smallint[], $4::bigint[], $5::bytea[], $6::boolean[])
+            AS w(id, tenant, state, expires_at, data, new)
+        WHERE w.new),
+    h2 AS (
+        INSERT INTO bursar.holds (id, tenant, state, expires_at, data)
+        SELECT w.id, w.tenant, w.state, w.expires_at, w.data
+        FROM unnest($1::uuid[], $2::text[], $3::smallint[], $4::bigint[], $5::bytea[], $6::boolean[])
+            AS w(id, tenant, state, expires_at, data, new)
+        WHERE NOT w.new
+        ON CONFLICT (id) DO UPDATE SET state = EXCLUDED.state, expires_at = EXCLUDED.expires_at, data = EXCLUDED.data),
+    ended AS (
+        DELETE FROM bursar.live_charges WHERE ctid = ANY (ARRAY(
+            SELECT c.ctid FROM unnest($7::text[], $8::text[], $9::bigint[], $10::uuid[]) AS w(tenant, scope, at, hold)
+            CROSS JOIN LATERAL (
+                SELECT c.ctid FROM bursar.live_charges c
+                WHERE c.tenant = w.tenant AND c.scope = w.scope AND c.expires_at = w.at AND c.hold = w.hold
+                OFFSET 0) c))),
+    live AS (
+        INSERT INTO bursar.live_charges (tenant, scope, expires_at, hold, placed_at, amount)
+        SELECT * FROM unnest($11::text[], $12::text[], $13::bigint[], $14::uuid[], $15::bigint[], $16::bigint[])),
+    p AS (
+        INSERT INTO bursar.postings (tenant, scope, at, seq, amount, hold)
+        SELECT * FROM unnest($17::text[], $18::text[], $19::bigint[], $20::bigint[], $21::bigint[], $22::uuid[])),
+    s AS (
+        INSERT INTO bursar.scopes AS s (tenant, scope, version, state, budget)
+        SELECT * FROM unnest($23::text[], $24::text[], $25::bigint[], $26::bytea[], $27::text[])
+        ON CONFLICT (tenant, scope) DO UPDATE SET version = EXCLUDED.version, state = EXCLUDED.state,
+            budget = coalesce(EXCLUDED.budget, s.budget)),
+    j AS (
+        INSERT INTO bursar.journal (id, at, count, prev, entries)
+        SELECT * FROM unnest($28::uuid[], $29::bigint[], $30::integer[], $31::text[], $32::text[]))
+    INSERT INTO bursar.journal_new (id, count) SELECT * FROM unnest($28::uuid[], $30::integer[])";
+
+impl PgRows<'_> {
+    pub(super) async fn write(&mut self, ws: &Workspace, batch: Option<Batch>) -> Result<bool, StoreError> {
+        let mut batch = batch;
+        let payloads = batch.as_mut().map(Batch::detach_payloads).unwrap_or_default();
+        // Names first: only they can be taken meanwhile, and whoever waits for one should hold little else.
+        if !self.write_named(ws, &payloads).await? {
+            return Ok(false);
+        }
+        self.write_counted(ws, batch).await?;
+        Ok(true)
+    }
+
+    async fn write_named(&mut self, ws: &Workspace, payloads: &[(u128, Payload)]) -> Result<bool, StoreError> {
+        let mut keys: Vec<_> = ws.keys.changes().map(|(key, change)| (key, kept(&change), is_new(&change))).collect();
+        let mut job_keys: Vec<_> = ws.job_keys.changes().map(|(key, change)| (key, kept(&change))).collect();
+        // Two batches that want the same names take them in the same order.
+        keys.sort_by_key(|(key, ..)| *key);
+        job_keys.sort_by_key(|(key, _)| *key);
+        let jobs: Vec<_> = ws.jobs.changes().map(|(_, change)| (kept(&change), is_new(&change))).collect();
+        let (mut grants, mut gone) = (Vec::new(), Vec::new());
+        for (id, change) in ws.grants.changes() {
+            match change {
+                Change::Insert(grant) => grants.push((grant, true)),
+                Change::Update(grant) => grants.push((grant, false)),
+                Change::Delete => gone.push(Uuid::from_u128(id.0)),
+            }
+        }
+        if keys.is_empty() && job_keys.is_empty() && jobs.is_empty() && grants.is_empty() && gone.is_empty() {
+            return Ok(true);
+        }
+        let over = keys.iter().filter(|(.., new)| !new).count();
+        let taken_over = sqlx::query_scalar::<_, i64>(NAMED)
+            .bind(all(&keys, |(key, ..)| key.0.as_str()))
+            .bind(all(&keys, |(key, ..)| key.1.as_str()))
+            .bind(all(&keys, |(_, row, _)| Uuid::from_u128(row.fingerprint.0)))
+            .bind(all(&keys, |(_, row, _)| Uuid::from_u128(row.batch.0)))
+            .bind(all(&keys, |(_, row, _)| Uuid::from_u128(row.command.0)))
+            .bind(all(&keys, |(_, row, _)| row.until.micros()))
+            .bind(all(&keys, |(.., new)| *new))
+            .bind(ws.now.micros())
+            .bind(all(&job_keys, |(key, _)| key.0.as_str()))
+            .bind(all(&job_keys, |(key, _)| key.1.as_str()))
+            .bind(all(&job_keys, |(key, _)| key.2.as_str()))
+            .bind(all(&job_keys, |(_, job)| Uuid::from_u128(job.0)))
+            .bind(all(&jobs, |(job, _)| Uuid::from_u128(job.id.0)))
+            .bind(all(&jobs, |(job, _)| job.tenant.as_str()))
+            .bind(all(&jobs, |(job, _)| job.queue.as_str()))
+            .bind(all(&jobs, |(job, _)| job.kind.as_str()))
+            .bind(all(&jobs, |(job, _)| job.run_at.micros()))
+            .bind(all(&jobs, |(job, _)| job.pack_light()))
+            .bind(all(&jobs, |(_, new)| *new))
+            .bind(all(&grants, |(grant, _)| Uuid::from_u128(grant.id.0)))
+            .bind(all(&grants, |(grant, _)| grant.tenant.as_str()))
+            .bind(all(&grants, |(grant, _)| grant.expires_at.micros()))
+            .bind(all(&grants, |(grant, _)| grant_state(grant.state)))
+            .bind(all(&grants, |(grant, _)| grant.pack_light()))
+            .bind(all(&grants, |(_, new)| *new))
+            .bind(gone)
+            .bind(all(payloads, |(id, _)| Uuid::from_u128(*id)))
+            .bind(all(payloads, |(_, payload)| payload.as_str()))
+            .fetch_one(&mut *self.conn)
+            .await;
+        match taken_over {
+            Ok(count) => Ok(usize::try_from(count) == Ok(over)),
+            Err(error) if code(&error).as_deref() == Some(UNIQUE_VIOLATION) => Ok(false),
+            Err(error) => Err(self.failed(error)),
+        }
+    }
+
+    async fn write_counted(&mut self, ws: &Workspace, batch: Option<Batch>) -> Result<(), StoreError> {
+        let holds: Vec<_> = ws.holds.changes().map(|(_, change)| (kept(&change), is_new(&change))).collect();
+        let mut scopes: Vec<_> = ws.scopes.changes().map(|(key, change)| (key, kept(&change))).collect();
+        scopes.sort_by_key(|(key, _)| *key);
+        let ended: Vec<_> = ws.live.iter().filter(|(_, charge)| charge.is_none()).map(|(key, _)| key).collect();
+        let live: Vec<_> = ws.live.iter().filter_map(|(key, charge)| Some((&key.0, charge.as_ref()?))).collect();
+        let nothing = holds.is_empty() && scopes.is_empty() && ws.live.is_empty() && ws.postings.is_empty();
+        if nothing && batch.is_none() {
+            return Ok(());
+        }
+        // A budget that is still the one that was loaded need not be written again.
+        let budgets = all(&scopes, |(_, row)| row.budget.as_deref().filter(|_| row.redefined).map(to_json));
+        let batch = batch.as_slice();
+        sqlx::query(COUNTED)
+            .bind(all(&holds, |(hold, _)| Uuid::from_u128(hold.id.0)))
+            .bind(all(&holds, |(hold, _)| hold.tenant.as_str()))
+            .bind(all(&holds, |(hold, _)| hold_state(hold.state)))
+            .bind(all(&holds, |(hold, _)| hold.expires_at.micros()))
+            .bind(all(&holds, |(hold, _)| hold.pack()))
+            .bind(all(&holds, |(_, new)| *new))
+            .bind(all(&ended, |((tenant, _), _, _)| tenant.as_str()))
+            .bind(all(&ended, |((_, scope), _, _)| scope.as_str()))
+            .bind(all(&ended, |(_, at, _)| at.micros()))
+            .bind(all(&ended, |(_, _, hold)| Uuid::from_u128(hold.0)))
+            .bind(all(&live, |(key, _)| key.0.as_str()))
+            .bind(all(&live, |(key, _)| key.1.as_str()))
+            .bind(all(&live, |(_, charge)| charge.expires_at.micros()))
+            .bind(all(&live, |(_, charge)| Uuid::from_u128(charge.hold.0)))
+            .bind(all(&live, |(_, charge)| charge.placed_at.micros()))
+            .bind(all(&live, |(_, charge)| charge.amount))
+            .bind(all(&ws.postings, |(key, _)| key.0.as_str()))
+            .bind(all(&ws.postings, |(key, _)| key.1.as_str()))
+            .bind(all(&ws.postings, |(_, posting)| posting.at.micros()))
+            .bind(all(&ws.postings, |(_, posting)| count(posting.seq)))
+            .bind(all(&ws.postings, |(_, posting)| posting.amount))
+            .bind(all(&ws.postings, |(_, posting)| posting.hold.map(|hold| Uuid::from_u128(hold.0))))
+            .bind(all(&scopes, |(key, _)| key.0.as_str()))
+            .bind(all(&scopes, |(key, _)| key.1.as_str()))
+            .bind(all(&scopes, |(_, row)| count(row.version)))
+            .bind(all(&scopes, |(_, row)| row.pack()))
+            .bind(budgets)
+            .bind(all(batch, |batch| Uuid::from_u128(batch.id.0)))
+            .bind(all(batch, |batch| batch.at.micros()))
+            .bind(all(batch, |batch| i32::try_from(batch.count()).expect("a batch is bounded")))
+            .bind(all(batch, |batch| to_json(&batch.prev)))
+            .bind(all(batch, |batch| to_json(&batch.entries)))
+            .execute(&mut *self.conn)
+            .await
+            .map(drop)
+            .map_err(|e| self.failed(e))
+    }
+}
+
+fn all<'a, T, C>(rows: &'a [T], column: impl Fn(&'a T) -> C) -> Vec<C> {
+    rows.iter().map(column).collect()
+}
+
+/// The row after a change that leaves one. Of all rows only grants are ever taken away by an event.
+fn kept<'a, V>(change: &Change<'a, V>) -> &'a V {
+    match change {
+        Change::Insert(row) | Change::Update(row) => row,
+        Change::Delete => panic!("no event deletes a row of this kind"),
+    }
+}
+
+fn is_new<V>(change: &Change<'_, V>) -> bool {
+    matches!(change, Change::Insert(_))
+}
+
+fn count(n: impl TryInto<i64>) -> i64 {
+    n.try_into().unwrap_or(i64::MAX)
+}

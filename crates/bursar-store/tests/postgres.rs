@@ -1,0 +1,623 @@
+//! What is particular to PostgreSQL: locks, other people's transactions, positions, plans.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod support;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bursar_core::answer::Answer;
+use bursar_core::budget::{Budget, Limit};
+use bursar_core::refusal::{Refusal, Violation};
+use bursar_core::request::{Charge, Command, Op};
+use bursar_core::time::{Span, Time};
+use bursar_core::window::Window;
+use bursar_store::{Clock, MemoryStore, Patience, PostgresOptions, PostgresStore, Store, StoreError, Verdict};
+use bursar_testkit::{Cluster, fresh_database, postgres};
+use sqlx::{Connection, PgConnection};
+use support::*;
+
+#[tokio::test]
+async fn migrations_run_once_when_four_nodes_start_at_once() {
+    let url = fresh_database();
+    let nodes = (0..4).map(|seed| {
+        let url = url.clone();
+        tokio::spawn(async move { PostgresStore::open(&url, setup(seed), PostgresOptions::default()).await })
+    });
+    for node in nodes.collect::<Vec<_>>() {
+        let store = node.await.unwrap().expect("every node opens");
+        assert_eq!(store.health().await.unwrap().schema, 1);
+    }
+}
+
+#[tokio::test]
+async fn printed_migrations_prepare_a_database_and_a_newer_one_is_refused() {
+    let url = fresh_database();
+    let not_migrating = || bursar_store::Setup { migrate: false, ..setup(1) };
+    let closed = PostgresStore::open(&url, not_migrating(), PostgresOptions::default()).await;
+    assert!(matches!(closed.err(), Some(StoreError::NotMigrated { found: 0, needed: 1 })));
+
+    let mut conn = PgConnection::connect(&url).await.unwrap();
+    let sql = sqlx::AssertSqlSafe(bursar_store::postgres::migration_sql());
+    sqlx::raw_sql(sql).execute(&mut conn).await.unwrap();
+    PostgresStore::open(&url, not_migrating(), PostgresOptions::default()).await.expect("it is prepared");
+
+    sqlx::query("UPDATE bursar.meta SET value = '9' WHERE key = 'schema'").execute(&mut conn).await.unwrap();
+    let newer = PostgresStore::open(&url, setup(1), PostgresOptions::default()).await;
+    assert!(matches!(newer.err(), Some(StoreError::NewerSchema { found: 9, known: 1 })));
+}
+
+#[tokio::test]
+async fn errors_of_opening_are_clear_and_keep_the_password() {
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let cases = [
+        (format!("postgres://bob:s3cret@127.0.0.1:{port}/shop"), "cannot be reached"),
+        (postgres().url("nowhere").replace("postgres@", "postgres:s3cret@"), "does not exist"),
+        (fresh_database().replace("postgres@", "nobody:s3cret@"), "refused the login"),
+        ("postgres://bob:s3cret@127.0.0.1:port/shop".into(), "is not a database address"),
+        ("mysql://bob:s3cret@127.0.0.1/shop".into(), "is not a database address"),
+    ];
+    for (url, says) in cases {
+        let error = PostgresStore::open(&url, setup(1), PostgresOptions::default()).await.err().expect("it fails");
+        let (text, all) = (error.to_string(), format!("{error:?}"));
+        assert!(text.contains(says), "{text}");
+        assert!(!text.contains("s3cret") && !all.contains("s3cret"), "{all}");
+    }
+}
+
+#[tokio::test]
+async fn a_story_gives_the_answers_of_the_model() {
+    let (clock, again) = (clock(), clock());
+    let model = MemoryStore::new(timed(1, &clock));
+    let (store, _) = open_timed(1, &again).await;
+    for (place, requests) in story().into_iter().enumerate() {
+        // Ids of the two differ, so later steps name things by what earlier steps answered.
+        let (expected, found) = (tell(&model, &requests).await, tell(&store, &requests).await);
+        assert_eq!(found, expected, "step {place}");
+        for clock in [&clock, &again] {
+            clock.advance(Span::from_secs(7));
+        }
+    }
+    let key = scope_key("agent");
+    assert_eq!(plain(&store.scope(&key).await.unwrap()), plain(&model.scope(&key).await.unwrap()));
+    let (all, expected) =
+        (store.scopes(&key.0, "a", None, 9).await.unwrap(), model.scopes(&key.0, "a", None, 9).await.unwrap());
+    assert_eq!(plain(&all), plain(&expected));
+    let (all, expected) = (store.journal(3, 100).await.unwrap(), model.journal(3, 100).await.unwrap());
+    let positions = |rows: &[bursar_store::Journaled]| rows.iter().map(|row| row.position).collect::<Vec<_>>();
+    assert_eq!(positions(&all), positions(&expected));
+    assert_eq!(store.verify().await.unwrap(), model.verify().await.unwrap());
+    assert!(store.verify().await.unwrap().is_ok());
+}
+
+#[tokio::test]
+async fn what_somebody_else_has_locked_is_blocked_and_nothing_else_is() {
+    let (store, url) = open(1).await;
+    define(&store, &["a", "b"], 1_000).await;
+    let Answer::Submitted(placed) = done(one(&store, &hold("b", 10)).await) else { panic!("a hold") };
+    let placed = placed.hold.unwrap().id;
+    let mut stranger = PgConnection::connect(&url).await.unwrap();
+    let mut theirs = stranger.begin().await.unwrap();
+    sqlx::query("SELECT 1 FROM bursar.scopes WHERE scope = 'a' FOR UPDATE").execute(&mut *theirs).await.unwrap();
+
+    let requests = [Arc::new(post("a", 1)), Arc::new(post("b", 1)), Arc::new(post_within("new", 1, 5))];
+    let verdicts = store.commit(&requests, Patience::Skip).await.unwrap();
+    assert!(matches!(verdicts[0], Verdict::Blocked), "{verdicts:?}");
+    assert!(matches!(verdicts[1], Verdict::Answered(Ok(_))), "{verdicts:?}");
+    assert!(matches!(verdicts[2], Verdict::Answered(Ok(_))), "{verdicts:?}");
+
+    sqlx::query("SELECT 1 FROM bursar.holds FOR UPDATE").execute(&mut *theirs).await.unwrap();
+    let requests = [Arc::new(Op::Release { hold: placed }.into()), Arc::new(post("b", 1))];
+    let verdicts = store.commit(&requests, Patience::Skip).await.unwrap();
+    assert!(matches!(verdicts[0], Verdict::Blocked), "{verdicts:?}");
+    assert!(matches!(verdicts[1], Verdict::Answered(Ok(_))), "{verdicts:?}");
+
+    let short = Patience::Wait(Duration::from_millis(20));
+    let busy = store.commit(&[Arc::new(post("a", 1))], short).await;
+    assert!(matches!(busy, Err(StoreError::Busy(_))), "{busy:?}");
+    theirs.rollback().await.unwrap();
+    done(one(&store, &post("a", 1)).await);
+}
+
+#[tokio::test]
+async fn a_waiter_sees_the_balance_as_it_is_after_the_wait() {
+    let (store, url) = open(1).await;
+    define(&store, &["a"], 1_000).await;
+    let mut conn = PgConnection::connect(&url).await.unwrap();
+    let mut theirs = conn.begin().await.unwrap();
+    store.commit_in(&mut theirs, &post("a", 900)).await.unwrap().unwrap();
+
+    let store = Arc::new(store);
+    let waiter = tokio::spawn({
+        let store = store.clone();
+        async move { store.commit(&[Arc::new(post("a", 200))], Patience::Wait(Duration::from_secs(30))).await }
+    });
+    until_waiting(&url, 1).await;
+    theirs.commit().await.unwrap();
+    let verdicts = waiter.await.unwrap().unwrap();
+    let [Verdict::Answered(Err(Refusal::Refused(violations)))] = verdicts.as_slice() else { panic!("{verdicts:?}") };
+    assert!(matches!(violations[0], Violation::Limit { available: 100, requested: 200, .. }), "{violations:?}");
+}
+
+#[tokio::test]
+async fn a_key_about_to_be_taken_by_a_stranger_delays_only_those_who_want_it() {
+    let (store, url) = open(1).await;
+    define(&store, &["a", "b"], 1_000_000).await;
+    let mut conn = PgConnection::connect(&url).await.unwrap();
+    let mut theirs = conn.begin().await.unwrap();
+    store.commit_in(&mut theirs, &post("b", 5).with_key(key("mine"))).await.unwrap().unwrap();
+
+    let mut requests: Vec<_> = (0..8).map(|n| Arc::new(post("a", 1).with_key(key(&format!("k{n}"))))).collect();
+    // The stranger's scope is locked as well, so this asks for the same key on another one.
+    requests[5] = Arc::new(post("a", 5).with_key(key("mine")));
+    let verdicts = store.commit(&requests, Patience::Skip).await.unwrap();
+    for (n, verdict) in verdicts.iter().enumerate() {
+        match verdict {
+            Verdict::Blocked => assert_eq!(n, 5),
+            Verdict::Answered(Ok(_)) => assert_ne!(n, 5),
+            other => panic!("{n}: {other:?}"),
+        }
+    }
+    theirs.commit().await.unwrap();
+    let reused = one(&store, &requests[5]).await;
+    assert!(matches!(reused, Err(Refusal::KeyReused { .. })), "{reused:?}");
+    let replayed = one(&store, &post("b", 5).with_key(key("mine"))).await.unwrap();
+    assert!(replayed.replayed);
+}
+
+#[tokio::test]
+async fn a_callers_transaction_leaves_all_or_nothing() {
+    let (store, url) = open(1).await;
+    define(&store, &["a"], 1_000).await;
+    let (grant, redemption) = mint(&store).await;
+    let before = dump(&url).await;
+    let command = full_command("a", 10, redemption.clone(), "once");
+    let mut conn = PgConnection::connect(&url).await.unwrap();
+
+    let mut theirs = conn.begin().await.unwrap();
+    sqlx::query("SET LOCAL lock_timeout = '77s'").execute(&mut *theirs).await.unwrap();
+    store.commit_in(&mut theirs, &command).await.unwrap().unwrap();
+    let kept: String = sqlx::query_scalar("SHOW lock_timeout").fetch_one(&mut *theirs).await.unwrap();
+    assert_eq!(kept, "77s");
+    theirs.rollback().await.unwrap();
+    assert_eq!(dump(&url).await, before);
+
+    let mut theirs = conn.begin().await.unwrap();
+    sqlx::query("CREATE TABLE orders (id int)").execute(&mut *theirs).await.unwrap();
+    let outcome = store.commit_in(&mut theirs, &command).await.unwrap().unwrap();
+    // A refusal leaves the transaction as good as it was.
+    let refused = store.commit_in(&mut theirs, &post("a", 5_000)).await.unwrap();
+    assert!(matches!(refused, Err(Refusal::Refused(_))));
+    assert_eq!(store.journal(0, 100).await.unwrap().len(), 2, "nothing is seen before the commit");
+    theirs.commit().await.unwrap();
+    let Answer::Submitted(submitted) = outcome.answer else { panic!("a command") };
+    assert!(store.job(submitted.jobs[0].id).await.unwrap().is_some());
+    assert!(store.hold(submitted.hold.unwrap().id).await.unwrap().is_some());
+    assert_eq!(store.scope(&scope_key("a")).await.unwrap().unwrap().balances[0].held, 10);
+    assert_eq!(store.journal(0, 100).await.unwrap().len(), 3);
+    let grants = store.grants(&scope_key("a").0, None, 10).await.unwrap();
+    assert_eq!((grants[0].id, grants[0].version), (grant, 2));
+    assert!(one(&store, &command).await.unwrap().replayed);
+}
+
+#[tokio::test]
+async fn a_transaction_that_would_read_old_balances_is_refused() {
+    let (store, url) = open(1).await;
+    define(&store, &["a"], 1_000).await;
+    let mut conn = PgConnection::connect(&url).await.unwrap();
+    let cases = [
+        ("BEGIN ISOLATION LEVEL REPEATABLE READ", "REPEATABLE READ"),
+        ("BEGIN ISOLATION LEVEL SERIALIZABLE", "SERIALIZABLE"),
+        ("BEGIN READ ONLY", "READ ONLY"),
+        ("SELECT 1", "no open transaction"),
+    ];
+    for (begin, says) in cases {
+        sqlx::raw_sql(begin).execute(&mut conn).await.unwrap();
+        let refused = store.commit_in(&mut conn, &post("a", 1)).await;
+        let Err(StoreError::WrongTransaction(text)) = refused else { panic!("{begin}: {refused:?}") };
+        assert!(text.contains(says), "{text}");
+        sqlx::raw_sql("ROLLBACK").execute(&mut conn).await.unwrap();
+    }
+    assert_eq!(store.journal(0, 100).await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn the_second_of_two_open_transactions_with_one_job_key_finds_the_first_job() {
+    let (store, url) = open(1).await;
+    define(&store, &["a"], 1_000).await;
+    let store = Arc::new(store);
+    let mut first = PgConnection::connect(&url).await.unwrap();
+    let mut first = first.begin().await.unwrap();
+    let outcome = store.commit_in(&mut first, &job("once")).await.unwrap().unwrap();
+    let Answer::Submitted(outcome) = outcome.answer else { panic!("a job") };
+
+    let second = tokio::spawn({
+        let (store, url) = (store.clone(), url.clone());
+        async move {
+            let mut conn = PgConnection::connect(&url).await.unwrap();
+            let mut theirs = conn.begin().await.unwrap();
+            let outcome = store.commit_in(&mut theirs, &job("once")).await.unwrap().unwrap();
+            theirs.commit().await.unwrap();
+            outcome
+        }
+    });
+    until_waiting(&url, 1).await;
+    first.commit().await.unwrap();
+    let Answer::Submitted(second) = second.await.unwrap().answer else { panic!("a job") };
+    assert_eq!(second.jobs[0].id, outcome.jobs[0].id);
+    assert!(outcome.jobs[0].created && !second.jobs[0].created);
+}
+
+#[tokio::test]
+async fn a_deadlock_between_parts_is_the_callers_to_retry() {
+    let (store, url) = open(1).await;
+    define(&store, &["a", "b"], 1_000).await;
+    let store = Arc::new(store);
+    let barrier = Arc::new(tokio::sync::Barrier::new(2));
+    let parts = [["a", "b"], ["b", "a"]].map(|[first, second]| {
+        let (store, url, barrier) = (store.clone(), url.clone(), barrier.clone());
+        tokio::spawn(async move {
+            let mut conn = PgConnection::connect(&url).await.unwrap();
+            let mut theirs = conn.begin().await.unwrap();
+            store.commit_in(&mut theirs, &post(first, 1)).await.unwrap().unwrap();
+            barrier.wait().await;
+            let done = store.commit_in(&mut theirs, &post(second, 1)).await;
+            if done.is_ok() {
+                theirs.commit().await.unwrap();
+            } else {
+                theirs.rollback().await.unwrap();
+            }
+            done.map(drop)
+        })
+    });
+    let mut victims = 0;
+    for part in parts {
+        match part.await.unwrap() {
+            Ok(()) => {}
+            Err(StoreError::RetryTransaction(_)) => victims += 1,
+            Err(other) => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(victims, 1);
+    assert_eq!(store.scope(&scope_key("a")).await.unwrap().unwrap().balances[0].posted, 1);
+}
+
+#[tokio::test]
+async fn positions_are_dense_and_follow_commits_past_open_transactions() {
+    let (store, url) = open(1).await;
+    define(&store, &["a", "b", "c"], 1_000).await;
+    // A write transaction in another database of the cluster, and one here that never wrote for Bursar.
+    let mut elsewhere = PgConnection::connect(&fresh_database()).await.unwrap();
+    sqlx::raw_sql("BEGIN; CREATE TABLE t (i int)").execute(&mut elsewhere).await.unwrap();
+    let mut bystander = PgConnection::connect(&url).await.unwrap();
+    sqlx::raw_sql("BEGIN; CREATE TABLE t (i int)").execute(&mut bystander).await.unwrap();
+
+    let mut early = PgConnection::connect(&url).await.unwrap();
+    let mut early = early.begin().await.unwrap();
+    let mut open_still = PgConnection::connect(&url).await.unwrap();
+    let mut open_still = open_still.begin().await.unwrap();
+    let first = store.commit_in(&mut early, &post("a", 1)).await.unwrap().unwrap().command;
+    store.commit_in(&mut open_still, &post("c", 1)).await.unwrap().unwrap();
+    let second = one(&store, &post("b", 1)).await.unwrap().command;
+
+    let seen = commands(&store, 3).await;
+    assert_eq!(seen, vec![(4, second)], "what is committed is seen, whoever is still at work");
+    early.commit().await.unwrap();
+    assert_eq!(commands(&store, 3).await, vec![(4, second), (5, first)], "what commits later stands later");
+    open_still.rollback().await.unwrap();
+    let third = one(&store, &post("b", 1)).await.unwrap().command;
+    assert_eq!(commands(&store, 5).await, vec![(6, third)], "what was rolled back leaves no gap");
+    assert_eq!(store.health().await.unwrap().position, 6);
+    let batch = store.journal(5, 1).await.unwrap().remove(0);
+    assert_eq!(store.batch(batch.batch.id).await.unwrap(), Some(batch));
+}
+
+#[tokio::test]
+async fn readers_and_writers_at_once_miss_nothing() {
+    let (store, _) = open(1).await;
+    let scopes: Vec<String> = (0..4).map(|n| format!("s{n}")).collect();
+    define(&store, &scopes.iter().map(String::as_str).collect::<Vec<_>>(), 1_000_000).await;
+    let store = Arc::new(store);
+    let writers = scopes.into_iter().map(|scope| {
+        let store = store.clone();
+        tokio::spawn(async move {
+            for _ in 0..25 {
+                done(one(&*store, &post(&scope, 1)).await);
+            }
+        })
+    });
+    let writers: Vec<_> = writers.collect();
+    let (mut after, mut seen) = (0, 0);
+    while seen < 4 + 100 {
+        for row in store.journal(after, 7).await.unwrap() {
+            assert_eq!(row.position, after + 1, "without gaps");
+            after += row.batch.count() as u64;
+            seen += row.batch.entries.len();
+        }
+    }
+    for writer in writers {
+        writer.await.unwrap();
+    }
+    assert!(store.journal(after, 7).await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn five_hundred_commands_take_few_statements_and_look_up_every_row() {
+    let (store, url) = open_with(1, PostgresOptions { connections: 1, ..PostgresOptions::default() }).await;
+    let scopes: Vec<String> = (0..500).map(|n| format!("s{n:03}")).collect();
+    define(&store, &scopes.iter().map(String::as_str).collect::<Vec<_>>(), 1_000_000).await;
+    sqlx::raw_sql("CREATE EXTENSION pg_stat_statements").execute(store.pool()).await.unwrap();
+    let mut batches = Vec::new();
+    for n in 0..3 {
+        let mut batch = Vec::new();
+        for scope in &scopes {
+            let (_, redemption) = mint(&store).await;
+            batch.push(Arc::new(full_command(scope, 1, redemption, &format!("{scope}/{n}"))));
+        }
+        batches.push(batch);
+    }
+    // No statistics, and plans that were made when the tables were small.
+    done_all(store.commit(&batches[0], Patience::Skip).await);
+    let before = counters(&store, &url).await;
+    done_all(store.commit(&batches[1], Patience::Skip).await);
+    let after = counters(&store, &url).await;
+    let statements = after.statements - before.statements;
+    println!("statements for a batch of 500 commands: {statements}");
+    println!("WAL bytes for each command: {}", (after.wal - before.wal) / 500);
+    assert!(statements <= 15, "{statements}");
+    assert_eq!(after.seq_scans, before.seq_scans, "every row is looked up by its key");
+
+    // The same commands once more are answered from the journal; settling them takes as few.
+    let replayed = store.commit(&batches[1], Patience::Skip).await.unwrap();
+    let holds: Vec<_> = replayed.iter().map(hold_of).collect();
+    let before = counters(&store, &url).await;
+    let commits = holds.iter().map(|hold| Arc::new(Op::Commit { hold: *hold, actual: Default::default() }.into()));
+    done_all(store.commit(&commits.collect::<Vec<_>>(), Patience::Skip).await);
+    let after = counters(&store, &url).await;
+    assert!(after.statements - before.statements <= 15);
+    assert_eq!(after.seq_scans, before.seq_scans, "every row is looked up by its key");
+    assert!(store.verify().await.unwrap().is_ok());
+}
+
+#[tokio::test]
+async fn tables_made_anew_from_the_journal_are_the_same() {
+    let clock = clock();
+    let (store, url) = open_timed(1, &clock).await;
+    for requests in story() {
+        tell(&store, &requests).await;
+        clock.advance(Span::from_secs(7));
+    }
+    let (before, events) = (dump(&url).await, store.health().await.unwrap().position);
+    assert_eq!(store.rebuild().await.unwrap(), events);
+    assert_eq!(dump(&url).await, before);
+    assert!(store.verify().await.unwrap().is_ok());
+    done(one(&store, &job("after")).await);
+}
+
+#[tokio::test]
+async fn nothing_answered_is_lost_when_the_server_crashes() {
+    let cluster = Cluster::start(true);
+    let url = cluster.fresh_database();
+    let store = PostgresStore::open(&url, setup(1), PostgresOptions::default()).await.unwrap();
+    assert_eq!(store.health().await.unwrap().problems, Vec::<String>::new());
+    define(&store, &["a"], 1_000).await;
+    done(one(&store, &post("a", 300)).await);
+    cluster.crash_and_restart();
+    // The connections are dead; nothing was being committed, so the store simply goes on.
+    done(one(&store, &post("a", 100)).await);
+    assert_eq!(store.scope(&scope_key("a")).await.unwrap().unwrap().balances[0].posted, 400);
+    assert!(store.verify().await.unwrap().is_ok());
+}
+
+#[tokio::test]
+async fn time_does_not_go_back_when_a_node_starts_with_a_slow_clock() {
+    let (first, second) = (clock(), clock());
+    let (store, url) = open_timed(1, &first).await;
+    define(&store, &["a"], 1_000).await;
+    first.advance(Span::from_secs(50));
+    done(one(&store, &post("a", 1)).await);
+    second.set(Time::from_micros(1));
+    let late = PostgresStore::open(&url, timed(2, &second), PostgresOptions::default()).await.unwrap();
+    done(one(&late, &post_within("b", 1, 10)).await);
+    let rows = late.journal(0, 10).await.unwrap();
+    assert!(rows.is_sorted_by_key(|row| row.batch.at), "{rows:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_hundred_concurrent_holds_on_three_nodes_stop_at_the_cap() {
+    let (store, url) = open(1).await;
+    define(&store, &["cap"], 1_000_000).await;
+    let mut nodes = vec![Arc::new(store)];
+    for seed in 2..4 {
+        nodes.push(Arc::new(PostgresStore::open(&url, setup(seed), PostgresOptions::default()).await.unwrap()));
+    }
+    let callers: Vec<_> = (0..100)
+        .map(|n| {
+            let store = nodes[n % nodes.len()].clone();
+            tokio::spawn(async move { one(&*store, &hold("cap", 50_000)).await })
+        })
+        .collect();
+    let mut held = 0;
+    for caller in callers {
+        match caller.await.unwrap() {
+            Ok(_) => held += 1,
+            Err(Refusal::Refused(_)) => {}
+            Err(other) => panic!("{other}"),
+        }
+    }
+    assert_eq!(held, 20);
+    assert_eq!(nodes[0].scope(&scope_key("cap")).await.unwrap().unwrap().balances[0].held, 1_000_000);
+    assert!(nodes[1].verify().await.unwrap().is_ok());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn crossed_scopes_and_parents_never_come_to_a_deadlock_for_a_caller() {
+    let (store, _) = open(1).await;
+    let limit = || [Limit::new(1_000_000, Window::Lifetime)];
+    let family = [("alpha", None), ("zeta", Some("alpha"))].map(|(name, parent)| {
+        let budget = Budget { parent: parent.map(scope), ..Budget::new(limit()) };
+        Arc::new(Op::Define { scope: scope(name), budget }.into())
+    });
+    done_all(store.commit(&family[..1], Patience::Skip).await);
+    done_all(store.commit(&family[1..], Patience::Skip).await);
+    let store = Arc::new(store);
+    let callers = [["alpha", "zeta"], ["zeta", "zeta"], ["zeta", "alpha"]].map(|names| {
+        let store = store.clone();
+        tokio::spawn(async move {
+            let charges = names.map(|name| Charge::new(scope(name), 1)).into();
+            let request = Op::Submit(Command { charges, ..Command::default() }).into();
+            for _ in 0..100 {
+                done(one(&*store, &request).await);
+            }
+        })
+    });
+    for caller in callers {
+        caller.await.unwrap();
+    }
+    let posted = async |name| store.scope(&scope_key(name)).await.unwrap().unwrap().balances[0].posted;
+    assert_eq!((posted("alpha").await, posted("zeta").await), (600, 400));
+}
+
+#[tokio::test]
+async fn what_expires_at_once_is_folded_in_bounded_steps() {
+    let clock = clock();
+    let (store, _) = open_timed(1, &clock).await;
+    let count = 2 * bursar_core::bounds::FOLD_STEP + 500;
+    define(&store, &["a"], count as i64).await;
+    let holds: Vec<_> = (0..count).map(|_| Arc::new(hold("a", 1))).collect();
+    for some in holds.chunks(1_500) {
+        done_all(store.commit(some, Patience::Skip).await);
+    }
+    clock.advance(Span::from_secs(61));
+    let all = Arc::new(post("a", count as i64));
+    let mut steps = 0;
+    loop {
+        match store.commit(std::slice::from_ref(&all), Patience::Skip).await.unwrap().remove(0) {
+            Verdict::Again => steps += 1,
+            Verdict::Answered(answer) => break drop(done(answer)),
+            Verdict::Blocked => panic!("nobody else is there"),
+        }
+    }
+    assert_eq!(steps, 2);
+    let (due, now) = store.due_holds(10_000).await.unwrap();
+    assert_eq!(due.len(), count);
+    assert_eq!(now, clock.now());
+    let sweep = Op::Expire { holds: due.into_iter().map(|(_, id)| id).collect() };
+    assert!(matches!(done(one(&store, &sweep.into()).await), Answer::Swept { count: swept } if swept == count));
+    assert!(store.live_holds(&scope_key("a"), 10).await.unwrap().is_empty());
+    assert!(store.verify().await.unwrap().is_ok());
+}
+
+#[tokio::test]
+async fn keys_are_forgotten_when_their_time_is_over_and_can_be_used_again() {
+    let clock = clock();
+    let (store, _) = open_timed(1, &clock).await;
+    define(&store, &["a"], 1_000).await;
+    let first = one(&store, &post("a", 1).with_key(key("k"))).await.unwrap();
+    assert_eq!(store.forget_keys(10).await.unwrap(), 0);
+    clock.advance(Span::from_days(8));
+    // Not forgotten yet, but over: it is overwritten, and remembered anew.
+    let second = one(&store, &post("a", 2).with_key(key("k"))).await.unwrap();
+    assert!(!second.replayed && second.command != first.command);
+    assert_eq!(store.forget_keys(10).await.unwrap(), 0);
+    assert!(one(&store, &post("a", 2).with_key(key("k"))).await.unwrap().replayed);
+    clock.advance(Span::from_days(8));
+    assert_eq!(store.forget_keys(10).await.unwrap(), 1);
+}
+
+#[tokio::test]
+async fn a_large_payload_is_kept_once_and_can_be_erased() {
+    let (store, url) = open(1).await;
+    let text = "x".repeat(5_000);
+    let Answer::Submitted(submitted) = done(one(&store, &job_with("big", &text)).await) else { panic!("a job") };
+    let id = submitted.jobs[0].id;
+    assert_eq!(store.job(id).await.unwrap().unwrap().payload.as_str(), format!("{text:?}"));
+    let kept = dump(&url).await.into_iter().filter(|row| row.contains(&text)).count();
+    assert_eq!(kept, 1);
+    assert!(store.erase_payload(id.0).await.unwrap());
+    assert!(!store.erase_payload(id.0).await.unwrap());
+    assert_eq!(store.job(id).await.unwrap().unwrap().payload.as_str(), "null");
+    assert_eq!(store.journal(0, 10).await.unwrap().len(), 1);
+    store.rebuild().await.unwrap();
+    assert_eq!(store.job(id).await.unwrap().unwrap().payload.as_str(), "null");
+}
+
+#[tokio::test]
+async fn postings_of_one_instant_leave_a_rolling_window_in_their_order() {
+    let clock = clock();
+    let (store, _) = open_timed(1, &clock).await;
+    let count = bursar_core::bounds::FOLD_STEP + 500;
+    let window = Window::rolling(Duration::from_secs(10)).unwrap();
+    let budget = Budget::new([Limit::new(count as i64, window.clone())]);
+    done_all(store.commit(&[Arc::new(Op::Define { scope: scope("a"), budget }.into())], Patience::Skip).await);
+    let holds: Vec<_> = (0..count).map(|_| Arc::new(hold("a", 1))).collect();
+    let placed = store.commit(&holds, Patience::Skip).await.unwrap();
+    // Settled in the other order, so that neither ids nor amounts tell the order of the postings.
+    let commits = placed
+        .iter()
+        .rev()
+        .map(|verdict| Arc::new(Op::Commit { hold: hold_of(verdict), actual: Default::default() }.into()));
+    done_all(store.commit(&commits.collect::<Vec<_>>(), Patience::Skip).await);
+    assert!(store.verify().await.unwrap().is_ok());
+
+    clock.advance(Span::from_secs(11));
+    let again = store.commit(&[Arc::new(post("a", count as i64))], Patience::Skip).await.unwrap();
+    assert!(matches!(again[0], Verdict::Again), "one step does not reach the end");
+    assert_eq!(store.verify().await.unwrap().violations, Vec::<String>::new());
+    done(one(&store, &post("a", count as i64)).await);
+    let row = store.scope(&scope_key("a")).await.unwrap().unwrap();
+    assert_eq!(row.balance(&window).unwrap().posted, count as i64);
+    assert_eq!(store.verify().await.unwrap().violations, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn old_postings_are_rolled_up_and_no_balance_changes() {
+    let clock = clock();
+    let mut setup = timed(1, &clock);
+    setup.rules.postings_kept = Span::from_secs(60);
+    let url = fresh_database();
+    let store = PostgresStore::open(&url, setup, PostgresOptions::default()).await.unwrap();
+    define(&store, &["a", "b"], 1_000).await;
+    for name in ["a", "b", "a"] {
+        done(one(&store, &post(name, 5)).await);
+        clock.advance(Span::from_secs(40));
+    }
+    let tidy = Op::Tidy { scopes: vec![scope("a"), scope("b")] };
+    for _ in 0..2 {
+        done(one(&store, &tidy.clone().into()).await);
+        let mut conn = PgConnection::connect(&url).await.unwrap();
+        let left: Vec<(String, i64)> = sqlx::query_as("SELECT scope, amount FROM bursar.postings ORDER BY scope")
+            .fetch_all(&mut conn)
+            .await
+            .unwrap();
+        assert_eq!(left, [("a".to_owned(), 5)]);
+        let rolled: Vec<(String, i64)> = sqlx::query_as("SELECT scope, amount FROM bursar.rollups ORDER BY scope")
+            .fetch_all(&mut conn)
+            .await
+            .unwrap();
+        assert_eq!(rolled, [("a".to_owned(), 5), ("b".to_owned(), 5)]);
+    }
+    assert_eq!(store.scope(&scope_key("a")).await.unwrap().unwrap().balances[0].posted, 10);
+    assert!(store.verify().await.unwrap().is_ok());
+}
+
+#[tokio::test]
+async fn making_tables_anew_waits_for_writers_and_keeps_them_out() {
+    let (store, url) = open_with(1, PostgresOptions { connections: 3, ..PostgresOptions::default() }).await;
+    define(&store, &["a", "b"], 1_000).await;
+    let store = Arc::new(store);
+    let mut conn = PgConnection::connect(&url).await.unwrap();
+    let mut theirs = conn.begin().await.unwrap();
+    store.commit_in(&mut theirs, &post("a", 7)).await.unwrap().unwrap();
+    let rebuild = tokio::spawn({
+        let store = store.clone();
+        async move { store.rebuild().await }
+    });
+    until_waiting(&url, 1).await;
+    let busy = store.commit(&[Arc::new(post("b", 1))], Patience::Skip).await;
+    assert!(matches!(busy, Err(StoreError::Busy(_))), "{busy:?}");
+    theirs.commit().await.unwrap();
+    assert_eq!(rebuild.await.unwrap().unwrap(), 3);
+    assert_eq!(store.scope(&scope_key("a")).await.unwrap().unwrap().balances[0].posted, 7);
+    done(one(&*store, &post("b", 1)).await);
+}

@@ -1,0 +1,223 @@
+//! Budgets: definitions, chains, freezes, trips and thresholds.
+
+use crate::story::{World, story};
+
+#[test]
+fn a_changed_limit_takes_effect_at_the_next_request_and_breaks_nothing() {
+    story(
+        "
+        define a 10/lifetime           => done
+        hold h a=6                     => h held 1m: a 4/10 lifetime
+        define a 5/lifetime            => done
+        post a=1                       => refused: a has 0 left of 5 (lifetime), 1 requested, try again in 60000 ms at the earliest
+        commit h                       => committed: a -1/5 lifetime
+        define a 7/lifetime            => done
+        post a=1                       => posted: a 0/7 lifetime
+        ",
+    );
+}
+
+#[test]
+fn definitions_are_checked() {
+    story(
+        "
+        define a                       => limits must not be empty: a budget without a limit would be unlimited
+        define a -1/day                => limits.amount must not be negative
+        define a 5/bucket:6:1:1000     => limits.amount of a bucket must be its capacity
+        define a 5/day 6/day           => limits names the window day@UTC twice
+        define a 5/day at=0            => thresholds must be at most 16 percentages from 1 to 1000
+        define a 5/day at=1001         => thresholds must be at most 16 percentages from 1 to 1000
+        define a 5/day at=50,80,50     => thresholds names 50 twice
+        define a 5/day ttl=5s..1s..9s  => hold must have 1 ms ≤ ttl_min ≤ ttl ≤ ttl_max ≤ 30 days
+        define a 5/day ttl=0s..1s..9s  => hold must have 1 ms ≤ ttl_min ≤ ttl ≤ ttl_max ≤ 30 days
+        define a 5/day life=1s         => hold.life_max must not be below ttl_min
+        ",
+    );
+}
+
+#[test]
+fn a_chain_has_no_cycle_and_at_most_eight_budgets() {
+    let mut world = World::default();
+    world.tell("define s1 9/lifetime => done");
+    for depth in 2..=8 {
+        world.tell(&format!("define s{depth} 9/lifetime parent=s{} => done", depth - 1));
+    }
+    world.tell(
+        "
+        define s9 9/lifetime parent=s8 => s9 has more than 8 budgets in its chain
+        define s1 9/lifetime parent=s1 => s1 cannot be under s1: s1 is s1 or under it
+        define s1 9/lifetime parent=s8 => s1 cannot be under s8: s8 is s1 or under it
+        define s3 9/lifetime parent=s5 => s3 cannot be under s5: s5 is s3 or under it
+        define top 9/lifetime          => done
+        + define s1 9/lifetime parent=top => done
+        + define top 9/lifetime parent=s1 => top cannot be under s1: s1 is top or under it
+        post s7=1                      => posted: s7 8/9 lifetime, s6 8/9 lifetime, s5 8/9 lifetime, s4 8/9 lifetime, s3 8/9 lifetime, s2 8/9 lifetime, s1 8/9 lifetime, top 8/9 lifetime
+        post s8=1                      => s8 has more than 8 budgets in its chain
+        ",
+    );
+}
+
+#[test]
+fn a_frozen_scope_refuses_new_spend_and_settles_the_old() {
+    story(
+        "
+        define org 20/lifetime         => done
+        define a 10/lifetime parent=org => done
+        hold h a=3                     => h held 1m: a 7/10 lifetime, org 17/20 lifetime
+        hold k a=3                     => k held 1m: a 4/10 lifetime, org 14/20 lifetime
+        freeze org                     => done
+        freeze org                     => done
+        hold x a=1                     => refused: org is frozen
+        post a=0                       => refused: org is frozen
+        post a=5                       => refused: a has 4 left of 10 (lifetime), 5 requested, try again in 60000 ms at the earliest; org is frozen
+        extend h 5s                    => refused: org is frozen
+        commit h                       => committed: a 4/10 lifetime, org 14/20 lifetime
+        release k                      => released: a 7/10 lifetime, org 17/20 lifetime
+        credit a 1                     => credited: a 8/10 lifetime, org 18/20 lifetime
+        unfreeze org                   => done
+        unfreeze org                   => done
+        post a=1                       => posted: a 7/10 lifetime, org 17/20 lifetime
+        events                         => budget.defined, budget.defined, hold.placed, hold.placed, budget.frozen, hold.committed, hold.released, spend.credited, budget.unfrozen, spend.posted
+        ",
+    );
+}
+
+#[test]
+fn a_trip_freezes_when_spend_passes_it_until_the_window_turns() {
+    // It is noon; an hour turns at one.
+    story(
+        "
+        define a 100/lifetime trip=5/hour => done
+        post a=5                       => posted: a 95/100 lifetime
+        hold h a=1                     => h held 1m: a 94/100 lifetime
+        commit h                       => committed: a 94/100 lifetime
+        post a=1                       => refused: a is frozen
+        events                         => budget.defined, spend.posted, hold.placed, hold.committed, a tripped over hour@UTC with 6
+        after 1h
+        post a=6                       => posted: a 88/100 lifetime
+        post a=1                       => refused: a is frozen
+        events                         => spend.posted, a thawed, a tripped over hour@UTC with 6
+        after 1h
+        tidy a                         => done
+        events                         => a thawed
+        ",
+    );
+}
+
+#[test]
+fn a_trip_that_an_operator_lifts_stays_lifted_until_the_window_turns() {
+    story(
+        "
+        define a 100/lifetime trip=5/hour => done
+        post a=6                       => posted: a 94/100 lifetime
+        unfreeze a                     => done
+        post a=6                       => posted: a 88/100 lifetime
+        events                         => budget.defined, spend.posted, a tripped over hour@UTC with 6, budget.unfrozen, spend.posted
+        after 1h
+        post a=6                       => posted: a 82/100 lifetime
+        post a=1                       => refused: a is frozen
+        unfreeze a                     => done
+        credit a 6                     => credited: a 88/100 lifetime
+        post a=6                       => posted: a 82/100 lifetime
+        post a=1                       => refused: a is frozen
+        events                         => spend.posted, a tripped over hour@UTC with 6, budget.unfrozen, spend.credited, spend.posted, a tripped over hour@UTC with 6
+        ",
+    );
+}
+
+#[test]
+fn a_trip_over_a_rolling_window_lifts_when_spend_falls_back() {
+    story(
+        "
+        define a 100/lifetime trip=5/rolling:10000 => done
+        post a=3                       => posted: a 97/100 lifetime
+        after 5s
+        post a=3                       => posted: a 94/100 lifetime
+        post a=1                       => refused: a is frozen
+        after 5s
+        post a=3                       => posted: a 91/100 lifetime
+        post a=1                       => refused: a is frozen
+        events                         => budget.defined, spend.posted, spend.posted, a tripped over rolling:10000 with 6, spend.posted, a thawed, a tripped over rolling:10000 with 6
+        unfreeze a                     => done
+        post a=1                       => posted: a 90/100 lifetime
+        post a=1                       => posted: a 89/100 lifetime
+        ",
+    );
+}
+
+#[test]
+fn an_operators_freeze_outlasts_a_trip() {
+    story(
+        "
+        define a 100/lifetime trip=5/hour => done
+        hold h a=6                     => h held 1m: a 94/100 lifetime
+        freeze a                       => done
+        commit h                       => committed: a 94/100 lifetime
+        events                         => budget.defined, hold.placed, budget.frozen, hold.committed, a tripped over hour@UTC with 6
+        after 1h
+        post a=1                       => refused: a is frozen
+        back 1h
+        unfreeze a                     => done
+        post a=1                       => posted: a 93/100 lifetime
+        events                         => budget.unfrozen, spend.posted
+        define b 100/lifetime trip=5/hour => done
+        post b=6                       => posted: b 94/100 lifetime
+        freeze b                       => done
+        after 1h
+        post b=1                       => refused: b is frozen
+        ",
+    );
+}
+
+#[test]
+fn thresholds_are_told_once_when_crossed_and_once_when_cleared() {
+    // It is noon; an hour turns at one.
+    story(
+        "
+        define a 10/hour at=50,100     => done
+        hold h a=9                     => h held 1m: a 1/10 hour@UTC
+        events                         => budget.defined, hold.placed
+        commit h 5                     => committed: a 5/10 hour@UTC
+        post a=4                       => posted: a 1/10 hour@UTC
+        events                         => hold.committed, a crossed 50% of hour@UTC with 5, spend.posted
+        post a=1                       => posted: a 0/10 hour@UTC
+        credit a 6                     => credited: a 6/10 hour@UTC
+        credit a 1                     => credited: a 7/10 hour@UTC
+        events                         => spend.posted, a crossed 100% of hour@UTC with 10, spend.credited, a cleared 50% of hour@UTC, a cleared 100% of hour@UTC, spend.credited
+        post a=7                       => posted: a 0/10 hour@UTC
+        events                         => spend.posted, a crossed 50% of hour@UTC with 10, a crossed 100% of hour@UTC with 10
+        after 1h
+        post a=5                       => posted: a 5/10 hour@UTC
+        events                         => spend.posted, a crossed 50% of hour@UTC with 5
+        ",
+    );
+}
+
+#[test]
+fn thresholds_are_told_once_also_in_one_transaction() {
+    story(
+        "
+        define a 10/lifetime at=50     => done
+        post a=5                       => posted: a 5/10 lifetime
+        + post a=1                     => posted: a 4/10 lifetime
+        + credit a 2                   => credited: a 6/10 lifetime
+        + post a=1                     => posted: a 5/10 lifetime
+        + post a=1                     => posted: a 4/10 lifetime
+        events                         => budget.defined, spend.posted, a crossed 50% of lifetime with 5, spend.posted, spend.credited, a cleared 50% of lifetime, spend.posted, a crossed 50% of lifetime with 5, spend.posted
+        ",
+    );
+}
+
+#[test]
+fn a_rolling_window_clears_its_thresholds_as_spend_leaves_it() {
+    story(
+        "
+        define a 10/rolling:10000 at=50 => done
+        post a=5                       => posted: a 5/10 rolling:10000
+        after 10s
+        tidy a                         => done
+        tidy a                         => done
+        events                         => budget.defined, spend.posted, a crossed 50% of rolling:10000 with 5, a cleared 50% of rolling:10000
+        ",
+    );
+}

@@ -1,0 +1,231 @@
+//! Holds: placed, committed, released, extended, expired.
+
+use bursar_core::request::{Charge, Command, Op, Request, Settle};
+use bursar_core::time::Span;
+
+use crate::story::{World, scope, story};
+
+#[test]
+fn a_commit_returns_what_was_not_spent() {
+    story(
+        "
+        define a 10/lifetime           => done
+        hold h a=6                     => h held 1m: a 4/10 lifetime
+        commit h 2                     => committed: a 8/10 lifetime
+        hold k a=6                     => k held 1m: a 2/10 lifetime
+        commit k                       => committed: a 2/10 lifetime
+        hold l a=2                     => l held 1m: a 0/10 lifetime
+        release l                      => released: a 2/10 lifetime
+        events                         => budget.defined, hold.placed, hold.committed, hold.placed, hold.committed, hold.placed, hold.released
+        ",
+    );
+}
+
+#[test]
+fn ends_are_final() {
+    story(
+        "
+        define a 10/lifetime           => done
+        hold h a=6                     => h held 1m: a 4/10 lifetime
+        commit h                       => committed: a 4/10 lifetime
+        commit h 1                     => hold h is committed already
+        release h                      => hold h is committed already
+        extend h 5s                    => hold h is committed already
+        hold k a=1                     => k held 1m: a 3/10 lifetime
+        release k                      => released: a 4/10 lifetime
+        commit k                       => hold k is released already
+        release k                      => hold k is released already
+        after 1h
+        commit k                       => hold k is released already
+        sweep                          => done
+        commit nobody                  => there is no hold hold_7zzzzzzzzzzzzzzzzzzzzzzzzz
+        left a                         => 4/10 lifetime
+        ",
+    );
+}
+
+#[test]
+fn an_overrun_is_charged_in_full_or_refused() {
+    story(
+        "
+        define a 10/lifetime                   => done
+        define strict 10/lifetime overrun=refuse => done
+        hold h a=6                             => h held 1m: a 4/10 lifetime
+        commit h 15                            => committed, overrun: a -5/10 lifetime
+        post a=1                               => refused: a has 0 left of 10 (lifetime), 1 requested
+        hold k strict=6                        => k held 1m: strict 4/10 lifetime
+        commit k 7                             => 7 is above the 6 that k holds on strict, and its policy refuses overruns
+        commit k 6                             => committed: strict 4/10 lifetime
+        credit a 10                            => credited: a 5/10 lifetime
+        hold both a=1 strict=1                 => both held 1m: a 4/10 lifetime, strict 3/10 lifetime
+        commit both a=2 strict=0               => 2 is above the 1 that both holds on a, and its policy refuses overruns
+        commit both a=0 strict=1               => committed: a 5/10 lifetime, strict 3/10 lifetime
+        ",
+    );
+}
+
+#[test]
+fn a_late_commit_is_charged_with_a_warning_or_refused() {
+    story(
+        "
+        define a 1000/lifetime         => done
+        hold h a=300                   => h held 1m: a 700/1000 lifetime
+        hold s a=1                     => s held 1m: a 699/1000 lifetime
+        after 1m
+        commit h                       => committed, committed_after_expiry: a 700/1000 lifetime
+        commit h                       => hold h is committed already
+        sweep                          => swept 1
+        commit s 2                     => committed, committed_after_expiry, overrun: a 698/1000 lifetime
+        post a=698                     => posted: a 0/1000 lifetime
+        post a=10                      => refused: a has 0 left of 1000 (lifetime), 10 requested
+        define strict 10/lifetime late=refuse => done
+        hold k strict=6 ttl=5s         => k held 5s: strict 4/10 lifetime
+        after 5s
+        commit k                       => hold k expired at 2026-11-15T12:01:05.000011Z and its policy refuses late commits: place a new one
+        left strict                    => 10/10 lifetime
+        ",
+    );
+}
+
+#[test]
+fn callers_say_what_is_refused_where_no_budget_does() {
+    story(
+        "
+        hold h a=5(9/lifetime)!        => h held 1m: a 4/9 lifetime
+        commit h 6                     => 6 is above the 5 that h holds on a, and its policy refuses overruns
+        after 1m
+        commit h                       => hold h expired at 2026-11-15T12:01:00.000001Z and its policy refuses late commits: place a new one
+        ",
+    );
+}
+
+#[test]
+fn an_expired_hold_stops_counting_that_instant_swept_or_not() {
+    story(
+        "
+        define a 10/lifetime           => done
+        hold h a=10 ttl=5s             => h held 5s: a 0/10 lifetime
+        after 4999999us
+        left a                         => 0/10 lifetime
+        state h                        => held
+        after 1us
+        left a                         => 10/10 lifetime
+        state h                        => expired
+        hold k a=10 ttl=5s             => k held 5s: a 0/10 lifetime
+        extend h 5s                    => hold h expired at 2026-11-15T12:00:05.000002Z: place a new one
+        release h                      => hold h is expired already
+        sweep                          => swept 1
+        sweep                          => done
+        left a                         => 0/10 lifetime
+        events                         => budget.defined, hold.placed, hold.placed, hold.expired
+        ",
+    );
+}
+
+#[test]
+fn a_clock_that_goes_back_revives_nothing() {
+    story(
+        "
+        define a 10/lifetime           => done
+        hold h a=4 ttl=1m              => h held 1m: a 6/10 lifetime
+        hold k a=6 ttl=5s              => k held 5s: a 0/10 lifetime
+        after 10s
+        post a=6                       => posted: a 0/10 lifetime
+        back 30s
+        post a=1                       => refused: a has 0 left of 10 (lifetime), 1 requested, try again in 50000 ms at the earliest
+        left a                         => 0/10 lifetime
+        sweep                          => swept 1
+        commit k 0                     => committed, committed_after_expiry: a 0/10 lifetime
+        commit h                       => committed: a 0/10 lifetime
+        ",
+    );
+}
+
+#[test]
+fn extending_puts_expiry_off_up_to_a_ceiling() {
+    story(
+        "
+        define a 10/lifetime life=90s  => done
+        hold h a=10                    => h held 1m: a 0/10 lifetime
+        after 30s
+        extend h 10s                   => extended to 40s
+        after 35s
+        state h                        => held
+        extend h 1h                    => extended to 25s
+        extend h 1s                    => hold h may not live beyond 2026-11-15T12:01:30.000002Z
+        extend h 0s                    => by_ms must be at least 1
+        extend h 31d                   => by_ms must be at most 2592000000
+        after 25s
+        left a                         => 10/10 lifetime
+        define b 10/lifetime life=10s  => done
+        hold k b=1                     => k held 10s: b 9/10 lifetime
+        ",
+    );
+}
+
+#[test]
+fn times_to_live_are_clamped_by_the_budgets_and_told() {
+    story(
+        "
+        define a 10/lifetime                   => done
+        define b 10/lifetime ttl=1s..2s..3s    => done
+        hold h1 a=0                            => h1 held 1m: a 10/10 lifetime
+        hold h2 a=0 ttl=1ms                    => h2 held 5s: a 10/10 lifetime
+        hold h3 a=0 ttl=1d                     => h3 held 5m: a 10/10 lifetime
+        hold h4 b=0                            => h4 held 2s: b 10/10 lifetime
+        hold h5 a=0 b=0                        => h5 held 3s: a 10/10 lifetime, b 10/10 lifetime
+        hold h6 c=0(1/day)                     => h6 held 1m: c 1/1 day@UTC
+        hold h7 c=0(1/day) ttl=1ms             => h7 held 1ms: c 1/1 day@UTC
+        hold h8 c=0(1/day) ttl=30d             => h8 held 720h: c 1/1 day@UTC
+        hold x c=0(1/day) ttl=2592000001ms     => ttl_ms must be from 1 to 2592000000 without a registered budget
+        hold x a=0 ttl=999us                   => ttl_ms must be at least 1
+        hold x a=0 ttl=0s                      => ttl_ms must be at least 1
+        ",
+    );
+    let charges = vec![Charge::new(scope("a"), 1)];
+    let ttl = Some(Span::from(std::time::Duration::MAX));
+    let hold = Op::Submit(Command { charges, settle: Settle::Hold { ttl }, ..Command::default() });
+    let answer = World::default().commit(vec![Request::from(hold)]).remove(0);
+    assert_eq!(answer.unwrap_err().to_string(), "ttl_ms must be at most 9223372036854776");
+}
+
+#[test]
+fn a_hold_is_settled_on_the_chain_it_was_placed_on() {
+    story(
+        "
+        define old 10/lifetime                 => done
+        define new 10/lifetime                 => done
+        define a 10/lifetime parent=old        => done
+        hold h a=6                             => h held 1m: a 4/10 lifetime, old 4/10 lifetime
+        hold k a=1                             => k held 1m: a 3/10 lifetime, old 3/10 lifetime
+        define a 10/lifetime parent=new        => done
+        commit h 8                             => committed, overrun: a 1/10 lifetime, old 1/10 lifetime
+        left new                               => 10/10 lifetime
+        credit a 2 h                           => credited: a 3/10 lifetime, old 3/10 lifetime
+        post a=2                               => posted: a 1/10 lifetime, new 8/10 lifetime
+        freeze old                             => done
+        extend k 5s                            => refused: old is frozen
+        release k                              => released: a 2/10 lifetime, old 4/10 lifetime
+        ",
+    );
+}
+
+#[test]
+fn credits_are_dated_like_the_hold_they_name_or_now() {
+    // It is noon; an hour turns at one.
+    story(
+        "
+        define a 10/hour 20/lifetime           => done
+        hold h a=6                             => h held 1m: a 4/10 hour@UTC, a 14/20 lifetime
+        commit h                               => committed: a 4/10 hour@UTC, a 14/20 lifetime
+        credit a 1 h                           => credited: a 5/10 hour@UTC, a 15/20 lifetime
+        credit b 1 h                           => scope b has no budget and the request gives no limit for it: define a budget or pass limits
+        after 1h
+        post a=10                              => posted: a 0/10 hour@UTC, a 5/20 lifetime
+        credit a 2 h                           => credited: a 0/10 hour@UTC, a 7/20 lifetime
+        credit a 3                             => credited: a 3/10 hour@UTC, a 10/20 lifetime
+        freeze a                               => done
+        credit a 1                             => credited: a 4/10 hour@UTC, a 11/20 lifetime
+        ",
+    );
+}

@@ -1,0 +1,14 @@
+//! The rules of the kernel as stories: what is there, what is asked, what is answered.
+
+#![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
+
+mod admit;
+mod budget;
+mod grant;
+mod hold;
+mod idempotency;
+mod rebuild;
+mod render;
+mod story;
+mod submit;
+mod windows;

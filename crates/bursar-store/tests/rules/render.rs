@@ -1,0 +1,155 @@
+//! Answers, refusals and events in the words of a story.
+
+use bursar_core::answer::{Answer, Outcome, Settled, Submitted};
+use bursar_core::event::{Charged, Event};
+use bursar_core::name::Tenant;
+use bursar_core::refusal::{Refusal, Violation};
+use bursar_core::scope::ScopeState;
+use bursar_core::time::{Span, Time};
+use bursar_store::{Clock, Store};
+use futures_util::FutureExt;
+
+use crate::story::{World, scope};
+
+impl World {
+    /// The answer to a line, with holds, jobs and grants by their names; names what the line brought into being.
+    pub(crate) fn render(&mut self, line: &str, answer: Result<Outcome, Refusal>) -> String {
+        let outcome = match answer {
+            Ok(outcome) => outcome,
+            Err(refusal) => return self.refusal(&refusal),
+        };
+        let again = if outcome.replayed { "again: " } else { "" };
+        let words = match &outcome.answer {
+            Answer::Submitted(submitted) => self.submitted(line, submitted),
+            Answer::Settled(settled) => settled_words(settled),
+            Answer::Extended { expires_at, .. } => format!("extended to {}", self.how_long(*expires_at)),
+            Answer::Credited(charge) => format!("credited: {}", left(std::slice::from_ref(charge))),
+            Answer::Minted { expires_at, .. } => format!("minted for {}", self.how_long(*expires_at)),
+            Answer::Swept { count } => format!("swept {count}"),
+            Answer::Done => "done".to_owned(),
+        };
+        format!("{again}{words}")
+    }
+
+    fn submitted(&mut self, line: &str, submitted: &Submitted) -> String {
+        let mut said = Vec::new();
+        if let Some(placed) = &submitted.hold {
+            let name = line.split_whitespace().nth(1).unwrap().to_owned();
+            let known = self.holds.iter().find(|(_, id)| **id == placed.id).map(|(name, _)| name.clone());
+            let for_how_long = self.how_long(placed.expires_at);
+            said.push(format!("{} held {for_how_long}: {}", known.as_ref().unwrap_or(&name), left(&placed.charges)));
+            let dry = line.split_whitespace().any(|word| word == "dry");
+            if known.is_none() && !dry {
+                self.holds.insert(name, placed.id);
+            }
+        }
+        if !submitted.posted.is_empty() {
+            said.push(format!("posted: {}", left(&submitted.posted)));
+        }
+        for grant in &submitted.grants {
+            let payload = grant.payload.as_ref().map_or("nothing", |payload| payload.as_str());
+            said.push(format!("{} granted {payload}", grant.purpose));
+        }
+        for job in &submitted.jobs {
+            if !self.jobs.contains(&job.id) {
+                self.jobs.push(job.id);
+            }
+            let number = self.jobs.iter().position(|known| *known == job.id).unwrap() + 1;
+            said.push(format!("job {number} {}", if job.created { "created" } else { "found" }));
+        }
+        said.join("; ")
+    }
+
+    fn refusal(&self, refusal: &Refusal) -> String {
+        let mut text = match refusal {
+            // What an outsider is not told is told here.
+            Refusal::Refused(violations) => {
+                let each = violations.iter().map(|violation| match violation {
+                    Violation::Grant { fault, .. } => format!("{violation} ({fault})"),
+                    other => other.to_string(),
+                });
+                format!("refused: {}", each.collect::<Vec<_>>().join("; "))
+            }
+            other => other.to_string(),
+        };
+        for (name, id) in &self.holds {
+            text = text.replace(&id.to_string(), name);
+        }
+        for (place, id) in self.jobs.iter().enumerate() {
+            text = text.replace(&id.to_string(), &format!("job {}", place + 1));
+        }
+        for (name, token) in &self.grants {
+            text = text.replace(&token.id().to_string(), name);
+        }
+        text
+    }
+
+    /// What each registered limit of a scope leaves now.
+    pub(crate) fn left(&self, name: &str) -> String {
+        let row = self.scope_row(name);
+        let budget = row.budget.clone().expect("the story defined it");
+        let each = budget.limits.iter().map(|limit| {
+            let balance = row.balance(&limit.window).expect("a registered window is kept");
+            format!("{}/{} {}", balance.remaining(limit.amount), limit.amount, limit.window)
+        });
+        each.collect::<Vec<_>>().join(", ")
+    }
+
+    pub(crate) fn scope_row(&self, name: &str) -> ScopeState {
+        let row = self.store.scope(&(Tenant::built_in(), scope(name))).now_or_never().unwrap().unwrap();
+        row.unwrap_or_default()
+    }
+
+    /// The events since they were last asked for.
+    pub(crate) fn events(&mut self) -> String {
+        let rows = self.store.journal(self.told, 10_000).now_or_never().unwrap().unwrap();
+        let mut said = Vec::new();
+        for recorded in rows.iter().flat_map(|row| &row.batch.entries).flat_map(|entry| &entry.events) {
+            self.told += 1;
+            said.push(event_words(&recorded.e));
+        }
+        said.join(", ")
+    }
+
+    fn how_long(&self, at: Time) -> String {
+        if at == Time::NEVER { "for ever".to_owned() } else { span_words(at.since(self.clock.now())) }
+    }
+}
+
+fn settled_words(settled: &Settled) -> String {
+    let mut words = vec![settled.state.to_string()];
+    words.extend(settled.warnings().iter().map(|warning| (*warning).to_owned()));
+    format!("{}: {}", words.join(", "), left(&settled.charges))
+}
+
+/// What each limit along each chain left.
+fn left(charges: &[Charged]) -> String {
+    let mut said = Vec::new();
+    for charge in charges {
+        for left in &charge.balances {
+            let scope = left.scope.as_ref().unwrap_or(&charge.scope);
+            said.push(format!("{scope} {}/{} {}", left.remaining, left.limit, left.window));
+        }
+    }
+    said.join(", ")
+}
+
+/// Milliseconds or more, rounded up.
+fn span_words(span: Span) -> String {
+    let units = [(3_600_000, "h"), (60_000, "m"), (1_000, "s"), (1, "ms")];
+    let (unit, word) = units.into_iter().find(|(unit, _)| span.millis() % unit == 0).unwrap();
+    format!("{}{word}", span.millis() / unit)
+}
+
+fn event_words(event: &Event) -> String {
+    let kind = event.kind();
+    match event {
+        Event::BudgetCrossed { scope, window, percent, spent, .. } => {
+            format!("{scope} crossed {percent}% of {window} with {spent}")
+        }
+        Event::BudgetCleared { scope, window, percent } => format!("{scope} cleared {percent}% of {window}"),
+        Event::BudgetTripped { scope, window, spent, .. } => format!("{scope} tripped over {window} with {spent}"),
+        Event::BudgetUnfrozen { scope, turned: true } => format!("{scope} thawed"),
+        _ => kind.to_owned(),
+    }
+}

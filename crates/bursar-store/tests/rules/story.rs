@@ -1,0 +1,288 @@
+//! Stories: requests in a few words, each with what must be answered.
+//!
+//! A line is `request => answer`. A line that begins with `+` is sent in one transaction with the line before it; all
+//! others have a transaction of their own, which takes a microsecond. Words of a request:
+//!
+//! | word | meaning |
+//! | --- | --- |
+//! | `a=5` | a charge (or an actual) of 5 on scope `a` |
+//! | `a=5(9/day,…)` | the same under limits of the caller's |
+//! | `a=5!` | the same, refusing what its hold does not cover |
+//! | `redeem:g:purpose:subject` | uses the grant `g` up; `g!` presents another secret |
+//! | `job:queue:key:grant` | starts a job; the key, and taking the grant's payload, are optional |
+//! | `ttl=5s`, `key=k`, `dry`, `tenant=t` | as they say |
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use bursar_core::answer::Outcome;
+use bursar_core::budget::{Budget, Cover, Limit};
+use bursar_core::context::Context;
+use bursar_core::decide::Rules;
+use bursar_core::grant::{Token, TokenDigest};
+use bursar_core::id::{GrantId, HoldId, IdSource, JobId};
+use bursar_core::job::JobSpec;
+use bursar_core::name::{IdempotencyKey, JobKind, Purpose, Queue, Scope, Subject, Tenant};
+use bursar_core::payload::Payload;
+use bursar_core::refusal::Refusal;
+use bursar_core::request::{Actual, Charge, Command, Mint, Op, Redemption, Request, Settle};
+use bursar_core::time::{Span, Time};
+use bursar_store::{Clock, ManualClock, MemoryStore, Patience, Setup, Store, Verdict};
+use futures_util::FutureExt;
+
+/// A Sunday, 2026-11-15 at noon in UTC.
+pub(crate) const NOON: Time = Time::from_micros(1_794_744_000_000_000);
+
+/// Runs a story in a new world and compares what is answered with what should be.
+#[track_caller]
+pub(crate) fn story(text: &str) {
+    World::default().tell(text);
+}
+
+/// A store with a clock, and the names that a story gives to holds, grants and jobs.
+pub(crate) struct World {
+    pub(crate) store: MemoryStore,
+    pub(crate) clock: Arc<ManualClock>,
+    pub(crate) holds: BTreeMap<String, HoldId>,
+    pub(crate) grants: BTreeMap<String, Token>,
+    pub(crate) jobs: Vec<JobId>,
+    /// Events up to here have been told.
+    pub(crate) told: u64,
+}
+
+struct Counter(u128);
+
+impl IdSource for Counter {
+    fn next_id(&mut self, _: Time) -> u128 {
+        self.0 += 1;
+        self.0
+    }
+}
+
+impl Default for World {
+    fn default() -> World {
+        World::with(Rules::default())
+    }
+}
+
+impl World {
+    pub(crate) fn with(rules: Rules) -> World {
+        let clock = Arc::new(ManualClock::at(NOON));
+        let ids = Arc::new(Mutex::new(Counter(0)));
+        let store = MemoryStore::new(Setup { rules, clock: Some(clock.clone()), ids, migrate: true });
+        World { store, clock, holds: BTreeMap::new(), grants: BTreeMap::new(), jobs: Vec::new(), told: 0 }
+    }
+
+    #[track_caller]
+    pub(crate) fn tell(&mut self, text: &str) {
+        let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+        let (mut at, mut wrong) = (0, String::new());
+        while at < lines.len() {
+            let more = lines[at + 1..].iter().take_while(|line| line.starts_with('+')).count();
+            let (asked, expected): (Vec<&str>, Vec<&str>) = lines[at..=at + more]
+                .iter()
+                .map(|line| line.trim_start_matches('+').split_once("=>").unwrap_or((line, "")))
+                .map(|(asked, expected)| (asked.trim(), expected.trim()))
+                .unzip();
+            for ((line, answer), expected) in asked.iter().zip(self.answer(&asked)).zip(expected) {
+                if answer != expected {
+                    wrong.push_str(&format!("\n  {line}\n    answered: {answer}\n    expected: {expected}"));
+                }
+            }
+            at += more + 1;
+        }
+        assert!(wrong.is_empty(), "the story goes otherwise:{wrong}");
+        self.rebuild();
+    }
+
+    /// What is answered to lines of one transaction.
+    fn answer(&mut self, lines: &[&str]) -> Vec<String> {
+        if let [line] = lines
+            && let Some(seen) = self.look(line)
+        {
+            return vec![seen];
+        }
+        let requests: Vec<Request> = lines.iter().map(|line| self.request(line)).collect();
+        let answers = self.commit(requests);
+        lines.iter().zip(answers).map(|(line, answer)| self.render(line, answer)).collect()
+    }
+
+    pub(crate) fn commit(&mut self, requests: Vec<Request>) -> Vec<Result<Outcome, Refusal>> {
+        self.clock.advance(Span::from_micros(1));
+        let requests: Vec<_> = requests.into_iter().map(Arc::new).collect();
+        loop {
+            let verdicts = self.store.commit(&requests, Patience::Skip).now_or_never().unwrap().unwrap();
+            let answers = verdicts.into_iter().map(|verdict| match verdict {
+                Verdict::Answered(answer) => Some(answer),
+                _ => None,
+            });
+            if let Some(answers) = answers.collect() {
+                return answers;
+            }
+        }
+    }
+
+    /// Turns of the clock and questions that change nothing.
+    fn look(&mut self, line: &str) -> Option<String> {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        Some(match words[..] {
+            ["after", time] => {
+                self.clock.advance(span(time));
+                String::new()
+            }
+            ["back", time] => {
+                self.clock.turn_back(span(time));
+                String::new()
+            }
+            ["left", scope] => self.left(scope),
+            ["held", scope] => self.scope_row(scope).balances[0].held.to_string(),
+            ["state", hold] => {
+                let hold = self.store.hold(self.holds[hold]).now_or_never().unwrap().unwrap().unwrap();
+                hold.state_at(self.clock.now()).to_string()
+            }
+            ["events"] => self.events(),
+            _ => return None,
+        })
+    }
+
+    fn request(&mut self, line: &str) -> Request {
+        let (verb, rest) = line.split_once(' ').unwrap_or((line, ""));
+        let words: Vec<&str> = rest.split_whitespace().collect();
+        let value = |name: &str| words.iter().find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
+        let options = ["ttl", "key", "tenant", "parent", "trip", "at", "late", "overrun", "life"];
+        let is_option = |word: &&&str| **word == "dry" || options.iter().any(|o| word.starts_with(&format!("{o}=")));
+        let plain: Vec<&str> = words.iter().filter(|word| !is_option(word)).copied().collect();
+        let ttl = || value("ttl").map(span);
+        let op = match verb {
+            "define" => Op::Define { scope: scope(plain[0]), budget: budget(&plain[1..], value) },
+            "post" => Op::Submit(self.command(&plain, Settle::Now)),
+            "hold" => Op::Submit(self.command(&plain[1..], Settle::Hold { ttl: ttl() })),
+            "owned" => Op::Submit(self.command(&plain[1..], Settle::Job)),
+            "commit" => Op::Commit { hold: self.named(plain[0]), actual: actual(&plain[1..]) },
+            "release" => Op::Release { hold: self.named(plain[0]) },
+            "extend" => Op::Extend { hold: self.named(plain[0]), by: span(plain[1]) },
+            "credit" => Op::Credit {
+                scope: scope(plain[0]),
+                amount: plain[1].parse().unwrap(),
+                hold: plain.get(2).map(|hold| self.named(hold)),
+            },
+            "freeze" => Op::Freeze { scope: scope(plain[0]) },
+            "unfreeze" => Op::Unfreeze { scope: scope(plain[0]) },
+            "tidy" => Op::Tidy { scopes: plain.iter().map(|name| scope(name)).collect() },
+            "sweep" => Op::Expire { holds: self.holds.values().copied().collect() },
+            "mint" => self.mint(&plain, ttl().unwrap_or(Span::from_secs(60))),
+            "revoke" => Op::Revoke { grant: self.token(plain[0]).id() },
+            "purge" => Op::PurgeGrants { grants: self.grants.values().map(Token::id).collect() },
+            other => panic!("a story knows no {other:?}"),
+        };
+        let tenant = value("tenant").map_or_else(Tenant::built_in, |name| Tenant::new(name).unwrap());
+        let request = Request { dry_run: words.contains(&"dry"), ..Request::from(op) }.in_context(Context::of(tenant));
+        match value("key") {
+            Some(key) => request.with_key(IdempotencyKey::new(key).unwrap()),
+            None => request,
+        }
+    }
+
+    /// A hold by its name in the story; one that nobody has placed by another.
+    fn named(&self, name: &str) -> HoldId {
+        self.holds.get(name).copied().unwrap_or(HoldId(u128::MAX))
+    }
+
+    fn token(&self, name: &str) -> Token {
+        self.grants.get(name).cloned().unwrap_or_else(|| Token::new(GrantId(u128::MAX), [0; 32]))
+    }
+
+    fn mint(&mut self, words: &[&str], ttl: Span) -> Op {
+        let number = self.grants.len() as u128 + 1;
+        let token = Token::new(GrantId(number), [7; 32]);
+        self.grants.insert(words[0].to_owned(), token.clone());
+        Op::Mint(Mint {
+            id: token.id(),
+            digest: token.digest(),
+            purpose: Purpose::new(words[1]).unwrap(),
+            subject: Subject::new(words[2]).unwrap(),
+            payload: words.get(3).map_or_else(Payload::default, |json| Payload::new(json).unwrap()),
+            ttl,
+        })
+    }
+
+    fn command(&self, words: &[&str], settle: Settle) -> Command {
+        let mut command = Command { settle, ..Command::default() };
+        for word in words {
+            if let Some(redeem) = word.strip_prefix("redeem:") {
+                let parts: Vec<&str> = redeem.split(':').collect();
+                let token = self.token(parts[0].trim_end_matches('!'));
+                let digest = if parts[0].ends_with('!') { TokenDigest([0; 32]) } else { token.digest() };
+                let (purpose, subject) = (Purpose::new(parts[1]).unwrap(), Subject::new(parts[2]).unwrap());
+                command.redeem.push(Redemption { purpose, subject, grant: token.id(), digest });
+            } else if let Some(job) = word.strip_prefix("job:") {
+                let mut parts = job.split(':');
+                let queue = Queue::new(parts.next().unwrap()).unwrap();
+                let mut spec = JobSpec::new(queue, JobKind::new("work").unwrap(), Payload::default());
+                spec.idempotency_key = parts.next().filter(|k| !k.is_empty()).map(|k| IdempotencyKey::new(k).unwrap());
+                spec.payload_from_grant = parts.next() == Some("grant");
+                command.jobs.push(spec);
+            } else {
+                command.charges.push(charge(word));
+            }
+        }
+        command
+    }
+}
+
+pub(crate) fn scope(name: &str) -> Scope {
+    Scope::new(name).unwrap()
+}
+
+pub(crate) fn span(text: &str) -> Span {
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let micros = match unit {
+        "us" => 1,
+        "ms" => 1_000,
+        "s" => 1_000_000,
+        "m" => 60_000_000,
+        "h" => 3_600_000_000,
+        "d" => 86_400_000_000,
+        other => panic!("{other:?} is no unit of time"),
+    };
+    Span::from_micros(number.parse::<i64>().unwrap() * micros)
+}
+
+fn limit(text: &str) -> Limit {
+    let (amount, window) = text.split_once('/').unwrap();
+    Limit::new(amount.parse().unwrap(), window.parse().unwrap())
+}
+
+fn charge(word: &str) -> Charge {
+    let (name, rest) = word.split_once('=').unwrap();
+    let cover = rest.ends_with('!').then_some(Cover::Refuse);
+    let rest = rest.trim_end_matches('!');
+    let (amount, limits) = rest.split_once('(').unwrap_or((rest, ""));
+    let limits = limits.trim_end_matches(')').split(',').filter(|text| !text.is_empty()).map(limit);
+    Charge { cover, ..Charge::new(scope(name), amount.parse().unwrap()).within(limits) }
+}
+
+fn actual(words: &[&str]) -> Actual {
+    match words {
+        [] => Actual::Held,
+        [one] if !one.contains('=') => Actual::Amount(one.parse().unwrap()),
+        each => Actual::Each(each.iter().map(|word| charge(word)).map(|c| (c.scope, c.amount)).collect()),
+    }
+}
+
+fn budget<'a>(limits: &[&str], value: impl Fn(&str) -> Option<&'a str>) -> Budget {
+    let cover = |word: Option<&str>| if word == Some("refuse") { Cover::Refuse } else { Cover::Charge };
+    let mut budget = Budget::new(limits.iter().map(|text| limit(text)));
+    budget.parent = value("parent").map(scope);
+    budget.trip = value("trip").map(limit);
+    budget.thresholds = value("at").map_or(Vec::new(), |at| at.split(',').map(|p| p.parse().unwrap()).collect());
+    budget.hold.late = cover(value("late"));
+    budget.hold.overrun = cover(value("overrun"));
+    budget.hold.life_max = value("life").map(span);
+    if let Some(policy) = value("ttl") {
+        let parts: Vec<Span> = policy.split("..").map(span).collect();
+        (budget.hold.ttl_min, budget.hold.ttl, budget.hold.ttl_max) = (parts[0], parts[1], parts[2]);
+    }
+    budget
+}

@@ -1,0 +1,274 @@
+//! Windows: what counts in each kind, and when.
+
+use bursar_core::budget::{Budget, Limit};
+use bursar_core::decide::Rules;
+use bursar_core::request::{Charge, Command, Op, Request};
+use bursar_core::time::Span;
+use bursar_core::window::Window;
+
+use crate::story::{World, scope, story};
+
+#[test]
+fn a_rolling_window_is_exact_to_the_microsecond() {
+    story(
+        "
+        define a 10/rolling:10000      => done
+        post a=4                       => posted: a 6/10 rolling:10000
+        after 5s
+        post a=6                       => posted: a 0/10 rolling:10000
+        after 4999998us
+        left a                         => 0/10 rolling:10000
+        after 1us
+        left a                         => 4/10 rolling:10000
+        post a=5                       => refused: a has 4 left of 10 (rolling:10000), 5 requested, try again in 5000 ms at the earliest
+        post a=4                       => posted: a 0/10 rolling:10000
+        ",
+    );
+}
+
+#[test]
+fn a_hold_counts_in_a_rolling_window_as_long_as_it_lives() {
+    story(
+        "
+        define a 10/rolling:10000      => done
+        hold h a=6                     => h held 1m: a 4/10 rolling:10000
+        after 30s
+        left a                         => 4/10 rolling:10000
+        commit h                       => committed: a 10/10 rolling:10000
+        hold k a=6                     => k held 1m: a 4/10 rolling:10000
+        after 5s
+        commit k 9                     => committed, overrun: a 1/10 rolling:10000
+        after 5s
+        left a                         => 7/10 rolling:10000
+        after 5s
+        left a                         => 10/10 rolling:10000
+        ",
+    );
+}
+
+#[test]
+fn what_is_held_belongs_to_the_calendar_window_it_was_placed_in() {
+    // It is noon; an hour turns at one.
+    story(
+        "
+        define a 10/hour               => done
+        after 3590s
+        hold h a=6                     => h held 1m: a 4/10 hour@UTC
+        hold k a=2 ttl=5s              => k held 5s: a 2/10 hour@UTC
+        hold l a=1                     => l held 1m: a 1/10 hour@UTC
+        after 10s
+        left a                         => 10/10 hour@UTC
+        commit h 9                     => committed, overrun: a 7/10 hour@UTC
+        commit k                       => committed, committed_after_expiry: a 5/10 hour@UTC
+        release l                      => released: a 5/10 hour@UTC
+        after 1h
+        left a                         => 10/10 hour@UTC
+        ",
+    );
+}
+
+#[test]
+fn calendar_windows_turn_by_themselves_on_the_clocks_of_their_zone() {
+    // At noon in UTC, it is eleven hours to midnight in Berlin.
+    story(
+        "
+        define a 5/day@Europe/Berlin 9/month => done
+        post a=5                       => posted: a 0/5 day@Europe/Berlin, a 4/9 month@UTC
+        after 10h
+        post a=1                       => refused: a has 0 left of 5 (day@Europe/Berlin), 1 requested, try again in 3600000 ms at the earliest
+        after 1h
+        post a=4                       => posted: a 1/5 day@Europe/Berlin, a 0/9 month@UTC
+        after 1d
+        post a=1                       => refused: a has 0 left of 9 (month@UTC), 1 requested, try again in 1213200000 ms at the earliest
+        after 337h
+        post a=1                       => posted: a 4/5 day@Europe/Berlin, a 8/9 month@UTC
+        ",
+    );
+}
+
+#[test]
+fn a_bucket_refills_evenly_and_never_above_its_capacity() {
+    story(
+        "
+        define a 10/bucket:10:3:7000   => done
+        post a=10                      => posted: a 0/10 bucket:10:3:7000
+        after 2333332us
+        left a                         => 0/10 bucket:10:3:7000
+        after 1us
+        left a                         => 0/10 bucket:10:3:7000
+        after 1us
+        left a                         => 1/10 bucket:10:3:7000
+        post a=2                       => refused: a has 1 left of 10 (bucket:10:3:7000), 2 requested, try again in 2334 ms at the earliest
+        after 1h
+        left a                         => 10/10 bucket:10:3:7000
+        post a=11                      => refused: a has 10 left of 10 (bucket:10:3:7000), 11 requested, more than the limit itself
+        ",
+    );
+}
+
+#[test]
+fn a_bucket_gets_back_what_a_hold_did_not_spend() {
+    story(
+        "
+        define a 10/bucket:10:1:1000   => done
+        hold h a=8                     => h held 1m: a 2/10 bucket:10:1:1000
+        commit h 5                     => committed: a 5/10 bucket:10:1:1000
+        hold k a=5                     => k held 1m: a 0/10 bucket:10:1:1000
+        release k                      => released: a 5/10 bucket:10:1:1000
+        hold l a=5 ttl=5s              => l held 5s: a 0/10 bucket:10:1:1000
+        after 5s
+        left a                         => 10/10 bucket:10:1:1000
+        commit l                       => committed, committed_after_expiry: a 5/10 bucket:10:1:1000
+        hold m a=5                     => m held 1m: a 0/10 bucket:10:1:1000
+        after 10s
+        release m                      => released: a 10/10 bucket:10:1:1000
+        hold n a=5                     => n held 1m: a 5/10 bucket:10:1:1000
+        after 5s
+        commit n                       => committed: a 10/10 bucket:10:1:1000
+        credit a 5                     => credited: a 10/10 bucket:10:1:1000
+        ",
+    );
+}
+
+#[test]
+fn a_changed_bucket_keeps_what_was_taken() {
+    story(
+        "
+        define a 10/bucket:10:0:1000   => done
+        hold h a=4                     => h held 1m: a 6/10 bucket:10:0:1000
+        post a=3                       => posted: a 3/10 bucket:10:0:1000
+        define a 20/bucket:20:0:1000   => done
+        left a                         => 13/20 bucket:20:0:1000
+        define a 5/bucket:5:0:1000     => done
+        left a                         => -2/5 bucket:5:0:1000
+        post a=1                       => refused: a has 0 left of 5 (bucket:5:0:1000), 1 requested, try again in 60000 ms at the earliest
+        release h                      => released: a 2/5 bucket:5:0:1000
+        define a 10/bucket:10:0:1000   => done
+        left a                         => 7/10 bucket:10:0:1000
+        post a=1                       => posted: a 6/10 bucket:10:0:1000
+        + define a 20/bucket:20:0:1000 => done
+        left a                         => 16/20 bucket:20:0:1000
+        ",
+    );
+}
+
+#[test]
+fn a_window_counts_what_was_spent_before_it_was_named() {
+    story(
+        "
+        post a=3(50/lifetime)          => posted: a 47/50 lifetime
+        after 8s
+        hold h a=4(50/lifetime)        => h held 1m: a 43/50 lifetime
+        define a 10/rolling:10000 9/day => done
+        left a                         => 3/10 rolling:10000, 2/9 day@UTC
+        after 2s
+        left a                         => 6/10 rolling:10000, 2/9 day@UTC
+        ",
+    );
+}
+
+#[test]
+fn a_scope_has_at_most_eight_windows_beside_its_lifetime() {
+    let mut world = World::default();
+    for days in 1..=8 {
+        let line = format!("post a=1(100/rolling:{days}000)");
+        world.tell(&format!("{line} => posted: a {}/100 rolling:{days}000", 100 - days));
+    }
+    world.tell(
+        "
+        post a=1(100/rolling:9000)     => scope a would have more than 8 different windows: use those it has
+        define a 100/rolling:9000      => scope a would have more than 8 different windows: use those it has
+        post a=1(100/rolling:8000)     => posted: a 91/100 rolling:8000
+        post a=1(100/lifetime)         => posted: a 90/100 lifetime
+        after 20d
+        post a=1(100/rolling:1000)     => posted: a 99/100 rolling:1000
+        after 12d
+        post a=1(9/day,9/rolling:1000) => posted: a 8/9 day@UTC, a 8/9 rolling:1000
+        post a=1(9/month)              => posted: a 6/9 month@UTC
+        ",
+    );
+    assert_eq!(world.scope_row("a").balances.len(), 1 + 3, "the lifetime and what was named of late");
+    let limits = (1..=9).map(|days| Limit::new(1, format!("rolling:{days}000").parse().unwrap()));
+    let define = |limits: Vec<Limit>| Op::Define { scope: scope("b"), budget: Budget::new(limits) };
+    let answer = world.commit(vec![Request::from(define(limits.collect()))]).remove(0);
+    assert_eq!(answer.unwrap_err().to_string(), "limits has more than 8 entries");
+}
+
+#[test]
+fn a_window_that_is_named_itself_is_not_closed_for_another() {
+    let mut world = World::default();
+    world.tell("post a=1(9/rolling:1000) => posted: a 8/9 rolling:1000");
+    world.tell("after 32d");
+    for seconds in 2..=8 {
+        world.tell(&format!("post a=0(9/rolling:{seconds}000) => posted: a 9/9 rolling:{seconds}000"));
+    }
+    world.tell(
+        "
+        post a=1(9/rolling:1000,9/day) => scope a would have more than 8 different windows: use those it has
+        post a=1(9/day)                => posted: a 8/9 day@UTC
+        ",
+    );
+}
+
+#[test]
+fn a_window_that_was_closed_in_the_same_transaction_still_knows_its_past() {
+    let mut world = World::default();
+    let day = "5/rolling:3456000000";
+    world.tell(&format!("post a=5({day}) => posted: a 0/{day}").replace("0/5/", "0/5 "));
+    for days in 1..=7 {
+        world.tell(&format!("post a=0(9/rolling:{days}000) => posted: a 4/9 rolling:{days}000"));
+    }
+    world.tell(
+        "
+        after 32d
+        post a=0(9/day)                => posted: a 9/9 day@UTC
+        + post a=1(5/rolling:3456000000) => refused: a has 0 left of 5 (rolling:3456000000), 1 requested, try again in 691200000 ms at the earliest
+        + post a=0(5/rolling:3456000000) => posted: a 0/5 rolling:3456000000
+        ",
+    );
+}
+
+#[test]
+fn a_window_longer_than_what_is_kept_is_refused_when_it_is_named() {
+    let rules = Rules { postings_kept: Span::from_days(2), ..Rules::default() };
+    World::with(rules).tell(
+        "
+        post a=1(9/rolling:172800000)  => posted: a 8/9 rolling:172800000
+        post a=1(9/rolling:172800001)  => window rolling:172800001 reaches further back than postings are kept
+        define a 9/month               => window month@UTC reaches further back than postings are kept
+        ",
+    );
+}
+
+#[test]
+fn windows_that_no_text_could_name_are_refused() {
+    let bucket = |refill, micros| Window::Bucket { capacity: 5, refill, length: Span::from_micros(micros) };
+    let cases = [
+        (Window::Rolling { length: Span::ZERO }, "length_ms must be from 1 to 34560000000"),
+        (Window::Rolling { length: Span::from_micros(1_500) }, "length_ms must be a whole number"),
+        (bucket(1, 0), "length_ms must be from 1 to 34560000000"),
+        (bucket(-1, 1_000), "refill must not be negative"),
+    ];
+    for (window, problem) in cases {
+        let budget = Budget::new([Limit::new(5, window)]);
+        let answer = World::default().commit(vec![Request::from(Op::Define { scope: scope("a"), budget })]).remove(0);
+        assert_eq!(answer.unwrap_err().to_string(), problem);
+    }
+}
+
+#[test]
+fn rolling_up_changes_no_answer_while_more_is_due_than_one_step_folds() {
+    let rules = Rules { postings_kept: Span::from_secs(10), ..Rules::default() };
+    let mut world = World::with(rules);
+    world.tell("define a 5000/rolling:10000 => done");
+    let spend = Op::Submit(Command { charges: vec![Charge::new(scope("a"), 1)], ..Command::default() });
+    assert!(world.commit(vec![Request::from(spend); 4_500]).iter().all(Result::is_ok));
+    world.tell(
+        "
+        left a                         => 500/5000 rolling:10000
+        after 11s
+        tidy a                         => done
+        left a                         => 5000/5000 rolling:10000
+        ",
+    );
+}
