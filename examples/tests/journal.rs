@@ -4,40 +4,58 @@ use std::time::Duration;
 
 use bursar::{Actor, Budget, Bursar, JobSpec, Limit, Payload, Stream, Window};
 use bursar_examples::Failure;
+use sqlx::Row;
 
 /// The first SQL block below a heading of the guide.
 fn query(heading: &str) -> String {
     let guide = include_str!("../../docs/journal.md");
-    let section = guide.split_once(heading).unwrap().1;
-    let block = section.split_once("```sql\n").unwrap().1;
-    block.split_once("```").unwrap().0.to_owned()
+    let section = guide.split_once(heading).expect("the guide has the heading").1;
+    let block = section.split_once("```sql\n").expect("a query follows").1;
+    block.split_once("```").expect("the block ends").0.to_owned()
+}
+
+/// Positions, kinds and versions of events, in order.
+type Shown = Vec<(i64, String, i64)>;
+
+/// Spends something, so that there are events; returns them as the library reads them.
+async fn events(bursar: &Bursar) -> Result<Shown, Failure> {
+    let budget = Budget { thresholds: vec![50], ..Budget::new([Limit::new(1_000, Window::Lifetime)]) };
+    bursar.ledger().define("agents", budget).await?;
+    let agent = bursar.by(Actor::Agent("a-1".into())).because("a task");
+    let held = agent.ledger().hold("agents", 700, Duration::from_secs(60)).await?;
+    held.commit(600).await?;
+    let (events, _) = bursar.journal().read(0, 100).await?;
+    let kinds: Vec<&str> = events.iter().map(|event| event.event.kind()).collect();
+    assert_eq!(kinds, ["budget.defined", "hold.placed", "hold.committed", "budget.crossed"]);
+    Ok(events.iter().map(|e| (e.position as i64, e.event.kind().to_owned(), e.version as i64)).collect())
 }
 
 #[tokio::test]
-async fn the_documented_query_shows_the_events_that_the_library_reads() {
+async fn the_documented_query_shows_the_events_on_sqlite() {
     let bursar = Bursar::open("sqlite::memory:").await.unwrap();
-    let ledger = bursar.ledger();
-    let budget = Budget { thresholds: vec![50], ..Budget::new([Limit::new(1_000, Window::Lifetime)]) };
-    ledger.define("agents", budget).await.unwrap();
-    let agent = bursar.by(Actor::Agent("a-1".into())).because("a task");
-    let held = agent.ledger().hold("agents", 700, Duration::from_secs(60)).await.unwrap();
-    held.commit(600).await.unwrap();
-
+    let read = events(&bursar).await.unwrap();
     let shown = bursar
         .transaction(|tx| {
-            let sql = query("## On SQLite");
-            let mut statement = tx.connection().prepare(&sql)?;
-            let rows = statement.query_map((), |row| Ok((row.get(0)?, row.get(7)?, row.get(6)?)))?;
-            Ok::<Vec<(i64, String, i64)>, Failure>(rows.collect::<Result<_, _>>()?)
+            let mut statement = tx.connection().prepare(&query("## On SQLite"))?;
+            let rows =
+                statement.query_map((), |row| Ok((row.get("position")?, row.get("kind")?, row.get("version")?)))?;
+            Ok::<Shown, Failure>(rows.collect::<Result<_, _>>()?)
         })
         .await
         .unwrap();
-    let (events, _) = bursar.journal().read(0, 100).await.unwrap();
-    let read: Vec<_> =
-        events.iter().map(|e| (e.position as i64, e.event.kind().to_owned(), e.version as i64)).collect();
     assert_eq!(shown, read);
-    let kinds: Vec<&str> = shown.iter().map(|(_, kind, _)| kind.as_str()).collect();
-    assert_eq!(kinds, ["budget.defined", "hold.placed", "hold.committed", "budget.crossed"]);
+    bursar.close().await;
+}
+
+#[tokio::test]
+async fn the_documented_query_shows_the_events_on_postgres() {
+    let url = bursar_testkit::fresh_database();
+    let bursar = Bursar::open(&url).await.unwrap();
+    let read = events(&bursar).await.unwrap();
+    let pool = sqlx::PgPool::connect(&url).await.unwrap();
+    let rows = sqlx::query(sqlx::AssertSqlSafe(query("## On PostgreSQL"))).fetch_all(&pool).await.unwrap();
+    let shown: Shown = rows.iter().map(|row| (row.get("position"), row.get("kind"), row.get("version"))).collect();
+    assert_eq!(shown, read);
     bursar.close().await;
 }
 
