@@ -77,6 +77,21 @@ impl Journal<'_> {
         Ok(events)
     }
 
+    /// Erases the payload of a job or a grant, for privacy, where it was large enough to be kept beside the journal.
+    /// The journal stays whole; the payload reads as `null` from then on. False when there is none to erase.
+    pub async fn erase_payload(&self, stream: &Stream) -> Result<bool, Error> {
+        let id = match stream {
+            Stream::Job(id) => id.0,
+            Stream::Grant(id) => id.0,
+            Stream::Scope(..) | Stream::Hold(_) | Stream::Command(_) => return Ok(false),
+        };
+        // What is another tenant's is not there.
+        if self.last(stream).await?.is_none() {
+            return Ok(false);
+        }
+        Ok(self.0.inner.store.erase_payload(id).await?)
+    }
+
     /// The transaction that touched a thing last, if it is this tenant's.
     async fn last(&self, stream: &Stream) -> Result<Option<BatchId>, Error> {
         let (store, tenant) = (&self.0.inner.store, &self.0.context.tenant);

@@ -1,0 +1,43 @@
+# The house runs on any Debian with a Rust toolchain: `make setup` brings the rest.
+.POSIX:
+SHELL = /bin/sh
+CARGO = cargo
+
+.PHONY: help setup check test fmt
+
+help:
+	@echo 'make setup   install what the tests need: a C compiler and PostgreSQL'
+	@echo 'make check   format, lints, documentation, house rules, dependencies'
+	@echo 'make test    setup, then every test and example'
+	@echo 'make fmt     format the sources'
+
+# Tests start a throwaway PostgreSQL of their own, so only its programs are wanted: the file in postgresql-common
+# keeps Debian from making and starting a cluster of the system.
+setup:
+	@set -eu; \
+	need=''; \
+	command -v cc >/dev/null 2>&1 || need='build-essential'; \
+	ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || need="$$need postgresql"; \
+	if [ -z "$$need" ]; then exit 0; fi; \
+	if [ "$$(id -u)" = 0 ]; then sudo=''; else sudo='sudo'; fi; \
+	if ! command -v apt-get >/dev/null 2>&1; then \
+		echo "please install:$$need (this machine has no apt-get)" >&2; exit 1; \
+	fi; \
+	export DEBIAN_FRONTEND=noninteractive; \
+	$$sudo mkdir -p /etc/postgresql-common/createcluster.d; \
+	echo 'create_main_cluster = false' | $$sudo tee /etc/postgresql-common/createcluster.d/bursar.conf >/dev/null; \
+	$$sudo apt-get update -q; \
+	$$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends $$need
+
+check:
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --workspace --no-deps --locked
+	$(CARGO) run -q --locked -p xtask -- tidy
+	$(CARGO) run -q --locked -p xtask -- deps
+
+test: setup
+	$(CARGO) test --workspace --locked
+
+fmt:
+	$(CARGO) fmt --all

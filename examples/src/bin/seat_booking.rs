@@ -1,0 +1,82 @@
+//! Seats of a show, never sold twice. How many there are stands in the application's own table and is read in the
+//! transaction that reserves them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bursar::{Bursar, HoldState, ManualClock, ReservationError, Resource, Span, Time};
+use bursar_examples::Failure;
+
+/// The seats of a show on one night.
+struct Seats;
+
+impl Resource for Seats {
+    type Key = &'static str;
+    type Window = &'static str;
+    const KIND: &'static str = "seat";
+
+    fn capacity_sqlite(conn: &rusqlite::Connection, show: &&str, night: &&str) -> Result<i64, Failure> {
+        let sql = "SELECT seats FROM shows WHERE name = ?1 AND night = ?2";
+        Ok(conn.query_row(sql, (show, night), |row| row.get(0))?)
+    }
+}
+
+const SHOW: &str = "hamlet";
+const NIGHT: &str = "2026-11-15";
+
+#[tokio::main]
+async fn main() -> Result<(), Failure> {
+    // A clock that the example turns by hand. Without it Bursar goes by the machine's.
+    let clock = Arc::new(ManualClock::at(Time::from_micros(1_763_164_800_000_000)));
+    let bursar = Bursar::options("sqlite::memory:").clock(clock.clone()).open().await?;
+    set_seats(&bursar, 3).await?;
+
+    let seats = bursar.reservations::<Seats>();
+    let checkout = Duration::from_secs(600);
+    let ann = seats.hold(SHOW, NIGHT, 2, checkout).await?;
+    assert_eq!(ann.remaining, 1);
+
+    // Two more do not fit, and the answer says what would.
+    match seats.hold(SHOW, NIGHT, 2, checkout).await {
+        Err(ReservationError::Insufficient { requested: 2, available: 1, capacity: 3 }) => {}
+        other => panic!("one seat is left: {other:?}"),
+    }
+
+    // Ann pays: her seats are taken for good. Bob gives his back.
+    seats.commit(ann.id).await?;
+    let bob = seats.hold(SHOW, NIGHT, 1, checkout).await?;
+    seats.release(bob.id, "changed his mind").await?;
+
+    // Cleo takes too long at the checkout. Somebody else may sit there by now, so her payment comes too late.
+    let cleo = seats.hold(SHOW, NIGHT, 1, checkout).await?;
+    clock.advance(Span::from_secs(601));
+    let dora = seats.hold(SHOW, NIGHT, 1, checkout).await?;
+    match seats.commit(cleo.id).await {
+        Err(ReservationError::ConflictingState { actual: HoldState::Expired, .. }) => {}
+        other => panic!("the reservation has expired: {other:?}"),
+    }
+    seats.commit(dora.id).await?;
+
+    // A second row is opened: the application changes its own table, and the next reservation sees it.
+    set_seats(&bursar, 5).await?;
+    assert_eq!(seats.hold(SHOW, NIGHT, 2, checkout).await?.remaining, 0);
+
+    assert!(bursar.verify().await?.is_ok());
+    bursar.close().await;
+    Ok(())
+}
+
+/// The application's own table, in the same database.
+async fn set_seats(bursar: &Bursar, seats: i64) -> Result<(), Failure> {
+    bursar
+        .transaction(move |tx| {
+            let conn = tx.connection();
+            conn.execute_batch(
+                "CREATE TABLE IF NOT EXISTS shows (name TEXT, night TEXT, seats INT, UNIQUE (name, night))",
+            )?;
+            let sql = "INSERT INTO shows VALUES (?1, ?2, ?3) ON CONFLICT DO UPDATE SET seats = excluded.seats";
+            conn.execute(sql, (SHOW, NIGHT, seats))?;
+            Ok(())
+        })
+        .await
+}

@@ -1,0 +1,55 @@
+//! A permission to upload one file, once. Redeeming it, charging for the storage and starting the work on the file are
+//! one command: all of it happens, or none.
+
+use std::time::Duration;
+
+use bursar::{Budget, Bursar, CommandBuilder, Error, JobSpec, Limit, Payload, Refusal, Violation, Window};
+use bursar_examples::Failure;
+use serde_json::json;
+
+#[tokio::main]
+async fn main() -> Result<(), Failure> {
+    let bursar = Bursar::open("sqlite::memory:").await?;
+    bursar.ledger().define("storage:user-7", Budget::new([Limit::new(1_000, Window::Lifetime)])).await?;
+
+    // The token is shown once; only the digest of its secret is stored.
+    let permitted = Payload::of(&json!({ "path": "in/holiday.mp4", "bytes_max": 700 }))?;
+    let minted = bursar.grants().mint("upload", "user-7", permitted.clone(), Duration::from_secs(900)).await?;
+    let token = minted.token.ok_or("a new grant shows its token")?;
+
+    // A refused command leaves the grant unspent: here the storage is too small, there the token is somebody else's.
+    let refusal = upload(&bursar, "user-7", &token, 2_000).submit().await.err();
+    assert!(matches!(violation(refusal.as_ref()), Some(Violation::Limit { available: 1_000, .. })));
+    let refusal = upload(&bursar, "user-8", &token, 700).submit().await.err();
+    assert!(matches!(violation(refusal.as_ref()), Some(Violation::Grant { .. })));
+
+    // The upload: the token is used up, the storage is charged, and the job gets what the grant told.
+    let receipt = upload(&bursar, "user-7", &token, 700).submit().await?;
+    assert_eq!(receipt.done.posted[0].balances[0].remaining, 300);
+    let job = bursar.jobs().find(receipt.done.jobs[0].id).await?.ok_or("the job is there")?;
+    assert_eq!(job.payload, permitted);
+
+    // The second use is refused, in the same words as a wrong token.
+    let refusal = upload(&bursar, "user-7", &token, 100).submit().await.err();
+    assert!(matches!(violation(refusal.as_ref()), Some(Violation::Grant { .. })));
+    assert_eq!(bursar.ledger().remaining("storage:user-7").await?[0].remaining, Some(300));
+
+    bursar.close().await;
+    Ok(())
+}
+
+/// Redeems the token, charges the storage and starts the job.
+fn upload<'a>(bursar: &'a Bursar, user: &str, token: &str, bytes: i64) -> CommandBuilder<'a> {
+    let queue = "media".try_into().expect("a queue may have this name");
+    let kind = "video.transcode".try_into().expect("a kind of job may have this name");
+    let job = JobSpec { payload_from_grant: true, ..JobSpec::new(queue, kind, Payload::default()) };
+    bursar.command().redeem("upload", user, token).charge("storage:user-7", bytes).job(job)
+}
+
+/// The first reason of a refusal.
+fn violation(error: Option<&Error>) -> Option<&Violation> {
+    match error?.refusal()? {
+        Refusal::Refused(violations) => violations.first(),
+        _ => None,
+    }
+}

@@ -1,0 +1,45 @@
+//! What the project depends on: licences, sources, bans, duplicates, and whether it is used at all. It needs nothing
+//! but `cargo metadata` and no network beyond what a build needs.
+
+mod licence;
+mod packages;
+mod unused;
+
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::Problem;
+use crate::tree::Tree;
+use packages::Package;
+
+/// Every rule for dependencies, applied to the workspace at `root`.
+pub(crate) fn check(root: &Path) -> Result<Vec<Problem>, String> {
+    let packages = packages::read(&metadata(root)?)?;
+    let tree = Tree::load(root).map_err(|error| error.to_string())?;
+    let mut problems = Vec::new();
+    for rule in [packages::sources, packages::banned, packages::duplicates, licence::licences] {
+        problems.extend(rule(&packages));
+    }
+    problems.extend(unused::unused(&packages, &tree));
+    Ok(problems)
+}
+
+fn metadata(root: &Path) -> Result<Value, String> {
+    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
+    let output = Command::new(cargo)
+        .args(["metadata", "--format-version", "1", "--locked"])
+        .current_dir(root)
+        .output()
+        .map_err(|error| format!("cargo metadata cannot be run: {error}"))?;
+    if !output.status.success() {
+        return Err(format!("cargo metadata failed: {}", String::from_utf8_lossy(&output.stderr)));
+    }
+    serde_json::from_slice(&output.stdout).map_err(|error| format!("cargo metadata cannot be read: {error}"))
+}
+
+/// A problem of a package in the lock file.
+fn problem(package: &Package, text: impl Into<String>) -> Problem {
+    Problem::of(&format!("{} {}", package.name, package.version), text)
+}

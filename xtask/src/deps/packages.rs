@@ -1,0 +1,225 @@
+//! Packages as `cargo metadata` tells them, and rules for each.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use crate::Problem;
+use crate::deps::problem;
+
+/// A package of the lock file.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Package {
+    pub(super) name: String,
+    pub(super) version: String,
+    pub(super) licence: Option<String>,
+    /// Where it comes from; `None` for a path.
+    pub(super) source: Option<String>,
+    /// The folder of a package of this workspace, seen from its root.
+    pub(super) folder: Option<String>,
+    pub(super) dependencies: Vec<Dependency>,
+}
+
+/// What a package says it needs.
+#[derive(Clone, Debug)]
+pub(super) struct Dependency {
+    /// The name it goes by in code.
+    pub(super) name: String,
+    /// It is needed by tests and examples only.
+    pub(super) dev: bool,
+}
+
+const CRATES_IO: [&str; 2] =
+    ["registry+https://github.com/rust-lang/crates.io-index", "sparse+https://index.crates.io/"];
+
+/// What must not come in, and why.
+const BANNED: [(&str, &str); 6] = [
+    ("openssl", "TLS is rustls: no C library to install or to patch"),
+    ("openssl-sys", "TLS is rustls: no C library to install or to patch"),
+    ("native-tls", "TLS is rustls: the same on every platform"),
+    ("aws-lc-sys", "rustls runs on ring here: no cmake needed to build"),
+    ("async-std", "the runtime is tokio: one is enough"),
+    ("chrono", "calendars are jiff's: one library for time"),
+];
+
+/// Crates that are there in versions that do not go together, and why that is borne.
+const DUPLICATES: [(&str, &str); 11] = [
+    ("bitflags", BITS),
+    ("embedded-io", BITS),
+    ("block-buffer", SHA2),
+    ("cpufeatures", SHA2),
+    ("crypto-common", SHA2),
+    ("digest", SHA2),
+    ("sha2", SHA2),
+    ("getrandom", "ring is still on 0.2"),
+    ("hashbrown", "hashlink, below sqlx and rusqlite, is still on 0.16"),
+    ("syn", "derive macros move from 2 to 3 one by one; none of it is in the binary"),
+    ("windows-sys", "ring is still on 0.52; nothing of it is built on Linux"),
+];
+
+const BITS: &str = "postcard names it for small devices: it is in the lock file and never built";
+const SHA2: &str = "sqlx is still on sha2 0.10 and what belongs to it";
+
+pub(super) fn read(metadata: &Value) -> Result<Vec<Package>, String> {
+    let root = format!("{}/", text(metadata, "workspace_root")?);
+    let members: BTreeSet<&str> =
+        metadata["workspace_members"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let packages = metadata["packages"].as_array().ok_or("cargo metadata tells no packages")?;
+    packages
+        .iter()
+        .map(|package| {
+            let manifest = text(package, "manifest_path")?;
+            let folder = manifest.trim_end_matches("/Cargo.toml");
+            let own = members.contains(text(package, "id")?);
+            Ok(Package {
+                name: text(package, "name")?.to_owned(),
+                version: text(package, "version")?.to_owned(),
+                licence: package["license"].as_str().map(str::to_owned),
+                source: package["source"].as_str().map(str::to_owned),
+                folder: own.then(|| folder.trim_start_matches(&root).to_owned()),
+                dependencies: package["dependencies"].as_array().into_iter().flatten().filter_map(dependency).collect(),
+            })
+        })
+        .collect()
+}
+
+fn text<'a>(value: &'a Value, field: &str) -> Result<&'a str, String> {
+    value[field].as_str().ok_or_else(|| format!("cargo metadata tells no {field}"))
+}
+
+fn dependency(value: &Value) -> Option<Dependency> {
+    let name = value["rename"].as_str().or(value["name"].as_str())?;
+    Some(Dependency { name: name.replace('-', "_"), dev: value["kind"] == "dev" })
+}
+
+/// Only crates.io and this workspace: nothing from a branch of somebody's.
+pub(super) fn sources(packages: &[Package]) -> Vec<Problem> {
+    let known = |package: &&Package| match &package.source {
+        None => package.folder.is_some(),
+        Some(source) => CRATES_IO.contains(&source.as_str()),
+    };
+    let others = packages.iter().filter(|package| !known(package));
+    others
+        .map(|package| problem(package, format!("comes from {}", package.source.as_deref().unwrap_or("a path"))))
+        .collect()
+}
+
+/// Nothing that the house has decided against.
+pub(super) fn banned(packages: &[Package]) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    for package in packages {
+        let reasons = BANNED.iter().filter(|(name, _)| *name == package.name);
+        problems.extend(reasons.map(|(_, reason)| problem(package, format!("is banned: {reason}"))));
+    }
+    problems
+}
+
+/// One version of a crate, unless there is a reason.
+pub(super) fn duplicates(packages: &[Package]) -> Vec<Problem> {
+    duplicates_but(packages, &DUPLICATES)
+}
+
+fn duplicates_but(packages: &[Package], borne: &[(&str, &str)]) -> Vec<Problem> {
+    let mut versions: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for package in packages {
+        versions.entry(&package.name).or_default().insert(compatible(&package.version));
+    }
+    versions.retain(|_, versions| versions.len() > 1);
+    let mut problems = Vec::new();
+    for (name, versions) in &versions {
+        if !borne.iter().any(|(known, _)| known == name) {
+            let versions: Vec<&str> = versions.iter().copied().collect();
+            problems
+                .push(Problem::of(name, format!("is there as {}: use one, or say why not", versions.join(" and "))));
+        }
+    }
+    let stale = borne.iter().filter(|(name, _)| !versions.contains_key(name));
+    problems.extend(stale.map(|(name, _)| Problem::of(name, "is there once: take it off the list of duplicates")));
+    problems
+}
+
+/// The part of a version within which versions go together.
+fn compatible(version: &str) -> &str {
+    let end = |parts: usize| version.match_indices('.').nth(parts - 1).map_or(version.len(), |(place, _)| place);
+    match version {
+        version if version.starts_with("0.0.") => version,
+        version if version.starts_with("0.") => &version[..end(2)],
+        version => &version[..end(1)],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn package(name: &str, version: &str, source: Option<&str>) -> Package {
+        Package {
+            name: name.to_owned(),
+            version: version.to_owned(),
+            source: source.map(str::to_owned),
+            ..Package::default()
+        }
+    }
+
+    fn told(problems: &[Problem]) -> Vec<String> {
+        problems.iter().map(Problem::to_string).collect()
+    }
+
+    #[test]
+    fn metadata_is_read() {
+        let metadata = serde_json::json!({
+            "workspace_root": "/x", "workspace_members": ["own"],
+            "packages": [{
+                "id": "own", "name": "own", "version": "0.1.0", "license": "MIT", "source": null,
+                "manifest_path": "/x/crates/own/Cargo.toml",
+                "dependencies": [
+                    { "name": "serde-json", "rename": null, "kind": null },
+                    { "name": "long-name", "rename": "short", "kind": "dev" }
+                ]
+            }, {
+                "id": "needed", "name": "needed", "version": "1.0.0", "manifest_path": "/y/Cargo.toml", "source": "far"
+            }]
+        });
+        let packages = read(&metadata).unwrap();
+        assert_eq!(packages.iter().map(|package| package.name.as_str()).collect::<Vec<_>>(), ["own", "needed"]);
+        assert_eq!((packages[1].folder.as_deref(), packages[1].source.as_deref()), (None, Some("far")));
+        assert_eq!(packages[0].folder.as_deref(), Some("crates/own"));
+        let names: Vec<(&str, bool)> = packages[0].dependencies.iter().map(|d| (d.name.as_str(), d.dev)).collect();
+        assert_eq!(names, [("serde_json", false), ("short", true)]);
+        assert!(read(&serde_json::json!({})).is_err());
+    }
+
+    #[test]
+    fn a_package_from_elsewhere_is_found() {
+        let own = Package { folder: Some("own".into()), ..package("own", "0.1.0", None) };
+        let packages = [
+            own,
+            package("a", "1.0.0", Some(CRATES_IO[0])),
+            package("b", "1.0.0", Some("git+https://example.org/b")),
+            package("c", "1.0.0", None),
+        ];
+        assert_eq!(
+            told(&sources(&packages)),
+            ["b 1.0.0: comes from git+https://example.org/b", "c 1.0.0: comes from a path"]
+        );
+    }
+
+    #[test]
+    fn a_banned_package_is_found() {
+        let found = told(&banned(&[package("openssl", "0.10.1", None), package("rustls", "0.23.0", None)]));
+        assert_eq!(found, ["openssl 0.10.1: is banned: TLS is rustls: no C library to install or to patch"]);
+    }
+
+    #[test]
+    fn versions_that_do_not_go_together_are_found() {
+        let packages = ["1.0.0", "1.9.0", "2.0.0"].map(|version| package("a", version, None));
+        assert_eq!(told(&duplicates_but(&packages, &[])), ["a: is there as 1 and 2: use one, or say why not"]);
+        assert!(duplicates_but(&packages, &[("a", "reason")]).is_empty());
+        assert!(duplicates_but(&packages[..2], &[]).is_empty());
+        assert_eq!(
+            told(&duplicates_but(&packages[..2], &[("a", "reason")])),
+            ["a: is there once: take it off the list of duplicates"]
+        );
+        assert_eq!(["0.0.1", "0.1.2", "12.3.4"].map(compatible), ["0.0.1", "0.1", "12"]);
+    }
+}

@@ -1,0 +1,61 @@
+//! Rust in documents: copied from files that are compiled and run.
+
+use crate::Problem;
+use crate::tree::Tree;
+
+/// Every Rust block names the file it is from in the line before it, `<!-- from: PATH -->`, and stands there word for
+/// word, but for the indentation.
+pub(super) fn untrue_snippets(tree: &Tree) -> Vec<Problem> {
+    tree.ending(".md").flat_map(|(path, text)| check(tree, path, text)).collect()
+}
+
+fn check(tree: &Tree, path: &str, text: &str) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    let lines: Vec<&str> = text.lines().collect();
+    for (place, _) in lines.iter().enumerate().filter(|(_, line)| line.trim_start().starts_with("```rust")) {
+        let source = lines[..place].last().and_then(|line| line.strip_prefix("<!-- from: ")?.strip_suffix(" -->"));
+        let block: Vec<&str> = lines[place + 1..].iter().take_while(|line| line.trim() != "```").copied().collect();
+        let problem = match source.map(|source| (source, tree.text(source))) {
+            None => Some("a Rust block needs `<!-- from: PATH -->` before it".to_owned()),
+            Some((source, None)) => Some(format!("is from {source}, which does not exist")),
+            Some((source, Some(text))) => (!stands_in(&block, text)).then(|| format!("is not what {source} says")),
+        };
+        problems.extend(problem.map(|problem| Problem::at(path, place + 1, problem)));
+    }
+    problems
+}
+
+/// Whether the lines of a block follow each other somewhere in a file.
+fn stands_in(block: &[&str], text: &str) -> bool {
+    let block: Vec<&str> = block.iter().map(|line| line.trim()).collect();
+    let lines: Vec<&str> = text.lines().map(str::trim).collect();
+    lines.windows(block.len().max(1)).any(|window| window == block)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tree::tree;
+
+    #[test]
+    fn a_block_says_what_its_file_says() {
+        let block = |from: &str, code: &str| format!("{from}\n```rust\n{code}\n```\n");
+        let doc = [
+            block("<!-- from: a.rs -->", "two();\nthree();"),
+            block("<!-- from: a.rs -->", "two();\nfour();"),
+            block("<!-- from: b.rs -->", "two();"),
+            block("", "two();"),
+        ]
+        .concat();
+        let tree = tree([("a.md", doc.as_str()), ("a.rs", "one();\n    two();\n    three();\nfour();")]);
+        let found: Vec<String> = untrue_snippets(&tree).iter().map(Problem::to_string).collect();
+        assert_eq!(
+            found,
+            [
+                "a.md:7: is not what a.rs says",
+                "a.md:12: is from b.rs, which does not exist",
+                "a.md:16: a Rust block needs `<!-- from: PATH -->` before it"
+            ]
+        );
+    }
+}
