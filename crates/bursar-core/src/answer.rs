@@ -154,7 +154,7 @@ impl Answer {
                         charges: charges.clone(),
                     });
                 }
-                Event::HoldExtended { hold, expires_at } => {
+                Event::HoldExtended { hold, expires_at, .. } => {
                     return Answer::Extended { hold: *hold, expires_at: *expires_at };
                 }
                 Event::Credited { charge, .. } => return Answer::Credited(charge.clone()),

@@ -68,6 +68,8 @@ pub enum Event {
         hold: HoldId,
         /// When its time was over.
         at: Time,
+        /// The scopes it held units on.
+        scopes: Vec<Scope>,
     },
     /// A hold lives longer.
     #[serde(rename = "hold.extended")]
@@ -76,6 +78,8 @@ pub enum Event {
         hold: HoldId,
         /// When it expires now.
         expires_at: Time,
+        /// The scopes it holds units on.
+        scopes: Vec<Scope>,
     },
     /// Units were spent at once.
     #[serde(rename = "spend.posted")]
@@ -491,6 +495,7 @@ impl Event {
             | Event::HoldReleased { charges, .. }
             | Event::Posted { charges } => charges.as_slice(),
             Event::Credited { charge, .. } => std::slice::from_ref(charge),
+            Event::HoldExpired { scopes, .. } | Event::HoldExtended { scopes, .. } => return scopes.iter().collect(),
             _ => &[],
         };
         charges.iter().flat_map(Charged::scopes).collect()

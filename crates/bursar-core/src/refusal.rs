@@ -64,7 +64,7 @@ pub enum Refusal {
         /// The state it is in.
         state: HoldState,
     },
-    /// An expired hold cannot be released or extended.
+    /// An expired hold cannot be extended.
     #[error("hold {hold} expired at {at}: place a new one")]
     HoldExpired {
         /// The hold.
@@ -171,6 +171,19 @@ pub enum Refusal {
     /// The request is wrong in itself.
     #[error(transparent)]
     Invalid(#[from] Invalid),
+}
+
+impl Refusal {
+    /// After how long it could be admitted at the earliest; `None` when time alone will not do it.
+    pub fn retry_after(&self) -> Option<Span> {
+        let Refusal::Refused(violations) = self else { return None };
+        let waits = violations.iter().map(|violation| match violation {
+            Violation::Limit { retry_after, .. } => *retry_after,
+            Violation::Frozen { .. } | Violation::Grant { .. } => None,
+        });
+        // All of them must give way.
+        waits.collect::<Option<Vec<_>>>()?.into_iter().max()
+    }
 }
 
 /// One reason of a refusal.

@@ -184,25 +184,30 @@ impl Rows for MemoryRows<'_> {
     }
 
     async fn store(&mut self, ws: &Workspace, batch: Option<Batch>) -> Result<bool, StoreError> {
-        fn write<K: Ord + Clone, V: Clone>(map: &mut BTreeMap<K, V>, key: &K, change: Change<'_, V>) {
+        fn write<K: Ord + Clone, V: Clone>(map: &mut BTreeMap<K, V>, key: &K, change: &Change<'_, V>) {
             match change {
-                Change::Insert(row) | Change::Update(row) => drop(map.insert(key.clone(), row.clone())),
+                Change::Insert(row) | Change::Update(row) => drop(map.insert(key.clone(), (*row).clone())),
                 Change::Delete => drop(map.remove(key)),
             }
         }
         let tables = &mut *self.tables;
-        ws.scopes.changes().for_each(|(key, change)| write(&mut tables.scopes, key, change));
+        ws.scopes.changes().for_each(|(key, change)| write(&mut tables.scopes, key, &change));
         for (key, _) in ws.scopes.changes() {
             if let Some(row) = tables.scopes.get_mut(key) {
                 row.balances.retain(|balance| !balance.prospective);
                 row.redefined = false;
             }
         }
-        ws.holds.changes().for_each(|(key, change)| write(&mut tables.holds, key, change));
-        ws.grants.changes().for_each(|(key, change)| write(&mut tables.grants, key, change));
-        ws.keys.changes().for_each(|(key, change)| write(&mut tables.keys, key, change));
-        ws.job_keys.changes().for_each(|(key, change)| write(&mut tables.job_keys, key, change));
-        ws.jobs.changes().for_each(|(key, change)| write(&mut tables.jobs, key, change));
+        ws.holds.changes().for_each(|(key, change)| write(&mut tables.holds, key, &change));
+        ws.grants.changes().for_each(|(key, change)| write(&mut tables.grants, key, &change));
+        for (grant, change) in ws.grants.changes() {
+            if change == Change::Delete {
+                tables.payloads.remove(&grant.0);
+            }
+        }
+        ws.keys.changes().for_each(|(key, change)| write(&mut tables.keys, key, &change));
+        ws.job_keys.changes().for_each(|(key, change)| write(&mut tables.job_keys, key, &change));
+        ws.jobs.changes().for_each(|(key, change)| write(&mut tables.jobs, key, &change));
         for (key, change) in &ws.live {
             match change {
                 Some(charge) => drop(tables.live.insert(key.clone(), charge.clone())),
@@ -374,7 +379,7 @@ impl Store for MemoryStore {
         let mut tables = self.tables();
         let over: Vec<_> =
             tables.keys.iter().filter(|(_, row)| row.until <= now).map(|(k, _)| k.clone()).take(limit).collect();
-        over.iter().for_each(|key| drop(tables.keys.remove(key)));
+        tables.keys.retain(|key, _| !over.contains(key));
         Ok(over.len())
     }
 

@@ -1,5 +1,7 @@
 //! The conformance suite on every engine, unchanged and with nothing left out.
 
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
 use std::sync::{Arc, Mutex};
 
 use bursar_core::decide::Rules;

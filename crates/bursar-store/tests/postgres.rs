@@ -479,70 +479,6 @@ async fn crossed_scopes_and_parents_never_come_to_a_deadlock_for_a_caller() {
 }
 
 #[tokio::test]
-async fn what_expires_at_once_is_folded_in_bounded_steps() {
-    let clock = clock();
-    let (store, _) = open_timed(1, &clock).await;
-    let count = 2 * bursar_core::bounds::FOLD_STEP + 500;
-    define(&store, &["a"], count as i64).await;
-    let holds: Vec<_> = (0..count).map(|_| Arc::new(hold("a", 1))).collect();
-    for some in holds.chunks(1_500) {
-        done_all(store.commit(some, Patience::Skip).await);
-    }
-    clock.advance(Span::from_secs(61));
-    let all = Arc::new(post("a", count as i64));
-    let mut steps = 0;
-    loop {
-        match store.commit(std::slice::from_ref(&all), Patience::Skip).await.unwrap().remove(0) {
-            Verdict::Again => steps += 1,
-            Verdict::Answered(answer) => break drop(done(answer)),
-            Verdict::Blocked => panic!("nobody else is there"),
-        }
-    }
-    assert_eq!(steps, 2);
-    let (due, now) = store.due_holds(10_000).await.unwrap();
-    assert_eq!(due.len(), count);
-    assert_eq!(now, clock.now());
-    let sweep = Op::Expire { holds: due.into_iter().map(|(_, id)| id).collect() };
-    assert!(matches!(done(one(&store, &sweep.into()).await), Answer::Swept { count: swept } if swept == count));
-    assert!(store.live_holds(&scope_key("a"), 10).await.unwrap().is_empty());
-    assert!(store.verify().await.unwrap().is_ok());
-}
-
-#[tokio::test]
-async fn keys_are_forgotten_when_their_time_is_over_and_can_be_used_again() {
-    let clock = clock();
-    let (store, _) = open_timed(1, &clock).await;
-    define(&store, &["a"], 1_000).await;
-    let first = one(&store, &post("a", 1).with_key(key("k"))).await.unwrap();
-    assert_eq!(store.forget_keys(10).await.unwrap(), 0);
-    clock.advance(Span::from_days(8));
-    // Not forgotten yet, but over: it is overwritten, and remembered anew.
-    let second = one(&store, &post("a", 2).with_key(key("k"))).await.unwrap();
-    assert!(!second.replayed && second.command != first.command);
-    assert_eq!(store.forget_keys(10).await.unwrap(), 0);
-    assert!(one(&store, &post("a", 2).with_key(key("k"))).await.unwrap().replayed);
-    clock.advance(Span::from_days(8));
-    assert_eq!(store.forget_keys(10).await.unwrap(), 1);
-}
-
-#[tokio::test]
-async fn a_large_payload_is_kept_once_and_can_be_erased() {
-    let (store, url) = open(1).await;
-    let text = "x".repeat(5_000);
-    let Answer::Submitted(submitted) = done(one(&store, &job_with("big", &text)).await) else { panic!("a job") };
-    let id = submitted.jobs[0].id;
-    assert_eq!(store.job(id).await.unwrap().unwrap().payload.as_str(), format!("{text:?}"));
-    let kept = dump(&url).await.into_iter().filter(|row| row.contains(&text)).count();
-    assert_eq!(kept, 1);
-    assert!(store.erase_payload(id.0).await.unwrap());
-    assert!(!store.erase_payload(id.0).await.unwrap());
-    assert_eq!(store.job(id).await.unwrap().unwrap().payload.as_str(), "null");
-    assert_eq!(store.journal(0, 10).await.unwrap().len(), 1);
-    store.rebuild().await.unwrap();
-    assert_eq!(store.job(id).await.unwrap().unwrap().payload.as_str(), "null");
-}
-
-#[tokio::test]
 async fn postings_of_one_instant_leave_a_rolling_window_in_their_order() {
     let clock = clock();
     let (store, _) = open_timed(1, &clock).await;
@@ -568,37 +504,6 @@ async fn postings_of_one_instant_leave_a_rolling_window_in_their_order() {
     let row = store.scope(&scope_key("a")).await.unwrap().unwrap();
     assert_eq!(row.balance(&window).unwrap().posted, count as i64);
     assert_eq!(store.verify().await.unwrap().violations, Vec::<String>::new());
-}
-
-#[tokio::test]
-async fn old_postings_are_rolled_up_and_no_balance_changes() {
-    let clock = clock();
-    let mut setup = timed(1, &clock);
-    setup.rules.postings_kept = Span::from_secs(60);
-    let url = fresh_database();
-    let store = PostgresStore::open(&url, setup, PostgresOptions::default()).await.unwrap();
-    define(&store, &["a", "b"], 1_000).await;
-    for name in ["a", "b", "a"] {
-        done(one(&store, &post(name, 5)).await);
-        clock.advance(Span::from_secs(40));
-    }
-    let tidy = Op::Tidy { scopes: vec![scope("a"), scope("b")] };
-    for _ in 0..2 {
-        done(one(&store, &tidy.clone().into()).await);
-        let mut conn = PgConnection::connect(&url).await.unwrap();
-        let left: Vec<(String, i64)> = sqlx::query_as("SELECT scope, amount FROM bursar.postings ORDER BY scope")
-            .fetch_all(&mut conn)
-            .await
-            .unwrap();
-        assert_eq!(left, [("a".to_owned(), 5)]);
-        let rolled: Vec<(String, i64)> = sqlx::query_as("SELECT scope, amount FROM bursar.rollups ORDER BY scope")
-            .fetch_all(&mut conn)
-            .await
-            .unwrap();
-        assert_eq!(rolled, [("a".to_owned(), 5), ("b".to_owned(), 5)]);
-    }
-    assert_eq!(store.scope(&scope_key("a")).await.unwrap().unwrap().balances[0].posted, 10);
-    assert!(store.verify().await.unwrap().is_ok());
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bursar_core::answer::{Answer, Outcome, Submitted};
 use bursar_core::budget::{Cover, Limit};
-use bursar_core::event::Entry;
+use bursar_core::event::{Charged, Entry};
 use bursar_core::id::CommandId;
 use bursar_core::job::JobSpec;
 use bursar_core::name::{IdempotencyKey, Purpose, Scope, Subject};
@@ -20,8 +20,8 @@ use crate::instance::{Backend, Bursar};
 
 /// A command in the making. What is wrong with a part is told when it is submitted.
 #[must_use = "a command does nothing until it is submitted"]
-pub struct CommandBuilder<'a> {
-    bursar: &'a Bursar,
+pub struct CommandBuilder {
+    bursar: Bursar,
     command: Command,
     key: Option<IdempotencyKey>,
     dry_run: bool,
@@ -40,8 +40,8 @@ pub struct Receipt {
     pub(crate) entry: Option<Arc<Entry>>,
 }
 
-impl<'a> CommandBuilder<'a> {
-    pub(crate) fn new(bursar: &'a Bursar) -> CommandBuilder<'a> {
+impl CommandBuilder {
+    pub(crate) fn new(bursar: Bursar) -> CommandBuilder {
         CommandBuilder { bursar, command: Command::default(), key: None, dry_run: false, wrong: None }
     }
 
@@ -139,7 +139,7 @@ impl<'a> CommandBuilder<'a> {
         match self.wrong {
             Some(error) => Err(error),
             None => Ok(Request {
-                context: self.bursar.context.clone(),
+                context: self.bursar.context,
                 idempotency_key: self.key,
                 dry_run: self.dry_run,
                 op: Op::Submit(self.command),
@@ -149,7 +149,7 @@ impl<'a> CommandBuilder<'a> {
 
     /// Does it; returns when it is durable.
     pub async fn submit(self) -> Result<Receipt, Error> {
-        let bursar = self.bursar;
+        let bursar = self.bursar.clone();
         Ok(Receipt::from(bursar.request(self.into_request()?).await?))
     }
 
@@ -166,12 +166,26 @@ impl<'a> CommandBuilder<'a> {
     /// Does it in the caller's own PostgreSQL transaction (READ COMMITTED). The caller commits, then calls
     /// [`Bursar::announce`] with the receipt.
     pub async fn submit_in(self, conn: &mut PgConnection) -> Result<Receipt, Error> {
-        let bursar = self.bursar;
+        let bursar = self.bursar.clone();
         Ok(Receipt::from(bursar.request_in(conn, &self.into_request()?).await?))
     }
 }
 
 /// What a command did, of what any request came to.
+impl Receipt {
+    /// What the tightest limit on a scope left after the command.
+    pub fn remaining(&self, scope: &str) -> Option<i64> {
+        let held = self.done.hold.iter().flat_map(|hold| &hold.charges);
+        remaining(held.chain(&self.done.posted), scope)
+    }
+}
+
+/// What the tightest limit on a scope left.
+fn remaining<'a>(mut charges: impl Iterator<Item = &'a Charged>, scope: &str) -> Option<i64> {
+    let charge = charges.find(|charge| charge.scope.as_str() == scope)?;
+    charge.balances.iter().filter(|left| left.scope.is_none()).map(|left| left.remaining).min()
+}
+
 impl From<Outcome> for Receipt {
     fn from(outcome: Outcome) -> Receipt {
         let Outcome { command, replayed, answer, entry } = outcome;

@@ -56,11 +56,9 @@ impl Notices {
     /// The next notice; `None` when Bursar was closed.
     pub async fn next(&mut self) -> Option<Result<Notice, Missed>> {
         loop {
-            if let Some((entry, place)) = self.current.take() {
-                if place < entry.events.len() {
-                    self.current = Some((entry.clone(), place + 1));
-                    return Some(Ok(Notice { entry, place }));
-                }
+            if let Some((entry, place)) = self.current.take().filter(|(entry, place)| *place < entry.events.len()) {
+                self.current = Some((entry.clone(), place + 1));
+                return Some(Ok(Notice { entry, place }));
             }
             match self.incoming.recv().await {
                 Ok(entry) => self.current = Some((entry, 0)),

@@ -103,8 +103,8 @@ impl Bursar {
     }
 
     /// Begins a command: charges, redemptions and jobs, all or nothing.
-    pub fn command(&self) -> CommandBuilder<'_> {
-        CommandBuilder::new(self)
+    pub fn command(&self) -> CommandBuilder {
+        CommandBuilder::new(self.clone())
     }
 
     /// Budgets, holds and spend.

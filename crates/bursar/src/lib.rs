@@ -54,6 +54,9 @@ pub use bursar_core::time::{Span, Time};
 pub use bursar_core::window::{CalendarUnit, Weekday, Window, Zone};
 pub use bursar_store::{Clock, Health, ManualClock, Report, StoreError, SystemClock, migration_sql};
 
+/// The drivers whose connections appear in this crate's interface.
+pub use {rusqlite, sqlx};
+
 pub use crate::command::{CommandBuilder, Receipt};
 pub use crate::error::Error;
 pub use crate::feed::{Missed, Notice, Notices};

@@ -239,7 +239,7 @@ impl<R: Resource> ReservationKernel<R> {
         Ok(Scope::new(format!("{}:{key}/{window}", R::KIND)).map_err(Error::from)?)
     }
 
-    fn command(&self, scope: Scope, amount: i64, capacity: i64, ttl: Duration) -> CommandBuilder<'_> {
+    fn command(&self, scope: Scope, amount: i64, capacity: i64, ttl: Duration) -> CommandBuilder {
         let charge = Charge { cover: Some(R::COVER), ..Charge::new(scope, amount) };
         let charge = charge.within([Limit::new(capacity, Window::Lifetime)]);
         self.bursar.command().charge_raw(charge).hold_for(ttl)

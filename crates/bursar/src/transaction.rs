@@ -30,8 +30,13 @@ impl Transaction<'_, '_> {
         self.tx.connection()
     }
 
+    /// Begins a command, to be submitted here.
+    pub fn command(&self) -> CommandBuilder {
+        self.bursar.command()
+    }
+
     /// Does a command within the transaction.
-    pub fn submit(&mut self, command: CommandBuilder<'_>) -> Result<Receipt, Error> {
+    pub fn submit(&mut self, command: CommandBuilder) -> Result<Receipt, Error> {
         let request = command.into_request()?;
         Ok(Receipt::from(self.request(&request)?))
     }

@@ -1,5 +1,7 @@
 //! Bad input: each a typed error that says what to do, with nothing changed.
 
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
 use std::time::Duration;
 
 use bursar::{
@@ -172,6 +174,7 @@ async fn corruption_in_use_admits_nothing() {
     assert!(bursar.verify().await.unwrap().is_ok());
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "it is given to map_err")]
 fn other(error: rusqlite::Error) -> Error {
     Error::Internal(error.to_string())
 }

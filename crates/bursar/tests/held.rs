@@ -1,5 +1,7 @@
 //! Handles are used once: settling twice does not compile, and a dropped one settles itself.
 
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
 use std::time::Duration;
 
 use bursar::{Budget, Bursar, Limit, Window};

@@ -39,7 +39,7 @@ async fn main() -> Result<(), Failure> {
 }
 
 /// Redeems the token, charges the storage and starts the job.
-fn upload<'a>(bursar: &'a Bursar, user: &str, token: &str, bytes: i64) -> CommandBuilder<'a> {
+fn upload(bursar: &Bursar, user: &str, token: &str, bytes: i64) -> CommandBuilder {
     let queue = "media".try_into().expect("a queue may have this name");
     let kind = "video.transcode".try_into().expect("a kind of job may have this name");
     let job = JobSpec { payload_from_grant: true, ..JobSpec::new(queue, kind, Payload::default()) };

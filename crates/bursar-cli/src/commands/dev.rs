@@ -145,7 +145,7 @@ async fn grant(story: &mut Story, bursar: &Bursar, cast: &Cast) -> Result<String
 }
 
 /// The command of the demo: hold, redeem and enqueue.
-fn command<'a>(bursar: &'a Bursar, cast: &Cast, token: &str) -> Result<CommandBuilder<'a>, Error> {
+fn command(bursar: &Bursar, cast: &Cast, token: &str) -> Result<CommandBuilder, Error> {
     let plain = JobSpec::new("media".try_into()?, "video.generate".try_into()?, Payload::default());
     let job = JobSpec { payload_from_grant: true, ..plain };
     let command = bursar.command().charge(&cast.agent, HELD).hold_for(Duration::from_secs(120));

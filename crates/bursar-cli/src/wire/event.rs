@@ -70,8 +70,10 @@ fn data(event: &Event) -> Value {
             json!({ "hold": hold, "charges": charges(charged), "late": late, "overrun": overrun })
         }
         Event::HoldReleased { hold, charges: charged } => json!({ "hold": hold, "charges": charges(charged) }),
-        Event::HoldExpired { hold, at } => json!({ "hold": hold, "at": stamp(*at) }),
-        Event::HoldExtended { hold, expires_at } => json!({ "hold": hold, "expires_at": stamp(*expires_at) }),
+        Event::HoldExpired { hold, at, scopes } => json!({ "hold": hold, "at": stamp(*at), "scopes": scopes }),
+        Event::HoldExtended { hold, expires_at, scopes } => {
+            json!({ "hold": hold, "expires_at": stamp(*expires_at), "scopes": scopes })
+        }
         Event::Posted { charges: charged } => json!({ "charges": charges(charged) }),
         Event::Credited { charge, at, hold } => {
             json!({ "charge": ChargeAnswer::from(charge), "at": stamp(*at), "hold": hold })

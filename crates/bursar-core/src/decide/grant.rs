@@ -24,7 +24,6 @@ pub(super) fn mint(ws: &Workspace, mint: &Mint) -> Vec<Event> {
 }
 
 /// The redemptions, with the first grant's payload; or every one that is not taken.
-#[expect(clippy::type_complexity, reason = "a pair for one caller")]
 pub(super) fn redeem(
     ws: &Workspace,
     tenant: &Tenant,

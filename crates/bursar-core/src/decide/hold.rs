@@ -74,7 +74,7 @@ pub(super) fn extend(ws: &Workspace, context: &Context, id: HoldId, by: Span) ->
     if expires_at <= hold.expires_at {
         return Err(Refusal::LifeExceeded { hold: id, until: hold.life_until });
     }
-    Ok(vec![Event::HoldExtended { hold: id, expires_at }])
+    Ok(vec![Event::HoldExtended { hold: id, expires_at, scopes: hold.totals().into_keys().collect() }])
 }
 
 pub(super) fn credit(
@@ -117,7 +117,12 @@ pub(super) fn expire(ws: &Workspace, context: &Context, holds: &[HoldId]) -> Vec
         .into_iter()
         .filter_map(|id| own(ws, context, *id).ok())
         .filter(|hold| hold.state == HoldState::Held && hold.state_at(ws.now) == HoldState::Expired);
-    due.map(|hold| Event::HoldExpired { hold: hold.id, at: hold.expires_at }).collect()
+    due.map(|hold| Event::HoldExpired {
+        hold: hold.id,
+        at: hold.expires_at,
+        scopes: hold.totals().into_keys().collect(),
+    })
+    .collect()
 }
 
 /// The hold, if it is the asker's. Another tenant's hold is no hold at all.

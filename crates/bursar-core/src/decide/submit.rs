@@ -49,9 +49,13 @@ pub(super) fn submit(
         events.push(match &command.settle {
             Settle::Now => Event::Posted { charges: charged },
             Settle::Hold { ttl } => {
-                place(ws, tenant, command, hold, charged, Term::Ttl(ttl.unwrap_or(Span::ZERO), rules.hold_ttl))?
+                let term = Term::Ttl(ttl.unwrap_or(Span::ZERO), rules.hold_ttl);
+                place(ws, tenant, command, hold, charged, &term)?
             }
-            Settle::Job => place(ws, tenant, command, hold, charged, Term::Job(owner.expect("the first job is new")))?,
+            Settle::Job => {
+                let term = Term::Job(owner.expect("the first job is new"));
+                place(ws, tenant, command, hold, charged, &term)?
+            }
         });
     }
     events.extend(redeemed);
@@ -104,7 +108,7 @@ fn place(
     command: &Command,
     hold: HoldId,
     charges: Vec<Charged>,
-    term: Term,
+    term: &Term,
 ) -> Result<Event, Refusal> {
     let held: Vec<HeldCharge> = charges.iter().map(Charged::charge).collect();
     let scopes = held.iter().flat_map(HeldCharge::scopes);
@@ -114,7 +118,7 @@ fn place(
         let asked = command.charges.iter().any(|charge| charge.cover == Some(Cover::Refuse));
         if budget || asked { Cover::Refuse } else { Cover::Charge }
     };
-    let (expires_at, life_until, job) = match term {
+    let (expires_at, life_until, job) = match *term {
         Term::Job(job) => (Time::NEVER, Time::NEVER, Some(job)),
         Term::Ttl(asked, default) => {
             let life = budgets.iter().filter_map(|budget| budget.hold.life_max).min();
@@ -163,11 +167,10 @@ fn jobs(
     let mut events = Vec::with_capacity(command.jobs.len());
     for (place, asked) in command.jobs.iter().enumerate() {
         let key = asked.idempotency_key.clone().map(|key| (tenant.clone(), asked.queue.clone(), key));
-        if let Some(key) = &key {
-            if let Some(job) = ws.job_keys.get(key).or_else(|| twins.get(key)) {
-                events.push(Event::JobFound { job: *job });
-                continue;
-            }
+        let found = key.as_ref().and_then(|key| ws.job_keys.get(key).or_else(|| twins.get(key)));
+        if let Some(job) = found {
+            events.push(Event::JobFound { job: *job });
+            continue;
         }
         let job = JobId(ids.next_id(ws.now));
         twins.extend(key.map(|key| (key, job)));

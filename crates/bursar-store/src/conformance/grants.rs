@@ -90,7 +90,7 @@ pub(super) async fn revoked_and_purged_grants_are_gone(world: World) {
     world.done(Op::Revoke { grant: GrantId(1) }).await;
     assert_eq!(fault(world.ask(redeem("upload", "session-7", &token)).await), GrantFault::Revoked);
     assert!(matches!(world.ask(Op::Revoke { grant: GrantId(9) }).await, Err(Refusal::UnknownGrant { .. })));
-    let (used, op) = mint(2, "null");
+    let (used, op) = mint(2, &format!("\"{}\"", "x".repeat(5_000)));
     world.done(op).await;
     world.done(redeem("upload", "session-7", &used)).await;
     assert!(matches!(world.ask(Op::Revoke { grant: GrantId(2) }).await, Err(Refusal::AlreadyRedeemed { .. })));
@@ -101,6 +101,7 @@ pub(super) async fn revoked_and_purged_grants_are_gone(world: World) {
     world.clock.advance(Span::from_days(1));
     world.done(Op::PurgeGrants { grants: vec![GrantId(1), GrantId(2), GrantId(3)] }).await;
     assert_eq!(world.store.grants(&tenant, None, 10).await.expect("works"), []);
+    assert!(!world.store.erase_payload(2).await.expect("works"), "a purged grant leaves no payload behind");
     assert_eq!(fault(world.ask(redeem("upload", "session-7", &used)).await), GrantFault::Unknown);
     world.budget("room", &[limit(1, "day")]).await;
     world.done(post("room", 1)).await;

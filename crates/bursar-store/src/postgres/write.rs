@@ -68,6 +68,10 @@ const NAMED: &str = "
         DELETE FROM bursar.grants WHERE ctid = ANY (ARRAY(
             SELECT g.ctid FROM unnest($26::uuid[]) AS w(id)
             CROSS JOIN LATERAL (SELECT g.ctid FROM bursar.grants g WHERE g.id = w.id OFFSET 0) g))),
+    gone_payloads AS (
+        DELETE FROM bursar.payloads WHERE ctid = ANY (ARRAY(
+            SELECT p.ctid FROM unnest($26::uuid[]) AS w(id)
+            CROSS JOIN LATERAL (SELECT p.ctid FROM bursar.payloads p WHERE p.id = w.id OFFSET 0) p))),
     p AS (
         INSERT INTO bursar.payloads (id, data) SELECT * FROM unnest($27::uuid[], $28::text[]))
     SELECT count(*) FROM over";

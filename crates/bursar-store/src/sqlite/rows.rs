@@ -283,6 +283,7 @@ impl<'a> SqliteRows<'a> {
                 }
                 Change::Delete => {
                     self.run("DELETE FROM bursar_grants WHERE id = ?1", [id(grant.0)])?;
+                    self.run("DELETE FROM bursar_payloads WHERE id = ?1", [id(grant.0)])?;
                 }
             }
         }

@@ -2,6 +2,8 @@
 //!
 //! This program runs itself again as the members of a crew of processes.
 
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
 mod act;
 mod cases;
 mod crew;

@@ -1,0 +1,109 @@
+//! What events of holds do.
+
+use crate::event::Charged;
+use crate::event::Stream;
+use crate::hold::{Hold, HoldState, sums};
+use crate::id::HoldId;
+use crate::name::Tenant;
+use crate::scope::LiveCharge;
+use crate::state::Workspace;
+use crate::time::Time;
+
+use super::scope::{name_windows, touch_scope};
+
+/// Units are set aside.
+pub(super) fn placed(ws: &mut Workspace, placed: Hold, charges: &[Charged]) -> u64 {
+    let (now, tenant) = (ws.now, placed.tenant.clone());
+    let (hold, expires_at) = (placed.id, placed.expires_at);
+    name_windows(ws, &tenant, charges);
+    for (scope, amount) in placed.totals() {
+        let key = (tenant.clone(), scope);
+        touch_scope(ws, &key).hold(now, expires_at, amount);
+        ws.add_live(key, LiveCharge { expires_at, hold, placed_at: now, amount });
+    }
+    ws.holds.put(hold, placed);
+    1
+}
+
+/// The real cost is posted.
+pub(super) fn committed(ws: &mut Workspace, tenant: &Tenant, hold: HoldId, charges: &[Charged], late: bool) -> u64 {
+    let settled = end_hold(ws, hold, HoldState::Committed, charges);
+    let held = settled.totals();
+    let actual = sums(settled.charges.iter(), |charge| charge.actual.unwrap_or(charge.amount));
+    let actual = actual.expect("it was checked when the commit was decided");
+    let now = ws.now;
+    for (scope, held) in held {
+        let spent = actual[&scope];
+        // The held part belongs to the window it was placed in, the rest to this moment; all of it when late.
+        let (covered, beyond) = if late { (0, spent) } else { (spent.min(held), (spent - held).max(0)) };
+        let key = (tenant.clone(), scope);
+        let row = touch_scope(ws, &key);
+        let postings: Vec<_> = [(settled.placed_at, covered), (now, beyond)]
+            .into_iter()
+            .filter(|(_, amount)| *amount != 0)
+            .map(|(at, amount)| row.number(at, amount, Some(hold)))
+            .collect();
+        row.settle(settled.placed_at, if late { 0 } else { held }, &postings);
+        row.rearm_trip();
+        ws.postings.extend(postings.into_iter().map(|posting| (key.clone(), posting)));
+        ws.remove_live(key, settled.expires_at, hold);
+    }
+    settled.version
+}
+
+/// The units are free again.
+pub(super) fn released(ws: &mut Workspace, tenant: &Tenant, hold: HoldId, charges: &[Charged]) -> u64 {
+    let settled = end_hold(ws, hold, HoldState::Released, charges);
+    for (scope, held) in settled.totals() {
+        let key = (tenant.clone(), scope);
+        touch_scope(ws, &key).release(settled.placed_at, held);
+        ws.remove_live(key, settled.expires_at, hold);
+    }
+    settled.version
+}
+
+/// It is written down that its time is over.
+pub(super) fn expired(ws: &mut Workspace, tenant: &Tenant, hold: HoldId) -> u64 {
+    // Its units came back when the scopes were brought to this instant.
+    let settled = end_hold(ws, hold, HoldState::Expired, &[]);
+    for scope in settled.totals().into_keys() {
+        let key = (tenant.clone(), scope);
+        touch_scope(ws, &key);
+        ws.remove_live(key, settled.expires_at, hold);
+    }
+    settled.version
+}
+
+/// It lives longer.
+pub(super) fn extended(ws: &mut Workspace, tenant: &Tenant, hold: HoldId, expires_at: Time) -> u64 {
+    let row = touch_hold(ws, hold);
+    let before = std::mem::replace(&mut row.expires_at, expires_at);
+    let (placed_at, totals, version) = (row.placed_at, row.totals(), row.version);
+    for (scope, amount) in totals {
+        let key = (tenant.clone(), scope);
+        let row = touch_scope(ws, &key);
+        row.next_expiry = row.next_expiry.min(expires_at);
+        ws.remove_live(key.clone(), before, hold);
+        ws.add_live(key, LiveCharge { expires_at, hold, placed_at, amount });
+    }
+    version
+}
+
+fn touch_hold(ws: &mut Workspace, hold: HoldId) -> &mut Hold {
+    let batch = ws.batch;
+    let row = ws.holds.get_mut(&hold).expect("an event of a hold follows its placing");
+    row.version += 1;
+    let last = row.last.replace(batch);
+    ws.link(&Stream::Hold(hold), last);
+    ws.holds.get_mut(&hold).expect("it was just there")
+}
+
+/// Writes down how a hold ended, and returns it.
+fn end_hold(ws: &mut Workspace, hold: HoldId, state: HoldState, charges: &[Charged]) -> Hold {
+    let row = touch_hold(ws, hold);
+    row.state = state;
+    for (held, charged) in row.charges.iter_mut().zip(charges) {
+        held.actual = charged.actual;
+    }
+    row.clone()
+}

@@ -1,0 +1,135 @@
+//! What an event does to the rows. The one place, for new events and for replayed ones.
+
+mod hold;
+mod scope;
+
+use crate::context::Context;
+use crate::event::{Charged, Event, Stream};
+use crate::grant::{Grant, GrantState};
+use crate::hold::{Hold, HoldState};
+use crate::id::{GrantId, HoldId, JobId};
+use crate::job::{Job, JobSpec};
+use crate::name::Tenant;
+use crate::scope::Freeze;
+use crate::state::Workspace;
+use crate::time::Time;
+
+/// Applies an event and returns the version of its stream after it.
+pub(crate) fn apply(ws: &mut Workspace, context: &Context, event: &Event) -> u64 {
+    let tenant = &context.tenant;
+    match event {
+        Event::HoldPlaced { hold, charges, expires_at, life_until, late, overrun, job } => {
+            let placed = Hold {
+                id: *hold,
+                tenant: tenant.clone(),
+                state: HoldState::Held,
+                placed_at: ws.now,
+                expires_at: *expires_at,
+                life_until: *life_until,
+                late: *late,
+                overrun: *overrun,
+                job: *job,
+                charges: charges.iter().map(Charged::charge).collect(),
+                version: 1,
+                last: Some(ws.batch),
+            };
+            hold::placed(ws, placed, charges)
+        }
+        Event::HoldCommitted { hold, charges, late, .. } => hold::committed(ws, tenant, *hold, charges, *late),
+        Event::HoldReleased { hold, charges } => hold::released(ws, tenant, *hold, charges),
+        Event::HoldExpired { hold, .. } => hold::expired(ws, tenant, *hold),
+        Event::HoldExtended { hold, expires_at, .. } => hold::extended(ws, tenant, *hold, *expires_at),
+        Event::Posted { charges } => {
+            scope::name_windows(ws, tenant, charges);
+            scope::post(ws, tenant, ws.now, charges, None, 1);
+            1
+        }
+        Event::Credited { charge, at, hold } => {
+            scope::post(ws, tenant, *at, std::slice::from_ref(charge), *hold, -1);
+            ws.scopes.get(&(tenant.clone(), charge.scope.clone())).expect("it was just credited").version
+        }
+        Event::BudgetDefined { scope, budget } => scope::defined(ws, tenant, scope, budget),
+        Event::BudgetFrozen { scope } => {
+            let order = Freeze::Order { actor: context.actor.clone(), reason: context.reason.clone() };
+            scope::frozen(ws, tenant, scope, Some(order))
+        }
+        Event::BudgetTripped { scope, window, until, .. } => scope::tripped(ws, tenant, scope, window, *until),
+        Event::BudgetUnfrozen { scope, .. } => scope::frozen(ws, tenant, scope, None),
+        Event::BudgetCrossed { scope, window, percent, .. } => scope::mark(ws, tenant, scope, window, |crossed| {
+            crossed.push(*percent);
+            crossed.sort_unstable();
+        }),
+        Event::BudgetCleared { scope, window, percent } => {
+            scope::mark(ws, tenant, scope, window, |crossed| crossed.retain(|known| known != percent))
+        }
+        Event::GrantMinted { grant, digest, purpose, subject, payload, expires_at } => {
+            let minted = Grant {
+                id: *grant,
+                tenant: tenant.clone(),
+                digest: *digest,
+                purpose: purpose.clone(),
+                subject: subject.clone(),
+                payload: payload.clone(),
+                expires_at: *expires_at,
+                state: GrantState::Open,
+                version: 1,
+                last: Some(ws.batch),
+            };
+            ws.grants.put(*grant, minted);
+            1
+        }
+        Event::GrantRedeemed { grant, .. } => end_grant(ws, *grant, GrantState::Redeemed),
+        Event::GrantRevoked { grant } => end_grant(ws, *grant, GrantState::Revoked),
+        Event::GrantPurged { grant } => {
+            let version = end_grant(ws, *grant, GrantState::Revoked);
+            ws.grants.remove(grant);
+            version
+        }
+        Event::JobEnqueued { job, spec, run_at, hold } => enqueued(ws, tenant, *job, spec, *run_at, *hold),
+        Event::JobFound { .. } => 0,
+    }
+}
+
+fn enqueued(
+    ws: &mut Workspace,
+    tenant: &Tenant,
+    job: JobId,
+    spec: &JobSpec,
+    run_at: Time,
+    hold: Option<HoldId>,
+) -> u64 {
+    let spec = spec.clone();
+    if let Some(key) = &spec.idempotency_key {
+        ws.job_keys.put((tenant.clone(), spec.queue.clone(), key.clone()), job);
+    }
+    let enqueued = Job {
+        id: job,
+        tenant: tenant.clone(),
+        queue: spec.queue,
+        kind: spec.kind,
+        payload: spec.payload,
+        idempotency_key: spec.idempotency_key,
+        key: spec.key,
+        tags: spec.tags,
+        priority: spec.priority,
+        run_at,
+        max_attempts: spec.max_attempts,
+        hold,
+        enqueued_at: ws.now,
+        version: 1,
+        last: Some(ws.batch),
+    };
+    ws.jobs.put(job, enqueued);
+    1
+}
+
+fn end_grant(ws: &mut Workspace, grant: GrantId, state: GrantState) -> u64 {
+    let batch = ws.batch;
+    let row = ws.grants.get_mut(&grant).expect("an event of a grant follows its minting");
+    row.state = state;
+    row.version += 1;
+    let version = row.version;
+    let last = row.last.replace(batch);
+    ws.link(&Stream::Grant(grant), last);
+    version
+}
