@@ -1,7 +1,5 @@
 //! The engine: shared commits, bounds, failures, the end.
 
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;

@@ -3,6 +3,8 @@
 //! Every answer and, after every step, every balance must be what the oracle says. [`check`] takes any store, so that
 //! the same streams drive every engine.
 
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
 mod answers;
 mod model;
 mod steps;
