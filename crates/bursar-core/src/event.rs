@@ -404,6 +404,14 @@ pub enum Stream {
 }
 
 impl Stream {
+    /// Its name among the links of a batch. A tab cannot be part of a name, so that no two things share one.
+    pub fn link(&self) -> String {
+        match self {
+            Stream::Scope(tenant, scope) => format!("scope:{tenant}\t{scope}"),
+            other => format!("{}:{other}", other.kind()),
+        }
+    }
+
     /// The kind of thing.
     pub fn kind(&self) -> &'static str {
         match self {

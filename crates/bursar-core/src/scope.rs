@@ -26,6 +26,8 @@ pub struct ScopeState {
     pub last: Option<BatchId>,
     /// Postings made so far; numbers the next one.
     pub postings: u64,
+    /// Units of all postings ever, credits counted like spend: no sum of some of them is larger.
+    pub gross: i64,
     /// Charges due up to here are folded.
     pub folded: ChargeMark,
     /// No unfolded charge is due before this.
@@ -184,6 +186,7 @@ impl Default for ScopeState {
             seen: Time::MIN,
             last: None,
             postings: 0,
+            gross: 0,
             folded: (Time::MIN, HoldId(0)),
             next_expiry: Time::NEVER,
             frozen: None,
@@ -289,7 +292,15 @@ impl ScopeState {
     /// Numbers a posting of `amount` units that counts for the instant `at`.
     pub(crate) fn number(&mut self, at: Time, amount: i64, hold: Option<HoldId>) -> Posting {
         self.postings += 1;
+        self.gross += amount.abs();
         Posting { at, seq: self.postings, amount, hold }
+    }
+
+    /// Whether `amount` more units can be held or posted once `back` are given back, so that no balance and no sum of
+    /// postings can ever pass 64 bits.
+    pub(crate) fn can_take(&self, back: i64, amount: i64) -> bool {
+        let held = i128::from(self.balances[0].held) - i128::from(back);
+        i128::from(self.gross) + held + i128::from(amount).abs() <= i128::from(i64::MAX)
     }
 
     /// An event names the window: it is in use from now on.
@@ -460,12 +471,6 @@ impl Balance {
         amount <= limit.max(clamp(i128::from(limit) - i128::from(self.posted)))
     }
 
-    /// Whether the balance can still be represented after `back` units of its holds are replaced by `amount` units.
-    pub(crate) fn can_take(&self, back: i64, amount: i64) -> bool {
-        let total = i128::from(self.posted) + i128::from(self.held) - i128::from(back) + i128::from(amount);
-        i64::try_from(total).is_ok() && self.posted.checked_add(amount).is_some()
-    }
-
     fn holds(&self, placed_at: Time) -> bool {
         match self.window {
             Window::Lifetime | Window::Rolling { .. } => true,
@@ -514,12 +519,13 @@ impl Balance {
         }
     }
 
-    /// Takes over what was spent and held in the bucket this one replaces, instead of what it may have counted itself.
-    pub(crate) fn carry(&mut self, (spent, held, since): (i64, i64, Time)) {
-        self.since = since;
-        self.held = held;
+    /// Takes over what was taken out of the bucket this one replaces, instead of what it may have counted itself.
+    pub(crate) fn carry(&mut self, old: &Balance) {
+        let Window::Bucket { capacity, .. } = old.window else { return };
+        self.since = old.since;
+        self.held = old.held;
         self.level = full(&self.window);
-        self.draw(spent.saturating_add(held));
+        self.draw(clamp(i128::from(capacity) - old.tokens()));
     }
 
     fn refill(&mut self, to: Time) {
@@ -568,7 +574,13 @@ impl Balance {
     }
 
     fn is_idle(&self, now: Time) -> bool {
-        self.window != Window::Lifetime && self.named.after(WINDOW_IDLE) < now
+        let closable = match self.window {
+            Window::Lifetime => false,
+            // It would be opened full again: only one that is full forgets nothing.
+            Window::Bucket { capacity, .. } => self.held == 0 && self.tokens() >= i128::from(capacity),
+            Window::Rolling { .. } | Window::Calendar { .. } => true,
+        };
+        closable && self.named.after(WINDOW_IDLE) < now
     }
 }
 

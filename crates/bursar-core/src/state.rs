@@ -200,7 +200,7 @@ impl Workspace {
     /// Notes that an event of this batch touches a stream that `last` touched before.
     pub(crate) fn link(&mut self, stream: &Stream, last: Option<BatchId>) {
         if let Some(last) = last.filter(|last| *last != self.batch) {
-            self.prev.entry(format!("{}:{stream}", stream.kind())).or_insert(last);
+            self.prev.entry(stream.link()).or_insert(last);
         }
     }
 

@@ -21,7 +21,7 @@ pub use error::StoreError;
 pub use memory::MemoryStore;
 pub use postgres::{PostgresOptions, PostgresStore};
 pub use sqlite::SqliteStore;
-pub use store::{Health, Journaled, Patience, Setup, Store, Verdict};
+pub use store::{Health, Journaled, Lock, Patience, Setup, Store, Verdict};
 pub use verify::Report;
 
 /// The SQL that prepares a database of the kind `url` names, for tools that run migrations themselves.

@@ -15,7 +15,7 @@ use bursar_core::name::{Scope, Tenant};
 use bursar_core::refusal::Refusal;
 use bursar_core::request::Request;
 use bursar_core::scope::ScopeState;
-use bursar_core::state::ScopeKey;
+use bursar_core::state::{JobKey, KeyKey, ScopeKey};
 use bursar_core::time::Time;
 
 use crate::clock::Clock;
@@ -29,8 +29,25 @@ pub enum Verdict {
     Answered(Result<Outcome, Refusal>),
     /// What was due on its scopes is folded as far as one step goes: ask again.
     Again,
-    /// Somebody else has locked what it needs: ask again, patiently.
-    Blocked,
+    /// Somebody else has locked what it needs: wait for these and ask again.
+    Blocked(Vec<Lock>),
+    /// The part of the batch it was in failed, while others were done.
+    Failed(Arc<StoreError>),
+}
+
+/// A row that somebody else can lock.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Lock {
+    /// An idempotency key.
+    Key(KeyKey),
+    /// A job's key.
+    JobKey(JobKey),
+    /// A hold.
+    Hold(HoldId),
+    /// A grant.
+    Grant(GrantId),
+    /// A scope.
+    Scope(ScopeKey),
 }
 
 /// What to do about rows that somebody else has locked.
@@ -88,6 +105,11 @@ pub struct Health {
 pub trait Store: Send + Sync + 'static {
     /// Does the requests in one transaction, each all or nothing, and returns when it is durable.
     async fn commit(&self, requests: &[Arc<Request>], patience: Patience) -> Result<Vec<Verdict>, StoreError>;
+
+    /// Waits until nobody has locked a row, holding nothing meanwhile; `Busy` when patience ends.
+    async fn wait_for(&self, _lock: &Lock, _patience: Duration) -> Result<(), StoreError> {
+        Ok(())
+    }
 
     /// A scope as it stands now.
     async fn scope(&self, key: &ScopeKey) -> Result<Option<ScopeState>, StoreError>;

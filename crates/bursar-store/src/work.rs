@@ -1,9 +1,10 @@
 //! The one shape of every write: load, decide, store. The same for every engine.
 
+use std::borrow::Cow;
 use std::collections::{BTreeSet, HashSet};
 
 use bursar_core::decide::{Decided, Rules, decide, reapply};
-use bursar_core::event::{Batch, Event};
+use bursar_core::event::{Batch, Entry, Event};
 use bursar_core::id::{BatchId, GrantId, HoldId, IdSource};
 use bursar_core::name::Scope;
 use bursar_core::needs::Needs;
@@ -15,7 +16,7 @@ use bursar_core::window::Window;
 
 use crate::error::StoreError;
 use crate::rows::{PastAsk, Rows};
-use crate::store::Verdict;
+use crate::store::{Lock, Verdict};
 
 /// How much of the clock a batch may rely on.
 #[derive(Clone, Copy, Debug)]
@@ -45,11 +46,16 @@ pub(crate) async fn run<R: Rows>(
     let (mut ws, blocked) = load(rows, needs, when, None).await?;
     let mut verdicts = Vec::with_capacity(requests.len());
     for (request, own) in requests.iter().zip(each) {
-        if !blocked.is_empty() && blocked.concerns(&own, &ws) {
-            verdicts.push(Verdict::Blocked);
-            continue;
+        let mut request = Cow::Borrowed(*request);
+        if !blocked.is_empty() {
+            blocked.spare(&mut request, &ws);
+            let locks = blocked.concerning(&Needs::of(&request), &ws);
+            if !locks.is_empty() && own != Needs::default() {
+                verdicts.push(Verdict::Blocked(locks));
+                continue;
+            }
         }
-        verdicts.push(match decide(&mut ws, request, rules, ids) {
+        verdicts.push(match decide(&mut ws, &request, rules, ids) {
             Decided::Answered(answer) => Verdict::Answered(answer),
             Decided::Again => Verdict::Again,
         });
@@ -94,11 +100,42 @@ impl Blocked {
         self.holds.is_empty() && self.grants.is_empty() && self.scopes.is_empty()
     }
 
-    fn concerns(&self, needs: &Needs, ws: &Workspace) -> bool {
-        needs.holds.iter().any(|id| self.holds.contains(id))
-            || needs.grants.iter().any(|id| self.grants.contains(id))
-            || needs.scopes_in(ws).any(|key| self.scopes.contains(&key))
+    /// The blocked rows that a request cannot do without.
+    fn concerning(&self, needs: &Needs, ws: &Workspace) -> Vec<Lock> {
+        // What is answered from a job or a command that is there already needs its hold or its grants.
+        let found = needs.job_keys.iter().filter_map(|key| ws.jobs.get(ws.job_keys.get(key)?)?.hold);
+        let holds = needs.holds.iter().copied().chain(found).filter(|id| self.holds.contains(id));
+        let done = needs.keys.iter().filter_map(|key| ws.replays.get(&ws.keys.get(key)?.command));
+        let redeemed = done.flat_map(|entry| redeemed(entry));
+        let grants = needs.grants.iter().copied().chain(redeemed).filter(|id| self.grants.contains(id));
+        let scopes = needs.scopes_in(ws).filter(|key| self.scopes.contains(key));
+        holds.map(Lock::Hold).chain(grants.map(Lock::Grant)).chain(scopes.map(Lock::Scope)).collect()
     }
+
+    /// Upkeep passes over what somebody else has locked, and comes back another time.
+    fn spare(&self, request: &mut Cow<'_, Request>, ws: &Workspace) {
+        let tenant = &request.context.tenant;
+        let locked = |scope: &Scope| self.scopes.contains(&(tenant.clone(), scope.clone()));
+        let op = match &request.op {
+            Op::Expire { holds } => {
+                let free = |id: &&HoldId| {
+                    !self.holds.contains(id) && ws.holds.get(id).is_none_or(|hold| !hold.totals().keys().any(locked))
+                };
+                Op::Expire { holds: holds.iter().filter(free).copied().collect() }
+            }
+            Op::Tidy { scopes } => Op::Tidy { scopes: scopes.iter().filter(|scope| !locked(scope)).cloned().collect() },
+            _ => return,
+        };
+        request.to_mut().op = op;
+    }
+}
+
+/// The grants that a command redeemed.
+fn redeemed(entry: &Entry) -> impl Iterator<Item = GrantId> {
+    entry.events.iter().filter_map(|recorded| match recorded.e {
+        Event::GrantRedeemed { grant, .. } => Some(grant),
+        _ => None,
+    })
 }
 
 async fn load<R: Rows>(
@@ -161,11 +198,7 @@ async fn load_keys<R: Rows>(
         let done: Vec<_> = found.iter().map(|(_, row)| (row.batch, row.command)).collect();
         if !done.is_empty() && !replay {
             for entry in rows.entries(&done).await? {
-                let redeemed = entry.events.iter().filter_map(|recorded| match recorded.e {
-                    Event::GrantRedeemed { grant, .. } => Some(grant),
-                    _ => None,
-                });
-                needs.grants.extend(redeemed);
+                needs.grants.extend(redeemed(&entry));
                 ws.replays.insert(entry.id, entry);
             }
         }

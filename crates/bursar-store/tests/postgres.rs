@@ -12,7 +12,7 @@ use bursar_core::refusal::{Refusal, Violation};
 use bursar_core::request::{Charge, Command, Op};
 use bursar_core::time::{Span, Time};
 use bursar_core::window::Window;
-use bursar_store::{Clock, MemoryStore, Patience, PostgresOptions, PostgresStore, Store, StoreError, Verdict};
+use bursar_store::{MemoryStore, Patience, PostgresOptions, PostgresStore, Store, StoreError, Verdict};
 use bursar_testkit::{Cluster, fresh_database, postgres};
 use sqlx::{Connection, PgConnection};
 use support::*;
@@ -102,14 +102,14 @@ async fn what_somebody_else_has_locked_is_blocked_and_nothing_else_is() {
 
     let requests = [Arc::new(post("a", 1)), Arc::new(post("b", 1)), Arc::new(post_within("new", 1, 5))];
     let verdicts = store.commit(&requests, Patience::Skip).await.unwrap();
-    assert!(matches!(verdicts[0], Verdict::Blocked), "{verdicts:?}");
+    assert!(matches!(verdicts[0], Verdict::Blocked(_)), "{verdicts:?}");
     assert!(matches!(verdicts[1], Verdict::Answered(Ok(_))), "{verdicts:?}");
     assert!(matches!(verdicts[2], Verdict::Answered(Ok(_))), "{verdicts:?}");
 
     sqlx::query("SELECT 1 FROM bursar.holds FOR UPDATE").execute(&mut *theirs).await.unwrap();
     let requests = [Arc::new(Op::Release { hold: placed }.into()), Arc::new(post("b", 1))];
     let verdicts = store.commit(&requests, Patience::Skip).await.unwrap();
-    assert!(matches!(verdicts[0], Verdict::Blocked), "{verdicts:?}");
+    assert!(matches!(verdicts[0], Verdict::Blocked(_)), "{verdicts:?}");
     assert!(matches!(verdicts[1], Verdict::Answered(Ok(_))), "{verdicts:?}");
 
     let short = Patience::Wait(Duration::from_millis(20));
@@ -153,7 +153,7 @@ async fn a_key_about_to_be_taken_by_a_stranger_delays_only_those_who_want_it() {
     let verdicts = store.commit(&requests, Patience::Skip).await.unwrap();
     for (n, verdict) in verdicts.iter().enumerate() {
         match verdict {
-            Verdict::Blocked => assert_eq!(n, 5),
+            Verdict::Blocked(_) => assert_eq!(n, 5),
             Verdict::Answered(Ok(_)) => assert_ne!(n, 5),
             other => panic!("{n}: {other:?}"),
         }

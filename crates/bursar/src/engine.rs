@@ -1,20 +1,22 @@
 //! The engine: requests gather while a batch commits, and share the next one. No timers.
 
-use std::collections::{HashMap, HashSet, VecDeque};
-use std::hash::{DefaultHasher, Hash, Hasher};
+mod queue;
+
 use std::panic::AssertUnwindSafe;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bursar_core::answer::Outcome;
-use bursar_core::needs::Needs;
+use bursar_core::refusal::{Refusal, Violation};
 use bursar_core::request::Request;
-use bursar_store::{Patience, Store, StoreError, Verdict};
+use bursar_store::{Lock, Patience, Store, StoreError, Verdict};
 use futures_util::FutureExt;
 use tokio::sync::{Notify, Semaphore, oneshot};
 use tokio::task::JoinSet;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 
+use self::queue::{Pending, Queue, keys, weight};
 use crate::error::Error;
 use crate::feed::Feed;
 
@@ -31,12 +33,25 @@ pub(crate) struct Load {
     pub(crate) patience: Duration,
 }
 
-/// Keys that are detoured at once.
+/// What the engine has done so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Requests that were done.
+    pub done: u64,
+    /// Requests that the rules refused.
+    pub refused: u64,
+    /// Requests that failed below the rules.
+    pub failed: u64,
+    /// Transactions they shared.
+    pub batches: u64,
+}
+
+/// Rows that are waited for at once.
 const DETOURS: usize = 4;
 
 pub(crate) struct Engine {
     shared: Arc<Shared>,
-    tasks: tokio::sync::Mutex<JoinSet<()>>,
+    lanes: tokio::sync::Mutex<JoinSet<()>>,
 }
 
 struct Shared {
@@ -47,25 +62,7 @@ struct Shared {
     /// Something was queued, or keys became free.
     wake: Notify,
     detours: Semaphore,
-}
-
-#[derive(Default)]
-struct Queue {
-    waiting: VecDeque<Pending>,
-    /// Keys of batches that are being committed.
-    in_flight: HashSet<u64>,
-    /// Requests that wait for rows a stranger has locked, first in, first out for each key.
-    detoured: HashMap<u64, VecDeque<Pending>>,
-    /// How many are detoured.
-    detoured_count: usize,
-    closed: bool,
-}
-
-struct Pending {
-    request: Arc<Request>,
-    keys: Vec<u64>,
-    until: Instant,
-    answer: oneshot::Sender<Result<Outcome, Error>>,
+    counts: [AtomicU64; 4],
 }
 
 impl Engine {
@@ -78,12 +75,13 @@ impl Engine {
             queue: Mutex::default(),
             wake: Notify::new(),
             detours: Semaphore::new(DETOURS),
+            counts: Default::default(),
         });
         let mut tasks = JoinSet::new();
         for _ in 0..lanes {
             tasks.spawn(lane(shared.clone()));
         }
-        Engine { shared, tasks: tokio::sync::Mutex::new(tasks) }
+        Engine { shared, lanes: tokio::sync::Mutex::new(tasks) }
     }
 
     /// Does a request; returns when what it did is durable.
@@ -93,6 +91,7 @@ impl Engine {
         let pending = Pending {
             // One lane has nobody to make way for.
             keys: if self.shared.load.lanes > 1 { keys(&request) } else { Vec::new() },
+            weight: weight(&request),
             request: Arc::new(request),
             until: Instant::now() + self.shared.load.patience,
             answer,
@@ -101,31 +100,20 @@ impl Engine {
         answered.await.unwrap_or_else(|_| Err(StoreError::Closed.into()))
     }
 
+    /// What was done so far.
+    pub(crate) fn counters(&self) -> Counters {
+        let [done, refused, failed, batches] = &self.shared.counts;
+        let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        Counters { done: read(done), refused: read(refused), failed: read(failed), batches: read(batches) }
+    }
+
     /// Takes nothing more, does what was accepted, and stops.
     pub(crate) async fn close(&self) {
-        self.shared.queue().closed = true;
+        self.shared.queue().close();
         self.shared.wake.notify_waiters();
-        let mut tasks = self.tasks.lock().await;
-        while tasks.join_next().await.is_some() {}
-        // What is detoured still holds a permit each.
-        let _ = self.shared.detours.acquire_many(DETOURS as u32).await;
+        let mut lanes = self.lanes.lock().await;
+        while lanes.join_next().await.is_some() {}
     }
-}
-
-/// What a request is known to touch, before anything is loaded. Two that share a key do not run at once.
-fn keys(request: &Request) -> Vec<u64> {
-    let needs = Needs::of(request);
-    let hash = |value: &dyn Fn(&mut DefaultHasher)| {
-        let mut hasher = DefaultHasher::new();
-        value(&mut hasher);
-        hasher.finish()
-    };
-    let mut keys: Vec<u64> = needs.scopes.keys().map(|key| hash(&|h| (0u8, key).hash(h))).collect();
-    keys.extend(needs.holds.iter().map(|id| hash(&|h| (1u8, id).hash(h))));
-    keys.extend(needs.grants.iter().map(|id| hash(&|h| (2u8, id).hash(h))));
-    keys.extend(needs.keys.iter().map(|key| hash(&|h| (3u8, key).hash(h))));
-    keys.extend(needs.job_keys.iter().map(|key| hash(&|h| (4u8, key).hash(h))));
-    keys
 }
 
 impl Shared {
@@ -133,139 +121,113 @@ impl Shared {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn accept(self: &Arc<Self>, pending: Pending) -> Result<(), Error> {
-        let mut queue = self.queue();
-        if queue.closed {
-            return Err(StoreError::Closed.into());
+    fn accept(&self, pending: Pending) -> Result<(), Error> {
+        if self.queue().accept(pending, self.load.queue)? {
+            self.wake.notify_one();
         }
-        let waiting = queue.waiting.len() + queue.detoured_count;
-        if waiting >= self.load.queue {
-            return Err(Error::Overloaded { waiting });
-        }
-        // Behind those who wait for the same rows already, so that nobody overtakes them.
-        if let Some(key) = pending.keys.iter().find(|key| queue.detoured.contains_key(key)).copied() {
-            queue.detoured_count += 1;
-            queue.detoured.entry(key).or_default().push_back(pending);
-            return Ok(());
-        }
-        queue.waiting.push_back(pending);
-        drop(queue);
-        self.wake.notify_one();
         Ok(())
     }
 
-    /// The next batch: in order, but for requests whose keys another lane is working on.
-    fn take(&self) -> Vec<Pending> {
-        let mut queue = self.queue();
-        let queue = &mut *queue;
-        let mut batch = Vec::new();
-        if self.load.lanes <= 1 {
-            let count = queue.waiting.len().min(self.load.batch);
-            batch.extend(queue.waiting.drain(..count));
-            return batch;
-        }
-        let mut taken = HashSet::new();
-        let mut left = VecDeque::with_capacity(queue.waiting.len());
-        // Keys of what is left waiting are not overtaken either.
-        let mut passed: HashSet<u64> = HashSet::new();
-        while let Some(pending) = queue.waiting.pop_front() {
-            let free = pending.keys.iter().all(|key| !queue.in_flight.contains(key) && !passed.contains(key));
-            if free && batch.len() < self.load.batch {
-                taken.extend(pending.keys.iter().copied());
-                batch.push(pending);
-            } else {
-                passed.extend(pending.keys.iter().copied());
-                left.push_back(pending);
+    fn answer(&self, pending: Pending, answer: Result<Outcome, Error>) {
+        let [done, refused, failed, _] = &self.counts;
+        match &answer {
+            Ok(Outcome { entry, .. }) => {
+                done.fetch_add(1, Ordering::Relaxed);
+                if let Some(entry) = entry {
+                    if self.load.lanes > 1 {
+                        self.queue().learn(entry);
+                    }
+                    self.feed.tell(entry);
+                }
             }
+            Err(Error::Refused(refusal)) => {
+                refused.fetch_add(1, Ordering::Relaxed);
+                log_refusal(&pending.request, refusal);
+            }
+            Err(_) => drop(failed.fetch_add(1, Ordering::Relaxed)),
         }
-        queue.waiting = left;
-        queue.in_flight.extend(taken);
-        batch
+        // A caller that went away has its effect all the same.
+        let _ = pending.answer.send(answer);
     }
 
-    /// Gives the keys of a batch back and takes in again what must be asked again.
-    fn give_back(&self, keys: &[u64], again: Vec<Pending>) {
-        let mut queue = self.queue();
-        for key in keys {
-            queue.in_flight.remove(key);
-        }
-        for pending in again.into_iter().rev() {
-            queue.waiting.push_front(pending);
-        }
-        drop(queue);
-        if self.load.lanes > 1 {
-            self.wake.notify_waiters();
-        }
-    }
-
-    /// Commits a batch and answers all that can be answered; returns what must be asked again and what is blocked.
-    async fn commit(&self, batch: Vec<Pending>, patience: Patience) -> (Vec<Pending>, Vec<Pending>) {
+    /// Commits a batch and answers all that can be answered; returns what must be asked again.
+    async fn commit(self: &Arc<Self>, batch: Vec<Pending>) -> Vec<Pending> {
+        self.counts[3].fetch_add(1, Ordering::Relaxed);
         let requests: Vec<Arc<Request>> = batch.iter().map(|pending| pending.request.clone()).collect();
-        let work = AssertUnwindSafe(self.store.commit(&requests, patience)).catch_unwind().await;
+        let work = AssertUnwindSafe(self.store.commit(&requests, Patience::Skip)).catch_unwind().await;
         let verdicts = match work {
             Ok(Ok(verdicts)) => verdicts,
-            Ok(Err(error)) => return self.failed(batch, patience, error.into()).await,
+            Ok(Err(error)) => return self.failed(batch, error.into()).await,
             Err(panic) => {
                 let text = panic.downcast_ref::<String>().cloned();
                 let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
-                let error = Error::Internal(text.unwrap_or_else(|| "panic".into()));
-                return self.failed(batch, patience, error).await;
+                return self.failed(batch, Error::Internal(text.unwrap_or_else(|| "panic".into()))).await;
             }
         };
-        let (mut again, mut blocked) = (Vec::new(), Vec::new());
+        let mut again = Vec::new();
         for (pending, verdict) in batch.into_iter().zip(verdicts) {
             match verdict {
-                Verdict::Answered(answer) => {
-                    if let Ok(Outcome { entry: Some(entry), .. }) = &answer {
-                        self.feed.tell(entry);
-                    }
-                    // A caller that went away has its effect all the same.
-                    let _ = pending.answer.send(answer.map_err(Error::from));
-                }
+                Verdict::Answered(answer) => self.answer(pending, answer.map_err(Error::from)),
                 Verdict::Again => again.push(pending),
-                Verdict::Blocked => blocked.push(pending),
+                Verdict::Blocked(locks) => self.detour(pending, &locks),
+                Verdict::Failed(error) => again.extend(self.one_failed(pending, Error::Store(error))),
             }
         }
-        (again, blocked)
+        again
     }
 
-    /// A batch that failed as a whole. One row that cannot be read must not fail its neighbours for ever, so that
-    /// such a batch is run again in halves.
-    async fn failed(&self, mut batch: Vec<Pending>, patience: Patience, error: Error) -> (Vec<Pending>, Vec<Pending>) {
+    /// A batch that failed as a whole. A row that cannot be read, or that a rule stumbles over, must not fail its
+    /// neighbours for ever, so that such a batch is run again in halves.
+    async fn failed(self: &Arc<Self>, mut batch: Vec<Pending>, error: Error) -> Vec<Pending> {
         let splits = match &error {
             Error::Internal(_) => true,
-            Error::Store(error) => matches!(**error, StoreError::Corrupt { .. }),
+            Error::Store(error) => matches!(**error, StoreError::Corrupt { .. } | StoreError::Closure(_)),
             _ => false,
         };
-        if !splits || batch.len() == 1 {
-            tracing::error!(%error, requests = batch.len(), "a batch failed");
-            for pending in batch {
-                let _ = pending.answer.send(Err(error.clone()));
-            }
-            return Default::default();
+        if splits && batch.len() > 1 {
+            let second = batch.split_off(batch.len() / 2);
+            let mut again = Box::pin(self.commit(batch)).await;
+            again.extend(Box::pin(self.commit(second)).await);
+            return again;
         }
-        let second = batch.split_off(batch.len() / 2);
-        let (mut again, mut blocked) = Box::pin(self.commit(batch, patience)).await;
-        let (more_again, more_blocked) = Box::pin(self.commit(second, patience)).await;
-        again.extend(more_again);
-        blocked.extend(more_blocked);
-        (again, blocked)
+        tracing::error!(%error, requests = batch.len(), "a batch failed");
+        batch.into_iter().filter_map(|pending| self.one_failed(pending, error.clone())).collect()
     }
 
-    /// Moves requests out of the lanes, to wait for what a stranger has locked.
-    fn detour(self: &Arc<Self>, blocked: Vec<Pending>) {
-        for pending in blocked {
-            let mut queue = self.queue();
-            let known = pending.keys.iter().find(|key| queue.detoured.contains_key(key)).copied();
-            let key = known.or_else(|| pending.keys.first().copied()).unwrap_or(0);
-            queue.detoured_count += 1;
-            queue.detoured.entry(key).or_default().push_back(pending);
-            drop(queue);
-            if known.is_none() {
-                tokio::spawn(detour(self.clone(), key));
-            }
+    /// A request that failed. Where it is not known whether it was done, its key makes asking again safe.
+    fn one_failed(&self, pending: Pending, error: Error) -> Option<Pending> {
+        let unknown = matches!(&error, Error::Store(error) if matches!(**error, StoreError::UnknownOutcome(_)));
+        if unknown && pending.request.idempotency_key.is_some() && Instant::now() < pending.until {
+            return Some(pending);
+        }
+        self.answer(pending, Err(error));
+        None
+    }
+
+    /// Moves a request out of the lanes, to wait for a row that somebody else has locked.
+    fn detour(self: &Arc<Self>, pending: Pending, locks: &[Lock]) {
+        let Some(lock) = locks.first() else {
+            self.queue().back(vec![pending]);
+            return;
+        };
+        if self.queue().detour(pending, locks) {
+            tokio::spawn(detour(self.clone(), lock.clone()));
         }
     }
+}
+
+/// Refusals are logged, not journaled; why a token was not taken stands only here.
+fn log_refusal(request: &Request, refusal: &Refusal) {
+    let faults = match refusal {
+        Refusal::Refused(violations) => violations.as_slice(),
+        _ => &[],
+    };
+    for violation in faults {
+        if let Violation::Grant { purpose, fault } = violation {
+            tracing::info!(tenant = %request.context.tenant, %purpose, %fault, "a token was not taken");
+        }
+    }
+    tracing::debug!(tenant = %request.context.tenant, %refusal, "refused");
 }
 
 /// Commits batch after batch.
@@ -275,60 +237,53 @@ async fn lane(shared: Arc<Shared>) {
         tokio::pin!(woken);
         // Registered before looking, so that nothing queued meanwhile is missed.
         woken.as_mut().enable();
-        let batch = shared.take();
+        let batch = shared.queue().take(shared.load.batch, shared.load.lanes > 1);
         if batch.is_empty() {
-            {
-                let queue = shared.queue();
-                if queue.closed && queue.waiting.is_empty() {
-                    return;
-                }
+            if shared.queue().is_over() {
+                shared.wake.notify_waiters();
+                return;
             }
             woken.await;
             continue;
         }
         let keys: Vec<u64> = batch.iter().flat_map(|pending| pending.keys.iter().copied()).collect();
-        let (again, blocked) = shared.commit(batch, Patience::Skip).await;
-        shared.detour(blocked);
-        shared.give_back(&keys, again);
+        let again = shared.commit(batch).await;
+        let more = {
+            let mut queue = shared.queue();
+            queue.give_back(&keys);
+            queue.back(again);
+            queue.has_waiting()
+        };
+        // This lane goes on by itself; another may find something beside it.
+        if more && shared.load.lanes > 1 {
+            shared.wake.notify_one();
+        }
     }
 }
 
-/// Waits for one key, batch after batch, until nobody wants it any more.
-async fn detour(shared: Arc<Shared>, key: u64) {
-    let Ok(_permit) = shared.detours.acquire().await else { return };
+/// Waits for one row, holding nothing meanwhile, and then sends all who want it back to the lanes.
+async fn detour(shared: Arc<Shared>, lock: Lock) {
     loop {
-        let batch: Vec<Pending> = {
-            let mut queue = shared.queue();
-            let Some(waiting) = queue.detoured.get_mut(&key) else { return };
-            let count = waiting.len().min(shared.load.batch);
-            let batch: Vec<Pending> = waiting.drain(..count).collect();
-            if batch.is_empty() {
-                queue.detoured.remove(&key);
-                return;
-            }
-            batch
+        let Some(until) = shared.queue().deadline(&lock) else { break };
+        let waited = async {
+            let Ok(_permit) = shared.detours.acquire().await else { return Err(StoreError::Closed) };
+            shared.store.wait_for(&lock, until.saturating_duration_since(Instant::now())).await
         };
-        let taken = batch.len();
-        let now = Instant::now();
-        let (over, batch): (Vec<_>, Vec<_>) = batch.into_iter().partition(|pending| pending.until <= now);
-        for pending in over {
-            let busy = StoreError::Busy("somebody else has locked what the request needs".into());
-            let _ = pending.answer.send(Err(busy.into()));
+        let waited = timeout_at(until, waited).await;
+        if let Ok(Ok(())) = waited {
+            break;
         }
-        let wait = batch.iter().map(|pending| pending.until - now).min();
-        let again = match wait {
-            Some(wait) => {
-                let (mut again, blocked) = shared.commit(batch, Patience::Wait(wait)).await;
-                again.extend(blocked);
-                again
-            }
-            None => Vec::new(),
-        };
-        let mut queue = shared.queue();
-        queue.detoured_count -= taken - again.len();
-        let waiting = queue.detoured.entry(key).or_default();
-        for pending in again.into_iter().rev() {
-            waiting.push_front(pending);
+        if let Ok(Err(error)) = &waited
+            && !error.is_retryable()
+        {
+            tracing::warn!(%error, "waiting for a locked row failed; those who wait ask again");
+            break;
+        }
+        for pending in shared.queue().overdue(&lock, Instant::now()) {
+            let busy = StoreError::Busy("somebody else has locked what the request needs".into());
+            shared.answer(pending, Err(busy.into()));
         }
     }
+    shared.queue().end_detour(&lock);
+    shared.wake.notify_waiters();
 }

@@ -16,7 +16,7 @@ use bursar_store::{Clock, Health, PostgresOptions, PostgresStore, Report, Setup,
 use tokio::task::JoinHandle;
 
 use crate::command::CommandBuilder;
-use crate::engine::{Engine, Load};
+use crate::engine::{Counters, Engine, Load};
 use crate::error::Error;
 use crate::feed::{Feed, Notices};
 use crate::grants::Grants;
@@ -135,6 +135,11 @@ impl Bursar {
     /// Does any request, in the context it carries.
     pub async fn request(&self, request: Request) -> Result<Outcome, Error> {
         self.inner.engine.submit(request).await
+    }
+
+    /// What this instance has done so far.
+    pub fn counters(&self) -> Counters {
+        self.inner.engine.counters()
     }
 
     /// Checks that balances are what holds and postings say.

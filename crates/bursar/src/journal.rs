@@ -61,7 +61,7 @@ impl Journal<'_> {
     /// What happened to one thing, newest first, at most `limit`. For a scope this is everything that moved it.
     pub async fn history(&self, stream: &Stream, limit: usize) -> Result<Vec<JournalEvent>, Error> {
         let mut next = self.last(stream).await?;
-        let name = format!("{}:{stream}", stream.kind());
+        let name = stream.link();
         let mut events = Vec::new();
         while let Some(id) = next {
             let Some(journaled) = self.0.inner.store.batch(id).await? else { break };

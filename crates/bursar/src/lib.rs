@@ -58,6 +58,7 @@ pub use bursar_store::{Clock, Health, ManualClock, Report, StoreError, SystemClo
 pub use {rusqlite, sqlx};
 
 pub use crate::command::{CommandBuilder, Receipt};
+pub use crate::engine::Counters;
 pub use crate::error::Error;
 pub use crate::feed::{Missed, Notice, Notices};
 pub use crate::grants::{Grants, Minted};

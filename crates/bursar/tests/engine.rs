@@ -96,6 +96,28 @@ async fn panic_in_a_batch_answers_its_callers_and_leaves_the_engine_alive() {
     assert_eq!(bursar.ledger().budget("room").await.unwrap().unwrap().balances[0].posted, 1);
 }
 
+/// Panics only for one scope: a rule that stumbles over one row.
+#[tokio::test]
+async fn what_cannot_be_read_fails_alone_also_beside_others_in_a_batch() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("b.db");
+    let bursar = Bursar::options(&format!("sqlite://{}", file.display())).upkeep(None).open().await.unwrap();
+    for n in 0..20 {
+        bursar.ledger().define(format!("room:{n}"), budget(100)).await.unwrap();
+    }
+    let other = bursar::rusqlite::Connection::open(&file).unwrap();
+    other.execute("UPDATE bursar_scopes SET state = x'00' WHERE scope = 'room:7'", []).unwrap();
+    let mut callers = JoinSet::new();
+    for n in 0..20 {
+        let bursar = bursar.clone();
+        callers.spawn(async move { (n, bursar.ledger().post(format!("room:{n}"), 1).await.is_ok()) });
+    }
+    let failed: Vec<i32> = callers.join_all().await.into_iter().filter(|(_, ok)| !ok).map(|(n, _)| n).collect();
+    assert_eq!(failed, [7]);
+    let counters = bursar.counters();
+    assert_eq!((counters.done, counters.failed), (39, 1));
+}
+
 #[tokio::test]
 async fn close_answers_everything_it_accepted_and_refuses_the_rest() {
     let bursar = Bursar::options("sqlite::memory:").upkeep(None).open().await.unwrap();

@@ -113,9 +113,9 @@ pub(super) fn name_windows(ws: &mut Workspace, tenant: &Tenant, charges: &[Charg
 /// A bucket that is made larger or smaller keeps what has been taken out of it.
 fn carry_bucket(row: &mut ScopeState, before: Option<&Budget>, after: &Budget) {
     let Some((old, new)) = before.and_then(|before| before.replaced_bucket(after)) else { return };
-    let Some(taken) = row.balance(old).map(|balance| (balance.spent(), balance.held, balance.since)) else { return };
+    let Some(replaced) = row.balance(old).cloned() else { return };
     row.balances.retain(|balance| balance.window != *old);
     if let Some(balance) = row.balances.iter_mut().find(|balance| balance.window == *new) {
-        balance.carry(taken);
+        balance.carry(&replaced);
     }
 }

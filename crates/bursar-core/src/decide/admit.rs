@@ -76,7 +76,7 @@ pub(super) fn admit(ws: &Workspace, tenant: &Tenant, charges: Vec<HeldCharge>) -
             violations.push(Violation::Frozen { scope: scope.clone() });
         }
         check_limits(ws, scope, state, &limits, *amount, &mut violations);
-        if violations.is_empty() && !state.balances.iter().all(|balance| balance.can_take(0, *amount)) {
+        if violations.is_empty() && !state.can_take(0, *amount) {
             return Err(Refusal::Overflow { scope: scope.clone() });
         }
     }

@@ -176,7 +176,7 @@ fn settled(
     for scope in scopes {
         let mut row = admit::row(ws, tenant, scope).cloned().unwrap_or_default();
         let (held, spent) = (held.get(scope).copied().unwrap_or(0), spent.get(scope).copied().unwrap_or(0));
-        if !row.balances.iter().all(|balance| balance.can_take(held, spent)) {
+        if !row.can_take(held, spent) {
             return Err(Refusal::Overflow { scope: scope.clone() });
         }
         let covered = if spent < 0 { spent } else { spent.min(held) };

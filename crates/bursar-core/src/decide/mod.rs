@@ -125,6 +125,8 @@ fn perform(ws: &mut Workspace, request: &Request, entry: &mut Entry) {
     let tenant = &entry.context.tenant;
     let mut touched: Vec<_> = match &request.op {
         Op::Tidy { scopes } => scopes.iter().map(|scope| (tenant.clone(), scope.clone())).collect(),
+        // A new threshold or trip may have been passed already.
+        Op::Define { scope, .. } => vec![(tenant.clone(), scope.clone())],
         _ => entry.events.iter().flat_map(|r| r.e.scopes()).map(|scope| (tenant.clone(), scope.clone())).collect(),
     };
     touched.sort();

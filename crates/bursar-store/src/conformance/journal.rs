@@ -1,13 +1,14 @@
 //! The journal: positions, history, rebuild, payloads.
 
+use bursar_core::context::Context;
 use bursar_core::event::Stream;
 use bursar_core::id::{GrantId, HoldId, JobId};
 use bursar_core::name::Tenant;
-use bursar_core::request::{Command, Op};
+use bursar_core::request::{Command, Op, Request};
 
 use super::commands::job;
 use super::mixed::mixed_stream;
-use super::world::{World, hold, limit, post, scope, secs, submitted};
+use super::world::{World, hold, limit, loose, post, scope, secs, submitted};
 
 pub(super) async fn positions_are_dense(world: World) {
     world.budget("room", &[limit(1_000, "lifetime")]).await;
@@ -52,7 +53,7 @@ pub(super) async fn history_follows_a_thing_backwards(world: World) {
             r.e.scopes().contains(&&scope("room")) || r.e.stream(&Tenant::built_in(), row.batch.entries[0].id) == stream
         }));
         rows += 1;
-        next = row.batch.prev.get(&format!("scope:{stream}")).copied();
+        next = row.batch.prev.get(&stream.link()).copied();
     }
     assert_eq!(rows, 8, "the definition, the hold, five batches, the commit");
     let held = world.store.hold(placed).await.expect("works").expect("is there");
@@ -111,4 +112,21 @@ pub(super) async fn large_payload_stands_beside_the_journal(world: World) {
     world.store.rebuild().await.expect("the journal is whole");
     assert_eq!(read(made[0].id).await.as_str(), "null");
     assert_eq!(read(made[1].id).await.as_str(), "1");
+}
+
+pub(super) async fn links_of_two_tenants_never_meet(world: World) {
+    let request = |tenant: &str, name: &str, op: fn(&str) -> Op| {
+        Request::from(op(name)).in_context(Context::of(Tenant::new(tenant).expect("a good name")))
+    };
+    let define = |name: &str| Op::Define { scope: scope(name), budget: loose(&[limit(10, "lifetime")]) };
+    world.batch(vec![request("a/b", "c", define), request("a", "b/c", define)]).await;
+    world.batch(vec![request("a/b", "c", |name| post(name, 1)), request("a", "b/c", |name| post(name, 1))]).await;
+    for (tenant, name) in [("a/b", "c"), ("a", "b/c")] {
+        let key = (Tenant::new(tenant).expect("a good name"), scope(name));
+        let last = world.store.scope(&key).await.expect("works").expect("is there").last.expect("it was touched");
+        let row = world.store.batch(last).await.expect("works").expect("is there");
+        let before = row.batch.prev.get(&Stream::Scope(key.0, key.1).link());
+        assert!(before.is_some_and(|before| *before != last), "{tenant} {name} has its own chain");
+    }
+    assert_eq!(world.store.journal(0, 10).await.expect("works")[1].batch.prev.len(), 2);
 }

@@ -188,3 +188,43 @@ pub(super) async fn trip_freezes_until_the_window_turns(world: World) {
     assert!(world.ask(post("room", 1)).await.is_err(), "what was frozen by hand is unfrozen by hand");
     world.verified().await;
 }
+
+pub(super) async fn sums_never_pass_64_bits(world: World) {
+    world.budget("room", &[limit(i64::MAX, "lifetime"), limit(i64::MAX, "rolling:1000")]).await;
+    let credit = |amount| Op::Credit { scope: scope("room"), amount, hold: None };
+    let most = i64::MAX / 2;
+    world.done(credit(most)).await;
+    world.place(hold("room", most, secs(60))).await;
+    assert!(matches!(world.ask(hold("room", 2, secs(60))).await, Err(Refusal::Overflow { .. })), "held would wrap");
+    assert!(matches!(world.ask(credit(2)).await, Err(Refusal::Overflow { .. })));
+    world.clock.advance(secs(100));
+    world.done(post("room", most)).await;
+    assert!(matches!(world.ask(post("room", 2)).await, Err(Refusal::Overflow { .. })));
+    world.clock.advance(secs(100));
+    assert_eq!(world.balance("room", "rolling:1000").await, (0, 0), "all of it has left");
+    world.verified().await;
+}
+
+pub(super) async fn drained_bucket_is_not_forgotten(world: World) {
+    let drained = limit(10, "bucket:10:0:1000");
+    world.done(post_within("room", 10, std::slice::from_ref(&drained))).await;
+    let others: Vec<_> = (1..=7).map(|hours| limit(100, &format!("rolling:{}", hours * 3_600_000))).collect();
+    world.done(post_within("room", 1, &others)).await;
+    world.clock.advance(Span::from_days(64));
+    world.done(post_within("room", 1, &[limit(100, "day"), limit(100, "hour")])).await;
+    assert_eq!(available(world.ask(post_within("room", 1, &[drained])).await), 0, "it has not come back full");
+    world.verified().await;
+}
+
+pub(super) async fn definition_tells_what_is_passed_already(world: World) {
+    world.budget("room", &[limit(100, "day")]).await;
+    world.done(post("room", 90)).await;
+    let mut budget = loose(&[limit(100, "day")]);
+    budget.thresholds = vec![80];
+    budget.trip = Some(limit(50, "day"));
+    world.define("room", budget).await;
+    let kinds = world.kinds().await;
+    assert!(kinds.ends_with(&["budget.defined", "budget.crossed", "budget.tripped"]), "{kinds:?}");
+    assert!(matches!(world.ask(post("room", 1)).await, Err(Refusal::Refused(_))), "it is frozen at once");
+    world.verified().await;
+}

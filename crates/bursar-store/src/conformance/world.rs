@@ -110,7 +110,7 @@ impl World {
                 match verdict {
                     Verdict::Answered(answer) => answers[place] = Some(answer),
                     Verdict::Again => {}
-                    Verdict::Blocked => panic!("nobody else is there to block it"),
+                    Verdict::Blocked(_) | Verdict::Failed(_) => panic!("nobody else is there to block it"),
                 }
             }
         }

@@ -1,18 +1,21 @@
 //! Batches: load, decide, store, commit; again where that is safe.
 
 use std::ops::Range;
+use std::sync::Arc;
 use std::time::Duration;
 
+use bursar_core::needs::Needs;
 use bursar_core::request::Request;
 use bursar_core::time::Time;
 use sqlx::{PgConnection, Postgres, Transaction};
+use uuid::Uuid;
 
 use super::error::{Trouble, commit_error, store_error, trouble};
 use super::rows::{PgRows, Taking};
 use super::{GATE, PostgresStore, READ_COMMITTED, no_answer};
 use crate::error::StoreError;
 use crate::rows::Rows;
-use crate::store::{Patience, Verdict};
+use crate::store::{Lock, Patience, Verdict};
 use crate::work::{self, When};
 
 /// How often a batch is tried.
@@ -52,30 +55,34 @@ impl PostgresStore {
         parts.push(0..requests.len());
         let mut cuts = 0;
         while let Some(part) = parts.pop() {
-            match self.commit_part(&requests[part.clone()], patience, cuts > 0).await {
-                Ok(some) => verdicts[part].iter_mut().zip(some).for_each(|(slot, verdict)| *slot = Some(verdict)),
+            let error = match self.commit_part(&requests[part.clone()], patience, cuts > 0).await {
+                Ok(some) => {
+                    verdicts[part].iter_mut().zip(some).for_each(|(slot, verdict)| *slot = Some(verdict));
+                    continue;
+                }
                 Err(Setback::KeyLocked) if part.len() > 1 && cuts < CUTS_MAX => {
                     cuts += 1;
                     let middle = part.start + part.len() / 2;
                     parts.extend([middle..part.end, part.start..middle]);
+                    continue;
                 }
-                Err(Setback::KeyLocked) => {}
-                Err(Setback::Taken) => {
-                    return self.unless_some_done(verdicts, StoreError::Busy("keys were taken again and again".into()));
+                Err(Setback::KeyLocked) => {
+                    for place in part {
+                        verdicts[place] = Some(Verdict::Blocked(names(requests[place])));
+                    }
+                    continue;
                 }
-                Err(Setback::Passing(error) | Setback::Final(error)) => return self.unless_some_done(verdicts, error),
+                Err(Setback::Taken) => StoreError::Busy("keys were taken again and again".into()),
+                Err(Setback::Passing(error) | Setback::Final(error)) => error,
+            };
+            if part.len() == requests.len() {
+                return Err(error);
             }
+            // What is done must be told, whatever becomes of the rest.
+            let error = Arc::new(error);
+            verdicts[part].iter_mut().for_each(|slot| *slot = Some(Verdict::Failed(error.clone())));
         }
-        Ok(verdicts.into_iter().map(|verdict| verdict.unwrap_or(Verdict::Blocked)).collect())
-    }
-
-    /// What is done must be told. Those that failed ask again, and hear of the error then.
-    fn unless_some_done(&self, verdicts: Vec<Option<Verdict>>, error: StoreError) -> Result<Vec<Verdict>, StoreError> {
-        if matches!(error, StoreError::UnknownOutcome(_)) || verdicts.iter().all(Option::is_none) {
-            return Err(error);
-        }
-        tracing::warn!(%error, "a part of a batch was not done");
-        Ok(verdicts.into_iter().map(|verdict| verdict.unwrap_or(Verdict::Blocked)).collect())
+        Ok(verdicts.into_iter().map(|verdict| verdict.expect("every part has its verdicts")).collect())
     }
 
     async fn commit_part(&self, requests: &[&Request], patience: Patience, cut: bool) -> Result<Vec<Verdict>, Setback> {
@@ -140,6 +147,45 @@ impl PostgresStore {
             Err(_) if rows.trouble == Some(Trouble::LockTimeout) && taking == Taking::Skip => Err(Setback::KeyLocked),
             Err(error) => Err(tried(rows.trouble, error)),
         }
+    }
+}
+
+/// The names a request takes, on one of which somebody else is sitting.
+fn names(request: &Request) -> Vec<Lock> {
+    let needs = Needs::of(request);
+    needs.keys.into_iter().map(Lock::Key).chain(needs.job_keys.into_iter().map(Lock::JobKey)).collect()
+}
+
+impl PostgresStore {
+    /// Waits for one row in a transaction that holds nothing else, and is rolled back.
+    pub(super) async fn wait(&self, lock: &Lock, patience: Duration) -> Result<(), StoreError> {
+        let mut tx = self.begin(READ_COMMITTED).await?;
+        enter(&mut tx, patience).await.map_err(store_error)?;
+        let none = Uuid::nil();
+        let statement = match lock {
+            Lock::Scope((tenant, scope)) => {
+                let sql = "SELECT 1 FROM bursar.scopes WHERE tenant = $1 AND scope = $2 FOR UPDATE";
+                sqlx::query(sql).bind(tenant.as_str()).bind(scope.as_str())
+            }
+            Lock::Hold(id) => {
+                sqlx::query("SELECT 1 FROM bursar.holds WHERE id = $1 FOR UPDATE").bind(Uuid::from_u128(id.0))
+            }
+            Lock::Grant(id) => {
+                sqlx::query("SELECT 1 FROM bursar.grants WHERE id = $1 FOR UPDATE").bind(Uuid::from_u128(id.0))
+            }
+            // A name that is not there yet is waited for by trying to take it.
+            Lock::Key((tenant, key)) => {
+                let sql = "INSERT INTO bursar.keys VALUES ($1, $2, $3, $3, $3, 0) ON CONFLICT DO NOTHING";
+                sqlx::query(sql).bind(tenant.as_str()).bind(key.as_str()).bind(none)
+            }
+            Lock::JobKey((tenant, queue, key)) => {
+                let sql = "INSERT INTO bursar.job_keys VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING";
+                sqlx::query(sql).bind(tenant.as_str()).bind(queue.as_str()).bind(key.as_str()).bind(none)
+            }
+        };
+        let waited = statement.execute(&mut *tx).await.map(drop).map_err(store_error);
+        tx.rollback().await.map_err(store_error)?;
+        waited
     }
 }
 

@@ -98,7 +98,9 @@ impl PostgresStore {
             Ok(match verdicts.pop() {
                 Some(Verdict::Answered(answer)) => Step::Answered(answer),
                 Some(Verdict::Again) => Step::Again,
-                Some(Verdict::Blocked) | None => return Err(StoreError::Busy("others have locked its rows".into())),
+                Some(Verdict::Blocked(_) | Verdict::Failed(_)) | None => {
+                    return Err(StoreError::Busy("others have locked its rows".into()));
+                }
             })
         };
         let done = done.await;

@@ -39,7 +39,7 @@ impl SqliteTx<'_> {
                     self.told.extend(answer.as_ref().ok().and_then(|outcome| outcome.entry.clone()));
                     return Ok(answer);
                 }
-                Verdict::Again | Verdict::Blocked => {}
+                Verdict::Again | Verdict::Blocked(_) | Verdict::Failed(_) => {}
             }
         }
     }

@@ -287,6 +287,7 @@ impl Model {
             return Err(Refusal::LifeExceeded { hold: id, until: Time::from_micros(hold.life_until) });
         }
         self.holds[place].expires_at = expires_at;
+        self.look_at_chain(&hold.charges, now);
         Ok(Said::Extended { expires_at })
     }
 
@@ -343,6 +344,7 @@ impl Model {
             model.crossed.retain(|(window, _), _| *window != old.window);
             model.buckets.insert(new.window, bucket);
         }
+        self.look_at_thresholds(scope, now);
         Ok(Said::Done)
     }
 
@@ -355,8 +357,14 @@ impl Model {
     fn expire(&mut self, holds: &[HoldId], now: Micros) -> Said {
         let due = self.holds.iter_mut().filter(|hold| holds.contains(&hold.id));
         let due = due.filter(|hold| hold.state == HoldState::Held && hold.expires_at <= now);
-        let count = due.map(|hold| hold.state = HoldState::Expired).count();
-        if count == 0 { Said::Done } else { Said::Swept(count) }
+        let swept: Vec<Vec<ChargeModel>> = due
+            .map(|hold| {
+                hold.state = HoldState::Expired;
+                hold.charges.clone()
+            })
+            .collect();
+        swept.iter().for_each(|charges| self.look_at_chain(charges, now));
+        if swept.is_empty() { Said::Done } else { Said::Swept(swept.len()) }
     }
 
     fn moved(&mut self, scope: &Scope, m: Move) {

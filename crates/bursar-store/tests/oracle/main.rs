@@ -194,10 +194,10 @@ impl Run<'_> {
             return;
         }
         let outcome = answer.as_ref().unwrap();
-        if let bursar_core::answer::Answer::Submitted(submitted) = &outcome.answer {
-            if let Some(placed) = &submitted.hold {
-                next.holds.last_mut().unwrap().id = placed.id;
-            }
+        if let bursar_core::answer::Answer::Submitted(submitted) = &outcome.answer
+            && let Some(placed) = &submitted.hold
+        {
+            next.holds.last_mut().unwrap().id = placed.id;
         }
         let scope = match &request.op {
             Op::Freeze { scope } | Op::Unfreeze { scope } => Some(scope),

@@ -180,7 +180,9 @@ impl Model {
 
     /// Units spent: posted, or for a bucket what is neither in it nor held.
     pub(crate) fn spent(&self, scope: &Scope, limit: &Limit, now: Micros) -> i64 {
-        limit.amount - self.remaining(scope, limit, now) - self.held(scope, &limit.window, now)
+        let spent = limit.amount - self.remaining(scope, limit, now) - self.held(scope, &limit.window, now);
+        // A bucket that refilled while units were held has nothing spent, not less.
+        if matches!(limit.window, Window::Bucket { .. }) { spent.max(0) } else { spent }
     }
 
     pub(crate) fn bucket(&self, scope: &Scope, window: &Window) -> Option<&Bucket> {

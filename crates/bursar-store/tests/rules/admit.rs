@@ -60,13 +60,13 @@ fn siblings_in_one_hold_add_up_on_their_parent() {
 fn a_scope_without_any_limit_is_unknown() {
     story(
         "
-        hold x a=1                             => scope a has no budget and the request gives no limit for it: define a budget or pass limits
-        post a=0                               => scope a has no budget and the request gives no limit for it: define a budget or pass limits
-        credit a 1                             => scope a has no budget and the request gives no limit for it: define a budget or pass limits
-        freeze a                               => scope a has no budget and the request gives no limit for it: define a budget or pass limits
-        define a 5/lifetime parent=b           => scope b has no budget and the request gives no limit for it: define a budget or pass limits
+        hold x a=1                             => scope a is unknown: it has no budget, and the request gives no limit for it; define a budget or pass limits
+        post a=0                               => scope a is unknown: it has no budget, and the request gives no limit for it; define a budget or pass limits
+        credit a 1                             => scope a is unknown: it has no budget, and the request gives no limit for it; define a budget or pass limits
+        freeze a                               => scope a is unknown: it has no budget, and the request gives no limit for it; define a budget or pass limits
+        define a 5/lifetime parent=b           => scope b is unknown: it has no budget, and the request gives no limit for it; define a budget or pass limits
         define a 5/lifetime                    => done
-        hold x a=1 b=1                         => scope b has no budget and the request gives no limit for it: define a budget or pass limits
+        hold x a=1 b=1                         => scope b is unknown: it has no budget, and the request gives no limit for it; define a budget or pass limits
         left a                                 => 5/5 lifetime
         ",
     );
@@ -142,11 +142,12 @@ fn amounts_are_checked() {
         hold x b=9223372036854775807 c=1             => the amount would take a balance of a beyond 64 bits
         post a=1(5/day)                              => posted: a 9223372036854775806/9223372036854775807 lifetime, a 4/5 day@UTC
         credit a 1                                   => credited: a 9223372036854775807/9223372036854775807 lifetime
-        hold h a=9223372036854775807                 => h held 1m: a 0/9223372036854775807 lifetime
+        hold x a=9223372036854775806                 => the amount would take a balance of a beyond 64 bits
+        hold h a=9223372036854775805                 => h held 1m: a 2/9223372036854775807 lifetime
         commit h -1                                  => actual must not be negative
-        commit h                                     => committed: a 0/9223372036854775807 lifetime
-        post a=1                                     => refused: a has 0 left of 9223372036854775807 (lifetime), 1 requested
-        post a=1(5/rolling:1000)                     => refused: a has 0 left of 9223372036854775807 (lifetime), 1 requested; a has 0 left of 5 (rolling:1000), 1 requested, try again in 1000 ms at the earliest
+        commit h                                     => committed: a 2/9223372036854775807 lifetime
+        post a=3                                     => refused: a has 2 left of 9223372036854775807 (lifetime), 3 requested
+        post a=1                                     => the amount would take a balance of a beyond 64 bits
         ",
     );
 }
@@ -224,7 +225,7 @@ fn tenants_are_apart() {
         "
         define a 10/lifetime                   => done
         hold h a=10                            => h held 1m: a 0/10 lifetime
-        hold x a=1 tenant=other                => scope a has no budget and the request gives no limit for it: define a budget or pass limits
+        hold x a=1 tenant=other                => scope a is unknown: it has no budget, and the request gives no limit for it; define a budget or pass limits
         define a 5/lifetime tenant=other       => done
         post a=5 tenant=other                  => posted: a 0/5 lifetime
         commit h tenant=other                  => there is no hold h

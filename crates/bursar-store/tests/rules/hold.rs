@@ -219,7 +219,7 @@ fn credits_are_dated_like_the_hold_they_name_or_now() {
         hold h a=6                             => h held 1m: a 4/10 hour@UTC, a 14/20 lifetime
         commit h                               => committed: a 4/10 hour@UTC, a 14/20 lifetime
         credit a 1 h                           => credited: a 5/10 hour@UTC, a 15/20 lifetime
-        credit b 1 h                           => scope b has no budget and the request gives no limit for it: define a budget or pass limits
+        credit b 1 h                           => scope b is unknown: it has no budget, and the request gives no limit for it; define a budget or pass limits
         after 1h
         post a=10                              => posted: a 0/10 hour@UTC, a 5/20 lifetime
         credit a 2 h                           => credited: a 0/10 hour@UTC, a 7/20 lifetime

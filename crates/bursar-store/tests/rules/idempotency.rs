@@ -95,7 +95,7 @@ fn a_dry_run_answers_in_full_and_changes_nothing() {
         hold h a=5 key=k                       => h held 1m: a 5/10 lifetime
         commit h 9 dry                         => committed, overrun: a 1/10 lifetime
         state h                                => held
-        credit b 1                             => scope b has no budget and the request gives no limit for it: define a budget or pass limits
+        credit b 1                             => scope b is unknown: it has no budget, and the request gives no limit for it; define a budget or pass limits
         post redeem:g:upload:ann               => upload granted null
         events                                 => budget.defined, grant.minted, hold.placed, grant.redeemed
         ",

@@ -138,7 +138,7 @@ pub(crate) async fn one(store: &impl Store, request: &Request) -> Result<Outcome
         let wait = Patience::Wait(std::time::Duration::from_secs(30));
         match store.commit(std::slice::from_ref(&request), wait).await.unwrap().remove(0) {
             Verdict::Answered(answer) => return answer,
-            Verdict::Again | Verdict::Blocked => {}
+            Verdict::Again | Verdict::Blocked(_) | Verdict::Failed(_) => {}
         }
     }
 }

@@ -1,0 +1,104 @@
+//! Several lanes on PostgreSQL, and strangers that hold what others want.
+
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::time::Duration;
+
+use bursar::{Budget, Bursar, Limit, Window};
+use sqlx::{Connection, PgConnection};
+use tokio::task::JoinSet;
+
+fn budget() -> Budget {
+    Budget::new([Limit::new(1_000_000, Window::Lifetime)])
+}
+
+async fn open(url: &str, upkeep: Option<Duration>) -> Bursar {
+    Bursar::options(url).upkeep(upkeep).patience(Duration::from_secs(60)).open().await.unwrap()
+}
+
+/// A stranger's transaction that has locked a scope by posting to it.
+async fn stranger(bursar: &Bursar, url: &str, scope: &str) -> PgConnection {
+    let mut conn = PgConnection::connect(url).await.unwrap();
+    sqlx::raw_sql("BEGIN").execute(&mut conn).await.unwrap();
+    bursar.command().charge(scope, 1).submit_in(&mut conn).await.unwrap();
+    conn
+}
+
+/// Nothing here waits for the stranger, or the test would not end: he ends only after all were answered.
+#[tokio::test(flavor = "multi_thread")]
+async fn stranger_delays_only_those_who_want_his_scope() {
+    let url = bursar_testkit::fresh_database();
+    let bursar = open(&url, Some(Duration::from_millis(1))).await;
+    for scope in ["a", "m", "z"] {
+        bursar.ledger().define(scope, budget()).await.unwrap();
+    }
+    let mut held = stranger(&bursar, &url, "m").await;
+    // A command over a free scope and the locked one waits, without locking the free one meanwhile.
+    let mut waiting = JoinSet::new();
+    for pair in [["a", "m"], ["m", "z"]] {
+        let bursar = bursar.clone();
+        waiting.spawn(async move { bursar.command().charge(pair[0], 1).charge(pair[1], 1).submit().await.map(drop) });
+    }
+    for _ in 0..200 {
+        for scope in ["a", "z"] {
+            bursar.ledger().post(scope, 1).await.unwrap();
+        }
+        // Upkeep passes over what is locked, and what is not is tidied.
+        bursar.sweep(500).await.unwrap();
+    }
+    bursar.tidy().await.unwrap();
+    sqlx::raw_sql("COMMIT").execute(&mut held).await.unwrap();
+    assert!(waiting.join_all().await.into_iter().all(|answer| answer.is_ok()));
+    let posted = async |scope: &str| bursar.ledger().budget(scope).await.unwrap().unwrap().balances[0].posted;
+    assert_eq!((posted("a").await, posted("m").await, posted("z").await), (201, 3, 201));
+    assert!(bursar.verify().await.unwrap().is_ok());
+    bursar.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_waits_too_long_is_busy_and_the_others_go_on_waiting() {
+    let url = bursar_testkit::fresh_database();
+    let patient = open(&url, None).await;
+    let hasty = Bursar::options(&url).upkeep(None).patience(Duration::from_millis(50)).open().await.unwrap();
+    patient.ledger().define("m", budget()).await.unwrap();
+    let mut held = stranger(&patient, &url, "m").await;
+    let waiting = tokio::spawn({
+        let patient = patient.clone();
+        async move { patient.ledger().post("m", 1).await.map(drop) }
+    });
+    assert!(hasty.ledger().post("m", 1).await.unwrap_err().is_busy());
+    sqlx::raw_sql("COMMIT").execute(&mut held).await.unwrap();
+    waiting.await.unwrap().unwrap();
+    hasty.ledger().post("m", 1).await.unwrap();
+}
+
+/// Lanes that meet on scopes nobody named: those of holds that are settled, and common parents.
+#[tokio::test(flavor = "multi_thread")]
+async fn lanes_share_hot_scopes_without_waiting_for_each_other() {
+    let url = bursar_testkit::fresh_database();
+    let bursar = open(&url, None).await;
+    bursar.ledger().define("org", budget()).await.unwrap();
+    for agent in 0..20 {
+        let under = budget().under("org".try_into().unwrap());
+        bursar.ledger().define(format!("agent:{agent}"), under).await.unwrap();
+    }
+    let mut callers = JoinSet::new();
+    for caller in 0..100 {
+        let bursar = bursar.clone();
+        callers.spawn(async move {
+            for _ in 0..10 {
+                let scope = format!("agent:{}", caller % 20);
+                let held = bursar.ledger().hold(scope, 2, Duration::from_secs(60)).await.unwrap();
+                held.commit(1).await.unwrap();
+            }
+        });
+    }
+    callers.join_all().await;
+    let org = bursar.ledger().budget("org").await.unwrap().unwrap();
+    assert_eq!((org.balances[0].posted, org.balances[0].held), (1_000, 0));
+    let counters = bursar.counters();
+    println!("2,000 requests on one hot parent took {} batches", counters.batches);
+    assert!(counters.batches < 1_000, "requests should share commits: {counters:?}");
+    assert!(bursar.verify().await.unwrap().is_ok());
+    bursar.close().await;
+}
