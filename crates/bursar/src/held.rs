@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use bursar_core::answer::{Answer, Settled};
 use bursar_core::id::HoldId;
+use bursar_core::refusal::Refusal;
 use bursar_core::request::{Actual, Op};
 use bursar_core::time::{Span, Time};
 
@@ -18,7 +19,7 @@ pub struct Held {
     bursar: Option<Bursar>,
     id: HoldId,
     expires_at: Time,
-    floor: Option<i64>,
+    floor: Option<Actual>,
 }
 
 impl Held {
@@ -36,9 +37,10 @@ impl Held {
         self.expires_at
     }
 
-    /// Declares what is spent at least: dropping the handle commits this instead of releasing.
-    pub fn with_floor(mut self, floor: i64) -> Held {
-        self.floor = Some(floor);
+    /// Declares what is spent at least: dropping the handle commits this instead of releasing. For a hold of several
+    /// charges name each with [`Actual::Each`]; what is not named there counts as spent in full.
+    pub fn with_floor(mut self, floor: impl Into<Actual>) -> Held {
+        self.floor = Some(floor.into());
         self
     }
 
@@ -88,24 +90,47 @@ pub(crate) fn unexpected(answer: &Answer) -> Error {
     Error::Internal(format!("unexpected answer {answer:?}"))
 }
 
+/// How long to wait before a dropped hold is tried again, each time. Nobody waits for it, so that it may take a while.
+const PAUSES: [Duration; 5] = [
+    Duration::from_millis(50),
+    Duration::from_millis(250),
+    Duration::from_secs(1),
+    Duration::from_secs(5),
+    Duration::from_secs(15),
+];
+
 impl Drop for Held {
     fn drop(&mut self) {
         let Some(bursar) = self.bursar.take() else { return };
-        let (hold, floor) = (self.id, self.floor);
+        let (hold, floor) = (self.id, self.floor.take());
         let Ok(runtime) = tokio::runtime::Handle::try_current() else {
-            tracing::warn!(%hold, "a hold was dropped outside a runtime; it stays until it expires");
+            tracing::error!(%hold, ?floor, "a hold was dropped outside a runtime; it stays until it expires");
             return;
         };
-        tracing::warn!(%hold, floor, "a hold was dropped without being settled");
-        let bursar = bursar.because("the handle was dropped");
-        runtime.spawn(async move {
-            let op = match floor {
-                Some(floor) => Op::Commit { hold, actual: Actual::Amount(floor) },
-                None => Op::Release { hold },
-            };
-            if let Err(error) = settle(&bursar, op).await {
-                tracing::warn!(%hold, %error, "a dropped hold could not be settled; it stays until it expires");
-            }
-        });
+        tracing::warn!(%hold, ?floor, "a hold was dropped without being settled");
+        let op = match floor {
+            Some(actual) => Op::Commit { hold, actual },
+            None => Op::Release { hold },
+        };
+        runtime.spawn(settle_dropped(bursar.because("the handle was dropped"), hold, op));
+    }
+}
+
+/// Settles a hold that nobody else will. What may pass is tried again; whoever is gone cannot be told of an error.
+async fn settle_dropped(bursar: Bursar, hold: HoldId, op: Op) {
+    let mut pauses = PAUSES.iter();
+    loop {
+        let error = match settle(&bursar, op.clone()).await {
+            // An attempt of which nothing was heard may have settled it.
+            Ok(_) | Err(Error::Refused(Refusal::AlreadySettled { .. })) => return,
+            Err(error) => error,
+        };
+        let passes = !matches!(error, Error::Refused(_)) && !error.is_closed();
+        let Some(pause) = pauses.next().filter(|_| passes) else {
+            tracing::error!(%hold, ?op, %error, "a dropped hold could not be settled; it stays until it expires");
+            return;
+        };
+        tracing::warn!(%hold, %error, "a dropped hold could not be settled; it is tried again");
+        tokio::time::sleep(*pause).await;
     }
 }

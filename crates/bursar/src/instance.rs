@@ -13,6 +13,7 @@ use bursar_core::refusal::Invalid;
 use bursar_core::request::Request;
 use bursar_core::time::Time;
 use bursar_store::{Clock, Health, PostgresOptions, PostgresStore, Report, Setup, SqliteStore, Store, StoreError};
+use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::task::JoinHandle;
 
 use crate::command::CommandBuilder;
@@ -38,9 +39,16 @@ pub(crate) struct Inner {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) engine: Engine,
     pub(crate) feed: Feed,
+    pub(crate) rules: Rules,
+    /// Turns of reservations on PostgreSQL, each of which takes a connection.
+    turns: Semaphore,
+    patience: Duration,
     ids: Arc<Mutex<dyn IdSource + Send>>,
     upkeep: Mutex<Option<JoinHandle<()>>>,
 }
+
+/// Reservations that have a connection at once: half of the store's, so that the lanes always find one.
+const TURNS: usize = 4;
 
 /// The engine beneath, for what only one of them can do.
 pub(crate) enum Backend {
@@ -195,6 +203,16 @@ impl Bursar {
     }
 }
 
+impl Inner {
+    /// A turn to use a connection for longer than a statement or two.
+    pub(crate) async fn turn(&self) -> Result<SemaphorePermit<'_>, Error> {
+        match tokio::time::timeout(self.patience, self.turns.acquire()).await {
+            Ok(turn) => Ok(turn.map_err(|_| StoreError::Closed)?),
+            Err(_) => Err(StoreError::Busy("other reservations took too long".into()).into()),
+        }
+    }
+}
+
 impl Drop for Inner {
     fn drop(&mut self) {
         if let Some(upkeep) = self.upkeep.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner).take() {
@@ -256,7 +274,7 @@ impl Options {
     /// Opens it.
     pub async fn open(self) -> Result<Bursar, Error> {
         let ids = self.ids.unwrap_or_else(|| Arc::new(Mutex::new(RandomIds::default())));
-        let setup = Setup { rules: self.rules, clock: self.clock, ids: ids.clone(), migrate: self.migrate };
+        let setup = Setup { rules: self.rules.clone(), clock: self.clock, ids: ids.clone(), migrate: self.migrate };
         let mut load = self.load;
         let (backend, store): (Backend, Arc<dyn Store>) = match place(&self.url)? {
             Place::Memory => {
@@ -278,8 +296,10 @@ impl Options {
             }
         };
         let feed = Feed::new();
+        let patience = load.patience;
         let engine = Engine::start(store.clone(), feed.clone(), load);
-        let inner = Arc::new(Inner { backend, store, engine, feed, ids, upkeep: Mutex::default() });
+        let (rules, turns, upkeep) = (self.rules, Semaphore::new(TURNS), Mutex::default());
+        let inner = Arc::new(Inner { backend, store, engine, feed, rules, turns, patience, ids, upkeep });
         if let Some(every) = self.upkeep {
             let task = upkeep::spawn(Arc::downgrade(&inner), every);
             *inner.upkeep.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(task);

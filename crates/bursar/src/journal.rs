@@ -34,18 +34,23 @@ pub struct JournalEvent {
 
 /// Rows of the journal read at once.
 const PAGE: usize = 100;
+/// Such pages that one call reads at most, whoever's events are on them.
+const PAGES_MAX: usize = 10;
+/// Events that one call returns at most.
+const EVENTS_MAX: usize = 1_000;
 
 impl Journal<'_> {
-    /// Events of this tenant after a position, at most `limit`, and the position to go on from.
+    /// Events of this tenant after a position, at most `limit` (from 1 to 1,000), and the position to go on from.
     /// Nothing is ever inserted before a position that was read.
+    ///
+    /// One call looks at a bounded part of the journal, so that fewer events than asked for, or none, do not mean that
+    /// there are no more: the end is reached when the position does not move.
     pub async fn read(&self, after: u64, limit: usize) -> Result<(Vec<JournalEvent>, u64), Error> {
+        let limit = limit.clamp(1, EVENTS_MAX);
         let mut events = Vec::new();
         let mut at = after;
-        loop {
+        for _ in 0..PAGES_MAX {
             let page = self.0.inner.store.journal(at, PAGE).await?;
-            if page.is_empty() {
-                return Ok((events, at));
-            }
             for event in page.iter().flat_map(spread).filter(|event| event.position > after) {
                 at = event.position;
                 if event.context.tenant == self.0.context.tenant {
@@ -55,7 +60,11 @@ impl Journal<'_> {
                     }
                 }
             }
+            if page.len() < PAGE {
+                break;
+            }
         }
+        Ok((events, at))
     }
 
     /// What happened to one thing, newest first, at most `limit`. For a scope this is everything that moved it.

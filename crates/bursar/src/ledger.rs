@@ -10,9 +10,11 @@ use bursar_core::id::HoldId;
 use bursar_core::name::Scope;
 use bursar_core::refusal::{Invalid, Refusal};
 use bursar_core::request::{Actual, Op};
-use bursar_core::scope::{Freeze, ScopeState};
+use bursar_core::scope::{Balance, Freeze, ScopeState};
+use bursar_core::state::ScopeKey;
 use bursar_core::time::{Span, Time};
 use bursar_core::window::Window;
+use bursar_store::StoreError;
 use sqlx::PgConnection;
 
 use crate::command::Receipt;
@@ -23,6 +25,9 @@ use crate::instance::Bursar;
 /// Budgets, holds and spend. From [`Bursar::ledger`].
 #[derive(Clone, Copy)]
 pub struct Ledger<'a>(pub(crate) &'a Bursar);
+
+/// How often a scope is read anew because it was posted to meanwhile.
+const READS_MAX: usize = 20;
 
 /// A budget, or a scope without one, as it stands.
 #[derive(Clone, Debug, PartialEq)]
@@ -82,7 +87,10 @@ impl Ledger<'_> {
         Ok(found.balances.into_iter().filter(|balance| balance.limit.is_some()).collect())
     }
 
-    /// The units posted on a scope in `[from, to)`. Takes no lock.
+    /// The units posted on a scope in `[from, to)`; from [`Time::MIN`] on, ever. Takes no lock.
+    ///
+    /// Single postings are kept for [`Rules::postings_kept`](crate::Rules::postings_kept). What is older cannot be told
+    /// apart any more, so that a `from` or, where that is `Time::MIN`, a `to` before then is invalid.
     pub async fn spent<S: TryInto<Scope, Error = Invalid>>(
         &self,
         scope: S,
@@ -90,7 +98,48 @@ impl Ledger<'_> {
         to: Time,
     ) -> Result<i64, Error> {
         let key = (self.0.context.tenant.clone(), scope.try_into()?);
-        Ok(self.0.inner.store.spent(&key, from, to).await?)
+        if from >= to {
+            return Ok(0);
+        }
+        if from == Time::MIN {
+            return self.spent_until(&key, to).await;
+        }
+        let spent = self.0.inner.store.spent(&key, from, to).await?;
+        self.still_kept("from", from).await?;
+        Ok(spent)
+    }
+
+    /// All that was ever posted, but for what came later.
+    async fn spent_until(&self, key: &ScopeKey, to: Time) -> Result<i64, Error> {
+        let store = &self.0.inner.store;
+        for _ in 0..READS_MAX {
+            let Some(row) = store.scope(key).await? else { return Ok(0) };
+            let ever = row.balances.first().map_or(0, Balance::spent);
+            // Nothing is posted for an instant that the scope has not seen.
+            if row.seen < to {
+                return Ok(ever);
+            }
+            let later = store.spent(key, to, Time::NEVER).await?;
+            // What is posted between the two would count in one of them only.
+            if store.scope(key).await?.is_some_and(|again| again.postings == row.postings) {
+                self.still_kept("to", to).await?;
+                return Ok(ever - later);
+            }
+        }
+        Err(StoreError::Busy("the scope is posted to all the time".into()).into())
+    }
+
+    /// Refuses an instant before which postings may be rolled up. To be asked after they were read: what is still kept
+    /// now was kept then.
+    async fn still_kept(&self, field: &'static str, at: Time) -> Result<(), Error> {
+        let kept = self.0.inner.rules.postings_kept;
+        let since = self.0.now().await?.before(kept);
+        if at < since {
+            return Err(
+                Invalid::new(field, format!("is before {since}: older postings are not kept one by one")).into()
+            );
+        }
+        Ok(())
     }
 
     /// Refuses new spend on a scope until it is unfrozen.

@@ -5,19 +5,21 @@ use std::future::Future;
 use std::marker::PhantomData;
 use std::time::Duration;
 
+use bursar_core::answer::{Answer, Outcome};
 use bursar_core::budget::{Cover, Limit};
 use bursar_core::hold::HoldState;
 use bursar_core::id::HoldId;
 use bursar_core::name::Scope;
 use bursar_core::refusal::{Refusal, Violation};
-use bursar_core::request::{Actual, Charge};
-use bursar_core::time::Time;
+use bursar_core::request::{Actual, Charge, Op, Request};
+use bursar_core::time::{Span, Time};
 use bursar_core::window::Window;
 use bursar_store::StoreError;
 use sqlx::PgConnection;
 
 use crate::command::{CommandBuilder, Receipt};
 use crate::error::Error;
+use crate::held::unexpected;
 use crate::instance::{Backend, Bursar};
 use crate::transaction::Transaction;
 use crate::upkeep::Swept;
@@ -165,16 +167,11 @@ impl<R: Resource> ReservationKernel<R> {
                 self.bursar.transaction(move |tx| this.hold_within(tx, &key, &window, amount, ttl)).await
             }
             Backend::Postgres(store) => {
-                let lost = |error: sqlx::Error| {
-                    Error::from(StoreError::Unavailable {
-                        what: "the database cannot be reached".into(),
-                        hint: "check that it runs",
-                        source: Some(Box::new(error)),
-                    })
-                };
-                let mut tx = store.pool().begin().await.map_err(lost)?;
+                // Whoever waits here for a scope has a connection that a lane might need.
+                let _turn = self.bursar.inner.turn().await?;
+                let mut tx = store.begin_own().await.map_err(Error::from)?;
                 let reservation = self.hold_in(&mut tx, &key, &window, amount, ttl).await?;
-                tx.commit().await.map_err(|error| Error::from(StoreError::UnknownOutcome(Box::new(error))))?;
+                store.finish(tx).await.map_err(Error::from)?;
                 self.bursar.announce([&reservation.receipt]);
                 Ok(reservation)
             }
@@ -219,9 +216,39 @@ impl<R: Resource> ReservationKernel<R> {
         Ok(self.bursar.ledger().commit(id, Actual::Held).await.map(drop)?)
     }
 
+    /// The same within the caller's own PostgreSQL transaction; the receipt is to be announced after it.
+    pub async fn commit_in(&self, conn: &mut PgConnection, id: HoldId) -> Result<Receipt, ReservationError> {
+        Ok(Receipt::from(self.ask_in(conn, committing(id)).await?))
+    }
+
+    /// The same within the caller's own SQLite transaction.
+    pub fn commit_within(&self, tx: &mut Transaction<'_, '_>, id: HoldId) -> Result<(), ReservationError> {
+        self.ask_within(tx, committing(id)).map(drop)
+    }
+
     /// Gives it up.
     pub async fn release(&self, id: HoldId, reason: impl Into<String>) -> Result<(), ReservationError> {
         Ok(self.bursar.ledger().release(id, reason).await.map(drop)?)
+    }
+
+    /// The same within the caller's own PostgreSQL transaction; the receipt is to be announced after it.
+    pub async fn release_in(
+        &self,
+        conn: &mut PgConnection,
+        id: HoldId,
+        reason: impl Into<String>,
+    ) -> Result<Receipt, ReservationError> {
+        Ok(Receipt::from(self.because(reason).ask_in(conn, Op::Release { hold: id }).await?))
+    }
+
+    /// The same within the caller's own SQLite transaction.
+    pub fn release_within(
+        &self,
+        tx: &mut Transaction<'_, '_>,
+        id: HoldId,
+        reason: impl Into<String>,
+    ) -> Result<(), ReservationError> {
+        self.because(reason).ask_within(tx, Op::Release { hold: id }).map(drop)
     }
 
     /// Keeps it longer; returns when it expires.
@@ -229,20 +256,68 @@ impl<R: Resource> ReservationKernel<R> {
         Ok(self.bursar.ledger().extend(id, by).await?)
     }
 
+    /// The same within the caller's own PostgreSQL transaction; the receipt is to be announced after it.
+    pub async fn extend_in(
+        &self,
+        conn: &mut PgConnection,
+        id: HoldId,
+        by: Duration,
+    ) -> Result<(Time, Receipt), ReservationError> {
+        let outcome = self.ask_in(conn, Op::Extend { hold: id, by: Span::from(by) }).await?;
+        Ok((extended(&outcome.answer)?, Receipt::from(outcome)))
+    }
+
+    /// The same within the caller's own SQLite transaction.
+    pub fn extend_within(
+        &self,
+        tx: &mut Transaction<'_, '_>,
+        id: HoldId,
+        by: Duration,
+    ) -> Result<Time, ReservationError> {
+        extended(&self.ask_within(tx, Op::Extend { hold: id, by: Span::from(by) })?.answer)
+    }
+
     /// Writes down which reservations, and other holds, have expired.
     pub async fn run_sweep_once(&self, most: usize) -> Result<Swept, ReservationError> {
         Ok(self.bursar.sweep(most).await?)
     }
 
-    /// The scope of a resource: `seat:show-42/2026-11-15`.
+    /// The scope of a resource: `seat:show-42/2026-11-15`. Signs that divide it are escaped where they are part of a
+    /// name (`/` in a key is `%2F`), so that two resources never share a scope.
     pub fn scope(&self, key: &R::Key, window: &R::Window) -> Result<Scope, ReservationError> {
-        Ok(Scope::new(format!("{}:{key}/{window}", R::KIND)).map_err(Error::from)?)
+        let kind = R::KIND.replace('%', "%25").replace(':', "%3A");
+        let key = key.to_string().replace('%', "%25").replace('/', "%2F");
+        Ok(Scope::new(format!("{kind}:{key}/{window}")).map_err(Error::from)?)
+    }
+
+    fn because(&self, reason: impl Into<String>) -> ReservationKernel<R> {
+        ReservationKernel { bursar: self.bursar.because(reason), resource: PhantomData }
+    }
+
+    async fn ask_in(&self, conn: &mut PgConnection, op: Op) -> Result<Outcome, ReservationError> {
+        let request = Request::from(op).in_context(self.bursar.context.clone());
+        Ok(self.bursar.request_in(conn, &request).await?)
+    }
+
+    fn ask_within(&self, tx: &mut Transaction<'_, '_>, op: Op) -> Result<Outcome, ReservationError> {
+        Ok(tx.request(&Request::from(op).in_context(self.bursar.context.clone()))?)
     }
 
     fn command(&self, scope: Scope, amount: i64, capacity: i64, ttl: Duration) -> CommandBuilder {
         let charge = Charge { cover: Some(R::COVER), ..Charge::new(scope, amount) };
         let charge = charge.within([Limit::new(capacity, Window::Lifetime)]);
         self.bursar.command().charge_raw(charge).hold_for(ttl)
+    }
+}
+
+fn committing(id: HoldId) -> Op {
+    Op::Commit { hold: id, actual: Actual::Held }
+}
+
+fn extended(answer: &Answer) -> Result<Time, ReservationError> {
+    match answer {
+        Answer::Extended { expires_at, .. } => Ok(*expires_at),
+        other => Err(unexpected(other).into()),
     }
 }
 

@@ -2,6 +2,7 @@
 //! at once.
 
 use std::collections::BTreeMap;
+use std::fmt::Debug;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -13,7 +14,8 @@ use bursar_core::name::{Scope, Tenant};
 use bursar_core::request::{Op, Request};
 use bursar_core::state::ScopeKey;
 use bursar_core::time::Time;
-use bursar_store::Store;
+use bursar_store::{Store, StoreError};
+use futures_util::future::join_all;
 use tokio::task::JoinHandle;
 
 use crate::engine::Engine;
@@ -34,51 +36,126 @@ pub struct Swept {
     pub scanned_at: Time,
 }
 
-/// Writes down which holds have expired, at most so many.
+/// What a part of the upkeep came to. One bad row must not keep the others from being tidied, so that an error does not
+/// end it.
+struct Done<T> {
+    done: T,
+    /// The last thing that went wrong; all were logged.
+    wrong: Option<Error>,
+}
+
+/// Writes down which holds have expired, at most so many. An error only if none could be.
 pub(crate) async fn sweep(store: &Arc<dyn Store>, engine: &Engine, most: usize) -> Result<Swept, Error> {
-    let (due, scanned_at) = store.due_holds(most.min(SWEEP_MAX)).await?;
+    let Done { done: (swept, _), wrong } = sweep_some(store, engine, most).await?;
+    match wrong {
+        Some(error) if swept.expired_count == 0 => Err(error),
+        _ => Ok(swept),
+    }
+}
+
+/// What was swept, and whether more may be due.
+async fn sweep_some(store: &Arc<dyn Store>, engine: &Engine, most: usize) -> Result<Done<(Swept, bool)>, Error> {
+    let most = most.min(SWEEP_MAX);
+    let (due, scanned_at) = store.due_holds(most).await?;
+    let found = due.len();
     let mut by_tenant: BTreeMap<Tenant, Vec<HoldId>> = BTreeMap::new();
     for (tenant, hold) in due {
         by_tenant.entry(tenant).or_default().push(hold);
     }
-    let mut expired_count = 0;
+    let (mut expired_count, mut wrong) = (0, None);
     for (tenant, holds) in by_tenant {
-        let request = Request::from(Op::Expire { holds }).in_context(Context::of(tenant));
-        if let Answer::Swept { count } = engine.submit(request).await?.answer {
-            expired_count += count;
-        }
+        let part = each(engine, &tenant, holds, |holds| Op::Expire { holds }).await;
+        expired_count += part.done;
+        wrong = part.wrong.or(wrong);
     }
-    Ok(Swept { expired_count, scanned_at })
+    let more = found == most && expired_count > 0;
+    Ok(Done { done: (Swept { expired_count, scanned_at }, more), wrong })
 }
 
-/// Tidies a page of scopes after one; returns where to go on, `None` at the end.
+/// Tidies a page of scopes after one; returns where to go on, `None` at the end. It goes on whatever is wrong.
 async fn tidy_page(
     store: &Arc<dyn Store>,
     engine: &Engine,
     after: Option<&ScopeKey>,
-) -> Result<Option<ScopeKey>, Error> {
+) -> Result<Done<Option<ScopeKey>>, Error> {
     let page = store.page_scopes(after, PAGE).await?;
     let mut by_tenant: BTreeMap<Tenant, Vec<Scope>> = BTreeMap::new();
     for (tenant, scope) in &page {
         by_tenant.entry(tenant.clone()).or_default().push(scope.clone());
     }
+    let mut wrong = None;
     for (tenant, scopes) in by_tenant {
-        engine.submit(Request::from(Op::Tidy { scopes }).in_context(Context::of(tenant))).await?;
+        wrong = each(engine, &tenant, scopes, |scopes| Op::Tidy { scopes }).await.wrong.or(wrong);
     }
-    Ok(if page.len() < PAGE { None } else { page.into_iter().next_back() })
+    let next = if page.len() < PAGE { None } else { page.into_iter().next_back() };
+    Ok(Done { done: next, wrong })
 }
 
-/// Tidies every scope, and forgets keys whose time is over.
-pub(crate) async fn tidy_all(store: &Arc<dyn Store>, engine: &Engine) -> Result<(), Error> {
-    let mut after = None;
-    loop {
-        after = tidy_page(store, engine, after.as_ref()).await?;
-        if after.is_none() {
-            break;
+/// Does something to all at once; one by one if that fails because of some of them. Returns how many were swept.
+async fn each<T: Clone + Debug>(
+    engine: &Engine,
+    tenant: &Tenant,
+    things: Vec<T>,
+    op: impl Fn(Vec<T>) -> Op,
+) -> Done<usize> {
+    let ask = |things: Vec<T>| {
+        let request = Request::from(op(things)).in_context(Context::of(tenant.clone()));
+        async move {
+            Ok(match engine.submit(request).await?.answer {
+                Answer::Swept { count } => count,
+                _ => 0,
+            })
+        }
+    };
+    let error: Error = match ask(things.clone()).await {
+        Ok(done) => return Done { done, wrong: None },
+        Err(error) => error,
+    };
+    if things.len() <= 1 || !is_of_some(&error) {
+        tracing::warn!(%tenant, count = things.len(), first = ?things.first(), %error, "upkeep left something; it is tried again");
+        return Done { done: 0, wrong: Some(error) };
+    }
+    // All at once: those that somebody has locked are waited for together, not one after the other.
+    let answers = join_all(things.iter().map(|thing| ask(vec![thing.clone()]))).await;
+    let (mut done, mut wrong) = (0, None);
+    for (thing, answer) in things.iter().zip(answers) {
+        match answer {
+            Ok(count) => done += count,
+            Err(error) => {
+                tracing::warn!(%tenant, ?thing, %error, "upkeep left something; it is tried again");
+                wrong = Some(error);
+            }
         }
     }
+    Done { done, wrong }
+}
+
+/// Whether an error comes from some of the rows, so that others may do better. A database that is gone is not.
+fn is_of_some(error: &Error) -> bool {
+    match error {
+        Error::Refused(_) | Error::Internal(_) => true,
+        Error::Store(error) => matches!(**error, StoreError::Busy(_) | StoreError::Corrupt { .. }),
+        Error::Overloaded { .. } => false,
+    }
+}
+
+/// Tidies every scope, and forgets keys whose time is over. What can be done is done before an error is told.
+pub(crate) async fn tidy_all(store: &Arc<dyn Store>, engine: &Engine) -> Result<(), Error> {
+    let tidied = tidy_scopes(store, engine).await;
     while store.forget_keys(SWEEP_MAX).await? == SWEEP_MAX {}
-    Ok(())
+    tidied
+}
+
+async fn tidy_scopes(store: &Arc<dyn Store>, engine: &Engine) -> Result<(), Error> {
+    let (mut after, mut wrong) = (None, None);
+    loop {
+        let part = tidy_page(store, engine, after.as_ref()).await?;
+        wrong = part.wrong.or(wrong);
+        after = part.done;
+        if after.is_none() {
+            return wrong.map_or(Ok(()), Err);
+        }
+    }
 }
 
 /// Sweeps and tidies in the background until Bursar is gone.
@@ -90,17 +167,35 @@ pub(crate) fn spawn(inner: Weak<Inner>, every: Duration) -> JoinHandle<()> {
         loop {
             ticks.tick().await;
             let Some(inner) = inner.upgrade() else { return };
-            match once(&inner, after.as_ref()).await {
-                Ok(next) => after = next,
-                Err(error) => tracing::warn!(%error, "upkeep failed; it is tried again"),
-            }
+            after = once(&inner, after).await;
         }
     })
 }
 
-async fn once(inner: &Inner, after: Option<&ScopeKey>) -> Result<Option<ScopeKey>, Error> {
-    // Until fewer are found than asked for: the backlog of one tick does not wait for the next.
-    while sweep(&inner.store, &inner.engine, SWEEP_DEFAULT).await?.expired_count == SWEEP_DEFAULT {}
-    inner.store.forget_keys(SWEEP_MAX).await?;
-    tidy_page(&inner.store, &inner.engine, after).await
+/// One round. Its steps do not depend on each other: an error of one is logged, and the others are done.
+async fn once(inner: &Inner, after: Option<ScopeKey>) -> Option<ScopeKey> {
+    let (store, engine) = (&inner.store, &inner.engine);
+    if let Err(error) = sweep_backlog(store, engine).await {
+        tracing::warn!(%error, "sweeping failed; it is tried again");
+    }
+    if let Err(error) = store.forget_keys(SWEEP_MAX).await {
+        tracing::warn!(%error, "old keys were not forgotten; it is tried again");
+    }
+    // On PostgreSQL whoever reads gives out positions. Where nobody reads, many would wait for the first who does.
+    if let Err(error) = store.journal(u64::MAX - 1, 1).await {
+        tracing::warn!(%error, "positions were not given out; it is tried again");
+    }
+    match tidy_page(store, engine, after.as_ref()).await {
+        Ok(part) => part.done,
+        Err(error) => {
+            tracing::warn!(%error, "tidying failed; it begins again");
+            None
+        }
+    }
+}
+
+/// Until fewer are found than asked for: the backlog of one tick does not wait for the next.
+async fn sweep_backlog(store: &Arc<dyn Store>, engine: &Engine) -> Result<(), Error> {
+    while sweep_some(store, engine, SWEEP_DEFAULT).await?.done.1 {}
+    Ok(())
 }

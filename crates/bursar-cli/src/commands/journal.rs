@@ -98,7 +98,7 @@ async fn read(list: &List, most: usize, session: &Session) -> Result<(Vec<Journa
     let (mut events, mut after) = (Vec::new(), list.after);
     loop {
         let (page, at) = session.bursar.journal().read(after, 1_000).await?;
-        let ended = page.len() < 1_000;
+        let ended = at == after;
         for event in page.into_iter().filter(|event| list.wants(event)) {
             let position = event.position;
             events.push(event);

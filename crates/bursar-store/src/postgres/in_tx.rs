@@ -4,12 +4,12 @@ use bursar_core::answer::Outcome;
 use bursar_core::refusal::Refusal;
 use bursar_core::request::Request;
 use bursar_core::state::ScopeKey;
-use sqlx::PgConnection;
+use sqlx::{PgConnection, Postgres, Transaction};
 
-use super::PostgresStore;
 use super::commit::enter;
-use super::error::{Trouble, code, store_error, trouble};
+use super::error::{Trouble, code, commit_error, store_error, trouble};
 use super::rows::{PgRows, Taking};
+use super::{PostgresStore, READ_COMMITTED};
 use crate::error::StoreError;
 use crate::rows::Rows;
 use crate::store::Verdict;
@@ -27,6 +27,12 @@ enum Step {
     Taken,
 }
 
+/// The caller's own settings of what is set differently meanwhile.
+struct Settings {
+    lock_timeout: String,
+    seq_scan: String,
+}
+
 impl PostgresStore {
     /// Does a request on a connection with an open READ COMMITTED transaction, which the caller commits or rolls back.
     /// Nothing of it is seen by others before that. After an error the transaction is as it was before the call, unless
@@ -36,30 +42,44 @@ impl PostgresStore {
         conn: &mut PgConnection,
         request: &Request,
     ) -> Result<Result<Outcome, Refusal>, StoreError> {
-        let (lock_timeout, seq_scan) = self.check_caller(conn).await?;
-        run(conn, "SAVEPOINT bursar").await.map_err(caller_error)?;
-        match self.steps_in(conn, request).await {
-            Ok(answer) => {
-                run(conn, "RELEASE SAVEPOINT bursar").await.map_err(caller_error)?;
-                restore(conn, lock_timeout, seq_scan).await?;
-                Ok(answer)
-            }
-            Err(error) => {
-                // Where even this fails the connection is gone, and the first error tells more.
-                if run(conn, "ROLLBACK TO SAVEPOINT bursar").await.is_ok() {
-                    run(conn, "RELEASE SAVEPOINT bursar").await.map_err(caller_error)?;
-                }
-                Err(error)
-            }
+        let own = self.open_part(conn).await?;
+        let done = self.steps_in(conn, request).await;
+        end_part(conn, own, done).await
+    }
+
+    /// Locks a scope in the caller's transaction, so that what is read next is not changed by another hold on it. After
+    /// an error the transaction is as it was before the call, unless the error says to retry it.
+    pub async fn lock_scope(&self, conn: &mut PgConnection, key: &ScopeKey) -> Result<(), StoreError> {
+        let own = self.open_part(conn).await?;
+        let done = self.take_in(conn, key).await;
+        end_part(conn, own, done).await
+    }
+
+    /// Begins a transaction in which `commit_in` can work, whatever level the server begins one with by itself.
+    pub async fn begin_own(&self) -> Result<Transaction<'static, Postgres>, StoreError> {
+        self.begin(READ_COMMITTED).await
+    }
+
+    /// Commits a transaction. Only where the connection was lost meanwhile is it not known what came of it.
+    pub async fn finish(&self, tx: Transaction<'static, Postgres>) -> Result<(), StoreError> {
+        match tokio::time::timeout(self.options.answer_within, tx.commit()).await {
+            Ok(done) => done.map_err(commit_error),
+            Err(late) => Err(StoreError::UnknownOutcome(Box::new(late))),
         }
     }
 
-    /// Locks a scope in the caller's transaction, so that what is read next is not changed by another hold on it.
-    pub async fn lock_scope(&self, conn: &mut PgConnection, key: &ScopeKey) -> Result<(), StoreError> {
-        let (lock_timeout, seq_scan) = self.check_caller(conn).await?;
+    /// Opens a part of the caller's transaction that can be undone by itself; returns the caller's own settings.
+    async fn open_part(&self, conn: &mut PgConnection) -> Result<Settings, StoreError> {
+        let own = self.check_caller(conn).await?;
+        run(conn, "SAVEPOINT bursar").await.map_err(caller_error)?;
+        Ok(own)
+    }
+
+    async fn take_in(&self, conn: &mut PgConnection, key: &ScopeKey) -> Result<(), StoreError> {
         enter(conn, self.options.caller_patience).await.map_err(caller_error)?;
-        PgRows::new(conn, self, Taking::Wait).scopes(&[(key.clone(), true)]).await?;
-        restore(conn, lock_timeout, seq_scan).await
+        let mut rows = PgRows::new(conn, self, Taking::Wait);
+        let taken = rows.scopes(&[(key.clone(), true)]).await;
+        taken.map(drop).map_err(|error| retried(rows.trouble, error))
     }
 
     async fn steps_in(
@@ -104,16 +124,11 @@ impl PostgresStore {
             })
         };
         let done = done.await;
-        done.map_err(|error| match rows.trouble {
-            Some(Trouble::Deadlock) => StoreError::RetryTransaction(
-                "it and another one waited for each other: roll back, and run it again from the start".into(),
-            ),
-            _ => error,
-        })
+        done.map_err(|error| retried(rows.trouble, error))
     }
 
     /// Refuses what would give wrong answers; returns the caller's own settings of what is set here meanwhile.
-    async fn check_caller(&self, conn: &mut PgConnection) -> Result<(String, String), StoreError> {
+    async fn check_caller(&self, conn: &mut PgConnection) -> Result<Settings, StoreError> {
         let settings = "SELECT current_setting('transaction_isolation'), current_setting('transaction_read_only'),
                             current_setting('lock_timeout'), current_setting('enable_seqscan')";
         let (isolation, read_only, lock_timeout, seq_scan): (String, String, String, String) =
@@ -129,14 +144,43 @@ impl PostgresStore {
                 isolation.to_uppercase()
             )));
         }
-        Ok((lock_timeout, seq_scan))
+        Ok(Settings { lock_timeout, seq_scan })
+    }
+}
+
+/// Keeps what a part has done, or undoes it, which gives back its locks and its settings too.
+async fn end_part<T>(conn: &mut PgConnection, own: Settings, done: Result<T, StoreError>) -> Result<T, StoreError> {
+    match done {
+        Ok(answer) => {
+            run(conn, "RELEASE SAVEPOINT bursar").await.map_err(caller_error)?;
+            restore(conn, own).await?;
+            Ok(answer)
+        }
+        Err(error) => {
+            // Where even this fails the connection is gone, and the first error tells more.
+            if run(conn, "ROLLBACK TO SAVEPOINT bursar").await.is_ok() {
+                run(conn, "RELEASE SAVEPOINT bursar").await.map_err(caller_error)?;
+            }
+            Err(error)
+        }
     }
 }
 
 /// The caller's own settings again.
-async fn restore(conn: &mut PgConnection, lock_timeout: String, seq_scan: String) -> Result<(), StoreError> {
+async fn restore(conn: &mut PgConnection, own: Settings) -> Result<(), StoreError> {
     let restore = "SELECT set_config('lock_timeout', $1, true), set_config('enable_seqscan', $2, true)";
-    sqlx::query(restore).bind(lock_timeout).bind(seq_scan).execute(conn).await.map(drop).map_err(caller_error)
+    let restore = sqlx::query(restore).bind(own.lock_timeout).bind(own.seq_scan);
+    restore.execute(conn).await.map(drop).map_err(caller_error)
+}
+
+/// What stood in the way of the victim of a deadlock stands there until the caller gives its other locks back.
+fn retried(trouble: Option<Trouble>, error: StoreError) -> StoreError {
+    match trouble {
+        Some(Trouble::Deadlock) => StoreError::RetryTransaction(
+            "it and another one waited for each other: roll back, and run it again from the start".into(),
+        ),
+        _ => error,
+    }
 }
 
 async fn run(conn: &mut PgConnection, sql: &'static str) -> Result<(), sqlx::Error> {

@@ -1,0 +1,118 @@
+//! A Bursar at home on either engine.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bursar::sqlx::{Connection, PgConnection};
+use bursar::{Budget, Bursar, Error, Limit, ManualClock, Notices, Options, Time, Window, sqlx};
+
+/// A Bursar on a database of its own, with a clock that stands until it is moved.
+pub(crate) struct Home {
+    pub(crate) bursar: Bursar,
+    pub(crate) clock: Arc<ManualClock>,
+    /// The address, where it is a PostgreSQL.
+    pub(crate) postgres: Option<String>,
+}
+
+/// Runs each body on both engines.
+macro_rules! on_both_engines {
+    ($($name:ident,)*) => {
+        mod sqlite {
+            $(#[tokio::test(flavor = "multi_thread")]
+            async fn $name() {
+                super::$name(crate::home::sqlite()).await;
+            })*
+        }
+        mod postgres {
+            $(#[tokio::test(flavor = "multi_thread")]
+            async fn $name() {
+                super::$name(crate::home::postgres()).await;
+            })*
+        }
+    };
+}
+pub(crate) use on_both_engines;
+
+/// The address of a new database.
+pub(crate) struct Place {
+    url: String,
+    postgres: bool,
+}
+
+pub(crate) fn sqlite() -> Place {
+    Place { url: "sqlite::memory:".into(), postgres: false }
+}
+
+pub(crate) fn postgres() -> Place {
+    Place { url: bursar_testkit::fresh_database(), postgres: true }
+}
+
+impl Place {
+    /// Opens it, without upkeep.
+    pub(crate) async fn open(self) -> Home {
+        self.open_with(|options| options).await
+    }
+
+    /// Opens it with other settings.
+    pub(crate) async fn open_with(self, set: impl FnOnce(Options) -> Options) -> Home {
+        let clock = Arc::new(ManualClock::at(Time::from_micros(1_800_000_000_000_000)));
+        let options = Bursar::options(&self.url).clock(clock.clone()).upkeep(None);
+        let bursar = set(options).open().await.unwrap();
+        Home { bursar, clock, postgres: self.postgres.then_some(self.url) }
+    }
+}
+
+impl Home {
+    /// Runs a statement of the application's own, or one that does damage.
+    pub(crate) async fn sql(&self, sql: impl Into<String>) {
+        let sql = sql.into();
+        if self.postgres.is_some() {
+            sqlx::raw_sql(sqlx::AssertSqlSafe(sql)).execute(&mut self.connect().await).await.unwrap();
+        } else {
+            let run = move |tx: &mut bursar::Transaction<'_, '_>| {
+                tx.connection().execute_batch(&sql).unwrap();
+                Ok::<(), Error>(())
+            };
+            self.bursar.transaction(run).await.unwrap();
+        }
+    }
+
+    /// The rows of a table of Bursar's.
+    pub(crate) async fn count(&self, table: &str) -> i64 {
+        if self.postgres.is_some() {
+            let sql = format!("SELECT count(*) FROM bursar.{table}");
+            sqlx::query_scalar(sqlx::AssertSqlSafe(sql)).fetch_one(&mut self.connect().await).await.unwrap()
+        } else {
+            let sql = format!("SELECT count(*) FROM bursar_{table}");
+            let run = move |tx: &mut bursar::Transaction<'_, '_>| {
+                Ok::<i64, Error>(tx.connection().query_row(&sql, [], |row| row.get(0)).unwrap())
+            };
+            self.bursar.transaction(run).await.unwrap()
+        }
+    }
+
+    /// A table of Bursar's, as it is called on the engine.
+    pub(crate) fn table(&self, name: &str) -> String {
+        if self.postgres.is_some() { format!("bursar.{name}") } else { format!("bursar_{name}") }
+    }
+
+    /// A connection beside Bursar's own.
+    pub(crate) async fn connect(&self) -> PgConnection {
+        PgConnection::connect(self.postgres.as_ref().expect("it is a PostgreSQL")).await.unwrap()
+    }
+
+    /// Defines budgets over their lifetime, with holds as short as a caller likes.
+    pub(crate) async fn budgets(&self, scopes: &[&str]) {
+        for scope in scopes {
+            let mut budget = Budget::new([Limit::new(1_000_000, Window::Lifetime)]);
+            budget.hold.ttl_min = bursar::Span::from_millis(1);
+            self.bursar.ledger().define(*scope, budget).await.unwrap();
+        }
+    }
+}
+
+/// The kind of the next thing told.
+pub(crate) async fn next_kind(notices: &mut Notices) -> &'static str {
+    let next = tokio::time::timeout(Duration::from_secs(60), notices.next());
+    next.await.expect("something is told").expect("open").expect("not lagging").event().kind()
+}

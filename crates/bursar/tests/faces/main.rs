@@ -1,0 +1,13 @@
+//! The faces of Bursar on both engines: one body a test, run on SQLite and on PostgreSQL.
+
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+mod context;
+mod grants;
+mod held;
+mod home;
+mod journal;
+mod ledger;
+mod locks;
+mod reservations;
+mod upkeep;

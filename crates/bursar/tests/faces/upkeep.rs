@@ -1,0 +1,111 @@
+//! Upkeep goes on when something is wrong or in use.
+
+use std::time::Duration;
+
+use bursar::sqlx::{self, Connection};
+use bursar::{HoldId, HoldState, Rules, Span};
+
+use crate::home::{self, Home, Place, on_both_engines};
+
+on_both_engines! {
+    bad_hold_does_not_keep_others_from_being_swept,
+    bad_scope_does_not_keep_others_from_being_tidied,
+    steps_do_not_depend_on_each_other,
+}
+
+/// Holds on a scope each, which expire in a second.
+async fn short_holds(home: &Home, scopes: &[&str]) -> Vec<HoldId> {
+    home.budgets(scopes).await;
+    let mut placed = Vec::new();
+    for scope in scopes {
+        placed.push(home.bursar.ledger().hold(*scope, 1, Duration::from_secs(1)).await.unwrap().detach());
+    }
+    placed
+}
+
+/// Makes a row unreadable.
+async fn damage_hold(home: &Home, hold: HoldId) {
+    let (table, id) = (home.table("holds"), format!("{:032x}", hold.0));
+    let broken = if home.postgres.is_some() {
+        format!("UPDATE {table} SET data = '\\x00' WHERE id = '{id}'")
+    } else {
+        format!("UPDATE {table} SET data = x'00' WHERE hex(id) = upper('{id}')")
+    };
+    home.sql(broken).await;
+}
+
+async fn damage_scope(home: &Home, scope: &str) {
+    let (table, bytes) = (home.table("scopes"), if home.postgres.is_some() { "'\\x00'" } else { "x'00'" });
+    home.sql(format!("UPDATE {table} SET state = {bytes} WHERE scope = '{scope}'")).await;
+}
+
+/// Waits until something holds that the background brings about.
+async fn until(mut holds: impl AsyncFnMut() -> bool) {
+    let look = async {
+        while !holds().await {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), look).await.expect("it comes about");
+}
+
+async fn bad_hold_does_not_keep_others_from_being_swept(place: Place) {
+    let home = place.open().await;
+    let holds = short_holds(&home, &["a", "b", "c"]).await;
+    damage_hold(&home, holds[1]).await;
+    home.clock.advance(Span::from_secs(2));
+    assert_eq!(home.bursar.sweep(500).await.unwrap().expired_count, 2);
+    for good in [holds[0], holds[2]] {
+        assert_eq!(home.bursar.ledger().find(good).await.unwrap().unwrap().state, HoldState::Expired);
+    }
+    home.bursar.sweep(500).await.expect_err("only the bad one is left, and that is told");
+}
+
+async fn bad_scope_does_not_keep_others_from_being_tidied(place: Place) {
+    let rules = Rules { postings_kept: Span::from_days(1), key_kept: Span::from_days(1), ..Rules::default() };
+    let home = place.open_with(|options| options.rules(rules)).await;
+    home.budgets(&["a", "b", "c"]).await;
+    for scope in ["a", "b", "c"] {
+        home.bursar.command().charge(scope, 1).key(scope).submit().await.unwrap();
+    }
+    home.clock.advance(Span::from_days(2));
+    assert_eq!((home.count("postings").await, home.count("keys").await), (3, 3));
+    damage_scope(&home, "b").await;
+    home.bursar.tidy().await.expect_err("what is bad is told");
+    assert_eq!(home.count("postings").await, 1, "those of the others are rolled up");
+    assert_eq!(home.count("keys").await, 0, "keys are forgotten all the same");
+}
+
+async fn steps_do_not_depend_on_each_other(place: Place) {
+    let rules = Rules { postings_kept: Span::from_days(1), key_kept: Span::from_days(1), ..Rules::default() };
+    let home = place.open_with(|options| options.rules(rules).upkeep(Some(Duration::from_millis(20)))).await;
+    let holds = short_holds(&home, &["a"]).await;
+    home.budgets(&["b"]).await;
+    home.bursar.command().charge("b", 1).key("once").submit().await.unwrap();
+    damage_hold(&home, holds[0]).await;
+    home.clock.advance(Span::from_days(2));
+    until(async || home.count("keys").await == 0).await;
+    until(async || home.count("postings").await == 0).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hold_that_somebody_has_locked_does_not_keep_others_from_being_swept() {
+    let home = home::postgres().open_with(|options| options.patience(Duration::from_millis(100))).await;
+    let holds = short_holds(&home, &["a", "b", "c"]).await;
+    let mut conn = home.connect().await;
+    let mut theirs = conn.begin().await.unwrap();
+    let lock = sqlx::query("SELECT 1 FROM bursar.holds WHERE id = $1::text::uuid FOR UPDATE");
+    lock.bind(format!("{:032x}", holds[1].0)).execute(&mut *theirs).await.unwrap();
+    home.clock.advance(Span::from_secs(2));
+    assert_eq!(home.bursar.sweep(500).await.unwrap().expired_count, 2);
+    theirs.rollback().await.unwrap();
+    assert_eq!(home.bursar.sweep(500).await.unwrap().expired_count, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn positions_are_given_out_where_nobody_reads() {
+    let home = home::postgres().open_with(|options| options.upkeep(Some(Duration::from_millis(20)))).await;
+    home.budgets(&["a"]).await;
+    until(async || home.count("journal_new").await == 0).await;
+    assert_eq!(home.count("journal_order").await, 1);
+}
