@@ -46,6 +46,8 @@ pub(crate) struct Tables {
     pub(crate) rollups: BTreeMap<ScopeKey, i64>,
     pub(crate) payloads: BTreeMap<u128, Payload>,
     pub(crate) journal: BTreeMap<u64, Batch>,
+    /// The instant of the latest decision: time does not go below it.
+    pub(crate) high: Time,
 }
 
 impl MemoryStore {
@@ -248,7 +250,7 @@ impl Store for MemoryStore {
     async fn commit(&self, requests: &[Arc<Request>], _: Patience) -> Result<Vec<Verdict>, StoreError> {
         let mut tables = self.tables();
         let when = When {
-            floor: tables.last_event_at().unwrap_or(Time::MIN),
+            floor: tables.high,
             batch: BatchId(u128::from(tables.next_position())),
         };
         let mut ids = self.setup.ids.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -258,6 +260,7 @@ impl Store for MemoryStore {
             let (mut ws, verdicts) = work::run(&mut rows, &requests, &self.setup.rules, when, &mut *ids).await?;
             let batch = ws.take_batch();
             rows.store(&ws, batch).await?;
+            rows.tables.high = ws.now;
             Ok(verdicts)
         };
         work.now_or_never().expect("memory never waits")
@@ -399,7 +402,7 @@ impl Store for MemoryStore {
     async fn rebuild(&self) -> Result<u64, StoreError> {
         let mut tables = self.tables();
         let mut anew =
-            Tables { journal: tables.journal.clone(), payloads: tables.payloads.clone(), ..Tables::default() };
+            Tables { journal: tables.journal.clone(), payloads: tables.payloads.clone(), high: tables.high, ..Tables::default() };
         let mut events = 0;
         for batch in tables.journal.values() {
             events += batch.count() as u64;

@@ -106,3 +106,12 @@ pub(super) async fn revoked_and_purged_grants_are_gone(world: World) {
     world.budget("room", &[limit(1, "day")]).await;
     world.done(post("room", 1)).await;
 }
+
+pub(super) async fn expired_grant_stays_expired_when_the_clock_goes_back(world: World) {
+    let (token, op) = mint(1, "null");
+    world.done(op).await;
+    world.clock.advance(secs(61));
+    assert_eq!(fault(world.ask(redeem("upload", "session-7", &token)).await), GrantFault::Expired);
+    world.clock.turn_back(secs(30));
+    assert_eq!(fault(world.ask(redeem("upload", "session-7", &token)).await), GrantFault::Expired);
+}

@@ -71,6 +71,7 @@ cases! {
     grants::token_is_redeemed_once,
     grants::bad_tokens_are_one_answer,
     grants::revoked_and_purged_grants_are_gone,
+    grants::expired_grant_stays_expired_when_the_clock_goes_back,
     journal::positions_are_dense,
     journal::history_follows_a_thing_backwards,
     journal::links_of_two_tenants_never_meet,

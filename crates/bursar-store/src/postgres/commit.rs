@@ -39,8 +39,8 @@ enum Setback {
 struct Prepared {
     tx: Transaction<'static, Postgres>,
     verdicts: Vec<Verdict>,
-    /// The instant of its events, if there are any.
-    journaled: Option<Time>,
+    /// The instant it was decided at.
+    now: Time,
 }
 
 impl PostgresStore {
@@ -110,7 +110,7 @@ impl PostgresStore {
         let within = self.options.answer_within;
         let tx = self.begin(READ_COMMITTED).await.map_err(Setback::Final)?;
         let prepared = tokio::time::timeout(within + wait, self.prepare(tx, requests, taking, wait)).await;
-        let Prepared { tx, verdicts, journaled } =
+        let Prepared { tx, verdicts, now } =
             prepared.unwrap_or_else(|_| Err(Setback::Final(no_answer(within + wait))))?;
         match tokio::time::timeout(within, tx.commit()).await {
             Ok(Ok(())) => {}
@@ -120,9 +120,8 @@ impl PostgresStore {
             Ok(Err(error)) => return Err(Setback::Final(commit_error(error))),
             Err(late) => return Err(Setback::Final(StoreError::UnknownOutcome(Box::new(late)))),
         }
-        if let Some(at) = journaled {
-            self.seen(at);
-        }
+        // Also where nothing was written: what was refused as expired stays expired.
+        self.seen(now);
         Ok(verdicts)
     }
 
@@ -140,9 +139,9 @@ impl PostgresStore {
         let run = work::run(&mut rows, requests, &self.setup.rules, when, &mut self.ids()).await;
         let (mut ws, verdicts) = run.map_err(|error| tried(rows.trouble, error))?;
         let batch = ws.take_batch();
-        let journaled = batch.as_ref().map(|batch| batch.at);
+        let now = ws.now;
         match rows.store(&ws, batch).await {
-            Ok(true) => Ok(Prepared { tx, verdicts, journaled }),
+            Ok(true) => Ok(Prepared { tx, verdicts, now }),
             Ok(false) => Err(Setback::Taken),
             Err(_) if rows.trouble == Some(Trouble::LockTimeout) && taking == Taking::Skip => Err(Setback::KeyLocked),
             Err(error) => Err(tried(rows.trouble, error)),
