@@ -19,11 +19,15 @@ use bursar_core::time::Time;
 use futures_util::FutureExt;
 
 use crate::clock::{Clock, SystemClock};
+use crate::codec::hold_state;
 use crate::error::StoreError;
 use crate::rows::{Found, PastAsk, Rows};
 use crate::store::{Health, Journaled, Patience, Setup, Store, Verdict};
-use crate::verify::Report;
+use crate::verify::{self, Report};
 use crate::work::{self, When};
+
+/// Postings that are rolled up at most in one transaction, oldest first; the same on every engine.
+pub(crate) const ROLL_UP_STEP: usize = 10_000;
 
 /// A store that forgets everything when it is dropped.
 pub struct MemoryStore {
@@ -174,9 +178,12 @@ impl Rows for MemoryRows<'_> {
     }
 
     async fn roll_up(&mut self, scopes: &[(ScopeKey, Time)]) -> Result<(), StoreError> {
+        let mut left = ROLL_UP_STEP;
         for (key, before) in scopes {
             let range = (key.clone(), Time::MIN, 0)..(key.clone(), *before, 0);
-            let old: Vec<_> = self.tables.postings.range(range).map(|(k, p)| (k.clone(), p.amount)).collect();
+            let old = self.tables.postings.range(range).take(left);
+            let old: Vec<_> = old.map(|(k, p)| (k.clone(), p.amount)).collect();
+            left -= old.len();
             for (place, amount) in old {
                 self.tables.postings.remove(&place);
                 *self.tables.rollups.entry(key.clone()).or_insert(0) += amount;
@@ -387,14 +394,24 @@ impl Store for MemoryStore {
     }
 
     async fn verify(&self) -> Result<Report, StoreError> {
-        let tables = self.tables();
-        let mut report =
-            Report { holds: tables.holds.len() as u64, jobs: tables.jobs.len() as u64, ..Report::default() };
-        for (key, row) in &tables.scopes {
-            let live: Vec<_> = tables.live.iter().filter(|(k, _)| k.0 == *key).map(|(_, c)| c.clone()).collect();
-            let postings: Vec<_> =
-                tables.postings.iter().filter(|(k, _)| k.0 == *key).map(|(_, p)| p.clone()).collect();
-            report.check_scope(key, row, &live, &postings, tables.rollups.get(key).copied().unwrap_or(0));
+        let mut tables = self.tables();
+        let mut report = Report::default();
+        for (key, row) in &tables.scopes.clone() {
+            let mut rows = MemoryRows { tables: &mut tables, clock: &*self.clock };
+            let asks: Vec<_> = verify::asks(key, row).collect();
+            let sums = rows.past(&asks).now_or_never().expect("memory never waits")?;
+            report.check_scope(key, row, tables.rollups.get(key).copied().unwrap_or(0), &sums);
+        }
+        for ((key, _, hold), charge) in &tables.live {
+            report.check_charge(key, charge, tables.holds.get(hold));
+        }
+        for hold in tables.holds.values() {
+            let missing = verify::charged(hold).into_iter().filter(|place| !tables.live.contains_key(place));
+            let missing: Vec<Scope> = missing.map(|((_, scope), ..)| scope).collect();
+            report.check_hold(hold, (hold_state(hold.state), hold.expires_at), &missing);
+        }
+        for job in tables.jobs.values() {
+            report.check_job(job, job.hold.and_then(|hold| tables.holds.get(&hold)));
         }
         Ok(report)
     }

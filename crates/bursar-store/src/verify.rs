@@ -1,8 +1,21 @@
-//! Verification: that balances are what holds and postings say.
+//! Checking that the tables agree with each other: balances with holds and postings, holds with charges and jobs.
+//!
+//! Engines read page by page and let SQL add up, so that no check needs more memory than a page.
 
-use bursar_core::scope::{Balance, LiveCharge, Posting, ScopeState};
+use bursar_core::hold::{Hold, HoldState};
+use bursar_core::id::HoldId;
+use bursar_core::job::Job;
+use bursar_core::name::Scope;
+use bursar_core::scope::{Balance, LiveCharge, Past, ScopeState};
 use bursar_core::state::ScopeKey;
+use bursar_core::time::{Span, Time};
 use bursar_core::window::Window;
+
+use crate::codec::hold_state;
+use crate::rows::PastAsk;
+
+/// Rows of a table that are checked at one moment.
+pub(crate) const PAGE: usize = 200;
 
 /// What was checked and what was found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -29,54 +42,98 @@ impl Report {
         }
     }
 
-    /// Checks one scope against all its live charges and postings. `rolled` is the sum of postings rolled up.
-    pub(crate) fn check_scope(
-        &mut self,
-        key: &ScopeKey,
-        row: &ScopeState,
-        live: &[LiveCharge],
-        postings: &[Posting],
-        rolled: i64,
-    ) {
+    /// Checks one scope against the sums that [`asks`] asked for. `rolled` is the sum of postings rolled up.
+    pub(crate) fn check_scope(&mut self, key: &ScopeKey, row: &ScopeState, rolled: i64, sums: &[Past]) {
         self.scopes += 1;
-        for balance in &row.balances {
-            let unfolded = live.iter().filter(|charge| !row.has_folded(charge.expires_at, charge.hold));
-            let held: i64 = unfolded.filter(|charge| belongs(balance, charge)).map(|charge| charge.amount).sum();
-            if held != balance.held {
-                let text = format!(
-                    "{}/{} {}: held is {}, its live holds come to {held}",
-                    key.0, key.1, balance.window, balance.held
-                );
-                self.violation(text);
+        let (tenant, scope) = key;
+        for (balance, Past { posted, held, .. }) in row.balances.iter().zip(sums) {
+            let window = &balance.window;
+            if *held != balance.held {
+                let kept = balance.held;
+                self.violation(format!("{tenant}/{scope} {window}: held is {kept}, its live holds come to {held}"));
             }
-            let posted: i64 = match balance.window {
+            let posted = match window {
+                // Its level says what is left of it.
                 Window::Bucket { .. } => continue,
-                Window::Lifetime => rolled + postings.iter().map(|posting| posting.amount).sum::<i64>(),
-                Window::Rolling { .. } => {
-                    let counted = postings.iter().filter(|posting| (posting.at, posting.seq) > balance.evicted);
-                    counted.map(|posting| posting.amount).sum()
-                }
-                Window::Calendar { .. } => {
-                    let counted = postings.iter().filter(|p| balance.since <= p.at && p.at < balance.until);
-                    counted.map(|posting| posting.amount).sum()
-                }
+                Window::Lifetime => posted.saturating_add(rolled),
+                Window::Rolling { .. } | Window::Calendar { .. } => *posted,
             };
             if posted != balance.posted {
-                let text = format!(
-                    "{}/{} {}: posted is {}, its postings come to {posted}",
-                    key.0, key.1, balance.window, balance.posted
-                );
-                self.violation(text);
+                let kept = balance.posted;
+                self.violation(format!("{tenant}/{scope} {window}: posted is {kept}, its postings come to {posted}"));
             }
+        }
+    }
+
+    /// Checks one live charge against the hold it names.
+    pub(crate) fn check_charge(&mut self, key: &ScopeKey, charge: &LiveCharge, hold: Option<&Hold>) {
+        let wrong = match hold {
+            None => "that is not there".to_owned(),
+            Some(hold) if hold.state != HoldState::Held => format!("that is {}", hold.state),
+            Some(hold) => {
+                let same = hold.tenant == key.0
+                    && hold.expires_at == charge.expires_at
+                    && hold.placed_at == charge.placed_at
+                    && hold.totals().get(&key.1) == Some(&charge.amount);
+                if same {
+                    return;
+                }
+                "that says otherwise".to_owned()
+            }
+        };
+        let (tenant, scope) = key;
+        self.violation(format!(
+            "{tenant}/{scope}: a live charge of {} belongs to {}, {wrong}",
+            charge.amount, charge.hold
+        ));
+    }
+
+    /// Checks one hold: what its columns say, and that none of its live charges is `missing`.
+    pub(crate) fn check_hold(&mut self, hold: &Hold, columns: (i16, Time), missing: &[Scope]) {
+        self.holds += 1;
+        if columns != (hold_state(hold.state), hold.expires_at) {
+            self.violation(format!("{}: it would not be found by its state or expiry", hold.id));
+        }
+        for scope in missing {
+            self.violation(format!("{}: it is held, and counts nothing on {}/{scope}", hold.id, hold.tenant));
+        }
+    }
+
+    /// Checks one job against the hold that its end settles.
+    pub(crate) fn check_job(&mut self, job: &Job, hold: Option<&Hold>) {
+        self.jobs += 1;
+        let Some(id) = job.hold else { return };
+        match hold {
+            None => self.violation(format!("{}: its hold {id} is not there", job.id)),
+            Some(hold) if hold.job != Some(job.id) || hold.tenant != job.tenant => {
+                self.violation(format!("{}: its hold {id} does not name it", job.id));
+            }
+            Some(_) => {}
         }
     }
 }
 
-fn belongs(balance: &Balance, charge: &LiveCharge) -> bool {
-    match balance.window {
-        Window::Lifetime | Window::Rolling { .. } => true,
-        Window::Bucket { .. } | Window::Calendar { .. } => {
-            balance.since <= charge.placed_at && charge.placed_at < balance.until
-        }
+/// What to add up for each balance of a scope, in order.
+pub(crate) fn asks(key: &ScopeKey, row: &ScopeState) -> impl Iterator<Item = PastAsk> {
+    let ask = |balance: &Balance| {
+        let (after, until, placed_from) = match balance.window {
+            Window::Lifetime => ((Time::MIN, 0), Time::NEVER, Time::MIN),
+            Window::Rolling { .. } => (balance.evicted, Time::NEVER, Time::MIN),
+            // A hold that was placed later would have turned the window: one that did not is found by its sum.
+            Window::Calendar { .. } | Window::Bucket { .. } => {
+                ((balance.since.before(Span::from_micros(1)), u64::MAX), balance.until, balance.since)
+            }
+        };
+        PastAsk { scope: key.clone(), after, until, unfolded: row.folded, placed_from }
+    };
+    row.balances.iter().map(ask)
+}
+
+/// The live charges that a hold must have: on these scopes, at its expiry.
+pub(crate) fn charged(hold: &Hold) -> Vec<(ScopeKey, Time, HoldId)> {
+    if hold.state != HoldState::Held {
+        return Vec::new();
     }
+    let scopes = hold.totals().into_keys();
+    scopes.map(|scope| ((hold.tenant.clone(), scope), hold.expires_at, hold.id)).collect()
 }

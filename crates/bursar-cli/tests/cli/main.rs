@@ -3,8 +3,10 @@
 mod commands;
 mod dev;
 mod doctor;
+mod faults;
 mod holds;
 mod input;
 mod journal;
 mod place;
+mod postgres;
 mod upkeep;

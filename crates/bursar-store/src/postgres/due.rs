@@ -10,6 +10,7 @@ use uuid::Uuid;
 use super::rows::{PgRows, place};
 use super::scopes::columns;
 use crate::error::StoreError;
+use crate::memory::ROLL_UP_STEP;
 use crate::rows::PastAsk;
 
 /// What is due, and for each ask the first that is not: charges (0) and postings (1) in one statement.
@@ -144,7 +145,9 @@ impl PgRows<'_> {
                      SELECT p.ctid FROM unnest($1::text[], $2::text[], $3::bigint[]) AS w(tenant, scope, before)
                      CROSS JOIN LATERAL (
                          SELECT p.ctid FROM bursar.postings p
-                         WHERE p.tenant = w.tenant AND p.scope = w.scope AND p.at < w.before OFFSET 0) p))
+                         WHERE p.tenant = w.tenant AND p.scope = w.scope AND p.at < w.before
+                         ORDER BY p.at, p.seq LIMIT $4) p
+                     LIMIT $4))
                  RETURNING tenant, scope, amount)
              INSERT INTO bursar.rollups AS r (tenant, scope, amount)
              SELECT tenant, scope, sum(amount)::bigint FROM old GROUP BY tenant, scope
@@ -153,6 +156,7 @@ impl PgRows<'_> {
         .bind(tenants)
         .bind(names)
         .bind(scopes.iter().map(|(_, before)| before.micros()).collect::<Vec<_>>())
+        .bind(ROLL_UP_STEP as i64)
         .execute(&mut *self.conn)
         .await
         .map(drop)

@@ -1,10 +1,12 @@
 //! Verification, and making the tables anew from the journal.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
+use bursar_core::hold::Hold;
 use bursar_core::id::HoldId;
-use bursar_core::scope::{LiveCharge, Posting};
+use bursar_core::job::Job;
+use bursar_core::scope::LiveCharge;
 use bursar_core::state::ScopeKey;
 use bursar_core::time::Time;
 use uuid::Uuid;
@@ -12,16 +14,13 @@ use uuid::Uuid;
 use super::error::{commit_error, store_error};
 use super::journal;
 use super::rows::{PgRows, Taking, place};
-use super::scopes::columns;
 use super::{GATE, ONE_SNAPSHOT, PostgresStore, READ_COMMITTED};
-use crate::codec::stored;
+use crate::codec::{Packed, stored};
 use crate::error::StoreError;
 use crate::rows::Rows;
-use crate::verify::Report;
+use crate::verify::{self, PAGE, Report, charged};
 use crate::work;
 
-/// Scopes checked at one moment.
-const SCOPES_PAGE: i64 = 200;
 /// Rows of the journal read at once.
 const JOURNAL_PAGE: usize = 200;
 /// How long to wait until no writer is at work.
@@ -30,30 +29,40 @@ const WRITERS_WITHIN: Duration = Duration::from_secs(60);
 /// Tenant, scope, state, budget and the sum of what was rolled up.
 type ScopeRow = (String, String, Vec<u8>, Option<String>, Option<i64>);
 
+/// Tenant, scope, expiry, hold, when it was placed, amount, and the row of the hold.
+type ChargeRow = (String, String, i64, Uuid, i64, i64, Option<Vec<u8>>);
+
 impl PostgresStore {
+    /// Each page is one moment; between two of them others may write.
     pub(super) async fn check_all(&self) -> Result<Report, StoreError> {
         let mut report = Report::default();
-        let (holds, jobs): (i64, i64) =
-            sqlx::query_as("SELECT (SELECT count(*) FROM bursar.holds), (SELECT count(*) FROM bursar.jobs)")
-                .fetch_one(&mut *self.acquire().await?)
-                .await
-                .map_err(store_error)?;
-        (report.holds, report.jobs) = (holds.unsigned_abs(), jobs.unsigned_abs());
         let mut after = (String::new(), String::new());
-        while let Some(last) = self.check_page(&mut report, &after).await? {
+        while let Some(last) = self.check_scopes(&mut report, &after).await? {
+            after = last;
+        }
+        let mut after = (String::new(), String::new(), i64::MIN, Uuid::nil());
+        while let Some(last) = self.check_charges(&mut report, &after).await? {
+            after = last;
+        }
+        let mut after = Uuid::nil();
+        while let Some(last) = self.check_holds(&mut report, after).await? {
+            after = last;
+        }
+        let mut after = Uuid::nil();
+        while let Some(last) = self.check_jobs(&mut report, after).await? {
             after = last;
         }
         Ok(report)
     }
 
-    /// Checks scopes after one, at one moment; returns the last.
-    async fn check_page(
+    /// Checks scopes after one; returns the last.
+    async fn check_scopes(
         &self,
         report: &mut Report,
         after: &(String, String),
     ) -> Result<Option<(String, String)>, StoreError> {
         let mut tx = self.begin(ONE_SNAPSHOT).await?;
-        let rows: Vec<ScopeRow> = sqlx::query_as(
+        let page: Vec<ScopeRow> = sqlx::query_as(
             "SELECT s.tenant, s.scope, s.state, s.budget, r.amount
              FROM (SELECT * FROM bursar.scopes WHERE (tenant, scope) > ($1, $2) AND version > 0
                    ORDER BY tenant, scope LIMIT $3) s
@@ -64,62 +73,124 @@ impl PostgresStore {
         )
         .bind(&after.0)
         .bind(&after.1)
-        .bind(SCOPES_PAGE)
+        .bind(PAGE as i64)
         .fetch_all(&mut *tx)
         .await
         .map_err(store_error)?;
-        let Some(last) = rows.last().map(|(tenant, scope, ..)| (tenant.clone(), scope.clone())) else {
-            return Ok(None);
-        };
-        let keys: Vec<ScopeKey> = rows
-            .iter()
-            .map(|(tenant, scope, ..)| Ok((stored("tenant", tenant.clone())?, stored("scope", scope.clone())?)))
-            .collect::<Result<_, StoreError>>()?;
-        let (tenants, names) = columns(&keys);
-        let live: Vec<(i64, i64, Uuid, i64, i64)> = sqlx::query_as(
-            "SELECT w.n, c.expires_at, c.hold, c.placed_at, c.amount
-             FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS w(tenant, scope, n)
-             CROSS JOIN LATERAL (
-                 SELECT c.* FROM bursar.live_charges c WHERE c.tenant = w.tenant AND c.scope = w.scope OFFSET 0) c",
+        let last = page.last().map(|(tenant, scope, ..)| (tenant.clone(), scope.clone()));
+        let (mut scopes, mut asks) = (Vec::with_capacity(page.len()), Vec::new());
+        for (tenant, scope, state, budget, rolled) in page {
+            let key: ScopeKey = (stored("tenant", tenant)?, stored("scope", scope)?);
+            let row = self.scope_row(&state, budget.as_deref())?;
+            asks.extend(verify::asks(&key, &row));
+            scopes.push((key, row, rolled.unwrap_or(0)));
+        }
+        let sums = PgRows::new(&mut tx, self, Taking::Look).past(&asks).await?;
+        tx.commit().await.map_err(store_error)?;
+        let mut sums = sums.as_slice();
+        for (key, row, rolled) in &scopes {
+            let (own, others) = sums.split_at(row.balances.len());
+            report.check_scope(key, row, *rolled, own);
+            sums = others;
+        }
+        Ok(last)
+    }
+
+    /// Checks that live charges after one belong to holds that say the same; returns the last.
+    async fn check_charges(
+        &self,
+        report: &mut Report,
+        after: &(String, String, i64, Uuid),
+    ) -> Result<Option<(String, String, i64, Uuid)>, StoreError> {
+        let page: Vec<ChargeRow> = sqlx::query_as(
+            "SELECT c.tenant, c.scope, c.expires_at, c.hold, c.placed_at, c.amount, h.data
+             FROM (SELECT * FROM bursar.live_charges WHERE (tenant, scope, expires_at, hold) > ($1, $2, $3, $4)
+                   ORDER BY tenant, scope, expires_at, hold LIMIT $5) c
+             LEFT JOIN LATERAL (SELECT h.data FROM bursar.holds h WHERE h.id = c.hold OFFSET 0) h ON true
+             ORDER BY c.tenant, c.scope, c.expires_at, c.hold",
         )
-        .bind(&tenants)
-        .bind(&names)
-        .fetch_all(&mut *tx)
+        .bind(&after.0)
+        .bind(&after.1)
+        .bind(after.2)
+        .bind(after.3)
+        .bind(PAGE as i64)
+        .fetch_all(&mut *self.acquire().await?)
         .await
         .map_err(store_error)?;
-        let postings: Vec<(i64, i64, i64, i64)> = sqlx::query_as(
-            "SELECT w.n, p.at, p.seq, p.amount
-             FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS w(tenant, scope, n)
+        let last = page.last().map(|(tenant, scope, at, hold, ..)| (tenant.clone(), scope.clone(), *at, *hold));
+        for (tenant, scope, expires_at, hold, placed_at, amount, data) in page {
+            let key = (stored("tenant", tenant)?, stored("scope", scope)?);
+            let (expires_at, placed_at) = (Time::from_micros(expires_at), Time::from_micros(placed_at));
+            let charge = LiveCharge { expires_at, hold: HoldId(hold.as_u128()), placed_at, amount };
+            let hold = data.map(|data| Hold::unpack(&data)).transpose()?;
+            report.check_charge(&key, &charge, hold.as_ref());
+        }
+        Ok(last)
+    }
+
+    /// Checks that holds after one have all their live charges; returns the last.
+    async fn check_holds(&self, report: &mut Report, after: Uuid) -> Result<Option<Uuid>, StoreError> {
+        let mut tx = self.begin(ONE_SNAPSHOT).await?;
+        let page: Vec<(Uuid, i16, i64, Vec<u8>)> =
+            sqlx::query_as("SELECT id, state, expires_at, data FROM bursar.holds WHERE id > $1 ORDER BY id LIMIT $2")
+                .bind(after)
+                .bind(PAGE as i64)
+                .fetch_all(&mut *tx)
+                .await
+                .map_err(store_error)?;
+        let last = page.last().map(|(id, ..)| *id);
+        let (mut holds, mut places) = (Vec::with_capacity(page.len()), Vec::new());
+        for (_, state, expires_at, data) in page {
+            let hold = Hold::unpack(&data)?;
+            places.extend(charged(&hold));
+            holds.push((hold, (state, Time::from_micros(expires_at))));
+        }
+        let found: Vec<i64> = sqlx::query_scalar(
+            "SELECT w.n FROM unnest($1::text[], $2::text[], $3::bigint[], $4::uuid[])
+                 WITH ORDINALITY AS w(tenant, scope, at, hold, n)
              CROSS JOIN LATERAL (
-                 SELECT p.* FROM bursar.postings p WHERE p.tenant = w.tenant AND p.scope = w.scope OFFSET 0) p",
+                 SELECT 1 FROM bursar.live_charges c
+                 WHERE c.tenant = w.tenant AND c.scope = w.scope AND c.expires_at = w.at AND c.hold = w.hold
+                 OFFSET 0) c",
         )
-        .bind(&tenants)
-        .bind(&names)
+        .bind(places.iter().map(|((tenant, _), ..)| tenant.as_str()).collect::<Vec<_>>())
+        .bind(places.iter().map(|((_, scope), ..)| scope.as_str()).collect::<Vec<_>>())
+        .bind(places.iter().map(|(_, at, _)| at.micros()).collect::<Vec<_>>())
+        .bind(places.iter().map(|(.., hold)| Uuid::from_u128(hold.0)).collect::<Vec<_>>())
         .fetch_all(&mut *tx)
         .await
         .map_err(store_error)?;
         tx.commit().await.map_err(store_error)?;
+        let found: HashSet<usize> = found.into_iter().map(place).collect();
+        let missing = places.iter().enumerate().filter(|(n, _)| !found.contains(n));
+        let missing: Vec<_> = missing.map(|(_, ((_, scope), _, hold))| (*hold, scope.clone())).collect();
+        for (hold, columns) in &holds {
+            let own = missing.iter().filter(|(id, _)| *id == hold.id);
+            report.check_hold(hold, *columns, &own.map(|(_, scope)| scope.clone()).collect::<Vec<_>>());
+        }
+        Ok(last)
+    }
 
-        let mut charges: HashMap<usize, Vec<LiveCharge>> = HashMap::new();
-        for (n, expires_at, hold, placed_at, amount) in live {
-            charges.entry(place(n)).or_default().push(LiveCharge {
-                expires_at: Time::from_micros(expires_at),
-                hold: HoldId(hold.as_u128()),
-                placed_at: Time::from_micros(placed_at),
-                amount,
-            });
+    /// Checks that jobs after one are named by their holds; returns the last.
+    async fn check_jobs(&self, report: &mut Report, after: Uuid) -> Result<Option<Uuid>, StoreError> {
+        let mut tx = self.begin(ONE_SNAPSHOT).await?;
+        let page: Vec<(Uuid, Vec<u8>)> =
+            sqlx::query_as("SELECT id, data FROM bursar.jobs WHERE id > $1 ORDER BY id LIMIT $2")
+                .bind(after)
+                .bind(PAGE as i64)
+                .fetch_all(&mut *tx)
+                .await
+                .map_err(store_error)?;
+        let last = page.last().map(|(id, _)| *id);
+        let jobs = page.iter().map(|(_, data)| Job::unpack(data)).collect::<Result<Vec<_>, _>>()?;
+        let wanted: Vec<HoldId> = jobs.iter().filter_map(|job| job.hold).collect();
+        let found = PgRows::new(&mut tx, self, Taking::Look).holds(&wanted).await?;
+        tx.commit().await.map_err(store_error)?;
+        let holds: HashMap<HoldId, Hold> = found.rows.into_iter().collect();
+        for job in &jobs {
+            report.check_job(job, job.hold.and_then(|hold| holds.get(&hold)));
         }
-        let mut posted: HashMap<usize, Vec<Posting>> = HashMap::new();
-        for (n, at, seq, amount) in postings {
-            let posting = Posting { at: Time::from_micros(at), seq: seq.unsigned_abs(), amount, hold: None };
-            posted.entry(place(n)).or_default().push(posting);
-        }
-        for (n, ((.., state, budget, rolled), key)) in rows.iter().zip(&keys).enumerate() {
-            let row = self.scope_row(state, budget.as_deref())?;
-            let (live, postings) = (charges.remove(&n).unwrap_or_default(), posted.remove(&n).unwrap_or_default());
-            report.check_scope(key, &row, &live, &postings, rolled.unwrap_or(0));
-        }
-        Ok(Some(last))
+        Ok(last)
     }
 
     pub(super) async fn make_anew(&self) -> Result<u64, StoreError> {

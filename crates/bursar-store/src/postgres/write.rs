@@ -7,10 +7,11 @@
 use bursar_core::event::Batch;
 use bursar_core::payload::Payload;
 use bursar_core::state::{Change, Workspace};
+use bursar_core::time::Time;
 use uuid::Uuid;
 
 use super::error::code;
-use super::rows::PgRows;
+use super::rows::{PgRows, Taking};
 use crate::codec::{Carries, Packed, grant_state, hold_state, to_json};
 use crate::error::StoreError;
 
@@ -145,6 +146,8 @@ impl PgRows<'_> {
             return Ok(true);
         }
         let over = keys.iter().filter(|(.., new)| !new).count();
+        // What the journal says of a key is so, whatever the clock said when it was forgotten or taken over.
+        let free_by = if self.taking == Taking::Alone { Time::NEVER } else { ws.now };
         let taken_over = sqlx::query_scalar::<_, i64>(NAMED)
             .bind(all(&keys, |(key, ..)| key.0.as_str()))
             .bind(all(&keys, |(key, ..)| key.1.as_str()))
@@ -153,7 +156,7 @@ impl PgRows<'_> {
             .bind(all(&keys, |(_, row, _)| Uuid::from_u128(row.command.0)))
             .bind(all(&keys, |(_, row, _)| row.until.micros()))
             .bind(all(&keys, |(.., new)| *new))
-            .bind(ws.now.micros())
+            .bind(free_by.micros())
             .bind(all(&job_keys, |(key, _)| key.0.as_str()))
             .bind(all(&job_keys, |(key, _)| key.1.as_str()))
             .bind(all(&job_keys, |(key, _)| key.2.as_str()))

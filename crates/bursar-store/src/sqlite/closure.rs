@@ -22,6 +22,8 @@ pub struct SqliteTx<'a> {
     shared: &'a Shared,
     conn: &'a Connection,
     told: Vec<Arc<Entry>>,
+    /// A request failed in the middle: what it left behind must not be committed.
+    broken: bool,
 }
 
 impl SqliteTx<'_> {
@@ -30,11 +32,15 @@ impl SqliteTx<'_> {
         self.conn
     }
 
-    /// Does a request within the transaction.
+    /// Does a request within the transaction. After an error nothing of the transaction is kept, whatever the closure
+    /// makes of it.
     pub fn request(&mut self, request: &Request) -> Result<Result<Outcome, Refusal>, StoreError> {
         loop {
-            let verdict = decide_in(self.shared, self.conn, &[request])?.pop();
-            match verdict.expect("one request has one verdict") {
+            // Without a transaction each statement would be a transaction of its own.
+            still_open(self.conn)?;
+            let verdicts = decide_in(self.shared, self.conn, &[request]);
+            self.broken |= verdicts.is_err();
+            match verdicts?.pop().expect("one request has one verdict") {
                 Verdict::Answered(answer) => {
                     self.told.extend(answer.as_ref().ok().and_then(|outcome| outcome.entry.clone()));
                     return Ok(answer);
@@ -43,6 +49,15 @@ impl SqliteTx<'_> {
             }
         }
     }
+}
+
+/// A conflict clause, a trigger, a full disk or a failing one ends the transaction beneath a closure, which may not
+/// notice or not care.
+pub(super) fn still_open(conn: &Connection) -> Result<(), StoreError> {
+    if conn.is_autocommit() {
+        return Err(StoreError::Closure("went on after an error had ended its transaction".into()));
+    }
+    Ok(())
 }
 
 /// What a closure came to, and what it did that is to be told now that it is durable.
@@ -60,14 +75,15 @@ impl Writer {
         let mut refused = None;
         let done = self.transaction(|shared, conn| {
             let guard = Guard::put(conn, over.clone())?;
-            let mut tx = SqliteTx { shared, conn, told: Vec::new() };
+            let mut tx = SqliteTx { shared, conn, told: Vec::new(), broken: false };
             let answer = work(&mut tx);
-            let told = tx.told;
+            let SqliteTx { told, broken, .. } = tx;
             drop(guard);
             if over.load(Ordering::SeqCst) {
                 return Err(StoreError::Closure("did not end in time".into()));
             }
             match answer {
+                Ok(_) if broken => Err(StoreError::Closure("went on after a request had failed".into())),
                 Ok(answer) => Ok((answer, told)),
                 Err(error) => {
                     refused = Some(error);
@@ -101,11 +117,14 @@ impl<'a> Guard<'a> {
         }))
         .map_err(failed)?;
         conn.progress_handler(1_000, Some(move || over.load(Ordering::SeqCst))).map_err(failed)?;
+        // Only what runs after the transaction was ended beneath the closure would commit by itself: it is rolled back.
+        conn.commit_hook(Some(|| true)).map_err(failed)?;
         Ok(Guard(conn))
     }
 
     fn lift(conn: &Connection) -> Result<(), StoreError> {
         conn.authorizer(None::<fn(AuthContext<'_>) -> Authorization>).map_err(failed)?;
+        conn.commit_hook(None::<fn() -> bool>).map_err(failed)?;
         conn.progress_handler(0, None::<fn() -> bool>).map_err(failed)
     }
 }

@@ -6,6 +6,7 @@ mod read;
 mod rows;
 pub mod schema;
 mod turnstile;
+mod verify;
 mod writer;
 
 use std::path::{Path, PathBuf};
@@ -42,10 +43,13 @@ pub struct SqliteStore {
     shared: Arc<Shared>,
     readers: Arc<Mutex<Vec<Connection>>>,
     reading: Semaphore,
+    closures: Arc<Semaphore>,
 }
 
 /// Connections that read at once.
 const READERS: usize = 4;
+/// Closures that run or wait for their turn on the writer's thread; one more is told busy.
+const CLOSURES_MAX: usize = 1_000;
 
 impl SqliteStore {
     /// Opens a database file.
@@ -79,12 +83,13 @@ impl SqliteStore {
             shared,
             readers: Arc::default(),
             reading: Semaphore::new(READERS),
+            closures: Arc::new(Semaphore::new(CLOSURES_MAX)),
         })
     }
 
     /// Runs a closure in a transaction of its own on the writer's thread, so that its rows and Bursar's commit
     /// together. It is rolled back when it fails, panics, or runs longer than `limit`. What it did is returned to be
-    /// told to those who listen.
+    /// told to those who listen. When a thousand wait already, one more is busy.
     pub async fn transaction<T, E>(
         &self,
         limit: Duration,
@@ -94,7 +99,14 @@ impl SqliteStore {
         T: Send + 'static,
         E: Send + 'static,
     {
-        self.writer()?.call(move |writer| writer.run_closure(limit, work)).await
+        let full = |_| StoreError::Busy(format!("{CLOSURES_MAX} closures wait already for the one writer"));
+        let permit = self.closures.clone().try_acquire_owned().map_err(full)?;
+        let run = move |writer: &mut Writer| {
+            // Kept until it has run, also when the caller no longer waits for it.
+            let _permit = permit;
+            writer.run_closure(limit, work)
+        };
+        self.writer()?.call(run).await
     }
 
     /// Statements run and steps of SQLite's virtual machine taken so far: what the work costs, whatever the machine's mood.
@@ -220,7 +232,7 @@ impl Store for SqliteStore {
     }
 
     async fn verify(&self) -> Result<Report, StoreError> {
-        self.read(read::verify).await
+        self.read(verify::verify).await
     }
 
     async fn rebuild(&self) -> Result<u64, StoreError> {

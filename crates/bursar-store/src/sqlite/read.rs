@@ -14,11 +14,10 @@ use crate::codec::stored;
 use crate::error::StoreError;
 use crate::rows::Rows;
 use crate::sqlite::error::failed;
-use crate::sqlite::rows::{get_id, id, live_charge, posting, unpack};
+use crate::sqlite::rows::{get_id, id, unpack};
 use crate::sqlite::schema;
 use crate::sqlite::writer::Shared;
 use crate::store::{Health, Journaled};
-use crate::verify::Report;
 use crate::work;
 
 pub(super) fn scope(shared: &Shared, conn: &Connection, key: &ScopeKey) -> Result<Option<ScopeState>, StoreError> {
@@ -134,49 +133,9 @@ pub(super) fn page_scopes(
     shared.rows(conn).all(sql, params![tenant, scope, limit as i64], scope_key)
 }
 
-fn scope_key(row: &Row<'_>) -> Result<ScopeKey, StoreError> {
+pub(super) fn scope_key(row: &Row<'_>) -> Result<ScopeKey, StoreError> {
     let tenant = stored::<Tenant>("tenant", row.get(0).map_err(failed)?)?;
     Ok((tenant, stored::<Scope>("scope", row.get(1).map_err(failed)?)?))
-}
-
-pub(super) fn verify(shared: &Shared, conn: &Connection) -> Result<Report, StoreError> {
-    let rows = shared.rows(conn);
-    let count = |sql: &str| conn.query_row(sql, [], |row| row.get::<_, i64>(0)).map_err(failed).map(|n| n as u64);
-    let mut report = Report {
-        holds: count("SELECT count(*) FROM bursar_holds")?,
-        jobs: count("SELECT count(*) FROM bursar_jobs")?,
-        ..Report::default()
-    };
-    for found in rows.all("PRAGMA quick_check(10)", [], |row| row.get::<_, String>(0).map_err(failed))? {
-        if found != "ok" {
-            report.violation(format!("the database file is damaged: {found}"));
-        }
-    }
-    let mut after = None;
-    loop {
-        let page = page_scopes(shared, conn, after.as_ref(), 1_000)?;
-        for key in &page {
-            let params = params![key.0.as_str(), key.1.as_str()];
-            let row = rows.read_scope(key)?.ok_or_else(|| StoreError::corrupt("scope", "it vanished while reading"))?;
-            let live = rows.all(
-                "SELECT expires_at, hold, placed_at, amount FROM bursar_live_charges WHERE tenant = ?1 AND scope = ?2",
-                params,
-                live_charge,
-            )?;
-            let postings = rows.all(
-                "SELECT at, seq, amount, hold FROM bursar_postings WHERE tenant = ?1 AND scope = ?2",
-                params,
-                posting,
-            )?;
-            let rolled =
-                rows.all("SELECT amount FROM bursar_rollups WHERE tenant = ?1 AND scope = ?2", params, |row| {
-                    row.get::<_, i64>(0).map_err(failed)
-                })?;
-            report.check_scope(key, &row, &live, &postings, rolled.first().copied().unwrap_or(0));
-        }
-        let Some(last) = page.last() else { return Ok(report) };
-        after = Some(last.clone());
-    }
 }
 
 /// Makes the tables anew, within the caller's transaction.

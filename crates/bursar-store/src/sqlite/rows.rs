@@ -15,11 +15,12 @@ use bursar_core::scope::{Batchwise, ChargeMark, Due, DueAsk, LiveCharge, Past, P
 use bursar_core::state::{Change, JobKey, KeyKey, KeyRow, ScopeKey, Workspace};
 use bursar_core::time::Time;
 use rusqlite::types::ValueRef;
-use rusqlite::{CachedStatement, Connection, OptionalExtension, Params, Row, StatementStatus, params};
+use rusqlite::{CachedStatement, Connection, Params, Row, StatementStatus, params};
 
 use crate::clock::Clock;
 use crate::codec::{Budgets, Carries, Packed, from_json, grant_state, hold_state, to_json};
 use crate::error::StoreError;
+use crate::memory::ROLL_UP_STEP;
 use crate::rows::{Found, PastAsk, Rows};
 use crate::sqlite::error::failed;
 use crate::sqlite::writer::Counters;
@@ -328,7 +329,7 @@ pub(super) fn unpack<T: Packed>(row: &Row<'_>, column: usize) -> Result<T, Store
     T::unpack(bytes.as_blob().map_err(|e| StoreError::corrupt(T::WHAT, e))?)
 }
 
-pub(super) fn live_charge(row: &Row<'_>) -> Result<LiveCharge, StoreError> {
+fn live_charge(row: &Row<'_>) -> Result<LiveCharge, StoreError> {
     let read = || -> rusqlite::Result<LiveCharge> {
         Ok(LiveCharge {
             expires_at: get_time(row, 0)?,
@@ -340,7 +341,7 @@ pub(super) fn live_charge(row: &Row<'_>) -> Result<LiveCharge, StoreError> {
     read().map_err(failed)
 }
 
-pub(super) fn posting(row: &Row<'_>) -> Result<Posting, StoreError> {
+fn posting(row: &Row<'_>) -> Result<Posting, StoreError> {
     let read = || -> rusqlite::Result<Posting> {
         Ok(Posting {
             at: get_time(row, 0)?,
@@ -463,20 +464,22 @@ impl Rows for SqliteRows<'_> {
     }
 
     async fn roll_up(&mut self, scopes: &[(ScopeKey, Time)]) -> Result<(), StoreError> {
-        let sum = "SELECT sum(amount) FROM bursar_postings WHERE tenant = ?1 AND scope = ?2 AND at < ?3";
+        let beyond = "SELECT at, seq FROM bursar_postings WHERE tenant = ?1 AND scope = ?2 AND at < ?3
+            ORDER BY at, seq LIMIT 1 OFFSET ?4";
+        let sum = "SELECT sum(amount) FROM bursar_postings WHERE tenant = ?1 AND scope = ?2 AND (at, seq) < (?3, ?4)";
         let add = "INSERT INTO bursar_rollups VALUES (?1, ?2, ?3) ON CONFLICT DO UPDATE SET amount = amount + excluded.amount";
-        let delete = "DELETE FROM bursar_postings WHERE tenant = ?1 AND scope = ?2 AND at < ?3";
+        let delete = "DELETE FROM bursar_postings WHERE tenant = ?1 AND scope = ?2 AND (at, seq) < (?3, ?4)";
+        let mut left = ROLL_UP_STEP;
         for (key, before) in scopes {
             let (tenant, scope, before) = (key.0.as_str(), key.1.as_str(), before.micros());
-            let sum: Option<i64> = self
-                .prepare(sum)?
-                .query_row(params![tenant, scope, before], |row| row.get(0))
-                .optional()
-                .map_err(failed)?
-                .flatten();
-            if let Some(sum) = sum {
+            let mark =
+                |row: &Row<'_>| Ok((row.get::<_, i64>(0).map_err(failed)?, row.get::<_, i64>(1).map_err(failed)?));
+            let (at, seq) = self.one(beyond, params![tenant, scope, before, left as i64], mark)?.unwrap_or((before, 0));
+            let sum =
+                self.one(sum, params![tenant, scope, at, seq], |row| row.get::<_, Option<i64>>(0).map_err(failed))?;
+            if let Some(sum) = sum.flatten() {
                 self.run(add, params![tenant, scope, sum])?;
-                self.run(delete, params![tenant, scope, before])?;
+                left -= self.run(delete, params![tenant, scope, at, seq])?;
             }
         }
         Ok(())

@@ -26,7 +26,11 @@ pub(super) const WAITS: [Duration; 3] =
 pub(super) const BUSY_TIMEOUT: Duration = Duration::from_millis(500);
 
 const PATIENCE: Duration = Duration::from_secs(5);
-const STEP_MAX: Duration = Duration::from_millis(1);
+/// How long whoever just came to the gate sleeps, and half as long each time, down to the shortest: who has waited
+/// longest asks most often, so that the one who just wrote does not slip in before him.
+const GATE_STEPS: (Duration, Duration) = (Duration::from_millis(2), Duration::from_micros(50));
+/// Only one waits for the turn.
+const TURN_STEPS: (Duration, Duration) = (Duration::from_micros(50), Duration::from_micros(50));
 
 impl Turnstile {
     /// For a database in a file.
@@ -55,8 +59,8 @@ impl Turnstile {
     pub(super) fn enter(&self) -> Result<Turn<'_>, StoreError> {
         let Some((gate, turn)) = &self.files else { return Ok(Turn(None)) };
         let mut waited = Duration::ZERO;
-        lock(gate, &mut waited)?;
-        let taken = lock(turn, &mut waited);
+        lock(gate, GATE_STEPS, &mut waited)?;
+        let taken = lock(turn, TURN_STEPS, &mut waited);
         let _ = gate.unlock();
         taken.map(|()| Turn(Some(turn)))
     }
@@ -71,8 +75,8 @@ impl Drop for Turn<'_> {
 }
 
 /// Tries until it has the lock. Polling, as a wait for a file lock cannot be given an end.
-fn lock(file: &File, waited: &mut Duration) -> Result<(), StoreError> {
-    let mut step = Duration::from_micros(20);
+fn lock(file: &File, steps: (Duration, Duration), waited: &mut Duration) -> Result<(), StoreError> {
+    let (mut step, least) = steps;
     loop {
         match file.try_lock() {
             Ok(()) => return Ok(()),
@@ -82,7 +86,7 @@ fn lock(file: &File, waited: &mut Duration) -> Result<(), StoreError> {
             Err(TryLockError::WouldBlock) => {
                 thread::sleep(step);
                 *waited += step;
-                step = (step * 2).min(STEP_MAX);
+                step = (step / 2).max(least);
             }
             Err(TryLockError::Error(source)) => {
                 return Err(StoreError::Unavailable {

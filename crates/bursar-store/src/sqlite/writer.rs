@@ -18,6 +18,7 @@ use crate::clock::Clock;
 use crate::codec::Budgets;
 use crate::error::StoreError;
 use crate::rows::Rows;
+use crate::sqlite::closure::still_open;
 use crate::sqlite::error::failed;
 use crate::sqlite::rows::SqliteRows;
 use crate::sqlite::turnstile::{BUSY_TIMEOUT, Turnstile, WAITS};
@@ -150,7 +151,9 @@ impl Writer {
         self.retrying(|conn| conn.execute_batch("BEGIN IMMEDIATE"))?;
         let done = catch_unwind(AssertUnwindSafe(|| work(&self.shared, &self.conn)));
         let done = match done {
-            Ok(Ok(done)) => self.conn.execute_batch("COMMIT").map_err(failed).map(|()| done),
+            Ok(Ok(done)) => {
+                still_open(&self.conn).and_then(|()| self.conn.execute_batch("COMMIT").map_err(failed)).map(|()| done)
+            }
             Ok(Err(error)) => Err(error),
             Err(panic) => Err(StoreError::Closure(format!("panicked: {}", panic_text(&*panic)))),
         };

@@ -1,0 +1,128 @@
+//! Verification: what the tables say of each other, read page by page.
+
+use bursar_core::hold::Hold;
+use bursar_core::id::HoldId;
+use bursar_core::job::Job;
+use bursar_core::scope::{LiveCharge, ScopeState};
+use bursar_core::state::ScopeKey;
+use bursar_core::time::Time;
+use futures_util::FutureExt;
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, Row, params};
+
+use crate::codec::Packed;
+use crate::error::StoreError;
+use crate::rows::Rows;
+use crate::sqlite::error::failed;
+use crate::sqlite::read::{page_scopes, scope_key};
+use crate::sqlite::rows::{SqliteRows, get_id, get_time, id, unpack};
+use crate::sqlite::writer::Shared;
+use crate::verify::{PAGE, Report, asks, charged};
+
+pub(super) fn verify(shared: &Shared, conn: &Connection) -> Result<Report, StoreError> {
+    let mut report = Report::default();
+    let mut rows = shared.rows(conn);
+    for found in rows.all("PRAGMA quick_check(10)", [], |row| row.get::<_, String>(0).map_err(failed))? {
+        if found != "ok" {
+            report.violation(format!("the database file is damaged: {found}"));
+        }
+    }
+    let mut after = None;
+    loop {
+        let page = page_scopes(shared, conn, after.as_ref(), PAGE)?;
+        check_scopes(&mut rows, &page, &mut report)?;
+        let Some(last) = page.into_iter().next_back() else { break };
+        after = Some(last);
+    }
+    check_charges(&rows, &mut report)?;
+    check_holds(&rows, &mut report)?;
+    check_jobs(&rows, &mut report)?;
+    Ok(report)
+}
+
+fn check_scopes(rows: &mut SqliteRows<'_>, page: &[ScopeKey], report: &mut Report) -> Result<(), StoreError> {
+    let rolled = "SELECT amount FROM bursar_rollups WHERE tenant = ?1 AND scope = ?2";
+    for key in page {
+        let row: ScopeState =
+            rows.read_scope(key)?.ok_or_else(|| StoreError::corrupt("scope", "it vanished while reading"))?;
+        let asks: Vec<_> = asks(key, &row).collect();
+        let sums = rows.past(&asks).now_or_never().expect("SQLite never waits within a transaction")?;
+        let rolled = rows.all(rolled, params![key.0.as_str(), key.1.as_str()], |row| row.get(0).map_err(failed))?;
+        report.check_scope(key, &row, rolled.first().copied().unwrap_or(0), &sums);
+    }
+    Ok(())
+}
+
+/// Every live charge belongs to a hold that says the same.
+fn check_charges(rows: &SqliteRows<'_>, report: &mut Report) -> Result<(), StoreError> {
+    let sql = "SELECT l.tenant, l.scope, l.expires_at, l.hold, l.placed_at, l.amount, h.data
+        FROM bursar_live_charges l LEFT JOIN bursar_holds h ON h.id = l.hold
+        WHERE (l.tenant, l.scope, l.expires_at, l.hold) > (?1, ?2, ?3, ?4)
+        ORDER BY l.tenant, l.scope, l.expires_at, l.hold LIMIT ?5";
+    let read = |row: &Row<'_>| {
+        let charge = || -> rusqlite::Result<LiveCharge> {
+            let (expires_at, hold) = (get_time(row, 2)?, HoldId(get_id(row, 3)?));
+            Ok(LiveCharge { expires_at, hold, placed_at: get_time(row, 4)?, amount: row.get(5)? })
+        };
+        Ok((scope_key(row)?, charge().map_err(failed)?, unpack_some::<Hold>(row, 6)?))
+    };
+    let mut after = (String::new(), String::new(), i64::MIN, id(0));
+    loop {
+        let page = rows.all(sql, params![after.0, after.1, after.2, after.3, PAGE as i64], read)?;
+        for (key, charge, hold) in &page {
+            report.check_charge(key, charge, hold.as_ref());
+        }
+        let Some(((tenant, scope), charge, _)) = page.last() else { return Ok(()) };
+        after = (tenant.to_string(), scope.to_string(), charge.expires_at.micros(), id(charge.hold.0));
+    }
+}
+
+/// Every hold that is held has all its live charges.
+fn check_holds(rows: &SqliteRows<'_>, report: &mut Report) -> Result<(), StoreError> {
+    let sql = "SELECT id, state, expires_at, data FROM bursar_holds WHERE id > ?1 ORDER BY id LIMIT ?2";
+    let live = "SELECT 1 FROM bursar_live_charges WHERE tenant = ?1 AND scope = ?2 AND expires_at = ?3 AND hold = ?4";
+    let read = |row: &Row<'_>| {
+        let columns = (row.get::<_, i16>(1).map_err(failed)?, get_time(row, 2).map_err(failed)?);
+        Ok((get_id(row, 0).map_err(failed)?, columns, unpack::<Hold>(row, 3)?))
+    };
+    let mut after = id(0);
+    loop {
+        let page: Vec<(u128, (i16, Time), Hold)> = rows.all(sql, params![after, PAGE as i64], read)?;
+        for (_, columns, hold) in &page {
+            let mut missing = Vec::new();
+            for ((tenant, scope), at, hold) in charged(hold) {
+                let params = params![tenant.as_str(), scope.as_str(), at.micros(), id(hold.0)];
+                if rows.all(live, params, |_| Ok(()))?.is_empty() {
+                    missing.push(scope);
+                }
+            }
+            report.check_hold(hold, *columns, &missing);
+        }
+        // By the key and not by what the row says of itself, which may be wrong.
+        let Some((last, ..)) = page.last() else { return Ok(()) };
+        after = id(*last);
+    }
+}
+
+/// Every job that owns a hold is named by it.
+fn check_jobs(rows: &SqliteRows<'_>, report: &mut Report) -> Result<(), StoreError> {
+    let sql = "SELECT id, data FROM bursar_jobs WHERE id > ?1 ORDER BY id LIMIT ?2";
+    let read = |row: &Row<'_>| Ok((get_id(row, 0).map_err(failed)?, unpack::<Job>(row, 1)?));
+    let mut after = id(0);
+    loop {
+        let page: Vec<(u128, Job)> = rows.all(sql, params![after, PAGE as i64], read)?;
+        for (_, job) in &page {
+            let hold = job.hold.map(|hold| rows.read_hold(hold)).transpose()?.flatten();
+            report.check_job(job, hold.as_ref());
+        }
+        let Some((last, _)) = page.last() else { return Ok(()) };
+        after = id(*last);
+    }
+}
+
+fn unpack_some<T: Packed>(row: &Row<'_>, column: usize) -> Result<Option<T>, StoreError> {
+    match row.get_ref(column).map_err(failed)? {
+        ValueRef::Null => Ok(None),
+        _ => unpack(row, column).map(Some),
+    }
+}

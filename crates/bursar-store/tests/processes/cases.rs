@@ -1,0 +1,131 @@
+//! What must hold for several processes on one file.
+
+use std::collections::{BTreeMap, HashSet};
+use std::path::Path;
+
+use bursar_core::time::Time;
+use bursar_store::{SqliteStore, Store};
+use bursar_testkit::RandomIds;
+use rusqlite::Connection;
+
+use crate::child::{Process, open, runtime};
+
+const WRITERS: usize = 4;
+const COMMITS: usize = 250;
+/// Shares are counted over so many commits in a row.
+const SPAN: usize = 60;
+
+/// No writer gets less than half of the average in any span of commits, and nobody is told busy.
+pub(crate) fn equal_shares() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("bursar.db");
+    let mut writers: Vec<_> = (1..=WRITERS).map(|seed| Process::start("write", &path, seed, COMMITS)).collect();
+    writers.iter_mut().for_each(Process::begin);
+    for mut writer in writers {
+        for _ in 0..COMMITS {
+            let said = writer.hear().unwrap();
+            assert!(said.starts_with("cmd_"), "{said}");
+        }
+        writer.end();
+    }
+    let order = runtime().block_on(async { journal(&open(&path, 99).await).await });
+    let order: Vec<&str> = order.iter().map(|(_, writer)| writer.as_str()).collect();
+    assert_eq!(order.len(), WRITERS * COMMITS);
+    // From when all are at work until the first is done.
+    let first = |writer: &str| order.iter().position(|own| *own == writer).unwrap();
+    let last = |writer: &str| order.iter().rposition(|own| *own == writer).unwrap();
+    let names: HashSet<&str> = order.iter().copied().collect();
+    let from = names.iter().map(|name| first(name)).max().unwrap();
+    let to = names.iter().map(|name| last(name)).min().unwrap();
+    assert!(to.saturating_sub(from) > order.len() / 2, "all were at work together only from {from} to {to}");
+    for span in order[from..=to].windows(SPAN) {
+        let mut shares: BTreeMap<&str, usize> = names.iter().map(|name| (*name, 0)).collect();
+        span.iter().for_each(|writer| *shares.get_mut(writer).unwrap() += 1);
+        let least = *shares.values().min().unwrap();
+        assert!(least * 2 * WRITERS >= SPAN, "{shares:?}");
+    }
+}
+
+/// Whoever comes first makes the tables; the others find them.
+pub(crate) fn opened_at_once() {
+    for round in 0..5 {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("bursar.db");
+        let mut openers: Vec<_> = (1..=6).map(|seed| Process::start("open", &path, seed, 1)).collect();
+        openers.iter_mut().for_each(Process::begin);
+        for mut opener in openers {
+            let said = opener.hear().unwrap_or_default();
+            assert!(said.starts_with("cmd_"), "round {round}: {said}");
+            assert_eq!(opener.hear().as_deref(), Some("schema 1"));
+            opener.end();
+        }
+        let (entries, report) = runtime().block_on(async {
+            let store = open(&path, 99).await;
+            (journal(&store).await, store.verify().await.unwrap())
+        });
+        assert_eq!((entries.len(), report.violations), (6, Vec::new()), "round {round}");
+    }
+}
+
+/// A writer is killed at any moment, twenty times on one file.
+pub(crate) fn killed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("bursar.db");
+    let mut random = RandomIds::new(u64::from(std::process::id()));
+    let mut acknowledged = Vec::new();
+    for round in 0..20 {
+        let mut writer = Process::start("write", &path, 1_000 + round, 100_000);
+        writer.begin();
+        // It goes on writing while this one reads, so where it stands at the kill is nobody's choice.
+        let patience = bursar_core::id::IdSource::next_id(&mut random, Time::MIN) % 40;
+        for _ in 0..=patience {
+            acknowledged.push(writer.hear().unwrap());
+        }
+        writer.child.kill().unwrap();
+        writer.child.wait().unwrap();
+        acknowledged.extend(std::iter::from_fn(|| writer.hear()));
+    }
+    runtime().block_on(async {
+        let store = open(&path, 99).await;
+        let found: HashSet<String> = journal(&store).await.into_iter().map(|(command, _)| command).collect();
+        for command in &acknowledged {
+            assert!(found.contains(command), "{command} was acknowledged and is not there");
+        }
+        assert_eq!(store.verify().await.unwrap().violations, Vec::<String>::new());
+        let before = dump(&path);
+        store.rebuild().await.unwrap();
+        assert_eq!(dump(&path), before, "after a rebuild");
+    });
+}
+
+/// Commands and who asked for them, in order.
+async fn journal(store: &SqliteStore) -> Vec<(String, String)> {
+    let (mut all, mut after) = (Vec::new(), 0);
+    loop {
+        let page = store.journal(after, 500).await.unwrap();
+        let Some(last) = page.last() else { return all };
+        after = last.position + last.batch.count() as u64 - 1;
+        for entry in page.iter().flat_map(|row| &row.batch.entries) {
+            all.push((entry.id.to_string(), entry.context.correlation_id.clone().unwrap_or_default()));
+        }
+    }
+}
+
+/// Every row of every table.
+fn dump(path: &Path) -> Vec<String> {
+    let conn = Connection::open(path).unwrap();
+    let mut tables = conn.prepare("SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name").unwrap();
+    let tables: Vec<String> = tables.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
+    let mut rows = Vec::new();
+    for table in tables {
+        let mut all = conn.prepare(&format!("SELECT * FROM {table} ORDER BY 1, 2")).unwrap();
+        let columns = all.column_count();
+        let of = all.query_map([], |row| {
+            let values: rusqlite::Result<Vec<_>> =
+                (0..columns).map(|n| row.get::<_, rusqlite::types::Value>(n)).collect();
+            Ok(format!("{table}: {:?}", values?))
+        });
+        rows.extend(of.unwrap().map(Result::unwrap));
+    }
+    rows
+}

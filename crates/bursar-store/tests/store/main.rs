@@ -1,0 +1,8 @@
+//! What every store keeps to beside the rules: closures, upkeep, verification.
+
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+mod ask;
+mod closure;
+mod upkeep;
+mod verify;

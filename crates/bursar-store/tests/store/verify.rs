@@ -1,0 +1,89 @@
+//! What verification finds, in tables that somebody has tampered with.
+
+use std::sync::Arc;
+
+use bursar_core::hold::HoldState;
+use bursar_core::request::{Actual, Op};
+use bursar_store::{PostgresOptions, PostgresStore, SqliteStore, Store};
+use sqlx::{Connection, PgConnection};
+
+use crate::ask::{clock, done, every_store, hold, job, post, setup, submitted};
+
+/// What is done to the tables, and what is found then. Tables are written as on PostgreSQL.
+const CASES: [(&str, &[&str]); 9] = [
+    ("UPDATE bursar.postings SET amount = 8 WHERE amount = 7", &["posted is 7, its postings come to 8"]),
+    (
+        "DELETE FROM bursar.live_charges WHERE scope = 'two'",
+        &["two lifetime: held is 20, its live holds come to 0", "it is held, and counts nothing on", "/two"],
+    ),
+    ("UPDATE bursar.live_charges SET amount = 21 WHERE scope = 'two'", &["held is 20", "that says otherwise"]),
+    ("UPDATE bursar.live_charges SET placed_at = placed_at - 1 WHERE scope = 'two'", &["that says otherwise"]),
+    ("UPDATE bursar.live_charges SET scope = 'three' WHERE scope = 'two'", &["three: a live charge", "on", "/two"]),
+    ("DELETE FROM bursar.holds WHERE state = 0", &["that is not there", "its hold hold_"]),
+    ("UPDATE bursar.holds SET state = 1 WHERE state = 0", &["it would not be found by its state or expiry"]),
+    (
+        "UPDATE bursar.holds SET state = 1, data = (SELECT data FROM bursar.holds WHERE state = 1) WHERE state = 0",
+        &["that is committed", "does not name it"],
+    ),
+    ("DELETE FROM bursar.holds WHERE expires_at = 9223372036854775807", &["job_", "is not there"]),
+];
+
+/// A posting, a hold over two scopes, one that is committed, and one that a job owns.
+async fn fill(store: &dyn Store) {
+    let placed = done(store, vec![post("one", 7), hold(&["one", "two"], 20), hold(&["one"], 30), job("one", 5)]).await;
+    let placed = Ok(placed[2].clone());
+    let settled = submitted(&placed).hold.as_ref().unwrap().id;
+    done(store, vec![Op::Commit { hold: settled, actual: Actual::Amount(0) }.into()]).await;
+    let report = store.verify().await.unwrap();
+    assert_eq!((report.scopes, report.holds, report.jobs, report.violations), (2, 3, 1, Vec::new()));
+    assert_eq!(store.hold(settled).await.unwrap().unwrap().state, HoldState::Committed);
+}
+
+async fn finds(store: &dyn Store, damage: &str, expected: &[&str]) {
+    let violations = store.verify().await.unwrap().violations;
+    for part in expected {
+        assert!(violations.iter().any(|text| text.contains(part)), "{damage}: {part} is missing in {violations:#?}");
+    }
+    // All of it follows from the journal.
+    store.rebuild().await.unwrap();
+    assert_eq!(store.verify().await.unwrap().violations, Vec::<String>::new(), "{damage}");
+}
+
+#[tokio::test]
+async fn sqlite_finds_what_does_not_agree() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("bursar.db");
+    let store = SqliteStore::open(&path, setup(&clock())).await.unwrap();
+    fill(&store).await;
+    for (damage, expected) in CASES {
+        let damage = damage.replace("bursar.", "bursar_");
+        let conn = rusqlite::Connection::open(&path).unwrap();
+        assert_ne!(conn.execute(&damage, []).unwrap(), 0, "{damage}");
+        finds(&store, &damage, expected).await;
+    }
+}
+
+#[tokio::test]
+async fn postgres_finds_what_does_not_agree() {
+    let url = bursar_testkit::fresh_database();
+    let store = PostgresStore::open(&url, setup(&clock()), PostgresOptions::default()).await.unwrap();
+    fill(&store).await;
+    let mut conn = PgConnection::connect(&url).await.unwrap();
+    for (damage, expected) in CASES {
+        assert_ne!(sqlx::query(damage).execute(&mut conn).await.unwrap().rows_affected(), 0, "{damage}");
+        finds(&store, damage, expected).await;
+    }
+}
+
+#[tokio::test]
+async fn more_than_a_page_of_everything_is_checked() {
+    for (engine, store) in every_store(&clock()).await {
+        let scopes: Vec<String> = (0..450).map(|n| format!("s{n}")).collect();
+        done(&*store, scopes.iter().map(|scope| job(scope, 1)).collect()).await;
+        done(&*store, scopes.iter().map(|scope| post(scope, 1)).collect()).await;
+        let report = store.verify().await.unwrap();
+        assert_eq!((report.scopes, report.holds, report.jobs), (450, 450, 450), "{engine}");
+        assert!(report.is_ok(), "{engine}: {:?}", report.violations);
+        drop::<Arc<dyn Store>>(store);
+    }
+}
