@@ -256,10 +256,7 @@ fn step<T>(mut all: impl Iterator<Item = T>, at: impl Fn(&T) -> Time, until: Tim
 impl Store for MemoryStore {
     async fn commit(&self, requests: &[Arc<Request>], _: Patience) -> Result<Vec<Verdict>, StoreError> {
         let mut tables = self.tables();
-        let when = When {
-            floor: tables.high,
-            batch: BatchId(u128::from(tables.next_position())),
-        };
+        let when = When { floor: tables.high, batch: BatchId(u128::from(tables.next_position())) };
         let mut ids = self.setup.ids.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let mut rows = MemoryRows { tables: &mut tables, clock: &*self.clock };
         let requests: Vec<&Request> = requests.iter().map(|request| &**request).collect();
@@ -418,8 +415,12 @@ impl Store for MemoryStore {
 
     async fn rebuild(&self) -> Result<u64, StoreError> {
         let mut tables = self.tables();
-        let mut anew =
-            Tables { journal: tables.journal.clone(), payloads: tables.payloads.clone(), high: tables.high, ..Tables::default() };
+        let mut anew = Tables {
+            journal: tables.journal.clone(),
+            payloads: tables.payloads.clone(),
+            high: tables.high,
+            ..Tables::default()
+        };
         let mut events = 0;
         for batch in tables.journal.values() {
             events += batch.count() as u64;

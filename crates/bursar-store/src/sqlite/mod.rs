@@ -10,7 +10,7 @@ mod verify;
 mod writer;
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -64,7 +64,14 @@ impl SqliteStore {
 
     async fn start(path: Option<PathBuf>, setup: Setup) -> Result<SqliteStore, StoreError> {
         let clock = setup.clock.clone().unwrap_or_else(|| Arc::new(SystemClock));
-        let shared = Arc::new(Shared { setup, clock, budgets: Budgets::default(), effort: Counters::default(), path });
+        let shared = Arc::new(Shared {
+            setup,
+            clock,
+            budgets: Budgets::default(),
+            effort: Counters::default(),
+            high: AtomicI64::new(i64::MIN),
+            path,
+        });
         let opened = shared.clone();
         let prepare = move || {
             let mut writer = Writer::open(opened)?;

@@ -2,7 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::mpsc;
 use std::sync::{Arc, PoisonError};
 use std::thread;
@@ -38,6 +38,8 @@ pub(super) struct Shared {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) budgets: Budgets,
     pub(super) effort: Counters,
+    /// The instant of this process's latest decision: time does not go below it.
+    pub(super) high: AtomicI64,
     /// `None` for a database in memory.
     pub(super) path: Option<PathBuf>,
 }
@@ -175,12 +177,14 @@ impl Writer {
 pub(super) fn decide_in(shared: &Shared, conn: &Connection, requests: &[&Request]) -> Result<Vec<Verdict>, StoreError> {
     let mut rows = shared.rows(conn);
     let (position, last) = rows.end_of_journal()?;
-    let when = When { floor: last.unwrap_or(Time::MIN), batch: BatchId(u128::from(position)) };
+    let high = Time::from_micros(shared.high.load(Ordering::SeqCst));
+    let when = When { floor: last.unwrap_or(Time::MIN).max(high), batch: BatchId(u128::from(position)) };
     let mut ids = shared.setup.ids.lock().unwrap_or_else(PoisonError::into_inner);
     let work = async {
         let (mut ws, verdicts) = work::run(&mut rows, requests, &shared.setup.rules, when, &mut *ids).await?;
         let batch = ws.take_batch();
         rows.store(&ws, batch).await?;
+        shared.high.fetch_max(ws.now.micros(), Ordering::SeqCst);
         Ok(verdicts)
     };
     work.now_or_never().expect("SQLite never waits within a transaction")
