@@ -51,12 +51,12 @@ pub enum Lock {
 }
 
 /// What to do about rows that somebody else has locked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Patience {
     /// Leave them, and say which requests are blocked.
     Skip,
-    /// Wait for them so long, then be busy.
-    Wait(Duration),
+    /// Wait for this one so long before anything else is locked, then leave the others. `Busy` when the time is over.
+    First(Lock, Duration),
 }
 
 /// What a store is opened with.
@@ -105,11 +105,6 @@ pub struct Health {
 pub trait Store: Send + Sync + 'static {
     /// Does the requests in one transaction, each all or nothing, and returns when it is durable.
     async fn commit(&self, requests: &[Arc<Request>], patience: Patience) -> Result<Vec<Verdict>, StoreError>;
-
-    /// Waits until nobody has locked a row, holding nothing meanwhile; `Busy` when patience ends.
-    async fn wait_for(&self, _lock: &Lock, _patience: Duration) -> Result<(), StoreError> {
-        Ok(())
-    }
 
     /// A scope as it stands now.
     async fn scope(&self, key: &ScopeKey) -> Result<Option<ScopeState>, StoreError>;

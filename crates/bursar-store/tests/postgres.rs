@@ -8,11 +8,12 @@ use std::time::Duration;
 
 use bursar_core::answer::Answer;
 use bursar_core::budget::{Budget, Limit};
+use bursar_core::name::Tenant;
 use bursar_core::refusal::{Refusal, Violation};
 use bursar_core::request::{Charge, Command, Op};
 use bursar_core::time::{Span, Time};
 use bursar_core::window::Window;
-use bursar_store::{MemoryStore, Patience, PostgresOptions, PostgresStore, Store, StoreError, Verdict};
+use bursar_store::{Lock, MemoryStore, Patience, PostgresOptions, PostgresStore, Store, StoreError, Verdict};
 use bursar_testkit::{Cluster, fresh_database, postgres};
 use sqlx::{Connection, PgConnection};
 use support::*;
@@ -90,6 +91,10 @@ async fn a_story_gives_the_answers_of_the_model() {
     assert!(store.verify().await.unwrap().is_ok());
 }
 
+fn lock(scope: &str) -> Lock {
+    Lock::Scope((Tenant::built_in(), scope.try_into().unwrap()))
+}
+
 #[tokio::test]
 async fn what_somebody_else_has_locked_is_blocked_and_nothing_else_is() {
     let (store, url) = open(1).await;
@@ -112,7 +117,7 @@ async fn what_somebody_else_has_locked_is_blocked_and_nothing_else_is() {
     assert!(matches!(verdicts[0], Verdict::Blocked(_)), "{verdicts:?}");
     assert!(matches!(verdicts[1], Verdict::Answered(Ok(_))), "{verdicts:?}");
 
-    let short = Patience::Wait(Duration::from_millis(20));
+    let short = Patience::First(lock("a"), Duration::from_millis(20));
     let busy = store.commit(&[Arc::new(post("a", 1))], short).await;
     assert!(matches!(busy, Err(StoreError::Busy(_))), "{busy:?}");
     theirs.rollback().await.unwrap();
@@ -130,7 +135,7 @@ async fn a_waiter_sees_the_balance_as_it_is_after_the_wait() {
     let store = Arc::new(store);
     let waiter = tokio::spawn({
         let store = store.clone();
-        async move { store.commit(&[Arc::new(post("a", 200))], Patience::Wait(Duration::from_secs(30))).await }
+        async move { store.commit(&[Arc::new(post("a", 200))], Patience::First(lock("a"), Duration::from_secs(30))).await }
     });
     until_waiting(&url, 1).await;
     theirs.commit().await.unwrap();

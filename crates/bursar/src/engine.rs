@@ -151,17 +151,19 @@ impl Shared {
     }
 
     /// Commits a batch and answers all that can be answered; returns what must be asked again.
-    async fn commit(self: &Arc<Self>, batch: Vec<Pending>) -> Vec<Pending> {
+    async fn commit(self: &Arc<Self>, batch: Vec<Pending>, patience: Patience) -> Vec<Pending> {
         self.counts[3].fetch_add(1, Ordering::Relaxed);
         let requests: Vec<Arc<Request>> = batch.iter().map(|pending| pending.request.clone()).collect();
-        let work = AssertUnwindSafe(self.store.commit(&requests, Patience::Skip)).catch_unwind().await;
+        let work = AssertUnwindSafe(self.store.commit(&requests, patience.clone())).catch_unwind().await;
         let verdicts = match work {
             Ok(Ok(verdicts)) => verdicts,
-            Ok(Err(error)) => return self.failed(batch, error.into()).await,
+            // Whose time is over is for the detour to say.
+            Ok(Err(StoreError::Busy(_))) if patience != Patience::Skip => return batch,
+            Ok(Err(error)) => return self.failed(batch, patience, error.into()).await,
             Err(panic) => {
                 let text = panic.downcast_ref::<String>().cloned();
                 let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
-                return self.failed(batch, Error::Internal(text.unwrap_or_else(|| "panic".into()))).await;
+                return self.failed(batch, patience, Error::Internal(text.unwrap_or_else(|| "panic".into()))).await;
             }
         };
         let mut again = Vec::new();
@@ -178,7 +180,7 @@ impl Shared {
 
     /// A batch that failed as a whole. A row that cannot be read, or that a rule stumbles over, must not fail its
     /// neighbours for ever, so that such a batch is run again in halves.
-    async fn failed(self: &Arc<Self>, mut batch: Vec<Pending>, error: Error) -> Vec<Pending> {
+    async fn failed(self: &Arc<Self>, mut batch: Vec<Pending>, patience: Patience, error: Error) -> Vec<Pending> {
         let splits = match &error {
             Error::Internal(_) => true,
             Error::Store(error) => matches!(**error, StoreError::Corrupt { .. } | StoreError::Closure(_)),
@@ -186,8 +188,8 @@ impl Shared {
         };
         if splits && batch.len() > 1 {
             let second = batch.split_off(batch.len() / 2);
-            let mut again = Box::pin(self.commit(batch)).await;
-            again.extend(Box::pin(self.commit(second)).await);
+            let mut again = Box::pin(self.commit(batch, patience.clone())).await;
+            again.extend(Box::pin(self.commit(second, patience)).await);
             return again;
         }
         tracing::error!(%error, requests = batch.len(), "a batch failed");
@@ -206,7 +208,7 @@ impl Shared {
 
     /// Moves a request out of the lanes, to wait for a row that somebody else has locked.
     fn detour(self: &Arc<Self>, pending: Pending, locks: &[Lock]) {
-        let Some(lock) = locks.first() else {
+        let Some(lock) = locks.iter().min() else {
             self.queue().back(vec![pending]);
             return;
         };
@@ -247,7 +249,7 @@ async fn lane(shared: Arc<Shared>) {
             continue;
         }
         let keys: Vec<u64> = batch.iter().flat_map(|pending| pending.keys.iter().copied()).collect();
-        let again = shared.commit(batch).await;
+        let again = shared.commit(batch, Patience::Skip).await;
         let more = {
             let mut queue = shared.queue();
             queue.give_back(&keys);
@@ -261,29 +263,20 @@ async fn lane(shared: Arc<Shared>) {
     }
 }
 
-/// Waits for one row, holding nothing meanwhile, and then sends all who want it back to the lanes.
+/// Waits for one row, holding nothing meanwhile, and does all that want it, batch after batch, until none is left.
 async fn detour(shared: Arc<Shared>, lock: Lock) {
     loop {
         let Some(until) = shared.queue().deadline(&lock) else { break };
-        let waited = async {
-            let Ok(_permit) = shared.detours.acquire().await else { return Err(StoreError::Closed) };
-            shared.store.wait_for(&lock, until.saturating_duration_since(Instant::now())).await
-        };
-        let waited = timeout_at(until, waited).await;
-        if let Ok(Ok(())) = waited {
-            break;
-        }
-        if let Ok(Err(error)) = &waited
-            && !error.is_retryable()
-        {
-            tracing::warn!(%error, "waiting for a locked row failed; those who wait ask again");
-            break;
+        if let Ok(Ok(_permit)) = timeout_at(until, shared.detours.acquire()).await {
+            let wait = until.saturating_duration_since(Instant::now());
+            let batch = shared.queue().take_detoured(&lock, shared.load.batch);
+            let again = shared.commit(batch, Patience::First(lock.clone(), wait)).await;
+            shared.queue().detour_again(&lock, again);
         }
         for pending in shared.queue().overdue(&lock, Instant::now()) {
             let busy = StoreError::Busy("somebody else has locked what the request needs".into());
             shared.answer(pending, Err(busy.into()));
         }
     }
-    shared.queue().end_detour(&lock);
     shared.wake.notify_waiters();
 }

@@ -69,9 +69,9 @@ pub(crate) enum Budgets {
     Spent {
         /// Where
         scope: Scope,
-        /// From when on (RFC 3339)
+        /// From when on (RFC 3339); since ever unless said
         #[arg(long, value_name = "TIME")]
-        from: Time,
+        from: Option<Time>,
         /// Until before when (RFC 3339); now unless said
         #[arg(long, value_name = "TIME")]
         to: Option<Time>,
@@ -209,7 +209,7 @@ pub(crate) async fn run(args: Budgets, session: &Session) -> Result<(), Problem>
                 format!("{amount} given back to {}\n{left}", charged.scope)
             })
         }
-        Budgets::Spent { scope, from, to } => spent(&scope, from, to, session).await,
+        Budgets::Spent { scope, from, to } => spent(&scope, from.unwrap_or(Time::MIN), to, session).await,
     }
 }
 
@@ -260,8 +260,9 @@ async fn spent(scope: &Scope, from: Time, to: Option<Time>, session: &Session) -
     };
     find(scope, session).await?;
     let spent = session.bursar.ledger().spent(scope, from, to).await?;
-    let answer = json!({ "scope": scope, "from": from.to_string(), "to": to.to_string(), "spent": spent });
-    session.out.data(&answer, || format!("{spent} on {scope} from {from} to {to}"))
+    let since = (from > Time::MIN).then(|| from.to_string());
+    let answer = json!({ "scope": scope, "from": since, "to": to.to_string(), "spent": spent });
+    session.out.data(&answer, || format!("{spent} on {scope} from {} to {to}", since.as_deref().unwrap_or("ever")))
 }
 
 /// A budget for people.

@@ -55,7 +55,7 @@ impl PostgresStore {
         parts.push(0..requests.len());
         let mut cuts = 0;
         while let Some(part) = parts.pop() {
-            let error = match self.commit_part(&requests[part.clone()], patience, cuts > 0).await {
+            let error = match self.commit_part(&requests[part.clone()], &patience, cuts > 0).await {
                 Ok(some) => {
                     verdicts[part].iter_mut().zip(some).for_each(|(slot, verdict)| *slot = Some(verdict));
                     continue;
@@ -85,16 +85,25 @@ impl PostgresStore {
         Ok(verdicts.into_iter().map(|verdict| verdict.expect("every part has its verdicts")).collect())
     }
 
-    async fn commit_part(&self, requests: &[&Request], patience: Patience, cut: bool) -> Result<Vec<Verdict>, Setback> {
-        let (taking, wait) = match patience {
-            // Somebody who takes his time is there: it is only a question of whose requests he is in the way of.
-            Patience::Skip if cut => (Taking::Skip, self.options.key_patience / 20),
-            Patience::Skip => (Taking::Skip, self.options.key_patience),
-            Patience::Wait(wait) => (Taking::Wait, wait),
+    async fn commit_part(
+        &self,
+        requests: &[&Request],
+        patience: &Patience,
+        cut: bool,
+    ) -> Result<Vec<Verdict>, Setback> {
+        // Somebody who takes his time is there: it is only a question of whose requests he is in the way of.
+        let wait = if cut { self.options.key_patience / 20 } else { self.options.key_patience };
+        let first = match patience {
+            Patience::Skip => None,
+            Patience::First(lock @ (Lock::Key(_) | Lock::JobKey(_)), wait) => {
+                self.wait_for_name(lock, *wait).await.map_err(Setback::Final)?;
+                None
+            }
+            Patience::First(lock, wait) => Some((lock, *wait)),
         };
         let mut attempt = 1;
         loop {
-            match self.attempt(requests, taking, wait).await {
+            match self.attempt(requests, first, wait).await {
                 Err(Setback::Taken) if attempt < ATTEMPTS => {}
                 Err(Setback::Passing(error)) if attempt < ATTEMPTS => {
                     tracing::debug!(%error, attempt, "a batch is tried again");
@@ -106,12 +115,18 @@ impl PostgresStore {
         }
     }
 
-    async fn attempt(&self, requests: &[&Request], taking: Taking, wait: Duration) -> Result<Vec<Verdict>, Setback> {
+    async fn attempt(
+        &self,
+        requests: &[&Request],
+        first: Option<(&Lock, Duration)>,
+        wait: Duration,
+    ) -> Result<Vec<Verdict>, Setback> {
         let within = self.options.answer_within;
+        let waits = wait + first.map_or(Duration::ZERO, |(_, wait)| wait);
         let tx = self.begin(READ_COMMITTED).await.map_err(Setback::Final)?;
-        let prepared = tokio::time::timeout(within + wait, self.prepare(tx, requests, taking, wait)).await;
+        let prepared = tokio::time::timeout(within + waits, self.prepare(tx, requests, first, wait)).await;
         let Prepared { tx, verdicts, now } =
-            prepared.unwrap_or_else(|_| Err(Setback::Final(no_answer(within + wait))))?;
+            prepared.unwrap_or_else(|_| Err(Setback::Final(no_answer(within + waits))))?;
         match tokio::time::timeout(within, tx.commit()).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) if trouble(&error) == Some(Trouble::Deadlock) => {
@@ -130,12 +145,19 @@ impl PostgresStore {
         &self,
         mut tx: Transaction<'static, Postgres>,
         requests: &[&Request],
-        taking: Taking,
+        first: Option<(&Lock, Duration)>,
         wait: Duration,
     ) -> Result<Prepared, Setback> {
-        enter(&mut tx, wait).await.map_err(|error| tried(trouble(&error), store_error(error)))?;
+        let entered = async {
+            if let Some((lock, patience)) = first {
+                enter(&mut tx, patience).await?;
+                lock_row(&mut tx, lock).await?;
+            }
+            enter(&mut tx, wait).await
+        };
+        entered.await.map_err(|error| tried(trouble(&error), store_error(error)))?;
         let when = When { floor: self.floor(), batch: self.next_batch() };
-        let mut rows = PgRows::new(&mut tx, self, taking);
+        let mut rows = PgRows::new(&mut tx, self, Taking::Skip);
         let run = work::run(&mut rows, requests, &self.setup.rules, when, &mut self.ids()).await;
         let (mut ws, verdicts) = run.map_err(|error| tried(rows.trouble, error))?;
         let batch = ws.take_batch();
@@ -143,7 +165,7 @@ impl PostgresStore {
         match rows.store(&ws, batch).await {
             Ok(true) => Ok(Prepared { tx, verdicts, now }),
             Ok(false) => Err(Setback::Taken),
-            Err(_) if rows.trouble == Some(Trouble::LockTimeout) && taking == Taking::Skip => Err(Setback::KeyLocked),
+            Err(_) if rows.trouble == Some(Trouble::LockTimeout) => Err(Setback::KeyLocked),
             Err(error) => Err(tried(rows.trouble, error)),
         }
     }
@@ -156,36 +178,40 @@ fn names(request: &Request) -> Vec<Lock> {
 }
 
 impl PostgresStore {
-    /// Waits for one row in a transaction that holds nothing else, and is rolled back.
-    pub(super) async fn wait(&self, lock: &Lock, patience: Duration) -> Result<(), StoreError> {
+    /// Waits for a name that somebody is about to take, by trying to take it: in a transaction that is rolled back.
+    async fn wait_for_name(&self, lock: &Lock, patience: Duration) -> Result<(), StoreError> {
         let mut tx = self.begin(READ_COMMITTED).await?;
         enter(&mut tx, patience).await.map_err(store_error)?;
-        let none = Uuid::nil();
-        let statement = match lock {
-            Lock::Scope((tenant, scope)) => {
-                let sql = "SELECT 1 FROM bursar.scopes WHERE tenant = $1 AND scope = $2 FOR UPDATE";
-                sqlx::query(sql).bind(tenant.as_str()).bind(scope.as_str())
-            }
-            Lock::Hold(id) => {
-                sqlx::query("SELECT 1 FROM bursar.holds WHERE id = $1 FOR UPDATE").bind(Uuid::from_u128(id.0))
-            }
-            Lock::Grant(id) => {
-                sqlx::query("SELECT 1 FROM bursar.grants WHERE id = $1 FOR UPDATE").bind(Uuid::from_u128(id.0))
-            }
-            // A name that is not there yet is waited for by trying to take it.
-            Lock::Key((tenant, key)) => {
-                let sql = "INSERT INTO bursar.keys VALUES ($1, $2, $3, $3, $3, 0) ON CONFLICT DO NOTHING";
-                sqlx::query(sql).bind(tenant.as_str()).bind(key.as_str()).bind(none)
-            }
-            Lock::JobKey((tenant, queue, key)) => {
-                let sql = "INSERT INTO bursar.job_keys VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING";
-                sqlx::query(sql).bind(tenant.as_str()).bind(queue.as_str()).bind(key.as_str()).bind(none)
-            }
-        };
-        let waited = statement.execute(&mut *tx).await.map(drop).map_err(store_error);
+        let waited = lock_row(&mut tx, lock).await.map_err(store_error);
         tx.rollback().await.map_err(store_error)?;
         waited
     }
+}
+
+/// Locks one row, waiting for it as long as the transaction waits for locks.
+async fn lock_row(conn: &mut PgConnection, lock: &Lock) -> Result<(), sqlx::Error> {
+    let none = Uuid::nil();
+    let statement = match lock {
+        Lock::Scope((tenant, scope)) => {
+            let sql = "SELECT 1 FROM bursar.scopes WHERE tenant = $1 AND scope = $2 FOR UPDATE";
+            sqlx::query(sql).bind(tenant.as_str()).bind(scope.as_str())
+        }
+        Lock::Hold(id) => {
+            sqlx::query("SELECT 1 FROM bursar.holds WHERE id = $1 FOR UPDATE").bind(Uuid::from_u128(id.0))
+        }
+        Lock::Grant(id) => {
+            sqlx::query("SELECT 1 FROM bursar.grants WHERE id = $1 FOR UPDATE").bind(Uuid::from_u128(id.0))
+        }
+        Lock::Key((tenant, key)) => {
+            let sql = "INSERT INTO bursar.keys VALUES ($1, $2, $3, $3, $3, 0) ON CONFLICT DO NOTHING";
+            sqlx::query(sql).bind(tenant.as_str()).bind(key.as_str()).bind(none)
+        }
+        Lock::JobKey((tenant, queue, key)) => {
+            let sql = "INSERT INTO bursar.job_keys VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING";
+            sqlx::query(sql).bind(tenant.as_str()).bind(queue.as_str()).bind(key.as_str()).bind(none)
+        }
+    };
+    statement.execute(conn).await.map(drop)
 }
 
 /// Sets how long this transaction waits for locks, and joins the writers.

@@ -42,7 +42,7 @@ pub use self::migrate::migration_sql;
 use crate::clock::{Clock, SystemClock};
 use crate::codec::Budgets;
 use crate::error::StoreError;
-use crate::store::{Health, Journaled, Lock, Patience, Setup, Store, Verdict};
+use crate::store::{Health, Journaled, Patience, Setup, Store, Verdict};
 use crate::verify::Report;
 
 /// A store in a PostgreSQL database.
@@ -212,10 +212,6 @@ impl Store for PostgresStore {
     async fn commit(&self, requests: &[Arc<Request>], patience: Patience) -> Result<Vec<Verdict>, StoreError> {
         let requests: Vec<&Request> = requests.iter().map(|request| &**request).collect();
         self.commit_all(&requests, patience).await
-    }
-
-    async fn wait_for(&self, lock: &Lock, patience: Duration) -> Result<(), StoreError> {
-        self.wait(lock, patience).await
     }
 
     async fn scope(&self, key: &ScopeKey) -> Result<Option<ScopeState>, StoreError> {

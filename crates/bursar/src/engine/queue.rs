@@ -104,8 +104,10 @@ impl Queue {
             return Err(Error::Overloaded { waiting });
         }
         self.hints.widen(&mut pending);
-        // Behind those who wait for the same row already, so that nobody overtakes them.
-        if let Some(group) = pending.keys.iter().find(|key| self.detoured.contains_key(key)).copied() {
+        // Behind those who wait for the same row already, so that nobody overtakes them. Upkeep passes the row over.
+        let upkeep = matches!(pending.request.op, Op::Tidy { .. } | Op::Expire { .. });
+        let waits = |key: &&u64| !upkeep && self.detoured.contains_key(key);
+        if let Some(group) = pending.keys.iter().find(waits).copied() {
             self.detoured.entry(group).or_default().push_back(pending);
             return Ok(false);
         }
@@ -177,15 +179,36 @@ impl Queue {
         pending.keys.extend(locks.iter().map(key_of));
         pending.keys.sort_unstable();
         pending.keys.dedup();
-        let group = key_of(&locks[0]);
+        // The least in the one order of locks, so that those who want the same rows wait for the same one first.
+        let group = key_of(locks.iter().min().expect("something blocks it"));
         let first = !self.detoured.contains_key(&group);
         self.detoured.entry(group).or_default().push_back(pending);
         first
     }
 
-    /// When the time of the first who waits for a row is over; `None` when nobody waits.
-    pub(super) fn deadline(&self, lock: &Lock) -> Option<Instant> {
-        self.detoured.get(&key_of(lock))?.iter().map(|pending| pending.until).min()
+    /// When the time of the first who waits for a row is over; `None` when nobody waits any more, which ends the detour.
+    pub(super) fn deadline(&mut self, lock: &Lock) -> Option<Instant> {
+        let group = key_of(lock);
+        let until = self.detoured.get(&group)?.iter().map(|pending| pending.until).min();
+        if until.is_none() {
+            self.detoured.remove(&group);
+        }
+        until
+    }
+
+    /// The first of those who wait for a row.
+    pub(super) fn take_detoured(&mut self, lock: &Lock, most: usize) -> Vec<Pending> {
+        let Some(group) = self.detoured.get_mut(&key_of(lock)) else { return Vec::new() };
+        let count = group.len().min(most);
+        group.drain(..count).collect()
+    }
+
+    /// They wait on, before those who came later.
+    pub(super) fn detour_again(&mut self, lock: &Lock, again: Vec<Pending>) {
+        let group = self.detoured.entry(key_of(lock)).or_default();
+        for pending in again.into_iter().rev() {
+            group.push_front(pending);
+        }
     }
 
     /// Takes out those whose time is over.
@@ -195,12 +218,6 @@ impl Queue {
             std::mem::take(group).into_iter().partition(|pending| pending.until <= now);
         *group = rest;
         over.into()
-    }
-
-    /// The row is free: all who waited for it go back to the lanes.
-    pub(super) fn end_detour(&mut self, lock: &Lock) {
-        let group = self.detoured.remove(&key_of(lock)).unwrap_or_default();
-        self.back(group.into());
     }
 }
 
@@ -222,10 +239,6 @@ fn key_of(lock: &Lock) -> u64 {
 
 /// What a request is known to touch, before anything is loaded. Two that share a key do not run at once.
 pub(super) fn keys(request: &Request) -> Vec<u64> {
-    // Upkeep passes over what others are working on, so that it need not make way for them.
-    if matches!(request.op, Op::Tidy { .. } | Op::Expire { .. }) {
-        return Vec::new();
-    }
     let needs = Needs::of(request);
     let mut keys: Vec<u64> = needs.scopes.keys().map(|key| hash(0, key)).collect();
     keys.extend(needs.holds.iter().map(|id| hash(1, id)));
