@@ -41,8 +41,8 @@ fn a_disk_that_cannot_take_more_is_unavailable_and_loses_nothing() {
 fn as_stranger(place: &Place, args: &[&str]) -> Output {
     // The folder of the build may be closed to others.
     let binary = place.0.path().join("bursar");
-    std::fs::copy(env!("CARGO_BIN_EXE_bursar"), &binary).unwrap();
-    let root = std::fs::metadata("/proc/self").unwrap().uid() == 0;
+    std::fs::copy(env!("CARGO_BIN_EXE_bursar"), &binary).expect("it can be copied");
+    let root = std::fs::metadata("/proc/self").expect("Linux").uid() == 0;
     let mut command = if root {
         let mut command = Command::new("setpriv");
         command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(&binary);
@@ -50,11 +50,11 @@ fn as_stranger(place: &Place, args: &[&str]) -> Output {
     } else {
         Command::new(&binary)
     };
-    command.args(args).current_dir(place.0.path()).env_remove("BURSAR_DATABASE").output().unwrap()
+    command.args(args).current_dir(place.0.path()).env_remove("BURSAR_DATABASE").output().expect("it runs")
 }
 
 fn allow(path: &Path, mode: u32) {
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("its owner may");
 }
 
 #[test]
