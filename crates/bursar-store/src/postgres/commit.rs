@@ -29,6 +29,8 @@ enum Setback {
     Taken,
     /// A key is about to be taken by somebody who takes his time.
     KeyLocked,
+    /// Beside the row that was waited for, others are locked.
+    Contended,
     /// The same attempt may succeed the next time.
     Passing(StoreError),
     /// Trying again would be of no use, or is not known to be safe.
@@ -72,7 +74,7 @@ impl PostgresStore {
                     }
                     continue;
                 }
-                Err(Setback::Taken) => StoreError::Busy("keys were taken again and again".into()),
+                Err(Setback::Taken | Setback::Contended) => StoreError::Busy("keys were taken again and again".into()),
                 Err(Setback::Passing(error) | Setback::Final(error)) => error,
             };
             if part.len() == requests.len() {
@@ -93,7 +95,7 @@ impl PostgresStore {
     ) -> Result<Vec<Verdict>, Setback> {
         // Somebody who takes his time is there: it is only a question of whose requests he is in the way of.
         let wait = if cut { self.options.key_patience / 20 } else { self.options.key_patience };
-        let first = match patience {
+        let mut first = match patience {
             Patience::Skip => None,
             Patience::First(lock @ (Lock::Key(_) | Lock::JobKey(_)), wait) => {
                 self.wait_for_name(lock, *wait).await.map_err(Setback::Final)?;
@@ -104,6 +106,8 @@ impl PostgresStore {
         let mut attempt = 1;
         loop {
             match self.attempt(requests, first, wait).await {
+                // To wait any longer would keep others from what is held already: see instead what is in the way.
+                Err(Setback::Contended) => first = None,
                 Err(Setback::Taken) if attempt < ATTEMPTS => {}
                 Err(Setback::Passing(error)) if attempt < ATTEMPTS => {
                     tracing::debug!(%error, attempt, "a batch is tried again");
@@ -157,9 +161,14 @@ impl PostgresStore {
         };
         entered.await.map_err(|error| tried(trouble(&error), store_error(error)))?;
         let when = When { floor: self.floor(), batch: self.next_batch() };
-        let mut rows = PgRows::new(&mut tx, self, Taking::Skip);
+        // With the row in hand that was waited for, those it is wanted with are worth a moment.
+        let taking = if first.is_some() { Taking::Wait } else { Taking::Skip };
+        let mut rows = PgRows::new(&mut tx, self, taking);
         let run = work::run(&mut rows, requests, &self.setup.rules, when, &mut self.ids()).await;
-        let (mut ws, verdicts) = run.map_err(|error| tried(rows.trouble, error))?;
+        let (mut ws, verdicts) = run.map_err(|error| match rows.trouble {
+            Some(Trouble::LockTimeout) if taking == Taking::Wait => Setback::Contended,
+            trouble => tried(trouble, error),
+        })?;
         let batch = ws.take_batch();
         let now = ws.now;
         match rows.store(&ws, batch).await {
