@@ -69,9 +69,9 @@ pub(crate) enum Budgets {
     Spent {
         /// Where
         scope: Scope,
-        /// From when on (RFC 3339)
+        /// From when on (RFC 3339), as far back as single postings are kept; ever unless said
         #[arg(long, value_name = "TIME")]
-        from: Time,
+        from: Option<Time>,
         /// Until before when (RFC 3339); now unless said
         #[arg(long, value_name = "TIME")]
         to: Option<Time>,
@@ -253,15 +253,19 @@ async fn list(prefix: &str, after: Option<&Scope>, most: usize, session: &Sessio
     Ok(())
 }
 
-async fn spent(scope: &Scope, from: Time, to: Option<Time>, session: &Session) -> Result<(), Problem> {
+async fn spent(scope: &Scope, from: Option<Time>, to: Option<Time>, session: &Session) -> Result<(), Problem> {
     let to = match to {
         Some(to) => to,
         None => session.bursar.now().await?,
     };
     find(scope, session).await?;
-    let spent = session.bursar.ledger().spent(scope, from, to).await?;
-    let answer = json!({ "scope": scope, "from": from.to_string(), "to": to.to_string(), "spent": spent });
-    session.out.data(&answer, || format!("{spent} on {scope} from {from} to {to}"))
+    let spent = session.bursar.ledger().spent(scope, from.unwrap_or(Time::MIN), to).await?;
+    let from = from.map(|from| from.to_string());
+    let answer = json!({ "scope": scope, "from": from, "to": to.to_string(), "spent": spent });
+    session.out.data(&answer, || match &from {
+        Some(from) => format!("{spent} on {scope} from {from} to {to}"),
+        None => format!("{spent} on {scope} ever until {to}"),
+    })
 }
 
 /// A budget for people.
