@@ -69,7 +69,7 @@ pub(crate) enum Budgets {
     Spent {
         /// Where
         scope: Scope,
-        /// From when on (RFC 3339); since ever unless said
+        /// From when on (RFC 3339), as far back as single postings are kept; ever unless said
         #[arg(long, value_name = "TIME")]
         from: Option<Time>,
         /// Until before when (RFC 3339); now unless said

@@ -1,7 +1,5 @@
 //! A disk that cannot take more, and a database that may not be written.
 
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
-
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::process::{Command, Output};

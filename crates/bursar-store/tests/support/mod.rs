@@ -135,7 +135,7 @@ pub(crate) async fn define(store: &impl Store, names: &[&str], limit: i64) {
 pub(crate) async fn one(store: &impl Store, request: &Request) -> Result<Outcome, Refusal> {
     let request = Arc::new(request.clone());
     loop {
-        let wait = Patience::Wait(std::time::Duration::from_secs(30));
+        let wait = Patience::Skip;
         match store.commit(std::slice::from_ref(&request), wait).await.unwrap().remove(0) {
             Verdict::Answered(answer) => return answer,
             Verdict::Again | Verdict::Blocked(_) | Verdict::Failed(_) => {}
