@@ -4,6 +4,7 @@
 //! the gate, then the turn, leaves the gate and writes. Whoever waits for the turn holds the gate, so that the one who
 //! just wrote queues behind him.
 
+use std::cell::Cell;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -14,6 +15,8 @@ use crate::error::StoreError;
 /// Two lock files beside the database. Locks end with their process, however it ends.
 pub(super) struct Turnstile {
     files: Option<(File, File)>,
+    /// The last time it had to wait: others are there.
+    waited: Cell<bool>,
 }
 
 /// The turn, until dropped.
@@ -28,7 +31,9 @@ pub(super) const BUSY_TIMEOUT: Duration = Duration::from_millis(500);
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How long whoever just came to the gate sleeps, and half as long each time, down to the shortest: who has waited
 /// longest asks most often, so that the one who just wrote does not slip in before him.
-const GATE_STEPS: (Duration, Duration) = (Duration::from_millis(2), Duration::from_micros(50));
+const GATE_STEPS: (Duration, Duration) = (Duration::from_millis(1), Duration::from_micros(50));
+/// Those who wait at the gate are asleep most of the time. So whoever wrote while others waited lets them ask first.
+const COURTESY: Duration = Duration::from_micros(400);
 /// Only one waits for the turn.
 const TURN_STEPS: (Duration, Duration) = (Duration::from_micros(50), Duration::from_micros(50));
 
@@ -47,21 +52,25 @@ impl Turnstile {
                 }
             })
         };
-        Ok(Turnstile { files: Some((open("-gate")?, open("-turn")?)) })
+        Ok(Turnstile { files: Some((open("-gate")?, open("-turn")?)), waited: Cell::new(false) })
     }
 
     /// For a database nobody else can reach.
     pub(super) fn none() -> Turnstile {
-        Turnstile { files: None }
+        Turnstile { files: None, waited: Cell::new(false) }
     }
 
     /// Waits for the turn, a bounded time.
     pub(super) fn enter(&self) -> Result<Turn<'_>, StoreError> {
         let Some((gate, turn)) = &self.files else { return Ok(Turn(None)) };
+        if self.waited.get() {
+            thread::sleep(COURTESY);
+        }
         let mut waited = Duration::ZERO;
         lock(gate, GATE_STEPS, &mut waited)?;
         let taken = lock(turn, TURN_STEPS, &mut waited);
         let _ = gate.unlock();
+        self.waited.set(!waited.is_zero());
         taken.map(|()| Turn(Some(turn)))
     }
 }

@@ -12,8 +12,8 @@ use crate::child::{Process, open, runtime};
 
 const WRITERS: usize = 4;
 const COMMITS: usize = 250;
-/// Shares are counted over so many commits in a row: enough for chance among those who wait to even out.
-const SPAN: usize = 240;
+/// Shares are counted over so many commits in a row.
+const SPAN: usize = 60;
 
 /// No writer gets less than half of the average in any span of commits, and nobody is told busy.
 pub(crate) fn equal_shares() {
