@@ -21,6 +21,7 @@ pub mod grant;
 pub mod hold;
 pub mod id;
 pub mod job;
+pub mod mutant;
 pub mod name;
 pub mod needs;
 pub mod payload;

@@ -33,7 +33,9 @@ fn a_command_holds_redeems_and_enqueues_once() {
     assert_eq!((&done["hold"]["expires_at"], &done["replayed"]), (&Value::Null, &json!(false)));
     let again = read(submit(&["--key", "k"], &body));
     assert_eq!((&again["id"], &again["replayed"], &again["jobs"]), (&done["id"], &json!(true), &done["jobs"]));
-    assert_eq!(submit(&["--key", "k"], &body.replace("400", "401")).ends(5).problem()["type"], "/problems/conflict");
+    let other = body.replace(r#""amount":400"#, r#""amount":401"#);
+    assert_ne!(other, body);
+    assert_eq!(submit(&["--key", "k"], &other).ends(5).problem()["type"], "/problems/conflict");
     assert_eq!(submit(&[], &body).ends(3).problem()["violations"][0]["kind"], "grant");
 
     let job = place.json(&["job", "show", text(&done["jobs"][0]["id"])]);
