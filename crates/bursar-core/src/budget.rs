@@ -55,6 +55,12 @@ pub enum Cover {
     Refuse,
 }
 
+impl Cover {
+    pub(crate) fn charges(&self) -> bool {
+        *self == Cover::Charge
+    }
+}
+
 /// How holds on a budget live.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]

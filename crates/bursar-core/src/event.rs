@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::budget::{Budget, Cover, Limit};
 use crate::context::Context;
@@ -28,12 +28,16 @@ pub enum Event {
         /// Its charges, with what was left after them.
         charges: Vec<Charged>,
         /// When it expires; `NEVER` while a job owns it.
+        #[serde(default = "never", skip_serializing_if = "is_never")]
         expires_at: Time,
         /// Expiry can be put off to here at most.
+        #[serde(default = "never", skip_serializing_if = "is_never")]
         life_until: Time,
         /// A commit after expiry.
+        #[serde(default, skip_serializing_if = "Cover::charges")]
         late: Cover,
         /// A commit above the held amount.
+        #[serde(default, skip_serializing_if = "Cover::charges")]
         overrun: Cover,
         /// The job that owns it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -279,6 +283,14 @@ fn is_false(flag: &bool) -> bool {
     !flag
 }
 
+fn never() -> Time {
+    Time::NEVER
+}
+
+fn is_never(time: &Time) -> bool {
+    *time == Time::NEVER
+}
+
 fn is_zero(amount: &i64) -> bool {
     *amount == 0
 }
@@ -325,9 +337,42 @@ pub struct Batch {
     /// The instant of all its events.
     pub at: Time,
     /// For each stream it touches, the transaction that touched it last: history is read backwards along these.
-    pub prev: BTreeMap<String, BatchId>,
+    pub prev: Links,
     /// What was done.
     pub entries: Vec<Arc<Entry>>,
+}
+
+/// The transactions that touched things last. Written as a JSON object by the things' names.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Links(Vec<(String, BatchId)>);
+
+impl Links {
+    pub(crate) fn add(&mut self, stream: &Stream, last: BatchId) {
+        self.0.push((stream.link(), last));
+    }
+
+    /// The transaction that touched a thing before.
+    pub fn get(&self, stream: &Stream) -> Option<BatchId> {
+        let link = stream.link();
+        self.0.iter().find(|(name, _)| *name == link).map(|(_, last)| *last)
+    }
+
+    /// All of them, by name.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, BatchId)> {
+        self.0.iter().map(|(name, last)| (name.as_str(), *last))
+    }
+}
+
+impl Serialize for Links {
+    fn serialize<S: Serializer>(&self, ser: S) -> Result<S::Ok, S::Error> {
+        ser.collect_map(self.iter())
+    }
+}
+
+impl<'de> Deserialize<'de> for Links {
+    fn deserialize<D: Deserializer<'de>>(de: D) -> Result<Links, D::Error> {
+        Ok(Links(BTreeMap::deserialize(de)?.into_iter().collect()))
+    }
 }
 
 impl Batch {
@@ -406,10 +451,17 @@ pub enum Stream {
 impl Stream {
     /// Its name among the links of a batch. A tab cannot be part of a name, so that no two things share one.
     pub fn link(&self) -> String {
+        let (mut link, kind) = (String::with_capacity(64), self.kind());
+        link.push_str(kind);
+        link.push(':');
         match self {
-            Stream::Scope(tenant, scope) => format!("scope:{tenant}\t{scope}"),
-            other => format!("{}:{other}", other.kind()),
+            Stream::Scope(tenant, scope) => link.extend([tenant.as_str(), "\t", scope.as_str()]),
+            Stream::Hold(id) => link.push_str(id.text().as_str()),
+            Stream::Grant(id) => link.push_str(id.text().as_str()),
+            Stream::Job(id) => link.push_str(id.text().as_str()),
+            Stream::Command(id) => link.push_str(id.text().as_str()),
         }
+        link
     }
 
     /// The kind of thing.

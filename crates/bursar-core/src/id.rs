@@ -70,6 +70,31 @@ pub(crate) fn from_base32(text: &str, bytes: &mut [u8]) -> Option<()> {
     (at == 0 && held == 0).then_some(())
 }
 
+/// The readable form of an id, made without asking for memory: journal rows are full of them.
+#[derive(Clone, Copy)]
+pub(crate) struct IdText {
+    bytes: [u8; 40],
+    len: usize,
+}
+
+impl IdText {
+    fn new(prefix: &str, id: u128) -> IdText {
+        let mut bytes = [b'_'; 40];
+        bytes[..prefix.len()].copy_from_slice(prefix.as_bytes());
+        let len = prefix.len() + 1 + 26;
+        let mut rest = id;
+        for place in bytes[prefix.len() + 1..len].iter_mut().rev() {
+            *place = DIGITS[(rest & 31) as usize];
+            rest >>= 5;
+        }
+        IdText { bytes, len }
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        std::str::from_utf8(&self.bytes[..self.len]).expect("the digits are ASCII")
+    }
+}
+
 macro_rules! ids {
     ($($(#[$doc:meta])* $name:ident = $prefix:literal;)*) => {$(
         $(#[$doc])*
@@ -79,11 +104,15 @@ macro_rules! ids {
         impl $name {
             /// What its readable form begins with.
             pub const PREFIX: &'static str = $prefix;
+
+            pub(crate) fn text(&self) -> IdText {
+                IdText::new($prefix, self.0)
+            }
         }
 
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                write!(f, "{}_{}", $prefix, base32(&self.0.to_be_bytes()))
+                f.write_str(self.text().as_str())
             }
         }
 
@@ -107,7 +136,7 @@ macro_rules! ids {
         impl Serialize for $name {
             fn serialize<S: Serializer>(&self, ser: S) -> Result<S::Ok, S::Error> {
                 if ser.is_human_readable() {
-                    ser.collect_str(self)
+                    ser.serialize_str(self.text().as_str())
                 } else {
                     self.0.serialize(ser)
                 }
@@ -152,6 +181,9 @@ mod tests {
         assert!(early.to_string() < late.to_string());
         assert_eq!(early.to_string().parse(), Ok(early));
         assert_eq!(early.to_string().len(), "hold_".len() + 26);
+        for id in [0, 1, 31, 32, u128::MAX / 3, u128::MAX] {
+            assert_eq!(HoldId(id).to_string(), format!("hold_{}", base32(&id.to_be_bytes())));
+        }
     }
 
     #[test]

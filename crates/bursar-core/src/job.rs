@@ -21,26 +21,30 @@ pub struct JobSpec {
     #[serde(default)]
     pub payload: Payload,
     /// Makes it unique in its queue.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idempotency_key: Option<IdempotencyKey>,
     /// Groups it for flow control.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<FlowKey>,
     /// Words to find it by.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<Tag>,
     /// Higher runs first.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub priority: i16,
     /// Not before this has passed.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub delay: Span,
     /// After so many failed attempts it is dead.
     #[serde(default = "attempts_default")]
     pub max_attempts: u32,
     /// Takes the payload of the command's first redeemed grant instead of its own.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub payload_from_grant: bool,
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 fn attempts_default() -> u32 {

@@ -38,61 +38,64 @@ pub struct ScopeNeed {
 impl Needs {
     /// What a request needs.
     pub fn of(request: &Request) -> Needs {
-        let tenant = &request.context.tenant;
         let mut needs = Needs::default();
-        needs.keys.extend(request.idempotency_key.iter().map(|key| (tenant.clone(), key.clone())));
+        needs.add(request);
+        needs
+    }
+
+    /// Adds what a request needs.
+    pub fn add(&mut self, request: &Request) {
+        let tenant = &request.context.tenant;
+        self.keys.extend(request.idempotency_key.iter().map(|key| (tenant.clone(), key.clone())));
         match &request.op {
             Op::Submit(command) => {
                 for charge in &command.charges {
                     let windows = charge.limits.iter().map(|limit| limit.window.clone());
                     let create = !charge.limits.is_empty() && !request.dry_run;
-                    needs.scope(tenant, &charge.scope, windows, create);
+                    self.scope(tenant, &charge.scope, windows, create);
                 }
-                needs.grants.extend(command.redeem.iter().map(|redemption| redemption.grant));
+                self.grants.extend(command.redeem.iter().map(|redemption| redemption.grant));
                 for job in &command.jobs {
                     let key = job.idempotency_key.iter();
-                    needs.job_keys.extend(key.map(|key| (tenant.clone(), job.queue.clone(), key.clone())));
+                    self.job_keys.extend(key.map(|key| (tenant.clone(), job.queue.clone(), key.clone())));
                 }
             }
             Op::Commit { hold, .. } | Op::Release { hold } | Op::Extend { hold, .. } => {
-                needs.holds.insert(*hold);
+                self.holds.insert(*hold);
             }
             Op::Credit { scope, hold, .. } => {
-                needs.holds.extend(hold);
-                needs.scope(tenant, scope, [], false);
+                self.holds.extend(hold);
+                self.scope(tenant, scope, [], false);
             }
             Op::Define { scope, budget } => {
-                needs.scope(tenant, scope, budget.windows().cloned(), !request.dry_run);
+                self.scope(tenant, scope, budget.windows().cloned(), !request.dry_run);
                 if let Some(parent) = &budget.parent {
-                    needs.scope(tenant, parent, [], false);
+                    self.scope(tenant, parent, [], false);
                 }
             }
-            Op::Freeze { scope } | Op::Unfreeze { scope } => needs.scope(tenant, scope, [], false),
+            Op::Freeze { scope } | Op::Unfreeze { scope } => self.scope(tenant, scope, [], false),
             Op::Mint(mint) => {
-                needs.grants.insert(mint.id);
+                self.grants.insert(mint.id);
             }
             Op::Revoke { grant } => {
-                needs.grants.insert(*grant);
+                self.grants.insert(*grant);
             }
-            Op::PurgeGrants { grants } => needs.grants.extend(grants),
-            Op::Expire { holds } => needs.holds.extend(holds),
-            Op::Tidy { scopes } => scopes.iter().for_each(|scope| needs.scope(tenant, scope, [], false)),
+            Op::PurgeGrants { grants } => self.grants.extend(grants),
+            Op::Expire { holds } => self.holds.extend(holds),
+            Op::Tidy { scopes } => scopes.iter().for_each(|scope| self.scope(tenant, scope, [], false)),
         }
-        needs
     }
 
-    /// What applying an entry of the journal again needs.
-    pub fn of_entry(entry: &Entry) -> Needs {
+    /// Adds what applying an entry of the journal again needs.
+    pub fn add_entry(&mut self, entry: &Entry) {
         let tenant = &entry.context.tenant;
-        let mut needs = Needs::default();
-        needs.keys.extend(entry.key.iter().map(|used| (tenant.clone(), used.key.clone())));
+        self.keys.extend(entry.key.iter().map(|used| (tenant.clone(), used.key.clone())));
         for recorded in &entry.events {
             for scope in recorded.e.scopes() {
-                needs.scope(tenant, scope, [], true);
+                self.scope(tenant, scope, [], true);
             }
-            needs.of_event(tenant, &recorded.e);
+            self.of_event(tenant, &recorded.e);
         }
-        needs
     }
 
     fn of_event(&mut self, tenant: &Tenant, event: &Event) {
@@ -141,23 +144,9 @@ impl Needs {
         need.create |= create;
     }
 
-    /// Takes over what another request needs.
-    pub fn merge(&mut self, other: Needs) {
-        self.keys.extend(other.keys);
-        self.job_keys.extend(other.job_keys);
-        self.holds.extend(other.holds);
-        self.grants.extend(other.grants);
-        self.jobs.extend(other.jobs);
-        for (key, need) in other.scopes {
-            let known = self.scopes.entry(key).or_default();
-            known.windows.extend(need.windows);
-            known.create |= need.create;
-        }
-    }
-
     /// All scopes it comes to in a loaded workspace: the named ones, those of its holds, and their ancestors.
     pub fn scopes_in<'a>(&self, ws: &'a Workspace) -> impl Iterator<Item = ScopeKey> + use<'a> {
-        let held = self.holds.iter().filter(|id| ws.holds.is_loaded(id)).filter_map(|id| ws.holds.get(id));
+        let held = self.holds.iter().filter(|id| ws.holds.is_loaded(*id)).filter_map(|id| ws.holds.get(id));
         let held = held.flat_map(|hold| hold.totals().into_keys().map(|scope| (hold.tenant.clone(), scope)));
         let mut wanted: Vec<ScopeKey> = self.scopes.keys().cloned().chain(held).collect();
         let mut seen: BTreeSet<ScopeKey> = BTreeSet::new();

@@ -1,12 +1,13 @@
 //! The rows a batch of requests works on: loaded before, written after.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fmt::Debug;
 use std::hash::Hash;
 use std::sync::Arc;
 
-use indexmap::IndexMap;
+use indexmap::{Equivalent, IndexMap};
 
-use crate::event::{Batch, Entry, Stream};
+use crate::event::{Batch, Entry, Links, Stream};
 use crate::grant::Grant;
 use crate::hold::Hold;
 use crate::id::{BatchId, CommandId, GrantId, HoldId, JobId};
@@ -22,6 +23,16 @@ pub type ScopeKey = (Tenant, Scope);
 pub type KeyKey = (Tenant, IdempotencyKey);
 /// A job's key in its queue.
 pub type JobKey = (Tenant, Queue, IdempotencyKey);
+
+/// A scope and whose it is, to look it up without making a key of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct At<'a>(pub &'a Tenant, pub &'a Scope);
+
+impl Equivalent<ScopeKey> for At<'_> {
+    fn equivalent(&self, key: &ScopeKey) -> bool {
+        *self.1 == key.1 && *self.0 == key.0
+    }
+}
 
 /// What is remembered of an idempotency key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,7 +50,7 @@ pub struct KeyRow {
 /// Rows of one kind. A row that was not loaded must not be read: that is a bug, and asserts.
 #[derive(Clone, Debug)]
 pub struct Table<K, V> {
-    slots: IndexMap<K, Slot<V>>,
+    slots: IndexMap<K, Slot<V>, foldhash::fast::RandomState>,
 }
 
 #[derive(Clone, Debug)]
@@ -62,11 +73,11 @@ pub enum Change<'a, V> {
 
 impl<K, V> Default for Table<K, V> {
     fn default() -> Self {
-        Table { slots: IndexMap::new() }
+        Table { slots: IndexMap::default() }
     }
 }
 
-impl<K: Hash + Eq + std::fmt::Debug, V> Table<K, V> {
+impl<K: Hash + Eq + Debug, V> Table<K, V> {
     /// Takes a row as it is stored, or the fact that there is none.
     pub fn load(&mut self, key: K, value: Option<V>) {
         let stored = value.is_some();
@@ -74,17 +85,17 @@ impl<K: Hash + Eq + std::fmt::Debug, V> Table<K, V> {
     }
 
     /// Whether the row was loaded, there or not.
-    pub fn is_loaded(&self, key: &K) -> bool {
+    pub fn is_loaded<Q: Hash + Equivalent<K>>(&self, key: &Q) -> bool {
         self.slots.contains_key(key)
     }
 
     /// The row, if there is one.
-    pub fn get(&self, key: &K) -> Option<&V> {
+    pub fn get<Q: Hash + Equivalent<K> + Debug>(&self, key: &Q) -> Option<&V> {
         self.slots.get(key).unwrap_or_else(|| panic!("{key:?} was read but not loaded")).value.as_ref()
     }
 
     /// The row, to be changed.
-    pub fn get_mut(&mut self, key: &K) -> Option<&mut V> {
+    pub fn get_mut<Q: Hash + Equivalent<K> + Debug>(&mut self, key: &Q) -> Option<&mut V> {
         let slot = self.slots.get_mut(key).unwrap_or_else(|| panic!("{key:?} was written but not loaded"));
         slot.dirty = true;
         slot.value.as_mut()
@@ -132,6 +143,13 @@ impl<K: Hash + Eq + std::fmt::Debug, V> Table<K, V> {
     }
 }
 
+impl<K, V> Table<K, V> {
+    /// The rows that were written, as they are now.
+    pub fn into_written(self) -> impl Iterator<Item = (K, V)> {
+        self.slots.into_iter().filter(|(_, slot)| slot.dirty).filter_map(|(key, slot)| Some((key, slot.value?)))
+    }
+}
+
 /// All that a batch works on.
 #[derive(Debug)]
 pub struct Workspace {
@@ -159,7 +177,7 @@ pub struct Workspace {
     pub live: BTreeMap<(ScopeKey, Time, HoldId), Option<LiveCharge>>,
     /// Postings to add.
     pub postings: Vec<(ScopeKey, Posting)>,
-    prev: BTreeMap<String, BatchId>,
+    prev: Links,
     pub(crate) entries: Vec<Arc<Entry>>,
 }
 
@@ -179,7 +197,7 @@ impl Workspace {
             unready: HashSet::new(),
             live: BTreeMap::new(),
             postings: Vec::new(),
-            prev: BTreeMap::new(),
+            prev: Links::default(),
             entries: Vec::new(),
         }
     }
@@ -198,9 +216,10 @@ impl Workspace {
     }
 
     /// Notes that an event of this batch touches a stream that `last` touched before.
-    pub(crate) fn link(&mut self, stream: &Stream, last: Option<BatchId>) {
+    pub(crate) fn link(&mut self, stream: impl FnOnce() -> Stream, last: Option<BatchId>) {
+        // Once a batch: from then on the last that touched it is this one.
         if let Some(last) = last.filter(|last| *last != self.batch) {
-            self.prev.entry(stream.link()).or_insert(last);
+            self.prev.add(&stream(), last);
         }
     }
 

@@ -136,8 +136,8 @@ fn encode(batch: &Batch, shape: Shape) -> Vec<(Vec<u8>, Vec<u8>)> {
             batch.entries.iter().flat_map(single).collect()
         }
     };
-    let share = batch.prev.len().div_ceil(rows.len()).max(1);
-    let prev: Vec<(&String, &BatchId)> = batch.prev.iter().collect();
+    let share = batch.prev.iter().len().div_ceil(rows.len()).max(1);
+    let prev: Vec<(&str, BatchId)> = batch.prev.iter().collect();
     let mut shares = prev.chunks(share);
     let encoded = rows.into_iter().map(|entries| {
         let prev: BTreeMap<_, _> = shares.next().unwrap_or_default().iter().copied().collect();

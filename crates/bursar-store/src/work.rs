@@ -36,21 +36,16 @@ pub(crate) async fn run<R: Rows>(
     ids: &mut (dyn IdSource + Send),
 ) -> Result<(Workspace, Vec<Verdict>), StoreError> {
     let mut needs = Needs::default();
-    let mut each = Vec::with_capacity(requests.len());
     // What is wrong in itself needs no rows.
-    for request in requests {
-        let own = if request.check().is_ok() { Needs::of(request) } else { Needs::default() };
-        needs.merge(own.clone());
-        each.push(own);
-    }
+    requests.iter().filter(|request| request.check().is_ok()).for_each(|request| needs.add(request));
     let (mut ws, blocked) = load(rows, needs, when, None).await?;
     let mut verdicts = Vec::with_capacity(requests.len());
-    for (request, own) in requests.iter().zip(each) {
+    for request in requests {
         let mut request = Cow::Borrowed(*request);
-        if !blocked.is_empty() {
+        if !blocked.is_empty() && request.check().is_ok() {
             blocked.spare(&mut request, &ws);
             let locks = blocked.concerning(&Needs::of(&request), &ws);
-            if !locks.is_empty() && own != Needs::default() {
+            if !locks.is_empty() {
                 verdicts.push(Verdict::Blocked(locks));
                 continue;
             }
@@ -71,7 +66,7 @@ pub(crate) async fn run<R: Rows>(
 pub(crate) async fn replay<R: Rows>(rows: &mut R, batch: &Batch) -> Result<Workspace, StoreError> {
     let mut needs = Needs::default();
     for entry in &batch.entries {
-        needs.merge(Needs::of_entry(entry));
+        needs.add_entry(entry);
     }
     let when = When { floor: batch.at, batch: batch.id };
     loop {
@@ -119,7 +114,7 @@ impl Blocked {
         let op = match &request.op {
             Op::Expire { holds } => {
                 let free = |id: &&HoldId| {
-                    !self.holds.contains(id) && ws.holds.get(id).is_none_or(|hold| !hold.totals().keys().any(locked))
+                    !self.holds.contains(id) && ws.holds.get(*id).is_none_or(|hold| !hold.totals().keys().any(locked))
                 };
                 Op::Expire { holds: holds.iter().filter(free).copied().collect() }
             }
@@ -229,20 +224,24 @@ async fn load_scopes<R: Rows>(
     blocked: &mut Blocked,
     needs: &Needs,
 ) -> Result<(), StoreError> {
-    loop {
-        let missing: BTreeSet<ScopeKey> = needs.scopes_in(ws).filter(|key| !ws.scopes.is_loaded(key)).collect();
-        if missing.is_empty() {
-            return Ok(());
-        }
-        let create = |key: &ScopeKey| needs.scopes.get(key).is_some_and(|need| need.create);
+    let create = |key: &ScopeKey| needs.scopes.get(key).is_some_and(|need| need.create);
+    let held = needs.holds.iter().filter_map(|id| ws.holds.get(id));
+    let held = held.flat_map(|hold| hold.totals().into_keys().map(|scope| (hold.tenant.clone(), scope)));
+    let mut missing: BTreeSet<ScopeKey> = needs.scopes.keys().cloned().chain(held).collect();
+    while !missing.is_empty() {
         let wanted: Vec<_> = missing.into_iter().map(|key| (create(&key), key)).map(|(c, key)| (key, c)).collect();
         let found = rows.scopes(&wanted).await?;
+        let mut above = BTreeSet::new();
         for (key, row) in found.rows {
+            let parent = row.budget.as_ref().and_then(|budget| budget.parent.clone());
+            above.extend(parent.map(|parent| (key.0.clone(), parent)));
             ws.scopes.load(key, Some(row));
         }
         blocked.scopes.extend(found.blocked);
         wanted.into_iter().for_each(|(key, _)| ws.scopes.load(key, None));
+        missing = above.into_iter().filter(|key| !ws.scopes.is_loaded(key)).collect();
     }
+    Ok(())
 }
 
 /// Brings every loaded scope to the instant of the batch, as far as one step folds.

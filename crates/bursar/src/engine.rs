@@ -12,6 +12,7 @@ use bursar_core::refusal::{Refusal, Violation};
 use bursar_core::request::Request;
 use bursar_store::{Lock, Patience, Store, StoreError, Verdict};
 use futures_util::FutureExt;
+use futures_util::future::join;
 use tokio::sync::{Notify, Semaphore, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
@@ -116,6 +117,27 @@ impl Engine {
     }
 }
 
+/// What a batch came to.
+#[derive(Default)]
+struct Settled {
+    /// What is durable, refused or failed, and must be told.
+    answers: Vec<(Pending, Result<Outcome, Error>)>,
+    /// What must be asked again.
+    again: Vec<Pending>,
+}
+
+impl Settled {
+    /// A request that failed. Where it is not known whether it was done, its key makes asking again safe.
+    fn fail(&mut self, pending: Pending, error: Error) {
+        let unknown = matches!(&error, Error::Store(error) if matches!(**error, StoreError::UnknownOutcome(_)));
+        if unknown && pending.request.idempotency_key.is_some() && Instant::now() < pending.until {
+            self.again.push(pending);
+        } else {
+            self.answers.push((pending, Err(error)));
+        }
+    }
+}
+
 impl Shared {
     fn queue(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
@@ -150,15 +172,17 @@ impl Shared {
         let _ = pending.answer.send(answer);
     }
 
-    /// Commits a batch and answers all that can be answered; returns what must be asked again.
-    async fn commit(self: &Arc<Self>, batch: Vec<Pending>, patience: Patience) -> Vec<Pending> {
+    /// Commits a batch: says what each request comes to, and which must be asked again.
+    async fn commit(self: &Arc<Self>, batch: Vec<Pending>, patience: Patience) -> Settled {
         self.counts[3].fetch_add(1, Ordering::Relaxed);
         let requests: Vec<Arc<Request>> = batch.iter().map(|pending| pending.request.clone()).collect();
         let work = AssertUnwindSafe(self.store.commit(&requests, patience.clone())).catch_unwind().await;
         let verdicts = match work {
             Ok(Ok(verdicts)) => verdicts,
             // Whose time is over is for the detour to say.
-            Ok(Err(StoreError::Busy(_))) if patience != Patience::Skip => return batch,
+            Ok(Err(StoreError::Busy(_))) if patience != Patience::Skip => {
+                return Settled { again: batch, ..Settled::default() };
+            }
             Ok(Err(error)) => return self.failed(batch, patience, error.into()).await,
             Err(panic) => {
                 let text = panic.downcast_ref::<String>().cloned();
@@ -166,21 +190,21 @@ impl Shared {
                 return self.failed(batch, patience, Error::Internal(text.unwrap_or_else(|| "panic".into()))).await;
             }
         };
-        let mut again = Vec::new();
+        let mut settled = Settled::default();
         for (pending, verdict) in batch.into_iter().zip(verdicts) {
             match verdict {
-                Verdict::Answered(answer) => self.answer(pending, answer.map_err(Error::from)),
-                Verdict::Again => again.push(pending),
+                Verdict::Answered(answer) => settled.answers.push((pending, answer.map_err(Error::from))),
+                Verdict::Again => settled.again.push(pending),
                 Verdict::Blocked(locks) => self.detour(pending, &locks),
-                Verdict::Failed(error) => again.extend(self.one_failed(pending, Error::Store(error))),
+                Verdict::Failed(error) => settled.fail(pending, Error::Store(error)),
             }
         }
-        again
+        settled
     }
 
     /// A batch that failed as a whole. A row that cannot be read, or that a rule stumbles over, must not fail its
     /// neighbours for ever, so that such a batch is run again in halves.
-    async fn failed(self: &Arc<Self>, mut batch: Vec<Pending>, patience: Patience, error: Error) -> Vec<Pending> {
+    async fn failed(self: &Arc<Self>, mut batch: Vec<Pending>, patience: Patience, error: Error) -> Settled {
         let splits = match &error {
             Error::Internal(_) => true,
             Error::Store(error) => matches!(**error, StoreError::Corrupt { .. } | StoreError::Closure(_)),
@@ -188,22 +212,20 @@ impl Shared {
         };
         if splits && batch.len() > 1 {
             let second = batch.split_off(batch.len() / 2);
-            let mut again = Box::pin(self.commit(batch, patience.clone())).await;
-            again.extend(Box::pin(self.commit(second, patience)).await);
-            return again;
+            let mut settled = Box::pin(self.commit(batch, patience.clone())).await;
+            let second = Box::pin(self.commit(second, patience)).await;
+            settled.answers.extend(second.answers);
+            settled.again.extend(second.again);
+            return settled;
         }
         tracing::error!(%error, requests = batch.len(), "a batch failed");
-        batch.into_iter().filter_map(|pending| self.one_failed(pending, error.clone())).collect()
+        let mut settled = Settled::default();
+        batch.into_iter().for_each(|pending| settled.fail(pending, error.clone()));
+        settled
     }
 
-    /// A request that failed. Where it is not known whether it was done, its key makes asking again safe.
-    fn one_failed(&self, pending: Pending, error: Error) -> Option<Pending> {
-        let unknown = matches!(&error, Error::Store(error) if matches!(**error, StoreError::UnknownOutcome(_)));
-        if unknown && pending.request.idempotency_key.is_some() && Instant::now() < pending.until {
-            return Some(pending);
-        }
-        self.answer(pending, Err(error));
-        None
+    fn answer_all(&self, answers: Vec<(Pending, Result<Outcome, Error>)>) {
+        answers.into_iter().for_each(|(pending, answer)| self.answer(pending, answer));
     }
 
     /// Moves a request out of the lanes, to wait for a row that somebody else has locked.
@@ -232,15 +254,21 @@ fn log_refusal(request: &Request, refusal: &Refusal) {
     tracing::debug!(tenant = %request.context.tenant, %refusal, "refused");
 }
 
-/// Commits batch after batch.
+/// Commits batch after batch. The next one is on its way to the disk while the callers of the last one are answered.
 async fn lane(shared: Arc<Shared>) {
+    let mut answers = Vec::new();
     loop {
         let woken = shared.wake.notified();
         tokio::pin!(woken);
         // Registered before looking, so that nothing queued meanwhile is missed.
         woken.as_mut().enable();
         let batch = shared.queue().take(shared.load.batch, shared.load.lanes > 1);
+        let told = std::mem::take(&mut answers);
         if batch.is_empty() {
+            if !told.is_empty() {
+                shared.answer_all(told);
+                continue;
+            }
             if shared.queue().is_over() {
                 shared.wake.notify_waiters();
                 return;
@@ -249,11 +277,12 @@ async fn lane(shared: Arc<Shared>) {
             continue;
         }
         let keys: Vec<u64> = batch.iter().flat_map(|pending| pending.keys.iter().copied()).collect();
-        let again = shared.commit(batch, Patience::Skip).await;
+        let (settled, ()) = join(shared.commit(batch, Patience::Skip), async { shared.answer_all(told) }).await;
+        answers = settled.answers;
         let more = {
             let mut queue = shared.queue();
             queue.give_back(&keys);
-            queue.back(again);
+            queue.back(settled.again);
             queue.has_waiting()
         };
         // This lane goes on by itself; another may find something beside it.
@@ -270,8 +299,9 @@ async fn detour(shared: Arc<Shared>, lock: Lock) {
         if let Ok(Ok(_permit)) = timeout_at(until, shared.detours.acquire()).await {
             let wait = until.saturating_duration_since(Instant::now());
             let batch = shared.queue().take_detoured(&lock, shared.load.batch);
-            let again = shared.commit(batch, Patience::First(lock.clone(), wait)).await;
-            shared.queue().detour_again(&lock, again);
+            let settled = shared.commit(batch, Patience::First(lock.clone(), wait)).await;
+            shared.queue().detour_again(&lock, settled.again);
+            shared.answer_all(settled.answers);
         }
         for pending in shared.queue().overdue(&lock, Instant::now()) {
             let busy = StoreError::Busy("somebody else has locked what the request needs".into());

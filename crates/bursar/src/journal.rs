@@ -70,7 +70,6 @@ impl Journal<'_> {
     /// What happened to one thing, newest first, at most `limit`. For a scope this is everything that moved it.
     pub async fn history(&self, stream: &Stream, limit: usize) -> Result<Vec<JournalEvent>, Error> {
         let mut next = self.last(stream).await?;
-        let name = stream.link();
         let mut events = Vec::new();
         while let Some(id) = next {
             let Some(journaled) = self.0.inner.store.batch(id).await? else { break };
@@ -81,7 +80,7 @@ impl Journal<'_> {
                 events.truncate(limit);
                 break;
             }
-            next = journaled.batch.prev.get(&name).copied();
+            next = journaled.batch.prev.get(stream);
         }
         Ok(events)
     }

@@ -94,7 +94,7 @@ fn touch_hold(ws: &mut Workspace, hold: HoldId) -> &mut Hold {
     let row = ws.holds.get_mut(&hold).expect("an event of a hold follows its placing");
     row.version += 1;
     let last = row.last.replace(batch);
-    ws.link(&Stream::Hold(hold), last);
+    ws.link(|| Stream::Hold(hold), last);
     ws.holds.get_mut(&hold).expect("it was just there")
 }
 

@@ -11,7 +11,7 @@ use crate::id::{GrantId, HoldId, JobId};
 use crate::job::{Job, JobSpec};
 use crate::name::Tenant;
 use crate::scope::Freeze;
-use crate::state::Workspace;
+use crate::state::{At, Workspace};
 use crate::time::Time;
 
 /// Applies an event and returns the version of its stream after it.
@@ -46,7 +46,7 @@ pub(crate) fn apply(ws: &mut Workspace, context: &Context, event: &Event) -> u64
         }
         Event::Credited { charge, at, hold } => {
             scope::post(ws, tenant, *at, std::slice::from_ref(charge), *hold, -1);
-            ws.scopes.get(&(tenant.clone(), charge.scope.clone())).expect("it was just credited").version
+            ws.scopes.get(&At(tenant, &charge.scope)).expect("it was just credited").version
         }
         Event::BudgetDefined { scope, budget } => scope::defined(ws, tenant, scope, budget),
         Event::BudgetFrozen { scope } => {
@@ -130,6 +130,6 @@ fn end_grant(ws: &mut Workspace, grant: GrantId, state: GrantState) -> u64 {
     row.version += 1;
     let version = row.version;
     let last = row.last.replace(batch);
-    ws.link(&Stream::Grant(grant), last);
+    ws.link(|| Stream::Grant(grant), last);
     version
 }

@@ -87,12 +87,13 @@ pub(super) fn touch_scope<'a>(ws: &'a mut Workspace, key: &ScopeKey) -> &'a mut 
     if ws.scopes.get(key).is_none() {
         ws.scopes.put(key.clone(), ScopeState::default());
     }
+    let last = ws.scopes.get(key).and_then(|row| row.last);
+    ws.link(|| Stream::Scope(key.0.clone(), key.1.clone()), last);
     let row = ws.scopes.get_mut(key).expect("it was just put");
     row.version += 1;
     row.seen = row.seen.max(now);
-    let last = row.last.replace(batch);
-    ws.link(&Stream::Scope(key.0.clone(), key.1.clone()), last);
-    ws.scopes.get_mut(key).expect("it was just there")
+    row.last = Some(batch);
+    row
 }
 
 /// The windows a caller names are in use from now on.

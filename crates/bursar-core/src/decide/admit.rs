@@ -10,7 +10,7 @@ use crate::name::{Scope, Tenant};
 use crate::refusal::{Refusal, Violation};
 use crate::request::Charge;
 use crate::scope::ScopeState;
-use crate::state::Workspace;
+use crate::state::{At, Workspace};
 
 /// Charges with the same scope merged and each chain of ancestors resolved.
 pub(super) fn resolve(ws: &Workspace, tenant: &Tenant, charges: &[Charge]) -> Result<Vec<HeldCharge>, Refusal> {
@@ -95,7 +95,7 @@ fn check_limits(
     ws: &Workspace,
     scope: &Scope,
     state: &ScopeState,
-    limits: &[Limit],
+    limits: &[&Limit],
     amount: i64,
     out: &mut Vec<Violation>,
 ) {
@@ -124,9 +124,13 @@ fn check_limits(
 }
 
 /// The limits that apply on a scope: the registered ones and the caller's.
-pub(super) fn limits(state: &ScopeState, given: &[Limit]) -> Vec<Limit> {
-    let mut limits: Vec<Limit> = state.budget.iter().flat_map(|budget| budget.limits.iter().cloned()).collect();
-    limits.extend(given.iter().filter(|l| !limits.contains(l)).cloned().collect::<Vec<_>>());
+pub(super) fn limits<'a>(state: &'a ScopeState, given: &'a [Limit]) -> Vec<&'a Limit> {
+    let mut limits: Vec<&Limit> = state.budget.iter().flat_map(|budget| &budget.limits).collect();
+    for limit in given {
+        if !limits.contains(&limit) {
+            limits.push(limit);
+        }
+    }
     limits
 }
 
@@ -150,7 +154,7 @@ pub(super) fn left<'a>(
                 scope: (!named).then(|| scope.clone()),
                 remaining: adjust(scope, remaining),
                 limit: limit.amount,
-                window: limit.window,
+                window: limit.window.clone(),
             });
         }
     }
@@ -158,5 +162,5 @@ pub(super) fn left<'a>(
 }
 
 pub(super) fn row<'a>(ws: &'a Workspace, tenant: &Tenant, scope: &Scope) -> Option<&'a ScopeState> {
-    ws.scopes.get(&(tenant.clone(), scope.clone()))
+    ws.scopes.get(&At(tenant, scope))
 }

@@ -19,6 +19,7 @@ use crate::refusal::{Invalid, Refusal};
 use crate::request::{Op, Request};
 use crate::state::{KeyRow, Workspace};
 use crate::time::Span;
+use crate::window::Window;
 
 /// What can be set for a whole installation.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -109,8 +110,11 @@ fn answer(
 
 /// A window longer than what is kept is refused when it is named.
 fn reach(request: &Request, rules: &Rules) -> Result<(), Invalid> {
-    let needs = Needs::of(request);
-    let mut windows = needs.scopes.values().flat_map(|need| &need.windows);
+    let mut windows: Box<dyn Iterator<Item = &Window>> = match &request.op {
+        Op::Submit(command) => Box::new(command.charges.iter().flat_map(|charge| &charge.limits).map(|l| &l.window)),
+        Op::Define { budget, .. } => Box::new(budget.windows()),
+        _ => return Ok(()),
+    };
     match windows.find(|window| window.reach() > rules.postings_kept) {
         Some(window) => Err(Invalid::new("window", format!("{window} reaches further back than postings are kept"))),
         None => Ok(()),

@@ -2,6 +2,7 @@
 
 mod closure;
 mod error;
+mod known;
 mod read;
 mod rows;
 pub mod schema;

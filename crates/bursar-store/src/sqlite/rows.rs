@@ -1,5 +1,6 @@
 //! Rows on SQLite: a plain loop of prepared statements on one connection.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -23,6 +24,7 @@ use crate::error::StoreError;
 use crate::memory::ROLL_UP_STEP;
 use crate::rows::{Found, PastAsk, Rows};
 use crate::sqlite::error::failed;
+use crate::sqlite::known::Known;
 use crate::sqlite::writer::Counters;
 
 /// One transaction on a connection.
@@ -31,6 +33,8 @@ pub(super) struct SqliteRows<'a> {
     pub(super) clock: &'a dyn Clock,
     pub(super) budgets: &'a Budgets,
     pub(super) effort: &'a Counters,
+    /// Scopes as this connection wrote them last, where nobody else has written since.
+    pub(super) known: Option<&'a RefCell<Known>>,
 }
 
 /// A 128-bit id as stored: big-endian, so that it sorts by time.
@@ -50,9 +54,46 @@ fn seq(seq: u64) -> i64 {
     i64::try_from(seq).unwrap_or(i64::MAX)
 }
 
+/// A prepared statement that counts what it costs.
+struct Statement<'a> {
+    inner: CachedStatement<'a>,
+    effort: &'a Counters,
+    runs: u64,
+}
+
+impl Statement<'_> {
+    fn run(&mut self, params: impl Params) -> Result<usize, StoreError> {
+        self.runs += 1;
+        self.inner.execute(params).map_err(failed)
+    }
+
+    fn one<T>(
+        &mut self,
+        params: impl Params,
+        read: impl FnOnce(&Row<'_>) -> Result<T, StoreError>,
+    ) -> Result<Option<T>, StoreError> {
+        self.runs += 1;
+        let mut rows = self.inner.query(params).map_err(failed)?;
+        rows.next().map_err(failed)?.map(read).transpose()
+    }
+}
+
+impl Drop for Statement<'_> {
+    fn drop(&mut self) {
+        let steps = self.inner.reset_status(StatementStatus::VmStep).unsigned_abs();
+        self.effort.statements.fetch_add(self.runs, Ordering::Relaxed);
+        self.effort.steps.fetch_add(steps.into(), Ordering::Relaxed);
+    }
+}
+
+const SCOPE: &str = "SELECT state, budget FROM bursar_scopes WHERE tenant = ?1 AND scope = ?2";
+const HOLD: &str = "SELECT data FROM bursar_holds WHERE id = ?1";
+const GRANT: &str = "SELECT data FROM bursar_grants WHERE id = ?1";
+const JOB: &str = "SELECT data FROM bursar_jobs WHERE id = ?1";
+
 impl<'a> SqliteRows<'a> {
-    fn prepare(&self, sql: &str) -> Result<CachedStatement<'a>, StoreError> {
-        self.conn.prepare_cached(sql).map_err(failed)
+    fn prepare(&self, sql: &str) -> Result<Statement<'a>, StoreError> {
+        Ok(Statement { inner: self.conn.prepare_cached(sql).map_err(failed)?, effort: self.effort, runs: 0 })
     }
 
     fn one<T>(
@@ -61,12 +102,7 @@ impl<'a> SqliteRows<'a> {
         params: impl Params,
         read: impl FnOnce(&Row<'_>) -> Result<T, StoreError>,
     ) -> Result<Option<T>, StoreError> {
-        let mut statement = self.prepare(sql)?;
-        let mut rows = statement.query(params).map_err(failed)?;
-        let found = rows.next().map_err(failed)?.map(read).transpose();
-        drop(rows);
-        self.count(&statement);
-        found
+        self.prepare(sql)?.one(params, read)
     }
 
     pub(super) fn all<T>(
@@ -76,32 +112,25 @@ impl<'a> SqliteRows<'a> {
         mut read: impl FnMut(&Row<'_>) -> Result<T, StoreError>,
     ) -> Result<Vec<T>, StoreError> {
         let mut statement = self.prepare(sql)?;
-        let mut rows = statement.query(params).map_err(failed)?;
+        statement.runs += 1;
+        let mut rows = statement.inner.query(params).map_err(failed)?;
         let mut found = Vec::new();
         while let Some(row) = rows.next().map_err(failed)? {
             found.push(read(row)?);
         }
-        drop(rows);
-        self.count(&statement);
         Ok(found)
     }
 
-    fn count(&self, statement: &CachedStatement<'_>) {
-        let steps = statement.reset_status(StatementStatus::VmStep).unsigned_abs();
-        self.effort.statements.fetch_add(1, Ordering::Relaxed);
-        self.effort.steps.fetch_add(steps.into(), Ordering::Relaxed);
-    }
-
     fn run(&self, sql: &str, params: impl Params) -> Result<usize, StoreError> {
-        let mut statement = self.prepare(sql)?;
-        let changed = statement.execute(params).map_err(failed)?;
-        self.count(&statement);
-        Ok(changed)
+        self.prepare(sql)?.run(params)
     }
 
     pub(super) fn read_scope(&self, key: &ScopeKey) -> Result<Option<ScopeState>, StoreError> {
-        let sql = "SELECT state, budget FROM bursar_scopes WHERE tenant = ?1 AND scope = ?2";
-        self.one(sql, params![key.0.as_str(), key.1.as_str()], |row| {
+        self.scope_by(&mut self.prepare(SCOPE)?, key)
+    }
+
+    fn scope_by(&self, statement: &mut Statement<'_>, key: &ScopeKey) -> Result<Option<ScopeState>, StoreError> {
+        statement.one(params![key.0.as_str(), key.1.as_str()], |row| {
             let mut state: ScopeState = unpack(row, 0)?;
             state.budget = match row.get_ref(1).map_err(failed)? {
                 ValueRef::Null => None,
@@ -112,19 +141,20 @@ impl<'a> SqliteRows<'a> {
     }
 
     pub(super) fn read_hold(&self, hold: HoldId) -> Result<Option<Hold>, StoreError> {
-        self.one("SELECT data FROM bursar_holds WHERE id = ?1", [id(hold.0)], |row| unpack(row, 0))
+        self.prepare(HOLD)?.one([id(hold.0)], |row| unpack(row, 0))
     }
 
     pub(super) fn read_grant(&self, grant: GrantId) -> Result<Option<Grant>, StoreError> {
-        let sql = "SELECT data FROM bursar_grants WHERE id = ?1";
-        let found: Option<Grant> = self.one(sql, [id(grant.0)], |row| unpack(row, 0))?;
-        found.map(|found| self.attach(found, grant.0)).transpose()
+        self.carrier_by(&mut self.prepare(GRANT)?, grant.0)
     }
 
     pub(super) fn read_job(&self, job: JobId) -> Result<Option<Job>, StoreError> {
-        let found: Option<Job> =
-            self.one("SELECT data FROM bursar_jobs WHERE id = ?1", [id(job.0)], |row| unpack(row, 0))?;
-        found.map(|found| self.attach(found, job.0)).transpose()
+        self.carrier_by(&mut self.prepare(JOB)?, job.0)
+    }
+
+    fn carrier_by<T: Carries>(&self, statement: &mut Statement<'_>, owner: u128) -> Result<Option<T>, StoreError> {
+        let found: Option<T> = statement.one([id(owner)], |row| unpack(row, 0))?;
+        found.map(|found| self.attach(found, owner)).transpose()
     }
 
     /// Puts a large payload back that is kept beside its row.
@@ -201,86 +231,77 @@ impl<'a> SqliteRows<'a> {
     }
 
     fn write_scopes(&self, ws: &Workspace) -> Result<(), StoreError> {
+        let mut keep = self.prepare(
+            "INSERT INTO bursar_scopes (tenant, scope, version, state) VALUES (?1, ?2, ?3, ?4)
+             ON CONFLICT DO UPDATE SET version = excluded.version, state = excluded.state",
+        )?;
+        let mut define = self.prepare(
+            "INSERT INTO bursar_scopes (tenant, scope, version, state, budget) VALUES (?1, ?2, ?3, ?4, ?5)
+             ON CONFLICT DO UPDATE SET version = excluded.version, state = excluded.state, budget = excluded.budget",
+        )?;
         for (key, change) in ws.scopes.changes() {
             let (Change::Insert(row) | Change::Update(row)) = change else { continue };
             let (tenant, scope, version) = (key.0.as_str(), key.1.as_str(), row.version as i64);
             if row.redefined {
-                let sql = "INSERT INTO bursar_scopes (tenant, scope, version, state, budget) VALUES (?1, ?2, ?3, ?4, ?5)
-                    ON CONFLICT DO UPDATE SET version = excluded.version, state = excluded.state, budget = excluded.budget";
                 let budget = row.budget.as_deref().map(to_json);
-                self.run(sql, params![tenant, scope, version, row.pack(), budget])?;
-                continue;
+                define.run(params![tenant, scope, version, row.pack(), budget])?;
+            } else {
+                keep.run(params![tenant, scope, version, row.pack()])?;
             }
-            let sql = "INSERT INTO bursar_scopes (tenant, scope, version, state) VALUES (?1, ?2, ?3, ?4)
-                ON CONFLICT DO UPDATE SET version = excluded.version, state = excluded.state";
-            self.run(sql, params![tenant, scope, version, row.pack()])?;
         }
         Ok(())
     }
 
     fn write_holds(&self, ws: &Workspace) -> Result<(), StoreError> {
+        let mut insert = self.prepare("INSERT INTO bursar_holds VALUES (?1, ?2, ?3, ?4, ?5)")?;
+        let mut update = self.prepare("UPDATE bursar_holds SET state = ?2, expires_at = ?3, data = ?4 WHERE id = ?1")?;
         for (hold, change) in ws.holds.changes() {
             match change {
                 Change::Insert(row) => {
-                    let sql = "INSERT INTO bursar_holds VALUES (?1, ?2, ?3, ?4, ?5)";
-                    let params = params![
-                        id(hold.0),
-                        row.tenant.as_str(),
-                        hold_state(row.state),
-                        row.expires_at.micros(),
-                        row.pack()
-                    ];
-                    self.run(sql, params)?;
+                    let (tenant, state) = (row.tenant.as_str(), hold_state(row.state));
+                    insert.run(params![id(hold.0), tenant, state, row.expires_at.micros(), row.pack()])?;
                 }
                 Change::Update(row) => {
-                    let sql = "UPDATE bursar_holds SET state = ?2, expires_at = ?3, data = ?4 WHERE id = ?1";
-                    self.run(sql, params![id(hold.0), hold_state(row.state), row.expires_at.micros(), row.pack()])?;
+                    update.run(params![id(hold.0), hold_state(row.state), row.expires_at.micros(), row.pack()])?;
                 }
                 Change::Delete => {}
             }
         }
+        let mut insert = self.prepare("INSERT INTO bursar_live_charges VALUES (?1, ?2, ?3, ?4, ?5, ?6)")?;
+        let mut delete = self.prepare(
+            "DELETE FROM bursar_live_charges WHERE tenant = ?1 AND scope = ?2 AND expires_at = ?3 AND hold = ?4",
+        )?;
         for ((key, expires_at, hold), change) in &ws.live {
-            let (tenant, scope) = (key.0.as_str(), key.1.as_str());
+            let (tenant, scope, expires_at) = (key.0.as_str(), key.1.as_str(), expires_at.micros());
             match change {
                 Some(charge) => {
-                    let sql = "INSERT INTO bursar_live_charges VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
                     let (placed_at, amount) = (charge.placed_at.micros(), charge.amount);
-                    self.run(sql, params![tenant, scope, expires_at.micros(), id(hold.0), placed_at, amount])?;
+                    insert.run(params![tenant, scope, expires_at, id(hold.0), placed_at, amount])?;
                 }
                 None => {
-                    let sql = "DELETE FROM bursar_live_charges WHERE tenant = ?1 AND scope = ?2 AND expires_at = ?3 AND hold = ?4";
-                    self.run(sql, params![tenant, scope, expires_at.micros(), id(hold.0)])?;
+                    delete.run(params![tenant, scope, expires_at, id(hold.0)])?;
                 }
             }
         }
+        let mut insert = self.prepare("INSERT INTO bursar_postings VALUES (?1, ?2, ?3, ?4, ?5, ?6)")?;
         for (key, posting) in &ws.postings {
-            let sql = "INSERT INTO bursar_postings VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
-            let hold = posting.hold.map(|hold| id(hold.0));
-            self.run(
-                sql,
-                params![key.0.as_str(), key.1.as_str(), posting.at.micros(), seq(posting.seq), posting.amount, hold],
-            )?;
+            let (at, hold) = (posting.at.micros(), posting.hold.map(|hold| id(hold.0)));
+            insert.run(params![key.0.as_str(), key.1.as_str(), at, seq(posting.seq), posting.amount, hold])?;
         }
         Ok(())
     }
 
     fn write_grants(&self, ws: &Workspace) -> Result<(), StoreError> {
+        let mut insert = self.prepare("INSERT INTO bursar_grants VALUES (?1, ?2, ?3, ?4, ?5)")?;
+        let mut update = self.prepare("UPDATE bursar_grants SET state = ?2, data = ?3 WHERE id = ?1")?;
         for (grant, change) in ws.grants.changes() {
             match change {
                 Change::Insert(row) => {
-                    let sql = "INSERT INTO bursar_grants VALUES (?1, ?2, ?3, ?4, ?5)";
-                    let params = params![
-                        id(grant.0),
-                        row.tenant.as_str(),
-                        grant_state(row.state),
-                        row.expires_at.micros(),
-                        row.pack_light()
-                    ];
-                    self.run(sql, params)?;
+                    let (tenant, state) = (row.tenant.as_str(), grant_state(row.state));
+                    insert.run(params![id(grant.0), tenant, state, row.expires_at.micros(), row.pack_light()])?;
                 }
                 Change::Update(row) => {
-                    let sql = "UPDATE bursar_grants SET state = ?2, data = ?3 WHERE id = ?1";
-                    self.run(sql, params![id(grant.0), grant_state(row.state), row.pack_light()])?;
+                    update.run(params![id(grant.0), grant_state(row.state), row.pack_light()])?;
                 }
                 Change::Delete => {
                     self.run("DELETE FROM bursar_grants WHERE id = ?1", [id(grant.0)])?;
@@ -292,22 +313,22 @@ impl<'a> SqliteRows<'a> {
     }
 
     fn write_jobs(&self, ws: &Workspace) -> Result<(), StoreError> {
+        let mut insert = self.prepare("INSERT OR REPLACE INTO bursar_keys VALUES (?1, ?2, ?3, ?4, ?5, ?6)")?;
         for ((tenant, key), change) in ws.keys.changes() {
             let (Change::Insert(row) | Change::Update(row)) = change else { continue };
-            let sql = "INSERT OR REPLACE INTO bursar_keys VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
             let (fingerprint, batch, command) = (id(row.fingerprint.0), id(row.batch.0), id(row.command.0));
-            self.run(sql, params![tenant.as_str(), key.as_str(), fingerprint, batch, command, row.until.micros()])?;
+            insert.run(params![tenant.as_str(), key.as_str(), fingerprint, batch, command, row.until.micros()])?;
         }
+        let mut insert = self.prepare("INSERT INTO bursar_job_keys VALUES (?1, ?2, ?3, ?4)")?;
         for ((tenant, queue, key), change) in ws.job_keys.changes() {
             let (Change::Insert(job) | Change::Update(job)) = change else { continue };
-            let sql = "INSERT INTO bursar_job_keys VALUES (?1, ?2, ?3, ?4)";
-            self.run(sql, params![tenant.as_str(), queue.as_str(), key.as_str(), id(job.0)])?;
+            insert.run(params![tenant.as_str(), queue.as_str(), key.as_str(), id(job.0)])?;
         }
+        let mut insert = self.prepare("INSERT INTO bursar_jobs VALUES (?1, ?2, ?3, ?4, ?5, ?6)")?;
         for (job, change) in ws.jobs.changes() {
             let (Change::Insert(row) | Change::Update(row)) = change else { continue };
-            let sql = "INSERT INTO bursar_jobs VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
             let (tenant, queue, kind) = (row.tenant.as_str(), row.queue.as_str(), row.kind.as_str());
-            self.run(sql, params![id(job.0), tenant, queue, kind, row.run_at.micros(), row.pack_light()])?;
+            insert.run(params![id(job.0), tenant, queue, kind, row.run_at.micros(), row.pack_light()])?;
         }
         Ok(())
     }
@@ -370,8 +391,9 @@ fn each<K: Clone, V>(
 impl Rows for SqliteRows<'_> {
     async fn keys(&mut self, keys: &[KeyKey]) -> Result<Vec<(KeyKey, KeyRow)>, StoreError> {
         let sql = "SELECT fingerprint, batch, command, until FROM bursar_keys WHERE tenant = ?1 AND key = ?2";
+        let mut statement = self.prepare(sql)?;
         each(keys, |key| {
-            self.one(sql, params![key.0.as_str(), key.1.as_str()], |row| {
+            statement.one(params![key.0.as_str(), key.1.as_str()], |row| {
                 let read = || -> rusqlite::Result<KeyRow> {
                     Ok(KeyRow {
                         fingerprint: Fingerprint(get_id(row, 0)?),
@@ -396,28 +418,38 @@ impl Rows for SqliteRows<'_> {
 
     async fn job_keys(&mut self, keys: &[JobKey]) -> Result<Vec<(JobKey, JobId)>, StoreError> {
         let sql = "SELECT job FROM bursar_job_keys WHERE tenant = ?1 AND queue = ?2 AND key = ?3";
+        let mut statement = self.prepare(sql)?;
         each(keys, |(tenant, queue, key)| {
             let params = params![tenant.as_str(), queue.as_str(), key.as_str()];
-            self.one(sql, params, |row| get_id(row, 0).map(JobId).map_err(failed))
+            statement.one(params, |row| get_id(row, 0).map(JobId).map_err(failed))
         })
     }
 
     async fn jobs(&mut self, ids: &[JobId]) -> Result<Vec<(JobId, Job)>, StoreError> {
-        each(ids, |id| self.read_job(*id))
+        let mut statement = self.prepare(JOB)?;
+        each(ids, |job| self.carrier_by(&mut statement, job.0))
     }
 
     async fn holds(&mut self, ids: &[HoldId]) -> Result<Found<HoldId, Hold>, StoreError> {
-        each(ids, |id| self.read_hold(*id)).map(Found::all)
+        let mut statement = self.prepare(HOLD)?;
+        each(ids, |hold| statement.one([id(hold.0)], |row| unpack(row, 0))).map(Found::all)
     }
 
     async fn grants(&mut self, ids: &[GrantId]) -> Result<Found<GrantId, Grant>, StoreError> {
-        each(ids, |id| self.read_grant(*id)).map(Found::all)
+        let mut statement = self.prepare(GRANT)?;
+        each(ids, |grant| self.carrier_by(&mut statement, grant.0)).map(Found::all)
     }
 
     async fn scopes(&mut self, keys: &[(ScopeKey, bool)]) -> Result<Found<ScopeKey, ScopeState>, StoreError> {
+        let mut statement = self.prepare(SCOPE)?;
         let mut rows = Vec::with_capacity(keys.len());
         for (key, create) in keys {
-            let found = self.read_scope(key)?.or_else(|| create.then(ScopeState::default));
+            let known = self.known.and_then(|known| known.borrow_mut().take(key));
+            let found = match known {
+                Some(row) => Some(row),
+                None => self.scope_by(&mut statement, key)?,
+            };
+            let found = found.or_else(|| create.then(ScopeState::default));
             rows.extend(found.map(|row| (key.clone(), row)));
         }
         Ok(Found::all(rows))
@@ -453,11 +485,12 @@ impl Rows for SqliteRows<'_> {
             let params = params![tenant, scope, ask.after.0.micros(), seq(ask.after.1), ask.until.micros()];
             let (posted, oldest) = self
                 .prepare(posted)?
+                .inner
                 .query_row(params, |row| Ok((row.get(0)?, row.get::<_, Option<i64>>(1)?.map(Time::from_micros))))
                 .map_err(failed)?;
             let params =
                 params![tenant, scope, ask.unfolded.0.micros(), id(ask.unfolded.1.0), ask.placed_from.micros()];
-            let held = self.prepare(held)?.query_row(params, |row| row.get(0)).map_err(failed)?;
+            let held = self.prepare(held)?.inner.query_row(params, |row| row.get(0)).map_err(failed)?;
             found.push(Past { posted, held, oldest });
         }
         Ok(found)

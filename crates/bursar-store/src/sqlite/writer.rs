@@ -1,5 +1,6 @@
 //! The one thread that owns the writing connection.
 
+use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -9,6 +10,7 @@ use std::thread;
 
 use bursar_core::id::BatchId;
 use bursar_core::request::Request;
+use bursar_core::state::Workspace;
 use bursar_core::time::Time;
 use futures_util::FutureExt;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
@@ -20,6 +22,7 @@ use crate::error::StoreError;
 use crate::rows::Rows;
 use crate::sqlite::closure::still_open;
 use crate::sqlite::error::failed;
+use crate::sqlite::known::Known;
 use crate::sqlite::rows::SqliteRows;
 use crate::sqlite::turnstile::{BUSY_TIMEOUT, Turnstile, WAITS};
 use crate::store::{Setup, Verdict};
@@ -30,6 +33,7 @@ pub(super) struct Writer {
     pub(super) conn: Connection,
     turnstile: Turnstile,
     pub(super) shared: Arc<Shared>,
+    known: RefCell<Known>,
 }
 
 /// What the writer shares with readers.
@@ -53,9 +57,15 @@ pub(super) struct Counters {
 
 impl Shared {
     pub(super) fn rows<'a>(&'a self, conn: &'a Connection) -> SqliteRows<'a> {
-        SqliteRows { conn, clock: &*self.clock, budgets: &self.budgets, effort: &self.effort }
+        SqliteRows { conn, clock: &*self.clock, budgets: &self.budgets, effort: &self.effort, known: None }
     }
 }
+
+/// Pages the writer keeps in memory, in KiB: enough that a batch over a thousand scopes reads none of them again.
+const CACHE_KIB: u32 = 49_152;
+/// Pages in the write-ahead log before they are copied into the database. A batch can leave two thousand; copying
+/// less often copies a page that changes with every batch less often.
+const CHECKPOINT_PAGES: u32 = 8_192;
 
 /// Something to do on the writer's thread.
 type Task = Box<dyn FnOnce(&mut Writer) + Send>;
@@ -113,7 +123,7 @@ impl Writer {
             }
         };
         configure(&conn)?;
-        let writer = Writer { conn, turnstile, shared };
+        let writer = Writer { conn, turnstile, shared, known: RefCell::default() };
         writer.durable()?;
         Ok(writer)
     }
@@ -128,7 +138,9 @@ impl Writer {
                 source: None,
             });
         }
-        self.conn.execute_batch("PRAGMA synchronous = FULL").map_err(failed)
+        self.conn.execute_batch("PRAGMA synchronous = FULL").map_err(failed)?;
+        let pragmas = format!("PRAGMA cache_size = -{CACHE_KIB}; PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}");
+        self.conn.execute_batch(&pragmas).map_err(failed)
     }
 
     fn retrying<T>(&self, mut ask: impl FnMut(&Connection) -> rusqlite::Result<T>) -> Result<T, StoreError> {
@@ -149,9 +161,14 @@ impl Writer {
         &mut self,
         work: impl FnOnce(&Shared, &Connection) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
+        self.known.borrow_mut().forget();
+        self.in_turn(|writer| work(&writer.shared, &writer.conn))
+    }
+
+    fn in_turn<T>(&mut self, work: impl FnOnce(&Writer) -> Result<T, StoreError>) -> Result<T, StoreError> {
         let _turn = self.turnstile.enter()?;
         self.retrying(|conn| conn.execute_batch("BEGIN IMMEDIATE"))?;
-        let done = catch_unwind(AssertUnwindSafe(|| work(&self.shared, &self.conn)));
+        let done = catch_unwind(AssertUnwindSafe(|| work(self)));
         let done = match done {
             Ok(Ok(done)) => {
                 still_open(&self.conn).and_then(|()| self.conn.execute_batch("COMMIT").map_err(failed)).map(|()| done)
@@ -169,13 +186,34 @@ impl Writer {
     /// Does the requests in one transaction.
     pub(super) fn commit(&mut self, requests: &[Arc<Request>]) -> Result<Vec<Verdict>, StoreError> {
         let requests: Vec<&Request> = requests.iter().map(|request| &**request).collect();
-        self.transaction(|shared, conn| decide_in(shared, conn, &requests))
+        let done = self.in_turn(|writer| {
+            writer.known.borrow_mut().check(&writer.conn)?;
+            let rows = SqliteRows { known: Some(&writer.known), ..writer.shared.rows(&writer.conn) };
+            decide_with(&writer.shared, rows, &requests)
+        });
+        match done {
+            Ok((ws, verdicts)) => {
+                self.known.borrow_mut().keep(ws);
+                Ok(verdicts)
+            }
+            Err(error) => {
+                self.known.borrow_mut().forget();
+                Err(error)
+            }
+        }
     }
 }
 
 /// Decides requests within a transaction that is open on the connection.
 pub(super) fn decide_in(shared: &Shared, conn: &Connection, requests: &[&Request]) -> Result<Vec<Verdict>, StoreError> {
-    let mut rows = shared.rows(conn);
+    decide_with(shared, shared.rows(conn), requests).map(|(_, verdicts)| verdicts)
+}
+
+fn decide_with(
+    shared: &Shared,
+    mut rows: SqliteRows<'_>,
+    requests: &[&Request],
+) -> Result<(Workspace, Vec<Verdict>), StoreError> {
     let (position, last) = rows.end_of_journal()?;
     let high = Time::from_micros(shared.high.load(Ordering::SeqCst));
     let when = When { floor: last.unwrap_or(Time::MIN).max(high), batch: BatchId(u128::from(position)) };
@@ -185,7 +223,7 @@ pub(super) fn decide_in(shared: &Shared, conn: &Connection, requests: &[&Request
         let batch = ws.take_batch();
         rows.store(&ws, batch).await?;
         shared.high.fetch_max(ws.now.micros(), Ordering::SeqCst);
-        Ok(verdicts)
+        Ok((ws, verdicts))
     };
     work.now_or_never().expect("SQLite never waits within a transaction")
 }
