@@ -61,8 +61,8 @@ pub enum Cover {
 pub struct HoldPolicy {
     /// The least time to live.
     pub ttl_min: Span,
-    /// The time to live of a hold that asks for none.
-    pub ttl: Span,
+    /// The time to live of a hold that asks for none; not set: the server-wide one, within the least and the most.
+    pub ttl: Option<Span>,
     /// The most time to live.
     pub ttl_max: Span,
     /// The most time from placing to expiry over all extensions.
@@ -77,7 +77,7 @@ impl Default for HoldPolicy {
     fn default() -> HoldPolicy {
         HoldPolicy {
             ttl_min: Span::from_secs(5),
-            ttl: Span::from_secs(60),
+            ttl: None,
             ttl_max: Span::from_secs(300),
             life_max: None,
             late: Cover::Charge,
@@ -162,7 +162,8 @@ impl Budget {
             return Err(Invalid::new("thresholds", format!("names {twice} twice")));
         }
         let HoldPolicy { ttl_min, ttl, ttl_max, life_max, .. } = self.hold;
-        if !(TTL_MIN <= ttl_min && ttl_min <= ttl && ttl <= ttl_max && ttl_max <= TTL_MAX) {
+        let within = ttl.is_none_or(|ttl| ttl_min <= ttl && ttl <= ttl_max);
+        if !(TTL_MIN <= ttl_min && ttl_min <= ttl_max && ttl_max <= TTL_MAX && within) {
             return Err(Invalid::new("hold", "must have 1 ms ≤ ttl_min ≤ ttl ≤ ttl_max ≤ 30 days"));
         }
         if life_max.is_some_and(|life| life < ttl_min) {

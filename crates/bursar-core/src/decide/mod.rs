@@ -23,7 +23,7 @@ use crate::time::Span;
 /// What can be set for a whole installation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rules {
-    /// The time to live of a hold that asks for none, where no budget says it.
+    /// The time to live of a hold that asks for none, where no budget of its chain sets one; within what they allow.
     pub hold_ttl: Span,
     /// How long idempotency keys are remembered.
     pub key_kept: Span,

@@ -186,7 +186,7 @@ impl Model {
             asked.unwrap_or(60 * SECOND)
         } else {
             let least = policies.iter().map(|policy| policy.ttl_min.micros()).max().unwrap();
-            let usual = policies.iter().map(|policy| policy.ttl.micros()).min().unwrap();
+            let usual = policies.iter().filter_map(|policy| policy.ttl).map(Span::micros).min().unwrap_or(60 * SECOND);
             let most = policies.iter().map(|policy| policy.ttl_max.micros()).min().unwrap();
             asked.unwrap_or(usual).max(least).min(most)
         };

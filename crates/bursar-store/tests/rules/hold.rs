@@ -1,5 +1,6 @@
 //! Holds: placed, committed, released, extended, expired.
 
+use bursar_core::decide::Rules;
 use bursar_core::request::{Charge, Command, Op, Request, Settle};
 use bursar_core::time::Span;
 
@@ -187,6 +188,30 @@ fn times_to_live_are_clamped_by_the_budgets_and_told() {
     let hold = Op::Submit(Command { charges, settle: Settle::Hold { ttl }, ..Command::default() });
     let answer = World::default().commit(vec![Request::from(hold)]).remove(0);
     assert_eq!(answer.unwrap_err().to_string(), "ttl_ms must be at most 9223372036854776");
+}
+
+#[test]
+fn the_server_wide_default_reaches_budgets_that_set_none() {
+    let mut world = World::with(Rules { hold_ttl: Span::from_secs(120), ..Rules::default() });
+    world.tell(
+        "
+        define org 10/lifetime                 => done
+        define a 10/lifetime parent=org        => done
+        define b 10/lifetime parent=org ttl=5s..30s..300s => done
+        define c 10/lifetime parent=org ttl=5s..200s..300s => done
+        define short 10/lifetime ttl=1s..10s   => done
+        define long 10/lifetime ttl=150s..200s => done
+        hold h1 org=0                          => h1 held 2m: org 10/10 lifetime
+        hold h2 a=0                            => h2 held 2m: a 10/10 lifetime, org 10/10 lifetime
+        hold h3 b=0                            => h3 held 30s: b 10/10 lifetime, org 10/10 lifetime
+        hold h4 c=0                            => h4 held 200s: c 10/10 lifetime, org 10/10 lifetime
+        hold h5 b=0 c=0                        => h5 held 30s: b 10/10 lifetime, org 10/10 lifetime, c 10/10 lifetime, org 10/10 lifetime
+        hold h6 short=0                        => h6 held 10s: short 10/10 lifetime
+        hold h7 long=0                         => h7 held 150s: long 10/10 lifetime
+        hold h8 a=0 ttl=7s                     => h8 held 7s: a 10/10 lifetime, org 10/10 lifetime
+        hold h9 free=0(1/day)                  => h9 held 2m: free 1/1 day@UTC
+        ",
+    );
 }
 
 #[test]
