@@ -120,13 +120,16 @@ impl Budget {
         self.limits.iter().chain(&self.trip).map(|limit| &limit.window)
     }
 
-    /// The bucket that `next` puts in the place of this budget's, with the one it puts there: where each has only one.
-    pub(crate) fn replaced_bucket<'a>(&'a self, next: &'a Budget) -> Option<(&'a Window, &'a Window)> {
-        fn only(budget: &Budget) -> Option<&Window> {
-            let mut buckets = budget.windows().filter(|window| matches!(window, Window::Bucket { .. }));
-            buckets.next().filter(|_| buckets.next().is_none())
-        }
-        only(self).zip(only(next)).filter(|(old, new)| old != new)
+    /// The buckets that `next` brings, each with the one that it takes away and that is most like it: what was taken out
+    /// of that is taken out of the new one too, so that no change of limits fills a bucket.
+    pub(crate) fn replaced_buckets<'a>(&'a self, next: &'a Budget) -> Vec<(&'a Window, &'a Window)> {
+        let only = |one: &'a Budget, other: &Budget| -> BTreeSet<&'a Window> {
+            let gone = one.windows().filter(|window| !other.windows().any(|kept| kept == *window));
+            gone.filter(|window| matches!(window, Window::Bucket { .. })).collect()
+        };
+        let (taken, brought) = (only(self, next), only(next, self));
+        let nearest = |new: &Window| taken.iter().min_by_key(|old| new.unlikeness(old)).copied();
+        brought.iter().filter_map(|new| Some((nearest(new)?, *new))).collect()
     }
 
     pub(crate) fn check(&self) -> Result<(), Invalid> {

@@ -65,6 +65,29 @@ fn a_hold_that_expired_is_charged_or_refused_as_its_policy_says_and_swept_once()
 }
 
 #[test]
+fn live_holds_are_listed_page_by_page() {
+    let place = Place::ready();
+    place.run(&["budget", "define", "a", "--limit", "100:day"]).ends(0);
+    let placed: Vec<_> = (0..5).map(|_| place.json(&["hold", "place", "a=1"])["hold"]["id"].clone()).collect();
+    let (mut seen, mut after) = (Vec::new(), Vec::new());
+    for length in [2, 2, 1] {
+        let page = place.json(
+            &[&["hold", "list", "a", "--most", "2"][..], &after.iter().map(String::as_str).collect::<Vec<_>>()]
+                .concat(),
+        );
+        let items = page["items"].as_array().unwrap();
+        assert_eq!(items.len(), length);
+        seen.extend(items.iter().map(|hold| hold["id"].clone()));
+        match &page["next"] {
+            serde_json::Value::String(next) => after = vec!["--after".to_owned(), next.clone()],
+            next => assert!(next.is_null() && length == 1, "{next}"),
+        }
+    }
+    assert_eq!(seen, placed);
+    place.run(&["hold", "list", "a", "--after", "yesterday"]).ends(2);
+}
+
+#[test]
 fn a_frozen_scope_refuses_until_it_is_unfrozen() {
     let place = Place::ready();
     place.run(&["budget", "define", "a", "--limit", "10:bucket:1:1000"]).ends(0);

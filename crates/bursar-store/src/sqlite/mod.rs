@@ -5,6 +5,7 @@ mod error;
 mod read;
 mod rows;
 pub mod schema;
+mod soundness;
 mod turnstile;
 mod verify;
 mod writer;
@@ -22,7 +23,7 @@ use bursar_core::id::{BatchId, GrantId, HoldId, JobId};
 use bursar_core::job::Job;
 use bursar_core::name::{Scope, Tenant};
 use bursar_core::request::Request;
-use bursar_core::scope::ScopeState;
+use bursar_core::scope::{ChargeMark, ScopeState};
 use bursar_core::state::ScopeKey;
 use bursar_core::time::Time;
 use rusqlite::Connection;
@@ -82,6 +83,9 @@ impl SqliteStore {
                 }
             }
             schema::check(&writer.conn)?;
+            if let Some(path) = &writer.shared.path {
+                soundness::check(&writer.shared, &writer.conn, path)?;
+            }
             Handle::start(writer)
         };
         let writer = tokio::task::spawn_blocking(prepare).await.map_err(|_| StoreError::Closed)??;
@@ -182,9 +186,14 @@ impl Store for SqliteStore {
         self.read(move |shared, conn| shared.rows(conn).read_hold(id)).await
     }
 
-    async fn live_holds(&self, key: &ScopeKey, limit: usize) -> Result<Vec<Hold>, StoreError> {
+    async fn live_holds(
+        &self,
+        key: &ScopeKey,
+        after: Option<ChargeMark>,
+        limit: usize,
+    ) -> Result<Vec<Hold>, StoreError> {
         let key = key.clone();
-        self.read(move |shared, conn| read::live_holds(shared, conn, &key, limit)).await
+        self.read(move |shared, conn| read::live_holds(shared, conn, &key, after, limit)).await
     }
 
     async fn grant(&self, id: GrantId) -> Result<Option<Grant>, StoreError> {

@@ -234,7 +234,7 @@ fn tenants_are_apart() {
         credit a 1 h tenant=other              => there is no hold h
         freeze a tenant=other                  => done
         after 1m
-        sweep tenant=other                     => done
+        sweep tenant=other                     => swept 0
         state h                                => expired
         sweep                                  => swept 1
         left a                                 => 10/10 lifetime

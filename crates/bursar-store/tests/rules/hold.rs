@@ -38,7 +38,7 @@ fn ends_are_final() {
         release k                      => hold k is released already
         after 1h
         commit k                       => hold k is released already
-        sweep                          => done
+        sweep                          => swept 0
         commit nobody                  => there is no hold hold_7zzzzzzzzzzzzzzzzzzzzzzzzz
         left a                         => 4/10 lifetime
         ",
@@ -116,7 +116,7 @@ fn an_expired_hold_stops_counting_that_instant_swept_or_not() {
         extend h 5s                    => hold h expired at 2026-11-15T12:00:05.000002Z: place a new one
         release h                      => hold h is expired already
         sweep                          => swept 1
-        sweep                          => done
+        sweep                          => swept 0
         left a                         => 0/10 lifetime
         events                         => budget.defined, hold.placed, hold.placed, hold.expired
         ",
@@ -210,6 +210,33 @@ fn the_server_wide_default_reaches_budgets_that_set_none() {
         hold h7 long=0                         => h7 held 150s: long 10/10 lifetime
         hold h8 a=0 ttl=7s                     => h8 held 7s: a 10/10 lifetime, org 10/10 lifetime
         hold h9 free=0(1/day)                  => h9 held 2m: free 1/1 day@UTC
+        ",
+    );
+}
+
+#[test]
+fn a_credit_counts_for_the_instant_of_the_spend_it_takes_back() {
+    // It is noon; an hour turns at one.
+    story(
+        "
+        define org 100/hour            => done
+        define a 20/hour parent=org    => done
+        define b 20/hour parent=org    => done
+        after 3590s
+        hold late a=6 ttl=5s           => late held 5s: a 14/20 hour@UTC, org 94/100 hour@UTC
+        hold over a=4 b=4              => over held 1m: a 10/20 hour@UTC, org 86/100 hour@UTC, b 16/20 hour@UTC, org 86/100 hour@UTC
+        hold plain a=2                 => plain held 1m: a 8/20 hour@UTC, org 84/100 hour@UTC
+        after 10s
+        commit late                    => committed, committed_after_expiry: a 14/20 hour@UTC, org 94/100 hour@UTC
+        commit over a=9 b=2            => committed, overrun: a 9/20 hour@UTC, org 91/100 hour@UTC, b 20/20 hour@UTC, org 91/100 hour@UTC
+        commit plain                   => committed: a 9/20 hour@UTC, org 91/100 hour@UTC
+        credit a 1 plain               => credited: a 9/20 hour@UTC, org 91/100 hour@UTC
+        credit a 2 late                => credited: a 11/20 hour@UTC, org 93/100 hour@UTC
+        credit a 3 over                => credited: a 14/20 hour@UTC, org 96/100 hour@UTC
+        credit a 3 over                => credited: a 16/20 hour@UTC, org 96/100 hour@UTC
+        credit a 3 over                => credited: a 16/20 hour@UTC, org 96/100 hour@UTC
+        credit b 1 over                => credited: b 20/20 hour@UTC, org 96/100 hour@UTC
+        credit a 9 late                => credited: a 25/20 hour@UTC, org 105/100 hour@UTC
         ",
     );
 }

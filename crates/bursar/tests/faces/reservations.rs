@@ -91,7 +91,7 @@ async fn fifty_bookers_get_twenty_seats(place: Place) {
     left.sort_unstable();
     assert_eq!(left, (0..20).collect::<Vec<i64>>());
     let scope = home.bursar.reservations::<Seats>().scope(&"hamlet".into(), &"monday".into()).unwrap();
-    assert_eq!(home.bursar.ledger().live(&scope, 100).await.unwrap().len(), 20);
+    assert_eq!(home.bursar.ledger().live(&scope, None, 100).await.unwrap().len(), 20);
     assert!(home.bursar.verify().await.unwrap().is_ok());
 }
 
