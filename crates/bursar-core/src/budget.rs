@@ -167,10 +167,10 @@ impl Budget {
         let HoldPolicy { ttl_min, ttl, ttl_max, life_max, .. } = self.hold;
         let within = ttl.is_none_or(|ttl| ttl_min <= ttl && ttl <= ttl_max);
         if !(TTL_MIN <= ttl_min && ttl_min <= ttl_max && ttl_max <= TTL_MAX && within) {
-            return Err(Invalid::new("hold", "must have 1 ms ≤ ttl_min ≤ ttl ≤ ttl_max ≤ 30 days"));
+            return Err(Invalid::new("hold.ttl_ms", "must have 1 ≤ ttl_ms_min ≤ ttl_ms ≤ ttl_ms_max ≤ 30 days"));
         }
         if life_max.is_some_and(|life| life < ttl_min) {
-            return Err(Invalid::new("hold.life_max", "must not be below ttl_min"));
+            return Err(Invalid::new("hold.life_ms_max", "must not be below ttl_ms_min"));
         }
         Ok(())
     }

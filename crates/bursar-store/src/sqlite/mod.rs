@@ -78,7 +78,7 @@ impl SqliteStore {
             let mut writer = Writer::open(opened)?;
             if writer.shared.setup.migrate {
                 // Only a database that needs it is written to.
-                if schema::check(&writer.conn).is_err() {
+                if matches!(schema::check(&writer.conn), Err(StoreError::NotMigrated { .. })) {
                     writer.transaction(|_, conn| schema::migrate(conn))?;
                 }
             }

@@ -24,9 +24,8 @@ pub(super) fn check(shared: &Shared, conn: &Connection, path: &Path) -> Result<(
             });
         }
     }
-    let mut ours = conn
-        .prepare("SELECT name FROM sqlite_schema WHERE type = 'table' AND name GLOB 'bursar_*'")
-        .map_err(broken)?;
+    let mut ours =
+        conn.prepare("SELECT name FROM sqlite_schema WHERE type = 'table' AND name GLOB 'bursar_*'").map_err(broken)?;
     let tables = ours.query_map([], |row| row.get::<_, String>(0)).map_err(broken)?;
     // The first column of each table leads its key.
     let mut looks: Vec<String> = Vec::new();

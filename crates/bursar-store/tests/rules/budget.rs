@@ -28,9 +28,9 @@ fn definitions_are_checked() {
         define a 5/day at=0            => thresholds must be at most 16 percentages from 1 to 1000
         define a 5/day at=1001         => thresholds must be at most 16 percentages from 1 to 1000
         define a 5/day at=50,80,50     => thresholds names 50 twice
-        define a 5/day ttl=5s..1s..9s  => hold must have 1 ms ≤ ttl_min ≤ ttl ≤ ttl_max ≤ 30 days
-        define a 5/day ttl=0s..1s..9s  => hold must have 1 ms ≤ ttl_min ≤ ttl ≤ ttl_max ≤ 30 days
-        define a 5/day life=1s         => hold.life_max must not be below ttl_min
+        define a 5/day ttl=5s..1s..9s  => hold.ttl_ms must have 1 ≤ ttl_ms_min ≤ ttl_ms ≤ ttl_ms_max ≤ 30 days
+        define a 5/day ttl=0s..1s..9s  => hold.ttl_ms must have 1 ≤ ttl_ms_min ≤ ttl_ms ≤ ttl_ms_max ≤ 30 days
+        define a 5/day life=1s         => hold.life_ms_max must not be below ttl_ms_min
         ",
     );
 }
