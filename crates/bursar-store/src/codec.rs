@@ -145,3 +145,18 @@ pub(crate) fn grant_state(state: GrantState) -> i16 {
         GrantState::Revoked => 2,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_of_the_first_form_are_read() {
+        let mut old = ScopeState::default().pack();
+        assert_eq!(old.pop(), Some(0), "the last field is empty");
+        old[0] = 1;
+        assert_eq!(ScopeState::unpack(&old).unwrap(), ScopeState::default());
+        old[0] = 9;
+        assert!(ScopeState::unpack(&old).is_err());
+    }
+}

@@ -119,7 +119,7 @@ fn handle_that_outlives_its_runtime_is_told_and_expires() {
     runtime().block_on(async {
         let bursar = open().await;
         assert_eq!(bursar.ledger().remaining("room").await.unwrap()[0].remaining, Some(60), "it counts while it lives");
-        clock.advance(bursar::Span::from_secs(60));
+        clock.advance(bursar::Span::from_secs(61));
         assert_eq!(bursar.ledger().remaining("room").await.unwrap()[0].remaining, Some(100));
         assert_eq!(bursar.sweep(500).await.unwrap().expired_count, 1);
         assert_eq!(bursar.ledger().find(id).await.unwrap().unwrap().state, bursar::HoldState::Expired);

@@ -102,7 +102,7 @@ fn bad_input_is_refused_by_name_and_changes_nothing() {
             r#"{ "charges": [ { "scope": "a", "amount": 1, "limits": [ { "amount": 1, "window": "day", "zone": "X" } ] } ] }"#,
             "zone",
         ),
-        ("{}", "command"),
+        ("{}", "charges"),
         ("not json", "body"),
     ] {
         let problem = place.run_with(&["command", "submit", "-", "--json"], body).ends(2).problem();

@@ -212,11 +212,12 @@ async fn lock_row(conn: &mut PgConnection, lock: &Lock) -> Result<(), sqlx::Erro
             sqlx::query("SELECT 1 FROM bursar.grants WHERE id = $1 FOR UPDATE").bind(Uuid::from_u128(id.0))
         }
         Lock::Key((tenant, key)) => {
-            let sql = "INSERT INTO bursar.keys VALUES ($1, $2, $3, $3, $3, 0) ON CONFLICT DO NOTHING";
+            let sql = "INSERT INTO bursar.keys (tenant, key, fingerprint, batch, command, until) VALUES ($1, $2, $3, $3, $3, 0) ON CONFLICT DO NOTHING";
             sqlx::query(sql).bind(tenant.as_str()).bind(key.as_str()).bind(none)
         }
         Lock::JobKey((tenant, queue, key)) => {
-            let sql = "INSERT INTO bursar.job_keys VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING";
+            let sql =
+                "INSERT INTO bursar.job_keys (tenant, queue, key, job) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING";
             sqlx::query(sql).bind(tenant.as_str()).bind(queue.as_str()).bind(key.as_str()).bind(none)
         }
     };

@@ -222,7 +222,8 @@ impl<'a> SqliteRows<'a> {
         for (hold, change) in ws.holds.changes() {
             match change {
                 Change::Insert(row) => {
-                    let sql = "INSERT INTO bursar_holds VALUES (?1, ?2, ?3, ?4, ?5)";
+                    let sql =
+                        "INSERT INTO bursar_holds (id, tenant, state, expires_at, data) VALUES (?1, ?2, ?3, ?4, ?5)";
                     let params = params![
                         id(hold.0),
                         row.tenant.as_str(),
@@ -243,7 +244,8 @@ impl<'a> SqliteRows<'a> {
             let (tenant, scope) = (key.0.as_str(), key.1.as_str());
             match change {
                 Some(charge) => {
-                    let sql = "INSERT INTO bursar_live_charges VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+                    let sql = "INSERT INTO bursar_live_charges (tenant, scope, expires_at, hold, placed_at, amount)
+                        VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
                     let (placed_at, amount) = (charge.placed_at.micros(), charge.amount);
                     self.run(sql, params![tenant, scope, expires_at.micros(), id(hold.0), placed_at, amount])?;
                 }
@@ -254,7 +256,8 @@ impl<'a> SqliteRows<'a> {
             }
         }
         for (key, posting) in &ws.postings {
-            let sql = "INSERT INTO bursar_postings VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+            let sql = "INSERT INTO bursar_postings (tenant, scope, at, seq, amount, hold)
+                VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
             let hold = posting.hold.map(|hold| id(hold.0));
             self.run(
                 sql,
@@ -268,7 +271,8 @@ impl<'a> SqliteRows<'a> {
         for (grant, change) in ws.grants.changes() {
             match change {
                 Change::Insert(row) => {
-                    let sql = "INSERT INTO bursar_grants VALUES (?1, ?2, ?3, ?4, ?5)";
+                    let sql =
+                        "INSERT INTO bursar_grants (id, tenant, state, expires_at, data) VALUES (?1, ?2, ?3, ?4, ?5)";
                     let params = params![
                         id(grant.0),
                         row.tenant.as_str(),
@@ -294,18 +298,19 @@ impl<'a> SqliteRows<'a> {
     fn write_jobs(&self, ws: &Workspace) -> Result<(), StoreError> {
         for ((tenant, key), change) in ws.keys.changes() {
             let (Change::Insert(row) | Change::Update(row)) = change else { continue };
-            let sql = "INSERT OR REPLACE INTO bursar_keys VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+            let sql = "INSERT OR REPLACE INTO bursar_keys (tenant, key, fingerprint, batch, command, until)
+                VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
             let (fingerprint, batch, command) = (id(row.fingerprint.0), id(row.batch.0), id(row.command.0));
             self.run(sql, params![tenant.as_str(), key.as_str(), fingerprint, batch, command, row.until.micros()])?;
         }
         for ((tenant, queue, key), change) in ws.job_keys.changes() {
             let (Change::Insert(job) | Change::Update(job)) = change else { continue };
-            let sql = "INSERT INTO bursar_job_keys VALUES (?1, ?2, ?3, ?4)";
+            let sql = "INSERT INTO bursar_job_keys (tenant, queue, key, job) VALUES (?1, ?2, ?3, ?4)";
             self.run(sql, params![tenant.as_str(), queue.as_str(), key.as_str(), id(job.0)])?;
         }
         for (job, change) in ws.jobs.changes() {
             let (Change::Insert(row) | Change::Update(row)) = change else { continue };
-            let sql = "INSERT INTO bursar_jobs VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+            let sql = "INSERT INTO bursar_jobs (id, tenant, queue, kind, run_at, data) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
             let (tenant, queue, kind) = (row.tenant.as_str(), row.queue.as_str(), row.kind.as_str());
             self.run(sql, params![id(job.0), tenant, queue, kind, row.run_at.micros(), row.pack_light()])?;
         }
@@ -314,7 +319,7 @@ impl<'a> SqliteRows<'a> {
 
     fn write_journal(&self, mut batch: Batch) -> Result<(), StoreError> {
         for (owner, payload) in batch.detach_payloads() {
-            let sql = "INSERT INTO bursar_payloads VALUES (?1, ?2) ON CONFLICT DO NOTHING";
+            let sql = "INSERT INTO bursar_payloads (id, data) VALUES (?1, ?2) ON CONFLICT DO NOTHING";
             self.run(sql, params![id(owner), payload.as_str()])?;
         }
         let sql = "INSERT INTO bursar_journal VALUES (?1, ?2, ?3, ?4, ?5)";
@@ -467,7 +472,7 @@ impl Rows for SqliteRows<'_> {
         let beyond = "SELECT at, seq FROM bursar_postings WHERE tenant = ?1 AND scope = ?2 AND at < ?3
             ORDER BY at, seq LIMIT 1 OFFSET ?4";
         let sum = "SELECT sum(amount) FROM bursar_postings WHERE tenant = ?1 AND scope = ?2 AND (at, seq) < (?3, ?4)";
-        let add = "INSERT INTO bursar_rollups VALUES (?1, ?2, ?3) ON CONFLICT DO UPDATE SET amount = amount + excluded.amount";
+        let add = "INSERT INTO bursar_rollups (tenant, scope, amount) VALUES (?1, ?2, ?3) ON CONFLICT DO UPDATE SET amount = amount + excluded.amount";
         let delete = "DELETE FROM bursar_postings WHERE tenant = ?1 AND scope = ?2 AND (at, seq) < (?3, ?4)";
         let mut left = ROLL_UP_STEP;
         for (key, before) in scopes {
