@@ -109,7 +109,7 @@ async fn detour_holds_its_first_row_for_a_moment_only() {
         (third, row.map(|done| done.rows_affected()))
     });
     until_waiting(&mut looker, 2).await;
-    let freed = std::time::Instant::now();
+    let freed = tokio::time::Instant::now();
     sqlx::raw_sql("COMMIT").execute(&mut first).await.unwrap();
     let (mut third, row) = want.await.unwrap();
     assert_eq!(row.expect("the detour let go of the row"), 1);

@@ -18,7 +18,7 @@ pub(super) fn post(ws: &mut Workspace, tenant: &Tenant, charges: &[Charged]) {
     let charges: Vec<_> = charges.iter().map(Charged::charge).collect();
     let sums = sums(charges.iter(), |charge| charge.amount).expect("it was checked when the spend was decided");
     for (scope, amount) in sums {
-        book(ws, (tenant.clone(), scope), [(now, amount)], None);
+        book(ws, &(tenant.clone(), scope), [(now, amount)], None);
     }
 }
 
@@ -34,7 +34,7 @@ pub(super) fn credit(
     for scope in charge.scopes() {
         let late = beyond.and_then(|beyond| Some((beyond.at, *beyond.left.get(scope)?)));
         let (beyond_at, late) = late.unwrap_or((at, 0));
-        book(ws, (tenant.clone(), scope.clone()), [(beyond_at, -late), (at, late - charge.amount)], hold);
+        book(ws, &(tenant.clone(), scope.clone()), [(beyond_at, -late), (at, late - charge.amount)], hold);
     }
     let (Some(id), Some(beyond)) = (hold, beyond) else { return };
     let left = ws.holds.get_mut(&id).and_then(|hold| hold.beyond.as_mut()).map(|beyond| &mut beyond.left);
@@ -45,8 +45,8 @@ pub(super) fn credit(
 }
 
 /// Postings on a scope, each for its instant.
-fn book<const N: usize>(ws: &mut Workspace, key: ScopeKey, parts: [(Time, i64); N], hold: Option<HoldId>) {
-    let row = touch_scope(ws, &key);
+fn book<const N: usize>(ws: &mut Workspace, key: &ScopeKey, parts: [(Time, i64); N], hold: Option<HoldId>) {
+    let row = touch_scope(ws, key);
     let parts = parts.into_iter().filter(|(_, amount)| *amount != 0);
     let postings: Vec<_> = parts.map(|(at, amount)| row.number(at, amount, hold)).collect();
     row.settle(Time::MIN, 0, &postings);
