@@ -30,7 +30,11 @@ fn a_hold_is_placed_shown_extended_committed_and_told_in_json() {
 
     let budget = place.json(&["budget", "show", "room:sales"]);
     assert_eq!(budget["limits"][1], json!({ "amount": 100_000, "window": "rolling", "length_ms": 3_600_000 }));
-    assert_eq!(budget["hold"]["ttl_ms"], 60_000);
+    assert_eq!(
+        (&budget["hold"]["ttl_ms_min"], &budget["hold"]["ttl_ms"]),
+        (&json!(5_000), &json!(null)),
+        "it sets none"
+    );
     let month = budget["balances"].as_array().unwrap().iter().find(|balance| balance["window"] == "month").unwrap();
     assert_eq!((&month["posted"], &month["held"], &month["remaining"]), (&json!(42_000), &json!(0), &json!(958_000)));
     assert!(is_time(&month["start"]) && is_time(&month["end"]));

@@ -120,7 +120,7 @@ mod tests {
             let command = Command { charges: vec![charge()], settle, ..Command::default() };
             let request = Arc::new(Request::from(Op::Submit(command)));
             loop {
-                match old.commit(&[request.clone()], Patience::Skip).await.unwrap().remove(0) {
+                match old.commit(std::slice::from_ref(&request), Patience::Skip).await.unwrap().remove(0) {
                     Verdict::Answered(answer) => return answer.map(drop).unwrap(),
                     Verdict::Again | Verdict::Blocked(_) => {}
                     Verdict::Failed(error) => panic!("{error}"),
