@@ -50,7 +50,7 @@ async fn good(path: &Path, clock: &Arc<ManualClock>, padding: usize) -> Vec<u8> 
     let store = open(path, clock).await.unwrap();
     fill(&store).await;
     for _ in 0..padding {
-        let payload = Payload::new(&format!("\"{}\"", "x".repeat(1_000_000))).unwrap();
+        let payload = Payload::new(format!("\"{}\"", "x".repeat(1_000_000))).unwrap();
         let spec = JobSpec::new(Queue::new("q").unwrap(), JobKind::new("k").unwrap(), payload);
         done(&store, vec![Op::Submit(Command { jobs: vec![spec], ..Command::default() }).into()]).await;
     }
