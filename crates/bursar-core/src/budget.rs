@@ -67,8 +67,8 @@ impl Cover {
 pub struct HoldPolicy {
     /// The least time to live.
     pub ttl_min: Span,
-    /// The time to live of a hold that asks for none.
-    pub ttl: Span,
+    /// The time to live of a hold that asks for none; not set: the server-wide one, within the least and the most.
+    pub ttl: Option<Span>,
     /// The most time to live.
     pub ttl_max: Span,
     /// The most time from placing to expiry over all extensions.
@@ -83,7 +83,7 @@ impl Default for HoldPolicy {
     fn default() -> HoldPolicy {
         HoldPolicy {
             ttl_min: Span::from_secs(5),
-            ttl: Span::from_secs(60),
+            ttl: None,
             ttl_max: Span::from_secs(300),
             life_max: None,
             late: Cover::Charge,
@@ -126,13 +126,16 @@ impl Budget {
         self.limits.iter().chain(&self.trip).map(|limit| &limit.window)
     }
 
-    /// The bucket that `next` puts in the place of this budget's, with the one it puts there: where each has only one.
-    pub(crate) fn replaced_bucket<'a>(&'a self, next: &'a Budget) -> Option<(&'a Window, &'a Window)> {
-        fn only(budget: &Budget) -> Option<&Window> {
-            let mut buckets = budget.windows().filter(|window| matches!(window, Window::Bucket { .. }));
-            buckets.next().filter(|_| buckets.next().is_none())
-        }
-        only(self).zip(only(next)).filter(|(old, new)| old != new)
+    /// The buckets that `next` brings, each with the one that it takes away and that is most like it: what was taken out
+    /// of that is taken out of the new one too, so that no change of limits fills a bucket.
+    pub(crate) fn replaced_buckets<'a>(&'a self, next: &'a Budget) -> Vec<(&'a Window, &'a Window)> {
+        let only = |one: &'a Budget, other: &Budget| -> BTreeSet<&'a Window> {
+            let gone = one.windows().filter(|window| !other.windows().any(|kept| kept == *window));
+            gone.filter(|window| matches!(window, Window::Bucket { .. })).collect()
+        };
+        let (taken, brought) = (only(self, next), only(next, self));
+        let nearest = |new: &Window| taken.iter().min_by_key(|old| new.unlikeness(old)).copied();
+        brought.iter().filter_map(|new| Some((nearest(new)?, *new))).collect()
     }
 
     pub(crate) fn check(&self) -> Result<(), Invalid> {
@@ -168,11 +171,12 @@ impl Budget {
             return Err(Invalid::new("thresholds", format!("names {twice} twice")));
         }
         let HoldPolicy { ttl_min, ttl, ttl_max, life_max, .. } = self.hold;
-        if !(TTL_MIN <= ttl_min && ttl_min <= ttl && ttl <= ttl_max && ttl_max <= TTL_MAX) {
-            return Err(Invalid::new("hold", "must have 1 ms ≤ ttl_min ≤ ttl ≤ ttl_max ≤ 30 days"));
+        let within = ttl.is_none_or(|ttl| ttl_min <= ttl && ttl <= ttl_max);
+        if !(TTL_MIN <= ttl_min && ttl_min <= ttl_max && ttl_max <= TTL_MAX && within) {
+            return Err(Invalid::new("hold.ttl_ms", "must have 1 ≤ ttl_ms_min ≤ ttl_ms ≤ ttl_ms_max ≤ 30 days"));
         }
         if life_max.is_some_and(|life| life < ttl_min) {
-            return Err(Invalid::new("hold.life_max", "must not be below ttl_min"));
+            return Err(Invalid::new("hold.life_ms_max", "must not be below ttl_ms_min"));
         }
         Ok(())
     }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::budget::{Budget, Cover, Limit};
 use crate::context::Context;
 use crate::grant::TokenDigest;
-use crate::hold::HeldCharge;
+use crate::hold::{Beyond, HeldCharge};
 use crate::id::{BatchId, CommandId, GrantId, HoldId, JobId};
 use crate::job::JobSpec;
 use crate::name::{IdempotencyKey, Purpose, Scope, Subject, Tenant};
@@ -101,6 +101,9 @@ pub enum Event {
         /// The hold it corrects.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         hold: Option<HoldId>,
+        /// Units of it, on some scopes, that count for the commit of the hold: they take back what went beyond it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        beyond: Option<Beyond>,
     },
     /// A budget was registered or changed.
     #[serde(rename = "budget.defined")]

@@ -37,6 +37,17 @@ pub struct Hold {
     pub version: u64,
     /// The last transaction with an event of this hold.
     pub last: Option<BatchId>,
+    /// What its units did not cover when it was committed, where there is such.
+    pub beyond: Option<Beyond>,
+}
+
+/// What was committed above the units of a hold, or after its expiry: it counts for the instant of the commit.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Beyond {
+    /// The instant of the commit.
+    pub at: Time,
+    /// How much of it is not credited yet, on each scope. Empty for a late commit, which is beyond the hold as a whole.
+    pub left: BTreeMap<Scope, i64>,
 }
 
 /// One charge of a hold.
@@ -117,6 +128,18 @@ impl Hold {
     /// What it holds on each scope, ancestors included.
     pub fn totals(&self) -> BTreeMap<Scope, i64> {
         sums(self.charges.iter(), |charge| charge.amount).expect("it was checked when the hold was placed")
+    }
+
+    /// The instants that a credit of `amount` units on one of its scopes counts for: those of the spend it takes back,
+    /// the latest first. It takes back what went beyond the hold before what the hold covered.
+    pub(crate) fn credited(&self, scope: &Scope, amount: i64) -> [(Time, i64); 2] {
+        let beyond = match &self.beyond {
+            None => 0,
+            Some(beyond) if self.expires_at <= beyond.at => amount,
+            Some(beyond) => beyond.left.get(scope).copied().unwrap_or(0).min(amount),
+        };
+        let at = self.beyond.as_ref().map_or(self.placed_at, |beyond| beyond.at);
+        [(at, beyond), (self.placed_at, amount - beyond)]
     }
 
     /// How much longer than now it may live at most, when extended.

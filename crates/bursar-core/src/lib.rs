@@ -13,6 +13,7 @@
 pub mod answer;
 mod apply;
 pub mod bounds;
+mod bucket;
 pub mod budget;
 pub mod context;
 pub mod decide;

@@ -117,7 +117,10 @@ impl Needs {
             | Event::HoldExtended { hold, .. } => {
                 self.holds.insert(*hold);
             }
-            Event::BudgetDefined { scope, budget } => self.scope(tenant, scope, budget.windows().cloned(), true),
+            Event::BudgetDefined { scope, budget } => {
+                self.scope(tenant, scope, budget.windows().cloned(), true);
+                budget.parent.iter().for_each(|parent| self.scope(tenant, parent, [], true));
+            }
             Event::BudgetFrozen { scope }
             | Event::BudgetTripped { scope, .. }
             | Event::BudgetUnfrozen { scope, .. }
@@ -134,7 +137,8 @@ impl Needs {
                 let key = spec.idempotency_key.iter();
                 self.job_keys.extend(key.map(|key| (tenant.clone(), spec.queue.clone(), key.clone())));
             }
-            Event::Credited { .. } | Event::JobFound { .. } => {}
+            Event::Credited { hold, .. } => self.holds.extend(hold),
+            Event::JobFound { .. } => {}
         }
     }
 

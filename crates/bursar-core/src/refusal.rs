@@ -10,7 +10,7 @@ use crate::hold::HoldState;
 use crate::id::{GrantId, HoldId, JobId};
 use crate::name::{IdempotencyKey, Purpose, Scope};
 use crate::time::{Span, Time};
-use crate::window::Window;
+use crate::window::{Window, Zone};
 
 /// Input that no state of the world would make right.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -151,10 +151,18 @@ pub enum Refusal {
         parent: Scope,
     },
     /// A chain of budgets is too long.
-    #[error("{scope} has more than {DEPTH_MAX} budgets in its chain")]
+    #[error("there would be more than {DEPTH_MAX} budgets in a chain through {scope}")]
     TooDeep {
-        /// The lowest budget of the chain.
+        /// The budget that was to be put in the chain.
         scope: Scope,
+    },
+    /// A calendar window has ended, and this build does not know the zone that says where the next one begins.
+    #[error("scope {scope} has a window in the time zone {zone}, which this build does not know: update it")]
+    UnknownZone {
+        /// The scope.
+        scope: Scope,
+        /// The zone.
+        zone: Zone,
     },
     /// A command touches too many scopes.
     #[error("the command touches {count} scopes, ancestors included; at most {SCOPES_MAX} are allowed: split it")]

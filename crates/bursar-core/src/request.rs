@@ -277,7 +277,7 @@ impl Request {
 impl Command {
     fn check(&self) -> Result<(), Invalid> {
         if self.charges.is_empty() && self.redeem.is_empty() && self.jobs.is_empty() {
-            return Err(Invalid::new("command", "must have a charge, a redemption or a job"));
+            return Err(Invalid::new("charges", "must not be empty without a redemption or a job"));
         }
         for (field, count, most) in [
             ("charges", self.charges.len(), CHARGES_MAX),

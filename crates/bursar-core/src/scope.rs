@@ -9,11 +9,12 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::bounds::{WINDOW_IDLE, WINDOWS_MAX};
+use crate::bucket::{clamp, full};
 use crate::budget::Budget;
 use crate::context::Actor;
 use crate::id::{BatchId, HoldId};
 use crate::time::{Span, Time};
-use crate::window::Window;
+use crate::window::{Window, Zone};
 
 /// Everything the kernel knows of one scope.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,6 +37,8 @@ pub struct ScopeState {
     pub frozen: Option<Freeze>,
     /// One for each window in use; the first is always the lifetime.
     pub balances: Vec<Balance>,
+    /// How many budgets are so many levels below it, those right below first.
+    pub below: Vec<u64>,
     /// What is registered on it. Stored beside the rest, as it seldom changes.
     #[serde(skip)]
     pub budget: Option<Arc<Budget>>,
@@ -168,6 +171,17 @@ impl DueAsk {
     }
 }
 
+/// What belongs to a window. See [`Balance::bounds`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    /// Postings after this mark …
+    pub after: PostingMark,
+    /// … and before this instant; holds placed before it too …
+    pub until: Time,
+    /// … and not before this one.
+    pub placed_from: Time,
+}
+
 /// What history says of a window that is opened on a scope with a past.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Past {
@@ -191,6 +205,7 @@ impl Default for ScopeState {
             next_expiry: Time::NEVER,
             frozen: None,
             balances: vec![Balance::open(Window::Lifetime, Time::MIN, Past::default())],
+            below: Vec::new(),
             budget: None,
             redefined: false,
         }
@@ -213,6 +228,14 @@ impl ScopeState {
             _ => None,
         });
         DueAsk { charges_after, postings: postings.collect() }
+    }
+
+    /// The zone of a calendar window that had ended by `now` and was not turned: this build does not know it.
+    pub fn unknown_zone(&self, now: Time) -> Option<&Zone> {
+        self.balances.iter().find_map(|balance| match &balance.window {
+            Window::Calendar { zone, .. } if balance.until <= now => Some(zone),
+            _ => None,
+        })
     }
 
     /// Whether a calendar window has ended by `now`.
@@ -384,7 +407,7 @@ impl ScopeState {
 impl Balance {
     /// Opens a window at `now` over what history says of it.
     pub fn open(window: Window, now: Time, past: Past) -> Balance {
-        let (since, until) = Balance::opening(&window, now);
+        let (since, until) = Balance::opening(&window, now).expect("the zone of a window that is opened is known");
         let level = full(&window);
         let (evicted, next_eviction) = match window {
             Window::Rolling { length } => {
@@ -411,13 +434,13 @@ impl Balance {
     }
 
     /// From when to when a window opened at `now` counts: what must be summed to open it.
-    /// For a rolling window this is the span of postings; its holds count as long as they live.
-    pub fn opening(window: &Window, now: Time) -> (Time, Time) {
+    /// For a rolling window this is the span of postings; its holds count as long as they live. `None` for a calendar
+    /// window in a zone that this build does not know.
+    pub(crate) fn opening(window: &Window, now: Time) -> Option<(Time, Time)> {
         match window {
-            Window::Lifetime => (Time::MIN, Time::NEVER),
-            Window::Rolling { .. } => (Time::MIN, Time::NEVER),
-            Window::Bucket { .. } => (now, Time::NEVER),
-            Window::Calendar { .. } => window.calendar_bounds(now).expect("a calendar window has bounds"),
+            Window::Lifetime | Window::Rolling { .. } => Some((Time::MIN, Time::NEVER)),
+            Window::Bucket { .. } => Some((now, Time::NEVER)),
+            Window::Calendar { .. } => window.calendar_bounds(now),
         }
     }
 
@@ -437,13 +460,6 @@ impl Balance {
         match self.window {
             Window::Bucket { .. } => clamp(self.tokens()),
             _ => clamp(i128::from(amount) - i128::from(self.posted) - i128::from(self.held)),
-        }
-    }
-
-    fn tokens(&self) -> i128 {
-        match self.window {
-            Window::Bucket { length, .. } => self.level.div_euclid(i128::from(length.micros())),
-            _ => 0,
         }
     }
 
@@ -471,11 +487,28 @@ impl Balance {
         amount <= limit.max(clamp(i128::from(limit) - i128::from(self.posted)))
     }
 
+    /// What belongs to the window as it stands: a posting after the mark and before the end, and a live hold that was
+    /// placed from the start to the end. The one place that says it, for what is counted and for what is summed.
+    pub fn bounds(&self) -> Bounds {
+        let (after, placed_from) = match self.window {
+            Window::Lifetime => ((Time::MIN, 0), Time::MIN),
+            Window::Rolling { .. } => (self.evicted, Time::MIN),
+            Window::Bucket { .. } | Window::Calendar { .. } => {
+                ((self.since.before(Span::from_micros(1)), u64::MAX), self.since)
+            }
+        };
+        Bounds { after, placed_from, until: self.until }
+    }
+
     fn holds(&self, placed_at: Time) -> bool {
-        match self.window {
-            Window::Lifetime | Window::Rolling { .. } => true,
-            Window::Bucket { .. } | Window::Calendar { .. } => self.since <= placed_at && placed_at < self.until,
-        }
+        let Bounds { placed_from, until, .. } = self.bounds();
+        placed_from <= placed_at && placed_at < until
+    }
+
+    /// Whether a posting made now counts in the window as it stands.
+    fn counts(&self, posting: &Posting) -> bool {
+        let Bounds { after, until, .. } = self.bounds();
+        (posting.at, posting.seq) > after && posting.at < until
     }
 
     fn take(&mut self, now: Time, amount: i64) {
@@ -503,42 +536,6 @@ impl Balance {
         }
     }
 
-    /// Whether a posting made now counts in the window as it stands.
-    fn counts(&self, posting: &Posting) -> bool {
-        match self.window {
-            Window::Lifetime => true,
-            Window::Rolling { .. } => (posting.at, posting.seq) > self.evicted,
-            Window::Bucket { .. } | Window::Calendar { .. } => self.since <= posting.at && posting.at < self.until,
-        }
-    }
-
-    /// Takes tokens out of a bucket, or puts them back; never above its capacity.
-    fn draw(&mut self, amount: i64) {
-        if let Window::Bucket { length, .. } = self.window {
-            self.level = (self.level - i128::from(amount) * i128::from(length.micros())).min(full(&self.window));
-        }
-    }
-
-    /// Takes over what was taken out of the bucket this one replaces, instead of what it may have counted itself.
-    pub(crate) fn carry(&mut self, old: &Balance) {
-        let Window::Bucket { capacity, .. } = old.window else { return };
-        self.since = old.since;
-        self.held = old.held;
-        self.level = full(&self.window);
-        self.draw(clamp(i128::from(capacity) - old.tokens()));
-    }
-
-    fn refill(&mut self, to: Time) {
-        let Window::Bucket { refill, .. } = self.window else { return };
-        if to <= self.level_at {
-            return;
-        }
-        let elapsed = i128::from(to.micros()) - i128::from(self.level_at.micros());
-        let refilled = self.level.saturating_add(elapsed.saturating_mul(i128::from(refill)));
-        self.level = refilled.min(full(&self.window));
-        self.level_at = to;
-    }
-
     fn evict(&mut self, postings: &Batchwise<Posting>) -> bool {
         let Window::Rolling { length } = self.window else { return true };
         for posting in &postings.items {
@@ -563,7 +560,8 @@ impl Balance {
         if now < self.until || !matches!(self.window, Window::Calendar { .. }) {
             return;
         }
-        let (start, end) = Balance::opening(&self.window, now);
+        // Without the zone nobody can say where the next window begins: it stays as it is, and nothing is done with it.
+        let Some((start, end)) = Balance::opening(&self.window, now) else { return };
         // Another node's zone data may differ: a window never begins before the last one ended.
         self.since = start.max(self.until);
         self.until = end.max(now.after(Span::from_micros(1)));
@@ -582,16 +580,4 @@ impl Balance {
         };
         closable && self.named.after(WINDOW_IDLE) < now
     }
-}
-
-/// The level of a full bucket.
-fn full(window: &Window) -> i128 {
-    match window {
-        Window::Bucket { capacity, length, .. } => i128::from(*capacity) * i128::from(length.micros()),
-        _ => 0,
-    }
-}
-
-fn clamp(amount: i128) -> i64 {
-    amount.clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64
 }

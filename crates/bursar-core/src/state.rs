@@ -16,6 +16,7 @@ use crate::name::{IdempotencyKey, Queue, Scope, Tenant};
 use crate::request::Fingerprint;
 use crate::scope::{LiveCharge, Posting, ScopeState};
 use crate::time::Time;
+use crate::window::Zone;
 
 /// A scope and whose it is.
 pub type ScopeKey = (Tenant, Scope);
@@ -173,6 +174,8 @@ pub struct Workspace {
     pub replays: HashMap<CommandId, Arc<Entry>>,
     /// Scopes on which more is due than one step folds.
     pub unready: HashSet<ScopeKey>,
+    /// Scopes with a calendar window that has ended, in a zone that this build does not know.
+    pub unturned: HashMap<ScopeKey, Zone>,
     /// Charges of live holds to add (`Some`) or to take away.
     pub live: BTreeMap<(ScopeKey, Time, HoldId), Option<LiveCharge>>,
     /// Postings to add.
@@ -195,6 +198,7 @@ impl Workspace {
             jobs: Table::default(),
             replays: HashMap::new(),
             unready: HashSet::new(),
+            unturned: HashMap::new(),
             live: BTreeMap::new(),
             postings: Vec::new(),
             prev: Links::default(),
@@ -213,6 +217,19 @@ impl Workspace {
             prev: std::mem::take(&mut self.prev),
             entries: std::mem::take(&mut self.entries),
         })
+    }
+
+    /// The chain above a scope, nearest first.
+    pub(crate) fn ancestors(&self, tenant: &Tenant, scope: &Scope) -> Vec<Scope> {
+        let mut chain: Vec<Scope> = Vec::new();
+        loop {
+            let at = chain.last().unwrap_or(scope).clone();
+            let row = self.scopes.get(&(tenant.clone(), at));
+            match row.and_then(|row| row.budget.as_ref()?.parent.clone()) {
+                Some(parent) => chain.push(parent),
+                None => return chain,
+            }
+        }
     }
 
     /// Notes that an event of this batch touches a stream that `last` touched before.

@@ -11,6 +11,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::bounds::{LENGTH_MAX, LENGTH_MIN};
+use crate::bucket::clamp;
 use crate::refusal::Invalid;
 use crate::time::{Span, Time};
 
@@ -96,27 +97,33 @@ const DAYS: [(Weekday, &str, CivilWeekday); 7] = [
     (Weekday::Sunday, "sunday", CivilWeekday::Sunday),
 ];
 
-/// An IANA time zone, known to this build.
+/// An IANA time zone. One that was made here is known to this build; one that was stored may come from a newer one.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
 pub struct Zone(Arc<str>);
 
-/// Checked where people write it; trusted where it was stored.
+/// Trusted, as it was checked where people wrote it. Whether this build knows it is asked when it is used.
 impl<'de> Deserialize<'de> for Zone {
     fn deserialize<D: Deserializer<'de>>(de: D) -> Result<Zone, D::Error> {
-        let checked = de.is_human_readable();
-        let name = <std::borrow::Cow<'de, str>>::deserialize(de)?;
-        if checked { Zone::new(&name).map_err(D::Error::custom) } else { Ok(Zone(name.into())) }
+        Ok(Zone(<std::borrow::Cow<'de, str>>::deserialize(de)?.into()))
     }
 }
 
 impl Zone {
     /// Looks the zone up by its IANA name.
     pub fn new(name: &str) -> Result<Zone, Invalid> {
-        let shown: String = name.chars().take(64).collect();
-        let unknown = || Invalid::new("zone", format!("{shown:?} is not a known IANA time zone"));
-        let zone = TimeZone::get(name).map_err(|_| unknown())?;
-        Ok(Zone(zone.iana_name().ok_or_else(unknown)?.into()))
+        let asked = Zone(name.into());
+        let zone = asked.look_up().ok_or_else(|| asked.unknown())?;
+        Ok(Zone(zone.iana_name().ok_or_else(|| asked.unknown())?.into()))
+    }
+
+    fn look_up(&self) -> Option<TimeZone> {
+        if &*self.0 == "UTC" { Some(TimeZone::UTC) } else { TimeZone::get(&self.0).ok() }
+    }
+
+    fn unknown(&self) -> Invalid {
+        let shown: String = self.0.chars().take(64).collect();
+        Invalid::new("zone", format!("{shown:?} is not a known IANA time zone"))
     }
 
     /// Coordinated universal time.
@@ -128,6 +135,12 @@ impl Zone {
     /// Its IANA name.
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+}
+
+impl fmt::Display for Zone {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
     }
 }
 
@@ -151,14 +164,15 @@ impl Window {
     }
 
     /// Refuses what its fields allow and no window is.
-    pub(crate) fn check(&self) -> Result<(), Invalid> {
+    pub fn check(&self) -> Result<(), Invalid> {
         match self {
             Window::Bucket { capacity, .. } if *capacity < 0 => {
                 Err(Invalid::new("amount", "of a bucket must not be negative"))
             }
             Window::Bucket { refill, .. } if *refill < 0 => Err(Invalid::new("refill", "must not be negative")),
             Window::Rolling { length } | Window::Bucket { length, .. } => check_length(*length),
-            Window::Lifetime | Window::Calendar { .. } => Ok(()),
+            Window::Calendar { zone, .. } => zone.look_up().map(drop).ok_or_else(|| zone.unknown()),
+            Window::Lifetime => Ok(()),
         }
     }
 
@@ -170,6 +184,19 @@ impl Window {
     /// A calendar window in UTC.
     pub fn utc(unit: CalendarUnit) -> Window {
         Window::calendar(unit, Zone::utc())
+    }
+
+    /// How little two buckets have in common: they differ in the time to refill, then in what they hold.
+    pub(crate) fn unlikeness(&self, other: &Window) -> (i64, u64) {
+        let full = |window: &Window| match window {
+            Window::Bucket { capacity, refill, length } => {
+                let micros = i128::from(length.micros()) * i128::from(*capacity) / i128::from((*refill).max(1));
+                (clamp(micros), *capacity)
+            }
+            _ => (0, 0),
+        };
+        let ((time, capacity), (other_time, other_capacity)) = (full(self), full(other));
+        (time.saturating_sub(other_time).saturating_abs(), capacity.abs_diff(other_capacity))
     }
 
     /// How far back it can reach at most.
@@ -187,29 +214,36 @@ impl Window {
         }
     }
 
-    /// The calendar window `[start, end)` that `now` lies in; `None` for the other kinds.
+    /// The calendar window `[start, end)` that `now` lies in; `None` for the other kinds, and in a zone that this build
+    /// does not know.
     ///
-    /// A day begins with the first instant of its date on the zone's clocks, also where midnight does not exist. An
-    /// hour is sixty minutes from the full hour on the clock; the hour that autumn repeats is two windows.
+    /// A day begins with the first instant of its date on the zone's clocks, also where midnight does not exist or comes
+    /// twice. An hour begins with the full hour on the clock, and where the clocks are changed: the hour that autumn
+    /// repeats is two windows. So each instant lies in exactly one window, and one ends where the next begins.
     pub(crate) fn calendar_bounds(&self, now: Time) -> Option<(Time, Time)> {
         let Window::Calendar { unit, zone, week_start } = self else { return None };
-        let zone = TimeZone::get(zone.as_str()).unwrap_or(TimeZone::UTC);
+        let zone = zone.look_up()?;
         let stamp = Timestamp::from_microsecond(now.micros()).unwrap_or(Timestamp::MAX);
         let local = stamp.to_zoned(zone.clone());
         let date = local.date();
-        let (first, last) = match unit {
+        let (first, length) = match unit {
             CalendarUnit::Hour => return Some(hour_bounds(&local)),
-            CalendarUnit::Day => (date, add(date, 1.day())),
+            CalendarUnit::Day => (date, 1.day()),
             CalendarUnit::Week => {
-                let start = DAYS[*week_start as usize].2;
-                let back = date.weekday().since(start);
-                let first = add(date, -i64::from(back).days());
-                (first, add(first, 7.days()))
+                let back = date.weekday().since(DAYS[*week_start as usize].2);
+                (add(date, -i64::from(back).days()), 7.days())
             }
-            CalendarUnit::Month => (date.first_of_month(), add(date.first_of_month(), 1.month())),
-            CalendarUnit::Year => (date.first_of_year(), add(date.first_of_year(), 1.year())),
+            CalendarUnit::Month => (date.first_of_month(), 1.month()),
+            CalendarUnit::Year => (date.first_of_year(), 1.year()),
         };
-        Some((start_of(first, &zone), start_of(last, &zone)))
+        let mut last = add(first, length);
+        let (mut start, mut end) = (start_of(first, &zone), start_of(last, &zone));
+        // Clocks that are put back across midnight show the old date again after the new one has begun.
+        while end <= now && last < Date::MAX {
+            last = add(last, length);
+            (start, end) = (end, start_of(last, &zone));
+        }
+        Some((start, end))
     }
 }
 
@@ -240,13 +274,27 @@ fn start_of(date: Date, zone: &TimeZone) -> Time {
     start.map_or(Time::NEVER, |zoned| Time::from_micros(zoned.timestamp().as_microsecond()))
 }
 
-/// The clock hour around an instant, counted from the zone's offset at that instant.
+/// The clock hour around an instant, counted from the zone's offset at that instant and cut where that changes.
 fn hour_bounds(local: &jiff::Zoned) -> (Time, Time) {
     const HOUR: i64 = 3_600_000_000;
-    let offset = i64::from(local.offset().seconds()) * 1_000_000;
-    let at = local.timestamp().as_microsecond() + offset;
-    let start = at.div_euclid(HOUR) * HOUR - offset;
-    (Time::from_micros(start), Time::from_micros(start + HOUR))
+    let (zone, at, offset) = (local.time_zone(), local.timestamp(), local.offset());
+    let shift = i64::from(offset.seconds()) * 1_000_000;
+    let start = (at.as_microsecond() + shift).div_euclid(HOUR) * HOUR - shift;
+    let end = start + HOUR;
+    let moment = 1.nanosecond();
+    let before = |stamp: Timestamp| zone.to_offset(stamp.checked_sub(moment).unwrap_or(Timestamp::MIN));
+    let since = zone
+        .preceding(at.checked_add(moment).unwrap_or(Timestamp::MAX))
+        .map(|change| change.timestamp())
+        .take_while(|stamp| stamp.as_microsecond() > start)
+        .find(|stamp| before(*stamp) != offset);
+    let until = zone
+        .following(at)
+        .map(|change| change.timestamp())
+        .take_while(|stamp| stamp.as_microsecond() < end)
+        .find(|stamp| zone.to_offset(*stamp) != offset);
+    let micros = |stamp: Option<Timestamp>, usual| Time::from_micros(stamp.map_or(usual, Timestamp::as_microsecond));
+    (micros(since, start), micros(until, end))
 }
 
 impl fmt::Display for Window {
@@ -275,6 +323,19 @@ impl FromStr for Window {
 
     /// Reads the text form; a calendar unit alone is in UTC.
     fn from_str(text: &str) -> Result<Window, Invalid> {
+        let window = Window::read(text)?;
+        match window {
+            Window::Calendar { unit, zone, week_start } => {
+                Ok(Window::Calendar { unit, zone: Zone::new(zone.as_str())?, week_start })
+            }
+            other => Ok(other),
+        }
+    }
+}
+
+impl Window {
+    /// Reads the text form without asking whether this build knows the zone.
+    fn read(text: &str) -> Result<Window, Invalid> {
         let bad = || {
             let shown: String = text.chars().take(64).collect();
             Invalid::new(
@@ -304,7 +365,7 @@ impl FromStr for Window {
             Some(_) => return Err(bad()),
             None => (rest, Weekday::Monday),
         };
-        Ok(Window::Calendar { unit, zone: Zone::new(zone)?, week_start: day })
+        Ok(Window::Calendar { unit, zone: Zone(zone.into()), week_start: day })
     }
 }
 
@@ -346,7 +407,7 @@ impl<'de> Deserialize<'de> for Window {
     fn deserialize<D: Deserializer<'de>>(de: D) -> Result<Window, D::Error> {
         if de.is_human_readable() {
             let text = <std::borrow::Cow<'de, str>>::deserialize(de)?;
-            return text.parse().map_err(D::Error::custom);
+            return Window::read(&text).map_err(D::Error::custom);
         }
         Ok(match Compact::deserialize(de)? {
             Compact::Lifetime => Window::Lifetime,
@@ -406,17 +467,66 @@ mod tests {
     }
 
     #[test]
-    fn hours_cover_a_daylight_saving_change_without_gap_or_overlap() {
-        for zone in ["Europe/Berlin", "Australia/Lord_Howe", "America/St_Johns"] {
-            let window: Window = format!("hour@{zone}").parse().unwrap();
-            for day in ["2026-03-29", "2026-10-25", "2026-04-05", "2026-10-04", "2026-11-01"] {
-                let first: Timestamp = format!("{day}T00:00:00Z").parse().unwrap();
-                for minute in 0..(24 * 60) {
-                    let now = Time::from_micros(first.as_microsecond() + minute * 60_000_000);
-                    let (start, end) = window.calendar_bounds(now).unwrap();
-                    assert!(start <= now && now < end, "{zone} {now}: {start} {end}");
+    fn windows_tile_time_also_where_the_clocks_are_changed() {
+        // Half an hour, whole hours, a skipped day, no change at all, and gaps and folds at midnight.
+        let changes = [
+            ("Australia/Lord_Howe", ["2026-04-04", "2026-10-03"]),
+            ("Europe/Berlin", ["2026-03-29", "2026-10-25"]),
+            ("America/New_York", ["2026-03-08", "2026-11-01"]),
+            ("Pacific/Apia", ["2011-12-30", "2011-04-02"]),
+            ("Asia/Kathmandu", ["2026-01-01", "1985-12-31"]),
+            ("America/Sao_Paulo", ["2017-10-15", "2018-02-18"]),
+            ("Africa/Cairo", ["2026-04-24", "2026-10-30"]),
+            ("America/St_Johns", ["2010-03-14", "2010-11-07"]),
+        ];
+        for (zone, days) in changes {
+            for unit in ["hour", "day", "week", "week@:sunday", "month", "year"] {
+                let (unit, start) = unit.split_once('@').unwrap_or((unit, ""));
+                let window: Window = format!("{unit}@{zone}{start}").parse().unwrap();
+                for day in days {
+                    tiles(&window, format!("{day}T00:00:00Z").parse().unwrap());
                 }
             }
+        }
+    }
+
+    /// From a day before to two days after: every instant lies in its window, all instants of a window have the same
+    /// one, and the next begins where it ends. Looks at each quarter of an hour and at both sides of each boundary.
+    fn tiles(window: &Window, day: Timestamp) {
+        const QUARTER: i64 = 900_000_000;
+        let first = day.as_microsecond() - 96 * QUARTER;
+        let at = |micros| window.calendar_bounds(Time::from_micros(micros)).unwrap();
+        let mut before = at(first);
+        for quarter in 0..(4 * 96) {
+            let now = first + quarter * QUARTER;
+            for now in [now, now + QUARTER - 1] {
+                let (start, end) = at(now);
+                assert!(start.micros() <= now && now < end.micros(), "{window} at {now}: {start} {end}");
+                assert!(
+                    before == (start, end) || before.1 == start,
+                    "{window} at {now}: {before:?} then {start} {end}"
+                );
+                assert_eq!(at(start.micros()), (start, end), "{window} at {now}: its first instant");
+                assert_eq!(at(end.micros() - 1), (start, end), "{window} at {now}: its last instant");
+                assert_eq!(at(end.micros()).0, end, "{window} at {now}: the next one");
+                before = (start, end);
+            }
+        }
+    }
+
+    #[test]
+    fn an_hour_is_cut_where_the_clocks_are_changed_by_half_of_one() {
+        let cases = [
+            // Lord Howe goes back from two to half past one at 15:00 UTC, and forth from two to half past two at 15:30.
+            ("2026-04-04T14:59:59Z", "2026-04-04T14:00Z 1h"),
+            ("2026-04-04T15:00:00Z", "2026-04-04T15:00Z 0.5h"),
+            ("2026-04-04T15:30:00Z", "2026-04-04T15:30Z 1h"),
+            ("2026-10-03T15:29:59Z", "2026-10-03T14:30Z 1h"),
+            ("2026-10-03T15:30:00Z", "2026-10-03T15:30Z 0.5h"),
+            ("2026-10-03T16:00:00Z", "2026-10-03T16:00Z 1h"),
+        ];
+        for (now, expected) in cases {
+            assert_eq!(bounds("hour@Australia/Lord_Howe", now), expected, "{now}");
         }
     }
 

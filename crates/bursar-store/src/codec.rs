@@ -14,7 +14,8 @@ use serde::de::DeserializeOwned;
 
 use crate::error::StoreError;
 
-const VERSION: u8 = 1;
+/// The form that rows are written in. Form 1 lacks the last field of a hold and of a scope, which is empty there.
+const VERSION: u8 = 2;
 
 /// A row that is stored as bytes.
 pub(crate) trait Packed: Serialize + DeserializeOwned + Clone {
@@ -27,6 +28,11 @@ pub(crate) trait Packed: Serialize + DeserializeOwned + Clone {
     fn unpack(bytes: &[u8]) -> Result<Self, StoreError> {
         match bytes.split_first() {
             Some((&VERSION, rest)) => postcard::from_bytes(rest).map_err(|e| StoreError::corrupt(Self::WHAT, e)),
+            Some((1, rest)) => {
+                // An empty list and nothing at all are both written as a zero; what is complete leaves it over.
+                let rest = [rest, &[0]].concat();
+                postcard::from_bytes(&rest).map_err(|e| StoreError::corrupt(Self::WHAT, e))
+            }
             Some((version, _)) => Err(StoreError::corrupt(Self::WHAT, format!("unknown form {version}"))),
             None => Err(StoreError::corrupt(Self::WHAT, "it is empty")),
         }
@@ -137,5 +143,20 @@ pub(crate) fn grant_state(state: GrantState) -> i16 {
         GrantState::Open => 0,
         GrantState::Redeemed => 1,
         GrantState::Revoked => 2,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_of_the_first_form_are_read() {
+        let mut old = ScopeState::default().pack();
+        assert_eq!(old.pop(), Some(0), "the last field is empty");
+        old[0] = 1;
+        assert_eq!(ScopeState::unpack(&old).unwrap(), ScopeState::default());
+        old[0] = 9;
+        assert!(ScopeState::unpack(&old).is_err());
     }
 }

@@ -58,6 +58,9 @@ pub enum StoreError {
         /// Why.
         problem: String,
     },
+    /// The database does not take a value of the request, or one that follows from it.
+    #[error("the database does not take a value: {0}")]
+    Rejected(#[source] Source),
     /// A caller's closure failed or did not end in time; its transaction was rolled back.
     #[error("the closure {0}; its transaction was rolled back")]
     Closure(String),

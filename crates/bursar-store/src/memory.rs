@@ -1,5 +1,8 @@
 //! The model: everything in maps. What the other engines must do, in the plainest form.
 
+#[cfg(test)]
+mod zones;
+
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -13,7 +16,7 @@ use bursar_core::job::Job;
 use bursar_core::name::{Scope, Tenant};
 use bursar_core::payload::Payload;
 use bursar_core::request::Request;
-use bursar_core::scope::{Batchwise, Due, DueAsk, LiveCharge, Past, Posting, ScopeState};
+use bursar_core::scope::{Batchwise, ChargeMark, Due, DueAsk, LiveCharge, Past, Posting, ScopeState};
 use bursar_core::state::{Change, JobKey, KeyKey, KeyRow, ScopeKey, Workspace};
 use bursar_core::time::Time;
 use futures_util::FutureExt;
@@ -312,10 +315,16 @@ impl Store for MemoryStore {
         Ok(self.tables().holds.get(&id).cloned())
     }
 
-    async fn live_holds(&self, key: &ScopeKey, limit: usize) -> Result<Vec<Hold>, StoreError> {
+    async fn live_holds(
+        &self,
+        key: &ScopeKey,
+        after: Option<ChargeMark>,
+        limit: usize,
+    ) -> Result<Vec<Hold>, StoreError> {
         let tables = self.tables();
-        let range =
-            tables.live.range((key.clone(), Time::MIN, HoldId(0))..=(key.clone(), Time::NEVER, HoldId(u128::MAX)));
+        let (at, id) = after.unwrap_or((Time::MIN, HoldId(0)));
+        let range = tables.live.range((key.clone(), at, id)..=(key.clone(), Time::NEVER, HoldId(u128::MAX)));
+        let range = range.filter(|((_, at, id), _)| after.is_none_or(|after| (*at, *id) > after));
         Ok(range.filter_map(|((_, _, id), _)| tables.holds.get(id).cloned()).take(limit).collect())
     }
 

@@ -7,7 +7,7 @@ use bursar_core::grant::Grant;
 use bursar_core::hold::Hold;
 use bursar_core::id::{BatchId, CommandId, GrantId, HoldId, JobId};
 use bursar_core::job::Job;
-use bursar_core::scope::{ChargeMark, Due, DueAsk, Past, PostingMark, ScopeState};
+use bursar_core::scope::{Balance, Bounds, ChargeMark, Due, DueAsk, Past, PostingMark, ScopeState};
 use bursar_core::state::{JobKey, KeyKey, KeyRow, ScopeKey, Workspace};
 use bursar_core::time::Time;
 
@@ -38,6 +38,14 @@ pub(crate) struct PastAsk {
     pub(crate) unfolded: ChargeMark,
     /// … of holds placed from here on.
     pub(crate) placed_from: Time,
+}
+
+impl PastAsk {
+    /// What belongs to a balance of a scope, as it stands.
+    pub(crate) fn of(scope: &ScopeKey, row: &ScopeState, balance: &Balance) -> PastAsk {
+        let Bounds { after, until, placed_from } = balance.bounds();
+        PastAsk { scope: scope.clone(), after, until, unfolded: row.folded, placed_from }
+    }
 }
 
 /// One transaction on one engine. Whatever is read for writing is locked until its end.

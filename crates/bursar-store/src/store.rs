@@ -14,7 +14,7 @@ use bursar_core::job::Job;
 use bursar_core::name::{Scope, Tenant};
 use bursar_core::refusal::Refusal;
 use bursar_core::request::Request;
-use bursar_core::scope::ScopeState;
+use bursar_core::scope::{ChargeMark, ScopeState};
 use bursar_core::state::{JobKey, KeyKey, ScopeKey};
 use bursar_core::time::Time;
 
@@ -120,8 +120,13 @@ pub trait Store: Send + Sync + 'static {
     async fn spent(&self, key: &ScopeKey, from: Time, to: Time) -> Result<i64, StoreError>;
     /// A hold.
     async fn hold(&self, id: HoldId) -> Result<Option<Hold>, StoreError>;
-    /// Live holds on a scope, by when they are due.
-    async fn live_holds(&self, key: &ScopeKey, limit: usize) -> Result<Vec<Hold>, StoreError>;
+    /// Live holds on a scope after a mark, by when they are due.
+    async fn live_holds(
+        &self,
+        key: &ScopeKey,
+        after: Option<ChargeMark>,
+        limit: usize,
+    ) -> Result<Vec<Hold>, StoreError>;
     /// A grant.
     async fn grant(&self, id: GrantId) -> Result<Option<Grant>, StoreError>;
     /// Grants of a tenant after an id, by id.

@@ -6,9 +6,9 @@ use bursar_core::hold::{Hold, HoldState};
 use bursar_core::id::HoldId;
 use bursar_core::job::Job;
 use bursar_core::name::Scope;
-use bursar_core::scope::{Balance, LiveCharge, Past, ScopeState};
+use bursar_core::scope::{LiveCharge, Past, ScopeState};
 use bursar_core::state::ScopeKey;
-use bursar_core::time::{Span, Time};
+use bursar_core::time::Time;
 use bursar_core::window::Window;
 
 use crate::codec::hold_state;
@@ -113,20 +113,10 @@ impl Report {
     }
 }
 
-/// What to add up for each balance of a scope, in order.
+/// What to add up for each balance of a scope, in order. A hold that was placed after a calendar window's end would have
+/// turned it: one that did not is found by its sum.
 pub(crate) fn asks(key: &ScopeKey, row: &ScopeState) -> impl Iterator<Item = PastAsk> {
-    let ask = |balance: &Balance| {
-        let (after, until, placed_from) = match balance.window {
-            Window::Lifetime => ((Time::MIN, 0), Time::NEVER, Time::MIN),
-            Window::Rolling { .. } => (balance.evicted, Time::NEVER, Time::MIN),
-            // A hold that was placed later would have turned the window: one that did not is found by its sum.
-            Window::Calendar { .. } | Window::Bucket { .. } => {
-                ((balance.since.before(Span::from_micros(1)), u64::MAX), balance.until, balance.since)
-            }
-        };
-        PastAsk { scope: key.clone(), after, until, unfolded: row.folded, placed_from }
-    };
-    row.balances.iter().map(ask)
+    row.balances.iter().map(|balance| PastAsk::of(key, row, balance))
 }
 
 /// The live charges that a hold must have: on these scopes, at its expiry.

@@ -12,7 +12,7 @@ use bursar_core::request::{Op, Request};
 use bursar_core::scope::{Balance, Due, DueAsk, Past, ScopeState};
 use bursar_core::state::{ScopeKey, Workspace};
 use bursar_core::time::{Span, Time};
-use bursar_core::window::Window;
+use bursar_core::window::{Window, Zone};
 
 use crate::error::StoreError;
 use crate::rows::{PastAsk, Rows};
@@ -75,10 +75,21 @@ pub(crate) async fn replay<R: Rows>(rows: &mut R, batch: &Batch) -> Result<Works
             rows.store(&ws, None).await?;
             continue;
         }
+        if let Some(zone) = ws.unturned.values().next() {
+            return Err(unknown_zone(zone));
+        }
         for entry in &batch.entries {
             reapply(&mut ws, entry);
         }
         return Ok(ws);
+    }
+}
+
+fn unknown_zone(zone: &Zone) -> StoreError {
+    StoreError::Unavailable {
+        what: format!("the journal has windows in the time zone {zone}, which this build does not know"),
+        hint: "use a build with newer zone data",
+        source: None,
     }
 }
 
@@ -259,6 +270,9 @@ async fn advance<R: Rows>(rows: &mut R, ws: &mut Workspace) -> Result<(), StoreE
         let row = if turns { ws.scopes.get_mut(&key) } else { ws.scopes.peek_mut(&key) };
         let row = row.expect("it was listed");
         row.advance(now, &Due::default(), &DueAsk { charges_after: None, postings: Vec::new() });
+        if turns && let Some(zone) = row.unknown_zone(now).cloned() {
+            ws.unturned.insert(key, zone);
+        }
     }
     if asks.is_empty() {
         return Ok(());
@@ -269,6 +283,8 @@ async fn advance<R: Rows>(rows: &mut R, ws: &mut Workspace) -> Result<(), StoreE
         let row = ws.scopes.get_mut(&key).expect("it was listed");
         if !row.advance(now, &due, &ask) {
             ws.unready.insert(key);
+        } else if let Some(zone) = row.unknown_zone(now).cloned() {
+            ws.unturned.insert(key, zone);
         }
     }
     Ok(())
@@ -282,7 +298,7 @@ async fn open_windows<R: Rows>(rows: &mut R, ws: &mut Workspace, needs: &Needs) 
         let Some(row) = ws.scopes.get(key).filter(|_| !ws.unready.contains(key)) else { continue };
         for window in row.missing(need.windows.iter()) {
             windows.push((key.clone(), window.clone()));
-            asks.push(past_ask(key, row, &window, ws.now));
+            asks.push(past_ask(key, row, &window, ws.now)?);
         }
     }
     if windows.is_empty() {
@@ -305,13 +321,13 @@ async fn open_windows<R: Rows>(rows: &mut R, ws: &mut Workspace, needs: &Needs) 
     Ok(())
 }
 
-fn past_ask(key: &ScopeKey, row: &ScopeState, window: &Window, now: Time) -> PastAsk {
-    let (since, until) = Balance::opening(window, now);
-    let after = match window {
-        Window::Rolling { length } => (now.before(*length), u64::MAX),
-        _ => (since.before(Span::from_micros(1)), u64::MAX),
-    };
-    PastAsk { scope: key.clone(), after, until, unfolded: row.folded, placed_from: since }
+/// What history must say of a window before it can be opened.
+fn past_ask(key: &ScopeKey, row: &ScopeState, window: &Window, now: Time) -> Result<PastAsk, StoreError> {
+    // A request that names an unknown zone is not loaded for; the journal may do so.
+    if let (Window::Calendar { zone, .. }, Err(_)) = (window, window.check()) {
+        return Err(unknown_zone(zone));
+    }
+    Ok(PastAsk::of(key, row, &Balance::open(window.clone(), now, Past::default())))
 }
 
 /// Scopes that were to be tidied, with how far their postings can be rolled up.

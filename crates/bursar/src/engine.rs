@@ -207,7 +207,9 @@ impl Shared {
     async fn failed(self: &Arc<Self>, mut batch: Vec<Pending>, patience: Patience, error: Error) -> Settled {
         let splits = match &error {
             Error::Internal(_) => true,
-            Error::Store(error) => matches!(**error, StoreError::Corrupt { .. } | StoreError::Closure(_)),
+            Error::Store(error) => {
+                matches!(**error, StoreError::Corrupt { .. } | StoreError::Closure(_) | StoreError::Rejected(_))
+            }
             _ => false,
         };
         if splits && batch.len() > 1 {

@@ -32,9 +32,10 @@ impl Error {
         matches!(self, Error::Store(error) if matches!(**error, StoreError::Closed))
     }
 
-    /// Others held what was needed for too long: the same request may be tried again.
+    /// Others held what was needed for too long: the same request may be tried again. Within a transaction of the
+    /// caller's own ([`StoreError::RetryTransaction`]), that transaction: roll it back and run it again.
     pub fn is_busy(&self) -> bool {
-        matches!(self, Error::Store(error) if error.is_retryable())
+        matches!(self, Error::Store(error) if matches!(**error, StoreError::Busy(_) | StoreError::RetryTransaction(_)))
     }
 
     /// The refusal, if it is one.

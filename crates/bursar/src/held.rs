@@ -103,30 +103,48 @@ impl Drop for Held {
     fn drop(&mut self) {
         let Some(bursar) = self.bursar.take() else { return };
         let (hold, floor) = (self.id, self.floor.take());
-        let Ok(runtime) = tokio::runtime::Handle::try_current() else {
-            tracing::error!(%hold, ?floor, "a hold was dropped outside a runtime; it stays until it expires");
-            return;
-        };
         tracing::warn!(%hold, ?floor, "a hold was dropped without being settled");
         let op = match floor {
             Some(actual) => Op::Commit { hold, actual },
             None => Op::Release { hold },
         };
-        runtime.spawn(settle_dropped(bursar.because("the handle was dropped"), hold, op));
+        // Not in the runtime of whoever drops it, if there is one at all: that may end before the hold is settled.
+        let runtime = bursar.inner.runtime.clone();
+        let unsettled = Unsettled(Some(op));
+        runtime.spawn(settle_dropped(bursar.because("the handle was dropped"), hold, unsettled));
+    }
+}
+
+/// What is to be done about a dropped hold, until it is done. A runtime that ends drops it, also before it has begun.
+struct Unsettled(Option<Op>);
+
+impl Drop for Unsettled {
+    fn drop(&mut self) {
+        if let Some(op) = &self.0 {
+            tracing::error!(
+                ?op,
+                "a dropped hold could not be settled: Bursar's runtime has ended; it stays until it expires"
+            );
+        }
     }
 }
 
 /// Settles a hold that nobody else will. What may pass is tried again; whoever is gone cannot be told of an error.
-async fn settle_dropped(bursar: Bursar, hold: HoldId, op: Op) {
+async fn settle_dropped(bursar: Bursar, hold: HoldId, mut unsettled: Unsettled) {
     let mut pauses = PAUSES.iter();
+    let op = unsettled.0.clone().expect("it was just dropped");
     loop {
         let error = match settle(&bursar, op.clone()).await {
             // An attempt of which nothing was heard may have settled it.
-            Ok(_) | Err(Error::Refused(Refusal::AlreadySettled { .. })) => return,
+            Ok(_) | Err(Error::Refused(Refusal::AlreadySettled { .. })) => {
+                unsettled.0 = None;
+                return;
+            }
             Err(error) => error,
         };
         let passes = !matches!(error, Error::Refused(_)) && !error.is_closed();
         let Some(pause) = pauses.next().filter(|_| passes) else {
+            unsettled.0 = None;
             tracing::error!(%hold, ?op, %error, "a dropped hold could not be settled; it stays until it expires");
             return;
         };

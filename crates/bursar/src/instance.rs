@@ -13,6 +13,7 @@ use bursar_core::refusal::Invalid;
 use bursar_core::request::Request;
 use bursar_core::time::Time;
 use bursar_store::{Clock, Health, PostgresOptions, PostgresStore, Report, Setup, SqliteStore, Store, StoreError};
+use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::task::JoinHandle;
 
@@ -45,6 +46,8 @@ pub(crate) struct Inner {
     patience: Duration,
     ids: Arc<Mutex<dyn IdSource + Send>>,
     upkeep: Mutex<Option<JoinHandle<()>>>,
+    /// Where it was opened: what must be done outside any runtime is done there.
+    pub(crate) runtime: Handle,
 }
 
 /// Reservations that have a connection at once: half of the store's, so that the lanes always find one.
@@ -299,7 +302,8 @@ impl Options {
         let patience = load.patience;
         let engine = Engine::start(store.clone(), feed.clone(), load);
         let (rules, turns, upkeep) = (self.rules, Semaphore::new(TURNS), Mutex::default());
-        let inner = Arc::new(Inner { backend, store, engine, feed, rules, turns, patience, ids, upkeep });
+        let runtime = Handle::current();
+        let inner = Arc::new(Inner { backend, store, engine, feed, rules, turns, patience, ids, upkeep, runtime });
         if let Some(every) = self.upkeep {
             let task = upkeep::spawn(Arc::downgrade(&inner), every);
             *inner.upkeep.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(task);

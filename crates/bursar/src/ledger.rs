@@ -57,7 +57,7 @@ pub struct BalanceView {
     pub posted: i64,
     /// Units held.
     pub held: i64,
-    /// What the limit leaves.
+    /// What the limit leaves; not told of a window that has ended, in a zone that this build does not know.
     pub remaining: Option<i64>,
 }
 
@@ -83,8 +83,15 @@ impl Ledger<'_> {
     /// What is left of each limit registered on a scope. Takes no lock.
     pub async fn remaining<S: TryInto<Scope, Error = Invalid>>(&self, scope: S) -> Result<Vec<BalanceView>, Error> {
         let scope = scope.try_into()?;
-        let found = self.budget(&scope).await?.ok_or(Refusal::UnknownScope { scope })?;
-        Ok(found.balances.into_iter().filter(|balance| balance.limit.is_some()).collect())
+        let found = self.budget(&scope).await?.ok_or_else(|| Refusal::UnknownScope { scope: scope.clone() })?;
+        let limited = found.balances.into_iter().filter(|balance| balance.limit.is_some());
+        let told = limited.map(|balance| match &balance.window {
+            Window::Calendar { zone, .. } if balance.remaining.is_none() => {
+                Err(Refusal::UnknownZone { scope: scope.clone(), zone: zone.clone() }.into())
+            }
+            _ => Ok(balance),
+        });
+        told.collect()
     }
 
     /// The units posted on a scope in `[from, to)`; from [`Time::MIN`] on, ever. Takes no lock.
@@ -174,10 +181,16 @@ impl Ledger<'_> {
         Ok(found.filter(|hold| hold.tenant == self.0.context.tenant))
     }
 
-    /// Live holds on a scope, soonest to expire first.
-    pub async fn live<S: TryInto<Scope, Error = Invalid>>(&self, scope: S, limit: usize) -> Result<Vec<Hold>, Error> {
+    /// Live holds on a scope, soonest to expire first, at most `limit`. The next page begins `after` the expiry and the id
+    /// of the last one. What has expired and is not swept yet is among them: see [`Hold::state_at`].
+    pub async fn live<S: TryInto<Scope, Error = Invalid>>(
+        &self,
+        scope: S,
+        after: Option<(Time, HoldId)>,
+        limit: usize,
+    ) -> Result<Vec<Hold>, Error> {
         let key = (self.0.context.tenant.clone(), scope.try_into()?);
-        Ok(self.0.inner.store.live_holds(&key, limit.min(1_000)).await?)
+        Ok(self.0.inner.store.live_holds(&key, after, limit.min(1_000)).await?)
     }
 
     /// Posts what a hold really cost.
@@ -263,7 +276,7 @@ fn view(scope: Scope, row: &ScopeState) -> BudgetView {
             limit,
             posted: balance.spent(),
             held: balance.held,
-            remaining: limit.map(|limit| balance.remaining(limit)),
+            remaining: limit.filter(|_| row.seen < balance.until).map(|limit| balance.remaining(limit)),
         }
     });
     BudgetView { scope, frozen: row.frozen_at(row.seen).cloned(), balances: balances.collect(), budget }

@@ -151,26 +151,27 @@ impl<R: Resource> ReservationKernel<R> {
     /// Sets `amount` of the capacity aside for so long.
     pub async fn hold(
         &self,
-        key: R::Key,
-        window: R::Window,
+        key: &R::Key,
+        window: &R::Window,
         amount: i64,
         ttl: Duration,
     ) -> Result<Reservation, ReservationError>
     where
-        R::Key: 'static,
-        R::Window: 'static,
+        R::Key: Clone + 'static,
+        R::Window: Clone + 'static,
     {
         match &self.bursar.inner.backend {
             Backend::Sqlite(_) => {
                 let bursar = self.bursar.clone();
                 let this = ReservationKernel::<R> { bursar, resource: PhantomData };
+                let (key, window) = (key.clone(), window.clone());
                 self.bursar.transaction(move |tx| this.hold_within(tx, &key, &window, amount, ttl)).await
             }
             Backend::Postgres(store) => {
                 // Whoever waits here for a scope has a connection that a lane might need.
                 let _turn = self.bursar.inner.turn().await?;
                 let mut tx = store.begin_own().await.map_err(Error::from)?;
-                let reservation = self.hold_in(&mut tx, &key, &window, amount, ttl).await?;
+                let reservation = self.hold_in(&mut tx, key, window, amount, ttl).await?;
                 store.finish(tx).await.map_err(Error::from)?;
                 self.bursar.announce([&reservation.receipt]);
                 Ok(reservation)

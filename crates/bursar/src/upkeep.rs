@@ -134,7 +134,9 @@ async fn each<T: Clone + Debug>(
 fn is_of_some(error: &Error) -> bool {
     match error {
         Error::Refused(_) | Error::Internal(_) => true,
-        Error::Store(error) => matches!(**error, StoreError::Busy(_) | StoreError::Corrupt { .. }),
+        Error::Store(error) => {
+            matches!(**error, StoreError::Busy(_) | StoreError::Corrupt { .. } | StoreError::Rejected(_))
+        }
         Error::Overloaded { .. } => false,
     }
 }

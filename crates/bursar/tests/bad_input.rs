@@ -31,14 +31,14 @@ async fn bad_commands_are_named_and_change_nothing() {
     let day = || Limit::new(5, "day".parse().unwrap());
     let big = "x".repeat(10 << 20);
     let cases = [
-        (command().submit().await, "command"),
+        (command().submit().await, "charges"),
         (command().charge("room", -1).submit().await, "charges.amount"),
         (command().charge("", 1).submit().await, "scope"),
         (command().charge(&big, 1).submit().await, "scope"),
         (command().charge("room", 1).key(&big).submit().await, "idempotency_key"),
         (command().charge("room", 1).hold_for(Duration::ZERO).submit().await, "ttl_ms"),
         (command().charge("room", 1).hold_for(Duration::MAX).submit().await, "ttl_ms"),
-        (command().hold_for(minute).submit().await, "command"),
+        (command().hold_for(minute).submit().await, "charges"),
         (command().charge("room", 1).settle_with_job().submit().await, "jobs"),
         (command().charge_within("free", 1, [day()]).hold_for(minute * 60 * 24 * 31).submit().await, "ttl_ms"),
         (command().charge_within("free", 1, [Limit::new(-1, Window::Lifetime)]).submit().await, "limits.amount"),

@@ -2,9 +2,10 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use bursar::{Budget, Bursar, Limit, Window};
+use bursar::{Budget, Bursar, Limit, ManualClock, Time, Window};
 
 #[test]
 fn settling_twice_does_not_compile() {
@@ -40,6 +41,89 @@ async fn dropped_handle_with_a_floor_commits_it() {
     assert_eq!(next_kind(&mut notices).await, "hold.placed");
     assert_eq!(next_kind(&mut notices).await, "hold.committed");
     assert_eq!(bursar.ledger().remaining("room").await.unwrap()[0].remaining, Some(93));
+}
+
+/// Counts what is logged as a warning or worse.
+#[derive(Clone, Default)]
+struct Warnings(Arc<Mutex<Vec<String>>>);
+
+impl tracing::Subscriber for Warnings {
+    fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
+        *metadata.level() <= tracing::Level::WARN && metadata.target().starts_with("bursar")
+    }
+    fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
+        tracing::span::Id::from_u64(1)
+    }
+    fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
+    fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
+    fn event(&self, event: &tracing::Event<'_>) {
+        struct Text(String);
+        impl tracing::field::Visit for Text {
+            fn record_debug(&mut self, field: &tracing::field::Field, value: &dyn std::fmt::Debug) {
+                self.0.push_str(&format!("{field}={value:?} "));
+            }
+        }
+        let mut text = Text(String::new());
+        event.record(&mut text);
+        self.0.lock().unwrap().push(text.0);
+    }
+    fn enter(&self, _: &tracing::span::Id) {}
+    fn exit(&self, _: &tracing::span::Id) {}
+}
+
+impl Warnings {
+    fn said(&self, words: &[&str]) -> bool {
+        self.0.lock().unwrap().iter().any(|text| words.iter().all(|word| text.contains(word)))
+    }
+}
+
+#[test]
+fn handle_dropped_outside_a_runtime_is_settled_and_told() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let bursar = runtime.block_on(room());
+    let mut notices = bursar.listen();
+    let warnings = Warnings::default();
+    for (floor, kind, left) in [(None, "hold.released", 100), (Some(7), "hold.committed", 93)] {
+        let held = runtime.block_on(bursar.ledger().hold("room", 40, Duration::from_secs(60))).unwrap();
+        let id = held.id().to_string();
+        let held = if let Some(floor) = floor { held.with_floor(floor) } else { held };
+        assert!(tokio::runtime::Handle::try_current().is_err(), "there is no runtime here");
+        tracing::subscriber::with_default(warnings.clone(), || drop(held));
+        assert!(warnings.said(&["dropped without being settled", &id]));
+        assert_eq!(runtime.block_on(next_kind(&mut notices)), "hold.placed");
+        assert_eq!(runtime.block_on(next_kind(&mut notices)), kind);
+        let remaining = runtime.block_on(bursar.ledger().remaining("room")).unwrap();
+        assert_eq!(remaining[0].remaining, Some(left));
+    }
+}
+
+#[test]
+fn handle_that_outlives_its_runtime_is_told_and_expires() {
+    let folder = tempfile::tempdir().unwrap();
+    let url = format!("sqlite://{}", folder.path().join("b.db").display());
+    let clock = Arc::new(ManualClock::at(Time::from_micros(1_800_000_000_000_000)));
+    let open = async || Bursar::options(&url).clock(clock.clone()).upkeep(None).open().await.unwrap();
+    let runtime = || tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+
+    let first = runtime();
+    let held = first.block_on(async {
+        let bursar = open().await;
+        bursar.ledger().define("room", Budget::new([Limit::new(100, Window::Lifetime)])).await.unwrap();
+        bursar.ledger().hold("room", 40, Duration::from_secs(60)).await.unwrap()
+    });
+    drop(first);
+    let (id, warnings) = (held.id(), Warnings::default());
+    tracing::subscriber::with_default(warnings.clone(), || drop(held));
+    assert!(warnings.said(&["could not be settled", &format!("{id:?}")]), "{:?}", warnings.0);
+
+    runtime().block_on(async {
+        let bursar = open().await;
+        assert_eq!(bursar.ledger().remaining("room").await.unwrap()[0].remaining, Some(60), "it counts while it lives");
+        clock.advance(bursar::Span::from_secs(61));
+        assert_eq!(bursar.ledger().remaining("room").await.unwrap()[0].remaining, Some(100));
+        assert_eq!(bursar.sweep(500).await.unwrap().expired_count, 1);
+        assert_eq!(bursar.ledger().find(id).await.unwrap().unwrap().state, bursar::HoldState::Expired);
+    });
 }
 
 #[tokio::test]

@@ -72,6 +72,92 @@ async fn who_waits_too_long_is_busy_and_the_others_go_on_waiting() {
     hasty.ledger().post("m", 1).await.unwrap();
 }
 
+/// How many sessions of this database wait for a lock.
+async fn waiting_for_locks(conn: &mut PgConnection) -> i64 {
+    let sql = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
+    sqlx::query_scalar(sql).fetch_one(conn).await.unwrap()
+}
+
+/// Waits until so many do.
+async fn until_waiting(conn: &mut PgConnection, count: i64) {
+    let waited = async { while waiting_for_locks(conn).await < count {} };
+    tokio::time::timeout(Duration::from_secs(60), waited).await.expect("they wait for the stranger");
+}
+
+/// A detour has the row it waited for, and another stranger has the next: it lets go of the first, so that those who want
+/// only that one do not wait for the second stranger, who may take for ever.
+#[tokio::test(flavor = "multi_thread")]
+async fn detour_holds_its_first_row_for_a_moment_only() {
+    let url = bursar_testkit::fresh_database();
+    let bursar = open(&url, None).await;
+    for scope in ["a", "b"] {
+        bursar.ledger().define(scope, budget()).await.unwrap();
+    }
+    let mut first = stranger(&bursar, &url, "a").await;
+    let mut second = stranger(&bursar, &url, "b").await;
+    let both = tokio::spawn({
+        let bursar = bursar.clone();
+        async move { bursar.command().charge("a", 1).charge("b", 1).submit().await.map(drop) }
+    });
+    let mut looker = PgConnection::connect(&url).await.unwrap();
+    until_waiting(&mut looker, 1).await;
+    // Somebody who wants the first row alone, and is next after the detour.
+    let mut third = PgConnection::connect(&url).await.unwrap();
+    let want = tokio::spawn(async move {
+        sqlx::raw_sql("BEGIN; SET LOCAL lock_timeout = '20s'").execute(&mut third).await.unwrap();
+        let row = sqlx::query("SELECT 1 FROM bursar.scopes WHERE scope = 'a' FOR UPDATE").execute(&mut third).await;
+        (third, row.map(|done| done.rows_affected()))
+    });
+    until_waiting(&mut looker, 2).await;
+    let freed = tokio::time::Instant::now();
+    sqlx::raw_sql("COMMIT").execute(&mut first).await.unwrap();
+    let (mut third, row) = want.await.unwrap();
+    assert_eq!(row.expect("the detour let go of the row"), 1);
+    println!("the first row was free again after {} ms", freed.elapsed().as_millis());
+    assert!(!both.is_finished(), "the second stranger is still there");
+    sqlx::raw_sql("COMMIT").execute(&mut third).await.unwrap();
+    // The lanes can use it as well, as often as they like.
+    for _ in 0..20 {
+        bursar.ledger().post("a", 1).await.unwrap();
+    }
+    sqlx::raw_sql("COMMIT").execute(&mut second).await.unwrap();
+    both.await.unwrap().unwrap();
+    let posted = async |scope: &str| bursar.ledger().budget(scope).await.unwrap().unwrap().balances[0].posted;
+    assert_eq!((posted("a").await, posted("b").await), (22, 2));
+    bursar.close().await;
+}
+
+/// What the server says of one request's data fails that request, and not those it shares a batch with.
+#[tokio::test]
+async fn value_that_the_server_rejects_fails_one_request_of_a_batch() {
+    let url = bursar_testkit::fresh_database();
+    let bursar = open(&url, None).await;
+    for scope in 0..20 {
+        bursar.ledger().define(format!("s{scope:02}"), budget()).await.unwrap();
+    }
+    let mut conn = PgConnection::connect(&url).await.unwrap();
+    let trigger = "CREATE FUNCTION reject() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+            IF NEW.scope = 's03' THEN RAISE EXCEPTION 'out of range' USING ERRCODE = '22003'; END IF;
+            IF NEW.scope = 's11' THEN RAISE EXCEPTION 'too large' USING ERRCODE = '54000'; END IF;
+            RETURN NEW; END $$;
+        CREATE TRIGGER reject BEFORE INSERT ON bursar.postings FOR EACH ROW EXECUTE FUNCTION reject()";
+    sqlx::raw_sql(trigger).execute(&mut conn).await.unwrap();
+    let ledger = bursar.ledger();
+    let batches = bursar.counters().batches;
+    let posts = (0..20).map(|scope| ledger.post(format!("s{scope:02}"), 1));
+    let answers = futures_util::future::join_all(posts).await;
+    let failed: Vec<usize> = (0..20).filter(|place| answers[*place].is_err()).collect();
+    assert_eq!(failed, [3, 11], "{answers:?}");
+    for place in failed {
+        let error = answers[place].as_ref().unwrap_err();
+        let bursar::Error::Store(store) = error else { panic!("{error}") };
+        assert!(matches!(**store, bursar::StoreError::Rejected(_)), "{error}");
+    }
+    // They shared batches at first, or nothing would have been split.
+    assert!(bursar.counters().batches - batches < 20, "{:?}", bursar.counters());
+    assert!(bursar.verify().await.unwrap().is_ok());
+}
+
 /// Lanes that meet on scopes nobody named: those of holds that are settled, and common parents.
 #[tokio::test(flavor = "multi_thread")]
 async fn lanes_share_hot_scopes_without_waiting_for_each_other() {

@@ -33,24 +33,24 @@ async fn main() -> Result<(), Failure> {
 
     let seats = bursar.reservations::<Seats>();
     let checkout = Duration::from_secs(600);
-    let ann = seats.hold(SHOW, NIGHT, 2, checkout).await?;
+    let ann = seats.hold(&SHOW, &NIGHT, 2, checkout).await?;
     assert_eq!(ann.remaining, 1);
 
     // Two more do not fit, and the answer says what would.
-    match seats.hold(SHOW, NIGHT, 2, checkout).await {
+    match seats.hold(&SHOW, &NIGHT, 2, checkout).await {
         Err(ReservationError::Insufficient { requested: 2, available: 1, capacity: 3 }) => {}
         other => panic!("one seat is left: {other:?}"),
     }
 
     // Ann pays: her seats are taken for good. Bob gives his back.
     seats.commit(ann.id).await?;
-    let bob = seats.hold(SHOW, NIGHT, 1, checkout).await?;
+    let bob = seats.hold(&SHOW, &NIGHT, 1, checkout).await?;
     seats.release(bob.id, "changed his mind").await?;
 
     // Cleo takes too long at the checkout. Somebody else may sit there by now, so her payment comes too late.
-    let cleo = seats.hold(SHOW, NIGHT, 1, checkout).await?;
+    let cleo = seats.hold(&SHOW, &NIGHT, 1, checkout).await?;
     clock.advance(Span::from_secs(601));
-    let dora = seats.hold(SHOW, NIGHT, 1, checkout).await?;
+    let dora = seats.hold(&SHOW, &NIGHT, 1, checkout).await?;
     match seats.commit(cleo.id).await {
         Err(ReservationError::ConflictingState { actual: HoldState::Expired, .. }) => {}
         other => panic!("the reservation has expired: {other:?}"),
@@ -59,7 +59,7 @@ async fn main() -> Result<(), Failure> {
 
     // A second row is opened: the application changes its own table, and the next reservation sees it.
     set_seats(&bursar, 5).await?;
-    assert_eq!(seats.hold(SHOW, NIGHT, 2, checkout).await?.remaining, 0);
+    assert_eq!(seats.hold(&SHOW, &NIGHT, 2, checkout).await?.remaining, 0);
 
     assert!(bursar.verify().await?.is_ok());
     bursar.close().await;

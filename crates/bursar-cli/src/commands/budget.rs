@@ -109,7 +109,7 @@ pub(crate) struct Define {
     /// The least time to live of a hold
     #[arg(long, value_name = "MS")]
     ttl_min: Option<u64>,
-    /// The time to live of a hold that asks for none
+    /// The time to live of a hold that asks for none, instead of the server-wide one
     #[arg(long, value_name = "MS")]
     ttl: Option<u64>,
     /// The most time to live of a hold
@@ -163,7 +163,7 @@ impl Define {
         let span = |millis: Option<u64>, usual| millis.map_or(usual, bursar::Span::from_millis);
         let hold = HoldPolicy {
             ttl_min: span(self.ttl_min, usual.ttl_min),
-            ttl: span(self.ttl, usual.ttl),
+            ttl: self.ttl.map(bursar::Span::from_millis),
             ttl_max: span(self.ttl_max, usual.ttl_max),
             life_max: self.life_max.map(bursar::Span::from_millis),
             late: self.late.into(),
@@ -276,9 +276,9 @@ pub(crate) fn describe(view: &BudgetView) -> String {
             }
             lines.extend(budget.parent.as_ref().map(|parent| format!("parent  {parent}")));
             let hold = &budget.hold;
+            let ttl = hold.ttl.map_or("as long as the server says".into(), |ttl| format!("{} ms", ttl.millis()));
             lines.push(format!(
-                "holds   live {} ms unless asked otherwise, {} to {} ms; late {}, overrun {}",
-                hold.ttl.millis(),
+                "holds   live {ttl} unless asked otherwise, {} to {} ms; late {}, overrun {}",
                 hold.ttl_min.millis(),
                 hold.ttl_max.millis(),
                 word(hold.late),

@@ -121,8 +121,13 @@ fn database(health: &Health) -> Finding {
     if health.problems.is_empty() {
         return Finding::good(Component::Database, what);
     }
-    let todo = "stop the writers, keep a copy of the file, and restore a backup; where the damage is in an index or in \
-        a table that follows from the journal, `bursar doctor --fix` or SQLite's REINDEX may do";
+    let todo = if health.engine.starts_with("PostgreSQL") {
+        "change the settings of the server, in postgresql.conf or with ALTER SYSTEM, and reload it; or connect to the \
+            server that can write"
+    } else {
+        "stop the writers, keep a copy of the file, and restore a backup; where the damage is in an index or in \
+            a table that follows from the journal, `bursar doctor --fix` or SQLite's REINDEX may do"
+    };
     Finding::bad(Component::Database, format!("{what}: {}", health.problems.join("; ")), todo)
 }
 
@@ -250,6 +255,21 @@ mod tests {
             assert_eq!(findings.len(), 1);
             assert_eq!(findings[0].ok, ok, "{}", findings[0].detail);
         }
+    }
+
+    #[test]
+    fn the_advice_is_for_the_engine_that_is_there() {
+        let sick = |engine: &str, problem: &str| {
+            let now = SystemClock.now();
+            let (engine, problems) = (engine.to_owned(), vec![problem.to_owned()]);
+            let found = database(&Health { engine, problems, ..health(None, now) });
+            assert!(!found.ok && found.detail.contains(problem));
+            found.todo.unwrap()
+        };
+        let server = sick("PostgreSQL 15.14", "fsync is off");
+        assert!(server.contains("postgresql.conf") && !server.contains("file"), "{server}");
+        let file = sick("SQLite 3.50", "page 7 is never used");
+        assert!(file.contains("backup") && file.contains("doctor --fix"), "{file}");
     }
 
     #[test]

@@ -31,6 +31,9 @@ pub(crate) enum Holds {
     List {
         /// Where
         scope: Scope,
+        /// Only those after this place, as the page before told it
+        #[arg(long, value_name = "CURSOR", value_parser = cursor)]
+        after: Option<(Time, HoldId)>,
         /// At most so many
         #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..=1000))]
         most: u16,
@@ -133,7 +136,7 @@ pub(crate) async fn run(args: Holds, session: &Session) -> Result<(), Problem> {
             command::answer(&receipt, false, session)
         }
         Holds::Show { id } => show(id, session).await,
-        Holds::List { scope, most } => list(&scope, usize::from(most), session).await,
+        Holds::List { scope, after, most } => list(&scope, after, usize::from(most), session).await,
         Holds::Commit { id, actual, key } => {
             let op = Op::Commit { hold: id, actual: sum(actual)? };
             settled(session.ask(op, key).await?.answer, session)
@@ -193,18 +196,25 @@ async fn show(id: HoldId, session: &Session) -> Result<(), Problem> {
     session.out.data(&HoldAnswer::at(&hold, now), || listed(std::slice::from_ref(&hold), now))
 }
 
-async fn list(scope: &Scope, most: usize, session: &Session) -> Result<(), Problem> {
+async fn list(scope: &Scope, after: Option<(Time, HoldId)>, most: usize, session: &Session) -> Result<(), Problem> {
     let now = session.bursar.now().await?;
-    let mut holds = session.bursar.ledger().live(scope, most).await?;
-    let full = holds.len() >= most;
+    let mut holds = session.bursar.ledger().live(scope, after, most).await?;
+    let last = if holds.len() >= most { holds.last() } else { None };
+    let next = last.map(|hold| format!("{}.{}", hold.expires_at.micros(), hold.id));
     // What expired counts no more, swept or not.
     holds.retain(|hold| hold.state_at(now) == bursar::HoldState::Held);
-    let page = Page { items: holds.iter().map(|hold| HoldAnswer::at(hold, now)).collect(), next: None };
+    let page = Page { items: holds.iter().map(|hold| HoldAnswer::at(hold, now)).collect(), next };
     session.out.data(&page, || listed(&holds, now))?;
-    if full {
-        session.out.note("there may be more: see them with a greater --most");
+    if let Some(next) = &page.next {
+        session.out.note(&format!("there may be more: --after {next}"));
     }
     Ok(())
+}
+
+/// Where a page of live holds ended: the expiry of the last one, in microseconds since 1970, and its id.
+fn cursor(text: &str) -> Result<(Time, HoldId), String> {
+    let parts = text.split_once('.').and_then(|(at, id)| Some((at.parse().ok()?, id.parse().ok()?)));
+    parts.map(|(at, id)| (Time::from_micros(at), id)).ok_or_else(|| "is not where a page ended".to_owned())
 }
 
 fn listed(holds: &[Hold], now: Time) -> String {

@@ -26,7 +26,8 @@ pub(crate) struct BudgetBody {
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct HoldPolicyBody {
     pub(crate) ttl_ms_min: i64,
-    pub(crate) ttl_ms: i64,
+    /// `null`: the server-wide default.
+    pub(crate) ttl_ms: Option<i64>,
     pub(crate) ttl_ms_max: i64,
     pub(crate) life_ms_max: Option<i64>,
     pub(crate) late: Cover,
@@ -43,7 +44,7 @@ impl From<&HoldPolicy> for HoldPolicyBody {
     fn from(policy: &HoldPolicy) -> HoldPolicyBody {
         HoldPolicyBody {
             ttl_ms_min: policy.ttl_min.millis(),
-            ttl_ms: policy.ttl.millis(),
+            ttl_ms: policy.ttl.map(Span::millis),
             ttl_ms_max: policy.ttl_max.millis(),
             life_ms_max: policy.life_max.map(Span::millis),
             late: policy.late,
@@ -58,7 +59,7 @@ impl TryFrom<HoldPolicyBody> for HoldPolicy {
     fn try_from(body: HoldPolicyBody) -> Result<HoldPolicy, Error> {
         Ok(HoldPolicy {
             ttl_min: millis("hold.ttl_ms_min", body.ttl_ms_min)?,
-            ttl: millis("hold.ttl_ms", body.ttl_ms)?,
+            ttl: body.ttl_ms.map(|ttl| millis("hold.ttl_ms", ttl)).transpose()?,
             ttl_max: millis("hold.ttl_ms_max", body.ttl_ms_max)?,
             life_max: body.life_ms_max.map(|life| millis("hold.life_ms_max", life)).transpose()?,
             late: body.late,

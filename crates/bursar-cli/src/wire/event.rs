@@ -75,8 +75,9 @@ fn data(event: &Event) -> Value {
             json!({ "hold": hold, "expires_at": stamp(*expires_at), "scopes": scopes })
         }
         Event::Posted { charges: charged } => json!({ "charges": charges(charged) }),
-        Event::Credited { charge, at, hold } => {
-            json!({ "charge": ChargeAnswer::from(charge), "at": stamp(*at), "hold": hold })
+        Event::Credited { charge, at, hold, beyond } => {
+            let beyond = beyond.as_ref().map(|beyond| json!({ "at": stamp(beyond.at), "scopes": beyond.left }));
+            json!({ "charge": ChargeAnswer::from(charge), "at": stamp(*at), "hold": hold, "beyond": beyond })
         }
         Event::BudgetDefined { scope, budget } => json!({ "scope": scope, "budget": BudgetBody::from(&**budget) }),
         Event::BudgetFrozen { scope } => json!({ "scope": scope }),

@@ -88,6 +88,8 @@ impl Kind {
             | Refusal::NoSuchCharge { .. }
             | Refusal::ActualAmbiguous { .. }
             | Refusal::TooManyScopes { .. } => Kind::Invalid,
+            // Another build can do it, and this one nothing.
+            Refusal::UnknownZone { .. } => Kind::Unavailable,
             // What else the rules say no to is at odds with the state things are in.
             _ => Kind::Conflict,
         }

@@ -30,7 +30,11 @@ fn a_hold_is_placed_shown_extended_committed_and_told_in_json() {
 
     let budget = place.json(&["budget", "show", "room:sales"]);
     assert_eq!(budget["limits"][1], json!({ "amount": 100_000, "window": "rolling", "length_ms": 3_600_000 }));
-    assert_eq!(budget["hold"]["ttl_ms"], 60_000);
+    assert_eq!(
+        (&budget["hold"]["ttl_ms_min"], &budget["hold"]["ttl_ms"]),
+        (&json!(5_000), &json!(null)),
+        "it sets none"
+    );
     let month = budget["balances"].as_array().unwrap().iter().find(|balance| balance["window"] == "month").unwrap();
     assert_eq!((&month["posted"], &month["held"], &month["remaining"]), (&json!(42_000), &json!(0), &json!(958_000)));
     assert!(is_time(&month["start"]) && is_time(&month["end"]));
@@ -62,6 +66,29 @@ fn a_hold_that_expired_is_charged_or_refused_as_its_policy_says_and_swept_once()
     assert_eq!(place.json(&["sweep"])["expired_count"], 1);
     assert_eq!(place.json(&["sweep", "--most", "10"])["expired_count"], 0);
     assert_eq!(place.problem(5, &["hold", "extend", text(&refusing), "--by-ms", "5"])["type"], "/problems/conflict");
+}
+
+#[test]
+fn live_holds_are_listed_page_by_page() {
+    let place = Place::ready();
+    place.run(&["budget", "define", "a", "--limit", "100:day"]).ends(0);
+    let placed: Vec<_> = (0..5).map(|_| place.json(&["hold", "place", "a=1"])["hold"]["id"].clone()).collect();
+    let (mut seen, mut after) = (Vec::new(), Vec::new());
+    for length in [2, 2, 1] {
+        let page = place.json(
+            &[&["hold", "list", "a", "--most", "2"][..], &after.iter().map(String::as_str).collect::<Vec<_>>()]
+                .concat(),
+        );
+        let items = page["items"].as_array().unwrap();
+        assert_eq!(items.len(), length);
+        seen.extend(items.iter().map(|hold| hold["id"].clone()));
+        match &page["next"] {
+            serde_json::Value::String(next) => after = vec!["--after".to_owned(), next.clone()],
+            next => assert!(next.is_null() && length == 1, "{next}"),
+        }
+    }
+    assert_eq!(seen, placed);
+    place.run(&["hold", "list", "a", "--after", "yesterday"]).ends(2);
 }
 
 #[test]

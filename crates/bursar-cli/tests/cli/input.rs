@@ -76,7 +76,7 @@ fn bad_input_is_refused_by_name_and_changes_nothing() {
         (&["budget", "define", "b", "--limit", "5:day@Mars/Olympus"], "Mars/Olympus"),
         (&["budget", "define", "b", "--limit", "5:fortnight"], "fortnight"),
         (&["budget", "define", "b", "--limit", "-5:day"], "negative"),
-        (&["budget", "define", "b", "--limit", "5:day", "--ttl", "999999999"], "ttl_max"),
+        (&["budget", "define", "b", "--limit", "5:day", "--ttl", "999999999"], "hold.ttl_ms"),
         (&["budget", "define", "b"], "--limit"),
         (&["budget", "define", "b", "--file", "no-such-file"], "no-such-file"),
         (&["budget", "credit", "a", "-5"], "negative"),
@@ -102,7 +102,7 @@ fn bad_input_is_refused_by_name_and_changes_nothing() {
             r#"{ "charges": [ { "scope": "a", "amount": 1, "limits": [ { "amount": 1, "window": "day", "zone": "X" } ] } ] }"#,
             "zone",
         ),
-        ("{}", "command"),
+        ("{}", "charges"),
         ("not json", "body"),
     ] {
         let problem = place.run_with(&["command", "submit", "-", "--json"], body).ends(2).problem();

@@ -1,8 +1,10 @@
 //! What events of holds do.
 
+use std::collections::BTreeMap;
+
 use crate::event::Charged;
 use crate::event::Stream;
-use crate::hold::{Hold, HoldState, sums};
+use crate::hold::{Beyond, Hold, HoldState, sums};
 use crate::id::HoldId;
 use crate::name::Tenant;
 use crate::scope::LiveCharge;
@@ -32,6 +34,11 @@ pub(super) fn committed(ws: &mut Workspace, tenant: &Tenant, hold: HoldId, charg
     let actual = sums(settled.charges.iter(), |charge| charge.actual.unwrap_or(charge.amount));
     let actual = actual.expect("it was checked when the commit was decided");
     let now = ws.now;
+    let over = held.iter().map(|(scope, held)| (scope.clone(), actual[scope] - held)).filter(|(_, over)| *over > 0);
+    let left: BTreeMap<_, _> = if late { BTreeMap::new() } else { over.collect() };
+    if late || !left.is_empty() {
+        ws.holds.get_mut(&hold).expect("it was just ended").beyond = Some(Beyond { at: now, left });
+    }
     for (scope, held) in held {
         let spent = actual[&scope];
         // The held part belongs to the window it was placed in, the rest to this moment; all of it when late.

@@ -32,6 +32,7 @@ pub(crate) fn apply(ws: &mut Workspace, context: &Context, event: &Event) -> u64
                 charges: charges.iter().map(Charged::charge).collect(),
                 version: 1,
                 last: Some(ws.batch),
+                beyond: None,
             };
             hold::placed(ws, placed, charges)
         }
@@ -41,11 +42,11 @@ pub(crate) fn apply(ws: &mut Workspace, context: &Context, event: &Event) -> u64
         Event::HoldExtended { hold, expires_at, .. } => hold::extended(ws, tenant, *hold, *expires_at),
         Event::Posted { charges } => {
             scope::name_windows(ws, tenant, charges);
-            scope::post(ws, tenant, ws.now, charges, None, 1);
+            scope::post(ws, tenant, charges);
             1
         }
-        Event::Credited { charge, at, hold } => {
-            scope::post(ws, tenant, *at, std::slice::from_ref(charge), *hold, -1);
+        Event::Credited { charge, at, hold, beyond } => {
+            scope::credit(ws, tenant, *at, charge, *hold, beyond.as_ref());
             ws.scopes.get(&At(tenant, &charge.scope)).expect("it was just credited").version
         }
         Event::BudgetDefined { scope, budget } => scope::defined(ws, tenant, scope, budget),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::budget::Budget;
 use crate::event::{Charged, Stream};
-use crate::hold::sums;
+use crate::hold::{Beyond, sums};
 use crate::id::HoldId;
 use crate::name::{Scope, Tenant};
 use crate::scope::{Freeze, ScopeState};
@@ -12,25 +12,46 @@ use crate::state::{ScopeKey, Workspace};
 use crate::time::Time;
 use crate::window::Window;
 
-/// Units are spent, or given back when `sign` is negative.
-pub(super) fn post(
-    ws: &mut Workspace,
-    tenant: &Tenant,
-    at: Time,
-    charges: &[Charged],
-    hold: Option<HoldId>,
-    sign: i64,
-) {
+/// Units are spent.
+pub(super) fn post(ws: &mut Workspace, tenant: &Tenant, charges: &[Charged]) {
+    let now = ws.now;
     let charges: Vec<_> = charges.iter().map(Charged::charge).collect();
     let sums = sums(charges.iter(), |charge| charge.amount).expect("it was checked when the spend was decided");
     for (scope, amount) in sums {
-        let key = (tenant.clone(), scope);
-        let row = touch_scope(ws, &key);
-        let posting = (amount != 0).then(|| row.number(at, sign * amount, hold));
-        row.settle(at, 0, posting.as_slice());
-        row.rearm_trip();
-        ws.postings.extend(posting.map(|posting| (key, posting)));
+        book(ws, &(tenant.clone(), scope), [(now, amount)], None);
     }
+}
+
+/// Units are given back.
+pub(super) fn credit(
+    ws: &mut Workspace,
+    tenant: &Tenant,
+    at: Time,
+    charge: &Charged,
+    hold: Option<HoldId>,
+    beyond: Option<&Beyond>,
+) {
+    for scope in charge.scopes() {
+        let late = beyond.and_then(|beyond| Some((beyond.at, *beyond.left.get(scope)?)));
+        let (beyond_at, late) = late.unwrap_or((at, 0));
+        book(ws, &(tenant.clone(), scope.clone()), [(beyond_at, -late), (at, late - charge.amount)], hold);
+    }
+    let (Some(id), Some(beyond)) = (hold, beyond) else { return };
+    let left = ws.holds.get_mut(&id).and_then(|hold| hold.beyond.as_mut()).map(|beyond| &mut beyond.left);
+    let left = left.expect("what is taken back was posted");
+    for (scope, amount) in &beyond.left {
+        left.entry(scope.clone()).and_modify(|left| *left -= amount);
+    }
+}
+
+/// Postings on a scope, each for its instant.
+fn book<const N: usize>(ws: &mut Workspace, key: &ScopeKey, parts: [(Time, i64); N], hold: Option<HoldId>) {
+    let row = touch_scope(ws, key);
+    let parts = parts.into_iter().filter(|(_, amount)| *amount != 0);
+    let postings: Vec<_> = parts.map(|(at, amount)| row.number(at, amount, hold)).collect();
+    row.settle(Time::MIN, 0, &postings);
+    row.rearm_trip();
+    ws.postings.extend(postings.into_iter().map(|posting| (key.clone(), posting)));
 }
 
 /// A budget is registered or changed.
@@ -42,8 +63,10 @@ pub(super) fn defined(ws: &mut Workspace, tenant: &Tenant, scope: &Scope, budget
     for window in budget.windows() {
         row.name_window(window, now);
     }
-    carry_bucket(row, before.as_deref(), budget);
-    row.version
+    carry_buckets(row, before.as_deref(), budget);
+    let version = row.version;
+    move_below(ws, tenant, scope, before.and_then(|before| before.parent.clone()), budget.parent.clone());
+    version
 }
 
 /// New spend is refused, or admitted again.
@@ -112,11 +135,37 @@ pub(super) fn name_windows(ws: &mut Workspace, tenant: &Tenant, charges: &[Charg
 }
 
 /// A bucket that is made larger or smaller keeps what has been taken out of it.
-fn carry_bucket(row: &mut ScopeState, before: Option<&Budget>, after: &Budget) {
-    let Some((old, new)) = before.and_then(|before| before.replaced_bucket(after)) else { return };
-    let Some(replaced) = row.balance(old).cloned() else { return };
-    row.balances.retain(|balance| balance.window != *old);
-    if let Some(balance) = row.balances.iter_mut().find(|balance| balance.window == *new) {
-        balance.carry(&replaced);
+fn carry_buckets(row: &mut ScopeState, before: Option<&Budget>, after: &Budget) {
+    let replaced = before.map(|before| before.replaced_buckets(after)).unwrap_or_default();
+    for (old, new) in &replaced {
+        let Some(old) = row.balance(old).cloned() else { continue };
+        if let Some(balance) = row.balances.iter_mut().find(|balance| balance.window == **new) {
+            balance.carry(&old);
+        }
+    }
+    row.balances.retain(|balance| !replaced.iter().any(|(old, _)| balance.window == **old));
+}
+
+/// A budget goes from one parent to another, with all that is below it. Those above count them, level by level, so that
+/// no chain becomes too long.
+fn move_below(ws: &mut Workspace, tenant: &Tenant, scope: &Scope, from: Option<Scope>, to: Option<Scope>) {
+    if from == to {
+        return;
+    }
+    let row = ws.scopes.get(&(tenant.clone(), scope.clone())).expect("it was just defined");
+    let moved: Vec<u64> = std::iter::once(1).chain(row.below.iter().copied()).collect();
+    for (parent, comes) in [(from, false), (to, true)] {
+        let Some(parent) = parent else { continue };
+        let above = ws.ancestors(tenant, &parent);
+        for (levels, scope) in std::iter::once(parent).chain(above).enumerate() {
+            let row = ws.scopes.get_mut(&(tenant.clone(), scope)).expect("a parent has a budget");
+            let reached = row.below.len().max(levels + moved.len());
+            row.below.resize(reached, 0);
+            for (count, change) in row.below[levels..].iter_mut().zip(&moved) {
+                *count = if comes { *count + change } else { count.saturating_sub(*change) };
+            }
+            let deepest = row.below.iter().rposition(|count| *count > 0).map_or(0, |level| level + 1);
+            row.below.truncate(deepest);
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::bounds::{DEPTH_MAX, SCOPES_MAX};
+use crate::bounds::SCOPES_MAX;
 use crate::budget::Limit;
 use crate::event::{Charged, Left};
 use crate::hold::{HeldCharge, sums};
@@ -33,25 +33,11 @@ pub(super) fn resolve(ws: &Workspace, tenant: &Tenant, charges: &[Charge]) -> Re
             scope: charge.scope.clone(),
             amount: charge.amount,
             actual: None,
-            ancestors: ancestors(ws, tenant, &charge.scope)?,
+            ancestors: ws.ancestors(tenant, &charge.scope),
             limits: charge.limits.clone(),
         });
     }
     Ok(merged)
-}
-
-/// The chain above a scope, nearest first.
-pub(super) fn ancestors(ws: &Workspace, tenant: &Tenant, scope: &Scope) -> Result<Vec<Scope>, Refusal> {
-    let mut chain = Vec::new();
-    let mut at = scope.clone();
-    while let Some(parent) = row(ws, tenant, &at).and_then(|row| row.budget.as_ref()?.parent.clone()) {
-        if chain.len() + 1 >= DEPTH_MAX {
-            return Err(Refusal::TooDeep { scope: scope.clone() });
-        }
-        chain.push(parent.clone());
-        at = parent;
-    }
-    Ok(chain)
 }
 
 /// Refuses charges that some limit, freeze or balance does not admit; else says what each limit leaves after them.

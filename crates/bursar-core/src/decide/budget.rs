@@ -1,5 +1,7 @@
 //! Budgets: define, freeze, unfreeze.
 
+use std::collections::BTreeSet;
+
 use crate::bounds::DEPTH_MAX;
 use crate::budget::Budget;
 use crate::context::Context;
@@ -9,6 +11,7 @@ use crate::name::Scope;
 use crate::refusal::Refusal;
 use crate::scope::Freeze;
 use crate::state::Workspace;
+use crate::window::Window;
 
 pub(super) fn define(ws: &Workspace, context: &Context, scope: &Scope, budget: &Budget) -> Result<Vec<Event>, Refusal> {
     let tenant = &context.tenant;
@@ -19,19 +22,21 @@ pub(super) fn define(ws: &Workspace, context: &Context, scope: &Scope, budget: &
         if admit::row(ws, tenant, parent).is_none_or(|row| row.budget.is_none()) {
             return Err(Refusal::UnknownScope { scope: parent.clone() });
         }
-        let above = admit::ancestors(ws, tenant, parent)?;
+        let above = ws.ancestors(tenant, parent);
         if above.contains(scope) {
             return Err(Refusal::Cycle { scope: scope.clone(), parent: parent.clone() });
         }
-        // The scope, its parent, and what is above that.
-        if above.len() + 2 > DEPTH_MAX {
+        // The scope, its parent, what is above that, and what the scope brings with it.
+        let below = admit::row(ws, tenant, scope).map_or(0, |row| row.below.len());
+        if above.len() + 2 + below > DEPTH_MAX {
             return Err(Refusal::TooDeep { scope: scope.clone() });
         }
     }
     if let Some(row) = admit::row(ws, tenant, scope) {
         // Windows only the old definition names keep their place until they are idle.
-        let replaced = row.budget.as_ref().and_then(|old| old.replaced_bucket(budget)).is_some();
-        if !row.has_room_for(budget.windows(), usize::from(replaced), ws.now) {
+        let replaced = row.budget.as_ref().map(|old| old.replaced_buckets(budget)).unwrap_or_default();
+        let replaced: BTreeSet<&Window> = replaced.into_iter().map(|(old, _)| old).collect();
+        if !row.has_room_for(budget.windows(), replaced.len(), ws.now) {
             return Err(Refusal::TooManyWindows { scope: scope.clone() });
         }
     }

@@ -6,7 +6,7 @@ use crate::budget::Cover;
 use crate::context::Context;
 use crate::decide::admit;
 use crate::event::{Charged, Event};
-use crate::hold::{HeldCharge, Hold, HoldState, sums};
+use crate::hold::{Beyond, HeldCharge, Hold, HoldState, sums};
 use crate::id::HoldId;
 use crate::name::{Scope, Tenant};
 use crate::refusal::{Refusal, Violation};
@@ -41,7 +41,13 @@ pub(super) fn commit(ws: &Workspace, context: &Context, id: HoldId, actual: &Act
     }
     let spent = sums(charges.iter(), |charge| charge.actual.unwrap_or(0))?;
     let held = if late { BTreeMap::new() } else { hold.totals() };
-    let charges = settled(ws, &context.tenant, hold.placed_at, charges, &held, &spent)?;
+    let scopes = spent.keys().cloned().collect();
+    let moved = |scope: &Scope| {
+        let (held, spent) = (held.get(scope).copied().unwrap_or(0), spent[scope]);
+        let covered = spent.min(held);
+        (held, [(hold.placed_at, covered), (ws.now, spent - covered)])
+    };
+    let charges = settled(ws, &context.tenant, hold.placed_at, charges, &scopes, moved)?;
     Ok(vec![Event::HoldCommitted { hold: id, charges, late, overrun }])
 }
 
@@ -51,7 +57,10 @@ pub(super) fn release(ws: &Workspace, context: &Context, id: HoldId) -> Result<V
         HoldState::Held => {}
         state => return Err(Refusal::AlreadySettled { hold: id, state }),
     }
-    let charges = settled(ws, &context.tenant, hold.placed_at, hold.charges.clone(), &hold.totals(), &BTreeMap::new())?;
+    let held = hold.totals();
+    let scopes = held.keys().cloned().collect();
+    let moved = |scope: &Scope| (held[scope], [(ws.now, 0), (ws.now, 0)]);
+    let charges = settled(ws, &context.tenant, hold.placed_at, hold.charges.clone(), &scopes, moved)?;
     Ok(vec![Event::HoldReleased { hold: id, charges }])
 }
 
@@ -88,27 +97,39 @@ pub(super) fn credit(
     if admit::row(ws, tenant, scope).is_none_or(|row| row.version == 0) {
         return Err(Refusal::UnknownScope { scope: scope.clone() });
     }
-    let (at, charge) = match hold {
-        None => (
-            ws.now,
-            HeldCharge {
-                scope: scope.clone(),
-                amount,
-                actual: None,
-                ancestors: admit::ancestors(ws, tenant, scope)?,
-                limits: Vec::new(),
-            },
-        ),
-        Some(id) => {
-            let hold = own(ws, context, id)?;
+    let named = hold.map(|id| own(ws, context, id)).transpose()?;
+    let charge = match named {
+        None => HeldCharge {
+            scope: scope.clone(),
+            amount,
+            actual: None,
+            ancestors: ws.ancestors(tenant, scope),
+            limits: Vec::new(),
+        },
+        Some(hold) => {
             let charge = hold.charges.iter().find(|charge| charge.scope == *scope);
-            let charge = charge.ok_or_else(|| Refusal::NoSuchCharge { hold: id, scope: scope.clone() })?;
-            (hold.placed_at, HeldCharge { amount, actual: None, ..charge.clone() })
+            let charge = charge.ok_or_else(|| Refusal::NoSuchCharge { hold: hold.id, scope: scope.clone() })?;
+            HeldCharge { amount, actual: None, ..charge.clone() }
         }
     };
-    let spent = charge.scopes().map(|scope| (scope.clone(), -amount)).collect();
-    let mut charges = settled(ws, tenant, at, vec![charge], &BTreeMap::new(), &spent)?;
-    Ok(vec![Event::Credited { charge: charges.remove(0), at, hold }])
+    let parts = |scope: &Scope| match named {
+        None => [(ws.now, amount), (ws.now, 0)],
+        Some(hold) => hold.credited(scope, amount),
+    };
+    let (at, beyond) = match named.map(|hold| (hold, &hold.beyond)) {
+        None => (ws.now, None),
+        Some((hold, None)) => (hold.placed_at, None),
+        Some((hold, Some(beyond))) if hold.expires_at <= beyond.at => (beyond.at, None),
+        Some((hold, Some(beyond))) => {
+            let taken = charge.scopes().map(|scope| (scope.clone(), parts(scope)[0].1));
+            let left: BTreeMap<_, _> = taken.filter(|(_, amount)| *amount > 0).collect();
+            (hold.placed_at, (!left.is_empty()).then_some(Beyond { at: beyond.at, left }))
+        }
+    };
+    let scopes = charge.scopes().cloned().collect();
+    let back = |scope: &Scope| (0, parts(scope).map(|(at, amount)| (at, -amount)));
+    let mut charges = settled(ws, tenant, Time::MIN, vec![charge], &scopes, back)?;
+    Ok(vec![Event::Credited { charge: charges.remove(0), at, hold, beyond }])
 }
 
 pub(super) fn expire(ws: &Workspace, context: &Context, holds: &[HoldId]) -> Vec<Event> {
@@ -161,33 +182,26 @@ fn with_actuals(hold: &Hold, actual: &Actual) -> Result<Vec<HeldCharge>, Refusal
     Ok(charges)
 }
 
-/// The charges with what the limits leave once `held` is given back and `spent` is posted; refused only when a
-/// balance could not be represented.
+/// The charges with what the limits leave once `moved` says what each of the scopes gets back and what is posted to it, and
+/// for which instants; refused only when a balance could not be represented.
 fn settled(
     ws: &Workspace,
     tenant: &Tenant,
     placed_at: Time,
     charges: Vec<HeldCharge>,
-    held: &BTreeMap<Scope, i64>,
-    spent: &BTreeMap<Scope, i64>,
+    scopes: &BTreeSet<Scope>,
+    moved: impl Fn(&Scope) -> (i64, [(Time, i64); 2]),
 ) -> Result<Vec<Charged>, Refusal> {
-    let scopes: BTreeSet<&Scope> = held.keys().chain(spent.keys()).collect();
-    let mut after: BTreeMap<Scope, ScopeState> = BTreeMap::new();
+    let mut after: BTreeMap<&Scope, ScopeState> = BTreeMap::new();
     for scope in scopes {
         let mut row = admit::row(ws, tenant, scope).cloned().unwrap_or_default();
-        let (held, spent) = (held.get(scope).copied().unwrap_or(0), spent.get(scope).copied().unwrap_or(0));
-        if !row.can_take(held, spent) {
+        let (held, parts) = moved(scope);
+        if !row.can_take(held, parts[0].1 + parts[1].1) {
             return Err(Refusal::Overflow { scope: scope.clone() });
         }
-        let covered = if spent < 0 { spent } else { spent.min(held) };
-        let postings = [(placed_at, covered), (ws.now, spent - covered)].map(|(at, amount)| Posting {
-            at,
-            seq: u64::MAX,
-            amount,
-            hold: None,
-        });
+        let postings = parts.map(|(at, amount)| Posting { at, seq: u64::MAX, amount, hold: None });
         row.settle(placed_at, held, &postings);
-        after.insert(scope.clone(), row);
+        after.insert(scope, row);
     }
     let charged = charges.into_iter().map(|charge| {
         let left =

@@ -24,7 +24,7 @@ use crate::window::Window;
 /// What can be set for a whole installation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rules {
-    /// The time to live of a hold that asks for none, where no budget says it.
+    /// The time to live of a hold that asks for none, where no budget of its chain sets one; within what they allow.
     pub hold_ttl: Span,
     /// How long idempotency keys are remembered.
     pub key_kept: Span,
@@ -77,6 +77,12 @@ fn answer(
         }
         None => None,
     };
+    if !ws.unturned.is_empty() {
+        let mut wanted = Needs::of(request).scopes_in(ws);
+        if let Some((scope, zone)) = wanted.find_map(|key| ws.unturned.get(&key).map(|zone| (key.1, zone.clone()))) {
+            return Err(Refusal::UnknownZone { scope, zone });
+        }
+    }
     let command = CommandId(ids.next_id(ws.now));
     let events = match &request.op {
         Op::Submit(asked) => submit::submit(ws, &request.context, asked, rules, ids)?,
@@ -98,7 +104,10 @@ fn answer(
     if !request.dry_run {
         perform(ws, request, &mut entry);
     }
-    let answer = render(ws, &entry);
+    let mut answer = render(ws, &entry);
+    if matches!(request.op, Op::Expire { .. } | Op::PurgeGrants { .. }) && answer == Answer::Done {
+        answer = Answer::Swept { count: 0 };
+    }
     if !request.dry_run && entry.events.iter().any(|recorded| !matches!(recorded.e, Event::JobFound { .. })) {
         remember(ws, &entry);
         let entry = Arc::new(entry);

@@ -149,8 +149,8 @@ fn ttl(asked: Span, default: Span, budgets: &[&Budget]) -> Result<Span, Refusal>
         return Ok(ttl);
     };
     let least = budgets.iter().map(|budget| budget.hold.ttl_min).max().unwrap_or(TTL_MIN);
-    let wanted =
-        if asked == Span::ZERO { budgets.iter().map(|budget| budget.hold.ttl).min().unwrap_or(default) } else { asked };
+    let set = budgets.iter().filter_map(|budget| budget.hold.ttl).min();
+    let wanted = if asked == Span::ZERO { set.unwrap_or(default) } else { asked };
     // Where the policies of two budgets do not meet, the one that frees units sooner wins.
     Ok(wanted.max(least).min(most))
 }

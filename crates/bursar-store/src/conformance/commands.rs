@@ -172,6 +172,31 @@ pub(super) async fn names_and_payloads_come_back_as_they_were(world: World) {
     assert_eq!(rebuilt.payload.as_str(), payload);
 }
 
+pub(super) async fn live_holds_go_page_by_page(world: World) {
+    world.budget("room", &[limit(100, "lifetime")]).await;
+    let key = (Tenant::built_in(), scope("room"));
+    let mut placed = Vec::new();
+    // Three expire at each instant, the last to be placed first.
+    for place in 0..12 {
+        let ops = (0..3).map(|_| Request::from(hold("room", 1, secs(60 - place)))).collect();
+        for outcome in world.batch(ops).await {
+            placed.push(submitted(outcome.expect("there is room")).hold.expect("a hold"));
+        }
+    }
+    placed.sort_by_key(|placed| (placed.expires_at, placed.id));
+    for limit in [1, 5, 36, 100] {
+        let (mut seen, mut after) = (Vec::new(), None);
+        loop {
+            let page = world.store.live_holds(&key, after, limit).await.expect("works");
+            assert!(page.len() <= limit);
+            let Some(last) = page.last() else { break };
+            after = Some((last.expires_at, last.id));
+            seen.extend(page.into_iter().map(|hold| hold.id));
+        }
+        assert_eq!(seen, placed.iter().map(|placed| placed.id).collect::<Vec<_>>(), "{limit} at once");
+    }
+}
+
 pub(super) async fn lists_go_page_by_page(world: World) {
     for place in 0..25 {
         world.budget(&format!("room:{place:02}"), &[limit(10, "lifetime")]).await;

@@ -68,6 +68,7 @@ cases! {
     commands::tenants_are_apart,
     commands::names_and_payloads_come_back_as_they_were,
     commands::lists_go_page_by_page,
+    commands::live_holds_go_page_by_page,
     grants::token_is_redeemed_once,
     grants::bad_tokens_are_one_answer,
     grants::revoked_and_purged_grants_are_gone,

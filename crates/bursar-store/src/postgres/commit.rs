@@ -144,7 +144,8 @@ impl PostgresStore {
         Ok(verdicts)
     }
 
-    /// Everything but the commit.
+    /// Everything but the commit. What comes to nothing has let go of its rows before anybody hears of it: whoever asks
+    /// again must not find them locked by the attempt before.
     async fn prepare(
         &self,
         mut tx: Transaction<'static, Postgres>,
@@ -152,18 +153,35 @@ impl PostgresStore {
         first: Option<(&Lock, Duration)>,
         wait: Duration,
     ) -> Result<Prepared, Setback> {
+        match self.prepare_in(&mut tx, requests, first, wait).await {
+            Ok((verdicts, now)) => Ok(Prepared { tx, verdicts, now }),
+            Err(setback) => {
+                // A connection that cannot do even this is lost, and its locks with it.
+                let _ = tx.rollback().await;
+                Err(setback)
+            }
+        }
+    }
+
+    async fn prepare_in(
+        &self,
+        tx: &mut Transaction<'static, Postgres>,
+        requests: &[&Request],
+        first: Option<(&Lock, Duration)>,
+        wait: Duration,
+    ) -> Result<(Vec<Verdict>, Time), Setback> {
         let entered = async {
             if let Some((lock, patience)) = first {
-                enter(&mut tx, patience).await?;
-                lock_row(&mut tx, lock).await?;
+                enter(tx, patience).await?;
+                lock_row(tx, lock).await?;
             }
-            enter(&mut tx, wait).await
+            enter(tx, wait).await
         };
         entered.await.map_err(|error| tried(trouble(&error), store_error(error)))?;
         let when = When { floor: self.floor(), batch: self.next_batch() };
         // With the row in hand that was waited for, those it is wanted with are worth a moment.
         let taking = if first.is_some() { Taking::Wait } else { Taking::Skip };
-        let mut rows = PgRows::new(&mut tx, self, taking);
+        let mut rows = PgRows::new(tx, self, taking);
         let run = work::run(&mut rows, requests, &self.setup.rules, when, &mut self.ids()).await;
         let (mut ws, verdicts) = run.map_err(|error| match rows.trouble {
             Some(Trouble::LockTimeout) if taking == Taking::Wait => Setback::Contended,
@@ -172,7 +190,7 @@ impl PostgresStore {
         let batch = ws.take_batch();
         let now = ws.now;
         match rows.store(&ws, batch).await {
-            Ok(true) => Ok(Prepared { tx, verdicts, now }),
+            Ok(true) => Ok((verdicts, now)),
             Ok(false) => Err(Setback::Taken),
             Err(_) if rows.trouble == Some(Trouble::LockTimeout) => Err(Setback::KeyLocked),
             Err(error) => Err(tried(rows.trouble, error)),
@@ -212,11 +230,12 @@ async fn lock_row(conn: &mut PgConnection, lock: &Lock) -> Result<(), sqlx::Erro
             sqlx::query("SELECT 1 FROM bursar.grants WHERE id = $1 FOR UPDATE").bind(Uuid::from_u128(id.0))
         }
         Lock::Key((tenant, key)) => {
-            let sql = "INSERT INTO bursar.keys VALUES ($1, $2, $3, $3, $3, 0) ON CONFLICT DO NOTHING";
+            let sql = "INSERT INTO bursar.keys (tenant, key, fingerprint, batch, command, until) VALUES ($1, $2, $3, $3, $3, 0) ON CONFLICT DO NOTHING";
             sqlx::query(sql).bind(tenant.as_str()).bind(key.as_str()).bind(none)
         }
         Lock::JobKey((tenant, queue, key)) => {
-            let sql = "INSERT INTO bursar.job_keys VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING";
+            let sql =
+                "INSERT INTO bursar.job_keys (tenant, queue, key, job) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING";
             sqlx::query(sql).bind(tenant.as_str()).bind(queue.as_str()).bind(key.as_str()).bind(none)
         }
     };

@@ -41,6 +41,8 @@ pub(super) fn store_error(error: sqlx::Error) -> StoreError {
         "40P01" => return StoreError::Busy("a deadlock with other transactions".into()),
         "40001" => return StoreError::Busy("other transactions changed the same rows".into()),
         "57014" => return StoreError::Busy("the database cancelled the statement".into()),
+        // Data that is out of range, or larger than the server takes: it comes from one request, not from the server.
+        _ if code.starts_with("22") || code.starts_with("54") => return StoreError::Rejected(Box::new(error)),
         "3F000" | "42P01" => return StoreError::NotMigrated { found: 0, needed: migrate::KNOWN },
         _ => {}
     }

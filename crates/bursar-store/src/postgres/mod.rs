@@ -30,7 +30,7 @@ use bursar_core::id::{BatchId, GrantId, HoldId, IdSource, JobId};
 use bursar_core::job::Job;
 use bursar_core::name::{Scope, Tenant};
 use bursar_core::request::Request;
-use bursar_core::scope::ScopeState;
+use bursar_core::scope::{ChargeMark, ScopeState};
 use bursar_core::state::ScopeKey;
 use bursar_core::time::Time;
 use sqlx::pool::PoolConnection;
@@ -236,8 +236,13 @@ impl Store for PostgresStore {
         self.read_hold(id).await
     }
 
-    async fn live_holds(&self, key: &ScopeKey, limit: usize) -> Result<Vec<Hold>, StoreError> {
-        self.read_live_holds(key, limit).await
+    async fn live_holds(
+        &self,
+        key: &ScopeKey,
+        after: Option<ChargeMark>,
+        limit: usize,
+    ) -> Result<Vec<Hold>, StoreError> {
+        self.read_live_holds(key, after, limit).await
     }
 
     async fn grant(&self, id: GrantId) -> Result<Option<Grant>, StoreError> {

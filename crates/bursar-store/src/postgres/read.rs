@@ -5,7 +5,7 @@ use bursar_core::hold::Hold;
 use bursar_core::id::{GrantId, HoldId, JobId};
 use bursar_core::job::Job;
 use bursar_core::name::{Scope, Tenant};
-use bursar_core::scope::ScopeState;
+use bursar_core::scope::{ChargeMark, ScopeState};
 use bursar_core::state::ScopeKey;
 use bursar_core::time::Time;
 use sqlx::PgConnection;
@@ -108,10 +108,17 @@ impl PostgresStore {
         data.map(|data| Hold::unpack(&data)).transpose()
     }
 
-    pub(super) async fn read_live_holds(&self, key: &ScopeKey, limit: usize) -> Result<Vec<Hold>, StoreError> {
+    pub(super) async fn read_live_holds(
+        &self,
+        key: &ScopeKey,
+        after: Option<ChargeMark>,
+        limit: usize,
+    ) -> Result<Vec<Hold>, StoreError> {
+        let (at, hold) = after.unwrap_or((Time::MIN, HoldId(0)));
         let rows: Vec<(Vec<u8>,)> = sqlx::query_as(
             "SELECT h.data FROM (
                  SELECT c.expires_at, c.hold FROM bursar.live_charges c WHERE c.tenant = $1 AND c.scope = $2
+                     AND (c.expires_at, c.hold) > ($4, $5)
                  ORDER BY c.expires_at, c.hold LIMIT $3) c
              CROSS JOIN LATERAL (SELECT h.data FROM bursar.holds h WHERE h.id = c.hold OFFSET 0) h
              ORDER BY c.expires_at, c.hold",
@@ -119,6 +126,8 @@ impl PostgresStore {
         .bind(key.0.as_str())
         .bind(key.1.as_str())
         .bind(bounded(limit))
+        .bind(at.micros())
+        .bind(Uuid::from_u128(hold.0))
         .fetch_all(&mut *self.acquire().await?)
         .await
         .map_err(store_error)?;

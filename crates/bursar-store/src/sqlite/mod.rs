@@ -6,6 +6,7 @@ mod known;
 mod read;
 mod rows;
 pub mod schema;
+mod soundness;
 mod turnstile;
 mod verify;
 mod writer;
@@ -23,7 +24,7 @@ use bursar_core::id::{BatchId, GrantId, HoldId, JobId};
 use bursar_core::job::Job;
 use bursar_core::name::{Scope, Tenant};
 use bursar_core::request::Request;
-use bursar_core::scope::ScopeState;
+use bursar_core::scope::{ChargeMark, ScopeState};
 use bursar_core::state::ScopeKey;
 use bursar_core::time::Time;
 use rusqlite::Connection;
@@ -78,11 +79,14 @@ impl SqliteStore {
             let mut writer = Writer::open(opened)?;
             if writer.shared.setup.migrate {
                 // Only a database that needs it is written to.
-                if schema::check(&writer.conn).is_err() {
+                if matches!(schema::check(&writer.conn), Err(StoreError::NotMigrated { .. })) {
                     writer.transaction(|_, conn| schema::migrate(conn))?;
                 }
             }
             schema::check(&writer.conn)?;
+            if let Some(path) = &writer.shared.path {
+                soundness::check(&writer.shared, &writer.conn, path)?;
+            }
             Handle::start(writer)
         };
         let writer = tokio::task::spawn_blocking(prepare).await.map_err(|_| StoreError::Closed)??;
@@ -183,9 +187,14 @@ impl Store for SqliteStore {
         self.read(move |shared, conn| shared.rows(conn).read_hold(id)).await
     }
 
-    async fn live_holds(&self, key: &ScopeKey, limit: usize) -> Result<Vec<Hold>, StoreError> {
+    async fn live_holds(
+        &self,
+        key: &ScopeKey,
+        after: Option<ChargeMark>,
+        limit: usize,
+    ) -> Result<Vec<Hold>, StoreError> {
         let key = key.clone();
-        self.read(move |shared, conn| read::live_holds(shared, conn, &key, limit)).await
+        self.read(move |shared, conn| read::live_holds(shared, conn, &key, after, limit)).await
     }
 
     async fn grant(&self, id: GrantId) -> Result<Option<Grant>, StoreError> {

@@ -4,7 +4,7 @@ use bursar_core::grant::Grant;
 use bursar_core::hold::Hold;
 use bursar_core::id::{GrantId, HoldId};
 use bursar_core::name::{Scope, Tenant};
-use bursar_core::scope::ScopeState;
+use bursar_core::scope::{ChargeMark, ScopeState};
 use bursar_core::state::ScopeKey;
 use bursar_core::time::Time;
 use futures_util::FutureExt;
@@ -60,11 +60,13 @@ pub(super) fn live_holds(
     shared: &Shared,
     conn: &Connection,
     key: &ScopeKey,
+    after: Option<ChargeMark>,
     limit: usize,
 ) -> Result<Vec<Hold>, StoreError> {
     let sql = "SELECT h.data FROM bursar_live_charges l JOIN bursar_holds h ON h.id = l.hold
-        WHERE l.tenant = ?1 AND l.scope = ?2 ORDER BY l.expires_at, l.hold LIMIT ?3";
-    let params = params![key.0.as_str(), key.1.as_str(), limit as i64];
+        WHERE l.tenant = ?1 AND l.scope = ?2 AND (l.expires_at, l.hold) > (?3, ?4) ORDER BY l.expires_at, l.hold LIMIT ?5";
+    let (at, hold) = after.unwrap_or((Time::MIN, HoldId(0)));
+    let params = params![key.0.as_str(), key.1.as_str(), at.micros(), id(hold.0), limit as i64];
     shared.rows(conn).all(sql, params, |row| unpack(row, 0))
 }
 

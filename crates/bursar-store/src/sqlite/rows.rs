@@ -253,8 +253,10 @@ impl<'a> SqliteRows<'a> {
     }
 
     fn write_holds(&self, ws: &Workspace) -> Result<(), StoreError> {
-        let mut insert = self.prepare("INSERT INTO bursar_holds VALUES (?1, ?2, ?3, ?4, ?5)")?;
-        let mut update = self.prepare("UPDATE bursar_holds SET state = ?2, expires_at = ?3, data = ?4 WHERE id = ?1")?;
+        let mut insert =
+            self.prepare("INSERT INTO bursar_holds (id, tenant, state, expires_at, data) VALUES (?1, ?2, ?3, ?4, ?5)")?;
+        let mut update =
+            self.prepare("UPDATE bursar_holds SET state = ?2, expires_at = ?3, data = ?4 WHERE id = ?1")?;
         for (hold, change) in ws.holds.changes() {
             match change {
                 Change::Insert(row) => {
@@ -267,7 +269,7 @@ impl<'a> SqliteRows<'a> {
                 Change::Delete => {}
             }
         }
-        let mut insert = self.prepare("INSERT INTO bursar_live_charges VALUES (?1, ?2, ?3, ?4, ?5, ?6)")?;
+        let mut insert = self.prepare("INSERT INTO bursar_live_charges (tenant, scope, expires_at, hold, placed_at, amount) VALUES (?1, ?2, ?3, ?4, ?5, ?6)")?;
         let mut delete = self.prepare(
             "DELETE FROM bursar_live_charges WHERE tenant = ?1 AND scope = ?2 AND expires_at = ?3 AND hold = ?4",
         )?;
@@ -283,7 +285,9 @@ impl<'a> SqliteRows<'a> {
                 }
             }
         }
-        let mut insert = self.prepare("INSERT INTO bursar_postings VALUES (?1, ?2, ?3, ?4, ?5, ?6)")?;
+        let mut insert = self.prepare(
+            "INSERT INTO bursar_postings (tenant, scope, at, seq, amount, hold) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        )?;
         for (key, posting) in &ws.postings {
             let (at, hold) = (posting.at.micros(), posting.hold.map(|hold| id(hold.0)));
             insert.run(params![key.0.as_str(), key.1.as_str(), at, seq(posting.seq), posting.amount, hold])?;
@@ -292,7 +296,8 @@ impl<'a> SqliteRows<'a> {
     }
 
     fn write_grants(&self, ws: &Workspace) -> Result<(), StoreError> {
-        let mut insert = self.prepare("INSERT INTO bursar_grants VALUES (?1, ?2, ?3, ?4, ?5)")?;
+        let mut insert = self
+            .prepare("INSERT INTO bursar_grants (id, tenant, state, expires_at, data) VALUES (?1, ?2, ?3, ?4, ?5)")?;
         let mut update = self.prepare("UPDATE bursar_grants SET state = ?2, data = ?3 WHERE id = ?1")?;
         for (grant, change) in ws.grants.changes() {
             match change {
@@ -313,18 +318,21 @@ impl<'a> SqliteRows<'a> {
     }
 
     fn write_jobs(&self, ws: &Workspace) -> Result<(), StoreError> {
-        let mut insert = self.prepare("INSERT OR REPLACE INTO bursar_keys VALUES (?1, ?2, ?3, ?4, ?5, ?6)")?;
+        let mut insert = self.prepare("INSERT OR REPLACE INTO bursar_keys (tenant, key, fingerprint, batch, command, until) VALUES (?1, ?2, ?3, ?4, ?5, ?6)")?;
         for ((tenant, key), change) in ws.keys.changes() {
             let (Change::Insert(row) | Change::Update(row)) = change else { continue };
             let (fingerprint, batch, command) = (id(row.fingerprint.0), id(row.batch.0), id(row.command.0));
             insert.run(params![tenant.as_str(), key.as_str(), fingerprint, batch, command, row.until.micros()])?;
         }
-        let mut insert = self.prepare("INSERT INTO bursar_job_keys VALUES (?1, ?2, ?3, ?4)")?;
+        let mut insert =
+            self.prepare("INSERT INTO bursar_job_keys (tenant, queue, key, job) VALUES (?1, ?2, ?3, ?4)")?;
         for ((tenant, queue, key), change) in ws.job_keys.changes() {
             let (Change::Insert(job) | Change::Update(job)) = change else { continue };
             insert.run(params![tenant.as_str(), queue.as_str(), key.as_str(), id(job.0)])?;
         }
-        let mut insert = self.prepare("INSERT INTO bursar_jobs VALUES (?1, ?2, ?3, ?4, ?5, ?6)")?;
+        let mut insert = self.prepare(
+            "INSERT INTO bursar_jobs (id, tenant, queue, kind, run_at, data) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        )?;
         for (job, change) in ws.jobs.changes() {
             let (Change::Insert(row) | Change::Update(row)) = change else { continue };
             let (tenant, queue, kind) = (row.tenant.as_str(), row.queue.as_str(), row.kind.as_str());
@@ -335,10 +343,10 @@ impl<'a> SqliteRows<'a> {
 
     fn write_journal(&self, mut batch: Batch) -> Result<(), StoreError> {
         for (owner, payload) in batch.detach_payloads() {
-            let sql = "INSERT INTO bursar_payloads VALUES (?1, ?2) ON CONFLICT DO NOTHING";
+            let sql = "INSERT INTO bursar_payloads (id, data) VALUES (?1, ?2) ON CONFLICT DO NOTHING";
             self.run(sql, params![id(owner), payload.as_str()])?;
         }
-        let sql = "INSERT INTO bursar_journal VALUES (?1, ?2, ?3, ?4, ?5)";
+        let sql = "INSERT INTO bursar_journal (position, at, count, prev, entries) VALUES (?1, ?2, ?3, ?4, ?5)";
         let (position, at, count) = (batch.id.0 as i64, batch.at.micros(), batch.count() as i64);
         self.run(sql, params![position, at, count, to_json(&batch.prev), to_json(&batch.entries)])?;
         Ok(())
@@ -500,7 +508,7 @@ impl Rows for SqliteRows<'_> {
         let beyond = "SELECT at, seq FROM bursar_postings WHERE tenant = ?1 AND scope = ?2 AND at < ?3
             ORDER BY at, seq LIMIT 1 OFFSET ?4";
         let sum = "SELECT sum(amount) FROM bursar_postings WHERE tenant = ?1 AND scope = ?2 AND (at, seq) < (?3, ?4)";
-        let add = "INSERT INTO bursar_rollups VALUES (?1, ?2, ?3) ON CONFLICT DO UPDATE SET amount = amount + excluded.amount";
+        let add = "INSERT INTO bursar_rollups (tenant, scope, amount) VALUES (?1, ?2, ?3) ON CONFLICT DO UPDATE SET amount = amount + excluded.amount";
         let delete = "DELETE FROM bursar_postings WHERE tenant = ?1 AND scope = ?2 AND (at, seq) < (?3, ?4)";
         let mut left = ROLL_UP_STEP;
         for (key, before) in scopes {

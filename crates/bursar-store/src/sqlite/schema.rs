@@ -111,14 +111,89 @@ pub(super) fn check(conn: &Connection) -> Result<(), StoreError> {
 
 /// Brings the tables up to date, within the caller's transaction.
 pub(super) fn migrate(conn: &Connection) -> Result<(), StoreError> {
-    let found = version(conn)?;
-    if found > KNOWN {
-        return Err(StoreError::NewerSchema { found, known: KNOWN });
+    migrate_with(conn, &VERSIONS)
+}
+
+fn migrate_with(conn: &Connection, versions: &[&str]) -> Result<(), StoreError> {
+    let (found, known) = (version(conn)?, versions.len() as i64);
+    if found > known {
+        return Err(StoreError::NewerSchema { found, known });
     }
     conn.execute_batch(META).map_err(failed)?;
-    for (place, sql) in VERSIONS.iter().enumerate().skip(found as usize) {
+    for (place, sql) in versions.iter().enumerate().skip(found as usize) {
         conn.execute_batch(sql).map_err(failed)?;
         conn.execute_batch(&mark(place as i64 + 1)).map_err(failed)?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+    use std::time::Duration;
+
+    use bursar_core::budget::Limit;
+    use bursar_core::decide::Rules;
+    use bursar_core::id::IdSource;
+    use bursar_core::name::Scope;
+    use bursar_core::request::{Charge, Command, Op, Request, Settle};
+    use bursar_core::time::Time;
+    use bursar_core::window::Window;
+
+    use super::*;
+    use crate::sqlite::SqliteStore;
+    use crate::store::{Patience, Setup, Store, Verdict};
+
+    /// What a later version may add. The journal is not among it: its columns are what every version reads.
+    const LATER: &str = "ALTER TABLE bursar_scopes ADD COLUMN note TEXT; ALTER TABLE bursar_holds ADD COLUMN note TEXT;
+        ALTER TABLE bursar_live_charges ADD COLUMN note TEXT; ALTER TABLE bursar_postings ADD COLUMN note TEXT;
+        ALTER TABLE bursar_jobs ADD COLUMN note TEXT; CREATE TABLE bursar_later (id BLOB PRIMARY KEY) STRICT;";
+
+    struct Counter(u128);
+
+    impl IdSource for Counter {
+        fn next_id(&mut self, _: Time) -> u128 {
+            self.0 += 1;
+            self.0
+        }
+    }
+
+    async fn open(path: &std::path::Path) -> Result<SqliteStore, StoreError> {
+        let ids = Arc::new(Mutex::new(Counter(0)));
+        SqliteStore::open(path, Setup { rules: Rules::default(), clock: None, ids, migrate: true }).await
+    }
+
+    #[tokio::test]
+    async fn an_older_process_goes_on_after_newer_ones_have_migrated_and_is_refused_when_it_starts_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("b.db");
+        let old = open(&path).await.unwrap();
+        let ask = async || {
+            for settle in [Settle::Now, Settle::Hold { ttl: None }] {
+                let scope = Scope::new("room").unwrap();
+                let charges = vec![Charge::new(scope, 1).within([Limit::new(100, Window::Lifetime)])];
+                let request = Request::from(Op::Submit(Command { charges, settle, ..Command::default() }));
+                let verdicts = old.commit(&[Arc::new(request)], Patience::Skip).await.unwrap();
+                assert!(matches!(verdicts.as_slice(), [Verdict::Answered(Ok(_))]), "{verdicts:?}");
+            }
+        };
+        ask().await;
+        let versions = [&VERSIONS[..], &[LATER]].concat();
+        std::thread::scope(|threads| {
+            for _ in 0..2 {
+                threads.spawn(|| {
+                    let conn = Connection::open(&path).unwrap();
+                    conn.busy_timeout(Duration::from_secs(60)).unwrap();
+                    conn.execute_batch("BEGIN IMMEDIATE").unwrap();
+                    migrate_with(&conn, &versions).unwrap();
+                    conn.execute_batch("COMMIT").unwrap();
+                });
+            }
+        });
+        ask().await;
+        assert_eq!(old.verify().await.unwrap().violations, Vec::<String>::new());
+        assert_eq!(old.health().await.unwrap().schema, 2);
+        let again = open(&path).await.err();
+        assert!(matches!(again, Some(StoreError::NewerSchema { found: 2, known: KNOWN })), "{again:?}");
+    }
 }

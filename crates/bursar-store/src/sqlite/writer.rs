@@ -229,7 +229,7 @@ fn decide_with(
 }
 
 /// What is wrong with which file.
-fn named(path: &Path, error: rusqlite::Error) -> StoreError {
+pub(super) fn named(path: &Path, error: rusqlite::Error) -> StoreError {
     match failed(error) {
         StoreError::Unavailable { what, hint, source } => {
             StoreError::Unavailable { what: format!("{what} ({})", path.display()), hint, source }
@@ -249,6 +249,8 @@ pub(super) fn open_reader(path: &Path) -> Result<Connection, StoreError> {
 
 fn configure(conn: &Connection) -> Result<(), StoreError> {
     conn.set_prepared_statement_cache_capacity(64);
+    // A page whose cells do not fit together is damage, not data.
+    conn.pragma_update(None, "cell_size_check", true).map_err(failed)?;
     conn.busy_timeout(BUSY_TIMEOUT).map_err(failed)
 }
 

@@ -186,7 +186,7 @@ impl Model {
             asked.unwrap_or(60 * SECOND)
         } else {
             let least = policies.iter().map(|policy| policy.ttl_min.micros()).max().unwrap();
-            let usual = policies.iter().map(|policy| policy.ttl.micros()).min().unwrap();
+            let usual = policies.iter().filter_map(|policy| policy.ttl).map(Span::micros).min().unwrap_or(60 * SECOND);
             let most = policies.iter().map(|policy| policy.ttl_max.micros()).min().unwrap();
             asked.unwrap_or(usual).max(least).min(most)
         };
@@ -203,6 +203,7 @@ impl Model {
             overrun: any(policies.iter().any(|policy| policy.overrun == Cover::Refuse)),
             charges: charges.to_vec(),
             state: HoldState::Held,
+            spent: BTreeMap::new(),
             settled_in_time: false,
         });
         expires_at
@@ -240,7 +241,9 @@ impl Model {
         for (scope, spent) in totals(&hold.charges, |charge| actuals[&charge.scope]) {
             let held = if late { 0 } else { hold.on(&scope) };
             let covered = spent.min(held);
-            let spends = vec![(hold.placed_at, covered), (now, spent - covered)];
+            let beyond = (now, spent - covered);
+            let spends = if late { vec![beyond] } else { vec![(hold.placed_at, covered), beyond] };
+            self.holds[place].spent.insert(scope.clone(), spends.clone());
             self.moved(&scope, Move { at: now, placed_at: hold.placed_at, back: held, spends });
         }
         self.holds[place].state = HoldState::Committed;
@@ -295,20 +298,25 @@ impl Model {
         if !self.scopes.contains_key(scope) {
             return Err(Refusal::UnknownScope { scope: scope.clone() });
         }
-        let (dated, charge) = match hold {
+        let place = hold.map(|id| self.find(id)).transpose()?;
+        let charge = match place {
             None => {
                 let ancestors = self.ancestors(scope);
-                (now, ChargeModel { scope: scope.clone(), amount, ancestors, limits: Vec::new() })
+                ChargeModel { scope: scope.clone(), amount, ancestors, limits: Vec::new() }
             }
-            Some(id) => {
-                let hold = &self.holds[self.find(id)?];
+            Some(place) => {
+                let hold = &self.holds[place];
                 let charge = hold.charges.iter().find(|charge| charge.scope == *scope);
-                let charge = charge.ok_or_else(|| Refusal::NoSuchCharge { hold: id, scope: scope.clone() })?;
-                (hold.placed_at, ChargeModel { amount, ..charge.clone() })
+                let charge = charge.ok_or_else(|| Refusal::NoSuchCharge { hold: hold.id, scope: scope.clone() })?;
+                ChargeModel { amount, ..charge.clone() }
             }
         };
         for scope in charge.chain() {
-            self.moved(scope, Move { at: now, placed_at: now, back: 0, spends: vec![(dated, -amount)] });
+            let spends = match place {
+                None => vec![(now, -amount)],
+                Some(place) => self.holds[place].take_back(scope, amount),
+            };
+            self.moved(scope, Move { at: now, placed_at: now, back: 0, spends });
         }
         self.look_at_chain(std::slice::from_ref(&charge), now);
         Ok(Said::Credited(self.part(&charge, None, now)))
@@ -329,10 +337,12 @@ impl Model {
         }
         self.open_buckets(scope, budget.windows(), now);
         let before = self.scopes.get_mut(scope).unwrap().budget.replace(budget.clone());
-        let buckets = before.as_ref().and_then(only_bucket).zip(only_bucket(budget));
-        if let Some((old, new)) = buckets.filter(|(old, new)| old.window != new.window) {
+        let replaced =
+            before.as_ref().and_then(|before| Some((bucket_only_in(before, budget)?, bucket_only_in(budget, before)?)));
+        if let Some((old, new)) = replaced {
             // What was taken out of the old bucket, in whole tokens, is out of the new one.
             let taken = old.amount - self.remaining(scope, &old, now);
+            let own = self.level(scope, &new.window, now);
             let since = self.bucket(scope, &old.window).unwrap().since;
             let mut bucket = self.fresh_bucket(scope, &new.window, now);
             let Window::Bucket { length, .. } = new.window else { unreachable!("it is a bucket") };
@@ -342,7 +352,10 @@ impl Model {
             let model = self.scopes.get_mut(scope).unwrap();
             model.buckets.remove(&old.window);
             model.crossed.retain(|(window, _), _| *window != old.window);
-            model.buckets.insert(new.window, bucket);
+            // One that was kept from an earlier definition may be emptier still.
+            if bucket.level <= own {
+                model.buckets.insert(new.window, bucket);
+            }
         }
         self.look_at_thresholds(scope, now);
         Ok(Said::Done)
@@ -364,7 +377,7 @@ impl Model {
             })
             .collect();
         swept.iter().for_each(|charges| self.look_at_chain(charges, now));
-        if swept.is_empty() { Said::Done } else { Said::Swept(swept.len()) }
+        Said::Swept(swept.len())
     }
 
     fn moved(&mut self, scope: &Scope, m: Move) {
@@ -411,7 +424,8 @@ impl Model {
     }
 }
 
-fn only_bucket(budget: &Budget) -> Option<Limit> {
-    let mut buckets = budget.limits.iter().filter(|limit| matches!(limit.window, Window::Bucket { .. }));
-    buckets.next().filter(|_| buckets.next().is_none()).cloned()
+/// A bucket of one budget that the other has not. Of the two there are, no more than one can be.
+fn bucket_only_in(one: &Budget, other: &Budget) -> Option<Limit> {
+    let mut buckets = one.limits.iter().filter(|limit| matches!(limit.window, Window::Bucket { .. }));
+    buckets.find(|limit| !other.limits.contains(limit)).cloned()
 }

@@ -82,6 +82,8 @@ pub(crate) struct HoldModel {
     pub(crate) charges: Vec<ChargeModel>,
     /// The state last written.
     pub(crate) state: HoldState,
+    /// What it was committed with on each scope and is not credited yet, by the instants it counts for.
+    pub(crate) spent: BTreeMap<Scope, Vec<(Micros, i64)>>,
     /// It was settled before it expired.
     pub(crate) settled_in_time: bool,
 }
@@ -114,6 +116,21 @@ pub(crate) fn totals(charges: &[ChargeModel], amount: impl Fn(&ChargeModel) -> i
 impl HoldModel {
     pub(crate) fn state_at(&self, now: Micros) -> HoldState {
         if self.state == HoldState::Held && self.expires_at <= now { HoldState::Expired } else { self.state }
+    }
+
+    /// The spend that a credit takes back, the latest first; what exceeds it counts like the earliest.
+    pub(crate) fn take_back(&mut self, scope: &Scope, amount: i64) -> Vec<(Micros, i64)> {
+        let placed_at = self.placed_at;
+        let spent = self.spent.entry(scope.clone()).or_insert_with(|| vec![(placed_at, 0)]);
+        let (mut rest, mut spends) = (amount, Vec::new());
+        for (at, left) in spent.iter_mut().rev() {
+            let part = rest.min(*left);
+            *left -= part;
+            rest -= part;
+            spends.push((*at, -part));
+        }
+        spends.push((spent[0].0, -rest));
+        spends
     }
 
     pub(crate) fn on(&self, scope: &Scope) -> i64 {

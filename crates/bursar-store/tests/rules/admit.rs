@@ -177,7 +177,7 @@ fn empty_and_oversize_commands_are_refused() {
     let from_grant = bursar_core::job::JobSpec { payload_from_grant: true, ..job.clone() };
     let limits = vec!["1/day"; 9].into_iter().map(|_| bursar_core::budget::Limit::new(1, "day".parse().unwrap()));
     let cases = [
-        (Command::default(), "command must have a charge, a redemption or a job"),
+        (Command::default(), "charges must not be empty without a redemption or a job"),
         (
             Command { settle: hold, jobs: vec![job.clone()], ..Command::default() },
             "charges must not be empty: there is nothing to hold",
@@ -234,7 +234,7 @@ fn tenants_are_apart() {
         credit a 1 h tenant=other              => there is no hold h
         freeze a tenant=other                  => done
         after 1m
-        sweep tenant=other                     => done
+        sweep tenant=other                     => swept 0
         state h                                => expired
         sweep                                  => swept 1
         left a                                 => 10/10 lifetime

@@ -28,9 +28,9 @@ fn definitions_are_checked() {
         define a 5/day at=0            => thresholds must be at most 16 percentages from 1 to 1000
         define a 5/day at=1001         => thresholds must be at most 16 percentages from 1 to 1000
         define a 5/day at=50,80,50     => thresholds names 50 twice
-        define a 5/day ttl=5s..1s..9s  => hold must have 1 ms ≤ ttl_min ≤ ttl ≤ ttl_max ≤ 30 days
-        define a 5/day ttl=0s..1s..9s  => hold must have 1 ms ≤ ttl_min ≤ ttl ≤ ttl_max ≤ 30 days
-        define a 5/day life=1s         => hold.life_max must not be below ttl_min
+        define a 5/day ttl=5s..1s..9s  => hold.ttl_ms must have 1 ≤ ttl_ms_min ≤ ttl_ms ≤ ttl_ms_max ≤ 30 days
+        define a 5/day ttl=0s..1s..9s  => hold.ttl_ms must have 1 ≤ ttl_ms_min ≤ ttl_ms ≤ ttl_ms_max ≤ 30 days
+        define a 5/day life=1s         => hold.life_ms_max must not be below ttl_ms_min
         ",
     );
 }
@@ -44,15 +44,69 @@ fn a_chain_has_no_cycle_and_at_most_eight_budgets() {
     }
     world.tell(
         "
-        define s9 9/lifetime parent=s8 => s9 has more than 8 budgets in its chain
+        define s9 9/lifetime parent=s8 => there would be more than 8 budgets in a chain through s9
         define s1 9/lifetime parent=s1 => s1 cannot be under s1: s1 is s1 or under it
         define s1 9/lifetime parent=s8 => s1 cannot be under s8: s8 is s1 or under it
         define s3 9/lifetime parent=s5 => s3 cannot be under s5: s5 is s3 or under it
         define top 9/lifetime          => done
+        + define s1 9/lifetime parent=top => there would be more than 8 budgets in a chain through s1
+        + define s8 9/lifetime         => done
         + define s1 9/lifetime parent=top => done
         + define top 9/lifetime parent=s1 => top cannot be under s1: s1 is top or under it
         post s7=1                      => posted: s7 8/9 lifetime, s6 8/9 lifetime, s5 8/9 lifetime, s4 8/9 lifetime, s3 8/9 lifetime, s2 8/9 lifetime, s1 8/9 lifetime, top 8/9 lifetime
-        post s8=1                      => s8 has more than 8 budgets in its chain
+        define s8 9/lifetime parent=s7 => there would be more than 8 budgets in a chain through s8
+        ",
+    );
+}
+
+#[test]
+fn no_change_of_parents_makes_a_chain_in_which_a_credit_is_refused() {
+    let mut world = World::default();
+    for name in ["a", "b"] {
+        world.tell(&format!("define {name}1 9/lifetime => done"));
+        for depth in 2..=4 {
+            world.tell(&format!("define {name}{depth} 9/lifetime parent={name}{} => done", depth - 1));
+        }
+    }
+    world.tell(
+        "
+        define twig 9/lifetime parent=a4 => done
+        define b1 9/lifetime parent=a4 => done
+        credit b4 1                    => credited: b4 10/9 lifetime, b3 10/9 lifetime, b2 10/9 lifetime, b1 10/9 lifetime, a4 10/9 lifetime, a3 10/9 lifetime, a2 10/9 lifetime, a1 10/9 lifetime
+        define root 9/lifetime         => done
+        define a1 9/lifetime parent=root => there would be more than 8 budgets in a chain through a1
+        define b4 9/lifetime parent=b2 => done
+        define a1 9/lifetime parent=root => done
+        define b4 9/lifetime parent=b3 => there would be more than 8 budgets in a chain through b4
+        credit b4 1                    => credited: b4 11/9 lifetime, b2 11/9 lifetime, b1 11/9 lifetime, a4 11/9 lifetime, a3 11/9 lifetime, a2 11/9 lifetime, a1 11/9 lifetime, root 10/9 lifetime
+        define b1 9/lifetime           => done
+        define b4 9/lifetime parent=b3 => done
+        define root2 9/lifetime        => done
+        define root 9/lifetime parent=root2 => done
+        define twig 9/lifetime parent=a4 => done
+        ",
+    );
+}
+
+#[test]
+fn no_change_of_limits_fills_a_drained_bucket() {
+    story(
+        "
+        define a 10/bucket:10:1:1000 100/bucket:100:1:60000 => done
+        post a=10                      => posted: a 0/10 bucket:10:1:1000, a 90/100 bucket:100:1:60000
+        define a 12/bucket:12:1:1000 100/bucket:100:1:60000 => done
+        left a                         => 2/12 bucket:12:1:1000, 90/100 bucket:100:1:60000
+        define a 200/bucket:200:1:60000 20/bucket:20:1:1000 => done
+        left a                         => 190/200 bucket:200:1:60000, 10/20 bucket:20:1:1000
+        post a=10                      => posted: a 180/200 bucket:200:1:60000, a 0/20 bucket:20:1:1000
+        define a 20/bucket:20:2:1000   => done
+        left a                         => 0/20 bucket:20:2:1000
+        define a 5/bucket:5:1:1000 9/bucket:9:1:60000 => done
+        left a                         => -15/5 bucket:5:1:1000, -11/9 bucket:9:1:60000
+        define a 20/bucket:20:2:1000   => done
+        left a                         => 0/20 bucket:20:2:1000
+        after 1s
+        left a                         => 2/20 bucket:20:2:1000
         ",
     );
 }

@@ -1,5 +1,6 @@
 //! Holds: placed, committed, released, extended, expired.
 
+use bursar_core::decide::Rules;
 use bursar_core::request::{Charge, Command, Op, Request, Settle};
 use bursar_core::time::Span;
 
@@ -37,7 +38,7 @@ fn ends_are_final() {
         release k                      => hold k is released already
         after 1h
         commit k                       => hold k is released already
-        sweep                          => done
+        sweep                          => swept 0
         commit nobody                  => there is no hold hold_7zzzzzzzzzzzzzzzzzzzzzzzzz
         left a                         => 4/10 lifetime
         ",
@@ -115,7 +116,7 @@ fn an_expired_hold_stops_counting_that_instant_swept_or_not() {
         extend h 5s                    => hold h expired at 2026-11-15T12:00:05.000002Z: place a new one
         release h                      => hold h is expired already
         sweep                          => swept 1
-        sweep                          => done
+        sweep                          => swept 0
         left a                         => 0/10 lifetime
         events                         => budget.defined, hold.placed, hold.placed, hold.expired
         ",
@@ -187,6 +188,57 @@ fn times_to_live_are_clamped_by_the_budgets_and_told() {
     let hold = Op::Submit(Command { charges, settle: Settle::Hold { ttl }, ..Command::default() });
     let answer = World::default().commit(vec![Request::from(hold)]).remove(0);
     assert_eq!(answer.unwrap_err().to_string(), "ttl_ms must be at most 9223372036854776");
+}
+
+#[test]
+fn the_server_wide_default_reaches_budgets_that_set_none() {
+    let mut world = World::with(Rules { hold_ttl: Span::from_secs(120), ..Rules::default() });
+    world.tell(
+        "
+        define org 10/lifetime                 => done
+        define a 10/lifetime parent=org        => done
+        define b 10/lifetime parent=org ttl=5s..30s..300s => done
+        define c 10/lifetime parent=org ttl=5s..200s..300s => done
+        define short 10/lifetime ttl=1s..10s   => done
+        define long 10/lifetime ttl=150s..200s => done
+        hold h1 org=0                          => h1 held 2m: org 10/10 lifetime
+        hold h2 a=0                            => h2 held 2m: a 10/10 lifetime, org 10/10 lifetime
+        hold h3 b=0                            => h3 held 30s: b 10/10 lifetime, org 10/10 lifetime
+        hold h4 c=0                            => h4 held 200s: c 10/10 lifetime, org 10/10 lifetime
+        hold h5 b=0 c=0                        => h5 held 30s: b 10/10 lifetime, org 10/10 lifetime, c 10/10 lifetime, org 10/10 lifetime
+        hold h6 short=0                        => h6 held 10s: short 10/10 lifetime
+        hold h7 long=0                         => h7 held 150s: long 10/10 lifetime
+        hold h8 a=0 ttl=7s                     => h8 held 7s: a 10/10 lifetime, org 10/10 lifetime
+        hold h9 free=0(1/day)                  => h9 held 2m: free 1/1 day@UTC
+        ",
+    );
+}
+
+#[test]
+fn a_credit_counts_for_the_instant_of_the_spend_it_takes_back() {
+    // It is noon; an hour turns at one.
+    story(
+        "
+        define org 100/hour            => done
+        define a 20/hour parent=org    => done
+        define b 20/hour parent=org    => done
+        after 3590s
+        hold late a=6 ttl=5s           => late held 5s: a 14/20 hour@UTC, org 94/100 hour@UTC
+        hold over a=4 b=4              => over held 1m: a 10/20 hour@UTC, org 86/100 hour@UTC, b 16/20 hour@UTC, org 86/100 hour@UTC
+        hold plain a=2                 => plain held 1m: a 8/20 hour@UTC, org 84/100 hour@UTC
+        after 10s
+        commit late                    => committed, committed_after_expiry: a 14/20 hour@UTC, org 94/100 hour@UTC
+        commit over a=9 b=2            => committed, overrun: a 9/20 hour@UTC, org 91/100 hour@UTC, b 20/20 hour@UTC, org 91/100 hour@UTC
+        commit plain                   => committed: a 9/20 hour@UTC, org 91/100 hour@UTC
+        credit a 1 plain               => credited: a 9/20 hour@UTC, org 91/100 hour@UTC
+        credit a 2 late                => credited: a 11/20 hour@UTC, org 93/100 hour@UTC
+        credit a 3 over                => credited: a 14/20 hour@UTC, org 96/100 hour@UTC
+        credit a 3 over                => credited: a 16/20 hour@UTC, org 96/100 hour@UTC
+        credit a 3 over                => credited: a 16/20 hour@UTC, org 96/100 hour@UTC
+        credit b 1 over                => credited: b 20/20 hour@UTC, org 96/100 hour@UTC
+        credit a 9 late                => credited: a 25/20 hour@UTC, org 105/100 hour@UTC
+        ",
+    );
 }
 
 #[test]

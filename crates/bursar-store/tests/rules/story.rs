@@ -282,7 +282,9 @@ fn budget<'a>(limits: &[&str], value: impl Fn(&str) -> Option<&'a str>) -> Budge
     budget.hold.life_max = value("life").map(span);
     if let Some(policy) = value("ttl") {
         let parts: Vec<Span> = policy.split("..").map(span).collect();
-        (budget.hold.ttl_min, budget.hold.ttl, budget.hold.ttl_max) = (parts[0], parts[1], parts[2]);
+        budget.hold.ttl_min = parts[0];
+        budget.hold.ttl = (parts.len() > 2).then(|| parts[1]);
+        budget.hold.ttl_max = parts[parts.len() - 1];
     }
     budget
 }

@@ -34,7 +34,7 @@ fn a_hold_that_a_job_owns_lives_as_long_as_the_job() {
         release h                              => hold h belongs to job 1, whose end settles it
         extend h 5s                            => hold h belongs to job 1, whose end settles it
         after 30d
-        sweep                                  => done
+        sweep                                  => swept 0
         left a                                 => 4/10 lifetime
         post a=5                               => refused: a has 4 left of 10 (lifetime), 5 requested
         ",

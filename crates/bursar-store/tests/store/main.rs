@@ -4,5 +4,6 @@
 
 mod ask;
 mod closure;
+mod damage;
 mod upkeep;
 mod verify;

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use bursar_core::hold::HoldState;
+use bursar_core::refusal::Refusal;
 use bursar_core::request::{Actual, Op};
-use bursar_store::{PostgresOptions, PostgresStore, SqliteStore, Store};
+use bursar_store::{Patience, PostgresOptions, PostgresStore, SqliteStore, Store, Verdict};
 use sqlx::{Connection, PgConnection};
 
-use crate::ask::{clock, done, every_store, hold, job, post, setup, submitted};
+use crate::ask::{clock, done, every_store, hold, job, key_of, post, setup, submitted};
 
 /// What is done to the tables, and what is found then. Tables are written as on PostgreSQL.
 const CASES: [(&str, &[&str]); 9] = [
@@ -85,5 +86,22 @@ async fn more_than_a_page_of_everything_is_checked() {
         assert_eq!((report.scopes, report.holds, report.jobs), (450, 450, 450), "{engine}");
         assert!(report.is_ok(), "{engine}: {:?}", report.violations);
         drop::<Arc<dyn Store>>(store);
+    }
+}
+
+#[tokio::test]
+async fn what_a_refused_request_leaves_behind_is_seen_by_nobody() {
+    for (engine, store) in every_store(&clock()).await {
+        let verdicts = store.commit(&[Arc::new(post("new", 2_000_000))], Patience::Skip).await.unwrap();
+        assert!(matches!(verdicts.as_slice(), [Verdict::Answered(Err(Refusal::Refused(_)))]), "{engine}: {verdicts:?}");
+        assert_eq!(store.verify().await.unwrap().violations, Vec::<String>::new(), "{engine}");
+        assert_eq!(store.scopes(&key_of("new").0, "", None, 10).await.unwrap(), Vec::new(), "{engine}");
+        assert_eq!(store.health().await.unwrap().position, 0, "{engine}");
+        done(&*store, vec![post("new", 1)]).await;
+        let before = store.scope(&key_of("new")).await.unwrap().unwrap();
+        assert_eq!((before.version, before.balances[0].posted), (1, 1), "{engine}");
+        assert_eq!(store.rebuild().await.unwrap(), 1, "{engine}");
+        assert_eq!(store.scope(&key_of("new")).await.unwrap(), Some(before), "{engine}");
+        assert_eq!(store.verify().await.unwrap().violations, Vec::<String>::new(), "{engine}");
     }
 }

@@ -45,7 +45,7 @@ async fn theatre(place: Place, seats: i64) -> Home {
 }
 
 async fn book(bursar: &Bursar, amount: i64) -> Result<Reservation, ReservationError> {
-    bursar.reservations::<Seats>().hold("hamlet".into(), "monday".into(), amount, CHECKOUT).await
+    bursar.reservations::<Seats>().hold(&"hamlet".into(), &"monday".into(), amount, CHECKOUT).await
 }
 
 /// The states a reservation should and does have.
@@ -91,7 +91,7 @@ async fn fifty_bookers_get_twenty_seats(place: Place) {
     left.sort_unstable();
     assert_eq!(left, (0..20).collect::<Vec<i64>>());
     let scope = home.bursar.reservations::<Seats>().scope(&"hamlet".into(), &"monday".into()).unwrap();
-    assert_eq!(home.bursar.ledger().live(&scope, 100).await.unwrap().len(), 20);
+    assert_eq!(home.bursar.ledger().live(&scope, None, 100).await.unwrap().len(), 20);
     assert!(home.bursar.verify().await.unwrap().is_ok());
 }
 
@@ -170,7 +170,7 @@ async fn every_error_begins_with_its_subject(place: Place) {
     let full = book(&home.bursar, 2).await.unwrap_err();
     assert_eq!(full.to_string(), "reservation: 2 requested, 0 of 1 available");
     seats.commit(ann).await.unwrap();
-    let unknown = seats.hold("macbeth".into(), "monday".into(), 1, CHECKOUT).await.unwrap_err();
+    let unknown = seats.hold(&"macbeth".into(), &"monday".into(), 1, CHECKOUT).await.unwrap_err();
     assert!(matches!(unknown, ReservationError::Capacity(_)), "{unknown:?}");
     let invalid = book(&home.bursar, -1).await.unwrap_err();
     assert!(matches!(invalid, ReservationError::Other(Error::Refused(Refusal::Invalid(_)))), "{invalid:?}");
@@ -241,7 +241,7 @@ async fn names_do_not_collide(place: Place) {
     // They do not only look different: both shows are full, each by itself.
     home.sql("INSERT INTO shows VALUES ('x/1', '2', 1), ('x', '1/2', 1)").await;
     for (key, window) in [("x/1", "2"), ("x", "1/2")] {
-        assert_eq!(seats.hold(key.into(), window.into(), 1, CHECKOUT).await.unwrap().remaining, 0);
+        assert_eq!(seats.hold(&key.into(), &window.into(), 1, CHECKOUT).await.unwrap().remaining, 0);
     }
 }
 
@@ -363,7 +363,7 @@ async fn waiting_reservations_leave_connections_to_others() {
     let mut bookers = JoinSet::new();
     for show in 0..20 {
         let slow = home.bursar.reservations::<Slow>();
-        bookers.spawn(async move { slow.hold(show, "tonight", 1, CHECKOUT).await.map(drop) });
+        bookers.spawn(async move { slow.hold(&show, &"tonight", 1, CHECKOUT).await.map(drop) });
     }
     ENTERED.acquire_many(4).await.unwrap().forget();
     for _ in 0..20 {
@@ -396,7 +396,7 @@ async fn commit_that_the_server_refuses_is_not_of_unknown_outcome() {
     home.sql("CREATE TABLE once (n INT UNIQUE DEFERRABLE INITIALLY DEFERRED)").await;
     home.sql("INSERT INTO once VALUES (1)").await;
     let mut notices = home.bursar.listen();
-    let failed = home.bursar.reservations::<Doomed>().hold("it", "now", 1, CHECKOUT).await.unwrap_err();
+    let failed = home.bursar.reservations::<Doomed>().hold(&"it", &"now", 1, CHECKOUT).await.unwrap_err();
     let ReservationError::Other(Error::Store(error)) = &failed else { panic!("{failed:?}") };
     assert!(matches!(**error, StoreError::Unavailable { .. }), "{error:?}");
     assert_eq!(home.bursar.health().await.unwrap().position, 0, "nothing happened");

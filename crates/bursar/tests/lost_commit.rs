@@ -1,0 +1,113 @@
+//! PostgreSQL and a network that fails while a transaction commits.
+
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use bursar::{Budget, Bursar, Error, Limit, StoreError, Window};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+/// The network does its work.
+const PASS: u8 = 0;
+/// The next commit is done, and its answer lost.
+const LOSE_ANSWER: u8 = 1;
+/// The next commit never arrives.
+const LOSE_COMMIT: u8 = 2;
+
+/// The message with which a client commits.
+const COMMIT: &[u8] = b"Q\0\0\0\x0bCOMMIT\0";
+
+/// A network between Bursar and its database, that can be told to fail once.
+struct Network {
+    port: u16,
+    fails: Arc<AtomicU8>,
+}
+
+impl Network {
+    async fn to(server: String) -> Network {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (port, fails) = (listener.local_addr().unwrap().port(), Arc::new(AtomicU8::new(PASS)));
+        let told = fails.clone();
+        tokio::spawn(async move {
+            while let Ok((client, _)) = listener.accept().await {
+                let server = TcpStream::connect(&server).await.unwrap();
+                tokio::spawn(carry(client, server, told.clone()));
+            }
+        });
+        Network { port, fails }
+    }
+
+    fn fail(&self, how: u8) {
+        self.fails.store(how, Ordering::SeqCst);
+    }
+
+    fn has_failed(&self) -> bool {
+        self.fails.load(Ordering::SeqCst) == PASS
+    }
+}
+
+/// Carries bytes both ways until one side is gone, or until it is to fail at a commit.
+async fn carry(mut client: TcpStream, mut server: TcpStream, fails: Arc<AtomicU8>) {
+    let (mut asked, mut told) = (vec![0; 65_536], vec![0; 65_536]);
+    loop {
+        tokio::select! {
+            read = client.read(&mut asked) => {
+                let Ok(length @ 1..) = read else { return };
+                let commits = asked[..length].windows(COMMIT.len()).any(|part| part == COMMIT);
+                match if commits { fails.swap(PASS, Ordering::SeqCst) } else { PASS } {
+                    LOSE_COMMIT => return,
+                    LOSE_ANSWER => {
+                        server.write_all(&asked[..length]).await.unwrap();
+                        // It is done when the server answers; the client will not hear of it.
+                        assert_ne!(server.read(&mut told).await.unwrap(), 0);
+                        return;
+                    }
+                    _ => if server.write_all(&asked[..length]).await.is_err() { return },
+                }
+            }
+            read = server.read(&mut told) => {
+                let Ok(length @ 1..) = read else { return };
+                if client.write_all(&told[..length]).await.is_err() { return }
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn connection_lost_during_commit_is_asked_again_with_a_key_and_unknown_without() {
+    let direct = bursar_testkit::fresh_database();
+    let (user, rest) = direct.split_once('@').unwrap();
+    let (server, database) = rest.split_once('/').unwrap();
+    let network = Network::to(server.to_owned()).await;
+    let url = format!("{user}@127.0.0.1:{}/{database}?sslmode=disable", network.port);
+    let bursar = Bursar::options(&url).upkeep(None).open().await.unwrap();
+    let ledger = bursar.ledger();
+    ledger.define("room", Budget::new([Limit::new(100, Window::Lifetime)])).await.unwrap();
+    let posted = async || bursar.ledger().budget("room").await.unwrap().unwrap().balances[0].posted;
+
+    let mut expected = 0;
+    for (how, key) in [(LOSE_ANSWER, "answer"), (LOSE_COMMIT, "commit")] {
+        network.fail(how);
+        let receipt = bursar.command().charge("room", 1).key(key).submit().await.unwrap();
+        assert!(network.has_failed(), "the connection was cut");
+        expected += 1;
+        assert_eq!(posted().await, expected, "once, whether the commit was done or not");
+        let again = bursar.command().charge("room", 1).key(key).submit().await.unwrap();
+        assert!(again.replayed && again.command == receipt.command);
+        assert_eq!(posted().await, expected);
+    }
+
+    for (how, done) in [(LOSE_ANSWER, 1), (LOSE_COMMIT, 0)] {
+        network.fail(how);
+        let unknown = bursar.ledger().post("room", 1).await.unwrap_err();
+        assert!(network.has_failed(), "the connection was cut");
+        let Error::Store(error) = &unknown else { panic!("{unknown}") };
+        assert!(matches!(**error, StoreError::UnknownOutcome(_)), "{unknown}");
+        expected += done;
+        assert_eq!(posted().await, expected, "nobody asked again in the caller's name");
+    }
+    assert!(bursar.verify().await.unwrap().is_ok());
+    bursar.close().await;
+}
