@@ -8,6 +8,7 @@ use std::sync::{Arc, PoisonError};
 use std::thread;
 
 use bursar_core::id::BatchId;
+use bursar_core::mutant::Mutant;
 use bursar_core::request::Request;
 use bursar_core::time::Time;
 use futures_util::FutureExt;
@@ -128,7 +129,14 @@ impl Writer {
                 source: None,
             });
         }
-        self.conn.execute_batch("PRAGMA synchronous = FULL").map_err(failed)
+        let synced = if Mutant::SynchronousOff.on() {
+            "PRAGMA synchronous = OFF"
+        } else if Mutant::SynchronousNormal.on() {
+            "PRAGMA synchronous = NORMAL"
+        } else {
+            "PRAGMA synchronous = FULL"
+        };
+        self.conn.execute_batch(synced).map_err(failed)
     }
 
     fn retrying<T>(&self, mut ask: impl FnMut(&Connection) -> rusqlite::Result<T>) -> Result<T, StoreError> {
