@@ -94,6 +94,7 @@ impl Engine {
             weight: weight(&request),
             request: Arc::new(request),
             until: Instant::now() + self.shared.load.patience,
+            unknown: None,
             answer,
         };
         self.shared.accept(pending)?;
@@ -128,7 +129,13 @@ impl Shared {
         Ok(())
     }
 
-    fn answer(&self, pending: Pending, answer: Result<Outcome, Error>) {
+    fn answer(&self, mut pending: Pending, answer: Result<Outcome, Error>) {
+        // That a later attempt changed nothing does not say what became of the earlier one; only the rules, which look
+        // for the key, can say that.
+        let answer = match (answer, pending.unknown.take()) {
+            (Err(error), Some(unknown)) if error.refusal().is_none() => Err(unknown),
+            (answer, _) => answer,
+        };
         let [done, refused, failed, _] = &self.counts;
         match &answer {
             Ok(Outcome { entry, .. }) => {
@@ -197,9 +204,10 @@ impl Shared {
     }
 
     /// A request that failed. Where it is not known whether it was done, its key makes asking again safe.
-    fn one_failed(&self, pending: Pending, error: Error) -> Option<Pending> {
+    fn one_failed(&self, mut pending: Pending, error: Error) -> Option<Pending> {
         let unknown = matches!(&error, Error::Store(error) if matches!(**error, StoreError::UnknownOutcome(_)));
         if unknown && pending.request.idempotency_key.is_some() && Instant::now() < pending.until {
+            pending.unknown = Some(error);
             return Some(pending);
         }
         self.answer(pending, Err(error));

@@ -59,15 +59,30 @@ impl Verdict {
 }
 
 impl Asked {
+    /// It was told that it is done.
     fn done(&self) -> Option<(CommandId, &Made)> {
         self.told.iter().find_map(|told| match told {
-            Told::Done { command, made, .. } => Some((*command, made)),
+            Told::Done { command, made, .. } if !self.is_found(made) => Some((*command, made)),
             _ => None,
         })
     }
 
+    /// It was told that the job which was to own its hold is there already: nothing is done, and nothing remembered.
+    fn found(&self) -> Option<&Made> {
+        self.told.iter().find_map(|told| match told {
+            Told::Done { made, .. } if self.is_found(made) => Some(made),
+            _ => None,
+        })
+    }
+
+    fn is_found(&self, made: &Made) -> bool {
+        matches!(self.act, Act::Metered { owned: true, .. }) && !made.created
+    }
+
     fn unknown(&self) -> bool {
-        self.done().is_none() && (self.open > 0 || matches!(self.told.last(), Some(Told::Unknown(_))))
+        self.done().is_none()
+            && self.found().is_none()
+            && (self.open > 0 || matches!(self.told.last(), Some(Told::Unknown(_))))
     }
 }
 
@@ -113,6 +128,7 @@ impl Book {
     /// What was told, against the journal.
     fn compare(&self, journal: &[JournalEvent], verdict: &mut Verdict) {
         let happened = by_key(journal);
+        let jobs: HashSet<JobId> = journal.iter().filter_map(|event| job_of(&event.event)).collect();
         for (key, asked) in &self.asked {
             let found = happened.get(key.as_str()).map_or(&[][..], Vec::as_slice);
             if found.len() > 1 {
@@ -134,6 +150,11 @@ impl Book {
                     verdict.find(format!("{key} was told that nothing was done, and it was: {:?}", asked.told));
                 }
                 (None, _) => {}
+            }
+            if let Some(job) = asked.found().and_then(|made| made.job)
+                && !jobs.contains(&job)
+            {
+                verdict.find(format!("{key} was told that {job} is there already, and it is not"));
             }
             if let Some(first) = found.first()
                 && !whole(&asked.act, &first.events)
@@ -223,7 +244,7 @@ impl Book {
 
 impl Asked {
     fn asked_again(&self) -> bool {
-        self.unknown() || self.done().is_some()
+        self.unknown() || self.done().is_some() || self.found().is_some()
     }
 }
 
@@ -232,6 +253,11 @@ impl Verdict {
     fn judge(&mut self, key: &str, asked: &Asked, was_there: bool, told: &Told) {
         let known = asked.done().map(|(command, made)| (command, made.clone()));
         match (told, known) {
+            (Told::Done { replayed: false, made, .. }, None) if asked.found().is_some() => {
+                if Some(made) != asked.found() {
+                    self.find(format!("{key} was told of {:?}, and now of {made:?}", asked.found()));
+                }
+            }
             (Told::Done { command, replayed: true, made }, Some(first)) => {
                 if (*command, made.clone()) != first {
                     self.find(format!("{key} was answered {first:?}, and now {command} {made:?}"));
@@ -298,6 +324,13 @@ fn made_by(events: &[Event]) -> Made {
     made
 }
 
+fn job_of(event: &Event) -> Option<JobId> {
+    match event {
+        Event::JobEnqueued { job, .. } => Some(*job),
+        _ => None,
+    }
+}
+
 fn hold_of(event: &Event) -> Option<HoldId> {
     match event {
         Event::HoldPlaced { hold, .. }
@@ -325,7 +358,7 @@ fn whole(act: &Act, events: &[Event]) -> bool {
         }
         (Act::Release { hold }, [Event::HoldReleased { hold: of, .. }])
         | (Act::Extend { hold, .. }, [Event::HoldExtended { hold: of, .. }]) => hold == of,
-        (Act::Mint { .. }, [Event::GrantMinted { .. }]) | (Act::Metered { .. }, [Event::JobFound { .. }]) => true,
+        (Act::Mint { .. }, [Event::GrantMinted { .. }]) => true,
         (Act::Metered { scope, amount, job, owned, .. }, events) if events.len() == 3 => {
             let held = events.iter().any(|event| placed(event, scope, *amount));
             let redeemed = events.iter().any(|event| matches!(event, Event::GrantRedeemed { .. }));
@@ -334,6 +367,8 @@ fn whole(act: &Act, events: &[Event]) -> bool {
                     let key = spec.idempotency_key.as_ref().map(bursar::IdempotencyKey::as_str);
                     key == Some(job.as_str()) && hold.is_some() == *owned
                 }
+                // A job that was to own the hold is never just found: then nothing is done.
+                Event::JobFound { .. } => !owned,
                 _ => false,
             });
             held && redeemed && enqueued

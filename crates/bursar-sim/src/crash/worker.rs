@@ -156,11 +156,12 @@ impl Caller {
                     _ => self.shared[usize::try_from(self.dice.below(self.shared.len() as u64)).unwrap_or(0)].clone(),
                 };
                 let round = self.name.split('-').next().unwrap_or_default();
+                let owned = self.dice.percent(40);
                 let job = match self.dice.percent(30) {
-                    true => format!("job-{round}-{}", self.dice.below(SHARED_JOBS)),
+                    true => format!("job-{round}-{owned}-{}", self.dice.below(SHARED_JOBS)),
                     false => format!("job-{}-{}", self.name, self.asked),
                 };
-                return Act::Metered { scope, amount, token, job, owned: self.dice.percent(30) };
+                return Act::Metered { scope, amount, token, job, owned };
             }
             55..85 => {
                 if let Some((hold, held)) = self.dice.take(&mut self.holds) {
