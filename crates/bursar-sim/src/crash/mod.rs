@@ -10,6 +10,7 @@ mod caps;
 mod diary;
 mod dice;
 mod place;
+mod power;
 mod round;
 mod tables;
 mod worker;
@@ -19,7 +20,10 @@ use std::process::ExitCode;
 
 use bursar::{Budget, Bursar, Context, Limit, Op, Request, Scope, Span, Window};
 
+use tokio::task::JoinSet;
+
 pub use self::place::Engine;
+pub use self::power::{PowerPlan, PowerTally, lose_power};
 
 use self::act::{Act, LONG, Told};
 use self::book::{Book, OWN, Verdict};
@@ -37,10 +41,10 @@ const WORKER: &str = "crash-worker";
 /// Rounds on one database, before a new one is made and the journal of the old one is replayed.
 const ROUNDS_IN_A_LIFE: u64 = 8;
 /// Units that a round may spend on each team, and on all together: less than the teams' sum.
-const ALLOWANCE: i64 = 250;
-const ORG_ALLOWANCE: i64 = 850;
+const ALLOWANCE: i64 = 60;
+const ORG_ALLOWANCE: i64 = 200;
 /// Tokens that all processes try to redeem in a round.
-const TOKENS: usize = 120;
+const TOKENS: usize = 80;
 /// Server kills: one round in so many has none.
 const SPARED: u64 = 3;
 
@@ -88,8 +92,11 @@ pub struct Tally {
 
 /// Runs this process as a worker, if that is what it was started for.
 pub fn child(args: &[String]) -> Option<ExitCode> {
-    let (WORKER, orders) = args.split_first().map(|(first, rest)| (first.as_str(), rest))? else { return None };
-    runtime().block_on(worker::live(&Orders::parse(orders)));
+    match args.split_first().map(|(first, rest)| (first.as_str(), rest))? {
+        (WORKER, orders) => runtime().block_on(worker::live(&Orders::parse(orders))),
+        (power::POWER, orders) => return Some(power::live(orders)),
+        _ => return None,
+    }
     Some(ExitCode::SUCCESS)
 }
 
@@ -207,9 +214,8 @@ impl Run {
     }
 }
 
-/// Gives each scope room for a round, and makes the grants that all try to redeem.
-async fn prepare(url: &str, tokens: &[String], round: u64, book: &mut Book) -> Result<(), Failure> {
-    let bursar = Bursar::options(url).upkeep(None).open().await?;
+/// Gives each scope room for a while.
+async fn define(bursar: &Bursar) -> Result<(), Failure> {
     let scopes = TEAMS.iter().map(|team| (*team, ALLOWANCE)).chain([(BRIEF, 1_000_000)]);
     for (name, room) in [(ORG, ORG_ALLOWANCE)].into_iter().chain(scopes) {
         let view = bursar.ledger().budget(name).await?;
@@ -223,11 +229,23 @@ async fn prepare(url: &str, tokens: &[String], round: u64, book: &mut Book) -> R
         let context = Context { correlation_id: Some(OWN.into()), ..Context::default() };
         bursar.request(Request::from(Op::Define { scope: Scope::new(name)?, budget }).in_context(context)).await?;
     }
+    Ok(())
+}
+
+/// Gives each scope room for a round, and makes the grants that all try to redeem.
+async fn prepare(url: &str, tokens: &[String], round: u64, book: &mut Book) -> Result<(), Failure> {
+    let bursar = Bursar::options(url).upkeep(None).open().await?;
+    define(&bursar).await?;
+    let mut minting = JoinSet::new();
     for (place, token) in tokens.iter().enumerate() {
         let (key, act) = (format!("r{round}-t{place}"), Act::Mint { token: token.clone() });
-        let told = act.ask(&bursar, &key).await;
-        book.enter(vec![Line::Asks { key: key.clone(), act }, Line::Told { key, told }]);
+        let bursar = bursar.clone();
+        minting.spawn(async move {
+            let told = act.ask(&bursar, &key).await;
+            vec![Line::Asks { key: key.clone(), act }, Line::Told { key, told }]
+        });
     }
+    minting.join_all().await.into_iter().for_each(|lines| book.enter(lines));
     bursar.close().await;
     Ok(())
 }
