@@ -53,10 +53,10 @@ fn main() -> ExitCode {
 }
 
 fn lose_power(plan: &PowerPlan) -> ExitCode {
-    match crash::lose_power(plan, |tally| println!("{} power losses, {}", tally.losses, tally.told)) {
+    match crash::lose_power(plan, |tally| println!("{tally}")) {
         Ok(tally) => {
-            tally.told.findings.iter().take(20).for_each(|finding| println!("  {finding}"));
-            if tally.told.findings.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+            tally.findings.iter().take(20).for_each(|finding| println!("  {finding}"));
+            if tally.findings.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
         }
         Err(error) => {
             eprintln!("the check could not be run: {error}");

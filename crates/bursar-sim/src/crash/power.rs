@@ -4,6 +4,7 @@
 //! far its diary was by then. Each of these is opened by the real thing and compared with the diary. The next process
 //! goes on from one of them, so that what was recovered is lost again.
 
+use std::fmt;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -14,11 +15,12 @@ use bursar::Bursar;
 use bursar_core::mutant::Mutant;
 use bursar_forgetful::{Disk, Survivor};
 
+use super::act::Told;
 use super::book::Book;
 use super::diary::{self, Diary, Line};
 use super::dice::Dice;
 use super::worker::{Caller, token};
-use super::{Failure, Tally, define, tables};
+use super::{Failure, define, tables};
 
 /// The word by which this program knows that it is to work on a forgetful disk.
 pub(super) const POWER: &str = "power-worker";
@@ -49,10 +51,20 @@ pub struct PowerPlan {
 pub struct PowerTally {
     /// Power losses looked at.
     pub losses: u64,
-    /// What callers were told before them, and what of it was not there.
-    pub told: Tally,
+    /// Requests that were answered "done".
+    pub acknowledged: usize,
     /// Journals replayed and compared.
     pub rebuilt: u64,
+    /// What was wrong.
+    pub findings: Vec<String>,
+}
+
+impl fmt::Display for PowerTally {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let PowerTally { losses, acknowledged, rebuilt, findings } = self;
+        let found = findings.len();
+        write!(f, "{losses} power losses: {acknowledged} acknowledged; {rebuilt} journals replayed; {found} findings")
+    }
 }
 
 /// Loses the power as often as the plan says, or until something is found.
@@ -62,7 +74,7 @@ pub fn lose_power(plan: &PowerPlan, mut tell: impl FnMut(&PowerTally)) -> Result
     let mut tally = PowerTally::default();
     let runtime = super::runtime();
     let (mut life, mut history) = (0, Vec::new());
-    while tally.losses < plan.losses && tally.told.findings.is_empty() {
+    while tally.losses < plan.losses && tally.findings.is_empty() {
         let generation = life % GENERATIONS;
         let folder = place.path().join(format!("disk-{life}"));
         if generation == 0 {
@@ -71,21 +83,22 @@ pub fn lose_power(plan: &PowerPlan, mut tell: impl FnMut(&PowerTally)) -> Result
         }
         let process = Generation { place: place.path(), folder: &folder, number: life, fresh: generation == 0 };
         let images = process.run(plan, &mut dice)?;
-        tally.told.count(&diary::read(&process.diary(), u64::MAX)?);
+        let done = |line: &&Line| matches!(line, Line::Told { told: Told::Done { .. }, .. });
+        tally.acknowledged += diary::read(&process.diary(), u64::MAX)?.iter().filter(done).count();
         for image in &images {
             let lines = diary::read(&process.diary(), image.told)?;
             let found = runtime.block_on(image.check(&history, lines));
             let named = |text: &String| format!("power loss {} of disk {life}: {text}", image.number);
-            tally.told.findings.extend(found.iter().map(named));
+            tally.findings.extend(found.iter().map(named));
             tally.losses += 1;
         }
         // Any of them may be the one to go on from.
         let last = &images[usize::try_from(dice.below(images.len() as u64)).unwrap_or(0)];
         history.extend(diary::read(&process.diary(), last.told)?);
-        if tally.told.findings.is_empty() {
+        if tally.findings.is_empty() {
             let differ = runtime.block_on(tables::differ_when_rebuilt(&last.checked_url()))?;
             tally.rebuilt += 1;
-            tally.told.findings.extend(differ.into_iter().take(5));
+            tally.findings.extend(differ.into_iter().take(5));
             fs::rename(&last.raw, place.path().join(format!("disk-{}", life + 1)))?;
         }
         life += 1;
