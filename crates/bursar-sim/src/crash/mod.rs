@@ -31,7 +31,7 @@ use self::diary::Line;
 use self::dice::Dice;
 use self::place::Place;
 use self::round::Round;
-use self::worker::{BRIEF, ORG, Orders, TEAMS};
+use self::worker::{BRIEF, ORG, Orders, TEAMS, UNDER};
 
 /// What can go wrong with the check itself.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;
@@ -40,9 +40,9 @@ pub type Failure = Box<dyn std::error::Error + Send + Sync>;
 const WORKER: &str = "crash-worker";
 /// Rounds on one database, before a new one is made and the journal of the old one is replayed.
 const ROUNDS_IN_A_LIFE: u64 = 8;
-/// Units that a round may spend on each team, and on all together: less than the teams' sum.
+/// Units that a round may spend on each team, and on those under one parent together: less than their sum.
 const ALLOWANCE: i64 = 60;
-const ORG_ALLOWANCE: i64 = 200;
+const ORG_ALLOWANCE: i64 = 100;
 /// Tokens that all processes try to redeem in a round.
 const TOKENS: usize = 80;
 /// Server kills: one round in so many has none.
@@ -223,7 +223,7 @@ async fn define(bursar: &Bursar) -> Result<(), Failure> {
         let spent = spent.map_or(0, |balance| balance.posted + balance.held);
         let mut budget = Budget::new([Limit::new(spent + room, Window::Lifetime)]);
         (budget.hold.ttl_min, budget.hold.ttl_max) = (Span::from_millis(1), LONG);
-        if TEAMS.contains(&name) {
+        if TEAMS[..UNDER].contains(&name) {
             budget = budget.under(Scope::new(ORG)?);
         }
         let context = Context { correlation_id: Some(OWN.into()), ..Context::default() };

@@ -14,8 +14,9 @@ use super::act::{Act, Told};
 use super::diary::{Diary, Line};
 use super::dice::Dice;
 
-/// Scopes under one parent; each has a cap, and the parent's is below their sum.
+/// Scopes with a cap each. The first ones have one parent, whose cap is below their sum.
 pub(crate) const TEAMS: [&str; 4] = ["team:0", "team:1", "team:2", "team:3"];
+pub(crate) const UNDER: usize = 2;
 pub(crate) const ORG: &str = "org";
 /// A scope for holds that expire before they are settled.
 pub(crate) const BRIEF: &str = "brief";
