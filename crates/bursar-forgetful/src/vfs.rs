@@ -83,7 +83,7 @@ fn known(file: *mut sqlite3_file) -> Option<(&'static Shim, Opened)> {
     Some((shim, opened))
 }
 
-fn path<'a>(name: &'a CStr) -> &'a Path {
+fn path(name: &CStr) -> &Path {
     Path::new(OsStr::from_bytes(name.to_bytes()))
 }
 
