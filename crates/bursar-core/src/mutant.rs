@@ -35,6 +35,8 @@ mutants! {
     SkipExpiryCheck = "skip-expiry-check",
     /// SQLite answers before its commit is on the disk.
     SynchronousOff = "synchronous-off",
+    /// SQLite answers when its commit is written, and syncs it when it is next copied into the database file.
+    SynchronousNormal = "synchronous-normal",
 }
 
 #[cfg(feature = "mutants")]

@@ -415,6 +415,34 @@ async fn nothing_answered_is_lost_when_the_server_crashes() {
 }
 
 #[tokio::test]
+async fn commits_wait_for_the_disk_whatever_the_database_says() {
+    for (default, kept) in [("off", "on"), ("local", "local")] {
+        let url = fresh_database();
+        let mut conn = PgConnection::connect(&url).await.unwrap();
+        let name = url.rsplit('/').next().unwrap();
+        let set = format!("ALTER DATABASE {name} SET synchronous_commit = {default}");
+        sqlx::raw_sql(sqlx::AssertSqlSafe(set)).execute(&mut conn).await.unwrap();
+        let store = PostgresStore::open(&url, setup(1), PostgresOptions::default()).await.unwrap();
+        let now = "SELECT current_setting('synchronous_commit')";
+        let own: String = sqlx::query_scalar(now).fetch_one(store.pool()).await.unwrap();
+        assert_eq!(own, kept, "a commit of the store's own");
+        // The server of the tests is not durable, and the store says so.
+        let problems = store.health().await.unwrap().problems.join(" ");
+        assert!(problems.contains("fsync is off") && problems.contains("full_page_writes is off"), "{problems}");
+        assert!(!problems.contains("synchronous_commit"), "{problems}");
+        // Callers' own transactions wait as soon as Bursar has done something in them, and only then.
+        let mut conn = PgConnection::connect(&url).await.unwrap();
+        let mut tx = conn.begin().await.unwrap();
+        let before: String = sqlx::query_scalar(now).fetch_one(&mut *tx).await.unwrap();
+        store.commit_in(&mut tx, &post_within("a", 1, 10)).await.unwrap().unwrap();
+        let after: String = sqlx::query_scalar(now).fetch_one(&mut *tx).await.unwrap();
+        tx.commit().await.unwrap();
+        let later: String = sqlx::query_scalar(now).fetch_one(&mut conn).await.unwrap();
+        assert_eq!([before, after, later], [default, kept, default]);
+    }
+}
+
+#[tokio::test]
 async fn time_does_not_go_back_when_a_node_starts_with_a_slow_clock() {
     let (first, second) = (clock(), clock());
     let (store, url) = open_timed(1, &first).await;

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 const MISSING: &str = "PostgreSQL is not installed: run `make test`, which installs PostgreSQL";
 
@@ -26,6 +27,7 @@ pub struct Cluster {
     bin: PathBuf,
     folder: PathBuf,
     port: u16,
+    durable: bool,
     databases: AtomicU32,
     /// Waits until the pipe to it is closed, which no way of dying prevents, and then cleans up.
     keeper: Child,
@@ -46,8 +48,11 @@ impl Cluster {
         let keeper = keeper(&bin, &folder);
         let init = ["-A", "trust", "-U", "postgres", "-E", "UTF8", "--locale=C", "--no-sync", "-D"];
         run(as_server(&bin.join("initdb")).args(init).arg(folder.join("data")));
-        let port = (0..5).find_map(|_| start(&bin, &folder, durable)).expect("PostgreSQL starts; see its log");
-        Cluster { bin, folder, port, databases: AtomicU32::new(0), keeper }
+        let free = || TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a free port").port();
+        // Somebody else may take the port meanwhile.
+        let port = (0..5).map(|_| free()).find(|port| start(&bin, &folder, durable, *port));
+        let port = port.expect("PostgreSQL starts; see its log");
+        Cluster { bin, folder, port, durable, databases: AtomicU32::new(0), keeper }
     }
 
     /// The address of one of its databases.
@@ -69,6 +74,42 @@ impl Cluster {
         let create = format!("CREATE DATABASE {name} TEMPLATE template0");
         run(Command::new(self.bin.join("psql")).args(["-q", "-X", "-c", &create, &self.url("postgres")]));
         self.url(&name)
+    }
+
+    /// The address of a copy of a database that nobody is connected to.
+    ///
+    /// # Panics
+    /// When it cannot be made.
+    pub fn copy_database(&self, url: &str) -> String {
+        let from = url.rsplit('/').next().expect("an address ends with its database");
+        let name = format!("copy_{}", self.databases.fetch_add(1, Ordering::SeqCst));
+        let create = format!("CREATE DATABASE {name} TEMPLATE {from}");
+        run(Command::new(self.bin.join("psql")).args(["-q", "-X", "-c", &create, &self.url("postgres")]));
+        self.url(&name)
+    }
+
+    /// Kills every process of the server with `SIGKILL`, and starts it again on the same port and data.
+    ///
+    /// # Panics
+    /// When it does not come back.
+    pub fn kill_and_restart(&self) {
+        let written = std::fs::read_to_string(self.folder.join("data/postmaster.pid")).expect("the server runs");
+        let server = written.lines().next().expect("its first line is the process").trim().to_owned();
+        // Its children are asked for before it is gone and they are nobody's.
+        let mut all = vec![server.clone()];
+        all.extend(children(&server));
+        // One that ended meanwhile is no failure.
+        let killed = Command::new("kill").arg("-KILL").args(&all).stderr(Stdio::null()).status();
+        killed.expect("kill runs");
+        // It refuses to start as long as one of the old processes has its memory.
+        let came_back = (0..50).any(|_| {
+            if start(&self.bin, &self.folder, self.durable, self.port) {
+                return true;
+            }
+            std::thread::sleep(Duration::from_millis(100));
+            false
+        });
+        assert!(came_back, "PostgreSQL starts again; see its log");
     }
 
     /// Stops the server as a crash would, and starts it again on the same port and data.
@@ -93,9 +134,8 @@ impl Drop for Cluster {
     }
 }
 
-/// Starts the server on a free port; `None` when somebody else took the port meanwhile.
-fn start(bin: &Path, folder: &Path, durable: bool) -> Option<u16> {
-    let port = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a free port").port();
+/// Starts the server on a port, and says whether that worked.
+fn start(bin: &Path, folder: &Path, durable: bool, port: u16) -> bool {
     let mut settings = format!(
         "-p {port} -h 127.0.0.1 -k {} -c max_connections=200 -c shared_preload_libraries=pg_stat_statements",
         folder.display()
@@ -107,7 +147,22 @@ fn start(bin: &Path, folder: &Path, durable: bool) -> Option<u16> {
     command.args(["-s", "-w", "start", "-D"]).arg(folder.join("data"));
     command.arg("-l").arg(folder.join("log")).arg("-o").arg(settings);
     let started = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
-    started.expect("pg_ctl runs").success().then_some(port)
+    started.expect("pg_ctl runs").success()
+}
+
+/// The processes whose parent is this one.
+fn children(parent: &str) -> Vec<String> {
+    let all = std::fs::read_dir("/proc").expect("processes can be listed");
+    let numbers = all.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let parent_of = |process: &String| {
+        let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+        // The name, in parentheses, may hold anything; the state and the parent follow it.
+        Some(stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.to_owned())
+    };
+    numbers
+        .filter(|process| process.bytes().all(|byte| byte.is_ascii_digit()))
+        .filter(|process| parent_of(process).as_deref() == Some(parent))
+        .collect()
 }
 
 /// A shell that outlives this process by just so long as cleaning up takes.

@@ -95,6 +95,7 @@ impl Engine {
             weight: weight(&request),
             request: Arc::new(request),
             until: Instant::now() + self.shared.load.patience,
+            unknown: None,
             answer,
         };
         self.shared.accept(pending)?;
@@ -128,9 +129,10 @@ struct Settled {
 
 impl Settled {
     /// A request that failed. Where it is not known whether it was done, its key makes asking again safe.
-    fn fail(&mut self, pending: Pending, error: Error) {
+    fn fail(&mut self, mut pending: Pending, error: Error) {
         let unknown = matches!(&error, Error::Store(error) if matches!(**error, StoreError::UnknownOutcome(_)));
         if unknown && pending.request.idempotency_key.is_some() && Instant::now() < pending.until {
+            pending.unknown = Some(error);
             self.again.push(pending);
         } else {
             self.answers.push((pending, Err(error)));
@@ -150,7 +152,13 @@ impl Shared {
         Ok(())
     }
 
-    fn answer(&self, pending: Pending, answer: Result<Outcome, Error>) {
+    fn answer(&self, mut pending: Pending, answer: Result<Outcome, Error>) {
+        // That a later attempt changed nothing does not say what became of the earlier one; only the rules, which look
+        // for the key, can say that.
+        let answer = match (answer, pending.unknown.take()) {
+            (Err(error), Some(unknown)) if error.refusal().is_none() => Err(unknown),
+            (answer, _) => answer,
+        };
         let [done, refused, failed, _] = &self.counts;
         match &answer {
             Ok(Outcome { entry, .. }) => {

@@ -242,10 +242,12 @@ async fn lock_row(conn: &mut PgConnection, lock: &Lock) -> Result<(), sqlx::Erro
     statement.execute(conn).await.map(drop)
 }
 
-/// Sets how long this transaction waits for locks, and joins the writers.
+/// Sets how long this transaction waits for locks, has its commit wait for the disk, and joins the writers.
 pub(super) async fn enter(conn: &mut PgConnection, wait: Duration) -> Result<(), sqlx::Error> {
     // A plan is made once and kept. One made while a table is small would read all of it by and by: not that one.
     let settings = "SELECT set_config('lock_timeout', $1, true), set_config('enable_seqscan', 'off', true),
+                        set_config('synchronous_commit', coalesce(
+                            nullif(current_setting('synchronous_commit'), 'off'), 'on'), true),
                         pg_advisory_xact_lock_shared($2)";
     sqlx::query(settings)
         // Zero would mean to wait for ever.

@@ -112,7 +112,11 @@ impl PostgresStore {
                 |conn, _| {
                     Box::pin(async move {
                         // A plan for arrays of any length, made once; compiling it would cost more than running it.
-                        let set = "SET plan_cache_mode = force_generic_plan; SET jit = off";
+                        // A database may say that commits need not wait for the disk. Bursar's do; where more than
+                        // that is asked for, as waiting for a standby, it stays.
+                        let set = "SET plan_cache_mode = force_generic_plan; SET jit = off;
+                                   SELECT set_config('synchronous_commit', 'on', false)
+                                   WHERE current_setting('synchronous_commit') = 'off'";
                         sqlx::raw_sql(set).execute(conn).await.map(drop)
                     })
                 },

@@ -241,15 +241,17 @@ impl PostgresStore {
     pub(super) async fn read_health(&self) -> Result<Health, StoreError> {
         let (position, last_event_at) = self.last_position().await?;
         let mut conn = self.acquire().await?;
-        let (version, fsync, synchronous, standby): (String, String, String, bool) = sqlx::query_as(
-            "SELECT current_setting('server_version'), current_setting('fsync'), current_setting('synchronous_commit'),
-                    pg_is_in_recovery()",
+        let (version, fsync, pages, synchronous, standby): (String, String, String, String, bool) = sqlx::query_as(
+            "SELECT current_setting('server_version'), current_setting('fsync'), current_setting('full_page_writes'),
+                    current_setting('synchronous_commit'), pg_is_in_recovery()",
         )
         .fetch_one(&mut *conn)
         .await
         .map_err(store_error)?;
         let found = [
             (fsync == "off", "fsync is off: a crash of the server can lose or corrupt everything; turn it on"),
+            (pages == "off", "full_page_writes is off: a power loss can leave half-written pages; turn it on"),
+            // Bursar turns it on when it connects; whoever stands between may have turned it off again.
             (synchronous == "off", "synchronous_commit is off: a crash can lose what was answered as done; turn it on"),
             (standby, "the server is a standby and cannot write; connect to the primary"),
         ];

@@ -9,6 +9,7 @@ use std::sync::{Arc, PoisonError};
 use std::thread;
 
 use bursar_core::id::BatchId;
+use bursar_core::mutant::Mutant;
 use bursar_core::request::Request;
 use bursar_core::state::Workspace;
 use bursar_core::time::Time;
@@ -138,7 +139,14 @@ impl Writer {
                 source: None,
             });
         }
-        self.conn.execute_batch("PRAGMA synchronous = FULL").map_err(failed)?;
+        let synced = if Mutant::SynchronousOff.on() {
+            "PRAGMA synchronous = OFF"
+        } else if Mutant::SynchronousNormal.on() {
+            "PRAGMA synchronous = NORMAL"
+        } else {
+            "PRAGMA synchronous = FULL"
+        };
+        self.conn.execute_batch(synced).map_err(failed)?;
         let pragmas = format!("PRAGMA cache_size = -{CACHE_KIB}; PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}");
         self.conn.execute_batch(&pragmas).map_err(failed)
     }

@@ -28,6 +28,8 @@ pub(super) struct Pending {
     pub(super) keys: Vec<u64>,
     pub(super) weight: usize,
     pub(super) until: Instant,
+    /// An attempt of which it is not known whether it was done.
+    pub(super) unknown: Option<Error>,
     pub(super) answer: oneshot::Sender<Result<Outcome, Error>>,
 }
 

@@ -1,0 +1,157 @@
+//! A round: processes under load, killed at random moments, and a server killed with them.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bursar_testkit::Cluster;
+use tokio::time::{Instant, sleep, sleep_until};
+
+use super::diary::{self, Line};
+use super::dice::Dice;
+use super::worker::Orders;
+use super::{WORKER, act::Told};
+
+/// How long processes are left under load, once all of them have been answered.
+const LOAD: Duration = Duration::from_millis(300);
+/// How long after its restart a server is left under load.
+const AFTERWARDS: Duration = Duration::from_millis(250);
+/// How long the first answers may take.
+const BEGIN_WITHIN: Duration = Duration::from_secs(20);
+const LOOK_EVERY: Duration = Duration::from_millis(5);
+
+/// What a round is to do.
+pub(crate) struct Round<'a> {
+    pub(crate) url: &'a str,
+    pub(crate) folder: &'a Path,
+    pub(crate) number: u64,
+    pub(crate) processes: usize,
+    pub(crate) tokens: &'a Path,
+    /// The server to be killed, where one is.
+    pub(crate) server: Option<Arc<Cluster>>,
+}
+
+/// What became of it.
+#[derive(Default)]
+pub(crate) struct Fallen {
+    /// What each process that was killed had written.
+    pub(crate) diaries: Vec<Vec<Line>>,
+    pub(crate) killed: usize,
+    pub(crate) in_flight: usize,
+    pub(crate) server_kills: usize,
+    /// Processes that ended without being killed, with their last words.
+    pub(crate) failures: Vec<String>,
+}
+
+struct Process {
+    child: Child,
+    diary: PathBuf,
+    words: PathBuf,
+}
+
+impl Round<'_> {
+    pub(crate) async fn run(&self, dice: &mut Dice) -> io::Result<Fallen> {
+        let mut fallen = Fallen::default();
+        let mut started = 0;
+        let mut crew = Vec::new();
+        for _ in 0..self.processes {
+            crew.push(self.start(&mut started, dice)?);
+        }
+        until_all_are_answered(&crew).await;
+        let mut end = Instant::now() + LOAD;
+        let mut server_at = self.server.as_ref().map(|_| Instant::now() + Duration::from_millis(dice.below(200)));
+        loop {
+            let next = Instant::now() + Duration::from_millis(dice.between(10, 120));
+            if server_at.is_some_and(|at| at <= next) {
+                let at = server_at.take().expect("it was just there");
+                sleep_until(at).await;
+                fallen.server_kills += self.kill_server().await;
+                end = Instant::now() + AFTERWARDS;
+                continue;
+            }
+            if next >= end {
+                break;
+            }
+            sleep_until(next).await;
+            let victim = crew.swap_remove(usize::try_from(dice.below(crew.len() as u64)).unwrap_or(0));
+            fallen.kill(victim)?;
+            crew.push(self.start(&mut started, dice)?);
+        }
+        sleep_until(end).await;
+        while let Some(victim) = dice.take(&mut crew) {
+            fallen.kill(victim)?;
+        }
+        Ok(fallen)
+    }
+
+    fn start(&self, started: &mut usize, dice: &mut Dice) -> io::Result<Process> {
+        *started += 1;
+        let name = format!("r{}-p{started}", self.number);
+        let (diary, words) = (self.folder.join(format!("{name}.diary")), self.folder.join(format!("{name}.words")));
+        let orders = Orders {
+            url: self.url.to_owned(),
+            diary: diary.display().to_string(),
+            seed: dice.roll(),
+            name,
+            tokens: self.tokens.display().to_string(),
+        };
+        let child = Command::new(std::env::current_exe()?)
+            .arg(WORKER)
+            .args(orders.args())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(File::create(&words)?)
+            .spawn()?;
+        Ok(Process { child, diary, words })
+    }
+
+    async fn kill_server(&self) -> usize {
+        let Some(server) = self.server.clone() else { return 0 };
+        tokio::task::spawn_blocking(move || server.kill_and_restart()).await.expect("the server comes back");
+        1
+    }
+}
+
+/// Waits until every process was told something, or has ended, a bounded time.
+async fn until_all_are_answered(crew: &[Process]) {
+    let until = Instant::now() + BEGIN_WITHIN;
+    let told = |process: &Process| {
+        let lines = diary::read(&process.diary, 100_000).unwrap_or_default();
+        lines.iter().any(|line| matches!(line, Line::Told { told: Told::Done { .. }, .. }))
+    };
+    while Instant::now() < until && !crew.iter().all(told) {
+        sleep(LOOK_EVERY).await;
+    }
+}
+
+impl Fallen {
+    fn kill(&mut self, mut process: Process) -> io::Result<()> {
+        if let Some(status) = process.child.try_wait()? {
+            let words = std::fs::read_to_string(&process.words).unwrap_or_default();
+            let last: Vec<&str> = words.lines().rev().take(3).collect();
+            self.failures.push(format!("a process ended by itself ({status}): {last:?}"));
+        } else {
+            // SIGKILL: nothing of it runs any more.
+            process.child.kill()?;
+            process.child.wait()?;
+            self.killed += 1;
+        }
+        let lines = diary::read(&process.diary, u64::MAX)?;
+        let asks = lines.iter().filter(|line| matches!(line, Line::Asks { .. })).count();
+        self.in_flight += usize::from(asks * 2 > lines.len());
+        self.diaries.push(lines);
+        std::fs::remove_file(&process.words)?;
+        if process.diary.exists() {
+            std::fs::remove_file(&process.diary)?;
+        }
+        Ok(())
+    }
+}
+
+/// Writes the tokens that all processes know to a file.
+pub(crate) fn write_tokens(path: &Path, tokens: &[String]) -> io::Result<()> {
+    File::create(path)?.write_all(tokens.join("\n").as_bytes())
+}

@@ -1,0 +1,3 @@
+//! How Bursar is shown to keep its word when things go wrong. Not shipped.
+
+pub mod crash;

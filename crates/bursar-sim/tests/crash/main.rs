@@ -1,0 +1,105 @@
+//! Kills and power losses, short: the long version is the program `crash`.
+//!
+//! This program runs itself again as the processes that are killed.
+
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::panic::catch_unwind;
+use std::process::ExitCode;
+
+use bursar_core::mutant::Mutant;
+use bursar_sim::crash::{self, Engine, Plan, PowerPlan, PowerTally, Run, Tally};
+use rusqlite::Connection;
+
+const CASES: [(&str, fn()); 5] = [
+    ("killed_processes_lose_nothing_on_sqlite", killed_processes_lose_nothing_on_sqlite),
+    ("killed_servers_lose_nothing_on_postgres", killed_servers_lose_nothing_on_postgres),
+    ("a_row_that_is_taken_away_is_found", a_row_that_is_taken_away_is_found),
+    ("power_loss_loses_nothing_on_sqlite", power_loss_loses_nothing_on_sqlite),
+    ("commits_that_are_not_synced_are_found", commits_that_are_not_synced_are_found),
+];
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    if let Some(code) = crash::child(&args) {
+        return code;
+    }
+    let filter = args.iter().find(|arg| !arg.starts_with('-')).cloned().unwrap_or_default();
+    let mut failed = 0;
+    for (name, run) in CASES.iter().filter(|(name, _)| name.contains(&filter)) {
+        let done = catch_unwind(run);
+        println!("test {name} ... {}", if done.is_ok() { "ok" } else { "FAILED" });
+        failed += usize::from(done.is_err());
+    }
+    println!("\ntest result: {}. {failed} failed", if failed == 0 { "ok" } else { "FAILED" });
+    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn plan(engine: Engine, rounds: u64, seed: u64) -> Plan {
+    Plan { engine, rounds, processes: 3, seed }
+}
+
+fn killed_processes_lose_nothing_on_sqlite() {
+    let tally = crash::run(&plan(Engine::Sqlite, 6, 11), |_| {}).unwrap();
+    told(&tally, 200);
+    assert!(tally.refused > 20, "caps are felt: {tally}");
+    assert!(tally.in_flight >= 12, "kills hit work in flight: {tally}");
+}
+
+fn killed_servers_lose_nothing_on_postgres() {
+    let tally = crash::run(&plan(Engine::Postgres, 3, 12), |_| {}).unwrap();
+    told(&tally, 20);
+    assert_eq!(tally.server_kills, 2, "{tally}");
+    assert!(tally.in_flight >= 6, "kills hit work in flight: {tally}");
+}
+
+/// Nothing is wrong, and that means something: enough was acknowledged, and every round hit somebody.
+fn told(tally: &Tally, least: usize) {
+    println!("{tally}");
+    assert!(tally.findings.is_empty(), "{:#?}", tally.findings);
+    assert!(tally.acknowledged >= least, "{tally}");
+    assert_eq!((tally.idle, tally.rebuilt), (0, 1), "{tally}");
+}
+
+/// What a crash could take away is taken away by hand, a row at a time.
+fn a_row_that_is_taken_away_is_found() {
+    let rows = [
+        "DELETE FROM bursar_journal WHERE position = (SELECT max(position) FROM bursar_journal)",
+        "DELETE FROM bursar_holds WHERE id = (SELECT max(id) FROM bursar_holds)",
+        "DELETE FROM bursar_jobs WHERE id = (SELECT max(id) FROM bursar_jobs)",
+        "DELETE FROM bursar_grants WHERE id = (SELECT max(id) FROM bursar_grants)",
+        "DELETE FROM bursar_keys WHERE key = (SELECT max(key) FROM bursar_keys WHERE key LIKE 'r0-p%')",
+        "DELETE FROM bursar_postings WHERE at = (SELECT max(at) FROM bursar_postings)",
+    ];
+    for (seed, row) in (20..).zip(rows) {
+        let mut run = Run::new(&plan(Engine::Sqlite, 1, seed)).unwrap();
+        run.load().unwrap();
+        let file = run.url().trim_start_matches("sqlite://").to_owned();
+        let taken = Connection::open(file).unwrap().execute(row, []).unwrap();
+        assert!(taken > 0, "{row}");
+        run.check().unwrap();
+        assert!(!run.tally.findings.is_empty(), "{row} was not noticed: {}", run.tally);
+    }
+}
+
+fn lose_power(losses: u64, seed: u64, mutant: Option<Mutant>) -> PowerTally {
+    let tally = crash::lose_power(&PowerPlan { losses, seed, mutant }, |_| {}).unwrap();
+    println!("{tally}");
+    tally
+}
+
+fn power_loss_loses_nothing_on_sqlite() {
+    let tally = lose_power(120, 31, None);
+    assert!(tally.findings.is_empty(), "{:#?}", tally.findings);
+    assert!(tally.losses >= 120 && tally.acknowledged >= 300, "{tally}");
+    assert!(tally.rebuilt >= 4, "{tally}");
+}
+
+/// The same check with commits that are answered before they are on the disk.
+fn commits_that_are_not_synced_are_found() {
+    for (seed, mutant) in [(41, Mutant::SynchronousOff), (42, Mutant::SynchronousNormal)] {
+        let tally = lose_power(120, seed, Some(mutant));
+        let lost = tally.findings.iter().any(|finding| finding.contains("it is lost"));
+        assert!(lost, "{} was not noticed: {tally}", mutant.name());
+    }
+}
