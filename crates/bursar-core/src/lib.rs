@@ -22,6 +22,7 @@ pub mod grant;
 pub mod hold;
 pub mod id;
 pub mod job;
+pub mod live;
 pub mod mutant;
 pub mod name;
 pub mod needs;

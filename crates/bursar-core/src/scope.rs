@@ -13,8 +13,12 @@ use crate::bucket::{clamp, full};
 use crate::budget::Budget;
 use crate::context::Actor;
 use crate::id::{BatchId, HoldId};
+use crate::live::{ChargeMark, LiveCharge};
 use crate::time::{Span, Time};
 use crate::window::{Window, Zone};
+
+/// Windows that were prepared for refused requests, and are kept for the next.
+const PREPARED_MAX: usize = 4;
 
 /// Everything the kernel knows of one scope.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,6 +43,8 @@ pub struct ScopeState {
     pub balances: Vec<Balance>,
     /// How many budgets are so many levels below it, those right below first.
     pub below: Vec<u64>,
+    /// The latest charges of live holds, in the order they came.
+    pub recent: Vec<LiveCharge>,
     /// What is registered on it. Stored beside the rest, as it seldom changes.
     #[serde(skip)]
     pub budget: Option<Arc<Budget>>,
@@ -47,8 +53,6 @@ pub struct ScopeState {
     pub redefined: bool,
 }
 
-/// A place in the order in which charges of live holds are due on a scope.
-pub type ChargeMark = (Time, HoldId);
 /// A place in the order of postings on a scope.
 pub type PostingMark = (Time, u64);
 
@@ -98,22 +102,9 @@ pub struct Balance {
     pub tripped: bool,
     /// When a request last named it.
     pub named: Time,
-    /// Prepared for a request that may yet be refused; forgotten unless an event names it.
-    #[serde(skip)]
+    /// Prepared for a request that may yet be refused. Kept up to date like the others, so that it need not be summed
+    /// again for the next such request, and forgotten after a while unless an event names it.
     pub prospective: bool,
-}
-
-/// A charge of a live hold on a scope, by when it is due.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LiveCharge {
-    /// When the hold expires; `NEVER` while a job owns it.
-    pub expires_at: Time,
-    /// The hold.
-    pub hold: HoldId,
-    /// When it was placed.
-    pub placed_at: Time,
-    /// What it holds on this scope.
-    pub amount: i64,
 }
 
 /// Units spent or credited on a scope at an instant.
@@ -206,6 +197,7 @@ impl Default for ScopeState {
             frozen: None,
             balances: vec![Balance::open(Window::Lifetime, Time::MIN, Past::default())],
             below: Vec::new(),
+            recent: Vec::new(),
             budget: None,
             redefined: false,
         }
@@ -248,11 +240,12 @@ impl ScopeState {
     pub fn advance(&mut self, now: Time, due: &Due, asked: &DueAsk) -> bool {
         let mut ready = true;
         if asked.charges_after.is_some() {
-            for charge in &due.charges.items {
+            let charges = self.due_charges(&due.charges, now);
+            for charge in &charges.items {
                 self.fold(charge);
             }
-            self.next_expiry = due.charges.next;
-            if due.charges.more {
+            self.next_expiry = charges.next;
+            if charges.more {
                 self.next_expiry = self.folded.0;
                 ready = false;
             } else {
@@ -267,6 +260,7 @@ impl ScopeState {
             for balance in &mut self.balances {
                 balance.turn(now);
             }
+            self.balances.retain(|balance| !balance.prospective || now < balance.named.after(WINDOW_IDLE));
             self.rearm_trip();
         }
         ready
@@ -369,6 +363,16 @@ impl ScopeState {
         missing.sort();
         missing.dedup();
         missing
+    }
+
+    /// Makes place for windows that are to be prepared, by forgetting others that were and that nobody wants now.
+    pub fn forget_prepared(&mut self, wanted: &BTreeSet<Window>) {
+        let mut left = self.balances.iter().filter(|b| b.prospective).count();
+        self.balances.retain(|balance| {
+            let forgotten = left > PREPARED_MAX && balance.prospective && !wanted.contains(&balance.window);
+            left -= usize::from(forgotten);
+            !forgotten
+        });
     }
 
     /// Prepares a window for a request that names it.

@@ -12,9 +12,10 @@ use crate::grant::Grant;
 use crate::hold::Hold;
 use crate::id::{BatchId, CommandId, GrantId, HoldId, JobId};
 use crate::job::Job;
+use crate::live::LiveCharge;
 use crate::name::{IdempotencyKey, Queue, Scope, Tenant};
 use crate::request::Fingerprint;
-use crate::scope::{LiveCharge, Posting, ScopeState};
+use crate::scope::{Posting, ScopeState};
 use crate::time::Time;
 use crate::window::Zone;
 
@@ -240,13 +241,21 @@ impl Workspace {
         }
     }
 
-    pub(crate) fn add_live(&mut self, scope: ScopeKey, charge: LiveCharge) {
-        self.live.insert((scope, charge.expires_at, charge.hold), Some(charge));
+    /// A hold counts on a scope, which is loaded.
+    pub(crate) fn add_live(&mut self, key: &ScopeKey, charge: LiveCharge) {
+        let row = self.scopes.get_mut(key).expect("a hold counts on scopes that are there");
+        for spilled in row.add_live(charge) {
+            self.live.insert((key.clone(), spilled.expires_at, spilled.hold), Some(spilled));
+        }
     }
 
-    pub(crate) fn remove_live(&mut self, scope: ScopeKey, expires_at: Time, hold: HoldId) {
-        let key = (scope, expires_at, hold);
-        // What this batch added itself was never stored.
+    /// A hold counts no more on a scope.
+    pub(crate) fn remove_live(&mut self, key: ScopeKey, expires_at: Time, hold: HoldId) {
+        if self.scopes.get_mut(&key).is_some_and(|row| row.remove_live(hold)) {
+            return;
+        }
+        let key = (key, expires_at, hold);
+        // What this batch put there itself was never stored.
         if self.live.get(&key).is_some_and(Option::is_some) {
             self.live.remove(&key);
         } else {

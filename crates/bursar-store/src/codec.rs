@@ -14,8 +14,8 @@ use serde::de::DeserializeOwned;
 
 use crate::error::StoreError;
 
-/// The form that rows are written in. Form 1 lacks the last field of a hold and of a scope, which is empty there.
-const VERSION: u8 = 2;
+/// The form that rows are written in.
+const VERSION: u8 = 1;
 
 /// A row that is stored as bytes.
 pub(crate) trait Packed: Serialize + DeserializeOwned + Clone {
@@ -28,11 +28,6 @@ pub(crate) trait Packed: Serialize + DeserializeOwned + Clone {
     fn unpack(bytes: &[u8]) -> Result<Self, StoreError> {
         match bytes.split_first() {
             Some((&VERSION, rest)) => postcard::from_bytes(rest).map_err(|e| StoreError::corrupt(Self::WHAT, e)),
-            Some((1, rest)) => {
-                // An empty list and nothing at all are both written as a zero; what is complete leaves it over.
-                let rest = [rest, &[0]].concat();
-                postcard::from_bytes(&rest).map_err(|e| StoreError::corrupt(Self::WHAT, e))
-            }
             Some((version, _)) => Err(StoreError::corrupt(Self::WHAT, format!("unknown form {version}"))),
             None => Err(StoreError::corrupt(Self::WHAT, "it is empty")),
         }
@@ -45,16 +40,6 @@ impl Packed for Hold {
 
 impl Packed for ScopeState {
     const WHAT: &'static str = "scope";
-
-    /// Balances that were only prepared are not kept.
-    fn pack(&self) -> Vec<u8> {
-        if self.balances.iter().any(|balance| balance.prospective) {
-            let mut kept = self.clone();
-            kept.balances.retain(|balance| !balance.prospective);
-            return kept.pack();
-        }
-        postcard::to_extend(self, vec![VERSION]).expect("rows are plain data")
-    }
 }
 
 /// A row whose payload, when large, is kept beside it.

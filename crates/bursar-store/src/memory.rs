@@ -13,10 +13,11 @@ use bursar_core::grant::Grant;
 use bursar_core::hold::{Hold, HoldState};
 use bursar_core::id::{BatchId, CommandId, GrantId, HoldId, JobId};
 use bursar_core::job::Job;
+use bursar_core::live::{ChargeMark, LiveCharge};
 use bursar_core::name::{Scope, Tenant};
 use bursar_core::payload::Payload;
 use bursar_core::request::Request;
-use bursar_core::scope::{Batchwise, ChargeMark, Due, DueAsk, LiveCharge, Past, Posting, ScopeState};
+use bursar_core::scope::{Batchwise, Due, DueAsk, Past, Posting, ScopeState};
 use bursar_core::state::{Change, JobKey, KeyKey, KeyRow, ScopeKey, Workspace};
 use bursar_core::time::Time;
 use futures_util::FutureExt;
@@ -206,7 +207,6 @@ impl Rows for MemoryRows<'_> {
         ws.scopes.changes().for_each(|(key, change)| write(&mut tables.scopes, key, &change));
         for (key, _) in ws.scopes.changes() {
             if let Some(row) = tables.scopes.get_mut(key) {
-                row.balances.retain(|balance| !balance.prospective);
                 row.redefined = false;
             }
         }
@@ -325,7 +325,10 @@ impl Store for MemoryStore {
         let (at, id) = after.unwrap_or((Time::MIN, HoldId(0)));
         let range = tables.live.range((key.clone(), at, id)..=(key.clone(), Time::NEVER, HoldId(u128::MAX)));
         let range = range.filter(|((_, at, id), _)| after.is_none_or(|after| (*at, *id) > after));
-        Ok(range.filter_map(|((_, _, id), _)| tables.holds.get(id).cloned()).take(limit).collect())
+        let table = range.map(|((_, at, id), _)| (*at, *id)).take(limit).collect();
+        let row = tables.scopes.get(key).cloned().unwrap_or_default();
+        let ids = row.live_after(after, table, limit);
+        Ok(ids.iter().filter_map(|id| tables.holds.get(id).cloned()).collect())
     }
 
     async fn grant(&self, id: GrantId) -> Result<Option<Grant>, StoreError> {
@@ -408,11 +411,15 @@ impl Store for MemoryStore {
             let sums = rows.past(&asks).now_or_never().expect("memory never waits")?;
             report.check_scope(key, row, tables.rollups.get(key).copied().unwrap_or(0), &sums);
         }
-        for ((key, _, hold), charge) in &tables.live {
-            report.check_charge(key, charge, tables.holds.get(hold));
+        let recent = tables.scopes.iter().flat_map(|(key, row)| row.recent.iter().map(move |charge| (key, charge)));
+        for (key, charge) in tables.live.iter().map(|((key, ..), charge)| (key, charge)).chain(recent) {
+            report.check_charge(key, charge, tables.holds.get(&charge.hold));
         }
         for hold in tables.holds.values() {
-            let missing = verify::charged(hold).into_iter().filter(|place| !tables.live.contains_key(place));
+            let missing = verify::charged(hold).into_iter().filter(|place| {
+                let row = tables.scopes.get(&place.0);
+                !tables.live.contains_key(place) && !verify::has_recent(row, place.1, place.2)
+            });
             let missing: Vec<Scope> = missing.map(|((_, scope), ..)| scope).collect();
             report.check_hold(hold, (hold_state(hold.state), hold.expires_at), &missing);
         }

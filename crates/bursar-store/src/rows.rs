@@ -7,7 +7,8 @@ use bursar_core::grant::Grant;
 use bursar_core::hold::Hold;
 use bursar_core::id::{BatchId, CommandId, GrantId, HoldId, JobId};
 use bursar_core::job::Job;
-use bursar_core::scope::{Balance, Bounds, ChargeMark, Due, DueAsk, Past, PostingMark, ScopeState};
+use bursar_core::live::ChargeMark;
+use bursar_core::scope::{Balance, Bounds, Due, DueAsk, Past, PostingMark, ScopeState};
 use bursar_core::state::{JobKey, KeyKey, KeyRow, ScopeKey, Workspace};
 use bursar_core::time::Time;
 

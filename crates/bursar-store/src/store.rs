@@ -11,10 +11,11 @@ use bursar_core::grant::Grant;
 use bursar_core::hold::Hold;
 use bursar_core::id::{BatchId, GrantId, HoldId, IdSource, JobId};
 use bursar_core::job::Job;
+use bursar_core::live::ChargeMark;
 use bursar_core::name::{Scope, Tenant};
 use bursar_core::refusal::Refusal;
 use bursar_core::request::Request;
-use bursar_core::scope::{ChargeMark, ScopeState};
+use bursar_core::scope::ScopeState;
 use bursar_core::state::{JobKey, KeyKey, ScopeKey};
 use bursar_core::time::Time;
 

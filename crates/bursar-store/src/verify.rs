@@ -5,8 +5,9 @@
 use bursar_core::hold::{Hold, HoldState};
 use bursar_core::id::HoldId;
 use bursar_core::job::Job;
+use bursar_core::live::LiveCharge;
 use bursar_core::name::Scope;
-use bursar_core::scope::{LiveCharge, Past, ScopeState};
+use bursar_core::scope::{Past, ScopeState};
 use bursar_core::state::ScopeKey;
 use bursar_core::time::Time;
 use bursar_core::window::Window;
@@ -48,7 +49,8 @@ impl Report {
         let (tenant, scope) = key;
         for (balance, Past { posted, held, .. }) in row.balances.iter().zip(sums) {
             let window = &balance.window;
-            if *held != balance.held {
+            let held = held.saturating_add(row.recently_held(balance.bounds().placed_from));
+            if held != balance.held {
                 let kept = balance.held;
                 self.violation(format!("{tenant}/{scope} {window}: held is {kept}, its live holds come to {held}"));
             }
@@ -117,6 +119,11 @@ impl Report {
 /// turned it: one that did not is found by its sum.
 pub(crate) fn asks(key: &ScopeKey, row: &ScopeState) -> impl Iterator<Item = PastAsk> {
     row.balances.iter().map(|balance| PastAsk::of(key, row, balance))
+}
+
+/// Whether a scope's own row has a live charge of a hold.
+pub(crate) fn has_recent(row: Option<&ScopeState>, at: Time, hold: HoldId) -> bool {
+    row.is_some_and(|row| row.recent.iter().any(|charge| charge.mark() == (at, hold)))
 }
 
 /// The live charges that a hold must have: on these scopes, at its expiry.

@@ -296,7 +296,13 @@ async fn open_windows<R: Rows>(rows: &mut R, ws: &mut Workspace, needs: &Needs) 
     let mut windows = Vec::new();
     for (key, need) in &needs.scopes {
         let Some(row) = ws.scopes.get(key).filter(|_| !ws.unready.contains(key)) else { continue };
-        for window in row.missing(need.windows.iter()) {
+        let missing = row.missing(need.windows.iter());
+        if missing.is_empty() {
+            continue;
+        }
+        ws.scopes.peek_mut(key).expect("it was just there").forget_prepared(&need.windows);
+        let row = ws.scopes.get(key).expect("it was just there");
+        for window in missing {
             windows.push((key.clone(), window.clone()));
             asks.push(past_ask(key, row, &window, ws.now)?);
         }
@@ -304,18 +310,25 @@ async fn open_windows<R: Rows>(rows: &mut R, ws: &mut Workspace, needs: &Needs) 
     if windows.is_empty() {
         return Ok(());
     }
-    let fresh = |key: &ScopeKey| ws.scopes.get(key).is_some_and(|row| row.postings == 0 && row.balances[0].held == 0);
-    let pasts = if windows.iter().all(|(key, _)| fresh(key)) {
+    let fresh = |ws: &Workspace, key: &ScopeKey| {
+        ws.scopes.get(key).is_some_and(|row| row.postings == 0 && row.balances[0].held == 0)
+    };
+    let pasts = if windows.iter().all(|(key, _)| fresh(ws, key)) {
         vec![Past::default(); windows.len()]
     } else {
         rows.past(&asks).await?
     };
     let now = ws.now;
-    for ((key, window), mut past) in windows.into_iter().zip(pasts) {
-        let row = ws.scopes.peek_mut(&key).expect("it was listed");
-        if matches!(window, Window::Rolling { .. }) {
-            past.held = row.balances[0].held;
-        }
+    for (((key, window), ask), mut past) in windows.into_iter().zip(asks).zip(pasts) {
+        // What was summed over a past is written also when the request is refused, so that the next need not sum it again;
+        // but not for a dry run.
+        let kept = needs.scopes.get(&key).is_some_and(|need| need.create) && !fresh(ws, &key);
+        let row = if kept { ws.scopes.get_mut(&key) } else { ws.scopes.peek_mut(&key) };
+        let row = row.expect("it was listed");
+        past.held = match window {
+            Window::Rolling { .. } => row.balances[0].held,
+            _ => past.held + row.recently_held(ask.placed_from),
+        };
         row.prepare(window, now, past);
     }
     Ok(())
@@ -360,6 +373,7 @@ pub(crate) async fn view<R: Rows>(
         let due =
             if ask.is_empty() { Due::default() } else { rows.due(&[(key.clone(), ask.clone())], now).await?.remove(0) };
         if row.advance(now, &due, &ask) {
+            row.balances.retain(|balance| !balance.prospective);
             return Ok(row);
         }
     }

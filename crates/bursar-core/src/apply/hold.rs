@@ -6,8 +6,8 @@ use crate::event::Charged;
 use crate::event::Stream;
 use crate::hold::{Beyond, Hold, HoldState, sums};
 use crate::id::HoldId;
+use crate::live::LiveCharge;
 use crate::name::Tenant;
-use crate::scope::LiveCharge;
 use crate::state::Workspace;
 use crate::time::Time;
 
@@ -21,7 +21,7 @@ pub(super) fn placed(ws: &mut Workspace, placed: Hold, charges: &[Charged]) -> u
     for (scope, amount) in placed.totals() {
         let key = (tenant.clone(), scope);
         touch_scope(ws, &key).hold(now, expires_at, amount);
-        ws.add_live(key, LiveCharge { expires_at, hold, placed_at: now, amount });
+        ws.add_live(&key, LiveCharge { expires_at, hold, placed_at: now, amount });
     }
     ws.holds.put(hold, placed);
     1
@@ -91,7 +91,7 @@ pub(super) fn extended(ws: &mut Workspace, tenant: &Tenant, hold: HoldId, expire
         let row = touch_scope(ws, &key);
         row.next_expiry = row.next_expiry.min(expires_at);
         ws.remove_live(key.clone(), before, hold);
-        ws.add_live(key, LiveCharge { expires_at, hold, placed_at, amount });
+        ws.add_live(&key, LiveCharge { expires_at, hold, placed_at, amount });
     }
     version
 }

@@ -2,7 +2,8 @@
 
 use bursar_core::bounds::FOLD_STEP;
 use bursar_core::id::HoldId;
-use bursar_core::scope::{Batchwise, Due, DueAsk, LiveCharge, Past, Posting};
+use bursar_core::live::LiveCharge;
+use bursar_core::scope::{Batchwise, Due, DueAsk, Past, Posting};
 use bursar_core::state::ScopeKey;
 use bursar_core::time::Time;
 use uuid::Uuid;

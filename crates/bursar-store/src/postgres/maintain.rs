@@ -1,12 +1,13 @@
 //! Verification, and making the tables anew from the journal.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 
 use bursar_core::hold::Hold;
 use bursar_core::id::HoldId;
 use bursar_core::job::Job;
-use bursar_core::scope::LiveCharge;
+use bursar_core::live::LiveCharge;
+use bursar_core::scope::ScopeState;
 use bursar_core::state::ScopeKey;
 use bursar_core::time::Time;
 use uuid::Uuid;
@@ -86,11 +87,17 @@ impl PostgresStore {
             scopes.push((key, row, rolled.unwrap_or(0)));
         }
         let sums = PgRows::new(&mut tx, self, Taking::Look).past(&asks).await?;
+        let recent: Vec<HoldId> = scopes.iter().flat_map(|(_, row, _)| &row.recent).map(|charge| charge.hold).collect();
+        let holds = PgRows::new(&mut tx, self, Taking::Look).holds(&recent).await?.rows;
+        let holds: HashMap<HoldId, Hold> = holds.into_iter().collect();
         tx.commit().await.map_err(store_error)?;
         let mut sums = sums.as_slice();
         for (key, row, rolled) in &scopes {
             let (own, others) = sums.split_at(row.balances.len());
             report.check_scope(key, row, *rolled, own);
+            for charge in &row.recent {
+                report.check_charge(key, charge, holds.get(&charge.hold));
+            }
             sums = others;
         }
         Ok(last)
@@ -160,9 +167,14 @@ impl PostgresStore {
         .fetch_all(&mut *tx)
         .await
         .map_err(store_error)?;
+        let scopes: BTreeSet<ScopeKey> = places.iter().map(|(key, ..)| key.clone()).collect();
+        let scopes: Vec<(ScopeKey, bool)> = scopes.into_iter().map(|key| (key, false)).collect();
+        let scopes = PgRows::new(&mut tx, self, Taking::Look).scopes(&scopes).await?.rows;
+        let scopes: HashMap<ScopeKey, ScopeState> = scopes.into_iter().collect();
         tx.commit().await.map_err(store_error)?;
         let found: HashSet<usize> = found.into_iter().map(place).collect();
-        let missing = places.iter().enumerate().filter(|(n, _)| !found.contains(n));
+        let recent = |(key, at, hold): &(ScopeKey, Time, HoldId)| verify::has_recent(scopes.get(key), *at, *hold);
+        let missing = places.iter().enumerate().filter(|(n, place)| !found.contains(n) && !recent(place));
         let missing: Vec<_> = missing.map(|(_, ((_, scope), _, hold))| (*hold, scope.clone())).collect();
         for (hold, columns) in &holds {
             let own = missing.iter().filter(|(id, _)| *id == hold.id);

@@ -1,11 +1,14 @@
 //! Reading: takes no lock, and sees one moment.
 
+use std::collections::HashMap;
+
 use bursar_core::grant::Grant;
 use bursar_core::hold::Hold;
 use bursar_core::id::{GrantId, HoldId, JobId};
 use bursar_core::job::Job;
+use bursar_core::live::ChargeMark;
 use bursar_core::name::{Scope, Tenant};
-use bursar_core::scope::{ChargeMark, ScopeState};
+use bursar_core::scope::ScopeState;
 use bursar_core::state::ScopeKey;
 use bursar_core::time::Time;
 use sqlx::PgConnection;
@@ -18,6 +21,7 @@ use super::scopes::clock;
 use super::{ONE_SNAPSHOT, PostgresStore, READ_COMMITTED, migrate};
 use crate::codec::{Packed, stored};
 use crate::error::StoreError;
+use crate::rows::Rows;
 use crate::store::Health;
 use crate::work;
 
@@ -115,23 +119,29 @@ impl PostgresStore {
         limit: usize,
     ) -> Result<Vec<Hold>, StoreError> {
         let (at, hold) = after.unwrap_or((Time::MIN, HoldId(0)));
-        let rows: Vec<(Vec<u8>,)> = sqlx::query_as(
-            "SELECT h.data FROM (
-                 SELECT c.expires_at, c.hold FROM bursar.live_charges c WHERE c.tenant = $1 AND c.scope = $2
-                     AND (c.expires_at, c.hold) > ($4, $5)
-                 ORDER BY c.expires_at, c.hold LIMIT $3) c
-             CROSS JOIN LATERAL (SELECT h.data FROM bursar.holds h WHERE h.id = c.hold OFFSET 0) h
-             ORDER BY c.expires_at, c.hold",
+        let mut tx = self.begin(ONE_SNAPSHOT).await?;
+        let mut rows = PgRows::new(&mut tx, self, Taking::Look);
+        let Some((_, row)) = rows.scopes(&[(key.clone(), false)]).await?.rows.pop() else { return Ok(Vec::new()) };
+        let table: Vec<(i64, Uuid)> = sqlx::query_as(
+            "SELECT c.expires_at, c.hold FROM bursar.live_charges c WHERE c.tenant = $1 AND c.scope = $2
+                 AND (c.expires_at, c.hold) > ($4, $5)
+             ORDER BY c.expires_at, c.hold LIMIT $3",
         )
         .bind(key.0.as_str())
         .bind(key.1.as_str())
         .bind(bounded(limit))
         .bind(at.micros())
         .bind(Uuid::from_u128(hold.0))
-        .fetch_all(&mut *self.acquire().await?)
+        .fetch_all(&mut *tx)
         .await
         .map_err(store_error)?;
-        rows.iter().map(|(data,)| Hold::unpack(data)).collect()
+        let table = table.into_iter().map(|(at, hold)| (Time::from_micros(at), HoldId(hold.as_u128())));
+        let ids = row.live_after(after, table.collect(), limit);
+        let mut found = PgRows::new(&mut tx, self, Taking::Look).holds(&ids).await?.rows;
+        tx.commit().await.map_err(store_error)?;
+        let places: HashMap<HoldId, usize> = ids.into_iter().enumerate().map(|(place, id)| (id, place)).collect();
+        found.sort_by_key(|(id, _)| places.get(id).copied());
+        Ok(found.into_iter().map(|(_, hold)| hold).collect())
     }
 
     pub(super) async fn read_grant(&self, id: GrantId) -> Result<Option<Grant>, StoreError> {

@@ -42,7 +42,6 @@ impl Known {
             self.rows.clear();
         }
         for (key, mut row) in ws.scopes.into_written() {
-            row.balances.retain(|balance| !balance.prospective);
             row.redefined = false;
             self.rows.insert(key, row);
         }

@@ -3,8 +3,9 @@
 use bursar_core::grant::Grant;
 use bursar_core::hold::Hold;
 use bursar_core::id::{GrantId, HoldId};
+use bursar_core::live::ChargeMark;
 use bursar_core::name::{Scope, Tenant};
-use bursar_core::scope::{ChargeMark, ScopeState};
+use bursar_core::scope::ScopeState;
 use bursar_core::state::ScopeKey;
 use bursar_core::time::Time;
 use futures_util::FutureExt;
@@ -14,7 +15,7 @@ use crate::codec::stored;
 use crate::error::StoreError;
 use crate::rows::Rows;
 use crate::sqlite::error::failed;
-use crate::sqlite::rows::{get_id, id, unpack};
+use crate::sqlite::rows::{get_id, get_time, id, unpack};
 use crate::sqlite::schema;
 use crate::sqlite::writer::Shared;
 use crate::store::{Health, Journaled};
@@ -63,11 +64,15 @@ pub(super) fn live_holds(
     after: Option<ChargeMark>,
     limit: usize,
 ) -> Result<Vec<Hold>, StoreError> {
-    let sql = "SELECT h.data FROM bursar_live_charges l JOIN bursar_holds h ON h.id = l.hold
-        WHERE l.tenant = ?1 AND l.scope = ?2 AND (l.expires_at, l.hold) > (?3, ?4) ORDER BY l.expires_at, l.hold LIMIT ?5";
+    let sql = "SELECT expires_at, hold FROM bursar_live_charges
+        WHERE tenant = ?1 AND scope = ?2 AND (expires_at, hold) > (?3, ?4) ORDER BY expires_at, hold LIMIT ?5";
+    let rows = shared.rows(conn);
+    let Some(row) = rows.read_scope(key)? else { return Ok(Vec::new()) };
     let (at, hold) = after.unwrap_or((Time::MIN, HoldId(0)));
     let params = params![key.0.as_str(), key.1.as_str(), at.micros(), id(hold.0), limit as i64];
-    shared.rows(conn).all(sql, params, |row| unpack(row, 0))
+    let mark = |row: &Row<'_>| Ok((get_time(row, 0).map_err(failed)?, HoldId(get_id(row, 1).map_err(failed)?)));
+    let ids = row.live_after(after, rows.all(sql, params, mark)?, limit);
+    ids.into_iter().filter_map(|id| rows.read_hold(id).transpose()).collect()
 }
 
 pub(super) fn grants(

@@ -3,7 +3,8 @@
 use bursar_core::hold::Hold;
 use bursar_core::id::HoldId;
 use bursar_core::job::Job;
-use bursar_core::scope::{LiveCharge, ScopeState};
+use bursar_core::live::LiveCharge;
+use bursar_core::scope::ScopeState;
 use bursar_core::state::ScopeKey;
 use bursar_core::time::Time;
 use futures_util::FutureExt;
@@ -17,7 +18,7 @@ use crate::sqlite::error::failed;
 use crate::sqlite::read::{page_scopes, scope_key};
 use crate::sqlite::rows::{SqliteRows, get_id, get_time, id, unpack};
 use crate::sqlite::writer::Shared;
-use crate::verify::{PAGE, Report, asks, charged};
+use crate::verify::{PAGE, Report, asks, charged, has_recent};
 
 pub(super) fn verify(shared: &Shared, conn: &Connection) -> Result<Report, StoreError> {
     let mut report = Report::default();
@@ -49,6 +50,9 @@ fn check_scopes(rows: &mut SqliteRows<'_>, page: &[ScopeKey], report: &mut Repor
         let sums = rows.past(&asks).now_or_never().expect("SQLite never waits within a transaction")?;
         let rolled = rows.all(rolled, params![key.0.as_str(), key.1.as_str()], |row| row.get(0).map_err(failed))?;
         report.check_scope(key, &row, rolled.first().copied().unwrap_or(0), &sums);
+        for charge in &row.recent {
+            report.check_charge(key, charge, rows.read_hold(charge.hold)?.as_ref());
+        }
     }
     Ok(())
 }
@@ -93,7 +97,10 @@ fn check_holds(rows: &SqliteRows<'_>, report: &mut Report) -> Result<(), StoreEr
             for ((tenant, scope), at, hold) in charged(hold) {
                 let params = params![tenant.as_str(), scope.as_str(), at.micros(), id(hold.0)];
                 if rows.all(live, params, |_| Ok(()))?.is_empty() {
-                    missing.push(scope);
+                    let key = (tenant, scope);
+                    if !has_recent(rows.read_scope(&key)?.as_ref(), at, hold) {
+                        missing.push(key.1);
+                    }
                 }
             }
             report.check_hold(hold, *columns, &missing);
