@@ -33,6 +33,8 @@ macro_rules! mutants {
 mutants! {
     /// A hold that has expired can still be extended.
     SkipExpiryCheck = "skip-expiry-check",
+    /// A caller is told that it is done, whatever became of the commit.
+    AnswerBeforeCommit = "answer-before-commit",
     /// SQLite answers before its commit is on the disk.
     SynchronousOff = "synchronous-off",
 }
