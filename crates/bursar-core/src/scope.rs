@@ -12,6 +12,7 @@ use crate::bounds::{WINDOW_IDLE, WINDOWS_MAX};
 use crate::budget::Budget;
 use crate::context::Actor;
 use crate::id::{BatchId, HoldId};
+use crate::mutant::Mutant;
 use crate::time::{Span, Time};
 use crate::window::Window;
 
@@ -260,7 +261,8 @@ impl ScopeState {
     fn fold(&mut self, charge: &LiveCharge) {
         for balance in &mut self.balances {
             balance.refill(charge.expires_at);
-            balance.settle(charge.placed_at, charge.amount, &[]);
+            let amount = if Mutant::CountExpired.on() { 0 } else { charge.amount };
+            balance.settle(charge.placed_at, amount, &[]);
         }
         self.folded = (charge.expires_at, charge.hold);
     }
@@ -356,11 +358,12 @@ impl ScopeState {
     /// Postings from before this can be rolled up: no window in use, and none that may be named, reaches them.
     pub fn rolled_up_before(&self, now: Time, kept: Span) -> Time {
         let reach = |balance: &Balance| match balance.window {
+            _ if Mutant::RollUpTooMuch.on() => Time::NEVER,
             Window::Lifetime | Window::Bucket { .. } => Time::NEVER,
             Window::Rolling { length } => now.before(length),
             Window::Calendar { .. } => balance.since,
         };
-        self.balances.iter().map(reach).min().unwrap_or(Time::NEVER).min(now.before(kept))
+        self.balances.iter().map(reach).min().unwrap_or(Time::NEVER).min(if Mutant::RollUpTooMuch.on() { now } else { now.before(kept) })
     }
 
     /// Why new spend is refused at `now`, if it is.
@@ -535,14 +538,14 @@ impl Balance {
         }
         let elapsed = i128::from(to.micros()) - i128::from(self.level_at.micros());
         let refilled = self.level.saturating_add(elapsed.saturating_mul(i128::from(refill)));
-        self.level = refilled.min(full(&self.window));
+        self.level = if Mutant::BucketOverflows.on() { refilled } else { refilled.min(full(&self.window)) };
         self.level_at = to;
     }
 
     fn evict(&mut self, postings: &Batchwise<Posting>) -> bool {
         let Window::Rolling { length } = self.window else { return true };
         for posting in &postings.items {
-            self.posted -= posting.amount;
+            self.posted -= posting.amount * if Mutant::EvictTwice.on() { 2 } else { 1 };
             self.evicted = (posting.at, posting.seq);
         }
         if postings.more {
@@ -560,7 +563,7 @@ impl Balance {
             // Also when nothing was due: a hold older than the window posts to where the window has been already.
             self.evicted = self.evicted.max((now.before(length), u64::MAX));
         }
-        if now < self.until || !matches!(self.window, Window::Calendar { .. }) {
+        if now < self.until || !matches!(self.window, Window::Calendar { .. }) || Mutant::CalendarStands.on() {
             return;
         }
         let (start, end) = Balance::opening(&self.window, now);

@@ -6,6 +6,7 @@ use std::collections::{BTreeSet, HashSet};
 use bursar_core::decide::{Decided, Rules, decide, reapply};
 use bursar_core::event::{Batch, Entry, Event};
 use bursar_core::id::{BatchId, GrantId, HoldId, IdSource};
+use bursar_core::mutant::Mutant;
 use bursar_core::name::Scope;
 use bursar_core::needs::Needs;
 use bursar_core::refusal::Refusal;
@@ -48,7 +49,7 @@ pub async fn run<R: Rows>(
     let mut verdicts = Vec::with_capacity(requests.len());
     for (request, own) in requests.iter().zip(each) {
         let mut request = Cow::Borrowed(*request);
-        if !blocked.is_empty() {
+        if !blocked.is_empty() && !Mutant::LockedIsGone.on() {
             blocked.spare(&mut request, &ws);
             let locks = blocked.concerning(&Needs::of(&request), &ws);
             if !locks.is_empty() && own != Needs::default() {
@@ -77,6 +78,9 @@ async fn ask_again_where_names_were_taken<R: Rows>(
     ws: &Workspace,
     verdicts: &mut [Verdict],
 ) -> Result<(), StoreError> {
+    if Mutant::TwinIsRefused.on() {
+        return Ok(());
+    }
     let mut doubtful = Vec::new();
     let mut names = Needs::default();
     for (place, (request, verdict)) in requests.iter().zip(verdicts.iter()).enumerate() {
@@ -223,7 +227,7 @@ async fn load<R: Rows>(
             let clock = rows.now().await?.max(when.floor);
             // A scope sees each instant once, so that what one transaction did is before what the next one does.
             let seen = ws.scopes.iter().map(|(_, row)| row.seen.after(Span::from_micros(1))).max();
-            clock.max(seen.unwrap_or(Time::MIN))
+            if Mutant::ClockGoesBack.on() { rows.now().await? } else { clock.max(seen.unwrap_or(Time::MIN)) }
         }
     };
     ws.now = clock;
@@ -282,7 +286,10 @@ async fn load_scopes<R: Rows>(
             return Ok(());
         }
         let create = |key: &ScopeKey| needs.scopes.get(key).is_some_and(|need| need.create);
-        let wanted: Vec<_> = missing.into_iter().map(|key| (create(&key), key)).map(|(c, key)| (key, c)).collect();
+        let mut wanted: Vec<_> = missing.into_iter().map(|key| (create(&key), key)).map(|(c, key)| (key, c)).collect();
+        if Mutant::LockInAnyOrder.on() {
+            wanted.reverse();
+        }
         let found = rows.scopes(&wanted).await?;
         for (key, row) in found.rows {
             ws.scopes.load(key, Some(row));

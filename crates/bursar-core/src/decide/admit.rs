@@ -6,6 +6,7 @@ use crate::bounds::{DEPTH_MAX, SCOPES_MAX};
 use crate::budget::Limit;
 use crate::event::{Charged, Left};
 use crate::hold::{HeldCharge, sums};
+use crate::mutant::Mutant;
 use crate::name::{Scope, Tenant};
 use crate::refusal::{Refusal, Violation};
 use crate::request::Charge;
@@ -33,7 +34,7 @@ pub(super) fn resolve(ws: &Workspace, tenant: &Tenant, charges: &[Charge]) -> Re
             scope: charge.scope.clone(),
             amount: charge.amount,
             actual: None,
-            ancestors: ancestors(ws, tenant, &charge.scope)?,
+            ancestors: if Mutant::SkipAncestors.on() { Vec::new() } else { ancestors(ws, tenant, &charge.scope)? },
             limits: charge.limits.clone(),
         });
     }
@@ -41,7 +42,7 @@ pub(super) fn resolve(ws: &Workspace, tenant: &Tenant, charges: &[Charge]) -> Re
 }
 
 /// The chain above a scope, nearest first.
-pub(super) fn ancestors(ws: &Workspace, tenant: &Tenant, scope: &Scope) -> Result<Vec<Scope>, Refusal> {
+pub(crate) fn ancestors(ws: &Workspace, tenant: &Tenant, scope: &Scope) -> Result<Vec<Scope>, Refusal> {
     let mut chain = Vec::new();
     let mut at = scope.clone();
     while let Some(parent) = row(ws, tenant, &at).and_then(|row| row.budget.as_ref()?.parent.clone()) {
@@ -72,7 +73,7 @@ pub(super) fn admit(ws: &Workspace, tenant: &Tenant, charges: Vec<HeldCharge>) -
         if !state.has_room_for(limits.iter().map(|limit| &limit.window), 0, ws.now) {
             return Err(Refusal::TooManyWindows { scope: scope.clone() });
         }
-        if state.frozen_at(ws.now).is_some() {
+        if state.frozen_at(ws.now).is_some() && !Mutant::FrozenAdmits.on() {
             violations.push(Violation::Frozen { scope: scope.clone() });
         }
         check_limits(ws, scope, state, &limits, *amount, &mut violations);
@@ -108,7 +109,7 @@ fn check_limits(
                 &fresh
             }
         };
-        let available = balance.remaining(limit.amount);
+        let available = balance.remaining(limit.amount) + i64::from(Mutant::OneTooMany.on());
         if amount > 0 && amount > available {
             out.push(Violation::Limit {
                 scope: scope.clone(),
@@ -126,7 +127,7 @@ fn check_limits(
 /// The limits that apply on a scope: the registered ones and the caller's.
 pub(super) fn limits(state: &ScopeState, given: &[Limit]) -> Vec<Limit> {
     let mut limits: Vec<Limit> = state.budget.iter().flat_map(|budget| budget.limits.iter().cloned()).collect();
-    limits.extend(given.iter().filter(|l| !limits.contains(l)).cloned().collect::<Vec<_>>());
+    limits.extend(given.iter().filter(|l| !limits.contains(l) && !Mutant::IgnoreGivenLimits.on()).cloned().collect::<Vec<_>>());
     limits
 }
 

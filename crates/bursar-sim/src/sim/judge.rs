@@ -6,13 +6,15 @@ use std::sync::Arc;
 use bursar_core::answer::{Answer, Outcome};
 use bursar_core::decide::Rules;
 use bursar_core::event::Entry;
+use bursar_core::grant::GrantFault;
 use bursar_core::id::CommandId;
-use bursar_core::refusal::Refusal;
+use bursar_core::refusal::{Refusal, Violation};
 use bursar_core::request::{Op, Request};
 use bursar_core::scope::{Freeze, ScopeState};
 use bursar_core::state::{KeyKey, ScopeKey};
 use bursar_core::time::Time;
 use bursar_core::window::Window;
+use bursar_store::Lock;
 
 use super::expect::{Case, Check};
 use super::model::{Frozen, Model, bounds};
@@ -28,11 +30,35 @@ pub(crate) struct Decision {
     pub(crate) request: Request,
     pub(crate) answer: Result<Outcome, Refusal>,
     pub(crate) now: Time,
+    /// How many transactions had committed when its own began.
+    pub(crate) began: u64,
 }
 
 impl Decision {
-    pub(crate) fn new(request: &Request, answer: Result<Outcome, Refusal>, now: Time) -> Arc<Decision> {
-        Arc::new(Decision { request: request.clone(), answer, now })
+    pub(crate) fn new(
+        request: &Request,
+        answer: Result<Outcome, Refusal>,
+        now: Time,
+        began: u64,
+    ) -> Arc<Decision> {
+        Arc::new(Decision { request: request.clone(), answer, now, began })
+    }
+
+    /// The rows for lack of which it was refused. What is not there cannot be locked, and may come into being meanwhile.
+    fn lacking(&self) -> Vec<Lock> {
+        let tenant = &self.request.context.tenant;
+        match &self.answer {
+            Err(Refusal::UnknownScope { scope }) => vec![Lock::Scope((tenant.clone(), scope.clone()))],
+            Err(Refusal::UnknownHold { hold }) => vec![Lock::Hold(*hold)],
+            Err(Refusal::UnknownGrant { grant }) => vec![Lock::Grant(*grant)],
+            Err(Refusal::Refused(violations)) => match &self.request.op {
+                Op::Submit(command) if violations.iter().any(is_unknown) => {
+                    command.redeem.iter().map(|redemption| Lock::Grant(redemption.grant)).collect()
+                }
+                _ => Vec::new(),
+            },
+            _ => Vec::new(),
+        }
     }
 
     fn entry(&self) -> Option<&Arc<Entry>> {
@@ -67,7 +93,9 @@ pub(crate) struct Judge {
     told: HashMap<(Node, CommandId), usize>,
     /// Who answered that a command is done.
     answered: Vec<(Node, CommandId)>,
-    commits: u64,
+    pub(crate) commits: u64,
+    /// Rows by how many transactions had committed when they came into being.
+    born: HashMap<Lock, u64>,
     pub(crate) decided: u64,
     pub(crate) refused: u64,
     pub(crate) replayed: u64,
@@ -81,6 +109,20 @@ struct Remembered {
     op: Op,
     outcome: Outcome,
     until: i64,
+    /// How many transactions had committed when it was remembered, and when it was forgotten.
+    since: u64,
+    forgotten: Option<u64>,
+}
+
+impl Remembered {
+    /// Whether a decision must go by it. Keys are read and not locked: who began before a key was taken for something else,
+    /// or forgotten, may have seen it as it was before.
+    fn binds(&self, decision: &Decision) -> bool {
+        let replayed = decision.answer.as_ref().is_ok_and(|outcome| outcome.replayed);
+        let kept = self.forgotten.is_none_or(|forgotten| replayed && forgotten >= decision.began);
+        let missed = decision.answer.is_err() && self.since >= decision.began && !same(&self.op, &decision.request.op);
+        self.until > decision.now.micros() && kept && !missed
+    }
 }
 
 /// The number a caller gave its request.
@@ -100,6 +142,7 @@ impl Judge {
             told: HashMap::new(),
             answered: Vec::new(),
             commits: 0,
+            born: HashMap::new(),
             decided: 0,
             refused: 0,
             replayed: 0,
@@ -136,7 +179,14 @@ impl Judge {
     }
 
     pub(crate) fn forget_key(&mut self, key: &KeyKey) {
-        self.keys.remove(key);
+        if let Some(known) = self.keys.get_mut(key) {
+            known.forgotten = Some(self.commits);
+        }
+    }
+
+    /// A row has come into being.
+    pub(crate) fn born(&mut self, row: Lock) {
+        self.born.insert(row, self.commits);
     }
 
     /// A transaction commits: judged in the order of commits, which is the order its locks made.
@@ -176,7 +226,7 @@ impl Judge {
     }
 
     fn judge_one(&mut self, decision: &Decision) -> Result<(), (&'static str, String)> {
-        let Decision { request, answer, now } = decision;
+        let Decision { request, answer, now, .. } = decision;
         let effect = decision.entry().is_some();
         match answer {
             Ok(outcome) => self.note(&[outcome.command.0 as u64, (outcome.command.0 >> 64) as u64]),
@@ -192,9 +242,12 @@ impl Judge {
             }
         }
         let key = request.idempotency_key.clone().map(|key| (request.context.tenant.clone(), key));
-        if let Some(known) = key.as_ref().and_then(|key| self.keys.get(key)).filter(|known| known.until > now.micros()) {
+        if let Some(known) = key.as_ref().and_then(|key| self.keys.get(key)).filter(|known| known.binds(decision)) {
             self.replayed += 1;
             return replayed(known, decision).map_err(|what| ("I4 once", what));
+        }
+        if decision.lacking().iter().any(|row| self.born.get(row).is_some_and(|born| *born >= decision.began)) {
+            return Ok(());
         }
         let case = Case { request, said: answer, now: now.micros() };
         let expected = self.model.judge(&case).map_err(|what| (area(&request.op), what))?;
@@ -207,7 +260,8 @@ impl Judge {
         }
         if let (Some(key), Ok(outcome), true) = (key, answer, effect) {
             let until = now.after(self.rules.key_kept).micros();
-            self.keys.insert(key, Remembered { op: request.op.clone(), outcome: outcome.clone(), until });
+            let known = Remembered { op: request.op.clone(), outcome: outcome.clone(), until, since: self.commits, forgotten: None };
+            self.keys.insert(key, known);
         }
         self.done.extend(decision.entry().map(|entry| (entry.id, entry.events.len())));
         Ok(())
@@ -297,8 +351,12 @@ impl Judge {
     }
 }
 
+fn is_unknown(violation: &Violation) -> bool {
+    matches!(violation, Violation::Grant { fault: GrantFault::Unknown, .. })
+}
+
 fn shown(node: Node, decision: &Decision) -> String {
-    let Decision { request, answer, now } = decision;
+    let Decision { request, answer, now, .. } = decision;
     let number = request.context.correlation_id.as_deref().unwrap_or("upkeep");
     let key = request.idempotency_key.as_ref().map_or("none", |key| key.as_str());
     let dry = if request.dry_run { ", dry run" } else { "" };
@@ -320,16 +378,20 @@ fn area(op: &Op) -> &'static str {
     }
 }
 
-/// The first answer again, or a conflict.
-fn replayed(known: &Remembered, decision: &Decision) -> Check {
-    let same = match (&known.op, &decision.request.op) {
+/// Whether two requests ask for the same; the id of a new grant is drawn anew by a repetition.
+fn same(first: &Op, again: &Op) -> bool {
+    match (first, again) {
         (Op::Mint(first), Op::Mint(again)) => {
             (&first.purpose, &first.subject, &first.payload, first.ttl)
                 == (&again.purpose, &again.subject, &again.payload, again.ttl)
         }
         (first, again) => first == again,
-    };
-    if !same {
+    }
+}
+
+/// The first answer again, or a conflict.
+fn replayed(known: &Remembered, decision: &Decision) -> Check {
+    if !same(&known.op, &decision.request.op) {
         return match &decision.answer {
             Err(Refusal::KeyReused { .. }) => Ok(()),
             said => Err(format!("the key was used for {:?}, answered was {said:?}", known.op)),

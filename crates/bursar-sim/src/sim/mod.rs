@@ -9,6 +9,7 @@ mod follow;
 mod judge;
 mod locks;
 mod model;
+pub mod mutation;
 mod plan;
 mod rebuild;
 mod store;

@@ -295,8 +295,13 @@ impl ScopeModel {
         bucket
     }
 
+    /// Whether it is a bucket of which nothing is kept.
+    pub(crate) fn is_closed(&self, window: &Window) -> bool {
+        matches!(window, Window::Bucket { .. }) && !self.buckets.iter().any(|bucket| bucket.window == *window)
+    }
+
     pub(crate) fn open_bucket(&mut self, window: &Window, now: Micros) {
-        if matches!(window, Window::Bucket { .. }) && !self.buckets.iter().any(|bucket| bucket.window == *window) {
+        if self.is_closed(window) {
             let bucket = self.bucket(window, now);
             self.buckets.push(bucket);
         }

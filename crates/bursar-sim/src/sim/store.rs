@@ -104,7 +104,7 @@ impl SimStore {
         let (mut verdicts, now) = self.fill(tx, &[request]).await.ok()?;
         self.seen(now);
         match verdicts.pop() {
-            Some(Verdict::Answered(answer)) => Some(Decision::new(request, answer, now)),
+            Some(Verdict::Answered(answer)) => Some(Decision::new(request, answer, now, tx.began)),
             _ => None,
         }
     }
@@ -160,7 +160,7 @@ impl Attempts for SimStore {
             }
         })?;
         let answered = requests.iter().zip(&verdicts).filter_map(|(request, verdict)| match verdict {
-            Verdict::Answered(answer) => Some(Decision::new(request, answer.clone(), now)),
+            Verdict::Answered(answer) => Some(Decision::new(request, answer.clone(), now, tx.began)),
             _ => None,
         });
         let decisions = answered.collect();
@@ -193,6 +193,7 @@ pub(crate) fn commit(tx: &mut SimTx, decisions: Vec<Arc<Decision>>) {
     let mut state = tx.world.state();
     let state = &mut *state;
     state.judge.committed(tx.node, &decisions, &writes);
+    writes.new_rows(&state.tables).into_iter().for_each(|row| state.judge.born(row));
     state.tables.apply(writes);
     state.close(tx.id);
 }

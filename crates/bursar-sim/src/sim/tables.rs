@@ -12,6 +12,7 @@ use bursar_core::job::Job;
 use bursar_core::scope::{Batchwise, Due, DueAsk, LiveCharge, Past, Posting, ScopeState};
 use bursar_core::state::{Change, JobKey, KeyKey, KeyRow, ScopeKey, Table, Workspace};
 use bursar_core::time::Time;
+use bursar_store::Lock;
 use bursar_store::rows::PastAsk;
 
 type Charges<V> = BTreeMap<ScopeKey, BTreeMap<(Time, HoldId), V>>;
@@ -189,6 +190,14 @@ impl Writes {
             self.postings.entry(scope.clone()).or_default().insert(place, Some(posting.clone()));
         }
         self.journal.extend(batch);
+    }
+
+    /// Rows that are not there yet.
+    pub(crate) fn new_rows(&self, tables: &Tables) -> Vec<Lock> {
+        let scopes = self.scopes.keys().filter(|key| !tables.scopes.contains_key(*key)).cloned().map(Lock::Scope);
+        let holds = self.holds.keys().filter(|id| !tables.holds.contains_key(id)).copied().map(Lock::Hold);
+        let grants = self.grants.keys().filter(|id| !tables.grants.contains_key(id)).copied().map(Lock::Grant);
+        scopes.chain(holds).chain(grants).collect()
     }
 
     pub(crate) fn remove_posting(&mut self, scope: &ScopeKey, mark: (Time, u64)) {

@@ -8,6 +8,7 @@ use bursar_core::grant::Grant;
 use bursar_core::hold::Hold;
 use bursar_core::id::{BatchId, CommandId, GrantId, HoldId, JobId};
 use bursar_core::job::Job;
+use bursar_core::mutant::Mutant;
 use bursar_core::scope::{Due, DueAsk, Past, ScopeState};
 use bursar_core::state::{Change, JobKey, KeyKey, KeyRow, ScopeKey, Workspace};
 use bursar_core::time::Time;
@@ -41,6 +42,8 @@ pub(crate) struct SimTx {
     pub(crate) world: Arc<World>,
     pub(crate) node: Node,
     pub(crate) id: TxId,
+    /// How many transactions had committed when it began.
+    pub(crate) began: u64,
     pub(crate) taking: Taking,
     /// How long it waits for a name that somebody else is about to take.
     pub(crate) name_wait: Duration,
@@ -58,9 +61,12 @@ impl Drop for SimTx {
 
 impl SimTx {
     pub(crate) fn begin(world: &Arc<World>, node: Node, taking: Taking, name_wait: Duration) -> SimTx {
-        let id = world.state().open(node);
+        let (id, began) = {
+            let mut state = world.state();
+            (state.open(node), state.judge.commits)
+        };
         let writes = Writes::default();
-        SimTx { world: world.clone(), node, id, taking, name_wait, writes, trouble: None, last: None }
+        SimTx { world: world.clone(), node, id, began, taking, name_wait, writes, trouble: None, last: None }
     }
 
     /// Begins a part, whose locks have an order of their own.
@@ -238,18 +244,23 @@ impl Rows for SimTx {
         self.check_order(&names);
         for (key, _) in keys.iter().filter(|(_, create)| *create) {
             // In a transaction of its own, so that nobody waits for a row that exists only to be locked.
-            self.world.state().tables.scopes.entry(key.clone()).or_default();
+            self.world.state().create_scope(key);
         }
+        let before: Vec<Option<ScopeState>> = if Mutant::ReadBeforeLock.on() {
+            self.see(|view| names.iter().map(|key| view.scope(key).cloned()).collect())
+        } else {
+            Vec::new()
+        };
         let mut locked = Vec::with_capacity(keys.len());
         let mut found = Found::all(Vec::new());
-        for key in names {
+        for key in &names {
             if self.see(|view| view.scope(key).is_none()) {
                 continue;
             }
-            if self.lock(Lock::Scope(key.clone())).await? {
-                locked.push(key);
+            if self.lock(Lock::Scope((*key).clone())).await? {
+                locked.push(*key);
             } else {
-                found.blocked.push(key.clone());
+                found.blocked.push((*key).clone());
             }
         }
         // Balances are read in a later statement than the one that locks.
@@ -257,6 +268,10 @@ impl Rows for SimTx {
         found.rows = self.see(|view| {
             locked.into_iter().filter_map(|key| Some((key.clone(), view.scope(key)?.clone()))).collect()
         });
+        for (key, row) in names.into_iter().zip(before) {
+            let read = found.rows.iter_mut().find(|(locked, _)| locked == key).map(|(_, read)| read);
+            read.into_iter().zip(row).for_each(|(read, row)| *read = row);
+        }
         Ok(found)
     }
 

@@ -5,7 +5,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bursar_core::decide::Rules;
+use bursar_core::scope::ScopeState;
+use bursar_core::state::ScopeKey;
 use bursar_core::time::{Span, Time};
+use bursar_store::Lock;
 use tokio::time::Instant;
 
 use super::chance::Chance;
@@ -140,6 +143,14 @@ impl World {
 }
 
 impl State {
+    /// Brings a scope into being that exists only to be locked.
+    pub(crate) fn create_scope(&mut self, key: &ScopeKey) {
+        if !self.tables.scopes.contains_key(key) {
+            self.tables.scopes.insert(key.clone(), ScopeState::default());
+            self.judge.born(Lock::Scope(key.clone()));
+        }
+    }
+
     /// Ids that nobody else gives out.
     pub(crate) fn next_ids(&mut self) -> Ids {
         self.id_sources += 1;
