@@ -114,7 +114,10 @@ pub(super) fn name_windows(ws: &mut Workspace, tenant: &Tenant, charges: &[Charg
 fn carry_bucket(row: &mut ScopeState, before: Option<&Budget>, after: &Budget) {
     let Some((old, new)) = before.and_then(|before| before.replaced_bucket(after)) else { return };
     let Some(replaced) = row.balance(old).cloned() else { return };
-    row.balances.retain(|balance| balance.window != *old);
+    // It is right until the end of the batch, in case that a neighbour names it again: a hold of this very instant counts in it.
+    for balance in row.balances.iter_mut().filter(|balance| balance.window == *old) {
+        balance.prospective = true;
+    }
     if let Some(balance) = row.balances.iter_mut().find(|balance| balance.window == *new) {
         balance.carry(&replaced);
     }

@@ -103,8 +103,8 @@ impl Model {
             // What was taken out of the old bucket, in whole tokens, is out of the new one.
             let taken = old.amount - model.remaining(&old, now);
             let replaced = model.bucket(&old.window, now);
-            model.buckets.retain(|bucket| bucket.window != old.window);
-            model.crossed.retain(|(window, ..)| *window != old.window);
+            let closed = model.buckets.iter_mut().filter(|bucket| bucket.window == old.window);
+            closed.for_each(|bucket| bucket.closed_at = Some(now));
             let bucket = model.buckets.iter_mut().find(|bucket| bucket.window == new.window);
             let bucket = bucket.ok_or("the new bucket is not open")?;
             bucket.since = replaced.since;

@@ -120,7 +120,9 @@ impl Remembered {
     fn binds(&self, decision: &Decision) -> bool {
         let replayed = decision.answer.as_ref().is_ok_and(|outcome| outcome.replayed);
         let kept = self.forgotten.is_none_or(|forgotten| replayed && forgotten >= decision.began);
-        let missed = decision.answer.is_err() && self.since >= decision.began && !same(&self.op, &decision.request.op);
+        let conflict = matches!(decision.answer, Err(Refusal::KeyReused { .. }));
+        let other = decision.answer.is_err() && !conflict && !same(&self.op, &decision.request.op);
+        let missed = other && self.since >= decision.began;
         self.until > decision.now.micros() && kept && !missed
     }
 }

@@ -83,6 +83,8 @@ pub(crate) struct Bucket {
     pub(crate) at: Micros,
     /// Tokens times the refill period in microseconds.
     pub(crate) level: i128,
+    /// When another one took its place: it is kept for that instant only.
+    pub(crate) closed_at: Option<Micros>,
 }
 
 #[derive(Clone, Debug)]
@@ -170,7 +172,7 @@ pub(crate) fn bounds(window: &Window, now: Micros) -> (Micros, Micros) {
 
 impl Bucket {
     fn fresh(window: &Window, now: Micros) -> Bucket {
-        let mut bucket = Bucket { window: window.clone(), since: now, at: now, level: 0 };
+        let mut bucket = Bucket { window: window.clone(), since: now, at: now, level: 0, closed_at: None };
         bucket.level = bucket.full();
         bucket
     }
@@ -283,7 +285,8 @@ impl ScopeModel {
 
     /// A bucket as it stands at an instant; one that is not open is full, before anything that happens at this instant.
     pub(crate) fn bucket(&self, window: &Window, now: Micros) -> Bucket {
-        if let Some(known) = self.buckets.iter().find(|bucket| bucket.window == *window) {
+        let is_kept = |bucket: &&Bucket| bucket.window == *window && bucket.closed_at.is_none_or(|at| at == now);
+        if let Some(known) = self.buckets.iter().find(is_kept) {
             let mut bucket = known.clone();
             bucket.refill(now);
             return bucket;
@@ -297,12 +300,16 @@ impl ScopeModel {
 
     /// Whether it is a bucket of which nothing is kept.
     pub(crate) fn is_closed(&self, window: &Window) -> bool {
-        matches!(window, Window::Bucket { .. }) && !self.buckets.iter().any(|bucket| bucket.window == *window)
+        matches!(window, Window::Bucket { .. }) && !self.buckets.iter().any(|bucket| bucket.window == *window && bucket.closed_at.is_none())
     }
 
     pub(crate) fn open_bucket(&mut self, window: &Window, now: Micros) {
         if self.is_closed(window) {
-            let bucket = self.bucket(window, now);
+            let mut bucket = self.bucket(window, now);
+            if bucket.closed_at.take().is_none() {
+                self.crossed.retain(|(known, ..)| known != window);
+            }
+            self.buckets.retain(|known| known.window != *window);
             self.buckets.push(bucket);
         }
     }
