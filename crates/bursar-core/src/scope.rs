@@ -363,7 +363,11 @@ impl ScopeState {
             Window::Rolling { length } => now.before(length),
             Window::Calendar { .. } => balance.since,
         };
-        self.balances.iter().map(reach).min().unwrap_or(Time::NEVER).min(if Mutant::RollUpTooMuch.on() { now } else { now.before(kept) })
+        self.balances.iter().map(reach).min().unwrap_or(Time::NEVER).min(if Mutant::RollUpTooMuch.on() {
+            now
+        } else {
+            now.before(kept)
+        })
     }
 
     /// Why new spend is refused at `now`, if it is.

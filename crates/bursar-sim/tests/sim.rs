@@ -35,7 +35,9 @@ fn a_seed_makes_the_same_world_each_time() {
 #[test]
 fn a_seed_makes_the_same_world_in_another_process() {
     let told = |seed: &str| {
-        let sim = Command::new(env!("CARGO_BIN_EXE_sim")).args(["--seed", seed, "--seeds", "2", "--commands", "300"]).output();
+        let sim = Command::new(env!("CARGO_BIN_EXE_sim"))
+            .args(["--seed", seed, "--seeds", "2", "--commands", "300"])
+            .output();
         let text = String::from_utf8(sim.expect("the simulator runs").stdout).expect("it writes text");
         text.lines().filter(|line| !line.starts_with("real time")).map(str::to_owned).collect::<Vec<_>>()
     };

@@ -45,7 +45,10 @@ pub struct PastAsk {
 }
 
 /// One transaction on one engine. Whatever is read for writing is locked until its end.
-#[expect(async_fn_in_trait, reason = "an engine is named where it is used, so that the compiler sees what its futures are")]
+#[expect(
+    async_fn_in_trait,
+    reason = "an engine is named where it is used, so that the compiler sees what its futures are"
+)]
 pub trait Rows {
     /// Idempotency keys that are taken. They are not locked.
     async fn keys(&mut self, keys: &[KeyKey]) -> Result<Vec<(KeyKey, KeyRow)>, StoreError>;

@@ -127,7 +127,9 @@ fn check_limits(
 /// The limits that apply on a scope: the registered ones and the caller's.
 pub(super) fn limits(state: &ScopeState, given: &[Limit]) -> Vec<Limit> {
     let mut limits: Vec<Limit> = state.budget.iter().flat_map(|budget| budget.limits.iter().cloned()).collect();
-    limits.extend(given.iter().filter(|l| !limits.contains(l) && !Mutant::IgnoreGivenLimits.on()).cloned().collect::<Vec<_>>());
+    limits.extend(
+        given.iter().filter(|l| !limits.contains(l) && !Mutant::IgnoreGivenLimits.on()).cloned().collect::<Vec<_>>(),
+    );
     limits
 }
 

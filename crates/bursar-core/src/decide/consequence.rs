@@ -26,7 +26,12 @@ fn thresholds(key: &ScopeKey, row: &ScopeState, events: &mut Vec<Event>) {
         let reached = |percent: u32| {
             limit.amount > 0 && i128::from(spent) * 100 >= i128::from(limit.amount) * i128::from(percent)
         };
-        for percent in budget.thresholds.iter().copied().filter(|p| reached(*p) && (!balance.crossed.contains(p) || Mutant::CrossTwice.on())) {
+        for percent in budget
+            .thresholds
+            .iter()
+            .copied()
+            .filter(|p| reached(*p) && (!balance.crossed.contains(p) || Mutant::CrossTwice.on()))
+        {
             events.push(Event::BudgetCrossed {
                 scope: key.1.clone(),
                 window: limit.window.clone(),

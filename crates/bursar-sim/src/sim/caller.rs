@@ -102,7 +102,13 @@ async fn send(world: &World, cluster: &Cluster, request: &Request) -> Reply {
 }
 
 fn late(chance: &mut super::chance::Chance) -> u64 {
-    if chance.one_in(40) { 100 + chance.below(900) } else if chance.one_in(3) { chance.below(10) } else { 0 }
+    if chance.one_in(40) {
+        100 + chance.below(900)
+    } else if chance.one_in(3) {
+        chance.below(10)
+    } else {
+        0
+    }
 }
 
 async fn sleep_some(millis: u64) {
@@ -157,7 +163,7 @@ pub(crate) async fn stranger(world: Arc<World>) {
         }
         sleep_some(held).await;
         if !decisions.is_empty() && !gives_up {
-            commit(&mut tx, decisions);
+            commit(&mut tx, &decisions);
         }
     }
 }

@@ -6,7 +6,7 @@ pub(crate) struct Chance(u64);
 
 impl Chance {
     pub(crate) fn new(seed: u64) -> Chance {
-        Chance(seed ^ 0x5eed_0f_b0b5_a5e5)
+        Chance(seed ^ 0x005e_ed0f_b0b5_a5e5)
     }
 
     pub(crate) fn next(&mut self) -> u64 {
@@ -23,7 +23,7 @@ impl Chance {
     }
 
     /// A number from `from` to `to`, both included.
-    pub(crate) fn from_to(&mut self, from: i64, to: i64) -> i64 {
+    pub(crate) fn between(&mut self, from: i64, to: i64) -> i64 {
         from + self.below((to - from + 1).unsigned_abs()) as i64
     }
 

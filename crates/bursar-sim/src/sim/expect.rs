@@ -34,9 +34,9 @@ impl Case<'_> {
         (self.tenant().clone(), scope.clone())
     }
 
-    pub(super) fn refused(&self, expected: Refusal) -> Check<bool> {
+    pub(super) fn refused(&self, expected: &Refusal) -> Check<bool> {
         match self.said {
-            Err(refusal) if *refusal == expected => Ok(false),
+            Err(refusal) if refusal == expected => Ok(false),
             said => Err(format!("expected the refusal \"{expected}\", answered was {said:?}")),
         }
     }
@@ -49,7 +49,11 @@ impl Case<'_> {
             }
             _ => false,
         };
-        if same { Ok(false) } else { Err(format!("expected to be refused for {expected:?}, answered was {:?}", self.said)) }
+        if same {
+            Ok(false)
+        } else {
+            Err(format!("expected to be refused for {expected:?}, answered was {:?}", self.said))
+        }
     }
 
     pub(super) fn answer(&self) -> Check<&Answer> {
@@ -151,7 +155,7 @@ impl Model {
             let model = self.scope(&case.key(scope), now);
             let limits = model.limits(given);
             if limits.is_empty() {
-                return case.refused(Refusal::UnknownScope { scope: scope.clone() });
+                return case.refused(&Refusal::UnknownScope { scope: scope.clone() });
             }
             if model.is_frozen(now) {
                 violations.push(Violation::Frozen { scope: scope.clone() });
@@ -170,7 +174,9 @@ impl Model {
         }
         let held = command.settle != Settle::Now;
         let moves: Moves = sums.iter().map(|(scope, amount)| (scope.clone(), opening(now, *amount, held))).collect();
-        let Answer::Submitted(said) = case.answer()? else { return Err("a command is answered as another thing".into()) };
+        let Answer::Submitted(said) = case.answer()? else {
+            return Err("a command is answered as another thing".into());
+        };
         let placed = said.hold.as_ref().map_or(&[][..], |hold| &hold.charges);
         self.compare_charges(case, if held { placed } else { &said.posted }, &charges, &[], &moves)?;
         self.compare_parts(case, command, said)?;
@@ -254,7 +260,9 @@ impl Model {
 
     fn enqueue(&mut self, case: &Case<'_>, command: &Command, said: &Submitted) {
         let owned = if command.settle == Settle::Job { said.hold.as_ref().map(|hold| hold.id) } else { None };
-        for (place, (said, asked)) in said.jobs.iter().zip(&command.jobs).enumerate().filter(|(_, (job, _))| job.created) {
+        for (place, (said, asked)) in
+            said.jobs.iter().zip(&command.jobs).enumerate().filter(|(_, (job, _))| job.created)
+        {
             self.jobs.insert(said.id, owned.filter(|_| place == 0));
             if let Some(key) = asked.idempotency_key.clone() {
                 self.job_keys.insert((case.tenant().clone(), asked.queue.clone(), key), said.id);
@@ -316,9 +324,9 @@ impl Model {
 
     /// The hold, if it can be settled by hand; else whether it was refused rightly.
     fn settleable(&self, case: &Case<'_>, id: HoldId) -> Result<HoldModel, Check<bool>> {
-        let hold = self.find(case, id).ok_or_else(|| case.refused(Refusal::UnknownHold { hold: id }))?;
+        let hold = self.find(case, id).ok_or_else(|| case.refused(&Refusal::UnknownHold { hold: id }))?;
         match hold.job {
-            Some(job) if hold.state == HoldState::Held => Err(case.refused(Refusal::OwnedByJob { hold: id, job })),
+            Some(job) if hold.state == HoldState::Held => Err(case.refused(&Refusal::OwnedByJob { hold: id, job })),
             _ => Ok(hold.clone()),
         }
     }
@@ -332,23 +340,23 @@ impl Model {
         let late = match hold.state_at(now) {
             HoldState::Held => false,
             HoldState::Expired if hold.late == Cover::Refuse => {
-                return case.refused(Refusal::LateRefused { hold: id, at: Time::from_micros(hold.expires_at) });
+                return case.refused(&Refusal::LateRefused { hold: id, at: Time::from_micros(hold.expires_at) });
             }
             HoldState::Expired => true,
-            state => return case.refused(Refusal::AlreadySettled { hold: id, state }),
+            state => return case.refused(&Refusal::AlreadySettled { hold: id, state }),
         };
         let mut actuals: Vec<i64> = hold.charges.iter().map(|charge| charge.amount).collect();
         match actual {
             Actual::Held => {}
             Actual::Amount(_) if hold.charges.len() > 1 => {
-                return case.refused(Refusal::ActualAmbiguous { hold: id, charges: hold.charges.len() });
+                return case.refused(&Refusal::ActualAmbiguous { hold: id, charges: hold.charges.len() });
             }
             Actual::Amount(amount) => actuals[0] = *amount,
             Actual::Each(each) => {
                 for (scope, amount) in each {
                     match hold.charges.iter().position(|charge| charge.scope == *scope) {
                         Some(place) => actuals[place] = *amount,
-                        None => return case.refused(Refusal::NoSuchCharge { hold: id, scope: scope.clone() }),
+                        None => return case.refused(&Refusal::NoSuchCharge { hold: id, scope: scope.clone() }),
                     }
                 }
             }
@@ -356,7 +364,7 @@ impl Model {
         let over = hold.charges.iter().zip(&actuals).find(|(charge, actual)| **actual > charge.amount);
         if let Some((charge, actual)) = over.filter(|_| hold.overrun == Cover::Refuse) {
             let (scope, held, actual) = (charge.scope.clone(), charge.amount, *actual);
-            return case.refused(Refusal::OverrunRefused { hold: id, scope, held, actual });
+            return case.refused(&Refusal::OverrunRefused { hold: id, scope, held, actual });
         }
         let overrun: i64 = hold.charges.iter().zip(&actuals).map(|(c, actual)| (actual - c.amount).max(0)).sum();
         let held = hold.totals();
@@ -365,12 +373,23 @@ impl Model {
             .map(|((scope, spent), (_, held))| {
                 let back = if late { 0 } else { *held };
                 let covered = spent.min(back);
-                (scope, Move { placed_at: hold.placed_at, back, spends: [(hold.placed_at, covered), (now, spent - covered)] })
+                (
+                    scope,
+                    Move {
+                        placed_at: hold.placed_at,
+                        back,
+                        spends: [(hold.placed_at, covered), (now, spent - covered)],
+                    },
+                )
             })
             .collect();
         self.arrive(case, moves.iter().map(|(scope, _)| scope));
         let Answer::Settled(said) = case.answer()? else { return Err("a commit is answered as another thing".into()) };
-        is("the settled state", &(said.hold, said.state, said.late, said.overrun), &(id, HoldState::Committed, late, overrun))?;
+        is(
+            "the settled state",
+            &(said.hold, said.state, said.late, said.overrun),
+            &(id, HoldState::Committed, late, overrun),
+        )?;
         self.compare_charges(case, &said.charges, &hold.charges, &actuals, &moves)?;
         self.settle(case, id, HoldState::Committed, moves)
     }
@@ -382,13 +401,17 @@ impl Model {
             Err(refused) => return refused,
         };
         if hold.state_at(now) != HoldState::Held {
-            return case.refused(Refusal::AlreadySettled { hold: id, state: hold.state_at(now) });
+            return case.refused(&Refusal::AlreadySettled { hold: id, state: hold.state_at(now) });
         }
         let back = |back| Move { placed_at: hold.placed_at, back, spends: [(now, 0); 2] };
         let moves: Moves = hold.totals().into_iter().map(|(scope, held)| (scope, back(held))).collect();
         self.arrive(case, moves.iter().map(|(scope, _)| scope));
         let Answer::Settled(said) = case.answer()? else { return Err("a release is answered as another thing".into()) };
-        is("the settled state", &(said.hold, said.state, said.late, said.overrun), &(id, HoldState::Released, false, 0))?;
+        is(
+            "the settled state",
+            &(said.hold, said.state, said.late, said.overrun),
+            &(id, HoldState::Released, false, 0),
+        )?;
         self.compare_charges(case, &said.charges, &hold.charges, &[], &moves)?;
         self.settle(case, id, HoldState::Released, moves)
     }
@@ -417,9 +440,9 @@ impl Model {
         match hold.state_at(now) {
             HoldState::Held => {}
             HoldState::Expired => {
-                return case.refused(Refusal::HoldExpired { hold: id, at: Time::from_micros(hold.expires_at) });
+                return case.refused(&Refusal::HoldExpired { hold: id, at: Time::from_micros(hold.expires_at) });
             }
-            state => return case.refused(Refusal::AlreadySettled { hold: id, state }),
+            state => return case.refused(&Refusal::AlreadySettled { hold: id, state }),
         }
         let scopes: Vec<Scope> = hold.totals().into_iter().map(|(scope, _)| scope).collect();
         let mut frozen = Vec::new();
@@ -433,7 +456,7 @@ impl Model {
         }
         let expires_at = (hold.expires_at + by.micros()).min(hold.life_until);
         if expires_at <= hold.expires_at {
-            return case.refused(Refusal::LifeExceeded { hold: id, until: Time::from_micros(hold.life_until) });
+            return case.refused(&Refusal::LifeExceeded { hold: id, until: Time::from_micros(hold.life_until) });
         }
         is("an extension", case.answer()?, &Answer::Extended { hold: id, expires_at: Time::from_micros(expires_at) })?;
         if case.request.dry_run {
@@ -451,7 +474,7 @@ impl Model {
     fn credit(&mut self, case: &Case<'_>, scope: &Scope, amount: i64, hold: Option<HoldId>) -> Check<bool> {
         let now = case.now;
         if !self.scopes.get(&case.key(scope)).is_some_and(|scope| scope.known) {
-            return case.refused(Refusal::UnknownScope { scope: scope.clone() });
+            return case.refused(&Refusal::UnknownScope { scope: scope.clone() });
         }
         let (dated, charge) = match hold {
             None => {
@@ -459,9 +482,9 @@ impl Model {
                 (now, ChargeModel { scope: scope.clone(), amount, ancestors, limits: Vec::new() })
             }
             Some(id) => {
-                let Some(hold) = self.find(case, id) else { return case.refused(Refusal::UnknownHold { hold: id }) };
+                let Some(hold) = self.find(case, id) else { return case.refused(&Refusal::UnknownHold { hold: id }) };
                 let Some(charge) = hold.charges.iter().find(|charge| charge.scope == *scope) else {
-                    return case.refused(Refusal::NoSuchCharge { hold: id, scope: scope.clone() });
+                    return case.refused(&Refusal::NoSuchCharge { hold: id, scope: scope.clone() });
                 };
                 (hold.placed_at, ChargeModel { amount, ..charge.clone() })
             }

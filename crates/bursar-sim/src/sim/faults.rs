@@ -49,11 +49,11 @@ pub(crate) async fn crashes(world: Arc<World>, cluster: Arc<Cluster>) {
         };
         sleep(Duration::from_millis(pause)).await;
         world.kill(place);
-        world.state().judge.tell(format!("node {place} died"));
+        world.state().judge.tell(&format!("node {place} died"));
         cluster.set(place, None);
         sleep(Duration::from_millis(down)).await;
         start(&world, &cluster, place);
-        world.state().judge.tell(format!("node {place} started"));
+        world.state().judge.tell(&format!("node {place} started"));
     }
 }
 
@@ -64,11 +64,11 @@ pub(crate) async fn jumps(world: Arc<World>) {
             let chance = &mut world.state().chance;
             let pause = chance.below(2 * world.plan.jump_every_ms);
             let jump = match chance.below(12) {
-                0..5 => chance.from_to(1, 3_000) * 1_000,
-                5..7 => chance.from_to(1, 60) * 1_000_000,
+                0..5 => chance.between(1, 3_000) * 1_000,
+                5..7 => chance.between(1, 60) * 1_000_000,
                 7 => 3_600 * 1_000_000,
                 8 => 25 * 3_600 * 1_000_000,
-                _ => -chance.from_to(1, 60_000) * 1_000,
+                _ => -chance.between(1, 60_000) * 1_000,
             };
             (pause, jump)
         };
@@ -76,7 +76,7 @@ pub(crate) async fn jumps(world: Arc<World>) {
         let mut state = world.state();
         if state.clock_off + jump < AHEAD_MAX {
             state.clock_off += jump;
-            state.judge.tell(format!("the clock jumped by {} ms", jump / 1_000));
+            state.judge.tell(&format!("the clock jumped by {} ms", jump / 1_000));
         }
     }
 }
@@ -91,6 +91,6 @@ pub(crate) async fn stalls(world: Arc<World>) {
         sleep(Duration::from_millis(pause)).await;
         let mut state = world.state();
         state.stalled_until = Instant::now() + Duration::from_millis(length);
-        state.judge.tell(format!("the disk stalls for {length} ms"));
+        state.judge.tell(&format!("the disk stalls for {length} ms"));
     }
 }

@@ -81,13 +81,13 @@ impl Model {
         if let Some(parent) = &budget.parent {
             let cycle = || Refusal::Cycle { scope: scope.clone(), parent: parent.clone() };
             if parent == scope {
-                return case.refused(cycle());
+                return case.refused(&cycle());
             }
             if self.scopes.get(&case.key(parent)).is_none_or(|parent| parent.budget.is_none()) {
-                return case.refused(Refusal::UnknownScope { scope: parent.clone() });
+                return case.refused(&Refusal::UnknownScope { scope: parent.clone() });
             }
             if self.ancestors(case.tenant(), parent).contains(scope) {
-                return case.refused(cycle());
+                return case.refused(&cycle());
             }
         }
         is("a definition", case.answer()?, &Answer::Done)?;
@@ -118,7 +118,7 @@ impl Model {
 
     pub(super) fn freeze(&mut self, case: &Case<'_>, scope: &Scope, freeze: bool) -> Check<bool> {
         if !self.scopes.get(&case.key(scope)).is_some_and(|scope| scope.known) {
-            return case.refused(Refusal::UnknownScope { scope: scope.clone() });
+            return case.refused(&Refusal::UnknownScope { scope: scope.clone() });
         }
         is("a freeze", case.answer()?, &Answer::Done)?;
         let model = self.scope(&case.key(scope), case.now);
@@ -151,9 +151,9 @@ impl Model {
 
     pub(super) fn revoke(&mut self, case: &Case<'_>, id: GrantId) -> Check<bool> {
         let grant = self.grants.get_mut(&id).filter(|grant| grant.tenant == *case.tenant());
-        let Some(grant) = grant else { return case.refused(Refusal::UnknownGrant { grant: id }) };
+        let Some(grant) = grant else { return case.refused(&Refusal::UnknownGrant { grant: id }) };
         if grant.state == GrantState::Redeemed {
-            return case.refused(Refusal::AlreadyRedeemed { grant: id });
+            return case.refused(&Refusal::AlreadyRedeemed { grant: id });
         }
         is("a revocation", case.answer()?, &Answer::Done)?;
         if case.request.dry_run || grant.state == GrantState::Revoked {
@@ -217,11 +217,8 @@ impl Model {
         if case.request.dry_run {
             return Ok(false);
         }
-        let told: Vec<Scope> = asked
-            .iter()
-            .filter(|scope| case.events().any(|event| scope_of(event) == Some(scope)))
-            .cloned()
-            .collect();
+        let told: Vec<Scope> =
+            asked.iter().filter(|scope| case.events().any(|event| scope_of(event) == Some(scope))).cloned().collect();
         let effect = !told.is_empty();
         self.follow(case, told)?;
         Ok(effect)

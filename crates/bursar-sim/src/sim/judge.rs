@@ -35,12 +35,7 @@ pub(crate) struct Decision {
 }
 
 impl Decision {
-    pub(crate) fn new(
-        request: &Request,
-        answer: Result<Outcome, Refusal>,
-        now: Time,
-        began: u64,
-    ) -> Arc<Decision> {
+    pub(crate) fn new(request: &Request, answer: Result<Outcome, Refusal>, now: Time, began: u64) -> Arc<Decision> {
         Arc::new(Decision { request: request.clone(), answer, now, began })
     }
 
@@ -173,7 +168,7 @@ impl Judge {
     }
 
     /// Something worth showing with a failure.
-    pub(crate) fn tell(&mut self, what: String) {
+    pub(crate) fn tell(&mut self, what: &str) {
         if self.last.len() == SHOWN {
             self.last.pop_front();
         }
@@ -202,7 +197,12 @@ impl Judge {
         }
     }
 
-    fn judge(&mut self, node: Node, decisions: &[Arc<Decision>], writes: &Writes) -> Result<(), (&'static str, String)> {
+    fn judge(
+        &mut self,
+        node: Node,
+        decisions: &[Arc<Decision>],
+        writes: &Writes,
+    ) -> Result<(), (&'static str, String)> {
         for decision in decisions {
             self.decided += 1;
             self.note(&[node.place as u64, decision.now.micros().unsigned_abs()]);
@@ -262,7 +262,13 @@ impl Judge {
         }
         if let (Some(key), Ok(outcome), true) = (key, answer, effect) {
             let until = now.after(self.rules.key_kept).micros();
-            let known = Remembered { op: request.op.clone(), outcome: outcome.clone(), until, since: self.commits, forgotten: None };
+            let known = Remembered {
+                op: request.op.clone(),
+                outcome: outcome.clone(),
+                until,
+                since: self.commits,
+                forgotten: None,
+            };
             self.keys.insert(key, known);
         }
         self.done.extend(decision.entry().map(|entry| (entry.id, entry.events.len())));
@@ -323,7 +329,10 @@ impl Judge {
             self.answered.push((node, entry.id));
         }
         if lost {
-            self.fail("I5 nothing acknowledged is lost", format!("{answer:?} was answered to {request:?}, and is not committed"));
+            self.fail(
+                "I5 nothing acknowledged is lost",
+                format!("{answer:?} was answered to {request:?}, and is not committed"),
+            );
         }
     }
 
@@ -331,7 +340,8 @@ impl Judge {
     pub(crate) fn told(&mut self, node: Node, command: CommandId) {
         self.note(&[node.place as u64, command.0 as u64]);
         let Some(events) = self.done.get(&command).copied() else {
-            return self.fail("K31 only what is committed is told", format!("{command} was told, and is not committed"));
+            return self
+                .fail("K31 only what is committed is told", format!("{command} was told, and is not committed"));
         };
         let told = self.told.entry((node, command)).or_default();
         *told += 1;
@@ -343,9 +353,10 @@ impl Judge {
 
     /// What a node that is still up has answered, it has told as well.
     pub(crate) fn check_told(&mut self, is_up: impl Fn(Node) -> bool) {
-        let untold = self.answered.iter().find(|(node, command)| {
-            is_up(*node) && self.told.get(&(*node, *command)) != self.done.get(command)
-        });
+        let untold = self
+            .answered
+            .iter()
+            .find(|(node, command)| is_up(*node) && self.told.get(&(*node, *command)) != self.done.get(command));
         if let Some((node, command)) = untold {
             let what = format!("node {} did {command}, and told not all of its events", node.place);
             self.fail("K24 told once", what);
@@ -367,7 +378,10 @@ fn shown(node: Node, decision: &Decision) -> String {
         Err(refusal) => format!("refused: {refusal}"),
     };
     let tenant = &request.context.tenant;
-    format!("request {number} (key {key}{dry}) of {tenant} on node {}.{} at {now}: {:?} => {said}", node.place, node.life, request.op)
+    format!(
+        "request {number} (key {key}{dry}) of {tenant} on node {}.{} at {now}: {:?} => {said}",
+        node.place, node.life, request.op
+    )
 }
 
 /// Which promise a request of this kind is about.

@@ -93,7 +93,8 @@ fn finish(seed: u64, world: &World) -> Summary {
     let state = &mut *world.state();
     let crashes = state.lives.iter().sum();
     if state.judge.failure.is_none() {
-        let checked = rebuild::compare_all(&mut state.judge, &state.tables).and_then(|()| rebuild::rebuild(&state.tables));
+        let checked =
+            rebuild::compare_all(&mut state.judge, &state.tables).and_then(|()| rebuild::rebuild(&state.tables));
         if let Err((check, what)) = checked {
             state.judge.fail(check, what);
         }

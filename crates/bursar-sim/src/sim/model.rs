@@ -300,7 +300,8 @@ impl ScopeModel {
 
     /// Whether it is a bucket of which nothing is kept.
     pub(crate) fn is_closed(&self, window: &Window) -> bool {
-        matches!(window, Window::Bucket { .. }) && !self.buckets.iter().any(|bucket| bucket.window == *window && bucket.closed_at.is_none())
+        matches!(window, Window::Bucket { .. })
+            && !self.buckets.iter().any(|bucket| bucket.window == *window && bucket.closed_at.is_none())
     }
 
     pub(crate) fn open_bucket(&mut self, window: &Window, now: Micros) {
@@ -344,9 +345,7 @@ impl ScopeModel {
     /// Units spent: posted, or for a bucket what is neither in it nor held.
     pub(crate) fn spent(&self, limit: &Limit, now: Micros) -> i64 {
         match limit.window {
-            Window::Bucket { .. } => {
-                (limit.amount - self.remaining(limit, now) - self.held(&limit.window, now)).max(0)
-            }
+            Window::Bucket { .. } => (limit.amount - self.remaining(limit, now) - self.held(&limit.window, now)).max(0),
             _ => self.posted(&limit.window, now),
         }
     }

@@ -111,10 +111,14 @@ pub(crate) fn compare_all(judge: &mut Judge, tables: &Tables) -> Result<(), (&'s
         }
         live += if hold.state == HoldState::Held { hold.totals().len() } else { 0 };
     }
-    let counts = (tables.holds.len(), tables.live_count(), tables.grants.len(), tables.jobs.len(), tables.job_keys.len());
+    let counts =
+        (tables.holds.len(), tables.live_count(), tables.grants.len(), tables.jobs.len(), tables.job_keys.len());
     let known = (model.holds.len(), live, model.grants.len(), model.jobs.len(), model.job_keys.len());
     if counts != known {
-        return Err(("I2 conservation", format!("holds, charges, grants, jobs, their keys: {counts:?}, not {known:?}")));
+        return Err((
+            "I2 conservation",
+            format!("holds, charges, grants, jobs, their keys: {counts:?}, not {known:?}"),
+        ));
     }
     let wrong = tables.grants.values().find(|grant| model.grants.get(&grant.id).is_none_or(|g| g.state != grant.state));
     match wrong {
@@ -176,7 +180,8 @@ fn same<K: Ord + std::fmt::Debug, V: PartialEq + std::fmt::Debug>(
 
 /// Every scope with events, brought to an instant. How far it was folded before depends on who looked at it.
 fn at_one_instant(tables: &mut Tables, end: Time) -> BTreeMap<ScopeKey, ScopeState> {
-    let rows: Vec<_> = tables.scopes.iter().filter(|(_, row)| row.version > 0).map(|(k, r)| (k.clone(), r.clone())).collect();
+    let rows: Vec<_> =
+        tables.scopes.iter().filter(|(_, row)| row.version > 0).map(|(k, r)| (k.clone(), r.clone())).collect();
     let fresh = ScopeState::default();
     let brought = rows.into_iter().filter_map(|(key, row)| {
         let mut alone = Alone::new(tables);

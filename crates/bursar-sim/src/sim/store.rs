@@ -171,7 +171,7 @@ impl Attempts for SimStore {
         let Open { mut tx, decisions } = open;
         let unknown = |error: StoreError| Setback::Final(StoreError::UnknownOutcome(Box::new(error)));
         tx.step().await.map_err(unknown)?;
-        commit(&mut tx, decisions);
+        commit(&mut tx, &decisions);
         // It is done, and the answer is on its way.
         tx.step().await.map_err(unknown)
     }
@@ -188,11 +188,11 @@ impl Attempts for SimStore {
 }
 
 /// Makes what a transaction did seen and durable, in one instant, and has it judged.
-pub(crate) fn commit(tx: &mut SimTx, decisions: Vec<Arc<Decision>>) {
+pub(crate) fn commit(tx: &mut SimTx, decisions: &[Arc<Decision>]) {
     let writes = std::mem::take(&mut tx.writes);
     let mut state = tx.world.state();
     let state = &mut *state;
-    state.judge.committed(tx.node, &decisions, &writes);
+    state.judge.committed(tx.node, decisions, &writes);
     writes.new_rows(&state.tables).into_iter().for_each(|row| state.judge.born(row));
     state.tables.apply(writes);
     state.close(tx.id);

@@ -154,7 +154,9 @@ impl SimTx {
             let taken = match change {
                 Change::Insert(_) => self.see(|view| view.key(key).is_some()),
                 // A key whose time is over is taken over, unless somebody else did so before.
-                Change::Update(_) | Change::Delete => self.see(|view| view.key(key).is_some_and(|row| row.until > ws.now)),
+                Change::Update(_) | Change::Delete => {
+                    self.see(|view| view.key(key).is_some_and(|row| row.until > ws.now))
+                }
             };
             if taken {
                 return Ok(false);
@@ -265,9 +267,8 @@ impl Rows for SimTx {
         }
         // Balances are read in a later statement than the one that locks.
         self.step().await?;
-        found.rows = self.see(|view| {
-            locked.into_iter().filter_map(|key| Some((key.clone(), view.scope(key)?.clone()))).collect()
-        });
+        found.rows = self
+            .see(|view| locked.into_iter().filter_map(|key| Some((key.clone(), view.scope(key)?.clone()))).collect());
         for (key, row) in names.into_iter().zip(before) {
             let read = found.rows.iter_mut().find(|(locked, _)| locked == key).map(|(_, read)| read);
             read.into_iter().zip(row).for_each(|(read, row)| *read = row);

@@ -140,7 +140,7 @@ impl Workload {
     }
 
     fn charge(&self, chance: &mut Chance) -> Charge {
-        let mut charge = Charge::new(chance.pick(&self.scopes).clone(), chance.from_to(0, 25));
+        let mut charge = Charge::new(chance.pick(&self.scopes).clone(), chance.between(0, 25));
         for _ in 0..chance.below(6).saturating_sub(3) {
             charge.limits.push(self.limit(chance));
         }
@@ -154,14 +154,14 @@ impl Workload {
         let (hold, scopes) = self.hold(chance, tenant);
         let actual = match chance.below(4) {
             0 => Actual::Held,
-            1 => Actual::Amount(chance.from_to(0, 40)),
-            _ => Actual::Each(scopes.into_iter().map(|scope| (scope, chance.from_to(0, 40))).collect()),
+            1 => Actual::Amount(chance.between(0, 40)),
+            _ => Actual::Each(scopes.into_iter().map(|scope| (scope, chance.between(0, 40))).collect()),
         };
         Op::Commit { hold, actual }
     }
 
     fn credit(&self, chance: &mut Chance, tenant: &Tenant) -> Op {
-        let amount = chance.from_to(0, 40);
+        let amount = chance.between(0, 40);
         if chance.one_in(2) {
             return Op::Credit { scope: chance.pick(&self.scopes).clone(), amount, hold: None };
         }
@@ -172,7 +172,8 @@ impl Workload {
 
     fn define(&self, chance: &mut Chance, place: usize, first: bool) -> Op {
         let parent = if first { place } else { self.scopes.len() };
-        let parent = (parent > 0 && !chance.one_in(2)).then(|| self.scopes[chance.below(parent as u64) as usize].clone());
+        let parent =
+            (parent > 0 && !chance.one_in(2)).then(|| self.scopes[chance.below(parent as u64) as usize].clone());
         let mut limits: Vec<Limit> = (0..1 + chance.below(3)).map(|_| self.limit(chance)).collect();
         limits.sort_by(|a, b| a.window.cmp(&b.window));
         limits.dedup_by(|a, b| a.window == b.window);
@@ -185,7 +186,7 @@ impl Workload {
             late: cover(chance),
             overrun: cover(chance),
         };
-        let trip = chance.one_in(3).then(|| Limit::new(chance.from_to(50, 400), chance.pick(&self.windows).clone()));
+        let trip = chance.one_in(3).then(|| Limit::new(chance.between(50, 400), chance.pick(&self.windows).clone()));
         let thresholds = chance.pick(&[vec![], vec![50], vec![50, 80, 100]]).clone();
         let budget = Budget { parent, hold, trip, thresholds, ..Budget::new(limits) };
         Op::Define { scope: self.scopes[place].clone(), budget }
@@ -197,9 +198,9 @@ impl Workload {
         }
         let window = chance.pick(&self.windows).clone();
         let amount = match (&window, chance.below(6)) {
-            (_, 0) => chance.from_to(0, 40),
-            (Window::Lifetime, _) => chance.from_to(500, 8_000),
-            _ => chance.from_to(100, 500),
+            (_, 0) => chance.between(0, 40),
+            (Window::Lifetime, _) => chance.between(500, 8_000),
+            _ => chance.between(100, 500),
         };
         Limit::new(amount, window)
     }
