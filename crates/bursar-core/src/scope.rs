@@ -261,8 +261,7 @@ impl ScopeState {
     fn fold(&mut self, charge: &LiveCharge) {
         for balance in &mut self.balances {
             balance.refill(charge.expires_at);
-            let amount = if Mutant::CountExpired.on() { 0 } else { charge.amount };
-            balance.settle(charge.placed_at, amount, &[]);
+            balance.settle(charge.placed_at, charge.amount * i64::from(!Mutant::CountExpired.on()), &[]);
         }
         self.folded = (charge.expires_at, charge.hold);
     }
@@ -358,16 +357,11 @@ impl ScopeState {
     /// Postings from before this can be rolled up: no window in use, and none that may be named, reaches them.
     pub fn rolled_up_before(&self, now: Time, kept: Span) -> Time {
         let reach = |balance: &Balance| match balance.window {
-            _ if Mutant::RollUpTooMuch.on() => Time::NEVER,
             Window::Lifetime | Window::Bucket { .. } => Time::NEVER,
             Window::Rolling { length } => now.before(length),
             Window::Calendar { .. } => balance.since,
         };
-        self.balances.iter().map(reach).min().unwrap_or(Time::NEVER).min(if Mutant::RollUpTooMuch.on() {
-            now
-        } else {
-            now.before(kept)
-        })
+        self.balances.iter().map(reach).min().unwrap_or(Time::NEVER).min(now.before(kept))
     }
 
     /// Why new spend is refused at `now`, if it is.

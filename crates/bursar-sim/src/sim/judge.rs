@@ -9,7 +9,7 @@ use bursar_core::event::Entry;
 use bursar_core::grant::GrantFault;
 use bursar_core::id::CommandId;
 use bursar_core::refusal::{Refusal, Violation};
-use bursar_core::request::{Op, Request};
+use bursar_core::request::{Op, Request, Settle};
 use bursar_core::scope::{Freeze, ScopeState};
 use bursar_core::state::{KeyKey, ScopeKey};
 use bursar_core::time::Time;
@@ -47,6 +47,11 @@ impl Decision {
             Err(Refusal::UnknownHold { hold }) => vec![Lock::Hold(*hold)],
             Err(Refusal::UnknownGrant { grant }) => vec![Lock::Grant(*grant)],
             Err(Refusal::Refused(violations)) => match &self.request.op {
+                // The job that was to own the hold may have been enqueued by somebody else meanwhile.
+                Op::Submit(command) if command.settle == Settle::Job => {
+                    let keyed = command.jobs.iter().filter_map(|job| Some((job.queue.clone(), job.idempotency_key.clone()?)));
+                    keyed.map(|(queue, key)| Lock::JobKey((tenant.clone(), queue, key))).collect()
+                }
                 Op::Submit(command) if violations.iter().any(is_unknown) => {
                     command.redeem.iter().map(|redemption| Lock::Grant(redemption.grant)).collect()
                 }

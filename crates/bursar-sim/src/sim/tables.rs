@@ -197,7 +197,8 @@ impl Writes {
         let scopes = self.scopes.keys().filter(|key| !tables.scopes.contains_key(*key)).cloned().map(Lock::Scope);
         let holds = self.holds.keys().filter(|id| !tables.holds.contains_key(id)).copied().map(Lock::Hold);
         let grants = self.grants.keys().filter(|id| !tables.grants.contains_key(id)).copied().map(Lock::Grant);
-        scopes.chain(holds).chain(grants).collect()
+        let jobs = self.job_keys.keys().filter(|key| !tables.job_keys.contains_key(*key)).cloned().map(Lock::JobKey);
+        scopes.chain(holds).chain(grants).chain(jobs).collect()
     }
 
     pub(crate) fn remove_posting(&mut self, scope: &ScopeKey, mark: (Time, u64)) {
