@@ -49,7 +49,8 @@ impl Decision {
             Err(Refusal::Refused(violations)) => match &self.request.op {
                 // The job that was to own the hold may have been enqueued by somebody else meanwhile.
                 Op::Submit(command) if command.settle == Settle::Job => {
-                    let keyed = command.jobs.iter().filter_map(|job| Some((job.queue.clone(), job.idempotency_key.clone()?)));
+                    let keyed =
+                        command.jobs.iter().filter_map(|job| Some((job.queue.clone(), job.idempotency_key.clone()?)));
                     keyed.map(|(queue, key)| Lock::JobKey((tenant.clone(), queue, key))).collect()
                 }
                 Op::Submit(command) if violations.iter().any(is_unknown) => {
