@@ -1,5 +1,6 @@
 //! Token buckets: what a balance over one keeps, how it refills, and what becomes of it when it is redefined.
 
+use crate::mutant::Mutant;
 use crate::scope::Balance;
 use crate::time::Time;
 use crate::window::Window;
@@ -36,7 +37,7 @@ impl Balance {
         }
         let elapsed = i128::from(to.micros()) - i128::from(self.level_at.micros());
         let refilled = self.level.saturating_add(elapsed.saturating_mul(i128::from(refill)));
-        self.level = refilled.min(full(&self.window));
+        self.level = if Mutant::BucketOverflows.on() { refilled } else { refilled.min(full(&self.window)) };
         self.level_at = to;
     }
 }

@@ -33,6 +33,66 @@ macro_rules! mutants {
 mutants! {
     /// A hold that has expired can still be extended.
     SkipExpiryCheck = "skip-expiry-check",
+    /// A hold that has expired goes on counting.
+    CountExpired = "count-expired",
+    /// A late commit is answered, and not charged.
+    ForgetLateCommit = "forget-late-commit",
+    /// A late commit is charged although the hold's policy refuses it.
+    ChargeLateAnyway = "charge-late-anyway",
+    /// What a commit did not use stays held.
+    KeepTheRest = "keep-the-rest",
+    /// An overrun is not flagged.
+    HideOverrun = "hide-overrun",
+    /// A hold is settled on the chain its scopes have now, not the one it was placed on.
+    SettlePresentChain = "settle-present-chain",
+    /// Ancestors are not charged.
+    SkipAncestors = "skip-ancestors",
+    /// One unit more than a limit leaves is admitted.
+    OneTooMany = "one-too-many",
+    /// Limits that the caller gives are not looked at.
+    IgnoreGivenLimits = "ignore-given-limits",
+    /// A frozen scope admits spend.
+    FrozenAdmits = "frozen-admits",
+    /// A trip limit freezes nothing.
+    NeverTrip = "never-trip",
+    /// A threshold is told again each time.
+    CrossTwice = "cross-twice",
+    /// A posting that leaves a rolling window is taken out twice.
+    EvictTwice = "evict-twice",
+    /// A calendar window never turns.
+    CalendarStands = "calendar-stands",
+    /// A bucket is filled above its capacity.
+    BucketOverflows = "bucket-overflows",
+    /// Postings that a window still needs are rolled up.
+    RollUpTooMuch = "roll-up-too-much",
+    /// A grant that was redeemed can be redeemed again.
+    RedeemTwice = "redeem-twice",
+    /// A grant can be redeemed after its time.
+    RedeemExpired = "redeem-expired",
+    /// A key used for something else is not noticed.
+    DropFingerprint = "drop-fingerprint",
+    /// What was done under a key is not remembered.
+    ForgetKey = "forget-key",
+    /// A dry run writes.
+    DryRunWrites = "dry-run-writes",
+    /// A release is not written in the journal.
+    ForgetReleaseEvent = "forget-release-event",
+    /// Time follows the clock back.
+    ClockGoesBack = "clock-goes-back",
+    /// Rows are not locked in the one order.
+    LockInAnyOrder = "lock-in-any-order",
+    /// Balances are read before their rows are locked (in the simulated database).
+    ReadBeforeLock = "read-before-lock",
+    /// A row that somebody else has locked is taken for one that is not there.
+    LockedIsGone = "locked-is-gone",
+    /// A repetition that waited for its twin is refused for what the twin did.
+    TwinIsRefused = "twin-is-refused",
+    /// A caller is told that it is done, whatever became of the commit.
+    AnswerBeforeCommit = "answer-before-commit",
+    /// A request without a key is done again when it is not known whether it was done.
+    RetryWithoutKey = "retry-without-key",
+    /// Listeners are told twice.
+    AnnounceTwice = "announce-twice",
     /// SQLite answers before its commit is on the disk.
     SynchronousOff = "synchronous-off",
     /// SQLite answers when its commit is written, and syncs it when it is next copied into the database file.

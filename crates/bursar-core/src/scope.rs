@@ -14,6 +14,7 @@ use crate::budget::Budget;
 use crate::context::Actor;
 use crate::id::{BatchId, HoldId};
 use crate::live::{ChargeMark, LiveCharge};
+use crate::mutant::Mutant;
 use crate::time::{Span, Time};
 use crate::window::{Window, Zone};
 
@@ -277,7 +278,7 @@ impl ScopeState {
     fn fold(&mut self, charge: &LiveCharge) {
         for balance in &mut self.balances {
             balance.refill(charge.expires_at);
-            balance.settle(charge.placed_at, charge.amount, &[]);
+            balance.settle(charge.placed_at, charge.amount * i64::from(!Mutant::CountExpired.on()), &[]);
         }
         self.folded = (charge.expires_at, charge.hold);
     }
@@ -409,6 +410,12 @@ impl ScopeState {
 }
 
 impl Balance {
+    /// Whether it is stored with its scope. What a bucket holds depends on when it was opened, so that one which no event
+    /// has named is opened anew for whoever names it.
+    pub fn lasts(&self) -> bool {
+        !(self.prospective && matches!(self.window, Window::Bucket { .. }))
+    }
+
     /// Opens a window at `now` over what history says of it.
     pub fn open(window: Window, now: Time, past: Past) -> Balance {
         let (since, until) = Balance::opening(&window, now).expect("the zone of a window that is opened is known");
@@ -543,7 +550,7 @@ impl Balance {
     fn evict(&mut self, postings: &Batchwise<Posting>) -> bool {
         let Window::Rolling { length } = self.window else { return true };
         for posting in &postings.items {
-            self.posted -= posting.amount;
+            self.posted -= posting.amount * if Mutant::EvictTwice.on() { 2 } else { 1 };
             self.evicted = (posting.at, posting.seq);
         }
         if postings.more {
@@ -561,7 +568,7 @@ impl Balance {
             // Also when nothing was due: a hold older than the window posts to where the window has been already.
             self.evicted = self.evicted.max((now.before(length), u64::MAX));
         }
-        if now < self.until || !matches!(self.window, Window::Calendar { .. }) {
+        if now < self.until || !matches!(self.window, Window::Calendar { .. }) || Mutant::CalendarStands.on() {
             return;
         }
         // Without the zone nobody can say where the next window begins: it stays as it is, and nothing is done with it.

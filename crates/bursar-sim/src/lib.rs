@@ -1,3 +1,4 @@
-//! How Bursar is shown to keep its word when things go wrong. Not shipped.
+//! How Bursar is shown to be right, or found not to be. Not shipped.
 
 pub mod crash;
+pub mod sim;

@@ -8,7 +8,7 @@ use bursar_core::grant::{Grant, GrantState};
 use bursar_core::hold::{Hold, HoldState};
 use bursar_core::job::Job;
 use bursar_core::payload::Payload;
-use bursar_core::scope::ScopeState;
+use bursar_core::scope::{Balance, ScopeState};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -40,6 +40,15 @@ impl Packed for Hold {
 
 impl Packed for ScopeState {
     const WHAT: &'static str = "scope";
+
+    fn pack(&self) -> Vec<u8> {
+        if self.balances.iter().all(Balance::lasts) {
+            return postcard::to_extend(self, vec![VERSION]).expect("rows are plain data");
+        }
+        let mut lasting = self.clone();
+        lasting.balances.retain(Balance::lasts);
+        lasting.pack()
+    }
 }
 
 /// A row whose payload, when large, is kept beside it.

@@ -1,8 +1,10 @@
 //! Where Bursar keeps its tables: SQLite, PostgreSQL and an in-memory model, behind one trait.
 //!
 //! A store loads and locks what requests need, lets `bursar-core` decide, writes what changed, and answers when it is
-//! durable. No rule lives here: the three engines differ in how rows are found and written, in nothing else.
+//! durable. No rule lives here: the three engines differ in how rows are found and written, in nothing else. An engine
+//! elsewhere, such as a simulated one, implements [`rows::Rows`] and runs the same [`work`] and the same [`attempt`]s.
 
+pub mod attempt;
 pub mod clock;
 mod codec;
 #[cfg(feature = "conformance")]
@@ -10,11 +12,11 @@ pub mod conformance;
 pub mod error;
 pub mod memory;
 pub mod postgres;
-mod rows;
+pub mod rows;
 pub mod sqlite;
 pub mod store;
 pub mod verify;
-mod work;
+pub mod work;
 
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use error::StoreError;

@@ -17,7 +17,7 @@ use bursar_core::live::{ChargeMark, LiveCharge};
 use bursar_core::name::{Scope, Tenant};
 use bursar_core::payload::Payload;
 use bursar_core::request::Request;
-use bursar_core::scope::{Batchwise, Due, DueAsk, Past, Posting, ScopeState};
+use bursar_core::scope::{Balance, Batchwise, Due, DueAsk, Past, Posting, ScopeState};
 use bursar_core::state::{Change, JobKey, KeyKey, KeyRow, ScopeKey, Workspace};
 use bursar_core::time::Time;
 use futures_util::FutureExt;
@@ -207,6 +207,7 @@ impl Rows for MemoryRows<'_> {
         ws.scopes.changes().for_each(|(key, change)| write(&mut tables.scopes, key, &change));
         for (key, _) in ws.scopes.changes() {
             if let Some(row) = tables.scopes.get_mut(key) {
+                row.balances.retain(Balance::lasts);
                 row.redefined = false;
             }
         }

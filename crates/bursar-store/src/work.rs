@@ -6,8 +6,10 @@ use std::collections::{BTreeSet, HashSet};
 use bursar_core::decide::{Decided, Rules, decide, reapply};
 use bursar_core::event::{Batch, Entry, Event};
 use bursar_core::id::{BatchId, GrantId, HoldId, IdSource};
+use bursar_core::mutant::Mutant;
 use bursar_core::name::Scope;
 use bursar_core::needs::Needs;
+use bursar_core::refusal::Refusal;
 use bursar_core::request::{Op, Request};
 use bursar_core::scope::{Balance, Due, DueAsk, Past, ScopeState};
 use bursar_core::state::{ScopeKey, Workspace};
@@ -20,15 +22,15 @@ use crate::store::{Lock, Verdict};
 
 /// How much of the clock a batch may rely on.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct When {
+pub struct When {
     /// Time does not go below this: the node's own high-water mark.
-    pub(crate) floor: Time,
+    pub floor: Time,
     /// The name of the transaction.
-    pub(crate) batch: BatchId,
+    pub batch: BatchId,
 }
 
 /// Loads what the requests need, decides them, and returns the changed workspace with a verdict for each.
-pub(crate) async fn run<R: Rows>(
+pub async fn run<R: Rows>(
     rows: &mut R,
     requests: &[&Request],
     rules: &Rules,
@@ -42,7 +44,7 @@ pub(crate) async fn run<R: Rows>(
     let mut verdicts = Vec::with_capacity(requests.len());
     for request in requests {
         let mut request = Cow::Borrowed(*request);
-        if !blocked.is_empty() && request.check().is_ok() {
+        if !blocked.is_empty() && request.check().is_ok() && !Mutant::LockedIsGone.on() {
             blocked.spare(&mut request, &ws);
             let locks = blocked.concerning(&Needs::of(&request), &ws);
             if !locks.is_empty() {
@@ -55,6 +57,7 @@ pub(crate) async fn run<R: Rows>(
             Decided::Again => Verdict::Again,
         });
     }
+    ask_again_where_names_were_taken(rows, requests, &ws, &mut verdicts).await?;
     let tidied = tidied(requests, &ws, rules);
     if !tidied.is_empty() {
         rows.roll_up(&tidied).await?;
@@ -62,8 +65,56 @@ pub(crate) async fn run<R: Rows>(
     Ok((ws, verdicts))
 }
 
+/// Names are looked up before rows are locked. Whoever has an effect finds a name taken meanwhile when it is written; but who
+/// came to nothing may have come to it because a twin was first, and is to get the twin's answer instead.
+async fn ask_again_where_names_were_taken<R: Rows>(
+    rows: &mut R,
+    requests: &[&Request],
+    ws: &Workspace,
+    verdicts: &mut [Verdict],
+) -> Result<(), StoreError> {
+    if Mutant::TwinIsRefused.on() {
+        return Ok(());
+    }
+    let mut doubtful = Vec::new();
+    let mut names = Needs::default();
+    for (place, (request, verdict)) in requests.iter().zip(verdicts.iter()).enumerate() {
+        let came_to_nothing = match verdict {
+            Verdict::Answered(Ok(outcome)) => outcome.entry.is_none() && !outcome.replayed,
+            Verdict::Answered(Err(refusal)) => !matches!(refusal, Refusal::Invalid(_)),
+            _ => false,
+        };
+        if !came_to_nothing {
+            continue;
+        }
+        let Needs { mut keys, mut job_keys, .. } = Needs::of(request);
+        keys.retain(|key| ws.keys.get(key).is_none_or(|row| row.until <= ws.now));
+        job_keys.retain(|key| ws.job_keys.get(key).is_none());
+        names.keys.extend(keys.iter().cloned());
+        names.job_keys.extend(job_keys.iter().cloned());
+        doubtful.push((place, keys, job_keys));
+    }
+    let mut taken = HashSet::new();
+    if !names.keys.is_empty() {
+        let keys: Vec<_> = names.keys.into_iter().collect();
+        let found = rows.keys(&keys).await?;
+        taken.extend(found.into_iter().filter(|(_, row)| row.until > ws.now).map(|(key, _)| Lock::Key(key)));
+    }
+    if !names.job_keys.is_empty() {
+        let keys: Vec<_> = names.job_keys.into_iter().collect();
+        taken.extend(rows.job_keys(&keys).await?.into_iter().map(|(key, _)| Lock::JobKey(key)));
+    }
+    for (place, keys, job_keys) in doubtful.into_iter().filter(|_| !taken.is_empty()) {
+        let mut own = keys.into_iter().map(Lock::Key).chain(job_keys.into_iter().map(Lock::JobKey));
+        if own.any(|name| taken.contains(&name)) {
+            verdicts[place] = Verdict::Again;
+        }
+    }
+    Ok(())
+}
+
 /// Loads what a batch of the journal touches and applies it again.
-pub(crate) async fn replay<R: Rows>(rows: &mut R, batch: &Batch) -> Result<Workspace, StoreError> {
+pub async fn replay<R: Rows>(rows: &mut R, batch: &Batch) -> Result<Workspace, StoreError> {
     let mut needs = Needs::default();
     for entry in &batch.entries {
         needs.add_entry(entry);
@@ -182,7 +233,7 @@ async fn load<R: Rows>(
             let clock = rows.now().await?.max(when.floor);
             // A scope sees each instant once, so that what one transaction did is before what the next one does.
             let seen = ws.scopes.iter().map(|(_, row)| row.seen.after(Span::from_micros(1))).max();
-            clock.max(seen.unwrap_or(Time::MIN))
+            if Mutant::ClockGoesBack.on() { rows.now().await? } else { clock.max(seen.unwrap_or(Time::MIN)) }
         }
     };
     ws.now = clock;
@@ -240,7 +291,10 @@ async fn load_scopes<R: Rows>(
     let held = held.flat_map(|hold| hold.totals().into_keys().map(|scope| (hold.tenant.clone(), scope)));
     let mut missing: BTreeSet<ScopeKey> = needs.scopes.keys().cloned().chain(held).collect();
     while !missing.is_empty() {
-        let wanted: Vec<_> = missing.into_iter().map(|key| (create(&key), key)).map(|(c, key)| (key, c)).collect();
+        let mut wanted: Vec<_> = missing.into_iter().map(|key| (create(&key), key)).map(|(c, key)| (key, c)).collect();
+        if Mutant::LockInAnyOrder.on() {
+            wanted.reverse();
+        }
         let found = rows.scopes(&wanted).await?;
         let mut above = BTreeSet::new();
         for (key, row) in found.rows {
@@ -355,12 +409,12 @@ fn tidied(requests: &[&Request], ws: &Workspace, rules: &Rules) -> Vec<(ScopeKey
     // Where more is due than one step folds, postings that have not left their windows yet are still needed.
     let keys = keys.filter(|key| !ws.unready.contains(key));
     keys.filter_map(|key| Some((ws.scopes.get(&key)?.rolled_up_before(ws.now, rules.postings_kept), key)))
-        .map(|(before, key)| (key, before))
+        .map(|(before, key)| (key, if Mutant::RollUpTooMuch.on() { ws.now } else { before }))
         .collect()
 }
 
 /// A scope brought to `now` for somebody who only looks.
-pub(crate) async fn view<R: Rows>(
+pub async fn view<R: Rows>(
     rows: &mut R,
     key: &ScopeKey,
     row: ScopeState,

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bursar_core::answer::Answer;
 use bursar_core::budget::{Budget, Limit};
-use bursar_core::name::Tenant;
+use bursar_core::name::{IdempotencyKey, Tenant};
 use bursar_core::refusal::{Refusal, Violation};
 use bursar_core::request::{Charge, Command, Op};
 use bursar_core::time::{Span, Time};
@@ -251,6 +251,34 @@ async fn the_second_of_two_open_transactions_with_one_job_key_finds_the_first_jo
     let Answer::Submitted(second) = second.await.unwrap().answer else { panic!("a job") };
     assert_eq!(second.jobs[0].id, outcome.jobs[0].id);
     assert!(outcome.jobs[0].created && !second.jobs[0].created);
+}
+
+/// Keys are looked up before rows are locked: without a second look, the repetition is refused for what the first spent.
+#[tokio::test]
+async fn a_repetition_that_waited_for_its_twin_gets_the_twins_answer() {
+    let (store, url) = open(1).await;
+    define(&store, &["a"], 1_000).await;
+    let store = Arc::new(store);
+    let request = post("a", 1_000).with_key(IdempotencyKey::new("twin").unwrap());
+    let mut first = PgConnection::connect(&url).await.unwrap();
+    let mut first = first.begin().await.unwrap();
+    let outcome = store.commit_in(&mut first, &request).await.unwrap().unwrap();
+
+    let second = tokio::spawn({
+        let (store, url) = (store.clone(), url.clone());
+        async move {
+            let mut conn = PgConnection::connect(&url).await.unwrap();
+            let mut theirs = conn.begin().await.unwrap();
+            let outcome = store.commit_in(&mut theirs, &request).await.unwrap();
+            theirs.commit().await.unwrap();
+            outcome
+        }
+    });
+    until_waiting(&url, 1).await;
+    first.commit().await.unwrap();
+    let second = second.await.unwrap().unwrap();
+    assert!(second.replayed);
+    assert_eq!((second.command, second.answer), (outcome.command, outcome.answer));
 }
 
 #[tokio::test]

@@ -16,7 +16,7 @@ use sqlx::PgConnection;
 
 use crate::error::Error;
 use crate::held::Held;
-use crate::instance::{Backend, Bursar};
+use crate::instance::{Backend, Bursar, no_transactions};
 
 /// A command in the making. What is wrong with a part is told when it is submitted.
 #[must_use = "a command does nothing until it is submitted"]
@@ -206,6 +206,7 @@ impl Bursar {
                 "this Bursar keeps its tables in SQLite: use `Bursar::transaction`".into(),
             )
             .into()),
+            Backend::Other => Err(no_transactions().into()),
         }
     }
 

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bursar_core::answer::Outcome;
+use bursar_core::mutant::Mutant;
 use bursar_core::refusal::{Refusal, Violation};
 use bursar_core::request::Request;
 use bursar_store::{Lock, Patience, Store, StoreError, Verdict};
@@ -131,7 +132,8 @@ impl Settled {
     /// A request that failed. Where it is not known whether it was done, its key makes asking again safe.
     fn fail(&mut self, mut pending: Pending, error: Error) {
         let unknown = matches!(&error, Error::Store(error) if matches!(**error, StoreError::UnknownOutcome(_)));
-        if unknown && pending.request.idempotency_key.is_some() && Instant::now() < pending.until {
+        let safe = pending.request.idempotency_key.is_some() || Mutant::RetryWithoutKey.on();
+        if unknown && safe && Instant::now() < pending.until {
             pending.unknown = Some(error);
             self.again.push(pending);
         } else {
@@ -168,6 +170,9 @@ impl Shared {
                         self.queue().learn(entry);
                     }
                     self.feed.tell(entry);
+                    if Mutant::AnnounceTwice.on() {
+                        self.feed.tell(entry);
+                    }
                 }
             }
             Err(Error::Refused(refusal)) => {

@@ -57,6 +57,8 @@ const TURNS: usize = 4;
 pub(crate) enum Backend {
     Sqlite(Arc<SqliteStore>),
     Postgres(Arc<PostgresStore>),
+    /// A store from elsewhere, in whose transactions no caller's own can take part.
+    Other,
 }
 
 /// How to open Bursar.
@@ -298,18 +300,44 @@ impl Options {
                 (Backend::Postgres(store.clone()), store)
             }
         };
-        let feed = Feed::new();
-        let patience = load.patience;
-        let engine = Engine::start(store.clone(), feed.clone(), load);
-        let (rules, turns, upkeep) = (self.rules, Semaphore::new(TURNS), Mutex::default());
-        let runtime = Handle::current();
-        let inner = Arc::new(Inner { backend, store, engine, feed, rules, turns, patience, ids, upkeep, runtime });
-        if let Some(every) = self.upkeep {
-            let task = upkeep::spawn(Arc::downgrade(&inner), every);
-            *inner.upkeep.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(task);
-        }
-        Ok(Bursar { inner, context: Context::default() })
+        Ok(start(Backing { backend, store, rules: self.rules, ids }, load, self.upkeep))
     }
+
+    /// Opens it on a store from elsewhere, such as a simulated one, instead of the address. The store keeps the clock; it
+    /// and this Bursar must have been given the same rules.
+    pub fn open_on(self, store: Arc<dyn Store>) -> Bursar {
+        let ids = self.ids.unwrap_or_else(|| Arc::new(Mutex::new(RandomIds::default())));
+        start(Backing { backend: Backend::Other, store, rules: self.rules, ids }, self.load, self.upkeep)
+    }
+}
+
+/// What an instance stands on.
+struct Backing {
+    backend: Backend,
+    store: Arc<dyn Store>,
+    rules: Rules,
+    ids: Arc<Mutex<dyn IdSource + Send>>,
+}
+
+/// What a caller is told who brings a transaction of its own to a store from elsewhere.
+pub(crate) fn no_transactions() -> StoreError {
+    StoreError::WrongTransaction("this Bursar stands on a store that has no transactions of its callers".into())
+}
+
+/// Starts what runs in the background.
+fn start(backing: Backing, load: Load, every: Option<Duration>) -> Bursar {
+    let Backing { backend, store, rules, ids } = backing;
+    let feed = Feed::new();
+    let patience = load.patience;
+    let engine = Engine::start(store.clone(), feed.clone(), load);
+    let (turns, upkeep) = (Semaphore::new(TURNS), Mutex::default());
+    let runtime = Handle::current();
+    let inner = Arc::new(Inner { backend, store, engine, feed, rules, turns, patience, ids, upkeep, runtime });
+    if let Some(every) = every {
+        let task = upkeep::spawn(Arc::downgrade(&inner), every);
+        *inner.upkeep.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(task);
+    }
+    Bursar { inner, context: Context::default() }
 }
 
 enum Place {

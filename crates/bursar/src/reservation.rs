@@ -20,7 +20,7 @@ use sqlx::PgConnection;
 use crate::command::{CommandBuilder, Receipt};
 use crate::error::Error;
 use crate::held::unexpected;
-use crate::instance::{Backend, Bursar};
+use crate::instance::{Backend, Bursar, no_transactions};
 use crate::transaction::Transaction;
 use crate::upkeep::Swept;
 
@@ -176,6 +176,7 @@ impl<R: Resource> ReservationKernel<R> {
                 self.bursar.announce([&reservation.receipt]);
                 Ok(reservation)
             }
+            Backend::Other => Err(Error::from(no_transactions()).into()),
         }
     }
 

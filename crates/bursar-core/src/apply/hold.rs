@@ -7,6 +7,7 @@ use crate::event::Stream;
 use crate::hold::{Beyond, Hold, HoldState, sums};
 use crate::id::HoldId;
 use crate::live::LiveCharge;
+use crate::mutant::Mutant;
 use crate::name::Tenant;
 use crate::state::Workspace;
 use crate::time::Time;
@@ -29,7 +30,10 @@ pub(super) fn placed(ws: &mut Workspace, placed: Hold, charges: &[Charged]) -> u
 
 /// The real cost is posted.
 pub(super) fn committed(ws: &mut Workspace, tenant: &Tenant, hold: HoldId, charges: &[Charged], late: bool) -> u64 {
-    let settled = end_hold(ws, hold, HoldState::Committed, charges);
+    let mut settled = end_hold(ws, hold, HoldState::Committed, charges);
+    for charge in settled.charges.iter_mut().filter(|_| Mutant::SettlePresentChain.on()) {
+        charge.ancestors = ws.ancestors(tenant, &charge.scope);
+    }
     let held = settled.totals();
     let actual = sums(settled.charges.iter(), |charge| charge.actual.unwrap_or(charge.amount));
     let actual = actual.expect("it was checked when the commit was decided");
@@ -47,10 +51,11 @@ pub(super) fn committed(ws: &mut Workspace, tenant: &Tenant, hold: HoldId, charg
         let row = touch_scope(ws, &key);
         let postings: Vec<_> = [(settled.placed_at, covered), (now, beyond)]
             .into_iter()
-            .filter(|(_, amount)| *amount != 0)
+            .filter(|(_, amount)| *amount != 0 && !(late && Mutant::ForgetLateCommit.on()))
             .map(|(at, amount)| row.number(at, amount, Some(hold)))
             .collect();
-        row.settle(settled.placed_at, if late { 0 } else { held }, &postings);
+        let back = if Mutant::KeepTheRest.on() { held.min(spent) } else { held };
+        row.settle(settled.placed_at, if late { 0 } else { back }, &postings);
         row.rearm_trip();
         ws.postings.extend(postings.into_iter().map(|posting| (key.clone(), posting)));
         ws.remove_live(key, settled.expires_at, hold);

@@ -143,7 +143,10 @@ fn carry_buckets(row: &mut ScopeState, before: Option<&Budget>, after: &Budget) 
             balance.carry(&old);
         }
     }
-    row.balances.retain(|balance| !replaced.iter().any(|(old, _)| balance.window == **old));
+    // Right until the end of the batch, in case that a neighbour names it again: a hold of this very instant counts in it.
+    for balance in row.balances.iter_mut().filter(|b| replaced.iter().any(|(old, _)| b.window == **old)) {
+        balance.prospective = true;
+    }
 }
 
 /// A budget goes from one parent to another, with all that is below it. Those above count them, level by level, so that

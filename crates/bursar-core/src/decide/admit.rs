@@ -6,6 +6,7 @@ use crate::bounds::SCOPES_MAX;
 use crate::budget::Limit;
 use crate::event::{Charged, Left};
 use crate::hold::{HeldCharge, sums};
+use crate::mutant::Mutant;
 use crate::name::{Scope, Tenant};
 use crate::refusal::{Refusal, Violation};
 use crate::request::Charge;
@@ -33,7 +34,7 @@ pub(super) fn resolve(ws: &Workspace, tenant: &Tenant, charges: &[Charge]) -> Re
             scope: charge.scope.clone(),
             amount: charge.amount,
             actual: None,
-            ancestors: ws.ancestors(tenant, &charge.scope),
+            ancestors: if Mutant::SkipAncestors.on() { Vec::new() } else { ws.ancestors(tenant, &charge.scope) },
             limits: charge.limits.clone(),
         });
     }
@@ -58,7 +59,7 @@ pub(super) fn admit(ws: &Workspace, tenant: &Tenant, charges: Vec<HeldCharge>) -
         if !state.has_room_for(limits.iter().map(|limit| &limit.window), 0, ws.now) {
             return Err(Refusal::TooManyWindows { scope: scope.clone() });
         }
-        if state.frozen_at(ws.now).is_some() {
+        if state.frozen_at(ws.now).is_some() && !Mutant::FrozenAdmits.on() {
             violations.push(Violation::Frozen { scope: scope.clone() });
         }
         check_limits(ws, scope, state, &limits, *amount, &mut violations);
@@ -94,7 +95,7 @@ fn check_limits(
                 &fresh
             }
         };
-        let available = balance.remaining(limit.amount);
+        let available = balance.remaining(limit.amount) + i64::from(Mutant::OneTooMany.on());
         if amount > 0 && amount > available {
             out.push(Violation::Limit {
                 scope: scope.clone(),
@@ -113,7 +114,7 @@ fn check_limits(
 pub(super) fn limits<'a>(state: &'a ScopeState, given: &'a [Limit]) -> Vec<&'a Limit> {
     let mut limits: Vec<&Limit> = state.budget.iter().flat_map(|budget| &budget.limits).collect();
     for limit in given {
-        if !limits.contains(&limit) {
+        if !limits.contains(&limit) && !Mutant::IgnoreGivenLimits.on() {
             limits.push(limit);
         }
     }

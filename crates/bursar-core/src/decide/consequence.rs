@@ -1,6 +1,7 @@
 //! What follows from spend: thresholds crossed and cleared, trips, freezes that lift.
 
 use crate::event::Event;
+use crate::mutant::Mutant;
 use crate::scope::{Balance, ScopeState};
 use crate::state::{ScopeKey, Workspace};
 use crate::time::Time;
@@ -25,7 +26,12 @@ fn thresholds(key: &ScopeKey, row: &ScopeState, events: &mut Vec<Event>) {
         let reached = |percent: u32| {
             limit.amount > 0 && i128::from(spent) * 100 >= i128::from(limit.amount) * i128::from(percent)
         };
-        for percent in budget.thresholds.iter().copied().filter(|p| reached(*p) && !balance.crossed.contains(p)) {
+        for percent in budget
+            .thresholds
+            .iter()
+            .copied()
+            .filter(|p| reached(*p) && (!balance.crossed.contains(p) || Mutant::CrossTwice.on()))
+        {
             events.push(Event::BudgetCrossed {
                 scope: key.1.clone(),
                 window: limit.window.clone(),
@@ -44,7 +50,7 @@ fn thresholds(key: &ScopeKey, row: &ScopeState, events: &mut Vec<Event>) {
 fn trip(key: &ScopeKey, row: &ScopeState, events: &mut Vec<Event>) {
     let Some(trip) = row.budget.as_ref().and_then(|budget| budget.trip.as_ref()) else { return };
     let Some(balance) = row.balance(&trip.window) else { return };
-    if balance.tripped || balance.spent() <= trip.amount {
+    if balance.tripped || balance.spent() <= trip.amount || Mutant::NeverTrip.on() {
         return;
     }
     events.push(Event::BudgetTripped {

@@ -6,6 +6,7 @@ use crate::context::Context;
 use crate::event::Event;
 use crate::grant::{Grant, GrantFault, GrantState};
 use crate::id::GrantId;
+use crate::mutant::Mutant;
 use crate::name::Tenant;
 use crate::payload::Payload;
 use crate::refusal::{Refusal, Violation};
@@ -54,9 +55,10 @@ fn take<'a>(ws: &'a Workspace, tenant: &Tenant, asked: &Redemption) -> Result<&'
         return Err(GrantFault::Mismatch);
     }
     match grant.state {
+        GrantState::Redeemed if Mutant::RedeemTwice.on() => Ok(grant),
         GrantState::Redeemed => Err(GrantFault::Redeemed),
         GrantState::Revoked => Err(GrantFault::Revoked),
-        GrantState::Open if grant.expires_at <= ws.now => Err(GrantFault::Expired),
+        GrantState::Open if grant.expires_at <= ws.now && !Mutant::RedeemExpired.on() => Err(GrantFault::Expired),
         GrantState::Open => Ok(grant),
     }
 }

@@ -8,6 +8,7 @@ use crate::decide::admit;
 use crate::event::{Charged, Event};
 use crate::hold::{Beyond, HeldCharge, Hold, HoldState, sums};
 use crate::id::HoldId;
+use crate::mutant::Mutant;
 use crate::name::{Scope, Tenant};
 use crate::refusal::{Refusal, Violation};
 use crate::request::Actual;
@@ -19,7 +20,7 @@ pub(super) fn commit(ws: &Workspace, context: &Context, id: HoldId, actual: &Act
     let hold = settleable(ws, context, id)?;
     let late = match hold.state_at(ws.now) {
         HoldState::Held => false,
-        HoldState::Expired if hold.late == Cover::Refuse => {
+        HoldState::Expired if hold.late == Cover::Refuse && !Mutant::ChargeLateAnyway.on() => {
             return Err(Refusal::LateRefused { hold: id, at: hold.expires_at });
         }
         HoldState::Expired => true,
@@ -38,6 +39,7 @@ pub(super) fn commit(ws: &Workspace, context: &Context, id: HoldId, actual: &Act
             });
         }
         overrun = overrun.saturating_add((spent - charge.amount).max(0));
+        overrun *= i64::from(!Mutant::HideOverrun.on());
     }
     let spent = sums(charges.iter(), |charge| charge.actual.unwrap_or(0))?;
     let held = if late { BTreeMap::new() } else { hold.totals() };
@@ -68,6 +70,7 @@ pub(super) fn extend(ws: &Workspace, context: &Context, id: HoldId, by: Span) ->
     let hold = settleable(ws, context, id)?;
     match hold.state_at(ws.now) {
         HoldState::Held => {}
+        HoldState::Expired if Mutant::SkipExpiryCheck.on() => {}
         HoldState::Expired => return Err(Refusal::HoldExpired { hold: id, at: hold.expires_at }),
         state => return Err(Refusal::AlreadySettled { hold: id, state }),
     }

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use crate::bounds::LENGTH_MAX;
 use crate::event::{Entry, Event, KeyUse, Recorded};
 use crate::id::{CommandId, GrantId, IdSource};
+use crate::mutant::Mutant;
 use crate::needs::Needs;
 use crate::refusal::{Invalid, Refusal};
 use crate::request::{Op, Request};
@@ -71,7 +72,7 @@ fn answer(
             let fingerprint = request.fingerprint();
             let known = ws.keys.get(&(request.context.tenant.clone(), key.clone()));
             if let Some(row) = known.filter(|row| row.until > ws.now) {
-                return replay(ws, row, fingerprint == row.fingerprint, request);
+                return replay(ws, row, fingerprint == row.fingerprint || Mutant::DropFingerprint.on(), request);
             }
             Some(KeyUse { key: key.clone(), fingerprint, until: ws.now.after(rules.key_kept) })
         }
@@ -101,7 +102,7 @@ fn answer(
     };
     let recorded = events.into_iter().map(|e| Recorded { v: 0, e }).collect();
     let mut entry = Entry { id: command, context: request.context.clone(), key, events: recorded };
-    if !request.dry_run {
+    if !request.dry_run || Mutant::DryRunWrites.on() {
         perform(ws, request, &mut entry);
     }
     let mut answer = render(ws, &entry);
@@ -111,7 +112,8 @@ fn answer(
     if !request.dry_run && entry.events.iter().any(|recorded| !matches!(recorded.e, Event::JobFound { .. })) {
         remember(ws, &entry);
         let entry = Arc::new(entry);
-        ws.entries.push(entry.clone());
+        let forgotten = Mutant::ForgetReleaseEvent.on() && matches!(request.op, Op::Release { .. });
+        ws.entries.extend((!forgotten).then(|| entry.clone()));
         return Ok(Outcome { command, replayed: false, answer, entry: Some(entry) });
     }
     Ok(Outcome { command, replayed: false, answer, entry: None })
@@ -153,7 +155,7 @@ fn perform(ws: &mut Workspace, request: &Request, entry: &mut Entry) {
 }
 
 fn remember(ws: &mut Workspace, entry: &Entry) {
-    if let Some(KeyUse { key, fingerprint, until }) = &entry.key {
+    if let Some(KeyUse { key, fingerprint, until }) = entry.key.as_ref().filter(|_| !Mutant::ForgetKey.on()) {
         let row = KeyRow { fingerprint: *fingerprint, batch: ws.batch, command: entry.id, until: *until };
         ws.keys.put((entry.context.tenant.clone(), key.clone()), row);
     }

@@ -1,10 +1,7 @@
-//! Batches: load, decide, store, commit; again where that is safe.
+//! One attempt at a batch: lock, load, decide, store, commit.
 
-use std::ops::Range;
-use std::sync::Arc;
 use std::time::Duration;
 
-use bursar_core::needs::Needs;
 use bursar_core::request::Request;
 use bursar_core::time::Time;
 use sqlx::{PgConnection, Postgres, Transaction};
@@ -13,147 +10,65 @@ use uuid::Uuid;
 use super::error::{Trouble, commit_error, store_error, trouble};
 use super::rows::{PgRows, Taking};
 use super::{GATE, PostgresStore, READ_COMMITTED, no_answer};
+use crate::attempt::{Attempts, Prepared, Setback};
 use crate::error::StoreError;
 use crate::rows::Rows;
-use crate::store::{Lock, Patience, Verdict};
+use crate::store::{Lock, Verdict};
 use crate::work::{self, When};
 
-/// How often a batch is tried.
-const ATTEMPTS: u32 = 6;
-/// How often a batch is cut in halves for the sake of keys that somebody else is about to take.
-const CUTS_MAX: usize = 16;
+impl Attempts for PostgresStore {
+    type Tx = Transaction<'static, Postgres>;
 
-/// Why an attempt came to nothing. All of these leave no trace.
-enum Setback {
-    /// A key that was free has been taken meanwhile: what was decided is out of date.
-    Taken,
-    /// A key is about to be taken by somebody who takes his time.
-    KeyLocked,
-    /// Beside the row that was waited for, others are locked.
-    Contended,
-    /// The same attempt may succeed the next time.
-    Passing(StoreError),
-    /// Trying again would be of no use, or is not known to be safe.
-    Final(StoreError),
-}
-
-/// A transaction that only needs to be committed.
-struct Prepared {
-    tx: Transaction<'static, Postgres>,
-    verdicts: Vec<Verdict>,
-    /// The instant it was decided at.
-    now: Time,
-}
-
-impl PostgresStore {
-    /// Does the requests in one transaction; in several where some of them wait for a stranger's keys.
-    pub(super) async fn commit_all(
-        &self,
-        requests: &[&Request],
-        patience: Patience,
-    ) -> Result<Vec<Verdict>, StoreError> {
-        let mut verdicts: Vec<Option<Verdict>> = vec![None; requests.len()];
-        let mut parts: Vec<Range<usize>> = Vec::new();
-        parts.push(0..requests.len());
-        let mut cuts = 0;
-        while let Some(part) = parts.pop() {
-            let error = match self.commit_part(&requests[part.clone()], &patience, cuts > 0).await {
-                Ok(some) => {
-                    verdicts[part].iter_mut().zip(some).for_each(|(slot, verdict)| *slot = Some(verdict));
-                    continue;
-                }
-                Err(Setback::KeyLocked) if part.len() > 1 && cuts < CUTS_MAX => {
-                    cuts += 1;
-                    let middle = part.start + part.len() / 2;
-                    parts.extend([middle..part.end, part.start..middle]);
-                    continue;
-                }
-                Err(Setback::KeyLocked) => {
-                    for place in part {
-                        verdicts[place] = Some(Verdict::Blocked(names(requests[place])));
-                    }
-                    continue;
-                }
-                Err(Setback::Taken | Setback::Contended) => StoreError::Busy("keys were taken again and again".into()),
-                Err(Setback::Passing(error) | Setback::Final(error)) => error,
-            };
-            if part.len() == requests.len() {
-                return Err(error);
-            }
-            // What is done must be told, whatever becomes of the rest.
-            let error = Arc::new(error);
-            verdicts[part].iter_mut().for_each(|slot| *slot = Some(Verdict::Failed(error.clone())));
-        }
-        Ok(verdicts.into_iter().map(|verdict| verdict.expect("every part has its verdicts")).collect())
+    fn key_patience(&self) -> Duration {
+        self.options.key_patience
     }
 
-    async fn commit_part(
-        &self,
-        requests: &[&Request],
-        patience: &Patience,
-        cut: bool,
-    ) -> Result<Vec<Verdict>, Setback> {
-        // Somebody who takes his time is there: it is only a question of whose requests he is in the way of.
-        let wait = if cut { self.options.key_patience / 20 } else { self.options.key_patience };
-        let mut first = match patience {
-            Patience::Skip => None,
-            Patience::First(lock @ (Lock::Key(_) | Lock::JobKey(_)), wait) => {
-                self.wait_for_name(lock, *wait).await.map_err(Setback::Final)?;
-                None
-            }
-            Patience::First(lock, wait) => Some((lock, *wait)),
-        };
-        let mut attempt = 1;
-        loop {
-            match self.attempt(requests, first, wait).await {
-                // To wait any longer would keep others from what is held already: see instead what is in the way.
-                Err(Setback::Contended) => first = None,
-                Err(Setback::Taken) if attempt < ATTEMPTS => {}
-                Err(Setback::Passing(error)) if attempt < ATTEMPTS => {
-                    tracing::debug!(%error, attempt, "a batch is tried again");
-                    tokio::time::sleep(Duration::from_millis(5 << attempt)).await;
-                }
-                end => return end,
-            }
-            attempt += 1;
-        }
-    }
-
-    async fn attempt(
+    async fn prepare(
         &self,
         requests: &[&Request],
         first: Option<(&Lock, Duration)>,
         wait: Duration,
-    ) -> Result<Vec<Verdict>, Setback> {
-        let within = self.options.answer_within;
-        let waits = wait + first.map_or(Duration::ZERO, |(_, wait)| wait);
+    ) -> Result<Prepared<Self::Tx>, Setback> {
+        let within = self.options.answer_within + wait + first.map_or(Duration::ZERO, |(_, wait)| wait);
         let tx = self.begin(READ_COMMITTED).await.map_err(Setback::Final)?;
-        let prepared = tokio::time::timeout(within + waits, self.prepare(tx, requests, first, wait)).await;
-        let Prepared { tx, verdicts, now } =
-            prepared.unwrap_or_else(|_| Err(Setback::Final(no_answer(within + waits))))?;
-        match tokio::time::timeout(within, tx.commit()).await {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) if trouble(&error) == Some(Trouble::Deadlock) => {
-                return Err(Setback::Passing(store_error(error)));
-            }
-            Ok(Err(error)) => return Err(Setback::Final(commit_error(error))),
-            Err(late) => return Err(Setback::Final(StoreError::UnknownOutcome(Box::new(late)))),
-        }
-        // Also where nothing was written: what was refused as expired stays expired.
-        self.seen(now);
-        Ok(verdicts)
+        let prepared = tokio::time::timeout(within, self.work(tx, requests, first, wait)).await;
+        prepared.unwrap_or_else(|_| Err(Setback::Final(no_answer(within))))
     }
 
+    async fn finish(&self, tx: Self::Tx) -> Result<(), Setback> {
+        match tokio::time::timeout(self.options.answer_within, tx.commit()).await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(error)) if trouble(&error) == Some(Trouble::Deadlock) => Err(Setback::Passing(store_error(error))),
+            Ok(Err(error)) => Err(Setback::Final(commit_error(error))),
+            Err(late) => Err(Setback::Final(StoreError::UnknownOutcome(Box::new(late)))),
+        }
+    }
+
+    /// By trying to take it: in a transaction that is rolled back.
+    async fn wait_for_name(&self, lock: &Lock, patience: Duration) -> Result<(), StoreError> {
+        let mut tx = self.begin(READ_COMMITTED).await?;
+        enter(&mut tx, patience).await.map_err(store_error)?;
+        let waited = lock_row(&mut tx, lock).await.map_err(store_error);
+        tx.rollback().await.map_err(store_error)?;
+        waited
+    }
+
+    fn seen(&self, now: Time) {
+        self.note_seen(now);
+    }
+}
+
+impl PostgresStore {
     /// Everything but the commit. What comes to nothing has let go of its rows before anybody hears of it: whoever asks
     /// again must not find them locked by the attempt before.
-    async fn prepare(
+    async fn work(
         &self,
         mut tx: Transaction<'static, Postgres>,
         requests: &[&Request],
         first: Option<(&Lock, Duration)>,
         wait: Duration,
-    ) -> Result<Prepared, Setback> {
-        match self.prepare_in(&mut tx, requests, first, wait).await {
+    ) -> Result<Prepared<Transaction<'static, Postgres>>, Setback> {
+        match self.work_in(&mut tx, requests, first, wait).await {
             Ok((verdicts, now)) => Ok(Prepared { tx, verdicts, now }),
             Err(setback) => {
                 // A connection that cannot do even this is lost, and its locks with it.
@@ -163,7 +78,7 @@ impl PostgresStore {
         }
     }
 
-    async fn prepare_in(
+    async fn work_in(
         &self,
         tx: &mut Transaction<'static, Postgres>,
         requests: &[&Request],
@@ -195,23 +110,6 @@ impl PostgresStore {
             Err(_) if rows.trouble == Some(Trouble::LockTimeout) => Err(Setback::KeyLocked),
             Err(error) => Err(tried(rows.trouble, error)),
         }
-    }
-}
-
-/// The names a request takes, on one of which somebody else is sitting.
-fn names(request: &Request) -> Vec<Lock> {
-    let needs = Needs::of(request);
-    needs.keys.into_iter().map(Lock::Key).chain(needs.job_keys.into_iter().map(Lock::JobKey)).collect()
-}
-
-impl PostgresStore {
-    /// Waits for a name that somebody is about to take, by trying to take it: in a transaction that is rolled back.
-    async fn wait_for_name(&self, lock: &Lock, patience: Duration) -> Result<(), StoreError> {
-        let mut tx = self.begin(READ_COMMITTED).await?;
-        enter(&mut tx, patience).await.map_err(store_error)?;
-        let waited = lock_row(&mut tx, lock).await.map_err(store_error);
-        tx.rollback().await.map_err(store_error)?;
-        waited
     }
 }
 

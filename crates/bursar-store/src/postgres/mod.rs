@@ -40,6 +40,7 @@ use sqlx::{Connection, PgConnection, Postgres, Transaction};
 
 use self::error::{redacted, store_error};
 pub use self::migrate::migration_sql;
+use crate::attempt;
 use crate::clock::{Clock, SystemClock};
 use crate::codec::Budgets;
 use crate::error::StoreError;
@@ -139,7 +140,7 @@ impl PostgresStore {
             .fetch_optional(&mut *store.acquire().await?)
             .await
             .map_err(store_error)?;
-        store.seen(Time::from_micros(newest.unwrap_or(i64::MIN)));
+        store.note_seen(Time::from_micros(newest.unwrap_or(i64::MIN)));
         Ok(store)
     }
 
@@ -167,7 +168,7 @@ impl PostgresStore {
     }
 
     /// This node has written an event of this instant.
-    fn seen(&self, at: Time) {
+    fn note_seen(&self, at: Time) {
         self.high.fetch_max(at.micros(), Ordering::SeqCst);
     }
 
@@ -216,7 +217,7 @@ impl IdSource for Ids {
 impl Store for PostgresStore {
     async fn commit(&self, requests: &[Arc<Request>], patience: Patience) -> Result<Vec<Verdict>, StoreError> {
         let requests: Vec<&Request> = requests.iter().map(|request| &**request).collect();
-        self.commit_all(&requests, patience).await
+        attempt::commit_all(self, &requests, patience).await
     }
 
     async fn scope(&self, key: &ScopeKey) -> Result<Option<ScopeState>, StoreError> {

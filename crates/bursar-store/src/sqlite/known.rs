@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use bursar_core::scope::ScopeState;
+use bursar_core::scope::{Balance, ScopeState};
 use bursar_core::state::{ScopeKey, Workspace};
 use rusqlite::Connection;
 
@@ -42,6 +42,7 @@ impl Known {
             self.rows.clear();
         }
         for (key, mut row) in ws.scopes.into_written() {
+            row.balances.retain(Balance::lasts);
             row.redefined = false;
             self.rows.insert(key, row);
         }

@@ -350,7 +350,8 @@ impl Model {
             bucket.since = since;
             bucket.next_move = self.moves(scope).len();
             let model = self.scopes.get_mut(scope).unwrap();
-            model.buckets.remove(&old.window);
+            let closed = model.buckets.remove(&old.window).unwrap();
+            model.closed.insert(old.window.clone(), (closed, now));
             model.crossed.retain(|(window, _), _| *window != old.window);
             // One that was kept from an earlier definition may be emptier still.
             if bucket.level <= own {
@@ -388,7 +389,9 @@ impl Model {
 
     pub(crate) fn open_buckets<'a>(&mut self, scope: &Scope, windows: impl Iterator<Item = &'a Window>, now: Micros) {
         for window in windows.filter(|window| matches!(window, Window::Bucket { .. })) {
-            let fresh = self.fresh_bucket(scope, window, now);
+            let closed = self.scopes.get(scope).and_then(|scope| scope.closed.get(window));
+            let closed = closed.filter(|(_, at)| *at == now).map(|(bucket, _)| bucket.clone());
+            let fresh = closed.unwrap_or_else(|| self.fresh_bucket(scope, window, now));
             self.scopes.entry(scope.clone()).or_default().buckets.entry(window.clone()).or_insert(fresh);
         }
         self.scopes.entry(scope.clone()).or_default();

@@ -41,6 +41,8 @@ pub(crate) struct ScopeModel {
     pub(crate) budget: Option<Budget>,
     pub(crate) frozen: bool,
     pub(crate) buckets: BTreeMap<Window, Bucket>,
+    /// Buckets that another one took the place of, with the instant: within it they can be named again.
+    pub(crate) closed: BTreeMap<Window, (Bucket, Micros)>,
     pub(crate) moves: Vec<Move>,
     /// For each window, by its start, the thresholds that were reached when last looked at.
     pub(crate) crossed: BTreeMap<(Window, Micros), Vec<u32>>,

@@ -106,6 +106,21 @@ fn a_bucket_refills_evenly_and_never_above_its_capacity() {
     );
 }
 
+/// The hold and the bucket that is named again are of one instant: the hold counts in it, so that it may come back to it.
+#[test]
+fn a_bucket_that_was_replaced_can_be_named_again_in_the_same_batch() {
+    story(
+        "
+        define a 10/bucket:10:0:1000           => done
+        hold h a=4                             => h held 1m: a 6/10 bucket:10:0:1000
+        + define a 20/bucket:20:0:1000         => done
+        + post a=5(10/bucket:10:0:1000)        => posted: a 11/20 bucket:20:0:1000, a 1/10 bucket:10:0:1000
+        release h                              => released: a 15/20 bucket:20:0:1000
+        post a=6(10/bucket:10:0:1000)          => refused: a has 5 left of 10 (bucket:10:0:1000), 6 requested
+        ",
+    );
+}
+
 #[test]
 fn a_bucket_gets_back_what_a_hold_did_not_spend() {
     story(

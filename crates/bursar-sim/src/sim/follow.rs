@@ -1,0 +1,303 @@
+//! The rest of what requests come to: budgets, grants, upkeep, and what follows from spend.
+
+use bursar_core::answer::Answer;
+use bursar_core::budget::{Budget, Limit};
+use bursar_core::event::{Charged, Event};
+use bursar_core::grant::GrantState;
+use bursar_core::hold::HoldState;
+use bursar_core::id::{GrantId, HoldId};
+use bursar_core::name::Scope;
+use bursar_core::refusal::Refusal;
+use bursar_core::request::Mint;
+use bursar_core::state::ScopeKey;
+use bursar_core::time::Time;
+use bursar_core::window::Window;
+
+use super::expect::{Case, Check, Moves, is};
+use super::model::{ChargeModel, Frozen, GrantModel, Micros, Model, bounds};
+
+impl Case<'_> {
+    fn events(&self) -> impl Iterator<Item = &Event> {
+        let entry = self.said.as_ref().ok().and_then(|outcome| outcome.entry.as_ref());
+        entry.into_iter().flat_map(|entry| entry.events.iter().map(|recorded| &recorded.e))
+    }
+}
+
+fn is_consequence(event: &Event) -> bool {
+    matches!(
+        event,
+        Event::BudgetCrossed { .. }
+            | Event::BudgetCleared { .. }
+            | Event::BudgetTripped { .. }
+            | Event::BudgetUnfrozen { turned: true, .. }
+    )
+}
+
+impl Model {
+    /// Charges as answered, with what each limit along their chains leaves once the changes are made.
+    pub(super) fn compare_charges(
+        &self,
+        case: &Case<'_>,
+        said: &[Charged],
+        charges: &[ChargeModel],
+        actuals: &[i64],
+        moves: &Moves,
+    ) -> Check {
+        is("charges", &said.len(), &charges.len())?;
+        for (place, (said, charge)) in said.iter().zip(charges).enumerate() {
+            is("a charge's scope", &said.scope, &charge.scope)?;
+            is("a charge's ancestors", &said.ancestors, &charge.ancestors)?;
+            is("a charge", &(said.amount, said.actual), &(charge.amount, actuals.get(place).copied()))?;
+            let mut left = said.balances.iter();
+            for scope in charge.chain() {
+                let named = *scope == charge.scope;
+                let model = &self.scopes[&case.key(scope)];
+                let change = moves.iter().find(|(moved, _)| moved == scope).map(|(_, change)| change);
+                for limit in model.limits(if named { &charge.limits } else { &[] }) {
+                    let said = left.next().ok_or("a limit is missing")?;
+                    let rest = model.after(&limit, case.now, change);
+                    // A bucket that was replaced since the hold was placed is not kept; a neighbour may have opened it anew.
+                    let closed = model.is_closed(&limit.window) && said.remaining == limit.amount;
+                    let left = said.remaining == rest || closed;
+                    let same = said.window == limit.window && said.limit == limit.amount && left;
+                    if !same {
+                        return Err(format!("{scope} leaves {said:?}, it should be {rest} of {limit:?}"));
+                    }
+                }
+            }
+            is("limits", &left.count(), &0)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn make(&mut self, case: &Case<'_>, moves: Moves) {
+        for (scope, change) in moves {
+            self.scope(&case.key(&scope), case.now).make(case.now, change);
+        }
+    }
+
+    pub(super) fn define(&mut self, case: &Case<'_>, scope: &Scope, budget: &Budget) -> Check<bool> {
+        let now = case.now;
+        if let Some(parent) = &budget.parent {
+            let cycle = || Refusal::Cycle { scope: scope.clone(), parent: parent.clone() };
+            if parent == scope {
+                return case.refused(&cycle());
+            }
+            if self.scopes.get(&case.key(parent)).is_none_or(|parent| parent.budget.is_none()) {
+                return case.refused(&Refusal::UnknownScope { scope: parent.clone() });
+            }
+            if self.ancestors(case.tenant(), parent).contains(scope) {
+                return case.refused(&cycle());
+            }
+        }
+        is("a definition", case.answer()?, &Answer::Done)?;
+        if case.request.dry_run {
+            return Ok(false);
+        }
+        let model = self.scope(&case.key(scope), now);
+        model.known = true;
+        budget.windows().for_each(|window| model.open_bucket(window, now));
+        let before = model.budget.replace(budget.clone());
+        let buckets = before.as_ref().and_then(only_bucket).zip(only_bucket(budget));
+        if let Some((old, new)) = buckets.filter(|(old, new)| old.window != new.window) {
+            // What was taken out of the old bucket, in whole tokens, is out of the new one.
+            let taken = old.amount - model.remaining(&old, now);
+            let replaced = model.bucket(&old.window, now);
+            let closed = model.buckets.iter_mut().filter(|bucket| bucket.window == old.window);
+            closed.for_each(|bucket| bucket.closed_at = Some(now));
+            let bucket = model.buckets.iter_mut().find(|bucket| bucket.window == new.window);
+            let bucket = bucket.ok_or("the new bucket is not open")?;
+            bucket.since = replaced.since;
+            bucket.at = now;
+            bucket.level = i128::from(new.amount) * bucket.unit();
+            bucket.draw(taken);
+        }
+        self.follow(case, vec![scope.clone()])?;
+        Ok(true)
+    }
+
+    pub(super) fn freeze(&mut self, case: &Case<'_>, scope: &Scope, freeze: bool) -> Check<bool> {
+        if !self.scopes.get(&case.key(scope)).is_some_and(|scope| scope.known) {
+            return case.refused(&Refusal::UnknownScope { scope: scope.clone() });
+        }
+        is("a freeze", case.answer()?, &Answer::Done)?;
+        let model = self.scope(&case.key(scope), case.now);
+        let idle = if freeze { model.frozen == Some(Frozen::Order) } else { model.frozen.is_none() };
+        if case.request.dry_run || idle {
+            return Ok(false);
+        }
+        model.frozen = freeze.then_some(Frozen::Order);
+        Ok(true)
+    }
+
+    pub(super) fn mint(&mut self, case: &Case<'_>, mint: &Mint) -> Check<bool> {
+        let expires_at = Time::from_micros(case.now).after(mint.ttl);
+        is("a grant", case.answer()?, &Answer::Minted { grant: mint.id, expires_at })?;
+        if case.request.dry_run {
+            return Ok(false);
+        }
+        let grant = GrantModel {
+            tenant: case.tenant().clone(),
+            digest: mint.digest,
+            purpose: mint.purpose.clone(),
+            subject: mint.subject.clone(),
+            payload: mint.payload.clone(),
+            expires_at: expires_at.micros(),
+            state: GrantState::Open,
+        };
+        self.grants.insert(mint.id, grant);
+        Ok(true)
+    }
+
+    pub(super) fn revoke(&mut self, case: &Case<'_>, id: GrantId) -> Check<bool> {
+        let grant = self.grants.get_mut(&id).filter(|grant| grant.tenant == *case.tenant());
+        let Some(grant) = grant else { return case.refused(&Refusal::UnknownGrant { grant: id }) };
+        if grant.state == GrantState::Redeemed {
+            return case.refused(&Refusal::AlreadyRedeemed { grant: id });
+        }
+        is("a revocation", case.answer()?, &Answer::Done)?;
+        if case.request.dry_run || grant.state == GrantState::Revoked {
+            return Ok(false);
+        }
+        grant.state = GrantState::Revoked;
+        Ok(true)
+    }
+
+    pub(super) fn purge(&mut self, case: &Case<'_>, asked: &[GrantId]) -> Check<bool> {
+        let is_over = |id: &&GrantId| {
+            self.grants.get(id).is_some_and(|grant| grant.tenant == *case.tenant() && grant.expires_at <= case.now)
+        };
+        let mut over: Vec<GrantId> = asked.iter().filter(is_over).copied().collect();
+        over.sort_unstable();
+        over.dedup();
+        let expected = if over.is_empty() { Answer::Done } else { Answer::Swept { count: over.len() } };
+        is("a purge", case.answer()?, &expected)?;
+        if case.request.dry_run {
+            return Ok(false);
+        }
+        over.iter().for_each(|id| drop(self.grants.remove(id)));
+        Ok(!over.is_empty())
+    }
+
+    /// Writing down that holds have expired. Those that somebody had locked may be left for another time.
+    pub(super) fn expire(&mut self, case: &Case<'_>, asked: &[HoldId]) -> Check<bool> {
+        let mut swept = Vec::new();
+        for event in case.events() {
+            let Event::HoldExpired { hold, at, .. } = event else { continue };
+            let model = self.find_any(case, *hold).filter(|_| asked.contains(hold)).ok_or("a strange hold is swept")?;
+            is("a hold to be swept", &model.state, &HoldState::Held)?;
+            is("when a swept hold expired", &(at.micros(), model.expires_at <= case.now), &(model.expires_at, true))?;
+            swept.push(*hold);
+        }
+        let expected = if swept.is_empty() { Answer::Done } else { Answer::Swept { count: swept.len() } };
+        if case.request.dry_run {
+            case.answer()?;
+            return Ok(false);
+        }
+        is("a sweep", case.answer()?, &expected)?;
+        let mut touched: Vec<Scope> = Vec::new();
+        for id in &swept {
+            let hold = self.holds.get_mut(id).ok_or("it was there")?;
+            hold.state = HoldState::Expired;
+            touched.extend(hold.totals().into_iter().map(|(scope, _)| scope));
+        }
+        touched.sort();
+        touched.dedup();
+        self.follow(case, touched)?;
+        Ok(!swept.is_empty())
+    }
+
+    fn find_any(&self, case: &Case<'_>, id: HoldId) -> Option<&super::model::HoldModel> {
+        self.holds.get(&id).filter(|hold| hold.tenant == *case.tenant())
+    }
+
+    /// Tidying tells what follows from time alone. Scopes that somebody had locked may be left for another time.
+    pub(super) fn tidy(&mut self, case: &Case<'_>, asked: &[Scope]) -> Check<bool> {
+        is("tidying", case.answer()?, &Answer::Done)?;
+        if case.request.dry_run {
+            return Ok(false);
+        }
+        let told: Vec<Scope> =
+            asked.iter().filter(|scope| case.events().any(|event| scope_of(event) == Some(scope))).cloned().collect();
+        let effect = !told.is_empty();
+        self.follow(case, told)?;
+        Ok(effect)
+    }
+
+    /// What follows from the state of the touched scopes must have been told, and nothing else.
+    pub(super) fn follow(&mut self, case: &Case<'_>, touched: Vec<Scope>) -> Check {
+        let mut expected = Vec::new();
+        for scope in touched {
+            self.follow_scope(&case.key(&scope), case.now, &mut expected);
+        }
+        let mut told = 0;
+        for event in case.events().filter(|event| is_consequence(event)) {
+            told += 1;
+            if !expected.contains(event) {
+                return Err(format!("{event:?} was told, expected was {expected:?}"));
+            }
+        }
+        if told == expected.len() { Ok(()) } else { Err(format!("{told} events follow, expected were {expected:?}")) }
+    }
+
+    fn follow_scope(&mut self, key: &ScopeKey, now: Micros, out: &mut Vec<Event>) {
+        let name = &key.1;
+        let scope = self.scope(key, now);
+        if scope.frozen.is_some() && !scope.is_frozen(now) {
+            out.push(Event::BudgetUnfrozen { scope: name.clone(), turned: true });
+            scope.frozen = None;
+        }
+        let Some(budget) = scope.budget.clone() else { return };
+        let watched = !budget.thresholds.is_empty() || !scope.crossed.is_empty();
+        for limit in budget.limits.iter().filter(|_| watched) {
+            let (window, spent, start) = (&limit.window, scope.spent(limit, now), bounds(&limit.window, now).0);
+            let is_reached = |percent: u32| limit.amount > 0 && spent * 100 >= limit.amount * i64::from(percent);
+            let known = |percent: u32| (window.clone(), start, percent);
+            for percent in budget.thresholds.iter().copied().filter(|percent| is_reached(*percent)) {
+                if !scope.crossed.contains(&known(percent)) {
+                    let (scope, window, limit) = (name.clone(), window.clone(), limit.amount);
+                    out.push(Event::BudgetCrossed { scope, window, percent, limit, spent });
+                }
+            }
+            let kept = |percent: u32| budget.thresholds.contains(&percent) && is_reached(percent);
+            let before = scope.crossed.iter().filter(|(w, s, _)| w == window && *s == start);
+            for (_, _, percent) in before.filter(|(_, _, percent)| !kept(*percent)) {
+                out.push(Event::BudgetCleared { scope: name.clone(), window: window.clone(), percent: *percent });
+            }
+            scope.crossed.retain(|(w, ..)| w != window);
+            scope.crossed.extend(budget.thresholds.iter().filter(|p| is_reached(**p)).map(|p| known(*p)));
+        }
+        let Some(trip) = &budget.trip else { return };
+        let (spent, (start, end)) = (scope.spent(trip, now), bounds(&trip.window, now));
+        if spent > trip.amount && !scope.is_tripped(&trip.window, now) {
+            let until = (end < Micros::MAX).then_some(end);
+            let (window, limit) = (trip.window.clone(), trip.amount);
+            out.push(Event::BudgetTripped {
+                scope: name.clone(),
+                window: window.clone(),
+                limit,
+                spent,
+                until: until.map(Time::from_micros),
+            });
+            scope.tripped.push((window.clone(), start));
+            if scope.frozen != Some(Frozen::Order) {
+                scope.frozen = Some(Frozen::Trip { window, until });
+            }
+        }
+    }
+}
+
+fn scope_of(event: &Event) -> Option<&Scope> {
+    match event {
+        Event::BudgetCrossed { scope, .. }
+        | Event::BudgetCleared { scope, .. }
+        | Event::BudgetTripped { scope, .. }
+        | Event::BudgetUnfrozen { scope, .. } => Some(scope),
+        _ => None,
+    }
+}
+
+fn only_bucket(budget: &Budget) -> Option<Limit> {
+    let mut buckets = budget.limits.iter().filter(|limit| matches!(limit.window, Window::Bucket { .. }));
+    buckets.next().filter(|_| buckets.next().is_none()).cloned()
+}

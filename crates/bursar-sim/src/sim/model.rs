@@ -1,0 +1,376 @@
+//! What should be, added up by brute force: plain lists of what was spent and what is held.
+//!
+//! Written apart from the kernel. Nothing is folded, evicted or turned here: whatever is asked is summed again from the
+//! lists. Only the level of a bucket is brought on from one change to the next, as it follows from nothing else.
+
+use std::collections::HashMap;
+
+use bursar_core::budget::{Budget, Cover, Limit};
+use bursar_core::grant::{GrantState, TokenDigest};
+use bursar_core::hold::HoldState;
+use bursar_core::id::{GrantId, HoldId, JobId};
+use bursar_core::name::{Purpose, Scope, Subject, Tenant};
+use bursar_core::payload::Payload;
+use bursar_core::state::{JobKey, ScopeKey};
+use bursar_core::window::{CalendarUnit, Window};
+
+/// Microseconds since 1970.
+pub(crate) type Micros = i64;
+
+const HOUR: Micros = 3_600_000_000;
+/// Midnight of 2026-03-29 in Berlin, a day of 23 hours, and the midnight after it.
+const SHORT_DAY: (Micros, Micros) = (1_774_738_800_000_000, 1_774_821_600_000_000);
+
+#[derive(Debug, Default)]
+pub(crate) struct Model {
+    pub(crate) scopes: HashMap<ScopeKey, ScopeModel>,
+    pub(crate) holds: HashMap<HoldId, HoldModel>,
+    pub(crate) grants: HashMap<GrantId, GrantModel>,
+    pub(crate) job_keys: HashMap<JobKey, JobId>,
+    pub(crate) jobs: HashMap<JobId, Option<HoldId>>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct ScopeModel {
+    /// An event has touched it.
+    pub(crate) known: bool,
+    pub(crate) budget: Option<Budget>,
+    pub(crate) frozen: Option<Frozen>,
+    /// The instant each posting counts for, and its units.
+    pub(crate) spends: Vec<(Micros, i64)>,
+    pub(crate) live: Vec<Live>,
+    pub(crate) buckets: Vec<Bucket>,
+    /// The instant of the last change, and the changes at that instant.
+    pub(crate) at: Micros,
+    pub(crate) latest: Vec<Move>,
+    /// Thresholds that were told, by window and its start.
+    pub(crate) crossed: Vec<(Window, Micros, u32)>,
+    /// Windows whose trip limit was passed, with their starts.
+    pub(crate) tripped: Vec<(Window, Micros)>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Frozen {
+    Order,
+    Trip { window: Window, until: Option<Micros> },
+}
+
+/// What a live hold counts on a scope.
+#[derive(Clone, Debug)]
+pub(crate) struct Live {
+    pub(crate) hold: HoldId,
+    pub(crate) placed_at: Micros,
+    pub(crate) expires_at: Micros,
+    pub(crate) amount: i64,
+}
+
+/// A change on a scope.
+#[derive(Clone, Debug)]
+pub(crate) struct Move {
+    /// When the hold it belongs to was placed.
+    pub(crate) placed_at: Micros,
+    /// Units of the hold that come back; negative when it is placed.
+    pub(crate) back: i64,
+    /// Units spent, with the instant they count for.
+    pub(crate) spends: [(Micros, i64); 2],
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Bucket {
+    pub(crate) window: Window,
+    /// It knows of nothing that was placed or posted before.
+    pub(crate) since: Micros,
+    pub(crate) at: Micros,
+    /// Tokens times the refill period in microseconds.
+    pub(crate) level: i128,
+    /// When another one took its place: it is kept for that instant only.
+    pub(crate) closed_at: Option<Micros>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct HoldModel {
+    pub(crate) tenant: Tenant,
+    pub(crate) placed_at: Micros,
+    pub(crate) expires_at: Micros,
+    pub(crate) life_until: Micros,
+    pub(crate) late: Cover,
+    pub(crate) overrun: Cover,
+    pub(crate) charges: Vec<ChargeModel>,
+    pub(crate) state: HoldState,
+    pub(crate) job: Option<JobId>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct ChargeModel {
+    pub(crate) scope: Scope,
+    pub(crate) amount: i64,
+    pub(crate) ancestors: Vec<Scope>,
+    pub(crate) limits: Vec<Limit>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct GrantModel {
+    pub(crate) tenant: Tenant,
+    pub(crate) digest: TokenDigest,
+    pub(crate) purpose: Purpose,
+    pub(crate) subject: Subject,
+    pub(crate) payload: Payload,
+    pub(crate) expires_at: Micros,
+    pub(crate) state: GrantState,
+}
+
+impl ChargeModel {
+    pub(crate) fn chain(&self) -> impl Iterator<Item = &Scope> {
+        std::iter::once(&self.scope).chain(&self.ancestors)
+    }
+}
+
+/// What charges come to on each scope of their chains, by name.
+pub(crate) fn totals(charges: &[ChargeModel], amount: impl Fn(usize) -> i64) -> Vec<(Scope, i64)> {
+    let mut totals: Vec<(Scope, i64)> = Vec::with_capacity(charges.len() * 2);
+    for (place, charge) in charges.iter().enumerate() {
+        for scope in charge.chain() {
+            match totals.binary_search_by(|(known, _)| known.cmp(scope)) {
+                Ok(known) => totals[known].1 += amount(place),
+                Err(new) => totals.insert(new, (scope.clone(), amount(place))),
+            }
+        }
+    }
+    totals
+}
+
+impl HoldModel {
+    pub(crate) fn state_at(&self, now: Micros) -> HoldState {
+        if self.state == HoldState::Held && self.expires_at <= now { HoldState::Expired } else { self.state }
+    }
+
+    pub(crate) fn totals(&self) -> Vec<(Scope, i64)> {
+        totals(&self.charges, |place| self.charges[place].amount)
+    }
+}
+
+/// The window `[start, end)` of a calendar window around an instant; everything for the others.
+pub(crate) fn bounds(window: &Window, now: Micros) -> (Micros, Micros) {
+    let Window::Calendar { unit, .. } = window else { return (Micros::MIN, Micros::MAX) };
+    match unit {
+        CalendarUnit::Hour => {
+            let start = now.div_euclid(HOUR) * HOUR;
+            (start, start + HOUR)
+        }
+        CalendarUnit::Day => {
+            let (midnight, next) = SHORT_DAY;
+            if (midnight..next).contains(&now) {
+                return SHORT_DAY;
+            }
+            let origin = if now < midnight { midnight } else { next };
+            let start = origin + (now - origin).div_euclid(24 * HOUR) * 24 * HOUR;
+            (start, start + 24 * HOUR)
+        }
+        other => unreachable!("no run uses {other:?}"),
+    }
+}
+
+impl Bucket {
+    fn fresh(window: &Window, now: Micros) -> Bucket {
+        let mut bucket = Bucket { window: window.clone(), since: now, at: now, level: 0, closed_at: None };
+        bucket.level = bucket.full();
+        bucket
+    }
+
+    pub(crate) fn unit(&self) -> i128 {
+        let Window::Bucket { length, .. } = &self.window else { unreachable!("it is a bucket") };
+        i128::from(length.micros())
+    }
+
+    fn full(&self) -> i128 {
+        let Window::Bucket { capacity, .. } = &self.window else { unreachable!("it is a bucket") };
+        i128::from(*capacity) * self.unit()
+    }
+
+    pub(crate) fn refill(&mut self, to: Micros) {
+        let Window::Bucket { refill, .. } = &self.window else { unreachable!("it is a bucket") };
+        if to > self.at {
+            self.level = self.full().min(self.level + i128::from(to - self.at) * i128::from(*refill));
+            self.at = to;
+        }
+    }
+
+    pub(crate) fn draw(&mut self, amount: i64) {
+        self.level = self.full().min(self.level - i128::from(amount) * self.unit());
+    }
+
+    fn moved(&mut self, change: &Move) {
+        let spent: i64 = change.spends.iter().filter(|(dated, _)| *dated >= self.since).map(|(_, n)| n).sum();
+        let back = if change.placed_at >= self.since { change.back } else { 0 };
+        self.draw(spent - back);
+    }
+
+    fn tokens(&self) -> i64 {
+        i64::try_from(self.level.div_euclid(self.unit())).unwrap_or(i64::MIN)
+    }
+}
+
+impl ScopeModel {
+    /// Brings the scope to an instant: holds whose time is over count no more, and a trip that fell back is armed again.
+    pub(crate) fn arrive(&mut self, now: Micros) {
+        if self.live.iter().any(|live| live.expires_at <= now) {
+            let mut due: Vec<Live> = Vec::new();
+            self.live.retain(|live| {
+                if live.expires_at <= now {
+                    due.push(live.clone());
+                }
+                live.expires_at > now
+            });
+            due.sort_by_key(|live| (live.expires_at, live.hold));
+            for bucket in &mut self.buckets {
+                let since = bucket.since;
+                for live in due.iter().filter(|live| live.placed_at >= since) {
+                    bucket.refill(live.expires_at);
+                    bucket.draw(-live.amount);
+                }
+            }
+        }
+        self.rearm(now);
+    }
+
+    fn rearm(&mut self, now: Micros) {
+        let Some(trip) = self.budget.as_ref().and_then(|budget| budget.trip.clone()) else { return };
+        if !self.tripped.is_empty() && self.spent(&trip, now) <= trip.amount {
+            self.tripped.retain(|(window, _)| *window != trip.window);
+        }
+    }
+
+    pub(crate) fn is_tripped(&self, window: &Window, now: Micros) -> bool {
+        let start = bounds(window, now).0;
+        self.tripped.iter().any(|(known, from)| known == window && *from == start)
+    }
+
+    pub(crate) fn is_frozen(&self, now: Micros) -> bool {
+        match &self.frozen {
+            None => false,
+            Some(Frozen::Order) => true,
+            Some(Frozen::Trip { until: Some(until), .. }) => *until > now,
+            Some(Frozen::Trip { window: Window::Lifetime, .. }) => true,
+            Some(Frozen::Trip { window, until: None }) => {
+                let trip = self.budget.as_ref().and_then(|budget| budget.trip.as_ref());
+                trip.is_some_and(|trip| trip.window == *window) && self.is_tripped(window, now)
+            }
+        }
+    }
+
+    /// Units posted that count in the window at an instant.
+    pub(crate) fn posted(&self, window: &Window, now: Micros) -> i64 {
+        match window {
+            Window::Lifetime => self.spends.iter().map(|(_, n)| n).sum(),
+            Window::Rolling { length } => {
+                let from = now - length.micros();
+                self.spends.iter().filter(|(dated, _)| *dated > from).map(|(_, n)| n).sum()
+            }
+            _ => {
+                let (start, end) = bounds(window, now);
+                self.spends.iter().filter(|(dated, _)| start <= *dated && *dated < end).map(|(_, n)| n).sum()
+            }
+        }
+    }
+
+    /// Units of live holds that belong to the window at an instant.
+    pub(crate) fn held(&self, window: &Window, now: Micros) -> i64 {
+        let (start, end) = match window {
+            Window::Bucket { .. } => (self.bucket(window, now).since, Micros::MAX),
+            _ => bounds(window, now),
+        };
+        let live = self.live.iter().filter(|live| start <= live.placed_at && live.placed_at < end);
+        live.map(|live| live.amount).sum()
+    }
+
+    /// A bucket as it stands at an instant; one that is not open is full, before anything that happens at this instant.
+    pub(crate) fn bucket(&self, window: &Window, now: Micros) -> Bucket {
+        let is_kept = |bucket: &&Bucket| bucket.window == *window && bucket.closed_at.is_none_or(|at| at == now);
+        if let Some(known) = self.buckets.iter().find(is_kept) {
+            let mut bucket = known.clone();
+            bucket.refill(now);
+            return bucket;
+        }
+        let mut bucket = Bucket::fresh(window, now);
+        if self.at == now {
+            self.latest.iter().for_each(|change| bucket.moved(change));
+        }
+        bucket
+    }
+
+    /// Whether it is a bucket of which nothing is kept.
+    pub(crate) fn is_closed(&self, window: &Window) -> bool {
+        matches!(window, Window::Bucket { .. })
+            && !self.buckets.iter().any(|bucket| bucket.window == *window && bucket.closed_at.is_none())
+    }
+
+    pub(crate) fn open_bucket(&mut self, window: &Window, now: Micros) {
+        if self.is_closed(window) {
+            let mut bucket = self.bucket(window, now);
+            if bucket.closed_at.take().is_none() {
+                self.crossed.retain(|(known, ..)| known != window);
+            }
+            self.buckets.retain(|known| known.window != *window);
+            self.buckets.push(bucket);
+        }
+    }
+
+    /// What a limit leaves at an instant.
+    pub(crate) fn remaining(&self, limit: &Limit, now: Micros) -> i64 {
+        self.after(limit, now, None)
+    }
+
+    /// What a limit leaves at an instant, once a change is made.
+    pub(crate) fn after(&self, limit: &Limit, now: Micros, change: Option<&Move>) -> i64 {
+        let window = &limit.window;
+        if matches!(window, Window::Bucket { .. }) {
+            let mut bucket = self.bucket(window, now);
+            change.iter().for_each(|change| bucket.moved(change));
+            return bucket.tokens();
+        }
+        let (start, end) = bounds(window, now);
+        let within = |at: Micros| start <= at && at < end;
+        let counts = |dated: Micros| match window {
+            Window::Rolling { length } => dated > now - length.micros(),
+            _ => within(dated),
+        };
+        let mut rest = limit.amount - self.posted(window, now) - self.held(window, now);
+        if let Some(change) = change {
+            rest -= change.spends.iter().filter(|(dated, _)| counts(*dated)).map(|(_, n)| n).sum::<i64>();
+            rest += if within(change.placed_at) { change.back } else { 0 };
+        }
+        rest
+    }
+
+    /// Units spent: posted, or for a bucket what is neither in it nor held.
+    pub(crate) fn spent(&self, limit: &Limit, now: Micros) -> i64 {
+        match limit.window {
+            Window::Bucket { .. } => (limit.amount - self.remaining(limit, now) - self.held(&limit.window, now)).max(0),
+            _ => self.posted(&limit.window, now),
+        }
+    }
+
+    /// Makes a change.
+    pub(crate) fn make(&mut self, now: Micros, change: Move) {
+        self.known = true;
+        if self.at != now {
+            self.at = now;
+            self.latest.clear();
+        }
+        for bucket in &mut self.buckets {
+            bucket.refill(now);
+            bucket.moved(&change);
+        }
+        self.spends.extend(change.spends.iter().filter(|(_, amount)| *amount != 0));
+        self.latest.push(change);
+        self.rearm(now);
+    }
+
+    /// The limits on the scope: the registered ones, then the caller's that are not among them.
+    pub(crate) fn limits(&self, given: &[Limit]) -> Vec<Limit> {
+        let mut limits = self.budget.as_ref().map_or(Vec::new(), |budget| budget.limits.clone());
+        let others: Vec<Limit> = given.iter().filter(|limit| !limits.contains(limit)).cloned().collect();
+        limits.extend(others);
+        limits
+    }
+}

@@ -1,0 +1,56 @@
+//! What a run is made of. All but the number of commands follows from the seed.
+
+use super::chance::Chance;
+
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    /// Requests to be decided.
+    pub(crate) commands: u64,
+    pub(crate) nodes: usize,
+    /// Lanes of each node.
+    pub(crate) lanes: usize,
+    pub(crate) callers: usize,
+    pub(crate) batch: usize,
+    /// As on SQLite: one transaction at a time.
+    pub(crate) one_writer: bool,
+    pub(crate) key_kept_secs: u64,
+    /// One step in so many loses its connection; zero for none.
+    pub(crate) lose_connection_in: u64,
+    /// One message in so many is lost; zero for none.
+    pub(crate) lose_message_in: u64,
+    /// Milliseconds between two crashes, about; zero for none.
+    pub(crate) crash_every_ms: u64,
+    /// Milliseconds between two jumps of the clock, about; zero for none.
+    pub(crate) jump_every_ms: u64,
+    /// Milliseconds between two stalls of the disk, about; zero for none.
+    pub(crate) stall_every_ms: u64,
+    /// Callers that bring a transaction of their own.
+    pub(crate) strangers: usize,
+    pub(crate) scopes: usize,
+    pub(crate) tenants: usize,
+}
+
+impl Plan {
+    pub(crate) fn of(seed: u64, commands: u64) -> Plan {
+        let mut chance = Chance::new(seed.wrapping_mul(31).wrapping_add(7));
+        let one_writer = chance.one_in(4);
+        let or_none = |chance: &mut Chance, n: u64| if chance.one_in(4) { 0 } else { n };
+        Plan {
+            commands,
+            nodes: 1 + chance.below(3) as usize,
+            lanes: if one_writer { 1 } else { 1 + chance.below(3) as usize },
+            callers: 20 + chance.below(60) as usize,
+            batch: *chance.pick(&[3, 20, 200]),
+            one_writer,
+            key_kept_secs: *chance.pick(&[300, 3_600, 86_400]),
+            lose_connection_in: or_none(&mut chance, 400),
+            lose_message_in: or_none(&mut chance, 25),
+            crash_every_ms: or_none(&mut chance, 1_500),
+            jump_every_ms: or_none(&mut chance, 700),
+            stall_every_ms: or_none(&mut chance, 3_000),
+            strangers: chance.below(4) as usize,
+            scopes: 3 + chance.below(6) as usize,
+            tenants: 1 + chance.below(2) as usize,
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! The end of a run: everything that is stored against the model, and the journal against everything that is stored.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bursar_core::event::{Batch, Entry};
+use bursar_core::grant::Grant;
+use bursar_core::hold::{Hold, HoldState};
+use bursar_core::id::{BatchId, CommandId, GrantId, HoldId, JobId};
+use bursar_core::job::Job;
+use bursar_core::scope::{Due, DueAsk, Past, ScopeState};
+use bursar_core::state::{JobKey, KeyKey, KeyRow, ScopeKey, Workspace};
+use bursar_core::time::{Span, Time};
+use bursar_store::rows::{Found, PastAsk, Rows};
+use bursar_store::{StoreError, work};
+use futures_util::FutureExt;
+
+use super::judge::Judge;
+use super::tables::{Tables, View, Writes};
+
+/// Tables that nobody else uses.
+struct Alone<'a> {
+    tables: &'a mut Tables,
+    none: Writes,
+}
+
+impl<'a> Alone<'a> {
+    fn new(tables: &'a mut Tables) -> Alone<'a> {
+        Alone { tables, none: Writes::default() }
+    }
+
+    fn view(&self) -> View<'_> {
+        View { tables: self.tables, writes: &self.none }
+    }
+}
+
+impl Rows for Alone<'_> {
+    async fn keys(&mut self, keys: &[KeyKey]) -> Result<Vec<(KeyKey, KeyRow)>, StoreError> {
+        Ok(keys.iter().filter_map(|key| Some((key.clone(), self.tables.keys.get(key)?.clone()))).collect())
+    }
+
+    async fn entries(&mut self, _: &[(BatchId, CommandId)]) -> Result<Vec<Arc<Entry>>, StoreError> {
+        Ok(Vec::new())
+    }
+
+    async fn job_keys(&mut self, keys: &[JobKey]) -> Result<Vec<(JobKey, JobId)>, StoreError> {
+        Ok(keys.iter().filter_map(|key| Some((key.clone(), *self.tables.job_keys.get(key)?))).collect())
+    }
+
+    async fn jobs(&mut self, ids: &[JobId]) -> Result<Vec<(JobId, Job)>, StoreError> {
+        Ok(ids.iter().filter_map(|id| Some((*id, self.tables.jobs.get(id)?.clone()))).collect())
+    }
+
+    async fn holds(&mut self, ids: &[HoldId]) -> Result<Found<HoldId, Hold>, StoreError> {
+        Ok(Found::all(ids.iter().filter_map(|id| Some((*id, self.tables.holds.get(id)?.clone()))).collect()))
+    }
+
+    async fn grants(&mut self, ids: &[GrantId]) -> Result<Found<GrantId, Grant>, StoreError> {
+        Ok(Found::all(ids.iter().filter_map(|id| Some((*id, self.tables.grants.get(id)?.clone()))).collect()))
+    }
+
+    async fn scopes(&mut self, keys: &[(ScopeKey, bool)]) -> Result<Found<ScopeKey, ScopeState>, StoreError> {
+        let rows = keys.iter().filter_map(|(key, create)| {
+            let known = self.tables.scopes.get(key).cloned();
+            Some((key.clone(), known.or_else(|| create.then(ScopeState::default))?))
+        });
+        Ok(Found::all(rows.collect()))
+    }
+
+    async fn now(&mut self) -> Result<Time, StoreError> {
+        Ok(Time::MIN)
+    }
+
+    async fn due(&mut self, asks: &[(ScopeKey, DueAsk)], now: Time) -> Result<Vec<Due>, StoreError> {
+        Ok(asks.iter().map(|(key, ask)| self.view().due(key, ask, now)).collect())
+    }
+
+    async fn past(&mut self, asks: &[PastAsk]) -> Result<Vec<Past>, StoreError> {
+        Ok(asks.iter().map(|ask| self.view().past(ask)).collect())
+    }
+
+    async fn roll_up(&mut self, _: &[(ScopeKey, Time)]) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    async fn store(&mut self, ws: &Workspace, batch: Option<Batch>) -> Result<bool, StoreError> {
+        let mut writes = Writes::default();
+        writes.take(ws, batch);
+        self.tables.apply(writes);
+        Ok(true)
+    }
+}
+
+/// Everything that is stored must be as the model has it.
+pub(crate) fn compare_all(judge: &mut Judge, tables: &Tables) -> Result<(), (&'static str, String)> {
+    for (key, row) in &tables.scopes {
+        judge.compare_row(key, row, None).map_err(|what| ("I2 conservation", what))?;
+    }
+    let journaled: usize = tables.journal.iter().map(|batch| batch.entries.len()).sum();
+    let lost = judge.done.len() != journaled;
+    if lost {
+        let what = format!("{} commands were done, the journal has {journaled}", judge.done.len());
+        return Err(("I5 nothing acknowledged is lost", what));
+    }
+    let model = &judge.model;
+    let mut live = 0;
+    for (id, hold) in &tables.holds {
+        let Some(known) = model.holds.get(id) else { return Err(("I2 conservation", format!("{id} is strange"))) };
+        if (known.state, known.expires_at) != (hold.state, hold.expires_at.micros()) {
+            return Err(("I2 conservation", format!("{hold:?} should be {known:?}")));
+        }
+        live += if hold.state == HoldState::Held { hold.totals().len() } else { 0 };
+    }
+    let counts =
+        (tables.holds.len(), tables.live_count(), tables.grants.len(), tables.jobs.len(), tables.job_keys.len());
+    let known = (model.holds.len(), live, model.grants.len(), model.jobs.len(), model.job_keys.len());
+    if counts != known {
+        return Err((
+            "I2 conservation",
+            format!("holds, charges, grants, jobs, their keys: {counts:?}, not {known:?}"),
+        ));
+    }
+    let wrong = tables.grants.values().find(|grant| model.grants.get(&grant.id).is_none_or(|g| g.state != grant.state));
+    match wrong {
+        Some(grant) => Err(("I4 once (grants)", format!("{grant:?} is otherwise"))),
+        None => Ok(()),
+    }
+}
+
+/// The journal alone must bring everything back.
+pub(crate) fn rebuild(tables: &Tables) -> Result<(), (&'static str, String)> {
+    let failed = |what: String| ("I9 the journal is complete", what);
+    let mut anew = Tables::default();
+    for batch in &tables.journal {
+        let mut rows = Alone::new(&mut anew);
+        let work = async {
+            let ws = work::replay(&mut rows, batch).await?;
+            rows.store(&ws, None).await
+        };
+        let replayed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| work.now_or_never()));
+        match replayed {
+            Ok(Some(Ok(true))) => {}
+            other => return Err(failed(format!("{} cannot be replayed: {:?}", batch.id, other.map(|_| ())))),
+        }
+    }
+    let newest = tables.scopes.values().map(|row| row.seen).max().unwrap_or(Time::MIN).max(tables.newest());
+    let end = newest.after(Span::from_micros(1));
+    let mut stored = tables.clone();
+    let (before, after) = (at_one_instant(&mut stored, end), at_one_instant(&mut anew, end));
+    for (key, row) in &before {
+        if after.get(key) != Some(row) {
+            return Err(failed(format!("{key:?} is {row:?}, rebuilt it is {:?}", after.get(key))));
+        }
+    }
+    if before.len() != after.len() {
+        return Err(failed(format!("{} scopes, rebuilt {}", before.len(), after.len())));
+    }
+    same("holds", &tables.holds, &anew.holds).map_err(failed)?;
+    same("grants", &tables.grants, &anew.grants).map_err(failed)?;
+    same("jobs", &tables.jobs, &anew.jobs).map_err(failed)?;
+    same("job keys", &tables.job_keys, &anew.job_keys).map_err(failed)?;
+    // Keys whose time is over may have been forgotten.
+    let forgotten = |key: &&KeyKey| !tables.keys.contains_key(*key);
+    let kept: BTreeMap<_, _> = anew.keys.iter().filter(|(key, _)| !forgotten(key)).collect();
+    if kept == tables.keys.iter().collect() { Ok(()) } else { Err(failed("keys are not rebuilt".into())) }
+}
+
+fn same<K: Ord + std::fmt::Debug, V: PartialEq + std::fmt::Debug>(
+    what: &str,
+    stored: &BTreeMap<K, V>,
+    anew: &BTreeMap<K, V>,
+) -> Result<(), String> {
+    for (key, row) in stored {
+        if anew.get(key) != Some(row) {
+            return Err(format!("{what}: {key:?} is {row:?}, rebuilt it is {:?}", anew.get(key)));
+        }
+    }
+    if stored.len() == anew.len() { Ok(()) } else { Err(format!("{what}: {}, rebuilt {}", stored.len(), anew.len())) }
+}
+
+/// Every scope with events, brought to an instant. How far it was folded before depends on who looked at it.
+fn at_one_instant(tables: &mut Tables, end: Time) -> BTreeMap<ScopeKey, ScopeState> {
+    let rows: Vec<_> =
+        tables.scopes.iter().filter(|(_, row)| row.version > 0).map(|(k, r)| (k.clone(), r.clone())).collect();
+    let fresh = ScopeState::default();
+    let brought = rows.into_iter().filter_map(|(key, row)| {
+        let mut alone = Alone::new(tables);
+        let mut row = work::view(&mut alone, &key, row, end).now_or_never()?.ok()?;
+        (row.folded, row.next_expiry) = (fresh.folded, fresh.next_expiry);
+        for balance in &mut row.balances {
+            (balance.evicted, balance.next_eviction) = (fresh.balances[0].evicted, fresh.balances[0].next_eviction);
+        }
+        Some((key, row))
+    });
+    brought.collect()
+}

@@ -1,0 +1,313 @@
+//! A node's connection to the simulated database: what the real engine is given for a store.
+
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bursar_core::grant::Grant;
+use bursar_core::hold::{Hold, HoldState};
+use bursar_core::id::{BatchId, GrantId, HoldId, IdSource, JobId};
+use bursar_core::job::Job;
+use bursar_core::live::ChargeMark;
+use bursar_core::name::{Scope, Tenant};
+use bursar_core::request::Request;
+use bursar_core::scope::ScopeState;
+use bursar_core::state::ScopeKey;
+use bursar_core::time::Time;
+use bursar_store::attempt::{self, Attempts, Prepared, Setback};
+use bursar_store::rows::Rows;
+use bursar_store::work::{self, When};
+use bursar_store::{Health, Journaled, Lock, Patience, Report, Store, StoreError, Verdict};
+use bursar_testkit::SeqIds;
+
+use super::judge::Decision;
+use super::transaction::{SimTx, Taking, Trouble};
+use super::world::{Node, World};
+
+/// How long a batch waits for a key that somebody else is about to take.
+const KEY_PATIENCE: Duration = Duration::from_millis(200);
+/// How long one waits for the only writer's turn, where there is one.
+const TURN_PATIENCE: Duration = Duration::from_secs(30);
+
+/// Ids of one node, shared by its lanes.
+#[derive(Clone)]
+pub(crate) struct Ids(Arc<Mutex<SeqIds>>);
+
+impl Ids {
+    pub(crate) fn new(seed: u64) -> Ids {
+        Ids(Arc::new(Mutex::new(SeqIds::new(seed))))
+    }
+}
+
+impl IdSource for Ids {
+    fn next_id(&mut self, now: Time) -> u128 {
+        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner).next_id(now)
+    }
+}
+
+pub(crate) struct SimStore {
+    world: Arc<World>,
+    node: Node,
+    ids: Ids,
+    high: AtomicI64,
+}
+
+/// A transaction with what was decided in it, to be judged when it commits.
+pub(crate) struct Open {
+    tx: SimTx,
+    decisions: Vec<Arc<Decision>>,
+}
+
+impl SimStore {
+    /// The database as a node sees it that has just started.
+    pub(crate) fn new(world: &Arc<World>, node: Node) -> SimStore {
+        let high = AtomicI64::new(world.state().tables.newest().micros());
+        let ids = world.state().next_ids();
+        SimStore { world: world.clone(), node, ids, high }
+    }
+
+    fn when(&self) -> When {
+        let floor = Time::from_micros(self.high.load(Ordering::SeqCst));
+        let now = {
+            let state = self.world.state();
+            self.world.now(&state)
+        };
+        When { floor, batch: BatchId(self.ids.clone().next_id(now.max(floor))) }
+    }
+
+    /// What only one can do at a time on an engine with one writer.
+    async fn take_turn(&self, tx: &mut SimTx) -> Result<(), StoreError> {
+        if self.world.plan.one_writer { tx.wait_for(&the_writer(), TURN_PATIENCE).await } else { Ok(()) }
+    }
+
+    async fn fill(&self, tx: &mut SimTx, requests: &[&Request]) -> Result<(Vec<Verdict>, Time), Setback> {
+        let taking = tx.taking;
+        let run = work::run(tx, requests, &self.world.rules, self.when(), &mut self.ids.clone()).await;
+        let (mut ws, verdicts) = run.map_err(|error| match tx.trouble {
+            Some(Trouble::LockTimeout) if taking != Taking::Skip => Setback::Contended,
+            trouble => tried(trouble, error),
+        })?;
+        let (batch, now) = (ws.take_batch(), ws.now);
+        match tx.store(&ws, batch).await {
+            Ok(true) => Ok((verdicts, now)),
+            Ok(false) => Err(Setback::Taken),
+            Err(_) if tx.trouble == Some(Trouble::LockTimeout) => Err(Setback::KeyLocked),
+            Err(error) => Err(tried(tx.trouble, error)),
+        }
+    }
+}
+
+impl SimStore {
+    /// Does a request in a caller's own transaction, waiting for whatever it needs. `None` when it is to be rolled back.
+    pub(crate) async fn part(&self, tx: &mut SimTx, request: &Request) -> Option<Arc<Decision>> {
+        tx.begin_part();
+        let (mut verdicts, now) = self.fill(tx, &[request]).await.ok()?;
+        self.seen(now);
+        match verdicts.pop() {
+            Some(Verdict::Answered(answer)) => Some(Decision::new(request, answer, now, tx.began)),
+            _ => None,
+        }
+    }
+
+    pub(crate) async fn begin(&self, wait: Duration) -> Option<SimTx> {
+        let mut tx = SimTx::begin(&self.world, self.node, Taking::Wait(wait), KEY_PATIENCE);
+        self.take_turn(&mut tx).await.ok()?;
+        Some(tx)
+    }
+}
+
+/// Before the commit nothing has happened: what passes by itself is tried again.
+fn tried(trouble: Option<Trouble>, error: StoreError) -> Setback {
+    match trouble {
+        Some(Trouble::Deadlock | Trouble::Lost) => Setback::Passing(error),
+        Some(Trouble::LockTimeout) | None => Setback::Final(error),
+    }
+}
+
+/// Stands for the one writer's turn.
+pub(crate) fn the_writer() -> Lock {
+    Lock::Scope((Tenant::built_in(), Scope::new("the writer").expect("it is a name")))
+}
+
+impl Attempts for SimStore {
+    type Tx = Open;
+
+    fn key_patience(&self) -> Duration {
+        KEY_PATIENCE
+    }
+
+    async fn prepare(
+        &self,
+        requests: &[&Request],
+        first: Option<(&Lock, Duration)>,
+        wait: Duration,
+    ) -> Result<Prepared<Open>, Setback> {
+        let taking = if first.is_some() { Taking::Wait(wait) } else { Taking::Skip };
+        let mut tx = SimTx::begin(&self.world, self.node, taking, wait);
+        let entered = async {
+            tx.step().await?;
+            self.take_turn(&mut tx).await?;
+            if let Some((lock, patience)) = first {
+                tx.wait_for(lock, patience).await?;
+            }
+            Ok(())
+        };
+        let entered: Result<(), StoreError> = entered.await;
+        entered.map_err(|error| tried(tx.trouble, error))?;
+        let (verdicts, now) = self.fill(&mut tx, requests).await.inspect_err(|setback| {
+            if tx.trouble == Some(Trouble::Deadlock) {
+                self.world.fail("deadlock", format!("a batch of node {} is the victim: {setback:?}", self.node.place));
+            }
+        })?;
+        let answered = requests.iter().zip(&verdicts).filter_map(|(request, verdict)| match verdict {
+            Verdict::Answered(answer) => Some(Decision::new(request, answer.clone(), now, tx.began)),
+            _ => None,
+        });
+        let decisions = answered.collect();
+        Ok(Prepared { tx: Open { tx, decisions }, verdicts, now })
+    }
+
+    async fn finish(&self, open: Open) -> Result<(), Setback> {
+        let Open { mut tx, decisions } = open;
+        let unknown = |error: StoreError| Setback::Final(StoreError::UnknownOutcome(Box::new(error)));
+        tx.step().await.map_err(unknown)?;
+        commit(&mut tx, &decisions);
+        // It is done, and the answer is on its way.
+        tx.step().await.map_err(unknown)
+    }
+
+    async fn wait_for_name(&self, lock: &Lock, patience: Duration) -> Result<(), StoreError> {
+        let mut tx = SimTx::begin(&self.world, self.node, Taking::Skip, patience);
+        tx.step().await?;
+        tx.wait_for(lock, patience).await
+    }
+
+    fn seen(&self, now: Time) {
+        self.high.fetch_max(now.micros(), Ordering::SeqCst);
+    }
+}
+
+/// Makes what a transaction did seen and durable, in one instant, and has it judged.
+pub(crate) fn commit(tx: &mut SimTx, decisions: &[Arc<Decision>]) {
+    let writes = std::mem::take(&mut tx.writes);
+    let mut state = tx.world.state();
+    let state = &mut *state;
+    state.judge.committed(tx.node, decisions, &writes);
+    writes.new_rows(&state.tables).into_iter().for_each(|row| state.judge.born(row));
+    state.tables.apply(writes);
+    state.close(tx.id);
+}
+
+fn nothing_of_this<T>() -> Result<T, StoreError> {
+    let what = "the simulated database is asked for nothing of this".to_owned();
+    Err(StoreError::Unavailable { what, hint: "use a real one", source: None })
+}
+
+#[async_trait]
+impl Store for SimStore {
+    async fn commit(&self, requests: &[Arc<Request>], patience: Patience) -> Result<Vec<Verdict>, StoreError> {
+        let requests: Vec<&Request> = requests.iter().map(|request| &**request).collect();
+        attempt::commit_all(self, &requests, patience).await
+    }
+
+    async fn scope(&self, key: &ScopeKey) -> Result<Option<ScopeState>, StoreError> {
+        let mut tx = SimTx::begin(&self.world, self.node, Taking::Skip, KEY_PATIENCE);
+        let (row, clock) = {
+            let state = self.world.state();
+            (state.tables.scopes.get(key).cloned(), self.world.now(&state))
+        };
+        let Some(row) = row else { return Ok(None) };
+        work::view(&mut tx, key, row, clock).await.map(Some)
+    }
+
+    async fn scopes(
+        &self,
+        _: &Tenant,
+        _: &str,
+        _: Option<&Scope>,
+        _: usize,
+    ) -> Result<Vec<(Scope, ScopeState)>, StoreError> {
+        nothing_of_this()
+    }
+
+    async fn spent(&self, _: &ScopeKey, _: Time, _: Time) -> Result<i64, StoreError> {
+        nothing_of_this()
+    }
+
+    async fn hold(&self, id: HoldId) -> Result<Option<Hold>, StoreError> {
+        Ok(self.world.state().tables.holds.get(&id).cloned())
+    }
+
+    async fn live_holds(&self, _: &ScopeKey, _: Option<ChargeMark>, _: usize) -> Result<Vec<Hold>, StoreError> {
+        nothing_of_this()
+    }
+
+    async fn grant(&self, id: GrantId) -> Result<Option<Grant>, StoreError> {
+        Ok(self.world.state().tables.grants.get(&id).cloned())
+    }
+
+    async fn grants(&self, _: &Tenant, _: Option<GrantId>, _: usize) -> Result<Vec<Grant>, StoreError> {
+        nothing_of_this()
+    }
+
+    async fn job(&self, id: JobId) -> Result<Option<Job>, StoreError> {
+        Ok(self.world.state().tables.jobs.get(&id).cloned())
+    }
+
+    async fn journal(&self, after: u64, limit: usize) -> Result<Vec<Journaled>, StoreError> {
+        let state = self.world.state();
+        let rows = state.tables.journal.iter().zip(1..).skip_while(|(_, position)| *position <= after).take(limit);
+        Ok(rows.map(|(batch, position)| Journaled { position, batch: batch.clone() }).collect())
+    }
+
+    async fn batch(&self, _: BatchId) -> Result<Option<Journaled>, StoreError> {
+        nothing_of_this()
+    }
+
+    async fn erase_payload(&self, _: u128) -> Result<bool, StoreError> {
+        nothing_of_this()
+    }
+
+    async fn due_holds(&self, limit: usize) -> Result<(Vec<(Tenant, HoldId)>, Time), StoreError> {
+        self.world.step(self.node).await;
+        let state = self.world.state();
+        let now = self.world.now(&state);
+        let due = state.tables.holds.values().filter(|hold| hold.state == HoldState::Held && hold.expires_at <= now);
+        Ok((due.take(limit).map(|hold| (hold.tenant.clone(), hold.id)).collect(), now))
+    }
+
+    async fn page_scopes(&self, after: Option<&ScopeKey>, limit: usize) -> Result<Vec<ScopeKey>, StoreError> {
+        self.world.step(self.node).await;
+        let state = self.world.state();
+        let scopes = state.tables.scopes.keys().filter(|key| after.is_none_or(|after| *key > after));
+        Ok(scopes.take(limit).cloned().collect())
+    }
+
+    async fn forget_keys(&self, limit: usize) -> Result<usize, StoreError> {
+        self.world.step(self.node).await;
+        let mut state = self.world.state();
+        let now = self.world.now(&state);
+        let over = state.tables.keys.iter().filter(|(_, row)| row.until <= now).map(|(key, _)| key.clone());
+        let over: Vec<_> = over.take(limit).collect();
+        for key in &over {
+            state.tables.keys.remove(key);
+            state.judge.forget_key(key);
+        }
+        Ok(over.len())
+    }
+
+    async fn verify(&self) -> Result<Report, StoreError> {
+        nothing_of_this()
+    }
+
+    async fn rebuild(&self) -> Result<u64, StoreError> {
+        nothing_of_this()
+    }
+
+    async fn health(&self) -> Result<Health, StoreError> {
+        nothing_of_this()
+    }
+
+    async fn close(&self) {}
+}

@@ -1,0 +1,267 @@
+//! The tables of the simulated database, and what a transaction has written that nobody else sees yet.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use bursar_core::bounds::FOLD_STEP;
+use bursar_core::event::{Batch, Entry};
+use bursar_core::grant::Grant;
+use bursar_core::hold::Hold;
+use bursar_core::id::{BatchId, CommandId, GrantId, HoldId, JobId};
+use bursar_core::job::Job;
+use bursar_core::live::LiveCharge;
+use bursar_core::scope::{Balance, Batchwise, Due, DueAsk, Past, Posting, ScopeState};
+use bursar_core::state::{Change, JobKey, KeyKey, KeyRow, ScopeKey, Table, Workspace};
+use bursar_core::time::Time;
+use bursar_store::Lock;
+use bursar_store::rows::PastAsk;
+
+type Charges<V> = BTreeMap<ScopeKey, BTreeMap<(Time, HoldId), V>>;
+type Postings<V> = BTreeMap<ScopeKey, BTreeMap<(Time, u64), V>>;
+
+/// What is committed.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Tables {
+    pub(crate) scopes: BTreeMap<ScopeKey, ScopeState>,
+    pub(crate) holds: BTreeMap<HoldId, Hold>,
+    pub(crate) grants: BTreeMap<GrantId, Grant>,
+    pub(crate) keys: BTreeMap<KeyKey, KeyRow>,
+    pub(crate) job_keys: BTreeMap<JobKey, JobId>,
+    pub(crate) jobs: BTreeMap<JobId, Job>,
+    live: Charges<LiveCharge>,
+    postings: Postings<Posting>,
+    /// In the order of commits.
+    pub(crate) journal: Vec<Batch>,
+    places: HashMap<BatchId, usize>,
+}
+
+/// What one transaction has written. `None` is a row that is gone.
+#[derive(Debug, Default)]
+pub(crate) struct Writes {
+    pub(crate) scopes: BTreeMap<ScopeKey, ScopeState>,
+    holds: BTreeMap<HoldId, Hold>,
+    grants: BTreeMap<GrantId, Option<Grant>>,
+    keys: BTreeMap<KeyKey, KeyRow>,
+    job_keys: BTreeMap<JobKey, JobId>,
+    jobs: BTreeMap<JobId, Job>,
+    live: Charges<Option<LiveCharge>>,
+    postings: Postings<Option<Posting>>,
+    pub(crate) journal: Vec<Batch>,
+}
+
+/// What a transaction sees: what is committed, under what it has written itself.
+#[derive(Clone, Copy)]
+pub(crate) struct View<'a> {
+    pub(crate) tables: &'a Tables,
+    pub(crate) writes: &'a Writes,
+}
+
+impl View<'_> {
+    pub(crate) fn scope(&self, key: &ScopeKey) -> Option<&ScopeState> {
+        self.writes.scopes.get(key).or_else(|| self.tables.scopes.get(key))
+    }
+
+    pub(crate) fn hold(&self, id: &HoldId) -> Option<&Hold> {
+        self.writes.holds.get(id).or_else(|| self.tables.holds.get(id))
+    }
+
+    pub(crate) fn grant(&self, id: &GrantId) -> Option<&Grant> {
+        match self.writes.grants.get(id) {
+            Some(own) => own.as_ref(),
+            None => self.tables.grants.get(id),
+        }
+    }
+
+    pub(crate) fn key(&self, key: &KeyKey) -> Option<&KeyRow> {
+        self.writes.keys.get(key).or_else(|| self.tables.keys.get(key))
+    }
+
+    pub(crate) fn job_key(&self, key: &JobKey) -> Option<&JobId> {
+        self.writes.job_keys.get(key).or_else(|| self.tables.job_keys.get(key))
+    }
+
+    pub(crate) fn job(&self, id: &JobId) -> Option<&Job> {
+        self.writes.jobs.get(id).or_else(|| self.tables.jobs.get(id))
+    }
+
+    pub(crate) fn entry(&self, batch: BatchId, command: CommandId) -> Option<Arc<Entry>> {
+        let own = self.writes.journal.iter().find(|own| own.id == batch);
+        let batch = own.or_else(|| self.tables.journal.get(*self.tables.places.get(&batch)?))?;
+        batch.entries.iter().find(|entry| entry.id == command).cloned()
+    }
+
+    /// Charges of live holds on a scope after a mark, in order.
+    fn live_after(&self, key: &ScopeKey, mark: (Time, HoldId)) -> Vec<LiveCharge> {
+        after(self.tables.live.get(key), self.writes.live.get(key), mark)
+    }
+
+    /// Postings on a scope after a mark, in order.
+    fn postings_after(&self, key: &ScopeKey, mark: (Time, u64)) -> Vec<Posting> {
+        after(self.tables.postings.get(key), self.writes.postings.get(key), mark)
+    }
+
+    pub(crate) fn due(&self, key: &ScopeKey, ask: &DueAsk, now: Time) -> Due {
+        let mut due = Due::default();
+        if let Some(mark) = ask.charges_after {
+            due.charges = step(self.live_after(key, mark), |charge| charge.expires_at, now);
+        }
+        for (place, mark, until) in &ask.postings {
+            let postings = step(self.postings_after(key, *mark), |posting| posting.at, *until);
+            due.postings.push((*place, postings));
+        }
+        due
+    }
+
+    pub(crate) fn past(&self, ask: &PastAsk) -> Past {
+        let mut postings = self.postings_after(&ask.scope, ask.after);
+        postings.retain(|posting| posting.at < ask.until);
+        let live = self.live_after(&ask.scope, ask.unfolded);
+        Past {
+            posted: postings.iter().map(|posting| posting.amount).sum(),
+            held: live.iter().filter(|charge| charge.placed_at >= ask.placed_from).map(|charge| charge.amount).sum(),
+            oldest: postings.iter().map(|posting| posting.at).min(),
+        }
+    }
+
+    /// Marks of the postings on a scope before an instant.
+    pub(crate) fn postings_before(&self, key: &ScopeKey, before: Time) -> Vec<(Time, u64)> {
+        let all = self.postings_after(key, (Time::MIN, 0));
+        all.into_iter().filter(|posting| posting.at < before).map(|posting| (posting.at, posting.seq)).collect()
+    }
+}
+
+fn after<M: Ord + Copy, V: Clone>(
+    stored: Option<&BTreeMap<M, V>>,
+    own: Option<&BTreeMap<M, Option<V>>>,
+    mark: M,
+) -> Vec<V> {
+    use std::ops::Bound::{Excluded, Unbounded};
+    let beyond = (Excluded(mark), Unbounded);
+    let stored = stored.into_iter().flat_map(|rows| rows.range(beyond));
+    let Some(own) = own else { return stored.map(|(_, row)| row.clone()).collect() };
+    let mut rows: BTreeMap<M, Option<V>> = stored.map(|(at, row)| (*at, Some(row.clone()))).collect();
+    rows.extend(own.range(beyond).map(|(at, row)| (*at, row.clone())));
+    rows.into_values().flatten().collect()
+}
+
+/// One bounded step through what is ordered by `at`, up to `until`.
+fn step<T>(all: Vec<T>, at: impl Fn(&T) -> Time, until: Time) -> Batchwise<T> {
+    let mut step = Batchwise::default();
+    for item in all {
+        if at(&item) > until {
+            step.next = at(&item);
+            break;
+        }
+        if step.items.len() == FOLD_STEP {
+            step.more = true;
+            break;
+        }
+        step.items.push(item);
+    }
+    step
+}
+
+impl Writes {
+    /// Takes over what a workspace changed.
+    pub(crate) fn take(&mut self, ws: &Workspace, batch: Option<Batch>) {
+        for (key, change) in ws.scopes.changes() {
+            if let Change::Insert(row) | Change::Update(row) = change {
+                let mut row = row.clone();
+                row.balances.retain(Balance::lasts);
+                row.redefined = false;
+                self.scopes.insert(key.clone(), row);
+            }
+        }
+        copy(&ws.holds, &mut self.holds);
+        copy(&ws.keys, &mut self.keys);
+        copy(&ws.job_keys, &mut self.job_keys);
+        copy(&ws.jobs, &mut self.jobs);
+        for (id, change) in ws.grants.changes() {
+            let row = match change {
+                Change::Insert(row) | Change::Update(row) => Some(row.clone()),
+                Change::Delete => None,
+            };
+            self.grants.insert(*id, row);
+        }
+        for ((scope, at, hold), charge) in &ws.live {
+            self.live.entry(scope.clone()).or_default().insert((*at, *hold), charge.clone());
+        }
+        for (scope, posting) in &ws.postings {
+            let place = (posting.at, posting.seq);
+            self.postings.entry(scope.clone()).or_default().insert(place, Some(posting.clone()));
+        }
+        self.journal.extend(batch);
+    }
+
+    /// Rows that are not there yet.
+    pub(crate) fn new_rows(&self, tables: &Tables) -> Vec<Lock> {
+        let scopes = self.scopes.keys().filter(|key| !tables.scopes.contains_key(*key)).cloned().map(Lock::Scope);
+        let holds = self.holds.keys().filter(|id| !tables.holds.contains_key(id)).copied().map(Lock::Hold);
+        let grants = self.grants.keys().filter(|id| !tables.grants.contains_key(id)).copied().map(Lock::Grant);
+        let jobs = self.job_keys.keys().filter(|key| !tables.job_keys.contains_key(*key)).cloned().map(Lock::JobKey);
+        scopes.chain(holds).chain(grants).chain(jobs).collect()
+    }
+
+    pub(crate) fn remove_posting(&mut self, scope: &ScopeKey, mark: (Time, u64)) {
+        self.postings.entry(scope.clone()).or_default().insert(mark, None);
+    }
+}
+
+fn copy<K: Ord + std::hash::Hash + Eq + Clone + std::fmt::Debug, V: Clone>(
+    from: &Table<K, V>,
+    to: &mut BTreeMap<K, V>,
+) {
+    for (key, change) in from.changes() {
+        match change {
+            Change::Insert(row) | Change::Update(row) => drop(to.insert(key.clone(), row.clone())),
+            Change::Delete => unreachable!("only grants are taken away"),
+        }
+    }
+}
+
+impl Tables {
+    /// Makes what a transaction has written seen by everybody.
+    pub(crate) fn apply(&mut self, writes: Writes) {
+        self.scopes.extend(writes.scopes);
+        self.holds.extend(writes.holds);
+        self.keys.extend(writes.keys);
+        self.job_keys.extend(writes.job_keys);
+        self.jobs.extend(writes.jobs);
+        for (id, row) in writes.grants {
+            match row {
+                Some(row) => drop(self.grants.insert(id, row)),
+                None => drop(self.grants.remove(&id)),
+            }
+        }
+        for (scope, rows) in writes.live {
+            put(self.live.entry(scope).or_default(), rows);
+        }
+        for (scope, rows) in writes.postings {
+            put(self.postings.entry(scope).or_default(), rows);
+        }
+        for batch in writes.journal {
+            self.places.insert(batch.id, self.journal.len());
+            self.journal.push(batch);
+        }
+    }
+
+    /// The instant of the latest event.
+    pub(crate) fn newest(&self) -> Time {
+        self.journal.iter().map(|batch| batch.at).max().unwrap_or(Time::MIN)
+    }
+
+    /// How many charges of live holds there are.
+    pub(crate) fn live_count(&self) -> usize {
+        let recent: usize = self.scopes.values().map(|row| row.recent.len()).sum();
+        recent + self.live.values().map(BTreeMap::len).sum::<usize>()
+    }
+}
+
+fn put<M: Ord, V>(table: &mut BTreeMap<M, V>, rows: BTreeMap<M, Option<V>>) {
+    for (at, row) in rows {
+        match row {
+            Some(row) => drop(table.insert(at, row)),
+            None => drop(table.remove(&at)),
+        }
+    }
+}

@@ -1,0 +1,313 @@
+//! One transaction of the simulated database: read committed, locked rows, a step of chance before everything it does.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bursar_core::event::{Batch, Entry};
+use bursar_core::grant::Grant;
+use bursar_core::hold::Hold;
+use bursar_core::id::{BatchId, CommandId, GrantId, HoldId, JobId};
+use bursar_core::job::Job;
+use bursar_core::mutant::Mutant;
+use bursar_core::scope::{Due, DueAsk, Past, ScopeState};
+use bursar_core::state::{Change, JobKey, KeyKey, KeyRow, ScopeKey, Workspace};
+use bursar_core::time::Time;
+use bursar_store::rows::{Found, PastAsk, Rows};
+use bursar_store::{Lock, StoreError};
+use tokio::time::{Instant, timeout_at};
+
+use super::locks::{Asked, TxId};
+use super::tables::{View, Writes};
+use super::world::{Node, World};
+
+/// After so long a wait, the database looks whether somebody waits for himself.
+const DEADLOCK_AFTER: Duration = Duration::from_secs(1);
+
+/// What to do about a row that somebody else has locked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Taking {
+    Skip,
+    Wait(Duration),
+}
+
+/// What stood in the way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Trouble {
+    Deadlock,
+    LockTimeout,
+    Lost,
+}
+
+pub(crate) struct SimTx {
+    pub(crate) world: Arc<World>,
+    pub(crate) node: Node,
+    pub(crate) id: TxId,
+    /// How many transactions had committed when it began.
+    pub(crate) began: u64,
+    pub(crate) taking: Taking,
+    /// How long it waits for a name that somebody else is about to take.
+    pub(crate) name_wait: Duration,
+    pub(crate) writes: Writes,
+    pub(crate) trouble: Option<Trouble>,
+    /// The last lock that was asked for within a part, by which the order of locks is checked.
+    last: Option<Lock>,
+}
+
+impl Drop for SimTx {
+    fn drop(&mut self) {
+        self.world.state().close(self.id);
+    }
+}
+
+impl SimTx {
+    pub(crate) fn begin(world: &Arc<World>, node: Node, taking: Taking, name_wait: Duration) -> SimTx {
+        let (id, began) = {
+            let mut state = world.state();
+            (state.open(node), state.judge.commits)
+        };
+        let writes = Writes::default();
+        SimTx { world: world.clone(), node, id, began, taking, name_wait, writes, trouble: None, last: None }
+    }
+
+    /// Begins a part, whose locks have an order of their own.
+    pub(crate) fn begin_part(&mut self) {
+        self.last = None;
+    }
+
+    pub(crate) async fn step(&mut self) -> Result<(), StoreError> {
+        if self.world.step(self.node).await {
+            return Err(self.failed(Trouble::Lost));
+        }
+        Ok(())
+    }
+
+    fn failed(&mut self, trouble: Trouble) -> StoreError {
+        self.trouble = Some(trouble);
+        let what = match trouble {
+            Trouble::Deadlock => "two transactions waited for each other",
+            Trouble::LockTimeout => "a lock took too long",
+            Trouble::Lost => {
+                let (what, hint) = ("the connection was lost".to_owned(), "it is made anew");
+                return StoreError::Unavailable { what, hint, source: None };
+            }
+        };
+        StoreError::Busy(what.into())
+    }
+
+    /// Waits for a lock.
+    pub(crate) async fn wait_for(&mut self, lock: &Lock, wait: Duration) -> Result<(), StoreError> {
+        let asked = self.world.state().locks.ask(self.id, lock);
+        let Asked::Queued(told) = asked else { return Ok(()) };
+        let until = Instant::now() + wait;
+        let look_at = Instant::now() + DEADLOCK_AFTER;
+        if timeout_at(until.min(look_at), told.notified()).await.is_ok() {
+            return Ok(());
+        }
+        if look_at < until {
+            let in_cycle = self.world.state().locks.is_in_cycle(self.id);
+            if in_cycle {
+                self.world.state().locks.leave(self.id, lock);
+                return Err(self.failed(Trouble::Deadlock));
+            }
+            if timeout_at(until, told.notified()).await.is_ok() {
+                return Ok(());
+            }
+        }
+        if self.world.state().locks.leave(self.id, lock) {
+            return Ok(());
+        }
+        Err(self.failed(Trouble::LockTimeout))
+    }
+
+    /// Locks a row, as this transaction takes them; false when somebody else has it.
+    async fn lock(&mut self, lock: Lock) -> Result<bool, StoreError> {
+        let ordered = self.last.as_ref().is_none_or(|last| *last < lock || kind(last) == 4 && kind(&lock) == 4);
+        if !ordered {
+            let last = self.last.take();
+            self.world.fail("one order of locks", format!("{lock:?} is asked for after {last:?}"));
+        }
+        self.last = Some(lock.clone());
+        match self.taking {
+            Taking::Skip => Ok(self.world.state().locks.try_take(self.id, &lock)),
+            Taking::Wait(wait) => self.wait_for(&lock, wait).await.map(|()| true),
+        }
+    }
+
+    /// The rows of one statement are asked for in the order of their names.
+    fn check_order<K: Ord + std::fmt::Debug>(&self, keys: &[K]) {
+        if !keys.is_sorted() {
+            self.world.fail("one order of locks", format!("one statement asks for {keys:?}"));
+        }
+    }
+
+    fn see<T>(&self, look: impl FnOnce(View<'_>) -> T) -> T {
+        let state = self.world.state();
+        look(View { tables: &state.tables, writes: &self.writes })
+    }
+
+    /// Takes names that were free; false when one is taken by now.
+    async fn take_names(&mut self, ws: &Workspace) -> Result<bool, StoreError> {
+        let mut keys: Vec<_> = ws.keys.changes().collect();
+        keys.sort_by_key(|(key, _)| *key);
+        for (key, change) in keys {
+            self.wait_for(&Lock::Key(key.clone()), self.name_wait).await?;
+            let taken = match change {
+                Change::Insert(_) => self.see(|view| view.key(key).is_some()),
+                // A key whose time is over is taken over, unless somebody else did so before.
+                Change::Update(_) | Change::Delete => {
+                    self.see(|view| view.key(key).is_some_and(|row| row.until > ws.now))
+                }
+            };
+            if taken {
+                return Ok(false);
+            }
+        }
+        let mut job_keys: Vec<_> = ws.job_keys.changes().map(|(key, _)| key).collect();
+        job_keys.sort();
+        for key in job_keys {
+            self.wait_for(&Lock::JobKey(key.clone()), self.name_wait).await?;
+            if self.see(|view| view.job_key(key).is_some()) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// The place of a lock's kind in the one order.
+fn kind(lock: &Lock) -> u8 {
+    match lock {
+        Lock::Key(_) => 0,
+        Lock::JobKey(_) => 1,
+        Lock::Hold(_) => 2,
+        Lock::Grant(_) => 3,
+        Lock::Scope(_) => 4,
+    }
+}
+
+impl Rows for SimTx {
+    async fn keys(&mut self, keys: &[KeyKey]) -> Result<Vec<(KeyKey, KeyRow)>, StoreError> {
+        self.step().await?;
+        Ok(self.see(|view| keys.iter().filter_map(|key| Some((key.clone(), view.key(key)?.clone()))).collect()))
+    }
+
+    async fn entries(&mut self, wanted: &[(BatchId, CommandId)]) -> Result<Vec<Arc<Entry>>, StoreError> {
+        self.step().await?;
+        Ok(self.see(|view| wanted.iter().filter_map(|(batch, command)| view.entry(*batch, *command)).collect()))
+    }
+
+    async fn job_keys(&mut self, keys: &[JobKey]) -> Result<Vec<(JobKey, JobId)>, StoreError> {
+        self.step().await?;
+        Ok(self.see(|view| keys.iter().filter_map(|key| Some((key.clone(), *view.job_key(key)?))).collect()))
+    }
+
+    async fn jobs(&mut self, ids: &[JobId]) -> Result<Vec<(JobId, Job)>, StoreError> {
+        self.step().await?;
+        Ok(self.see(|view| ids.iter().filter_map(|id| Some((*id, view.job(id)?.clone()))).collect()))
+    }
+
+    async fn holds(&mut self, ids: &[HoldId]) -> Result<Found<HoldId, Hold>, StoreError> {
+        self.step().await?;
+        self.check_order(ids);
+        let mut found = Found::all(Vec::new());
+        for id in ids {
+            if self.see(|view| view.hold(id).is_none()) {
+                continue;
+            }
+            if self.lock(Lock::Hold(*id)).await? {
+                found.rows.extend(self.see(|view| Some((*id, view.hold(id)?.clone()))));
+            } else {
+                found.blocked.push(*id);
+            }
+        }
+        Ok(found)
+    }
+
+    async fn grants(&mut self, ids: &[GrantId]) -> Result<Found<GrantId, Grant>, StoreError> {
+        self.step().await?;
+        self.check_order(ids);
+        let mut found = Found::all(Vec::new());
+        for id in ids {
+            if self.see(|view| view.grant(id).is_none()) {
+                continue;
+            }
+            if self.lock(Lock::Grant(*id)).await? {
+                found.rows.extend(self.see(|view| Some((*id, view.grant(id)?.clone()))));
+            } else {
+                found.blocked.push(*id);
+            }
+        }
+        Ok(found)
+    }
+
+    async fn scopes(&mut self, keys: &[(ScopeKey, bool)]) -> Result<Found<ScopeKey, ScopeState>, StoreError> {
+        self.step().await?;
+        let names: Vec<&ScopeKey> = keys.iter().map(|(key, _)| key).collect();
+        self.check_order(&names);
+        for (key, _) in keys.iter().filter(|(_, create)| *create) {
+            // In a transaction of its own, so that nobody waits for a row that exists only to be locked.
+            self.world.state().create_scope(key);
+        }
+        let before: Vec<Option<ScopeState>> = if Mutant::ReadBeforeLock.on() {
+            self.see(|view| names.iter().map(|key| view.scope(key).cloned()).collect())
+        } else {
+            Vec::new()
+        };
+        let mut locked = Vec::with_capacity(keys.len());
+        let mut found = Found::all(Vec::new());
+        for key in &names {
+            if self.see(|view| view.scope(key).is_none()) {
+                continue;
+            }
+            if self.lock(Lock::Scope((*key).clone())).await? {
+                locked.push(*key);
+            } else {
+                found.blocked.push((*key).clone());
+            }
+        }
+        // Balances are read in a later statement than the one that locks.
+        self.step().await?;
+        found.rows = self
+            .see(|view| locked.into_iter().filter_map(|key| Some((key.clone(), view.scope(key)?.clone()))).collect());
+        for (key, row) in names.into_iter().zip(before) {
+            let read = found.rows.iter_mut().find(|(locked, _)| locked == key).map(|(_, read)| read);
+            read.into_iter().zip(row).for_each(|(read, row)| *read = row);
+        }
+        Ok(found)
+    }
+
+    async fn now(&mut self) -> Result<Time, StoreError> {
+        let state = self.world.state();
+        Ok(self.world.now(&state))
+    }
+
+    async fn due(&mut self, asks: &[(ScopeKey, DueAsk)], now: Time) -> Result<Vec<Due>, StoreError> {
+        self.step().await?;
+        Ok(self.see(|view| asks.iter().map(|(key, ask)| view.due(key, ask, now)).collect()))
+    }
+
+    async fn past(&mut self, asks: &[PastAsk]) -> Result<Vec<Past>, StoreError> {
+        self.step().await?;
+        Ok(self.see(|view| asks.iter().map(|ask| view.past(ask)).collect()))
+    }
+
+    async fn roll_up(&mut self, scopes: &[(ScopeKey, Time)]) -> Result<(), StoreError> {
+        self.step().await?;
+        for (key, before) in scopes {
+            for mark in self.see(|view| view.postings_before(key, *before)) {
+                self.writes.remove_posting(key, mark);
+            }
+        }
+        Ok(())
+    }
+
+    async fn store(&mut self, ws: &Workspace, batch: Option<Batch>) -> Result<bool, StoreError> {
+        self.step().await?;
+        if !self.take_names(ws).await? {
+            return Ok(false);
+        }
+        self.step().await?;
+        self.writes.take(ws, batch);
+        Ok(true)
+    }
+}
