@@ -1,0 +1,196 @@
+//! The limit: the rows that Bursar wrote, written again by the engine's fastest insert.
+//!
+//! After a round the journal tells which transaction wrote what. The same rows, byte for byte where they are still
+//! there, are written to a database of the same shape, in transactions of the same sizes, as durably. Nothing is decided,
+//! looked up or answered. What is read beforehand is not timed.
+
+mod postgres;
+mod sqlite;
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bursar::{Charged, Event, HoldId, Rules};
+use bursar_core::id::{BatchId, GrantId, JobId};
+use bursar_store::{Journaled, PostgresOptions, PostgresStore, Setup, SqliteStore, Store};
+use bursar_testkit::RandomIds;
+
+use crate::engine::{Database, Home};
+use crate::error::BenchError;
+use crate::load::Round;
+use crate::plan::Bench;
+use crate::subject::Subject;
+
+/// The limit beside a subject.
+pub(crate) struct Limit {
+    /// Reads what the subject wrote.
+    reader: Arc<dyn Store>,
+    writer: Writer,
+    /// The position up to which the journal was read.
+    after: u64,
+    /// What holds of this round count on their scopes until they are settled.
+    live: HashMap<HoldId, Vec<Charge>>,
+    /// Numbers of postings.
+    postings: i64,
+}
+
+enum Writer {
+    Sqlite(sqlite::Writer),
+    Postgres(postgres::Writer),
+}
+
+/// What one transaction wrote.
+#[derive(Debug, Default)]
+struct Transaction {
+    journal: u128,
+    scopes: BTreeSet<(String, String)>,
+    placed: Vec<HoldId>,
+    live: Vec<Charge>,
+    settled: Vec<HoldId>,
+    ended: Vec<Charge>,
+    postings: Vec<(Charge, i64)>,
+    redeemed: Vec<GrantId>,
+    jobs: Vec<JobId>,
+}
+
+/// What a hold counts on a scope.
+#[derive(Clone, Debug)]
+struct Charge {
+    tenant: String,
+    scope: String,
+    expires_at: i64,
+    hold: HoldId,
+    placed_at: i64,
+    amount: i64,
+}
+
+/// Rows of the journal read at once: a row holds up to a thousand commands.
+const PAGE: usize = 16;
+/// Operations, and transactions, that are kept in memory to be written again.
+const OPERATIONS_MAX: usize = 5_000;
+const TRANSACTIONS_MAX: usize = 2_000;
+
+impl Limit {
+    /// Prepares a database of the same shape.
+    pub(crate) async fn open(home: &mut Home, subject: &Subject) -> Result<Limit, BenchError> {
+        let ids = Arc::new(Mutex::new(RandomIds::new(1)));
+        let setup = Setup { rules: Rules::default(), clock: None, ids, migrate: false };
+        let url = subject.database.url();
+        let (reader, writer): (Arc<dyn Store>, Writer) = match (&subject.database, home.database().await?) {
+            (Database::Sqlite(from), Database::Sqlite(to)) => {
+                let reader = SqliteStore::open(from.path(), setup).await?;
+                (Arc::new(reader), Writer::Sqlite(sqlite::Writer::new(from, to)?))
+            }
+            (Database::Postgres(from), Database::Postgres(to)) => {
+                let reader = PostgresStore::open(&url, setup, PostgresOptions::default()).await?;
+                (Arc::new(reader), Writer::Postgres(postgres::Writer::new(from, to).await?))
+            }
+            _ => return Err(BenchError::Failed("both databases are on one engine".into())),
+        };
+        Ok(Limit { reader, writer, after: 0, live: HashMap::new(), postings: 0 })
+    }
+
+    /// What follows in the journal is the next round's.
+    pub(crate) async fn mark(&mut self) -> Result<(), BenchError> {
+        self.after = self.reader.health().await?.position;
+        self.live.clear();
+        Ok(())
+    }
+
+    /// Writes the round again.
+    pub(crate) async fn round(&mut self, bench: Bench) -> Result<Round, BenchError> {
+        let (mut done, mut took) = (0, Duration::ZERO);
+        loop {
+            let transactions = self.next_transactions().await?;
+            if transactions.is_empty() {
+                return Ok(Round { done, took, p50_ms: 0.0, p99_ms: 0.0 });
+            }
+            done += transactions.iter().map(|transaction| transaction.operations(bench)).sum::<usize>();
+            took += match &mut self.writer {
+                Writer::Sqlite(writer) => tokio::task::block_in_place(|| writer.write(bench, &transactions))?,
+                Writer::Postgres(writer) => writer.write(bench, &transactions).await?,
+            };
+        }
+    }
+
+    async fn next_transactions(&mut self) -> Result<Vec<Transaction>, BenchError> {
+        let (mut found, mut operations): (Vec<Transaction>, _) = (Vec::new(), 0);
+        while operations < OPERATIONS_MAX && found.len() < TRANSACTIONS_MAX {
+            let page = self.reader.journal(self.after, PAGE).await?;
+            for row in &page {
+                self.after = row.position + row.batch.count() as u64 - 1;
+                operations += row.batch.entries.len();
+                found.push(self.transaction(row)?);
+            }
+            if page.len() < PAGE {
+                break;
+            }
+        }
+        Ok(found)
+    }
+
+    fn transaction(&mut self, row: &Journaled) -> Result<Transaction, BenchError> {
+        let BatchId(journal) = row.batch.id;
+        let mut wrote = Transaction { journal, ..Transaction::default() };
+        for entry in &row.batch.entries {
+            let tenant = entry.context.tenant.as_str();
+            for event in entry.events.iter().map(|recorded| &recorded.e) {
+                wrote.scopes.extend(event.scopes().iter().map(|scope| (tenant.to_owned(), scope.as_str().to_owned())));
+                match event {
+                    Event::HoldPlaced { hold, charges, expires_at, .. } => {
+                        let live: Vec<Charge> = charges
+                            .iter()
+                            .map(|charge| Charge {
+                                tenant: tenant.to_owned(),
+                                scope: charge.scope.as_str().to_owned(),
+                                expires_at: expires_at.micros(),
+                                hold: *hold,
+                                placed_at: row.batch.at.micros(),
+                                amount: charge.amount,
+                            })
+                            .collect();
+                        wrote.placed.push(*hold);
+                        wrote.live.extend(live.iter().cloned());
+                        self.live.insert(*hold, live);
+                    }
+                    Event::HoldCommitted { hold, charges, .. } => self.settled(&mut wrote, *hold, charges)?,
+                    Event::GrantRedeemed { grant, .. } => wrote.redeemed.push(*grant),
+                    Event::JobEnqueued { job, .. } => wrote.jobs.push(*job),
+                    other => return Err(BenchError::Failed(format!("no bench does {}", other.kind()))),
+                }
+            }
+        }
+        Ok(wrote)
+    }
+
+    fn settled(&mut self, wrote: &mut Transaction, hold: HoldId, charges: &[Charged]) -> Result<(), BenchError> {
+        let live = self.live.remove(&hold);
+        let live = live.ok_or_else(|| BenchError::Failed(format!("{hold} was placed before the round")))?;
+        for (charge, charged) in live.iter().zip(charges) {
+            self.postings += 1;
+            let amount = charged.actual.unwrap_or(charged.amount);
+            wrote.postings.push((Charge { amount, ..charge.clone() }, self.postings));
+        }
+        wrote.settled.push(hold);
+        wrote.ended.extend(live);
+        Ok(())
+    }
+
+    pub(crate) async fn close(self) -> Result<Database, BenchError> {
+        self.reader.close().await;
+        match self.writer {
+            Writer::Sqlite(writer) => Ok(Database::Sqlite(writer.close())),
+            Writer::Postgres(writer) => writer.close().await.map(Database::Postgres),
+        }
+    }
+}
+
+impl Transaction {
+    fn operations(&self, bench: Bench) -> usize {
+        match bench {
+            Bench::Command | Bench::Hold => self.placed.len(),
+            Bench::Settle => self.settled.len(),
+        }
+    }
+}
