@@ -63,8 +63,8 @@ impl Home {
     pub(crate) async fn remove(&mut self, database: Database) -> Result<(), BenchError> {
         match (self, database) {
             (Home::Postgres(server), Database::Postgres(named)) => server.remove(&named).await,
-            // A file's folder goes when its name does.
-            (_, database) => Ok(drop(database)),
+            // A file goes with its folder, when that is dropped.
+            _ => Ok(()),
         }
     }
 

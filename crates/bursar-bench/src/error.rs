@@ -22,6 +22,9 @@ pub enum BenchError {
     /// The books do not balance after the measurement, which is worth nothing then.
     #[error("after the measurement the books do not balance: {0}")]
     NotClean(String),
+    /// It was told to stop.
+    #[error("interrupted: what was made is removed")]
+    Interrupted,
     /// Something else that makes the measurement worth nothing.
     #[error("{0}")]
     Failed(String),

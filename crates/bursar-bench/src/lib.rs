@@ -18,6 +18,7 @@
 
 mod engine;
 mod error;
+mod history;
 mod limit;
 mod load;
 mod machine;
@@ -25,8 +26,10 @@ mod measure;
 mod plan;
 mod postgres;
 mod report;
+mod snapshot;
 mod sqlite;
 mod subject;
+mod textbook;
 
 pub use engine::Engine;
 pub use error::BenchError;

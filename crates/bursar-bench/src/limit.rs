@@ -19,7 +19,7 @@ use bursar_testkit::RandomIds;
 use crate::engine::{Database, Home};
 use crate::error::BenchError;
 use crate::load::Round;
-use crate::plan::Bench;
+use crate::plan::{Bench, Measurement};
 use crate::subject::Subject;
 
 /// The limit beside a subject.
@@ -36,7 +36,7 @@ pub(crate) struct Limit {
 }
 
 enum Writer {
-    Sqlite(sqlite::Writer),
+    Sqlite(Box<sqlite::Writer>),
     Postgres(postgres::Writer),
 }
 
@@ -65,6 +65,8 @@ struct Charge {
     amount: i64,
 }
 
+/// The seed of random ids, another than the subject's.
+const TWIN: u64 = 3;
 /// Rows of the journal read at once: a row holds up to a thousand commands.
 const PAGE: usize = 16;
 /// Operations, and transactions, that are kept in memory to be written again.
@@ -72,15 +74,16 @@ const OPERATIONS_MAX: usize = 5_000;
 const TRANSACTIONS_MAX: usize = 2_000;
 
 impl Limit {
-    /// Prepares a database of the same shape.
-    pub(crate) async fn open(home: &mut Home, subject: &Subject) -> Result<Limit, BenchError> {
+    /// Prepares a database with the same scopes and the same past.
+    pub(crate) async fn open(home: &mut Home, subject: &Subject, line: &Measurement) -> Result<Limit, BenchError> {
+        let twin = Subject::open(home, line, TWIN).await?.leave().await;
         let ids = Arc::new(Mutex::new(RandomIds::new(1)));
         let setup = Setup { rules: Rules::default(), clock: None, ids, migrate: false };
         let url = subject.database.url();
-        let (reader, writer): (Arc<dyn Store>, Writer) = match (&subject.database, home.database().await?) {
+        let (reader, writer): (Arc<dyn Store>, Writer) = match (&subject.database, twin) {
             (Database::Sqlite(from), Database::Sqlite(to)) => {
                 let reader = SqliteStore::open(from.path(), setup).await?;
-                (Arc::new(reader), Writer::Sqlite(sqlite::Writer::new(from, to)?))
+                (Arc::new(reader), Writer::Sqlite(Box::new(sqlite::Writer::new(from, to)?)))
             }
             (Database::Postgres(from), Database::Postgres(to)) => {
                 let reader = PostgresStore::open(&url, setup, PostgresOptions::default()).await?;

@@ -8,6 +8,7 @@ use tokio::task::JoinSet;
 
 use crate::engine::{Database, Home};
 use crate::error::BenchError;
+use crate::history;
 use crate::load::{Round, closed_loop};
 use crate::plan::{Bench, Keys, Measurement};
 
@@ -38,12 +39,12 @@ const GRANTS_MAX: usize = 300_000;
 const WARM_UP: Duration = Duration::from_millis(300);
 
 impl Subject {
-    /// Opens it and registers its scopes.
-    pub(crate) async fn open(home: &mut Home, line: &Measurement, keys: Keys) -> Result<Subject, BenchError> {
+    /// Opens it, registers its scopes and gives it a past. Ids that are made at random depend on the seed.
+    pub(crate) async fn open(home: &mut Home, line: &Measurement, seed: u64) -> Result<Subject, BenchError> {
         let database = home.database().await?;
         let mut options = Bursar::options(&database.url());
-        if keys == Keys::Random {
-            options = options.ids(Arc::new(Mutex::new(Scattered::new(1))));
+        if line.keys == Keys::Random {
+            options = options.ids(Arc::new(Mutex::new(Scattered::new(seed))));
         }
         let bursar = options.open().await?;
         let names: Result<Arc<[Scope]>, _> =
@@ -59,6 +60,7 @@ impl Subject {
             }
         })
         .await?;
+        history::fill(&subject.bursar, &subject.database, &subject.scopes, line.history, line.keys).await?;
         Ok(subject)
     }
 
@@ -122,8 +124,16 @@ impl Subject {
     /// Checks the books, and ends.
     pub(crate) async fn close(self) -> Result<Database, BenchError> {
         let report = self.bursar.verify().await?;
+        if !report.is_ok() {
+            return Err(BenchError::NotClean(report.violations.join("; ")));
+        }
+        Ok(self.leave().await)
+    }
+
+    /// Ends, and leaves the database to somebody else.
+    pub(crate) async fn leave(self) -> Database {
         self.bursar.close().await;
-        if report.is_ok() { Ok(self.database) } else { Err(BenchError::NotClean(report.violations.join("; "))) }
+        self.database
     }
 }
 
@@ -191,5 +201,37 @@ impl Scattered {
 impl IdSource for Scattered {
     fn next_id(&mut self, _: Time) -> u128 {
         self.next_number() << 64 | self.next_number()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::Baseline;
+    use crate::sqlite::Folder;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn books_that_do_not_balance_make_a_measurement_worth_nothing() {
+        let mut home = Home::Sqlite(Folder::new(None).unwrap());
+        let line = Measurement {
+            bench: Bench::Hold,
+            callers: 2,
+            scopes: 1,
+            history: 25,
+            keys: Keys::Time,
+            snapshot: false,
+            baseline: Baseline::None,
+        };
+        for tampered in [false, true] {
+            let mut subject = Subject::open(&mut home, &line, 1).await.unwrap();
+            assert!(subject.round(Duration::from_millis(50)).await.unwrap().done > 0);
+            if tampered && let Database::Sqlite(file) = &subject.database {
+                file.connect().unwrap().execute("UPDATE bursar_live_charges SET amount = amount + 1", []).unwrap();
+            }
+            match subject.close().await {
+                Ok(_) => assert!(!tampered),
+                Err(error) => assert!(tampered && matches!(error, BenchError::NotClean(_)), "{error}"),
+            }
+        }
     }
 }

@@ -111,32 +111,15 @@ fn statement(bench: Bench) -> String {
 }
 
 impl Writer {
-    /// Makes the tables, with the scopes as the subject has them.
+    /// Reads what is in one database, and writes it to another of the same shape.
     pub(super) async fn new(from: &Named, named: Named) -> Result<Writer, BenchError> {
-        let mut from = from.connect().await?;
+        let from = from.connect().await?;
         let mut lanes = [named.connect().await?, named.connect().await?];
-        sqlx::raw_sql(AssertSqlSafe(bursar::migration_sql("postgres:"))).execute(&mut lanes[0]).await?;
         for lane in &mut lanes {
             // Rows are found by their keys, whatever the planner thinks of a table it knows nothing of.
             let set = "SET plan_cache_mode = force_generic_plan; SET jit = off; SET enable_seqscan = off;
                 SET enable_hashjoin = off; SET enable_mergejoin = off; SET enable_bitmapscan = off";
             sqlx::raw_sql(set).execute(lane).await?;
-        }
-        let scopes: Vec<(String, String, i64, Vec<u8>, Option<String>)> =
-            sqlx::query_as("SELECT tenant, scope, version, state, budget FROM bursar.scopes")
-                .fetch_all(&mut from)
-                .await?;
-        for (tenant, scope, version, state, budget) in scopes {
-            sqlx::query(
-                "INSERT INTO bursar.scopes (tenant, scope, version, state, budget) VALUES ($1, $2, $3, $4, $5)",
-            )
-            .bind(tenant)
-            .bind(scope)
-            .bind(version)
-            .bind(state)
-            .bind(budget)
-            .execute(&mut lanes[0])
-            .await?;
         }
         Ok(Writer { from, lanes, named })
     }

@@ -37,12 +37,9 @@ const JOB: &str = "SELECT * FROM bursar_jobs WHERE id = ?1";
 const JOURNAL: &str = "SELECT * FROM bursar_journal WHERE position = ?1";
 
 impl Writer {
-    /// Makes the tables, with the scopes as the subject has them.
+    /// Reads what is in one file, and writes it to another of the same shape.
     pub(super) fn new(from: &File, file: File) -> Result<Writer, BenchError> {
         let (from, to) = (from.connect()?, file.connect()?);
-        to.execute_batch(&bursar::migration_sql("sqlite:"))?;
-        let scopes = all(&from, "SELECT * FROM bursar_scopes", [])?;
-        insert(&to, "bursar_scopes", &scopes)?;
         Ok(Writer { from, to, file })
     }
 

@@ -23,13 +23,22 @@ pub(crate) struct Bench {
     /// Scopes they charge in turn
     #[arg(long, value_name = "N")]
     scopes: Option<usize>,
+    /// Rows of history
+    #[arg(long, value_name = "N")]
+    history: Option<u64>,
+    /// How ids are made: time (as Bursar makes them) or random
+    #[arg(long, value_name = "KIND")]
+    keys: Option<bursar_bench::Keys>,
+    /// While somebody else holds a snapshot open
+    #[arg(long)]
+    snapshot: bool,
     /// Seconds of a round
     #[arg(long, value_name = "S", allow_negative_numbers = true)]
     seconds: Option<f64>,
     /// Rounds of each side; the median is told
     #[arg(long, value_name = "N")]
     rounds: Option<usize>,
-    /// What to compare with: bulk-insert or none
+    /// What to compare with: bulk-insert, textbook, history-10k or none
     #[arg(long, value_name = "NAME")]
     baseline: Option<bursar_bench::Baseline>,
 }
@@ -43,6 +52,9 @@ pub(crate) async fn run(args: Bench, global: &Global) -> Result<Exit, Problem> {
         database: asked.then(|| global.database.clone()),
         callers: args.callers,
         scopes: args.scopes,
+        history: args.history,
+        keys: args.keys,
+        snapshot: args.snapshot,
         seconds: args.seconds,
         rounds: args.rounds,
         baseline: args.baseline,
