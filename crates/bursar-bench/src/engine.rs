@@ -71,7 +71,7 @@ impl Home {
     /// Removes all that is left, also after a failure.
     pub(crate) async fn close(self) -> Result<(), BenchError> {
         match self {
-            Home::Sqlite(_) => Ok(()),
+            Home::Sqlite(folder) => folder.close().await,
             Home::Postgres(server) => server.close().await,
         }
     }

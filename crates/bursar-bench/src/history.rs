@@ -116,12 +116,13 @@ impl Past<'_> {
 
     /// Postings in the order of their keys: scope by scope, pair by pair. The last of an odd number stands for nothing.
     fn postings(&self) -> impl Iterator<Item = Posted<'_>> {
+        let (rows, scopes) = (self.ids.len(), self.scopes.len());
         self.scopes.iter().enumerate().flat_map(move |(place, scope)| {
-            let numbers: Vec<usize> = (place..self.ids.len()).step_by(self.scopes.len()).collect();
+            let numbers = (place..rows).step_by(scopes);
             let count = numbers.len();
-            numbers.into_iter().enumerate().map(move |(nth, number)| Posted {
+            numbers.enumerate().map(move |(nth, number)| Posted {
                 scope,
-                at: self.start + (number - (nth % 2) * self.scopes.len()) as i64 * self.step,
+                at: self.start + (number - (nth % 2) * scopes) as i64 * self.step,
                 seq: POSTINGS_FROM + number as i64,
                 amount: match nth % 2 {
                     0 if nth + 1 == count => 0,

@@ -1,6 +1,8 @@
 //! SQLite to measure on: a folder on a disk.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rusqlite::Connection;
 use tempfile::TempDir;
@@ -13,6 +15,9 @@ pub(crate) struct Folder(TempDir);
 
 /// A database file with what belongs to it, in a folder of its own.
 pub(crate) struct File(TempDir);
+
+const WAIT: Duration = Duration::from_millis(20);
+const WAITS_MAX: usize = 100;
 
 impl Folder {
     /// Beside the file that the address names, which is left alone; in a temporary folder without.
@@ -37,6 +42,20 @@ impl Folder {
 
     pub(crate) fn fsync_ms(&self) -> Result<f64, BenchError> {
         fsync_ms(self.0.path())
+    }
+
+    /// Removes it. A writer that was interrupted may be at its last file still.
+    pub(crate) async fn close(self) -> Result<(), BenchError> {
+        let mut waits = 0;
+        loop {
+            match std::fs::remove_dir_all(self.0.path()) {
+                Ok(()) => return Ok(()),
+                Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+                Err(error) if waits == WAITS_MAX => return Err(error.into()),
+                Err(_) => tokio::time::sleep(WAIT).await,
+            }
+            waits += 1;
+        }
     }
 
     pub(crate) fn file(&self) -> Result<File, BenchError> {

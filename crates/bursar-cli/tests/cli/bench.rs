@@ -1,6 +1,10 @@
-//! `bursar bench`: what it prints, and what it refuses.
+//! `bursar bench`: what it prints, what it refuses, and what it leaves.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
+use sqlx::{Connection, PgConnection};
 
 use crate::place::{Place, text};
 
@@ -68,5 +72,42 @@ fn both_engines_are_measured_in_places_of_their_own_whatever_the_environment_nam
     assert!(lines.iter().all(|line| line["baseline"].is_null() && line["ratio"].is_null()), "{}", ran.out);
     for setting in ["synchronous=FULL", "fsync=on", "synchronous_commit=on"] {
         assert!(ran.err.contains(setting), "{}", ran.err);
+    }
+}
+
+#[test]
+fn an_interrupted_bench_removes_what_it_made() {
+    let place = Place::empty();
+    let server = bursar_testkit::fresh_database();
+    let databases = || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let count = "SELECT count(*) FROM pg_database WHERE datname LIKE 'bursar_bench%'";
+        runtime.block_on(async {
+            let mut conn = PgConnection::connect(&server).await.unwrap();
+            sqlx::query_scalar::<_, i64>(count).fetch_one(&mut conn).await.unwrap()
+        })
+    };
+    let files = || std::fs::read_dir(place.0.path()).unwrap().count();
+    let here = format!("sqlite://{}/bench.db", place.0.path().display());
+    for (url, signal, busy) in
+        [(&here, "-INT", &(|| files() > 0) as &dyn Fn() -> bool), (&server, "-TERM", &|| databases() > 0)]
+    {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_bursar"))
+            .args(["bench", "hold", "--callers", "2", "--scopes", "1", "--seconds", "600", "--database", url])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the binary starts");
+        let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+        assert!(lines.any(|line| line.expect("text").contains("one fsync takes")));
+        while !busy() {
+            std::thread::yield_now();
+        }
+        let killed = Command::new("kill").args([signal, &child.id().to_string()]).status().expect("kill runs");
+        assert!(killed.success());
+        let ended = child.wait_with_output().expect("the binary ends");
+        assert_eq!(ended.status.code(), Some(1));
+        assert!(String::from_utf8_lossy(&ended.stderr).contains("interrupted"), "{ended:?}");
+        assert!(!busy(), "what was made at {url} is there still");
     }
 }
