@@ -197,3 +197,76 @@ impl Transaction {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use rusqlite::types::Value;
+    use sqlx::AssertSqlSafe;
+
+    use super::*;
+    use crate::plan::{Baseline, Keys};
+    use crate::postgres::Server;
+    use crate::sqlite::Folder;
+
+    /// Rows of a table as text. Which number a posting got is Bursar's own affair.
+    async fn rows(database: &Database, table: &str) -> BTreeSet<String> {
+        let columns = if table == "postings" { "tenant, scope, at, amount, hold" } else { "*" };
+        match database {
+            Database::Sqlite(file) => {
+                let conn = file.connect().unwrap();
+                let mut select = conn.prepare(&format!("SELECT {columns} FROM bursar_{table}")).unwrap();
+                let width = select.column_count();
+                let found = select.query_map([], |row| (0..width).map(|column| row.get::<_, Value>(column)).collect());
+                found.unwrap().map(|row: rusqlite::Result<Vec<Value>>| format!("{:?}", row.unwrap())).collect()
+            }
+            Database::Postgres(named) => {
+                let mut conn = named.connect().await.unwrap();
+                let select = format!("SELECT t::text FROM (SELECT {columns} FROM bursar.{table}) t");
+                let found = sqlx::query_scalar::<_, String>(AssertSqlSafe(select)).fetch_all(&mut conn).await;
+                found.unwrap().into_iter().collect()
+            }
+        }
+    }
+
+    async fn writes_what_bursar_wrote(mut home: Home, bench: Bench) {
+        let (keys, baseline) = (Keys::Time, Baseline::BulkInsert);
+        let line = Measurement { bench, callers: 4, scopes: 3, history: 0, keys, snapshot: false, baseline };
+        let mut subject = Subject::open(&mut home, &line, 1).await.unwrap();
+        let mut limit = Limit::open(&mut home, &subject, &line).await.unwrap();
+        subject.prepare(Duration::from_millis(100)).await.unwrap();
+        limit.mark().await.unwrap();
+        let done = subject.round(Duration::from_millis(100)).await.unwrap().done;
+        assert!(done > 0);
+        assert_eq!(limit.round(bench).await.unwrap().done, done);
+        let (twin, subject) = (limit.close().await.unwrap(), subject.close().await.unwrap());
+        for table in ["scopes", "holds", "live_charges", "postings", "jobs", "keys", "job_keys", "payloads"] {
+            let (written, meant) = (rows(&twin, table).await, rows(&subject, table).await);
+            assert!(written == meant, "{table} of {bench:?}: {:?}", written.symmetric_difference(&meant).next());
+        }
+        let redeemed: BTreeSet<String> = rows(&twin, "grants").await;
+        assert_eq!(redeemed.len(), if bench == Bench::Command { done } else { 0 });
+        assert!(redeemed.is_subset(&rows(&subject, "grants").await));
+        let unlike = rows(&twin, "journal").await.difference(&rows(&subject, "journal").await).count();
+        assert!(unlike <= 3, "only that the scopes were registered may stand there otherwise");
+        home.remove(twin).await.unwrap();
+        home.remove(subject).await.unwrap();
+        home.close().await.unwrap();
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn the_rows_of_a_round_are_written_again_on_sqlite() {
+        for bench in [Bench::Command, Bench::Hold, Bench::Settle] {
+            writes_what_bursar_wrote(Home::Sqlite(Folder::new(None).unwrap()), bench).await;
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn the_rows_of_a_round_are_written_again_on_postgres() {
+        let url = bursar_testkit::fresh_database();
+        for bench in [Bench::Command, Bench::Hold, Bench::Settle] {
+            writes_what_bursar_wrote(Home::Postgres(Server::at(&url)), bench).await;
+        }
+    }
+}

@@ -44,10 +44,10 @@ pub fn run(options: &Options, tell: Tell<'_>) -> Result<(), BenchError> {
             Some(url) => measure_all(Home::Sqlite(Folder::new(Some(url))?), options, &mut stop, tell).await,
             None => {
                 measure_all(Home::Sqlite(Folder::new(None)?), options, &mut stop, tell).await?;
-                match Server::throwaway()? {
+                match Server::throwaway().await? {
                     Some(server) => measure_all(Home::Postgres(server), options, &mut stop, tell).await,
                     None => {
-                        let missing = "PostgreSQL is not installed here: only SQLite was measured";
+                        let missing = "PostgreSQL is not installed here or does not start: only SQLite was measured";
                         tell(Told::Note(missing.into()));
                         Ok(())
                     }

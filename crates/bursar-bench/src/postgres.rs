@@ -35,12 +35,16 @@ impl Server {
         Server { url: url.to_owned(), cluster: None, made: 0, left: Vec::new() }
     }
 
-    /// One of its own, with its defaults for all that keeps data safe; `None` where PostgreSQL is not installed.
-    pub(crate) fn throwaway() -> Result<Option<Server>, BenchError> {
+    /// One of its own, with its defaults for all that keeps data safe; `None` where PostgreSQL is not installed, or does
+    /// not start, which it says itself.
+    pub(crate) async fn throwaway() -> Result<Option<Server>, BenchError> {
         if !Cluster::installed() {
             return Ok(None);
         }
-        let cluster = Cluster::start_in(&folder_on_disk()?, true);
+        let folder = folder_on_disk()?;
+        let Ok(cluster) = tokio::task::spawn_blocking(move || Cluster::start_in(&folder, true)).await else {
+            return Ok(None);
+        };
         Ok(Some(Server { url: cluster.url("postgres"), cluster: Some(cluster), made: 0, left: Vec::new() }))
     }
 

@@ -4,9 +4,11 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use bursar::HoldId;
 use sqlx::postgres::PgArguments;
 use sqlx::query::Query;
 use sqlx::{AssertSqlSafe, Connection, PgConnection, Postgres};
+use tokio::sync::watch;
 use tokio::time::Instant;
 use uuid::Uuid;
 
@@ -139,14 +141,12 @@ impl Writer {
         .bind(column(&grants, |row| row.3.as_slice()))
         .execute(&mut self.lanes[0])
         .await?;
-        let sql = statement(bench);
+        let (sql, waits) = (statement(bench), waits(transactions));
+        let work = Work { bench, sql: &sql, transactions, waits: &waits, stored: &stored };
         let [first, second] = &mut self.lanes;
+        let done = [watch::Sender::new(0), watch::Sender::new(0)];
         let begun = Instant::now();
-        let (one, other) = tokio::join!(
-            lane(first, bench, &sql, transactions.iter().step_by(2), &stored),
-            lane(second, bench, &sql, transactions.iter().skip(1).step_by(2), &stored)
-        );
-        one.and(other)?;
+        tokio::try_join!(lane(first, 0, &work, &done), lane(second, 1, &work, &done))?;
         Ok(begun.elapsed())
     }
 
@@ -195,17 +195,44 @@ impl Writer {
     }
 }
 
-/// Writes transactions one after the other on one connection.
+/// What the lanes share.
+struct Work<'a> {
+    bench: Bench,
+    sql: &'a str,
+    transactions: &'a [Transaction],
+    waits: &'a [Option<usize>],
+    stored: &'a Stored,
+}
+
+/// For each transaction the last one before it, on the other lane, that placed a hold which it settles: Bursar's callers
+/// waited for it too. What its own lane wrote before is there.
+fn waits(transactions: &[Transaction]) -> Vec<Option<usize>> {
+    let mut placed: HashMap<HoldId, usize> = HashMap::new();
+    let mut waits = Vec::with_capacity(transactions.len());
+    for (place, wrote) in transactions.iter().enumerate() {
+        let first = wrote.settled.iter().filter_map(|hold| placed.get(hold).copied());
+        waits.push(first.filter(|first| first % 2 != place % 2).max());
+        placed.extend(wrote.placed.iter().map(|hold| (*hold, place)));
+    }
+    waits
+}
+
+/// Writes every other transaction on one connection, one after the other, and tells how far it is.
 async fn lane(
     conn: &mut PgConnection,
-    bench: Bench,
-    sql: &str,
-    transactions: impl Iterator<Item = &Transaction>,
-    stored: &Stored,
+    own: usize,
+    work: &Work<'_>,
+    done: &[watch::Sender<usize>; 2],
 ) -> Result<(), BenchError> {
-    for wrote in transactions {
-        let query = sqlx::query(AssertSqlSafe(sql));
-        bound(query, bench, wrote, stored)?.execute(&mut *conn).await?;
+    let mut other = done[1 - own].subscribe();
+    for (place, wrote) in work.transactions.iter().enumerate().skip(own).step_by(2) {
+        if let Some(first) = work.waits[place] {
+            let ended = |_| BenchError::Failed("the other lane has ended".into());
+            other.wait_for(|done| *done > first).await.map_err(ended)?;
+        }
+        let query = sqlx::query(AssertSqlSafe(work.sql));
+        bound(query, work.bench, wrote, work.stored)?.execute(&mut *conn).await?;
+        done[own].send_replace(place + 1);
     }
     Ok(())
 }
