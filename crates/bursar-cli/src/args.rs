@@ -3,7 +3,7 @@
 use bursar::{Invalid, Limit, Scope, Tenant, Window};
 use clap::{Args, Parser, Subcommand};
 
-use crate::commands::{budget, command, dev, doctor, grant, hold, job, journal, migrate, upkeep};
+use crate::commands::{bench, budget, command, dev, doctor, grant, hold, job, journal, migrate, upkeep};
 
 /// Where the database is unless it is said: in the working folder.
 pub(crate) const DATABASE_DEFAULT: &str = "sqlite://bursar-data/bursar.db";
@@ -76,6 +76,8 @@ pub(crate) enum Top {
     Sweep(upkeep::Sweep),
     /// Look for what is wrong, and say what to do about it
     Doctor(doctor::Doctor),
+    /// Measure how fast it is here, beside what the engine itself can do
+    Bench(bench::Bench),
 }
 
 /// Reads `SCOPE=AMOUNT`. A scope may have `=` in its name, an amount cannot.

@@ -29,6 +29,12 @@ impl Output {
         self.write(&text)
     }
 
+    /// Prints one of many, as JSON on a line of its own.
+    pub(crate) fn line(self, value: &impl Serialize) -> Result<(), Problem> {
+        let json = serde_json::to_string(value);
+        self.write(&json.map_err(|error| Problem::new(Kind::Internal, format!("a line cannot be written: {error}")))?)
+    }
+
     /// Prints lines for people as they come; nothing where JSON is wanted.
     pub(crate) fn say(self, text: &str) -> Result<(), Problem> {
         if self.json { Ok(()) } else { self.write(&harmless(text)) }

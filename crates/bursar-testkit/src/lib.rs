@@ -1,4 +1,4 @@
-//! What Bursar's tests share. Not shipped.
+//! What Bursar's tests share. Of it only the throwaway PostgreSQL is shipped, for `bursar bench`.
 //!
 //! ```no_run
 //! let url = bursar_testkit::fresh_database();

@@ -34,13 +34,26 @@ pub struct Cluster {
 }
 
 impl Cluster {
+    /// Whether PostgreSQL is there to be started.
+    pub fn installed() -> bool {
+        binaries().is_some()
+    }
+
     /// Starts one; `durable` leaves everything at its default that keeps data safe in a crash.
     ///
     /// # Panics
     /// When PostgreSQL is not installed or does not start.
     pub fn start(durable: bool) -> Cluster {
+        Cluster::start_in(&std::env::temp_dir(), durable)
+    }
+
+    /// Starts one that keeps its files in a folder of its own below this one.
+    ///
+    /// # Panics
+    /// When PostgreSQL is not installed or does not start.
+    pub fn start_in(parent: &Path, durable: bool) -> Cluster {
         let bin = binaries().expect(MISSING);
-        let folder = tempfile::Builder::new().prefix("bursar-pg-").tempdir().expect("a temporary folder").keep();
+        let folder = tempfile::Builder::new().prefix("bursar-pg-").tempdir_in(parent).expect("a folder").keep();
         // It refuses to run as root.
         if is_root() {
             run(Command::new("chown").arg("postgres").arg(&folder));

@@ -1,5 +1,6 @@
 //! One module a noun: its arguments, what it asks for, and how the answer looks to people.
 
+pub(crate) mod bench;
 pub(crate) mod budget;
 pub(crate) mod command;
 pub(crate) mod dev;
@@ -25,6 +26,7 @@ pub(crate) async fn run(cli: Cli) -> Result<Exit, Problem> {
         Top::Dev(args) => dev::run(args, &global).await,
         Top::Migrate(args) => migrate::run(args, &global).await,
         Top::Doctor(args) => doctor::run(args, &global).await,
+        Top::Bench(args) => bench::run(args, &global).await,
         Top::Journal(journal::Journals::Query) => journal::query(&global),
         command => {
             let session = Session::open(&global).await?;
@@ -47,7 +49,9 @@ async fn ask(command: Top, session: &Session) -> Result<Exit, Problem> {
         Top::Verify => return upkeep::verify(session).await,
         Top::Rebuild(args) => return upkeep::rebuild(args, session).await,
         Top::Sweep(args) => upkeep::sweep(args, session).await?,
-        Top::Dev(_) | Top::Migrate(_) | Top::Doctor(_) => unreachable!("these open the database themselves"),
+        Top::Dev(_) | Top::Migrate(_) | Top::Doctor(_) | Top::Bench(_) => {
+            unreachable!("these open the database themselves")
+        }
     }
     Ok(Exit::Done)
 }

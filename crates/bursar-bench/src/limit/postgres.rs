@@ -1,0 +1,323 @@
+//! Writing rows again on PostgreSQL: one statement of `unnest` arrays a transaction, which commits by itself, so that
+//! there is one answer to wait for. As many connections as Bursar has lanes.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use bursar::HoldId;
+use sqlx::postgres::PgArguments;
+use sqlx::query::Query;
+use sqlx::{AssertSqlSafe, Connection, PgConnection, Postgres};
+use tokio::sync::watch;
+use tokio::time::Instant;
+use uuid::Uuid;
+
+use super::{Charge, Transaction};
+use crate::error::BenchError;
+use crate::plan::Bench;
+use crate::postgres::Named;
+
+pub(super) struct Writer {
+    from: PgConnection,
+    lanes: [PgConnection; 2],
+    named: Named,
+}
+
+type StoredScope = (String, String, i64, Vec<u8>);
+type StoredHold = (Uuid, String, i64, Vec<u8>);
+type StoredJob = (Uuid, String, String, String, i64, Vec<u8>);
+type StoredJournal = (Uuid, i64, i32, String, String);
+
+/// Rows as they are stored.
+struct Stored {
+    scopes: HashMap<(String, String), StoredScope>,
+    holds: HashMap<u128, StoredHold>,
+    grants: HashMap<u128, StoredHold>,
+    jobs: HashMap<u128, StoredJob>,
+    journal: HashMap<u128, StoredJournal>,
+}
+
+/// A part of the statement, `@` for its arrays, and their types.
+type Part = (&'static str, &'static [&'static str]);
+
+const SCOPES: Part = (
+    "s AS (UPDATE bursar.scopes s SET version = w.version, state = w.state
+     FROM unnest(@) AS w(tenant, scope, version, state) WHERE s.tenant = w.tenant AND s.scope = w.scope)",
+    &["text", "text", "bigint", "bytea"],
+);
+const PLACED: Part = (
+    "h AS (INSERT INTO bursar.holds (id, tenant, state, expires_at, data)
+     SELECT w.id, w.tenant, 0, w.expires_at, w.data FROM unnest(@) AS w(id, tenant, expires_at, data))",
+    &["uuid", "text", "bigint", "bytea"],
+);
+const LIVE: Part = (
+    "c AS (INSERT INTO bursar.live_charges (tenant, scope, expires_at, hold, placed_at, amount) SELECT * FROM unnest(@))",
+    &["text", "text", "bigint", "uuid", "bigint", "bigint"],
+);
+const REDEEMED: Part = (
+    "g AS (UPDATE bursar.grants g SET state = 1, data = w.data FROM unnest(@) AS w(id, data) WHERE g.id = w.id)",
+    &["uuid", "bytea"],
+);
+const JOBS: Part = (
+    "j AS (INSERT INTO bursar.jobs (id, tenant, queue, kind, run_at, data) SELECT * FROM unnest(@))",
+    &["uuid", "text", "text", "text", "bigint", "bytea"],
+);
+const SETTLED: Part = (
+    "e AS (UPDATE bursar.holds h SET state = 1, expires_at = w.expires_at, data = w.data
+     FROM unnest(@) AS w(id, expires_at, data) WHERE h.id = w.id)",
+    &["uuid", "bigint", "bytea"],
+);
+const ENDED: Part = (
+    "d AS (DELETE FROM bursar.live_charges c USING unnest(@) AS w(tenant, scope, expires_at, hold)
+     WHERE c.tenant = w.tenant AND c.scope = w.scope AND c.expires_at = w.expires_at AND c.hold = w.hold)",
+    &["text", "text", "bigint", "uuid"],
+);
+const POSTED: Part = (
+    "p AS (INSERT INTO bursar.postings (tenant, scope, at, seq, amount, hold) SELECT * FROM unnest(@))",
+    &["text", "text", "bigint", "bigint", "bigint", "uuid"],
+);
+const SEQUENCED: Part =
+    ("n AS (INSERT INTO bursar.journal_new (id, count) SELECT * FROM unnest(@))", &["uuid", "integer"]);
+const JOURNAL: Part = (
+    "INSERT INTO bursar.journal (id, at, count, prev, entries) SELECT * FROM unnest(@)",
+    &["uuid", "bigint", "integer", "text", "text"],
+);
+
+fn parts(bench: Bench) -> Vec<Part> {
+    let mut parts = vec![SCOPES, PLACED, LIVE];
+    match bench {
+        Bench::Hold => {}
+        Bench::Command => parts.extend([REDEEMED, JOBS]),
+        Bench::Settle => parts.extend([SETTLED, ENDED, POSTED]),
+    }
+    parts.extend([SEQUENCED, JOURNAL]);
+    parts
+}
+
+/// The one statement. The last part is what the others hang on.
+fn statement(bench: Bench) -> String {
+    let mut number = 0;
+    let mut filled = Vec::new();
+    for (sql, types) in parts(bench) {
+        let arrays: Vec<String> = types
+            .iter()
+            .map(|kind| {
+                number += 1;
+                format!("${number}::{kind}[]")
+            })
+            .collect();
+        filled.push(sql.replace('@', &arrays.join(", ")));
+    }
+    let last = filled.pop().unwrap_or_default();
+    format!("WITH {} {last}", filled.join(", "))
+}
+
+impl Writer {
+    /// Reads what is in one database, and writes it to another of the same shape.
+    pub(super) async fn new(from: &Named, named: Named) -> Result<Writer, BenchError> {
+        let from = from.connect().await?;
+        let mut lanes = [named.connect().await?, named.connect().await?];
+        for lane in &mut lanes {
+            // Rows are found by their keys, whatever the planner thinks of a table it knows nothing of.
+            let set = "SET plan_cache_mode = force_generic_plan; SET jit = off; SET enable_seqscan = off;
+                SET enable_hashjoin = off; SET enable_mergejoin = off; SET enable_bitmapscan = off";
+            sqlx::raw_sql(set).execute(lane).await?;
+        }
+        Ok(Writer { from, lanes, named })
+    }
+
+    /// Writes the transactions again; tells how long that took.
+    pub(super) async fn write(&mut self, bench: Bench, transactions: &[Transaction]) -> Result<Duration, BenchError> {
+        let stored = self.load(transactions).await?;
+        let grants: Vec<&StoredHold> = stored.grants.values().collect();
+        sqlx::query(
+            "INSERT INTO bursar.grants (id, tenant, expires_at, state, data)
+             SELECT w.id, w.tenant, w.expires_at, 0, w.data
+             FROM unnest($1::uuid[], $2::text[], $3::bigint[], $4::bytea[]) AS w(id, tenant, expires_at, data)",
+        )
+        .bind(column(&grants, |row| row.0))
+        .bind(column(&grants, |row| row.1.as_str()))
+        .bind(column(&grants, |row| row.2))
+        .bind(column(&grants, |row| row.3.as_slice()))
+        .execute(&mut self.lanes[0])
+        .await?;
+        let (sql, waits) = (statement(bench), waits(transactions));
+        let work = Work { bench, sql: &sql, transactions, waits: &waits, stored: &stored };
+        let [first, second] = &mut self.lanes;
+        let done = [watch::Sender::new(0), watch::Sender::new(0)];
+        let begun = Instant::now();
+        tokio::try_join!(lane(first, 0, &work, &done), lane(second, 1, &work, &done))?;
+        Ok(begun.elapsed())
+    }
+
+    async fn load(&mut self, transactions: &[Transaction]) -> Result<Stored, BenchError> {
+        let ids = |pick: fn(&Transaction) -> Vec<u128>| -> Vec<Uuid> {
+            transactions.iter().flat_map(pick).map(Uuid::from_u128).collect()
+        };
+        let from = &mut self.from;
+        let scopes: Vec<StoredScope> =
+            sqlx::query_as("SELECT tenant, scope, version, state FROM bursar.scopes").fetch_all(&mut *from).await?;
+        let holds: Vec<StoredHold> =
+            sqlx::query_as("SELECT id, tenant, expires_at, data FROM bursar.holds WHERE id = ANY ($1)")
+                .bind(ids(|wrote| wrote.placed.iter().chain(&wrote.settled).map(|id| id.0).collect()))
+                .fetch_all(&mut *from)
+                .await?;
+        let grants: Vec<StoredHold> =
+            sqlx::query_as("SELECT id, tenant, expires_at, data FROM bursar.grants WHERE id = ANY ($1)")
+                .bind(ids(|wrote| wrote.redeemed.iter().map(|id| id.0).collect()))
+                .fetch_all(&mut *from)
+                .await?;
+        let jobs: Vec<StoredJob> =
+            sqlx::query_as("SELECT id, tenant, queue, kind, run_at, data FROM bursar.jobs WHERE id = ANY ($1)")
+                .bind(ids(|wrote| wrote.jobs.iter().map(|id| id.0).collect()))
+                .fetch_all(&mut *from)
+                .await?;
+        let journal: Vec<StoredJournal> =
+            sqlx::query_as("SELECT id, at, count, prev, entries FROM bursar.journal WHERE id = ANY ($1)")
+                .bind(ids(|wrote| vec![wrote.journal]))
+                .fetch_all(&mut *from)
+                .await?;
+        Ok(Stored {
+            scopes: scopes.into_iter().map(|row| ((row.0.clone(), row.1.clone()), row)).collect(),
+            holds: holds.into_iter().map(|row| (row.0.as_u128(), row)).collect(),
+            grants: grants.into_iter().map(|row| (row.0.as_u128(), row)).collect(),
+            jobs: jobs.into_iter().map(|row| (row.0.as_u128(), row)).collect(),
+            journal: journal.into_iter().map(|row| (row.0.as_u128(), row)).collect(),
+        })
+    }
+
+    pub(super) async fn close(self) -> Result<Named, BenchError> {
+        let [first, second] = self.lanes;
+        for conn in [self.from, first, second] {
+            conn.close().await?;
+        }
+        Ok(self.named)
+    }
+}
+
+/// What the lanes share.
+struct Work<'a> {
+    bench: Bench,
+    sql: &'a str,
+    transactions: &'a [Transaction],
+    waits: &'a [Option<usize>],
+    stored: &'a Stored,
+}
+
+/// For each transaction the last one before it, on the other lane, that placed a hold which it settles: Bursar's callers
+/// waited for it too. What its own lane wrote before is there.
+fn waits(transactions: &[Transaction]) -> Vec<Option<usize>> {
+    let mut placed: HashMap<HoldId, usize> = HashMap::new();
+    let mut waits = Vec::with_capacity(transactions.len());
+    for (place, wrote) in transactions.iter().enumerate() {
+        let first = wrote.settled.iter().filter_map(|hold| placed.get(hold).copied());
+        waits.push(first.filter(|first| first % 2 != place % 2).max());
+        placed.extend(wrote.placed.iter().map(|hold| (*hold, place)));
+    }
+    waits
+}
+
+/// Writes every other transaction on one connection, one after the other, and tells how far it is.
+async fn lane(
+    conn: &mut PgConnection,
+    own: usize,
+    work: &Work<'_>,
+    done: &[watch::Sender<usize>; 2],
+) -> Result<(), BenchError> {
+    let mut other = done[1 - own].subscribe();
+    for (place, wrote) in work.transactions.iter().enumerate().skip(own).step_by(2) {
+        if let Some(first) = work.waits[place] {
+            let ended = |_| BenchError::Failed("the other lane has ended".into());
+            other.wait_for(|done| *done > first).await.map_err(ended)?;
+        }
+        let query = sqlx::query(AssertSqlSafe(work.sql));
+        bound(query, work.bench, wrote, work.stored)?.execute(&mut *conn).await?;
+        done[own].send_replace(place + 1);
+    }
+    Ok(())
+}
+
+type Bound<'q> = Query<'q, Postgres, PgArguments>;
+
+fn bound<'q>(
+    query: Bound<'q>,
+    bench: Bench,
+    wrote: &'q Transaction,
+    stored: &'q Stored,
+) -> Result<Bound<'q>, BenchError> {
+    let scopes = found(wrote.scopes.iter(), &stored.scopes)?;
+    let placed = found(wrote.placed.iter().map(|id| &id.0), &stored.holds)?;
+    let query = query
+        .bind(column(&scopes, |row| row.0.as_str()))
+        .bind(column(&scopes, |row| row.1.as_str()))
+        .bind(column(&scopes, |row| row.2))
+        .bind(column(&scopes, |row| row.3.as_slice()))
+        .bind(column(&placed, |row| row.0))
+        .bind(column(&placed, |row| row.1.as_str()))
+        .bind(column(&placed, |row| row.2))
+        .bind(column(&placed, |row| row.3.as_slice()));
+    let query = named(query, &wrote.live)
+        .bind(column(&wrote.live, |charge| charge.placed_at))
+        .bind(column(&wrote.live, |charge| charge.amount));
+    let query = match bench {
+        Bench::Hold => query,
+        Bench::Command => {
+            let redeemed = found(wrote.redeemed.iter().map(|id| &id.0), &stored.grants)?;
+            let jobs = found(wrote.jobs.iter().map(|id| &id.0), &stored.jobs)?;
+            query
+                .bind(column(&redeemed, |row| row.0))
+                .bind(column(&redeemed, |row| row.3.as_slice()))
+                .bind(column(&jobs, |row| row.0))
+                .bind(column(&jobs, |row| row.1.as_str()))
+                .bind(column(&jobs, |row| row.2.as_str()))
+                .bind(column(&jobs, |row| row.3.as_str()))
+                .bind(column(&jobs, |row| row.4))
+                .bind(column(&jobs, |row| row.5.as_slice()))
+        }
+        Bench::Settle => {
+            let settled = found(wrote.settled.iter().map(|id| &id.0), &stored.holds)?;
+            let query = query
+                .bind(column(&settled, |row| row.0))
+                .bind(column(&settled, |row| row.2))
+                .bind(column(&settled, |row| row.3.as_slice()));
+            let postings = &wrote.postings;
+            named(query, &wrote.ended)
+                .bind(column(postings, |(charge, _)| charge.tenant.as_str()))
+                .bind(column(postings, |(charge, _)| charge.scope.as_str()))
+                .bind(column(postings, |(charge, _)| charge.placed_at))
+                .bind(column(postings, |(_, seq)| *seq))
+                .bind(column(postings, |(charge, _)| charge.amount))
+                .bind(column(postings, |(charge, _)| Uuid::from_u128(charge.hold.0)))
+        }
+    };
+    let journal = found(std::iter::once(&wrote.journal), &stored.journal)?;
+    Ok(query
+        .bind(column(&journal, |row| row.0))
+        .bind(column(&journal, |row| row.2))
+        .bind(column(&journal, |row| row.0))
+        .bind(column(&journal, |row| row.1))
+        .bind(column(&journal, |row| row.2))
+        .bind(column(&journal, |row| row.3.as_str()))
+        .bind(column(&journal, |row| row.4.as_str())))
+}
+
+/// Binds the key of live charges.
+fn named<'q>(query: Bound<'q>, charges: &'q [Charge]) -> Bound<'q> {
+    query
+        .bind(column(charges, |charge| charge.tenant.as_str()))
+        .bind(column(charges, |charge| charge.scope.as_str()))
+        .bind(column(charges, |charge| charge.expires_at))
+        .bind(column(charges, |charge| Uuid::from_u128(charge.hold.0)))
+}
+
+fn column<'a, T, C>(rows: &'a [T], pick: impl Fn(&'a T) -> C) -> Vec<C> {
+    rows.iter().map(pick).collect()
+}
+
+fn found<'a, K: std::hash::Hash + Eq + 'a, V>(
+    keys: impl Iterator<Item = &'a K>,
+    stored: &'a HashMap<K, V>,
+) -> Result<Vec<&'a V>, BenchError> {
+    let missing = || BenchError::Failed("a row that the journal names is not there".into());
+    keys.map(|key| stored.get(key).ok_or_else(missing)).collect()
+}

@@ -1,0 +1,151 @@
+//! Writing rows again on SQLite: a loop of prepared statements, the way Bursar itself writes.
+
+use std::time::Duration;
+
+use rusqlite::types::Value;
+use rusqlite::{Connection, Params, params, params_from_iter};
+use tokio::time::Instant;
+
+use super::{Charge, Transaction};
+use crate::error::BenchError;
+use crate::plan::Bench;
+use crate::sqlite::File;
+
+pub(super) struct Writer {
+    from: Connection,
+    to: Connection,
+    file: File,
+}
+
+type Row = Vec<Value>;
+
+/// A transaction with its rows as they are stored.
+struct Loaded<'a> {
+    wrote: &'a Transaction,
+    journal: Row,
+    scopes: Vec<Row>,
+    placed: Vec<Row>,
+    settled: Vec<Row>,
+    redeemed: Vec<Row>,
+    jobs: Vec<Row>,
+}
+
+const SCOPE: &str = "SELECT version, state, tenant, scope FROM bursar_scopes WHERE tenant = ?1 AND scope = ?2";
+const HOLD: &str = "SELECT id, tenant, expires_at, data FROM bursar_holds WHERE id = ?1";
+const GRANT: &str = "SELECT id, tenant, expires_at, data FROM bursar_grants WHERE id = ?1";
+const JOB: &str = "SELECT * FROM bursar_jobs WHERE id = ?1";
+const JOURNAL: &str = "SELECT * FROM bursar_journal WHERE position = ?1";
+
+impl Writer {
+    /// Reads what is in one file, and writes it to another of the same shape.
+    pub(super) fn new(from: &File, file: File) -> Result<Writer, BenchError> {
+        let (from, to) = (from.connect()?, file.connect()?);
+        Ok(Writer { from, to, file })
+    }
+
+    /// Writes the transactions again; tells how long that took.
+    pub(super) fn write(&mut self, bench: Bench, transactions: &[Transaction]) -> Result<Duration, BenchError> {
+        let loaded: Result<Vec<Loaded<'_>>, BenchError> = transactions.iter().map(|wrote| self.load(wrote)).collect();
+        let loaded = loaded?;
+        let grants = loaded.iter().flat_map(|loaded| &loaded.redeemed);
+        let grants: Vec<Row> = grants
+            .map(|row| vec![row[0].clone(), row[1].clone(), Value::Integer(0), row[2].clone(), row[3].clone()])
+            .collect();
+        insert(&self.to, "bursar_grants", &grants)?;
+        let begun = Instant::now();
+        for loaded in &loaded {
+            self.to.execute_batch("BEGIN IMMEDIATE")?;
+            self.write_one(bench, loaded)?;
+            self.to.execute_batch("COMMIT")?;
+        }
+        Ok(begun.elapsed())
+    }
+
+    fn load<'a>(&self, wrote: &'a Transaction) -> Result<Loaded<'a>, BenchError> {
+        let one = |sql: &str, id: u128| -> Result<Row, BenchError> { only(all(&self.from, sql, [id.to_be_bytes()])?) };
+        let scope =
+            |(tenant, scope): &(String, String)| only(all(&self.from, SCOPE, [tenant.as_str(), scope.as_str()])?);
+        let position = i64::try_from(wrote.journal).unwrap_or(i64::MAX);
+        Ok(Loaded {
+            wrote,
+            journal: only(all(&self.from, JOURNAL, [position])?)?,
+            scopes: wrote.scopes.iter().map(scope).collect::<Result<_, _>>()?,
+            placed: wrote.placed.iter().map(|id| one(HOLD, id.0)).collect::<Result<_, _>>()?,
+            settled: wrote.settled.iter().map(|id| one(HOLD, id.0)).collect::<Result<_, _>>()?,
+            redeemed: wrote.redeemed.iter().map(|id| one(GRANT, id.0)).collect::<Result<_, _>>()?,
+            jobs: wrote.jobs.iter().map(|id| one(JOB, id.0)).collect::<Result<_, _>>()?,
+        })
+    }
+
+    fn write_one(&self, bench: Bench, loaded: &Loaded<'_>) -> Result<(), BenchError> {
+        let run = |sql: &str, rows: &[Row]| -> Result<(), BenchError> {
+            let mut statement = self.to.prepare_cached(sql)?;
+            for row in rows {
+                statement.execute(params_from_iter(row))?;
+            }
+            Ok(())
+        };
+        run("UPDATE bursar_scopes SET version = ?1, state = ?2 WHERE tenant = ?3 AND scope = ?4", &loaded.scopes)?;
+        run("INSERT INTO bursar_holds VALUES (?1, ?2, 0, ?3, ?4)", &loaded.placed)?;
+        let mut live = self.to.prepare_cached("INSERT INTO bursar_live_charges VALUES (?1, ?2, ?3, ?4, ?5, ?6)")?;
+        for Charge { tenant, scope, expires_at, hold, placed_at, amount } in &loaded.wrote.live {
+            live.execute(params![tenant, scope, expires_at, hold.0.to_be_bytes(), placed_at, amount])?;
+        }
+        match bench {
+            Bench::Hold => {}
+            Bench::Command => {
+                let mut redeem =
+                    self.to.prepare_cached("UPDATE bursar_grants SET state = 1, data = ?2 WHERE id = ?1")?;
+                for row in &loaded.redeemed {
+                    redeem.execute(params![row[0], row[3]])?;
+                }
+                run("INSERT INTO bursar_jobs VALUES (?1, ?2, ?3, ?4, ?5, ?6)", &loaded.jobs)?;
+            }
+            Bench::Settle => {
+                let sql = "UPDATE bursar_holds SET state = 1, expires_at = ?2, data = ?3 WHERE id = ?1";
+                let mut settle = self.to.prepare_cached(sql)?;
+                for row in &loaded.settled {
+                    settle.execute(params![row[0], row[2], row[3]])?;
+                }
+                let sql = "DELETE FROM bursar_live_charges WHERE tenant = ?1 AND scope = ?2 AND expires_at = ?3 AND hold = ?4";
+                let mut ended = self.to.prepare_cached(sql)?;
+                for Charge { tenant, scope, expires_at, hold, .. } in &loaded.wrote.ended {
+                    ended.execute(params![tenant, scope, expires_at, hold.0.to_be_bytes()])?;
+                }
+                let mut post = self.to.prepare_cached("INSERT INTO bursar_postings VALUES (?1, ?2, ?3, ?4, ?5, ?6)")?;
+                for (Charge { tenant, scope, hold, placed_at, amount, .. }, seq) in &loaded.wrote.postings {
+                    post.execute(params![tenant, scope, placed_at, seq, amount, hold.0.to_be_bytes()])?;
+                }
+            }
+        }
+        run("INSERT INTO bursar_journal VALUES (?1, ?2, ?3, ?4, ?5)", std::slice::from_ref(&loaded.journal))
+    }
+
+    pub(super) fn close(self) -> File {
+        self.file
+    }
+}
+
+fn all(from: &Connection, sql: &str, params: impl Params) -> Result<Vec<Row>, BenchError> {
+    let mut statement = from.prepare_cached(sql)?;
+    let columns = statement.column_count();
+    let rows = statement.query_map(params, |row| (0..columns).map(|column| row.get(column)).collect())?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+fn only(mut rows: Vec<Row>) -> Result<Row, BenchError> {
+    rows.pop().ok_or_else(|| BenchError::Failed("a row that the journal names is not there".into()))
+}
+
+/// Copies whole rows, in one transaction.
+fn insert(to: &Connection, table: &str, rows: &[Row]) -> Result<(), BenchError> {
+    let Some(first) = rows.first() else { return Ok(()) };
+    let places: Vec<&str> = first.iter().map(|_| "?").collect();
+    to.execute_batch("BEGIN IMMEDIATE")?;
+    let mut statement = to.prepare_cached(&format!("INSERT INTO {table} VALUES ({})", places.join(", ")))?;
+    for row in rows {
+        statement.execute(params_from_iter(row))?;
+    }
+    to.execute_batch("COMMIT")?;
+    Ok(())
+}

@@ -1,0 +1,99 @@
+//! Closed-loop callers: each asks, waits for the answer, and asks again.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use crate::error::BenchError;
+
+/// What a round came to.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Round {
+    /// Operations that were done.
+    pub(crate) done: usize,
+    /// From the first question to the last answer.
+    pub(crate) took: Duration,
+    /// The median and the 99th percentile of the time a caller waited, in ms.
+    pub(crate) p50_ms: f64,
+    pub(crate) p99_ms: f64,
+}
+
+impl Round {
+    pub(crate) fn per_second(&self) -> f64 {
+        self.done as f64 / self.took.as_secs_f64().max(f64::EPSILON)
+    }
+}
+
+/// Lets so many callers ask for so long, but no more than `most` times. Each operation gets its number.
+pub(crate) async fn closed_loop<F>(
+    callers: usize,
+    time: Duration,
+    most: usize,
+    operation: impl Fn(usize) -> F + Clone + Send + 'static,
+) -> Result<Round, BenchError>
+where
+    F: Future<Output = Result<(), BenchError>> + Send,
+{
+    let next = Arc::new(AtomicUsize::new(0));
+    let begun = Instant::now();
+    let mut tasks = JoinSet::new();
+    for _ in 0..callers {
+        let (next, operation) = (next.clone(), operation.clone());
+        tasks.spawn(async move {
+            let mut waited = Vec::new();
+            let mut asked = Instant::now();
+            while asked.duration_since(begun) < time {
+                let number = next.fetch_add(1, Ordering::Relaxed);
+                if number >= most {
+                    break;
+                }
+                operation(number).await?;
+                let answered = Instant::now();
+                waited.push(answered.duration_since(asked));
+                asked = answered;
+            }
+            Ok::<_, BenchError>(waited)
+        });
+    }
+    let mut waited = Vec::new();
+    while let Some(caller) = tasks.join_next().await {
+        waited.extend(caller??);
+    }
+    let took = begun.elapsed();
+    waited.sort_unstable();
+    Ok(Round { done: waited.len(), took, p50_ms: percentile(&waited, 50), p99_ms: percentile(&waited, 99) })
+}
+
+/// The smallest of sorted times that so many percent do not pass, in ms.
+fn percentile(sorted: &[Duration], percent: usize) -> f64 {
+    let place = (sorted.len() * percent).div_ceil(100).saturating_sub(1);
+    sorted.get(place).map_or(0.0, |time| time.as_secs_f64() * 1_000.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_are_of_all_times() {
+        let times: Vec<Duration> = (1..=200).map(Duration::from_millis).collect();
+        assert_eq!((percentile(&times, 50), percentile(&times, 99)), (100.0, 198.0));
+        assert_eq!((percentile(&times[..1], 50), percentile(&times[..1], 99)), (1.0, 1.0));
+        assert_eq!(percentile(&[], 99), 0.0);
+    }
+
+    #[tokio::test]
+    async fn callers_stop_when_there_is_nothing_left_or_the_time_is_over() {
+        let quick = |_| async { Ok(()) };
+        let round = closed_loop(3, Duration::from_secs(60), 100, quick).await.unwrap();
+        assert_eq!(round.done, 100);
+        assert_eq!(closed_loop(3, Duration::ZERO, 100, quick).await.unwrap().done, 0);
+        let failing =
+            |number| async move { if number == 7 { Err(BenchError::Failed("the seventh".into())) } else { Ok(()) } };
+        assert!(closed_loop(3, Duration::from_secs(60), 100, failing).await.is_err());
+    }
+}

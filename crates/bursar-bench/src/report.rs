@@ -1,0 +1,168 @@
+//! A line of the table, for programs and for people.
+
+use serde::Serialize;
+
+use crate::engine::Engine;
+use crate::load::Round;
+use crate::plan::{Baseline, Bench, Keys, Measurement};
+
+/// One measurement. The median of the rounds stands for all of them.
+#[derive(Clone, Debug, Serialize)]
+pub struct Line {
+    /// What was done.
+    pub bench: Bench,
+    /// On which engine.
+    pub engine: Engine,
+    /// By how many callers at once.
+    pub callers: usize,
+    /// On how many scopes in turn.
+    pub scopes: usize,
+    /// With how much history in the tables.
+    pub history_rows: u64,
+    /// Operations a second.
+    pub per_second: f64,
+    /// The median time of an operation.
+    pub p50_ms: f64,
+    /// What 99 of 100 operations took at most.
+    pub p99_ms: f64,
+    /// What it is compared with.
+    pub baseline: Option<&'static str>,
+    /// Operations a second of the baseline.
+    pub baseline_per_second: Option<f64>,
+    /// The speed as a multiple of the baseline's.
+    pub ratio: Option<f64>,
+    /// The time of one fsync of the same disk.
+    pub fsync_ms: f64,
+    /// The most memory this process had at once while it was measured.
+    pub rss_mb: f64,
+    /// How ids were made.
+    pub keys: Keys,
+    /// Whether somebody else held a snapshot open.
+    pub snapshot_held: bool,
+    /// Rounds of each side.
+    pub rounds: usize,
+    /// The slowest and the fastest round, operations a second.
+    pub spread: [f64; 2],
+    /// The same of the baseline.
+    pub baseline_spread: Option<[f64; 2]>,
+}
+
+/// What was measured for a line.
+pub(crate) struct Measured {
+    pub(crate) rounds: Vec<Round>,
+    /// Empty where there is nothing to compare with.
+    pub(crate) baseline: Vec<Round>,
+    /// Operations of the baseline that failed because the database was busy.
+    pub(crate) baseline_busy: usize,
+    pub(crate) fsync_ms: f64,
+    pub(crate) rss_mb: f64,
+}
+
+impl Line {
+    pub(crate) fn new(engine: Engine, line: &Measurement, measured: &Measured) -> Line {
+        let per_second = median(&measured.rounds, Round::per_second);
+        let compared = line.baseline != Baseline::None;
+        let baseline_per_second = compared.then(|| median(&measured.baseline, Round::per_second));
+        Line {
+            bench: line.bench,
+            engine,
+            callers: line.callers,
+            scopes: line.scopes,
+            history_rows: line.history,
+            per_second: rounded(per_second, 1),
+            p50_ms: rounded(median(&measured.rounds, |round| round.p50_ms), 4),
+            p99_ms: rounded(median(&measured.rounds, |round| round.p99_ms), 4),
+            baseline: compared.then(|| line.baseline.as_str()),
+            baseline_per_second: baseline_per_second.map(|speed| rounded(speed, 1)),
+            ratio: baseline_per_second.map(|speed| rounded(per_second / speed, 4)),
+            fsync_ms: rounded(measured.fsync_ms, 4),
+            rss_mb: rounded(measured.rss_mb, 1),
+            keys: line.keys,
+            snapshot_held: line.snapshot,
+            rounds: measured.rounds.len(),
+            spread: spread(&measured.rounds),
+            baseline_spread: compared.then(|| spread(&measured.baseline)),
+        }
+    }
+
+    /// The names of the columns for people.
+    pub fn head() -> String {
+        columns(&COLUMNS.map(|(name, ..)| name.to_owned()))
+    }
+
+    /// The line for people.
+    pub fn row(&self) -> String {
+        let from_to = |spread: [f64; 2]| format!("{:.0}–{:.0}", spread[0], spread[1]);
+        columns(&[
+            match self.engine {
+                Engine::Sqlite => "sqlite".to_owned(),
+                Engine::Postgres => "postgres".to_owned(),
+            },
+            self.bench.as_str().to_owned(),
+            self.callers.to_string(),
+            self.scopes.to_string(),
+            self.history_rows.to_string(),
+            format!("{}{}", self.keys.as_str(), if self.snapshot_held { "+snap" } else { "" }),
+            format!("{:.0}", self.per_second),
+            from_to(self.spread),
+            format!("{:.2}", self.p50_ms),
+            format!("{:.2}", self.p99_ms),
+            if self.fsync_ms > 0.0 { format!("{:.1}", self.p99_ms / self.fsync_ms) } else { "-".to_owned() },
+            self.baseline.unwrap_or("-").to_owned(),
+            self.baseline_per_second.map_or_else(|| "-".to_owned(), |speed| format!("{speed:.0}")),
+            self.baseline_spread.map_or_else(|| "-".to_owned(), from_to),
+            self.ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2}")),
+            format!("{:.0}", self.rss_mb),
+        ])
+    }
+}
+
+/// Names of the columns, how wide they are, and whether they are of words. Lines come one by one, so that the widths must
+/// be known beforehand.
+const COLUMNS: [(&str, usize, bool); 16] = [
+    ("engine", 8, true),
+    ("bench", 7, true),
+    ("callers", 7, false),
+    ("scopes", 6, false),
+    ("history", 9, false),
+    ("keys", 9, true),
+    ("per second", 10, false),
+    ("least–most", 15, false),
+    ("p50 ms", 8, false),
+    ("p99 ms", 8, false),
+    ("p99/fsync", 9, false),
+    ("baseline", 11, true),
+    ("per second", 10, false),
+    ("least–most", 15, false),
+    ("ratio", 6, false),
+    ("RSS MB", 6, false),
+];
+
+fn columns(cells: &[String; COLUMNS.len()]) -> String {
+    let aligned = cells.iter().zip(COLUMNS).map(|(cell, (_, width, words))| match words {
+        true => format!("{cell:<width$}"),
+        false => format!("{cell:>width$}"),
+    });
+    aligned.collect::<Vec<_>>().join("  ").trim_end().to_owned()
+}
+
+fn median(rounds: &[Round], figure: impl Fn(&Round) -> f64) -> f64 {
+    let mut figures: Vec<f64> = rounds.iter().map(figure).collect();
+    figures.sort_by(f64::total_cmp);
+    let middle = figures.len() / 2;
+    match figures.len() {
+        0 => 0.0,
+        even if even % 2 == 0 => (figures[middle - 1] + figures[middle]) / 2.0,
+        _ => figures[middle],
+    }
+}
+
+fn spread(rounds: &[Round]) -> [f64; 2] {
+    let speeds = rounds.iter().map(Round::per_second);
+    [rounded(speeds.clone().fold(f64::MAX, f64::min), 1), rounded(speeds.fold(0.0, f64::max), 1)]
+}
+
+fn rounded(number: f64, digits: i32) -> f64 {
+    let unit = 10_f64.powi(digits);
+    (number * unit).round() / unit
+}

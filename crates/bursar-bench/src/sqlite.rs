@@ -1,0 +1,89 @@
+//! SQLite to measure on: a folder on a disk.
+
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rusqlite::Connection;
+use tempfile::TempDir;
+
+use crate::error::BenchError;
+use crate::machine::{folder_on_disk, fsync_ms};
+
+/// Where database files are made.
+pub(crate) struct Folder(TempDir);
+
+/// A database file with what belongs to it, in a folder of its own.
+pub(crate) struct File(TempDir);
+
+const WAIT: Duration = Duration::from_millis(20);
+const WAITS_MAX: usize = 100;
+
+impl Folder {
+    /// Beside the file that the address names, which is left alone; in a temporary folder without.
+    pub(crate) fn new(url: Option<&str>) -> Result<Folder, BenchError> {
+        let parent = match url {
+            Some(url) => beside(url)?,
+            None => folder_on_disk()?,
+        };
+        let folder = tempfile::Builder::new().prefix("bursar-bench-").tempdir_in(&parent);
+        folder.map(Folder).map_err(|error| {
+            BenchError::Usage(format!("no database can be made in {}: {error}; name another folder", parent.display()))
+        })
+    }
+
+    pub(crate) fn describe(&self) -> String {
+        format!(
+            "sqlite: version {}, journal_mode=WAL, synchronous=FULL, in {}",
+            rusqlite::version(),
+            self.0.path().display()
+        )
+    }
+
+    pub(crate) fn fsync_ms(&self) -> Result<f64, BenchError> {
+        fsync_ms(self.0.path())
+    }
+
+    /// Removes it. A writer that was interrupted may be at its last file still.
+    pub(crate) async fn close(self) -> Result<(), BenchError> {
+        let mut waits = 0;
+        loop {
+            match std::fs::remove_dir_all(self.0.path()) {
+                Ok(()) => return Ok(()),
+                Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+                Err(error) if waits == WAITS_MAX => return Err(error.into()),
+                Err(_) => tokio::time::sleep(WAIT).await,
+            }
+            waits += 1;
+        }
+    }
+
+    pub(crate) fn file(&self) -> Result<File, BenchError> {
+        Ok(File(TempDir::new_in(self.0.path())?))
+    }
+}
+
+impl File {
+    pub(crate) fn path(&self) -> PathBuf {
+        self.0.path().join("bursar.db")
+    }
+
+    /// A connection as durable as Bursar's own.
+    pub(crate) fn connect(&self) -> Result<Connection, BenchError> {
+        let conn = Connection::open(self.path())?;
+        conn.set_prepared_statement_cache_capacity(64);
+        conn.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(()))?;
+        conn.execute_batch("PRAGMA synchronous = FULL")?;
+        Ok(conn)
+    }
+}
+
+/// The folder of the file that an address names.
+fn beside(url: &str) -> Result<PathBuf, BenchError> {
+    let path = url.strip_prefix("sqlite://").or_else(|| url.strip_prefix("sqlite:")).unwrap_or_default();
+    if path.is_empty() || path == ":memory:" {
+        return Err(BenchError::Usage("a bench needs a disk: use sqlite://PATH or postgres://…".into()));
+    }
+    let parent = Path::new(path).parent().filter(|parent| !parent.as_os_str().is_empty());
+    Ok(parent.unwrap_or(Path::new(".")).to_owned())
+}

@@ -1,0 +1,126 @@
+//! Every bench beside every baseline, for a moment, on both engines.
+
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+use bursar_bench::{BenchError, Engine, Line, Options, Told};
+use serde_json::Value;
+use sqlx::{Connection, PgConnection};
+
+const FIELDS: [&str; 13] = [
+    "bench",
+    "engine",
+    "callers",
+    "scopes",
+    "history_rows",
+    "per_second",
+    "p50_ms",
+    "p99_ms",
+    "baseline",
+    "baseline_per_second",
+    "ratio",
+    "fsync_ms",
+    "rss_mb",
+];
+
+fn moment(bench: &str, database: &str) -> Options {
+    Options {
+        bench: Some(bench.parse().unwrap()),
+        database: Some(database.to_owned()),
+        callers: Some(3),
+        scopes: Some(2),
+        seconds: Some(0.2),
+        rounds: Some(1),
+        ..Options::default()
+    }
+}
+
+fn lines(options: &Options) -> Vec<Line> {
+    let mut lines = Vec::new();
+    let mut places = 0;
+    let done = bursar_bench::run(options, &mut |told| match told {
+        Told::Line(line) => lines.push(*line),
+        Told::Place(text) => {
+            places += 1;
+            assert!(text.starts_with("machine: ") || text.contains("one fsync takes"), "{text}");
+        }
+        Told::Note(text) => println!("{text}"),
+    });
+    done.unwrap();
+    assert_eq!(places, 2, "the machine and the engine are told");
+    lines
+}
+
+/// What can be said of a figure whatever the machine.
+fn check(line: &Line, baseline: Option<&str>) {
+    let json: Value = serde_json::to_value(line).unwrap();
+    for field in FIELDS {
+        assert!(json.get(field).is_some(), "{field} is missing in {json}");
+    }
+    assert!(line.per_second > 0.0 && line.p50_ms > 0.0 && line.p99_ms >= line.p50_ms, "{json}");
+    // The server of the tests does not sync, so that its commits may take no longer than its queries.
+    let synced = line.fsync_ms > 0.0 || (line.engine == Engine::Postgres && line.fsync_ms == 0.0);
+    assert!(synced && line.rss_mb > 1.0, "{json}");
+    assert!(line.spread[0] <= line.per_second && line.per_second <= line.spread[1], "{json}");
+    assert_eq!(line.baseline, baseline);
+    let Some(other) = line.baseline_per_second else {
+        assert!(baseline.is_none() && line.ratio.is_none() && line.baseline_spread.is_none(), "{json}");
+        return;
+    };
+    let ratio = line.ratio.unwrap();
+    assert!(other > 0.0 && (ratio - line.per_second / other).abs() <= 0.001 * ratio.max(1.0), "{json}");
+}
+
+fn every_bench(database: &str) {
+    for bench in ["command", "hold", "settle"] {
+        let usual = moment(bench, database);
+        let [line] = &lines(&usual)[..] else { panic!("one line") };
+        check(line, Some("bulk-insert"));
+        assert_eq!((line.bench.as_str(), line.callers, line.scopes, line.history_rows), (bench, 3, 2, 0));
+
+        let baseline = Some("textbook".parse().unwrap());
+        let [line] = &lines(&Options { baseline, history: Some(100), ..usual.clone() })[..] else { panic!("one line") };
+        check(line, Some("textbook"));
+        assert_eq!(line.history_rows, 100);
+
+        let keys = Some("random".parse().unwrap());
+        let long = Options { history: Some(333), keys, snapshot: true, ..usual.clone() };
+        let [line] = &lines(&long)[..] else { panic!("one line") };
+        check(line, Some("history-10k"));
+        assert_eq!((line.history_rows, line.keys.as_str(), line.snapshot_held), (333, "random", true));
+
+        let baseline = Some("bulk-insert".parse().unwrap());
+        let [line] = &lines(&Options { baseline, history: Some(333), keys, ..usual })[..] else { panic!("one line") };
+        check(line, Some("bulk-insert"));
+    }
+    let alone = Options { baseline: Some("none".parse().unwrap()), ..moment("hold", database) };
+    let [line] = &lines(&alone)[..] else { panic!("one line") };
+    check(line, None);
+}
+
+#[test]
+fn sqlite_has_every_figure_and_leaves_nothing_behind() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("mine.db");
+    std::fs::write(&path, "not to be touched").unwrap();
+    every_bench(&format!("sqlite://{}", path.display()));
+    let left: Vec<_> = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, ["mine.db"]);
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "not to be touched");
+}
+
+#[test]
+fn postgres_has_every_figure_and_leaves_nothing_behind() {
+    let url = bursar_testkit::fresh_database();
+    every_bench(&url);
+    // A measurement that fails leaves nothing behind either.
+    let refused = Options { callers: Some(0), ..moment("hold", &url) };
+    assert!(matches!(bursar_bench::run(&refused, &mut |_| {}), Err(BenchError::Usage(_))));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let left: (i64, i64) = runtime.block_on(async {
+        let mut conn = PgConnection::connect(&url).await.unwrap();
+        let left = "SELECT (SELECT count(*) FROM pg_database WHERE datname LIKE 'bursar_bench%'),
+            (SELECT count(*) FROM pg_tables WHERE schemaname NOT IN ('pg_catalog', 'information_schema'))";
+        sqlx::query_as(left).fetch_one(&mut conn).await.unwrap()
+    });
+    assert_eq!(left, (0, 0));
+}

@@ -1,0 +1,102 @@
+//! `bursar bench`: how fast it is here, beside what the engine itself can do.
+
+use bursar_bench::{BenchError, Line, Options, Told};
+use clap::Args;
+
+use crate::args::Global;
+use crate::exit::Exit;
+use crate::output::Output;
+use crate::wire::problem::{Kind, Problem};
+
+/// What to measure.
+#[derive(Args)]
+#[command(after_help = "\
+Both engines are measured in places of their own: SQLite in a temporary folder, PostgreSQL on a throwaway server if it \
+is installed. With --database sqlite://PATH databases are made beside PATH, with postgres://… on that server; what is \
+there already is left alone, and all that was made is removed. How to read the figures: docs/performance.md.")]
+pub(crate) struct Bench {
+    /// command, hold or settle; the standard set unless said
+    name: Option<bursar_bench::Bench>,
+    /// Callers at once
+    #[arg(long, value_name = "N")]
+    callers: Option<usize>,
+    /// Scopes they charge in turn
+    #[arg(long, value_name = "N")]
+    scopes: Option<usize>,
+    /// Rows of history
+    #[arg(long, value_name = "N")]
+    history: Option<u64>,
+    /// How ids are made: time (as Bursar makes them) or random
+    #[arg(long, value_name = "KIND")]
+    keys: Option<bursar_bench::Keys>,
+    /// While somebody else holds a snapshot open
+    #[arg(long)]
+    snapshot: bool,
+    /// Seconds of a round
+    #[arg(long, value_name = "S", allow_negative_numbers = true)]
+    seconds: Option<f64>,
+    /// Rounds of each side; the median is told
+    #[arg(long, value_name = "N")]
+    rounds: Option<usize>,
+    /// What to compare with: bulk-insert, textbook, history-10k or none
+    #[arg(long, value_name = "NAME")]
+    baseline: Option<bursar_bench::Baseline>,
+}
+
+/// Measures, and tells each figure when it is there.
+pub(crate) async fn run(args: Bench, global: &Global) -> Result<Exit, Problem> {
+    // The database of the environment is one that is used: it is measured on only when that is asked for here.
+    let asked = std::env::args().any(|arg| arg == "--database" || arg.starts_with("--database="));
+    let options = Options {
+        bench: args.name,
+        database: asked.then(|| global.database.clone()),
+        callers: args.callers,
+        scopes: args.scopes,
+        history: args.history,
+        keys: args.keys,
+        snapshot: args.snapshot,
+        seconds: args.seconds,
+        rounds: args.rounds,
+        baseline: args.baseline,
+    };
+    let (out, json) = (Output::new(global.json), global.json);
+    let measure = move || {
+        let (mut headed, mut unwritten) = (false, None);
+        let done = bursar_bench::run(&options, &mut |told| {
+            let written = match told {
+                Told::Line(line) if json => out.line(&*line),
+                Told::Line(line) => {
+                    let head = if headed { String::new() } else { format!("{}\n", Line::head()) };
+                    headed = true;
+                    out.say(&format!("{head}{}", line.row()))
+                }
+                Told::Place(text) if !json => {
+                    headed = false;
+                    out.say(&text)
+                }
+                Told::Place(text) | Told::Note(text) => {
+                    out.note(&text);
+                    Ok(())
+                }
+            };
+            unwritten = written.err().or(unwritten.take());
+        });
+        done.map_err(problem).and(unwritten.map_or(Ok(()), Err))
+    };
+    let done = tokio::task::spawn_blocking(measure).await;
+    done.map_err(|error| Problem::new(Kind::Internal, format!("the measurement stopped: {error}")))??;
+    Ok(Exit::Done)
+}
+
+fn problem(error: BenchError) -> Problem {
+    match error {
+        BenchError::Usage(detail) => Problem::invalid("arguments".into(), detail),
+        BenchError::Bursar(error) => error.into(),
+        BenchError::Postgres(error) => {
+            let detail =
+                format!("unavailable: PostgreSQL: {error}; check the address, and that this user may make databases");
+            Problem::new(Kind::Unavailable, detail)
+        }
+        other => Problem::new(Kind::Internal, other.to_string()),
+    }
+}

@@ -1,0 +1,113 @@
+//! `bursar bench`: what it prints, what it refuses, and what it leaves.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+
+use serde_json::{Value, json};
+use sqlx::{Connection, PgConnection};
+
+use crate::place::{Place, text};
+
+const SHORT: [&str; 10] = ["bench", "hold", "--callers", "2", "--scopes", "1", "--seconds", "0.1", "--rounds", "1"];
+
+#[test]
+fn a_line_of_json_for_each_measurement_and_a_table_for_people() {
+    let place = Place::empty();
+    let here = format!("sqlite://{}/bench.db", place.0.path().display());
+    for url in [here, bursar_testkit::fresh_database()] {
+        let args = [&SHORT[..], &["--database", &url]].concat();
+        let ran = place.run(&[&args[..], &["--json"]].concat()).ends(0);
+        let line: Value = serde_json::from_str(&ran.out).expect("one line of JSON");
+        assert_eq!((&line["bench"], &line["callers"], &line["scopes"]), (&json!("hold"), &json!(2), &json!(1)));
+        assert_eq!(line["engine"], if url.starts_with("sqlite") { "sqlite" } else { "postgres" });
+        assert_eq!(line["baseline"], "bulk-insert");
+        assert!(line["per_second"].as_f64().unwrap() > 0.0 && line["ratio"].as_f64().unwrap() > 0.0, "{line}");
+        assert!(ran.err.contains("machine: ") && ran.err.contains("one fsync takes"), "{}", ran.err);
+
+        let ran = place.run(&args).ends(0);
+        for word in ["machine: ", "one fsync takes", "p99 ms", "bulk-insert", "ratio"] {
+            assert!(ran.out.contains(word), "{word} is missing in\n{}", ran.out);
+        }
+    }
+    assert_eq!(std::fs::read_dir(place.0.path()).unwrap().count(), 0, "nothing is left");
+}
+
+#[test]
+fn what_cannot_be_measured_is_wrong_usage() {
+    let place = Place::empty();
+    for (args, word) in [
+        (&["bench", "quick"][..], "command, hold, settle"),
+        (&["bench", "--callers", "0"], "callers"),
+        (&["bench", "--scopes", "0"], "scopes"),
+        (&["bench", "--rounds", "0"], "rounds"),
+        (&["bench", "--seconds", "-1"], "seconds"),
+        (&["bench", "--seconds", "0"], "seconds"),
+        (&["bench", "--seconds", "soon"], "soon"),
+        (&["bench", "--history", "-5"], "-5"),
+        (&["bench", "--baseline", "slow"], "textbook"),
+        (&["bench", "--keys", "odd"], "random"),
+        (&["bench", "--snapshot", "--baseline", "textbook"], "snapshot"),
+        (&["bench", "--database", "sqlite::memory:"], "disk"),
+        (&["bench", "--database", "mysql://user:secret@host/x"], "postgres://"),
+        (&["bench", "--database", "sqlite://missing/folder/x.db"], "missing/folder"),
+    ] {
+        let problem = place.problem(2, args);
+        let detail = text(&problem["detail"]);
+        assert!(detail.contains(word) && !detail.contains("secret"), "{args:?}: {detail}");
+    }
+    assert_eq!(
+        place.problem(6, &["bench", "--database", "postgres://127.0.0.1:1/none"])["type"],
+        "/problems/unavailable"
+    );
+}
+
+#[test]
+fn both_engines_are_measured_in_places_of_their_own_whatever_the_environment_names() {
+    let place = Place::empty();
+    let environment = [("BURSAR_DATABASE", "postgres://127.0.0.1:1/production")];
+    let args = [&SHORT[..], &["--baseline", "none", "--json"]].concat();
+    let ran = place.run_in(&environment, &args, "").ends(0);
+    let lines: Vec<Value> = ran.out.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    assert_eq!(lines.iter().map(|line| text(&line["engine"])).collect::<Vec<_>>(), ["sqlite", "postgres"]);
+    assert!(lines.iter().all(|line| line["baseline"].is_null() && line["ratio"].is_null()), "{}", ran.out);
+    for setting in ["synchronous=FULL", "fsync=on", "synchronous_commit=on"] {
+        assert!(ran.err.contains(setting), "{}", ran.err);
+    }
+}
+
+#[test]
+fn an_interrupted_bench_removes_what_it_made() {
+    let place = Place::empty();
+    let server = bursar_testkit::fresh_database();
+    let databases = || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let count = "SELECT count(*) FROM pg_database WHERE datname LIKE 'bursar_bench%'";
+        runtime.block_on(async {
+            let mut conn = PgConnection::connect(&server).await.unwrap();
+            sqlx::query_scalar::<_, i64>(count).fetch_one(&mut conn).await.unwrap()
+        })
+    };
+    let files = || std::fs::read_dir(place.0.path()).unwrap().count();
+    let here = format!("sqlite://{}/bench.db", place.0.path().display());
+    for (url, signal, busy) in
+        [(&here, "-INT", &(|| files() > 0) as &dyn Fn() -> bool), (&server, "-TERM", &|| databases() > 0)]
+    {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_bursar"))
+            .args(["bench", "hold", "--callers", "2", "--scopes", "1", "--seconds", "600", "--database", url])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the binary starts");
+        let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+        assert!(lines.any(|line| line.expect("text").contains("one fsync takes")));
+        while !busy() {
+            std::thread::yield_now();
+        }
+        let killed = Command::new("kill").args([signal, &child.id().to_string()]).status().expect("kill runs");
+        assert!(killed.success());
+        let ended = child.wait_with_output().expect("the binary ends");
+        assert_eq!(ended.status.code(), Some(1));
+        assert!(String::from_utf8_lossy(&ended.stderr).contains("interrupted"), "{ended:?}");
+        assert!(!busy(), "what was made at {url} is there still");
+    }
+}
