@@ -332,11 +332,13 @@ impl ScopeState {
                 balance.prospective = true;
             }
         }
-        match self.balances.iter_mut().find(|b| b.window == *window) {
-            Some(balance) => {
-                balance.prospective = false;
-                balance.named = now;
+        match self.balances.iter().position(|b| b.window == *window) {
+            Some(place) if self.balances[place].prospective => {
+                // In the order in which they came into use, whenever they were prepared.
+                let balance = self.balances.remove(place);
+                self.balances.push(Balance { prospective: false, named: now, ..balance });
             }
+            Some(place) => self.balances[place].named = now,
             // Only a scope without any past reaches this: it was opened by an earlier event of the same command.
             None => self.balances.push(Balance { named: now, ..Balance::open(window.clone(), now, Past::default()) }),
         }
@@ -436,7 +438,7 @@ impl Balance {
             evicted,
             next_eviction,
             level,
-            level_at: now,
+            level_at: if bucket { now } else { Time::default() },
             crossed: Vec::new(),
             tripped: false,
             named: now,

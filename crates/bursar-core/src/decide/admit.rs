@@ -112,13 +112,9 @@ fn check_limits(
 
 /// The limits that apply on a scope: the registered ones and the caller's.
 pub(super) fn limits<'a>(state: &'a ScopeState, given: &'a [Limit]) -> Vec<&'a Limit> {
-    let mut limits: Vec<&Limit> = state.budget.iter().flat_map(|budget| &budget.limits).collect();
-    for limit in given {
-        if !limits.contains(&limit) && !Mutant::IgnoreGivenLimits.on() {
-            limits.push(limit);
-        }
-    }
-    limits
+    let registered = state.budget.as_ref().map_or(&[][..], |budget| &budget.limits);
+    let given = given.iter().filter(|limit| !registered.contains(limit) && !Mutant::IgnoreGivenLimits.on());
+    registered.iter().chain(given).collect()
 }
 
 /// What the limits along a charge's chain leave in the given rows, after `adjust`.

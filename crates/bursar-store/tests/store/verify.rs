@@ -11,7 +11,7 @@ use sqlx::{Connection, PgConnection};
 use crate::ask::{clock, done, every_store, hold, job, key_of, post, setup, submitted};
 
 /// What is done to the tables, and what is found then. Tables are written as on PostgreSQL.
-const CASES: [(&str, &[&str]); 9] = [
+const CASES: [(&str, &[&str]); 10] = [
     ("UPDATE bursar.postings SET amount = 8 WHERE amount = 7", &["posted is 7, its postings come to 8"]),
     (
         "DELETE FROM bursar.live_charges WHERE scope = 'two'",
@@ -20,6 +20,11 @@ const CASES: [(&str, &[&str]); 9] = [
     ("UPDATE bursar.live_charges SET amount = 21 WHERE scope = 'two'", &["held is 20", "that says otherwise"]),
     ("UPDATE bursar.live_charges SET placed_at = placed_at - 1 WHERE scope = 'two'", &["that says otherwise"]),
     ("UPDATE bursar.live_charges SET scope = 'three' WHERE scope = 'two'", &["three: a live charge", "on", "/two"]),
+    // The latest charges stand in the scope's own row.
+    (
+        "UPDATE bursar.scopes SET state = (SELECT state FROM bursar.scopes WHERE scope = 'one') WHERE scope = 'two'",
+        &["two lifetime: held is 25", "that says otherwise", "it is held, and counts nothing on", "/two"],
+    ),
     ("DELETE FROM bursar.holds WHERE state = 0", &["that is not there", "its hold hold_"]),
     ("UPDATE bursar.holds SET state = 1 WHERE state = 0", &["it would not be found by its state or expiry"]),
     (
@@ -29,14 +34,16 @@ const CASES: [(&str, &[&str]); 9] = [
     ("DELETE FROM bursar.holds WHERE expires_at = 9223372036854775807", &["job_", "is not there"]),
 ];
 
-/// A posting, a hold over two scopes, one that is committed, and one that a job owns.
+/// A posting, a hold over two scopes, one that is committed, one that a job owns, and so many that hold nothing that the
+/// scope's own row has no place for all.
 async fn fill(store: &dyn Store) {
     let placed = done(store, vec![post("one", 7), hold(&["one", "two"], 20), hold(&["one"], 30), job("one", 5)]).await;
     let placed = Ok(placed[2].clone());
     let settled = submitted(&placed).hold.as_ref().unwrap().id;
     done(store, vec![Op::Commit { hold: settled, actual: Actual::Amount(0) }.into()]).await;
+    done(store, (0..16).map(|_| hold(&["two"], 0)).collect()).await;
     let report = store.verify().await.unwrap();
-    assert_eq!((report.scopes, report.holds, report.jobs, report.violations), (2, 3, 1, Vec::new()));
+    assert_eq!((report.scopes, report.holds, report.jobs, report.violations), (2, 19, 1, Vec::new()));
     assert_eq!(store.hold(settled).await.unwrap().unwrap().state, HoldState::Committed);
 }
 
