@@ -16,6 +16,10 @@ use clap::Parser;
 use crate::args::Cli;
 use crate::output::Output;
 
+/// A batch is thousands of small rows that live for its time only, which the system's allocator is slow at.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> std::process::ExitCode {
     let cli = match Cli::try_parse() {

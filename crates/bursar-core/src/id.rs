@@ -25,6 +25,17 @@ pub fn uuid_v7(now: Time, random: u128) -> u128 {
 
 const DIGITS: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 
+/// What each ASCII digit stands for; 255 for what is none.
+const VALUES: [u8; 128] = {
+    let mut values = [255; 128];
+    let mut value = 0;
+    while value < 32 {
+        values[DIGITS[value] as usize] = value as u8;
+        value += 1;
+    }
+    values
+};
+
 /// Crockford's base 32, most significant digit first; the bits are padded in front.
 pub(crate) fn base32(bytes: &[u8]) -> String {
     let digits = (bytes.len() * 8).div_ceil(5);
@@ -57,7 +68,7 @@ pub(crate) fn from_base32(text: &str, bytes: &mut [u8]) -> Option<()> {
     }
     let (mut bits, mut held, mut at) = (0u32, 0u32, bytes.len());
     for digit in text.bytes().rev() {
-        let value = DIGITS.iter().position(|d| *d == digit)? as u32;
+        let value = u32::from(*VALUES.get(usize::from(digit)).filter(|value| **value < 32)?);
         held |= value << bits;
         bits += 5;
         if bits >= 8 && at > 0 {

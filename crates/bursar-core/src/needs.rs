@@ -74,9 +74,8 @@ impl Needs {
                 }
             }
             Op::Freeze { scope } | Op::Unfreeze { scope } => self.scope(tenant, scope, [], false),
-            Op::Mint(mint) => {
-                self.grants.insert(mint.id);
-            }
+            // Its id is new.
+            Op::Mint(_) => {}
             Op::Revoke { grant } => {
                 self.grants.insert(*grant);
             }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bursar_core::request::Request;
 use bursar_core::time::Time;
-use sqlx::{PgConnection, Postgres, Transaction};
+use sqlx::{AssertSqlSafe, PgConnection, Postgres, Transaction};
 use uuid::Uuid;
 
 use super::error::{Trouble, commit_error, store_error, trouble};
@@ -30,7 +30,12 @@ impl Attempts for PostgresStore {
         wait: Duration,
     ) -> Result<Prepared<Self::Tx>, Setback> {
         let within = self.options.answer_within + wait + first.map_or(Duration::ZERO, |(_, wait)| wait);
-        let tx = self.begin(READ_COMMITTED).await.map_err(Setback::Final)?;
+        // Without a row to wait for, beginning and entering take one trip to the server instead of two.
+        let begun = match first {
+            Some(_) => self.begin(READ_COMMITTED).await,
+            None => self.begin_entered(wait).await,
+        };
+        let tx = begun.map_err(Setback::Final)?;
         let prepared = tokio::time::timeout(within, self.work(tx, requests, first, wait)).await;
         prepared.unwrap_or_else(|_| Err(Setback::Final(no_answer(within))))
     }
@@ -59,6 +64,12 @@ impl Attempts for PostgresStore {
 }
 
 impl PostgresStore {
+    async fn begin_entered(&self, wait: Duration) -> Result<Transaction<'static, Postgres>, StoreError> {
+        let enter = ENTER.replace("$1", &format!("'{}'", lock_timeout(wait))).replace("$2", &GATE.to_string());
+        let begin = AssertSqlSafe(format!("{READ_COMMITTED}; {enter}"));
+        self.pool.begin_with(begin).await.map_err(|error| self.pool_error(error))
+    }
+
     /// Everything but the commit. What comes to nothing has let go of its rows before anybody hears of it: whoever asks
     /// again must not find them locked by the attempt before.
     async fn work(
@@ -85,14 +96,14 @@ impl PostgresStore {
         first: Option<(&Lock, Duration)>,
         wait: Duration,
     ) -> Result<(Vec<Verdict>, Time), Setback> {
-        let entered = async {
-            if let Some((lock, patience)) = first {
+        if let Some((lock, patience)) = first {
+            let entered = async {
                 enter(tx, patience).await?;
                 lock_row(tx, lock).await?;
-            }
-            enter(tx, wait).await
-        };
-        entered.await.map_err(|error| tried(trouble(&error), store_error(error)))?;
+                enter(tx, wait).await
+            };
+            entered.await.map_err(|error| tried(trouble(&error), store_error(error)))?;
+        }
         let when = When { floor: self.floor(), batch: self.next_batch() };
         // With the row in hand that was waited for, those it is wanted with are worth a moment.
         let taking = if first.is_some() { Taking::Wait } else { Taking::Skip };
@@ -142,18 +153,17 @@ async fn lock_row(conn: &mut PgConnection, lock: &Lock) -> Result<(), sqlx::Erro
 
 /// Sets how long this transaction waits for locks, has its commit wait for the disk, and joins the writers.
 pub(super) async fn enter(conn: &mut PgConnection, wait: Duration) -> Result<(), sqlx::Error> {
-    // A plan is made once and kept. One made while a table is small would read all of it by and by: not that one.
-    let settings = "SELECT set_config('lock_timeout', $1, true), set_config('enable_seqscan', 'off', true),
-                        set_config('synchronous_commit', coalesce(
-                            nullif(current_setting('synchronous_commit'), 'off'), 'on'), true),
-                        pg_advisory_xact_lock_shared($2)";
-    sqlx::query(settings)
-        // Zero would mean to wait for ever.
-        .bind(format!("{}ms", wait.as_millis().clamp(1, i32::MAX as u128)))
-        .bind(GATE)
-        .execute(conn)
-        .await
-        .map(drop)
+    sqlx::query(ENTER).bind(lock_timeout(wait)).bind(GATE).execute(conn).await.map(drop)
+}
+
+// A plan is made once and kept. One made while a table is small would read all of it by and by: not that one.
+const ENTER: &str = "SELECT set_config('lock_timeout', $1, true), set_config('enable_seqscan', 'off', true),
+    set_config('synchronous_commit', coalesce(nullif(current_setting('synchronous_commit'), 'off'), 'on'), true),
+    pg_advisory_xact_lock_shared($2)";
+
+/// Zero would mean to wait for ever.
+fn lock_timeout(wait: Duration) -> String {
+    format!("{}ms", wait.as_millis().clamp(1, i32::MAX as u128))
 }
 
 /// Before the commit nothing has happened: what passes by itself is tried again. Whoever waited for a lock has waited.
