@@ -13,6 +13,8 @@ use std::time::Duration;
 
 use bursar::{Charged, Event, HoldId, Rules};
 use bursar_core::id::{BatchId, GrantId, JobId};
+use bursar_core::live::RECENT_MAX;
+use bursar_core::name::{Scope, Tenant};
 use bursar_store::{Journaled, PostgresOptions, PostgresStore, Setup, SqliteStore, Store};
 use bursar_testkit::RandomIds;
 
@@ -31,6 +33,8 @@ pub(crate) struct Limit {
     after: u64,
     /// What holds of this round count on their scopes until they are settled.
     live: HashMap<HoldId, Vec<Charge>>,
+    /// The charges that stand in the rows of their scopes.
+    recent: HashMap<(String, String), Vec<Charge>>,
     /// Numbers of postings.
     postings: i64,
 }
@@ -72,6 +76,8 @@ const PAGE: usize = 16;
 /// Operations, and transactions, that are kept in memory to be written again.
 const OPERATIONS_MAX: usize = 5_000;
 const TRANSACTIONS_MAX: usize = 2_000;
+/// Scopes read at once.
+const SCOPES_PAGE: usize = 1_000;
 
 impl Limit {
     /// Prepares a database with the same scopes and the same past.
@@ -91,14 +97,34 @@ impl Limit {
             }
             _ => return Err(BenchError::Failed("both databases are on one engine".into())),
         };
-        Ok(Limit { reader, writer, after: 0, live: HashMap::new(), postings: 0 })
+        Ok(Limit { reader, writer, after: 0, live: HashMap::new(), recent: HashMap::new(), postings: 0 })
     }
 
     /// What follows in the journal is the next round's.
     pub(crate) async fn mark(&mut self) -> Result<(), BenchError> {
         self.after = self.reader.health().await?.position;
         self.live.clear();
-        Ok(())
+        self.recent.clear();
+        let tenant = Tenant::built_in();
+        let mut last: Option<Scope> = None;
+        loop {
+            let page = self.reader.scopes(&tenant, "", last.as_ref(), SCOPES_PAGE).await?;
+            for (scope, row) in &page {
+                let key = (tenant.as_str().to_owned(), scope.as_str().to_owned());
+                let charges = row.recent.iter().map(|charge| Charge {
+                    tenant: key.0.clone(),
+                    scope: key.1.clone(),
+                    expires_at: charge.expires_at.micros(),
+                    hold: charge.hold,
+                    placed_at: charge.placed_at.micros(),
+                    amount: charge.amount,
+                });
+                let charges = charges.collect();
+                self.recent.insert(key, charges);
+            }
+            let Some((scope, _)) = page.into_iter().next_back() else { return Ok(()) };
+            last = Some(scope);
+        }
     }
 
     /// Writes the round again.
@@ -154,7 +180,7 @@ impl Limit {
                             })
                             .collect();
                         wrote.placed.push(*hold);
-                        wrote.live.extend(live.iter().cloned());
+                        live.iter().for_each(|charge| self.counts(&mut wrote, charge));
                         self.live.insert(*hold, live);
                     }
                     Event::HoldCommitted { hold, charges, .. } => self.settled(&mut wrote, *hold, charges)?,
@@ -176,8 +202,29 @@ impl Limit {
             wrote.postings.push((Charge { amount, ..charge.clone() }, self.postings));
         }
         wrote.settled.push(hold);
-        wrote.ended.extend(live);
+        live.into_iter().for_each(|charge| self.counts_no_more(&mut wrote.live, &mut wrote.ended, charge));
         Ok(())
+    }
+
+    /// A charge comes to its scope's row; when that is full, those in it go to the table.
+    fn counts(&mut self, wrote: &mut Transaction, charge: &Charge) {
+        let recent = self.recent.entry((charge.tenant.clone(), charge.scope.clone())).or_default();
+        if recent.len() >= RECENT_MAX {
+            wrote.live.append(recent);
+        }
+        recent.push(charge.clone());
+    }
+
+    fn counts_no_more(&mut self, live: &mut Vec<Charge>, ended: &mut Vec<Charge>, charge: Charge) {
+        let recent = self.recent.entry((charge.tenant.clone(), charge.scope.clone())).or_default();
+        for place in [recent, live] {
+            if let Some(found) = place.iter().position(|known| known.hold == charge.hold && known.scope == charge.scope)
+            {
+                place.remove(found);
+                return;
+            }
+        }
+        ended.push(charge);
     }
 
     pub(crate) async fn close(self) -> Result<Database, BenchError> {

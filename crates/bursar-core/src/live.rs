@@ -10,7 +10,7 @@ use crate::scope::{Batchwise, ScopeState};
 use crate::time::Time;
 
 /// Charges that stand in a scope's row.
-const RECENT_MAX: usize = 16;
+pub const RECENT_MAX: usize = 16;
 
 /// A place in the order in which charges of live holds are due on a scope.
 pub type ChargeMark = (Time, HoldId);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bursar_core::request::Request;
 use bursar_core::time::Time;
-use sqlx::{AssertSqlSafe, PgConnection, Postgres, Transaction};
+use sqlx::{PgConnection, Postgres, Transaction};
 use uuid::Uuid;
 
 use super::error::{Trouble, commit_error, store_error, trouble};
@@ -30,12 +30,7 @@ impl Attempts for PostgresStore {
         wait: Duration,
     ) -> Result<Prepared<Self::Tx>, Setback> {
         let within = self.options.answer_within + wait + first.map_or(Duration::ZERO, |(_, wait)| wait);
-        // Without a row to wait for, beginning and entering take one trip to the server instead of two.
-        let begun = match first {
-            Some(_) => self.begin(READ_COMMITTED).await,
-            None => self.begin_entered(wait).await,
-        };
-        let tx = begun.map_err(Setback::Final)?;
+        let tx = self.begin(READ_COMMITTED).await.map_err(Setback::Final)?;
         let prepared = tokio::time::timeout(within, self.work(tx, requests, first, wait)).await;
         prepared.unwrap_or_else(|_| Err(Setback::Final(no_answer(within))))
     }
@@ -64,12 +59,6 @@ impl Attempts for PostgresStore {
 }
 
 impl PostgresStore {
-    async fn begin_entered(&self, wait: Duration) -> Result<Transaction<'static, Postgres>, StoreError> {
-        let enter = ENTER.replace("$1", &format!("'{}'", lock_timeout(wait))).replace("$2", &GATE.to_string());
-        let begin = AssertSqlSafe(format!("{READ_COMMITTED}; {enter}"));
-        self.pool.begin_with(begin).await.map_err(|error| self.pool_error(error))
-    }
-
     /// Everything but the commit. What comes to nothing has let go of its rows before anybody hears of it: whoever asks
     /// again must not find them locked by the attempt before.
     async fn work(
@@ -96,14 +85,14 @@ impl PostgresStore {
         first: Option<(&Lock, Duration)>,
         wait: Duration,
     ) -> Result<(Vec<Verdict>, Time), Setback> {
-        if let Some((lock, patience)) = first {
-            let entered = async {
+        let entered = async {
+            if let Some((lock, patience)) = first {
                 enter(tx, patience).await?;
                 lock_row(tx, lock).await?;
-                enter(tx, wait).await
-            };
-            entered.await.map_err(|error| tried(trouble(&error), store_error(error)))?;
-        }
+            }
+            enter(tx, wait).await
+        };
+        entered.await.map_err(|error| tried(trouble(&error), store_error(error)))?;
         let when = When { floor: self.floor(), batch: self.next_batch() };
         // With the row in hand that was waited for, those it is wanted with are worth a moment.
         let taking = if first.is_some() { Taking::Wait } else { Taking::Skip };
