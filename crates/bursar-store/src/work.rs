@@ -258,6 +258,9 @@ async fn load_keys<R: Rows>(
                 needs.grants.extend(redeemed(&entry));
                 ws.replays.insert(entry.id, entry);
             }
+            if let Some((_, lost)) = done.iter().find(|(_, command)| !ws.replays.contains_key(command)) {
+                return Err(StoreError::corrupt("journal", format!("{lost}, which a key names, is not there")));
+            }
         }
         found.into_iter().for_each(|(key, row)| ws.keys.load(key, Some(row)));
         wanted.into_iter().for_each(|key| ws.keys.load(key, None));

@@ -8,6 +8,7 @@ use bursar_core::answer::Answer;
 use bursar_core::budget::{Budget, Limit};
 use bursar_core::decide::Rules;
 use bursar_core::name::Scope;
+use bursar_core::refusal::Refusal;
 use bursar_core::request::{Actual, Charge, Command, Op, Request, Settle};
 use bursar_core::time::{Span, Time};
 use bursar_store::{ManualClock, Patience, PostgresOptions, PostgresStore, Setup, SqliteStore, Store, Verdict};
@@ -87,6 +88,46 @@ async fn sqlite_holds_cost_the_same_at_ten_thousand_and_at_a_million_rows() {
     assert_eq!(costs[0].0, costs[1].0, "statements");
     // A row read by a look-up or a range takes about ten steps.
     assert!(costs[0].1.abs_diff(costs[1].1) <= 50, "steps: {costs:?}");
+}
+
+/// A request that is refused under a window that nobody has named before.
+async fn refused(store: &dyn Store) {
+    let window = "rolling:3456000000".parse().unwrap();
+    let charge = Charge::new(Scope::new("room").unwrap(), 1).within([Limit::new(0, window)]);
+    let request = Request::from(Op::Submit(Command { charges: vec![charge], ..Command::default() }));
+    let verdicts = store.commit(&[Arc::new(request)], Patience::Skip).await.unwrap();
+    assert!(matches!(verdicts.as_slice(), [Verdict::Answered(Err(Refusal::Refused(_)))]), "{verdicts:?}");
+}
+
+#[tokio::test]
+async fn sqlite_refusals_under_a_new_window_sum_the_past_once() {
+    let mut costs = Vec::new();
+    for rows in [1_000, 100_000] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("b.db");
+        let clock = Arc::new(ManualClock::at(NOON));
+        let store = SqliteStore::open(&path, setup(&clock)).await.unwrap();
+        define(&store).await;
+        let filler = rusqlite::Connection::open(&path).unwrap();
+        filler
+            .execute_batch(&format!(
+                "INSERT INTO bursar_postings
+                 WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {rows})
+                 SELECT 'default', 'room', {start} + i, 1000000000 + i, 1, NULL FROM n;",
+                start = NOON.micros() - 86_400_000_000,
+            ))
+            .unwrap();
+        hold_and_settle(&store, &clock).await;
+        let steps = async || {
+            let before = store.effort().1;
+            refused(&store).await;
+            store.effort().1 - before
+        };
+        let (first, second) = (steps().await, steps().await);
+        assert!(first > rows, "the first one sums: {first}");
+        costs.push(second);
+    }
+    assert!(costs[0].abs_diff(costs[1]) <= 50, "steps: {costs:?}");
 }
 
 #[tokio::test]
