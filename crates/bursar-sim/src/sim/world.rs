@@ -58,6 +58,7 @@ pub(crate) struct Node {
 impl World {
     pub(crate) fn new(seed: u64, plan: Plan) -> Arc<World> {
         let rules = Rules {
+            hold_ttl: Span::from_millis(plan.hold_ttl_ms),
             key_kept: Span::from_secs(plan.key_kept_secs),
             // As short as the longest window allows, so that tidying rolls postings up.
             postings_kept: Span::from_secs(25 * 3_600),
