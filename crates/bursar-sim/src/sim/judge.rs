@@ -40,36 +40,34 @@ impl Decision {
         Arc::new(Decision { request: request.clone(), answer, now, began })
     }
 
-    /// The rows for lack of which it may have come to its answer. What is not there cannot be locked, and may come into being meanwhile.
+    /// The rows for lack of which it may have come to its answer. What is not there cannot be locked, and may come into
+    /// being meanwhile.
     fn lacking(&self) -> Vec<Lock> {
         let tenant = &self.request.context.tenant;
         let absent = |scope: &Scope| Lock::Scope((tenant.clone(), scope.clone()));
-        match &self.request.op {
-            // A dry run makes no row for a scope that is new, and so locks none.
-            Op::Submit(command) if self.request.dry_run => {
-                return command.charges.iter().map(|charge| absent(&charge.scope)).collect();
-            }
-            Op::Define { scope, .. } if self.request.dry_run => return vec![absent(scope)],
-            _ => {}
-        }
-        match &self.answer {
+        let mut lacking = match &self.answer {
             Err(Refusal::UnknownScope { scope }) => vec![absent(scope)],
             Err(Refusal::UnknownHold { hold }) => vec![Lock::Hold(*hold)],
             Err(Refusal::UnknownGrant { grant }) => vec![Lock::Grant(*grant)],
-            Err(Refusal::Refused(violations)) => match &self.request.op {
-                // The job that was to own the hold may have been enqueued by somebody else meanwhile.
-                Op::Submit(command) if command.settle == Settle::Job => {
-                    let keyed =
-                        command.jobs.iter().filter_map(|job| Some((job.queue.clone(), job.idempotency_key.clone()?)));
-                    keyed.map(|(queue, key)| Lock::JobKey((tenant.clone(), queue, key))).collect()
-                }
-                Op::Submit(command) if violations.iter().any(is_unknown) => {
-                    command.redeem.iter().map(|redemption| Lock::Grant(redemption.grant)).collect()
-                }
-                _ => Vec::new(),
-            },
             _ => Vec::new(),
+        };
+        match &self.request.op {
+            // A dry run makes no row for a scope that is new, and so locks none.
+            Op::Define { scope, .. } if self.request.dry_run => lacking.push(absent(scope)),
+            Op::Submit(command) => {
+                let dry = command.charges.iter().filter(|_| self.request.dry_run);
+                lacking.extend(dry.map(|charge| absent(&charge.scope)));
+                // The job that was to own the hold may have been enqueued by somebody else meanwhile.
+                let owner = command.jobs.iter().filter(|_| self.answer.is_err() && command.settle == Settle::Job);
+                let keyed = owner.filter_map(|job| Some((job.queue.clone(), job.idempotency_key.clone()?)));
+                lacking.extend(keyed.map(|(queue, key)| Lock::JobKey((tenant.clone(), queue, key))));
+                if matches!(&self.answer, Err(Refusal::Refused(violations)) if violations.iter().any(is_unknown)) {
+                    lacking.extend(command.redeem.iter().map(|redemption| Lock::Grant(redemption.grant)));
+                }
+            }
+            _ => {}
         }
+        lacking
     }
 
     fn entry(&self) -> Option<&Arc<Entry>> {
