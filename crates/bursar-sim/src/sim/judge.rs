@@ -128,8 +128,8 @@ impl Remembered {
     /// or forgotten, may have seen it as it was before.
     fn binds(&self, decision: &Decision) -> bool {
         let replayed = decision.answer.as_ref().is_ok_and(|outcome| outcome.replayed);
-        let kept = self.forgotten.is_none_or(|forgotten| replayed && forgotten >= decision.began);
         let conflict = matches!(decision.answer, Err(Refusal::KeyReused { .. }));
+        let kept = self.forgotten.is_none_or(|forgotten| (replayed || conflict) && forgotten >= decision.began);
         let other = decision.answer.is_err() && !conflict && !same(&self.op, &decision.request.op);
         let missed = other && self.since >= decision.began;
         self.until > decision.now.micros() && kept && !missed

@@ -28,7 +28,7 @@ pub(crate) struct Plan {
     /// Callers that bring a transaction of their own.
     pub(crate) strangers: usize,
     pub(crate) scopes: usize,
-    /// Budgets stand one below the other, in chains as long as they may be.
+    /// Budgets stand one below the other, at first in two chains, which together are longer than a chain may be.
     pub(crate) long_chains: bool,
     pub(crate) tenants: usize,
 }
@@ -54,7 +54,7 @@ impl Plan {
             jump_every_ms: or_none(&mut chance, 700),
             stall_every_ms: or_none(&mut chance, 3_000),
             strangers: chance.below(4) as usize,
-            scopes: if long_chains { 11 } else { 3 + chance.below(6) as usize },
+            scopes: if long_chains { 12 } else { 3 + chance.below(6) as usize },
             long_chains,
             tenants: 1 + chance.below(2) as usize,
         }

@@ -114,7 +114,9 @@ impl Workload {
 
     fn op(&mut self, chance: &mut Chance, tenant: &Tenant) -> Op {
         let scope = |chance: &mut Chance, all: &[Scope]| chance.pick(all).clone();
-        match chance.below(100) {
+        // Those who came before their parents are defined again.
+        let kind = if self.long_chains && chance.one_in(8) { 75 } else { chance.below(100) };
+        match kind {
             0..30 => Op::Submit(self.charged(chance, true)),
             30..40 => Op::Submit(self.charged(chance, false)),
             40..60 => self.commit(chance, tenant),
@@ -195,14 +197,16 @@ impl Workload {
         Op::Define { scope: self.scopes[place].clone(), budget }
     }
 
-    /// Half of the budgets have a parent. Where chains are long nearly all have, at first the budget before.
+    /// Half of the budgets have a parent. Where chains are long nearly all have, mostly the budget before, in two chains.
     fn parent(&self, chance: &mut Chance, place: usize, first: bool) -> Option<usize> {
         let among = if first { place } else { self.scopes.len() };
-        if among == 0 || chance.one_in(if self.long_chains { 8 } else { 2 }) {
+        if place == 0 && first || chance.one_in(if self.long_chains { 8 } else { 2 }) {
             return None;
         }
-        let before = self.long_chains && first;
-        Some(if before { place - 1 } else { chance.below(among as u64) as usize })
+        if self.long_chains && (first || !chance.one_in(3)) {
+            return (place != self.scopes.len() / 2).then(|| place.saturating_sub(1));
+        }
+        Some(chance.below(among as u64) as usize)
     }
 
     fn limit(&self, chance: &mut Chance) -> Limit {

@@ -122,10 +122,15 @@ impl World {
         if pause > 0 {
             tokio::time::sleep(Duration::from_millis(pause)).await;
         }
+        self.outlive(node).await;
+        lost
+    }
+
+    /// A dead node goes no further: what it took now, nobody would give back.
+    pub(crate) async fn outlive(&self, node: Node) {
         if !self.is_alive(node) {
             std::future::pending::<()>().await;
         }
-        lost
     }
 
     pub(crate) fn is_alive(&self, node: Node) -> bool {
