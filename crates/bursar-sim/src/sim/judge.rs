@@ -57,9 +57,10 @@ impl Decision {
             Op::Submit(command) => {
                 let dry = command.charges.iter().filter(|_| self.request.dry_run);
                 lacking.extend(dry.map(|charge| absent(&charge.scope)));
-                // The job that was to own the hold may have been enqueued by somebody else meanwhile.
-                let owner = command.jobs.iter().filter(|_| self.answer.is_err() && command.settle == Settle::Job);
-                let keyed = owner.filter_map(|job| Some((job.queue.clone(), job.idempotency_key.clone()?)));
+                // The job that was to own the hold may have been enqueued by somebody else meanwhile; a dry run takes no name.
+                let doubtful = self.request.dry_run || self.answer.is_err() && command.settle == Settle::Job;
+                let jobs = command.jobs.iter().filter(|_| doubtful);
+                let keyed = jobs.filter_map(|job| Some((job.queue.clone(), job.idempotency_key.clone()?)));
                 lacking.extend(keyed.map(|(queue, key)| Lock::JobKey((tenant.clone(), queue, key))));
                 if matches!(&self.answer, Err(Refusal::Refused(violations)) if violations.iter().any(is_unknown)) {
                     lacking.extend(command.redeem.iter().map(|redemption| Lock::Grant(redemption.grant)));
