@@ -62,7 +62,6 @@ impl World {
             key_kept: Span::from_secs(plan.key_kept_secs),
             // As short as the longest window allows, so that tidying rolls postings up.
             postings_kept: Span::from_secs(25 * 3_600),
-            ..Rules::default()
         };
         let state = State {
             chance: Chance::new(seed),
