@@ -25,7 +25,7 @@ impl Balance {
         let Window::Bucket { capacity, .. } = old.window else { return };
         let mut carried = Balance { since: old.since, held: old.held, level: full(&self.window), ..self.clone() };
         carried.draw(clamp(i128::from(capacity) - old.tokens()));
-        if carried.level <= self.level {
+        if carried.level <= self.level && !Mutant::RedefiningFills.on() {
             *self = carried;
         }
     }

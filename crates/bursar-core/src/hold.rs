@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::budget::{Cover, Limit};
 use crate::id::{BatchId, HoldId, JobId};
+use crate::mutant::Mutant;
 use crate::name::{Scope, Tenant};
 use crate::refusal::Refusal;
 use crate::time::{Span, Time};
@@ -134,6 +135,7 @@ impl Hold {
     /// the latest first. It takes back what went beyond the hold before what the hold covered.
     pub(crate) fn credited(&self, scope: &Scope, amount: i64) -> [(Time, i64); 2] {
         let beyond = match &self.beyond {
+            _ if Mutant::CreditAtPlacing.on() => 0,
             None => 0,
             Some(beyond) if self.expires_at <= beyond.at => amount,
             Some(beyond) => beyond.left.get(scope).copied().unwrap_or(0).min(amount),

@@ -6,6 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::id::HoldId;
+use crate::mutant::Mutant;
 use crate::scope::{Batchwise, ScopeState};
 use crate::time::Time;
 
@@ -56,7 +57,8 @@ impl ScopeState {
             Some(last) if table.more => last.mark(),
             _ => (now, HoldId(u128::MAX)),
         };
-        let due = |charge: &&LiveCharge| charge.mark() > self.folded && charge.mark() <= until;
+        let forgotten = Mutant::ForgetRecent.on();
+        let due = |charge: &&LiveCharge| charge.mark() > self.folded && charge.mark() <= until && !forgotten;
         let mut items: Vec<LiveCharge> = table.items.iter().chain(self.recent.iter().filter(due)).cloned().collect();
         items.sort_by_key(LiveCharge::mark);
         let later = self.recent.iter().map(|charge| charge.expires_at).filter(|at| *at > now);

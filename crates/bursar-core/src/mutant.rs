@@ -35,6 +35,8 @@ mutants! {
     SkipExpiryCheck = "skip-expiry-check",
     /// A hold that has expired goes on counting.
     CountExpired = "count-expired",
+    /// A hold that has expired goes on counting where its charge stands in the row of the scope.
+    ForgetRecent = "forget-recent",
     /// A late commit is answered, and not charged.
     ForgetLateCommit = "forget-late-commit",
     /// A late commit is charged although the hold's policy refuses it.
@@ -45,6 +47,8 @@ mutants! {
     HideOverrun = "hide-overrun",
     /// A hold is settled on the chain its scopes have now, not the one it was placed on.
     SettlePresentChain = "settle-present-chain",
+    /// A credit that names a hold is dated when that was placed, also where it takes back what went beyond the hold.
+    CreditAtPlacing = "credit-at-placing",
     /// Ancestors are not charged.
     SkipAncestors = "skip-ancestors",
     /// One unit more than a limit leaves is admitted.
@@ -63,6 +67,12 @@ mutants! {
     CalendarStands = "calendar-stands",
     /// A bucket is filled above its capacity.
     BucketOverflows = "bucket-overflows",
+    /// A bucket that takes the place of another is full.
+    RedefiningFills = "redefining-fills",
+    /// A window that was kept for a refused request does not count the holds that are placed meanwhile.
+    PreparedGoesStale = "prepared-goes-stale",
+    /// A budget is put below another whatever is below it.
+    ForgetBelow = "forget-below",
     /// Postings that a window still needs are rolled up.
     RollUpTooMuch = "roll-up-too-much",
     /// A grant that was redeemed can be redeemed again.

@@ -525,7 +525,7 @@ impl Balance {
     }
 
     fn take(&mut self, now: Time, amount: i64) {
-        if self.holds(now) {
+        if self.holds(now) && !(self.prospective && Mutant::PreparedGoesStale.on()) {
             self.held += amount;
             self.draw(amount);
         }

@@ -237,7 +237,7 @@ async fn load<R: Rows>(
         }
     };
     ws.now = clock;
-    advance(rows, &mut ws).await?;
+    advance(rows, &mut ws, replayed_at.is_some()).await?;
     open_windows(rows, &mut ws, &needs).await?;
     Ok((ws, blocked))
 }
@@ -313,7 +313,10 @@ async fn load_scopes<R: Rows>(
 }
 
 /// Brings every loaded scope to the instant of the batch, as far as one step folds.
-async fn advance<R: Rows>(rows: &mut R, ws: &mut Workspace) -> Result<(), StoreError> {
+///
+/// What no event touches is written where that saves work, but not in a replay: a scope that was only read then may have
+/// events of an earlier instant to come, of a node whose clock was behind.
+async fn advance<R: Rows>(rows: &mut R, ws: &mut Workspace, replay: bool) -> Result<(), StoreError> {
     let now = ws.now;
     let mut asks: Vec<(ScopeKey, DueAsk)> = Vec::new();
     let mut at_once = Vec::new();
@@ -324,7 +327,7 @@ async fn advance<R: Rows>(rows: &mut R, ws: &mut Workspace) -> Result<(), StoreE
     for key in at_once {
         // Where a window begins is stored when it opens, also when no event touches the scope.
         let turns = ws.scopes.get(&key).is_some_and(|row| row.turns_by(now));
-        let row = if turns { ws.scopes.get_mut(&key) } else { ws.scopes.peek_mut(&key) };
+        let row = if turns && !replay { ws.scopes.get_mut(&key) } else { ws.scopes.peek_mut(&key) };
         let row = row.expect("it was listed");
         row.advance(now, &Due::default(), &DueAsk { charges_after: None, postings: Vec::new() });
         if turns && let Some(zone) = row.unknown_zone(now).cloned() {
@@ -337,8 +340,10 @@ async fn advance<R: Rows>(rows: &mut R, ws: &mut Workspace) -> Result<(), StoreE
     let due = rows.due(&asks, now).await?;
     for ((key, ask), due) in asks.into_iter().zip(due) {
         // What was folded is worth keeping even when no event touches the scope.
-        let row = ws.scopes.get_mut(&key).expect("it was listed");
+        let row = if replay { ws.scopes.peek_mut(&key) } else { ws.scopes.get_mut(&key) };
+        let row = row.expect("it was listed");
         if !row.advance(now, &due, &ask) {
+            ws.scopes.get_mut(&key);
             ws.unready.insert(key);
         } else if let Some(zone) = row.unknown_zone(now).cloned() {
             ws.unturned.insert(key, zone);

@@ -64,6 +64,8 @@ pub(super) fn defined(ws: &mut Workspace, tenant: &Tenant, scope: &Scope, budget
         row.name_window(window, now);
     }
     carry_buckets(row, before.as_deref(), budget);
+    // A trip limit that was raised above what is spent holds nobody up from now on.
+    row.rearm_trip();
     let version = row.version;
     move_below(ws, tenant, scope, before.and_then(|before| before.parent.clone()), budget.parent.clone());
     version

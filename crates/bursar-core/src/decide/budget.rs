@@ -7,6 +7,7 @@ use crate::budget::Budget;
 use crate::context::Context;
 use crate::decide::admit;
 use crate::event::Event;
+use crate::mutant::Mutant;
 use crate::name::Scope;
 use crate::refusal::Refusal;
 use crate::scope::Freeze;
@@ -27,7 +28,8 @@ pub(super) fn define(ws: &Workspace, context: &Context, scope: &Scope, budget: &
             return Err(Refusal::Cycle { scope: scope.clone(), parent: parent.clone() });
         }
         // The scope, its parent, what is above that, and what the scope brings with it.
-        let below = admit::row(ws, tenant, scope).map_or(0, |row| row.below.len());
+        let row = admit::row(ws, tenant, scope).filter(|_| !Mutant::ForgetBelow.on());
+        let below = row.map_or(0, |row| row.below.len());
         if above.len() + 2 + below > DEPTH_MAX {
             return Err(Refusal::TooDeep { scope: scope.clone() });
         }

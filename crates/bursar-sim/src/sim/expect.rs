@@ -122,6 +122,18 @@ impl Model {
         std::iter::successors(parent(scope), parent).collect()
     }
 
+    /// How many budgets are so many levels below a scope, those right below first.
+    pub(crate) fn below(&self, (tenant, scope): &ScopeKey) -> Vec<u64> {
+        let mut below = Vec::new();
+        for (_, other) in self.scopes.keys().filter(|(owner, _)| owner == tenant) {
+            if let Some(level) = self.ancestors(tenant, other).iter().position(|above| above == scope) {
+                below.resize(below.len().max(level + 1), 0);
+                below[level] += 1;
+            }
+        }
+        below
+    }
+
     fn resolve(&self, tenant: &Tenant, command: &Command) -> Vec<ChargeModel> {
         let mut charges: Vec<ChargeModel> = Vec::with_capacity(command.charges.len());
         for asked in &command.charges {
@@ -281,11 +293,11 @@ impl Model {
             Settle::Hold { ttl } => {
                 let asked = ttl.map(Span::micros);
                 let granted = if policies.is_empty() {
-                    asked.unwrap_or(60_000_000)
+                    asked.unwrap_or(self.hold_ttl)
                 } else {
                     let least = policies.iter().map(|policy| policy.ttl_min.micros()).max().unwrap_or(0);
-                    let set = policies.iter().map(|policy| policy.ttl.map_or(60_000_000, Span::micros));
-                    let usual = set.min().unwrap_or(0);
+                    let set = policies.iter().filter_map(|policy| policy.ttl).map(Span::micros).min();
+                    let usual = set.unwrap_or(self.hold_ttl);
                     let most = policies.iter().map(|policy| policy.ttl_max.micros()).min().unwrap_or(0);
                     asked.unwrap_or(usual).max(least).min(most)
                 };
@@ -310,6 +322,7 @@ impl Model {
             charges,
             state: HoldState::Held,
             job,
+            spent: Vec::new(),
         };
         for (scope, amount) in hold.totals() {
             let live = Live { hold: placed.id, placed_at: now, expires_at, amount };
@@ -392,6 +405,12 @@ impl Model {
             &(id, HoldState::Committed, late, overrun),
         )?;
         self.compare_charges(case, &said.charges, &hold.charges, &actuals, &moves)?;
+        if !case.request.dry_run {
+            // A late commit is beyond the hold as a whole.
+            let dated = |[covered, beyond]: [(Micros, i64); 2]| [if late { (now, 0) } else { covered }, beyond];
+            let spent = moves.iter().map(|(scope, change)| (scope.clone(), dated(change.spends))).collect();
+            self.holds.get_mut(&id).expect("it was found").spent = spent;
+        }
         self.settle(case, id, HoldState::Committed, moves)
     }
 
@@ -477,28 +496,37 @@ impl Model {
         if !self.scopes.get(&case.key(scope)).is_some_and(|scope| scope.known) {
             return case.refused(&Refusal::UnknownScope { scope: scope.clone() });
         }
-        let (dated, charge) = match hold {
+        let mut named = None;
+        let charge = match hold {
             None => {
                 let ancestors = self.ancestors(case.tenant(), scope);
-                (now, ChargeModel { scope: scope.clone(), amount, ancestors, limits: Vec::new() })
+                ChargeModel { scope: scope.clone(), amount, ancestors, limits: Vec::new() }
             }
             Some(id) => {
                 let Some(hold) = self.find(case, id) else { return case.refused(&Refusal::UnknownHold { hold: id }) };
                 let Some(charge) = hold.charges.iter().find(|charge| charge.scope == *scope) else {
                     return case.refused(&Refusal::NoSuchCharge { hold: id, scope: scope.clone() });
                 };
-                (hold.placed_at, ChargeModel { amount, ..charge.clone() })
+                named = Some((id, hold.clone()));
+                ChargeModel { amount, ..charge.clone() }
             }
         };
-        let change = Move { placed_at: now, back: 0, spends: [(dated, -amount), (now, 0)] };
         let touched: Vec<Scope> = charge.chain().cloned().collect();
         self.arrive(case, touched.iter());
-        let moves: Moves = touched.iter().map(|scope| (scope.clone(), change.clone())).collect();
+        let mut change = |scope: &Scope| {
+            let spends = match &mut named {
+                None => [(now, -amount), (now, 0)],
+                Some((_, hold)) => hold.take_back(scope, amount),
+            };
+            (scope.clone(), Move { placed_at: now, back: 0, spends })
+        };
+        let moves: Moves = touched.iter().map(&mut change).collect();
         let Answer::Credited(said) = case.answer()? else { return Err("a credit is answered as another thing".into()) };
         self.compare_charges(case, std::slice::from_ref(said), &[charge], &[], &moves)?;
         if case.request.dry_run {
             return Ok(false);
         }
+        self.holds.extend(named);
         self.make(case, moves);
         self.follow(case, touched)?;
         Ok(true)

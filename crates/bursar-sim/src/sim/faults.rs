@@ -7,6 +7,7 @@ use bursar::Bursar;
 use tokio::time::{Instant, sleep};
 
 use super::caller::Cluster;
+use super::model::HALF_HOUR_CHANGE;
 use super::store::SimStore;
 use super::world::{Node, World};
 
@@ -61,13 +62,16 @@ pub(crate) async fn crashes(world: Arc<World>, cluster: Arc<Cluster>) {
 pub(crate) async fn jumps(world: Arc<World>) {
     while world.plan.jump_every_ms > 0 && !world.is_over() {
         let (pause, jump) = {
-            let chance = &mut world.state().chance;
+            let mut state = world.state();
+            let now = world.now(&state).micros();
+            let chance = &mut state.chance;
             let pause = chance.below(2 * world.plan.jump_every_ms);
             let jump = match chance.below(12) {
                 0..5 => chance.between(1, 3_000) * 1_000,
                 5..7 => chance.between(1, 60) * 1_000_000,
                 7 => 3_600 * 1_000_000,
                 8 => 25 * 3_600 * 1_000_000,
+                9 => (HALF_HOUR_CHANGE - chance.between(0, 3_000_000) - now).max(1_000),
                 _ => -chance.between(1, 60_000) * 1_000,
             };
             (pause, jump)

@@ -1,7 +1,10 @@
 //! The rest of what requests come to: budgets, grants, upkeep, and what follows from spend.
 
+use std::collections::BTreeSet;
+
 use bursar_core::answer::Answer;
-use bursar_core::budget::{Budget, Limit};
+use bursar_core::bounds::DEPTH_MAX;
+use bursar_core::budget::Budget;
 use bursar_core::event::{Charged, Event};
 use bursar_core::grant::GrantState;
 use bursar_core::hold::HoldState;
@@ -14,7 +17,7 @@ use bursar_core::time::Time;
 use bursar_core::window::Window;
 
 use super::expect::{Case, Check, Moves, is};
-use super::model::{ChargeModel, Frozen, GrantModel, Micros, Model, bounds};
+use super::model::{Bucket, ChargeModel, Frozen, GrantModel, Micros, Model, ScopeModel, bounds};
 
 impl Case<'_> {
     fn events(&self) -> impl Iterator<Item = &Event> {
@@ -89,6 +92,10 @@ impl Model {
             if self.ancestors(case.tenant(), parent).contains(scope) {
                 return case.refused(&cycle());
             }
+            let above = 1 + self.ancestors(case.tenant(), parent).len();
+            if above + 1 + self.below(&case.key(scope)).len() > DEPTH_MAX {
+                return case.refused(&Refusal::TooDeep { scope: scope.clone() });
+            }
         }
         is("a definition", case.answer()?, &Answer::Done)?;
         if case.request.dry_run {
@@ -98,20 +105,7 @@ impl Model {
         model.known = true;
         budget.windows().for_each(|window| model.open_bucket(window, now));
         let before = model.budget.replace(budget.clone());
-        let buckets = before.as_ref().and_then(only_bucket).zip(only_bucket(budget));
-        if let Some((old, new)) = buckets.filter(|(old, new)| old.window != new.window) {
-            // What was taken out of the old bucket, in whole tokens, is out of the new one.
-            let taken = old.amount - model.remaining(&old, now);
-            let replaced = model.bucket(&old.window, now);
-            let closed = model.buckets.iter_mut().filter(|bucket| bucket.window == old.window);
-            closed.for_each(|bucket| bucket.closed_at = Some(now));
-            let bucket = model.buckets.iter_mut().find(|bucket| bucket.window == new.window);
-            let bucket = bucket.ok_or("the new bucket is not open")?;
-            bucket.since = replaced.since;
-            bucket.at = now;
-            bucket.level = i128::from(new.amount) * bucket.unit();
-            bucket.draw(taken);
-        }
+        before.iter().for_each(|before| take_over_buckets(model, before, budget, now));
         self.follow(case, vec![scope.clone()])?;
         Ok(true)
     }
@@ -170,8 +164,7 @@ impl Model {
         let mut over: Vec<GrantId> = asked.iter().filter(is_over).copied().collect();
         over.sort_unstable();
         over.dedup();
-        let expected = if over.is_empty() { Answer::Done } else { Answer::Swept { count: over.len() } };
-        is("a purge", case.answer()?, &expected)?;
+        is("a purge", case.answer()?, &Answer::Swept { count: over.len() })?;
         if case.request.dry_run {
             return Ok(false);
         }
@@ -189,12 +182,10 @@ impl Model {
             is("when a swept hold expired", &(at.micros(), model.expires_at <= case.now), &(model.expires_at, true))?;
             swept.push(*hold);
         }
-        let expected = if swept.is_empty() { Answer::Done } else { Answer::Swept { count: swept.len() } };
         if case.request.dry_run {
-            case.answer()?;
-            return Ok(false);
+            return self.sweepable(case, asked).map(|()| false);
         }
-        is("a sweep", case.answer()?, &expected)?;
+        is("a sweep", case.answer()?, &Answer::Swept { count: swept.len() })?;
         let mut touched: Vec<Scope> = Vec::new();
         for id in &swept {
             let hold = self.holds.get_mut(id).ok_or("it was there")?;
@@ -205,6 +196,16 @@ impl Model {
         touched.dedup();
         self.follow(case, touched)?;
         Ok(!swept.is_empty())
+    }
+
+    /// A dry run tells of no more than can be swept, and not of which.
+    fn sweepable(&self, case: &Case<'_>, asked: &[HoldId]) -> Check {
+        let Answer::Swept { count } = case.answer()? else { return Err("a sweep is answered as another thing".into()) };
+        let due = |id: &&HoldId| {
+            self.find_any(case, **id).is_some_and(|h| h.state == HoldState::Held && h.expires_at <= case.now)
+        };
+        let most = asked.iter().filter(due).collect::<BTreeSet<_>>().len();
+        if *count <= most { Ok(()) } else { Err(format!("{count} would be swept, of {most} that are due")) }
     }
 
     fn find_any(&self, case: &Case<'_>, id: HoldId) -> Option<&super::model::HoldModel> {
@@ -297,7 +298,42 @@ fn scope_of(event: &Event) -> Option<&Scope> {
     }
 }
 
-fn only_bucket(budget: &Budget) -> Option<Limit> {
-    let mut buckets = budget.limits.iter().filter(|limit| matches!(limit.window, Window::Bucket { .. }));
-    buckets.next().filter(|_| buckets.next().is_none()).cloned()
+/// What was taken out of a bucket, in whole tokens, is out of those that take its place; unless more is out of them already.
+fn take_over_buckets(model: &mut ScopeModel, before: &Budget, after: &Budget, now: Micros) {
+    let replaced = replaced_buckets(before, after);
+    for (old, new) in &replaced {
+        let old = model.bucket(old, now);
+        let mut next = model.bucket(new, now);
+        let mut taken_over = Bucket { since: old.since, level: next.full(), ..next.clone() };
+        taken_over.draw(old.capacity() - old.tokens());
+        if taken_over.level <= next.level {
+            next = taken_over;
+        }
+        model.buckets.retain(|bucket| bucket.window != *new);
+        model.buckets.push(next);
+    }
+    for bucket in model.buckets.iter_mut().filter(|bucket| replaced.iter().any(|(old, _)| *old == bucket.window)) {
+        bucket.closed_at = Some(now);
+    }
+}
+
+/// Each bucket that only the new budget names, with the one of those that only the old one names which is most like it.
+fn replaced_buckets(before: &Budget, after: &Budget) -> Vec<(Window, Window)> {
+    let buckets = |budget: &Budget| -> BTreeSet<Window> {
+        budget.windows().filter(|window| matches!(window, Window::Bucket { .. })).cloned().collect()
+    };
+    let (before, after) = (buckets(before), buckets(after));
+    let gone: Vec<&Window> = before.difference(&after).collect();
+    let likest = |new: &Window| gone.iter().min_by_key(|old| (unlike(old, new), **old)).copied();
+    after.difference(&before).filter_map(|new| Some((likest(new)?.clone(), new.clone()))).collect()
+}
+
+/// How much two buckets differ: in the time they take to fill, then in what they hold.
+fn unlike(one: &Window, other: &Window) -> (u64, u64) {
+    let measures = |window: &Window| match window {
+        Window::Bucket { capacity, refill, length } => (capacity * length.micros() / (*refill).max(1), *capacity),
+        _ => unreachable!("only buckets are compared"),
+    };
+    let ((time, capacity), (other_time, other_capacity)) = (measures(one), measures(other));
+    (time.abs_diff(other_time), capacity.abs_diff(other_capacity))
 }

@@ -8,6 +8,7 @@ use bursar_core::decide::Rules;
 use bursar_core::event::Entry;
 use bursar_core::grant::GrantFault;
 use bursar_core::id::CommandId;
+use bursar_core::name::Scope;
 use bursar_core::refusal::{Refusal, Violation};
 use bursar_core::request::{Op, Request, Settle};
 use bursar_core::scope::{Freeze, ScopeState};
@@ -16,7 +17,7 @@ use bursar_core::time::Time;
 use bursar_core::window::Window;
 use bursar_store::Lock;
 
-use super::expect::{Case, Check};
+use super::expect::{Case, Check, is};
 use super::model::{Frozen, Model, bounds};
 use super::tables::Writes;
 use super::world::Node;
@@ -39,27 +40,35 @@ impl Decision {
         Arc::new(Decision { request: request.clone(), answer, now, began })
     }
 
-    /// The rows for lack of which it was refused. What is not there cannot be locked, and may come into being meanwhile.
+    /// The rows for lack of which it may have come to its answer. What is not there cannot be locked, and may come into
+    /// being meanwhile.
     fn lacking(&self) -> Vec<Lock> {
         let tenant = &self.request.context.tenant;
-        match &self.answer {
-            Err(Refusal::UnknownScope { scope }) => vec![Lock::Scope((tenant.clone(), scope.clone()))],
+        let absent = |scope: &Scope| Lock::Scope((tenant.clone(), scope.clone()));
+        let mut lacking = match &self.answer {
+            Err(Refusal::UnknownScope { scope }) => vec![absent(scope)],
             Err(Refusal::UnknownHold { hold }) => vec![Lock::Hold(*hold)],
             Err(Refusal::UnknownGrant { grant }) => vec![Lock::Grant(*grant)],
-            Err(Refusal::Refused(violations)) => match &self.request.op {
-                // The job that was to own the hold may have been enqueued by somebody else meanwhile.
-                Op::Submit(command) if command.settle == Settle::Job => {
-                    let keyed =
-                        command.jobs.iter().filter_map(|job| Some((job.queue.clone(), job.idempotency_key.clone()?)));
-                    keyed.map(|(queue, key)| Lock::JobKey((tenant.clone(), queue, key))).collect()
-                }
-                Op::Submit(command) if violations.iter().any(is_unknown) => {
-                    command.redeem.iter().map(|redemption| Lock::Grant(redemption.grant)).collect()
-                }
-                _ => Vec::new(),
-            },
             _ => Vec::new(),
+        };
+        match &self.request.op {
+            // A dry run makes no row for a scope that is new, and so locks none.
+            Op::Define { scope, .. } if self.request.dry_run => lacking.push(absent(scope)),
+            Op::Submit(command) => {
+                let dry = command.charges.iter().filter(|_| self.request.dry_run);
+                lacking.extend(dry.map(|charge| absent(&charge.scope)));
+                // The job that was to own the hold may have been enqueued by somebody else meanwhile; a dry run takes no name.
+                let doubtful = self.request.dry_run || self.answer.is_err() && command.settle == Settle::Job;
+                let jobs = command.jobs.iter().filter(|_| doubtful);
+                let keyed = jobs.filter_map(|job| Some((job.queue.clone(), job.idempotency_key.clone()?)));
+                lacking.extend(keyed.map(|(queue, key)| Lock::JobKey((tenant.clone(), queue, key))));
+                if matches!(&self.answer, Err(Refusal::Refused(violations)) if violations.iter().any(is_unknown)) {
+                    lacking.extend(command.redeem.iter().map(|redemption| Lock::Grant(redemption.grant)));
+                }
+            }
+            _ => {}
         }
+        lacking
     }
 
     fn entry(&self) -> Option<&Arc<Entry>> {
@@ -120,8 +129,8 @@ impl Remembered {
     /// or forgotten, may have seen it as it was before.
     fn binds(&self, decision: &Decision) -> bool {
         let replayed = decision.answer.as_ref().is_ok_and(|outcome| outcome.replayed);
-        let kept = self.forgotten.is_none_or(|forgotten| replayed && forgotten >= decision.began);
         let conflict = matches!(decision.answer, Err(Refusal::KeyReused { .. }));
+        let kept = self.forgotten.is_none_or(|forgotten| (replayed || conflict) && forgotten >= decision.began);
         let other = decision.answer.is_err() && !conflict && !same(&self.op, &decision.request.op);
         let missed = other && self.since >= decision.began;
         self.until > decision.now.micros() && kept && !missed
@@ -136,8 +145,8 @@ pub(crate) fn number(request: &Request) -> Option<u64> {
 impl Judge {
     pub(crate) fn new(rules: Rules) -> Judge {
         Judge {
+            model: Model { hold_ttl: rules.hold_ttl.micros(), ..Model::default() },
             rules,
-            model: Model::default(),
             keys: HashMap::new(),
             done: HashMap::new(),
             seen: HashSet::new(),
@@ -230,6 +239,10 @@ impl Judge {
         for (key, row) in &writes.scopes {
             self.compare_row(key, row, least).map_err(|what| ("I2 conservation", what))?;
         }
+        if decisions.iter().any(|decision| matches!(decision.request.op, Op::Define { .. })) {
+            let wrong = writes.scopes.iter().find_map(|(key, row)| self.compare_chain(key, row).err());
+            return wrong.map_or(Ok(()), |what| Err(("the model", what)));
+        }
         Ok(())
     }
 
@@ -319,6 +332,11 @@ impl Judge {
             return Err(format!("{key:?}: {frozen:?} instead of {:?}, or another budget", scope.frozen));
         }
         Ok(())
+    }
+
+    /// What is below a scope, against what its budgets say.
+    pub(crate) fn compare_chain(&self, key: &ScopeKey, row: &ScopeState) -> Check {
+        is(&format!("what is below {key:?}"), &row.below, &self.model.below(key))
     }
 
     /// A caller was answered.

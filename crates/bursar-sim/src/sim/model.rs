@@ -18,11 +18,16 @@ use bursar_core::window::{CalendarUnit, Window};
 pub(crate) type Micros = i64;
 
 const HOUR: Micros = 3_600_000_000;
+pub(crate) const LORD_HOWE: &str = "Australia/Lord_Howe";
 /// Midnight of 2026-03-29 in Berlin, a day of 23 hours, and the midnight after it.
 const SHORT_DAY: (Micros, Micros) = (1_774_738_800_000_000, 1_774_821_600_000_000);
+/// On Lord Howe Island clocks are put back by half an hour then, on 2026-04-05: from eleven hours ahead of UTC to ten and a half.
+pub(crate) const HALF_HOUR_CHANGE: Micros = 1_775_314_800_000_000;
 
 #[derive(Debug, Default)]
 pub(crate) struct Model {
+    /// How long a hold lives that asks for nothing, where no budget says it.
+    pub(crate) hold_ttl: Micros,
     pub(crate) scopes: HashMap<ScopeKey, ScopeModel>,
     pub(crate) holds: HashMap<HoldId, HoldModel>,
     pub(crate) grants: HashMap<GrantId, GrantModel>,
@@ -98,6 +103,9 @@ pub(crate) struct HoldModel {
     pub(crate) charges: Vec<ChargeModel>,
     pub(crate) state: HoldState,
     pub(crate) job: Option<JobId>,
+    /// What it was committed with on each scope and is not credited yet: what it covered, what went beyond it, and the
+    /// instants that each counts for.
+    pub(crate) spent: Vec<(Scope, [(Micros, i64); 2])>,
 }
 
 #[derive(Clone, Debug)]
@@ -147,12 +155,27 @@ impl HoldModel {
     pub(crate) fn totals(&self) -> Vec<(Scope, i64)> {
         totals(&self.charges, |place| self.charges[place].amount)
     }
+
+    /// The spend that a credit takes back: what went beyond the hold first, then what it covered.
+    pub(crate) fn take_back(&mut self, scope: &Scope, amount: i64) -> [(Micros, i64); 2] {
+        let Some((_, [covered, beyond])) = self.spent.iter_mut().find(|(spent, _)| spent == scope) else {
+            return [(self.placed_at, -amount), (self.placed_at, 0)];
+        };
+        let part = amount.min(beyond.1);
+        beyond.1 -= part;
+        [(beyond.0, -part), (covered.0, part - amount)]
+    }
 }
 
 /// The window `[start, end)` of a calendar window around an instant; everything for the others.
 pub(crate) fn bounds(window: &Window, now: Micros) -> (Micros, Micros) {
-    let Window::Calendar { unit, .. } = window else { return (Micros::MIN, Micros::MAX) };
+    let Window::Calendar { unit, zone, .. } = window else { return (Micros::MIN, Micros::MAX) };
     match unit {
+        // Full hours come half an hour later there from the change on, and the first one is cut by it.
+        CalendarUnit::Hour if zone.as_str() == LORD_HOWE && now >= HALF_HOUR_CHANGE => {
+            let start = (now - HOUR / 2).div_euclid(HOUR) * HOUR + HOUR / 2;
+            (start.max(HALF_HOUR_CHANGE), start + HOUR)
+        }
         CalendarUnit::Hour => {
             let start = now.div_euclid(HOUR) * HOUR;
             (start, start + HOUR)
@@ -182,9 +205,13 @@ impl Bucket {
         i128::from(length.micros())
     }
 
-    fn full(&self) -> i128 {
+    pub(crate) fn capacity(&self) -> i64 {
         let Window::Bucket { capacity, .. } = &self.window else { unreachable!("it is a bucket") };
-        i128::from(*capacity) * self.unit()
+        *capacity
+    }
+
+    pub(crate) fn full(&self) -> i128 {
+        i128::from(self.capacity()) * self.unit()
     }
 
     pub(crate) fn refill(&mut self, to: Micros) {
@@ -205,7 +232,7 @@ impl Bucket {
         self.draw(spent - back);
     }
 
-    fn tokens(&self) -> i64 {
+    pub(crate) fn tokens(&self) -> i64 {
         i64::try_from(self.level.div_euclid(self.unit())).unwrap_or(i64::MIN)
     }
 }

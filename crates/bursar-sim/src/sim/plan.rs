@@ -14,6 +14,7 @@ pub(crate) struct Plan {
     /// As on SQLite: one transaction at a time.
     pub(crate) one_writer: bool,
     pub(crate) key_kept_secs: u64,
+    pub(crate) hold_ttl_ms: u64,
     /// One step in so many loses its connection; zero for none.
     pub(crate) lose_connection_in: u64,
     /// One message in so many is lost; zero for none.
@@ -27,6 +28,8 @@ pub(crate) struct Plan {
     /// Callers that bring a transaction of their own.
     pub(crate) strangers: usize,
     pub(crate) scopes: usize,
+    /// Budgets stand one below the other, at first in two chains, which together are longer than a chain may be.
+    pub(crate) long_chains: bool,
     pub(crate) tenants: usize,
 }
 
@@ -34,6 +37,7 @@ impl Plan {
     pub(crate) fn of(seed: u64, commands: u64) -> Plan {
         let mut chance = Chance::new(seed.wrapping_mul(31).wrapping_add(7));
         let one_writer = chance.one_in(4);
+        let long_chains = chance.one_in(8);
         let or_none = |chance: &mut Chance, n: u64| if chance.one_in(4) { 0 } else { n };
         Plan {
             commands,
@@ -43,13 +47,15 @@ impl Plan {
             batch: *chance.pick(&[3, 20, 200]),
             one_writer,
             key_kept_secs: *chance.pick(&[300, 3_600, 86_400]),
+            hold_ttl_ms: *chance.pick(&[700, 60_000]),
             lose_connection_in: or_none(&mut chance, 400),
             lose_message_in: or_none(&mut chance, 25),
             crash_every_ms: or_none(&mut chance, 1_500),
             jump_every_ms: or_none(&mut chance, 700),
             stall_every_ms: or_none(&mut chance, 3_000),
             strangers: chance.below(4) as usize,
-            scopes: 3 + chance.below(6) as usize,
+            scopes: if long_chains { 12 } else { 3 + chance.below(6) as usize },
+            long_chains,
             tenants: 1 + chance.below(2) as usize,
         }
     }

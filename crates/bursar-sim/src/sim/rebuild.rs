@@ -95,6 +95,7 @@ impl Rows for Alone<'_> {
 pub(crate) fn compare_all(judge: &mut Judge, tables: &Tables) -> Result<(), (&'static str, String)> {
     for (key, row) in &tables.scopes {
         judge.compare_row(key, row, None).map_err(|what| ("I2 conservation", what))?;
+        judge.compare_chain(key, row).map_err(|what| ("the model", what))?;
     }
     let journaled: usize = tables.journal.iter().map(|batch| batch.entries.len()).sum();
     let lost = judge.done.len() != journaled;
@@ -103,22 +104,26 @@ pub(crate) fn compare_all(judge: &mut Judge, tables: &Tables) -> Result<(), (&'s
         return Err(("I5 nothing acknowledged is lost", what));
     }
     let model = &judge.model;
-    let mut live = 0;
+    let mut live = Vec::new();
     for (id, hold) in &tables.holds {
         let Some(known) = model.holds.get(id) else { return Err(("I2 conservation", format!("{id} is strange"))) };
         if (known.state, known.expires_at) != (hold.state, hold.expires_at.micros()) {
             return Err(("I2 conservation", format!("{hold:?} should be {known:?}")));
         }
-        live += if hold.state == HoldState::Held { hold.totals().len() } else { 0 };
+        if known.state == HoldState::Held {
+            let charges = known.totals().into_iter();
+            live.extend(charges.map(|(scope, n)| ((known.tenant.clone(), scope), known.expires_at, *id, n)));
+        }
     }
-    let counts =
-        (tables.holds.len(), tables.live_count(), tables.grants.len(), tables.jobs.len(), tables.job_keys.len());
-    let known = (model.holds.len(), live, model.grants.len(), model.jobs.len(), model.job_keys.len());
+    live.sort();
+    if live != tables.live_charges() {
+        let what = format!("the charges of live holds are {:?}, and should be {live:?}", tables.live_charges());
+        return Err(("I2 conservation", what));
+    }
+    let counts = (tables.holds.len(), tables.grants.len(), tables.jobs.len(), tables.job_keys.len());
+    let known = (model.holds.len(), model.grants.len(), model.jobs.len(), model.job_keys.len());
     if counts != known {
-        return Err((
-            "I2 conservation",
-            format!("holds, charges, grants, jobs, their keys: {counts:?}, not {known:?}"),
-        ));
+        return Err(("I2 conservation", format!("holds, grants, jobs, their keys: {counts:?}, not {known:?}")));
     }
     let wrong = tables.grants.values().find(|grant| model.grants.get(&grant.id).is_none_or(|g| g.state != grant.state));
     match wrong {

@@ -250,10 +250,15 @@ impl Tables {
         self.journal.iter().map(|batch| batch.at).max().unwrap_or(Time::MIN)
     }
 
-    /// How many charges of live holds there are.
-    pub(crate) fn live_count(&self) -> usize {
-        let recent: usize = self.scopes.values().map(|row| row.recent.len()).sum();
-        recent + self.live.values().map(BTreeMap::len).sum::<usize>()
+    /// The charges of live holds, in the rows of scopes and in the table: scope, expiry, hold, units.
+    pub(crate) fn live_charges(&self) -> Vec<(ScopeKey, i64, HoldId, i64)> {
+        let recent = self.scopes.iter().flat_map(|(key, row)| row.recent.iter().map(move |charge| (key, charge)));
+        let spilled = self.live.iter().flat_map(|(key, rows)| rows.values().map(move |charge| (key, charge)));
+        let all = recent.chain(spilled);
+        let mut all: Vec<_> =
+            all.map(|(key, charge)| (key.clone(), charge.expires_at.micros(), charge.hold, charge.amount)).collect();
+        all.sort();
+        all
     }
 }
 

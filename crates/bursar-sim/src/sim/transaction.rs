@@ -96,6 +96,7 @@ impl SimTx {
 
     /// Waits for a lock.
     pub(crate) async fn wait_for(&mut self, lock: &Lock, wait: Duration) -> Result<(), StoreError> {
+        self.world.outlive(self.node).await;
         let asked = self.world.state().locks.ask(self.id, lock);
         let Asked::Queued(told) = asked else { return Ok(()) };
         let until = Instant::now() + wait;
@@ -128,7 +129,10 @@ impl SimTx {
         }
         self.last = Some(lock.clone());
         match self.taking {
-            Taking::Skip => Ok(self.world.state().locks.try_take(self.id, &lock)),
+            Taking::Skip => {
+                self.world.outlive(self.node).await;
+                Ok(self.world.state().locks.try_take(self.id, &lock))
+            }
             Taking::Wait(wait) => self.wait_for(&lock, wait).await.map(|()| true),
         }
     }

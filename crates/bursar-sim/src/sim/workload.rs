@@ -13,6 +13,7 @@ use bursar_core::time::Span;
 use bursar_core::window::{CalendarUnit, Window, Zone};
 
 use super::chance::Chance;
+use super::model::LORD_HOWE;
 use super::plan::Plan;
 
 /// How many of the last holds, grants and requests are remembered to be asked about.
@@ -28,12 +29,14 @@ pub(crate) struct Workload {
     keyed: Vec<Request>,
     numbers: u64,
     defined: usize,
+    long_chains: bool,
 }
 
 impl Workload {
     pub(crate) fn new(plan: &Plan) -> Workload {
         let bucket = |capacity, refill, millis| Limit::bucket(capacity, refill, Span::from_millis(millis));
         let berlin = Zone::new("Europe/Berlin").expect("it is a zone");
+        let lord_howe = Zone::new(LORD_HOWE).expect("it is a zone");
         Workload {
             tenants: (0..plan.tenants).map(|place| Tenant::new(format!("t{place}")).expect("a name")).collect(),
             scopes: (0..plan.scopes).map(|place| Scope::new(format!("s{place}")).expect("a name")).collect(),
@@ -43,6 +46,7 @@ impl Workload {
                 Window::Rolling { length: Span::from_secs(3_600) },
                 Window::utc(CalendarUnit::Hour),
                 Window::calendar(CalendarUnit::Day, berlin),
+                Window::calendar(CalendarUnit::Hour, lord_howe),
             ],
             buckets: [bucket(60, 3, 7), bucket(90, 1, 10), bucket(75, 2, 300)].into_iter().flatten().collect(),
             holds: Vec::new(),
@@ -50,6 +54,7 @@ impl Workload {
             keyed: Vec::new(),
             numbers: 0,
             defined: 0,
+            long_chains: plan.long_chains,
         }
     }
 
@@ -109,7 +114,9 @@ impl Workload {
 
     fn op(&mut self, chance: &mut Chance, tenant: &Tenant) -> Op {
         let scope = |chance: &mut Chance, all: &[Scope]| chance.pick(all).clone();
-        match chance.below(100) {
+        // Those who came before their parents are defined again.
+        let kind = if self.long_chains && chance.one_in(8) { 75 } else { chance.below(100) };
+        match kind {
             0..30 => Op::Submit(self.charged(chance, true)),
             30..40 => Op::Submit(self.charged(chance, false)),
             40..60 => self.commit(chance, tenant),
@@ -171,16 +178,14 @@ impl Workload {
     }
 
     fn define(&self, chance: &mut Chance, place: usize, first: bool) -> Op {
-        let parent = if first { place } else { self.scopes.len() };
-        let parent =
-            (parent > 0 && !chance.one_in(2)).then(|| self.scopes[chance.below(parent as u64) as usize].clone());
+        let parent = self.parent(chance, place, first).map(|parent| self.scopes[parent].clone());
         let mut limits: Vec<Limit> = (0..1 + chance.below(3)).map(|_| self.limit(chance)).collect();
         limits.sort_by(|a, b| a.window.cmp(&b.window));
         limits.dedup_by(|a, b| a.window == b.window);
         let cover = |chance: &mut Chance| if chance.one_in(5) { Cover::Refuse } else { Cover::Charge };
         let hold = HoldPolicy {
             ttl_min: Span::from_millis(5),
-            ttl: Some(Span::from_millis(400)),
+            ttl: (!chance.one_in(4)).then(|| Span::from_millis(400)),
             ttl_max: Span::from_millis(3_000),
             life_max: chance.one_in(4).then(|| Span::from_millis(5 + chance.below(5_000))),
             late: cover(chance),
@@ -190,6 +195,18 @@ impl Workload {
         let thresholds = chance.pick(&[vec![], vec![50], vec![50, 80, 100]]).clone();
         let budget = Budget { parent, hold, trip, thresholds, ..Budget::new(limits) };
         Op::Define { scope: self.scopes[place].clone(), budget }
+    }
+
+    /// Half of the budgets have a parent. Where chains are long nearly all have, mostly the budget before, in two chains.
+    fn parent(&self, chance: &mut Chance, place: usize, first: bool) -> Option<usize> {
+        let among = if first { place } else { self.scopes.len() };
+        if place == 0 && first || chance.one_in(if self.long_chains { 8 } else { 2 }) {
+            return None;
+        }
+        if self.long_chains && (first || !chance.one_in(3)) {
+            return (place != self.scopes.len() / 2).then(|| place.saturating_sub(1));
+        }
+        Some(chance.below(among as u64) as usize)
     }
 
     fn limit(&self, chance: &mut Chance) -> Limit {

@@ -58,10 +58,10 @@ pub(crate) struct Node {
 impl World {
     pub(crate) fn new(seed: u64, plan: Plan) -> Arc<World> {
         let rules = Rules {
+            hold_ttl: Span::from_millis(plan.hold_ttl_ms),
             key_kept: Span::from_secs(plan.key_kept_secs),
             // As short as the longest window allows, so that tidying rolls postings up.
             postings_kept: Span::from_secs(25 * 3_600),
-            ..Rules::default()
         };
         let state = State {
             chance: Chance::new(seed),
@@ -121,10 +121,15 @@ impl World {
         if pause > 0 {
             tokio::time::sleep(Duration::from_millis(pause)).await;
         }
+        self.outlive(node).await;
+        lost
+    }
+
+    /// A dead node goes no further: what it took now, nobody would give back.
+    pub(crate) async fn outlive(&self, node: Node) {
         if !self.is_alive(node) {
             std::future::pending::<()>().await;
         }
-        lost
     }
 
     pub(crate) fn is_alive(&self, node: Node) -> bool {

@@ -200,6 +200,20 @@ fn a_trip_over_a_rolling_window_lifts_when_spend_falls_back() {
 }
 
 #[test]
+fn a_trip_limit_that_is_raised_above_the_spend_lifts_at_once() {
+    story(
+        "
+        define a 100/lifetime trip=5/rolling:10000 => done
+        post a=6                       => posted: a 94/100 lifetime
+        define a 100/lifetime trip=8/rolling:10000 => done
+        post a=3                       => posted: a 91/100 lifetime
+        post a=1                       => refused: a is frozen
+        events                         => budget.defined, spend.posted, a tripped over rolling:10000 with 6, budget.defined, a thawed, spend.posted, a tripped over rolling:10000 with 9
+        ",
+    );
+}
+
+#[test]
 fn an_operators_freeze_outlasts_a_trip() {
     story(
         "
