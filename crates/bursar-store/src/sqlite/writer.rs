@@ -63,7 +63,7 @@ impl Shared {
 }
 
 /// Pages the writer keeps in memory, in KiB: enough that a batch over a thousand scopes reads none of them again.
-const CACHE_KIB: u32 = 49_152;
+const CACHE_KIB: u32 = 16_384;
 /// Pages in the write-ahead log before they are copied into the database. A batch can leave two thousand; copying
 /// less often copies a page that changes with every batch less often.
 const CHECKPOINT_PAGES: u32 = 8_192;
