@@ -12,7 +12,7 @@ use bursar_sim::sim::run;
 fn every_fault_is_caught_and_without_one_nothing_is() {
     for mutant in Mutant::ALL.iter().copied().filter(|mutant| is_simulated(*mutant)) {
         assert!(is_consulted(mutant), "no place asks whether {mutant:?} is on");
-        let hunt = hunt(mutant, 60, 600);
+        let hunt = hunt(mutant, 400, 600);
         assert!(hunt.caught.is_some(), "{} survived {} worlds", mutant.name(), hunt.runs);
     }
     for seed in 0..3 {

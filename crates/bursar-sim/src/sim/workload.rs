@@ -124,8 +124,9 @@ impl Workload {
             66..70 => Op::Extend { hold: self.hold(chance, tenant).0, by: Span::from_millis(1 + chance.below(3_000)) },
             70..75 => self.credit(chance, tenant),
             75..78 => {
-                let place = chance.below(self.scopes.len() as u64) as usize;
-                self.define(chance, place, false)
+                let joins = self.long_chains && chance.one_in(3);
+                let anywhere = chance.below(self.scopes.len() as u64) as usize;
+                self.define(chance, if joins { self.second_chain() } else { anywhere }, false)
             }
             78 => Op::Freeze { scope: scope(chance, &self.scopes) },
             79..81 => Op::Unfreeze { scope: scope(chance, &self.scopes) },
@@ -204,9 +205,16 @@ impl Workload {
             return None;
         }
         if self.long_chains && (first || !chance.one_in(3)) {
-            return (place != self.scopes.len() / 2).then(|| place.saturating_sub(1));
+            // Later the second chain is to be hung below the first, which no rule may let it.
+            let apart = first && place == self.second_chain();
+            return (!apart).then(|| place.saturating_sub(1));
         }
         Some(chance.below(among as u64) as usize)
+    }
+
+    /// The place of the budget that the second of two chains begins with.
+    fn second_chain(&self) -> usize {
+        self.scopes.len() / 2
     }
 
     fn limit(&self, chance: &mut Chance) -> Limit {
