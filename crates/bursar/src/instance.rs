@@ -1,6 +1,6 @@
 //! Opening, asking and closing.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -12,6 +12,7 @@ use bursar_core::name::Tenant;
 use bursar_core::refusal::Invalid;
 use bursar_core::request::Request;
 use bursar_core::time::Time;
+use bursar_store::sqlite::salvage;
 use bursar_store::{Clock, Health, PostgresOptions, PostgresStore, Report, Setup, SqliteStore, Store, StoreError};
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, SemaphorePermit};
@@ -158,6 +159,13 @@ impl Bursar {
     /// Checks that balances are what holds and postings say.
     pub async fn verify(&self) -> Result<Report, Error> {
         Ok(self.inner.store.verify().await?)
+    }
+
+    /// Makes a new SQLite database from the journal of a damaged one, which is only read; returns how many events it had.
+    pub async fn salvage(damaged: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<u64, Error> {
+        let ids = Arc::new(Mutex::new(RandomIds::default()));
+        let setup = Setup { rules: Rules::default(), clock: None, ids, migrate: true };
+        Ok(salvage(damaged.as_ref(), to.as_ref(), setup).await?)
     }
 
     /// Makes every table but the journal anew from the journal; returns how many events it applied.

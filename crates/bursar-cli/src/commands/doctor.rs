@@ -1,6 +1,8 @@
 //! `bursar doctor`: what is wrong, and what to do about it.
 
-use bursar::{Clock, Health, Span, SystemClock};
+use std::path::Path;
+
+use bursar::{Bursar, Clock, Health, Span, SystemClock};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 
@@ -81,8 +83,12 @@ pub(crate) async fn run(args: Doctor, global: &Global) -> Result<Exit, Problem> 
             Ok(if diagnosis.ok { Exit::Done } else { Exit::Failed })
         }
         Err(problem) if exit::of_problem(problem.kind) == Exit::Unavailable => {
-            let finding = Finding::bad(Component::Database, problem.detail, way_back(&global.database));
-            tell(out, &Diagnosis { ok: false, findings: vec![finding], rebuilt: None })?;
+            let (rebuilt, todo) = match salvage(&args, &global.database).await {
+                Some((events, todo)) => (Some(events), todo),
+                None => (None, way_back(&global.database)),
+            };
+            let finding = Finding::bad(Component::Database, problem.detail, todo);
+            tell(out, &Diagnosis { ok: false, findings: vec![finding], rebuilt })?;
             Ok(Exit::Unavailable)
         }
         Err(problem) => Err(problem),
@@ -200,6 +206,22 @@ async fn balances(session: &Session) -> Finding {
     }
 }
 
+/// Makes a new file beside a damaged one whose journal can still be read. Who puts it in its place knows that nobody
+/// writes to the old one any more.
+async fn salvage(args: &Doctor, url: &str) -> Option<(u64, String)> {
+    let path = sqlite_path(url).filter(|path| args.fix && path.is_file())?;
+    let mut anew = path.as_os_str().to_owned();
+    anew.push(".rebuilt");
+    let anew = Path::new(&anew);
+    let events = Bursar::salvage(&path, anew).await.ok()?;
+    let (anew, path) = (anew.display(), path.display());
+    let todo = format!(
+        "{anew} was made from its journal; {path} was not changed. End whoever uses it, move {path} with its -wal and -shm \
+         files away, move {anew} to its place, and run `bursar doctor` again"
+    );
+    Some((events, todo))
+}
+
 /// What to do about a database that cannot be opened.
 fn way_back(url: &str) -> String {
     let Some(path) = sqlite_path(url) else {
@@ -211,8 +233,8 @@ fn way_back(url: &str) -> String {
         Ok(file) if file.permissions().readonly() => format!("make {shown} and its folder writable"),
         Ok(_) => format!(
             "if {shown} is a Bursar database of another version, run `bursar migrate` with the newest bursar; if it is \
-             damaged, copy {shown} with its -wal and -shm files away, then restore a backup, or run SQLite's \
-             `.recover` on the copy and `bursar doctor --fix` on the result: the tables follow from the journal"
+             damaged, `bursar doctor --fix` makes a new file beside it if its journal can be read; else copy {shown} \
+             with its -wal and -shm files away and restore a backup"
         ),
     }
 }

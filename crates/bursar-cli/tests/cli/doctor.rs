@@ -62,3 +62,37 @@ fn doctor_names_a_file_that_is_damaged_or_missing_and_the_way_back() {
     assert!(damaged.out.contains("WRONG") && damaged.out.contains("backup"), "{}", damaged.out);
     place.run(&["hold", "place", "a=1", "--limit", "1:day"]).ends(6);
 }
+
+#[test]
+fn doctor_makes_a_new_file_from_the_journal_of_a_damaged_one() {
+    let place = Place::ready();
+    place.run(&["dev"]).ends(0);
+    let budgets = place.json(&["budget", "list"]);
+    let path = place.0.path().join("bursar-data/bursar.db");
+    let spoil = |table: &str| {
+        let conn = place.database();
+        conn.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)").unwrap();
+        let sql = "SELECT rootpage FROM sqlite_schema WHERE name = ?1";
+        let page: u32 = conn.query_row(sql, [table], |row| row.get(0)).unwrap();
+        drop(conn);
+        let mut bytes = std::fs::read(&path).unwrap();
+        bytes[(page as usize - 1) * 4096..][..200].fill(0xff);
+        std::fs::write(&path, &bytes).unwrap();
+        bytes
+    };
+    let damaged = spoil("bursar_holds");
+    assert!(place.run(&["doctor"]).ends(6).out.contains("--fix"));
+    let fixed = place.run(&["doctor", "--fix"]).ends(6);
+    assert!(fixed.out.contains("rebuilt from 8 events"), "{}", fixed.out);
+    assert_eq!(std::fs::read(&path).unwrap(), damaged, "the damaged file is only read");
+    let anew = path.with_file_name("bursar.db.rebuilt");
+    std::fs::rename(&anew, &path).unwrap();
+    place.run(&["doctor"]).ends(0);
+    assert_eq!(place.json(&["budget", "list"]), budgets);
+
+    // Without its journal nothing is made.
+    spoil("bursar_journal");
+    let lost = place.run(&["doctor", "--fix"]).ends(6);
+    assert!(lost.out.contains("backup") && !lost.out.contains("rebuilt from"), "{}", lost.out);
+    assert!(!anew.exists());
+}

@@ -5,6 +5,7 @@ mod error;
 mod known;
 mod read;
 mod rows;
+mod salvage;
 pub mod schema;
 mod soundness;
 mod turnstile;
@@ -32,6 +33,7 @@ use rusqlite::Connection;
 use tokio::sync::Semaphore;
 
 pub use self::closure::SqliteTx;
+pub use self::salvage::salvage;
 use self::writer::{Counters, Handle, Shared, Writer, open_reader};
 use crate::clock::SystemClock;
 use crate::codec::Budgets;
