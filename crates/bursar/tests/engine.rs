@@ -141,6 +141,28 @@ async fn close_answers_everything_it_accepted_and_refuses_the_rest() {
     assert!(matches!(survivor.verify().await, Err(Error::Store(error)) if matches!(*error, StoreError::Closed)));
 }
 
+/// A process may end, and the file be copied, right after `close`: everything is in the one file then.
+#[tokio::test]
+async fn after_close_everything_is_in_the_one_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("bursar.db");
+    for round in 1..=20 {
+        let bursar = Bursar::options(&format!("sqlite://{}", path.display())).upkeep(None).open().await.unwrap();
+        bursar.ledger().define("room", budget(1_000_000)).await.unwrap();
+        bursar.ledger().post("room", 1).await.unwrap();
+        let reader = bursar.clone();
+        let reading = tokio::spawn(async move { while reader.ledger().budget("room").await.is_ok() {} });
+        bursar.close().await;
+        assert!(!folder.path().join("bursar.db-wal").exists(), "round {round}");
+        reading.await.unwrap();
+        let copy = folder.path().join("copy.db");
+        std::fs::copy(&path, &copy).unwrap();
+        let copied = Bursar::options(&format!("sqlite://{}", copy.display())).upkeep(None).open().await.unwrap();
+        assert_eq!(copied.ledger().budget("room").await.unwrap().unwrap().balances[0].posted, round);
+        copied.close().await;
+    }
+}
+
 #[tokio::test]
 async fn two_instances_live_in_one_process() {
     let first = Bursar::open("sqlite::memory:").await.unwrap();

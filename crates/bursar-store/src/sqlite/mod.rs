@@ -30,7 +30,7 @@ use bursar_core::scope::ScopeState;
 use bursar_core::state::ScopeKey;
 use bursar_core::time::Time;
 use rusqlite::Connection;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, oneshot};
 
 pub use self::closure::SqliteTx;
 pub use self::salvage::salvage;
@@ -44,7 +44,7 @@ use crate::verify::Report;
 
 /// A store in a SQLite file, or in memory.
 pub struct SqliteStore {
-    writer: Mutex<Option<Handle>>,
+    writer: Mutex<Option<(Handle, oneshot::Receiver<()>)>>,
     shared: Arc<Shared>,
     readers: Arc<Mutex<Vec<Connection>>>,
     reading: Semaphore,
@@ -131,7 +131,8 @@ impl SqliteStore {
     }
 
     fn writer(&self) -> Result<Handle, StoreError> {
-        self.writer.lock().unwrap_or_else(PoisonError::into_inner).clone().ok_or(StoreError::Closed)
+        let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        writer.as_ref().map(|(handle, _)| handle.clone()).ok_or(StoreError::Closed)
     }
 
     /// Reads in one snapshot: on a connection of its own, or on the writer's when the database is in memory.
@@ -264,11 +265,17 @@ impl Store for SqliteStore {
     }
 
     async fn close(&self) {
-        // Tasks that were accepted are still done: the thread ends when the last handle is gone.
-        let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(writer) = writer {
-            let _ = writer.call(|_| Ok(())).await;
-        }
+        let Some((writer, closed)) = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take() else {
+            return;
+        };
+        // Reads that were accepted are still answered; then nobody keeps a connection to read with.
+        let reading = self.reading.acquire_many(READERS as u32).await;
+        self.reading.close();
         self.readers.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        drop(reading);
+        // Tasks that were accepted are still done: the thread ends when the last handle is gone. Its connection is the
+        // last of this process to close, and copies the log into the file: a process may end right after this.
+        drop(writer);
+        let _ = closed.await;
     }
 }

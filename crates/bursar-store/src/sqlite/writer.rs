@@ -76,21 +76,24 @@ type Task = Box<dyn FnOnce(&mut Writer) + Send>;
 pub(super) struct Handle(mpsc::Sender<Task>);
 
 impl Handle {
-    /// Starts the thread on an open writer.
-    pub(super) fn start(mut writer: Writer) -> Result<Handle, StoreError> {
+    /// Starts the thread on an open writer; the second part tells when the connection is closed.
+    pub(super) fn start(mut writer: Writer) -> Result<(Handle, oneshot::Receiver<()>), StoreError> {
         let (tasks, waiting) = mpsc::channel::<Task>();
+        let (closed, closing) = oneshot::channel();
         let named = thread::Builder::new().name("bursar-sqlite".into());
         let run = move || {
             while let Ok(task) = waiting.recv() {
                 task(&mut writer);
             }
+            drop(writer);
+            let _ = closed.send(());
         };
         named.spawn(run).map_err(|source| StoreError::Unavailable {
             what: "the writer's thread cannot be started".into(),
             hint: "check the limits on threads",
             source: Some(Box::new(source)),
         })?;
-        Ok(Handle(tasks))
+        Ok((Handle(tasks), closing))
     }
 
     /// Runs something on the thread and returns what came of it; a panic there is an error here.
