@@ -5,8 +5,10 @@ use std::sync::Arc;
 use crate::event::{Charged, Entry, Event};
 use crate::hold::HoldState;
 use crate::id::{CommandId, GrantId, HoldId, JobId};
+use crate::job::{Job, JobState, Order};
 use crate::name::Purpose;
 use crate::payload::Payload;
+use crate::refusal::Refusal;
 use crate::time::Time;
 
 /// The answer to a request that was done.
@@ -50,8 +52,51 @@ pub enum Answer {
         /// How many.
         count: usize,
     },
+    /// Jobs were leased.
+    Leased(Leased),
+    /// Heartbeats were taken, one answer for each.
+    Beaten(Vec<Result<Beaten, Refusal>>),
+    /// Leases were ended, one answer for each.
+    Finished(Vec<Result<Finished, Refusal>>),
+    /// Something was done to jobs, one answer for each.
+    Acted(Vec<Result<Finished, Refusal>>),
     /// There is nothing to tell.
     Done,
+}
+
+/// What a worker got.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Leased {
+    /// The jobs, each with its lease.
+    pub jobs: Vec<Job>,
+    /// When the next job of these queues is due, where one is scheduled.
+    pub next_at: Option<Time>,
+}
+
+/// A heartbeat that was taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Beaten {
+    /// The job.
+    pub job: JobId,
+    /// What to do.
+    pub order: Order,
+    /// The lease lapses here.
+    pub until: Time,
+}
+
+/// What a job has become.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finished {
+    /// The job.
+    pub job: JobId,
+    /// The state it is in.
+    pub state: JobState,
+    /// When it runs again, if it does.
+    pub run_at: Option<Time>,
+    /// Its hold, or the last one.
+    pub hold: Option<HoldId>,
+    /// Units charged for it so far.
+    pub cost: i64,
 }
 
 /// What a command did.
@@ -166,11 +211,14 @@ impl Answer {
                 }
                 Event::BudgetUnfrozen { turned: false, .. } => return Answer::Done,
                 Event::HoldExpired { .. } | Event::GrantPurged { .. } => swept += 1,
+                Event::QueueDefined { .. } => return Answer::Done,
                 // What follows from a request is told to those who follow the scope.
                 Event::BudgetTripped { .. }
                 | Event::BudgetUnfrozen { .. }
                 | Event::BudgetCrossed { .. }
                 | Event::BudgetCleared { .. } => {}
+                // What is done to jobs is answered where it is decided.
+                _ => {}
             }
         }
         if submitted != Submitted::default() {

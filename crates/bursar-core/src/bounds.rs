@@ -36,6 +36,18 @@ pub const SWEEP_MAX: usize = 10_000;
 pub const FOLD_STEP: usize = 2_000;
 /// Attempts a job may be given.
 pub const ATTEMPTS_MAX: u32 = 1_000;
+/// The highest priority of a job; the lowest is as far below zero.
+pub const PRIORITY_MAX: i16 = 1_000;
+/// Delays in a list of backoffs.
+pub const BACKOFF_STEPS_MAX: usize = 100;
+/// Queues, and kinds, one worker asks for at once.
+pub const QUEUES_MAX: usize = 100;
+/// Jobs one call leases.
+pub const CAPACITY_MAX: u32 = 1_000;
+/// Jobs one call acts on, and entries in one report of usage.
+pub const ITEMS_MAX: usize = 1_000;
+/// Bytes in the kind or the message of a job's error.
+pub const ERROR_BYTES_MAX: usize = 4_096;
 
 /// The shortest time to live.
 pub const TTL_MIN: Span = Span::from_millis(1);
@@ -43,6 +55,16 @@ pub const TTL_MIN: Span = Span::from_millis(1);
 pub const TTL_MAX: Span = Span::from_days(30);
 /// The longest time to live of a grant.
 pub const GRANT_TTL_MAX: Span = Span::from_days(366);
+/// The shortest lease.
+pub const LEASE_MIN: Span = Span::from_millis(100);
+/// The longest lease without a heartbeat.
+pub const LEASE_MAX: Span = Span::from_days(1);
+/// The longest run of a job.
+pub const DEADLINE_MAX: Span = Span::from_days(366);
+/// What one step of priority is worth: a job that has waited so much longer goes first.
+pub const PRIORITY_STEP: Span = Span::from_secs(60);
+/// How soon a job that awaits its budget is looked at again at the latest, whatever else wakes it.
+pub const AWAIT_MAX: Span = Span::from_secs(60);
 /// The longest delay of a job.
 pub const DELAY_MAX: Span = Span::from_days(3_660);
 /// The shortest and the longest rolling window or refill period.

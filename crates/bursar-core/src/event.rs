@@ -10,11 +10,11 @@ use crate::context::Context;
 use crate::grant::TokenDigest;
 use crate::hold::{Beyond, HeldCharge};
 use crate::id::{BatchId, CommandId, GrantId, HoldId, JobId};
-use crate::job::JobSpec;
-use crate::name::{IdempotencyKey, Purpose, Scope, Subject, Tenant};
+use crate::job::{JobError, JobSpec, QueueConfig};
+use crate::name::{IdempotencyKey, Purpose, Queue, Scope, Subject, Tenant, WorkerName};
 use crate::payload::Payload;
 use crate::request::Fingerprint;
-use crate::time::Time;
+use crate::time::{Span, Time};
 use crate::window::Window;
 
 /// Something that happened. The answer to a request is rendered from its events, the first time as later.
@@ -222,6 +222,195 @@ pub enum Event {
         /// The job that was there.
         job: JobId,
     },
+    /// A worker took a job.
+    #[serde(rename = "job.leased")]
+    JobLeased {
+        /// The job.
+        job: JobId,
+        /// The number of the lease.
+        fence: u64,
+        /// Which attempt it is.
+        attempt: u32,
+        /// Who.
+        worker: WorkerName,
+        /// How long it lasts without a heartbeat.
+        lease: Span,
+        /// The run is over here.
+        #[serde(default = "never", skip_serializing_if = "is_never")]
+        deadline: Time,
+        /// The scopes it takes a slot of.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        slots: Vec<Scope>,
+    },
+    /// A job is done.
+    #[serde(rename = "job.succeeded")]
+    JobSucceeded {
+        /// The job.
+        job: JobId,
+        /// By which lease.
+        fence: u64,
+        /// What came of it.
+        #[serde(default, skip_serializing_if = "is_null")]
+        result: Payload,
+    },
+    /// An attempt did not work.
+    #[serde(rename = "job.failed")]
+    JobFailed {
+        /// The job.
+        job: JobId,
+        /// By which lease.
+        fence: u64,
+        /// Which attempt it was.
+        attempt: u32,
+        /// Who tried.
+        worker: WorkerName,
+        /// What went wrong.
+        error: JobError,
+        /// When it is tried again; it is dead, cancelled or parked otherwise.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        run_at: Option<Time>,
+    },
+    /// A lease lapsed.
+    #[serde(rename = "job.rescued")]
+    JobRescued {
+        /// The job.
+        job: JobId,
+        /// Which lease.
+        fence: u64,
+        /// Which attempt it was.
+        attempt: u32,
+        /// Who had it.
+        worker: WorkerName,
+        /// What went wrong.
+        error: JobError,
+        /// When it is tried again; it is dead, cancelled or parked otherwise.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        run_at: Option<Time>,
+    },
+    /// A worker put a job off; it was no attempt.
+    #[serde(rename = "job.snoozed")]
+    JobSnoozed {
+        /// The job.
+        job: JobId,
+        /// By which lease.
+        fence: u64,
+        /// Until when.
+        run_at: Time,
+    },
+    /// A worker handed a job back; it was no attempt.
+    #[serde(rename = "job.returned")]
+    JobReturned {
+        /// The job.
+        job: JobId,
+        /// By which lease.
+        fence: u64,
+    },
+    /// A job has no attempt left.
+    #[serde(rename = "job.dead_lettered")]
+    JobDied {
+        /// The job.
+        job: JobId,
+    },
+    /// A job waits for units of a budget.
+    #[serde(rename = "job.parked")]
+    JobParked {
+        /// The job.
+        job: JobId,
+        /// Where they are lacking.
+        scope: Scope,
+        /// When it is looked at again, whatever else wakes it.
+        run_at: Time,
+    },
+    /// A job's budget admits another attempt.
+    #[serde(rename = "job.resumed")]
+    JobResumed {
+        /// The job.
+        job: JobId,
+        /// The scope it waited for.
+        scope: Scope,
+        /// The hold of that attempt.
+        hold: HoldId,
+    },
+    /// A job that was given up is to be tried again.
+    #[serde(rename = "job.retried")]
+    JobRetried {
+        /// The job.
+        job: JobId,
+        /// The hold of the next attempt.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        hold: Option<HoldId>,
+    },
+    /// The hold of an attempt is settled, and this one is for the next.
+    #[serde(rename = "job.funded")]
+    JobFunded {
+        /// The job.
+        job: JobId,
+        /// The hold.
+        hold: HoldId,
+    },
+    /// Somebody wants a job cancelled that runs; its worker is told.
+    #[serde(rename = "job.cancelling")]
+    JobCancelling {
+        /// The job.
+        job: JobId,
+    },
+    /// A job is cancelled.
+    #[serde(rename = "job.cancelled")]
+    JobCancelled {
+        /// The job.
+        job: JobId,
+    },
+    /// A dead job is not wanted any more.
+    #[serde(rename = "job.discarded")]
+    JobDiscarded {
+        /// The job.
+        job: JobId,
+    },
+    /// A job waits in another queue.
+    #[serde(rename = "job.moved")]
+    JobMoved {
+        /// The job.
+        job: JobId,
+        /// Where it waits now.
+        queue: Queue,
+    },
+    /// A waiting job was put elsewhere in its queue.
+    #[serde(rename = "job.edited")]
+    JobEdited {
+        /// The job.
+        job: JobId,
+        /// Its priority now.
+        priority: i16,
+        /// Not before this.
+        run_at: Time,
+    },
+    /// What a job really cost was charged beside its hold.
+    #[serde(rename = "job.billed")]
+    JobBilled {
+        /// The job.
+        job: JobId,
+        /// The lease that reported it.
+        fence: u64,
+        /// Where, and what was left.
+        charges: Vec<Charged>,
+        /// The lease had been lost.
+        #[serde(default, skip_serializing_if = "is_false")]
+        lost: bool,
+    },
+    /// A finished job was removed when its time was over.
+    #[serde(rename = "job.forgotten")]
+    JobForgotten {
+        /// The job.
+        job: JobId,
+    },
+    /// A queue was set up or changed.
+    #[serde(rename = "queue.defined")]
+    QueueDefined {
+        /// Which queue.
+        queue: Queue,
+        /// What is set for it.
+        config: Box<QueueConfig>,
+    },
 }
 
 /// A charge with what its limits left afterwards.
@@ -292,6 +481,10 @@ fn never() -> Time {
 
 fn is_never(time: &Time) -> bool {
     *time == Time::NEVER
+}
+
+fn is_null(payload: &Payload) -> bool {
+    *payload == Payload::default()
 }
 
 fn is_zero(amount: &i64) -> bool {
@@ -428,6 +621,7 @@ impl Batch {
             for recorded in &mut Arc::make_mut(entry).events {
                 match &mut recorded.e {
                     Event::JobEnqueued { job, spec, .. } => visit(job.0, &mut spec.payload),
+                    Event::JobSucceeded { job, result, .. } => visit(job.result_key(), result),
                     Event::GrantMinted { grant, payload, .. } => visit(grant.0, payload),
                     _ => {}
                 }
@@ -447,6 +641,8 @@ pub enum Stream {
     Grant(GrantId),
     /// A job.
     Job(JobId),
+    /// A queue.
+    Queue(Tenant, Queue),
     /// What belongs to none of these: the command itself.
     Command(CommandId),
 }
@@ -462,6 +658,7 @@ impl Stream {
             Stream::Hold(id) => link.push_str(id.text().as_str()),
             Stream::Grant(id) => link.push_str(id.text().as_str()),
             Stream::Job(id) => link.push_str(id.text().as_str()),
+            Stream::Queue(tenant, queue) => link.extend([tenant.as_str(), "\t", queue.as_str()]),
             Stream::Command(id) => link.push_str(id.text().as_str()),
         }
         link
@@ -474,6 +671,7 @@ impl Stream {
             Stream::Hold(_) => "hold",
             Stream::Grant(_) => "grant",
             Stream::Job(_) => "job",
+            Stream::Queue(..) => "queue",
             Stream::Command(_) => "command",
         }
     }
@@ -487,6 +685,7 @@ impl std::fmt::Display for Stream {
             Stream::Hold(id) => write!(f, "{id}"),
             Stream::Grant(id) => write!(f, "{id}"),
             Stream::Job(id) => write!(f, "{id}"),
+            Stream::Queue(tenant, queue) => write!(f, "{tenant}/{queue}"),
             Stream::Command(id) => write!(f, "{id}"),
         }
     }
@@ -515,6 +714,25 @@ impl Event {
             Event::GrantPurged { .. } => "grant.purged",
             Event::JobEnqueued { .. } => "job.enqueued",
             Event::JobFound { .. } => "job.found",
+            Event::JobLeased { .. } => "job.leased",
+            Event::JobSucceeded { .. } => "job.succeeded",
+            Event::JobFailed { .. } => "job.failed",
+            Event::JobRescued { .. } => "job.rescued",
+            Event::JobSnoozed { .. } => "job.snoozed",
+            Event::JobReturned { .. } => "job.returned",
+            Event::JobDied { .. } => "job.dead_lettered",
+            Event::JobParked { .. } => "job.parked",
+            Event::JobResumed { .. } => "job.resumed",
+            Event::JobRetried { .. } => "job.retried",
+            Event::JobFunded { .. } => "job.funded",
+            Event::JobCancelling { .. } => "job.cancelling",
+            Event::JobCancelled { .. } => "job.cancelled",
+            Event::JobDiscarded { .. } => "job.discarded",
+            Event::JobMoved { .. } => "job.moved",
+            Event::JobEdited { .. } => "job.edited",
+            Event::JobBilled { .. } => "job.billed",
+            Event::JobForgotten { .. } => "job.forgotten",
+            Event::QueueDefined { .. } => "queue.defined",
         }
     }
 
@@ -538,13 +756,42 @@ impl Event {
             | Event::GrantRedeemed { grant, .. }
             | Event::GrantRevoked { grant }
             | Event::GrantPurged { grant } => Stream::Grant(*grant),
-            Event::JobEnqueued { job, .. } | Event::JobFound { job } => Stream::Job(*job),
+            Event::QueueDefined { queue, .. } => Stream::Queue(tenant.clone(), queue.clone()),
+            _ => Stream::Job(self.job().expect("what is left are events of jobs")),
+        }
+    }
+
+    /// The job it is of.
+    pub fn job(&self) -> Option<JobId> {
+        match self {
+            Event::JobEnqueued { job, .. }
+            | Event::JobFound { job }
+            | Event::JobLeased { job, .. }
+            | Event::JobSucceeded { job, .. }
+            | Event::JobFailed { job, .. }
+            | Event::JobRescued { job, .. }
+            | Event::JobSnoozed { job, .. }
+            | Event::JobReturned { job, .. }
+            | Event::JobDied { job }
+            | Event::JobParked { job, .. }
+            | Event::JobResumed { job, .. }
+            | Event::JobRetried { job, .. }
+            | Event::JobFunded { job, .. }
+            | Event::JobCancelling { job }
+            | Event::JobCancelled { job }
+            | Event::JobDiscarded { job }
+            | Event::JobMoved { job, .. }
+            | Event::JobEdited { job, .. }
+            | Event::JobBilled { job, .. }
+            | Event::JobForgotten { job } => Some(*job),
+            _ => None,
         }
     }
 
     fn payload(&self) -> Option<&Payload> {
         match self {
             Event::JobEnqueued { spec, .. } => Some(&spec.payload),
+            Event::JobSucceeded { result, .. } => Some(result),
             Event::GrantMinted { payload, .. } => Some(payload),
             _ => None,
         }
@@ -556,7 +803,9 @@ impl Event {
             Event::HoldPlaced { charges, .. }
             | Event::HoldCommitted { charges, .. }
             | Event::HoldReleased { charges, .. }
+            | Event::JobBilled { charges, .. }
             | Event::Posted { charges } => charges.as_slice(),
+            Event::JobLeased { slots, .. } => return slots.iter().collect(),
             Event::Credited { charge, .. } => std::slice::from_ref(charge),
             Event::HoldExpired { scopes, .. } | Event::HoldExtended { scopes, .. } => return scopes.iter().collect(),
             _ => &[],

@@ -180,6 +180,13 @@ ids! {
     BatchId = "tx";
 }
 
+impl JobId {
+    /// Under which a result is kept that is too large to stand in the row: no id has the highest bit set.
+    pub fn result_key(self) -> u128 {
+        self.0 | 1 << 127
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -103,6 +103,16 @@ mutants! {
     RetryWithoutKey = "retry-without-key",
     /// Listeners are told twice.
     AnnounceTwice = "announce-twice",
+    /// A worker can end a lease that is not its own.
+    SkipFence = "skip-fence",
+    /// A job that is leased again has the fence it had.
+    SameFence = "same-fence",
+    /// A queue leases more at once than it may.
+    IgnoreConcurrency = "ignore-concurrency",
+    /// What a worker spent that lost its lease is charged as often as it reports it.
+    BillLostTwice = "bill-lost-twice",
+    /// Finished jobs are removed before their time.
+    ForgetTooSoon = "forget-too-soon",
     /// SQLite answers before its commit is on the disk.
     SynchronousOff = "synchronous-off",
     /// SQLite answers when its commit is written, and syncs it when it is next copied into the database file.

@@ -8,8 +8,14 @@ use serde::{Deserialize, Deserializer, Serialize};
 use crate::bounds::NAME_BYTES_MAX;
 use crate::refusal::Invalid;
 
+/// What names of Bursar's own scopes begin with; nobody else's do.
+const INTERNAL: &str = "bursar:";
+
 /// Checks a name of the kind `field`: 1 to 255 bytes, no control characters.
 fn check(field: &'static str, name: &str) -> Result<(), Invalid> {
+    if field == "scope" && name.starts_with(INTERNAL) && name.len() <= 3 * NAME_BYTES_MAX {
+        return Ok(());
+    }
     if name.is_empty() {
         return Err(Invalid::new(field, "must not be empty"));
     }
@@ -118,6 +124,31 @@ names! {
     FlowKey = "key";
     /// A word on a job to find it by.
     Tag = "tag";
+    /// Who leases jobs.
+    WorkerName = "worker";
+    /// What enqueues a job again and again.
+    ScheduleName = "schedule";
+}
+
+impl Scope {
+    /// A scope of Bursar's own, put together from names that were checked.
+    pub(crate) fn internal(name: String) -> Scope {
+        debug_assert!(name.starts_with(INTERNAL));
+        Scope(name.into())
+    }
+
+    /// Whether it is one of Bursar's own, which nobody else may charge or define.
+    pub fn is_internal(&self) -> bool {
+        self.0.starts_with(INTERNAL)
+    }
+
+    /// Refuses one of Bursar's own.
+    pub(crate) fn check_own(&self) -> Result<(), Invalid> {
+        if self.is_internal() {
+            return Err(Invalid::new("scope", format!("must not begin with {INTERNAL:?}: these are Bursar's own")));
+        }
+        Ok(())
+    }
 }
 
 impl Tenant {

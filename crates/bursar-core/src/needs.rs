@@ -3,13 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::event::{Entry, Event};
+use crate::hold::Hold;
 use crate::id::{GrantId, HoldId, JobId};
-use crate::name::{Scope, Tenant};
-use crate::request::{Op, Request};
-use crate::state::{JobKey, KeyKey, ScopeKey, Workspace};
+use crate::job::{FlowScopes, Job, JobSpec, LeaseAsk, QueueConfig};
+use crate::name::{JobKind, Scope, Tenant};
+use crate::request::{Act, Op, Request};
+use crate::state::{JobKey, KeyKey, QueueKey, ScopeKey, Workspace};
 use crate::window::Window;
 
-/// Rows to load, each kind sorted: the one lock order is keys, job keys, holds, grants, scopes.
+/// Rows to load, each kind sorted: the one lock order is keys, job keys, jobs, holds, grants, scopes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Needs {
     /// Idempotency keys.
@@ -20,10 +22,39 @@ pub struct Needs {
     pub holds: BTreeSet<HoldId>,
     /// Grants.
     pub grants: BTreeSet<GrantId>,
-    /// Jobs.
+    /// Jobs, whose holds, lines and slots are needed too.
     pub jobs: BTreeSet<JobId>,
+    /// Jobs that give a sign of life, and nothing more.
+    pub beats: BTreeSet<JobId>,
+    /// Queues.
+    pub queues: BTreeSet<QueueKey>,
+    /// Queues that are to be changed.
+    pub queues_defined: BTreeSet<QueueKey>,
+    /// Queues that jobs are to be leased from.
+    pub claims: BTreeMap<QueueKey, Claim>,
     /// Scopes, whose ancestors are needed too.
     pub scopes: BTreeMap<ScopeKey, ScopeNeed>,
+}
+
+/// Jobs that are wanted from a queue.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Claim {
+    /// Of these kinds, or of those that begin so; of any if there are none.
+    pub kinds: BTreeSet<JobKind>,
+    /// So many.
+    pub count: usize,
+}
+
+impl Claim {
+    fn add(&mut self, ask: &LeaseAsk) {
+        let any = self.count > 0 && self.kinds.is_empty() || ask.kinds.is_empty();
+        self.count += ask.capacity as usize;
+        if any {
+            self.kinds.clear();
+        } else {
+            self.kinds.extend(ask.kinds.iter().cloned());
+        }
+    }
 }
 
 /// What is needed of a scope.
@@ -58,6 +89,7 @@ impl Needs {
                 for job in &command.jobs {
                     let key = job.idempotency_key.iter();
                     self.job_keys.extend(key.map(|key| (tenant.clone(), job.queue.clone(), key.clone())));
+                    self.line(tenant, job);
                 }
             }
             Op::Commit { hold, .. } | Op::Release { hold } | Op::Extend { hold, .. } => {
@@ -82,6 +114,27 @@ impl Needs {
             Op::PurgeGrants { grants } => self.grants.extend(grants),
             Op::Expire { holds } => self.holds.extend(holds),
             Op::Tidy { scopes } => scopes.iter().for_each(|scope| self.scope(tenant, scope, [], false)),
+            Op::Lease(ask) => {
+                for queue in &ask.queues {
+                    self.queues.insert((tenant.clone(), queue.clone()));
+                    self.claims.entry((tenant.clone(), queue.clone())).or_default().add(ask);
+                }
+            }
+            Op::Heartbeat { beats } => self.beats.extend(beats.iter().map(|beat| beat.job)),
+            Op::Finish { items } => {
+                self.jobs.extend(items.iter().map(|item| item.job));
+                let usage = items.iter().filter_map(|item| item.end.usage()).flatten();
+                usage.filter_map(|usage| usage.scope.as_ref()).for_each(|scope| self.scope(tenant, scope, [], false));
+            }
+            Op::Act { act, jobs } => {
+                self.jobs.extend(jobs);
+                if let Act::Move { queue } = act {
+                    self.queues.insert((tenant.clone(), queue.clone()));
+                }
+            }
+            Op::DefineQueue { queue, .. } => {
+                self.queues_defined.insert((tenant.clone(), queue.clone()));
+            }
         }
     }
 
@@ -133,11 +186,67 @@ impl Needs {
             }
             Event::JobEnqueued { job, spec, .. } => {
                 self.jobs.insert(*job);
+                self.line(tenant, spec);
                 let key = spec.idempotency_key.iter();
                 self.job_keys.extend(key.map(|key| (tenant.clone(), spec.queue.clone(), key.clone())));
             }
             Event::Credited { hold, .. } => self.holds.extend(hold),
             Event::JobFound { .. } => {}
+            Event::JobParked { job, scope, .. } => {
+                self.jobs.insert(*job);
+                self.scope(tenant, scope, [], true);
+            }
+            Event::JobMoved { job, .. } => {
+                self.jobs.insert(*job);
+            }
+            Event::QueueDefined { queue, .. } => {
+                self.queues_defined.insert((tenant.clone(), queue.clone()));
+            }
+            _ => self.jobs.extend(event.job()),
+        }
+    }
+
+    /// The line that a new job may stand in.
+    fn line(&mut self, tenant: &Tenant, job: &JobSpec) {
+        if let Some(key) = &job.key {
+            self.scope(tenant, &FlowScopes::of_key(&job.queue, key).slots, [], true);
+        }
+    }
+
+    /// Adds what a job comes to that was loaded: its line, the slots of its lease, the scope whose budget it awaits, what is
+    /// set for its queue, and its hold.
+    pub fn add_job(&mut self, job: &Job) {
+        let tenant = &job.tenant;
+        self.queues.insert((tenant.clone(), job.queue.clone()));
+        self.holds.extend(job.hold);
+        let slots = job.life.lease.iter().flat_map(|lease| &lease.slots);
+        for scope in job.line().iter().chain(slots).chain(&job.life.awaits) {
+            self.scope(tenant, scope, [], true);
+        }
+    }
+
+    /// Adds what leasing a job comes to: the scopes of its queue's limits.
+    pub fn add_flow(&mut self, job: &Job, config: &QueueConfig) {
+        let tenant = &job.tenant;
+        let queue = FlowScopes::of_queue(&job.queue);
+        if config.concurrency.is_some() {
+            self.scope(tenant, &queue.slots, [], true);
+        }
+        if let Some(rate) = config.rate {
+            self.scope(tenant, &queue.rate, [rate.limit().window], true);
+        }
+        let Some(key) = &job.key else { return };
+        let key = FlowScopes::of_key(&job.queue, key);
+        self.scope(tenant, &key.slots, [], true);
+        if let Some(rate) = config.key_rate {
+            self.scope(tenant, &key.rate, [rate.limit().window], true);
+        }
+    }
+
+    /// Adds the windows of a hold that is to be placed again.
+    pub fn add_hold_again(&mut self, hold: &Hold) {
+        for charge in &hold.charges {
+            self.scope(&hold.tenant, &charge.scope, charge.limits.iter().map(|limit| limit.window.clone()), true);
         }
     }
 
@@ -151,7 +260,15 @@ impl Needs {
     pub fn scopes_in<'a>(&self, ws: &'a Workspace) -> impl Iterator<Item = ScopeKey> + use<'a> {
         let held = self.holds.iter().filter(|id| ws.holds.is_loaded(*id)).filter_map(|id| ws.holds.get(id));
         let held = held.flat_map(|hold| hold.totals().into_keys().map(|scope| (hold.tenant.clone(), scope)));
-        let mut wanted: Vec<ScopeKey> = self.scopes.keys().cloned().chain(held).collect();
+        let jobs = self.jobs.iter().filter(|id| ws.jobs.is_loaded(*id)).filter_map(|id| ws.jobs.get(id));
+        let jobs = jobs.flat_map(|job| {
+            let hold = job.hold.filter(|id| ws.holds.is_loaded(id)).and_then(|id| ws.holds.get(&id));
+            let held = hold.into_iter().flat_map(|hold| hold.totals().into_keys());
+            let slots = job.life.lease.iter().flat_map(|lease| lease.slots.iter().cloned());
+            let all = held.chain(slots).chain(job.line()).chain(job.life.awaits.clone());
+            all.map(|scope| (job.tenant.clone(), scope)).collect::<Vec<_>>()
+        });
+        let mut wanted: Vec<ScopeKey> = self.scopes.keys().cloned().chain(held).chain(jobs).collect();
         let mut seen: BTreeSet<ScopeKey> = BTreeSet::new();
         std::iter::from_fn(move || {
             loop {

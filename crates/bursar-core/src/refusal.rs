@@ -8,6 +8,7 @@ use crate::bounds::{DEPTH_MAX, SCOPES_MAX, WINDOWS_MAX};
 use crate::grant::GrantFault;
 use crate::hold::HoldState;
 use crate::id::{GrantId, HoldId, JobId};
+use crate::job::JobState;
 use crate::name::{IdempotencyKey, Purpose, Scope};
 use crate::time::{Span, Time};
 use crate::window::{Window, Zone};
@@ -169,6 +170,42 @@ pub enum Refusal {
     TooManyScopes {
         /// How many.
         count: usize,
+    },
+    /// There is no such job.
+    #[error("there is no job {job}")]
+    UnknownJob {
+        /// The id asked for.
+        job: JobId,
+    },
+    /// The lease is over, or somebody else has the job. What was reported as spent is charged, once.
+    #[error("the lease {fence} of {job} is lost: the job is {state}{}", if *billed { "; what it spent is charged" } else { "" })]
+    LeaseLost {
+        /// The job.
+        job: JobId,
+        /// The lease it was asked with.
+        fence: u64,
+        /// The state the job is in.
+        state: JobState,
+        /// Spend that was reported with it has been charged.
+        billed: bool,
+    },
+    /// The job is in a state in which this cannot be done.
+    #[error("{job} is {state}: {problem}")]
+    WrongState {
+        /// The job.
+        job: JobId,
+        /// The state it is in.
+        state: JobState,
+        /// What does not go.
+        problem: &'static str,
+    },
+    /// Usage without a scope does not say which of several it is for, or there is no hold to say it.
+    #[error("usage of {job} must name its scope: its hold has {charges} charges")]
+    UsageAmbiguous {
+        /// The job.
+        job: JobId,
+        /// How many charges its hold has.
+        charges: usize,
     },
     /// A balance would pass what 64 bits hold.
     #[error("the amount would take a balance of {scope} beyond 64 bits")]

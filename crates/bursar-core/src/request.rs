@@ -3,13 +3,13 @@
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::bounds::{CHARGES_MAX, GRANT_TTL_MAX, JOBS_MAX, LIMITS_MAX, REDEMPTIONS_MAX, SWEEP_MAX, TTL_MAX, TTL_MIN};
+use crate::bounds::{CHARGES_MAX, GRANT_TTL_MAX, ITEMS_MAX, JOBS_MAX, LIMITS_MAX, REDEMPTIONS_MAX, SWEEP_MAX, TTL_MAX, TTL_MIN};
 use crate::budget::{Budget, Cover, Limit};
 use crate::context::Context;
 use crate::grant::{Token, TokenDigest};
-use crate::id::{GrantId, HoldId};
-use crate::job::JobSpec;
-use crate::name::{IdempotencyKey, Purpose, Scope, Subject};
+use crate::id::{GrantId, HoldId, JobId};
+use crate::job::{Beat, Finish, JobSpec, LeaseAsk, QueueConfig, check_delay, check_priority};
+use crate::name::{IdempotencyKey, Purpose, Queue, Scope, Subject};
 use crate::payload::Payload;
 use crate::refusal::{Invalid, Refusal, Violation};
 use crate::time::{Span, Time};
@@ -106,6 +106,62 @@ pub enum Op {
         /// The scopes.
         scopes: Vec<Scope>,
     },
+    /// Take jobs to work on.
+    Lease(LeaseAsk),
+    /// Say that jobs are still worked on.
+    Heartbeat {
+        /// Which ones.
+        beats: Vec<Beat>,
+    },
+    /// End leases.
+    Finish {
+        /// Which ones, and how.
+        items: Vec<Finish>,
+    },
+    /// Do something to jobs.
+    Act {
+        /// What.
+        act: Act,
+        /// To which ones.
+        jobs: Vec<JobId>,
+    },
+    /// Set up or change a queue.
+    DefineQueue {
+        /// Which one.
+        queue: Queue,
+        /// What.
+        config: QueueConfig,
+    },
+}
+
+/// What can be done to jobs, by somebody who does not work on them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Act {
+    /// Give them up. One that runs is told, and ends as cancelled when its worker lets go of it.
+    Cancel,
+    /// Try dead and cancelled ones again from the first attempt, and those between attempts at once.
+    Retry,
+    /// Dead ones are not wanted any more.
+    Discard,
+    /// Put them in another queue; dead ones are tried again there.
+    Move {
+        /// Which queue.
+        queue: Queue,
+    },
+    /// Change how those that wait are ranked.
+    Edit {
+        /// The priority, where it is to change.
+        priority: Option<i16>,
+        /// So long from now, where it is to change.
+        delay: Option<Span>,
+    },
+    /// Take back leases that have lapsed.
+    Rescue,
+    /// Look again whether their budget admits another attempt.
+    Resume,
+    /// Remove finished ones whose time is over.
+    Forget,
 }
 
 /// Charges, redemptions and jobs: all or nothing.
@@ -252,6 +308,15 @@ impl Request {
     /// Refuses what no state of the world would make right.
     pub fn check(&self) -> Result<(), Invalid> {
         self.context.check()?;
+        if self.op.is_of_jobs() {
+            if self.dry_run {
+                return Err(Invalid::new("dry_run", "is not possible with work on jobs"));
+            }
+            if self.idempotency_key.is_some() {
+                return Err(Invalid::new("idempotency_key", "is not taken here: fences and states make it safe to repeat"));
+            }
+        }
+        self.op.scopes().try_for_each(Scope::check_own)?;
         match &self.op {
             Op::Submit(command) => command.check(),
             Op::Commit { actual, .. } => match actual {
@@ -270,8 +335,54 @@ impl Request {
             Op::PurgeGrants { grants } => sweep_size("grants", grants.len()),
             Op::Tidy { scopes } => sweep_size("scopes", scopes.len()),
             Op::Release { .. } | Op::Freeze { .. } | Op::Unfreeze { .. } | Op::Revoke { .. } => Ok(()),
+            Op::DefineQueue { config, .. } => config.check(),
+            Op::Lease(ask) => ask.check(),
+            Op::Heartbeat { beats } => items("beats", beats.len()),
+            Op::Finish { items: all } => {
+                items("items", all.len())?;
+                all.iter().try_for_each(|item| item.end.check())
+            }
+            Op::Act { act, jobs } => {
+                items("jobs", jobs.len())?;
+                match act {
+                    Act::Edit { priority, delay } => {
+                        priority.map_or(Ok(()), |priority| check_priority("priority", priority))?;
+                        delay.map_or(Ok(()), |delay| check_delay("delay_ms", delay))
+                    }
+                    _ => Ok(()),
+                }
+            }
         }
     }
+}
+
+impl Op {
+    /// Work on jobs that are there, which is answered job by job.
+    pub fn is_of_jobs(&self) -> bool {
+        matches!(self, Op::Lease(_) | Op::Heartbeat { .. } | Op::Finish { .. } | Op::Act { .. })
+    }
+
+    /// The scopes it names.
+    fn scopes(&self) -> Box<dyn Iterator<Item = &Scope> + '_> {
+        match self {
+            Op::Submit(command) => Box::new(command.charges.iter().map(|charge| &charge.scope)),
+            Op::Define { scope, .. } | Op::Credit { scope, .. } | Op::Freeze { scope } | Op::Unfreeze { scope } => {
+                Box::new(std::iter::once(scope))
+            }
+            Op::Finish { items } => {
+                let usage = items.iter().filter_map(|item| item.end.usage()).flatten();
+                Box::new(usage.filter_map(|usage| usage.scope.as_ref()))
+            }
+            _ => Box::new(std::iter::empty()),
+        }
+    }
+}
+
+fn items(field: &'static str, count: usize) -> Result<(), Invalid> {
+    if count > ITEMS_MAX {
+        return Err(Invalid::new(field, format!("has {count} entries; at most {ITEMS_MAX} are allowed")));
+    }
+    Ok(())
 }
 
 impl Command {

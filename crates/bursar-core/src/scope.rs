@@ -15,6 +15,7 @@ use crate::context::Actor;
 use crate::id::{BatchId, HoldId};
 use crate::live::{ChargeMark, LiveCharge};
 use crate::mutant::Mutant;
+use crate::name::JobKind;
 use crate::time::{Span, Time};
 use crate::window::{Window, Zone};
 
@@ -46,12 +47,51 @@ pub struct ScopeState {
     pub below: Vec<u64>,
     /// The latest charges of live holds, in the order they came.
     pub recent: Vec<LiveCharge>,
+    /// The jobs that wait in the line of a flow key.
+    pub line: Line,
+    /// Jobs that wait for units here.
+    pub awaited: u64,
     /// What is registered on it. Stored beside the rest, as it seldom changes.
     #[serde(skip)]
     pub budget: Option<Arc<Budget>>,
     /// The budget is not the one that was loaded, and must be written.
     #[serde(skip)]
     pub redefined: bool,
+}
+
+/// The line of a flow key: how many wait in it. Follows from the jobs, and is not in the journal.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Line {
+    /// Of each kind, the first included.
+    pub waiting: Vec<(JobKind, u64)>,
+    /// Firsts that are barred as the key is at its limit.
+    pub barred: u64,
+}
+
+impl Line {
+    /// How many of a kind wait.
+    pub fn len(&self, kind: &JobKind) -> u64 {
+        self.waiting.iter().find(|(known, _)| known == kind).map_or(0, |(_, count)| *count)
+    }
+
+    /// Whether nobody waits.
+    pub fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    pub(crate) fn add(&mut self, kind: &JobKind) {
+        match self.waiting.iter_mut().find(|(known, _)| known == kind) {
+            Some((_, count)) => *count += 1,
+            None => self.waiting.push((kind.clone(), 1)),
+        }
+    }
+
+    pub(crate) fn take(&mut self, kind: &JobKind) {
+        if let Some((_, count)) = self.waiting.iter_mut().find(|(known, _)| known == kind) {
+            *count = count.saturating_sub(1);
+        }
+        self.waiting.retain(|(_, count)| *count > 0);
+    }
 }
 
 /// A place in the order of postings on a scope.
@@ -199,6 +239,8 @@ impl Default for ScopeState {
             balances: vec![Balance::open(Window::Lifetime, Time::MIN, Past::default())],
             below: Vec::new(),
             recent: Vec::new(),
+            line: Line::default(),
+            awaited: 0,
             budget: None,
             redefined: false,
         }

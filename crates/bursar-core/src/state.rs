@@ -1,6 +1,6 @@
 //! The rows a batch of requests works on: loaded before, written after.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::fmt::Debug;
 use std::hash::Hash;
 use std::sync::Arc;
@@ -11,9 +11,9 @@ use crate::event::{Batch, Entry, Links, Stream};
 use crate::grant::Grant;
 use crate::hold::Hold;
 use crate::id::{BatchId, CommandId, GrantId, HoldId, JobId};
-use crate::job::Job;
+use crate::job::{Job, JobState, QueueState};
 use crate::live::LiveCharge;
-use crate::name::{IdempotencyKey, Queue, Scope, Tenant};
+use crate::name::{FlowKey, IdempotencyKey, JobKind, Queue, Scope, Tenant};
 use crate::request::Fingerprint;
 use crate::scope::{Posting, ScopeState};
 use crate::time::Time;
@@ -23,6 +23,10 @@ use crate::window::Zone;
 pub type ScopeKey = (Tenant, Scope);
 /// An idempotency key and whose it is.
 pub type KeyKey = (Tenant, IdempotencyKey);
+/// A queue and whose it is.
+pub type QueueKey = (Tenant, Queue);
+/// The line of a flow key: whose, in which queue, of which key and kind.
+pub type LineKey = (Tenant, Queue, FlowKey, JobKind);
 /// A job's key in its queue.
 pub type JobKey = (Tenant, Queue, IdempotencyKey);
 
@@ -152,6 +156,52 @@ impl<K, V> Table<K, V> {
     }
 }
 
+/// What can be leased from a queue.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Claims {
+    /// The jobs, the best first.
+    pub jobs: VecDeque<JobId>,
+    /// When the next scheduled one is due.
+    pub next_at: Option<Time>,
+}
+
+/// A figure of a queue.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Tally {
+    /// Whose.
+    pub tenant: Tenant,
+    /// Of which queue.
+    pub queue: Queue,
+    /// What is counted.
+    pub what: Counted,
+}
+
+/// What is counted of a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Counted {
+    /// Jobs that are in a state now.
+    In(JobState),
+    /// Jobs that were enqueued in a minute since 1970.
+    Enqueued(i64),
+    /// Jobs that ended so in a minute.
+    Ended(JobState, i64),
+    /// Attempts that failed in a minute.
+    Failed(i64),
+}
+
+impl Counted {
+    /// The minute it is counted for, if it is not what is now.
+    pub fn minute(self) -> Option<i64> {
+        match self {
+            Counted::In(_) => None,
+            Counted::Enqueued(minute) | Counted::Ended(_, minute) | Counted::Failed(minute) => Some(minute),
+        }
+    }
+}
+
+/// Where the cost of jobs is counted: whose, on which day since 1970 (UTC), of which queue and kind, on which scope.
+pub type CostKey = (Tenant, i64, Queue, JobKind, Scope);
+
 /// All that a batch works on.
 #[derive(Debug)]
 pub struct Workspace {
@@ -171,6 +221,18 @@ pub struct Workspace {
     pub job_keys: Table<JobKey, JobId>,
     /// Jobs.
     pub jobs: Table<JobId, Job>,
+    /// Queues.
+    pub queues: Table<QueueKey, QueueState>,
+    /// Jobs that can be leased from each queue that was asked for, the best first.
+    pub claims: HashMap<QueueKey, Claims>,
+    /// Those that stand next in lines whose first may go, the best first.
+    pub lines: HashMap<LineKey, VecDeque<JobId>>,
+    /// The firsts of lines that are barred, for whose key a slot may become free.
+    pub barred: HashMap<ScopeKey, Vec<JobId>>,
+    /// How the figures of queues change.
+    pub tallies: BTreeMap<Tally, i64>,
+    /// What jobs cost, to be added to the figures of a day.
+    pub costs: BTreeMap<CostKey, i64>,
     /// What was done under keys that are used again.
     pub replays: HashMap<CommandId, Arc<Entry>>,
     /// Scopes on which more is due than one step folds.
@@ -197,6 +259,12 @@ impl Workspace {
             keys: Table::default(),
             job_keys: Table::default(),
             jobs: Table::default(),
+            queues: Table::default(),
+            claims: HashMap::new(),
+            lines: HashMap::new(),
+            barred: HashMap::new(),
+            tallies: BTreeMap::new(),
+            costs: BTreeMap::new(),
             replays: HashMap::new(),
             unready: HashSet::new(),
             unturned: HashMap::new(),

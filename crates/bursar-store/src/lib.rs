@@ -10,6 +10,7 @@ mod codec;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 pub mod error;
+pub mod figures;
 pub mod memory;
 pub mod postgres;
 pub mod rows;
@@ -20,6 +21,7 @@ pub mod work;
 
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use error::StoreError;
+pub use figures::{Cost, DueJobs, Figures, JobFilter};
 pub use memory::MemoryStore;
 pub use postgres::{PostgresOptions, PostgresStore};
 pub use sqlite::SqliteStore;

@@ -3,7 +3,7 @@
 #[cfg(test)]
 mod zones;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use async_trait::async_trait;
@@ -12,26 +12,32 @@ use bursar_core::event::{Batch, Entry};
 use bursar_core::grant::Grant;
 use bursar_core::hold::{Hold, HoldState};
 use bursar_core::id::{BatchId, CommandId, GrantId, HoldId, JobId};
-use bursar_core::job::Job;
+use bursar_core::job::{Job, JobState, Place, QueueState, wants};
 use bursar_core::live::{ChargeMark, LiveCharge};
-use bursar_core::name::{Scope, Tenant};
+use bursar_core::name::{FlowKey, Queue, Scope, Tenant};
 use bursar_core::payload::Payload;
 use bursar_core::request::Request;
 use bursar_core::scope::{Balance, Batchwise, Due, DueAsk, Past, Posting, ScopeState};
-use bursar_core::state::{Change, JobKey, KeyKey, KeyRow, ScopeKey, Workspace};
+use bursar_core::state::{
+    Change, CostKey, JobKey, KeyKey, KeyRow, LineKey, QueueKey, ScopeKey, Tally, Workspace,
+};
 use bursar_core::time::Time;
 use futures_util::FutureExt;
 
 use crate::clock::{Clock, SystemClock};
 use crate::codec::hold_state;
 use crate::error::StoreError;
-use crate::rows::{Found, PastAsk, Rows};
+use crate::figures::{Cost, DueJobs, Figures, JobFilter};
+use crate::rows::{ClaimAsk, Claimed, Found, PastAsk, Rows};
 use crate::store::{Health, Journaled, Patience, Setup, Store, Verdict};
 use crate::verify::{self, Report};
 use crate::work::{self, When};
 
 /// Postings that are rolled up at most in one transaction, oldest first; the same on every engine.
 pub(crate) const ROLL_UP_STEP: usize = 10_000;
+
+/// Scheduled jobs that come due in one transaction and queue; the same on every engine.
+pub(crate) const DUE_STEP: usize = 1_000;
 
 /// A store that forgets everything when it is dropped.
 pub struct MemoryStore {
@@ -49,6 +55,9 @@ pub(crate) struct Tables {
     pub(crate) keys: BTreeMap<KeyKey, KeyRow>,
     pub(crate) job_keys: BTreeMap<JobKey, JobId>,
     pub(crate) jobs: BTreeMap<JobId, Job>,
+    pub(crate) queues: BTreeMap<QueueKey, QueueState>,
+    pub(crate) tallies: BTreeMap<Tally, i64>,
+    pub(crate) costs: BTreeMap<CostKey, i64>,
     pub(crate) live: BTreeMap<(ScopeKey, Time, HoldId), LiveCharge>,
     pub(crate) postings: BTreeMap<(ScopeKey, Time, u64), Posting>,
     pub(crate) rollups: BTreeMap<ScopeKey, i64>,
@@ -87,6 +96,38 @@ impl Tables {
     }
 }
 
+fn is_in(job: &Job, queue: &QueueKey) -> bool {
+    job.tenant == queue.0 && job.queue == queue.1
+}
+
+impl Tables {
+    fn claim(&self, ask: &ClaimAsk, now: Time) -> Claimed {
+        let wanted = |job: &&Job| is_in(job, &ask.queue) && wants(&ask.kinds, &job.kind);
+        let mut ready: Vec<&Job> = self.jobs.values().filter(wanted).collect();
+        let mut due = ready.clone();
+        ready.retain(|job| {
+            job.life.state == JobState::Queued && matches!(job.life.place, Place::Out | Place::First)
+        });
+        ready.sort_by_key(|job| (job.life.rank, job.id));
+        due.retain(|job| job.life.state == JobState::Scheduled);
+        due.sort_by_key(|job| (job.life.run_at, job.id));
+        let next = due.iter().map(|job| job.life.run_at).find(|run_at| *run_at > now);
+        due.retain(|job| job.life.run_at <= now);
+        let some = |jobs: Vec<&Job>, count: usize| jobs.into_iter().take(count).cloned().collect::<Vec<_>>();
+        Claimed { ready: some(ready, ask.count), due: some(due, DUE_STEP), next_at: next }
+    }
+
+    fn behind(&self, (tenant, queue, key, kind): &LineKey, count: usize) -> Vec<Job> {
+        let stands = |job: &&Job| {
+            let (Some(of), Place::Behind) = (&job.key, job.life.place) else { return false };
+            (&job.tenant, &job.queue, of, &job.kind) == (tenant, queue, key, kind)
+        };
+        let mut behind: Vec<&Job> = self.jobs.values().filter(stands).collect();
+        behind.sort_by_key(|job| (job.life.rank, job.id));
+        behind.into_iter().take(count).cloned().collect()
+    }
+}
+
 /// The tables within a transaction, with the clock.
 struct MemoryRows<'a> {
     tables: &'a mut Tables,
@@ -114,8 +155,28 @@ impl Rows for MemoryRows<'_> {
         Ok(pick(&self.tables.job_keys, keys))
     }
 
-    async fn jobs(&mut self, ids: &[JobId]) -> Result<Vec<(JobId, Job)>, StoreError> {
-        Ok(pick(&self.tables.jobs, ids))
+    async fn jobs(&mut self, ids: &[JobId], _: bool) -> Result<Found<JobId, Job>, StoreError> {
+        Ok(Found::all(pick(&self.tables.jobs, ids)))
+    }
+
+    async fn queues(&mut self, keys: &[QueueKey], _: bool) -> Result<Vec<(QueueKey, QueueState)>, StoreError> {
+        Ok(pick(&self.tables.queues, keys))
+    }
+
+    async fn claim(&mut self, asks: &[ClaimAsk], now: Time) -> Result<Vec<Claimed>, StoreError> {
+        Ok(asks.iter().map(|ask| self.tables.claim(ask, now)).collect())
+    }
+
+    async fn behind(&mut self, lines: &[(LineKey, usize)]) -> Result<Vec<Job>, StoreError> {
+        Ok(lines.iter().flat_map(|(line, count)| self.tables.behind(line, *count)).collect())
+    }
+
+    async fn barred(&mut self, keys: &[(QueueKey, FlowKey)]) -> Result<Vec<Job>, StoreError> {
+        let barred = self.tables.jobs.values().filter(|job| job.life.place == Place::Barred);
+        let of_keys = barred.filter(|job| {
+            keys.iter().any(|(queue, key)| is_in(job, queue) && job.key.as_ref() == Some(key))
+        });
+        Ok(of_keys.cloned().collect())
     }
 
     async fn holds(&mut self, ids: &[HoldId]) -> Result<Found<HoldId, Hold>, StoreError> {
@@ -221,6 +282,19 @@ impl Rows for MemoryRows<'_> {
         ws.keys.changes().for_each(|(key, change)| write(&mut tables.keys, key, &change));
         ws.job_keys.changes().for_each(|(key, change)| write(&mut tables.job_keys, key, &change));
         ws.jobs.changes().for_each(|(key, change)| write(&mut tables.jobs, key, &change));
+        for (job, change) in ws.jobs.changes() {
+            if change == Change::Delete {
+                tables.payloads.remove(&job.0);
+                tables.payloads.remove(&job.result_key());
+            }
+        }
+        ws.queues.changes().for_each(|(key, change)| write(&mut tables.queues, key, &change));
+        for (tally, by) in &ws.tallies {
+            *tables.tallies.entry(tally.clone()).or_insert(0) += by;
+        }
+        for (key, by) in &ws.costs {
+            *tables.costs.entry(key.clone()).or_insert(0) += by;
+        }
         for (key, change) in &ws.live {
             match change {
                 Some(charge) => drop(tables.live.insert(key.clone(), charge.clone())),
@@ -347,6 +421,93 @@ impl Store for MemoryStore {
 
     async fn job(&self, id: JobId) -> Result<Option<Job>, StoreError> {
         Ok(self.tables().jobs.get(&id).cloned())
+    }
+
+    async fn list_jobs(
+        &self,
+        tenant: &Tenant,
+        filter: &JobFilter,
+        after: Option<JobId>,
+        limit: usize,
+    ) -> Result<Vec<Job>, StoreError> {
+        let (tables, now) = (self.tables(), self.clock.now());
+        let all = tables.jobs.values().filter(|job| job.tenant == *tenant && after.is_none_or(|after| job.id > after));
+        Ok(all.filter(|job| filter.takes(job, now)).take(limit).cloned().collect())
+    }
+
+    async fn queue(&self, key: &QueueKey) -> Result<Option<QueueState>, StoreError> {
+        Ok(self.tables().queues.get(key).cloned())
+    }
+
+    async fn list_queues(
+        &self,
+        tenant: &Tenant,
+        after: Option<&Queue>,
+        limit: usize,
+    ) -> Result<Vec<(Queue, QueueState)>, StoreError> {
+        let tables = self.tables();
+        let set = tables.queues.keys().cloned();
+        let used = tables.tallies.keys().map(|tally| (tally.tenant.clone(), tally.queue.clone()));
+        let all: BTreeSet<QueueKey> = set.chain(used).filter(|(of, _)| of == tenant).collect();
+        let wanted = all.into_iter().filter(|(_, queue)| after.is_none_or(|after| queue > after)).take(limit);
+        Ok(wanted.map(|key| (key.1.clone(), tables.queues.get(&key).cloned().unwrap_or_default())).collect())
+    }
+
+    async fn figures(&self, key: &QueueKey, since_minute: i64) -> Result<Figures, StoreError> {
+        let (tables, now) = (self.tables(), self.clock.now());
+        let counts = tables.tallies.iter().filter(|(tally, count)| {
+            let recent = tally.what.minute().is_none_or(|minute| minute >= since_minute);
+            (&tally.tenant, &tally.queue) == (&key.0, &key.1) && recent && **count != 0
+        });
+        let waiting = tables.jobs.values().filter(|job| is_in(job, key) && job.state_at(now) == JobState::Queued);
+        let leases = tables.jobs.values().filter(|job| is_in(job, key)).filter_map(|job| job.life.lease.as_ref());
+        Ok(Figures {
+            counts: counts.map(|(tally, count)| (tally.what, *count)).collect(),
+            oldest_waiting: waiting.map(|job| job.life.run_at).min(),
+            oldest_lease: leases.map(|lease| lease.since).min(),
+        })
+    }
+
+    async fn costs(&self, tenant: &Tenant, from: i64, to: i64) -> Result<Vec<Cost>, StoreError> {
+        let tables = self.tables();
+        let all = tables.costs.iter().filter(|((of, day, ..), _)| of == tenant && (from..=to).contains(day));
+        let cost = |((_, day, queue, kind, scope), amount): (&CostKey, &i64)| Cost {
+            day: *day,
+            queue: queue.clone(),
+            kind: kind.clone(),
+            scope: scope.clone(),
+            amount: *amount,
+        };
+        Ok(all.map(cost).collect())
+    }
+
+    async fn due_jobs(&self, limit: usize) -> Result<DueJobs, StoreError> {
+        let (tables, now) = (self.tables(), self.clock.now());
+        let some = |wanted: &dyn Fn(&&Job) -> bool| {
+            let jobs = tables.jobs.values().filter(wanted).take(limit);
+            jobs.map(|job| (job.tenant.clone(), job.id)).collect()
+        };
+        let kept = |job: &Job| {
+            let queue = tables.queues.get(&(job.tenant.clone(), job.queue.clone()));
+            queue.map(|queue| queue.config.clone()).unwrap_or_default().kept(job.life.state)
+        };
+        Ok(DueJobs {
+            lapsed: some(&|job| job.life.lease.as_ref().is_some_and(|lease| lease.lapses_at() <= now)),
+            awaiting: some(&|job| job.life.state == JobState::AwaitingBudget && job.life.run_at <= now),
+            ended: some(&|job| kept(job).is_some_and(|kept| job.life.run_at.after(kept) <= now)),
+        })
+    }
+
+    async fn awaiting(&self, scope: &ScopeKey, limit: usize) -> Result<Vec<JobId>, StoreError> {
+        let tables = self.tables();
+        let all = tables.jobs.values().filter(|job| {
+            job.life.state == JobState::AwaitingBudget && job.tenant == scope.0 && job.life.awaits.as_ref() == Some(&scope.1)
+        });
+        Ok(all.map(|job| job.id).take(limit).collect())
+    }
+
+    async fn bell(&self) -> Result<u64, StoreError> {
+        Ok(self.tables().next_position())
     }
 
     async fn journal(&self, after: u64, limit: usize) -> Result<Vec<Journaled>, StoreError> {

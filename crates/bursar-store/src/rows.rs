@@ -6,10 +6,11 @@ use bursar_core::event::{Batch, Entry};
 use bursar_core::grant::Grant;
 use bursar_core::hold::Hold;
 use bursar_core::id::{BatchId, CommandId, GrantId, HoldId, JobId};
-use bursar_core::job::Job;
+use bursar_core::job::{Job, QueueState};
 use bursar_core::live::ChargeMark;
+use bursar_core::name::{FlowKey, JobKind};
 use bursar_core::scope::{Balance, Bounds, Due, DueAsk, Past, PostingMark, ScopeState};
-use bursar_core::state::{JobKey, KeyKey, KeyRow, ScopeKey, Workspace};
+use bursar_core::state::{JobKey, KeyKey, KeyRow, LineKey, QueueKey, ScopeKey, Workspace};
 use bursar_core::time::Time;
 
 use crate::error::StoreError;
@@ -53,6 +54,28 @@ impl PastAsk {
     }
 }
 
+/// Jobs that are wanted from a queue.
+#[derive(Clone, Debug)]
+pub struct ClaimAsk {
+    /// Which queue.
+    pub queue: QueueKey,
+    /// Of these kinds, or of those that begin with what stands before a `*`; of any if there are none.
+    pub kinds: Vec<JobKind>,
+    /// So many at most.
+    pub count: usize,
+}
+
+/// Jobs that can be leased from a queue.
+#[derive(Clone, Debug, Default)]
+pub struct Claimed {
+    /// Those that wait for a worker, are in no line or the first of theirs, and not barred; the best first.
+    pub ready: Vec<Job>,
+    /// Those that were scheduled and are due, the first due first.
+    pub due: Vec<Job>,
+    /// When the next one that is scheduled is due.
+    pub next_at: Option<Time>,
+}
+
 /// One transaction on one engine. Whatever is read for writing is locked until its end.
 #[expect(
     async_fn_in_trait,
@@ -65,8 +88,16 @@ pub trait Rows {
     async fn entries(&mut self, wanted: &[(BatchId, CommandId)]) -> Result<Vec<Arc<Entry>>, StoreError>;
     /// Jobs by their keys. They are not locked.
     async fn job_keys(&mut self, keys: &[JobKey]) -> Result<Vec<(JobKey, JobId)>, StoreError>;
-    /// Jobs.
-    async fn jobs(&mut self, ids: &[JobId]) -> Result<Vec<(JobId, Job)>, StoreError>;
+    /// Jobs, live or finished, in the order of their ids; only `locked` ones may be changed.
+    async fn jobs(&mut self, ids: &[JobId], locked: bool) -> Result<Found<JobId, Job>, StoreError>;
+    /// Queues that something was set for; only `locked` ones may be changed.
+    async fn queues(&mut self, keys: &[QueueKey], locked: bool) -> Result<Vec<(QueueKey, QueueState)>, StoreError>;
+    /// Jobs that can be leased, for each of the asks, without those that somebody else has locked.
+    async fn claim(&mut self, asks: &[ClaimAsk], now: Time) -> Result<Vec<Claimed>, StoreError>;
+    /// The jobs behind the first of lines, so many for each, the best first, without those that somebody else has locked.
+    async fn behind(&mut self, lines: &[(LineKey, usize)]) -> Result<Vec<Job>, StoreError>;
+    /// The barred firsts of the lines of flow keys.
+    async fn barred(&mut self, keys: &[(QueueKey, FlowKey)]) -> Result<Vec<Job>, StoreError>;
     /// Holds, in the order of their ids.
     async fn holds(&mut self, ids: &[HoldId]) -> Result<Found<HoldId, Hold>, StoreError>;
     /// Grants, in the order of their ids.

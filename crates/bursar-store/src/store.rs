@@ -10,17 +10,18 @@ use bursar_core::event::Batch;
 use bursar_core::grant::Grant;
 use bursar_core::hold::Hold;
 use bursar_core::id::{BatchId, GrantId, HoldId, IdSource, JobId};
-use bursar_core::job::Job;
+use bursar_core::job::{Job, QueueState};
 use bursar_core::live::ChargeMark;
-use bursar_core::name::{Scope, Tenant};
+use bursar_core::name::{Queue, Scope, Tenant};
 use bursar_core::refusal::Refusal;
 use bursar_core::request::Request;
 use bursar_core::scope::ScopeState;
-use bursar_core::state::{JobKey, KeyKey, ScopeKey};
+use bursar_core::state::{JobKey, KeyKey, QueueKey, ScopeKey};
 use bursar_core::time::Time;
 
 use crate::clock::Clock;
 use crate::error::StoreError;
+use crate::figures::{Cost, DueJobs, Figures, JobFilter};
 use crate::verify::Report;
 
 /// What became of one request of a batch.
@@ -43,6 +44,8 @@ pub enum Lock {
     Key(KeyKey),
     /// A job's key.
     JobKey(JobKey),
+    /// A job.
+    Job(JobId),
     /// A hold.
     Hold(HoldId),
     /// A grant.
@@ -132,8 +135,35 @@ pub trait Store: Send + Sync + 'static {
     async fn grant(&self, id: GrantId) -> Result<Option<Grant>, StoreError>;
     /// Grants of a tenant after an id, by id.
     async fn grants(&self, tenant: &Tenant, after: Option<GrantId>, limit: usize) -> Result<Vec<Grant>, StoreError>;
-    /// A job.
+    /// A job, live or finished.
     async fn job(&self, id: JobId) -> Result<Option<Job>, StoreError>;
+    /// Jobs of a tenant after an id, by id.
+    async fn list_jobs(
+        &self,
+        tenant: &Tenant,
+        filter: &JobFilter,
+        after: Option<JobId>,
+        limit: usize,
+    ) -> Result<Vec<Job>, StoreError>;
+    /// What is set for a queue.
+    async fn queue(&self, key: &QueueKey) -> Result<Option<QueueState>, StoreError>;
+    /// Queues of a tenant after a name: those that something is set for, and those that jobs were enqueued in.
+    async fn list_queues(
+        &self,
+        tenant: &Tenant,
+        after: Option<&Queue>,
+        limit: usize,
+    ) -> Result<Vec<(Queue, QueueState)>, StoreError>;
+    /// The figures of a queue: what is counted now, and what was in the minutes from one on.
+    async fn figures(&self, key: &QueueKey, since_minute: i64) -> Result<Figures, StoreError>;
+    /// What the jobs of a tenant cost on the days from one to another.
+    async fn costs(&self, tenant: &Tenant, from: i64, to: i64) -> Result<Vec<Cost>, StoreError>;
+    /// Jobs for the upkeep to look at, at most so many of each kind.
+    async fn due_jobs(&self, limit: usize) -> Result<DueJobs, StoreError>;
+    /// Jobs that await units of a scope, those that began to wait first.
+    async fn awaiting(&self, scope: &ScopeKey, limit: usize) -> Result<Vec<JobId>, StoreError>;
+    /// A number that changes soon after anybody, in any process, has made jobs ready. Cheap enough to be asked often.
+    async fn bell(&self) -> Result<u64, StoreError>;
 
     /// The journal after a position, in order and without gaps, at most `limit` rows.
     async fn journal(&self, after: u64, limit: usize) -> Result<Vec<Journaled>, StoreError>;

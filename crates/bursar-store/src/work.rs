@@ -1,18 +1,20 @@
 //! The one shape of every write: load, decide, store. The same for every engine.
 
+mod jobs;
+
 use std::borrow::Cow;
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use bursar_core::decide::{Decided, Rules, decide, reapply};
 use bursar_core::event::{Batch, Entry, Event};
-use bursar_core::id::{BatchId, GrantId, HoldId, IdSource};
+use bursar_core::id::{BatchId, GrantId, HoldId, IdSource, JobId};
 use bursar_core::mutant::Mutant;
 use bursar_core::name::Scope;
 use bursar_core::needs::Needs;
 use bursar_core::refusal::Refusal;
-use bursar_core::request::{Op, Request};
+use bursar_core::request::{Act, Op, Request};
 use bursar_core::scope::{Balance, Due, DueAsk, Past, ScopeState};
-use bursar_core::state::{ScopeKey, Workspace};
+use bursar_core::state::{QueueKey, ScopeKey, Workspace};
 use bursar_core::time::{Span, Time};
 use bursar_core::window::{Window, Zone};
 
@@ -147,6 +149,9 @@ fn unknown_zone(zone: &Zone) -> StoreError {
 /// Rows that somebody else has locked.
 #[derive(Default)]
 struct Blocked {
+    jobs: HashSet<JobId>,
+    /// What keeps the jobs of a queue from being leased.
+    claims: HashMap<QueueKey, Vec<Lock>>,
     holds: HashSet<HoldId>,
     grants: HashSet<GrantId>,
     scopes: HashSet<ScopeKey>,
@@ -154,19 +159,28 @@ struct Blocked {
 
 impl Blocked {
     fn is_empty(&self) -> bool {
-        self.holds.is_empty() && self.grants.is_empty() && self.scopes.is_empty()
+        let Blocked { jobs, claims, holds, grants, scopes } = self;
+        jobs.is_empty() && claims.is_empty() && holds.is_empty() && grants.is_empty() && scopes.is_empty()
     }
 
     /// The blocked rows that a request cannot do without.
     fn concerning(&self, needs: &Needs, ws: &Workspace) -> Vec<Lock> {
         // What is answered from a job or a command that is there already needs its hold or its grants.
         let found = needs.job_keys.iter().filter_map(|key| ws.jobs.get(ws.job_keys.get(key)?)?.hold);
-        let holds = needs.holds.iter().copied().chain(found).filter(|id| self.holds.contains(id));
+        let jobs = needs.jobs.iter().chain(&needs.beats).copied();
+        let theirs = needs.jobs.iter().filter_map(|id| ws.jobs.get(id)?.hold);
+        let holds = needs.holds.iter().copied().chain(found).chain(theirs).filter(|id| self.holds.contains(id));
+        let jobs = jobs.filter(|id| self.jobs.contains(id));
         let done = needs.keys.iter().filter_map(|key| ws.replays.get(&ws.keys.get(key)?.command));
         let redeemed = done.flat_map(|entry| redeemed(entry));
         let grants = needs.grants.iter().copied().chain(redeemed).filter(|id| self.grants.contains(id));
         let scopes = needs.scopes_in(ws).filter(|key| self.scopes.contains(key));
-        holds.map(Lock::Hold).chain(grants.map(Lock::Grant)).chain(scopes.map(Lock::Scope)).collect()
+        // Who finds nothing to lease only because it is locked waits for that.
+        let claimed = |queue: &QueueKey| ws.claims.get(queue).is_some_and(|claims| !claims.jobs.is_empty());
+        let claims = needs.claims.keys().filter_map(|queue| self.claims.get(queue)).flatten().cloned();
+        let claims = claims.filter(|_| !needs.claims.keys().any(claimed));
+        let rows = holds.map(Lock::Hold).chain(grants.map(Lock::Grant)).chain(scopes.map(Lock::Scope));
+        jobs.map(Lock::Job).chain(rows).chain(claims).collect()
     }
 
     /// Upkeep passes over what somebody else has locked, and comes back another time.
@@ -181,6 +195,13 @@ impl Blocked {
                 Op::Expire { holds: holds.iter().filter(free).copied().collect() }
             }
             Op::Tidy { scopes } => Op::Tidy { scopes: scopes.iter().filter(|scope| !locked(scope)).cloned().collect() },
+            Op::Act { act: act @ (Act::Rescue | Act::Resume | Act::Forget), jobs } => {
+                let free = |id: &&JobId| {
+                    let alone = Request { op: Op::Act { act: act.clone(), jobs: vec![**id] }, ..(**request).clone() };
+                    self.concerning(&Needs::of(&alone), ws).is_empty()
+                };
+                Op::Act { act: act.clone(), jobs: jobs.iter().filter(free).copied().collect() }
+            }
             _ => return,
         };
         request.to_mut().op = op;
@@ -205,6 +226,8 @@ async fn load<R: Rows>(
     let mut blocked = Blocked::default();
     let mut needs = needs;
     load_keys(rows, &mut ws, &mut needs, replayed_at.is_some()).await?;
+    jobs::load(rows, &mut ws, &mut needs, &mut blocked).await?;
+    let claimed = jobs::claim(rows, &mut ws, &mut needs).await?;
 
     let wanted: Vec<HoldId> = needs.holds.iter().copied().collect();
     if !wanted.is_empty() {
@@ -215,6 +238,8 @@ async fn load<R: Rows>(
         blocked.holds.extend(found.blocked);
         wanted.into_iter().for_each(|id| ws.holds.load(id, None));
     }
+    let again = needs.jobs.iter().filter_map(|id| ws.holds.get(&ws.jobs.get(id)?.hold?)).cloned();
+    again.collect::<Vec<_>>().iter().for_each(|hold| needs.add_hold_again(hold));
     let wanted: Vec<GrantId> = needs.grants.iter().copied().collect();
     if !wanted.is_empty() {
         let found = rows.grants(&wanted).await?;
@@ -224,7 +249,6 @@ async fn load<R: Rows>(
         blocked.grants.extend(found.blocked);
         wanted.into_iter().for_each(|id| ws.grants.load(id, None));
     }
-    needs.jobs.iter().for_each(|id| ws.jobs.load(*id, None));
     load_scopes(rows, &mut ws, &mut blocked, &needs).await?;
 
     let clock = match replayed_at {
@@ -239,6 +263,7 @@ async fn load<R: Rows>(
     ws.now = clock;
     advance(rows, &mut ws, replayed_at.is_some()).await?;
     open_windows(rows, &mut ws, &needs).await?;
+    jobs::line_up(&mut ws, claimed, &mut blocked);
     Ok((ws, blocked))
 }
 
@@ -270,7 +295,7 @@ async fn load_keys<R: Rows>(
         let found = rows.job_keys(&wanted).await?;
         let ids: Vec<_> = found.iter().map(|(_, id)| *id).collect();
         if !ids.is_empty() {
-            for (id, job) in rows.jobs(&ids).await? {
+            for (id, job) in rows.jobs(&ids, false).await?.rows {
                 needs.holds.extend(job.hold);
                 ws.jobs.load(id, Some(job));
             }

@@ -91,7 +91,7 @@ impl Journal<'_> {
         let id = match stream {
             Stream::Job(id) => id.0,
             Stream::Grant(id) => id.0,
-            Stream::Scope(..) | Stream::Hold(_) | Stream::Command(_) => return Ok(false),
+            Stream::Scope(..) | Stream::Hold(_) | Stream::Queue(..) | Stream::Command(_) => return Ok(false),
         };
         // What is another tenant's is not there.
         if self.last(stream).await?.is_none() {
@@ -110,7 +110,10 @@ impl Journal<'_> {
             Stream::Hold(id) => store.hold(*id).await?.filter(|row| row.tenant == *tenant).and_then(|row| row.last),
             Stream::Job(id) => store.job(*id).await?.filter(|row| row.tenant == *tenant).and_then(|row| row.last),
             Stream::Grant(id) => store.grant(*id).await?.filter(|row| row.tenant == *tenant).and_then(|row| row.last),
-            Stream::Scope(..) | Stream::Command(_) => None,
+            Stream::Queue(of, queue) if of == tenant => {
+                store.queue(&(of.clone(), queue.clone())).await?.and_then(|row| row.last)
+            }
+            Stream::Scope(..) | Stream::Queue(..) | Stream::Command(_) => None,
         })
     }
 }

@@ -60,6 +60,9 @@ pub(super) fn committed(ws: &mut Workspace, tenant: &Tenant, hold: HoldId, charg
         ws.postings.extend(postings.into_iter().map(|posting| (key.clone(), posting)));
         ws.remove_live(key, settled.expires_at, hold);
     }
+    if let Some(job) = settled.job {
+        super::job::charge_committed(ws, job, charges);
+    }
     settled.version
 }
 

@@ -1,18 +1,16 @@
 //! What an event does to the rows. The one place, for new events and for replayed ones.
 
 mod hold;
+mod job;
 mod scope;
 
 use crate::context::Context;
 use crate::event::{Charged, Event, Stream};
 use crate::grant::{Grant, GrantState};
 use crate::hold::{Hold, HoldState};
-use crate::id::{GrantId, HoldId, JobId};
-use crate::job::{Job, JobSpec};
-use crate::name::Tenant;
+use crate::id::GrantId;
 use crate::scope::Freeze;
 use crate::state::{At, Workspace};
-use crate::time::Time;
 
 /// Applies an event and returns the version of its stream after it.
 pub(crate) fn apply(ws: &mut Workspace, context: &Context, event: &Event) -> u64 {
@@ -86,42 +84,8 @@ pub(crate) fn apply(ws: &mut Workspace, context: &Context, event: &Event) -> u64
             ws.grants.remove(grant);
             version
         }
-        Event::JobEnqueued { job, spec, run_at, hold } => enqueued(ws, tenant, *job, spec, *run_at, *hold),
-        Event::JobFound { .. } => 0,
+        _ => job::apply(ws, tenant, event),
     }
-}
-
-fn enqueued(
-    ws: &mut Workspace,
-    tenant: &Tenant,
-    job: JobId,
-    spec: &JobSpec,
-    run_at: Time,
-    hold: Option<HoldId>,
-) -> u64 {
-    let spec = spec.clone();
-    if let Some(key) = &spec.idempotency_key {
-        ws.job_keys.put((tenant.clone(), spec.queue.clone(), key.clone()), job);
-    }
-    let enqueued = Job {
-        id: job,
-        tenant: tenant.clone(),
-        queue: spec.queue,
-        kind: spec.kind,
-        payload: spec.payload,
-        idempotency_key: spec.idempotency_key,
-        key: spec.key,
-        tags: spec.tags,
-        priority: spec.priority,
-        run_at,
-        max_attempts: spec.max_attempts,
-        hold,
-        enqueued_at: ws.now,
-        version: 1,
-        last: Some(ws.batch),
-    };
-    ws.jobs.put(job, enqueued);
-    1
 }
 
 fn end_grant(ws: &mut Workspace, grant: GrantId, state: GrantState) -> u64 {

@@ -27,17 +27,39 @@ pub(super) fn commit(ws: &Workspace, context: &Context, id: HoldId, actual: &Act
         state => return Err(Refusal::AlreadySettled { hold: id, state }),
     };
     let charges = with_actuals(hold, actual)?;
+    let over = charges.iter().find(|charge| charge.actual.is_some_and(|actual| actual > charge.amount));
+    if let Some(charge) = over.filter(|_| hold.overrun == Cover::Refuse) {
+        return Err(Refusal::OverrunRefused {
+            hold: id,
+            scope: charge.scope.clone(),
+            held: charge.amount,
+            actual: charge.actual.unwrap_or(charge.amount),
+        });
+    }
+    Ok(vec![committed(ws, &context.tenant, hold, charges, late)?])
+}
+
+/// Posts what a job's hold really cost. It has been spent, so that no policy refuses it.
+pub(super) fn commit_owned(
+    ws: &Workspace,
+    tenant: &Tenant,
+    hold: &Hold,
+    charges: Vec<HeldCharge>,
+) -> Result<Event, Refusal> {
+    committed(ws, tenant, hold, charges, false)
+}
+
+/// The hold with what each of its charges really cost.
+fn committed(
+    ws: &Workspace,
+    tenant: &Tenant,
+    hold: &Hold,
+    charges: Vec<HeldCharge>,
+    late: bool,
+) -> Result<Event, Refusal> {
     let mut overrun = 0i64;
     for charge in &charges {
         let spent = charge.actual.expect("every charge has its actual");
-        if spent > charge.amount && hold.overrun == Cover::Refuse {
-            return Err(Refusal::OverrunRefused {
-                hold: id,
-                scope: charge.scope.clone(),
-                held: charge.amount,
-                actual: spent,
-            });
-        }
         overrun = overrun.saturating_add((spent - charge.amount).max(0));
         overrun *= i64::from(!Mutant::HideOverrun.on());
     }
@@ -49,8 +71,15 @@ pub(super) fn commit(ws: &Workspace, context: &Context, id: HoldId, actual: &Act
         let covered = spent.min(held);
         (held, [(hold.placed_at, covered), (ws.now, spent - covered)])
     };
-    let charges = settled(ws, &context.tenant, hold.placed_at, charges, &scopes, moved)?;
-    Ok(vec![Event::HoldCommitted { hold: id, charges, late, overrun }])
+    let charges = settled(ws, tenant, hold.placed_at, charges, &scopes, moved)?;
+    Ok(Event::HoldCommitted { hold: hold.id, charges, late, overrun })
+}
+
+/// Spend that no hold covers and that has happened: what the limits leave after it.
+pub(super) fn spent_beside(ws: &Workspace, tenant: &Tenant, spent: Vec<HeldCharge>) -> Result<Vec<Charged>, Refusal> {
+    let sums = sums(spent.iter(), |charge| charge.amount)?;
+    let scopes = sums.keys().cloned().collect();
+    settled(ws, tenant, Time::MIN, spent, &scopes, |scope| (0, [(ws.now, sums[scope]), (ws.now, 0)]))
 }
 
 pub(super) fn release(ws: &Workspace, context: &Context, id: HoldId) -> Result<Vec<Event>, Refusal> {
@@ -59,11 +88,16 @@ pub(super) fn release(ws: &Workspace, context: &Context, id: HoldId) -> Result<V
         HoldState::Held => {}
         state => return Err(Refusal::AlreadySettled { hold: id, state }),
     }
+    Ok(vec![release_owned(ws, &context.tenant, hold)?])
+}
+
+/// Frees what a hold sets aside, whoever owns it.
+pub(super) fn release_owned(ws: &Workspace, tenant: &Tenant, hold: &Hold) -> Result<Event, Refusal> {
     let held = hold.totals();
     let scopes = held.keys().cloned().collect();
     let moved = |scope: &Scope| (held[scope], [(ws.now, 0), (ws.now, 0)]);
-    let charges = settled(ws, &context.tenant, hold.placed_at, hold.charges.clone(), &scopes, moved)?;
-    Ok(vec![Event::HoldReleased { hold: id, charges }])
+    let charges = settled(ws, tenant, hold.placed_at, hold.charges.clone(), &scopes, moved)?;
+    Ok(Event::HoldReleased { hold: hold.id, charges })
 }
 
 pub(super) fn extend(ws: &Workspace, context: &Context, id: HoldId, by: Span) -> Result<Vec<Event>, Refusal> {

@@ -3,8 +3,12 @@
 mod admit;
 mod budget;
 mod consequence;
+mod deed;
+mod finish;
 mod grant;
 mod hold;
+mod job;
+mod lease;
 mod submit;
 
 use crate::answer::{Answer, Outcome};
@@ -18,7 +22,8 @@ use crate::mutant::Mutant;
 use crate::needs::Needs;
 use crate::refusal::{Invalid, Refusal};
 use crate::request::{Op, Request};
-use crate::state::{KeyRow, Workspace};
+use crate::decide::deed::Deed;
+use crate::state::{KeyRow, ScopeKey, Workspace};
 use crate::time::Span;
 use crate::window::Window;
 
@@ -56,7 +61,28 @@ pub fn decide(ws: &mut Workspace, request: &Request, rules: &Rules, ids: &mut (d
             return Decided::Again;
         }
     }
+    if request.op.is_of_jobs() && request.check().is_ok() {
+        return match work(ws, request, ids) {
+            Some(outcome) => Decided::Answered(Ok(outcome)),
+            None => Decided::Again,
+        };
+    }
     Decided::Answered(answer(ws, request, rules, ids))
+}
+
+/// Work on jobs, which is answered job by job. `None` when rows are lacking: load again.
+fn work(ws: &mut Workspace, request: &Request, ids: &mut (dyn IdSource + Send)) -> Option<Outcome> {
+    let command = CommandId(ids.next_id(ws.now));
+    let mut deed = Deed { ws, context: &request.context, ids, events: Vec::new() };
+    let answer = job::work(&mut deed, &request.op)?;
+    let events = deed.events;
+    let mut entry = Entry { id: command, context: request.context.clone(), key: None, events };
+    let touched = entry.events.iter().flat_map(|r| r.e.scopes());
+    let touched = touched.map(|scope| (entry.context.tenant.clone(), scope.clone())).collect();
+    follow(ws, &mut entry, touched);
+    let entry = (!entry.events.is_empty()).then(|| Arc::new(entry));
+    ws.entries.extend(entry.clone());
+    Some(Outcome { command, replayed: false, answer, entry })
 }
 
 fn answer(
@@ -99,6 +125,12 @@ fn answer(
         Op::Revoke { grant } => grant::revoke(ws, &request.context, *grant)?,
         Op::PurgeGrants { grants } => grant::purge(ws, &request.context, grants),
         Op::Tidy { .. } => Vec::new(),
+        Op::DefineQueue { queue, config } => {
+            vec![Event::QueueDefined { queue: queue.clone(), config: Box::new(config.clone()) }]
+        }
+        Op::Lease(_) | Op::Heartbeat { .. } | Op::Finish { .. } | Op::Act { .. } => {
+            unreachable!("work on jobs is decided job by job")
+        }
     };
     let recorded = events.into_iter().map(|e| Recorded { v: 0, e }).collect();
     let mut entry = Entry { id: command, context: request.context.clone(), key, events: recorded };
@@ -138,12 +170,17 @@ fn perform(ws: &mut Workspace, request: &Request, entry: &mut Entry) {
         recorded.v = apply(ws, &entry.context, &recorded.e);
     }
     let tenant = &entry.context.tenant;
-    let mut touched: Vec<_> = match &request.op {
+    let touched: Vec<_> = match &request.op {
         Op::Tidy { scopes } => scopes.iter().map(|scope| (tenant.clone(), scope.clone())).collect(),
         // A new threshold or trip may have been passed already.
         Op::Define { scope, .. } => vec![(tenant.clone(), scope.clone())],
         _ => entry.events.iter().flat_map(|r| r.e.scopes()).map(|scope| (tenant.clone(), scope.clone())).collect(),
     };
+    follow(ws, entry, touched);
+}
+
+/// What follows from events that touched these scopes.
+fn follow(ws: &mut Workspace, entry: &mut Entry, mut touched: Vec<ScopeKey>) {
     touched.sort();
     touched.dedup();
     for key in touched {

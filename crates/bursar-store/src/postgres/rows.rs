@@ -7,11 +7,12 @@ use bursar_core::event::{Batch, Entry};
 use bursar_core::grant::Grant;
 use bursar_core::hold::Hold;
 use bursar_core::id::{BatchId, CommandId, GrantId, HoldId, JobId};
-use bursar_core::job::Job;
+use bursar_core::job::{Job, QueueState};
 use bursar_core::payload::Payload;
 use bursar_core::request::Fingerprint;
 use bursar_core::scope::{Due, DueAsk, Past, ScopeState};
-use bursar_core::state::{JobKey, KeyKey, KeyRow, ScopeKey, Workspace};
+use bursar_core::name::FlowKey;
+use bursar_core::state::{JobKey, KeyKey, KeyRow, ScopeKey, Workspace, LineKey, QueueKey};
 use bursar_core::time::Time;
 use sqlx::PgConnection;
 use uuid::Uuid;
@@ -20,7 +21,7 @@ use super::error::{Trouble, store_error, trouble};
 use super::{PostgresStore, scopes};
 use crate::codec::{Carries, Packed, from_json};
 use crate::error::StoreError;
-use crate::rows::{Found, PastAsk, Rows};
+use crate::rows::{ClaimAsk, Claimed, Found, PastAsk, Rows};
 
 /// How rows are taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -204,7 +205,7 @@ impl Rows for PgRows<'_> {
         Ok(rows.into_iter().map(|(n, job)| (keys[place(n)].clone(), JobId(job.as_u128()))).collect())
     }
 
-    async fn jobs(&mut self, ids: &[JobId]) -> Result<Vec<(JobId, Job)>, StoreError> {
+    async fn jobs(&mut self, ids: &[JobId], _: bool) -> Result<Found<JobId, Job>, StoreError> {
         let rows: Vec<(Uuid, Vec<u8>)> = sqlx::query_as(
             "SELECT j.id, j.data FROM unnest($1::uuid[]) AS w(id)
              CROSS JOIN LATERAL (SELECT j.id, j.data FROM bursar.jobs j WHERE j.id = w.id OFFSET 0) j",
@@ -213,7 +214,24 @@ impl Rows for PgRows<'_> {
         .fetch_all(&mut *self.conn)
         .await
         .map_err(|e| self.failed(e))?;
-        rows.into_iter().map(|(id, data)| Ok((JobId(id.as_u128()), Job::unpack(&data)?))).collect()
+        let rows = rows.into_iter().map(|(id, data)| Ok((JobId(id.as_u128()), Job::unpack(&data)?)));
+        Ok(Found::all(rows.collect::<Result<_, StoreError>>()?))
+    }
+
+    async fn queues(&mut self, _: &[QueueKey], _: bool) -> Result<Vec<(QueueKey, QueueState)>, StoreError> {
+        Ok(Vec::new())
+    }
+
+    async fn claim(&mut self, asks: &[ClaimAsk], _: Time) -> Result<Vec<Claimed>, StoreError> {
+        Ok(vec![Claimed::default(); asks.len()])
+    }
+
+    async fn behind(&mut self, _: &[(LineKey, usize)]) -> Result<Vec<Job>, StoreError> {
+        Ok(Vec::new())
+    }
+
+    async fn barred(&mut self, _: &[(QueueKey, FlowKey)]) -> Result<Vec<Job>, StoreError> {
+        Ok(Vec::new())
     }
 
     async fn holds(&mut self, ids: &[HoldId]) -> Result<Found<HoldId, Hold>, StoreError> {

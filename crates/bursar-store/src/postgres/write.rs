@@ -257,7 +257,7 @@ impl<'a> Names<'a> {
             .bind(all(jobs, |(job, _)| job.tenant.as_str()))
             .bind(all(jobs, |(job, _)| job.queue.as_str()))
             .bind(all(jobs, |(job, _)| job.kind.as_str()))
-            .bind(all(jobs, |(job, _)| job.run_at.micros()))
+            .bind(all(jobs, |(job, _)| job.life.run_at.micros()))
             .bind(all(jobs, |(job, _)| job.pack_light()))
             .bind(all(jobs, |(_, new)| *new))
             .bind(all(grants, |(grant, _)| Uuid::from_u128(grant.id.0)))

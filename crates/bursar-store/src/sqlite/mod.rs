@@ -22,12 +22,12 @@ use bursar_core::event::Entry;
 use bursar_core::grant::Grant;
 use bursar_core::hold::Hold;
 use bursar_core::id::{BatchId, GrantId, HoldId, JobId};
-use bursar_core::job::Job;
+use bursar_core::job::{Job, QueueState};
 use bursar_core::live::ChargeMark;
-use bursar_core::name::{Scope, Tenant};
+use bursar_core::name::{Queue, Scope, Tenant};
 use bursar_core::request::Request;
 use bursar_core::scope::ScopeState;
-use bursar_core::state::ScopeKey;
+use bursar_core::state::{QueueKey, ScopeKey};
 use bursar_core::time::Time;
 use rusqlite::Connection;
 use tokio::sync::{Semaphore, oneshot};
@@ -38,6 +38,7 @@ use self::writer::{Counters, Handle, Shared, Writer, open_reader};
 use crate::clock::SystemClock;
 use crate::codec::Budgets;
 use crate::error::StoreError;
+use crate::figures::{Cost, DueJobs, Figures, JobFilter};
 use crate::sqlite::error::failed;
 use crate::store::{Health, Journaled, Patience, Setup, Store, Verdict};
 use crate::verify::Report;
@@ -212,6 +213,49 @@ impl Store for SqliteStore {
 
     async fn job(&self, id: JobId) -> Result<Option<Job>, StoreError> {
         self.read(move |shared, conn| shared.rows(conn).read_job(id)).await
+    }
+
+    async fn list_jobs(
+        &self,
+        _: &Tenant,
+        _: &JobFilter,
+        _: Option<JobId>,
+        _: usize,
+    ) -> Result<Vec<Job>, StoreError> {
+        Err(StoreError::Closed)
+    }
+
+    async fn queue(&self, _: &QueueKey) -> Result<Option<QueueState>, StoreError> {
+        Err(StoreError::Closed)
+    }
+
+    async fn list_queues(
+        &self,
+        _: &Tenant,
+        _: Option<&Queue>,
+        _: usize,
+    ) -> Result<Vec<(Queue, QueueState)>, StoreError> {
+        Err(StoreError::Closed)
+    }
+
+    async fn figures(&self, _: &QueueKey, _: i64) -> Result<Figures, StoreError> {
+        Err(StoreError::Closed)
+    }
+
+    async fn costs(&self, _: &Tenant, _: i64, _: i64) -> Result<Vec<Cost>, StoreError> {
+        Err(StoreError::Closed)
+    }
+
+    async fn due_jobs(&self, _: usize) -> Result<DueJobs, StoreError> {
+        Ok(DueJobs::default())
+    }
+
+    async fn awaiting(&self, _: &ScopeKey, _: usize) -> Result<Vec<JobId>, StoreError> {
+        Ok(Vec::new())
+    }
+
+    async fn bell(&self) -> Result<u64, StoreError> {
+        Ok(0)
     }
 
     async fn journal(&self, after: u64, limit: usize) -> Result<Vec<Journaled>, StoreError> {

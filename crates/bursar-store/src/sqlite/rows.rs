@@ -9,12 +9,13 @@ use bursar_core::event::{Batch, Entry};
 use bursar_core::grant::Grant;
 use bursar_core::hold::Hold;
 use bursar_core::id::{BatchId, CommandId, GrantId, HoldId, JobId};
-use bursar_core::job::Job;
+use bursar_core::job::{Job, QueueState};
 use bursar_core::live::{ChargeMark, LiveCharge};
 use bursar_core::payload::Payload;
 use bursar_core::request::Fingerprint;
 use bursar_core::scope::{Batchwise, Due, DueAsk, Past, Posting, PostingMark, ScopeState};
-use bursar_core::state::{Change, JobKey, KeyKey, KeyRow, ScopeKey, Workspace};
+use bursar_core::name::FlowKey;
+use bursar_core::state::{Change, JobKey, KeyKey, KeyRow, ScopeKey, Workspace, LineKey, QueueKey};
 use bursar_core::time::Time;
 use rusqlite::types::ValueRef;
 use rusqlite::{CachedStatement, Connection, Params, Row, StatementStatus, params};
@@ -23,7 +24,7 @@ use crate::clock::Clock;
 use crate::codec::{Budgets, Carries, Packed, from_json, grant_state, hold_state, to_json};
 use crate::error::StoreError;
 use crate::memory::ROLL_UP_STEP;
-use crate::rows::{Found, PastAsk, Rows};
+use crate::rows::{ClaimAsk, Claimed, Found, PastAsk, Rows};
 use crate::sqlite::error::failed;
 use crate::sqlite::known::Known;
 use crate::sqlite::writer::Counters;
@@ -337,7 +338,7 @@ impl<'a> SqliteRows<'a> {
         for (job, change) in ws.jobs.changes() {
             let (Change::Insert(row) | Change::Update(row)) = change else { continue };
             let (tenant, queue, kind) = (row.tenant.as_str(), row.queue.as_str(), row.kind.as_str());
-            insert.run(params![id(job.0), tenant, queue, kind, row.run_at.micros(), row.pack_light()])?;
+            insert.run(params![id(job.0), tenant, queue, kind, row.life.run_at.micros(), row.pack_light()])?;
         }
         Ok(())
     }
@@ -434,9 +435,25 @@ impl Rows for SqliteRows<'_> {
         })
     }
 
-    async fn jobs(&mut self, ids: &[JobId]) -> Result<Vec<(JobId, Job)>, StoreError> {
+    async fn jobs(&mut self, ids: &[JobId], _: bool) -> Result<Found<JobId, Job>, StoreError> {
         let mut statement = self.prepare(JOB)?;
-        each(ids, |job| self.carrier_by(&mut statement, job.0))
+        each(ids, |job| self.carrier_by(&mut statement, job.0)).map(Found::all)
+    }
+
+    async fn queues(&mut self, _: &[QueueKey], _: bool) -> Result<Vec<(QueueKey, QueueState)>, StoreError> {
+        Ok(Vec::new())
+    }
+
+    async fn claim(&mut self, asks: &[ClaimAsk], _: Time) -> Result<Vec<Claimed>, StoreError> {
+        Ok(vec![Claimed::default(); asks.len()])
+    }
+
+    async fn behind(&mut self, _: &[(LineKey, usize)]) -> Result<Vec<Job>, StoreError> {
+        Ok(Vec::new())
+    }
+
+    async fn barred(&mut self, _: &[(QueueKey, FlowKey)]) -> Result<Vec<Job>, StoreError> {
+        Ok(Vec::new())
     }
 
     async fn holds(&mut self, ids: &[HoldId]) -> Result<Found<HoldId, Hold>, StoreError> {

@@ -8,6 +8,7 @@ use bursar_core::answer::Outcome;
 use bursar_core::event::{Charged, Entry, Event};
 use bursar_core::id::HoldId;
 use bursar_core::name::Scope;
+use bursar_core::job::End;
 use bursar_core::needs::Needs;
 use bursar_core::request::{Op, Request};
 use bursar_store::{Lock, StoreError};
@@ -236,6 +237,7 @@ fn key_of(lock: &Lock) -> u64 {
         Lock::Grant(id) => hash(2, id),
         Lock::Key(key) => hash(3, key),
         Lock::JobKey(key) => hash(4, key),
+        Lock::Job(id) => hash(5, id),
     }
 }
 
@@ -247,6 +249,7 @@ pub(super) fn keys(request: &Request) -> Vec<u64> {
     keys.extend(needs.grants.iter().map(|id| hash(2, id)));
     keys.extend(needs.keys.iter().map(|key| hash(3, key)));
     keys.extend(needs.job_keys.iter().map(|key| hash(4, key)));
+    keys.extend(needs.jobs.iter().chain(&needs.beats).map(|id| hash(5, id)));
     keys
 }
 
@@ -262,6 +265,21 @@ pub(super) fn weight(request: &Request) -> usize {
         Op::Expire { holds } => 1 + holds.len() * 2,
         Op::Tidy { scopes } => 1 + scopes.len(),
         Op::PurgeGrants { grants } => 1 + grants.len(),
-        Op::Credit { .. } | Op::Define { .. } | Op::Freeze { .. } | Op::Unfreeze { .. } | Op::Revoke { .. } => 1,
+        Op::Lease(ask) => 1 + 2 * ask.capacity as usize,
+        Op::Heartbeat { beats } => 1 + beats.len(),
+        Op::Finish { items } => {
+            let results = items.iter().map(|item| match &item.end {
+                End::Complete { result, .. } => result.as_str().len() / 1_024,
+                _ => 0,
+            });
+            1 + 4 * items.len() + results.sum::<usize>()
+        }
+        Op::Act { jobs, .. } => 1 + 4 * jobs.len(),
+        Op::Credit { .. }
+        | Op::Define { .. }
+        | Op::Freeze { .. }
+        | Op::Unfreeze { .. }
+        | Op::Revoke { .. }
+        | Op::DefineQueue { .. } => 1,
     }
 }

@@ -1,0 +1,85 @@
+//! What one request does to jobs: decided step by step, each step applied before the next is decided.
+
+use crate::apply::apply;
+use crate::context::Context;
+use crate::event::{Event, Recorded};
+use crate::id::{HoldId, IdSource, JobId};
+use crate::job::{Job, JobState, QueueConfig};
+use crate::name::Queue;
+use crate::refusal::Refusal;
+use crate::state::{LineKey, Workspace};
+use crate::time::Time;
+
+/// The events of one request so far, and what they are decided on.
+pub(super) struct Deed<'a> {
+    pub(super) ws: &'a mut Workspace,
+    pub(super) context: &'a Context,
+    pub(super) ids: &'a mut (dyn IdSource + Send),
+    pub(super) events: Vec<Recorded>,
+}
+
+impl Deed<'_> {
+    /// It happens.
+    pub(super) fn emit(&mut self, e: Event) {
+        let v = apply(self.ws, self.context, &e);
+        self.events.push(Recorded { v, e });
+    }
+
+    pub(super) fn now(&self) -> Time {
+        self.ws.now
+    }
+
+    pub(super) fn new_hold(&mut self) -> HoldId {
+        HoldId(self.ids.next_id(self.ws.now))
+    }
+
+    /// Bits that nobody can foresee.
+    pub(super) fn random(&mut self) -> u64 {
+        // The low bits of an id are drawn; what its version and variant say is not among them once they are moved up.
+        (self.ids.next_id(self.ws.now) as u64) << 2
+    }
+
+    /// The job, if it is the asker's. Another tenant's job is no job at all.
+    pub(super) fn job(&self, id: JobId) -> Result<&Job, Refusal> {
+        let job = self.ws.jobs.get(&id).filter(|job| job.tenant == self.context.tenant);
+        job.ok_or(Refusal::UnknownJob { job: id })
+    }
+
+    /// What is set for a queue.
+    pub(super) fn config(&self, queue: &Queue) -> QueueConfig {
+        let row = self.ws.queues.get(&(self.context.tenant.clone(), queue.clone()));
+        row.map(|row| row.config.clone()).unwrap_or_default()
+    }
+
+    /// The line that a job stands in, if it is the first there.
+    pub(super) fn line_led(&self, job: &Job) -> Option<LineKey> {
+        use crate::job::Place;
+        let leads = matches!(job.life.place, Place::First | Place::Barred);
+        let key = job.key.clone().filter(|_| leads)?;
+        Some((job.tenant.clone(), job.queue.clone(), key, job.kind.clone()))
+    }
+
+    /// Whether it is known who is next in the line that a job leads, so that the job may leave it.
+    pub(super) fn can_leave(&self, job: &Job) -> bool {
+        let Some(line) = self.line_led(job) else { return true };
+        let scope = (job.tenant.clone(), job.line().expect("a line has a scope"));
+        let waiting = self.ws.scopes.get(&scope).map_or(0, |row| row.line.len(&job.kind));
+        waiting <= 1 || self.ws.lines.get(&line).is_some_and(|next| !next.is_empty())
+    }
+
+    /// The next of a line becomes the first; who it is.
+    pub(super) fn next_in(&mut self, line: &LineKey) -> Option<JobId> {
+        let next = self.ws.lines.get_mut(line)?.pop_front()?;
+        self.ws.step_up(next);
+        Some(next)
+    }
+
+    /// A job whose line another stands in must be able to leave it.
+    pub(super) fn leaving(&self, job: &Job) -> Result<Option<LineKey>, Refusal> {
+        if !self.can_leave(job) {
+            let problem = "somebody else is changing its line: ask again";
+            return Err(Refusal::WrongState { job: job.id, state: JobState::Queued, problem });
+        }
+        Ok(self.line_led(job))
+    }
+}

@@ -1,0 +1,356 @@
+//! The end of a lease, and what it settles.
+
+use crate::answer::Finished;
+use crate::budget::Cover;
+use crate::decide::deed::Deed;
+use crate::decide::lease::lost;
+use crate::decide::{admit, hold};
+use crate::event::{Charged, Event};
+use crate::hold::{HeldCharge, Hold, HoldState};
+use crate::id::JobId;
+use crate::job::{End, Finish, Job, JobError, JobState, LeaseEnd, Usage};
+use crate::mutant::Mutant;
+use crate::name::Scope;
+use crate::refusal::{Refusal, Violation};
+use crate::request::Charge;
+use crate::time::{Span, Time};
+
+/// Ends one lease.
+pub(super) fn finish(deed: &mut Deed<'_>, item: &Finish) -> Result<Finished, Refusal> {
+    let job = deed.job(item.job)?;
+    let (id, fence) = (item.job, item.fence);
+    let holds = job.life.lease.is_some() && (job.life.fence == fence || Mutant::SkipFence.on());
+    if !holds {
+        // The same end of the same lease again: nothing to do, and the same answer.
+        if job.life.fence == fence && job.life.ended == Some(item.end.as_lease_end()) {
+            return Ok(finished(job));
+        }
+        let billed = bill_lost(deed, id, fence, item.end.usage())?;
+        return Err(lost(deed.job(id)?, fence, billed));
+    }
+    match &item.end {
+        End::Complete { result, usage } => {
+            settle(deed, id, usage.as_deref(), Unsaid::Held)?;
+            deed.emit(Event::JobSucceeded { job: id, fence, result: result.clone() });
+        }
+        End::Fail { error, retryable, retry_after, usage } => {
+            let failure = Failure { error: error.clone(), retryable: *retryable, retry_after: *retry_after };
+            fail(deed, id, LeaseEnd::Failed, failure, usage.as_deref())?;
+        }
+        End::Snooze { delay } => {
+            let run_at = deed.now().after(*delay);
+            deed.emit(Event::JobSnoozed { job: id, fence, run_at });
+            cancel_if_wanted(deed, id)?;
+        }
+        End::Return => {
+            deed.emit(Event::JobReturned { job: id, fence });
+            cancel_if_wanted(deed, id)?;
+        }
+    }
+    free_line(deed, id);
+    Ok(finished(deed.job(id)?))
+}
+
+/// A lapsed lease is taken back.
+pub(super) fn rescue(deed: &mut Deed<'_>, id: JobId) -> Result<Finished, Refusal> {
+    let job = deed.job(id)?;
+    let Some(lease) = job.life.lease.as_ref().filter(|lease| lease.lapses_at() <= deed.now()) else {
+        return Ok(finished(job));
+    };
+    let error = if lease.deadline <= deed.now() {
+        JobError::new("deadline exceeded", "the run took longer than it may")
+    } else {
+        JobError::new("lease expired", "the worker gave no sign of life")
+    };
+    let failure = Failure { error, retryable: true, retry_after: None };
+    fail(deed, id, LeaseEnd::Lapsed, failure, None)?;
+    free_line(deed, id);
+    Ok(finished(deed.job(id)?))
+}
+
+/// The job as it is told to who did something to it.
+pub(super) fn finished(job: &Job) -> Finished {
+    let run_at = (!job.life.state.is_final() && job.life.lease.is_none()).then_some(job.life.run_at);
+    Finished { job: job.id, state: job.life.state, run_at, hold: job.hold, cost: job.total_cost() }
+}
+
+struct Failure {
+    error: JobError,
+    retryable: bool,
+    retry_after: Option<Span>,
+}
+
+fn fail(
+    deed: &mut Deed<'_>,
+    id: JobId,
+    how: LeaseEnd,
+    failure: Failure,
+    usage: Option<&[Usage]>,
+) -> Result<(), Refusal> {
+    let job = deed.job(id)?.clone();
+    let config = deed.config(&job.queue);
+    let attempt = job.life.attempts;
+    let last = !failure.retryable || attempt >= job.most_attempts(&config);
+    let random = deed.random();
+    let wait = failure.retry_after.unwrap_or_else(|| job.retry(&config).wait(attempt, random));
+    let run_at = deed.now().after(wait);
+    let spent = usage.is_some_and(|usage| usage.iter().any(|usage| usage.amount > 0));
+    if spent {
+        settle(deed, id, usage, Unsaid::Nothing)?;
+    }
+    let again = !last && !job.life.cancelling;
+    // The next attempt is to have as much as this one had.
+    let funds = if again && spent { Some(fund(deed, &job)) } else { None };
+    let funded = !matches!(funds, Some(Err(_)));
+    let run_again = (again && funded).then_some(run_at);
+    let worker = job.life.lease.as_ref().expect("it was looked at").worker.clone();
+    let (fence, error) = (job.life.fence, failure.error);
+    deed.emit(match how {
+        LeaseEnd::Lapsed => Event::JobRescued { job: id, fence, attempt, worker, error, run_at: run_again },
+        _ => Event::JobFailed { job: id, fence, attempt, worker, error, run_at: run_again },
+    });
+    match funds {
+        Some(Ok(Some(placed))) => fund_with(deed, id, placed),
+        Some(Err(lacking)) => park(deed, id, lacking),
+        Some(Ok(None)) | None => {}
+    }
+    if !again {
+        release(deed, id)?;
+        let fate = if job.life.cancelling { Event::JobCancelled { job: id } } else { Event::JobDied { job: id } };
+        deed.emit(fate);
+    }
+    Ok(())
+}
+
+fn cancel_if_wanted(deed: &mut Deed<'_>, id: JobId) -> Result<(), Refusal> {
+    if deed.job(id)?.life.cancelling {
+        release(deed, id)?;
+        deed.emit(Event::JobCancelled { job: id });
+    }
+    Ok(())
+}
+
+/// Where units are lacking for another attempt, and when to look again.
+pub(super) struct Lacking {
+    scope: Scope,
+    run_at: Time,
+}
+
+/// A hold like the one the job had, if it had one; not placed yet.
+pub(super) fn fund(deed: &mut Deed<'_>, job: &Job) -> Result<Option<Event>, Lacking> {
+    let old = job.hold.and_then(|id| deed.ws.holds.get(&id)).cloned();
+    let Some(old) = old else { return Ok(None) };
+    let id = deed.new_hold();
+    match place_again(deed, &old, job.id, id) {
+        Ok(placed) => Ok(Some(placed)),
+        Err(refusal) => {
+            let scope = match &refusal {
+                Refusal::Refused(violations) => violations.iter().find_map(|violation| match violation {
+                    Violation::Limit { scope, .. } | Violation::Frozen { scope } => Some(scope.clone()),
+                    Violation::Grant { .. } => None,
+                }),
+                _ => None,
+            };
+            let scope = scope.unwrap_or_else(|| old.charges[0].scope.clone());
+            let most = crate::bounds::AWAIT_MAX;
+            let wait = refusal.retry_after().map_or(most, |wait| wait.min(most));
+            Err(Lacking { scope, run_at: deed.now().after(wait.max(Span::from_millis(1))) })
+        }
+    }
+}
+
+/// The hold is placed, and the job's next attempt has it.
+pub(super) fn fund_with(deed: &mut Deed<'_>, job: JobId, placed: Event) {
+    let Event::HoldPlaced { hold, .. } = &placed else { unreachable!("it is a hold that funds") };
+    let hold = *hold;
+    deed.emit(placed);
+    deed.emit(Event::JobFunded { job, hold });
+}
+
+/// The job waits until its budget admits another attempt.
+pub(super) fn park(deed: &mut Deed<'_>, job: JobId, lacking: Lacking) {
+    let Lacking { scope, run_at } = lacking;
+    deed.emit(Event::JobParked { job, scope, run_at });
+}
+
+/// When a job that still lacks units is looked at again. Follows from time; no event tells it.
+pub(super) fn look_later(deed: &mut Deed<'_>, id: JobId, lacking: &Lacking) {
+    let job = deed.ws.jobs.get_mut(&id).expect("it was looked at");
+    job.life.run_at = lacking.run_at;
+}
+
+fn place_again(deed: &Deed<'_>, old: &Hold, job: JobId, hold: crate::id::HoldId) -> Result<Event, Refusal> {
+    let tenant = &deed.context.tenant;
+    let asked = old.charges.iter().map(|charge| Charge {
+        scope: charge.scope.clone(),
+        amount: charge.amount,
+        limits: charge.limits.clone(),
+        cover: None,
+    });
+    let asked: Vec<Charge> = asked.collect();
+    let charges = admit::admit(deed.ws, tenant, admit::resolve(deed.ws, tenant, &asked)?)?;
+    Ok(Event::HoldPlaced {
+        hold,
+        charges,
+        expires_at: Time::NEVER,
+        life_until: Time::NEVER,
+        late: Cover::Charge,
+        overrun: old.overrun,
+        job: Some(job),
+    })
+}
+
+/// What becomes of what the job's hold still sets aside: it is free again.
+pub(super) fn release(deed: &mut Deed<'_>, id: JobId) -> Result<(), Refusal> {
+    if let Some(hold) = live_hold(deed, id)? {
+        let released = hold::release_owned(deed.ws, &deed.context.tenant, &hold)?;
+        deed.emit(released);
+    }
+    Ok(())
+}
+
+fn live_hold(deed: &Deed<'_>, id: JobId) -> Result<Option<Hold>, Refusal> {
+    let hold = deed.job(id)?.hold.and_then(|hold| deed.ws.holds.get(&hold));
+    Ok(hold.filter(|hold| hold.state == HoldState::Held).cloned())
+}
+
+/// What usage that does not name a charge of the hold says of it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Unsaid {
+    /// Nothing was said at all: what was held.
+    Held,
+    /// What is not said was not spent.
+    Nothing,
+}
+
+/// Charges what was really spent: on the hold as far as it has charges there, beside it otherwise.
+fn settle(deed: &mut Deed<'_>, id: JobId, usage: Option<&[Usage]>, unsaid: Unsaid) -> Result<(), Refusal> {
+    let job = deed.job(id)?.clone();
+    let hold = live_hold(deed, id)?;
+    let (actuals, beside) = split(deed, &job, hold.as_ref(), usage)?;
+    let fence = job.life.fence;
+    let committed = match &hold {
+        Some(hold) => {
+            let charges = hold.charges.iter().zip(&actuals).map(|(charge, actual)| {
+                let all = usage.is_none() && unsaid == Unsaid::Held;
+                HeldCharge { actual: Some(if all { charge.amount } else { *actual }), ..charge.clone() }
+            });
+            Some(hold::commit_owned(deed.ws, &deed.context.tenant, hold, charges.collect())?)
+        }
+        None => None,
+    };
+    // Nothing may fail once something has happened.
+    let bill = bill(deed, id, fence, &beside, false)?;
+    if let Some(committed) = committed {
+        deed.emit(committed);
+    }
+    if let Some(bill) = bill {
+        let anew = self::bill(deed, id, fence, &beside, false).ok().flatten();
+        deed.emit(anew.unwrap_or(bill));
+    }
+    Ok(())
+}
+
+/// What was spent on each charge of the hold, and on other scopes.
+type Spent = (Vec<i64>, Vec<(Scope, i64)>);
+
+fn split(deed: &Deed<'_>, job: &Job, hold: Option<&Hold>, usage: Option<&[Usage]>) -> Result<Spent, Refusal> {
+    let charges: &[HeldCharge] = hold.map_or(&[], |hold| &hold.charges);
+    let mut actuals = vec![0i64; charges.len()];
+    let mut beside: Vec<(Scope, i64)> = Vec::new();
+    for usage in usage.unwrap_or_default() {
+        let place = match &usage.scope {
+            None if charges.len() == 1 => Some(0),
+            None => return Err(Refusal::UsageAmbiguous { job: job.id, charges: charges.len() }),
+            Some(scope) => charges.iter().position(|charge| charge.scope == *scope),
+        };
+        let (sum, scope) = match (place, &usage.scope) {
+            (Some(place), _) => (&mut actuals[place], &charges[place].scope),
+            (None, Some(scope)) => {
+                let place = beside.iter().position(|(known, _)| known == scope).unwrap_or_else(|| {
+                    beside.push((scope.clone(), 0));
+                    beside.len() - 1
+                });
+                (&mut beside[place].1, scope)
+            }
+            (None, None) => unreachable!("usage without a scope is for the hold"),
+        };
+        *sum = sum.checked_add(usage.amount).ok_or_else(|| Refusal::Overflow { scope: scope.clone() })?;
+    }
+    let tenant = &deed.context.tenant;
+    let unknown = |scope: &Scope| admit::row(deed.ws, tenant, scope).is_none_or(|row| row.version == 0);
+    match beside.iter().find(|(scope, _)| unknown(scope)) {
+        Some((scope, _)) => Err(Refusal::UnknownScope { scope: scope.clone() }),
+        None => Ok((actuals, beside)),
+    }
+}
+
+/// Spend beside a hold: it has happened, so that no limit refuses it.
+fn bill(
+    deed: &Deed<'_>,
+    id: JobId,
+    fence: u64,
+    beside: &[(Scope, i64)],
+    lost: bool,
+) -> Result<Option<Event>, Refusal> {
+    let tenant = &deed.context.tenant;
+    let spent = beside.iter().filter(|(_, amount)| *amount > 0).map(|(scope, amount)| HeldCharge {
+        scope: scope.clone(),
+        amount: *amount,
+        actual: None,
+        ancestors: deed.ws.ancestors(tenant, scope),
+        limits: Vec::new(),
+    });
+    let spent: Vec<HeldCharge> = spent.collect();
+    if spent.is_empty() {
+        return Ok(None);
+    }
+    let charges: Vec<Charged> = hold::spent_beside(deed.ws, tenant, spent)?;
+    Ok(Some(Event::JobBilled { job: id, fence, charges, lost }))
+}
+
+/// A worker that lost its lease changes nothing but the bill, and that once.
+fn bill_lost(deed: &mut Deed<'_>, id: JobId, fence: u64, usage: Option<&[Usage]>) -> Result<bool, Refusal> {
+    let job = deed.job(id)?.clone();
+    let known = fence > 0 && fence <= job.life.fence;
+    // A lease that its worker ended itself has been settled with what it reported then.
+    let settled = job.life.fence == fence
+        && matches!(job.life.ended, Some(LeaseEnd::Completed | LeaseEnd::Failed | LeaseEnd::Snoozed | LeaseEnd::Returned));
+    let once = !job.life.billed.contains(&fence) || Mutant::BillLostTwice.on();
+    if !known || settled || !once {
+        return Ok(job.life.billed.contains(&fence));
+    }
+    let hold = job.hold.and_then(|hold| deed.ws.holds.get(&hold)).cloned();
+    let (actuals, mut beside) = split(deed, &job, hold.as_ref(), usage)?;
+    let charges = hold.iter().flat_map(|hold| &hold.charges);
+    beside.extend(charges.zip(actuals).map(|(charge, actual)| (charge.scope.clone(), actual)));
+    match bill(deed, id, fence, &beside, true)? {
+        Some(event) => {
+            deed.emit(event);
+            Ok(true)
+        }
+        None => Ok(false),
+    }
+}
+
+/// The slot of a key is free again: the firsts of its line that were barred may go.
+fn free_line(deed: &mut Deed<'_>, id: JobId) {
+    let Ok(job) = deed.job(id) else { return };
+    let Some(line) = job.line() else { return };
+    let barred = deed.ws.barred.remove(&(job.tenant.clone(), line)).unwrap_or_default();
+    for id in barred {
+        deed.ws.unbar(id);
+    }
+}
+
+/// Whether jobs are barred in the lines of these jobs that were not loaded: they must be, before a slot is given back.
+pub(super) fn line_unknown(deed: &Deed<'_>, ids: impl Iterator<Item = JobId>) -> bool {
+    let mut lines = ids.filter_map(|id| {
+        let job = deed.job(id).ok().filter(|job| job.life.state == JobState::Leased)?;
+        Some((job.tenant.clone(), job.line()?))
+    });
+    lines.any(|line| {
+        let barred = deed.ws.scopes.get(&line).map_or(0, |row| row.line.barred);
+        barred > deed.ws.barred.get(&line).map_or(0, |known| known.len() as u64)
+    })
+}

@@ -1,0 +1,76 @@
+//! What can be asked of jobs and queues beside one job: lists, figures, costs, and what is due.
+
+use bursar_core::id::JobId;
+use bursar_core::job::{Job, JobState, wants};
+use bursar_core::name::{FlowKey, JobKind, Queue, Scope, Tag, Tenant};
+use bursar_core::state::Counted;
+use bursar_core::time::Time;
+
+/// Which jobs of a tenant are wanted; what is not said does not matter.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct JobFilter {
+    /// In this queue.
+    pub queue: Option<Queue>,
+    /// In this state, as far as time does not say otherwise: see [`Job::state_at`].
+    pub state: Option<JobState>,
+    /// Of this kind, or of those that begin with what stands before a `*`.
+    pub kind: Option<JobKind>,
+    /// With this flow key.
+    pub key: Option<FlowKey>,
+    /// With this tag.
+    pub tag: Option<Tag>,
+    /// Whose last error is one of these.
+    pub fingerprint: Option<String>,
+}
+
+impl JobFilter {
+    /// Whether a job is wanted.
+    pub fn takes(&self, job: &Job, now: Time) -> bool {
+        let is = |wanted: bool| wanted;
+        is(self.queue.as_ref().is_none_or(|queue| *queue == job.queue))
+            && is(self.state.is_none_or(|state| state == job.state_at(now)))
+            && is(self.kind.as_ref().is_none_or(|kind| wants(std::slice::from_ref(kind), &job.kind)))
+            && is(self.key.as_ref().is_none_or(|key| Some(key) == job.key.as_ref()))
+            && is(self.tag.as_ref().is_none_or(|tag| job.tags.contains(tag)))
+            && is(self.fingerprint.as_ref().is_none_or(|wanted| {
+                job.life.error.as_ref().is_some_and(|error| error.fingerprint() == *wanted)
+            }))
+    }
+}
+
+/// The figures of a queue. They are kept, not counted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Figures {
+    /// What is counted, and how many.
+    pub counts: Vec<(Counted, i64)>,
+    /// When the job was due that has waited longest for a worker.
+    pub oldest_waiting: Option<Time>,
+    /// When the lease began that has lasted longest.
+    pub oldest_lease: Option<Time>,
+}
+
+/// What jobs cost on a day.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cost {
+    /// The day since 1970, in UTC.
+    pub day: i64,
+    /// Of which queue.
+    pub queue: Queue,
+    /// Of which kind.
+    pub kind: JobKind,
+    /// On which scope.
+    pub scope: Scope,
+    /// How many units.
+    pub amount: i64,
+}
+
+/// Jobs that the upkeep has to look at.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DueJobs {
+    /// Leases that have lapsed.
+    pub lapsed: Vec<(Tenant, JobId)>,
+    /// Those that await a budget and are to be looked at again.
+    pub awaiting: Vec<(Tenant, JobId)>,
+    /// Finished ones whose time may be over.
+    pub ended: Vec<(Tenant, JobId)>,
+}
