@@ -411,8 +411,8 @@ fn what_runs_all_day_follows_the_clocks() {
 #[test]
 fn it_comes_until_the_calendar_ends() {
     let berlin = Zone::new("Europe/Berlin").unwrap();
-    let leap = cron("0 0 29 2 *").ticks(&berlin, time("2000-01-01T00:00:00Z"), Time::NEVER, usize::MAX);
     let leap_years = (2000..=9999).filter(|year| year % 4 == 0 && (year % 100 != 0 || year % 400 == 0)).count();
+    let leap = cron("0 0 29 2 *").ticks(&berlin, time("2000-01-01T00:00:00Z"), Time::NEVER, leap_years + 1);
     assert_eq!(leap.len(), leap_years);
     assert_eq!(leap.last(), Some(&time("9996-02-28T23:00:00Z")));
 

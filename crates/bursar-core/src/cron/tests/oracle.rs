@@ -84,7 +84,7 @@ fn assert_like_naive(cases: &[Case], zone: &str, after: &str, until: &str, step:
     let (first, last) = (after.micros() / 1_000_000, until.micros() / 1_000_000);
     let expected = naive(cases, &zone.look_up().unwrap(), first, last, step);
     for (case, expected) in cases.iter().zip(&expected) {
-        let ticks = cron(&case.text).ticks(&zone, after, until, usize::MAX);
+        let ticks = cron(&case.text).ticks(&zone, after, until, expected.len() + 1);
         let differs = ticks.iter().zip(expected).find(|(tick, expected)| tick != expected);
         assert_eq!(differs, None, "{} in {zone}", case.text);
         assert_eq!(ticks.len(), expected.len(), "{} in {zone}", case.text);
