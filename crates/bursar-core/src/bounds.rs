@@ -6,6 +6,8 @@ use crate::time::Span;
 pub const NAME_BYTES_MAX: usize = 255;
 /// Bytes in a reason or a correlation id.
 pub const TEXT_BYTES_MAX: usize = 1_024;
+/// Bytes in a cron expression.
+pub const CRON_BYTES_MAX: usize = 255;
 /// Charges in one command, before ancestors are added.
 pub const CHARGES_MAX: usize = 1_000;
 /// Scopes one command may touch, ancestors included.
