@@ -48,6 +48,8 @@ pub const QUEUES_MAX: usize = 100;
 pub const CAPACITY_MAX: u32 = 1_000;
 /// Jobs one call acts on, and entries in one report of usage.
 pub const ITEMS_MAX: usize = 1_000;
+/// Ticks of a schedule that one transaction looks at.
+pub const TICKS_MAX: usize = 1_000;
 /// Bytes in the kind or the message of a job's error.
 pub const ERROR_BYTES_MAX: usize = 4_096;
 

@@ -11,9 +11,9 @@ use crate::event::{Batch, Entry, Links, Stream};
 use crate::grant::Grant;
 use crate::hold::Hold;
 use crate::id::{BatchId, CommandId, GrantId, HoldId, JobId};
-use crate::job::{Job, JobState, QueueState};
+use crate::job::{Job, JobState, QueueState, Schedule};
 use crate::live::LiveCharge;
-use crate::name::{FlowKey, IdempotencyKey, JobKind, Queue, Scope, Tenant};
+use crate::name::{FlowKey, IdempotencyKey, JobKind, Queue, ScheduleName, Scope, Tenant};
 use crate::request::Fingerprint;
 use crate::scope::{Posting, ScopeState};
 use crate::time::Time;
@@ -25,6 +25,8 @@ pub type ScopeKey = (Tenant, Scope);
 pub type KeyKey = (Tenant, IdempotencyKey);
 /// A queue and whose it is.
 pub type QueueKey = (Tenant, Queue);
+/// A schedule and whose it is.
+pub type ScheduleKey = (Tenant, ScheduleName);
 /// The line of a flow key: whose, in which queue, of which key and kind.
 pub type LineKey = (Tenant, Queue, FlowKey, JobKind);
 /// A job's key in its queue.
@@ -223,6 +225,8 @@ pub struct Workspace {
     pub jobs: Table<JobId, Job>,
     /// Queues.
     pub queues: Table<QueueKey, QueueState>,
+    /// Schedules.
+    pub schedules: Table<ScheduleKey, Schedule>,
     /// Jobs that can be leased from each queue that was asked for, the best first.
     pub claims: HashMap<QueueKey, Claims>,
     /// Those that stand next in lines whose first may go, the best first.
@@ -260,6 +264,7 @@ impl Workspace {
             job_keys: Table::default(),
             jobs: Table::default(),
             queues: Table::default(),
+            schedules: Table::default(),
             claims: HashMap::new(),
             lines: HashMap::new(),
             barred: HashMap::new(),

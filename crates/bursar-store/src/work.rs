@@ -14,7 +14,7 @@ use bursar_core::needs::Needs;
 use bursar_core::refusal::Refusal;
 use bursar_core::request::{Act, Op, Request};
 use bursar_core::scope::{Balance, Due, DueAsk, Past, ScopeState};
-use bursar_core::state::{QueueKey, ScopeKey, Workspace};
+use bursar_core::state::{QueueKey, ScheduleKey, ScopeKey, Workspace};
 use bursar_core::time::{Span, Time};
 use bursar_core::window::{Window, Zone};
 
@@ -149,6 +149,7 @@ fn unknown_zone(zone: &Zone) -> StoreError {
 /// Rows that somebody else has locked.
 #[derive(Default)]
 struct Blocked {
+    schedules: HashSet<ScheduleKey>,
     jobs: HashSet<JobId>,
     /// What keeps the jobs of a queue from being leased.
     claims: HashMap<QueueKey, Vec<Lock>>,
@@ -159,8 +160,9 @@ struct Blocked {
 
 impl Blocked {
     fn is_empty(&self) -> bool {
-        let Blocked { jobs, claims, holds, grants, scopes } = self;
-        jobs.is_empty() && claims.is_empty() && holds.is_empty() && grants.is_empty() && scopes.is_empty()
+        let Blocked { schedules, jobs, claims, holds, grants, scopes } = self;
+        schedules.is_empty()
+            && jobs.is_empty() && claims.is_empty() && holds.is_empty() && grants.is_empty() && scopes.is_empty()
     }
 
     /// The blocked rows that a request cannot do without.
@@ -180,7 +182,10 @@ impl Blocked {
         let claims = needs.claims.keys().filter_map(|queue| self.claims.get(queue)).flatten().cloned();
         let claims = claims.filter(|_| !needs.claims.keys().any(claimed));
         let rows = holds.map(Lock::Hold).chain(grants.map(Lock::Grant)).chain(scopes.map(Lock::Scope));
-        jobs.map(Lock::Job).chain(rows).chain(claims).collect()
+        let schedules = needs.schedules.iter().filter(|key| self.schedules.contains(*key)).cloned();
+        let last = needs.schedules.iter().filter_map(|key| ws.schedules.get(key)?.last_job);
+        let last = last.filter(|id| self.jobs.contains(id)).map(Lock::Job);
+        schedules.map(Lock::Schedule).chain(last).chain(jobs.map(Lock::Job)).chain(rows).chain(claims).collect()
     }
 
     /// Upkeep passes over what somebody else has locked, and comes back another time.

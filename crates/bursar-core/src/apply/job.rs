@@ -2,8 +2,8 @@
 
 use crate::event::{Charged, Event, Stream};
 use crate::id::{HoldId, JobId};
-use crate::job::{Job, JobError, JobSpec, JobState, Lease, LeaseEnd, Life, Place, QueueConfig, QueueState, rank};
-use crate::name::{Queue, Scope, Tenant};
+use crate::job::{Job, JobError, JobSpec, JobState, Lease, LeaseEnd, Life, Place, QueueConfig, QueueState, Schedule, rank};
+use crate::name::{Queue, ScheduleName, Scope, Tenant};
 use crate::state::{Counted, Tally, Workspace};
 use crate::time::Time;
 
@@ -15,6 +15,27 @@ pub(super) fn apply(ws: &mut Workspace, tenant: &Tenant, event: &Event) -> u64 {
         Event::JobEnqueued { job, spec, run_at, hold } => enqueued(ws, tenant, *job, spec, *run_at, *hold),
         Event::JobFound { .. } => 0,
         Event::QueueDefined { queue, config } => queue_defined(ws, tenant, queue, config),
+        Event::ScheduleDefined { schedule, spec, next_at } => {
+            let fresh = || Schedule {
+                spec: (**spec).clone(),
+                next_at: *next_at,
+                last_tick: None,
+                last_job: None,
+                version: 0,
+                last: None,
+            };
+            scheduled(ws, tenant, schedule, |known| {
+                let known = known.unwrap_or_else(fresh);
+                Some(Schedule { spec: (**spec).clone(), next_at: *next_at, ..known })
+            })
+        }
+        Event::ScheduleRemoved { schedule } => scheduled(ws, tenant, schedule, |_| None),
+        Event::ScheduleTicked { schedule, tick, job, next_at } => scheduled(ws, tenant, schedule, |known| {
+            Some(Schedule { next_at: *next_at, last_tick: Some(*tick), last_job: Some(*job), ..known? })
+        }),
+        Event::ScheduleSkipped { schedule, next_at, .. } => {
+            scheduled(ws, tenant, schedule, |known| Some(Schedule { next_at: *next_at, ..known? }))
+        }
         Event::JobForgotten { job } => forgotten(ws, *job),
         Event::JobLeased { job, .. } => leased(ws, *job, event),
         Event::JobSucceeded { job, result, .. } => {
@@ -213,6 +234,23 @@ fn queue_defined(ws: &mut Workspace, tenant: &Tenant, queue: &Queue, config: &Qu
     ws.link(|| Stream::Queue(tenant.clone(), queue.clone()), before.last);
     let version = before.version + 1;
     ws.queues.put(key, QueueState { config: config.clone(), version, last: Some(ws.batch) });
+    version
+}
+
+fn scheduled(
+    ws: &mut Workspace,
+    tenant: &Tenant,
+    name: &ScheduleName,
+    with: impl FnOnce(Option<Schedule>) -> Option<Schedule>,
+) -> u64 {
+    let key = (tenant.clone(), name.clone());
+    let known = ws.schedules.get(&key).cloned();
+    let (version, last) = known.as_ref().map_or((1, None), |known| (known.version + 1, known.last));
+    ws.link(|| Stream::Schedule(tenant.clone(), name.clone()), last);
+    match with(known) {
+        Some(row) => ws.schedules.put(key, Schedule { version, last: Some(ws.batch), ..row }),
+        None => ws.schedules.remove(&key),
+    }
     version
 }
 

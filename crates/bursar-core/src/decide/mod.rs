@@ -9,6 +9,7 @@ mod grant;
 mod hold;
 mod job;
 mod lease;
+mod schedule;
 mod submit;
 
 use crate::answer::{Answer, Outcome};
@@ -61,9 +62,9 @@ pub fn decide(ws: &mut Workspace, request: &Request, rules: &Rules, ids: &mut (d
             return Decided::Again;
         }
     }
-    if request.op.is_of_jobs() && request.check().is_ok() {
+    if (request.op.is_of_jobs() || request.op.is_of_schedules()) && request.check().is_ok() {
         return match work(ws, request, ids) {
-            Some(outcome) => Decided::Answered(Ok(outcome)),
+            Some(answer) => Decided::Answered(answer),
             None => Decided::Again,
         };
     }
@@ -71,10 +72,17 @@ pub fn decide(ws: &mut Workspace, request: &Request, rules: &Rules, ids: &mut (d
 }
 
 /// Work on jobs, which is answered job by job. `None` when rows are lacking: load again.
-fn work(ws: &mut Workspace, request: &Request, ids: &mut (dyn IdSource + Send)) -> Option<Outcome> {
+fn work(
+    ws: &mut Workspace,
+    request: &Request,
+    ids: &mut (dyn IdSource + Send),
+) -> Option<Result<Outcome, Refusal>> {
     let command = CommandId(ids.next_id(ws.now));
     let mut deed = Deed { ws, context: &request.context, ids, events: Vec::new() };
-    let answer = job::work(&mut deed, &request.op)?;
+    let answer = match job::work(&mut deed, &request.op)? {
+        Ok(answer) => answer,
+        Err(refusal) => return Some(Err(refusal)),
+    };
     let events = deed.events;
     let mut entry = Entry { id: command, context: request.context.clone(), key: None, events };
     let touched = entry.events.iter().flat_map(|r| r.e.scopes());
@@ -82,7 +90,7 @@ fn work(ws: &mut Workspace, request: &Request, ids: &mut (dyn IdSource + Send)) 
     follow(ws, &mut entry, touched);
     let entry = (!entry.events.is_empty()).then(|| Arc::new(entry));
     ws.entries.extend(entry.clone());
-    Some(Outcome { command, replayed: false, answer, entry })
+    Some(Ok(Outcome { command, replayed: false, answer, entry }))
 }
 
 fn answer(
@@ -128,9 +136,14 @@ fn answer(
         Op::DefineQueue { queue, config } => {
             vec![Event::QueueDefined { queue: queue.clone(), config: Box::new(config.clone()) }]
         }
-        Op::Lease(_) | Op::Heartbeat { .. } | Op::Finish { .. } | Op::Act { .. } => {
-            unreachable!("work on jobs is decided job by job")
-        }
+        Op::Lease(_)
+        | Op::Heartbeat { .. }
+        | Op::Finish { .. }
+        | Op::Act { .. }
+        | Op::DefineSchedule { .. }
+        | Op::RemoveSchedule { .. }
+        | Op::RunSchedule { .. }
+        | Op::Tick { .. } => unreachable!("work on jobs and schedules is decided step by step"),
     };
     let recorded = events.into_iter().map(|e| Recorded { v: 0, e }).collect();
     let mut entry = Entry { id: command, context: request.context.clone(), key, events: recorded };
