@@ -90,6 +90,11 @@ impl<K: Hash + Eq + Debug, V> Table<K, V> {
         self.slots.entry(key).or_insert(Slot { value, stored, dirty: false });
     }
 
+    /// Takes a row as it is stored, in the place of one that was read before it could be changed.
+    pub fn reload(&mut self, key: K, value: V) {
+        self.slots.insert(key, Slot { value: Some(value), stored: true, dirty: false });
+    }
+
     /// Whether the row was loaded, there or not.
     pub fn is_loaded<Q: Hash + Equivalent<K>>(&self, key: &Q) -> bool {
         self.slots.contains_key(key)
