@@ -248,6 +248,8 @@ pub struct Workspace {
     pub live: BTreeMap<(ScopeKey, Time, HoldId), Option<LiveCharge>>,
     /// Postings to add.
     pub postings: Vec<(ScopeKey, Posting)>,
+    /// Jobs that became the first of their lines.
+    pub(crate) turns: i64,
     prev: Links,
     pub(crate) entries: Vec<Arc<Entry>>,
 }
@@ -275,6 +277,7 @@ impl Workspace {
             unturned: HashMap::new(),
             live: BTreeMap::new(),
             postings: Vec::new(),
+            turns: 0,
             prev: Links::default(),
             entries: Vec::new(),
         }

@@ -7,7 +7,7 @@ use crate::job::{
 };
 use crate::name::{Queue, Scope, Tenant};
 use crate::state::{Counted, Tally, Workspace};
-use crate::time::Time;
+use crate::time::{Span, Time};
 
 use super::scope::{post, touch_scope};
 
@@ -372,7 +372,9 @@ impl Workspace {
 
     /// The next of a line becomes the first. Its turn comes after those who wait already: round and round.
     pub(crate) fn step_up(&mut self, id: JobId) {
-        let now = self.now;
+        // Those of one instant stand in the order in which they stepped up, also for who comes later.
+        let now = self.now.after(Span::from_micros(self.turns));
+        self.turns += 1;
         let job = self.jobs.get_mut(&id).expect("it was loaded with its line");
         job.life.place = Place::First;
         job.life.rank = job.life.rank.max(rank(now, job.priority));

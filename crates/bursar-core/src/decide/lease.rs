@@ -10,6 +10,7 @@ use crate::job::{Beat, FlowScopes, Job, LeaseAsk, Order, QueueConfig, Rate};
 use crate::mutant::Mutant;
 use crate::name::{Queue, Scope};
 use crate::refusal::Refusal;
+use crate::scope::Posting;
 use crate::time::{Span, Time};
 
 /// Whether a job may be leased.
@@ -181,7 +182,11 @@ fn wait_for(deed: &Deed<'_>, scope: &Scope, rate: Rate, taken: &BTreeMap<Scope, 
     if balance.remaining(limit.amount) > taken {
         return Span::ZERO;
     }
-    let wait = balance.retry_after(limit.amount, (taken + 1).min(limit.amount), deed.now(), Time::NEVER);
+    // What this request has taken is posted once it is known how many it takes.
+    let mut after = row.expect("it has a balance").clone();
+    let posting = Posting { at: deed.now(), seq: u64::MAX, amount: taken, hold: None };
+    after.settle(Time::MIN, 0, &[posting]);
+    let wait = after.balance(&limit.window).and_then(|left| left.retry_after(limit.amount, 1, deed.now(), Time::NEVER));
     wait.unwrap_or(rate.per).max(Span::from_micros(1))
 }
 
