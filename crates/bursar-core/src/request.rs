@@ -3,7 +3,9 @@
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::bounds::{CHARGES_MAX, GRANT_TTL_MAX, ITEMS_MAX, JOBS_MAX, LIMITS_MAX, REDEMPTIONS_MAX, SWEEP_MAX, TTL_MAX, TTL_MIN};
+use crate::bounds::{
+    CHARGES_MAX, GRANT_TTL_MAX, ITEMS_MAX, JOBS_MAX, LIMITS_MAX, REDEMPTIONS_MAX, SWEEP_MAX, TTL_MAX, TTL_MIN,
+};
 use crate::budget::{Budget, Cover, Limit};
 use crate::context::Context;
 use crate::grant::{Token, TokenDigest};

@@ -162,7 +162,11 @@ impl Blocked {
     fn is_empty(&self) -> bool {
         let Blocked { schedules, jobs, claims, holds, grants, scopes } = self;
         schedules.is_empty()
-            && jobs.is_empty() && claims.is_empty() && holds.is_empty() && grants.is_empty() && scopes.is_empty()
+            && jobs.is_empty()
+            && claims.is_empty()
+            && holds.is_empty()
+            && grants.is_empty()
+            && scopes.is_empty()
     }
 
     /// The blocked rows that a request cannot do without.
@@ -231,7 +235,7 @@ async fn load<R: Rows>(
     let mut blocked = Blocked::default();
     let mut needs = needs;
     load_keys(rows, &mut ws, &mut needs, replayed_at.is_some()).await?;
-    jobs::load(rows, &mut ws, &mut needs, &mut blocked).await?;
+    jobs::load(rows, &mut ws, &mut needs, &mut blocked, replayed_at.is_some()).await?;
     let claimed = jobs::claim(rows, &mut ws, &mut needs).await?;
 
     let wanted: Vec<HoldId> = needs.holds.iter().copied().collect();

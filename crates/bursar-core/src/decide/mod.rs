@@ -17,13 +17,13 @@ use crate::apply::apply;
 use std::sync::Arc;
 
 use crate::bounds::LENGTH_MAX;
+use crate::decide::deed::Deed;
 use crate::event::{Entry, Event, KeyUse, Recorded};
 use crate::id::{CommandId, GrantId, IdSource};
 use crate::mutant::Mutant;
 use crate::needs::Needs;
 use crate::refusal::{Invalid, Refusal};
 use crate::request::{Op, Request};
-use crate::decide::deed::Deed;
 use crate::state::{KeyRow, ScopeKey, Workspace};
 use crate::time::Span;
 use crate::window::Window;
@@ -63,6 +63,9 @@ pub fn decide(ws: &mut Workspace, request: &Request, rules: &Rules, ids: &mut (d
         }
     }
     if (request.op.is_of_jobs() || request.op.is_of_schedules()) && request.check().is_ok() {
+        if let Some(refusal) = unknown_zone(ws, request) {
+            return Decided::Answered(Err(refusal));
+        }
         return match work(ws, request, ids) {
             Some(answer) => Decided::Answered(answer),
             None => Decided::Again,
@@ -72,11 +75,7 @@ pub fn decide(ws: &mut Workspace, request: &Request, rules: &Rules, ids: &mut (d
 }
 
 /// Work on jobs, which is answered job by job. `None` when rows are lacking: load again.
-fn work(
-    ws: &mut Workspace,
-    request: &Request,
-    ids: &mut (dyn IdSource + Send),
-) -> Option<Result<Outcome, Refusal>> {
+fn work(ws: &mut Workspace, request: &Request, ids: &mut (dyn IdSource + Send)) -> Option<Result<Outcome, Refusal>> {
     let command = CommandId(ids.next_id(ws.now));
     let mut deed = Deed { ws, context: &request.context, ids, events: Vec::new() };
     let answer = match job::work(&mut deed, &request.op)? {
@@ -112,11 +111,8 @@ fn answer(
         }
         None => None,
     };
-    if !ws.unturned.is_empty() {
-        let mut wanted = Needs::of(request).scopes_in(ws);
-        if let Some((scope, zone)) = wanted.find_map(|key| ws.unturned.get(&key).map(|zone| (key.1, zone.clone()))) {
-            return Err(Refusal::UnknownZone { scope, zone });
-        }
+    if let Some(refusal) = unknown_zone(ws, request) {
+        return Err(refusal);
     }
     let command = CommandId(ids.next_id(ws.now));
     let events = match &request.op {
@@ -162,6 +158,16 @@ fn answer(
         return Ok(Outcome { command, replayed: false, answer, entry: Some(entry) });
     }
     Ok(Outcome { command, replayed: false, answer, entry: None })
+}
+
+/// A window that has ended, in a zone that this build does not know, is never guessed.
+fn unknown_zone(ws: &Workspace, request: &Request) -> Option<Refusal> {
+    if ws.unturned.is_empty() {
+        return None;
+    }
+    let mut wanted = Needs::of(request).scopes_in(ws);
+    let (scope, zone) = wanted.find_map(|key| ws.unturned.get(&key).map(|zone| (key.1, zone.clone())))?;
+    Some(Refusal::UnknownZone { scope, zone })
 }
 
 /// A window longer than what is kept is refused when it is named.

@@ -121,9 +121,11 @@ async fn lock_row(conn: &mut PgConnection, lock: &Lock) -> Result<(), sqlx::Erro
             let sql = "SELECT 1 FROM bursar.scopes WHERE tenant = $1 AND scope = $2 FOR UPDATE";
             sqlx::query(sql).bind(tenant.as_str()).bind(scope.as_str())
         }
-        Lock::Job(id) => {
-            sqlx::query("SELECT 1 FROM bursar.jobs WHERE id = $1 FOR UPDATE").bind(Uuid::from_u128(id.0))
+        Lock::Schedule((tenant, name)) => {
+            let sql = "SELECT 1 FROM bursar.schedules WHERE tenant = $1 AND name = $2 FOR UPDATE";
+            sqlx::query(sql).bind(tenant.as_str()).bind(name.as_str())
         }
+        Lock::Job(id) => sqlx::query("SELECT 1 FROM bursar.jobs WHERE id = $1 FOR UPDATE").bind(Uuid::from_u128(id.0)),
         Lock::Hold(id) => {
             sqlx::query("SELECT 1 FROM bursar.holds WHERE id = $1 FOR UPDATE").bind(Uuid::from_u128(id.0))
         }

@@ -27,12 +27,12 @@ use async_trait::async_trait;
 use bursar_core::grant::Grant;
 use bursar_core::hold::Hold;
 use bursar_core::id::{BatchId, GrantId, HoldId, IdSource, JobId};
-use bursar_core::job::{Job, QueueState};
+use bursar_core::job::{Job, QueueState, Schedule};
 use bursar_core::live::ChargeMark;
-use bursar_core::name::{Queue, Scope, Tenant};
+use bursar_core::name::{Queue, ScheduleName, Scope, Tenant};
 use bursar_core::request::Request;
 use bursar_core::scope::ScopeState;
-use bursar_core::state::{QueueKey, ScopeKey};
+use bursar_core::state::{QueueKey, ScheduleKey, ScopeKey};
 use bursar_core::time::Time;
 use sqlx::pool::PoolConnection;
 use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
@@ -264,13 +264,7 @@ impl Store for PostgresStore {
         self.read_job(id).await
     }
 
-    async fn list_jobs(
-        &self,
-        _: &Tenant,
-        _: &JobFilter,
-        _: Option<JobId>,
-        _: usize,
-    ) -> Result<Vec<Job>, StoreError> {
+    async fn list_jobs(&self, _: &Tenant, _: &JobFilter, _: Option<JobId>, _: usize) -> Result<Vec<Job>, StoreError> {
         Err(StoreError::Closed)
     }
 
@@ -285,6 +279,23 @@ impl Store for PostgresStore {
         _: usize,
     ) -> Result<Vec<(Queue, QueueState)>, StoreError> {
         Err(StoreError::Closed)
+    }
+
+    async fn schedule(&self, _: &ScheduleKey) -> Result<Option<Schedule>, StoreError> {
+        Err(StoreError::Closed)
+    }
+
+    async fn list_schedules(
+        &self,
+        _: &Tenant,
+        _: Option<&ScheduleName>,
+        _: usize,
+    ) -> Result<Vec<(ScheduleName, Schedule)>, StoreError> {
+        Err(StoreError::Closed)
+    }
+
+    async fn due_schedules(&self, _: usize) -> Result<(Vec<ScheduleKey>, Option<Time>), StoreError> {
+        Ok((Vec::new(), None))
     }
 
     async fn figures(&self, _: &QueueKey, _: i64) -> Result<Figures, StoreError> {

@@ -7,12 +7,12 @@ use bursar_core::event::{Batch, Entry};
 use bursar_core::grant::Grant;
 use bursar_core::hold::Hold;
 use bursar_core::id::{BatchId, CommandId, GrantId, HoldId, JobId};
-use bursar_core::job::{Job, QueueState};
+use bursar_core::job::{Job, QueueState, Schedule};
+use bursar_core::name::FlowKey;
 use bursar_core::payload::Payload;
 use bursar_core::request::Fingerprint;
 use bursar_core::scope::{Due, DueAsk, Past, ScopeState};
-use bursar_core::name::FlowKey;
-use bursar_core::state::{JobKey, KeyKey, KeyRow, ScopeKey, Workspace, LineKey, QueueKey};
+use bursar_core::state::{JobKey, KeyKey, KeyRow, LineKey, QueueKey, ScheduleKey, ScopeKey, Workspace};
 use bursar_core::time::Time;
 use sqlx::PgConnection;
 use uuid::Uuid;
@@ -220,6 +220,10 @@ impl Rows for PgRows<'_> {
 
     async fn queues(&mut self, _: &[QueueKey], _: bool) -> Result<Vec<(QueueKey, QueueState)>, StoreError> {
         Ok(Vec::new())
+    }
+
+    async fn schedules(&mut self, _: &[ScheduleKey]) -> Result<Found<ScheduleKey, Schedule>, StoreError> {
+        Ok(Found::all(Vec::new()))
     }
 
     async fn claim(&mut self, asks: &[ClaimAsk], _: Time) -> Result<Vec<Claimed>, StoreError> {
