@@ -36,7 +36,7 @@ pub struct JobSpec {
     #[serde(default, skip_serializing_if = "is_default")]
     pub delay: Span,
     /// After so many failed attempts it is dead.
-    #[serde(default = "attempts_default")]
+    #[serde(default = "attempts_default", skip_serializing_if = "is_attempts_default")]
     pub max_attempts: u32,
     /// Takes the payload of the command's first redeemed grant instead of its own.
     #[serde(default, skip_serializing_if = "is_default")]
@@ -49,6 +49,10 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 
 fn attempts_default() -> u32 {
     5
+}
+
+fn is_attempts_default(attempts: &u32) -> bool {
+    *attempts == attempts_default()
 }
 
 impl JobSpec {

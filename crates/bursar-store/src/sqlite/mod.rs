@@ -7,6 +7,7 @@ mod read;
 mod rows;
 mod salvage;
 pub mod schema;
+mod scribe;
 mod soundness;
 mod turnstile;
 mod verify;
