@@ -584,8 +584,12 @@ pub struct Batch {
 pub struct Links(Vec<(String, BatchId)>);
 
 impl Links {
-    pub(crate) fn add(&mut self, stream: &Stream, last: BatchId) {
-        self.0.push((stream.link(), last));
+    /// Notes that `batch` touches a stream that `last` touched before.
+    pub(crate) fn link(&mut self, batch: BatchId, stream: impl FnOnce() -> Stream, last: Option<BatchId>) {
+        // Once a batch: from then on the last that touched it is this one.
+        if let Some(last) = last.filter(|last| *last != batch) {
+            self.0.push((stream().link(), last));
+        }
     }
 
     /// The transaction that touched a thing before.

@@ -398,11 +398,11 @@ impl Serialize for Window {
         if ser.is_human_readable() {
             return ser.collect_str(self);
         }
-        match self.clone() {
+        match self {
             Window::Lifetime => Compact::Lifetime,
-            Window::Rolling { length } => Compact::Rolling(length),
-            Window::Bucket { capacity, refill, length } => Compact::Bucket(capacity, refill, length),
-            Window::Calendar { unit, zone, week_start } => Compact::Calendar(unit, zone, week_start),
+            Window::Rolling { length } => Compact::Rolling(*length),
+            Window::Bucket { capacity, refill, length } => Compact::Bucket(*capacity, *refill, *length),
+            Window::Calendar { unit, zone, week_start } => Compact::Calendar(*unit, zone.clone(), *week_start),
         }
         .serialize(ser)
     }

@@ -172,12 +172,15 @@ fn unknown_zone(ws: &Workspace, request: &Request) -> Option<Refusal> {
 
 /// A window longer than what is kept is refused when it is named.
 fn reach(request: &Request, rules: &Rules) -> Result<(), Invalid> {
-    let mut windows: Box<dyn Iterator<Item = &Window>> = match &request.op {
-        Op::Submit(command) => Box::new(command.charges.iter().flat_map(|charge| &charge.limits).map(|l| &l.window)),
-        Op::Define { budget, .. } => Box::new(budget.windows()),
-        _ => return Ok(()),
+    let beyond = |window: &&Window| window.reach() > rules.postings_kept;
+    let found = match &request.op {
+        Op::Submit(command) => {
+            command.charges.iter().flat_map(|charge| &charge.limits).map(|limit| &limit.window).find(beyond)
+        }
+        Op::Define { budget, .. } => budget.windows().find(beyond),
+        _ => None,
     };
-    match windows.find(|window| window.reach() > rules.postings_kept) {
+    match found {
         Some(window) => Err(Invalid::new("window", format!("{window} reaches further back than postings are kept"))),
         None => Ok(()),
     }

@@ -10,6 +10,7 @@ mod rows;
 mod salvage;
 mod schedules;
 pub mod schema;
+mod scribe;
 mod soundness;
 mod turnstile;
 mod verify;
