@@ -237,6 +237,7 @@ async fn load<R: Rows>(
     load_keys(rows, &mut ws, &mut needs, replayed_at.is_some()).await?;
     jobs::load(rows, &mut ws, &mut needs, &mut blocked, replayed_at.is_some()).await?;
     let claimed = jobs::claim(rows, &mut ws, &mut needs).await?;
+    rows.foresee(&needs).await?;
 
     let wanted: Vec<HoldId> = needs.holds.iter().copied().collect();
     if !wanted.is_empty() {

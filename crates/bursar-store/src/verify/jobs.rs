@@ -34,6 +34,11 @@ impl JobCounts {
         counts
     }
 
+    /// The scopes that jobs wait for.
+    pub(crate) fn awaited(&self) -> impl Iterator<Item = &ScopeKey> {
+        self.awaited.keys()
+    }
+
     pub(crate) fn add(&mut self, job: &Job) {
         let tenant = &job.tenant;
         self.add_states((tenant.clone(), job.queue.clone()), job.life.state, 1);
@@ -59,7 +64,7 @@ impl JobCounts {
 }
 
 impl Report {
-    pub(super) fn check_jobs_of_scope(&mut self, key: &ScopeKey, row: &ScopeState, jobs: &JobCounts) {
+    pub(crate) fn check_jobs_of_scope(&mut self, key: &ScopeKey, row: &ScopeState, jobs: &JobCounts) {
         let (tenant, scope) = key;
         let awaited = jobs.awaited.get(key).copied().unwrap_or(0);
         if awaited != row.awaited {
