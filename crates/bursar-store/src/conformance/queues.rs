@@ -153,8 +153,8 @@ pub(super) async fn lists_go_page_by_page(world: World) {
         spec.key = (place % 5 == 0).then(|| FlowKey::new("k").expect("a good name"));
         ids.extend(world.enqueue(vec![spec]).await);
     }
-    for job in world.lease("r", 25).await {
-        world.finish(job.id, 1, if job.id.0 % 2 == 0 { complete(None) } else { fail(None) }).await.expect("its own");
+    for (place, job) in world.lease("r", 25).await.into_iter().enumerate() {
+        world.finish(job.id, 1, if place % 2 == 0 { complete(None) } else { fail(None) }).await.expect("its own");
     }
     let tenant = Tenant::built_in();
     let all = async |filter: &JobFilter, limit: usize| {

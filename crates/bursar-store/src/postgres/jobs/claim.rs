@@ -126,6 +126,10 @@ impl PgRows<'_> {
                 _ => claimed.next_at = Some(Time::from_micros(row.try_get_unchecked(1).map_err(store_error)?)),
             }
         }
+        if claimed.due.len() == DUE_STEP {
+            // There may be more that are due already.
+            claimed.next_at = Some(now);
+        }
         attach_all(self.conn, &mut claimed.ready).await?;
         attach_all(self.conn, &mut claimed.due).await?;
         Ok(claimed)
