@@ -187,6 +187,10 @@ pub struct Claims {
     pub jobs: VecDeque<JobId>,
     /// When the next scheduled one is due.
     pub next_at: Option<Time>,
+    /// There may be more that were not read …
+    pub more: bool,
+    /// … and some that were read had to be passed over: whoever gets nothing for that is to look again.
+    pub passed_over: bool,
 }
 
 /// A figure of a queue.

@@ -99,7 +99,7 @@ impl Writer {
                 for row in &loaded.redeemed {
                     redeem.execute(params![row[0], row[3]])?;
                 }
-                run("INSERT INTO bursar_jobs VALUES (?1, ?2, ?3, ?4, ?5, ?6)", &loaded.jobs)?;
+                run("INSERT INTO bursar_jobs VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)", &loaded.jobs)?;
             }
             Bench::Settle => {
                 let sql = "UPDATE bursar_holds SET state = 1, expires_at = ?2, data = ?3 WHERE id = ?1";

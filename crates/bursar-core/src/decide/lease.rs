@@ -29,8 +29,9 @@ enum Flow {
     Not,
 }
 
-/// Leases as many jobs as are wanted and can be had, the best first.
-pub(super) fn lease(deed: &mut Deed<'_>, ask: &LeaseAsk) -> Leased {
+/// Leases as many jobs as are wanted and can be had, the best first. `None` when those that were read could not go, and there
+/// may be others: load again.
+pub(super) fn lease(deed: &mut Deed<'_>, ask: &LeaseAsk) -> Option<Leased> {
     let mut leased = Leased::default();
     let mut rates: BTreeMap<Scope, (Rate, i64)> = BTreeMap::new();
     let mut closed: BTreeSet<Queue> = BTreeSet::new();
@@ -64,9 +65,13 @@ pub(super) fn lease(deed: &mut Deed<'_>, ask: &LeaseAsk) -> Leased {
                     leased.next_at = Some(leased.next_at.map_or(at, |known| known.min(at)));
                 }
             }
-            Flow::KeyFull => deed.ws.bar(id),
+            Flow::KeyFull => {
+                deed.ws.bar(id);
+                deed.ws.claims.entry(key).or_default().passed_over = true;
+            }
             Flow::KeyAt(at) => {
                 deed.ws.put_off(id, at);
+                deed.ws.claims.entry(key).or_default().passed_over = true;
                 leased.next_at = Some(leased.next_at.map_or(at, |known| known.min(at)));
             }
             Flow::Not => {}
@@ -84,7 +89,12 @@ pub(super) fn lease(deed: &mut Deed<'_>, ask: &LeaseAsk) -> Leased {
     if !charges.is_empty() {
         deed.emit(Event::Posted { charges });
     }
-    leased
+    let unseen = |queue: &Queue| {
+        let claims = deed.ws.claims.get(&(deed.context.tenant.clone(), queue.clone()));
+        !closed.contains(queue) && claims.is_some_and(|claims| claims.more && claims.passed_over)
+    };
+    let again = leased.jobs.is_empty() && ask.queues.iter().any(unseen);
+    (!again).then_some(leased)
 }
 
 /// The best job that is wanted: its queue, and its place among what can be leased there.

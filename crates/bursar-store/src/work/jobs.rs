@@ -78,7 +78,7 @@ pub(super) async fn claim<R: Rows>(
     rows: &mut R,
     ws: &mut Workspace,
     needs: &mut Needs,
-) -> Result<Vec<(QueueKey, Claimed)>, StoreError> {
+) -> Result<Vec<(ClaimAsk, Claimed)>, StoreError> {
     let paused = |key: &QueueKey| ws.queues.get(key).is_some_and(|queue| queue.config.paused);
     let open = needs.claims.iter().filter(|(key, _)| !paused(key));
     let asks = open.flat_map(|(key, claim)| {
@@ -112,14 +112,15 @@ pub(super) async fn claim<R: Rows>(
         ws.jobs.reload(job.id, job.clone());
     }
     load_behind(rows, ws, &leading.into_iter().collect::<Vec<_>>()).await?;
-    Ok(asks.into_iter().map(|ask| ask.queue).zip(claimed).collect())
+    Ok(asks.into_iter().zip(claimed).collect())
 }
 
 /// Puts what can be leased in order, once the instant is known and the scopes are in hand.
-pub(super) fn line_up(ws: &mut Workspace, claimed: Vec<(QueueKey, Claimed)>, blocked: &mut Blocked) {
+pub(super) fn line_up(ws: &mut Workspace, claimed: Vec<(ClaimAsk, Claimed)>, blocked: &mut Blocked) {
     let mut queues: BTreeMap<QueueKey, (BTreeSet<JobId>, Claimed)> = BTreeMap::new();
-    for (queue, found) in claimed {
-        let (seen, all) = queues.entry(queue).or_default();
+    for (ask, found) in claimed {
+        ws.claims.entry(ask.queue.clone()).or_default().more |= found.ready.len() >= ask.count;
+        let (seen, all) = queues.entry(ask.queue).or_default();
         // What several kinds of asks have found is there once.
         all.ready.extend(found.ready.into_iter().chain(found.due).filter(|job| seen.insert(job.id)));
         all.next_at = [all.next_at, found.next_at].into_iter().flatten().min();

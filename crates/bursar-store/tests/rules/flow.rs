@@ -80,6 +80,21 @@ fn a_key_at_its_limit_bars_its_line() {
 }
 
 #[test]
+fn who_wants_one_job_gets_it_behind_keys_at_their_limit() {
+    story(
+        "queue q key_concurrency=1      => done
+         enqueue a1 flow=a              => a1
+         enqueue b1 flow=b              => b1
+         lease 2                        => a1#1 b1#1
+         enqueue a2 flow=a              => a2
+         enqueue b2 flow=b              => b2
+         enqueue n                      => n
+         lease 1                        => n#1
+         lease 1                        => nothing",
+    );
+}
+
+#[test]
 fn a_key_that_is_barred_and_freed_in_one_transaction_goes_on() {
     story(
         "queue q key_concurrency=1      => done
