@@ -132,7 +132,7 @@ impl Needs {
                     self.queues.insert((tenant.clone(), queue.clone()));
                 }
             }
-            Op::DefineQueue { queue, .. } => {
+            Op::DefineQueue { queue, .. } | Op::PauseQueue { queue, .. } => {
                 self.queues_defined.insert((tenant.clone(), queue.clone()));
             }
         }

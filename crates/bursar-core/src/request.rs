@@ -132,6 +132,13 @@ pub enum Op {
         /// What.
         config: QueueConfig,
     },
+    /// Stop leasing from a queue, or begin again; what else is set for it stays.
+    PauseQueue {
+        /// Which one.
+        queue: Queue,
+        /// Stop.
+        paused: bool,
+    },
 }
 
 /// What can be done to jobs, by somebody who does not work on them.
@@ -335,6 +342,7 @@ impl Request {
             Op::PurgeGrants { grants } => sweep_size("grants", grants.len()),
             Op::Tidy { scopes } => sweep_size("scopes", scopes.len()),
             Op::Release { .. } | Op::Freeze { .. } | Op::Unfreeze { .. } | Op::Revoke { .. } => Ok(()),
+            Op::PauseQueue { .. } => Ok(()),
             Op::DefineQueue { config, .. } => config.check(),
             Op::Lease(ask) => ask.check(),
             Op::Heartbeat { beats } => items("beats", beats.len()),

@@ -280,6 +280,7 @@ pub(super) fn weight(request: &Request) -> usize {
         | Op::Freeze { .. }
         | Op::Unfreeze { .. }
         | Op::Revoke { .. }
-        | Op::DefineQueue { .. } => 1,
+        | Op::DefineQueue { .. }
+        | Op::PauseQueue { .. } => 1,
     }
 }
