@@ -6,7 +6,7 @@ use bursar_core::context::Context;
 use bursar_core::event::{Entry, Event};
 use bursar_core::id::{CommandId, JobId};
 use bursar_core::name::Tenant;
-use bursar_core::payload::Payload;
+use bursar_worker::Progress;
 use tokio::sync::broadcast;
 
 use crate::hub::Hub;
@@ -72,17 +72,6 @@ impl Notices {
             }
         }
     }
-}
-
-/// What a worker says of a job it works on. It is told as it happens and kept nowhere.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Progress {
-    /// How much of it is done, from 0 to 100.
-    pub percent: Option<f64>,
-    /// In words.
-    pub message: Option<String>,
-    /// Anything else.
-    pub data: Payload,
 }
 
 /// Progress of one job.

@@ -38,6 +38,7 @@ mod resumer;
 mod tending;
 mod transaction;
 mod upkeep;
+mod worker;
 
 pub use bursar_core::answer::{
     Answer, Beaten, Enqueued, Finished, Leased, Outcome, Placed, Redeemed, Settled, Submitted,
@@ -62,6 +63,9 @@ pub use bursar_core::scope::Freeze;
 pub use bursar_core::time::{Span, Time};
 pub use bursar_core::window::{CalendarUnit, Weekday, Window, Zone};
 pub use bursar_store::{Clock, Cost, Health, JobFilter, ManualClock, Report, StoreError, SystemClock, migration_sql};
+pub use bursar_worker::{
+    HandlerError, JobContext, LeasedJob, Progress, RunningWorker, Source, SourceError, Stop, Worker, WorkerReport,
+};
 
 /// The drivers whose connections appear in this crate's interface.
 pub use {rusqlite, sqlx};
@@ -69,7 +73,7 @@ pub use {rusqlite, sqlx};
 pub use crate::command::{CommandBuilder, Receipt};
 pub use crate::engine::Counters;
 pub use crate::error::Error;
-pub use crate::feed::{Missed, Notice, Notices, Progress, ProgressNotices, Progressed};
+pub use crate::feed::{Missed, Notice, Notices, ProgressNotices, Progressed};
 pub use crate::grants::{Grants, Minted};
 pub use crate::held::Held;
 pub use crate::instance::{Bursar, Options};

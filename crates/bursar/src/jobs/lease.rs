@@ -6,11 +6,12 @@ use bursar_core::answer::{Answer, Beaten, Leased};
 use bursar_core::bounds::ITEMS_MAX;
 use bursar_core::job::{Beat, LeaseAsk};
 use bursar_core::request::Op;
+use bursar_worker::Progress;
 use tokio::time::{Instant, timeout_at};
 
 use super::{Jobs, only_answer};
 use crate::error::Error;
-use crate::feed::{Progress, ProgressNotices, Progressed};
+use crate::feed::{ProgressNotices, Progressed};
 
 /// The longest that one call waits for jobs.
 const WAIT_MAX: Duration = Duration::from_secs(60);
