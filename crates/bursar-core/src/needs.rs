@@ -6,7 +6,7 @@ use crate::event::{Entry, Event};
 use crate::hold::Hold;
 use crate::id::{GrantId, HoldId, JobId};
 use crate::job::{FlowScopes, Job, JobSpec, LeaseAsk, QueueConfig};
-use crate::name::{JobKind, Scope, Tenant};
+use crate::name::{JobKind, Queue, Scope, Tenant};
 use crate::request::{Act, Op, Request};
 use crate::state::{JobKey, KeyKey, QueueKey, ScopeKey, Workspace};
 use crate::window::Window;
@@ -32,6 +32,8 @@ pub struct Needs {
     pub queues_defined: BTreeSet<QueueKey>,
     /// Queues that jobs are to be leased from.
     pub claims: BTreeMap<QueueKey, Claim>,
+    /// Jobs that are to be put in other queues, where they may stand in another line.
+    pub moves: BTreeSet<(JobId, Queue)>,
     /// Scopes, whose ancestors are needed too.
     pub scopes: BTreeMap<ScopeKey, ScopeNeed>,
 }
@@ -39,21 +41,17 @@ pub struct Needs {
 /// Jobs that are wanted from a queue.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Claim {
-    /// Of these kinds, or of those that begin so; of any if there are none.
-    pub kinds: BTreeSet<JobKind>,
-    /// So many.
+    /// What each of those who ask wants: these kinds, or those that begin so; any if there are none. So many of each, as
+    /// one may take what another wants too.
+    pub kinds: BTreeSet<BTreeSet<JobKind>>,
+    /// So many, all askers together.
     pub count: usize,
 }
 
 impl Claim {
     fn add(&mut self, ask: &LeaseAsk) {
-        let any = self.count > 0 && self.kinds.is_empty() || ask.kinds.is_empty();
         self.count += ask.capacity as usize;
-        if any {
-            self.kinds.clear();
-        } else {
-            self.kinds.extend(ask.kinds.iter().cloned());
-        }
+        self.kinds.insert(ask.kinds.iter().cloned().collect());
     }
 }
 
@@ -130,6 +128,7 @@ impl Needs {
                 self.jobs.extend(jobs);
                 if let Act::Move { queue } = act {
                     self.queues.insert((tenant.clone(), queue.clone()));
+                    self.moves.extend(jobs.iter().map(|job| (*job, queue.clone())));
                 }
             }
             Op::DefineQueue { queue, .. } | Op::PauseQueue { queue, .. } => {
@@ -196,8 +195,9 @@ impl Needs {
                 self.jobs.insert(*job);
                 self.scope(tenant, scope, [], true);
             }
-            Event::JobMoved { job, .. } => {
+            Event::JobMoved { job, queue } => {
                 self.jobs.insert(*job);
+                self.moves.insert((*job, queue.clone()));
             }
             Event::QueueDefined { queue, .. } => {
                 self.queues_defined.insert((tenant.clone(), queue.clone()));
@@ -222,6 +222,13 @@ impl Needs {
         let slots = job.life.lease.iter().flat_map(|lease| &lease.slots);
         for scope in job.line().iter().chain(slots).chain(&job.life.awaits) {
             self.scope(tenant, scope, [], true);
+        }
+    }
+
+    /// Adds the line that a job may stand in once it is in another queue.
+    pub fn add_move(&mut self, job: &Job, to: &Queue) {
+        if let Some(key) = &job.key {
+            self.scope(&job.tenant, &FlowScopes::of_key(to, key).slots, [], true);
         }
     }
 
@@ -265,7 +272,9 @@ impl Needs {
             let hold = job.hold.filter(|id| ws.holds.is_loaded(id)).and_then(|id| ws.holds.get(&id));
             let held = hold.into_iter().flat_map(|hold| hold.totals().into_keys());
             let slots = job.life.lease.iter().flat_map(|lease| lease.slots.iter().cloned());
-            let all = held.chain(slots).chain(job.line()).chain(job.life.awaits.clone());
+            let moved = self.moves.iter().filter(|(id, _)| *id == job.id);
+            let moved = moved.filter_map(|(_, to)| Some(FlowScopes::of_key(to, job.key.as_ref()?).slots));
+            let all = held.chain(slots).chain(job.line()).chain(job.life.awaits.clone()).chain(moved);
             all.map(|scope| (job.tenant.clone(), scope)).collect::<Vec<_>>()
         });
         let mut wanted: Vec<ScopeKey> = self.scopes.keys().cloned().chain(held).chain(jobs).collect();

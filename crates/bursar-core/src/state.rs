@@ -90,6 +90,11 @@ impl<K: Hash + Eq + Debug, V> Table<K, V> {
         self.slots.entry(key).or_insert(Slot { value, stored, dirty: false });
     }
 
+    /// Takes a row as it is stored, in the place of one that was read before it could be changed.
+    pub fn reload(&mut self, key: K, value: V) {
+        self.slots.insert(key, Slot { value: Some(value), stored: true, dirty: false });
+    }
+
     /// Whether the row was loaded, there or not.
     pub fn is_loaded<Q: Hash + Equivalent<K>>(&self, key: &Q) -> bool {
         self.slots.contains_key(key)
@@ -243,6 +248,8 @@ pub struct Workspace {
     pub live: BTreeMap<(ScopeKey, Time, HoldId), Option<LiveCharge>>,
     /// Postings to add.
     pub postings: Vec<(ScopeKey, Posting)>,
+    /// Jobs that became the first of their lines.
+    pub(crate) turns: i64,
     prev: Links,
     pub(crate) entries: Vec<Arc<Entry>>,
 }
@@ -270,6 +277,7 @@ impl Workspace {
             unturned: HashMap::new(),
             live: BTreeMap::new(),
             postings: Vec::new(),
+            turns: 0,
             prev: Links::default(),
             entries: Vec::new(),
         }

@@ -1,9 +1,10 @@
 //! The model: everything in maps. What the other engines must do, in the plainest form.
 
+mod jobs;
 #[cfg(test)]
 mod zones;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use async_trait::async_trait;
@@ -12,15 +13,13 @@ use bursar_core::event::{Batch, Entry};
 use bursar_core::grant::Grant;
 use bursar_core::hold::{Hold, HoldState};
 use bursar_core::id::{BatchId, CommandId, GrantId, HoldId, JobId};
-use bursar_core::job::{Job, JobState, Place, QueueState, wants};
+use bursar_core::job::{Job, QueueState};
 use bursar_core::live::{ChargeMark, LiveCharge};
 use bursar_core::name::{FlowKey, Queue, Scope, Tenant};
 use bursar_core::payload::Payload;
 use bursar_core::request::Request;
 use bursar_core::scope::{Balance, Batchwise, Due, DueAsk, Past, Posting, ScopeState};
-use bursar_core::state::{
-    Change, CostKey, JobKey, KeyKey, KeyRow, LineKey, QueueKey, ScopeKey, Tally, Workspace,
-};
+use bursar_core::state::{Change, CostKey, JobKey, KeyKey, KeyRow, LineKey, QueueKey, ScopeKey, Tally, Workspace};
 use bursar_core::time::Time;
 use futures_util::FutureExt;
 
@@ -30,7 +29,7 @@ use crate::error::StoreError;
 use crate::figures::{Cost, DueJobs, Figures, JobFilter};
 use crate::rows::{ClaimAsk, Claimed, Found, PastAsk, Rows};
 use crate::store::{Health, Journaled, Patience, Setup, Store, Verdict};
-use crate::verify::{self, Report};
+use crate::verify::{self, JobCounts, Report};
 use crate::work::{self, When};
 
 /// Postings that are rolled up at most in one transaction, oldest first; the same on every engine.
@@ -96,38 +95,6 @@ impl Tables {
     }
 }
 
-fn is_in(job: &Job, queue: &QueueKey) -> bool {
-    job.tenant == queue.0 && job.queue == queue.1
-}
-
-impl Tables {
-    fn claim(&self, ask: &ClaimAsk, now: Time) -> Claimed {
-        let wanted = |job: &&Job| is_in(job, &ask.queue) && wants(&ask.kinds, &job.kind);
-        let mut ready: Vec<&Job> = self.jobs.values().filter(wanted).collect();
-        let mut due = ready.clone();
-        ready.retain(|job| {
-            job.life.state == JobState::Queued && matches!(job.life.place, Place::Out | Place::First)
-        });
-        ready.sort_by_key(|job| (job.life.rank, job.id));
-        due.retain(|job| job.life.state == JobState::Scheduled);
-        due.sort_by_key(|job| (job.life.run_at, job.id));
-        let next = due.iter().map(|job| job.life.run_at).find(|run_at| *run_at > now);
-        due.retain(|job| job.life.run_at <= now);
-        let some = |jobs: Vec<&Job>, count: usize| jobs.into_iter().take(count).cloned().collect::<Vec<_>>();
-        Claimed { ready: some(ready, ask.count), due: some(due, DUE_STEP), next_at: next }
-    }
-
-    fn behind(&self, (tenant, queue, key, kind): &LineKey, count: usize) -> Vec<Job> {
-        let stands = |job: &&Job| {
-            let (Some(of), Place::Behind) = (&job.key, job.life.place) else { return false };
-            (&job.tenant, &job.queue, of, &job.kind) == (tenant, queue, key, kind)
-        };
-        let mut behind: Vec<&Job> = self.jobs.values().filter(stands).collect();
-        behind.sort_by_key(|job| (job.life.rank, job.id));
-        behind.into_iter().take(count).cloned().collect()
-    }
-}
-
 /// The tables within a transaction, with the clock.
 struct MemoryRows<'a> {
     tables: &'a mut Tables,
@@ -172,11 +139,7 @@ impl Rows for MemoryRows<'_> {
     }
 
     async fn barred(&mut self, keys: &[(QueueKey, FlowKey)]) -> Result<Vec<Job>, StoreError> {
-        let barred = self.tables.jobs.values().filter(|job| job.life.place == Place::Barred);
-        let of_keys = barred.filter(|job| {
-            keys.iter().any(|(queue, key)| is_in(job, queue) && job.key.as_ref() == Some(key))
-        });
-        Ok(of_keys.cloned().collect())
+        Ok(self.tables.barred(keys))
     }
 
     async fn holds(&mut self, ids: &[HoldId]) -> Result<Found<HoldId, Hold>, StoreError> {
@@ -430,9 +393,7 @@ impl Store for MemoryStore {
         after: Option<JobId>,
         limit: usize,
     ) -> Result<Vec<Job>, StoreError> {
-        let (tables, now) = (self.tables(), self.clock.now());
-        let all = tables.jobs.values().filter(|job| job.tenant == *tenant && after.is_none_or(|after| job.id > after));
-        Ok(all.filter(|job| filter.takes(job, now)).take(limit).cloned().collect())
+        Ok(self.tables().list_jobs(tenant, filter, after, limit, self.clock.now()))
     }
 
     async fn queue(&self, key: &QueueKey) -> Result<Option<QueueState>, StoreError> {
@@ -445,65 +406,23 @@ impl Store for MemoryStore {
         after: Option<&Queue>,
         limit: usize,
     ) -> Result<Vec<(Queue, QueueState)>, StoreError> {
-        let tables = self.tables();
-        let set = tables.queues.keys().cloned();
-        let used = tables.tallies.keys().map(|tally| (tally.tenant.clone(), tally.queue.clone()));
-        let all: BTreeSet<QueueKey> = set.chain(used).filter(|(of, _)| of == tenant).collect();
-        let wanted = all.into_iter().filter(|(_, queue)| after.is_none_or(|after| queue > after)).take(limit);
-        Ok(wanted.map(|key| (key.1.clone(), tables.queues.get(&key).cloned().unwrap_or_default())).collect())
+        Ok(self.tables().list_queues(tenant, after, limit))
     }
 
     async fn figures(&self, key: &QueueKey, since_minute: i64) -> Result<Figures, StoreError> {
-        let (tables, now) = (self.tables(), self.clock.now());
-        let counts = tables.tallies.iter().filter(|(tally, count)| {
-            let recent = tally.what.minute().is_none_or(|minute| minute >= since_minute);
-            (&tally.tenant, &tally.queue) == (&key.0, &key.1) && recent && **count != 0
-        });
-        let waiting = tables.jobs.values().filter(|job| is_in(job, key) && job.state_at(now) == JobState::Queued);
-        let leases = tables.jobs.values().filter(|job| is_in(job, key)).filter_map(|job| job.life.lease.as_ref());
-        Ok(Figures {
-            counts: counts.map(|(tally, count)| (tally.what, *count)).collect(),
-            oldest_waiting: waiting.map(|job| job.life.run_at).min(),
-            oldest_lease: leases.map(|lease| lease.since).min(),
-        })
+        Ok(self.tables().figures(key, since_minute, self.clock.now()))
     }
 
     async fn costs(&self, tenant: &Tenant, from: i64, to: i64) -> Result<Vec<Cost>, StoreError> {
-        let tables = self.tables();
-        let all = tables.costs.iter().filter(|((of, day, ..), _)| of == tenant && (from..=to).contains(day));
-        let cost = |((_, day, queue, kind, scope), amount): (&CostKey, &i64)| Cost {
-            day: *day,
-            queue: queue.clone(),
-            kind: kind.clone(),
-            scope: scope.clone(),
-            amount: *amount,
-        };
-        Ok(all.map(cost).collect())
+        Ok(self.tables().costs(tenant, from, to))
     }
 
     async fn due_jobs(&self, limit: usize) -> Result<DueJobs, StoreError> {
-        let (tables, now) = (self.tables(), self.clock.now());
-        let some = |wanted: &dyn Fn(&&Job) -> bool| {
-            let jobs = tables.jobs.values().filter(wanted).take(limit);
-            jobs.map(|job| (job.tenant.clone(), job.id)).collect()
-        };
-        let kept = |job: &Job| {
-            let queue = tables.queues.get(&(job.tenant.clone(), job.queue.clone()));
-            queue.map(|queue| queue.config.clone()).unwrap_or_default().kept(job.life.state)
-        };
-        Ok(DueJobs {
-            lapsed: some(&|job| job.life.lease.as_ref().is_some_and(|lease| lease.lapses_at() <= now)),
-            awaiting: some(&|job| job.life.state == JobState::AwaitingBudget && job.life.run_at <= now),
-            ended: some(&|job| kept(job).is_some_and(|kept| job.life.run_at.after(kept) <= now)),
-        })
+        Ok(self.tables().due_jobs(limit, self.clock.now()))
     }
 
     async fn awaiting(&self, scope: &ScopeKey, limit: usize) -> Result<Vec<JobId>, StoreError> {
-        let tables = self.tables();
-        let all = tables.jobs.values().filter(|job| {
-            job.life.state == JobState::AwaitingBudget && job.tenant == scope.0 && job.life.awaits.as_ref() == Some(&scope.1)
-        });
-        Ok(all.map(|job| job.id).take(limit).collect())
+        Ok(self.tables().awaiting(scope, limit))
     }
 
     async fn bell(&self) -> Result<u64, StoreError> {
@@ -532,8 +451,13 @@ impl Store for MemoryStore {
 
     async fn erase_payload(&self, id: u128) -> Result<bool, StoreError> {
         let mut tables = self.tables();
-        if let Some(job) = tables.jobs.get_mut(&JobId(id)) {
-            job.payload = Payload::default();
+        for job in tables.jobs.values_mut() {
+            if job.id.0 == id {
+                job.payload = Payload::default();
+            }
+            if job.id.result_key() == id {
+                job.life.result = Payload::default();
+            }
         }
         if let Some(grant) = tables.grants.get_mut(&GrantId(id)) {
             grant.payload = Payload::default();
@@ -567,11 +491,12 @@ impl Store for MemoryStore {
     async fn verify(&self) -> Result<Report, StoreError> {
         let mut tables = self.tables();
         let mut report = Report::default();
+        let counts = JobCounts::of(tables.jobs.values());
         for (key, row) in &tables.scopes.clone() {
             let mut rows = MemoryRows { tables: &mut tables, clock: &*self.clock };
             let asks: Vec<_> = verify::asks(key, row).collect();
             let sums = rows.past(&asks).now_or_never().expect("memory never waits")?;
-            report.check_scope(key, row, tables.rollups.get(key).copied().unwrap_or(0), &sums);
+            report.check_scope(key, row, tables.rollups.get(key).copied().unwrap_or(0), &sums, Some(&counts));
         }
         let recent = tables.scopes.iter().flat_map(|(key, row)| row.recent.iter().map(move |charge| (key, charge)));
         for (key, charge) in tables.live.iter().map(|((key, ..), charge)| (key, charge)).chain(recent) {
@@ -584,10 +509,12 @@ impl Store for MemoryStore {
             });
             let missing: Vec<Scope> = missing.map(|((_, scope), ..)| scope).collect();
             report.check_hold(hold, (hold_state(hold.state), hold.expires_at), &missing);
+            report.check_owner(hold, hold.job.and_then(|job| tables.jobs.get(&job)));
         }
         for job in tables.jobs.values() {
             report.check_job(job, job.hold.and_then(|hold| tables.holds.get(&hold)));
         }
+        report.check_tallies(&counts, tables.tallies.iter().map(|(tally, count)| (tally.clone(), *count)));
         Ok(report)
     }
 
@@ -610,6 +537,7 @@ impl Store for MemoryStore {
             };
             work.now_or_never().expect("memory never waits")?;
         }
+        anew.line_up();
         *tables = anew;
         Ok(events)
     }

@@ -2,9 +2,11 @@
 //!
 //! Engines read page by page and let SQL add up, so that no check needs more memory than a page.
 
+mod jobs;
+
 use bursar_core::hold::{Hold, HoldState};
 use bursar_core::id::HoldId;
-use bursar_core::job::Job;
+use bursar_core::job::{Job, JobState, Place};
 use bursar_core::live::LiveCharge;
 use bursar_core::name::Scope;
 use bursar_core::scope::{Past, ScopeState};
@@ -12,6 +14,7 @@ use bursar_core::state::ScopeKey;
 use bursar_core::time::Time;
 use bursar_core::window::Window;
 
+pub(crate) use self::jobs::JobCounts;
 use crate::codec::hold_state;
 use crate::rows::PastAsk;
 
@@ -44,12 +47,22 @@ impl Report {
     }
 
     /// Checks one scope against the sums that [`asks`] asked for. `rolled` is the sum of postings rolled up.
-    pub(crate) fn check_scope(&mut self, key: &ScopeKey, row: &ScopeState, rolled: i64, sums: &[Past]) {
+    /// `jobs` is what jobs say of scopes, where that was counted.
+    pub(crate) fn check_scope(
+        &mut self,
+        key: &ScopeKey,
+        row: &ScopeState,
+        rolled: i64,
+        sums: &[Past],
+        jobs: Option<&JobCounts>,
+    ) {
+        jobs.iter().for_each(|jobs| self.check_jobs_of_scope(key, row, jobs));
+        let leased = jobs.and_then(|jobs| jobs.slots.get(key)).copied().unwrap_or(0);
         self.scopes += 1;
         let (tenant, scope) = key;
         for (balance, Past { posted, held, .. }) in row.balances.iter().zip(sums) {
             let window = &balance.window;
-            let held = held.saturating_add(row.recently_held(balance.bounds().placed_from));
+            let held = held.saturating_add(row.recently_held(balance.bounds().placed_from)).saturating_add(leased);
             if held != balance.held {
                 let kept = balance.held;
                 self.violation(format!("{tenant}/{scope} {window}: held is {kept}, its live holds come to {held}"));
@@ -104,13 +117,32 @@ impl Report {
     /// Checks one job against the hold that its end settles.
     pub(crate) fn check_job(&mut self, job: &Job, hold: Option<&Hold>) {
         self.jobs += 1;
+        let (life, queued) = (&job.life, job.life.state == JobState::Queued);
+        let parts = [
+            ("lease", life.lease.is_some(), life.state == JobState::Leased),
+            ("budget to wait for", life.awaits.is_some(), life.state == JobState::AwaitingBudget),
+            ("place in a line", life.place != Place::Out, queued && job.key.is_some()),
+        ];
+        for (part, has, should) in parts {
+            if has != should {
+                let has = if has { "has a" } else { "has no" };
+                self.violation(format!("{} is {}, and {has} {part}", job.id, life.state));
+            }
+        }
         let Some(id) = job.hold else { return };
         match hold {
             None => self.violation(format!("{}: its hold {id} is not there", job.id)),
             Some(hold) if hold.job != Some(job.id) || hold.tenant != job.tenant => {
                 self.violation(format!("{}: its hold {id} does not name it", job.id));
             }
-            Some(_) => {}
+            // While a job may run again its hold sets units aside, and only then.
+            Some(hold) => {
+                let awaits = job.life.state == JobState::AwaitingBudget;
+                let lives = !job.life.state.is_final() && !awaits;
+                if lives != (hold.state == HoldState::Held) {
+                    self.violation(format!("{} is {}, and its hold {id} is {}", job.id, job.life.state, hold.state));
+                }
+            }
         }
     }
 }

@@ -226,7 +226,7 @@ async fn load<R: Rows>(
     let mut blocked = Blocked::default();
     let mut needs = needs;
     load_keys(rows, &mut ws, &mut needs, replayed_at.is_some()).await?;
-    jobs::load(rows, &mut ws, &mut needs, &mut blocked).await?;
+    jobs::load(rows, &mut ws, &mut needs, &mut blocked, replayed_at.is_some()).await?;
     let claimed = jobs::claim(rows, &mut ws, &mut needs).await?;
 
     let wanted: Vec<HoldId> = needs.holds.iter().copied().collect();

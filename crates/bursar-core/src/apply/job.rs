@@ -2,10 +2,12 @@
 
 use crate::event::{Charged, Event, Stream};
 use crate::id::{HoldId, JobId};
-use crate::job::{Job, JobError, JobSpec, JobState, Lease, LeaseEnd, Life, Place, QueueConfig, QueueState, rank};
+use crate::job::{
+    Job, JobError, JobSpec, JobState, Lapsed, Lease, LeaseEnd, Life, Place, QueueConfig, QueueState, rank,
+};
 use crate::name::{Queue, Scope, Tenant};
 use crate::state::{Counted, Tally, Workspace};
-use crate::time::Time;
+use crate::time::{Span, Time};
 
 use super::scope::{post, touch_scope};
 
@@ -25,7 +27,11 @@ pub(super) fn apply(ws: &mut Workspace, tenant: &Tenant, event: &Event) -> u64 {
             })
         }
         Event::JobFailed { job, error, run_at, .. } => failed(ws, *job, LeaseEnd::Failed, error, *run_at),
-        Event::JobRescued { job, error, run_at, .. } => failed(ws, *job, LeaseEnd::Lapsed, error, *run_at),
+        Event::JobRescued { job, fence, error, run_at, .. } => {
+            let lapsed = Lapsed { fence: *fence, billed: false };
+            ws.jobs.get_mut(job).expect("an event of a job follows its enqueueing").life.lapsed.push(lapsed);
+            failed(ws, *job, LeaseEnd::Lapsed, error, *run_at)
+        }
         Event::JobSnoozed { job, run_at, .. } => {
             end_lease(ws, *job, LeaseEnd::Snoozed);
             change(ws, *job, |job, now| {
@@ -43,7 +49,7 @@ pub(super) fn apply(ws: &mut Workspace, tenant: &Tenant, event: &Event) -> u64 {
         Event::JobDied { job } => change(ws, *job, |job, now| job.end(JobState::Dead, now)),
         Event::JobDiscarded { job } => change(ws, *job, |job, now| job.end(JobState::Cancelled, now)),
         Event::JobParked { job, scope, run_at } => {
-            leave_line(ws, *job);
+            stop_waiting(ws, *job);
             scope_row(ws, tenant, scope).awaited += 1;
             change(ws, *job, |job, _| {
                 job.life.state = JobState::AwaitingBudget;
@@ -75,7 +81,7 @@ pub(super) fn apply(ws: &mut Workspace, tenant: &Tenant, event: &Event) -> u64 {
             change(ws, *job, |job, now| job.end(JobState::Cancelled, now))
         }
         Event::JobMoved { job, queue } => {
-            stop_waiting(ws, *job);
+            leave_line(ws, *job);
             change(ws, *job, |job, _| {
                 let left = std::mem::replace(&mut job.queue, queue.clone());
                 job.home.get_or_insert(left);
@@ -91,7 +97,10 @@ pub(super) fn apply(ws: &mut Workspace, tenant: &Tenant, event: &Event) -> u64 {
         Event::JobBilled { job, fence, charges, lost } => {
             post(ws, tenant, charges);
             charge(ws, *job, charges.iter().map(|charged| (&charged.scope, charged.amount)));
-            change(ws, *job, |job, _| job.life.billed.extend(lost.then_some(*fence)))
+            change(ws, *job, |job, _| {
+                let own = job.life.lapsed.iter_mut().find(|lapsed| *lost && lapsed.fence == *fence);
+                own.into_iter().for_each(|lapsed| lapsed.billed = true);
+            })
         }
         other => unreachable!("{} is no event of a job", other.kind()),
     }
@@ -247,6 +256,9 @@ fn enter_line(ws: &mut Workspace, id: JobId) {
     let place = if row.line.len(&kind) == 0 { Place::First } else { Place::Behind };
     row.line.add(&kind);
     ws.jobs.get_mut(&id).expect("it was just there").life.place = place;
+    if place == Place::Behind {
+        ws.stand_behind(id);
+    }
 }
 
 fn leave_line(ws: &mut Workspace, id: JobId) {
@@ -322,8 +334,13 @@ impl Job {
 impl Workspace {
     /// The time of a scheduled job has come: it waits for a worker. Follows from time; no event tells it.
     pub fn come_due(&mut self, id: JobId) {
-        let job = self.jobs.get_mut(&id).expect("it was just loaded");
-        if job.life.state != JobState::Scheduled || job.life.run_at > self.now {
+        let due = self.jobs.get(&id).and_then(Job::comes_due);
+        if due.is_none_or(|at| at > self.now) {
+            return;
+        }
+        let job = self.jobs.get_mut(&id).expect("it was just there");
+        if matches!(job.life.place, Place::Until(_)) {
+            job.life.place = Place::First;
             return;
         }
         job.life.state = JobState::Queued;
@@ -339,6 +356,7 @@ impl Workspace {
         job.life.place = Place::Barred;
         let (tenant, line) = (job.tenant.clone(), job.line().expect("only a key can be at its limit"));
         scope_row(self, &tenant, &line).line.barred += 1;
+        self.barred.entry((tenant, line)).or_default().push(id);
     }
 
     /// … and then it can.
@@ -354,19 +372,30 @@ impl Workspace {
 
     /// The next of a line becomes the first. Its turn comes after those who wait already: round and round.
     pub(crate) fn step_up(&mut self, id: JobId) {
-        let now = self.now;
+        // Those of one instant stand in the order in which they stepped up, also for who comes later.
+        let now = self.now.after(Span::from_micros(self.turns));
+        self.turns += 1;
         let job = self.jobs.get_mut(&id).expect("it was loaded with its line");
         job.life.place = Place::First;
         job.life.rank = job.life.rank.max(rank(now, job.priority));
     }
 
     /// A job waits until its key may be leased again: it keeps its place in the line.
-    pub(crate) fn put_off(&mut self, id: JobId, run_at: Time) {
-        let job = self.jobs.get_mut(&id).expect("it was loaded to be leased");
-        job.life.state = JobState::Scheduled;
-        job.life.run_at = run_at;
-        let job = job.clone();
-        count(self, &job, Counted::In(JobState::Queued), -1);
-        count(self, &job, Counted::In(JobState::Scheduled), 1);
+    pub(crate) fn put_off(&mut self, id: JobId, at: Time) {
+        self.jobs.get_mut(&id).expect("it was loaded to be leased").life.place = Place::Until(at);
+    }
+
+    /// Who takes its place in a line during this batch is among those that may be the next, unless one that stands
+    /// there already is known to be better: others may come before it that were not read.
+    fn stand_behind(&mut self, id: JobId) {
+        let job = self.jobs.get(&id).expect("it was just there");
+        let line = job.line_key().expect("who stands behind has a line");
+        let mark = |id: &JobId| self.jobs.get(id).map(|job| (job.life.rank, *id));
+        let known = self.lines.entry(line).or_default();
+        known.retain(|known| *known != id);
+        if known.back().is_none_or(|last| mark(&id) < mark(last)) {
+            let place = known.partition_point(|other| mark(other) < mark(&id));
+            known.insert(place, id);
+        }
     }
 }

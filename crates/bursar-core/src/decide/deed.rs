@@ -4,7 +4,7 @@ use crate::apply::apply;
 use crate::context::Context;
 use crate::event::{Event, Recorded};
 use crate::id::{HoldId, IdSource, JobId};
-use crate::job::{Job, JobState, QueueConfig};
+use crate::job::{Job, JobState, Place, QueueConfig};
 use crate::name::Queue;
 use crate::refusal::Refusal;
 use crate::state::{LineKey, Workspace};
@@ -51,27 +51,28 @@ impl Deed<'_> {
         row.map(|row| row.config.clone()).unwrap_or_default()
     }
 
-    /// The line that a job stands in, if it is the first there.
-    pub(super) fn line_led(&self, job: &Job) -> Option<LineKey> {
-        use crate::job::Place;
-        let leads = matches!(job.life.place, Place::First | Place::Barred);
-        let key = job.key.clone().filter(|_| leads)?;
-        Some((job.tenant.clone(), job.queue.clone(), key, job.kind.clone()))
-    }
-
     /// Whether it is known who is next in the line that a job leads, so that the job may leave it.
     pub(super) fn can_leave(&self, job: &Job) -> bool {
-        let Some(line) = self.line_led(job) else { return true };
+        let Some(line) = job.line_led() else { return true };
         let scope = (job.tenant.clone(), job.line().expect("a line has a scope"));
         let waiting = self.ws.scopes.get(&scope).map_or(0, |row| row.line.len(&job.kind));
-        waiting <= 1 || self.ws.lines.get(&line).is_some_and(|next| !next.is_empty())
+        waiting <= 1 || self.ws.lines.get(&line).is_some_and(|next| next.iter().any(|id| self.stands_behind(*id)))
     }
 
     /// The next of a line becomes the first; who it is.
     pub(super) fn next_in(&mut self, line: &LineKey) -> Option<JobId> {
-        let next = self.ws.lines.get_mut(line)?.pop_front()?;
-        self.ws.step_up(next);
-        Some(next)
+        loop {
+            let next = self.ws.lines.get_mut(line)?.pop_front()?;
+            // Who was read with the line may have left it since.
+            if self.stands_behind(next) {
+                self.ws.step_up(next);
+                return Some(next);
+            }
+        }
+    }
+
+    fn stands_behind(&self, id: JobId) -> bool {
+        self.ws.jobs.get(&id).is_some_and(|job| job.life.place == Place::Behind)
     }
 
     /// A job whose line another stands in must be able to leave it.
@@ -80,6 +81,6 @@ impl Deed<'_> {
             let problem = "somebody else is changing its line: ask again";
             return Err(Refusal::WrongState { job: job.id, state: JobState::Queued, problem });
         }
-        Ok(self.line_led(job))
+        Ok(job.line_led())
     }
 }

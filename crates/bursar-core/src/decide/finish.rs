@@ -132,7 +132,7 @@ fn cancel_if_wanted(deed: &mut Deed<'_>, id: JobId) -> Result<(), Refusal> {
 
 /// Where units are lacking for another attempt, and when to look again.
 pub(super) struct Lacking {
-    scope: Scope,
+    pub(super) scope: Scope,
     run_at: Time,
 }
 
@@ -312,13 +312,10 @@ fn bill(
 /// A worker that lost its lease changes nothing but the bill, and that once.
 fn bill_lost(deed: &mut Deed<'_>, id: JobId, fence: u64, usage: Option<&[Usage]>) -> Result<bool, Refusal> {
     let job = deed.job(id)?.clone();
-    let known = fence > 0 && fence <= job.life.fence;
-    // A lease that its worker ended itself has been settled with what it reported then.
-    let settled = job.life.fence == fence
-        && matches!(job.life.ended, Some(LeaseEnd::Completed | LeaseEnd::Failed | LeaseEnd::Snoozed | LeaseEnd::Returned));
-    let once = !job.life.billed.contains(&fence) || Mutant::BillLostTwice.on();
-    if !known || settled || !once {
-        return Ok(job.life.billed.contains(&fence));
+    // A lease that its worker ended itself has been settled with what it reported then, however late it is told again.
+    let Some(lapsed) = job.life.lapsed.iter().find(|lapsed| lapsed.fence == fence) else { return Ok(false) };
+    if lapsed.billed && !Mutant::BillLostTwice.on() {
+        return Ok(true);
     }
     let hold = job.hold.and_then(|hold| deed.ws.holds.get(&hold)).cloned();
     let (actuals, mut beside) = split(deed, &job, hold.as_ref(), usage)?;

@@ -125,9 +125,10 @@ fn move_to(deed: &mut Deed<'_>, id: JobId, queue: &Queue) -> Result<(), Refusal>
             again(deed, &job);
             Ok(())
         }
-        _ if job.key.is_some() => Err(wrong(&job, "it has a flow key: cancel it and enqueue it there")),
-        _ => {
+        JobState::Scheduled | JobState::Queued | JobState::AwaitingBudget => {
+            let line = deed.leaving(&job)?;
             deed.emit(Event::JobMoved { job: id, queue: queue.clone() });
+            line.and_then(|line| deed.next_in(&line));
             Ok(())
         }
     }
@@ -153,7 +154,9 @@ fn resume(deed: &mut Deed<'_>, id: JobId) -> Result<(), Refusal> {
         return Ok(());
     }
     match fund(deed, &job) {
-        Err(lacking) => look_later(deed, id, &lacking),
+        Err(lacking) if job.life.awaits.as_ref() == Some(&lacking.scope) => look_later(deed, id, &lacking),
+        // Another scope says no by now: that is the one to wait for.
+        Err(lacking) => park(deed, id, lacking),
         Ok(placed) => {
             let hold = match &placed {
                 Some(Event::HoldPlaced { hold, .. }) => *hold,

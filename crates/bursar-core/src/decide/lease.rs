@@ -6,18 +6,21 @@ use crate::answer::{Beaten, Leased};
 use crate::decide::deed::Deed;
 use crate::event::{Charged, Event};
 use crate::id::JobId;
-use crate::job::{Beat, FlowScopes, Job, JobState, LeaseAsk, Order, Place, QueueConfig, Rate};
+use crate::job::{Beat, FlowScopes, Job, LeaseAsk, Order, QueueConfig, Rate};
 use crate::mutant::Mutant;
 use crate::name::{Queue, Scope};
 use crate::refusal::Refusal;
+use crate::scope::Posting;
 use crate::time::{Span, Time};
 
 /// Whether a job may be leased.
 enum Flow {
     /// It may, and takes these slots.
     Open(Vec<Scope>),
-    /// Nothing more from this queue, until then where that is known.
-    QueueFull(Option<Time>),
+    /// Nothing more from this queue.
+    QueueFull,
+    /// Nothing more from this queue until then.
+    QueueAt(Time),
     /// Its key is at its limit.
     KeyFull,
     /// Its key may be leased again from then on.
@@ -53,11 +56,13 @@ pub(super) fn lease(deed: &mut Deed<'_>, ask: &LeaseAsk) -> Leased {
                 }
                 leased.jobs.push(deed.ws.jobs.get(&id).expect("it was just leased").clone());
             }
-            Flow::QueueFull(until) => {
-                leased.next_at = [leased.next_at, until].into_iter().flatten().min();
+            stop @ (Flow::QueueFull | Flow::QueueAt(_)) => {
                 let claims = deed.ws.claims.get_mut(&key).expect("the best was among them");
                 claims.jobs.insert(place, id);
                 closed.insert(queue);
+                if let Flow::QueueAt(at) = stop {
+                    leased.next_at = Some(leased.next_at.map_or(at, |known| known.min(at)));
+                }
             }
             Flow::KeyFull => deed.ws.bar(id),
             Flow::KeyAt(at) => {
@@ -97,7 +102,7 @@ fn best(deed: &Deed<'_>, ask: &LeaseAsk, closed: &BTreeSet<Queue>) -> Option<(Qu
 
 fn take(deed: &mut Deed<'_>, ask: &LeaseAsk, id: JobId, config: &QueueConfig, slots: Vec<Scope>) {
     let job = deed.ws.jobs.get(&id).expect("it was loaded to be leased");
-    let line = deed.line_led(job);
+    let line = job.line_led();
     let deadline = job.deadline.or(config.deadline).map_or(Time::NEVER, |span| deed.now().after(span));
     let event = Event::JobLeased {
         job: id,
@@ -115,7 +120,8 @@ fn take(deed: &mut Deed<'_>, ask: &LeaseAsk, id: JobId, config: &QueueConfig, sl
         let rank = deed.ws.jobs.get(&next).expect("it stood in the line").life.rank;
         let jobs = &deed.ws.jobs;
         let claims = deed.ws.claims.entry(queue).or_default();
-        let before = |other: &JobId| jobs.get(other).is_some_and(|job| (job.life.rank, *other) <= (rank, next));
+        // Also after those of the same instant, whose keys would otherwise go by who was enqueued first.
+        let before = |other: &JobId| jobs.get(other).is_some_and(|job| job.life.rank <= rank);
         let place = claims.jobs.iter().rposition(before).map_or(0, |place| place + 1);
         claims.jobs.insert(place, next);
     }
@@ -123,8 +129,7 @@ fn take(deed: &mut Deed<'_>, ask: &LeaseAsk, id: JobId, config: &QueueConfig, sl
 
 fn flow(deed: &Deed<'_>, id: JobId, config: &QueueConfig, rates: &BTreeMap<Scope, (Rate, i64)>) -> Flow {
     let Some(job) = deed.ws.jobs.get(&id) else { return Flow::Not };
-    let waits = job.life.state == JobState::Queued && matches!(job.life.place, Place::Out | Place::First);
-    if !waits || !deed.can_leave(job) {
+    if !job.is_ready() || !deed.can_leave(job) {
         return Flow::Not;
     }
     let mut slots = Vec::new();
@@ -135,9 +140,9 @@ fn flow(deed: &Deed<'_>, id: JobId, config: &QueueConfig, rates: &BTreeMap<Scope
         }
         slots.push(queue.slots);
     }
-    let wait = config.rate.map_or(Span::ZERO, |rate| wait_for(deed, &queue.rate, rate, rates));
-    if wait > Span::ZERO {
-        return Flow::QueueFull(Some(deed.now().after(wait)));
+    match config.rate.map(|rate| wait_for(deed, &queue.rate, rate, rates)) {
+        Some(wait) if wait > Span::ZERO => return Flow::QueueAt(deed.now().after(wait)),
+        _ => {}
     }
     let Some(key) = &job.key else { return Flow::Open(slots) };
     let key = FlowScopes::of_key(&job.queue, key);
@@ -177,7 +182,11 @@ fn wait_for(deed: &Deed<'_>, scope: &Scope, rate: Rate, taken: &BTreeMap<Scope, 
     if balance.remaining(limit.amount) > taken {
         return Span::ZERO;
     }
-    let wait = balance.retry_after(limit.amount, (taken + 1).min(limit.amount), deed.now(), Time::NEVER);
+    // What this request has taken is posted once it is known how many it takes.
+    let mut after = row.expect("it has a balance").clone();
+    let posting = Posting { at: deed.now(), seq: u64::MAX, amount: taken, hold: None };
+    after.settle(Time::MIN, 0, &[posting]);
+    let wait = after.balance(&limit.window).and_then(|left| left.retry_after(limit.amount, 1, deed.now(), Time::NEVER));
     wait.unwrap_or(rate.per).max(Span::from_micros(1))
 }
 

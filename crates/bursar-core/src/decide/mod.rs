@@ -64,6 +64,9 @@ pub fn decide(ws: &mut Workspace, request: &Request, rules: &Rules, ids: &mut (d
         }
     }
     if request.op.is_of_jobs() && request.check().is_ok() {
+        if let Some(refusal) = unknown_zone(ws, request) {
+            return Decided::Answered(Err(refusal));
+        }
         return match work(ws, request, ids) {
             Some(outcome) => Decided::Answered(Ok(outcome)),
             None => Decided::Again,
@@ -107,11 +110,8 @@ fn answer(
         }
         None => None,
     };
-    if !ws.unturned.is_empty() {
-        let mut wanted = Needs::of(request).scopes_in(ws);
-        if let Some((scope, zone)) = wanted.find_map(|key| ws.unturned.get(&key).map(|zone| (key.1, zone.clone()))) {
-            return Err(Refusal::UnknownZone { scope, zone });
-        }
+    if let Some(refusal) = unknown_zone(ws, request) {
+        return Err(refusal);
     }
     let command = CommandId(ids.next_id(ws.now));
     let events = match &request.op {
@@ -160,6 +160,16 @@ fn answer(
         return Ok(Outcome { command, replayed: false, answer, entry: Some(entry) });
     }
     Ok(Outcome { command, replayed: false, answer, entry: None })
+}
+
+/// A window that has ended, in a zone that this build does not know, is never guessed.
+fn unknown_zone(ws: &Workspace, request: &Request) -> Option<Refusal> {
+    if ws.unturned.is_empty() {
+        return None;
+    }
+    let mut wanted = Needs::of(request).scopes_in(ws);
+    let (scope, zone) = wanted.find_map(|key| ws.unturned.get(&key).map(|zone| (key.1, zone.clone())))?;
+    Some(Refusal::UnknownZone { scope, zone })
 }
 
 /// A window longer than what is kept is refused when it is named.

@@ -8,7 +8,7 @@ mod spec;
 
 use serde::{Deserialize, Serialize};
 
-pub use self::flow::{FlowScopes, Place};
+pub use self::flow::{FlowScopes, Place, line_up};
 pub use self::lease::{Beat, End, Finish, JobError, Lease, LeaseAsk, LeaseEnd, Order, Usage, wants};
 pub use self::queue::{QueueConfig, QueueState, Rate, Retention};
 pub use self::retry::{Backoff, Retry};
@@ -94,8 +94,17 @@ pub struct Life {
     pub error: Option<JobError>,
     /// Units that were charged for it so far, by scope.
     pub cost: Vec<(Scope, i64)>,
-    /// Leases that were lost and whose spend has been charged.
-    pub billed: Vec<u64>,
+    /// Leases that lapsed: their workers may still report what they spent.
+    pub lapsed: Vec<Lapsed>,
+}
+
+/// A lease that lapsed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lapsed {
+    /// Its number.
+    pub fence: u64,
+    /// What its worker spent has been charged.
+    pub billed: bool,
 }
 
 /// Where a job is in its life, in the words of the wire.
@@ -184,7 +193,7 @@ impl Life {
             result: Payload::default(),
             error: None,
             cost: Vec::new(),
-            billed: Vec::new(),
+            lapsed: Vec::new(),
         }
     }
 }
@@ -211,7 +220,7 @@ impl Job {
 
     /// After so many failed attempts it is dead.
     pub fn most_attempts(&self, queue: &QueueConfig) -> u32 {
-        self.max_attempts.unwrap_or(queue.retry.max_attempts)
+        self.max_attempts.unwrap_or(self.retry(queue).max_attempts)
     }
 
     /// Units that were charged for it, all scopes together.

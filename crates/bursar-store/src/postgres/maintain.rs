@@ -94,7 +94,7 @@ impl PostgresStore {
         let mut sums = sums.as_slice();
         for (key, row, rolled) in &scopes {
             let (own, others) = sums.split_at(row.balances.len());
-            report.check_scope(key, row, *rolled, own);
+            report.check_scope(key, row, *rolled, own, None);
             for charge in &row.recent {
                 report.check_charge(key, charge, holds.get(&charge.hold));
             }

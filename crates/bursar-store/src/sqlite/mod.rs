@@ -1,7 +1,9 @@
 //! The embedded engine: one file, one writer, nothing to install.
 
+mod bell;
 mod closure;
 mod error;
+mod jobs;
 mod known;
 mod read;
 mod rows;
@@ -32,6 +34,7 @@ use bursar_core::time::Time;
 use rusqlite::Connection;
 use tokio::sync::{Semaphore, oneshot};
 
+use self::bell::Bell;
 pub use self::closure::SqliteTx;
 pub use self::salvage::salvage;
 use self::writer::{Counters, Handle, Shared, Writer, open_reader};
@@ -50,6 +53,7 @@ pub struct SqliteStore {
     readers: Arc<Mutex<Vec<Connection>>>,
     reading: Semaphore,
     closures: Arc<Semaphore>,
+    bell: Bell,
 }
 
 /// Connections that read at once.
@@ -100,6 +104,7 @@ impl SqliteStore {
             readers: Arc::default(),
             reading: Semaphore::new(READERS),
             closures: Arc::new(Semaphore::new(CLOSURES_MAX)),
+            bell: Bell::default(),
         })
     }
 
@@ -217,45 +222,51 @@ impl Store for SqliteStore {
 
     async fn list_jobs(
         &self,
-        _: &Tenant,
-        _: &JobFilter,
-        _: Option<JobId>,
-        _: usize,
+        tenant: &Tenant,
+        filter: &JobFilter,
+        after: Option<JobId>,
+        limit: usize,
     ) -> Result<Vec<Job>, StoreError> {
-        Err(StoreError::Closed)
+        let (tenant, filter) = (tenant.clone(), filter.clone());
+        self.read(move |shared, conn| jobs::list_jobs(shared, conn, &tenant, &filter, after, limit)).await
     }
 
-    async fn queue(&self, _: &QueueKey) -> Result<Option<QueueState>, StoreError> {
-        Err(StoreError::Closed)
+    async fn queue(&self, key: &QueueKey) -> Result<Option<QueueState>, StoreError> {
+        let key = key.clone();
+        self.read(move |shared, conn| jobs::queue(shared, conn, &key)).await
     }
 
     async fn list_queues(
         &self,
-        _: &Tenant,
-        _: Option<&Queue>,
-        _: usize,
+        tenant: &Tenant,
+        after: Option<&Queue>,
+        limit: usize,
     ) -> Result<Vec<(Queue, QueueState)>, StoreError> {
-        Err(StoreError::Closed)
+        let (tenant, after) = (tenant.clone(), after.cloned());
+        self.read(move |shared, conn| jobs::list_queues(shared, conn, &tenant, after.as_ref(), limit)).await
     }
 
-    async fn figures(&self, _: &QueueKey, _: i64) -> Result<Figures, StoreError> {
-        Err(StoreError::Closed)
+    async fn figures(&self, key: &QueueKey, since_minute: i64) -> Result<Figures, StoreError> {
+        let key = key.clone();
+        self.read(move |shared, conn| jobs::figures(shared, conn, &key, since_minute)).await
     }
 
-    async fn costs(&self, _: &Tenant, _: i64, _: i64) -> Result<Vec<Cost>, StoreError> {
-        Err(StoreError::Closed)
+    async fn costs(&self, tenant: &Tenant, from: i64, to: i64) -> Result<Vec<Cost>, StoreError> {
+        let tenant = tenant.clone();
+        self.read(move |shared, conn| jobs::costs(shared, conn, &tenant, from, to)).await
     }
 
-    async fn due_jobs(&self, _: usize) -> Result<DueJobs, StoreError> {
-        Ok(DueJobs::default())
+    async fn due_jobs(&self, limit: usize) -> Result<DueJobs, StoreError> {
+        self.read(move |shared, conn| jobs::due_jobs(shared, conn, limit)).await
     }
 
-    async fn awaiting(&self, _: &ScopeKey, _: usize) -> Result<Vec<JobId>, StoreError> {
-        Ok(Vec::new())
+    async fn awaiting(&self, scope: &ScopeKey, limit: usize) -> Result<Vec<JobId>, StoreError> {
+        let scope = scope.clone();
+        self.read(move |shared, conn| jobs::awaiting(shared, conn, &scope, limit)).await
     }
 
     async fn bell(&self) -> Result<u64, StoreError> {
-        Ok(0)
+        self.bell.listen(self.writer()?, &self.shared).await
     }
 
     async fn journal(&self, after: u64, limit: usize) -> Result<Vec<Journaled>, StoreError> {
@@ -316,6 +327,7 @@ impl Store for SqliteStore {
         let reading = self.reading.acquire_many(READERS as u32).await;
         self.reading.close();
         self.readers.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.bell.silence();
         drop(reading);
         // Tasks that were accepted are still done: the thread ends when the last handle is gone. Its connection is the
         // last of this process to close, and copies the log into the file: a process may end right after this.

@@ -165,6 +165,7 @@ pub(super) fn rebuild(shared: &Shared, conn: &Connection) -> Result<u64, StoreEr
             events += count;
         }
         if page.is_empty() {
+            shared.rows(conn).line_up()?;
             return Ok(events);
         }
     }

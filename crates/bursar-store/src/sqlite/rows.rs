@@ -57,14 +57,14 @@ fn seq(seq: u64) -> i64 {
 }
 
 /// A prepared statement that counts what it costs.
-struct Statement<'a> {
+pub(super) struct Statement<'a> {
     inner: CachedStatement<'a>,
     effort: &'a Counters,
     runs: u64,
 }
 
 impl Statement<'_> {
-    fn run(&mut self, params: impl Params) -> Result<usize, StoreError> {
+    pub(super) fn run(&mut self, params: impl Params) -> Result<usize, StoreError> {
         self.runs += 1;
         self.inner.execute(params).map_err(failed)
     }
@@ -91,14 +91,13 @@ impl Drop for Statement<'_> {
 const SCOPE: &str = "SELECT state, budget FROM bursar_scopes WHERE tenant = ?1 AND scope = ?2";
 const HOLD: &str = "SELECT data FROM bursar_holds WHERE id = ?1";
 const GRANT: &str = "SELECT data FROM bursar_grants WHERE id = ?1";
-const JOB: &str = "SELECT data FROM bursar_jobs WHERE id = ?1";
 
 impl<'a> SqliteRows<'a> {
-    fn prepare(&self, sql: &str) -> Result<Statement<'a>, StoreError> {
+    pub(super) fn prepare(&self, sql: &str) -> Result<Statement<'a>, StoreError> {
         Ok(Statement { inner: self.conn.prepare_cached(sql).map_err(failed)?, effort: self.effort, runs: 0 })
     }
 
-    fn one<T>(
+    pub(super) fn one<T>(
         &self,
         sql: &str,
         params: impl Params,
@@ -123,7 +122,7 @@ impl<'a> SqliteRows<'a> {
         Ok(found)
     }
 
-    fn run(&self, sql: &str, params: impl Params) -> Result<usize, StoreError> {
+    pub(super) fn run(&self, sql: &str, params: impl Params) -> Result<usize, StoreError> {
         self.prepare(sql)?.run(params)
     }
 
@@ -150,10 +149,6 @@ impl<'a> SqliteRows<'a> {
         self.carrier_by(&mut self.prepare(GRANT)?, grant.0)
     }
 
-    pub(super) fn read_job(&self, job: JobId) -> Result<Option<Job>, StoreError> {
-        self.carrier_by(&mut self.prepare(JOB)?, job.0)
-    }
-
     fn carrier_by<T: Carries>(&self, statement: &mut Statement<'_>, owner: u128) -> Result<Option<T>, StoreError> {
         let found: Option<T> = statement.one([id(owner)], |row| unpack(row, 0))?;
         found.map(|found| self.attach(found, owner)).transpose()
@@ -167,7 +162,7 @@ impl<'a> SqliteRows<'a> {
         Ok(row)
     }
 
-    fn payload(&self, owner: u128) -> Result<Option<Payload>, StoreError> {
+    pub(super) fn payload(&self, owner: u128) -> Result<Option<Payload>, StoreError> {
         self.one("SELECT data FROM bursar_payloads WHERE id = ?1", [id(owner)], |row| {
             Ok(Payload::trusted(&row.get::<_, String>(0).map_err(failed)?))
         })
@@ -319,26 +314,12 @@ impl<'a> SqliteRows<'a> {
         Ok(())
     }
 
-    fn write_jobs(&self, ws: &Workspace) -> Result<(), StoreError> {
+    fn write_keys(&self, ws: &Workspace) -> Result<(), StoreError> {
         let mut insert = self.prepare("INSERT OR REPLACE INTO bursar_keys (tenant, key, fingerprint, batch, command, until) VALUES (?1, ?2, ?3, ?4, ?5, ?6)")?;
         for ((tenant, key), change) in ws.keys.changes() {
             let (Change::Insert(row) | Change::Update(row)) = change else { continue };
             let (fingerprint, batch, command) = (id(row.fingerprint.0), id(row.batch.0), id(row.command.0));
             insert.run(params![tenant.as_str(), key.as_str(), fingerprint, batch, command, row.until.micros()])?;
-        }
-        let mut insert =
-            self.prepare("INSERT INTO bursar_job_keys (tenant, queue, key, job) VALUES (?1, ?2, ?3, ?4)")?;
-        for ((tenant, queue, key), change) in ws.job_keys.changes() {
-            let (Change::Insert(job) | Change::Update(job)) = change else { continue };
-            insert.run(params![tenant.as_str(), queue.as_str(), key.as_str(), id(job.0)])?;
-        }
-        let mut insert = self.prepare(
-            "INSERT INTO bursar_jobs (id, tenant, queue, kind, run_at, data) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-        )?;
-        for (job, change) in ws.jobs.changes() {
-            let (Change::Insert(row) | Change::Update(row)) = change else { continue };
-            let (tenant, queue, kind) = (row.tenant.as_str(), row.queue.as_str(), row.kind.as_str());
-            insert.run(params![id(job.0), tenant, queue, kind, row.life.run_at.micros(), row.pack_light()])?;
         }
         Ok(())
     }
@@ -436,24 +417,25 @@ impl Rows for SqliteRows<'_> {
     }
 
     async fn jobs(&mut self, ids: &[JobId], _: bool) -> Result<Found<JobId, Job>, StoreError> {
-        let mut statement = self.prepare(JOB)?;
-        each(ids, |job| self.carrier_by(&mut statement, job.0)).map(Found::all)
+        each(ids, |job| self.find_job(*job)).map(Found::all)
     }
 
-    async fn queues(&mut self, _: &[QueueKey], _: bool) -> Result<Vec<(QueueKey, QueueState)>, StoreError> {
-        Ok(Vec::new())
+    async fn queues(&mut self, keys: &[QueueKey], _: bool) -> Result<Vec<(QueueKey, QueueState)>, StoreError> {
+        each(keys, |key| self.read_queue(key))
     }
 
-    async fn claim(&mut self, asks: &[ClaimAsk], _: Time) -> Result<Vec<Claimed>, StoreError> {
-        Ok(vec![Claimed::default(); asks.len()])
+    async fn claim(&mut self, asks: &[ClaimAsk], now: Time) -> Result<Vec<Claimed>, StoreError> {
+        asks.iter().map(|ask| self.claim_one(ask, now)).collect()
     }
 
-    async fn behind(&mut self, _: &[(LineKey, usize)]) -> Result<Vec<Job>, StoreError> {
-        Ok(Vec::new())
+    async fn behind(&mut self, lines: &[(LineKey, usize)]) -> Result<Vec<Job>, StoreError> {
+        let found: Result<Vec<_>, _> = lines.iter().map(|(line, count)| self.stand_behind(line, *count)).collect();
+        Ok(found?.into_iter().flatten().collect())
     }
 
-    async fn barred(&mut self, _: &[(QueueKey, FlowKey)]) -> Result<Vec<Job>, StoreError> {
-        Ok(Vec::new())
+    async fn barred(&mut self, keys: &[(QueueKey, FlowKey)]) -> Result<Vec<Job>, StoreError> {
+        let found: Result<Vec<_>, _> = keys.iter().map(|(queue, key)| self.are_barred(queue, key)).collect();
+        Ok(found?.into_iter().flatten().collect())
     }
 
     async fn holds(&mut self, ids: &[HoldId]) -> Result<Found<HoldId, Hold>, StoreError> {
@@ -548,7 +530,8 @@ impl Rows for SqliteRows<'_> {
         self.write_scopes(ws)?;
         self.write_holds(ws)?;
         self.write_grants(ws)?;
-        self.write_jobs(ws)?;
+        self.write_keys(ws)?;
+        self.write_work(ws)?;
         if let Some(batch) = batch {
             self.write_journal(batch)?;
         }

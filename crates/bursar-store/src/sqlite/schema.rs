@@ -43,8 +43,33 @@ CREATE TABLE bursar_job_keys (
     PRIMARY KEY (tenant, queue, key)
 ) STRICT, WITHOUT ROWID;
 CREATE TABLE bursar_jobs (
-    id BLOB PRIMARY KEY, tenant TEXT NOT NULL, queue TEXT NOT NULL, kind TEXT NOT NULL, run_at INTEGER NOT NULL,
-    data BLOB NOT NULL
+    id BLOB PRIMARY KEY, tenant TEXT NOT NULL, queue TEXT NOT NULL, kind TEXT NOT NULL, flow TEXT NOT NULL,
+    state INTEGER NOT NULL, rank INTEGER NOT NULL, at INTEGER NOT NULL, awaits TEXT, spec BLOB NOT NULL, life BLOB NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX bursar_jobs_ready ON bursar_jobs (tenant, queue, kind, rank, id) WHERE state = 0;
+CREATE INDEX bursar_jobs_lines ON bursar_jobs (tenant, queue, flow, state, kind, rank, id) WHERE state IN (1, 2);
+CREATE INDEX bursar_jobs_due ON bursar_jobs (tenant, queue, at) WHERE state IN (3, 4);
+CREATE INDEX bursar_jobs_waiting ON bursar_jobs (tenant, queue, at) WHERE state < 3;
+CREATE INDEX bursar_jobs_lapse ON bursar_jobs (at, tenant, queue, rank) WHERE state = 6;
+CREATE INDEX bursar_jobs_look ON bursar_jobs (at) WHERE state = 5;
+CREATE INDEX bursar_jobs_awaits ON bursar_jobs (tenant, awaits, id) WHERE state = 5;
+CREATE TABLE bursar_ended_jobs (
+    id BLOB PRIMARY KEY, tenant TEXT NOT NULL, queue TEXT NOT NULL, kind TEXT NOT NULL, state INTEGER NOT NULL,
+    at INTEGER NOT NULL, data BLOB NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX bursar_ended_jobs_at ON bursar_ended_jobs (tenant, queue, state, at);
+CREATE TABLE bursar_queues (
+    tenant TEXT NOT NULL, queue TEXT NOT NULL, data TEXT NOT NULL,
+    PRIMARY KEY (tenant, queue)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE bursar_tallies (
+    tenant TEXT NOT NULL, queue TEXT NOT NULL, what INTEGER NOT NULL, minute INTEGER NOT NULL, count INTEGER NOT NULL,
+    PRIMARY KEY (tenant, queue, what, minute)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE bursar_costs (
+    tenant TEXT NOT NULL, day INTEGER NOT NULL, queue TEXT NOT NULL, kind TEXT NOT NULL, scope TEXT NOT NULL,
+    amount INTEGER NOT NULL,
+    PRIMARY KEY (tenant, day, queue, kind, scope)
 ) STRICT, WITHOUT ROWID;
 CREATE TABLE bursar_payloads (id BLOB PRIMARY KEY, data TEXT NOT NULL) STRICT, WITHOUT ROWID;
 CREATE TABLE bursar_journal (
@@ -53,7 +78,7 @@ CREATE TABLE bursar_journal (
 "];
 
 /// The tables that can be made anew from the journal.
-pub(super) const REBUILT: [&str; 9] = [
+pub(super) const REBUILT: [&str; 13] = [
     "bursar_scopes",
     "bursar_holds",
     "bursar_live_charges",
@@ -63,6 +88,10 @@ pub(super) const REBUILT: [&str; 9] = [
     "bursar_keys",
     "bursar_job_keys",
     "bursar_jobs",
+    "bursar_ended_jobs",
+    "bursar_queues",
+    "bursar_tallies",
+    "bursar_costs",
 ];
 
 /// The schema version this build knows.

@@ -5,6 +5,7 @@ use std::path::Path;
 use rusqlite::{Connection, OptionalExtension};
 
 use crate::error::StoreError;
+use crate::sqlite::jobs::INDEXES;
 use crate::sqlite::writer::{Shared, named};
 
 /// A file up to this size is looked through as a whole when it is opened.
@@ -39,6 +40,13 @@ pub(super) fn check(shared: &Shared, conn: &Connection, path: &Path) -> Result<(
              WHERE state = 0 AND expires_at < 9223372036854775807 ORDER BY expires_at {end} LIMIT 1"
         ));
         looks.push(format!("SELECT until FROM bursar_keys INDEXED BY bursar_keys_until ORDER BY until {end} LIMIT 1"));
+    }
+    for (table, index, within, order) in INDEXES {
+        let backwards = order.replace(", ", " DESC, ");
+        looks.push(format!("SELECT {order} FROM {table} INDEXED BY {index} WHERE {within} ORDER BY {order} LIMIT 1"));
+        looks.push(format!(
+            "SELECT {order} FROM {table} INDEXED BY {index} WHERE {within} ORDER BY {backwards} DESC LIMIT 1"
+        ));
     }
     for look in looks {
         let mut statement = conn.prepare(&look).map_err(broken)?;

@@ -1,8 +1,7 @@
 //! Verification: what the tables say of each other, read page by page.
 
-use bursar_core::hold::Hold;
+use bursar_core::hold::{Hold, HoldState};
 use bursar_core::id::HoldId;
-use bursar_core::job::Job;
 use bursar_core::live::LiveCharge;
 use bursar_core::scope::ScopeState;
 use bursar_core::state::ScopeKey;
@@ -15,10 +14,11 @@ use crate::codec::Packed;
 use crate::error::StoreError;
 use crate::rows::Rows;
 use crate::sqlite::error::failed;
+use crate::sqlite::jobs::check_jobs;
 use crate::sqlite::read::{page_scopes, scope_key};
 use crate::sqlite::rows::{SqliteRows, get_id, get_time, id, unpack};
 use crate::sqlite::writer::Shared;
-use crate::verify::{PAGE, Report, asks, charged, has_recent};
+use crate::verify::{JobCounts, PAGE, Report, asks, charged, has_recent};
 
 pub(super) fn verify(shared: &Shared, conn: &Connection) -> Result<Report, StoreError> {
     let mut report = Report::default();
@@ -28,20 +28,25 @@ pub(super) fn verify(shared: &Shared, conn: &Connection) -> Result<Report, Store
             report.violation(format!("the database file is damaged: {found}"));
         }
     }
+    let jobs = check_jobs(&rows, &mut report)?;
     let mut after = None;
     loop {
         let page = page_scopes(shared, conn, after.as_ref(), PAGE)?;
-        check_scopes(&mut rows, &page, &mut report)?;
+        check_scopes(&mut rows, &page, &jobs, &mut report)?;
         let Some(last) = page.into_iter().next_back() else { break };
         after = Some(last);
     }
     check_charges(&rows, &mut report)?;
     check_holds(&rows, &mut report)?;
-    check_jobs(&rows, &mut report)?;
     Ok(report)
 }
 
-fn check_scopes(rows: &mut SqliteRows<'_>, page: &[ScopeKey], report: &mut Report) -> Result<(), StoreError> {
+fn check_scopes(
+    rows: &mut SqliteRows<'_>,
+    page: &[ScopeKey],
+    jobs: &JobCounts,
+    report: &mut Report,
+) -> Result<(), StoreError> {
     let rolled = "SELECT amount FROM bursar_rollups WHERE tenant = ?1 AND scope = ?2";
     for key in page {
         let row: ScopeState =
@@ -49,7 +54,7 @@ fn check_scopes(rows: &mut SqliteRows<'_>, page: &[ScopeKey], report: &mut Repor
         let asks: Vec<_> = asks(key, &row).collect();
         let sums = rows.past(&asks).now_or_never().expect("SQLite never waits within a transaction")?;
         let rolled = rows.all(rolled, params![key.0.as_str(), key.1.as_str()], |row| row.get(0).map_err(failed))?;
-        report.check_scope(key, &row, rolled.first().copied().unwrap_or(0), &sums);
+        report.check_scope(key, &row, rolled.first().copied().unwrap_or(0), &sums, Some(jobs));
         for charge in &row.recent {
             report.check_charge(key, charge, rows.read_hold(charge.hold)?.as_ref());
         }
@@ -104,25 +109,11 @@ fn check_holds(rows: &SqliteRows<'_>, report: &mut Report) -> Result<(), StoreEr
                 }
             }
             report.check_hold(hold, *columns, &missing);
+            let owner = hold.job.filter(|_| hold.state == HoldState::Held).map(|job| rows.find_job(job)).transpose()?;
+            report.check_owner(hold, owner.flatten().as_ref());
         }
         // By the key and not by what the row says of itself, which may be wrong.
         let Some((last, ..)) = page.last() else { return Ok(()) };
-        after = id(*last);
-    }
-}
-
-/// Every job that owns a hold is named by it.
-fn check_jobs(rows: &SqliteRows<'_>, report: &mut Report) -> Result<(), StoreError> {
-    let sql = "SELECT id, data FROM bursar_jobs WHERE id > ?1 ORDER BY id LIMIT ?2";
-    let read = |row: &Row<'_>| Ok((get_id(row, 0).map_err(failed)?, unpack::<Job>(row, 1)?));
-    let mut after = id(0);
-    loop {
-        let page: Vec<(u128, Job)> = rows.all(sql, params![after, PAGE as i64], read)?;
-        for (_, job) in &page {
-            let hold = job.hold.map(|hold| rows.read_hold(hold)).transpose()?.flatten();
-            report.check_job(job, hold.as_ref());
-        }
-        let Some((last, _)) = page.last() else { return Ok(()) };
         after = id(*last);
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use bursar_core::id::JobId;
-use bursar_core::job::{FlowScopes, Job, JobState, Place};
+use bursar_core::job::{FlowScopes, Job, JobState};
 use bursar_core::name::FlowKey;
 use bursar_core::needs::Needs;
 use bursar_core::state::{LineKey, QueueKey, Workspace};
@@ -13,39 +13,42 @@ use crate::error::StoreError;
 use crate::rows::{ClaimAsk, Claimed, Rows};
 use crate::store::Lock;
 
-/// The jobs that requests name, with what else they come to; then what is set for their queues.
+/// The jobs that requests name, with what else they come to; then what is set for their queues. What stands beside them in
+/// their lines is of no use to a replay: places are not in the journal.
 pub(super) async fn load<R: Rows>(
     rows: &mut R,
     ws: &mut Workspace,
     needs: &mut Needs,
     blocked: &mut Blocked,
+    replay: bool,
 ) -> Result<(), StoreError> {
-    let wanted: Vec<JobId> = needs.jobs.union(&needs.beats).copied().filter(|id| !ws.jobs.is_loaded(id)).collect();
-    let mut leading = Vec::new();
+    let wanted: Vec<JobId> = needs.jobs.union(&needs.beats).copied().collect();
+    let mut leaving: BTreeMap<LineKey, usize> = BTreeMap::new();
     let mut freeing = BTreeSet::new();
     if !wanted.is_empty() {
+        let moves = std::mem::take(&mut needs.moves);
         let found = rows.jobs(&wanted, true).await?;
         for (id, job) in found.rows {
             if needs.jobs.contains(&id) {
                 needs.add_job(&job);
-                leading.extend(line_led(&job).map(|line| (line, 1)));
+                moves.iter().filter(|(of, _)| *of == id).for_each(|(_, to)| needs.add_move(&job, to));
+                // Each that is named may leave its line, and then the one after it is the first.
+                if let Some(line) = job.line_key() {
+                    *leaving.entry(line).or_insert(1) += 1;
+                }
                 freeing.extend(slot_of_key(&job));
             } else {
                 needs.queues.insert((job.tenant.clone(), job.queue.clone()));
             }
-            ws.jobs.load(id, Some(job));
+            ws.jobs.reload(id, job);
         }
+        needs.moves = moves;
         blocked.jobs.extend(found.blocked);
         wanted.into_iter().for_each(|id| ws.jobs.load(id, None));
     }
-    load_behind(rows, ws, &leading).await?;
-    if !freeing.is_empty() {
-        let freeing: Vec<_> = freeing.into_iter().collect();
-        for job in rows.barred(&freeing).await? {
-            let line = (job.tenant.clone(), job.line().expect("who is barred has a key"));
-            ws.barred.entry(line).or_default().push(job.id);
-            ws.jobs.load(job.id, Some(job));
-        }
+    if !replay {
+        load_behind(rows, ws, &leaving.into_iter().collect::<Vec<_>>()).await?;
+        load_barred(rows, ws, freeing).await?;
     }
     for (keys, locked) in [(&needs.queues_defined, true), (&needs.queues, false)] {
         let wanted: Vec<QueueKey> = keys.iter().filter(|key| !ws.queues.is_loaded(*key)).cloned().collect();
@@ -67,10 +70,14 @@ pub(super) async fn claim<R: Rows>(
     needs: &mut Needs,
 ) -> Result<Vec<(QueueKey, Claimed)>, StoreError> {
     let paused = |key: &QueueKey| ws.queues.get(key).is_some_and(|queue| queue.config.paused);
-    let asks = needs.claims.iter().filter(|(key, _)| !paused(key)).map(|(key, claim)| ClaimAsk {
-        queue: key.clone(),
-        kinds: claim.kinds.iter().cloned().collect(),
-        count: claim.count,
+    let open = needs.claims.iter().filter(|(key, _)| !paused(key));
+    let asks = open.flat_map(|(key, claim)| {
+        let ask = |kinds: &BTreeSet<_>| ClaimAsk {
+            queue: key.clone(),
+            kinds: kinds.iter().cloned().collect(),
+            count: claim.count,
+        };
+        claim.kinds.iter().map(ask).collect::<Vec<_>>()
     });
     let asks: Vec<ClaimAsk> = asks.collect();
     if asks.is_empty() {
@@ -83,24 +90,33 @@ pub(super) async fn claim<R: Rows>(
         let config = ws.queues.get(&ask.queue).map(|queue| queue.config.clone()).unwrap_or_default();
         let jobs = || claimed.ready.iter().chain(&claimed.due);
         jobs().for_each(|job| needs.add_flow(job, &config));
-        let lines: BTreeSet<LineKey> = jobs().filter_map(line_led).collect();
+        let lines: BTreeSet<LineKey> = jobs().filter_map(Job::line_led).collect();
         // Where there are fewer firsts than jobs wanted, those behind them go as well; and who is then the first is known.
         let more = ask.count.saturating_sub(jobs().count()).div_ceil(lines.len().max(1));
-        leading.extend(lines.into_iter().map(|line| (line, more + 1)));
+        for line in lines {
+            let behind = leading.entry(line).or_default();
+            *behind = (*behind).max(more + 1);
+        }
     }
     for job in claimed.iter().flat_map(|claimed| claimed.ready.iter().chain(&claimed.due)) {
-        ws.jobs.load(job.id, Some(job.clone()));
+        ws.jobs.reload(job.id, job.clone());
     }
-    let leading: Vec<_> = leading.into_iter().collect();
-    load_behind(rows, ws, &leading).await?;
+    load_behind(rows, ws, &leading.into_iter().collect::<Vec<_>>()).await?;
     Ok(asks.into_iter().map(|ask| ask.queue).zip(claimed).collect())
 }
 
 /// Puts what can be leased in order, once the instant is known and the scopes are in hand.
 pub(super) fn line_up(ws: &mut Workspace, claimed: Vec<(QueueKey, Claimed)>, blocked: &mut Blocked) {
-    for (queue, Claimed { ready, due, next_at }) in claimed {
-        let mut jobs = Vec::with_capacity(ready.len() + due.len());
-        for job in ready.into_iter().chain(due) {
+    let mut queues: BTreeMap<QueueKey, (BTreeSet<JobId>, Claimed)> = BTreeMap::new();
+    for (queue, found) in claimed {
+        let (seen, all) = queues.entry(queue).or_default();
+        // What several kinds of asks have found is there once.
+        all.ready.extend(found.ready.into_iter().chain(found.due).filter(|job| seen.insert(job.id)));
+        all.next_at = [all.next_at, found.next_at].into_iter().flatten().min();
+    }
+    for (queue, (_, Claimed { ready, next_at, .. })) in queues {
+        let mut jobs = Vec::with_capacity(ready.len());
+        for job in ready {
             let locks: Vec<Lock> = flow_locks(&job, blocked).collect();
             if locks.is_empty() {
                 jobs.push(job.id);
@@ -109,12 +125,8 @@ pub(super) fn line_up(ws: &mut Workspace, claimed: Vec<(QueueKey, Claimed)>, blo
             }
         }
         jobs.iter().for_each(|id| ws.come_due(*id));
-        let ranked = |id: &JobId| ws.jobs.get(id).map(|job| (job.life.rank, *id));
-        jobs.retain(|id| {
-            let job = ws.jobs.get(id);
-            job.is_some_and(|job| job.life.state == JobState::Queued && job.life.place != Place::Behind)
-        });
-        jobs.sort_by_key(ranked);
+        jobs.retain(|id| ws.jobs.get(id).is_some_and(Job::is_ready));
+        jobs.sort_by_key(|id| ws.jobs.get(id).map(|job| (job.life.rank, *id)));
         let claims = ws.claims.entry(queue).or_default();
         claims.jobs = VecDeque::from(jobs);
         claims.next_at = next_at;
@@ -123,10 +135,13 @@ pub(super) fn line_up(ws: &mut Workspace, claimed: Vec<(QueueKey, Claimed)>, blo
 
 /// The scopes that leasing a job is charged to and that somebody else has locked.
 fn flow_locks<'a>(job: &'a Job, blocked: &'a Blocked) -> impl Iterator<Item = Lock> + 'a {
-    let queue = FlowScopes::of_queue(&job.queue);
-    let key = job.key.as_ref().map(|key| FlowScopes::of_key(&job.queue, key));
-    let scopes = [Some(queue), key].into_iter().flatten().flat_map(|flow| [flow.slots, flow.rate]);
-    let keys = scopes.map(|scope| (job.tenant.clone(), scope));
+    // None of them has a name to be made while nothing is locked at all.
+    let job = Some(job).filter(|_| !blocked.scopes.is_empty());
+    let flows = job.into_iter().flat_map(|job| {
+        let key = job.key.as_ref().map(|key| FlowScopes::of_key(&job.queue, key));
+        [Some(FlowScopes::of_queue(&job.queue)), key].into_iter().flatten().map(move |flow| (job, flow))
+    });
+    let keys = flows.flat_map(|(job, flow)| [flow.slots, flow.rate].map(|scope| (job.tenant.clone(), scope)));
     keys.filter(|key| blocked.scopes.contains(key)).map(Lock::Scope)
 }
 
@@ -135,19 +150,30 @@ async fn load_behind<R: Rows>(rows: &mut R, ws: &mut Workspace, lines: &[(LineKe
         return Ok(());
     }
     for job in rows.behind(lines).await? {
-        let key = job.key.clone().expect("who stands in a line has a key");
-        let line = (job.tenant.clone(), job.queue.clone(), key, job.kind.clone());
-        ws.lines.entry(line).or_default().push_back(job.id);
-        ws.jobs.load(job.id, Some(job));
+        let line = job.line_key().expect("who stands in a line has a key");
+        let known = ws.lines.entry(line).or_default();
+        if !known.contains(&job.id) {
+            known.push_back(job.id);
+            ws.jobs.reload(job.id, job);
+        }
     }
     Ok(())
 }
 
-/// The line that a job leads.
-fn line_led(job: &Job) -> Option<LineKey> {
-    let leads = matches!(job.life.place, Place::First | Place::Barred);
-    let key = job.key.clone().filter(|_| leads)?;
-    Some((job.tenant.clone(), job.queue.clone(), key, job.kind.clone()))
+async fn load_barred<R: Rows>(
+    rows: &mut R,
+    ws: &mut Workspace,
+    keys: BTreeSet<(QueueKey, FlowKey)>,
+) -> Result<(), StoreError> {
+    if keys.is_empty() {
+        return Ok(());
+    }
+    for job in rows.barred(&keys.into_iter().collect::<Vec<_>>()).await? {
+        let line = (job.tenant.clone(), job.line().expect("who is barred has a key"));
+        ws.barred.entry(line).or_default().push(job.id);
+        ws.jobs.reload(job.id, job);
+    }
+    Ok(())
 }
 
 /// The flow key that a slot of may become free.

@@ -4,11 +4,15 @@
 
 mod admit;
 mod budget;
+mod flow;
 mod grant;
 mod hold;
 mod idempotency;
+mod jobs;
 mod rebuild;
 mod render;
+mod settlement;
 mod story;
 mod submit;
 mod windows;
+mod work;

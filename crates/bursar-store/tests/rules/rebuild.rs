@@ -1,13 +1,15 @@
 //! After every story: balances are what holds and postings say, and the journal alone brings everything back.
 
+use std::collections::BTreeMap;
+
 use bursar_core::grant::Grant;
 use bursar_core::hold::Hold;
-use bursar_core::job::Job;
-use bursar_core::name::Tenant;
+use bursar_core::job::{Job, JobState, Place, QueueState};
+use bursar_core::name::{Queue, Tenant};
 use bursar_core::scope::ScopeState;
-use bursar_core::state::ScopeKey;
-use bursar_core::time::Span;
-use bursar_store::{Clock, Store};
+use bursar_core::state::{Counted, ScopeKey};
+use bursar_core::time::{Span, Time};
+use bursar_store::{Clock, Cost, Store};
 use futures_util::FutureExt;
 
 use crate::story::World;
@@ -18,6 +20,8 @@ struct Tables {
     holds: Vec<Option<Hold>>,
     grants: Vec<Grant>,
     jobs: Vec<Option<Job>>,
+    queues: Vec<(Queue, QueueState, Vec<(Counted, i64)>)>,
+    costs: Vec<Cost>,
 }
 
 impl World {
@@ -47,11 +51,49 @@ impl World {
             (key, row.map(without_marks))
         };
         Tables {
-            scopes: keys.into_iter().map(scope).collect(),
+            // A row that exists only to be locked is not counted as a row.
+            scopes: keys.into_iter().map(scope).filter(|(_, row)| row.as_ref().is_some_and(|row| row.version > 0)).collect(),
             holds: self.holds.values().map(|id| self.store.hold(*id).now_or_never().unwrap().unwrap()).collect(),
             grants: self.store.grants(&Tenant::built_in(), None, 1_000).now_or_never().unwrap().unwrap(),
-            jobs: self.jobs.iter().map(|id| self.store.job(*id).now_or_never().unwrap().unwrap()).collect(),
+            jobs: self.jobs.iter().map(|id| self.store.job(*id).now_or_never().unwrap().unwrap()).map(|job| job.map(|job| self.lasting(job))).collect(),
+            queues: self.queues(),
+            costs: self.store.costs(&Tenant::built_in(), i64::MIN, i64::MAX).now_or_never().unwrap().unwrap(),
         }
+    }
+}
+
+impl World {
+    /// A job without what follows from time or from others: when its lease lapses or its budget is looked at again, its
+    /// place in a line, and whether somebody has found that it is due.
+    fn lasting(&self, mut job: Job) -> Job {
+        job.life.state = job.state_at(self.clock.now());
+        job.life.place = Place::Out;
+        if job.key.is_some() {
+            job.life.rank = job.life.run_at;
+        }
+        if let Some(lease) = &mut job.life.lease {
+            lease.until = lease.since;
+        }
+        if job.life.state == JobState::AwaitingBudget {
+            job.life.run_at = Time::NEVER;
+        }
+        job
+    }
+
+    /// Queues with their figures; those that wait for a worker or for their time are counted together.
+    fn queues(&self) -> Vec<(Queue, QueueState, Vec<(Counted, i64)>)> {
+        let tenant = Tenant::built_in();
+        let queues = self.store.list_queues(&tenant, None, 100).now_or_never().unwrap().unwrap();
+        let figures = |queue: &Queue| {
+            let key = (tenant.clone(), queue.clone());
+            let mut counts: BTreeMap<Counted, i64> = BTreeMap::new();
+            for (what, count) in self.store.figures(&key, i64::MIN).now_or_never().unwrap().unwrap().counts {
+                let due = what == Counted::In(JobState::Scheduled);
+                *counts.entry(if due { Counted::In(JobState::Queued) } else { what }).or_default() += count;
+            }
+            counts.into_iter().collect()
+        };
+        queues.into_iter().map(|(queue, state)| (queue.clone(), state, figures(&queue))).collect()
     }
 }
 
@@ -59,6 +101,7 @@ impl World {
 fn without_marks(mut row: ScopeState) -> ScopeState {
     let fresh = ScopeState::default();
     (row.folded, row.next_expiry) = (fresh.folded, fresh.next_expiry);
+    row.line = fresh.line;
     for balance in &mut row.balances {
         (balance.evicted, balance.next_eviction) = (fresh.balances[0].evicted, fresh.balances[0].next_eviction);
     }

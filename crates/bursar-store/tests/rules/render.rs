@@ -27,12 +27,18 @@ impl World {
             Answer::Minted { expires_at, .. } => format!("minted for {}", self.how_long(*expires_at)),
             Answer::Swept { count } => format!("swept {count}"),
             Answer::Done => "done".to_owned(),
+            Answer::Leased(_) | Answer::Beaten(_) | Answer::Finished(_) | Answer::Acted(_) => {
+                self.work_answer(&outcome.answer)
+            }
         };
         format!("{again}{words}")
     }
 
     fn submitted(&mut self, line: &str, submitted: &Submitted) -> String {
         let mut said = Vec::new();
+        if line.starts_with("enqueue ") {
+            return self.enqueued(line, submitted);
+        }
         if let Some(placed) = &submitted.hold {
             let name = line.split_whitespace().nth(1).unwrap().to_owned();
             let known = self.holds.iter().find(|(_, id)| **id == placed.id).map(|(name, _)| name.clone());
@@ -60,7 +66,7 @@ impl World {
         said.join("; ")
     }
 
-    fn refusal(&self, refusal: &Refusal) -> String {
+    pub(crate) fn refusal(&self, refusal: &Refusal) -> String {
         let mut text = match refusal {
             // What an outsider is not told is told here.
             Refusal::Refused(violations) => {
@@ -73,6 +79,9 @@ impl World {
             other => other.to_string(),
         };
         for (name, id) in &self.holds {
+            text = text.replace(&id.to_string(), name);
+        }
+        for (name, id) in &self.names {
             text = text.replace(&id.to_string(), name);
         }
         for (place, id) in self.jobs.iter().enumerate() {
@@ -111,7 +120,7 @@ impl World {
         said.join(", ")
     }
 
-    fn how_long(&self, at: Time) -> String {
+    pub(crate) fn how_long(&self, at: Time) -> String {
         if at == Time::NEVER { "for ever".to_owned() } else { span_words(at.since(self.clock.now())) }
     }
 }

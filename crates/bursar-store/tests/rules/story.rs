@@ -46,6 +46,8 @@ pub(crate) struct World {
     pub(crate) holds: BTreeMap<String, HoldId>,
     pub(crate) grants: BTreeMap<String, Token>,
     pub(crate) jobs: Vec<JobId>,
+    /// Jobs that have a name in the story.
+    pub(crate) names: BTreeMap<String, JobId>,
     /// Events up to here have been told.
     pub(crate) told: u64,
 }
@@ -70,7 +72,15 @@ impl World {
         let clock = Arc::new(ManualClock::at(NOON));
         let ids = Arc::new(Mutex::new(Counter(0)));
         let store = MemoryStore::new(Setup { rules, clock: Some(clock.clone()), ids, migrate: true });
-        World { store, clock, holds: BTreeMap::new(), grants: BTreeMap::new(), jobs: Vec::new(), told: 0 }
+        World {
+            store,
+            clock,
+            holds: BTreeMap::new(),
+            grants: BTreeMap::new(),
+            jobs: Vec::new(),
+            names: BTreeMap::new(),
+            told: 0,
+        }
     }
 
     #[track_caller]
@@ -141,6 +151,10 @@ impl World {
                 hold.state_at(self.clock.now()).to_string()
             }
             ["events"] => self.events(),
+            ["job", name] => self.job_words(name),
+            ["due"] => self.due_words(),
+            ["figures", queue] => self.figure_words(queue),
+            ["line", queue, key] => self.line_words(queue, key),
             _ => return None,
         })
     }
@@ -173,7 +187,7 @@ impl World {
             "mint" => self.mint(&plain, ttl().unwrap_or(Span::from_secs(60))),
             "revoke" => Op::Revoke { grant: self.token(plain[0]).id() },
             "purge" => Op::PurgeGrants { grants: self.grants.values().map(Token::id).collect() },
-            other => panic!("a story knows no {other:?}"),
+            other => self.work(other, &words),
         };
         let tenant = value("tenant").map_or_else(Tenant::built_in, |name| Tenant::new(name).unwrap());
         let request = Request { dry_run: words.contains(&"dry"), ..Request::from(op) }.in_context(Context::of(tenant));
@@ -254,7 +268,7 @@ fn limit(text: &str) -> Limit {
     Limit::new(amount.parse().unwrap(), window.parse().unwrap())
 }
 
-fn charge(word: &str) -> Charge {
+pub(crate) fn charge(word: &str) -> Charge {
     let (name, rest) = word.split_once('=').unwrap();
     let cover = rest.ends_with('!').then_some(Cover::Refuse);
     let rest = rest.trim_end_matches('!');

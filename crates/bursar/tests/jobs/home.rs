@@ -10,7 +10,7 @@ use bursar_store::{MemoryStore, Setup};
 use bursar_testkit::SeqIds;
 
 /// The engines that jobs run on. Each is opened anew by [`open`].
-pub(crate) const ENGINES: &[&str] = &["memory"];
+pub(crate) const ENGINES: &[&str] = &["memory", "sqlite"];
 
 /// Those of them that work without threads of their own, so that a test can hold the time of the runtime.
 pub(crate) const TIMELESS: &[&str] = &["memory"];

@@ -1,0 +1,132 @@
+//! Jobs and queues among the maps.
+
+use std::collections::BTreeSet;
+
+use bursar_core::id::JobId;
+use bursar_core::job::{Job, JobState, Place, QueueState, line_up, wants};
+use bursar_core::name::{FlowKey, Queue, Tenant};
+use bursar_core::state::{CostKey, LineKey, QueueKey, ScopeKey};
+use bursar_core::time::Time;
+
+use super::{DUE_STEP, Tables};
+use crate::figures::{Cost, DueJobs, Figures, JobFilter};
+use crate::rows::{ClaimAsk, Claimed};
+
+fn is_in(job: &Job, queue: &QueueKey) -> bool {
+    job.tenant == queue.0 && job.queue == queue.1
+}
+
+impl Tables {
+    pub(super) fn claim(&self, ask: &ClaimAsk, now: Time) -> Claimed {
+        let mut ready: Vec<&Job> = self.jobs.values().filter(|job| is_in(job, &ask.queue)).collect();
+        // Whoever asks promotes what is due, of whatever kind, so that nobody passes over it again and again.
+        let mut due: Vec<(Time, &Job)> = ready.iter().filter_map(|job| Some((job.comes_due()?, *job))).collect();
+        ready.retain(|job| job.is_ready() && wants(&ask.kinds, &job.kind));
+        ready.sort_by_key(|job| (job.life.rank, job.id));
+        due.sort_by_key(|(at, job)| (*at, job.id));
+        let promoted = due.iter().take_while(|(at, _)| *at <= now).count().min(DUE_STEP);
+        Claimed {
+            ready: ready.into_iter().take(ask.count).cloned().collect(),
+            next_at: due.get(promoted).map(|(at, _)| *at),
+            due: due.into_iter().take(promoted).map(|(_, job)| job.clone()).collect(),
+        }
+    }
+
+    pub(super) fn behind(&self, line: &LineKey, count: usize) -> Vec<Job> {
+        let stands = |job: &&Job| job.life.place == Place::Behind && job.line_key().as_ref() == Some(line);
+        let mut behind: Vec<&Job> = self.jobs.values().filter(stands).collect();
+        behind.sort_by_key(|job| (job.life.rank, job.id));
+        behind.into_iter().take(count).cloned().collect()
+    }
+
+    pub(super) fn barred(&self, keys: &[(QueueKey, FlowKey)]) -> Vec<Job> {
+        let barred = self.jobs.values().filter(|job| job.life.place == Place::Barred);
+        let of_keys = |job: &&Job| keys.iter().any(|(queue, key)| is_in(job, queue) && job.key.as_ref() == Some(key));
+        barred.filter(of_keys).cloned().collect()
+    }
+
+    pub(super) fn list_jobs(
+        &self,
+        tenant: &Tenant,
+        filter: &JobFilter,
+        after: Option<JobId>,
+        limit: usize,
+        now: Time,
+    ) -> Vec<Job> {
+        let all = self.jobs.values().filter(|job| job.tenant == *tenant && after.is_none_or(|after| job.id > after));
+        all.filter(|job| filter.takes(job, now)).take(limit).cloned().collect()
+    }
+
+    pub(super) fn list_queues(&self, tenant: &Tenant, after: Option<&Queue>, limit: usize) -> Vec<(Queue, QueueState)> {
+        let set = self.queues.keys().cloned();
+        let used = self.tallies.keys().map(|tally| (tally.tenant.clone(), tally.queue.clone()));
+        let all: BTreeSet<QueueKey> = set.chain(used).filter(|(of, _)| of == tenant).collect();
+        let wanted = all.into_iter().filter(|(_, queue)| after.is_none_or(|after| queue > after)).take(limit);
+        wanted.map(|key| (key.1.clone(), self.queues.get(&key).cloned().unwrap_or_default())).collect()
+    }
+
+    pub(super) fn figures(&self, key: &QueueKey, since_minute: i64, now: Time) -> Figures {
+        let counts = self.tallies.iter().filter(|(tally, count)| {
+            let recent = tally.what.minute().is_none_or(|minute| minute >= since_minute);
+            (&tally.tenant, &tally.queue) == (&key.0, &key.1) && recent && **count != 0
+        });
+        let waits = |job: &&Job| {
+            let put_off = matches!(job.life.place, Place::Until(_));
+            is_in(job, key) && job.state_at(now) == JobState::Queued && !put_off
+        };
+        let leases = self.jobs.values().filter(|job| is_in(job, key)).filter_map(|job| job.life.lease.as_ref());
+        Figures {
+            counts: counts.map(|(tally, count)| (tally.what, *count)).collect(),
+            oldest_waiting: self.jobs.values().filter(waits).map(|job| job.life.run_at).min(),
+            oldest_lease: leases.map(|lease| lease.since).min(),
+        }
+    }
+
+    pub(super) fn costs(&self, tenant: &Tenant, from: i64, to: i64) -> Vec<Cost> {
+        let all = self.costs.iter().filter(|((of, day, ..), _)| of == tenant && (from..=to).contains(day));
+        let cost = |((_, day, queue, kind, scope), amount): (&CostKey, &i64)| Cost {
+            day: *day,
+            queue: queue.clone(),
+            kind: kind.clone(),
+            scope: scope.clone(),
+            amount: *amount,
+        };
+        all.map(cost).collect()
+    }
+
+    pub(super) fn due_jobs(&self, limit: usize, now: Time) -> DueJobs {
+        let some = |at: &dyn Fn(&Job) -> Option<Time>| {
+            let due = self.jobs.values().filter_map(|job| Some((at(job).filter(|at| *at <= now)?, job)));
+            let mut due: Vec<(Time, &Job)> = due.collect();
+            due.sort_by_key(|(at, job)| (*at, job.id));
+            due.into_iter().take(limit).map(|(_, job)| (job.tenant.clone(), job.id)).collect()
+        };
+        let kept = |job: &Job| {
+            let queue = self.queues.get(&(job.tenant.clone(), job.queue.clone()));
+            queue.map(|queue| queue.config.clone()).unwrap_or_default().kept(job.life.state)
+        };
+        let awaits = |job: &Job| (job.life.state == JobState::AwaitingBudget).then_some(job.life.run_at);
+        DueJobs {
+            lapsed: some(&|job| job.life.lease.as_ref().map(|lease| lease.lapses_at())),
+            awaiting: some(&awaits),
+            ended: some(&|job| Some(job.life.run_at.after(kept(job)?))),
+        }
+    }
+
+    pub(super) fn awaiting(&self, scope: &ScopeKey, limit: usize) -> Vec<JobId> {
+        let all = self.jobs.values().filter(|job| {
+            let awaits = job.life.awaits.as_ref().filter(|_| job.life.state == JobState::AwaitingBudget);
+            job.tenant == scope.0 && awaits == Some(&scope.1)
+        });
+        all.map(|job| job.id).take(limit).collect()
+    }
+
+    /// Lines follow from the jobs: after a rebuild they are made anew.
+    pub(super) fn line_up(&mut self) {
+        let lines = line_up(self.jobs.values_mut());
+        self.scopes.values_mut().for_each(|row| row.line = Default::default());
+        for (scope, line) in lines {
+            self.scopes.entry(scope).or_default().line = line;
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! What is only read of jobs and queues.
+
+use bursar_core::id::JobId;
+use bursar_core::job::{Job, JobState, QueueConfig, QueueState};
+use bursar_core::name::{JobKind, Queue, Scope, Tenant};
+use bursar_core::state::{QueueKey, ScopeKey};
+use bursar_core::time::Time;
+use rusqlite::{Connection, Row, params};
+
+use super::{LIVE, Names, state_number, state_of, what_counts};
+use crate::codec::{from_json, stored};
+use crate::error::StoreError;
+use crate::figures::{Cost, DueJobs, Figures, JobFilter};
+use crate::sqlite::error::failed;
+use crate::sqlite::rows::{SqliteRows, get_id, get_time, id, unpack};
+use crate::sqlite::writer::Shared;
+
+/// Rows that are read at a time to find those that a filter takes.
+const PAGE: usize = 500;
+
+pub(in crate::sqlite) fn queue(
+    shared: &Shared,
+    conn: &Connection,
+    key: &QueueKey,
+) -> Result<Option<QueueState>, StoreError> {
+    shared.rows(conn).read_queue(key)
+}
+
+impl SqliteRows<'_> {
+    pub(in crate::sqlite) fn read_queue(&self, (tenant, queue): &QueueKey) -> Result<Option<QueueState>, StoreError> {
+        let sql = "SELECT data FROM bursar_queues WHERE tenant = ?1 AND queue = ?2";
+        self.one(sql, params![tenant.as_str(), queue.as_str()], |row| {
+            from_json("queue", &row.get::<_, String>(0).map_err(failed)?)
+        })
+    }
+}
+
+/// Live and finished ones in the order of their ids. What stands in columns is sorted out by SQLite, the rest here.
+pub(in crate::sqlite) fn list_jobs(
+    shared: &Shared,
+    conn: &Connection,
+    tenant: &Tenant,
+    filter: &JobFilter,
+    after: Option<JobId>,
+    limit: usize,
+) -> Result<Vec<Job>, StoreError> {
+    let (rows, now) = (shared.rows(conn), shared.clock.now());
+    let ends = filter.state.map(JobState::is_final);
+    let mut found = Vec::new();
+    for (ended, wanted) in [(false, ends != Some(true)), (true, ends != Some(false))] {
+        let (mut after, mut taken) = (after, 0);
+        while wanted && taken < limit {
+            let page = if ended { ended_page(&rows, tenant, filter, after)? } else { live_page(&rows, tenant, filter, after)? };
+            after = page.last().map(|job| job.id);
+            let more = page.len() == PAGE;
+            let takes = page.into_iter().filter(|job| filter.takes(job, now)).take(limit - taken);
+            let before = found.len();
+            found.extend(takes);
+            taken += found.len() - before;
+            if !more {
+                break;
+            }
+        }
+    }
+    found.sort_by_key(|job: &Job| job.id);
+    found.truncate(limit);
+    found.into_iter().map(|job| rows.attach_payloads(job)).collect()
+}
+
+fn live_page(
+    rows: &SqliteRows<'_>,
+    tenant: &Tenant,
+    filter: &JobFilter,
+    after: Option<JobId>,
+) -> Result<Vec<Job>, StoreError> {
+    let sql = format!(
+        "{LIVE} WHERE id > ?1 AND tenant = ?2 AND (?3 IS NULL OR queue = ?3) AND (?4 IS NULL OR flow = ?4)
+         ORDER BY id LIMIT ?5"
+    );
+    let (queue, flow) = (filter.queue.as_ref().map(Queue::as_str), filter.key.as_ref().map(|key| key.as_str()));
+    let after = id(after.map_or(0, |after| after.0));
+    let mut names = Names::default();
+    rows.all(&sql, params![after, tenant.as_str(), queue, flow, PAGE as i64], |row| names.live(row))
+}
+
+fn ended_page(
+    rows: &SqliteRows<'_>,
+    tenant: &Tenant,
+    filter: &JobFilter,
+    after: Option<JobId>,
+) -> Result<Vec<Job>, StoreError> {
+    let sql = "SELECT data FROM bursar_ended_jobs
+        WHERE id > ?1 AND tenant = ?2 AND (?3 IS NULL OR queue = ?3) AND (?4 IS NULL OR state = ?4) ORDER BY id LIMIT ?5";
+    let (queue, state) = (filter.queue.as_ref().map(Queue::as_str), filter.state.map(state_number));
+    let after = id(after.map_or(0, |after| after.0));
+    rows.all(sql, params![after, tenant.as_str(), queue, state, PAGE as i64], |row| unpack(row, 0))
+}
+
+pub(in crate::sqlite) fn list_queues(
+    shared: &Shared,
+    conn: &Connection,
+    tenant: &Tenant,
+    after: Option<&Queue>,
+    limit: usize,
+) -> Result<Vec<(Queue, QueueState)>, StoreError> {
+    // From one name to the next, past all figures between.
+    let next = "SELECT min(queue) FROM (
+        SELECT * FROM (SELECT queue FROM bursar_tallies WHERE tenant = ?1 AND queue > ?2 ORDER BY queue LIMIT 1)
+        UNION ALL
+        SELECT * FROM (SELECT queue FROM bursar_queues WHERE tenant = ?1 AND queue > ?2 ORDER BY queue LIMIT 1))";
+    let rows = shared.rows(conn);
+    let mut found: Vec<(Queue, QueueState)> = Vec::new();
+    while found.len() < limit {
+        let last = found.last().map(|(queue, _)| queue).or(after).map_or("", Queue::as_str);
+        let name = rows.one(next, params![tenant.as_str(), last], |row| row.get::<_, Option<String>>(0).map_err(failed))?;
+        let Some(name) = name.flatten() else { break };
+        let queue = stored::<Queue>("queue", name)?;
+        let state = rows.read_queue(&(tenant.clone(), queue.clone()))?;
+        found.push((queue, state.unwrap_or_default()));
+    }
+    Ok(found)
+}
+
+pub(in crate::sqlite) fn figures(
+    shared: &Shared,
+    conn: &Connection,
+    key: &QueueKey,
+    since_minute: i64,
+) -> Result<Figures, StoreError> {
+    let (rows, now) = (shared.rows(conn), shared.clock.now());
+    let (tenant, queue) = (key.0.as_str(), key.1.as_str());
+    let counts = "SELECT what, minute, count FROM bursar_tallies
+        WHERE tenant = ?1 AND queue = ?2 AND what = ?3 AND minute >= ?4 AND count <> 0";
+    let mut found = Vec::new();
+    for what in (0..7).chain(10..17).chain(20..22) {
+        let since = if what < 10 { 0 } else { since_minute };
+        found.extend(rows.all(counts, params![tenant, queue, what, since], |row| {
+            let number = |column| row.get::<_, i64>(column).map_err(failed);
+            Ok((what_counts(number(0)?, number(1)?)?, number(2)?))
+        })?);
+    }
+    found.sort();
+    let at = |row: &Row<'_>| get_time(row, 0).map_err(failed);
+    let waiting = "SELECT at FROM bursar_jobs INDEXED BY bursar_jobs_waiting
+        WHERE state < 3 AND tenant = ?1 AND queue = ?2 ORDER BY at LIMIT 1";
+    let due = "SELECT at FROM bursar_jobs INDEXED BY bursar_jobs_due
+        WHERE state IN (3, 4) AND state = 4 AND tenant = ?1 AND queue = ?2 AND at <= ?3 ORDER BY at LIMIT 1";
+    // The index holds as many as are leased, all queues together, and this is all that is read of them.
+    let leased = "SELECT min(rank) FROM bursar_jobs INDEXED BY bursar_jobs_lapse
+        WHERE state = 6 AND tenant = ?1 AND queue = ?2";
+    let waiting = rows.one(waiting, params![tenant, queue], at)?;
+    let due = rows.one(due, params![tenant, queue, now.micros()], at)?;
+    let leased = rows.one(leased, params![tenant, queue], |row| row.get::<_, Option<i64>>(0).map_err(failed))?;
+    Ok(Figures {
+        counts: found,
+        oldest_waiting: [waiting, due].into_iter().flatten().min(),
+        oldest_lease: leased.flatten().map(Time::from_micros),
+    })
+}
+
+pub(in crate::sqlite) fn costs(
+    shared: &Shared,
+    conn: &Connection,
+    tenant: &Tenant,
+    from: i64,
+    to: i64,
+) -> Result<Vec<Cost>, StoreError> {
+    let sql = "SELECT day, queue, kind, scope, amount FROM bursar_costs
+        WHERE tenant = ?1 AND day BETWEEN ?2 AND ?3 ORDER BY day, queue, kind, scope";
+    shared.rows(conn).all(sql, params![tenant.as_str(), from, to], |row| {
+        let text = |column| row.get::<_, String>(column).map_err(failed);
+        Ok(Cost {
+            day: row.get(0).map_err(failed)?,
+            queue: stored::<Queue>("queue", text(1)?)?,
+            kind: stored::<JobKind>("kind", text(2)?)?,
+            scope: stored::<Scope>("scope", text(3)?)?,
+            amount: row.get(4).map_err(failed)?,
+        })
+    })
+}
+
+fn named(row: &Row<'_>) -> Result<(Tenant, JobId), StoreError> {
+    let tenant = stored::<Tenant>("tenant", row.get(0).map_err(failed)?)?;
+    Ok((tenant, JobId(get_id(row, 1).map_err(failed)?)))
+}
+
+pub(in crate::sqlite) fn due_jobs(shared: &Shared, conn: &Connection, limit: usize) -> Result<DueJobs, StoreError> {
+    let (rows, now) = (shared.rows(conn), shared.clock.now());
+    let lapsed = "SELECT tenant, id FROM bursar_jobs INDEXED BY bursar_jobs_lapse
+        WHERE state = 6 AND at <= ?1 ORDER BY at LIMIT ?2";
+    let awaiting = "SELECT tenant, id FROM bursar_jobs INDEXED BY bursar_jobs_look
+        WHERE state = 5 AND at <= ?1 ORDER BY at LIMIT ?2";
+    let params = params![now.micros(), limit as i64];
+    Ok(DueJobs {
+        lapsed: rows.all(lapsed, params, named)?,
+        awaiting: rows.all(awaiting, params, named)?,
+        ended: ended(&rows, limit, now)?,
+    })
+}
+
+/// Finished jobs whose time is over: by queue and state, from one to the next, past all jobs between.
+fn ended(rows: &SqliteRows<'_>, limit: usize, now: Time) -> Result<Vec<(Tenant, JobId)>, StoreError> {
+    let next = "SELECT tenant, queue, state FROM bursar_ended_jobs INDEXED BY bursar_ended_jobs_at
+        WHERE (tenant, queue, state) > (?1, ?2, ?3) ORDER BY tenant, queue, state LIMIT 1";
+    let over = "SELECT tenant, id FROM bursar_ended_jobs INDEXED BY bursar_ended_jobs_at
+        WHERE tenant = ?1 AND queue = ?2 AND state = ?3 AND at <= ?4 ORDER BY at LIMIT ?5";
+    let read = |row: &Row<'_>| {
+        let text = |column| row.get::<_, String>(column).map_err(failed);
+        Ok((text(0)?, text(1)?, row.get::<_, i64>(2).map_err(failed)?))
+    };
+    let mut found = Vec::new();
+    let mut at = (String::new(), String::new(), -1i64);
+    while found.len() < limit {
+        let Some((tenant, queue, state)) = rows.one(next, params![at.0, at.1, at.2], read)? else { break };
+        let key = (stored::<Tenant>("tenant", tenant.clone())?, stored::<Queue>("queue", queue.clone())?);
+        let config: QueueConfig = rows.read_queue(&key)?.map(|row| row.config).unwrap_or_default();
+        if let Some(kept) = config.kept(state_of(state)?) {
+            let params = params![tenant, queue, state, now.before(kept).micros(), (limit - found.len()) as i64];
+            found.extend(rows.all(over, params, named)?);
+        }
+        at = (tenant, queue, state);
+    }
+    Ok(found)
+}
+
+pub(in crate::sqlite) fn awaiting(
+    shared: &Shared,
+    conn: &Connection,
+    scope: &ScopeKey,
+    limit: usize,
+) -> Result<Vec<JobId>, StoreError> {
+    let sql = "SELECT id FROM bursar_jobs INDEXED BY bursar_jobs_awaits
+        WHERE state = 5 AND tenant = ?1 AND awaits = ?2 ORDER BY id LIMIT ?3";
+    let params = params![scope.0.as_str(), scope.1.as_str(), limit as i64];
+    shared.rows(conn).all(sql, params, |row| get_id(row, 0).map(JobId).map_err(failed))
+}

@@ -1,0 +1,140 @@
+//! Writing jobs: a live one in its place, one that ends in the table of finished ones, one that is tried again back.
+
+use bursar_core::id::JobId;
+use bursar_core::job::Job;
+use bursar_core::state::{Change, Workspace};
+use rusqlite::params;
+
+use super::{Columns, counted, pack_ended, pack_moving, pack_spec, state_number};
+use crate::codec::to_json;
+use crate::error::StoreError;
+use crate::sqlite::rows::{SqliteRows, Statement, id};
+
+const INSERT: &str = "INSERT INTO bursar_jobs (id, tenant, queue, kind, flow, state, rank, at, awaits, spec, life)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
+const UPDATE: &str = "UPDATE bursar_jobs SET queue = ?2, state = ?3, rank = ?4, at = ?5, awaits = ?6, life = ?7 WHERE id = ?1";
+const DELETE: &str = "DELETE FROM bursar_jobs WHERE id = ?1";
+const END: &str = "INSERT OR REPLACE INTO bursar_ended_jobs (id, tenant, queue, kind, state, at, data)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+const REVIVE: &str = "DELETE FROM bursar_ended_jobs WHERE id = ?1";
+
+impl SqliteRows<'_> {
+    /// Writes jobs with their keys, queues and figures.
+    pub(in crate::sqlite) fn write_work(&self, ws: &Workspace) -> Result<(), StoreError> {
+        self.write_job_keys(ws)?;
+        let mut write = Write {
+            insert: self.prepare(INSERT)?,
+            update: self.prepare(UPDATE)?,
+            delete: self.prepare(DELETE)?,
+            end: self.prepare(END)?,
+            revive: self.prepare(REVIVE)?,
+        };
+        for (id, change) in ws.jobs.changes() {
+            match change {
+                Change::Insert(job) if job.life.state.is_final() => write.end(job)?,
+                Change::Insert(job) => write.insert(job)?,
+                Change::Update(job) => write.update(job)?,
+                Change::Delete => self.forget(&mut write, *id)?,
+            }
+        }
+        self.write_queues(ws)?;
+        self.write_figures(ws)
+    }
+
+    fn forget(&self, write: &mut Write<'_>, job: JobId) -> Result<(), StoreError> {
+        write.delete.run([id(job.0)])?;
+        write.revive.run([id(job.0)])?;
+        for owner in [job.0, job.result_key()] {
+            self.run("DELETE FROM bursar_payloads WHERE id = ?1", [id(owner)])?;
+        }
+        Ok(())
+    }
+
+    fn write_job_keys(&self, ws: &Workspace) -> Result<(), StoreError> {
+        let mut insert = self.prepare(
+            "INSERT INTO bursar_job_keys (tenant, queue, key, job) VALUES (?1, ?2, ?3, ?4)
+             ON CONFLICT DO UPDATE SET job = excluded.job",
+        )?;
+        let mut delete =
+            self.prepare("DELETE FROM bursar_job_keys WHERE tenant = ?1 AND queue = ?2 AND key = ?3")?;
+        for ((tenant, queue, key), change) in ws.job_keys.changes() {
+            let (tenant, queue, key) = (tenant.as_str(), queue.as_str(), key.as_str());
+            match change {
+                Change::Insert(job) | Change::Update(job) => insert.run(params![tenant, queue, key, id(job.0)])?,
+                Change::Delete => delete.run(params![tenant, queue, key])?,
+            };
+        }
+        Ok(())
+    }
+
+    fn write_queues(&self, ws: &Workspace) -> Result<(), StoreError> {
+        let sql = "INSERT INTO bursar_queues (tenant, queue, data) VALUES (?1, ?2, ?3)
+            ON CONFLICT DO UPDATE SET data = excluded.data";
+        for ((tenant, queue), change) in ws.queues.changes() {
+            let (Change::Insert(row) | Change::Update(row)) = change else { continue };
+            self.run(sql, params![tenant.as_str(), queue.as_str(), to_json(row)])?;
+        }
+        Ok(())
+    }
+
+    fn write_figures(&self, ws: &Workspace) -> Result<(), StoreError> {
+        let mut add = self.prepare(
+            "INSERT INTO bursar_tallies (tenant, queue, what, minute, count) VALUES (?1, ?2, ?3, ?4, ?5)
+             ON CONFLICT DO UPDATE SET count = count + excluded.count",
+        )?;
+        for (tally, by) in ws.tallies.iter().filter(|(_, by)| **by != 0) {
+            let (what, minute) = counted(tally.what);
+            add.run(params![tally.tenant.as_str(), tally.queue.as_str(), what, minute, by])?;
+        }
+        let mut add = self.prepare(
+            "INSERT INTO bursar_costs (tenant, day, queue, kind, scope, amount) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+             ON CONFLICT DO UPDATE SET amount = amount + excluded.amount",
+        )?;
+        for ((tenant, day, queue, kind, scope), amount) in &ws.costs {
+            add.run(params![tenant.as_str(), day, queue.as_str(), kind.as_str(), scope.as_str(), amount])?;
+        }
+        Ok(())
+    }
+}
+
+struct Write<'a> {
+    insert: Statement<'a>,
+    update: Statement<'a>,
+    delete: Statement<'a>,
+    end: Statement<'a>,
+    revive: Statement<'a>,
+}
+
+impl Write<'_> {
+    fn insert(&mut self, job: &Job) -> Result<(), StoreError> {
+        let Columns { state, rank, at } = Columns::of(job);
+        let flow = job.key.as_ref().map_or("", |key| key.as_str());
+        let awaits = job.life.awaits.as_ref().map(|scope| scope.as_str());
+        let (tenant, queue, kind) = (job.tenant.as_str(), job.queue.as_str(), job.kind.as_str());
+        let (spec, life) = (pack_spec(job), pack_moving(job));
+        self.insert.run(params![id(job.id.0), tenant, queue, kind, flow, state, rank, at, awaits, spec, life])?;
+        Ok(())
+    }
+
+    fn update(&mut self, job: &Job) -> Result<(), StoreError> {
+        if job.life.state.is_final() {
+            self.delete.run([id(job.id.0)])?;
+            return self.end(job);
+        }
+        let Columns { state, rank, at } = Columns::of(job);
+        let awaits = job.life.awaits.as_ref().map(|scope| scope.as_str());
+        let life = pack_moving(job);
+        if self.update.run(params![id(job.id.0), job.queue.as_str(), state, rank, at, awaits, life])? == 0 {
+            self.revive.run([id(job.id.0)])?;
+            self.insert(job)?;
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, job: &Job) -> Result<(), StoreError> {
+        let (tenant, queue, kind) = (job.tenant.as_str(), job.queue.as_str(), job.kind.as_str());
+        let (state, at) = (state_number(job.life.state), job.life.run_at.micros());
+        self.end.run(params![id(job.id.0), tenant, queue, kind, state, at, pack_ended(job)])?;
+        Ok(())
+    }
+}
