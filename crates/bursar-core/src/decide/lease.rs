@@ -136,7 +136,7 @@ fn flow(deed: &Deed<'_>, id: JobId, config: &QueueConfig, rates: &BTreeMap<Scope
     let queue = FlowScopes::of_queue(&job.queue);
     if let Some(most) = config.concurrency {
         if running(deed, &queue.slots) >= i64::from(most) && !Mutant::IgnoreConcurrency.on() {
-            return Flow::QueueFull(None);
+            return Flow::QueueFull;
         }
         slots.push(queue.slots);
     }

@@ -4,6 +4,8 @@
 mod acts;
 mod faces;
 mod home;
+mod processes;
+mod rows;
 mod upkeep;
 mod wake;
 mod worker;

@@ -195,12 +195,16 @@ async fn draining_hands_back_what_was_not_begun_without_burning_an_attempt() {
         let report = worker.drain().await.unwrap();
         assert_eq!(report.completed, 201, "what runs may come to its end");
         assert_eq!(state(&bursar, running).await, JobState::Succeeded);
+        // What was leased by a call that was on its way is handed back when its answer finds nobody.
+        while bursar.queues().figures("q", 1).await.unwrap().count(JobState::Leased) > 0 {
+            tokio::task::yield_now().await;
+        }
         let waiting = bursar.jobs().list(&bursar::JobFilter::default(), None, 1_000).await.unwrap();
         let waiting: Vec<_> = waiting.iter().filter(|job| job.life.state == JobState::Queued).collect();
         assert_eq!(waiting.len(), 49);
         assert!(waiting.iter().all(|job| job.life.attempts == 0));
         let returned = waiting.iter().filter(|job| job.life.fence > 0).count();
-        assert_eq!(report.returned, returned as u64);
+        assert!(report.returned <= returned as u64, "{} of {returned}", report.returned);
         bursar.close().await;
     }
 }
