@@ -3,7 +3,9 @@
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::bounds::{CHARGES_MAX, GRANT_TTL_MAX, ITEMS_MAX, JOBS_MAX, LIMITS_MAX, REDEMPTIONS_MAX, SWEEP_MAX, TTL_MAX, TTL_MIN};
+use crate::bounds::{
+    CHARGES_MAX, GRANT_TTL_MAX, ITEMS_MAX, JOBS_MAX, LIMITS_MAX, REDEMPTIONS_MAX, SWEEP_MAX, TTL_MAX, TTL_MIN,
+};
 use crate::budget::{Budget, Cover, Limit};
 use crate::context::Context;
 use crate::grant::{Token, TokenDigest};
@@ -320,7 +322,10 @@ impl Request {
                 return Err(Invalid::new("dry_run", "is not possible with work on jobs"));
             }
             if self.idempotency_key.is_some() {
-                return Err(Invalid::new("idempotency_key", "is not taken here: fences and states make it safe to repeat"));
+                return Err(Invalid::new(
+                    "idempotency_key",
+                    "is not taken here: fences and states make it safe to repeat",
+                ));
             }
         }
         self.op.scopes().try_for_each(Scope::check_own)?;

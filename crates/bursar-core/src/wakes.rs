@@ -38,7 +38,7 @@ impl Wakes {
             match &recorded.e {
                 Event::JobEnqueued { spec, run_at, .. } => {
                     wakes.waits(&spec.queue, &spec.kind, *run_at, ws.now);
-                },
+                }
                 Event::QueueDefined { queue, config } if !config.paused => wakes.ready(queue, None),
                 Event::HoldCommitted { .. }
                 | Event::HoldReleased { .. }

@@ -115,7 +115,10 @@ impl Handlers {
     pub(crate) async fn run(&self, context: &JobContext, grace: Duration) -> Option<End> {
         let Some(handler) = self.of(&context.job().kind) else { return Some(End::Return) };
         // Also what the handler does before its first await is caught.
-        let work = { let context = context.clone(); async move { handler(context).await } };
+        let work = {
+            let context = context.clone();
+            async move { handler(context).await }
+        };
         let ended = tokio::select! {
             ended = AssertUnwindSafe(work).catch_unwind() => ended,
             stop = context.overdue(grace) => return abandoned(context, stop),
@@ -186,8 +189,11 @@ mod tests {
             let handler = move |(): (), _: JobContext| std::future::ready(Ok::<_, HandlerError>(answer.clone()));
             handlers.add(JobKind::new(kind).unwrap(), handler);
         }
-        let found = |kind: &str| handlers.of(&JobKind::new(kind).unwrap()).map(|handle| Arc::as_ptr(&handle).cast::<()>());
-        let of = |pattern: &str| handlers.0.get(&JobKind::new(pattern).unwrap()).map(|handle| Arc::as_ptr(handle).cast::<()>());
+        let found =
+            |kind: &str| handlers.of(&JobKind::new(kind).unwrap()).map(|handle| Arc::as_ptr(&handle).cast::<()>());
+        let of = |pattern: &str| {
+            handlers.0.get(&JobKind::new(pattern).unwrap()).map(|handle| Arc::as_ptr(handle).cast::<()>())
+        };
         for (kind, pattern) in [("video.cut", "video.cut"), ("video.mix", "video.*"), ("mail.send", "*")] {
             assert_eq!(found(kind), of(pattern), "{kind}");
         }

@@ -132,11 +132,7 @@ impl Reporter {
         }
     }
 
-    async fn take(
-        &self,
-        items: Vec<Finish>,
-        answers: Vec<Result<bursar_core::answer::Finished, Refusal>>,
-    ) {
+    async fn take(&self, items: Vec<Finish>, answers: Vec<Result<bursar_core::answer::Finished, Refusal>>) {
         for (item, answer) in items.into_iter().zip(answers) {
             match answer {
                 Ok(_) => {
@@ -174,10 +170,7 @@ impl Reporter {
         self.leases.end(item.job, item.fence);
     }
 
-    async fn call(
-        &self,
-        items: &[Finish],
-    ) -> Result<Vec<Result<bursar_core::answer::Finished, Refusal>>, SourceError> {
+    async fn call(&self, items: &[Finish]) -> Result<Vec<Result<bursar_core::answer::Finished, Refusal>>, SourceError> {
         let began = Instant::now();
         let mut pause = Pause::default();
         loop {

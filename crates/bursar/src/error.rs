@@ -57,10 +57,9 @@ impl Error {
     pub fn is_transient(&self) -> bool {
         match self {
             Error::Overloaded { .. } => true,
-            Error::Store(error) => matches!(
-                **error,
-                StoreError::Busy(_) | StoreError::Unavailable { .. } | StoreError::UnknownOutcome(_)
-            ),
+            Error::Store(error) => {
+                matches!(**error, StoreError::Busy(_) | StoreError::Unavailable { .. } | StoreError::UnknownOutcome(_))
+            }
             Error::Refused(_) | Error::Internal(_) => false,
         }
     }

@@ -95,7 +95,14 @@ impl Bursar {
             ids: None,
             migrate: true,
             upkeep: Some(upkeep::EVERY),
-            load: Load { queue: 20_000, batch: 1_000, lanes: 0, patience: Duration::from_secs(10), bell_every: hub::BELL_EVERY, rescue: upkeep::RESCUE },
+            load: Load {
+                queue: 20_000,
+                batch: 1_000,
+                lanes: 0,
+                patience: Duration::from_secs(10),
+                bell_every: hub::BELL_EVERY,
+                rescue: upkeep::RESCUE,
+            },
         }
     }
 

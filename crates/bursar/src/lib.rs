@@ -55,7 +55,9 @@ pub use bursar_core::job::{
     Backoff, Beat, End, Finish, Job, JobError, JobSpec, JobState, Lease, LeaseAsk, Order, QueueConfig, Rate, Retention,
     Retry, Usage,
 };
-pub use bursar_core::name::{FlowKey, IdempotencyKey, JobKind, Purpose, Queue, Scope, Subject, Tag, Tenant, WorkerName};
+pub use bursar_core::name::{
+    FlowKey, IdempotencyKey, JobKind, Purpose, Queue, Scope, Subject, Tag, Tenant, WorkerName,
+};
 pub use bursar_core::payload::Payload;
 pub use bursar_core::refusal::{Invalid, Refusal, Violation};
 pub use bursar_core::request::{Act, Actual, Charge, Command, Op, Redemption, Request, Settle};

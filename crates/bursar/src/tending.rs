@@ -43,15 +43,15 @@ pub(crate) async fn tend(store: &Arc<dyn Store>, engine: &Engine, most: usize) -
     let DueJobs { lapsed, awaiting, ended } = store.due_jobs(most.clamp(1, ITEMS_MAX)).await?;
     let mut wrong = None;
     let mut did = [0; 3];
-    for (did, (jobs, act)) in
-        did.iter_mut().zip([(lapsed, Act::Rescue), (awaiting, Act::Resume), (ended, Act::Forget)])
+    for (did, (jobs, act)) in did.iter_mut().zip([(lapsed, Act::Rescue), (awaiting, Act::Resume), (ended, Act::Forget)])
     {
         let mut by_tenant: BTreeMap<Tenant, Vec<JobId>> = BTreeMap::new();
         for (tenant, job) in jobs {
             by_tenant.entry(tenant).or_default().push(job);
         }
         for (tenant, jobs) in by_tenant {
-            let Done { done, wrong: bad } = each(engine, &tenant, jobs, |jobs| Op::Act { act: act.clone(), jobs }).await;
+            let Done { done, wrong: bad } =
+                each(engine, &tenant, jobs, |jobs| Op::Act { act: act.clone(), jobs }).await;
             *did += done;
             wrong = bad.or(wrong);
         }

@@ -312,7 +312,14 @@ async fn lease(args: LeaseArgs, session: &Session) -> Result<(), Problem> {
         let rows = leased.jobs.iter().map(|job| {
             let until = job.life.lease.as_ref().map(bursar::Lease::lapses_at);
             let [id, fence] = [job.id.to_string(), job.life.fence.to_string()];
-            vec![id, fence, job.kind.to_string(), job.life.attempts.to_string(), cell(until), short(job.payload.as_str())]
+            vec![
+                id,
+                fence,
+                job.kind.to_string(),
+                job.life.attempts.to_string(),
+                cell(until),
+                short(job.payload.as_str()),
+            ]
         });
         table(&["JOB", "FENCE", "KIND", "ATTEMPT", "UNTIL", "PAYLOAD"], &rows.collect::<Vec<_>>())
     })

@@ -166,7 +166,9 @@ fn told(event: &Event, reason: Option<&str>) -> String {
         Event::GrantRedeemed { purpose, .. } => purpose.to_string(),
         Event::JobEnqueued { spec, .. } => format!("{} in {}", spec.kind, spec.queue),
         Event::JobLeased { attempt, worker, fence, .. } => format!("attempt {attempt} by {worker}, lease {fence}"),
-        Event::JobFailed { error, .. } | Event::JobRescued { error, .. } => format!("{}: {}", error.kind, error.message),
+        Event::JobFailed { error, .. } | Event::JobRescued { error, .. } => {
+            format!("{}: {}", error.kind, error.message)
+        }
         Event::JobSnoozed { run_at, .. } => format!("until {run_at}"),
         Event::JobParked { scope, .. } => format!("waits for {scope}"),
         Event::JobMoved { queue, .. } => format!("to {queue}"),

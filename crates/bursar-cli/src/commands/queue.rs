@@ -166,11 +166,13 @@ async fn list(after: Option<&Queue>, most: usize, session: &Session) -> Result<(
         let figures = queues.figures(&name, 1).await?;
         found.push((name, config, figures));
     }
-    let answer = |(name, config, figures): &(Queue, QueueConfig, _)| QueueAnswer::of(name.clone(), config, Some(figures));
+    let answer =
+        |(name, config, figures): &(Queue, QueueConfig, _)| QueueAnswer::of(name.clone(), config, Some(figures));
     let page = Page::of(found.iter().map(answer).collect(), most, |queue: &QueueAnswer| queue.name.to_string());
     session.out.data(&page, || {
         let rows = found.iter().map(|(name, config, figures)| {
-            let counts = [JobState::Queued, JobState::Scheduled, JobState::Leased, JobState::AwaitingBudget, JobState::Dead];
+            let counts =
+                [JobState::Queued, JobState::Scheduled, JobState::Leased, JobState::AwaitingBudget, JobState::Dead];
             let mut row = vec![name.to_string(), if config.paused { "paused" } else { "open" }.to_owned()];
             row.extend(counts.map(|state| figures.count(state).to_string()));
             row

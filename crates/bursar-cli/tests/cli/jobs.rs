@@ -20,7 +20,8 @@ fn lease(place: &Place, queue: &str) -> (String, String) {
 #[test]
 fn a_job_is_enqueued_leased_completed_and_told_in_json() {
     let place = Place::ready();
-    let args = ["media", "video.cut", "--payload", r#"{"n":7}"#, "--key", "cut-7", "--tag", "trial", "--priority", "-3"];
+    let args =
+        ["media", "video.cut", "--payload", r#"{"n":7}"#, "--key", "cut-7", "--tag", "trial", "--priority", "-3"];
     let id = enqueue(&place, &args);
     let again = place.json(&[&["job", "enqueue"], &args[..]].concat());
     assert_eq!(again["jobs"][0], json!({ "id": id, "created": false }));

@@ -16,6 +16,7 @@ use crate::apply::apply;
 use std::sync::Arc;
 
 use crate::bounds::LENGTH_MAX;
+use crate::decide::deed::Deed;
 use crate::event::{Entry, Event, KeyUse, Recorded};
 use crate::id::{CommandId, GrantId, IdSource};
 use crate::job::QueueConfig;
@@ -23,7 +24,6 @@ use crate::mutant::Mutant;
 use crate::needs::Needs;
 use crate::refusal::{Invalid, Refusal};
 use crate::request::{Op, Request};
-use crate::decide::deed::Deed;
 use crate::state::{KeyRow, ScopeKey, Workspace};
 use crate::time::Span;
 use crate::wakes::Wakes;
@@ -143,7 +143,8 @@ fn answer(
         }
     };
     let recorded = events.into_iter().map(|e| Recorded { v: 0, e }).collect();
-    let mut entry = Entry { id: command, context: request.context.clone(), key, events: recorded, wakes: Wakes::default() };
+    let mut entry =
+        Entry { id: command, context: request.context.clone(), key, events: recorded, wakes: Wakes::default() };
     if !request.dry_run || Mutant::DryRunWrites.on() {
         perform(ws, request, &mut entry);
     }

@@ -64,7 +64,12 @@ impl Jobs<'_> {
             async move { Ok::<_, Error>(command.submit().await?.done.jobs) }
         };
         let enqueued = stream::iter(chunks).map(submit).buffered(IN_FLIGHT);
-        enqueued.try_fold(Vec::new(), async |mut all, some| { all.extend(some); Ok(all) }).await
+        enqueued
+            .try_fold(Vec::new(), async |mut all, some| {
+                all.extend(some);
+                Ok(all)
+            })
+            .await
     }
 
     /// Enqueues a job within the caller's own PostgreSQL transaction.

@@ -32,7 +32,8 @@ async fn the_life_of_a_job_is_told_attempt_by_attempt() {
         let jobs = bursar.jobs();
         let id = jobs.enqueue(job("q", "work")).await.unwrap().id;
         let first = lease_one(&bursar, "q").await;
-        let failed = jobs.fail(id, first.life.fence, Failure::new("timeout", "after 3 s").retry_after(Duration::from_secs(9)));
+        let failed =
+            jobs.fail(id, first.life.fence, Failure::new("timeout", "after 3 s").retry_after(Duration::from_secs(9)));
         assert_eq!(failed.await.unwrap().state, JobState::Scheduled);
         assert!(jobs.lease(ask("q", 1)).await.unwrap().jobs.is_empty());
         clock.advance(secs(9));

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bursar::{Bursar, JobKind, Leased, LeaseAsk, QueueConfig};
+use bursar::{Bursar, JobKind, LeaseAsk, Leased, QueueConfig};
 use futures_util::FutureExt;
 use tokio::task::JoinHandle;
 
