@@ -24,6 +24,8 @@ use crate::error::Error;
 const WAITERS_MAX: usize = 10_000;
 /// How often the bell is looked at while somebody waits, unless told otherwise.
 pub(crate) const BELL_EVERY: Duration = Duration::from_millis(3);
+/// The longest that a line does not listen to the bell after it rang for nothing: it rings of every commit there is.
+const DEAF_MAX: Duration = Duration::from_millis(50);
 /// How often one of each line asks without a reason: for what no bell rang.
 const BACKSTOP: Duration = Duration::from_secs(1);
 
@@ -48,6 +50,12 @@ struct Line {
     by_kinds: HashMap<Arc<[JobKind]>, VecDeque<Waiter>>,
     /// When the next job is due, as far as it is known.
     due: Option<Instant>,
+    /// It listens to the bell again from then on …
+    deaf_until: Option<Instant>,
+    /// … and is deaf so long the next time the bell rings for nothing …
+    deaf: Duration,
+    /// … and it rang meanwhile.
+    rang: bool,
 }
 
 struct Waiter {
@@ -87,11 +95,10 @@ impl Hub {
         lines.count += 1;
         lines.next += 1;
         let id = lines.next;
-        for queue in &queues {
-            let line = lines.lines.entry(queue.clone()).or_default();
-            line.by_kinds.entry(kinds.clone()).or_default().push_back(Waiter { id, wake: wake.clone() });
-        }
-        Ok(Place { hub: self.clone(), id, queues, kinds, wake })
+        drop(lines);
+        let place = Place { hub: self.clone(), id, queues, kinds, wake };
+        place.stand();
+        Ok(place)
     }
 
     /// Wakes those who wait for what an entry made ready.
@@ -127,7 +134,7 @@ impl Hub {
                     Ok(bell) if heard == Some(bell) => {}
                     Ok(bell) => {
                         heard = Some(bell);
-                        hub.lines().wake_one_each();
+                        hub.lines().ring(Instant::now());
                     }
                     Err(error) => tracing::debug!(%error, "the bell could not be looked at"),
                 }
@@ -149,6 +156,10 @@ impl Hub {
 }
 
 impl Lines {
+    fn ring(&mut self, now: Instant) {
+        self.lines.values_mut().for_each(|line| line.ring(now));
+    }
+
     fn wake_one_each(&mut self) {
         self.lines.values_mut().for_each(|line| line.wake(None, 1));
     }
@@ -161,6 +172,9 @@ impl Lines {
         }
         let mut next = now + BACKSTOP;
         for line in self.lines.values_mut() {
+            if line.rang {
+                line.ring(now);
+            }
             match line.due {
                 Some(due) if due <= now => {
                     line.due = None;
@@ -177,6 +191,20 @@ impl Lines {
 impl Line {
     fn due_at(&mut self, at: Instant) {
         self.due = Some(self.due.map_or(at, |known| known.min(at)));
+    }
+
+    /// Somebody committed something, somewhere. One looks whether it is of use here. As long as it never is, that is done less
+    /// and less often.
+    fn ring(&mut self, now: Instant) {
+        if self.deaf_until.is_some_and(|until| now < until) {
+            self.rang = true;
+            return;
+        }
+        let quiet = self.deaf_until.is_none_or(|until| now > until + DEAF_MAX);
+        self.deaf = if quiet { BELL_EVERY } else { (self.deaf * 2).min(DEAF_MAX) };
+        self.deaf_until = Some(now + self.deaf);
+        self.rang = false;
+        self.wake(None, 1);
     }
 
     /// Wakes as many as there are jobs of a kind; where the kind does not matter, as many of each list of kinds.
@@ -196,6 +224,28 @@ impl Line {
 }
 
 impl Place {
+    /// Stands in every line, at the end of those it was called out of.
+    pub(crate) fn stand(&self) {
+        let mut lines = self.hub.lines();
+        for queue in &self.queues {
+            let line = lines.lines.entry(queue.clone()).or_default();
+            let waiters = line.by_kinds.entry(self.kinds.clone()).or_default();
+            if !waiters.iter().any(|waiter| waiter.id == self.id) {
+                waiters.push_back(Waiter { id: self.id, wake: self.wake.clone() });
+            }
+        }
+    }
+
+    /// It got jobs: its lines have reason to listen.
+    pub(crate) fn found(&self) {
+        let mut lines = self.hub.lines();
+        for queue in &self.queues {
+            if let Some(line) = lines.lines.get_mut(queue) {
+                (line.deaf_until, line.rang) = (None, false);
+            }
+        }
+    }
+
     /// Waits until it is woken.
     pub(crate) async fn woken(&self) {
         self.hub.watch();

@@ -134,7 +134,7 @@ fn answer(
         Op::PauseQueue { queue, paused } => {
             let row = ws.queues.get(&(request.context.tenant.clone(), queue.clone()));
             let config = row.map(|row| row.config.clone()).unwrap_or_default();
-            let changed = (config.paused != *paused).then(|| QueueConfig { paused: *paused, ..config });
+            let changed = (config.paused != *paused).then_some(QueueConfig { paused: *paused, ..config });
             let defined = |config| Event::QueueDefined { queue: queue.clone(), config: Box::new(config) };
             changed.map(defined).into_iter().collect()
         }

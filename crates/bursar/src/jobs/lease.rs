@@ -29,14 +29,18 @@ impl Jobs<'_> {
     /// was leased for it meanwhile is handed back.
     pub async fn lease_wait(&self, ask: LeaseAsk, wait: Duration) -> Result<Leased, Error> {
         let until = Instant::now() + wait.min(WAIT_MAX);
+        // Before it asks: who makes jobs ready after that finds it in line.
+        let place = self.0.inner.hub.join(&self.0.context.tenant, &ask)?;
         loop {
-            // Before it asks: who makes jobs ready after that finds it in line.
-            let place = self.0.inner.hub.join(&self.0.context.tenant, &ask)?;
             let leased = self.lease(ask.clone()).await?;
             if leased.jobs.len() >= ask.capacity as usize {
                 place.pass_on();
             }
-            if !leased.jobs.is_empty() || Instant::now() >= until {
+            if !leased.jobs.is_empty() {
+                place.found();
+                return Ok(leased);
+            }
+            if Instant::now() >= until {
                 return Ok(leased);
             }
             if let Some(next_at) = leased.next_at {
@@ -45,6 +49,7 @@ impl Jobs<'_> {
             if timeout_at(until, place.woken()).await.is_err() {
                 return Ok(leased);
             }
+            place.stand();
         }
     }
 

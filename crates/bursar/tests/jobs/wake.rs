@@ -46,6 +46,28 @@ async fn waiting_costs_looks_at_the_bell_and_an_ask_a_second() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn commits_that_make_nothing_ready_cost_who_waits_little() {
+    for engine in TIMELESS {
+        let (bursar, _) = open(engine).await;
+        let waiter = wait(&bursar, ask("q", 1));
+        settle().await;
+        let before = bursar.counters().done;
+        for _ in 0..500 {
+            bursar.jobs().enqueue(job("other", "work")).await.unwrap();
+            tokio::time::sleep(Duration::from_millis(4)).await;
+        }
+        let asks = bursar.counters().done - before - 500;
+        assert!((10..=60).contains(&asks), "{asks} asks in two seconds");
+        // What concerns it is still noticed at once.
+        let at = tokio::time::Instant::now();
+        bursar.jobs().enqueue(job("q", "work")).await.unwrap();
+        assert_eq!(waiter.await.unwrap().jobs.len(), 1);
+        assert_eq!(tokio::time::Instant::now(), at);
+        bursar.close().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_new_job_wakes_one_of_many_who_asks_once() {
     for engine in TIMELESS {
         let (bursar, _) = open(engine).await;
