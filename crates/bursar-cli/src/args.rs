@@ -3,7 +3,7 @@
 use bursar::{Invalid, Limit, Scope, Tenant, Window};
 use clap::{Args, Parser, Subcommand};
 
-use crate::commands::{bench, budget, command, dev, doctor, grant, hold, job, journal, migrate, upkeep};
+use crate::commands::{bench, budget, command, dead, dev, doctor, grant, hold, job, journal, migrate, queue, upkeep};
 
 /// Where the database is unless it is said: in the working folder.
 pub(crate) const DATABASE_DEFAULT: &str = "sqlite://bursar-data/bursar.db";
@@ -65,6 +65,12 @@ pub(crate) enum Top {
     /// Jobs: durable work
     #[command(subcommand)]
     Job(job::Jobs),
+    /// Queues: how their jobs are leased, tried again and kept
+    #[command(subcommand)]
+    Queue(queue::Queues),
+    /// Dead letters: jobs that no attempt is left for
+    #[command(subcommand)]
+    Dead(dead::Dead),
     /// The journal: everything that happened, in order
     #[command(subcommand)]
     Journal(journal::Journals),

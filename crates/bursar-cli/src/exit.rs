@@ -35,7 +35,7 @@ pub(crate) fn of_problem(kind: Kind) -> Exit {
     match kind {
         Kind::Refused => Exit::Refused,
         Kind::UnknownScope | Kind::NotFound => Exit::NotFound,
-        Kind::AlreadySettled | Kind::Conflict => Exit::Conflict,
+        Kind::AlreadySettled | Kind::LeaseLost | Kind::Conflict => Exit::Conflict,
         Kind::Invalid | Kind::TooLarge => Exit::Usage,
         Kind::Overloaded | Kind::Busy | Kind::Unavailable | Kind::UnknownOutcome => Exit::Unavailable,
         Kind::Internal => Exit::Failed,

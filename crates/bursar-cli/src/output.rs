@@ -89,6 +89,7 @@ fn advice(problem: &Problem) -> Option<&'static str> {
         Kind::UnknownScope => "`bursar budget define SCOPE --limit AMOUNT:WINDOW` makes a budget",
         Kind::NotFound => "check the id and the --tenant",
         Kind::AlreadySettled => "nothing has changed; `bursar hold show` tells how it was settled",
+        Kind::LeaseLost => "nothing has changed; `bursar job show` tells what became of the job",
         Kind::Busy | Kind::Overloaded => "nothing has changed; try again",
         Kind::Unavailable => "`bursar doctor` looks closer",
         _ => return None,

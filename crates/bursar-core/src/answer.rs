@@ -69,8 +69,10 @@ pub enum Answer {
 pub struct Leased {
     /// The jobs, each with its lease.
     pub jobs: Vec<Job>,
-    /// When the next job of these queues is due, where one is scheduled.
+    /// When the next job of these queues is due, or a rate admits it, where that is known.
     pub next_at: Option<Time>,
+    /// The instant of the answer, by the clock that the jobs go by.
+    pub at: Time,
 }
 
 /// A heartbeat that was taken.

@@ -15,6 +15,7 @@ use crate::name::{IdempotencyKey, Purpose, Queue, ScheduleName, Scope, Subject, 
 use crate::payload::Payload;
 use crate::request::Fingerprint;
 use crate::time::{Span, Time};
+use crate::wakes::Wakes;
 use crate::window::Window;
 
 /// Something that happened. The answer to a request is rendered from its events, the first time as later.
@@ -542,7 +543,7 @@ pub struct Recorded {
 }
 
 /// All that one request did.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Entry {
     /// The command.
     pub id: CommandId,
@@ -553,6 +554,17 @@ pub struct Entry {
     pub key: Option<KeyUse>,
     /// What happened, in order.
     pub events: Vec<Recorded>,
+    /// Whom it wakes; empty when it was read from the journal.
+    #[serde(skip)]
+    pub wakes: Wakes,
+}
+
+/// Entries are the same that did the same: whom one wakes follows from what it did.
+impl PartialEq for Entry {
+    fn eq(&self, other: &Entry) -> bool {
+        let Entry { id, context, key, events, wakes: _ } = self;
+        (id, context, key, events) == (&other.id, &other.context, &other.key, &other.events)
+    }
 }
 
 /// The use of an idempotency key.

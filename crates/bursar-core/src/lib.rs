@@ -33,4 +33,5 @@ pub mod request;
 pub mod scope;
 pub mod state;
 pub mod time;
+pub mod wakes;
 pub mod window;

@@ -139,7 +139,7 @@ impl Needs {
             | Op::Tick { schedule } => {
                 self.schedules.insert((tenant.clone(), schedule.clone()));
             }
-            Op::DefineQueue { queue, .. } => {
+            Op::DefineQueue { queue, .. } | Op::PauseQueue { queue, .. } => {
                 self.queues_defined.insert((tenant.clone(), queue.clone()));
             }
         }

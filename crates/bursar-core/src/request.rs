@@ -156,6 +156,13 @@ pub enum Op {
         /// Which one.
         schedule: ScheduleName,
     },
+    /// Stop leasing from a queue, or begin again; what else is set for it stays.
+    PauseQueue {
+        /// Which one.
+        queue: Queue,
+        /// Stop.
+        paused: bool,
+    },
 }
 
 /// What can be done to jobs, by somebody who does not work on them.
@@ -360,6 +367,7 @@ impl Request {
             Op::PurgeGrants { grants } => sweep_size("grants", grants.len()),
             Op::Tidy { scopes } => sweep_size("scopes", scopes.len()),
             Op::Release { .. } | Op::Freeze { .. } | Op::Unfreeze { .. } | Op::Revoke { .. } => Ok(()),
+            Op::PauseQueue { .. } => Ok(()),
             Op::DefineQueue { config, .. } => config.check(),
             Op::DefineSchedule { spec, .. } => spec.check(),
             Op::RemoveSchedule { .. } | Op::RunSchedule { .. } | Op::Tick { .. } => Ok(()),

@@ -7,10 +7,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use bursar_core::answer::Outcome;
+use bursar_core::answer::{Answer, Leased, Outcome};
+use bursar_core::context::Context;
+use bursar_core::job::{End, Finish, Job};
 use bursar_core::mutant::Mutant;
 use bursar_core::refusal::{Refusal, Violation};
-use bursar_core::request::Request;
+use bursar_core::request::{Op, Request};
 use bursar_store::{Lock, Patience, Store, StoreError, Verdict};
 use futures_util::FutureExt;
 use futures_util::future::join;
@@ -33,6 +35,10 @@ pub(crate) struct Load {
     pub(crate) lanes: usize,
     /// How long a request waits for rows that somebody else has locked, before it is `busy`.
     pub(crate) patience: Duration,
+    /// How often the bell is looked at while somebody waits for jobs.
+    pub(crate) bell_every: Duration,
+    /// How often lapsed leases are looked for.
+    pub(crate) rescue: Duration,
 }
 
 /// What the engine has done so far.
@@ -46,6 +52,8 @@ pub struct Counters {
     pub failed: u64,
     /// Transactions they shared.
     pub batches: u64,
+    /// Looks at the database's bell, while somebody waited for jobs.
+    pub bells: u64,
 }
 
 /// Rows that are waited for at once.
@@ -90,24 +98,18 @@ impl Engine {
     pub(crate) async fn submit(&self, request: Request) -> Result<Outcome, Error> {
         request.check()?;
         let (answer, answered) = oneshot::channel();
-        let pending = Pending {
-            // One lane has nobody to make way for.
-            keys: if self.shared.load.lanes > 1 { keys(&request) } else { Vec::new() },
-            weight: weight(&request),
-            request: Arc::new(request),
-            until: Instant::now() + self.shared.load.patience,
-            unknown: None,
-            answer,
-        };
+        let context = matches!(request.op, Op::Lease(_)).then(|| request.context.clone());
+        let mut awaited = Awaited { shared: &self.shared, answered, context };
+        let pending = self.shared.pending(request, answer);
         self.shared.accept(pending)?;
-        answered.await.unwrap_or_else(|_| Err(StoreError::Closed.into()))
+        (&mut awaited.answered).await.unwrap_or_else(|_| Err(StoreError::Closed.into()))
     }
 
     /// What was done so far.
     pub(crate) fn counters(&self) -> Counters {
         let [done, refused, failed, batches] = &self.shared.counts;
         let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        Counters { done: read(done), refused: read(refused), failed: read(failed), batches: read(batches) }
+        Counters { done: read(done), refused: read(refused), failed: read(failed), batches: read(batches), bells: 0 }
     }
 
     /// Takes nothing more, does what was accepted, and stops.
@@ -142,7 +144,50 @@ impl Settled {
     }
 }
 
+/// An answer that somebody waits for. Jobs that were leased for who went away meanwhile are handed back: that nobody works on
+/// them would be noticed only when the lease lapses, and count as an attempt.
+struct Awaited<'a> {
+    shared: &'a Shared,
+    answered: oneshot::Receiver<Result<Outcome, Error>>,
+    /// In which context jobs are leased, where they are.
+    context: Option<Context>,
+}
+
+impl Drop for Awaited<'_> {
+    fn drop(&mut self) {
+        let Some(context) = self.context.take() else { return };
+        self.answered.close();
+        if let Ok(Ok(outcome)) = self.answered.try_recv() {
+            self.shared.hand_back(context, &outcome);
+        }
+    }
+}
+
 impl Shared {
+    fn pending(&self, request: Request, answer: oneshot::Sender<Result<Outcome, Error>>) -> Pending {
+        Pending {
+            // One lane has nobody to make way for.
+            keys: if self.load.lanes > 1 { keys(&request) } else { Vec::new() },
+            weight: weight(&request),
+            request: Arc::new(request),
+            until: Instant::now() + self.load.patience,
+            unknown: None,
+            answer,
+        }
+    }
+
+    /// Hands back what was leased for somebody who is gone.
+    fn hand_back(&self, context: Context, outcome: &Outcome) {
+        let Answer::Leased(Leased { jobs, .. }) = &outcome.answer else { return };
+        if jobs.is_empty() {
+            return;
+        }
+        let back = |job: &Job| Finish { job: job.id, fence: job.life.fence, end: End::Return };
+        let request = Request::from(Op::Finish { items: jobs.iter().map(back).collect() }).in_context(context);
+        // Where even that cannot be taken on, the leases lapse.
+        let _ = self.accept(self.pending(request, oneshot::channel().0));
+    }
+
     fn queue(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -182,7 +227,9 @@ impl Shared {
             Err(_) => drop(failed.fetch_add(1, Ordering::Relaxed)),
         }
         // A caller that went away has its effect all the same.
-        let _ = pending.answer.send(answer);
+        if let Err(Ok(outcome)) = pending.answer.send(answer) {
+            self.hand_back(pending.request.context.clone(), &outcome);
+        }
     }
 
     /// Commits a batch: says what each request comes to, and which must be asked again.

@@ -38,6 +38,32 @@ impl Error {
         matches!(self, Error::Store(error) if matches!(**error, StoreError::Busy(_) | StoreError::RetryTransaction(_)))
     }
 
+    /// The lease is over, or somebody else has the job: nothing that is done for it counts any more.
+    pub fn is_lease_lost(&self) -> bool {
+        matches!(self, Error::Refused(Refusal::LeaseLost { .. }))
+    }
+
+    /// There is no such job of this tenant.
+    pub fn is_unknown_job(&self) -> bool {
+        matches!(self, Error::Refused(Refusal::UnknownJob { .. }))
+    }
+
+    /// The job is in a state in which this cannot be done.
+    pub fn is_wrong_state(&self) -> bool {
+        matches!(self, Error::Refused(Refusal::WrongState { .. }))
+    }
+
+    /// It may go away by itself: what is safe to repeat may be tried again. Work on jobs is, for fences make it so.
+    pub fn is_transient(&self) -> bool {
+        match self {
+            Error::Overloaded { .. } => true,
+            Error::Store(error) => {
+                matches!(**error, StoreError::Busy(_) | StoreError::Unavailable { .. } | StoreError::UnknownOutcome(_))
+            }
+            Error::Refused(_) | Error::Internal(_) => false,
+        }
+    }
+
     /// The refusal, if it is one.
     pub fn refusal(&self) -> Option<&Refusal> {
         match self {

@@ -4,8 +4,13 @@ use std::sync::Arc;
 
 use bursar_core::context::Context;
 use bursar_core::event::{Entry, Event};
-use bursar_core::id::CommandId;
+use bursar_core::id::{CommandId, JobId};
+use bursar_core::name::Tenant;
+use bursar_worker::Progress;
 use tokio::sync::broadcast;
+
+use crate::hub::Hub;
+use crate::resumer::Resumer;
 
 /// Something that happened and is durable.
 #[derive(Clone, Debug, PartialEq)]
@@ -69,20 +74,72 @@ impl Notices {
     }
 }
 
+/// Progress of one job.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Progressed {
+    /// Whose job it is.
+    pub tenant: Tenant,
+    /// Which job.
+    pub job: JobId,
+    /// By which lease.
+    pub fence: u64,
+    /// What its worker says.
+    pub progress: Progress,
+}
+
+/// Progress of one tenant's jobs, as workers of this process tell it. A listener that lags loses the oldest.
+#[derive(Debug)]
+pub struct ProgressNotices {
+    tenant: Tenant,
+    incoming: broadcast::Receiver<Arc<Progressed>>,
+}
+
+impl ProgressNotices {
+    /// The next; `None` when Bursar was closed.
+    pub async fn next(&mut self) -> Option<Result<Arc<Progressed>, Missed>> {
+        loop {
+            match self.incoming.recv().await {
+                Ok(progressed) if progressed.tenant == self.tenant => return Some(Ok(progressed)),
+                Ok(_) => {}
+                Err(broadcast::error::RecvError::Lagged(commands)) => return Some(Err(Missed { commands })),
+                Err(broadcast::error::RecvError::Closed) => return None,
+            }
+        }
+    }
+}
+
+/// Where what is durable is told: to listeners, to who waits for jobs, and to who looks after jobs that wait for units.
 #[derive(Clone)]
-pub(crate) struct Feed(broadcast::Sender<Arc<Entry>>);
+pub(crate) struct Feed {
+    entries: broadcast::Sender<Arc<Entry>>,
+    progress: broadcast::Sender<Arc<Progressed>>,
+    hub: Arc<Hub>,
+    resumer: Arc<Resumer>,
+}
 
 impl Feed {
-    pub(crate) fn new() -> Feed {
-        Feed(broadcast::Sender::new(4_096))
+    pub(crate) fn new(hub: Arc<Hub>, resumer: Arc<Resumer>) -> Feed {
+        Feed { entries: broadcast::Sender::new(4_096), progress: broadcast::Sender::new(1_024), hub, resumer }
     }
 
     pub(crate) fn tell(&self, entry: &Arc<Entry>) {
+        self.hub.tell(entry);
+        self.resumer.tell(entry);
         // Without a listener there is nobody to tell.
-        let _ = self.0.send(entry.clone());
+        let _ = self.entries.send(entry.clone());
+    }
+
+    pub(crate) fn tell_progress(&self, progressed: Progressed) {
+        if self.progress.receiver_count() > 0 {
+            let _ = self.progress.send(Arc::new(progressed));
+        }
     }
 
     pub(crate) fn listen(&self) -> Notices {
-        Notices { incoming: self.0.subscribe(), current: None }
+        Notices { incoming: self.entries.subscribe(), current: None }
+    }
+
+    pub(crate) fn listen_progress(&self, tenant: Tenant) -> ProgressNotices {
+        ProgressNotices { tenant, incoming: self.progress.subscribe() }
     }
 }

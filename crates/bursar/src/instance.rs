@@ -23,10 +23,14 @@ use crate::engine::{Counters, Engine, Load};
 use crate::error::Error;
 use crate::feed::{Feed, Notices};
 use crate::grants::Grants;
+use crate::hub::{self, Hub};
 use crate::ids::RandomIds;
 use crate::jobs::Jobs;
 use crate::journal::Journal;
 use crate::ledger::Ledger;
+use crate::queues::Queues;
+use crate::resumer::Resumer;
+use crate::tending::{self, Tended};
 use crate::upkeep;
 
 /// Bursar on one database. Cheap to clone; clones share everything but the context they act in.
@@ -41,6 +45,8 @@ pub(crate) struct Inner {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) engine: Engine,
     pub(crate) feed: Feed,
+    pub(crate) hub: Arc<Hub>,
+    resumer: Arc<Resumer>,
     pub(crate) rules: Rules,
     /// Turns of reservations on PostgreSQL, each of which takes a connection.
     turns: Semaphore,
@@ -89,7 +95,14 @@ impl Bursar {
             ids: None,
             migrate: true,
             upkeep: Some(upkeep::EVERY),
-            load: Load { queue: 20_000, batch: 1_000, lanes: 0, patience: Duration::from_secs(10) },
+            load: Load {
+                queue: 20_000,
+                batch: 1_000,
+                lanes: 0,
+                patience: Duration::from_secs(10),
+                bell_every: hub::BELL_EVERY,
+                rescue: upkeep::RESCUE,
+            },
         }
     }
 
@@ -136,6 +149,11 @@ impl Bursar {
         Jobs(self)
     }
 
+    /// What is set for queues, and their figures.
+    pub fn queues(&self) -> Queues<'_> {
+        Queues(self)
+    }
+
     /// What happened.
     pub fn journal(&self) -> Journal<'_> {
         Journal(self)
@@ -153,7 +171,7 @@ impl Bursar {
 
     /// What this instance has done so far.
     pub fn counters(&self) -> Counters {
-        self.inner.engine.counters()
+        Counters { bells: self.inner.hub.bells(), ..self.inner.engine.counters() }
     }
 
     /// Checks that balances are what holds and postings say.
@@ -194,6 +212,12 @@ impl Bursar {
         upkeep::tidy_all(&self.inner.store, &self.inner.engine).await
     }
 
+    /// Looks after jobs once: takes back lapsed leases, wakes jobs whose budget admits them again, forgets finished ones whose
+    /// time is over; at most so many of each.
+    pub async fn tend(&self, most: usize) -> Result<Tended, Error> {
+        tending::tend(&self.inner.store, &self.inner.engine, most).await
+    }
+
     /// Takes nothing more, does what was accepted, and stops what runs in the background.
     pub async fn close(self) {
         let upkeep = self.inner.upkeep.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
@@ -201,6 +225,7 @@ impl Bursar {
             upkeep.abort();
             let _ = upkeep.await;
         }
+        self.inner.resumer.settled().await;
         self.inner.engine.close().await;
         self.inner.store.close().await;
     }
@@ -284,6 +309,18 @@ impl Options {
         self
     }
 
+    /// How often to look for leases that have lapsed and for jobs whose budget may admit them again, where there is upkeep.
+    pub fn rescue(mut self, every: Duration) -> Options {
+        self.load.rescue = every.max(Duration::from_millis(1));
+        self
+    }
+
+    /// How often to look whether another process has made jobs ready, while somebody waits for some.
+    pub fn bell(mut self, every: Duration) -> Options {
+        self.load.bell_every = every.max(Duration::from_millis(1));
+        self
+    }
+
     /// Opens it.
     pub async fn open(self) -> Result<Bursar, Error> {
         let ids = self.ids.unwrap_or_else(|| Arc::new(Mutex::new(RandomIds::default())));
@@ -335,14 +372,18 @@ pub(crate) fn no_transactions() -> StoreError {
 /// Starts what runs in the background.
 fn start(backing: Backing, load: Load, every: Option<Duration>) -> Bursar {
     let Backing { backend, store, rules, ids } = backing;
-    let feed = Feed::new();
-    let patience = load.patience;
+    let hub = Hub::new(store.clone(), load.bell_every);
+    let resumer = Arc::new(Resumer::default());
+    let feed = Feed::new(hub.clone(), resumer.clone());
+    let (patience, rescue) = (load.patience, load.rescue);
     let engine = Engine::start(store.clone(), feed.clone(), load);
     let (turns, upkeep) = (Semaphore::new(TURNS), Mutex::default());
     let runtime = Handle::current();
-    let inner = Arc::new(Inner { backend, store, engine, feed, rules, turns, patience, ids, upkeep, runtime });
+    let inner =
+        Arc::new(Inner { backend, store, engine, feed, hub, resumer, rules, turns, patience, ids, upkeep, runtime });
+    inner.resumer.begin(Arc::downgrade(&inner));
     if let Some(every) = every {
-        let task = upkeep::spawn(Arc::downgrade(&inner), every);
+        let task = upkeep::spawn(Arc::downgrade(&inner), every, rescue);
         *inner.upkeep.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(task);
     }
     Bursar { inner, context: Context::default() }

@@ -26,16 +26,23 @@ mod error;
 mod feed;
 mod grants;
 mod held;
+mod hub;
 mod ids;
 mod instance;
 mod jobs;
 mod journal;
 mod ledger;
+mod queues;
 mod reservation;
+mod resumer;
+mod tending;
 mod transaction;
 mod upkeep;
+mod worker;
 
-pub use bursar_core::answer::{Answer, Enqueued, Outcome, Placed, Redeemed, Settled, Submitted};
+pub use bursar_core::answer::{
+    Answer, Beaten, Enqueued, Finished, Leased, Outcome, Placed, Redeemed, Settled, Submitted,
+};
 pub use bursar_core::bounds;
 pub use bursar_core::budget::{Budget, Cover, HoldPolicy, Limit};
 pub use bursar_core::context::{Actor, Context};
@@ -45,15 +52,23 @@ pub use bursar_core::event::{Charged, Event, Left, Stream};
 pub use bursar_core::grant::{Grant, GrantState};
 pub use bursar_core::hold::{HeldCharge, Hold, HoldState};
 pub use bursar_core::id::{CommandId, GrantId, HoldId, IdSource, JobId};
-pub use bursar_core::job::{Job, JobSpec};
-pub use bursar_core::name::{FlowKey, IdempotencyKey, JobKind, Purpose, Queue, Scope, Subject, Tag, Tenant};
+pub use bursar_core::job::{
+    Backoff, Beat, End, Finish, Job, JobError, JobSpec, JobState, Lease, LeaseAsk, Order, QueueConfig, Rate, Retention,
+    Retry, Usage,
+};
+pub use bursar_core::name::{
+    FlowKey, IdempotencyKey, JobKind, Purpose, Queue, Scope, Subject, Tag, Tenant, WorkerName,
+};
 pub use bursar_core::payload::Payload;
 pub use bursar_core::refusal::{Invalid, Refusal, Violation};
-pub use bursar_core::request::{Actual, Charge, Command, Op, Redemption, Request, Settle};
+pub use bursar_core::request::{Act, Actual, Charge, Command, Op, Redemption, Request, Settle};
 pub use bursar_core::scope::Freeze;
 pub use bursar_core::time::{Span, Time};
 pub use bursar_core::window::{CalendarUnit, Weekday, Window, Zone};
-pub use bursar_store::{Clock, Health, ManualClock, Report, StoreError, SystemClock, migration_sql};
+pub use bursar_store::{Clock, Cost, Health, JobFilter, ManualClock, Report, StoreError, SystemClock, migration_sql};
+pub use bursar_worker::{
+    HandlerError, JobContext, LeasedJob, Progress, RunningWorker, Source, SourceError, Stop, Worker, WorkerReport,
+};
 
 /// The drivers whose connections appear in this crate's interface.
 pub use {rusqlite, sqlx};
@@ -61,13 +76,15 @@ pub use {rusqlite, sqlx};
 pub use crate::command::{CommandBuilder, Receipt};
 pub use crate::engine::Counters;
 pub use crate::error::Error;
-pub use crate::feed::{Missed, Notice, Notices};
+pub use crate::feed::{Missed, Notice, Notices, ProgressNotices, Progressed};
 pub use crate::grants::{Grants, Minted};
 pub use crate::held::Held;
 pub use crate::instance::{Bursar, Options};
-pub use crate::jobs::Jobs;
+pub use crate::jobs::{Acted, Attempt, AttemptEnd, Count, Failure, Jobs};
 pub use crate::journal::{Journal, JournalEvent};
 pub use crate::ledger::{BalanceView, BudgetView, Ledger};
+pub use crate::queues::{QueueFigures, Queues};
 pub use crate::reservation::{Reservation, ReservationError, ReservationKernel, Resource};
+pub use crate::tending::Tended;
 pub use crate::transaction::Transaction;
 pub use crate::upkeep::Swept;

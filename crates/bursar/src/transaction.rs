@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use bursar_core::answer::{Enqueued, Outcome};
+use bursar_core::answer::{Enqueued, Finished, Outcome};
 use bursar_core::budget::Limit;
-use bursar_core::job::JobSpec;
+use bursar_core::id::JobId;
+use bursar_core::job::{End, Finish, JobSpec, Usage};
 use bursar_core::name::{Purpose, Scope, Subject};
 use bursar_core::payload::Payload;
 use bursar_core::refusal::{Invalid, Refusal};
-use bursar_core::request::Request;
+use bursar_core::request::{Op, Request};
 use bursar_core::window::Window;
 use bursar_store::StoreError;
 use bursar_store::sqlite::SqliteTx;
@@ -17,6 +18,7 @@ use rusqlite::Connection;
 use crate::command::{CommandBuilder, Receipt};
 use crate::error::Error;
 use crate::instance::{Backend, Bursar};
+use crate::jobs::{Failure, one_of};
 
 /// A transaction on the writer's thread. What is done in it commits together, or not at all.
 pub struct Transaction<'a, 'tx> {
@@ -60,6 +62,29 @@ impl Transaction<'_, '_> {
     pub fn enqueue(&mut self, job: JobSpec) -> Result<Enqueued, Error> {
         let receipt = self.submit(self.bursar.command().job(job))?;
         receipt.done.jobs.first().copied().ok_or_else(|| Error::Internal("a job command enqueued no job".into()))
+    }
+
+    /// A job is done: its end, what it cost and the caller's rows commit together. `usage` is what it really cost: as much as
+    /// was held if it is `None`, nothing if it is empty.
+    pub fn complete(
+        &mut self,
+        job: JobId,
+        fence: u64,
+        result: Payload,
+        usage: Option<Vec<Usage>>,
+    ) -> Result<Finished, Error> {
+        self.finish(Finish { job, fence, end: End::Complete { result, usage } })
+    }
+
+    /// An attempt of a job did not work.
+    pub fn fail(&mut self, job: JobId, fence: u64, failure: Failure) -> Result<Finished, Error> {
+        self.finish(Finish { job, fence, end: failure.into() })
+    }
+
+    /// Ends a lease.
+    pub fn finish(&mut self, item: Finish) -> Result<Finished, Error> {
+        let request = Request::from(Op::Finish { items: vec![item] }).in_context(self.bursar.context.clone());
+        Ok(one_of(self.request(&request)?)?.0)
     }
 
     /// Spends `amount` if no more than `limit` units are spent in the window with it.

@@ -15,15 +15,18 @@ use bursar_core::request::{Op, Request};
 use bursar_core::state::ScopeKey;
 use bursar_core::time::Time;
 use bursar_store::{Store, StoreError};
-use futures_util::future::join_all;
+use futures_util::future::{join, join_all};
 use tokio::task::JoinHandle;
 
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::instance::Inner;
+use crate::tending::tend_backlog;
 
 /// How often the background sweeps unless told otherwise.
 pub(crate) const EVERY: Duration = Duration::from_secs(5);
+/// How often the background looks for lapsed leases unless told otherwise.
+pub(crate) const RESCUE: Duration = Duration::from_millis(500);
 /// Scopes tidied in one go.
 const PAGE: usize = 200;
 
@@ -38,10 +41,10 @@ pub struct Swept {
 
 /// What a part of the upkeep came to. One bad row must not keep the others from being tidied, so that an error does not
 /// end it.
-struct Done<T> {
-    done: T,
+pub(crate) struct Done<T> {
+    pub(crate) done: T,
     /// The last thing that went wrong; all were logged.
-    wrong: Option<Error>,
+    pub(crate) wrong: Option<Error>,
 }
 
 /// Writes down which holds have expired, at most so many. An error only if none could be.
@@ -91,8 +94,8 @@ async fn tidy_page(
     Ok(Done { done: next, wrong })
 }
 
-/// Does something to all at once; one by one if that fails because of some of them. Returns how many were swept.
-async fn each<T: Clone + Debug>(
+/// Does something to all at once; one by one if that fails because of some of them. Returns how many were swept or acted on.
+pub(crate) async fn each<T: Clone + Debug>(
     engine: &Engine,
     tenant: &Tenant,
     things: Vec<T>,
@@ -103,6 +106,7 @@ async fn each<T: Clone + Debug>(
         async move {
             Ok(match engine.submit(request).await?.answer {
                 Answer::Swept { count } => count,
+                Answer::Acted(answers) => answers.iter().filter(|answer| answer.is_ok()).count(),
                 _ => 0,
             })
         }
@@ -160,17 +164,35 @@ async fn tidy_scopes(store: &Arc<dyn Store>, engine: &Engine) -> Result<(), Erro
     }
 }
 
-/// Sweeps and tidies in the background until Bursar is gone.
-pub(crate) fn spawn(inner: Weak<Inner>, every: Duration) -> JoinHandle<()> {
-    tokio::spawn(async move {
+/// Sweeps and tidies in the background until Bursar is gone, and looks after jobs more often than that.
+pub(crate) fn spawn(inner: Weak<Inner>, every: Duration, rescue: Duration) -> JoinHandle<()> {
+    let interval = |every: Duration| {
         let mut ticks = tokio::time::interval(every);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        let mut after = None;
-        loop {
-            ticks.tick().await;
-            let Some(inner) = inner.upgrade() else { return };
-            after = once(&inner, after).await;
-        }
+        ticks
+    };
+    tokio::spawn(async move {
+        let jobs = async {
+            let mut ticks = interval(rescue);
+            loop {
+                ticks.tick().await;
+                let Some(inner) = inner.upgrade() else { return };
+                if let Err(error) = tend_backlog(&inner.store, &inner.engine).await {
+                    tracing::warn!(%error, "jobs were not looked after; it is tried again");
+                }
+            }
+        };
+        let scopes = async {
+            let mut ticks = interval(every);
+            let mut after = None;
+            loop {
+                ticks.tick().await;
+                let Some(inner) = inner.upgrade() else { return };
+                after = once(&inner, after).await;
+            }
+        };
+        // A sweep that takes long keeps nobody's lapsed lease waiting.
+        join(jobs, scopes).await;
     })
 }
 

@@ -165,6 +165,19 @@ fn told(event: &Event, reason: Option<&str>) -> String {
         Event::GrantMinted { purpose, subject, .. } => format!("{purpose} for {subject}"),
         Event::GrantRedeemed { purpose, .. } => purpose.to_string(),
         Event::JobEnqueued { spec, .. } => format!("{} in {}", spec.kind, spec.queue),
+        Event::JobLeased { attempt, worker, fence, .. } => format!("attempt {attempt} by {worker}, lease {fence}"),
+        Event::JobFailed { error, .. } | Event::JobRescued { error, .. } => {
+            format!("{}: {}", error.kind, error.message)
+        }
+        Event::JobSnoozed { run_at, .. } => format!("until {run_at}"),
+        Event::JobParked { scope, .. } => format!("waits for {scope}"),
+        Event::JobMoved { queue, .. } => format!("to {queue}"),
+        Event::JobEdited { priority, run_at, .. } => format!("priority {priority}, not before {run_at}"),
+        Event::JobBilled { charges, lost, .. } => {
+            let spent = list(charges, |charged| charged.amount);
+            format!("{spent} spent{}", if *lost { " under a lost lease" } else { "" })
+        }
+        Event::QueueDefined { config, .. } if config.paused => "paused".to_owned(),
         _ => String::new(),
     };
     match reason {

@@ -2,7 +2,9 @@
 
 pub(crate) mod bench;
 pub(crate) mod budget;
+pub(crate) mod bulk;
 pub(crate) mod command;
+pub(crate) mod dead;
 pub(crate) mod dev;
 pub(crate) mod doctor;
 pub(crate) mod grant;
@@ -10,6 +12,7 @@ pub(crate) mod hold;
 pub(crate) mod job;
 pub(crate) mod journal;
 pub(crate) mod migrate;
+pub(crate) mod queue;
 pub(crate) mod upkeep;
 
 use std::io::Read;
@@ -44,7 +47,9 @@ async fn ask(command: Top, session: &Session) -> Result<Exit, Problem> {
         Top::Post(args) => hold::post(args, session).await?,
         Top::Grant(args) => grant::run(args, session).await?,
         Top::Command(args) => command::run(args, session).await?,
-        Top::Job(args) => job::run(args, session).await?,
+        Top::Job(args) => return job::run(args, session).await,
+        Top::Queue(args) => queue::run(args, session).await?,
+        Top::Dead(args) => return dead::run(args, session).await,
         Top::Journal(args) => journal::run(args, session).await?,
         Top::Verify => return upkeep::verify(session).await,
         Top::Rebuild(args) => return upkeep::rebuild(args, session).await,

@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 
 use crate::wire::budget::{ActorAnswer, BudgetBody};
 use crate::wire::command::{ChargeAnswer, charges};
-use crate::wire::job::JobBody;
+use crate::wire::job::{ErrorAnswer, JobBody};
+use crate::wire::queue::QueueBody;
 use crate::wire::stamp;
 use crate::wire::window::WindowFields;
 
@@ -55,6 +56,7 @@ impl From<&JournalEvent> for EventAnswer {
 pub(crate) fn stream_id(stream: &Stream) -> String {
     match stream {
         Stream::Scope(_, scope) => scope.to_string(),
+        Stream::Queue(_, queue) => queue.to_string(),
         other => other.to_string(),
     }
 }
@@ -101,7 +103,39 @@ fn data(event: &Event) -> Value {
         Event::JobEnqueued { job, spec, run_at, hold } => {
             json!({ "job": job, "spec": JobBody::from(&**spec), "run_at": stamp(*run_at), "hold": hold })
         }
-        Event::JobFound { job } => json!({ "job": job }),
+        Event::QueueDefined { queue, config } => json!({ "queue": queue, "config": QueueBody::from(&**config) }),
+        event => of_job(event),
+    }
+}
+
+/// What happened to a job that was there.
+fn of_job(event: &Event) -> Value {
+    match event {
+        Event::JobLeased { job, fence, attempt, worker, lease, deadline, slots } => json!({
+            "job": job, "fence": fence, "attempt": attempt, "worker": worker, "lease_ms": lease.millis(),
+            "deadline": stamp(*deadline), "slots": slots,
+        }),
+        Event::JobSucceeded { job, fence, result } => json!({ "job": job, "fence": fence, "result": result }),
+        Event::JobFailed { job, fence, attempt, worker, error, run_at }
+        | Event::JobRescued { job, fence, attempt, worker, error, run_at } => json!({
+            "job": job, "fence": fence, "attempt": attempt, "worker": worker, "error": ErrorAnswer::from(error),
+            "run_at": run_at.and_then(stamp),
+        }),
+        Event::JobSnoozed { job, fence, run_at } => json!({ "job": job, "fence": fence, "run_at": stamp(*run_at) }),
+        Event::JobReturned { job, fence } => json!({ "job": job, "fence": fence }),
+        Event::JobParked { job, scope, run_at } => json!({ "job": job, "scope": scope, "run_at": stamp(*run_at) }),
+        Event::JobResumed { job, scope, hold } => json!({ "job": job, "scope": scope, "hold": hold }),
+        Event::JobRetried { job, hold } => json!({ "job": job, "hold": hold }),
+        Event::JobFunded { job, hold } => json!({ "job": job, "hold": hold }),
+        Event::JobMoved { job, queue } => json!({ "job": job, "queue": queue }),
+        Event::JobEdited { job, priority, run_at } => {
+            json!({ "job": job, "priority": priority, "run_at": stamp(*run_at) })
+        }
+        Event::JobBilled { job, fence, charges: charged, lost } => {
+            json!({ "job": job, "fence": fence, "charges": charges(charged), "lost": lost })
+        }
+        // What is left says no more than which job it is.
+        other => json!({ "job": other.job() }),
     }
 }
 

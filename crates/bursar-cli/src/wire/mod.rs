@@ -10,6 +10,7 @@ pub(crate) mod grant;
 pub(crate) mod hold;
 pub(crate) mod job;
 pub(crate) mod problem;
+pub(crate) mod queue;
 pub(crate) mod window;
 
 use bursar::{Error, Invalid, Span, Time};

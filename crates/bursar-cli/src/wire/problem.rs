@@ -34,6 +34,7 @@ pub(crate) enum Kind {
     Refused,
     UnknownScope,
     AlreadySettled,
+    LeaseLost,
     Conflict,
     NotFound,
     Invalid,
@@ -52,6 +53,7 @@ impl Kind {
             Kind::Refused => ("refused", "The budget, the limit or the grant does not allow it", 409),
             Kind::UnknownScope => ("unknown-scope", "Nothing limits this scope yet", 409),
             Kind::AlreadySettled => ("already-settled", "The hold has been settled before", 409),
+            Kind::LeaseLost => ("lease-lost", "The lease is over, or somebody else has the job", 409),
             Kind::Conflict => ("conflict", "The state of things does not allow it", 409),
             Kind::NotFound => ("not-found", "There is no such thing", 404),
             Kind::Invalid => ("invalid", "The request is wrong", 400),
@@ -82,11 +84,13 @@ impl Kind {
             | Refusal::LifeExceeded { .. }
             | Refusal::Overflow { .. } => Kind::Refused,
             Refusal::UnknownScope { .. } => Kind::UnknownScope,
-            Refusal::UnknownHold { .. } | Refusal::UnknownGrant { .. } => Kind::NotFound,
+            Refusal::UnknownHold { .. } | Refusal::UnknownGrant { .. } | Refusal::UnknownJob { .. } => Kind::NotFound,
+            Refusal::LeaseLost { .. } => Kind::LeaseLost,
             Refusal::AlreadySettled { .. } => Kind::AlreadySettled,
             Refusal::Invalid(_)
             | Refusal::NoSuchCharge { .. }
             | Refusal::ActualAmbiguous { .. }
+            | Refusal::UsageAmbiguous { .. }
             | Refusal::TooManyScopes { .. } => Kind::Invalid,
             // Another build can do it, and this one nothing.
             Refusal::UnknownZone { .. } => Kind::Unavailable,
@@ -142,6 +146,9 @@ impl From<Error> for Problem {
             }
             Some(Refusal::Invalid(Invalid { field, .. })) => problem.field = Some((*field).to_owned()),
             Some(Refusal::AlreadySettled { state, .. }) => problem.state = Some(state.as_str()),
+            Some(Refusal::LeaseLost { state, .. } | Refusal::WrongState { state, .. }) => {
+                problem.state = Some(state.as_str());
+            }
             _ => {}
         }
         problem

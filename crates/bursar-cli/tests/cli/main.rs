@@ -7,6 +7,7 @@ mod doctor;
 mod faults;
 mod holds;
 mod input;
+mod jobs;
 mod journal;
 mod place;
 mod postgres;

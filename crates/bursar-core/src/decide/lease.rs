@@ -32,7 +32,7 @@ enum Flow {
 /// Leases as many jobs as are wanted and can be had, the best first. `None` when those that were read could not go, and there
 /// may be others: load again.
 pub(super) fn lease(deed: &mut Deed<'_>, ask: &LeaseAsk) -> Option<Leased> {
-    let mut leased = Leased::default();
+    let mut leased = Leased { at: deed.now(), ..Leased::default() };
     let mut rates: BTreeMap<Scope, (Rate, i64)> = BTreeMap::new();
     let mut closed: BTreeSet<Queue> = BTreeSet::new();
     for queue in &ask.queues {
@@ -137,13 +137,7 @@ fn take(deed: &mut Deed<'_>, ask: &LeaseAsk, id: JobId, config: &QueueConfig, sl
     }
 }
 
-fn flow(
-    deed: &Deed<'_>,
-    id: JobId,
-    queue: &Queue,
-    config: &QueueConfig,
-    rates: &BTreeMap<Scope, (Rate, i64)>,
-) -> Flow {
+fn flow(deed: &Deed<'_>, id: JobId, queue: &Queue, config: &QueueConfig, rates: &BTreeMap<Scope, (Rate, i64)>) -> Flow {
     let Some(job) = deed.ws.jobs.get(&id) else { return Flow::Not };
     // It may have been taken, changed or moved since it was read.
     if !job.is_ready() || job.queue != *queue || !deed.can_leave(job) {

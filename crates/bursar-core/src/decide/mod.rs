@@ -20,12 +20,14 @@ use crate::bounds::LENGTH_MAX;
 use crate::decide::deed::Deed;
 use crate::event::{Entry, Event, KeyUse, Recorded};
 use crate::id::{CommandId, GrantId, IdSource};
+use crate::job::QueueConfig;
 use crate::mutant::Mutant;
 use crate::needs::Needs;
 use crate::refusal::{Invalid, Refusal};
 use crate::request::{Op, Request};
 use crate::state::{KeyRow, ScopeKey, Workspace};
 use crate::time::Span;
+use crate::wakes::Wakes;
 use crate::window::Window;
 
 /// What can be set for a whole installation.
@@ -83,10 +85,11 @@ fn work(ws: &mut Workspace, request: &Request, ids: &mut (dyn IdSource + Send)) 
         Err(refusal) => return Some(Err(refusal)),
     };
     let events = deed.events;
-    let mut entry = Entry { id: command, context: request.context.clone(), key: None, events };
+    let mut entry = Entry { id: command, context: request.context.clone(), key: None, events, wakes: Wakes::default() };
     let touched = entry.events.iter().flat_map(|r| r.e.scopes());
     let touched = touched.map(|scope| (entry.context.tenant.clone(), scope.clone())).collect();
     follow(ws, &mut entry, touched);
+    entry.wakes = Wakes::of(ws, &entry);
     let entry = (!entry.events.is_empty()).then(|| Arc::new(entry));
     ws.entries.extend(entry.clone());
     Some(Ok(Outcome { command, replayed: false, answer, entry }))
@@ -132,6 +135,13 @@ fn answer(
         Op::DefineQueue { queue, config } => {
             vec![Event::QueueDefined { queue: queue.clone(), config: Box::new(config.clone()) }]
         }
+        Op::PauseQueue { queue, paused } => {
+            let row = ws.queues.get(&(request.context.tenant.clone(), queue.clone()));
+            let config = row.map(|row| row.config.clone()).unwrap_or_default();
+            let changed = (config.paused != *paused).then_some(QueueConfig { paused: *paused, ..config });
+            let defined = |config| Event::QueueDefined { queue: queue.clone(), config: Box::new(config) };
+            changed.map(defined).into_iter().collect()
+        }
         Op::Lease(_)
         | Op::Heartbeat { .. }
         | Op::Finish { .. }
@@ -142,7 +152,8 @@ fn answer(
         | Op::Tick { .. } => unreachable!("work on jobs and schedules is decided step by step"),
     };
     let recorded = events.into_iter().map(|e| Recorded { v: 0, e }).collect();
-    let mut entry = Entry { id: command, context: request.context.clone(), key, events: recorded };
+    let mut entry =
+        Entry { id: command, context: request.context.clone(), key, events: recorded, wakes: Wakes::default() };
     if !request.dry_run || Mutant::DryRunWrites.on() {
         perform(ws, request, &mut entry);
     }
@@ -152,6 +163,7 @@ fn answer(
     }
     if !request.dry_run && entry.events.iter().any(|recorded| !matches!(recorded.e, Event::JobFound { .. })) {
         remember(ws, &entry);
+        entry.wakes = Wakes::of(ws, &entry);
         let entry = Arc::new(entry);
         let forgotten = Mutant::ForgetReleaseEvent.on() && matches!(request.op, Op::Release { .. });
         ws.entries.extend((!forgotten).then(|| entry.clone()));

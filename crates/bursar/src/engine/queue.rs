@@ -238,6 +238,7 @@ fn key_of(lock: &Lock) -> u64 {
         Lock::Key(key) => hash(3, key),
         Lock::JobKey(key) => hash(4, key),
         Lock::Job(id) => hash(5, id),
+        Lock::Schedule(key) => hash(6, key),
     }
 }
 
@@ -250,6 +251,7 @@ pub(super) fn keys(request: &Request) -> Vec<u64> {
     keys.extend(needs.keys.iter().map(|key| hash(3, key)));
     keys.extend(needs.job_keys.iter().map(|key| hash(4, key)));
     keys.extend(needs.jobs.iter().chain(&needs.beats).map(|id| hash(5, id)));
+    keys.extend(needs.schedules.iter().map(|key| hash(6, key)));
     keys
 }
 
@@ -275,11 +277,15 @@ pub(super) fn weight(request: &Request) -> usize {
             1 + 4 * items.len() + results.sum::<usize>()
         }
         Op::Act { jobs, .. } => 1 + 4 * jobs.len(),
+        // As many ticks may be due.
+        Op::Tick { .. } => 10,
+        Op::DefineSchedule { .. } | Op::RemoveSchedule { .. } | Op::RunSchedule { .. } => 3,
         Op::Credit { .. }
         | Op::Define { .. }
         | Op::Freeze { .. }
         | Op::Unfreeze { .. }
         | Op::Revoke { .. }
-        | Op::DefineQueue { .. } => 1,
+        | Op::DefineQueue { .. }
+        | Op::PauseQueue { .. } => 1,
     }
 }

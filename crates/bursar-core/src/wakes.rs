@@ -1,0 +1,115 @@
+//! Whom a request wakes: workers that wait for jobs, and jobs that wait for units.
+
+use crate::event::{Entry, Event};
+use crate::job::{Job, JobState, QueueConfig};
+use crate::name::{JobKind, Queue, Scope, Tenant};
+use crate::state::{At, Workspace};
+use crate::time::{Span, Time};
+
+/// What others may have waited for and a request gave them, to be told once it is durable. Follows from the events and the
+/// rows, and is not in the journal: whoever missed it finds out by looking.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Wakes {
+    /// Queues with more to lease than before.
+    pub queues: Vec<Ready>,
+    /// Scopes that have units again, and that jobs await.
+    pub scopes: Vec<Scope>,
+}
+
+/// What has come to a queue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ready {
+    /// Which queue.
+    pub queue: Queue,
+    /// Of which kind; `None` for slots, which jobs of any kind may take.
+    pub kind: Option<JobKind>,
+    /// Jobs that can be leased now, or slots that are free again.
+    pub count: usize,
+    /// How long it takes until the first of those is due that were scheduled.
+    pub due_in: Option<Span>,
+}
+
+impl Wakes {
+    /// Whom the events of an entry wake, which have been applied to the workspace.
+    pub(crate) fn of(ws: &Workspace, entry: &Entry) -> Wakes {
+        let tenant = &entry.context.tenant;
+        let mut wakes = Wakes::default();
+        for recorded in &entry.events {
+            match &recorded.e {
+                Event::JobEnqueued { spec, run_at, .. } => {
+                    wakes.waits(&spec.queue, &spec.kind, *run_at, ws.now);
+                }
+                Event::QueueDefined { queue, config } if !config.paused => wakes.ready(queue, None),
+                Event::HoldCommitted { .. }
+                | Event::HoldReleased { .. }
+                | Event::HoldExpired { .. }
+                | Event::Credited { .. } => {
+                    recorded.e.scopes().into_iter().for_each(|scope| wakes.freed(ws, tenant, scope));
+                }
+                Event::BudgetDefined { scope, .. } | Event::BudgetUnfrozen { scope, .. } => {
+                    wakes.freed(ws, tenant, scope);
+                }
+                event => wakes.of_job(ws, event),
+            }
+        }
+        wakes
+    }
+
+    fn of_job(&mut self, ws: &Workspace, event: &Event) {
+        let Some(job) = event.job().filter(|id| ws.jobs.is_loaded(id)).and_then(|id| ws.jobs.get(&id)) else { return };
+        match event {
+            Event::JobFailed { .. }
+            | Event::JobRescued { .. }
+            | Event::JobSnoozed { .. }
+            | Event::JobReturned { .. }
+            | Event::JobSucceeded { .. } => {
+                self.of_waiting(job, ws.now);
+                let slots = |config: &QueueConfig| config.concurrency.or(config.key_concurrency).is_some();
+                if ws.queues.get(&(job.tenant.clone(), job.queue.clone())).is_some_and(|queue| slots(&queue.config)) {
+                    self.ready(&job.queue, None);
+                }
+            }
+            Event::JobResumed { .. } | Event::JobRetried { .. } | Event::JobMoved { .. } | Event::JobEdited { .. } => {
+                self.of_waiting(job, ws.now);
+            }
+            // Who stood behind it may be the next now.
+            Event::JobCancelled { .. } if job.key.is_some() => self.ready(&job.queue, Some(&job.kind)),
+            _ => {}
+        }
+    }
+
+    fn of_waiting(&mut self, job: &Job, now: Time) {
+        if matches!(job.life.state, JobState::Queued | JobState::Scheduled) {
+            self.waits(&job.queue, &job.kind, job.life.run_at, now);
+        }
+    }
+
+    fn waits(&mut self, queue: &Queue, kind: &JobKind, run_at: Time, now: Time) {
+        if run_at <= now {
+            return self.ready(queue, Some(kind));
+        }
+        let (entry, due_in) = (self.entry(queue, Some(kind)), run_at.since(now));
+        entry.due_in = Some(entry.due_in.map_or(due_in, |known| known.min(due_in)));
+    }
+
+    fn ready(&mut self, queue: &Queue, kind: Option<&JobKind>) {
+        self.entry(queue, kind).count += 1;
+    }
+
+    fn entry(&mut self, queue: &Queue, kind: Option<&JobKind>) -> &mut Ready {
+        let same = |ready: &Ready| ready.queue == *queue && ready.kind.as_ref() == kind;
+        // Jobs of one command are mostly of one kind: the last is looked at first.
+        let place = self.queues.iter().rposition(same).unwrap_or_else(|| {
+            self.queues.push(Ready { queue: queue.clone(), kind: kind.cloned(), count: 0, due_in: None });
+            self.queues.len() - 1
+        });
+        &mut self.queues[place]
+    }
+
+    fn freed(&mut self, ws: &Workspace, tenant: &Tenant, scope: &Scope) {
+        let row = ws.scopes.is_loaded(&At(tenant, scope)).then(|| ws.scopes.get(&At(tenant, scope))).flatten();
+        if row.is_some_and(|row| row.awaited > 0) && !self.scopes.contains(scope) {
+            self.scopes.push(scope.clone());
+        }
+    }
+}

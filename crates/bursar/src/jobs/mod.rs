@@ -1,0 +1,119 @@
+//! Jobs: durable work, from its enqueueing to its end.
+
+mod act;
+mod attempt;
+mod finish;
+mod lease;
+
+use bursar_core::answer::Enqueued;
+use bursar_core::bounds::JOBS_MAX;
+use bursar_core::event::Stream;
+use bursar_core::id::JobId;
+use bursar_core::job::{Job, JobSpec};
+use bursar_store::{Cost, JobFilter};
+use futures_util::{StreamExt, TryStreamExt, stream};
+use sqlx::PgConnection;
+
+pub use self::act::{Acted, Count};
+pub use self::attempt::{Attempt, AttemptEnd};
+pub use self::finish::Failure;
+pub(crate) use self::finish::one_of;
+use crate::command::Receipt;
+use crate::error::Error;
+use crate::instance::Bursar;
+use crate::journal::JournalEvent;
+
+/// Durable work. From [`Bursar::jobs`].
+#[derive(Clone, Copy)]
+pub struct Jobs<'a>(pub(crate) &'a Bursar);
+
+/// Commands of [`Jobs::enqueue_all`] that are on their way at once.
+const IN_FLIGHT: usize = 4;
+/// Bytes of payload in one such command, unless one payload alone has more.
+const BYTES: usize = 4 << 20;
+/// Jobs that one call lists at most.
+const LIST_MAX: usize = 1_000;
+
+impl Jobs<'_> {
+    /// Enqueues a job; one with the same key is returned instead of a second one.
+    pub async fn enqueue(&self, job: JobSpec) -> Result<Enqueued, Error> {
+        only(&self.0.command().job(job).submit().await?)
+    }
+
+    /// Enqueues any number of jobs, in commands of at most a thousand, a few of them at once; answers in the order of the jobs.
+    /// It is not one transaction: after an error some are enqueued and some are not. With idempotency keys the whole call can
+    /// be repeated.
+    pub async fn enqueue_all<I>(&self, jobs: I) -> Result<Vec<Enqueued>, Error>
+    where
+        I: IntoIterator<Item = JobSpec>,
+    {
+        let mut jobs = jobs.into_iter().peekable();
+        let chunks = std::iter::from_fn(move || {
+            let mut chunk: Vec<JobSpec> = Vec::new();
+            let mut bytes = 0;
+            while chunk.len() < JOBS_MAX
+                && let Some(job) = jobs.next_if(|job| chunk.is_empty() || bytes + job.payload.as_str().len() <= BYTES)
+            {
+                bytes += job.payload.as_str().len();
+                chunk.push(job);
+            }
+            (!chunk.is_empty()).then_some(chunk)
+        });
+        let submit = |chunk: Vec<JobSpec>| {
+            let command = chunk.into_iter().fold(self.0.command(), |command, job| command.job(job));
+            async move { Ok::<_, Error>(command.submit().await?.done.jobs) }
+        };
+        let enqueued = stream::iter(chunks).map(submit).buffered(IN_FLIGHT);
+        enqueued
+            .try_fold(Vec::new(), async |mut all, some| {
+                all.extend(some);
+                Ok(all)
+            })
+            .await
+    }
+
+    /// Enqueues a job within the caller's own PostgreSQL transaction.
+    pub async fn enqueue_in(&self, conn: &mut PgConnection, job: JobSpec) -> Result<(Enqueued, Receipt), Error> {
+        let receipt = self.0.command().job(job).submit_in(conn).await?;
+        Ok((only(&receipt)?, receipt))
+    }
+
+    /// A job as it stands, live or finished.
+    pub async fn find(&self, id: JobId) -> Result<Option<Job>, Error> {
+        let found = self.0.inner.store.job(id).await?;
+        Ok(found.filter(|job| job.tenant == self.0.context.tenant))
+    }
+
+    /// Jobs after an id, in the order of their ids, which is that of their enqueueing; at most `limit` (from 1 to 1,000).
+    pub async fn list(&self, filter: &JobFilter, after: Option<JobId>, limit: usize) -> Result<Vec<Job>, Error> {
+        let (store, tenant) = (&self.0.inner.store, &self.0.context.tenant);
+        Ok(store.list_jobs(tenant, filter, after, limit.clamp(1, LIST_MAX)).await?)
+    }
+
+    /// What happened to a job, newest first, at most `limit` (from 1 to 1,000). Empty for a job that is not there.
+    pub async fn history(&self, id: JobId, limit: usize) -> Result<Vec<JournalEvent>, Error> {
+        self.0.journal().history(&Stream::Job(id), limit.clamp(1, LIST_MAX)).await
+    }
+
+    /// The last attempts of a job with what went wrong in each, the first first, as far as the last thousand events tell.
+    pub async fn attempts(&self, id: JobId) -> Result<Vec<Attempt>, Error> {
+        let mut events = self.history(id, LIST_MAX).await?;
+        events.reverse();
+        Ok(attempt::attempts(&events))
+    }
+
+    /// What jobs cost, by day (since 1970, in UTC; both included), queue, kind and scope.
+    pub async fn costs(&self, from_day: i64, to_day: i64) -> Result<Vec<Cost>, Error> {
+        Ok(self.0.inner.store.costs(&self.0.context.tenant, from_day, to_day).await?)
+    }
+}
+
+fn only(receipt: &Receipt) -> Result<Enqueued, Error> {
+    receipt.done.jobs.first().copied().ok_or_else(|| Error::Internal("a job command enqueued no job".into()))
+}
+
+/// The only one of a list of answers.
+fn only_answer<T, E: Into<Error>>(answers: Vec<Result<T, E>>) -> Result<T, Error> {
+    let answer = answers.into_iter().next().ok_or_else(|| Error::Internal("a request was not answered".into()))?;
+    answer.map_err(Into::into)
+}

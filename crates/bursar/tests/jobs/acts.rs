@@ -1,0 +1,76 @@
+//! What operators do to jobs.
+
+use std::time::Duration;
+
+use bursar::{Act, Failure, JobFilter, JobState};
+
+use crate::home::{ENGINES, ask, balance, budget, enqueue_held, job, lease_one, open};
+
+#[tokio::test]
+async fn dead_letters_are_retried_moved_and_discarded() {
+    for engine in ENGINES {
+        let (bursar, _) = open(engine).await;
+        let jobs = bursar.jobs();
+        let mut dead = Vec::new();
+        for _ in 0..3 {
+            jobs.enqueue(job("q", "work")).await.unwrap();
+            let leased = lease_one(&bursar, "q").await;
+            jobs.fail(leased.id, leased.life.fence, Failure::new("bad", "x").for_good()).await.unwrap();
+            dead.push(leased.id);
+        }
+        assert_eq!(jobs.retry(dead[0]).await.unwrap().state, JobState::Queued);
+        assert_eq!(jobs.discard(dead[1]).await.unwrap().state, JobState::Cancelled);
+        assert_eq!(jobs.move_to(dead[2], "other").await.unwrap().state, JobState::Queued);
+        assert_eq!(lease_one(&bursar, "other").await.id, dead[2]);
+        assert_eq!(lease_one(&bursar, "q").await.id, dead[0]);
+        assert!(jobs.discard(dead[0]).await.unwrap_err().is_wrong_state());
+        bursar.close().await;
+    }
+}
+
+#[tokio::test]
+async fn all_that_match_are_acted_on_page_by_page() {
+    for engine in ENGINES {
+        let (bursar, _) = open(engine).await;
+        let jobs = bursar.jobs();
+        jobs.enqueue_all((0..1_203).map(|place| job(if place % 3 == 0 { "b" } else { "a" }, "work"))).await.unwrap();
+        let filter = JobFilter { queue: Some("a".try_into().unwrap()), ..JobFilter::default() };
+        let counted = jobs.count(&filter, 100).await.unwrap();
+        assert_eq!((counted.found, counted.more), (100, true));
+        assert_eq!(jobs.count(&filter, 10_000).await.unwrap().found, 802);
+        let (mut after, mut pages, mut done) = (None, 0, 0);
+        loop {
+            let acted = jobs.act_on_page(Act::Cancel, &filter, after).await.unwrap();
+            pages += 1;
+            done += acted.done();
+            after = acted.next;
+            if after.is_none() {
+                break;
+            }
+        }
+        assert_eq!((pages, done), (2, 802));
+        let figures = bursar.queues().figures("a", 1).await.unwrap();
+        assert_eq!((figures.count(JobState::Cancelled), figures.count(JobState::Queued)), (802, 0));
+        assert_eq!(bursar.queues().figures("b", 1).await.unwrap().count(JobState::Queued), 401);
+        bursar.close().await;
+    }
+}
+
+#[tokio::test]
+async fn a_waiting_job_is_edited_and_a_cancelled_one_frees_its_hold() {
+    for engine in ENGINES {
+        let (bursar, _) = open(engine).await;
+        let jobs = bursar.jobs();
+        bursar.ledger().define("team", budget(100)).await.unwrap();
+        let first = enqueue_held(&bursar, "q", "team", 30).await;
+        let second = jobs.enqueue(job("q", "work")).await.unwrap().id;
+        jobs.edit(second, Some(10), None).await.unwrap();
+        assert_eq!(lease_one(&bursar, "q").await.id, second);
+        jobs.edit(first, None, Some(Duration::from_secs(60))).await.unwrap();
+        assert!(jobs.lease(ask("q", 1)).await.unwrap().jobs.is_empty());
+        assert_eq!(jobs.cancel(first).await.unwrap().state, JobState::Cancelled);
+        assert_eq!(balance(&bursar, "team").await, (0, 0));
+        assert!(jobs.edit(second, Some(2_000), None).await.is_err());
+        bursar.close().await;
+    }
+}

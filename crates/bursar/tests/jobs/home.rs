@@ -1,0 +1,91 @@
+//! Engines to test on, and shorthands.
+
+use std::sync::{Arc, Mutex};
+
+use bursar::{
+    Budget, Bursar, Clock, Job, JobKind, JobSpec, LeaseAsk, Limit, ManualClock, Options, Payload, Queue, Rules, Span,
+    Time, Window, WorkerName,
+};
+use bursar_store::{MemoryStore, Setup};
+use bursar_testkit::SeqIds;
+
+/// The engines that jobs run on. Each is opened anew by [`open`].
+pub(crate) const ENGINES: &[&str] = &["memory", "sqlite"];
+
+/// Those of them that work without threads of their own, so that a test can hold the time of the runtime.
+pub(crate) const TIMELESS: &[&str] = &["memory"];
+
+/// A Bursar on an engine, with a clock that stands, and without upkeep.
+pub(crate) async fn open(engine: &str) -> (Bursar, Arc<ManualClock>) {
+    let clock = Arc::new(ManualClock::at(Time::from_micros(1_700_000_000_000_000)));
+    (open_with(engine, Some(clock.clone()), |options| options.upkeep(None)).await, clock)
+}
+
+/// A Bursar on an engine by the clock of the machine, with upkeep.
+pub(crate) async fn open_live(engine: &str) -> Bursar {
+    open_with(engine, None, |options| options).await
+}
+
+/// A Bursar on an engine.
+pub(crate) async fn open_with(
+    engine: &str,
+    clock: Option<Arc<ManualClock>>,
+    set: impl FnOnce(Options) -> Options,
+) -> Bursar {
+    let ids = Arc::new(Mutex::new(SeqIds::new(7)));
+    let clock = clock.map(|clock| clock as Arc<dyn Clock>);
+    match engine {
+        "memory" => {
+            let setup = Setup { rules: Rules::default(), clock, ids: ids.clone(), migrate: true };
+            set(Bursar::options("memory").ids(ids)).open_on(Arc::new(MemoryStore::new(setup)))
+        }
+        "sqlite" => {
+            let options = set(Bursar::options("sqlite::memory:").ids(ids));
+            let options = match clock {
+                Some(clock) => options.clock(clock),
+                None => options,
+            };
+            options.open().await.unwrap()
+        }
+        other => panic!("there is no engine {other}"),
+    }
+}
+
+/// A job of a kind for a queue.
+pub(crate) fn job(queue: &str, kind: &str) -> JobSpec {
+    JobSpec::new(Queue::new(queue).unwrap(), JobKind::new(kind).unwrap(), Payload::default())
+}
+
+/// What one worker wants from a queue.
+pub(crate) fn ask(queue: &str, capacity: u32) -> LeaseAsk {
+    let queues = vec![Queue::new(queue).unwrap()];
+    LeaseAsk { queues, kinds: Vec::new(), capacity, lease: None, worker: WorkerName::new("w").unwrap() }
+}
+
+/// Leases one job that must be there.
+pub(crate) async fn lease_one(bursar: &Bursar, queue: &str) -> Job {
+    let mut leased = bursar.jobs().lease(ask(queue, 1)).await.unwrap();
+    leased.jobs.pop().expect("a job is ready")
+}
+
+/// A budget over a lifetime.
+pub(crate) fn budget(amount: i64) -> Budget {
+    Budget::new([Limit::new(amount, Window::Lifetime)])
+}
+
+/// Enqueues a job that owns a hold.
+pub(crate) async fn enqueue_held(bursar: &Bursar, queue: &str, scope: &str, amount: i64) -> bursar::JobId {
+    let command = bursar.command().charge(scope, amount).settle_with_job().job(job(queue, "work"));
+    command.submit().await.unwrap().done.jobs[0].id
+}
+
+/// What is spent and held on a scope.
+pub(crate) async fn balance(bursar: &Bursar, scope: &str) -> (i64, i64) {
+    let view = bursar.ledger().budget(scope).await.unwrap().unwrap();
+    (view.balances[0].posted, view.balances[0].held)
+}
+
+/// So many seconds.
+pub(crate) fn secs(secs: u64) -> Span {
+    Span::from_secs(secs)
+}

@@ -1,0 +1,76 @@
+//! Two instances on one database file, as two processes would be: they share nothing but the file.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use bursar::{Bursar, HandlerError, JobContext, JobState};
+use tokio::sync::mpsc;
+
+use crate::home::{ask, job};
+
+async fn two(folder: &tempfile::TempDir) -> [Bursar; 2] {
+    let url = format!("sqlite://{}", folder.path().join("b.db").display());
+    [Bursar::open(&url).await.unwrap(), Bursar::open(&url).await.unwrap()]
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_job_of_another_process_is_noticed_by_the_bell() {
+    let folder = tempfile::tempdir().unwrap();
+    let [here, there] = two(&folder).await;
+    for _ in 0..20 {
+        let waiter = tokio::spawn({
+            let here = here.clone();
+            async move { here.jobs().lease_wait(ask("q", 1), Duration::from_secs(50)).await.unwrap() }
+        });
+        // It waits: it has asked, and looks at the bell.
+        let before = here.counters().bells;
+        while here.counters().bells < before + 3 {
+            tokio::task::yield_now().await;
+        }
+        let (asked, bells) = (here.counters().done, here.counters().bells);
+        let id = there.jobs().enqueue(job("q", "work")).await.unwrap().id;
+        assert_eq!(waiter.await.unwrap().jobs[0].id, id);
+        let (asked, bells) = (here.counters().done - asked, here.counters().bells - bells);
+        // The bell rings of the commit, and whoever is woken by it asks. The upkeep beside it asks nothing of its own here.
+        assert!((1..=2).contains(&asked), "{asked} asks");
+        assert!(bells <= 100, "{bells} looks at the bell");
+    }
+    here.close().await;
+    there.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_job_goes_to_one_of_two_processes() {
+    let folder = tempfile::tempdir().unwrap();
+    let both = two(&folder).await;
+    let (seen, mut runs) = mpsc::unbounded_channel();
+    let workers: Vec<_> = both
+        .iter()
+        .map(|bursar| {
+            let seen = seen.clone();
+            let handler = move |(): (), context: JobContext| {
+                let seen = seen.clone();
+                async move {
+                    seen.send(context.id())?;
+                    Ok::<_, HandlerError>(())
+                }
+            };
+            bursar.worker().queue("q").concurrency(4).on("work", handler).start().unwrap()
+        })
+        .collect();
+    both[0].jobs().enqueue_all((0..500).map(|_| job("q", "work"))).await.unwrap();
+    let mut ids = BTreeSet::new();
+    for _ in 0..500 {
+        assert!(ids.insert(runs.recv().await.unwrap()), "no job runs twice");
+    }
+    let mut completed = 0;
+    for worker in workers {
+        completed += worker.drain().await.unwrap().completed;
+    }
+    assert_eq!(completed, 500);
+    assert_eq!(both[1].queues().figures("q", 1).await.unwrap().count(JobState::Succeeded), 500);
+    for bursar in both {
+        assert!(bursar.verify().await.unwrap().violations.is_empty());
+        bursar.close().await;
+    }
+}

@@ -1,0 +1,63 @@
+//! A worker's own rows, the end of its job and what the job cost commit together.
+
+use bursar::{Bursar, Error, Failure, JobState, Payload, Usage};
+
+use crate::home::{balance, budget, enqueue_held, job, lease_one};
+
+#[tokio::test]
+async fn rows_job_and_cost_commit_together_or_not_at_all_on_sqlite() {
+    let bursar = Bursar::options("sqlite::memory:").upkeep(None).open().await.unwrap();
+    bursar.ledger().define("team", budget(100)).await.unwrap();
+    let create = "CREATE TABLE videos (job TEXT PRIMARY KEY)";
+    let made = bursar.transaction(move |tx| tx.connection().execute(create, []).map(drop).map_err(Wrong::from)).await;
+    made.unwrap();
+    let id = enqueue_held(&bursar, "q", "team", 40).await;
+    let leased = lease_one(&bursar, "q").await;
+    for works in [false, true] {
+        let fence = leased.life.fence;
+        let done = bursar.transaction(move |tx| {
+            tx.connection().execute("INSERT INTO videos VALUES (?1)", [id.to_string()])?;
+            let usage = Some(vec![Usage { scope: None, amount: 25 }]);
+            let finished = tx.complete(id, fence, Payload::of(&"done").unwrap(), usage)?;
+            assert_eq!(finished.state, JobState::Succeeded);
+            let next = tx.enqueue(job("q", "follow"))?;
+            assert!(next.created);
+            if works { Ok(()) } else { Err(Wrong::Changed) }
+        });
+        assert_eq!(done.await.is_ok(), works);
+        let rows = bursar.transaction(|tx| {
+            Ok::<i64, Wrong>(tx.connection().query_row("SELECT count(*) FROM videos", [], |row| row.get(0))?)
+        });
+        let expected = if works { (1, (25, 0), JobState::Succeeded) } else { (0, (0, 40), JobState::Leased) };
+        let state = bursar.jobs().find(id).await.unwrap().unwrap().life.state;
+        assert_eq!((rows.await.unwrap(), balance(&bursar, "team").await, state), expected);
+    }
+    // Who has lost the lease writes nothing of its own either.
+    let late = bursar.transaction(move |tx| {
+        tx.connection().execute("INSERT INTO videos VALUES ('late')", [])?;
+        tx.fail(id, leased.life.fence, Failure::new("late", "x"))?;
+        Ok::<(), Wrong>(())
+    });
+    assert!(matches!(late.await, Err(Wrong::Bursar(error)) if error.is_lease_lost()));
+    assert_eq!(lease_one(&bursar, "q").await.kind.as_str(), "follow");
+    bursar.close().await;
+}
+
+#[derive(Debug)]
+enum Wrong {
+    Bursar(Error),
+    Sql,
+    Changed,
+}
+
+impl From<Error> for Wrong {
+    fn from(error: Error) -> Wrong {
+        Wrong::Bursar(error)
+    }
+}
+
+impl From<bursar::rusqlite::Error> for Wrong {
+    fn from(_: bursar::rusqlite::Error) -> Wrong {
+        Wrong::Sql
+    }
+}

@@ -1,0 +1,120 @@
+//! Lapsed leases, parked jobs and finished ones are looked after.
+
+use std::time::Duration;
+
+use bursar::{AttemptEnd, Failure, JobState, Payload, QueueConfig, Retention, Tended, Usage};
+
+use futures_util::FutureExt;
+
+use crate::home::{ENGINES, TIMELESS, balance, budget, enqueue_held, job, lease_one, open, open_live, secs};
+
+#[tokio::test]
+async fn lapsed_leases_are_taken_back_and_count_as_attempts() {
+    for engine in ENGINES {
+        let (bursar, clock) = open(engine).await;
+        let id = bursar.jobs().enqueue(job("q", "work")).await.unwrap().id;
+        let leased = lease_one(&bursar, "q").await;
+        clock.advance(secs(29));
+        assert_eq!(bursar.tend(100).await.unwrap(), Tended::default());
+        clock.advance(secs(1));
+        assert_eq!(bursar.tend(100).await.unwrap(), Tended { rescued: 1, ..Tended::default() });
+        let attempts = bursar.jobs().attempts(id).await.unwrap();
+        let Some((_, AttemptEnd::Rescued(error))) = &attempts[0].end else { panic!("{attempts:?}") };
+        assert_eq!(error.kind, "lease expired");
+        let late = bursar.jobs().complete(id, leased.life.fence, Payload::default(), None).await.unwrap_err();
+        assert!(late.is_lease_lost());
+        bursar.close().await;
+    }
+}
+
+#[tokio::test]
+async fn the_background_takes_a_lapsed_lease_back_by_itself() {
+    for engine in ENGINES {
+        let bursar = open_live(engine).await;
+        let jobs = bursar.jobs();
+        let fast = bursar::Backoff::Fixed { delay: bursar::Span::ZERO };
+        let retry = bursar::Retry { backoff: fast, ..bursar::Retry::default() };
+        bursar.queues().define("q", QueueConfig { retry, ..QueueConfig::default() }).await.unwrap();
+        jobs.enqueue(job("q", "work")).await.unwrap();
+        let ask = bursar::LeaseAsk { lease: Some(bursar::Span::from_millis(100)), ..crate::home::ask("q", 1) };
+        let first = jobs.lease(ask.clone()).await.unwrap().jobs.remove(0);
+        // Whoever waits gets it as soon as it is back.
+        let second = jobs.lease_wait(ask, Duration::from_secs(30)).await.unwrap().jobs.remove(0);
+        assert_eq!((second.id, second.life.attempts), (first.id, 2));
+        bursar.close().await;
+    }
+}
+
+/// A job whose first attempt spent so much that the budget does not admit the next one.
+async fn park(bursar: &bursar::Bursar) -> bursar::JobId {
+    bursar.ledger().define("team", budget(100)).await.unwrap();
+    let id = enqueue_held(bursar, "q", "team", 60).await;
+    let leased = lease_one(bursar, "q").await;
+    let spent = [Usage { scope: None, amount: 60 }];
+    let failure = Failure::new("bad", "x").retry_after(Duration::ZERO).spent(spent);
+    let parked = bursar.jobs().fail(id, leased.life.fence, failure).await.unwrap();
+    assert_eq!(parked.state, JobState::AwaitingBudget);
+    assert_eq!(balance(bursar, "team").await, (60, 0));
+    id
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_parked_job_goes_on_by_itself_when_its_budget_admits_it() {
+    for engine in TIMELESS {
+        for free in ["raise", "credit"] {
+            let (bursar, _) = open(engine).await;
+            let id = park(&bursar).await;
+            let waiter = tokio::spawn({
+                let bursar = bursar.clone();
+                async move { bursar.jobs().lease_wait(crate::home::ask("q", 1), Duration::from_secs(50)).await.unwrap() }
+            });
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            let at = tokio::time::Instant::now();
+            match free {
+                "raise" => bursar.ledger().define("team", budget(200)).await.unwrap(),
+                _ => drop(bursar.ledger().credit("team", 60, None).await.unwrap()),
+            }
+            let leased = waiter.await.unwrap().jobs.remove(0);
+            assert_eq!((leased.id, leased.life.attempts), (id, 2));
+            assert_eq!(tokio::time::Instant::now(), at, "{free}: nothing was waited for");
+            let posted = if free == "raise" { 60 } else { 0 };
+            assert_eq!(balance(&bursar, "team").await, (posted, 60));
+            bursar.close().await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn closing_leaves_no_job_parked_that_could_go_on() {
+    for engine in ENGINES {
+        let (bursar, _) = open(engine).await;
+        let id = park(&bursar).await;
+        let mut notices = bursar.listen();
+        bursar.ledger().define("team", budget(200)).await.unwrap();
+        bursar.close().await;
+        let mut resumed = false;
+        while let Some(Some(notice)) = notices.next().now_or_never() {
+            let event = notice.unwrap();
+            resumed |= event.event().job() == Some(id) && event.event().kind() == "job.resumed";
+        }
+        assert!(resumed);
+    }
+}
+
+#[tokio::test]
+async fn finished_jobs_are_forgotten_when_their_time_is_over() {
+    for engine in ENGINES {
+        let (bursar, clock) = open(engine).await;
+        let kept = Retention { succeeded: Some(secs(60)), ..Retention::default() };
+        bursar.queues().define("q", QueueConfig { retention: kept, ..QueueConfig::default() }).await.unwrap();
+        let id = bursar.jobs().enqueue(job("q", "work")).await.unwrap().id;
+        let leased = lease_one(&bursar, "q").await;
+        bursar.jobs().complete(id, leased.life.fence, Payload::default(), None).await.unwrap();
+        clock.advance(secs(59));
+        assert_eq!(bursar.tend(10).await.unwrap(), Tended::default());
+        clock.advance(secs(1));
+        assert_eq!(bursar.tend(10).await.unwrap(), Tended { ended: 1, ..Tended::default() });
+        assert!(bursar.jobs().find(id).await.unwrap().is_none());
+        bursar.close().await;
+    }
+}

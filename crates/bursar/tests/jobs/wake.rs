@@ -1,0 +1,187 @@
+//! Who waits for jobs is woken at once, and nothing runs in vain meanwhile.
+
+use std::time::Duration;
+
+use bursar::{Bursar, JobKind, LeaseAsk, Leased, QueueConfig};
+use futures_util::FutureExt;
+use tokio::task::JoinHandle;
+
+use crate::home::{TIMELESS, ask, job, lease_one, open};
+
+const LONG: Duration = Duration::from_secs(50);
+
+/// Somebody who waits for jobs.
+fn wait(bursar: &Bursar, ask: LeaseAsk) -> JoinHandle<Leased> {
+    let bursar = bursar.clone();
+    tokio::spawn(async move { bursar.jobs().lease_wait(ask, LONG).await.unwrap() })
+}
+
+/// Lets everybody come to the point where only time or somebody else helps. Time stands meanwhile: each millisecond is an
+/// instant in which everything that can run has run.
+async fn settle() {
+    tokio::time::sleep(Duration::from_millis(20)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn waiting_costs_looks_at_the_bell_and_an_ask_a_second() {
+    for engine in TIMELESS {
+        let (bursar, _) = open(engine).await;
+        let waiter = wait(&bursar, ask("q", 1));
+        settle().await;
+        let before = bursar.counters();
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        let after = bursar.counters();
+        assert!(after.done - before.done <= 10, "{} asks", after.done - before.done);
+        let bells = after.bells - before.bells;
+        assert!((1_000..=10_000).contains(&bells), "{bells} looks at the bell");
+        waiter.abort();
+        let _ = waiter.await;
+        // Nobody waits any more: nobody looks.
+        settle().await;
+        let before = bursar.counters();
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        assert_eq!(bursar.counters(), before);
+        bursar.close().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn commits_that_make_nothing_ready_cost_who_waits_little() {
+    for engine in TIMELESS {
+        let (bursar, _) = open(engine).await;
+        let waiter = wait(&bursar, ask("q", 1));
+        settle().await;
+        let before = bursar.counters().done;
+        for _ in 0..500 {
+            bursar.jobs().enqueue(job("other", "work")).await.unwrap();
+            tokio::time::sleep(Duration::from_millis(4)).await;
+        }
+        let asks = bursar.counters().done - before - 500;
+        assert!((10..=60).contains(&asks), "{asks} asks in two seconds");
+        // What concerns it is still noticed at once.
+        let at = tokio::time::Instant::now();
+        bursar.jobs().enqueue(job("q", "work")).await.unwrap();
+        assert_eq!(waiter.await.unwrap().jobs.len(), 1);
+        assert_eq!(tokio::time::Instant::now(), at);
+        bursar.close().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_job_wakes_one_of_many_who_asks_once() {
+    for engine in TIMELESS {
+        let (bursar, _) = open(engine).await;
+        let mut waiters: Vec<_> = (0..50).map(|_| wait(&bursar, ask("q", 1))).collect();
+        settle().await;
+        let (before, at) = (bursar.counters(), tokio::time::Instant::now());
+        let id = bursar.jobs().enqueue(job("q", "work")).await.unwrap().id;
+        let (leased, place, _) = futures_util::future::select_all(&mut waiters).await;
+        assert_eq!(leased.unwrap().jobs[0].id, id);
+        assert_eq!(tokio::time::Instant::now(), at, "no time passes between the commit and the wake-up");
+        // The enqueueing and the ask of the one that was woken, and one more for the bell that rang of it.
+        assert!(bursar.counters().done - before.done <= 3);
+        waiters.swap_remove(place);
+        waiters.iter().for_each(JoinHandle::abort);
+        bursar.close().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_gets_all_it_asked_for_wakes_the_next() {
+    for engine in TIMELESS {
+        let (bursar, _) = open(engine).await;
+        bursar.queues().pause("q").await.unwrap();
+        bursar.jobs().enqueue_all((0..5).map(|_| job("q", "work"))).await.unwrap();
+        let waiters: Vec<_> = (0..5).map(|_| wait(&bursar, ask("q", 1))).collect();
+        settle().await;
+        let at = tokio::time::Instant::now();
+        // One event, which wakes one.
+        bursar.queues().resume("q").await.unwrap();
+        for waiter in waiters {
+            assert_eq!(waiter.await.unwrap().jobs.len(), 1);
+        }
+        assert_eq!(tokio::time::Instant::now(), at);
+        bursar.close().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_wakes_who_wants_its_kind() {
+    for engine in TIMELESS {
+        let (bursar, _) = open(engine).await;
+        let of = |kind: &str| LeaseAsk { kinds: vec![JobKind::new(kind).unwrap()], ..ask("q", 1) };
+        let others: Vec<_> = (0..5).map(|_| wait(&bursar, of("mail.*"))).collect();
+        let wanted = wait(&bursar, of("video.*"));
+        settle().await;
+        let at = tokio::time::Instant::now();
+        bursar.jobs().enqueue(job("q", "video.cut")).await.unwrap();
+        assert_eq!(wanted.await.unwrap().jobs.len(), 1);
+        assert_eq!(tokio::time::Instant::now(), at);
+        others.iter().for_each(JoinHandle::abort);
+        bursar.close().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_freed_slot_a_retry_and_a_job_handed_back_wake_too() {
+    for engine in TIMELESS {
+        let (bursar, _) = open(engine).await;
+        let jobs = bursar.jobs();
+        bursar.queues().define("q", QueueConfig { concurrency: Some(1), ..QueueConfig::default() }).await.unwrap();
+        jobs.enqueue_all([job("q", "work"), job("q", "work")]).await.unwrap();
+        let first = lease_one(&bursar, "q").await;
+        let waiter = wait(&bursar, ask("q", 1));
+        settle().await;
+        let at = tokio::time::Instant::now();
+        jobs.complete(first.id, first.life.fence, bursar::Payload::default(), None).await.unwrap();
+        let second = waiter.await.unwrap().jobs.remove(0);
+        let waiter = wait(&bursar, ask("q", 1));
+        tokio::task::yield_now().await;
+        jobs.hand_back(second.id, second.life.fence).await.unwrap();
+        let second = waiter.await.unwrap().jobs.remove(0);
+        let failure = bursar::Failure::new("bad", "x").for_good();
+        jobs.fail(second.id, second.life.fence, failure).await.unwrap();
+        let waiter = wait(&bursar, ask("q", 1));
+        tokio::task::yield_now().await;
+        jobs.retry(second.id).await.unwrap();
+        assert_eq!(waiter.await.unwrap().jobs[0].id, second.id);
+        assert_eq!(tokio::time::Instant::now(), at);
+        bursar.close().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_scheduled_wakes_when_it_is_due() {
+    for engine in TIMELESS {
+        let (bursar, clock) = open(engine).await;
+        let later = |secs| bursar::JobSpec { delay: bursar::Span::from_secs(secs), ..job("q", "work") };
+        bursar.jobs().enqueue(later(30)).await.unwrap();
+        let waiter = wait(&bursar, ask("q", 1));
+        settle().await;
+        // One that is due sooner comes after it began to wait.
+        bursar.jobs().enqueue(later(5)).await.unwrap();
+        let at = tokio::time::Instant::now();
+        clock.advance(bursar::Span::from_secs(5));
+        assert_eq!(waiter.await.unwrap().jobs.len(), 1);
+        let waited = tokio::time::Instant::now() - at;
+        // By the database's clock it was due at once. The hub looks when its own says so, or once a second.
+        assert!(waited <= Duration::from_millis(5_010), "{waited:?}");
+        bursar.close().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_leased_for_who_went_away_is_handed_back() {
+    for engine in TIMELESS {
+        let (bursar, _) = open(engine).await;
+        let id = bursar.jobs().enqueue(job("q", "work")).await.unwrap().id;
+        {
+            let jobs = bursar.jobs();
+            // The request is on its way, and then nobody wants the answer.
+            assert!(jobs.lease(ask("q", 1)).now_or_never().is_none());
+        }
+        let leased = bursar.jobs().lease_wait(ask("q", 1), LONG).await.unwrap();
+        assert_eq!((leased.jobs[0].id, leased.jobs[0].life.attempts), (id, 1), "no attempt is burned");
+        bursar.close().await;
+    }
+}
