@@ -6,6 +6,8 @@ use crate::time::Span;
 pub const NAME_BYTES_MAX: usize = 255;
 /// Bytes in a reason or a correlation id.
 pub const TEXT_BYTES_MAX: usize = 1_024;
+/// Bytes in a cron expression.
+pub const CRON_BYTES_MAX: usize = 255;
 /// Charges in one command, before ancestors are added.
 pub const CHARGES_MAX: usize = 1_000;
 /// Scopes one command may touch, ancestors included.
@@ -46,6 +48,8 @@ pub const QUEUES_MAX: usize = 100;
 pub const CAPACITY_MAX: u32 = 1_000;
 /// Jobs one call acts on, and entries in one report of usage.
 pub const ITEMS_MAX: usize = 1_000;
+/// Ticks of a schedule that one transaction looks at.
+pub const TICKS_MAX: usize = 1_000;
 /// Bytes in the kind or the message of a job's error.
 pub const ERROR_BYTES_MAX: usize = 4_096;
 

@@ -10,8 +10,8 @@ use crate::context::Context;
 use crate::grant::TokenDigest;
 use crate::hold::{Beyond, HeldCharge};
 use crate::id::{BatchId, CommandId, GrantId, HoldId, JobId};
-use crate::job::{JobError, JobSpec, QueueConfig};
-use crate::name::{IdempotencyKey, Purpose, Queue, Scope, Subject, Tenant, WorkerName};
+use crate::job::{JobError, JobSpec, QueueConfig, ScheduleSpec};
+use crate::name::{IdempotencyKey, Purpose, Queue, ScheduleName, Scope, Subject, Tenant, WorkerName};
 use crate::payload::Payload;
 use crate::request::Fingerprint;
 use crate::time::{Span, Time};
@@ -412,6 +412,47 @@ pub enum Event {
         /// What is set for it.
         config: Box<QueueConfig>,
     },
+    /// A schedule was registered or changed.
+    #[serde(rename = "schedule.defined")]
+    ScheduleDefined {
+        /// Which one.
+        schedule: ScheduleName,
+        /// What it is now.
+        spec: Box<ScheduleSpec>,
+        /// Its next tick.
+        #[serde(default = "never", skip_serializing_if = "is_never")]
+        next_at: Time,
+    },
+    /// A schedule was removed.
+    #[serde(rename = "schedule.removed")]
+    ScheduleRemoved {
+        /// Which one.
+        schedule: ScheduleName,
+    },
+    /// A job was enqueued for a tick.
+    #[serde(rename = "schedule.ticked")]
+    ScheduleTicked {
+        /// Of which schedule.
+        schedule: ScheduleName,
+        /// Which tick.
+        tick: Time,
+        /// The job.
+        job: JobId,
+        /// Its next tick.
+        #[serde(default = "never", skip_serializing_if = "is_never")]
+        next_at: Time,
+    },
+    /// Ticks passed for which nothing was to be enqueued.
+    #[serde(rename = "schedule.skipped")]
+    ScheduleSkipped {
+        /// Of which schedule.
+        schedule: ScheduleName,
+        /// The last of them.
+        tick: Time,
+        /// Its next tick.
+        #[serde(default = "never", skip_serializing_if = "is_never")]
+        next_at: Time,
+    },
 }
 
 /// A charge with what its limits left afterwards.
@@ -555,8 +596,12 @@ pub struct Batch {
 pub struct Links(Vec<(String, BatchId)>);
 
 impl Links {
-    pub(crate) fn add(&mut self, stream: &Stream, last: BatchId) {
-        self.0.push((stream.link(), last));
+    /// Notes that `batch` touches a stream that `last` touched before.
+    pub(crate) fn link(&mut self, batch: BatchId, stream: impl FnOnce() -> Stream, last: Option<BatchId>) {
+        // Once a batch: from then on the last that touched it is this one.
+        if let Some(last) = last.filter(|last| *last != batch) {
+            self.0.push((stream().link(), last));
+        }
     }
 
     /// The transaction that touched a thing before.
@@ -655,6 +700,8 @@ pub enum Stream {
     Job(JobId),
     /// A queue.
     Queue(Tenant, Queue),
+    /// A schedule.
+    Schedule(Tenant, ScheduleName),
     /// What belongs to none of these: the command itself.
     Command(CommandId),
 }
@@ -671,6 +718,7 @@ impl Stream {
             Stream::Grant(id) => link.push_str(id.text().as_str()),
             Stream::Job(id) => link.push_str(id.text().as_str()),
             Stream::Queue(tenant, queue) => link.extend([tenant.as_str(), "\t", queue.as_str()]),
+            Stream::Schedule(tenant, name) => link.extend([tenant.as_str(), "\t", name.as_str()]),
             Stream::Command(id) => link.push_str(id.text().as_str()),
         }
         link
@@ -684,6 +732,7 @@ impl Stream {
             Stream::Grant(_) => "grant",
             Stream::Job(_) => "job",
             Stream::Queue(..) => "queue",
+            Stream::Schedule(..) => "schedule",
             Stream::Command(_) => "command",
         }
     }
@@ -698,6 +747,7 @@ impl std::fmt::Display for Stream {
             Stream::Grant(id) => write!(f, "{id}"),
             Stream::Job(id) => write!(f, "{id}"),
             Stream::Queue(tenant, queue) => write!(f, "{tenant}/{queue}"),
+            Stream::Schedule(tenant, name) => write!(f, "{tenant}/{name}"),
             Stream::Command(id) => write!(f, "{id}"),
         }
     }
@@ -745,6 +795,10 @@ impl Event {
             Event::JobBilled { .. } => "job.billed",
             Event::JobForgotten { .. } => "job.forgotten",
             Event::QueueDefined { .. } => "queue.defined",
+            Event::ScheduleDefined { .. } => "schedule.defined",
+            Event::ScheduleRemoved { .. } => "schedule.removed",
+            Event::ScheduleTicked { .. } => "schedule.ticked",
+            Event::ScheduleSkipped { .. } => "schedule.skipped",
         }
     }
 
@@ -769,6 +823,10 @@ impl Event {
             | Event::GrantRevoked { grant }
             | Event::GrantPurged { grant } => Stream::Grant(*grant),
             Event::QueueDefined { queue, .. } => Stream::Queue(tenant.clone(), queue.clone()),
+            Event::ScheduleDefined { schedule, .. }
+            | Event::ScheduleRemoved { schedule }
+            | Event::ScheduleTicked { schedule, .. }
+            | Event::ScheduleSkipped { schedule, .. } => Stream::Schedule(tenant.clone(), schedule.clone()),
             _ => Stream::Job(self.job().expect("what is left are events of jobs")),
         }
     }

@@ -138,15 +138,15 @@ impl fmt::Debug for Token {
 
 mod digits {
     use serde::de::Error as _;
-    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+    use serde::{Deserialize, Deserializer, Serializer};
 
     pub(super) fn serialize<S: Serializer>(bytes: &[u8; 32], ser: S) -> Result<S::Ok, S::Error> {
-        if ser.is_human_readable() { ser.serialize_str(&super::base32(bytes)) } else { bytes.serialize(ser) }
+        if ser.is_human_readable() { ser.serialize_str(&super::base32(bytes)) } else { ser.serialize_bytes(bytes) }
     }
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(de: D) -> Result<[u8; 32], D::Error> {
         if !de.is_human_readable() {
-            return <[u8; 32]>::deserialize(de);
+            return <&'de [u8]>::deserialize(de)?.try_into().map_err(D::Error::custom);
         }
         let text = <std::borrow::Cow<'de, str>>::deserialize(de)?;
         let mut bytes = [0u8; 32];

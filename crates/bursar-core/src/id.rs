@@ -81,6 +81,19 @@ pub(crate) fn from_base32(text: &str, bytes: &mut [u8]) -> Option<()> {
     (at == 0 && held == 0).then_some(())
 }
 
+/// The bytes of a number from the first that is not zero: in compact forms a small number is short.
+fn significant(bytes: &[u8; 16]) -> &[u8] {
+    let zeros = bytes.iter().take_while(|byte| **byte == 0).count();
+    &bytes[zeros..]
+}
+
+fn from_significant(bytes: &[u8]) -> Option<u128> {
+    let mut whole = [0u8; 16];
+    let zeros = whole.len().checked_sub(bytes.len())?;
+    whole[zeros..].copy_from_slice(bytes);
+    Some(u128::from_be_bytes(whole))
+}
+
 /// The readable form of an id, made without asking for memory: journal rows are full of them.
 #[derive(Clone, Copy)]
 pub(crate) struct IdText {
@@ -149,7 +162,7 @@ macro_rules! ids {
                 if ser.is_human_readable() {
                     ser.serialize_str(self.text().as_str())
                 } else {
-                    self.0.serialize(ser)
+                    ser.serialize_bytes(significant(&self.0.to_be_bytes()))
                 }
             }
         }
@@ -160,7 +173,8 @@ macro_rules! ids {
                     let text = <std::borrow::Cow<'de, str>>::deserialize(de)?;
                     text.parse().map_err(D::Error::custom)
                 } else {
-                    u128::deserialize(de).map($name)
+                    let bytes = <&'de [u8]>::deserialize(de)?;
+                    from_significant(bytes).map($name).ok_or_else(|| D::Error::custom("is longer than an id"))
                 }
             }
         }

@@ -111,6 +111,8 @@ mutants! {
     IgnoreConcurrency = "ignore-concurrency",
     /// What a worker spent that lost its lease is charged as often as it reports it.
     BillLostTwice = "bill-lost-twice",
+    /// A schedule enqueues a job for a tick that has been.
+    TickTwice = "tick-twice",
     /// Finished jobs are removed before their time.
     ForgetTooSoon = "forget-too-soon",
     /// SQLite answers before its commit is on the disk.

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::bounds::NAME_BYTES_MAX;
@@ -23,10 +24,26 @@ fn check(field: &'static str, name: &str) -> Result<(), Invalid> {
         let problem = format!("has {} bytes; at most {NAME_BYTES_MAX} are allowed", name.len());
         return Err(Invalid::new(field, problem));
     }
-    if name.chars().any(char::is_control) {
+    let plain = name.bytes().all(|byte| matches!(byte, b' '..=b'~'));
+    if !plain && name.chars().any(char::is_control) {
         return Err(Invalid::new(field, "must not contain control characters"));
     }
     Ok(())
+}
+
+/// Makes a name of the text as it is read, without a copy in between.
+struct Parse<T>(fn(&str) -> Result<T, Invalid>);
+
+impl<T> Visitor<'_> for Parse<T> {
+    type Value = T;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a name")
+    }
+
+    fn visit_str<E: Error>(self, name: &str) -> Result<T, E> {
+        self.0(name).map_err(E::custom)
+    }
 }
 
 macro_rules! names {
@@ -86,8 +103,7 @@ macro_rules! names {
 
         impl<'de> Deserialize<'de> for $name {
             fn deserialize<D: Deserializer<'de>>(de: D) -> Result<$name, D::Error> {
-                let name = <std::borrow::Cow<'de, str>>::deserialize(de)?;
-                $name::new(name).map_err(serde::de::Error::custom)
+                de.deserialize_str(Parse(|name: &str| $name::new(name)))
             }
         }
 

@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::event::{Entry, Event};
 use crate::hold::Hold;
 use crate::id::{GrantId, HoldId, JobId};
-use crate::job::{FlowScopes, Job, JobSpec, LeaseAsk, QueueConfig};
+use crate::job::{FlowScopes, Job, JobSpec, LeaseAsk, QueueConfig, Schedule};
 use crate::name::{JobKind, Queue, Scope, Tenant};
 use crate::request::{Act, Op, Request};
-use crate::state::{JobKey, KeyKey, QueueKey, ScopeKey, Workspace};
+use crate::state::{JobKey, KeyKey, QueueKey, ScheduleKey, ScopeKey, Workspace};
 use crate::window::Window;
 
 /// Rows to load, each kind sorted: the one lock order is keys, job keys, jobs, holds, grants, scopes.
@@ -30,6 +30,8 @@ pub struct Needs {
     pub queues: BTreeSet<QueueKey>,
     /// Queues that are to be changed.
     pub queues_defined: BTreeSet<QueueKey>,
+    /// Schedules, whose last jobs are needed too.
+    pub schedules: BTreeSet<ScheduleKey>,
     /// Queues that jobs are to be leased from.
     pub claims: BTreeMap<QueueKey, Claim>,
     /// Jobs that are to be put in other queues, where they may stand in another line.
@@ -131,6 +133,12 @@ impl Needs {
                     self.moves.extend(jobs.iter().map(|job| (*job, queue.clone())));
                 }
             }
+            Op::DefineSchedule { schedule, .. }
+            | Op::RemoveSchedule { schedule }
+            | Op::RunSchedule { schedule }
+            | Op::Tick { schedule } => {
+                self.schedules.insert((tenant.clone(), schedule.clone()));
+            }
             Op::DefineQueue { queue, .. } | Op::PauseQueue { queue, .. } => {
                 self.queues_defined.insert((tenant.clone(), queue.clone()));
             }
@@ -202,8 +210,20 @@ impl Needs {
             Event::QueueDefined { queue, .. } => {
                 self.queues_defined.insert((tenant.clone(), queue.clone()));
             }
+            Event::ScheduleDefined { schedule, .. }
+            | Event::ScheduleRemoved { schedule }
+            | Event::ScheduleTicked { schedule, .. }
+            | Event::ScheduleSkipped { schedule, .. } => {
+                self.schedules.insert((tenant.clone(), schedule.clone()));
+            }
             _ => self.jobs.extend(event.job()),
         }
+    }
+
+    /// Adds what a schedule comes to that was loaded: its last job, and the line that the next one may stand in.
+    pub fn add_schedule(&mut self, tenant: &Tenant, schedule: &Schedule) {
+        self.jobs.extend(schedule.last_job);
+        self.line(tenant, &schedule.spec.job);
     }
 
     /// The line that a new job may stand in.

@@ -9,7 +9,7 @@ use crate::grant::GrantFault;
 use crate::hold::HoldState;
 use crate::id::{GrantId, HoldId, JobId};
 use crate::job::JobState;
-use crate::name::{IdempotencyKey, Purpose, Scope};
+use crate::name::{IdempotencyKey, Purpose, ScheduleName, Scope};
 use crate::time::{Span, Time};
 use crate::window::{Window, Zone};
 
@@ -176,6 +176,12 @@ pub enum Refusal {
     UnknownJob {
         /// The id asked for.
         job: JobId,
+    },
+    /// There is no such schedule.
+    #[error("there is no schedule {schedule}")]
+    UnknownSchedule {
+        /// The name asked for.
+        schedule: ScheduleName,
     },
     /// The lease is over, or somebody else has the job. What was reported as spent is charged, once.
     #[error("the lease {fence} of {job} is lost: the job is {state}{}", if *billed { "; what it spent is charged" } else { "" })]

@@ -10,8 +10,8 @@ use crate::budget::{Budget, Cover, Limit};
 use crate::context::Context;
 use crate::grant::{Token, TokenDigest};
 use crate::id::{GrantId, HoldId, JobId};
-use crate::job::{Beat, Finish, JobSpec, LeaseAsk, QueueConfig, check_delay, check_priority};
-use crate::name::{IdempotencyKey, Purpose, Queue, Scope, Subject};
+use crate::job::{Beat, Finish, JobSpec, LeaseAsk, QueueConfig, ScheduleSpec, check_delay, check_priority};
+use crate::name::{IdempotencyKey, Purpose, Queue, ScheduleName, Scope, Subject};
 use crate::payload::Payload;
 use crate::refusal::{Invalid, Refusal, Violation};
 use crate::time::{Span, Time};
@@ -140,6 +140,28 @@ pub enum Op {
         queue: Queue,
         /// Stop.
         paused: bool,
+    },
+    /// Register or change a schedule.
+    DefineSchedule {
+        /// Which one.
+        schedule: ScheduleName,
+        /// What.
+        spec: ScheduleSpec,
+    },
+    /// Remove a schedule.
+    RemoveSchedule {
+        /// Which one.
+        schedule: ScheduleName,
+    },
+    /// Enqueue the job of a schedule now.
+    RunSchedule {
+        /// Which one.
+        schedule: ScheduleName,
+    },
+    /// Enqueue what is due of a schedule.
+    Tick {
+        /// Which one.
+        schedule: ScheduleName,
     },
 }
 
@@ -317,15 +339,13 @@ impl Request {
     /// Refuses what no state of the world would make right.
     pub fn check(&self) -> Result<(), Invalid> {
         self.context.check()?;
-        if self.op.is_of_jobs() {
+        if self.op.is_of_jobs() || self.op.is_of_schedules() {
             if self.dry_run {
                 return Err(Invalid::new("dry_run", "is not possible with work on jobs"));
             }
             if self.idempotency_key.is_some() {
-                return Err(Invalid::new(
-                    "idempotency_key",
-                    "is not taken here: fences and states make it safe to repeat",
-                ));
+                let problem = "is not taken here: fences and states make it safe to repeat";
+                return Err(Invalid::new("idempotency_key", problem));
             }
         }
         self.op.scopes().try_for_each(Scope::check_own)?;
@@ -349,6 +369,8 @@ impl Request {
             Op::Release { .. } | Op::Freeze { .. } | Op::Unfreeze { .. } | Op::Revoke { .. } => Ok(()),
             Op::PauseQueue { .. } => Ok(()),
             Op::DefineQueue { config, .. } => config.check(),
+            Op::DefineSchedule { spec, .. } => spec.check(),
+            Op::RemoveSchedule { .. } | Op::RunSchedule { .. } | Op::Tick { .. } => Ok(()),
             Op::Lease(ask) => ask.check(),
             Op::Heartbeat { beats } => items("beats", beats.len()),
             Op::Finish { items: all } => {
@@ -373,6 +395,22 @@ impl Op {
     /// Work on jobs that are there, which is answered job by job.
     pub fn is_of_jobs(&self) -> bool {
         matches!(self, Op::Lease(_) | Op::Heartbeat { .. } | Op::Finish { .. } | Op::Act { .. })
+    }
+
+    /// Work on a schedule.
+    pub fn is_of_schedules(&self) -> bool {
+        self.schedule().is_some()
+    }
+
+    /// The schedule it is about.
+    pub fn schedule(&self) -> Option<&ScheduleName> {
+        match self {
+            Op::DefineSchedule { schedule, .. }
+            | Op::RemoveSchedule { schedule }
+            | Op::RunSchedule { schedule }
+            | Op::Tick { schedule } => Some(schedule),
+            _ => None,
+        }
     }
 
     /// The scopes it names.

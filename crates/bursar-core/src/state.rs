@@ -11,9 +11,9 @@ use crate::event::{Batch, Entry, Links, Stream};
 use crate::grant::Grant;
 use crate::hold::Hold;
 use crate::id::{BatchId, CommandId, GrantId, HoldId, JobId};
-use crate::job::{Job, JobState, QueueState};
+use crate::job::{Job, JobState, QueueState, Schedule};
 use crate::live::LiveCharge;
-use crate::name::{FlowKey, IdempotencyKey, JobKind, Queue, Scope, Tenant};
+use crate::name::{FlowKey, IdempotencyKey, JobKind, Queue, ScheduleName, Scope, Tenant};
 use crate::request::Fingerprint;
 use crate::scope::{Posting, ScopeState};
 use crate::time::Time;
@@ -25,6 +25,8 @@ pub type ScopeKey = (Tenant, Scope);
 pub type KeyKey = (Tenant, IdempotencyKey);
 /// A queue and whose it is.
 pub type QueueKey = (Tenant, Queue);
+/// A schedule and whose it is.
+pub type ScheduleKey = (Tenant, ScheduleName);
 /// The line of a flow key: whose, in which queue, of which key and kind.
 pub type LineKey = (Tenant, Queue, FlowKey, JobKind);
 /// A job's key in its queue.
@@ -95,6 +97,11 @@ impl<K: Hash + Eq + Debug, V> Table<K, V> {
         self.slots.insert(key, Slot { value: Some(value), stored: true, dirty: false });
     }
 
+    /// How many rows were loaded, there or not.
+    pub fn count(&self) -> usize {
+        self.slots.len()
+    }
+
     /// Whether the row was loaded, there or not.
     pub fn is_loaded<Q: Hash + Equivalent<K>>(&self, key: &Q) -> bool {
         self.slots.contains_key(key)
@@ -115,6 +122,18 @@ impl<K: Hash + Eq + Debug, V> Table<K, V> {
     /// The row, to be changed in a way that need not be written: it follows from time.
     pub fn peek_mut(&mut self, key: &K) -> Option<&mut V> {
         self.slots.get_mut(key).unwrap_or_else(|| panic!("{key:?} was changed but not loaded")).value.as_mut()
+    }
+
+    /// The row, to be changed; made where there is none.
+    pub(crate) fn get_or_put(&mut self, key: &K, make: impl FnOnce() -> V) -> &mut V {
+        let slot = self.slots.get_mut(key).unwrap_or_else(|| panic!("{key:?} was written but not loaded"));
+        slot.dirty = true;
+        slot.value.get_or_insert_with(make)
+    }
+
+    /// All rows, to be changed in a way that need not be written.
+    pub fn peek_all(&mut self) -> impl Iterator<Item = (&K, &mut V)> {
+        self.slots.iter_mut().filter_map(|(key, slot)| Some((key, slot.value.as_mut()?)))
     }
 
     /// Puts a new row.
@@ -228,6 +247,8 @@ pub struct Workspace {
     pub jobs: Table<JobId, Job>,
     /// Queues.
     pub queues: Table<QueueKey, QueueState>,
+    /// Schedules.
+    pub schedules: Table<ScheduleKey, Schedule>,
     /// Jobs that can be leased from each queue that was asked for, the best first.
     pub claims: HashMap<QueueKey, Claims>,
     /// Those that stand next in lines whose first may go, the best first.
@@ -250,7 +271,7 @@ pub struct Workspace {
     pub postings: Vec<(ScopeKey, Posting)>,
     /// Jobs that became the first of their lines.
     pub(crate) turns: i64,
-    prev: Links,
+    pub(crate) prev: Links,
     pub(crate) entries: Vec<Arc<Entry>>,
 }
 
@@ -267,6 +288,7 @@ impl Workspace {
             job_keys: Table::default(),
             jobs: Table::default(),
             queues: Table::default(),
+            schedules: Table::default(),
             claims: HashMap::new(),
             lines: HashMap::new(),
             barred: HashMap::new(),
@@ -311,17 +333,20 @@ impl Workspace {
 
     /// Notes that an event of this batch touches a stream that `last` touched before.
     pub(crate) fn link(&mut self, stream: impl FnOnce() -> Stream, last: Option<BatchId>) {
-        // Once a batch: from then on the last that touched it is this one.
-        if let Some(last) = last.filter(|last| *last != self.batch) {
-            self.prev.add(&stream(), last);
-        }
+        self.prev.link(self.batch, stream, last);
     }
 
     /// A hold counts on a scope, which is loaded.
     pub(crate) fn add_live(&mut self, key: &ScopeKey, charge: LiveCharge) {
         let row = self.scopes.get_mut(key).expect("a hold counts on scopes that are there");
-        for spilled in row.add_live(charge) {
-            self.live.insert((key.clone(), spilled.expires_at, spilled.hold), Some(spilled));
+        let spilled = row.add_live(charge);
+        self.spill(key, spilled);
+    }
+
+    /// Charges for which there was no place in a scope's row go to the table.
+    pub(crate) fn spill(&mut self, key: &ScopeKey, charges: Vec<LiveCharge>) {
+        for charge in charges {
+            self.live.insert((key.clone(), charge.expires_at, charge.hold), Some(charge));
         }
     }
 

@@ -3,13 +3,12 @@
 use std::fmt;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::refusal::Invalid;
 
 /// An instant: microseconds since 1970-01-01 UTC.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time(i64);
 
 impl Time {
@@ -41,6 +40,27 @@ impl Time {
     /// How long after `earlier` this is; zero when it is not.
     pub fn since(self, earlier: Time) -> Span {
         Span(self.0.saturating_sub(earlier.0).max(0))
+    }
+}
+
+/// A number of microseconds. In compact forms the end and the beginning of time are 0 and 1, as rows are full of them.
+impl Serialize for Time {
+    fn serialize<S: Serializer>(&self, ser: S) -> Result<S::Ok, S::Error> {
+        if ser.is_human_readable() {
+            return ser.serialize_i64(self.0);
+        }
+        let folded = ((self.0 << 1) ^ (self.0 >> 63)) as u64;
+        ser.serialize_u64(folded.wrapping_add(2))
+    }
+}
+
+impl<'de> Deserialize<'de> for Time {
+    fn deserialize<D: Deserializer<'de>>(de: D) -> Result<Time, D::Error> {
+        if de.is_human_readable() {
+            return i64::deserialize(de).map(Time);
+        }
+        let folded = u64::deserialize(de)?.wrapping_sub(2);
+        Ok(Time((folded >> 1) as i64 ^ -((folded & 1) as i64)))
     }
 }
 

@@ -117,8 +117,13 @@ impl Zone {
         Ok(Zone(zone.iana_name().ok_or_else(|| asked.unknown())?.into()))
     }
 
-    fn look_up(&self) -> Option<TimeZone> {
+    pub(crate) fn look_up(&self) -> Option<TimeZone> {
         if &*self.0 == "UTC" { Some(TimeZone::UTC) } else { TimeZone::get(&self.0).ok() }
+    }
+
+    /// Refuses a zone that was stored and that this build does not know.
+    pub fn check(&self) -> Result<(), Invalid> {
+        self.look_up().map(drop).ok_or_else(|| self.unknown())
     }
 
     fn unknown(&self) -> Invalid {
@@ -171,7 +176,7 @@ impl Window {
             }
             Window::Bucket { refill, .. } if *refill < 0 => Err(Invalid::new("refill", "must not be negative")),
             Window::Rolling { length } | Window::Bucket { length, .. } => check_length(*length),
-            Window::Calendar { zone, .. } => zone.look_up().map(drop).ok_or_else(|| zone.unknown()),
+            Window::Calendar { zone, .. } => zone.check(),
             Window::Lifetime => Ok(()),
         }
     }
@@ -393,11 +398,11 @@ impl Serialize for Window {
         if ser.is_human_readable() {
             return ser.collect_str(self);
         }
-        match self.clone() {
+        match self {
             Window::Lifetime => Compact::Lifetime,
-            Window::Rolling { length } => Compact::Rolling(length),
-            Window::Bucket { capacity, refill, length } => Compact::Bucket(capacity, refill, length),
-            Window::Calendar { unit, zone, week_start } => Compact::Calendar(unit, zone, week_start),
+            Window::Rolling { length } => Compact::Rolling(*length),
+            Window::Bucket { capacity, refill, length } => Compact::Bucket(*capacity, *refill, *length),
+            Window::Calendar { unit, zone, week_start } => Compact::Calendar(*unit, zone.clone(), *week_start),
         }
         .serialize(ser)
     }

@@ -9,6 +9,7 @@ use bursar_core::hold::{Hold, HoldState};
 use bursar_core::job::Job;
 use bursar_core::payload::Payload;
 use bursar_core::scope::{Balance, ScopeState};
+use postcard::ser_flavors::Flavor;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -17,12 +18,50 @@ use crate::error::StoreError;
 /// The form that rows are written in.
 const VERSION: u8 = 1;
 
+/// Room for most rows.
+const USUAL_BYTES: usize = 512;
+
+/// The end of a buffer, as postcard writes to it: whole slices at once, where its own way is byte by byte.
+struct End<'a>(&'a mut Vec<u8>);
+
+impl Flavor for End<'_> {
+    type Output = ();
+
+    fn try_push(&mut self, byte: u8) -> postcard::Result<()> {
+        self.0.push(byte);
+        Ok(())
+    }
+
+    fn try_extend(&mut self, bytes: &[u8]) -> postcard::Result<()> {
+        self.0.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn finalize(self) -> postcard::Result<()> {
+        Ok(())
+    }
+}
+
+fn encode<'a>(row: &impl Serialize, buffer: &'a mut Vec<u8>) -> &'a [u8] {
+    buffer.clear();
+    buffer.push(VERSION);
+    postcard::serialize_with_flavor(row, End(buffer)).expect("rows are plain data");
+    buffer
+}
+
 /// A row that is stored as bytes.
 pub(crate) trait Packed: Serialize + DeserializeOwned + Clone {
     const WHAT: &'static str;
 
+    /// Writes it to a buffer that serves one row after the other.
+    fn pack_to<'a>(&self, buffer: &'a mut Vec<u8>) -> &'a [u8] {
+        encode(self, buffer)
+    }
+
     fn pack(&self) -> Vec<u8> {
-        postcard::to_extend(self, vec![VERSION]).expect("rows are plain data")
+        let mut buffer = Vec::with_capacity(USUAL_BYTES);
+        self.pack_to(&mut buffer);
+        buffer
     }
 
     fn unpack(bytes: &[u8]) -> Result<Self, StoreError> {
@@ -41,13 +80,13 @@ impl Packed for Hold {
 impl Packed for ScopeState {
     const WHAT: &'static str = "scope";
 
-    fn pack(&self) -> Vec<u8> {
+    fn pack_to<'a>(&self, buffer: &'a mut Vec<u8>) -> &'a [u8] {
         if self.balances.iter().all(Balance::lasts) {
-            return postcard::to_extend(self, vec![VERSION]).expect("rows are plain data");
+            return encode(self, buffer);
         }
         let mut lasting = self.clone();
         lasting.balances.retain(Balance::lasts);
-        lasting.pack()
+        encode(&lasting, buffer)
     }
 }
 
@@ -55,12 +94,21 @@ impl Packed for ScopeState {
 pub(crate) trait Carries: Packed {
     fn payload(&mut self) -> &mut Payload;
 
-    fn pack_light(&self) -> Vec<u8> {
-        let mut light = self.clone();
-        if light.payload().is_large() {
-            *light.payload() = Payload::elsewhere();
+    fn has_large_payload(&self) -> bool;
+
+    fn pack_light_to<'a>(&self, buffer: &'a mut Vec<u8>) -> &'a [u8] {
+        if !self.has_large_payload() {
+            return self.pack_to(buffer);
         }
-        light.pack()
+        let mut light = self.clone();
+        *light.payload() = Payload::elsewhere();
+        light.pack_to(buffer)
+    }
+
+    fn pack_light(&self) -> Vec<u8> {
+        let mut buffer = Vec::with_capacity(USUAL_BYTES);
+        self.pack_light_to(&mut buffer);
+        buffer
     }
 }
 
@@ -72,6 +120,10 @@ impl Carries for Grant {
     fn payload(&mut self) -> &mut Payload {
         &mut self.payload
     }
+
+    fn has_large_payload(&self) -> bool {
+        self.payload.is_large()
+    }
 }
 
 impl Packed for Job {
@@ -81,6 +133,10 @@ impl Packed for Job {
 impl Carries for Job {
     fn payload(&mut self) -> &mut Payload {
         &mut self.payload
+    }
+
+    fn has_large_payload(&self) -> bool {
+        self.payload.is_large()
     }
 }
 
@@ -142,6 +198,9 @@ pub(crate) fn grant_state(state: GrantState) -> i16 {
 
 #[cfg(test)]
 mod tests {
+    use bursar_core::id::HoldId;
+    use bursar_core::time::Time;
+
     use super::*;
 
     #[test]
@@ -150,5 +209,23 @@ mod tests {
         assert_eq!(ScopeState::unpack(&row).unwrap(), ScopeState::default());
         row[0] = 9;
         assert!(ScopeState::unpack(&row).is_err());
+    }
+
+    #[test]
+    fn what_rows_are_full_of_is_short() {
+        for (time, length) in [(Time::NEVER, 1), (Time::MIN, 1), (Time::from_micros(0), 1), (Time::from_micros(-1), 1)]
+        {
+            let bytes = postcard::to_stdvec(&time).unwrap();
+            assert_eq!((bytes.len(), postcard::from_bytes(&bytes)), (length, Ok(time)), "{time:?}");
+        }
+        for micros in [i64::MAX - 1, i64::MIN + 1, 1_763_000_000_000_000, -5] {
+            let time = Time::from_micros(micros);
+            assert_eq!(postcard::from_bytes(&postcard::to_stdvec(&time).unwrap()), Ok(time));
+        }
+        for (id, length) in [(0, 1), (7, 2), (65_536, 4), (u128::MAX, 17)] {
+            let bytes = postcard::to_stdvec(&HoldId(id)).unwrap();
+            assert_eq!((bytes.len(), postcard::from_bytes(&bytes)), (length, Ok(HoldId(id))));
+        }
+        assert!(postcard::from_bytes::<HoldId>(&[17; 18]).is_err(), "an id has sixteen bytes at most");
     }
 }

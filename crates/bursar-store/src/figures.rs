@@ -32,9 +32,10 @@ impl JobFilter {
             && is(self.kind.as_ref().is_none_or(|kind| wants(std::slice::from_ref(kind), &job.kind)))
             && is(self.key.as_ref().is_none_or(|key| Some(key) == job.key.as_ref()))
             && is(self.tag.as_ref().is_none_or(|tag| job.tags.contains(tag)))
-            && is(self.fingerprint.as_ref().is_none_or(|wanted| {
-                job.life.error.as_ref().is_some_and(|error| error.fingerprint() == *wanted)
-            }))
+            && is(self
+                .fingerprint
+                .as_ref()
+                .is_none_or(|wanted| job.life.error.as_ref().is_some_and(|error| error.fingerprint() == *wanted)))
     }
 }
 

@@ -13,13 +13,15 @@ use bursar_core::event::{Batch, Entry};
 use bursar_core::grant::Grant;
 use bursar_core::hold::{Hold, HoldState};
 use bursar_core::id::{BatchId, CommandId, GrantId, HoldId, JobId};
-use bursar_core::job::{Job, QueueState};
+use bursar_core::job::{Job, QueueState, Schedule};
 use bursar_core::live::{ChargeMark, LiveCharge};
-use bursar_core::name::{FlowKey, Queue, Scope, Tenant};
+use bursar_core::name::{FlowKey, Queue, ScheduleName, Scope, Tenant};
 use bursar_core::payload::Payload;
 use bursar_core::request::Request;
 use bursar_core::scope::{Balance, Batchwise, Due, DueAsk, Past, Posting, ScopeState};
-use bursar_core::state::{Change, CostKey, JobKey, KeyKey, KeyRow, LineKey, QueueKey, ScopeKey, Tally, Workspace};
+use bursar_core::state::{
+    Change, CostKey, JobKey, KeyKey, KeyRow, LineKey, QueueKey, ScheduleKey, ScopeKey, Tally, Workspace,
+};
 use bursar_core::time::Time;
 use futures_util::FutureExt;
 
@@ -55,6 +57,7 @@ pub(crate) struct Tables {
     pub(crate) job_keys: BTreeMap<JobKey, JobId>,
     pub(crate) jobs: BTreeMap<JobId, Job>,
     pub(crate) queues: BTreeMap<QueueKey, QueueState>,
+    pub(crate) schedules: BTreeMap<ScheduleKey, Schedule>,
     pub(crate) tallies: BTreeMap<Tally, i64>,
     pub(crate) costs: BTreeMap<CostKey, i64>,
     pub(crate) live: BTreeMap<(ScopeKey, Time, HoldId), LiveCharge>,
@@ -128,6 +131,10 @@ impl Rows for MemoryRows<'_> {
 
     async fn queues(&mut self, keys: &[QueueKey], _: bool) -> Result<Vec<(QueueKey, QueueState)>, StoreError> {
         Ok(pick(&self.tables.queues, keys))
+    }
+
+    async fn schedules(&mut self, keys: &[ScheduleKey]) -> Result<Found<ScheduleKey, Schedule>, StoreError> {
+        Ok(Found::all(pick(&self.tables.schedules, keys)))
     }
 
     async fn claim(&mut self, asks: &[ClaimAsk], now: Time) -> Result<Vec<Claimed>, StoreError> {
@@ -252,6 +259,7 @@ impl Rows for MemoryRows<'_> {
             }
         }
         ws.queues.changes().for_each(|(key, change)| write(&mut tables.queues, key, &change));
+        ws.schedules.changes().for_each(|(key, change)| write(&mut tables.schedules, key, &change));
         for (tally, by) in &ws.tallies {
             *tables.tallies.entry(tally.clone()).or_insert(0) += by;
         }
@@ -407,6 +415,31 @@ impl Store for MemoryStore {
         limit: usize,
     ) -> Result<Vec<(Queue, QueueState)>, StoreError> {
         Ok(self.tables().list_queues(tenant, after, limit))
+    }
+
+    async fn schedule(&self, key: &ScheduleKey) -> Result<Option<Schedule>, StoreError> {
+        Ok(self.tables().schedules.get(key).cloned())
+    }
+
+    async fn list_schedules(
+        &self,
+        tenant: &Tenant,
+        after: Option<&ScheduleName>,
+        limit: usize,
+    ) -> Result<Vec<(ScheduleName, Schedule)>, StoreError> {
+        let tables = self.tables();
+        let all =
+            tables.schedules.iter().filter(|((of, name), _)| of == tenant && after.is_none_or(|after| name > after));
+        Ok(all.take(limit).map(|((_, name), schedule)| (name.clone(), schedule.clone())).collect())
+    }
+
+    async fn due_schedules(&self, limit: usize) -> Result<(Vec<ScheduleKey>, Option<Time>), StoreError> {
+        let (tables, now) = (self.tables(), self.clock.now());
+        let mut all: Vec<_> = tables.schedules.iter().map(|(key, row)| (row.next_at, key)).collect();
+        all.retain(|(at, _)| *at < Time::NEVER);
+        all.sort();
+        let next = all.iter().map(|(at, _)| *at).find(|at| *at > now);
+        Ok((all.into_iter().filter(|(at, _)| *at <= now).take(limit).map(|(_, key)| key.clone()).collect(), next))
     }
 
     async fn figures(&self, key: &QueueKey, since_minute: i64) -> Result<Figures, StoreError> {

@@ -6,11 +6,12 @@ use bursar_core::event::{Batch, Entry};
 use bursar_core::grant::Grant;
 use bursar_core::hold::Hold;
 use bursar_core::id::{BatchId, CommandId, GrantId, HoldId, JobId};
-use bursar_core::job::{Job, QueueState};
+use bursar_core::job::{Job, QueueState, Schedule};
 use bursar_core::live::ChargeMark;
 use bursar_core::name::{FlowKey, JobKind};
+use bursar_core::needs::Needs;
 use bursar_core::scope::{Balance, Bounds, Due, DueAsk, Past, PostingMark, ScopeState};
-use bursar_core::state::{JobKey, KeyKey, KeyRow, LineKey, QueueKey, ScopeKey, Workspace};
+use bursar_core::state::{JobKey, KeyKey, KeyRow, LineKey, QueueKey, ScheduleKey, ScopeKey, Workspace};
 use bursar_core::time::Time;
 
 use crate::error::StoreError;
@@ -82,6 +83,11 @@ pub struct Claimed {
     reason = "an engine is named where it is used, so that the compiler sees what its futures are"
 )]
 pub trait Rows {
+    /// What will be asked for by `holds`, `grants` and `scopes`, in this order and once each: an engine may take some of it
+    /// together.
+    async fn foresee(&mut self, _needs: &Needs) -> Result<(), StoreError> {
+        Ok(())
+    }
     /// Idempotency keys that are taken. They are not locked.
     async fn keys(&mut self, keys: &[KeyKey]) -> Result<Vec<(KeyKey, KeyRow)>, StoreError>;
     /// What was done under keys, from the journal.
@@ -92,6 +98,8 @@ pub trait Rows {
     async fn jobs(&mut self, ids: &[JobId], locked: bool) -> Result<Found<JobId, Job>, StoreError>;
     /// Queues that something was set for; only `locked` ones may be changed.
     async fn queues(&mut self, keys: &[QueueKey], locked: bool) -> Result<Vec<(QueueKey, QueueState)>, StoreError>;
+    /// Schedules, in the order of their names.
+    async fn schedules(&mut self, keys: &[ScheduleKey]) -> Result<Found<ScheduleKey, Schedule>, StoreError>;
     /// Jobs that can be leased, for each of the asks, without those that somebody else has locked.
     async fn claim(&mut self, asks: &[ClaimAsk], now: Time) -> Result<Vec<Claimed>, StoreError>;
     /// The jobs behind the first of lines, so many for each, the best first, without those that somebody else has locked.

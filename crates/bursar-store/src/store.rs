@@ -10,13 +10,13 @@ use bursar_core::event::Batch;
 use bursar_core::grant::Grant;
 use bursar_core::hold::Hold;
 use bursar_core::id::{BatchId, GrantId, HoldId, IdSource, JobId};
-use bursar_core::job::{Job, QueueState};
+use bursar_core::job::{Job, QueueState, Schedule};
 use bursar_core::live::ChargeMark;
-use bursar_core::name::{Queue, Scope, Tenant};
+use bursar_core::name::{Queue, ScheduleName, Scope, Tenant};
 use bursar_core::refusal::Refusal;
 use bursar_core::request::Request;
 use bursar_core::scope::ScopeState;
-use bursar_core::state::{JobKey, KeyKey, QueueKey, ScopeKey};
+use bursar_core::state::{JobKey, KeyKey, QueueKey, ScheduleKey, ScopeKey};
 use bursar_core::time::Time;
 
 use crate::clock::Clock;
@@ -44,6 +44,8 @@ pub enum Lock {
     Key(KeyKey),
     /// A job's key.
     JobKey(JobKey),
+    /// A schedule.
+    Schedule(ScheduleKey),
     /// A job.
     Job(JobId),
     /// A hold.
@@ -154,6 +156,17 @@ pub trait Store: Send + Sync + 'static {
         after: Option<&Queue>,
         limit: usize,
     ) -> Result<Vec<(Queue, QueueState)>, StoreError>;
+    /// A schedule.
+    async fn schedule(&self, key: &ScheduleKey) -> Result<Option<Schedule>, StoreError>;
+    /// Schedules of a tenant after a name, by name.
+    async fn list_schedules(
+        &self,
+        tenant: &Tenant,
+        after: Option<&ScheduleName>,
+        limit: usize,
+    ) -> Result<Vec<(ScheduleName, Schedule)>, StoreError>;
+    /// Schedules that are due, the first due first; and when the next one is.
+    async fn due_schedules(&self, limit: usize) -> Result<(Vec<ScheduleKey>, Option<Time>), StoreError>;
     /// The figures of a queue: what is counted now, and what was in the minutes from one on.
     async fn figures(&self, key: &QueueKey, since_minute: i64) -> Result<Figures, StoreError>;
     /// What the jobs of a tenant cost on the days from one to another.

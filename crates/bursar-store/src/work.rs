@@ -14,7 +14,7 @@ use bursar_core::needs::Needs;
 use bursar_core::refusal::Refusal;
 use bursar_core::request::{Act, Op, Request};
 use bursar_core::scope::{Balance, Due, DueAsk, Past, ScopeState};
-use bursar_core::state::{QueueKey, ScopeKey, Workspace};
+use bursar_core::state::{QueueKey, ScheduleKey, ScopeKey, Workspace};
 use bursar_core::time::{Span, Time};
 use bursar_core::window::{Window, Zone};
 
@@ -149,6 +149,7 @@ fn unknown_zone(zone: &Zone) -> StoreError {
 /// Rows that somebody else has locked.
 #[derive(Default)]
 struct Blocked {
+    schedules: HashSet<ScheduleKey>,
     jobs: HashSet<JobId>,
     /// What keeps the jobs of a queue from being leased.
     claims: HashMap<QueueKey, Vec<Lock>>,
@@ -159,8 +160,13 @@ struct Blocked {
 
 impl Blocked {
     fn is_empty(&self) -> bool {
-        let Blocked { jobs, claims, holds, grants, scopes } = self;
-        jobs.is_empty() && claims.is_empty() && holds.is_empty() && grants.is_empty() && scopes.is_empty()
+        let Blocked { schedules, jobs, claims, holds, grants, scopes } = self;
+        schedules.is_empty()
+            && jobs.is_empty()
+            && claims.is_empty()
+            && holds.is_empty()
+            && grants.is_empty()
+            && scopes.is_empty()
     }
 
     /// The blocked rows that a request cannot do without.
@@ -180,7 +186,10 @@ impl Blocked {
         let claims = needs.claims.keys().filter_map(|queue| self.claims.get(queue)).flatten().cloned();
         let claims = claims.filter(|_| !needs.claims.keys().any(claimed));
         let rows = holds.map(Lock::Hold).chain(grants.map(Lock::Grant)).chain(scopes.map(Lock::Scope));
-        jobs.map(Lock::Job).chain(rows).chain(claims).collect()
+        let schedules = needs.schedules.iter().filter(|key| self.schedules.contains(*key)).cloned();
+        let last = needs.schedules.iter().filter_map(|key| ws.schedules.get(key)?.last_job);
+        let last = last.filter(|id| self.jobs.contains(id)).map(Lock::Job);
+        schedules.map(Lock::Schedule).chain(last).chain(jobs.map(Lock::Job)).chain(rows).chain(claims).collect()
     }
 
     /// Upkeep passes over what somebody else has locked, and comes back another time.
@@ -228,6 +237,7 @@ async fn load<R: Rows>(
     load_keys(rows, &mut ws, &mut needs, replayed_at.is_some()).await?;
     jobs::load(rows, &mut ws, &mut needs, &mut blocked, replayed_at.is_some()).await?;
     let claimed = jobs::claim(rows, &mut ws, &mut needs).await?;
+    rows.foresee(&needs).await?;
 
     let wanted: Vec<HoldId> = needs.holds.iter().copied().collect();
     if !wanted.is_empty() {
@@ -247,7 +257,9 @@ async fn load<R: Rows>(
             ws.grants.load(id, Some(grant));
         }
         blocked.grants.extend(found.blocked);
-        wanted.into_iter().for_each(|id| ws.grants.load(id, None));
+        if ws.grants.count() < wanted.len() {
+            wanted.into_iter().for_each(|id| ws.grants.load(id, None));
+        }
     }
     load_scopes(rows, &mut ws, &mut blocked, &needs).await?;
 
@@ -314,12 +326,15 @@ async fn load_scopes<R: Rows>(
     blocked: &mut Blocked,
     needs: &Needs,
 ) -> Result<(), StoreError> {
-    let create = |key: &ScopeKey| needs.scopes.get(key).is_some_and(|need| need.create);
     let held = needs.holds.iter().filter_map(|id| ws.holds.get(id));
     let held = held.flat_map(|hold| hold.totals().into_keys().map(|scope| (hold.tenant.clone(), scope)));
-    let mut missing: BTreeSet<ScopeKey> = needs.scopes.keys().cloned().chain(held).collect();
-    while !missing.is_empty() {
-        let mut wanted: Vec<_> = missing.into_iter().map(|key| (create(&key), key)).map(|(c, key)| (key, c)).collect();
+    let held: BTreeSet<ScopeKey> = held.filter(|key| !needs.scopes.contains_key(key)).collect();
+    let mut wanted: Vec<_> = needs.scopes.iter().map(|(key, need)| (key.clone(), need.create)).collect();
+    if !held.is_empty() {
+        wanted.extend(held.into_iter().map(|key| (key, false)));
+        wanted.sort_unstable();
+    }
+    while !wanted.is_empty() {
         if Mutant::LockInAnyOrder.on() {
             wanted.reverse();
         }
@@ -332,7 +347,7 @@ async fn load_scopes<R: Rows>(
         }
         blocked.scopes.extend(found.blocked);
         wanted.into_iter().for_each(|(key, _)| ws.scopes.load(key, None));
-        missing = above.into_iter().filter(|key| !ws.scopes.is_loaded(key)).collect();
+        wanted = above.into_iter().filter(|key| !ws.scopes.is_loaded(key)).map(|key| (key, false)).collect();
     }
     Ok(())
 }
@@ -343,19 +358,24 @@ async fn load_scopes<R: Rows>(
 /// events of an earlier instant to come, of a node whose clock was behind.
 async fn advance<R: Rows>(rows: &mut R, ws: &mut Workspace, replay: bool) -> Result<(), StoreError> {
     let now = ws.now;
+    let (nothing_due, nothing_asked) = (Due::default(), DueAsk { charges_after: None, postings: Vec::new() });
     let mut asks: Vec<(ScopeKey, DueAsk)> = Vec::new();
-    let mut at_once = Vec::new();
-    for (key, row) in ws.scopes.iter() {
+    let mut turned = Vec::new();
+    for (key, row) in ws.scopes.peek_all() {
         let ask = row.due_ask(now);
-        if ask.is_empty() { at_once.push(key.clone()) } else { asks.push((key.clone(), ask)) }
+        if !ask.is_empty() {
+            asks.push((key.clone(), ask));
+            continue;
+        }
+        if row.turns_by(now) {
+            turned.push(key.clone());
+        }
+        row.advance(now, &nothing_due, &nothing_asked);
     }
-    for key in at_once {
+    for key in turned {
         // Where a window begins is stored when it opens, also when no event touches the scope.
-        let turns = ws.scopes.get(&key).is_some_and(|row| row.turns_by(now));
-        let row = if turns && !replay { ws.scopes.get_mut(&key) } else { ws.scopes.peek_mut(&key) };
-        let row = row.expect("it was listed");
-        row.advance(now, &Due::default(), &DueAsk { charges_after: None, postings: Vec::new() });
-        if turns && let Some(zone) = row.unknown_zone(now).cloned() {
+        let row = if replay { ws.scopes.peek_mut(&key) } else { ws.scopes.get_mut(&key) };
+        if let Some(zone) = row.and_then(|row| row.unknown_zone(now)).cloned() {
             ws.unturned.insert(key, zone);
         }
     }
@@ -381,7 +401,7 @@ async fn advance<R: Rows>(rows: &mut R, ws: &mut Workspace, replay: bool) -> Res
 async fn open_windows<R: Rows>(rows: &mut R, ws: &mut Workspace, needs: &Needs) -> Result<(), StoreError> {
     let mut asks = Vec::new();
     let mut windows = Vec::new();
-    for (key, need) in &needs.scopes {
+    for (key, need) in needs.scopes.iter().filter(|(_, need)| !need.windows.is_empty()) {
         let Some(row) = ws.scopes.get(key).filter(|_| !ws.unready.contains(key)) else { continue };
         let missing = row.missing(need.windows.iter());
         if missing.is_empty() {

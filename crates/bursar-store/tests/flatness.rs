@@ -7,11 +7,16 @@ use std::sync::{Arc, Mutex};
 use bursar_core::answer::Answer;
 use bursar_core::budget::{Budget, Limit};
 use bursar_core::decide::Rules;
-use bursar_core::name::Scope;
+use bursar_core::id::JobId;
+use bursar_core::job::{End, Finish, Job, JobSpec, LeaseAsk, QueueConfig};
+use bursar_core::name::{FlowKey, JobKind, Queue, Scope, Tenant, WorkerName};
+use bursar_core::payload::Payload;
 use bursar_core::refusal::Refusal;
-use bursar_core::request::{Actual, Charge, Command, Op, Request, Settle};
+use bursar_core::request::{Act, Actual, Charge, Command, Op, Request, Settle};
 use bursar_core::time::{Span, Time};
-use bursar_store::{ManualClock, Patience, PostgresOptions, PostgresStore, Setup, SqliteStore, Store, Verdict};
+use bursar_store::{
+    JobFilter, ManualClock, Patience, PostgresOptions, PostgresStore, Setup, SqliteStore, Store, Verdict,
+};
 use bursar_testkit::SeqIds;
 use sqlx::{Connection, PgConnection};
 
@@ -185,6 +190,114 @@ async fn postgres_holds_read_the_same_rows_at_ten_thousand_and_at_a_million() {
         costs.push((after - before) / HOLDS as i64);
     }
     assert!(costs[0].abs_diff(costs[1]) <= 5, "rows read: {costs:?}");
+}
+
+fn work(key: Option<&str>) -> JobSpec {
+    let spec = JobSpec::new(Queue::new("q").unwrap(), JobKind::new("work").unwrap(), Payload::default());
+    JobSpec { key: key.map(|key| FlowKey::new(key).unwrap()), ..spec }
+}
+
+/// Enqueues jobs in one transaction.
+async fn enqueue(store: &dyn Store, key: Option<&str>, count: usize) {
+    let jobs = |count: usize| Op::Submit(Command { jobs: vec![work(key); count], ..Command::default() });
+    let bulk = (0..count).step_by(1_000).map(|from| Arc::new(Request::from(jobs((count - from).min(1_000)))));
+    let verdicts = store.commit(&bulk.collect::<Vec<_>>(), Patience::Skip).await.unwrap();
+    assert!(verdicts.iter().all(|verdict| matches!(verdict, Verdict::Answered(Ok(_)))));
+}
+
+async fn lease(store: &dyn Store, capacity: u32) -> Vec<Finish> {
+    let queues = vec![Queue::new("q").unwrap()];
+    let worker = WorkerName::new("w").unwrap();
+    let ask = LeaseAsk { queues, kinds: Vec::new(), capacity, lease: None, worker };
+    let Answer::Leased(leased) = self::ask(store, Op::Lease(ask)).await else { panic!("jobs are leased") };
+    let end = |job: &Job| Finish {
+        job: job.id,
+        fence: job.life.fence,
+        end: End::Complete { result: Payload::default(), usage: None },
+    };
+    leased.jobs.iter().map(end).collect()
+}
+
+/// What is there beside the jobs that are leased.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Beside {
+    Nothing,
+    /// Jobs of one key that is at its limit.
+    Blocked,
+    Finished,
+    /// Jobs that wait for their time.
+    Scheduled,
+    /// Jobs that wait for a worker, after those that are leased.
+    Backlog,
+}
+
+/// What leasing and completing a job costs beside a hundred thousand others.
+async fn cost_of_a_job(beside: Beside) -> (u64, u64) {
+    const COUNT: usize = 100_000;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("b.db");
+    let clock = Arc::new(ManualClock::at(NOON));
+    let store = SqliteStore::open(&path, setup(&clock)).await.unwrap();
+    let config = QueueConfig { key_concurrency: Some(1), ..QueueConfig::default() };
+    ask(&store, Op::DefineQueue { queue: Queue::new("q").unwrap(), config }).await;
+    enqueue(&store, Some("other"), 1).await;
+    enqueue(&store, None, 40).await;
+    clock.advance(Span::from_millis(1));
+    match beside {
+        Beside::Nothing => {}
+        Beside::Blocked => {
+            enqueue(&store, Some("blocked"), COUNT).await;
+            // One of them runs for as long as this takes, and the next is found to be barred.
+            ask(&store, Op::Act { act: Act::Edit { priority: Some(9), delay: None }, jobs: blocked(&store).await }).await;
+            assert_eq!(lease(&store, 1).await.len(), 1);
+        }
+        Beside::Backlog => enqueue(&store, None, COUNT).await,
+        Beside::Scheduled | Beside::Finished => {
+            enqueue(&store, None, COUNT).await;
+            let filler = rusqlite::Connection::open(&path).unwrap();
+            let moved = match beside {
+                Beside::Scheduled => format!("UPDATE bursar_jobs SET state = 4, at = at + 99999999999 WHERE at > {}", NOON.micros() + 500),
+                _ => format!(
+                    "INSERT INTO bursar_ended_jobs SELECT id, tenant, queue, kind, 4, at, x'00' FROM bursar_jobs WHERE at > {0};
+                     DELETE FROM bursar_jobs WHERE at > {0}",
+                    NOON.micros() + 500
+                ),
+            };
+            filler.execute_batch(&moved).unwrap();
+        }
+    }
+    let mut costs = Vec::new();
+    // The first look finds what must be passed over from then on.
+    for _ in 0..4 {
+        clock.advance(Span::from_millis(1));
+        let before = store.effort();
+        let leased = lease(&store, 10).await;
+        assert_eq!(leased.len(), 10, "{beside:?}");
+        ask(&store, Op::Finish { items: leased }).await;
+        let after = store.effort();
+        costs.push(((after.0 - before.0) / 10, (after.1 - before.1) / 10));
+    }
+    println!("beside {beside:?}: {costs:?} statements and steps a job");
+    costs[2]
+}
+
+/// A job of the key that will be blocked.
+async fn blocked(store: &dyn Store) -> Vec<JobId> {
+    let key = Some(FlowKey::new("blocked").unwrap());
+    let filter = JobFilter { key, ..JobFilter::default() };
+    let jobs = store.list_jobs(&Tenant::built_in(), &filter, None, 1).await.unwrap();
+    jobs.iter().map(|job| job.id).collect()
+}
+
+#[tokio::test]
+async fn sqlite_leases_cost_the_same_beside_a_hundred_thousand_other_jobs() {
+    let alone = cost_of_a_job(Beside::Nothing).await;
+    for beside in [Beside::Blocked, Beside::Finished, Beside::Scheduled, Beside::Backlog] {
+        let cost = cost_of_a_job(beside).await;
+        assert_eq!(cost.0, alone.0, "{beside:?}: statements");
+        // A row read by a look-up or a range takes about ten steps.
+        assert!(cost.1.abs_diff(alone.1) <= 10, "{beside:?}: {cost:?} steps, {alone:?} without");
+    }
 }
 
 /// Rows that all sessions have read so far. A session tells its figures when it ends, so that all others must have.

@@ -91,7 +91,9 @@ impl Journal<'_> {
         let id = match stream {
             Stream::Job(id) => id.0,
             Stream::Grant(id) => id.0,
-            Stream::Scope(..) | Stream::Hold(_) | Stream::Queue(..) | Stream::Command(_) => return Ok(false),
+            Stream::Scope(..) | Stream::Hold(_) | Stream::Queue(..) | Stream::Schedule(..) | Stream::Command(_) => {
+                return Ok(false);
+            }
         };
         // What is another tenant's is not there.
         if self.last(stream).await?.is_none() {
@@ -113,7 +115,10 @@ impl Journal<'_> {
             Stream::Queue(of, queue) if of == tenant => {
                 store.queue(&(of.clone(), queue.clone())).await?.and_then(|row| row.last)
             }
-            Stream::Scope(..) | Stream::Queue(..) | Stream::Command(_) => None,
+            Stream::Schedule(of, name) if of == tenant => {
+                store.schedule(&(of.clone(), name.clone())).await?.and_then(|row| row.last)
+            }
+            Stream::Scope(..) | Stream::Queue(..) | Stream::Schedule(..) | Stream::Command(_) => None,
         })
     }
 }

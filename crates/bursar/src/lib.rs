@@ -46,6 +46,7 @@ pub use bursar_core::answer::{
 pub use bursar_core::bounds;
 pub use bursar_core::budget::{Budget, Cover, HoldPolicy, Limit};
 pub use bursar_core::context::{Actor, Context};
+pub use bursar_core::cron::Cron;
 pub use bursar_core::decide::Rules;
 pub use bursar_core::event::{Charged, Event, Left, Stream};
 pub use bursar_core::grant::{Grant, GrantState};

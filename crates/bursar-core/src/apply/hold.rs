@@ -21,8 +21,10 @@ pub(super) fn placed(ws: &mut Workspace, placed: Hold, charges: &[Charged]) -> u
     name_windows(ws, &tenant, charges);
     for (scope, amount) in placed.totals() {
         let key = (tenant.clone(), scope);
-        touch_scope(ws, &key).hold(now, expires_at, amount);
-        ws.add_live(&key, LiveCharge { expires_at, hold, placed_at: now, amount });
+        let row = touch_scope(ws, &key);
+        row.hold(now, expires_at, amount);
+        let spilled = row.add_live(LiveCharge { expires_at, hold, placed_at: now, amount });
+        ws.spill(&key, spilled);
     }
     ws.holds.put(hold, placed);
     1

@@ -3,9 +3,9 @@
 use crate::event::{Charged, Event, Stream};
 use crate::id::{HoldId, JobId};
 use crate::job::{
-    Job, JobError, JobSpec, JobState, Lapsed, Lease, LeaseEnd, Life, Place, QueueConfig, QueueState, rank,
+    Job, JobError, JobSpec, JobState, Lapsed, Lease, LeaseEnd, Life, Place, QueueConfig, QueueState, Schedule, rank,
 };
-use crate::name::{Queue, Scope, Tenant};
+use crate::name::{Queue, ScheduleName, Scope, Tenant};
 use crate::state::{Counted, Tally, Workspace};
 use crate::time::{Span, Time};
 
@@ -17,6 +17,27 @@ pub(super) fn apply(ws: &mut Workspace, tenant: &Tenant, event: &Event) -> u64 {
         Event::JobEnqueued { job, spec, run_at, hold } => enqueued(ws, tenant, *job, spec, *run_at, *hold),
         Event::JobFound { .. } => 0,
         Event::QueueDefined { queue, config } => queue_defined(ws, tenant, queue, config),
+        Event::ScheduleDefined { schedule, spec, next_at } => {
+            let fresh = || Schedule {
+                spec: (**spec).clone(),
+                next_at: *next_at,
+                last_tick: None,
+                last_job: None,
+                version: 0,
+                last: None,
+            };
+            scheduled(ws, tenant, schedule, |known| {
+                let known = known.unwrap_or_else(fresh);
+                Some(Schedule { spec: (**spec).clone(), next_at: *next_at, ..known })
+            })
+        }
+        Event::ScheduleRemoved { schedule } => scheduled(ws, tenant, schedule, |_| None),
+        Event::ScheduleTicked { schedule, tick, job, next_at } => scheduled(ws, tenant, schedule, |known| {
+            Some(Schedule { next_at: *next_at, last_tick: Some(*tick), last_job: Some(*job), ..known? })
+        }),
+        Event::ScheduleSkipped { schedule, next_at, .. } => {
+            scheduled(ws, tenant, schedule, |known| Some(Schedule { next_at: *next_at, ..known? }))
+        }
         Event::JobForgotten { job } => forgotten(ws, *job),
         Event::JobLeased { job, .. } => leased(ws, *job, event),
         Event::JobSucceeded { job, result, .. } => {
@@ -124,14 +145,7 @@ fn charge<'a>(ws: &mut Workspace, id: JobId, amounts: impl Iterator<Item = (&'a 
     }
 }
 
-fn enqueued(
-    ws: &mut Workspace,
-    tenant: &Tenant,
-    id: JobId,
-    spec: &JobSpec,
-    run_at: Time,
-    hold: Option<HoldId>,
-) -> u64 {
+fn enqueued(ws: &mut Workspace, tenant: &Tenant, id: JobId, spec: &JobSpec, run_at: Time, hold: Option<HoldId>) -> u64 {
     let spec = spec.clone();
     if let Some(key) = &spec.idempotency_key {
         ws.job_keys.put((tenant.clone(), spec.queue.clone(), key.clone()), id);
@@ -222,6 +236,23 @@ fn queue_defined(ws: &mut Workspace, tenant: &Tenant, queue: &Queue, config: &Qu
     ws.link(|| Stream::Queue(tenant.clone(), queue.clone()), before.last);
     let version = before.version + 1;
     ws.queues.put(key, QueueState { config: config.clone(), version, last: Some(ws.batch) });
+    version
+}
+
+fn scheduled(
+    ws: &mut Workspace,
+    tenant: &Tenant,
+    name: &ScheduleName,
+    with: impl FnOnce(Option<Schedule>) -> Option<Schedule>,
+) -> u64 {
+    let key = (tenant.clone(), name.clone());
+    let known = ws.schedules.get(&key).cloned();
+    let (version, last) = known.as_ref().map_or((1, None), |known| (known.version + 1, known.last));
+    ws.link(|| Stream::Schedule(tenant.clone(), name.clone()), last);
+    match with(known) {
+        Some(row) => ws.schedules.put(key, Schedule { version, last: Some(ws.batch), ..row }),
+        None => ws.schedules.remove(&key),
+    }
     version
 }
 
@@ -361,10 +392,12 @@ impl Workspace {
 
     /// … and then it can.
     pub(crate) fn unbar(&mut self, id: JobId) {
-        let job = self.jobs.get_mut(&id).expect("it was loaded to be freed");
-        if std::mem::replace(&mut job.life.place, Place::First) != Place::Barred {
+        // Who was barred may have left its line since it was read.
+        if self.jobs.get(&id).is_none_or(|job| job.life.place != Place::Barred) {
             return;
         }
+        let job = self.jobs.get_mut(&id).expect("it was just there");
+        job.life.place = Place::First;
         let (tenant, line) = (job.tenant.clone(), job.line().expect("only a key can be at its limit"));
         let row = scope_row(self, &tenant, &line);
         row.line.barred = row.line.barred.saturating_sub(1);

@@ -109,15 +109,11 @@ pub(super) fn mark(
 /// The scope's row, counted as touched by an event of this batch.
 pub(super) fn touch_scope<'a>(ws: &'a mut Workspace, key: &ScopeKey) -> &'a mut ScopeState {
     let (now, batch) = (ws.now, ws.batch);
-    if ws.scopes.get(key).is_none() {
-        ws.scopes.put(key.clone(), ScopeState::default());
-    }
-    let last = ws.scopes.get(key).and_then(|row| row.last);
-    ws.link(|| Stream::Scope(key.0.clone(), key.1.clone()), last);
-    let row = ws.scopes.get_mut(key).expect("it was just put");
+    let row = ws.scopes.get_or_put(key, ScopeState::default);
     row.version += 1;
     row.seen = row.seen.max(now);
-    row.last = Some(batch);
+    let last = row.last.replace(batch);
+    ws.prev.link(batch, || Stream::Scope(key.0.clone(), key.1.clone()), last);
     row
 }
 
@@ -126,10 +122,7 @@ pub(super) fn name_windows(ws: &mut Workspace, tenant: &Tenant, charges: &[Charg
     let now = ws.now;
     for charge in charges.iter().filter(|charge| !charge.limits.is_empty()) {
         let key = (tenant.clone(), charge.scope.clone());
-        if ws.scopes.get(&key).is_none() {
-            ws.scopes.put(key.clone(), ScopeState::default());
-        }
-        let row = ws.scopes.get_mut(&key).expect("it was just put");
+        let row = ws.scopes.get_or_put(&key, ScopeState::default);
         for limit in &charge.limits {
             row.name_window(&limit.window, now);
         }

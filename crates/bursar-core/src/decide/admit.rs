@@ -1,6 +1,7 @@
 //! Admission: whether limits leave room for charges. The one place that says no for lack of units.
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 use crate::bounds::SCOPES_MAX;
 use crate::budget::Limit;
@@ -29,7 +30,9 @@ pub(super) fn resolve(ws: &Workspace, tenant: &Tenant, charges: &[Charge]) -> Re
                 .extend(charge.limits.iter().filter(|l| !known.limits.contains(l)).cloned().collect::<Vec<_>>());
             continue;
         }
-        places.insert(&charge.scope, merged.len());
+        if charges.len() > 1 {
+            places.insert(&charge.scope, merged.len());
+        }
         merged.push(HeldCharge {
             scope: charge.scope.clone(),
             amount: charge.amount,
@@ -47,11 +50,11 @@ pub(super) fn admit(ws: &Workspace, tenant: &Tenant, charges: Vec<HeldCharge>) -
     if totals.len() > SCOPES_MAX {
         return Err(Refusal::TooManyScopes { count: totals.len() });
     }
-    let given: BTreeMap<&Scope, &[Limit]> = charges.iter().map(|c| (&c.scope, c.limits.as_slice())).collect();
+    let limited = charges.iter().filter(|charge| !charge.limits.is_empty());
+    let given: BTreeMap<&Scope, &[Limit]> = limited.map(|charge| (&charge.scope, charge.limits.as_slice())).collect();
     let mut violations = Vec::new();
-    let nothing = ScopeState::default();
     for (scope, amount) in &totals {
-        let state = row(ws, tenant, scope).unwrap_or(&nothing);
+        let state = row(ws, tenant, scope).unwrap_or_else(|| nothing());
         let limits = limits(state, given.get(scope).copied().unwrap_or_default());
         if limits.is_empty() {
             return Err(Refusal::UnknownScope { scope: scope.clone() });
@@ -124,10 +127,9 @@ pub(super) fn left<'a>(
     adjust: impl Fn(&Scope, i64) -> i64,
 ) -> Vec<Left> {
     let mut left = Vec::new();
-    let nothing = ScopeState::default();
     for scope in charge.scopes() {
         let named = *scope == charge.scope;
-        let state = rows(scope).unwrap_or(&nothing);
+        let state = rows(scope).unwrap_or_else(|| nothing());
         for limit in limits(state, if named { &charge.limits } else { &[] }) {
             let remaining = match state.balance(&limit.window) {
                 Some(balance) => balance.remaining(limit.amount),
@@ -142,6 +144,12 @@ pub(super) fn left<'a>(
         }
     }
     left
+}
+
+/// A scope that nobody has touched.
+fn nothing() -> &'static ScopeState {
+    static NOTHING: LazyLock<ScopeState> = LazyLock::new(ScopeState::default);
+    &NOTHING
 }
 
 pub(super) fn row<'a>(ws: &'a Workspace, tenant: &Tenant, scope: &Scope) -> Option<&'a ScopeState> {

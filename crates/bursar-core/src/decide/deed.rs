@@ -56,7 +56,7 @@ impl Deed<'_> {
         let Some(line) = job.line_led() else { return true };
         let scope = (job.tenant.clone(), job.line().expect("a line has a scope"));
         let waiting = self.ws.scopes.get(&scope).map_or(0, |row| row.line.len(&job.kind));
-        waiting <= 1 || self.ws.lines.get(&line).is_some_and(|next| next.iter().any(|id| self.stands_behind(*id)))
+        waiting <= 1 || self.ws.lines.get(&line).is_some_and(|next| next.iter().any(|id| self.stands_behind(*id, &line)))
     }
 
     /// The next of a line becomes the first; who it is.
@@ -64,15 +64,16 @@ impl Deed<'_> {
         loop {
             let next = self.ws.lines.get_mut(line)?.pop_front()?;
             // Who was read with the line may have left it since.
-            if self.stands_behind(next) {
+            if self.stands_behind(next, line) {
                 self.ws.step_up(next);
                 return Some(next);
             }
         }
     }
 
-    fn stands_behind(&self, id: JobId) -> bool {
-        self.ws.jobs.get(&id).is_some_and(|job| job.life.place == Place::Behind)
+    fn stands_behind(&self, id: JobId, line: &LineKey) -> bool {
+        let behind = |job: &&Job| job.life.place == Place::Behind && job.line_key().as_ref() == Some(line);
+        self.ws.jobs.get(&id).filter(behind).is_some()
     }
 
     /// A job whose line another stands in must be able to leave it.

@@ -1,9 +1,10 @@
 //! Work on jobs that are there: leases, and what operators and the upkeep do to jobs.
 
-use crate::answer::{Answer, Finished};
+use crate::answer::{Answer, Enqueued, Finished, Submitted};
 use crate::decide::deed::Deed;
 use crate::decide::finish::{finish, finished, fund, line_unknown, look_later, park, release, rescue};
 use crate::decide::lease::{beat, lease};
+use crate::decide::schedule;
 use crate::event::Event;
 use crate::id::JobId;
 use crate::job::{Job, JobState};
@@ -13,8 +14,8 @@ use crate::refusal::Refusal;
 use crate::request::{Act, Op};
 use crate::time::Span;
 
-/// What was done, or `None` when rows are lacking: load again.
-pub(super) fn work(deed: &mut Deed<'_>, op: &Op) -> Option<Answer> {
+/// What was done, or `None` when rows are lacking: load again. A refusal comes before anything has happened.
+pub(super) fn work(deed: &mut Deed<'_>, op: &Op) -> Option<Result<Answer, Refusal>> {
     let answer = match op {
         Op::Lease(ask) => Answer::Leased(lease(deed, ask)),
         Op::Heartbeat { beats } => Answer::Beaten(beats.iter().map(|one| beat(deed, one)).collect()),
@@ -30,9 +31,20 @@ pub(super) fn work(deed: &mut Deed<'_>, op: &Op) -> Option<Answer> {
             }
             Answer::Acted(jobs.iter().map(|job| act_on(deed, act, *job)).collect())
         }
+        Op::DefineSchedule { schedule, spec } => {
+            return Some(schedule::define(deed, schedule, spec).map(|()| Answer::Done));
+        }
+        Op::RemoveSchedule { schedule } => return Some(schedule::remove(deed, schedule).map(|()| Answer::Done)),
+        Op::RunSchedule { schedule } => return Some(schedule::run(deed, schedule).map(enqueued)),
+        Op::Tick { schedule } => return Some(schedule::tick(deed, schedule).map(|()| Answer::Done)),
         other => unreachable!("{other:?} is no work on jobs"),
     };
-    Some(answer)
+    Some(Ok(answer))
+}
+
+fn enqueued(jobs: Vec<JobId>) -> Answer {
+    let jobs = jobs.into_iter().map(|id| Enqueued { id, created: true }).collect();
+    Answer::Submitted(Submitted { jobs, ..Submitted::default() })
 }
 
 fn act_on(deed: &mut Deed<'_>, act: &Act, id: JobId) -> Result<Finished, Refusal> {
@@ -53,7 +65,7 @@ fn wrong(job: &Job, problem: &'static str) -> Refusal {
     Refusal::WrongState { job: job.id, state: job.life.state, problem }
 }
 
-fn cancel(deed: &mut Deed<'_>, id: JobId) -> Result<(), Refusal> {
+pub(super) fn cancel(deed: &mut Deed<'_>, id: JobId) -> Result<(), Refusal> {
     let job = deed.job(id)?;
     match job.life.state {
         JobState::Cancelled => Ok(()),

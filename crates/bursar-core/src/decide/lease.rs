@@ -48,7 +48,7 @@ pub(super) fn lease(deed: &mut Deed<'_>, ask: &LeaseAsk) -> Leased {
         let claims = deed.ws.claims.get_mut(&key).expect("the best is among them");
         let id = claims.jobs.remove(place).expect("the best is among them");
         let config = deed.config(&queue);
-        match flow(deed, id, &config, &rates) {
+        match flow(deed, id, &queue, &config, &rates) {
             Flow::Open(slots) => {
                 take(deed, ask, id, &config, slots);
                 for (scope, rate) in rated(deed, id, &config) {
@@ -127,9 +127,16 @@ fn take(deed: &mut Deed<'_>, ask: &LeaseAsk, id: JobId, config: &QueueConfig, sl
     }
 }
 
-fn flow(deed: &Deed<'_>, id: JobId, config: &QueueConfig, rates: &BTreeMap<Scope, (Rate, i64)>) -> Flow {
+fn flow(
+    deed: &Deed<'_>,
+    id: JobId,
+    queue: &Queue,
+    config: &QueueConfig,
+    rates: &BTreeMap<Scope, (Rate, i64)>,
+) -> Flow {
     let Some(job) = deed.ws.jobs.get(&id) else { return Flow::Not };
-    if !job.is_ready() || !deed.can_leave(job) {
+    // It may have been taken, changed or moved since it was read.
+    if !job.is_ready() || job.queue != *queue || !deed.can_leave(job) {
         return Flow::Not;
     }
     let mut slots = Vec::new();

@@ -9,6 +9,7 @@ mod grant;
 mod hold;
 mod job;
 mod lease;
+mod schedule;
 mod submit;
 
 use crate::answer::{Answer, Outcome};
@@ -63,12 +64,12 @@ pub fn decide(ws: &mut Workspace, request: &Request, rules: &Rules, ids: &mut (d
             return Decided::Again;
         }
     }
-    if request.op.is_of_jobs() && request.check().is_ok() {
+    if (request.op.is_of_jobs() || request.op.is_of_schedules()) && request.check().is_ok() {
         if let Some(refusal) = unknown_zone(ws, request) {
             return Decided::Answered(Err(refusal));
         }
         return match work(ws, request, ids) {
-            Some(outcome) => Decided::Answered(Ok(outcome)),
+            Some(answer) => Decided::Answered(answer),
             None => Decided::Again,
         };
     }
@@ -76,10 +77,13 @@ pub fn decide(ws: &mut Workspace, request: &Request, rules: &Rules, ids: &mut (d
 }
 
 /// Work on jobs, which is answered job by job. `None` when rows are lacking: load again.
-fn work(ws: &mut Workspace, request: &Request, ids: &mut (dyn IdSource + Send)) -> Option<Outcome> {
+fn work(ws: &mut Workspace, request: &Request, ids: &mut (dyn IdSource + Send)) -> Option<Result<Outcome, Refusal>> {
     let command = CommandId(ids.next_id(ws.now));
     let mut deed = Deed { ws, context: &request.context, ids, events: Vec::new() };
-    let answer = job::work(&mut deed, &request.op)?;
+    let answer = match job::work(&mut deed, &request.op)? {
+        Ok(answer) => answer,
+        Err(refusal) => return Some(Err(refusal)),
+    };
     let events = deed.events;
     let mut entry = Entry { id: command, context: request.context.clone(), key: None, events, wakes: Wakes::default() };
     let touched = entry.events.iter().flat_map(|r| r.e.scopes());
@@ -88,7 +92,7 @@ fn work(ws: &mut Workspace, request: &Request, ids: &mut (dyn IdSource + Send)) 
     entry.wakes = Wakes::of(ws, &entry);
     let entry = (!entry.events.is_empty()).then(|| Arc::new(entry));
     ws.entries.extend(entry.clone());
-    Some(Outcome { command, replayed: false, answer, entry })
+    Some(Ok(Outcome { command, replayed: false, answer, entry }))
 }
 
 fn answer(
@@ -138,9 +142,14 @@ fn answer(
             let defined = |config| Event::QueueDefined { queue: queue.clone(), config: Box::new(config) };
             changed.map(defined).into_iter().collect()
         }
-        Op::Lease(_) | Op::Heartbeat { .. } | Op::Finish { .. } | Op::Act { .. } => {
-            unreachable!("work on jobs is decided job by job")
-        }
+        Op::Lease(_)
+        | Op::Heartbeat { .. }
+        | Op::Finish { .. }
+        | Op::Act { .. }
+        | Op::DefineSchedule { .. }
+        | Op::RemoveSchedule { .. }
+        | Op::RunSchedule { .. }
+        | Op::Tick { .. } => unreachable!("work on jobs and schedules is decided step by step"),
     };
     let recorded = events.into_iter().map(|e| Recorded { v: 0, e }).collect();
     let mut entry =
@@ -175,12 +184,15 @@ fn unknown_zone(ws: &Workspace, request: &Request) -> Option<Refusal> {
 
 /// A window longer than what is kept is refused when it is named.
 fn reach(request: &Request, rules: &Rules) -> Result<(), Invalid> {
-    let mut windows: Box<dyn Iterator<Item = &Window>> = match &request.op {
-        Op::Submit(command) => Box::new(command.charges.iter().flat_map(|charge| &charge.limits).map(|l| &l.window)),
-        Op::Define { budget, .. } => Box::new(budget.windows()),
-        _ => return Ok(()),
+    let beyond = |window: &&Window| window.reach() > rules.postings_kept;
+    let found = match &request.op {
+        Op::Submit(command) => {
+            command.charges.iter().flat_map(|charge| &charge.limits).map(|limit| &limit.window).find(beyond)
+        }
+        Op::Define { budget, .. } => budget.windows().find(beyond),
+        _ => None,
     };
-    match windows.find(|window| window.reach() > rules.postings_kept) {
+    match found {
         Some(window) => Err(Invalid::new("window", format!("{window} reaches further back than postings are kept"))),
         None => Ok(()),
     }

@@ -8,7 +8,6 @@ use crate::budget::{Budget, Cover};
 use crate::context::Context;
 use crate::decide::{Rules, admit, grant};
 use crate::event::{Charged, Entry, Event, Recorded};
-use crate::hold::HeldCharge;
 use crate::id::{HoldId, IdSource, JobId};
 use crate::name::Tenant;
 use crate::payload::Payload;
@@ -110,8 +109,7 @@ fn place(
     charges: Vec<Charged>,
     term: &Term,
 ) -> Result<Event, Refusal> {
-    let held: Vec<HeldCharge> = charges.iter().map(Charged::charge).collect();
-    let scopes = held.iter().flat_map(HeldCharge::scopes);
+    let scopes = charges.iter().flat_map(Charged::scopes);
     let budgets: Vec<&Budget> = scopes.filter_map(|s| admit::row(ws, tenant, s)?.budget.as_deref()).collect();
     let refuses = |policy: fn(&Budget) -> Cover| {
         let budget = budgets.iter().any(|budget| policy(budget) == Cover::Refuse);

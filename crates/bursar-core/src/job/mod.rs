@@ -4,6 +4,7 @@ mod flow;
 mod lease;
 mod queue;
 mod retry;
+mod schedule;
 mod spec;
 
 use serde::{Deserialize, Serialize};
@@ -12,6 +13,7 @@ pub use self::flow::{FlowScopes, Place, line_up};
 pub use self::lease::{Beat, End, Finish, JobError, Lease, LeaseAsk, LeaseEnd, Order, Usage, wants};
 pub use self::queue::{QueueConfig, QueueState, Rate, Retention};
 pub use self::retry::{Backoff, Retry};
+pub use self::schedule::{Missed, ON_TIME, Overlap, Schedule, ScheduleSpec};
 pub use self::spec::JobSpec;
 pub(crate) use self::spec::{check_delay, check_priority};
 use crate::bounds::PRIORITY_STEP;

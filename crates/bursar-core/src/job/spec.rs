@@ -88,7 +88,10 @@ impl JobSpec {
         check_priority("jobs.priority", self.priority)?;
         check_delay("jobs.delay_ms", self.delay)?;
         if let Some(attempts) = self.max_attempts.filter(|attempts| !(1..=ATTEMPTS_MAX).contains(attempts)) {
-            return Err(Invalid::new("jobs.max_attempts", format!("is {attempts}; it must be from 1 to {ATTEMPTS_MAX}")));
+            return Err(Invalid::new(
+                "jobs.max_attempts",
+                format!("is {attempts}; it must be from 1 to {ATTEMPTS_MAX}"),
+            ));
         }
         if let Some(retry) = &self.retry {
             retry.check("jobs.retry")?;

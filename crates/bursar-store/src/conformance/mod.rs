@@ -1,19 +1,25 @@
 //! One suite that every engine passes unchanged.
 //!
 //! An engine adds a constructor that makes an empty store on the clock and ids it is given, and runs every case of
-//! [`CASES`].
+//! [`CASES`] and [`JOB_CASES`].
 
 mod commands;
 mod grants;
 mod holds;
+mod jobs;
 mod journal;
 mod mixed;
+mod queues;
+mod settled;
+mod stream;
 mod windows;
+mod work;
 mod world;
 
 use std::future::Future;
 use std::pin::Pin;
 
+pub use self::stream::job_stream;
 pub use self::world::World;
 
 /// A case: its name and what it does in an empty world.
@@ -25,15 +31,17 @@ pub struct Case {
 }
 
 macro_rules! cases {
-    ($($module:ident::$name:ident,)*) => {
-        /// All of them.
-        pub const CASES: &[Case] = &[
+    ($(#[$doc:meta])* $list:ident: $($module:ident::$name:ident,)*) => {
+        $(#[$doc])*
+        pub const $list: &[Case] = &[
             $(Case { name: stringify!($name), run: |world| Box::pin($module::$name(world)) },)*
         ];
     };
 }
 
 cases! {
+    /// Scopes, holds, grants, commands and the journal.
+    CASES:
     holds::limit_admits_up_to_its_amount,
     holds::one_refusal_never_fails_its_neighbours,
     holds::commit_returns_the_rest_and_release_all,
@@ -79,4 +87,33 @@ cases! {
     journal::rebuild_gives_the_same_rows,
     journal::large_payload_stands_beside_the_journal,
     mixed::verify_is_clean_after_a_mixed_stream,
+}
+
+cases! {
+    /// Jobs and queues.
+    JOB_CASES:
+    jobs::best_goes_first_over_many_kinds,
+    jobs::kinds_are_found_by_name_and_by_beginning,
+    jobs::more_come_due_than_one_step_promotes,
+    jobs::stale_fence_changes_nothing,
+    jobs::lapsed_leases_are_found_and_taken_back,
+    jobs::bulk_is_answered_job_by_job,
+    jobs::finished_job_is_found_and_comes_back_when_it_is_tried_again,
+    jobs::payload_and_result_are_kept_beside_and_forgotten,
+    jobs::job_is_found_by_its_key_and_finished_in_one_batch,
+    jobs::bad_input_changes_nothing,
+    jobs::tenants_have_jobs_of_their_own,
+    settled::success_settles_in_the_same_transaction,
+    settled::parked_job_is_found_by_its_scope_and_by_time,
+    settled::spend_of_a_lost_lease_is_charged_once,
+    settled::costs_are_told_by_day_queue_kind_and_scope,
+    queues::key_at_its_limit_is_passed_over_until_a_slot_is_free,
+    queues::keys_take_turns,
+    queues::rates_put_off,
+    queues::slots_cannot_leak,
+    queues::figures_are_what_there_is,
+    queues::lists_go_page_by_page,
+    queues::finished_jobs_are_kept_as_their_queue_says,
+    queues::bell_rings_when_something_is_committed,
+    stream::random_work_keeps_the_books_and_is_rebuilt,
 }

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use bursar_core::hold::Hold;
 use bursar_core::id::HoldId;
-use bursar_core::job::Job;
 use bursar_core::live::LiveCharge;
 use bursar_core::scope::ScopeState;
 use bursar_core::state::ScopeKey;
@@ -49,10 +48,7 @@ impl PostgresStore {
         while let Some(last) = self.check_holds(&mut report, after).await? {
             after = last;
         }
-        let mut after = Uuid::nil();
-        while let Some(last) = self.check_jobs(&mut report, after).await? {
-            after = last;
-        }
+        self.check_work(&mut report).await?;
         Ok(report)
     }
 
@@ -66,6 +62,7 @@ impl PostgresStore {
         let page: Vec<ScopeRow> = sqlx::query_as(
             "SELECT s.tenant, s.scope, s.state, s.budget, r.amount
              FROM (SELECT * FROM bursar.scopes WHERE (tenant, scope) > ($1, $2) AND version > 0
+                     AND NOT (scope >= 'bursar:slots:' AND scope < 'bursar:slots;')
                    ORDER BY tenant, scope LIMIT $3) s
              LEFT JOIN LATERAL (
                  SELECT r.amount FROM bursar.rollups r WHERE r.tenant = s.tenant AND r.scope = s.scope OFFSET 0
@@ -183,28 +180,6 @@ impl PostgresStore {
         Ok(last)
     }
 
-    /// Checks that jobs after one are named by their holds; returns the last.
-    async fn check_jobs(&self, report: &mut Report, after: Uuid) -> Result<Option<Uuid>, StoreError> {
-        let mut tx = self.begin(ONE_SNAPSHOT).await?;
-        let page: Vec<(Uuid, Vec<u8>)> =
-            sqlx::query_as("SELECT id, data FROM bursar.jobs WHERE id > $1 ORDER BY id LIMIT $2")
-                .bind(after)
-                .bind(PAGE as i64)
-                .fetch_all(&mut *tx)
-                .await
-                .map_err(store_error)?;
-        let last = page.last().map(|(id, _)| *id);
-        let jobs = page.iter().map(|(_, data)| Job::unpack(data)).collect::<Result<Vec<_>, _>>()?;
-        let wanted: Vec<HoldId> = jobs.iter().filter_map(|job| job.hold).collect();
-        let found = PgRows::new(&mut tx, self, Taking::Look).holds(&wanted).await?;
-        tx.commit().await.map_err(store_error)?;
-        let holds: HashMap<HoldId, Hold> = found.rows.into_iter().collect();
-        for job in &jobs {
-            report.check_job(job, job.hold.and_then(|hold| holds.get(&hold)));
-        }
-        Ok(last)
-    }
-
     pub(super) async fn make_anew(&self) -> Result<u64, StoreError> {
         let mut tx = self.begin(READ_COMMITTED).await?;
         sqlx::query("SELECT set_config('lock_timeout', $1, true), pg_advisory_xact_lock($2)")
@@ -219,7 +194,8 @@ impl PostgresStore {
         self.sequence(&mut side).await?;
         drop(side);
         sqlx::raw_sql(
-            "TRUNCATE bursar.keys, bursar.job_keys, bursar.jobs, bursar.holds, bursar.grants, bursar.scopes,
+            "TRUNCATE bursar.keys, bursar.job_keys, bursar.jobs, bursar.ended_jobs, bursar.queues, bursar.schedules,
+                 bursar.tallies, bursar.costs, bursar.holds, bursar.grants, bursar.scopes,
                  bursar.live_charges, bursar.postings, bursar.rollups",
         )
         .execute(&mut *tx)
@@ -241,6 +217,7 @@ impl PostgresStore {
                 events += row.batch.count() as u64;
             }
         }
+        self.line_up(&mut tx).await?;
         tx.commit().await.map_err(commit_error)?;
         // What was remembered while the tables were being made is true now; what others remembered before is not.
         self.forget_scopes();

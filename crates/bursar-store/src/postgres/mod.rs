@@ -1,7 +1,8 @@
 //! PostgreSQL: any number of nodes on one database. All tables live in the schema `bursar`.
 //!
 //! SQL here loads and stores; it decides nothing. Three habits run through it:
-//! - Lock, then read: a statement that waited for a lock has the row as it is now, and everything else as it was before.
+//! - Lock, then read: a statement that waited for a lock has the row as it is now, and everything else as it was before. So
+//!   what stands in the locked row itself is read with the lock, and all else in a later statement.
 //! - Arrays, not loops: a batch of a thousand requests takes the same few statements as one.
 //! - Joins by `LATERAL` subqueries that cannot be flattened, or by `ctid`: so that the plan is a look-up by primary key
 //!   on a table of any size, with or without statistics.
@@ -10,12 +11,16 @@ mod commit;
 mod due;
 mod error;
 mod in_tx;
+mod jobs;
 mod journal;
+mod lane;
 mod maintain;
 mod migrate;
 mod read;
 mod rows;
 mod scopes;
+mod statement;
+mod wire;
 mod write;
 
 use std::collections::HashMap;
@@ -27,18 +32,19 @@ use async_trait::async_trait;
 use bursar_core::grant::Grant;
 use bursar_core::hold::Hold;
 use bursar_core::id::{BatchId, GrantId, HoldId, IdSource, JobId};
-use bursar_core::job::{Job, QueueState};
+use bursar_core::job::{Job, QueueState, Schedule};
 use bursar_core::live::ChargeMark;
-use bursar_core::name::{Queue, Scope, Tenant};
+use bursar_core::name::{Queue, ScheduleName, Scope, Tenant};
 use bursar_core::request::Request;
 use bursar_core::scope::ScopeState;
-use bursar_core::state::{QueueKey, ScopeKey};
+use bursar_core::state::{QueueKey, ScheduleKey, ScopeKey};
 use bursar_core::time::Time;
 use sqlx::pool::PoolConnection;
 use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
 use sqlx::{Connection, PgConnection, Postgres, Transaction};
 
 use self::error::{redacted, store_error};
+use self::lane::Kept;
 pub use self::migrate::migration_sql;
 use crate::attempt;
 use crate::clock::{Clock, SystemClock};
@@ -51,6 +57,7 @@ use crate::verify::Report;
 /// A store in a PostgreSQL database.
 pub struct PostgresStore {
     pool: PgPool,
+    kept: Kept,
     /// Connections for short statements that somebody needs who has a connection already: never the same pool, in which
     /// all could wait for each other.
     side: PgPool,
@@ -67,7 +74,7 @@ pub struct PostgresStore {
 /// How the store uses its database.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PostgresOptions {
-    /// Connections at most, beside two for short statements.
+    /// Connections at most, beside two for short statements. Of each four, batches keep one for themselves.
     pub connections: u32,
     /// How long to wait for a free connection, or for the server.
     pub connect_within: Duration,
@@ -128,6 +135,7 @@ impl PostgresStore {
         probe(&connect, options.connect_within).await?;
         let store = PostgresStore {
             pool: pool(options.connections.max(1)).connect_lazy_with(connect.clone()),
+            kept: Kept::default(),
             side: pool(2).connect_lazy_with(connect),
             setup,
             options,
@@ -266,45 +274,62 @@ impl Store for PostgresStore {
 
     async fn list_jobs(
         &self,
-        _: &Tenant,
-        _: &JobFilter,
-        _: Option<JobId>,
-        _: usize,
+        tenant: &Tenant,
+        filter: &JobFilter,
+        after: Option<JobId>,
+        limit: usize,
     ) -> Result<Vec<Job>, StoreError> {
-        Err(StoreError::Closed)
+        self.read_jobs(tenant, filter, after, limit).await
     }
 
-    async fn queue(&self, _: &QueueKey) -> Result<Option<QueueState>, StoreError> {
-        Err(StoreError::Closed)
+    async fn queue(&self, key: &QueueKey) -> Result<Option<QueueState>, StoreError> {
+        self.read_queue(key).await
     }
 
     async fn list_queues(
         &self,
-        _: &Tenant,
-        _: Option<&Queue>,
-        _: usize,
+        tenant: &Tenant,
+        after: Option<&Queue>,
+        limit: usize,
     ) -> Result<Vec<(Queue, QueueState)>, StoreError> {
-        Err(StoreError::Closed)
+        self.read_queues(tenant, after, limit).await
     }
 
-    async fn figures(&self, _: &QueueKey, _: i64) -> Result<Figures, StoreError> {
-        Err(StoreError::Closed)
+    async fn schedule(&self, key: &ScheduleKey) -> Result<Option<Schedule>, StoreError> {
+        self.read_schedule(key).await
     }
 
-    async fn costs(&self, _: &Tenant, _: i64, _: i64) -> Result<Vec<Cost>, StoreError> {
-        Err(StoreError::Closed)
+    async fn list_schedules(
+        &self,
+        tenant: &Tenant,
+        after: Option<&ScheduleName>,
+        limit: usize,
+    ) -> Result<Vec<(ScheduleName, Schedule)>, StoreError> {
+        self.read_schedules(tenant, after, limit).await
     }
 
-    async fn due_jobs(&self, _: usize) -> Result<DueJobs, StoreError> {
-        Ok(DueJobs::default())
+    async fn due_schedules(&self, limit: usize) -> Result<(Vec<ScheduleKey>, Option<Time>), StoreError> {
+        self.read_due_schedules(limit).await
     }
 
-    async fn awaiting(&self, _: &ScopeKey, _: usize) -> Result<Vec<JobId>, StoreError> {
-        Ok(Vec::new())
+    async fn figures(&self, key: &QueueKey, since_minute: i64) -> Result<Figures, StoreError> {
+        self.read_figures(key, since_minute).await
+    }
+
+    async fn costs(&self, tenant: &Tenant, from: i64, to: i64) -> Result<Vec<Cost>, StoreError> {
+        self.read_costs(tenant, from, to).await
+    }
+
+    async fn due_jobs(&self, limit: usize) -> Result<DueJobs, StoreError> {
+        self.read_due_jobs(limit).await
+    }
+
+    async fn awaiting(&self, scope: &ScopeKey, limit: usize) -> Result<Vec<JobId>, StoreError> {
+        self.read_awaiting(scope, limit).await
     }
 
     async fn bell(&self) -> Result<u64, StoreError> {
-        Ok(0)
+        self.read_bell().await
     }
 
     async fn journal(&self, after: u64, limit: usize) -> Result<Vec<Journaled>, StoreError> {
@@ -344,6 +369,7 @@ impl Store for PostgresStore {
     }
 
     async fn close(&self) {
+        self.kept.close();
         self.pool.close().await;
         self.side.close().await;
     }

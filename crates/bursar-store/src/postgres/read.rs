@@ -4,8 +4,7 @@ use std::collections::HashMap;
 
 use bursar_core::grant::Grant;
 use bursar_core::hold::Hold;
-use bursar_core::id::{GrantId, HoldId, JobId};
-use bursar_core::job::Job;
+use bursar_core::id::{GrantId, HoldId};
 use bursar_core::live::ChargeMark;
 use bursar_core::name::{Scope, Tenant};
 use bursar_core::scope::ScopeState;
@@ -177,20 +176,6 @@ impl PostgresStore {
         Ok(grants)
     }
 
-    pub(super) async fn read_job(&self, id: JobId) -> Result<Option<Job>, StoreError> {
-        let mut conn = self.acquire().await?;
-        let data: Option<Vec<u8>> = sqlx::query_scalar("SELECT data FROM bursar.jobs WHERE id = $1")
-            .bind(Uuid::from_u128(id.0))
-            .fetch_optional(&mut *conn)
-            .await
-            .map_err(store_error)?;
-        let Some(data) = data else { return Ok(None) };
-        let mut jobs = [Job::unpack(&data)?];
-        attach(&mut conn, &mut jobs, |job| job.id.0).await.map_err(store_error)?;
-        let [job] = jobs;
-        Ok(Some(job))
-    }
-
     pub(super) async fn delete_payload(&self, id: u128) -> Result<bool, StoreError> {
         let done = sqlx::query("DELETE FROM bursar.payloads WHERE id = $1").bind(Uuid::from_u128(id));
         Ok(done.execute(&mut *self.acquire().await?).await.map_err(store_error)?.rows_affected() > 0)
@@ -281,7 +266,7 @@ impl PostgresStore {
     }
 
     /// The time this store goes by.
-    async fn time(&self, conn: &mut PgConnection) -> Result<Time, StoreError> {
+    pub(super) async fn time(&self, conn: &mut PgConnection) -> Result<Time, StoreError> {
         match self.given_clock() {
             Some(now) => Ok(now),
             None => clock(conn).await.map_err(store_error),

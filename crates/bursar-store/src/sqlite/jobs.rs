@@ -36,24 +36,24 @@ pub(super) const INDEXES: [(&str, &str, &str, &str); 8] = [
 ];
 
 /// How the states of live jobs are stored; the partial indexes know these numbers.
-const READY: i64 = 0;
-const BEHIND: i64 = 1;
-const BARRED: i64 = 2;
-const PUT_OFF: i64 = 3;
-const SCHEDULED: i64 = 4;
-const AWAITING: i64 = 5;
-const LEASED: i64 = 6;
+pub(crate) const READY: i64 = 0;
+pub(crate) const BEHIND: i64 = 1;
+pub(crate) const BARRED: i64 = 2;
+pub(crate) const PUT_OFF: i64 = 3;
+pub(crate) const SCHEDULED: i64 = 4;
+pub(crate) const AWAITING: i64 = 5;
+pub(crate) const LEASED: i64 = 6;
 
 /// The columns that follow from where a live job is in its life.
 #[derive(Debug, PartialEq, Eq)]
-struct Columns {
-    state: i64,
-    rank: i64,
-    at: i64,
+pub(crate) struct Columns {
+    pub(crate) state: i64,
+    pub(crate) rank: i64,
+    pub(crate) at: i64,
 }
 
 impl Columns {
-    fn of(job: &Job) -> Columns {
+    pub(crate) fn of(job: &Job) -> Columns {
         let life = &job.life;
         let (state, at) = match (life.state, life.place, &life.lease) {
             (JobState::Queued, Place::Out | Place::First, _) => (READY, life.run_at),
@@ -70,7 +70,7 @@ impl Columns {
     }
 
     /// The place in a line: the column is what counts, so that lining up need not touch the rest.
-    fn place(state: i64, at: Time, keyed: bool) -> Place {
+    pub(crate) fn place(state: i64, at: Time, keyed: bool) -> Place {
         match state {
             READY if keyed => Place::First,
             BEHIND => Place::Behind,
@@ -83,7 +83,7 @@ impl Columns {
 
 /// What never changes of a job, beside its columns.
 #[derive(Clone, Serialize, Deserialize)]
-struct Spec {
+pub(crate) struct Spec {
     payload: Payload,
     idempotency_key: Option<IdempotencyKey>,
     tags: Vec<Tag>,
@@ -101,7 +101,7 @@ impl Packed for Spec {
 
 /// What changes of a job, beside its columns.
 #[derive(Clone, Serialize, Deserialize)]
-struct Moving {
+pub(crate) struct Moving {
     home: Option<Queue>,
     priority: i16,
     hold: Option<HoldId>,
@@ -119,7 +119,7 @@ fn light(payload: &Payload) -> Payload {
     if payload.is_large() { Payload::elsewhere() } else { payload.clone() }
 }
 
-fn pack_spec(job: &Job) -> Vec<u8> {
+pub(crate) fn pack_spec(job: &Job) -> Vec<u8> {
     Spec {
         payload: light(&job.payload),
         idempotency_key: job.idempotency_key.clone(),
@@ -134,20 +134,19 @@ fn pack_spec(job: &Job) -> Vec<u8> {
     .pack()
 }
 
-fn pack_moving(job: &Job) -> Vec<u8> {
+pub(crate) fn pack_moving(job: &Job) -> Vec<u8> {
     let life = Life { result: light(&job.life.result), ..job.life.clone() };
     let Job { home, priority, hold, version, last, .. } = job;
     Moving { home: home.clone(), priority: *priority, hold: *hold, version: *version, last: *last, life }.pack()
 }
 
-fn pack_ended(job: &Job) -> Vec<u8> {
+pub(crate) fn pack_ended(job: &Job) -> Vec<u8> {
     let life = Life { result: light(&job.life.result), ..job.life.clone() };
     Job { payload: light(&job.payload), life, ..job.clone() }.pack()
 }
 
 const LIVE: &str = "SELECT id, tenant, queue, kind, flow, state, at, spec, life FROM bursar_jobs";
-const LIVE_BY_ID: &str =
-    "SELECT id, tenant, queue, kind, flow, state, at, spec, life FROM bursar_jobs WHERE id = ?1";
+const LIVE_BY_ID: &str = "SELECT id, tenant, queue, kind, flow, state, at, spec, life FROM bursar_jobs WHERE id = ?1";
 const ENDED_BY_ID: &str = "SELECT data FROM bursar_ended_jobs WHERE id = ?1";
 
 /// Names that stand in many rows are made once.
@@ -183,12 +182,36 @@ impl Names {
         let (spec, moving): (Spec, Moving) = (unpack(row, 7)?, unpack(row, 8)?);
         let (state, at) = (row.get::<_, i64>(5).map_err(failed)?, get_time(row, 6).map_err(failed)?);
         let place = Columns::place(state, at, key.is_some());
-        Ok(Job {
+        let named = Named {
             id: JobId(get_id(row, 0).map_err(failed)?),
             tenant: again(&mut self.tenant, row, (1, "tenant"), Tenant::as_str)?,
             queue: again(&mut self.queue, row, (2, "queue"), Queue::as_str)?,
-            home: moving.home,
             kind: again(&mut self.kind, row, (3, "kind"), JobKind::as_str)?,
+            key,
+        };
+        Ok(named.job(place, spec, moving))
+    }
+}
+
+/// What stands in columns of its own of a live job, and never changes what it is called.
+pub(crate) struct Named {
+    pub(crate) id: JobId,
+    pub(crate) tenant: Tenant,
+    pub(crate) queue: Queue,
+    pub(crate) kind: JobKind,
+    pub(crate) key: Option<FlowKey>,
+}
+
+impl Named {
+    /// The job that a row is of.
+    pub(crate) fn job(self, place: Place, spec: Spec, moving: Moving) -> Job {
+        let Named { id, tenant, queue, kind, key } = self;
+        Job {
+            id,
+            tenant,
+            queue,
+            home: moving.home,
+            kind,
             payload: spec.payload,
             idempotency_key: spec.idempotency_key,
             key,
@@ -204,7 +227,7 @@ impl Names {
             version: moving.version,
             last: moving.last,
             life: Life { place, ..moving.life },
-        })
+        }
     }
 }
 
@@ -236,17 +259,17 @@ impl SqliteRows<'_> {
 }
 
 /// How a state is stored where it is counted, and of finished jobs.
-fn state_number(state: JobState) -> i64 {
+pub(crate) fn state_number(state: JobState) -> i64 {
     JobState::ALL.iter().position(|known| *known == state).expect("all states are listed") as i64
 }
 
-fn state_of(number: i64) -> Result<JobState, StoreError> {
+pub(crate) fn state_of(number: i64) -> Result<JobState, StoreError> {
     let state = usize::try_from(number).ok().and_then(|place| JobState::ALL.get(place));
     state.copied().ok_or_else(|| StoreError::corrupt("job", format!("unknown state {number}")))
 }
 
 /// How it is stored what a figure counts, and for which minute.
-fn counted(what: Counted) -> (i64, i64) {
+pub(crate) fn counted(what: Counted) -> (i64, i64) {
     match what {
         Counted::In(state) => (state_number(state), 0),
         Counted::Ended(state, minute) => (10 + state_number(state), minute),
@@ -255,7 +278,7 @@ fn counted(what: Counted) -> (i64, i64) {
     }
 }
 
-fn what_counts(number: i64, minute: i64) -> Result<Counted, StoreError> {
+pub(crate) fn what_counts(number: i64, minute: i64) -> Result<Counted, StoreError> {
     Ok(match number {
         20 => Counted::Enqueued(minute),
         21 => Counted::Failed(minute),

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use bursar_core::scope::{Balance, ScopeState};
-use bursar_core::state::{ScopeKey, Workspace};
+use bursar_core::state::{ScopeKey, Table};
 use rusqlite::Connection;
 
 use crate::error::StoreError;
@@ -12,7 +12,7 @@ use crate::sqlite::error::failed;
 /// Scopes as they are stored, for as long as SQLite says that nobody else has written to the database.
 #[derive(Default)]
 pub(super) struct Known {
-    rows: HashMap<ScopeKey, ScopeState>,
+    rows: HashMap<ScopeKey, ScopeState, foldhash::fast::RandomState>,
     /// SQLite's word for what others have written.
     version: Option<i64>,
 }
@@ -37,11 +37,11 @@ impl Known {
     }
 
     /// Keeps what a transaction wrote, once it is committed.
-    pub(super) fn keep(&mut self, ws: Workspace) {
+    pub(super) fn keep(&mut self, scopes: Table<ScopeKey, ScopeState>) {
         if self.rows.len() > Known::KEPT {
             self.rows.clear();
         }
-        for (key, mut row) in ws.scopes.into_written() {
+        for (key, mut row) in scopes.into_written() {
             row.balances.retain(Balance::lasts);
             row.redefined = false;
             self.rows.insert(key, row);

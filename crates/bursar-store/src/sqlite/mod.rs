@@ -3,12 +3,14 @@
 mod bell;
 mod closure;
 mod error;
-mod jobs;
+pub(crate) mod jobs;
 mod known;
 mod read;
 mod rows;
 mod salvage;
+mod schedules;
 pub mod schema;
+mod scribe;
 mod soundness;
 mod turnstile;
 mod verify;
@@ -24,12 +26,12 @@ use bursar_core::event::Entry;
 use bursar_core::grant::Grant;
 use bursar_core::hold::Hold;
 use bursar_core::id::{BatchId, GrantId, HoldId, JobId};
-use bursar_core::job::{Job, QueueState};
+use bursar_core::job::{Job, QueueState, Schedule};
 use bursar_core::live::ChargeMark;
-use bursar_core::name::{Queue, Scope, Tenant};
+use bursar_core::name::{Queue, ScheduleName, Scope, Tenant};
 use bursar_core::request::Request;
 use bursar_core::scope::ScopeState;
-use bursar_core::state::{QueueKey, ScopeKey};
+use bursar_core::state::{QueueKey, ScheduleKey, ScopeKey};
 use bursar_core::time::Time;
 use rusqlite::Connection;
 use tokio::sync::{Semaphore, oneshot};
@@ -244,6 +246,25 @@ impl Store for SqliteStore {
     ) -> Result<Vec<(Queue, QueueState)>, StoreError> {
         let (tenant, after) = (tenant.clone(), after.cloned());
         self.read(move |shared, conn| jobs::list_queues(shared, conn, &tenant, after.as_ref(), limit)).await
+    }
+
+    async fn schedule(&self, key: &ScheduleKey) -> Result<Option<Schedule>, StoreError> {
+        let key = key.clone();
+        self.read(move |shared, conn| shared.rows(conn).read_schedule(&key)).await
+    }
+
+    async fn list_schedules(
+        &self,
+        tenant: &Tenant,
+        after: Option<&ScheduleName>,
+        limit: usize,
+    ) -> Result<Vec<(ScheduleName, Schedule)>, StoreError> {
+        let (tenant, after) = (tenant.clone(), after.cloned());
+        self.read(move |_, conn| schedules::list(conn, &tenant, after.as_ref(), limit)).await
+    }
+
+    async fn due_schedules(&self, limit: usize) -> Result<(Vec<ScheduleKey>, Option<Time>), StoreError> {
+        self.read(move |shared, conn| schedules::due(shared, conn, limit)).await
     }
 
     async fn figures(&self, key: &QueueKey, since_minute: i64) -> Result<Figures, StoreError> {

@@ -9,13 +9,13 @@ use bursar_core::event::{Batch, Entry};
 use bursar_core::grant::Grant;
 use bursar_core::hold::Hold;
 use bursar_core::id::{BatchId, CommandId, GrantId, HoldId, JobId};
-use bursar_core::job::{Job, QueueState};
+use bursar_core::job::{Job, QueueState, Schedule};
 use bursar_core::live::{ChargeMark, LiveCharge};
+use bursar_core::name::FlowKey;
 use bursar_core::payload::Payload;
 use bursar_core::request::Fingerprint;
 use bursar_core::scope::{Batchwise, Due, DueAsk, Past, Posting, PostingMark, ScopeState};
-use bursar_core::name::FlowKey;
-use bursar_core::state::{Change, JobKey, KeyKey, KeyRow, ScopeKey, Workspace, LineKey, QueueKey};
+use bursar_core::state::{Change, JobKey, KeyKey, KeyRow, LineKey, QueueKey, ScheduleKey, ScopeKey, Workspace};
 use bursar_core::time::Time;
 use rusqlite::types::ValueRef;
 use rusqlite::{CachedStatement, Connection, Params, Row, StatementStatus, params};
@@ -27,6 +27,7 @@ use crate::memory::ROLL_UP_STEP;
 use crate::rows::{ClaimAsk, Claimed, Found, PastAsk, Rows};
 use crate::sqlite::error::failed;
 use crate::sqlite::known::Known;
+use crate::sqlite::scribe::{Scribe, Writing};
 use crate::sqlite::writer::Counters;
 
 /// One transaction on a connection.
@@ -37,6 +38,8 @@ pub(super) struct SqliteRows<'a> {
     pub(super) effort: &'a Counters,
     /// Scopes as this connection wrote them last, where nobody else has written since.
     pub(super) known: Option<&'a RefCell<Known>>,
+    /// Who makes the texts of the journal meanwhile.
+    pub(super) scribe: Option<&'a Scribe>,
 }
 
 /// A 128-bit id as stored: big-endian, so that it sorts by time.
@@ -228,22 +231,25 @@ impl<'a> SqliteRows<'a> {
     }
 
     fn write_scopes(&self, ws: &Workspace) -> Result<(), StoreError> {
-        let mut keep = self.prepare(
-            "INSERT INTO bursar_scopes (tenant, scope, version, state) VALUES (?1, ?2, ?3, ?4)
-             ON CONFLICT DO UPDATE SET version = excluded.version, state = excluded.state",
-        )?;
+        let mut keep =
+            self.prepare("UPDATE bursar_scopes SET version = ?3, state = ?4 WHERE tenant = ?1 AND scope = ?2")?;
+        let mut insert =
+            self.prepare("INSERT INTO bursar_scopes (tenant, scope, version, state) VALUES (?1, ?2, ?3, ?4)")?;
         let mut define = self.prepare(
             "INSERT INTO bursar_scopes (tenant, scope, version, state, budget) VALUES (?1, ?2, ?3, ?4, ?5)
              ON CONFLICT DO UPDATE SET version = excluded.version, state = excluded.state, budget = excluded.budget",
         )?;
+        let mut packed = Vec::new();
         for (key, change) in ws.scopes.changes() {
             let (Change::Insert(row) | Change::Update(row)) = change else { continue };
             let (tenant, scope, version) = (key.0.as_str(), key.1.as_str(), row.version as i64);
+            let packed = row.pack_to(&mut packed);
             if row.redefined {
                 let budget = row.budget.as_deref().map(to_json);
-                define.run(params![tenant, scope, version, row.pack(), budget])?;
-            } else {
-                keep.run(params![tenant, scope, version, row.pack()])?;
+                define.run(params![tenant, scope, version, packed, budget])?;
+            } else if keep.run(params![tenant, scope, version, packed])? == 0 {
+                // A scope that was brought into being for this batch is loaded as if it were there.
+                insert.run(params![tenant, scope, version, packed])?;
             }
         }
         Ok(())
@@ -254,14 +260,17 @@ impl<'a> SqliteRows<'a> {
             self.prepare("INSERT INTO bursar_holds (id, tenant, state, expires_at, data) VALUES (?1, ?2, ?3, ?4, ?5)")?;
         let mut update =
             self.prepare("UPDATE bursar_holds SET state = ?2, expires_at = ?3, data = ?4 WHERE id = ?1")?;
+        let mut packed = Vec::new();
         for (hold, change) in ws.holds.changes() {
             match change {
                 Change::Insert(row) => {
                     let (tenant, state) = (row.tenant.as_str(), hold_state(row.state));
-                    insert.run(params![id(hold.0), tenant, state, row.expires_at.micros(), row.pack()])?;
+                    let packed = row.pack_to(&mut packed);
+                    insert.run(params![id(hold.0), tenant, state, row.expires_at.micros(), packed])?;
                 }
                 Change::Update(row) => {
-                    update.run(params![id(hold.0), hold_state(row.state), row.expires_at.micros(), row.pack()])?;
+                    let packed = row.pack_to(&mut packed);
+                    update.run(params![id(hold.0), hold_state(row.state), row.expires_at.micros(), packed])?;
                 }
                 Change::Delete => {}
             }
@@ -296,14 +305,16 @@ impl<'a> SqliteRows<'a> {
         let mut insert = self
             .prepare("INSERT INTO bursar_grants (id, tenant, state, expires_at, data) VALUES (?1, ?2, ?3, ?4, ?5)")?;
         let mut update = self.prepare("UPDATE bursar_grants SET state = ?2, data = ?3 WHERE id = ?1")?;
+        let mut packed = Vec::new();
         for (grant, change) in ws.grants.changes() {
             match change {
                 Change::Insert(row) => {
                     let (tenant, state) = (row.tenant.as_str(), grant_state(row.state));
-                    insert.run(params![id(grant.0), tenant, state, row.expires_at.micros(), row.pack_light()])?;
+                    let packed = row.pack_light_to(&mut packed);
+                    insert.run(params![id(grant.0), tenant, state, row.expires_at.micros(), packed])?;
                 }
                 Change::Update(row) => {
-                    update.run(params![id(grant.0), grant_state(row.state), row.pack_light()])?;
+                    update.run(params![id(grant.0), grant_state(row.state), row.pack_light_to(&mut packed)])?;
                 }
                 Change::Delete => {
                     self.run("DELETE FROM bursar_grants WHERE id = ?1", [id(grant.0)])?;
@@ -324,14 +335,20 @@ impl<'a> SqliteRows<'a> {
         Ok(())
     }
 
-    fn write_journal(&self, mut batch: Batch) -> Result<(), StoreError> {
+    /// Begins a row of the journal: its texts are made while other rows are written.
+    fn begin_journal(&self, mut batch: Batch) -> Result<Writing, StoreError> {
         for (owner, payload) in batch.detach_payloads() {
             let sql = "INSERT INTO bursar_payloads (id, data) VALUES (?1, ?2) ON CONFLICT DO NOTHING";
             self.run(sql, params![id(owner), payload.as_str()])?;
         }
+        Ok(self.scribe.unwrap_or(&Scribe::default()).begin(batch))
+    }
+
+    fn write_journal(&self, begun: Writing) -> Result<(), StoreError> {
         let sql = "INSERT INTO bursar_journal (position, at, count, prev, entries) VALUES (?1, ?2, ?3, ?4, ?5)";
+        let (batch, texts) = begun.finish();
         let (position, at, count) = (batch.id.0 as i64, batch.at.micros(), batch.count() as i64);
-        self.run(sql, params![position, at, count, to_json(&batch.prev), to_json(&batch.entries)])?;
+        self.run(sql, params![position, at, count, texts.prev, texts.entries])?;
         Ok(())
     }
 }
@@ -422,6 +439,10 @@ impl Rows for SqliteRows<'_> {
 
     async fn queues(&mut self, keys: &[QueueKey], _: bool) -> Result<Vec<(QueueKey, QueueState)>, StoreError> {
         each(keys, |key| self.read_queue(key))
+    }
+
+    async fn schedules(&mut self, keys: &[ScheduleKey]) -> Result<Found<ScheduleKey, Schedule>, StoreError> {
+        each(keys, |key| self.read_schedule(key)).map(Found::all)
     }
 
     async fn claim(&mut self, asks: &[ClaimAsk], now: Time) -> Result<Vec<Claimed>, StoreError> {
@@ -527,14 +548,13 @@ impl Rows for SqliteRows<'_> {
     }
 
     async fn store(&mut self, ws: &Workspace, batch: Option<Batch>) -> Result<bool, StoreError> {
+        let journal = batch.map(|batch| self.begin_journal(batch)).transpose()?;
         self.write_scopes(ws)?;
         self.write_holds(ws)?;
         self.write_grants(ws)?;
         self.write_keys(ws)?;
         self.write_work(ws)?;
-        if let Some(batch) = batch {
-            self.write_journal(batch)?;
-        }
+        journal.map_or(Ok(()), |begun| self.write_journal(begun))?;
         Ok(true)
     }
 }

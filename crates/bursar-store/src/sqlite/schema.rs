@@ -62,6 +62,11 @@ CREATE TABLE bursar_queues (
     tenant TEXT NOT NULL, queue TEXT NOT NULL, data TEXT NOT NULL,
     PRIMARY KEY (tenant, queue)
 ) STRICT, WITHOUT ROWID;
+CREATE TABLE bursar_schedules (
+    tenant TEXT NOT NULL, name TEXT NOT NULL, next_at INTEGER NOT NULL, data TEXT NOT NULL,
+    PRIMARY KEY (tenant, name)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX bursar_schedules_due ON bursar_schedules (next_at);
 CREATE TABLE bursar_tallies (
     tenant TEXT NOT NULL, queue TEXT NOT NULL, what INTEGER NOT NULL, minute INTEGER NOT NULL, count INTEGER NOT NULL,
     PRIMARY KEY (tenant, queue, what, minute)
@@ -78,7 +83,7 @@ CREATE TABLE bursar_journal (
 "];
 
 /// The tables that can be made anew from the journal.
-pub(super) const REBUILT: [&str; 13] = [
+pub(super) const REBUILT: [&str; 14] = [
     "bursar_scopes",
     "bursar_holds",
     "bursar_live_charges",
@@ -90,6 +95,7 @@ pub(super) const REBUILT: [&str; 13] = [
     "bursar_jobs",
     "bursar_ended_jobs",
     "bursar_queues",
+    "bursar_schedules",
     "bursar_tallies",
     "bursar_costs",
 ];

@@ -25,6 +25,7 @@ use crate::sqlite::closure::still_open;
 use crate::sqlite::error::failed;
 use crate::sqlite::known::Known;
 use crate::sqlite::rows::SqliteRows;
+use crate::sqlite::scribe::Scribe;
 use crate::sqlite::turnstile::{BUSY_TIMEOUT, Turnstile, WAITS};
 use crate::store::{Setup, Verdict};
 use crate::work::{self, When};
@@ -35,6 +36,9 @@ pub(super) struct Writer {
     turnstile: Turnstile,
     pub(super) shared: Arc<Shared>,
     known: RefCell<Known>,
+    scribe: Scribe,
+    /// What the last batch worked on, to be kept or freed once its callers are told.
+    done: Option<Workspace>,
 }
 
 /// What the writer shares with readers.
@@ -58,7 +62,8 @@ pub(super) struct Counters {
 
 impl Shared {
     pub(super) fn rows<'a>(&'a self, conn: &'a Connection) -> SqliteRows<'a> {
-        SqliteRows { conn, clock: &*self.clock, budgets: &self.budgets, effort: &self.effort, known: None }
+        let (clock, budgets, effort) = (&*self.clock, &self.budgets, &self.effort);
+        SqliteRows { conn, clock, budgets, effort, known: None, scribe: None }
     }
 }
 
@@ -84,6 +89,7 @@ impl Handle {
         let run = move || {
             while let Ok(task) = waiting.recv() {
                 task(&mut writer);
+                writer.clear();
             }
             drop(writer);
             let _ = closed.send(());
@@ -127,7 +133,8 @@ impl Writer {
             }
         };
         configure(&conn)?;
-        let writer = Writer { conn, turnstile, shared, known: RefCell::default() };
+        let writer =
+            Writer { conn, turnstile, shared, known: RefCell::default(), scribe: Scribe::default(), done: None };
         writer.durable()?;
         Ok(writer)
     }
@@ -199,12 +206,13 @@ impl Writer {
         let requests: Vec<&Request> = requests.iter().map(|request| &**request).collect();
         let done = self.in_turn(|writer| {
             writer.known.borrow_mut().check(&writer.conn)?;
-            let rows = SqliteRows { known: Some(&writer.known), ..writer.shared.rows(&writer.conn) };
+            let (known, scribe) = (Some(&writer.known), Some(&writer.scribe));
+            let rows = SqliteRows { known, scribe, ..writer.shared.rows(&writer.conn) };
             decide_with(&writer.shared, rows, &requests)
         });
         match done {
             Ok((ws, verdicts)) => {
-                self.known.borrow_mut().keep(ws);
+                self.done = Some(ws);
                 Ok(verdicts)
             }
             Err(error) => {
@@ -212,6 +220,14 @@ impl Writer {
                 Err(error)
             }
         }
+    }
+
+    /// Keeps what is worth it of the last batch, whose callers have been told, and frees the rest.
+    fn clear(&mut self) {
+        let Some(mut ws) = self.done.take() else { return };
+        self.known.borrow_mut().keep(std::mem::take(&mut ws.scopes));
+        let rows = ws.holds.count() + ws.grants.count() + ws.jobs.count();
+        self.scribe.free(ws, rows);
     }
 }
 

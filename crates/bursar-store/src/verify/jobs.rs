@@ -34,6 +34,11 @@ impl JobCounts {
         counts
     }
 
+    /// The scopes that jobs wait for.
+    pub(crate) fn awaited(&self) -> impl Iterator<Item = &ScopeKey> {
+        self.awaited.keys()
+    }
+
     pub(crate) fn add(&mut self, job: &Job) {
         let tenant = &job.tenant;
         self.add_states((tenant.clone(), job.queue.clone()), job.life.state, 1);
@@ -59,7 +64,7 @@ impl JobCounts {
 }
 
 impl Report {
-    pub(super) fn check_jobs_of_scope(&mut self, key: &ScopeKey, row: &ScopeState, jobs: &JobCounts) {
+    pub(crate) fn check_jobs_of_scope(&mut self, key: &ScopeKey, row: &ScopeState, jobs: &JobCounts) {
         let (tenant, scope) = key;
         let awaited = jobs.awaited.get(key).copied().unwrap_or(0);
         if awaited != row.awaited {
@@ -72,7 +77,8 @@ impl Report {
         if kept != line.waiting || row.line.barred != line.barred {
             let (kept, barred) = (kept.values().sum::<u64>(), row.line.barred);
             let real = line.waiting.values().sum::<u64>();
-            let text = format!("its line has {kept} jobs with {barred} barred, and {real} with {} stand in it", line.barred);
+            let text =
+                format!("its line has {kept} jobs with {barred} barred, and {real} with {} stand in it", line.barred);
             self.violation(format!("{tenant}/{scope}: {text}"));
         }
         for kind in line.waiting.keys() {

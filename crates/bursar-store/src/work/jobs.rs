@@ -6,7 +6,7 @@ use bursar_core::id::JobId;
 use bursar_core::job::{FlowScopes, Job, JobState};
 use bursar_core::name::FlowKey;
 use bursar_core::needs::Needs;
-use bursar_core::state::{LineKey, QueueKey, Workspace};
+use bursar_core::state::{LineKey, QueueKey, ScheduleKey, Workspace};
 
 use super::Blocked;
 use crate::error::StoreError;
@@ -22,6 +22,16 @@ pub(super) async fn load<R: Rows>(
     blocked: &mut Blocked,
     replay: bool,
 ) -> Result<(), StoreError> {
+    let wanted: Vec<ScheduleKey> = needs.schedules.iter().cloned().collect();
+    if !wanted.is_empty() {
+        let found = rows.schedules(&wanted).await?;
+        for (key, schedule) in found.rows {
+            needs.add_schedule(&key.0, &schedule);
+            ws.schedules.load(key, Some(schedule));
+        }
+        blocked.schedules.extend(found.blocked);
+        wanted.into_iter().for_each(|key| ws.schedules.load(key, None));
+    }
     let wanted: Vec<JobId> = needs.jobs.union(&needs.beats).copied().collect();
     let mut leaving: BTreeMap<LineKey, usize> = BTreeMap::new();
     let mut freeing = BTreeSet::new();

@@ -59,6 +59,8 @@ impl Said {
                 Answer::Credited(charge) => Said::Credited(Part::of(charge)),
                 Answer::Swept { count } => Said::Swept(*count),
                 Answer::Minted { .. } | Answer::Done => Said::Done,
+                // The oracle asks nothing of jobs.
+                Answer::Leased(_) | Answer::Beaten(_) | Answer::Finished(_) | Answer::Acted(_) => Said::Done,
             },
             Err(Refusal::Refused(violations)) => Said::Violated(violations.iter().map(violated).collect()),
             Err(refusal) => Said::Refused(refusal.clone()),

@@ -93,6 +93,22 @@ fn a_key_that_is_barred_and_freed_in_one_transaction_goes_on() {
 }
 
 #[test]
+fn who_was_barred_and_left_its_line_is_not_put_back_when_a_slot_is_free() {
+    story(
+        "queue q key_concurrency=1      => done
+         enqueue a1 a2 a3 flow=a        => a1 a2 a3
+         lease 1                        => a1#1
+         lease 9                        => nothing
+         job a2                         => queued, barred
+         edit a2 delay=5s               => scheduled in 5s
+         + complete a1#1                => succeeded
+         job a2                         => scheduled
+         job a3                         => queued, first
+         line q a                       => 1 work; 0 barred; 0 leased",
+    );
+}
+
+#[test]
 fn the_kinds_of_a_key_stand_in_lines_of_their_own() {
     story(
         "queue q key_concurrency=2      => done
@@ -193,6 +209,31 @@ fn a_first_that_is_alone_can_be_leased_while_another_comes() {
          enqueue a2 flow=a       => a2
          + lease 9              => a1#1 a2#1
          line q a               => ; 0 barred; 0 leased",
+    );
+}
+
+#[test]
+fn a_job_that_is_moved_away_is_not_leased_from_where_it_was() {
+    story(
+        "queue q concurrency=5      => done
+         queue r paused             => done
+         enqueue a b                => a b
+         move a r                   => queued
+         + lease 9                  => b#1
+         lease 9 q=r                => nothing",
+    );
+}
+
+#[test]
+fn who_has_gone_to_another_line_is_not_the_next_of_the_one_it_left() {
+    story(
+        "enqueue a1 a2 flow=a           => a1 a2
+         enqueue r1 q=r flow=a          => r1
+         move a2 r                      => queued
+         + move a1 r                    => queued
+         job r1                         => queued, first
+         job a1                         => queued, behind
+         job a2                         => queued, behind",
     );
 }
 

@@ -52,10 +52,19 @@ impl World {
         };
         Tables {
             // A row that exists only to be locked is not counted as a row.
-            scopes: keys.into_iter().map(scope).filter(|(_, row)| row.as_ref().is_some_and(|row| row.version > 0)).collect(),
+            scopes: keys
+                .into_iter()
+                .map(scope)
+                .filter(|(_, row)| row.as_ref().is_some_and(|row| row.version > 0))
+                .collect(),
             holds: self.holds.values().map(|id| self.store.hold(*id).now_or_never().unwrap().unwrap()).collect(),
             grants: self.store.grants(&Tenant::built_in(), None, 1_000).now_or_never().unwrap().unwrap(),
-            jobs: self.jobs.iter().map(|id| self.store.job(*id).now_or_never().unwrap().unwrap()).map(|job| job.map(|job| self.lasting(job))).collect(),
+            jobs: self
+                .jobs
+                .iter()
+                .map(|id| self.store.job(*id).now_or_never().unwrap().unwrap())
+                .map(|job| job.map(|job| self.lasting(job)))
+                .collect(),
             queues: self.queues(),
             costs: self.store.costs(&Tenant::built_in(), i64::MIN, i64::MAX).now_or_never().unwrap().unwrap(),
         }

@@ -238,6 +238,7 @@ fn key_of(lock: &Lock) -> u64 {
         Lock::Key(key) => hash(3, key),
         Lock::JobKey(key) => hash(4, key),
         Lock::Job(id) => hash(5, id),
+        Lock::Schedule(key) => hash(6, key),
     }
 }
 
@@ -250,6 +251,7 @@ pub(super) fn keys(request: &Request) -> Vec<u64> {
     keys.extend(needs.keys.iter().map(|key| hash(3, key)));
     keys.extend(needs.job_keys.iter().map(|key| hash(4, key)));
     keys.extend(needs.jobs.iter().chain(&needs.beats).map(|id| hash(5, id)));
+    keys.extend(needs.schedules.iter().map(|key| hash(6, key)));
     keys
 }
 
@@ -281,6 +283,10 @@ pub(super) fn weight(request: &Request) -> usize {
         | Op::Unfreeze { .. }
         | Op::Revoke { .. }
         | Op::DefineQueue { .. }
-        | Op::PauseQueue { .. } => 1,
+        | Op::PauseQueue { .. }
+        | Op::DefineSchedule { .. }
+        | Op::RemoveSchedule { .. } => 1,
+        // A job for each tick that was missed, as far as one step goes.
+        Op::RunSchedule { .. } | Op::Tick { .. } => 10,
     }
 }

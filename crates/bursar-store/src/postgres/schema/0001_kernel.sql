@@ -79,14 +79,77 @@ CREATE TABLE bursar.job_keys (
     PRIMARY KEY (tenant, queue, key)
 );
 
+-- Live jobs only. `state`: 0 can be leased, 1 stands behind another, 2 is barred, 3 is put off, 4 is scheduled, 5 awaits its
+-- budget, 6 is leased. `at` is when it is due, or when its lease lapses; `rank` its order, or since when it is leased. `spec`
+-- is written once.
 CREATE TABLE bursar.jobs (
     id     uuid PRIMARY KEY,
     tenant text COLLATE "C" NOT NULL,
     queue  text COLLATE "C" NOT NULL,
     kind   text COLLATE "C" NOT NULL,
-    run_at bigint NOT NULL,
+    flow   text COLLATE "C" NOT NULL,
+    state  smallint NOT NULL,
+    rank   bigint NOT NULL,
+    at     bigint NOT NULL,
+    awaits text COLLATE "C",
+    spec   bytea NOT NULL,
+    life   bytea NOT NULL
+) WITH (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_cost_delay = 0);
+CREATE INDEX jobs_ready ON bursar.jobs (tenant, queue, kind, rank, id) WHERE state = 0;
+CREATE INDEX jobs_lines ON bursar.jobs (tenant, queue, flow, state, kind, rank, id) WHERE state IN (1, 2);
+CREATE INDEX jobs_due ON bursar.jobs (tenant, queue, at) WHERE state IN (3, 4);
+CREATE INDEX jobs_waiting ON bursar.jobs (tenant, queue, at) WHERE state < 3;
+CREATE INDEX jobs_lapse ON bursar.jobs (at) WHERE state = 6;
+CREATE INDEX jobs_look ON bursar.jobs (at) WHERE state = 5;
+CREATE INDEX jobs_awaits ON bursar.jobs (tenant, awaits, id) WHERE state = 5;
+
+CREATE TABLE bursar.ended_jobs (
+    id     uuid PRIMARY KEY,
+    tenant text COLLATE "C" NOT NULL,
+    queue  text COLLATE "C" NOT NULL,
+    kind   text COLLATE "C" NOT NULL,
+    state  smallint NOT NULL,
+    at     bigint NOT NULL,
     data   bytea NOT NULL
 );
+CREATE INDEX ended_jobs_at ON bursar.ended_jobs (tenant, queue, state, at);
+
+CREATE TABLE bursar.queues (
+    tenant text COLLATE "C" NOT NULL,
+    queue  text COLLATE "C" NOT NULL,
+    data   text NOT NULL,
+    PRIMARY KEY (tenant, queue)
+);
+
+CREATE TABLE bursar.schedules (
+    tenant  text COLLATE "C" NOT NULL,
+    name    text COLLATE "C" NOT NULL,
+    next_at bigint NOT NULL,
+    data    text NOT NULL,
+    PRIMARY KEY (tenant, name)
+);
+CREATE INDEX schedules_due ON bursar.schedules (next_at);
+
+-- Sums, in as many parts as there are writers at once, so that none waits for another.
+CREATE TABLE bursar.tallies (
+    tenant text COLLATE "C" NOT NULL,
+    queue  text COLLATE "C" NOT NULL,
+    what   smallint NOT NULL,
+    minute bigint NOT NULL,
+    lane   smallint NOT NULL,
+    count  bigint NOT NULL,
+    PRIMARY KEY (tenant, queue, what, minute, lane)
+) WITH (fillfactor = 50);
+CREATE TABLE bursar.costs (
+    tenant text COLLATE "C" NOT NULL,
+    day    bigint NOT NULL,
+    queue  text COLLATE "C" NOT NULL,
+    kind   text COLLATE "C" NOT NULL,
+    scope  text COLLATE "C" NOT NULL,
+    lane   smallint NOT NULL,
+    amount bigint NOT NULL,
+    PRIMARY KEY (tenant, day, queue, kind, scope, lane)
+) WITH (fillfactor = 50);
 
 CREATE TABLE bursar.payloads (
     id   uuid PRIMARY KEY,
@@ -101,6 +164,16 @@ CREATE TABLE bursar.journal (
     prev    text NOT NULL,
     entries text NOT NULL
 );
+
+-- A row of many commands is long enough to be compressed. With lz4 that takes a fraction of the time; a server that was
+-- built without it, or that is too old to know it, compresses as it always did.
+DO $$
+BEGIN
+    EXECUTE 'ALTER TABLE bursar.journal ALTER COLUMN prev SET COMPRESSION lz4, ALTER COLUMN entries SET COMPRESSION lz4';
+EXCEPTION WHEN feature_not_supported OR syntax_error THEN
+    NULL;
+END
+$$;
 
 -- Transactions that have no position yet. A number is drawn before the commit, so whoever builds on what another one
 -- committed has the greater number, whatever the clocks say.

@@ -1,0 +1,253 @@
+//! Queues: flow control, figures, lists and retention.
+
+use bursar_core::id::JobId;
+use bursar_core::job::{Job, JobSpec, JobState, QueueConfig, Rate, Retention};
+use bursar_core::name::{FlowKey, Queue, Tag, Tenant};
+use bursar_core::request::{Act, Op, Request};
+use bursar_core::state::Counted;
+use bursar_core::time::Span;
+
+use super::work::{ask, complete, fail, keyed, kind, queue, queue_key, work};
+use super::world::{World, secs};
+use crate::figures::JobFilter;
+
+fn keys(jobs: &[Job]) -> Vec<String> {
+    jobs.iter().map(|job| job.key.as_ref().map_or("-".to_owned(), |key| key.to_string())).collect()
+}
+
+pub(super) async fn key_at_its_limit_is_passed_over_until_a_slot_is_free(world: World) {
+    world.set_queue("q", QueueConfig { key_concurrency: Some(2), ..QueueConfig::default() }).await;
+    let mut specs = vec![keyed("q", "a"); 10];
+    specs.extend([keyed("q", "b"), work("q", "work"), keyed("r", "a")]);
+    world.enqueue(specs).await;
+    let leased = world.lease("q", 10).await;
+    assert_eq!(keys(&leased), ["a", "b", "-", "a"]);
+    world.verified().await;
+    assert!(world.lease("q", 10).await.is_empty());
+    world.verified().await;
+    let first = &leased[0];
+    world.finish(first.id, 1, complete(None)).await.expect("its own");
+    world.verified().await;
+    let next = world.lease("q", 10).await;
+    assert_eq!(keys(&next), ["a"]);
+    // Whoever stands in the line is found after a rebuild too, and the limit holds.
+    world.store.rebuild().await.expect("works");
+    world.verified().await;
+    assert!(world.lease("q", 10).await.is_empty());
+    world.act(Act::Cancel, &[next[0].id]).await;
+    assert!(world.lease("q", 10).await.is_empty(), "it runs until its worker lets go");
+    world.finish(next[0].id, 1, fail(None)).await.expect("its own");
+    assert_eq!(world.job_state(next[0].id).await, JobState::Cancelled);
+    assert_eq!(keys(&world.lease("q", 10).await), ["a"]);
+    assert_eq!(keys(&world.lease("r", 10).await), ["a"], "another queue, another limit");
+    world.verified().await;
+}
+
+pub(super) async fn keys_take_turns(world: World) {
+    for key in ["a", "b", "c"] {
+        world.enqueue(vec![keyed("q", key); 4]).await;
+    }
+    let mut order = Vec::new();
+    for capacity in [1, 2, 4, 5] {
+        world.clock.advance(Span::from_millis(1));
+        order.extend(keys(&world.lease("q", capacity).await));
+        world.verified().await;
+    }
+    assert_eq!(order.concat(), "abcabcabcabc");
+    assert!(world.lease("q", 9).await.is_empty());
+}
+
+pub(super) async fn rates_put_off(world: World) {
+    let rate = Some(Rate { amount: 2, per: secs(10) });
+    world.set_queue("q", QueueConfig { rate, ..QueueConfig::default() }).await;
+    world.set_queue("k", QueueConfig { key_rate: rate, ..QueueConfig::default() }).await;
+    world.enqueue(vec![work("q", "work"); 4]).await;
+    world.enqueue(vec![keyed("k", "a"); 4]).await;
+    world.enqueue(vec![keyed("k", "b")]).await;
+    for name in ["q", "k"] {
+        let leased = world.ask_for(ask(&[name], &[], 9)).await;
+        assert_eq!(leased.jobs.len(), if name == "q" { 2 } else { 3 }, "{name}");
+        assert_eq!(leased.next_at, Some(world.now().after(secs(5))), "{name}");
+        world.verified().await;
+    }
+    world.store.rebuild().await.expect("works");
+    assert!(world.ask_for(ask(&["q", "k"], &[], 9)).await.jobs.is_empty());
+    world.clock.advance(secs(5));
+    assert_eq!(world.ask_for(ask(&["q", "k"], &[], 9)).await.jobs.len(), 2);
+    world.clock.advance(secs(60));
+    assert_eq!(world.ask_for(ask(&["q", "k"], &[], 9)).await.jobs.len(), 2);
+    world.verified().await;
+}
+
+pub(super) async fn slots_cannot_leak(world: World) {
+    let config = QueueConfig { concurrency: Some(3), key_concurrency: Some(1), ..QueueConfig::default() };
+    world.set_queue("q", config).await;
+    let specs = (0..30).map(|place| keyed("q", &format!("k{}", place % 5))).collect();
+    world.enqueue(specs).await;
+    for round in 0..40u64 {
+        let leased = world.lease("q", 5).await;
+        assert!(leased.len() <= 3, "round {round}");
+        for (place, job) in leased.iter().enumerate() {
+            let end = match (round as usize + place) % 4 {
+                0 => complete(None),
+                1 => fail(None),
+                2 => bursar_core::job::End::Return,
+                _ => continue,
+            };
+            world.finish(job.id, job.life.fence, end).await.expect("its own");
+        }
+        world.clock.advance(secs(11));
+        world.rescue().await;
+        world.verified().await;
+    }
+    world.clock.advance(secs(60));
+    world.rescue().await;
+    assert_eq!(world.state("bursar:slots:q").await.balances[0].held, 0);
+    world.store.rebuild().await.expect("works");
+    world.verified().await;
+    assert_eq!(world.state("bursar:slots:q").await.balances[0].held, 0);
+}
+
+pub(super) async fn figures_are_what_there_is(world: World) {
+    let start = world.now();
+    let ids = world.enqueue(vec![work("q", "work"); 5]).await;
+    world.enqueue(vec![JobSpec { delay: secs(100), ..work("q", "work") }]).await;
+    world.clock.advance(secs(1));
+    let leased = world.lease("q", 3).await;
+    let since = leased[0].life.lease.as_ref().expect("leased").since;
+    world.finish(ids[0], 1, complete(None)).await.expect("its own");
+    world.finish(ids[1], 1, fail(None)).await.expect("its own");
+    world.act(Act::Cancel, &[ids[4]]).await;
+    let minute = start.micros().div_euclid(60_000_000);
+    let expected = vec![
+        (Counted::In(JobState::Scheduled), 2),
+        (Counted::In(JobState::Queued), 1),
+        (Counted::In(JobState::Leased), 1),
+        (Counted::In(JobState::Succeeded), 1),
+        (Counted::In(JobState::Cancelled), 1),
+        (Counted::Enqueued(minute), 6),
+        (Counted::Ended(JobState::Succeeded, minute), 1),
+        (Counted::Ended(JobState::Cancelled, minute), 1),
+        (Counted::Failed(minute), 1),
+    ];
+    for _ in 0..2 {
+        let figures = world.store.figures(&queue_key("q"), minute).await.expect("works");
+        assert_eq!(figures.counts, expected);
+        assert_eq!(figures.oldest_waiting, Some(world.job(ids[3]).await.life.run_at));
+        assert_eq!(figures.oldest_lease, Some(since));
+        world.store.rebuild().await.expect("works");
+    }
+    let later = world.store.figures(&queue_key("q"), minute + 1).await.expect("works");
+    assert_eq!(later.counts, expected[..5], "what is now, and what was since");
+    let none = world.store.figures(&queue_key("none"), 0).await.expect("works");
+    assert_eq!((none.counts.len(), none.oldest_waiting, none.oldest_lease), (0, None, None));
+    world.verified().await;
+}
+
+pub(super) async fn lists_go_page_by_page(world: World) {
+    let tag = Tag::new("odd").expect("a good name");
+    let mut ids = Vec::new();
+    for place in 0..60 {
+        let mut spec = work(if place % 3 == 0 { "q" } else { "r" }, if place % 2 == 0 { "a.x" } else { "b" });
+        spec.tags.extend((place % 2 == 1).then(|| tag.clone()));
+        spec.key = (place % 5 == 0).then(|| FlowKey::new("k").expect("a good name"));
+        ids.extend(world.enqueue(vec![spec]).await);
+    }
+    for (place, job) in world.lease("r", 25).await.into_iter().enumerate() {
+        world.finish(job.id, 1, if place % 2 == 0 { complete(None) } else { fail(None) }).await.expect("its own");
+    }
+    let tenant = Tenant::built_in();
+    let all = async |filter: &JobFilter, limit: usize| {
+        let (mut seen, mut after): (Vec<Job>, Option<JobId>) = (Vec::new(), None);
+        loop {
+            let page = world.store.list_jobs(&tenant, filter, after, limit).await.expect("works");
+            assert!(page.len() <= limit);
+            let Some(last) = page.last() else { return seen };
+            after = Some(last.id);
+            seen.extend(page);
+        }
+    };
+    let jobs = all(&JobFilter::default(), 100).await;
+    assert_eq!(jobs.iter().map(|job| job.id).collect::<Vec<_>>(), ids);
+    let fingerprint = jobs.iter().find_map(|job| job.life.error.as_ref()).expect("one failed").fingerprint();
+    let filters = [
+        JobFilter::default(),
+        JobFilter { queue: Some(queue("q")), ..JobFilter::default() },
+        JobFilter { state: Some(JobState::Succeeded), ..JobFilter::default() },
+        JobFilter { state: Some(JobState::Scheduled), ..JobFilter::default() },
+        JobFilter { state: Some(JobState::Queued), queue: Some(queue("r")), ..JobFilter::default() },
+        JobFilter { kind: Some(kind("a.*")), ..JobFilter::default() },
+        JobFilter { kind: Some(kind("b")), tag: Some(tag), ..JobFilter::default() },
+        JobFilter { key: Some(FlowKey::new("k").expect("good")), ..JobFilter::default() },
+        JobFilter { fingerprint: Some(fingerprint), ..JobFilter::default() },
+    ];
+    for filter in filters {
+        let expected: Vec<&Job> = jobs.iter().filter(|job| filter.takes(job, world.now())).collect();
+        assert!(!expected.is_empty(), "{filter:?}");
+        for limit in [1, 7, 100] {
+            assert_eq!(all(&filter, limit).await.iter().collect::<Vec<_>>(), expected, "{filter:?} by {limit}");
+        }
+    }
+    world.set_queue("set", QueueConfig { paused: true, ..QueueConfig::default() }).await;
+    let mut names: Vec<String> = Vec::new();
+    let mut after: Option<Queue> = None;
+    while let Some((name, state)) = world.store.list_queues(&tenant, after.as_ref(), 1).await.expect("works").pop() {
+        assert_eq!((state.config.paused, state.version), (name == queue("set"), u64::from(name == queue("set"))));
+        names.push(name.to_string());
+        after = Some(name);
+    }
+    assert_eq!(names, ["q", "r", "set"]);
+    let set = world.store.queue(&queue_key("set")).await.expect("works").expect("is set");
+    assert!(set.config.paused);
+    assert_eq!(world.store.queue(&queue_key("q")).await.expect("works"), None);
+}
+
+pub(super) async fn finished_jobs_are_kept_as_their_queue_says(world: World) {
+    let retention = Retention { succeeded: None, cancelled: Some(secs(60)), dead: Some(secs(120)) };
+    world.set_queue("set", QueueConfig { retention, ..QueueConfig::default() }).await;
+    let mut ended = Vec::new();
+    for name in ["set", "unset"] {
+        let once = JobSpec { max_attempts: Some(1), ..work(name, "work") };
+        let ids = world.enqueue(vec![once.clone(), once.clone(), once]).await;
+        world.lease(name, 2).await;
+        world.finish(ids[0], 1, complete(None)).await.expect("its own");
+        world.finish(ids[1], 1, fail(None)).await.expect("its own");
+        world.act(Act::Cancel, &[ids[2]]).await;
+        ended.push(ids);
+    }
+    let forget = async |after: Span| {
+        world.clock.advance(after);
+        let mut gone = Vec::new();
+        loop {
+            let due = world.store.due_jobs(1).await.expect("works").ended;
+            let Some((_, id)) = due.first() else { return gone };
+            assert_eq!(due.len(), 1, "no more than asked for");
+            world.act(Act::Forget, &[*id]).await;
+            assert_eq!(world.store.job(*id).await.expect("works"), None);
+            gone.push(*id);
+        }
+    };
+    assert_eq!(forget(Span::ZERO).await, []);
+    assert_eq!(forget(secs(60)).await, [ended[0][2]]);
+    assert_eq!(forget(secs(60)).await, [ended[0][1]]);
+    let mut day = forget(Span::from_days(1)).await;
+    day.sort();
+    assert_eq!(day, [ended[1][0], ended[1][2]]);
+    assert_eq!(forget(Span::from_days(29)).await, [ended[1][1]]);
+    assert_eq!(forget(Span::from_days(3_000)).await, [], "what is kept for ever");
+    assert_eq!(world.job_state(ended[0][0]).await, JobState::Succeeded);
+    world.store.rebuild().await.expect("works");
+    world.verified().await;
+}
+
+pub(super) async fn bell_rings_when_something_is_committed(world: World) {
+    let bell = async || world.store.bell().await.expect("works");
+    let before = bell().await;
+    assert_eq!(bell().await, before);
+    world.enqueue(vec![work("q", "work")]).await;
+    let after = bell().await;
+    assert_ne!(after, before);
+    let paused = QueueConfig { paused: true, ..QueueConfig::default() };
+    world.request(Request::from(Op::DefineQueue { queue: queue("q"), config: paused })).await.expect("done");
+    assert_ne!(bell().await, after);
+}

@@ -1,0 +1,158 @@
+//! What workers and operators do, in few words.
+
+use bursar_core::answer::{Answer, Finished, Leased};
+use bursar_core::id::JobId;
+use bursar_core::job::{
+    Backoff, End, Finish, Job, JobError, JobSpec, JobState, LeaseAsk, QueueConfig, Retry, Usage,
+};
+use bursar_core::name::{FlowKey, JobKind, Queue, Tenant, WorkerName};
+use bursar_core::payload::Payload;
+use bursar_core::refusal::Refusal;
+use bursar_core::request::{Act, Charge, Command, Op, Settle};
+use bursar_core::state::QueueKey;
+use bursar_core::time::Span;
+
+use super::world::{World, scope, secs, submitted};
+
+pub(super) fn queue(name: &str) -> Queue {
+    Queue::new(name).expect("a good name")
+}
+
+pub(super) fn queue_key(name: &str) -> QueueKey {
+    (Tenant::built_in(), queue(name))
+}
+
+pub(super) fn kind(name: &str) -> JobKind {
+    JobKind::new(name).expect("a good name")
+}
+
+/// A job for a queue, tried again ten seconds after it has failed.
+pub(super) fn work(queue_name: &str, kind_name: &str) -> JobSpec {
+    let mut spec = JobSpec::new(queue(queue_name), kind(kind_name), Payload::default());
+    spec.retry = Some(Retry { backoff: Backoff::Fixed { delay: secs(10) }, ..Retry::default() });
+    spec
+}
+
+pub(super) fn keyed(queue_name: &str, key: &str) -> JobSpec {
+    JobSpec { key: Some(FlowKey::new(key).expect("a good name")), ..work(queue_name, "work") }
+}
+
+pub(super) fn enqueue(jobs: Vec<JobSpec>) -> Op {
+    Op::Submit(Command { jobs, ..Command::default() })
+}
+
+/// A job that owns a hold.
+pub(super) fn owning(spec: JobSpec, charges: &[(&str, i64)]) -> Op {
+    let charges = charges.iter().map(|(name, amount)| Charge::new(scope(name), *amount)).collect();
+    Op::Submit(Command { charges, settle: Settle::Job, jobs: vec![spec], ..Command::default() })
+}
+
+pub(super) fn ask(queues: &[&str], kinds: &[&str], capacity: u32) -> LeaseAsk {
+    LeaseAsk {
+        queues: queues.iter().map(|name| queue(name)).collect(),
+        kinds: kinds.iter().map(|name| kind(name)).collect(),
+        capacity,
+        lease: None,
+        worker: WorkerName::new("w").expect("a good name"),
+    }
+}
+
+pub(super) fn complete(usage: Option<Vec<Usage>>) -> End {
+    End::Complete { result: Payload::new("{\"ok\":true}").expect("JSON"), usage }
+}
+
+pub(super) fn spent(amount: i64) -> Option<Vec<Usage>> {
+    Some(vec![Usage { scope: None, amount }])
+}
+
+pub(super) fn fail(usage: Option<Vec<Usage>>) -> End {
+    End::Fail { error: JobError::new("timeout", "after 30 s"), retryable: true, retry_after: None, usage }
+}
+
+pub(super) fn is_lost(answer: &Result<Finished, Refusal>, is_billed: bool) -> bool {
+    matches!(answer, Err(Refusal::LeaseLost { billed, .. }) if *billed == is_billed)
+}
+
+impl World {
+    pub(super) async fn enqueue(&self, jobs: Vec<JobSpec>) -> Vec<JobId> {
+        submitted(self.done(enqueue(jobs)).await).jobs.iter().map(|job| job.id).collect()
+    }
+
+    pub(super) async fn enqueue_one(&self, op: Op) -> JobId {
+        submitted(self.done(op).await).jobs[0].id
+    }
+
+    pub(super) async fn ask_for(&self, ask: LeaseAsk) -> Leased {
+        match self.done(Op::Lease(ask)).await.answer {
+            Answer::Leased(leased) => leased,
+            other => panic!("leases are expected: {other:?}"),
+        }
+    }
+
+    pub(super) async fn lease(&self, queue: &str, capacity: u32) -> Vec<Job> {
+        self.ask_for(ask(&[queue], &[], capacity)).await.jobs
+    }
+
+    pub(super) async fn finish(&self, job: JobId, fence: u64, end: End) -> Result<Finished, Refusal> {
+        self.finish_all(vec![Finish { job, fence, end }]).await.remove(0)
+    }
+
+    pub(super) async fn finish_all(&self, items: Vec<Finish>) -> Vec<Result<Finished, Refusal>> {
+        match self.done(Op::Finish { items }).await.answer {
+            Answer::Finished(each) => each,
+            other => panic!("finished jobs are expected: {other:?}"),
+        }
+    }
+
+    pub(super) async fn act(&self, act: Act, jobs: &[JobId]) -> Vec<Result<Finished, Refusal>> {
+        match self.done(Op::Act { act, jobs: jobs.to_vec() }).await.answer {
+            Answer::Acted(each) => each,
+            other => panic!("jobs that were acted on are expected: {other:?}"),
+        }
+    }
+
+    pub(super) async fn job(&self, id: JobId) -> Job {
+        self.store.job(id).await.expect("the store works").expect("the job is there")
+    }
+
+    pub(super) async fn job_state(&self, id: JobId) -> JobState {
+        self.job(id).await.state_at(self.now())
+    }
+
+    pub(super) async fn set_queue(&self, name: &str, config: QueueConfig) {
+        self.done(Op::DefineQueue { queue: queue(name), config }).await;
+    }
+
+    /// Leases and completes until nothing is left; in which order.
+    pub(super) async fn drain(&self, queue: &str, capacity: u32) -> Vec<JobId> {
+        let mut order = Vec::new();
+        loop {
+            let jobs = self.lease(queue, capacity).await;
+            if jobs.is_empty() {
+                return order;
+            }
+            order.extend(jobs.iter().map(|job| job.id));
+            let end = |job: &Job| Finish { job: job.id, fence: job.life.fence, end: complete(None) };
+            let ended = self.finish_all(jobs.iter().map(end).collect()).await;
+            assert!(ended.iter().all(Result::is_ok), "{ended:?}");
+        }
+    }
+
+    /// What upkeep does with leases that have lapsed.
+    pub(super) async fn rescue(&self) -> usize {
+        let lapsed = self.store.due_jobs(1_000).await.expect("works").lapsed;
+        let ids: Vec<JobId> = lapsed.into_iter().map(|(_, job)| job).collect();
+        if !ids.is_empty() {
+            assert!(self.act(Act::Rescue, &ids).await.iter().all(Result::is_ok));
+        }
+        ids.len()
+    }
+
+    pub(super) async fn position(&self) -> u64 {
+        self.store.health().await.expect("works").position
+    }
+}
+
+pub(super) fn half_a_minute() -> Span {
+    secs(30)
+}

@@ -1,0 +1,237 @@
+//! Jobs and queues on PostgreSQL: live jobs in one table, finished ones in another, and figures as sums.
+
+mod check;
+mod claim;
+mod list;
+mod write;
+
+use std::collections::HashSet;
+
+use bursar_core::id::JobId;
+use bursar_core::job::{Job, QueueState, Schedule};
+use bursar_core::state::{QueueKey, ScheduleKey};
+use bursar_core::time::Time;
+use sqlx::postgres::PgRow;
+use sqlx::{PgConnection, Row};
+use uuid::Uuid;
+
+use super::PostgresStore;
+use super::error::store_error;
+use super::rows::{PgRows, Taking, payloads, place, uuids};
+use super::wire::Place;
+use crate::codec::{Packed, from_json, stored, to_json};
+use crate::error::StoreError;
+use crate::rows::Found;
+use crate::sqlite::jobs::{Columns, Moving, Named, Spec};
+
+/// The columns of a live job, in the order that [`live`] reads them.
+macro_rules! columns {
+    () => {
+        "j.ctid, j.id, j.tenant, j.queue, j.kind, j.flow, j.state, j.at, j.spec, j.life"
+    };
+}
+use columns;
+
+/// A live job from a row of [`columns`] after `skip` others, and where it lies.
+fn live(row: &PgRow, skip: usize) -> Result<(Job, Place), StoreError> {
+    let text = |column: usize| row.try_get_unchecked::<String, _>(skip + column).map_err(store_error);
+    let number = |error| store_error(error);
+    let id: Uuid = row.try_get_unchecked(skip + 1).map_err(number)?;
+    let flow = text(5)?;
+    let key = if flow.is_empty() { None } else { Some(stored("key", flow)?) };
+    let state: i16 = row.try_get_unchecked(skip + 6).map_err(number)?;
+    let at = Time::from_micros(row.try_get_unchecked(skip + 7).map_err(number)?);
+    let (spec, life): (&[u8], &[u8]) =
+        (row.try_get_unchecked(skip + 8).map_err(number)?, row.try_get_unchecked(skip + 9).map_err(number)?);
+    let stands = Columns::place(i64::from(state), at, key.is_some());
+    let named = Named {
+        id: JobId(id.as_u128()),
+        tenant: stored("tenant", text(2)?)?,
+        queue: stored("queue", text(3)?)?,
+        kind: stored("kind", text(4)?)?,
+        key,
+    };
+    let job = named.job(stands, Spec::unpack(spec)?, Moving::unpack(life)?);
+    Ok((job, row.try_get_unchecked(skip).map_err(number)?))
+}
+
+/// Puts back what is kept beside the rows.
+pub(super) async fn attach_all(conn: &mut PgConnection, jobs: &mut [Job]) -> Result<(), StoreError> {
+    let mut wanted = Vec::new();
+    for job in jobs.iter() {
+        wanted.extend(job.payload.is_elsewhere().then_some(Uuid::from_u128(job.id.0)));
+        wanted.extend(job.life.result.is_elsewhere().then_some(Uuid::from_u128(job.id.result_key())));
+    }
+    if wanted.is_empty() {
+        return Ok(());
+    }
+    let mut kept = payloads(conn, &wanted).await.map_err(store_error)?;
+    for job in jobs {
+        if job.payload.is_elsewhere() {
+            job.payload = kept.remove(&job.id.0).unwrap_or_default();
+        }
+        if job.life.result.is_elsewhere() {
+            job.life.result = kept.remove(&job.id.result_key()).unwrap_or_default();
+        }
+    }
+    Ok(())
+}
+
+macro_rules! live_by_id {
+    ($lock:literal) => {
+        concat!(
+            "SELECT ",
+            columns!(),
+            " FROM unnest($1::uuid[]) AS w(id)
+             CROSS JOIN LATERAL (SELECT j.ctid, j.* FROM bursar.jobs j WHERE j.id = w.id",
+            $lock,
+            ") j"
+        )
+    };
+}
+
+macro_rules! ended_by_id {
+    ($lock:literal) => {
+        concat!(
+            "SELECT j.data FROM unnest($1::uuid[]) AS w(id)
+             CROSS JOIN LATERAL (SELECT j.data FROM bursar.ended_jobs j WHERE j.id = w.id",
+            $lock,
+            ") j"
+        )
+    };
+}
+
+macro_rules! schedules_by_name {
+    ($lock:literal) => {
+        concat!(
+            "SELECT w.n, s.data FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS w(tenant, name, n)
+             CROSS JOIN LATERAL (
+                 SELECT s.data FROM bursar.schedules s WHERE s.tenant = w.tenant AND s.name = w.name",
+            $lock,
+            ") s"
+        )
+    };
+}
+
+/// A statement in its three ways of taking rows, where they are to be locked at all.
+macro_rules! taking {
+    ($locked:expr, $taking:expr, $sql:ident) => {
+        match $taking {
+            Taking::Skip if $locked => $sql!(" FOR UPDATE SKIP LOCKED"),
+            Taking::Wait if $locked => $sql!(" FOR UPDATE"),
+            _ => $sql!(" OFFSET 0"),
+        }
+    };
+}
+
+impl PgRows<'_> {
+    /// Jobs by their ids, live or finished.
+    pub(super) async fn take_jobs(&mut self, ids: &[JobId], locked: bool) -> Result<Found<JobId, Job>, StoreError> {
+        let wanted = uuids(ids, |id| id.0);
+        let rows = self.fetch(sqlx::query(taking!(locked, self.taking, live_by_id)).bind(&wanted)).await?;
+        let mut found = Vec::with_capacity(ids.len());
+        for row in &rows {
+            found.push(self.note(row, 0, locked)?);
+        }
+        let mut missing = missing(ids, &found);
+        if !missing.is_empty() {
+            let sql = taking!(locked, self.taking, ended_by_id);
+            let rows = self.fetch(sqlx::query(sql).bind(uuids(&missing, |id| id.0))).await?;
+            for row in &rows {
+                found.push(Job::unpack(row.try_get_unchecked(0).map_err(store_error)?)?);
+            }
+            missing = self::missing(ids, &found);
+        }
+        let mut blocked = Vec::new();
+        if locked && self.taking == Taking::Skip && !missing.is_empty() {
+            let there = "SELECT w.id FROM unnest($1::uuid[]) AS w(id)
+                WHERE EXISTS (SELECT 1 FROM bursar.jobs j WHERE j.id = w.id)
+                   OR EXISTS (SELECT 1 FROM bursar.ended_jobs j WHERE j.id = w.id)";
+            let there = sqlx::query_scalar::<_, Uuid>(there).bind(uuids(&missing, |id| id.0));
+            let there = there.fetch_all(&mut *self.conn).await.map_err(|e| self.failed(e))?;
+            blocked = there.into_iter().map(|id| JobId(id.as_u128())).collect();
+        }
+        attach_all(self.conn, &mut found).await?;
+        Ok(Found { rows: found.into_iter().map(|job| (job.id, job)).collect(), blocked })
+    }
+
+    /// A live job, whose place is remembered if it is locked.
+    fn note(&mut self, row: &PgRow, skip: usize, locked: bool) -> Result<Job, StoreError> {
+        let (job, lies) = live(row, skip)?;
+        if locked && self.locks() {
+            self.places.jobs.insert(job.id.0, lies);
+        }
+        Ok(job)
+    }
+
+    pub(super) async fn take_queues(
+        &mut self,
+        keys: &[QueueKey],
+        locked: bool,
+    ) -> Result<Vec<(QueueKey, QueueState)>, StoreError> {
+        let tenants: Vec<&str> = keys.iter().map(|(tenant, _)| tenant.as_str()).collect();
+        let names: Vec<&str> = keys.iter().map(|(_, queue)| queue.as_str()).collect();
+        let locks = locked && self.locks();
+        if locks {
+            // Nobody else may define one that is not there yet at the same time.
+            let sql = "INSERT INTO bursar.queues (tenant, queue, data)
+                SELECT w.tenant, w.queue, $3 FROM unnest($1::text[], $2::text[]) AS w(tenant, queue)
+                ON CONFLICT DO NOTHING";
+            let fresh = to_json(&QueueState::default());
+            let made = sqlx::query(sql).bind(&tenants).bind(&names).bind(fresh).execute(&mut *self.conn).await;
+            made.map_err(|e| self.failed(e))?;
+        }
+        let sql = if locks {
+            "SELECT w.n, q.data FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS w(tenant, queue, n)
+             CROSS JOIN LATERAL (
+                 SELECT q.data FROM bursar.queues q WHERE q.tenant = w.tenant AND q.queue = w.queue FOR UPDATE) q"
+        } else {
+            "SELECT w.n, q.data FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS w(tenant, queue, n)
+             CROSS JOIN LATERAL (
+                 SELECT q.data FROM bursar.queues q WHERE q.tenant = w.tenant AND q.queue = w.queue OFFSET 0) q"
+        };
+        let rows: Vec<(i64, String)> = sqlx::query_as(sql)
+            .bind(&tenants)
+            .bind(&names)
+            .fetch_all(&mut *self.conn)
+            .await
+            .map_err(|e| self.failed(e))?;
+        rows.into_iter().map(|(n, data)| Ok((keys[place(n)].clone(), from_json("queue", &data)?))).collect()
+    }
+
+    pub(super) async fn take_schedules(
+        &mut self,
+        keys: &[ScheduleKey],
+    ) -> Result<Found<ScheduleKey, Schedule>, StoreError> {
+        let tenants: Vec<&str> = keys.iter().map(|(tenant, _)| tenant.as_str()).collect();
+        let names: Vec<&str> = keys.iter().map(|(_, name)| name.as_str()).collect();
+        let ask = |sql: &'static str| sqlx::query_as::<_, (i64, String)>(sql).bind(tenants.clone()).bind(names.clone());
+        let rows = ask(taking!(true, self.taking, schedules_by_name)).fetch_all(&mut *self.conn).await;
+        let rows = rows.map_err(|e| self.failed(e))?;
+        let taken: HashSet<i64> = rows.iter().map(|(n, _)| *n).collect();
+        let mut blocked = Vec::new();
+        if taken.len() < keys.len() && self.taking == Taking::Skip {
+            let there = ask(schedules_by_name!(" OFFSET 0")).fetch_all(&mut *self.conn).await;
+            let there = there.map_err(|e| self.failed(e))?.into_iter().filter(|(n, _)| !taken.contains(n));
+            blocked = there.map(|(n, _)| keys[place(n)].clone()).collect();
+        }
+        let rows = rows.into_iter().map(|(n, data)| Ok((keys[place(n)].clone(), from_json("schedule", &data)?)));
+        Ok(Found { rows: rows.collect::<Result<_, StoreError>>()?, blocked })
+    }
+}
+
+fn missing(ids: &[JobId], found: &[Job]) -> Vec<JobId> {
+    if ids.len() == found.len() {
+        return Vec::new();
+    }
+    let found: HashSet<JobId> = found.iter().map(|job| job.id).collect();
+    ids.iter().copied().filter(|id| !found.contains(id)).collect()
+}
+
+impl PostgresStore {
+    pub(super) async fn read_job(&self, id: JobId) -> Result<Option<Job>, StoreError> {
+        let mut conn = self.acquire().await?;
+        let found = PgRows::new(&mut conn, self, Taking::Look).take_jobs(&[id], false).await?;
+        Ok(found.rows.into_iter().next().map(|(_, job)| job))
+    }
+}

@@ -1,0 +1,232 @@
+//! Verification of jobs, and their lines after a rebuild.
+
+use std::collections::HashMap;
+
+use bursar_core::hold::Hold;
+use bursar_core::id::HoldId;
+use bursar_core::job::{Job, Place, line_up};
+use bursar_core::state::{ScopeKey, Tally};
+use sqlx::{PgConnection, Row};
+use uuid::Uuid;
+
+use super::{columns, live};
+use crate::codec::{Packed, stored};
+use crate::error::StoreError;
+use crate::postgres::error::store_error;
+use crate::postgres::rows::{PgRows, Taking};
+use crate::postgres::{ONE_SNAPSHOT, PostgresStore};
+use crate::rows::Rows;
+use crate::sqlite::jobs::{Columns, state_of, what_counts};
+use crate::verify::{self, JobCounts, PAGE, Report};
+
+impl PostgresStore {
+    /// Every live job's columns say what its row does, every job agrees with its hold, and what all come to is what scopes and
+    /// figures say. One moment for all of it: what leases take of a scope is in no table of its own.
+    pub(in crate::postgres) async fn check_work(&self, report: &mut Report) -> Result<(), StoreError> {
+        let mut tx = self.begin(ONE_SNAPSHOT).await?;
+        let mut counts = JobCounts::default();
+        let mut after = Uuid::nil();
+        while let Some(last) = self.check_live(&mut tx, report, &mut counts, after).await? {
+            after = last;
+        }
+        let mut after = Uuid::nil();
+        while let Some(last) = self.check_ended(&mut tx, report, &mut counts, after).await? {
+            after = last;
+        }
+        let tallies: Vec<(String, String, i16, i64, i64)> = sqlx::query_as(
+            "SELECT tenant, queue, what, minute, sum(count)::bigint FROM bursar.tallies WHERE what < 10
+             GROUP BY tenant, queue, what, minute",
+        )
+        .fetch_all(&mut *tx)
+        .await
+        .map_err(store_error)?;
+        let tally = |(tenant, queue, what, minute, count): (String, String, i16, i64, i64)| {
+            let what = what_counts(i64::from(what), minute)?;
+            Ok((Tally { tenant: stored("tenant", tenant)?, queue: stored("queue", queue)?, what }, count))
+        };
+        let tallies = tallies.into_iter().map(tally).collect::<Result<Vec<_>, StoreError>>()?;
+        report.check_tallies(&counts, tallies.into_iter());
+        self.check_scopes_of_jobs(&mut tx, report, &counts).await?;
+        tx.commit().await.map_err(store_error)
+    }
+
+    async fn check_live(
+        &self,
+        conn: &mut PgConnection,
+        report: &mut Report,
+        counts: &mut JobCounts,
+        after: Uuid,
+    ) -> Result<Option<Uuid>, StoreError> {
+        let sql = concat!("SELECT ", columns!(), ", j.rank FROM bursar.jobs j WHERE j.id > $1 ORDER BY j.id LIMIT $2");
+        let rows = sqlx::query(sql).bind(after).bind(PAGE as i64).fetch_all(&mut *conn).await.map_err(store_error)?;
+        let mut jobs = Vec::with_capacity(rows.len());
+        for row in &rows {
+            let (job, _) = live(row, 0)?;
+            let state: i16 = row.try_get_unchecked(6).map_err(store_error)?;
+            let at: i64 = row.try_get_unchecked(7).map_err(store_error)?;
+            let rank: i64 = row.try_get_unchecked(10).map_err(store_error)?;
+            if Columns::of(&job) != (Columns { state: i64::from(state), rank, at }) || job.life.state.is_final() {
+                report.violation(format!("{}: it would not be found by its state, rank or instant", job.id));
+            }
+            jobs.push(job);
+        }
+        self.check_with_holds(conn, report, counts, &jobs).await?;
+        Ok(rows.last().map(|row| row.try_get_unchecked(1)).transpose().map_err(store_error)?)
+    }
+
+    async fn check_ended(
+        &self,
+        conn: &mut PgConnection,
+        report: &mut Report,
+        counts: &mut JobCounts,
+        after: Uuid,
+    ) -> Result<Option<Uuid>, StoreError> {
+        let sql = "SELECT id, state, at, data FROM bursar.ended_jobs WHERE id > $1 ORDER BY id LIMIT $2";
+        let rows: Vec<(Uuid, i16, i64, Vec<u8>)> =
+            sqlx::query_as(sql).bind(after).bind(PAGE as i64).fetch_all(&mut *conn).await.map_err(store_error)?;
+        let last = rows.last().map(|(id, ..)| *id);
+        let mut jobs = Vec::with_capacity(rows.len());
+        for (_, state, at, data) in rows {
+            let job = Job::unpack(&data)?;
+            let agrees = job.life.state == state_of(i64::from(state))? && job.life.run_at.micros() == at;
+            if !agrees || !job.life.state.is_final() {
+                report.violation(format!("{}: it would not be found by its state or instant", job.id));
+            }
+            jobs.push(job);
+        }
+        self.check_with_holds(conn, report, counts, &jobs).await?;
+        Ok(last)
+    }
+
+    async fn check_with_holds(
+        &self,
+        conn: &mut PgConnection,
+        report: &mut Report,
+        counts: &mut JobCounts,
+        jobs: &[Job],
+    ) -> Result<(), StoreError> {
+        let wanted: Vec<HoldId> = jobs.iter().filter_map(|job| job.hold).collect();
+        let found = PgRows::new(conn, self, Taking::Look).holds(&wanted).await?;
+        let holds: HashMap<HoldId, Hold> = found.rows.into_iter().collect();
+        for job in jobs {
+            report.check_job(job, job.hold.and_then(|hold| holds.get(&hold)));
+            counts.add(job);
+        }
+        Ok(())
+    }
+
+    /// The scopes that keep slots and lines, and those that jobs wait for.
+    async fn check_scopes_of_jobs(
+        &self,
+        conn: &mut PgConnection,
+        report: &mut Report,
+        counts: &JobCounts,
+    ) -> Result<(), StoreError> {
+        let rows: Vec<(String, String, Vec<u8>, Option<String>)> = sqlx::query_as(
+            "SELECT tenant, scope, state, budget FROM bursar.scopes
+             WHERE scope >= 'bursar:slots:' AND scope < 'bursar:slots;'",
+        )
+        .fetch_all(&mut *conn)
+        .await
+        .map_err(store_error)?;
+        for (tenant, scope, state, budget) in rows {
+            let key: ScopeKey = (stored("tenant", tenant)?, stored("scope", scope)?);
+            let row = self.scope_row(&state, budget.as_deref())?;
+            let asks: Vec<_> = verify::asks(&key, &row).collect();
+            let sums = PgRows::new(&mut *conn, self, Taking::Look).past(&asks).await?;
+            report.check_scope(&key, &row, 0, &sums, Some(counts));
+        }
+        let awaited: Vec<(ScopeKey, bool)> = counts.awaited().map(|key| (key.clone(), false)).collect();
+        for (key, row) in PgRows::new(conn, self, Taking::Look).scopes(&awaited).await?.rows {
+            report.check_jobs_of_scope(&key, &row, counts);
+        }
+        Ok(())
+    }
+
+    /// Lines follow from the jobs: after a rebuild they are made anew, one flow key at a time.
+    pub(in crate::postgres) async fn line_up(&self, conn: &mut PgConnection) -> Result<(), StoreError> {
+        self.forget_lines(conn).await?;
+        let next = "SELECT tenant, queue, flow FROM bursar.jobs
+            WHERE flow <> '' AND (tenant, queue, flow) > ($1, $2, $3) ORDER BY tenant, queue, flow LIMIT 1";
+        let of_key =
+            concat!("SELECT ", columns!(), " FROM bursar.jobs j WHERE j.tenant = $1 AND j.queue = $2 AND j.flow = $3");
+        let index = "CREATE INDEX lines_anew ON bursar.jobs (tenant, queue, flow)";
+        sqlx::raw_sql(index).execute(&mut *conn).await.map_err(store_error)?;
+        let mut after = (String::new(), String::new(), String::new());
+        loop {
+            let key: Option<(String, String, String)> = sqlx::query_as(next)
+                .bind(&after.0)
+                .bind(&after.1)
+                .bind(&after.2)
+                .fetch_optional(&mut *conn)
+                .await
+                .map_err(store_error)?;
+            let Some(key) = key else { break };
+            let ask = sqlx::query(of_key).bind(&key.0).bind(&key.1).bind(&key.2);
+            let rows = ask.fetch_all(&mut *conn).await.map_err(store_error)?;
+            let mut jobs = rows.iter().map(|row| Ok(live(row, 0)?.0)).collect::<Result<Vec<Job>, StoreError>>()?;
+            let before: Vec<Place> = jobs.iter().map(|job| job.life.place).collect();
+            let lines = line_up(jobs.iter_mut());
+            for (job, before) in jobs.iter().zip(before) {
+                if job.life.place != before {
+                    let Columns { state, at, .. } = Columns::of(job);
+                    sqlx::query("UPDATE bursar.jobs SET state = $2, at = $3 WHERE id = $1")
+                        .bind(Uuid::from_u128(job.id.0))
+                        .bind(state as i16)
+                        .bind(at)
+                        .execute(&mut *conn)
+                        .await
+                        .map_err(store_error)?;
+                }
+            }
+            for (scope, line) in lines {
+                let found = PgRows::new(&mut *conn, self, Taking::Look).scopes(&[(scope.clone(), false)]).await?;
+                let mut row = found.rows.into_iter().next().map(|(_, row)| row).unwrap_or_default();
+                row.line = line;
+                self.put_line(conn, &scope, &row).await?;
+            }
+            after = key;
+        }
+        sqlx::raw_sql("DROP INDEX bursar.lines_anew").execute(conn).await.map_err(store_error)?;
+        Ok(())
+    }
+
+    async fn put_line(
+        &self,
+        conn: &mut PgConnection,
+        key: &ScopeKey,
+        row: &bursar_core::scope::ScopeState,
+    ) -> Result<(), StoreError> {
+        let sql = "INSERT INTO bursar.scopes (tenant, scope, version, state) VALUES ($1, $2, $3, $4)
+            ON CONFLICT (tenant, scope) DO UPDATE SET state = EXCLUDED.state";
+        sqlx::query(sql)
+            .bind(key.0.as_str())
+            .bind(key.1.as_str())
+            .bind(i64::try_from(row.version).unwrap_or(i64::MAX))
+            .bind(row.pack())
+            .execute(conn)
+            .await
+            .map_err(store_error)?;
+        Ok(())
+    }
+
+    /// What replay left in the lines, where nobody waits any more.
+    async fn forget_lines(&self, conn: &mut PgConnection) -> Result<(), StoreError> {
+        let rows: Vec<(String, String, Vec<u8>)> = sqlx::query_as(
+            "SELECT tenant, scope, state FROM bursar.scopes
+             WHERE scope >= 'bursar:slots:' AND scope < 'bursar:slots;'",
+        )
+        .fetch_all(&mut *conn)
+        .await
+        .map_err(store_error)?;
+        for (tenant, scope, state) in rows {
+            let key: ScopeKey = (stored("tenant", tenant)?, stored("scope", scope)?);
+            let mut row = self.scope_row(&state, None)?;
+            if !row.line.is_empty() {
+                row.line = Default::default();
+                self.put_line(conn, &key, &row).await?;
+            }
+        }
+        Ok(())
+    }
+}

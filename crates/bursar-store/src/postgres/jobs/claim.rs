@@ -1,0 +1,167 @@
+//! Who wants work: the best of what can be leased, read from an index that holds nothing else, past what others have locked.
+
+use bursar_core::job::Job;
+use bursar_core::name::FlowKey;
+use bursar_core::state::{LineKey, QueueKey};
+use bursar_core::time::Time;
+use sqlx::Row;
+
+use super::{attach_all, columns};
+use crate::error::StoreError;
+use crate::memory::DUE_STEP;
+use crate::postgres::error::store_error;
+use crate::postgres::rows::{PgRows, Taking};
+use crate::rows::{ClaimAsk, Claimed};
+
+/// One trip for each queue. The kinds there are are found from one to the next, past all jobs between; of each kind the best
+/// are taken, then the best of all. Beside them those that time alone kept and that are due, and when the next one is.
+macro_rules! claim {
+    ($lock:literal) => {
+        concat!(
+            "WITH RECURSIVE k(beginning, kind) AS (
+                 SELECT b.beginning, (
+                     SELECT j.kind FROM bursar.jobs j
+                     WHERE j.state = 0 AND j.tenant = $1 AND j.queue = $2 AND j.kind >= b.beginning
+                     ORDER BY j.kind LIMIT 1)
+                 FROM unnest($3::text[]) AS b(beginning)
+                 UNION ALL
+                 SELECT k.beginning, (
+                     SELECT j.kind FROM bursar.jobs j
+                     WHERE j.state = 0 AND j.tenant = $1 AND j.queue = $2 AND j.kind > k.kind
+                     ORDER BY j.kind LIMIT 1)
+                 FROM k WHERE k.kind IS NOT NULL AND starts_with(k.kind, k.beginning)),
+             kinds(kind) AS (
+                 SELECT k.kind FROM k WHERE k.kind IS NOT NULL AND starts_with(k.kind, k.beginning)
+                 UNION SELECT unnest($4::text[]))
+             (SELECT 0::smallint, NULL::bigint, ",
+            columns!(),
+            " FROM kinds CROSS JOIN LATERAL (
+                 SELECT j.ctid, j.* FROM bursar.jobs j
+                 WHERE j.state = 0 AND j.tenant = $1 AND j.queue = $2 AND j.kind = kinds.kind COLLATE \"C\"
+                 ORDER BY j.rank, j.id LIMIT $5",
+            $lock,
+            ") j ORDER BY j.rank, j.id LIMIT $5)
+             UNION ALL
+             (SELECT 1::smallint, NULL::bigint, ",
+            columns!(),
+            " FROM (
+                 SELECT j.ctid, j.* FROM bursar.jobs j
+                 WHERE j.state IN (3, 4) AND j.tenant = $1 AND j.queue = $2 AND j.at <= $6
+                 ORDER BY j.at LIMIT $7",
+            $lock,
+            ") j ORDER BY j.at, j.id)
+             UNION ALL
+             (SELECT 2::smallint, j.at, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL FROM bursar.jobs j
+                 WHERE j.state IN (3, 4) AND j.tenant = $1 AND j.queue = $2 AND j.at > $6 ORDER BY j.at LIMIT 1)"
+        )
+    };
+}
+
+macro_rules! behind {
+    ($lock:literal) => {
+        concat!(
+            "SELECT ",
+            columns!(),
+            " FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::bigint[])
+                 WITH ORDINALITY AS w(tenant, queue, flow, kind, count, n)
+             CROSS JOIN LATERAL (
+                 SELECT j.ctid, j.* FROM bursar.jobs j
+                 WHERE j.state IN (1, 2) AND j.tenant = w.tenant AND j.queue = w.queue AND j.flow = w.flow
+                   AND j.state = 1 AND j.kind = w.kind
+                 ORDER BY j.rank, j.id LIMIT w.count",
+            $lock,
+            ") j ORDER BY w.n, j.rank, j.id"
+        )
+    };
+}
+
+macro_rules! barred {
+    ($lock:literal) => {
+        concat!(
+            "SELECT ",
+            columns!(),
+            " FROM unnest($1::text[], $2::text[], $3::text[]) WITH ORDINALITY AS w(tenant, queue, flow, n)
+             CROSS JOIN LATERAL (
+                 SELECT j.ctid, j.* FROM bursar.jobs j
+                 WHERE j.state IN (1, 2) AND j.tenant = w.tenant AND j.queue = w.queue AND j.flow = w.flow
+                   AND j.state = 2",
+            $lock,
+            ") j ORDER BY w.n, j.id"
+        )
+    };
+}
+
+/// Work is never waited for: who cannot have a job takes another.
+macro_rules! skipping {
+    ($taking:expr, $sql:ident) => {
+        match $taking {
+            Taking::Skip | Taking::Wait => $sql!(" FOR UPDATE SKIP LOCKED"),
+            Taking::Look | Taking::Alone => $sql!(" OFFSET 0"),
+        }
+    };
+}
+
+impl PgRows<'_> {
+    pub(in crate::postgres) async fn claim_one(&mut self, ask: &ClaimAsk, now: Time) -> Result<Claimed, StoreError> {
+        let all = ask.kinds.is_empty().then_some("");
+        let beginnings = ask.kinds.iter().filter_map(|kind| kind.as_str().strip_suffix('*')).chain(all);
+        let beginnings: Vec<&str> = beginnings.collect();
+        let kinds = ask.kinds.iter().map(|kind| kind.as_str()).filter(|kind| !kind.ends_with('*'));
+        let kinds: Vec<&str> = kinds.collect();
+        let count = i64::try_from(ask.count).unwrap_or(i64::MAX);
+        let statement = sqlx::query(skipping!(self.taking, claim))
+            .bind(ask.queue.0.as_str())
+            .bind(ask.queue.1.as_str())
+            .bind(beginnings)
+            .bind(kinds)
+            .bind(count)
+            .bind(now.micros())
+            .bind(DUE_STEP as i64);
+        let rows = self.fetch(statement).await?;
+        let mut claimed = Claimed::default();
+        for row in &rows {
+            match row.try_get_unchecked::<i16, _>(0).map_err(store_error)? {
+                0 => claimed.ready.push(self.note(row, 2, true)?),
+                1 => claimed.due.push(self.note(row, 2, true)?),
+                _ => claimed.next_at = Some(Time::from_micros(row.try_get_unchecked(1).map_err(store_error)?)),
+            }
+        }
+        if claimed.due.len() == DUE_STEP {
+            // There may be more that are due already.
+            claimed.next_at = Some(now);
+        }
+        attach_all(self.conn, &mut claimed.ready).await?;
+        attach_all(self.conn, &mut claimed.due).await?;
+        Ok(claimed)
+    }
+
+    pub(in crate::postgres) async fn stand_behind(
+        &mut self,
+        lines: &[(LineKey, usize)],
+    ) -> Result<Vec<Job>, StoreError> {
+        let column = |of: fn(&LineKey) -> &str| lines.iter().map(|(line, _)| of(line)).collect::<Vec<_>>();
+        let counts: Vec<i64> = lines.iter().map(|(_, count)| *count as i64).collect();
+        let statement = sqlx::query(skipping!(self.taking, behind))
+            .bind(column(|line| line.0.as_str()))
+            .bind(column(|line| line.1.as_str()))
+            .bind(column(|line| line.2.as_str()))
+            .bind(column(|line| line.3.as_str()))
+            .bind(counts);
+        let rows = self.fetch(statement).await?;
+        let mut jobs = rows.iter().map(|row| self.note(row, 0, true)).collect::<Result<Vec<_>, _>>()?;
+        attach_all(self.conn, &mut jobs).await?;
+        Ok(jobs)
+    }
+
+    pub(in crate::postgres) async fn are_barred(
+        &mut self,
+        keys: &[(QueueKey, FlowKey)],
+    ) -> Result<Vec<Job>, StoreError> {
+        let statement = sqlx::query(skipping!(self.taking, barred))
+            .bind(keys.iter().map(|((tenant, _), _)| tenant.as_str()).collect::<Vec<_>>())
+            .bind(keys.iter().map(|((_, queue), _)| queue.as_str()).collect::<Vec<_>>())
+            .bind(keys.iter().map(|(_, key)| key.as_str()).collect::<Vec<_>>());
+        let rows = self.fetch(statement).await?;
+        rows.iter().map(|row| self.note(row, 0, true)).collect()
+    }
+}

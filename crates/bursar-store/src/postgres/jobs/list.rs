@@ -1,0 +1,358 @@
+//! What is only read of jobs, queues and schedules.
+
+use bursar_core::id::JobId;
+use bursar_core::job::{Job, JobState, QueueConfig, QueueState, Schedule};
+use bursar_core::name::{Queue, ScheduleName, Tenant};
+use bursar_core::state::{QueueKey, ScheduleKey, ScopeKey};
+use bursar_core::time::Time;
+use sqlx::{PgConnection, Row};
+use uuid::Uuid;
+
+use super::{attach_all, columns, live};
+use crate::codec::{Packed, from_json, stored};
+use crate::error::StoreError;
+use crate::figures::{Cost, DueJobs, Figures, JobFilter};
+use crate::postgres::PostgresStore;
+use crate::postgres::error::store_error;
+use crate::postgres::rows::{PgRows, Taking};
+use crate::sqlite::jobs::{state_number, state_of, what_counts};
+
+/// Rows that are read at a time to find those that a filter takes.
+const PAGE: i64 = 500;
+
+impl PostgresStore {
+    /// Live and finished ones in the order of their ids. What stands in columns is sorted out by the server, the rest here.
+    pub(in crate::postgres) async fn read_jobs(
+        &self,
+        tenant: &Tenant,
+        filter: &JobFilter,
+        after: Option<JobId>,
+        limit: usize,
+    ) -> Result<Vec<Job>, StoreError> {
+        let mut conn = self.acquire().await?;
+        let now = self.time(&mut conn).await?;
+        let ends = filter.state.map(JobState::is_final);
+        let mut found: Vec<Job> = Vec::new();
+        for (ended, wanted) in [(false, ends != Some(true)), (true, ends != Some(false))] {
+            let (mut after, mut taken) = (after, 0);
+            while wanted && taken < limit {
+                let page = if ended {
+                    ended_page(&mut conn, tenant, filter, after).await?
+                } else {
+                    live_page(&mut conn, tenant, filter, after).await?
+                };
+                after = page.last().map(|job| job.id);
+                let more = page.len() as i64 == PAGE;
+                let before = found.len();
+                found.extend(page.into_iter().filter(|job| filter.takes(job, now)).take(limit - taken));
+                taken += found.len() - before;
+                if !more {
+                    break;
+                }
+            }
+        }
+        found.sort_by_key(|job| job.id);
+        found.dedup_by_key(|job| job.id);
+        found.truncate(limit);
+        attach_all(&mut conn, &mut found).await?;
+        Ok(found)
+    }
+
+    pub(in crate::postgres) async fn read_queue(&self, key: &QueueKey) -> Result<Option<QueueState>, StoreError> {
+        let mut conn = self.acquire().await?;
+        let found = PgRows::new(&mut conn, self, Taking::Look).take_queues(std::slice::from_ref(key), false).await?;
+        Ok(found.into_iter().next().map(|(_, queue)| queue))
+    }
+
+    pub(in crate::postgres) async fn read_queues(
+        &self,
+        tenant: &Tenant,
+        after: Option<&Queue>,
+        limit: usize,
+    ) -> Result<Vec<(Queue, QueueState)>, StoreError> {
+        // From one name to the next, past all figures between.
+        let next = "SELECT min(n.queue) FROM (
+                (SELECT queue FROM bursar.tallies WHERE tenant = $1 AND queue > $2 ORDER BY queue LIMIT 1)
+                UNION ALL
+                (SELECT queue FROM bursar.queues WHERE tenant = $1 AND queue > $2 ORDER BY queue LIMIT 1)) n";
+        let mut conn = self.acquire().await?;
+        let mut found: Vec<(Queue, QueueState)> = Vec::new();
+        while found.len() < limit {
+            let last = found.last().map(|(queue, _)| queue).or(after).map_or("", Queue::as_str);
+            let name: Option<String> = sqlx::query_scalar(next)
+                .bind(tenant.as_str())
+                .bind(last)
+                .fetch_one(&mut *conn)
+                .await
+                .map_err(store_error)?;
+            let Some(name) = name else { break };
+            let key: QueueKey = (tenant.clone(), stored("queue", name)?);
+            let mut rows = PgRows::new(&mut conn, self, Taking::Look);
+            let state = rows.take_queues(std::slice::from_ref(&key), false).await?.into_iter().next();
+            found.push((key.1, state.map(|(_, state)| state).unwrap_or_default()));
+        }
+        Ok(found)
+    }
+
+    pub(in crate::postgres) async fn read_figures(
+        &self,
+        key: &QueueKey,
+        since_minute: i64,
+    ) -> Result<Figures, StoreError> {
+        let mut conn = self.acquire().await?;
+        let now = self.time(&mut conn).await?;
+        let counts: Vec<(i16, i64, i64)> = sqlx::query_as(
+            "SELECT what, minute, sum(count)::bigint FROM bursar.tallies
+             WHERE tenant = $1 AND queue = $2 AND (what < 10 OR minute >= $3)
+             GROUP BY what, minute HAVING sum(count) <> 0",
+        )
+        .bind(key.0.as_str())
+        .bind(key.1.as_str())
+        .bind(since_minute)
+        .fetch_all(&mut *conn)
+        .await
+        .map_err(store_error)?;
+        let counts = counts.into_iter().map(|(what, minute, count)| Ok((what_counts(i64::from(what), minute)?, count)));
+        let mut counts = counts.collect::<Result<Vec<_>, StoreError>>()?;
+        counts.sort();
+        let oldest: (Option<i64>, Option<i64>, Option<i64>) = sqlx::query_as(
+            "SELECT (SELECT at FROM bursar.jobs WHERE state < 3 AND tenant = $1 AND queue = $2 ORDER BY at LIMIT 1),
+                 (SELECT min(at) FROM bursar.jobs
+                  WHERE state IN (3, 4) AND state = 4 AND tenant = $1 AND queue = $2 AND at <= $3),
+                 (SELECT min(rank) FROM bursar.jobs WHERE state = 6 AND tenant = $1 AND queue = $2)",
+        )
+        .bind(key.0.as_str())
+        .bind(key.1.as_str())
+        .bind(now.micros())
+        .fetch_one(&mut *conn)
+        .await
+        .map_err(store_error)?;
+        Ok(Figures {
+            counts,
+            oldest_waiting: [oldest.0, oldest.1].into_iter().flatten().min().map(Time::from_micros),
+            oldest_lease: oldest.2.map(Time::from_micros),
+        })
+    }
+
+    pub(in crate::postgres) async fn read_costs(
+        &self,
+        tenant: &Tenant,
+        from: i64,
+        to: i64,
+    ) -> Result<Vec<Cost>, StoreError> {
+        let rows: Vec<(i64, String, String, String, i64)> = sqlx::query_as(
+            "SELECT day, queue, kind, scope, sum(amount)::bigint FROM bursar.costs
+             WHERE tenant = $1 AND day BETWEEN $2 AND $3 GROUP BY day, queue, kind, scope ORDER BY 1, 2, 3, 4",
+        )
+        .bind(tenant.as_str())
+        .bind(from)
+        .bind(to)
+        .fetch_all(&mut *self.acquire().await?)
+        .await
+        .map_err(store_error)?;
+        let cost = |(day, queue, kind, scope, amount)| {
+            Ok(Cost {
+                day,
+                queue: stored("queue", queue)?,
+                kind: stored("kind", kind)?,
+                scope: stored("scope", scope)?,
+                amount,
+            })
+        };
+        rows.into_iter().map(cost).collect()
+    }
+
+    pub(in crate::postgres) async fn read_due_jobs(&self, limit: usize) -> Result<DueJobs, StoreError> {
+        let mut conn = self.acquire().await?;
+        let now = self.time(&mut conn).await?;
+        let lapsed = "SELECT tenant, id FROM bursar.jobs WHERE state = 6 AND at <= $1 ORDER BY at LIMIT $2";
+        let awaiting = "SELECT tenant, id FROM bursar.jobs WHERE state = 5 AND at <= $1 ORDER BY at LIMIT $2";
+        Ok(DueJobs {
+            lapsed: due(&mut conn, lapsed, now, limit).await?,
+            awaiting: due(&mut conn, awaiting, now, limit).await?,
+            ended: self.ended(&mut conn, limit, now).await?,
+        })
+    }
+
+    /// Finished jobs whose time is over: by queue and state, from one to the next, past all jobs between.
+    async fn ended(
+        &self,
+        conn: &mut PgConnection,
+        limit: usize,
+        now: Time,
+    ) -> Result<Vec<(Tenant, JobId)>, StoreError> {
+        let next = "SELECT tenant, queue, state FROM bursar.ended_jobs WHERE (tenant, queue, state) > ($1, $2, $3)
+            ORDER BY tenant, queue, state LIMIT 1";
+        let over = "SELECT tenant, id FROM bursar.ended_jobs
+            WHERE tenant = $1 AND queue = $2 AND state = $3 AND at <= $4 ORDER BY at LIMIT $5";
+        let mut found = Vec::new();
+        let mut at = (String::new(), String::new(), -1i16);
+        while found.len() < limit {
+            let row: Option<(String, String, i16)> = sqlx::query_as(next)
+                .bind(&at.0)
+                .bind(&at.1)
+                .bind(at.2)
+                .fetch_optional(&mut *conn)
+                .await
+                .map_err(store_error)?;
+            let Some((tenant, queue, state)) = row else { break };
+            let key: QueueKey = (stored("tenant", tenant.clone())?, stored("queue", queue.clone())?);
+            let mut rows = PgRows::new(&mut *conn, self, Taking::Look);
+            let set = rows.take_queues(std::slice::from_ref(&key), false).await?.into_iter().next();
+            let config: QueueConfig = set.map(|(_, set)| set.config).unwrap_or_default();
+            if let Some(kept) = config.kept(state_of(i64::from(state))?) {
+                let page: Vec<(String, Uuid)> = sqlx::query_as(over)
+                    .bind(&tenant)
+                    .bind(&queue)
+                    .bind(state)
+                    .bind(now.before(kept).micros())
+                    .bind((limit - found.len()) as i64)
+                    .fetch_all(&mut *conn)
+                    .await
+                    .map_err(store_error)?;
+                for row in page {
+                    found.push(named(row)?);
+                }
+            }
+            at = (tenant, queue, state);
+        }
+        Ok(found)
+    }
+
+    pub(in crate::postgres) async fn read_awaiting(
+        &self,
+        scope: &ScopeKey,
+        limit: usize,
+    ) -> Result<Vec<JobId>, StoreError> {
+        let sql = "SELECT id FROM bursar.jobs WHERE state = 5 AND tenant = $1 AND awaits = $2 ORDER BY id LIMIT $3";
+        let ids: Vec<Uuid> = sqlx::query_scalar(sql)
+            .bind(scope.0.as_str())
+            .bind(scope.1.as_str())
+            .bind(i64::try_from(limit).unwrap_or(i64::MAX))
+            .fetch_all(&mut *self.acquire().await?)
+            .await
+            .map_err(store_error)?;
+        Ok(ids.into_iter().map(|id| JobId(id.as_u128())).collect())
+    }
+
+    pub(in crate::postgres) async fn read_schedule(&self, key: &ScheduleKey) -> Result<Option<Schedule>, StoreError> {
+        let mut conn = self.acquire().await?;
+        let mut rows = PgRows::new(&mut conn, self, Taking::Look);
+        let found = rows.take_schedules(std::slice::from_ref(key)).await?;
+        Ok(found.rows.into_iter().next().map(|(_, schedule)| schedule))
+    }
+
+    pub(in crate::postgres) async fn read_schedules(
+        &self,
+        tenant: &Tenant,
+        after: Option<&ScheduleName>,
+        limit: usize,
+    ) -> Result<Vec<(ScheduleName, Schedule)>, StoreError> {
+        let sql = "SELECT name, data FROM bursar.schedules WHERE tenant = $1 AND name > $2 ORDER BY name LIMIT $3";
+        let rows: Vec<(String, String)> = sqlx::query_as(sql)
+            .bind(tenant.as_str())
+            .bind(after.map_or("", ScheduleName::as_str))
+            .bind(i64::try_from(limit).unwrap_or(i64::MAX))
+            .fetch_all(&mut *self.acquire().await?)
+            .await
+            .map_err(store_error)?;
+        rows.into_iter().map(|(name, data)| Ok((stored("schedule", name)?, from_json("schedule", &data)?))).collect()
+    }
+
+    pub(in crate::postgres) async fn read_due_schedules(
+        &self,
+        limit: usize,
+    ) -> Result<(Vec<ScheduleKey>, Option<Time>), StoreError> {
+        let mut conn = self.acquire().await?;
+        let now = self.time(&mut conn).await?.micros();
+        let due = "SELECT tenant, name FROM bursar.schedules WHERE next_at <= $1 ORDER BY next_at LIMIT $2";
+        let rows: Vec<(String, String)> = sqlx::query_as(due)
+            .bind(now)
+            .bind(i64::try_from(limit).unwrap_or(i64::MAX))
+            .fetch_all(&mut *conn)
+            .await
+            .map_err(store_error)?;
+        let next = "SELECT next_at FROM bursar.schedules WHERE next_at > $1 AND next_at < $2 ORDER BY next_at LIMIT 1";
+        let next: Option<i64> = sqlx::query_scalar(next)
+            .bind(now)
+            .bind(Time::NEVER.micros())
+            .fetch_optional(&mut *conn)
+            .await
+            .map_err(store_error)?;
+        let key = |(tenant, name)| Ok((stored("tenant", tenant)?, stored("schedule", name)?));
+        Ok((rows.into_iter().map(key).collect::<Result<_, StoreError>>()?, next.map(Time::from_micros)))
+    }
+
+    /// What is committed of the journal: the end of what has a place, and what waits for one.
+    pub(in crate::postgres) async fn read_bell(&self) -> Result<u64, StoreError> {
+        let sql = "SELECT coalesce((SELECT max(position) FROM bursar.journal_order), 0),
+                count(*), coalesce(max(seq), 0) FROM bursar.journal_new";
+        let (position, count, seq): (i64, i64, i64) =
+            sqlx::query_as(sql).fetch_one(&mut *self.acquire().await?).await.map_err(store_error)?;
+        let mixed = position.wrapping_mul(0x9e37_79b9).wrapping_add(count).wrapping_mul(0x85eb_ca6b).wrapping_add(seq);
+        Ok(mixed as u64)
+    }
+}
+
+fn named((tenant, id): (String, Uuid)) -> Result<(Tenant, JobId), StoreError> {
+    Ok((stored("tenant", tenant)?, JobId(id.as_u128())))
+}
+
+async fn due(
+    conn: &mut PgConnection,
+    sql: &'static str,
+    now: Time,
+    limit: usize,
+) -> Result<Vec<(Tenant, JobId)>, StoreError> {
+    let rows: Vec<(String, Uuid)> = sqlx::query_as(sql)
+        .bind(now.micros())
+        .bind(i64::try_from(limit).unwrap_or(i64::MAX))
+        .fetch_all(conn)
+        .await
+        .map_err(store_error)?;
+    rows.into_iter().map(named).collect()
+}
+
+async fn live_page(
+    conn: &mut PgConnection,
+    tenant: &Tenant,
+    filter: &JobFilter,
+    after: Option<JobId>,
+) -> Result<Vec<Job>, StoreError> {
+    let sql = concat!(
+        "SELECT ",
+        columns!(),
+        " FROM bursar.jobs j WHERE j.id > $1 AND j.tenant = $2 AND ($3::text IS NULL OR j.queue = $3)
+            AND ($4::text IS NULL OR j.flow = $4) ORDER BY j.id LIMIT $5"
+    );
+    let rows = sqlx::query(sql)
+        .bind(Uuid::from_u128(after.map_or(0, |after| after.0)))
+        .bind(tenant.as_str())
+        .bind(filter.queue.as_ref().map(Queue::as_str))
+        .bind(filter.key.as_ref().map(|key| key.as_str()))
+        .bind(PAGE)
+        .fetch_all(conn)
+        .await
+        .map_err(store_error)?;
+    rows.iter().map(|row| Ok(live(row, 0)?.0)).collect()
+}
+
+async fn ended_page(
+    conn: &mut PgConnection,
+    tenant: &Tenant,
+    filter: &JobFilter,
+    after: Option<JobId>,
+) -> Result<Vec<Job>, StoreError> {
+    let sql = "SELECT data FROM bursar.ended_jobs WHERE id > $1 AND tenant = $2 AND ($3::text IS NULL OR queue = $3)
+        AND ($4::smallint IS NULL OR state = $4) ORDER BY id LIMIT $5";
+    let rows = sqlx::query(sql)
+        .bind(Uuid::from_u128(after.map_or(0, |after| after.0)))
+        .bind(tenant.as_str())
+        .bind(filter.queue.as_ref().map(Queue::as_str))
+        .bind(filter.state.map(|state| state_number(state) as i16))
+        .bind(PAGE)
+        .fetch_all(conn)
+        .await
+        .map_err(store_error)?;
+    rows.iter().map(|row| Job::unpack(row.try_get_unchecked(0).map_err(store_error)?)).collect()
+}

@@ -1,0 +1,226 @@
+//! Writing jobs: a live one where it lies, one that ends in the table of finished ones, one that is tried again back.
+
+use bursar_core::id::JobId;
+use bursar_core::job::Job;
+use bursar_core::state::{Change, Workspace};
+use uuid::Uuid;
+
+use crate::codec::to_json;
+use crate::postgres::rows::{PgRows, Taking};
+use crate::postgres::statement::Statement;
+use crate::postgres::wire::Place;
+use crate::sqlite::jobs::{Columns, counted, pack_ended, pack_moving, pack_spec, state_number};
+
+const INSERT: &str = "INSERT INTO bursar.jobs (id, tenant, queue, kind, flow, state, rank, at, awaits, spec, life)
+    SELECT * FROM unnest(@)";
+const PUT: &str = "INSERT INTO bursar.jobs (id, tenant, queue, kind, flow, state, rank, at, awaits, spec, life)
+    SELECT * FROM unnest(@) ON CONFLICT (id) DO UPDATE SET queue = EXCLUDED.queue, state = EXCLUDED.state,
+        rank = EXCLUDED.rank, at = EXCLUDED.at, awaits = EXCLUDED.awaits, life = EXCLUDED.life";
+const UPDATE: &str = "UPDATE bursar.jobs j
+    SET queue = w.queue, state = w.state, rank = w.rank, at = w.at, awaits = w.awaits, life = w.life
+    FROM unnest(@) AS w(place, queue, state, rank, at, awaits, life) WHERE j.ctid = w.place";
+const LEAVE: &str = "DELETE FROM bursar.jobs WHERE ctid = ANY (@)";
+const DELETE: &str = "DELETE FROM bursar.jobs WHERE ctid = ANY (ARRAY(
+        SELECT j.ctid FROM unnest(@) AS w(id)
+        CROSS JOIN LATERAL (SELECT j.ctid FROM bursar.jobs j WHERE j.id = w.id OFFSET 0) j))";
+const END: &str = "INSERT INTO bursar.ended_jobs (id, tenant, queue, kind, state, at, data) SELECT * FROM unnest(@)
+    ON CONFLICT (id) DO UPDATE SET queue = EXCLUDED.queue, state = EXCLUDED.state, at = EXCLUDED.at, data = EXCLUDED.data";
+const REVIVE: &str = "DELETE FROM bursar.ended_jobs WHERE ctid = ANY (ARRAY(
+        SELECT j.ctid FROM unnest(@) AS w(id)
+        CROSS JOIN LATERAL (SELECT j.ctid FROM bursar.ended_jobs j WHERE j.id = w.id OFFSET 0) j))";
+const DELETE_PAYLOADS: &str = "DELETE FROM bursar.payloads WHERE ctid = ANY (ARRAY(
+        SELECT p.ctid FROM unnest(@) AS w(id)
+        CROSS JOIN LATERAL (SELECT p.ctid FROM bursar.payloads p WHERE p.id = w.id OFFSET 0) p))";
+const INSERT_JOB_KEYS: &str = "INSERT INTO bursar.job_keys (tenant, queue, key, job) SELECT * FROM unnest(@)";
+const DELETE_JOB_KEYS: &str = "DELETE FROM bursar.job_keys WHERE ctid = ANY (ARRAY(
+        SELECT k.ctid FROM unnest(@) AS w(tenant, queue, key)
+        CROSS JOIN LATERAL (
+            SELECT k.ctid FROM bursar.job_keys k
+            WHERE k.tenant = w.tenant AND k.queue = w.queue AND k.key = w.key OFFSET 0) k))";
+const PUT_QUEUES: &str = "INSERT INTO bursar.queues (tenant, queue, data) SELECT * FROM unnest(@)
+    ON CONFLICT (tenant, queue) DO UPDATE SET data = EXCLUDED.data";
+const INSERT_SCHEDULES: &str = "INSERT INTO bursar.schedules (tenant, name, next_at, data) SELECT * FROM unnest(@)";
+const PUT_SCHEDULES: &str = "INSERT INTO bursar.schedules (tenant, name, next_at, data) SELECT * FROM unnest(@)
+    ON CONFLICT (tenant, name) DO UPDATE SET next_at = EXCLUDED.next_at, data = EXCLUDED.data";
+const DELETE_SCHEDULES: &str = "DELETE FROM bursar.schedules s USING unnest(@) AS w(tenant, name)
+    WHERE s.tenant = w.tenant AND s.name = w.name";
+// Each connection adds to a part of its own as far as there are enough of them.
+const ADD_TALLIES: &str = "INSERT INTO bursar.tallies AS t (tenant, queue, what, minute, lane, count)
+    SELECT w.tenant, w.queue, w.what, w.minute, pg_backend_pid() % 64, w.count
+    FROM unnest(@) AS w(tenant, queue, what, minute, count)
+    ON CONFLICT (tenant, queue, what, minute, lane) DO UPDATE SET count = t.count + EXCLUDED.count";
+const ADD_COSTS: &str = "INSERT INTO bursar.costs AS c (tenant, day, queue, kind, scope, lane, amount)
+    SELECT w.tenant, w.day, w.queue, w.kind, w.scope, pg_backend_pid() % 64, w.amount
+    FROM unnest(@) AS w(tenant, day, queue, kind, scope, amount)
+    ON CONFLICT (tenant, day, queue, kind, scope, lane) DO UPDATE SET amount = c.amount + EXCLUDED.amount";
+
+impl PgRows<'_> {
+    /// Adds what is to be written of jobs, their keys, queues, schedules and figures.
+    pub(in crate::postgres) fn write_work(&self, statement: &mut Statement, ws: &Workspace) {
+        write_job_keys(statement, ws);
+        let (mut new, mut moved, mut put, mut left) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let (mut ended, mut revived, mut deleted, mut gone) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        for (id, change) in ws.jobs.changes() {
+            let lies = self.places.jobs.get(&id.0);
+            match change {
+                Change::Insert(job) if job.life.state.is_final() => ended.push(job),
+                Change::Insert(job) => new.push(job),
+                Change::Update(job) => match (job.life.state.is_final(), lies) {
+                    (true, Some(place)) => {
+                        left.push(*place);
+                        ended.push(job);
+                    }
+                    (true, None) => {
+                        // It had ended before, or nobody looked where it lies.
+                        deleted.extend((self.taking == Taking::Alone).then_some(*id));
+                        ended.push(job);
+                    }
+                    (false, Some(place)) => moved.push((*place, job)),
+                    (false, None) => {
+                        revived.push(*id);
+                        put.push(job);
+                    }
+                },
+                Change::Delete => {
+                    revived.push(*id);
+                    deleted.push(*id);
+                    gone.extend([id.0, id.result_key()]);
+                }
+            }
+        }
+        // In the order of time, so that neighbours in an index are written together.
+        new.sort_unstable_by_key(|job| job.id);
+        ended.sort_unstable_by_key(|job| job.id);
+        statement.part(INSERT, &new, whole);
+        statement.part(PUT, &put, whole);
+        statement.counted_part(UPDATE, &moved, |part, rows| where_they_lie(part, rows));
+        statement.counted_part(LEAVE, &left, |part, rows| part.array(rows.iter().copied()));
+        statement.part(END, &ended, finished);
+        for (sql, ids) in [(REVIVE, revived), (DELETE, deleted)] {
+            statement.part(sql, &ids, |part, rows: &[JobId]| {
+                part.array(rows.iter().map(|id| Uuid::from_u128(id.0)));
+            });
+        }
+        statement.part(DELETE_PAYLOADS, &gone, |part, rows| {
+            part.array(rows.iter().map(|id| Uuid::from_u128(*id)));
+        });
+        write_queues(statement, ws);
+        write_schedules(statement, ws);
+        write_figures(statement, ws);
+    }
+}
+
+fn whole(part: &mut Statement, jobs: &[&Job]) {
+    let columns: Vec<Columns> = jobs.iter().map(|job| Columns::of(job)).collect();
+    part.array(jobs.iter().map(|job| Uuid::from_u128(job.id.0)));
+    part.array(jobs.iter().map(|job| job.tenant.as_str()));
+    part.array(jobs.iter().map(|job| job.queue.as_str()));
+    part.array(jobs.iter().map(|job| job.kind.as_str()));
+    part.array(jobs.iter().map(|job| job.key.as_ref().map_or("", |key| key.as_str())));
+    part.array(columns.iter().map(|columns| columns.state as i16));
+    part.array(columns.iter().map(|columns| columns.rank));
+    part.array(columns.iter().map(|columns| columns.at));
+    part.array(jobs.iter().map(|job| job.life.awaits.as_ref().map(|scope| scope.as_str())));
+    part.array(jobs.iter().map(|job| pack_spec(job)));
+    part.array(jobs.iter().map(|job| pack_moving(job)));
+}
+
+fn where_they_lie(part: &mut Statement, jobs: &[(Place, &Job)]) {
+    let columns: Vec<Columns> = jobs.iter().map(|(_, job)| Columns::of(job)).collect();
+    part.array(jobs.iter().map(|(place, _)| *place));
+    part.array(jobs.iter().map(|(_, job)| job.queue.as_str()));
+    part.array(columns.iter().map(|columns| columns.state as i16));
+    part.array(columns.iter().map(|columns| columns.rank));
+    part.array(columns.iter().map(|columns| columns.at));
+    part.array(jobs.iter().map(|(_, job)| job.life.awaits.as_ref().map(|scope| scope.as_str())));
+    part.array(jobs.iter().map(|(_, job)| pack_moving(job)));
+}
+
+fn finished(part: &mut Statement, jobs: &[&Job]) {
+    part.array(jobs.iter().map(|job| Uuid::from_u128(job.id.0)));
+    part.array(jobs.iter().map(|job| job.tenant.as_str()));
+    part.array(jobs.iter().map(|job| job.queue.as_str()));
+    part.array(jobs.iter().map(|job| job.kind.as_str()));
+    part.array(jobs.iter().map(|job| state_number(job.life.state) as i16));
+    part.array(jobs.iter().map(|job| job.life.run_at.micros()));
+    part.array(jobs.iter().map(|job| pack_ended(job)));
+}
+
+/// In one order, so that two who want the same ones do not wait for each other.
+fn write_job_keys(statement: &mut Statement, ws: &Workspace) {
+    let (mut taken, mut given) = (Vec::new(), Vec::new());
+    for (key, change) in ws.job_keys.changes() {
+        match change {
+            Change::Insert(job) | Change::Update(job) => taken.push((key, *job)),
+            Change::Delete => given.push(key),
+        }
+    }
+    taken.sort_unstable();
+    statement.part(INSERT_JOB_KEYS, &taken, |part, rows| {
+        part.array(rows.iter().map(|(key, _)| key.0.as_str()));
+        part.array(rows.iter().map(|(key, _)| key.1.as_str()));
+        part.array(rows.iter().map(|(key, _)| key.2.as_str()));
+        part.array(rows.iter().map(|(_, job)| Uuid::from_u128(job.0)));
+    });
+    statement.part(DELETE_JOB_KEYS, &given, |part, rows| {
+        part.array(rows.iter().map(|key| key.0.as_str()));
+        part.array(rows.iter().map(|key| key.1.as_str()));
+        part.array(rows.iter().map(|key| key.2.as_str()));
+    });
+}
+
+fn write_queues(statement: &mut Statement, ws: &Workspace) {
+    let changed = ws.queues.changes().filter_map(|(key, change)| match change {
+        Change::Insert(row) | Change::Update(row) => Some((key, row)),
+        Change::Delete => None,
+    });
+    let changed: Vec<_> = changed.collect();
+    statement.part(PUT_QUEUES, &changed, |part, rows| {
+        part.array(rows.iter().map(|(key, _)| key.0.as_str()));
+        part.array(rows.iter().map(|(key, _)| key.1.as_str()));
+        part.array(rows.iter().map(|(_, row)| to_json(*row)));
+    });
+}
+
+fn write_schedules(statement: &mut Statement, ws: &Workspace) {
+    let (mut new, mut put, mut gone) = (Vec::new(), Vec::new(), Vec::new());
+    for (key, change) in ws.schedules.changes() {
+        match change {
+            Change::Insert(row) => new.push((key, row)),
+            Change::Update(row) => put.push((key, row)),
+            Change::Delete => gone.push(key),
+        }
+    }
+    for (sql, rows) in [(INSERT_SCHEDULES, new), (PUT_SCHEDULES, put)] {
+        statement.part(sql, &rows, |part, rows| {
+            part.array(rows.iter().map(|(key, _)| key.0.as_str()));
+            part.array(rows.iter().map(|(key, _)| key.1.as_str()));
+            part.array(rows.iter().map(|(_, row)| row.next_at.micros()));
+            part.array(rows.iter().map(|(_, row)| to_json(*row)));
+        });
+    }
+    statement.part(DELETE_SCHEDULES, &gone, |part, rows| {
+        part.array(rows.iter().map(|key| key.0.as_str()));
+        part.array(rows.iter().map(|key| key.1.as_str()));
+    });
+}
+
+fn write_figures(statement: &mut Statement, ws: &Workspace) {
+    let tallies: Vec<_> = ws.tallies.iter().filter(|(_, by)| **by != 0).collect();
+    statement.part(ADD_TALLIES, &tallies, |part, rows| {
+        part.array(rows.iter().map(|(tally, _)| tally.tenant.as_str()));
+        part.array(rows.iter().map(|(tally, _)| tally.queue.as_str()));
+        part.array(rows.iter().map(|(tally, _)| counted(tally.what).0 as i16));
+        part.array(rows.iter().map(|(tally, _)| counted(tally.what).1));
+        part.array(rows.iter().map(|(_, by)| **by));
+    });
+    let costs: Vec<_> = ws.costs.iter().collect();
+    statement.part(ADD_COSTS, &costs, |part, rows| {
+        part.array(rows.iter().map(|((tenant, ..), _)| tenant.as_str()));
+        part.array(rows.iter().map(|((_, day, ..), _)| *day));
+        part.array(rows.iter().map(|((_, _, queue, ..), _)| queue.as_str()));
+        part.array(rows.iter().map(|((_, _, _, kind, _), _)| kind.as_str()));
+        part.array(rows.iter().map(|((_, _, _, _, scope), _)| scope.as_str()));
+        part.array(rows.iter().map(|(_, amount)| **amount));
+    });
+}
