@@ -57,6 +57,7 @@ pub(crate) fn stream_id(stream: &Stream) -> String {
     match stream {
         Stream::Scope(_, scope) => scope.to_string(),
         Stream::Queue(_, queue) => queue.to_string(),
+        Stream::Schedule(_, schedule) => schedule.to_string(),
         other => other.to_string(),
     }
 }
@@ -133,6 +134,16 @@ fn of_job(event: &Event) -> Value {
         }
         Event::JobBilled { job, fence, charges: charged, lost } => {
             json!({ "job": job, "fence": fence, "charges": charges(charged), "lost": lost })
+        }
+        Event::ScheduleDefined { schedule, next_at, spec: _ } => {
+            json!({ "schedule": schedule, "next_at": stamp(*next_at) })
+        }
+        Event::ScheduleRemoved { schedule } => json!({ "schedule": schedule }),
+        Event::ScheduleTicked { schedule, tick, job, next_at } => {
+            json!({ "schedule": schedule, "tick": stamp(*tick), "job": job, "next_at": stamp(*next_at) })
+        }
+        Event::ScheduleSkipped { schedule, tick, next_at } => {
+            json!({ "schedule": schedule, "tick": stamp(*tick), "next_at": stamp(*next_at) })
         }
         // What is left says no more than which job it is.
         other => json!({ "job": other.job() }),

@@ -286,6 +286,10 @@ pub(super) fn weight(request: &Request) -> usize {
         | Op::Unfreeze { .. }
         | Op::Revoke { .. }
         | Op::DefineQueue { .. }
-        | Op::PauseQueue { .. } => 1,
+        | Op::PauseQueue { .. }
+        | Op::DefineSchedule { .. }
+        | Op::RemoveSchedule { .. } => 1,
+        // A job for each tick that was missed, as far as one step goes.
+        Op::RunSchedule { .. } | Op::Tick { .. } => 10,
     }
 }

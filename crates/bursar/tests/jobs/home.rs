@@ -10,7 +10,7 @@ use bursar_store::{MemoryStore, Setup};
 use bursar_testkit::SeqIds;
 
 /// The engines that jobs run on. Each is opened anew by [`open`].
-pub(crate) const ENGINES: &[&str] = &["memory", "sqlite"];
+pub(crate) const ENGINES: &[&str] = &["memory", "sqlite", "postgres"];
 
 /// Those of them that work without threads of their own, so that a test can hold the time of the runtime.
 pub(crate) const TIMELESS: &[&str] = &["memory"];
@@ -41,6 +41,14 @@ pub(crate) async fn open_with(
         }
         "sqlite" => {
             let options = set(Bursar::options("sqlite::memory:").ids(ids));
+            let options = match clock {
+                Some(clock) => options.clock(clock),
+                None => options,
+            };
+            options.open().await.unwrap()
+        }
+        "postgres" => {
+            let options = set(Bursar::options(&bursar_testkit::fresh_database()).ids(ids));
             let options = match clock {
                 Some(clock) => options.clock(clock),
                 None => options,

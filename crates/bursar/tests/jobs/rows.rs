@@ -43,6 +43,41 @@ async fn rows_job_and_cost_commit_together_or_not_at_all_on_sqlite() {
     bursar.close().await;
 }
 
+#[tokio::test]
+async fn rows_job_and_cost_commit_together_or_not_at_all_on_postgres() {
+    let url = bursar_testkit::fresh_database();
+    let bursar = Bursar::options(&url).upkeep(None).open().await.unwrap();
+    let pool = sqlx::PgPool::connect(&url).await.unwrap();
+    sqlx::query("CREATE TABLE videos (job text PRIMARY KEY)").execute(&pool).await.unwrap();
+    bursar.ledger().define("team", budget(100)).await.unwrap();
+    let id = enqueue_held(&bursar, "q", "team", 40).await;
+    let fence = lease_one(&bursar, "q").await.life.fence;
+    for works in [false, true] {
+        let mut tx = pool.begin().await.unwrap();
+        sqlx::query("INSERT INTO videos VALUES ($1)").bind(id.to_string()).execute(&mut *tx).await.unwrap();
+        let usage = Some(vec![Usage { scope: None, amount: 25 }]);
+        let done = bursar.jobs().complete_in(&mut tx, id, fence, Payload::default(), usage).await.unwrap();
+        assert_eq!(done.0.state, JobState::Succeeded);
+        let next = bursar.jobs().enqueue_in(&mut tx, job("q", "follow")).await.unwrap();
+        if works {
+            tx.commit().await.unwrap();
+            bursar.announce([&done.1, &next.1]);
+        } else {
+            tx.rollback().await.unwrap();
+        }
+        let rows: i64 = sqlx::query_scalar("SELECT count(*) FROM videos").fetch_one(&pool).await.unwrap();
+        let expected = if works { (1, (25, 0), JobState::Succeeded) } else { (0, (0, 40), JobState::Leased) };
+        let state = bursar.jobs().find(id).await.unwrap().unwrap().life.state;
+        assert_eq!((rows, balance(&bursar, "team").await, state), expected);
+    }
+    let mut tx = pool.begin().await.unwrap();
+    let late = bursar.jobs().fail_in(&mut tx, id, fence, Failure::new("late", "x")).await.unwrap_err();
+    assert!(late.is_lease_lost());
+    tx.rollback().await.unwrap();
+    assert_eq!(lease_one(&bursar, "q").await.kind.as_str(), "follow");
+    bursar.close().await;
+}
+
 #[derive(Debug)]
 enum Wrong {
     Bursar(Error),
