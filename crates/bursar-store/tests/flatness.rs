@@ -249,7 +249,8 @@ async fn cost_of_a_job(beside: Beside) -> (u64, u64) {
         Beside::Blocked => {
             enqueue(&store, Some("blocked"), COUNT).await;
             // One of them runs for as long as this takes, and the next is found to be barred.
-            ask(&store, Op::Act { act: Act::Edit { priority: Some(9), delay: None }, jobs: blocked(&store).await }).await;
+            ask(&store, Op::Act { act: Act::Edit { priority: Some(9), delay: None }, jobs: blocked(&store).await })
+                .await;
             assert_eq!(lease(&store, 1).await.len(), 1);
         }
         Beside::Backlog => enqueue(&store, None, COUNT).await,

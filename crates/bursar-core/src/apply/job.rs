@@ -124,14 +124,7 @@ fn charge<'a>(ws: &mut Workspace, id: JobId, amounts: impl Iterator<Item = (&'a 
     }
 }
 
-fn enqueued(
-    ws: &mut Workspace,
-    tenant: &Tenant,
-    id: JobId,
-    spec: &JobSpec,
-    run_at: Time,
-    hold: Option<HoldId>,
-) -> u64 {
+fn enqueued(ws: &mut Workspace, tenant: &Tenant, id: JobId, spec: &JobSpec, run_at: Time, hold: Option<HoldId>) -> u64 {
     let spec = spec.clone();
     if let Some(key) = &spec.idempotency_key {
         ws.job_keys.put((tenant.clone(), spec.queue.clone(), key.clone()), id);

@@ -56,7 +56,8 @@ impl Deed<'_> {
         let Some(line) = job.line_led() else { return true };
         let scope = (job.tenant.clone(), job.line().expect("a line has a scope"));
         let waiting = self.ws.scopes.get(&scope).map_or(0, |row| row.line.len(&job.kind));
-        waiting <= 1 || self.ws.lines.get(&line).is_some_and(|next| next.iter().any(|id| self.stands_behind(*id, &line)))
+        waiting <= 1
+            || self.ws.lines.get(&line).is_some_and(|next| next.iter().any(|id| self.stands_behind(*id, &line)))
     }
 
     /// The next of a line becomes the first; who it is.

@@ -286,13 +286,7 @@ fn split(deed: &Deed<'_>, job: &Job, hold: Option<&Hold>, usage: Option<&[Usage]
 }
 
 /// Spend beside a hold: it has happened, so that no limit refuses it.
-fn bill(
-    deed: &Deed<'_>,
-    id: JobId,
-    fence: u64,
-    beside: &[(Scope, i64)],
-    lost: bool,
-) -> Result<Option<Event>, Refusal> {
+fn bill(deed: &Deed<'_>, id: JobId, fence: u64, beside: &[(Scope, i64)], lost: bool) -> Result<Option<Event>, Refusal> {
     let tenant = &deed.context.tenant;
     let spent = beside.iter().filter(|(_, amount)| *amount > 0).map(|(scope, amount)| HeldCharge {
         scope: scope.clone(),

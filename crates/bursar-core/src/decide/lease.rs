@@ -137,13 +137,7 @@ fn take(deed: &mut Deed<'_>, ask: &LeaseAsk, id: JobId, config: &QueueConfig, sl
     }
 }
 
-fn flow(
-    deed: &Deed<'_>,
-    id: JobId,
-    queue: &Queue,
-    config: &QueueConfig,
-    rates: &BTreeMap<Scope, (Rate, i64)>,
-) -> Flow {
+fn flow(deed: &Deed<'_>, id: JobId, queue: &Queue, config: &QueueConfig, rates: &BTreeMap<Scope, (Rate, i64)>) -> Flow {
     let Some(job) = deed.ws.jobs.get(&id) else { return Flow::Not };
     // It may have been taken, changed or moved since it was read.
     if !job.is_ready() || job.queue != *queue || !deed.can_leave(job) {

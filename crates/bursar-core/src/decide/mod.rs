@@ -16,13 +16,13 @@ use crate::apply::apply;
 use std::sync::Arc;
 
 use crate::bounds::LENGTH_MAX;
+use crate::decide::deed::Deed;
 use crate::event::{Entry, Event, KeyUse, Recorded};
 use crate::id::{CommandId, GrantId, IdSource};
 use crate::mutant::Mutant;
 use crate::needs::Needs;
 use crate::refusal::{Invalid, Refusal};
 use crate::request::{Op, Request};
-use crate::decide::deed::Deed;
 use crate::state::{KeyRow, ScopeKey, Workspace};
 use crate::time::Span;
 use crate::window::Window;

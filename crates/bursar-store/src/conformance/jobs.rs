@@ -16,7 +16,8 @@ use super::world::{World, secs};
 pub(super) async fn best_goes_first_over_many_kinds(world: World) {
     let mut expected = Vec::new();
     for round in 0..30i16 {
-        let spec = |place: i16| JobSpec { priority: (round * 7 + place * 3) % 11, ..work("q", &format!("kind.{place}")) };
+        let spec =
+            |place: i16| JobSpec { priority: (round * 7 + place * 3) % 11, ..work("q", &format!("kind.{place}")) };
         for id in world.enqueue((0..5).map(spec).collect()).await {
             let job = world.job(id).await;
             expected.push((job.life.rank, id));
@@ -44,7 +45,8 @@ pub(super) async fn kinds_are_found_by_name_and_by_beginning(world: World) {
 }
 
 pub(super) async fn more_come_due_than_one_step_promotes(world: World) {
-    let later = |place: u64| JobSpec { delay: secs(10 + place % 2), ..work("q", if place % 3 == 0 { "a" } else { "b" }) };
+    let later =
+        |place: u64| JobSpec { delay: secs(10 + place % 2), ..work("q", if place.is_multiple_of(3) { "a" } else { "b" }) };
     for _ in 0..3 {
         world.enqueue((0..800).map(later).collect()).await;
     }
@@ -117,7 +119,7 @@ pub(super) async fn bulk_is_answered_job_by_job(world: World) {
     let item = |place: usize| Finish {
         job: if place == 7 { JobId(7) } else { ids[place] },
         fence: if place == 9 { 2 } else { 1 },
-        end: if place % 2 == 0 { complete(None) } else { fail(None) },
+        end: if place.is_multiple_of(2) { complete(None) } else { fail(None) },
     };
     let each = world.finish_all((0..1_000).map(item).collect()).await;
     assert_eq!(each.iter().filter(|one| one.is_err()).count(), 2);
@@ -189,7 +191,8 @@ pub(super) async fn job_is_found_by_its_key_and_finished_in_one_batch(world: Wor
     let id = world.enqueue(vec![spec.clone()]).await[0];
     world.lease("q", 1).await;
     let finish = Op::Finish { items: vec![Finish { job: id, fence: 1, end: complete(None) }] };
-    let answers = world.batch(vec![enqueue(vec![spec.clone()]).into(), finish.into(), enqueue(vec![spec]).into()]).await;
+    let answers =
+        world.batch(vec![enqueue(vec![spec.clone()]).into(), finish.into(), enqueue(vec![spec]).into()]).await;
     assert!(answers.iter().all(Result::is_ok), "{answers:?}");
     assert_eq!(world.job_state(id).await, JobState::Succeeded);
     world.verified().await;

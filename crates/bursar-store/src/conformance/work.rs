@@ -2,9 +2,7 @@
 
 use bursar_core::answer::{Answer, Finished, Leased};
 use bursar_core::id::JobId;
-use bursar_core::job::{
-    Backoff, End, Finish, Job, JobError, JobSpec, JobState, LeaseAsk, QueueConfig, Retry, Usage,
-};
+use bursar_core::job::{Backoff, End, Finish, Job, JobError, JobSpec, JobState, LeaseAsk, QueueConfig, Retry, Usage};
 use bursar_core::name::{FlowKey, JobKind, Queue, Tenant, WorkerName};
 use bursar_core::payload::Payload;
 use bursar_core::refusal::Refusal;

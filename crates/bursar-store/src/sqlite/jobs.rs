@@ -146,8 +146,7 @@ fn pack_ended(job: &Job) -> Vec<u8> {
 }
 
 const LIVE: &str = "SELECT id, tenant, queue, kind, flow, state, at, spec, life FROM bursar_jobs";
-const LIVE_BY_ID: &str =
-    "SELECT id, tenant, queue, kind, flow, state, at, spec, life FROM bursar_jobs WHERE id = ?1";
+const LIVE_BY_ID: &str = "SELECT id, tenant, queue, kind, flow, state, at, spec, life FROM bursar_jobs WHERE id = ?1";
 const ENDED_BY_ID: &str = "SELECT data FROM bursar_ended_jobs WHERE id = ?1";
 
 /// Names that stand in many rows are made once.

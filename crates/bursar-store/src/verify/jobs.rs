@@ -72,7 +72,8 @@ impl Report {
         if kept != line.waiting || row.line.barred != line.barred {
             let (kept, barred) = (kept.values().sum::<u64>(), row.line.barred);
             let real = line.waiting.values().sum::<u64>();
-            let text = format!("its line has {kept} jobs with {barred} barred, and {real} with {} stand in it", line.barred);
+            let text =
+                format!("its line has {kept} jobs with {barred} barred, and {real} with {} stand in it", line.barred);
             self.violation(format!("{tenant}/{scope}: {text}"));
         }
         for kind in line.waiting.keys() {

@@ -14,13 +14,16 @@ use futures_util::FutureExt;
 
 use crate::story::World;
 
+/// A queue, what is set for it, and its figures.
+type Kept = (Queue, QueueState, Vec<(Counted, i64)>);
+
 #[derive(Debug, PartialEq)]
 struct Tables {
     scopes: Vec<(ScopeKey, Option<ScopeState>)>,
     holds: Vec<Option<Hold>>,
     grants: Vec<Grant>,
     jobs: Vec<Option<Job>>,
-    queues: Vec<(Queue, QueueState, Vec<(Counted, i64)>)>,
+    queues: Vec<Kept>,
     costs: Vec<Cost>,
 }
 
@@ -52,10 +55,19 @@ impl World {
         };
         Tables {
             // A row that exists only to be locked is not counted as a row.
-            scopes: keys.into_iter().map(scope).filter(|(_, row)| row.as_ref().is_some_and(|row| row.version > 0)).collect(),
+            scopes: keys
+                .into_iter()
+                .map(scope)
+                .filter(|(_, row)| row.as_ref().is_some_and(|row| row.version > 0))
+                .collect(),
             holds: self.holds.values().map(|id| self.store.hold(*id).now_or_never().unwrap().unwrap()).collect(),
             grants: self.store.grants(&Tenant::built_in(), None, 1_000).now_or_never().unwrap().unwrap(),
-            jobs: self.jobs.iter().map(|id| self.store.job(*id).now_or_never().unwrap().unwrap()).map(|job| job.map(|job| self.lasting(job))).collect(),
+            jobs: self
+                .jobs
+                .iter()
+                .map(|id| self.store.job(*id).now_or_never().unwrap().unwrap())
+                .map(|job| job.map(|job| self.lasting(job)))
+                .collect(),
             queues: self.queues(),
             costs: self.store.costs(&Tenant::built_in(), i64::MIN, i64::MAX).now_or_never().unwrap().unwrap(),
         }
@@ -81,7 +93,7 @@ impl World {
     }
 
     /// Queues with their figures; those that wait for a worker or for their time are counted together.
-    fn queues(&self) -> Vec<(Queue, QueueState, Vec<(Counted, i64)>)> {
+    fn queues(&self) -> Vec<Kept> {
         let tenant = Tenant::built_in();
         let queues = self.store.list_queues(&tenant, None, 100).now_or_never().unwrap().unwrap();
         let figures = |queue: &Queue| {

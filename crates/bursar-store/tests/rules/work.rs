@@ -13,8 +13,8 @@
 use bursar_core::answer::{Answer, Finished, Submitted};
 use bursar_core::id::JobId;
 use bursar_core::job::{
-    Backoff, Beat, End, Finish, FlowScopes, Job, JobError, JobSpec, LeaseAsk, Place, QueueConfig, Rate, Retention, Retry,
-    Usage,
+    Backoff, Beat, End, Finish, FlowScopes, Job, JobError, JobSpec, LeaseAsk, Place, QueueConfig, Rate, Retention,
+    Retry, Usage,
 };
 use bursar_core::name::{FlowKey, IdempotencyKey, JobKind, Queue, Tenant, WorkerName};
 use bursar_core::payload::Payload;
@@ -65,7 +65,12 @@ impl World {
             "enqueue" => Op::Submit(enqueue(&said)),
             "lease" => Op::Lease(LeaseAsk {
                 queues: said.value("q").unwrap_or("q").split(',').map(queue).collect(),
-                kinds: said.value("kinds").iter().flat_map(|k| k.split(',')).map(|k| JobKind::new(k).unwrap()).collect(),
+                kinds: said
+                    .value("kinds")
+                    .iter()
+                    .flat_map(|k| k.split(','))
+                    .map(|k| JobKind::new(k).unwrap())
+                    .collect(),
                 capacity: words[0].parse().unwrap(),
                 lease: said.span("for"),
                 worker: WorkerName::new("w").unwrap(),

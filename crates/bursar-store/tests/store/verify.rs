@@ -77,12 +77,26 @@ async fn sqlite_finds_what_does_not_agree() {
 
 /// What is done to the tables of jobs on SQLite, and what is found then.
 const JOB_CASES: [(&str, &[&str]); 9] = [
-    ("UPDATE bursar_jobs SET state = 4 WHERE state = 0", &["scheduled", "place in a line", "jobs are the first"]),
-    ("UPDATE bursar_jobs SET rank = rank + 1 WHERE state = 1", &["it would not be found by its state, rank or instant"]),
+    (
+        "UPDATE bursar_jobs SET state = 4 WHERE state = 0",
+        &[
+            "it would not be found",
+            "is queued, and has no place in a line",
+            "0 jobs of the kind k are the first of its line",
+        ],
+    ),
+    (
+        "UPDATE bursar_jobs SET rank = rank + 1 WHERE state = 1",
+        &["it would not be found by its state, rank or instant"],
+    ),
     ("UPDATE bursar_jobs SET at = at + 1 WHERE state = 6", &["it would not be found by its state, rank or instant"]),
     (
         "DELETE FROM bursar_jobs WHERE state = 6",
-        &["bursar:slots:q lifetime: held is 1, its live holds come to 0", "its job job_", "1 jobs are counted as leased, and 0 are"],
+        &[
+            "bursar:slots:q lifetime: held is 1, its live holds come to 0",
+            "its job job_",
+            "1 jobs are counted as leased, and 0 are",
+        ],
     ),
     ("DELETE FROM bursar_jobs WHERE state = 1", &["its line has 2 jobs with 0 barred, and 1 with 0 stand in it"]),
     ("UPDATE bursar_tallies SET count = 7 WHERE what = 4", &["7 jobs are counted as succeeded, and 1 are"]),

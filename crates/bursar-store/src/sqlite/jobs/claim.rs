@@ -56,7 +56,8 @@ impl SqliteRows<'_> {
 
     fn read_on(&self, head: &mut Kind, queue: &QueueKey, page: usize, names: &mut Names) -> Result<(), StoreError> {
         let Some((rank, after)) = head.mark else { return Ok(()) };
-        let sql = "SELECT id, tenant, queue, kind, flow, state, at, spec, life FROM bursar_jobs INDEXED BY bursar_jobs_ready
+        let sql =
+            "SELECT id, tenant, queue, kind, flow, state, at, spec, life FROM bursar_jobs INDEXED BY bursar_jobs_ready
             WHERE state = 0 AND tenant = ?1 AND queue = ?2 AND kind = ?3 AND (rank, id) > (?4, ?5)
             ORDER BY rank, id LIMIT ?6";
         let params = params![queue.0.as_str(), queue.1.as_str(), head.kind.as_str(), rank, after, page as i64];
@@ -73,11 +74,13 @@ impl SqliteRows<'_> {
         let (tenant, queue) = (ask.queue.0.as_str(), ask.queue.1.as_str());
         let all = ask.kinds.is_empty().then_some("");
         let beginnings = ask.kinds.iter().filter_map(|kind| kind.as_str().strip_suffix('*')).chain(all);
-        let mut kinds: BTreeSet<JobKind> = ask.kinds.iter().filter(|kind| !kind.as_str().ends_with('*')).cloned().collect();
+        let mut kinds: BTreeSet<JobKind> =
+            ask.kinds.iter().filter(|kind| !kind.as_str().ends_with('*')).cloned().collect();
         for beginning in beginnings {
             let mut from = beginning.to_owned();
             loop {
-                let next = self.one(sql, params![tenant, queue, from], |row| row.get::<_, String>(0).map_err(failed))?;
+                let next =
+                    self.one(sql, params![tenant, queue, from], |row| row.get::<_, String>(0).map_err(failed))?;
                 let Some(kind) = next.filter(|kind| kind.starts_with(beginning)) else { break };
                 // No name has a control character, so that this is before all that are after it.
                 from = format!("{kind}\u{1}");
@@ -99,7 +102,8 @@ impl SqliteRows<'_> {
         if first.is_none_or(|at| at > now) {
             return Ok((Vec::new(), first));
         }
-        let due = "SELECT id, tenant, queue, kind, flow, state, at, spec, life FROM bursar_jobs INDEXED BY bursar_jobs_due
+        let due =
+            "SELECT id, tenant, queue, kind, flow, state, at, spec, life FROM bursar_jobs INDEXED BY bursar_jobs_due
             WHERE state IN (3, 4) AND tenant = ?1 AND queue = ?2 AND at <= ?3 ORDER BY at, id LIMIT ?4";
         let mut names = Names::default();
         let params = params![queue.0.as_str(), queue.1.as_str(), now.micros(), DUE_STEP as i64];
@@ -110,7 +114,8 @@ impl SqliteRows<'_> {
     }
 
     pub(in crate::sqlite) fn stand_behind(&self, line: &LineKey, count: usize) -> Result<Vec<Job>, StoreError> {
-        let sql = "SELECT id, tenant, queue, kind, flow, state, at, spec, life FROM bursar_jobs INDEXED BY bursar_jobs_lines
+        let sql =
+            "SELECT id, tenant, queue, kind, flow, state, at, spec, life FROM bursar_jobs INDEXED BY bursar_jobs_lines
             WHERE state IN (1, 2) AND state = 1 AND tenant = ?1 AND queue = ?2 AND flow = ?3 AND kind = ?4
             ORDER BY rank, id LIMIT ?5";
         let (tenant, queue, flow, kind) = line;

@@ -50,7 +50,11 @@ pub(in crate::sqlite) fn list_jobs(
     for (ended, wanted) in [(false, ends != Some(true)), (true, ends != Some(false))] {
         let (mut after, mut taken) = (after, 0);
         while wanted && taken < limit {
-            let page = if ended { ended_page(&rows, tenant, filter, after)? } else { live_page(&rows, tenant, filter, after)? };
+            let page = if ended {
+                ended_page(&rows, tenant, filter, after)?
+            } else {
+                live_page(&rows, tenant, filter, after)?
+            };
             after = page.last().map(|job| job.id);
             let more = page.len() == PAGE;
             let takes = page.into_iter().filter(|job| filter.takes(job, now)).take(limit - taken);
@@ -112,7 +116,8 @@ pub(in crate::sqlite) fn list_queues(
     let mut found: Vec<(Queue, QueueState)> = Vec::new();
     while found.len() < limit {
         let last = found.last().map(|(queue, _)| queue).or(after).map_or("", Queue::as_str);
-        let name = rows.one(next, params![tenant.as_str(), last], |row| row.get::<_, Option<String>>(0).map_err(failed))?;
+        let name =
+            rows.one(next, params![tenant.as_str(), last], |row| row.get::<_, Option<String>>(0).map_err(failed))?;
         let Some(name) = name.flatten() else { break };
         let queue = stored::<Queue>("queue", name)?;
         let state = rows.read_queue(&(tenant.clone(), queue.clone()))?;

@@ -12,7 +12,8 @@ use crate::sqlite::rows::{SqliteRows, Statement, id};
 
 const INSERT: &str = "INSERT INTO bursar_jobs (id, tenant, queue, kind, flow, state, rank, at, awaits, spec, life)
     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
-const UPDATE: &str = "UPDATE bursar_jobs SET queue = ?2, state = ?3, rank = ?4, at = ?5, awaits = ?6, life = ?7 WHERE id = ?1";
+const UPDATE: &str =
+    "UPDATE bursar_jobs SET queue = ?2, state = ?3, rank = ?4, at = ?5, awaits = ?6, life = ?7 WHERE id = ?1";
 const DELETE: &str = "DELETE FROM bursar_jobs WHERE id = ?1";
 const END: &str = "INSERT OR REPLACE INTO bursar_ended_jobs (id, tenant, queue, kind, state, at, data)
     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
@@ -55,8 +56,7 @@ impl SqliteRows<'_> {
             "INSERT INTO bursar_job_keys (tenant, queue, key, job) VALUES (?1, ?2, ?3, ?4)
              ON CONFLICT DO UPDATE SET job = excluded.job",
         )?;
-        let mut delete =
-            self.prepare("DELETE FROM bursar_job_keys WHERE tenant = ?1 AND queue = ?2 AND key = ?3")?;
+        let mut delete = self.prepare("DELETE FROM bursar_job_keys WHERE tenant = ?1 AND queue = ?2 AND key = ?3")?;
         for ((tenant, queue, key), change) in ws.job_keys.changes() {
             let (tenant, queue, key) = (tenant.as_str(), queue.as_str(), key.as_str());
             match change {
