@@ -14,13 +14,16 @@ use futures_util::FutureExt;
 
 use crate::story::World;
 
+/// A queue, what is set for it, and its figures.
+type Kept = (Queue, QueueState, Vec<(Counted, i64)>);
+
 #[derive(Debug, PartialEq)]
 struct Tables {
     scopes: Vec<(ScopeKey, Option<ScopeState>)>,
     holds: Vec<Option<Hold>>,
     grants: Vec<Grant>,
     jobs: Vec<Option<Job>>,
-    queues: Vec<(Queue, QueueState, Vec<(Counted, i64)>)>,
+    queues: Vec<Kept>,
     costs: Vec<Cost>,
 }
 
@@ -90,7 +93,7 @@ impl World {
     }
 
     /// Queues with their figures; those that wait for a worker or for their time are counted together.
-    fn queues(&self) -> Vec<(Queue, QueueState, Vec<(Counted, i64)>)> {
+    fn queues(&self) -> Vec<Kept> {
         let tenant = Tenant::built_in();
         let queues = self.store.list_queues(&tenant, None, 100).now_or_never().unwrap().unwrap();
         let figures = |queue: &Queue| {
