@@ -12,7 +12,7 @@ use bursar_core::event::{Batch, Entry};
 use bursar_core::grant::Grant;
 use bursar_core::hold::{Hold, HoldState};
 use bursar_core::id::{BatchId, CommandId, GrantId, HoldId, JobId};
-use bursar_core::job::{Job, JobState, Place, QueueState, wants};
+use bursar_core::job::{Job, JobState, QueueState};
 use bursar_core::live::{ChargeMark, LiveCharge};
 use bursar_core::name::{FlowKey, Queue, Scope, Tenant};
 use bursar_core::payload::Payload;
@@ -24,6 +24,7 @@ use bursar_core::state::{
 use bursar_core::time::Time;
 use futures_util::FutureExt;
 
+use crate::claims::{self, is_in};
 use crate::clock::{Clock, SystemClock};
 use crate::codec::hold_state;
 use crate::error::StoreError;
@@ -35,9 +36,6 @@ use crate::work::{self, When};
 
 /// Postings that are rolled up at most in one transaction, oldest first; the same on every engine.
 pub(crate) const ROLL_UP_STEP: usize = 10_000;
-
-/// Scheduled jobs that come due in one transaction and queue; the same on every engine.
-pub(crate) const DUE_STEP: usize = 1_000;
 
 /// A store that forgets everything when it is dropped.
 pub struct MemoryStore {
@@ -96,38 +94,6 @@ impl Tables {
     }
 }
 
-fn is_in(job: &Job, queue: &QueueKey) -> bool {
-    job.tenant == queue.0 && job.queue == queue.1
-}
-
-impl Tables {
-    fn claim(&self, ask: &ClaimAsk, now: Time) -> Claimed {
-        let wanted = |job: &&Job| is_in(job, &ask.queue) && wants(&ask.kinds, &job.kind);
-        let mut ready: Vec<&Job> = self.jobs.values().filter(wanted).collect();
-        let mut due = ready.clone();
-        ready.retain(|job| {
-            job.life.state == JobState::Queued && matches!(job.life.place, Place::Out | Place::First)
-        });
-        ready.sort_by_key(|job| (job.life.rank, job.id));
-        due.retain(|job| job.life.state == JobState::Scheduled);
-        due.sort_by_key(|job| (job.life.run_at, job.id));
-        let next = due.iter().map(|job| job.life.run_at).find(|run_at| *run_at > now);
-        due.retain(|job| job.life.run_at <= now);
-        let some = |jobs: Vec<&Job>, count: usize| jobs.into_iter().take(count).cloned().collect::<Vec<_>>();
-        Claimed { ready: some(ready, ask.count), due: some(due, DUE_STEP), next_at: next }
-    }
-
-    fn behind(&self, (tenant, queue, key, kind): &LineKey, count: usize) -> Vec<Job> {
-        let stands = |job: &&Job| {
-            let (Some(of), Place::Behind) = (&job.key, job.life.place) else { return false };
-            (&job.tenant, &job.queue, of, &job.kind) == (tenant, queue, key, kind)
-        };
-        let mut behind: Vec<&Job> = self.jobs.values().filter(stands).collect();
-        behind.sort_by_key(|job| (job.life.rank, job.id));
-        behind.into_iter().take(count).cloned().collect()
-    }
-}
-
 /// The tables within a transaction, with the clock.
 struct MemoryRows<'a> {
     tables: &'a mut Tables,
@@ -164,19 +130,15 @@ impl Rows for MemoryRows<'_> {
     }
 
     async fn claim(&mut self, asks: &[ClaimAsk], now: Time) -> Result<Vec<Claimed>, StoreError> {
-        Ok(asks.iter().map(|ask| self.tables.claim(ask, now)).collect())
+        Ok(asks.iter().map(|ask| claims::claim(self.tables.jobs.values(), ask, now)).collect())
     }
 
     async fn behind(&mut self, lines: &[(LineKey, usize)]) -> Result<Vec<Job>, StoreError> {
-        Ok(lines.iter().flat_map(|(line, count)| self.tables.behind(line, *count)).collect())
+        Ok(lines.iter().flat_map(|(line, count)| claims::behind(self.tables.jobs.values(), line, *count)).collect())
     }
 
     async fn barred(&mut self, keys: &[(QueueKey, FlowKey)]) -> Result<Vec<Job>, StoreError> {
-        let barred = self.tables.jobs.values().filter(|job| job.life.place == Place::Barred);
-        let of_keys = barred.filter(|job| {
-            keys.iter().any(|(queue, key)| is_in(job, queue) && job.key.as_ref() == Some(key))
-        });
-        Ok(of_keys.cloned().collect())
+        Ok(self.tables.jobs.values().filter(|job| claims::is_barred(job, keys)).cloned().collect())
     }
 
     async fn holds(&mut self, ids: &[HoldId]) -> Result<Found<HoldId, Hold>, StoreError> {
@@ -483,19 +445,11 @@ impl Store for MemoryStore {
 
     async fn due_jobs(&self, limit: usize) -> Result<DueJobs, StoreError> {
         let (tables, now) = (self.tables(), self.clock.now());
-        let some = |wanted: &dyn Fn(&&Job) -> bool| {
-            let jobs = tables.jobs.values().filter(wanted).take(limit);
-            jobs.map(|job| (job.tenant.clone(), job.id)).collect()
-        };
         let kept = |job: &Job| {
             let queue = tables.queues.get(&(job.tenant.clone(), job.queue.clone()));
             queue.map(|queue| queue.config.clone()).unwrap_or_default().kept(job.life.state)
         };
-        Ok(DueJobs {
-            lapsed: some(&|job| job.life.lease.as_ref().is_some_and(|lease| lease.lapses_at() <= now)),
-            awaiting: some(&|job| job.life.state == JobState::AwaitingBudget && job.life.run_at <= now),
-            ended: some(&|job| kept(job).is_some_and(|kept| job.life.run_at.after(kept) <= now)),
-        })
+        Ok(claims::due(tables.jobs.values(), kept, now, limit))
     }
 
     async fn awaiting(&self, scope: &ScopeKey, limit: usize) -> Result<Vec<JobId>, StoreError> {

@@ -156,6 +156,6 @@ fn made(answer: &Answer) -> Made {
         Answer::Settled(settled) => Made { hold: Some(settled.hold), ..Made::default() },
         Answer::Extended { hold, .. } => Made { hold: Some(*hold), ..Made::default() },
         Answer::Minted { grant, .. } => Made { grant: Some(*grant), ..Made::default() },
-        Answer::Credited(_) | Answer::Swept { .. } | Answer::Done => Made::default(),
+        _ => Made::default(),
     }
 }

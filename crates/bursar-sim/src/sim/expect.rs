@@ -96,6 +96,9 @@ impl Model {
             Op::PurgeGrants { grants } => self.purge(case, grants),
             Op::Expire { holds } => self.expire(case, holds),
             Op::Tidy { scopes } => self.tidy(case, scopes),
+            Op::Lease(_) | Op::Heartbeat { .. } | Op::Finish { .. } | Op::Act { .. } | Op::DefineQueue { .. } => {
+                Err("not yet".into())
+            }
         }
     }
 

@@ -7,12 +7,13 @@ use bursar_core::event::{Batch, Entry};
 use bursar_core::grant::Grant;
 use bursar_core::hold::{Hold, HoldState};
 use bursar_core::id::{BatchId, CommandId, GrantId, HoldId, JobId};
-use bursar_core::job::Job;
+use bursar_core::job::{Job, QueueState};
+use bursar_core::name::FlowKey;
 use bursar_core::scope::{Due, DueAsk, Past, ScopeState};
-use bursar_core::state::{JobKey, KeyKey, KeyRow, ScopeKey, Workspace};
+use bursar_core::state::{JobKey, KeyKey, KeyRow, LineKey, QueueKey, ScopeKey, Workspace};
 use bursar_core::time::{Span, Time};
-use bursar_store::rows::{Found, PastAsk, Rows};
-use bursar_store::{StoreError, work};
+use bursar_store::rows::{ClaimAsk, Claimed, Found, PastAsk, Rows};
+use bursar_store::{StoreError, claims, work};
 use futures_util::FutureExt;
 
 use super::judge::Judge;
@@ -47,8 +48,24 @@ impl Rows for Alone<'_> {
         Ok(keys.iter().filter_map(|key| Some((key.clone(), *self.tables.job_keys.get(key)?))).collect())
     }
 
-    async fn jobs(&mut self, ids: &[JobId]) -> Result<Vec<(JobId, Job)>, StoreError> {
-        Ok(ids.iter().filter_map(|id| Some((*id, self.tables.jobs.get(id)?.clone()))).collect())
+    async fn jobs(&mut self, ids: &[JobId], _: bool) -> Result<Found<JobId, Job>, StoreError> {
+        Ok(Found::all(ids.iter().filter_map(|id| Some((*id, self.tables.jobs.get(id)?.clone()))).collect()))
+    }
+
+    async fn queues(&mut self, keys: &[QueueKey], _: bool) -> Result<Vec<(QueueKey, QueueState)>, StoreError> {
+        Ok(keys.iter().filter_map(|key| Some((key.clone(), self.tables.queues.get(key)?.clone()))).collect())
+    }
+
+    async fn claim(&mut self, asks: &[ClaimAsk], now: Time) -> Result<Vec<Claimed>, StoreError> {
+        Ok(asks.iter().map(|ask| claims::claim(self.tables.jobs.values(), ask, now)).collect())
+    }
+
+    async fn behind(&mut self, lines: &[(LineKey, usize)]) -> Result<Vec<Job>, StoreError> {
+        Ok(lines.iter().flat_map(|(line, count)| claims::behind(self.tables.jobs.values(), line, *count)).collect())
+    }
+
+    async fn barred(&mut self, keys: &[(QueueKey, FlowKey)]) -> Result<Vec<Job>, StoreError> {
+        Ok(self.tables.jobs.values().filter(|job| claims::is_barred(job, keys)).cloned().collect())
     }
 
     async fn holds(&mut self, ids: &[HoldId]) -> Result<Found<HoldId, Hold>, StoreError> {

@@ -8,17 +8,19 @@ use async_trait::async_trait;
 use bursar_core::grant::Grant;
 use bursar_core::hold::{Hold, HoldState};
 use bursar_core::id::{BatchId, GrantId, HoldId, IdSource, JobId};
-use bursar_core::job::Job;
+use bursar_core::job::{Job, JobState, QueueState};
 use bursar_core::live::ChargeMark;
-use bursar_core::name::{Scope, Tenant};
+use bursar_core::name::{Queue, Scope, Tenant};
 use bursar_core::request::Request;
 use bursar_core::scope::ScopeState;
-use bursar_core::state::ScopeKey;
+use bursar_core::state::{QueueKey, ScopeKey};
 use bursar_core::time::Time;
 use bursar_store::attempt::{self, Attempts, Prepared, Setback};
 use bursar_store::rows::Rows;
 use bursar_store::work::{self, When};
-use bursar_store::{Health, Journaled, Lock, Patience, Report, Store, StoreError, Verdict};
+use bursar_store::{
+    Cost, DueJobs, Figures, Health, JobFilter, Journaled, Lock, Patience, Report, Store, StoreError, Verdict, claims,
+};
 use bursar_testkit::SeqIds;
 
 use super::judge::Decision;
@@ -253,6 +255,57 @@ impl Store for SimStore {
 
     async fn job(&self, id: JobId) -> Result<Option<Job>, StoreError> {
         Ok(self.world.state().tables.jobs.get(&id).cloned())
+    }
+
+    async fn list_jobs(&self, _: &Tenant, _: &JobFilter, _: Option<JobId>, _: usize) -> Result<Vec<Job>, StoreError> {
+        nothing_of_this()
+    }
+
+    async fn queue(&self, key: &QueueKey) -> Result<Option<QueueState>, StoreError> {
+        Ok(self.world.state().tables.queues.get(key).cloned())
+    }
+
+    async fn list_queues(
+        &self,
+        _: &Tenant,
+        _: Option<&Queue>,
+        _: usize,
+    ) -> Result<Vec<(Queue, QueueState)>, StoreError> {
+        nothing_of_this()
+    }
+
+    async fn figures(&self, _: &QueueKey, _: i64) -> Result<Figures, StoreError> {
+        nothing_of_this()
+    }
+
+    async fn costs(&self, _: &Tenant, _: i64, _: i64) -> Result<Vec<Cost>, StoreError> {
+        nothing_of_this()
+    }
+
+    async fn due_jobs(&self, limit: usize) -> Result<DueJobs, StoreError> {
+        self.world.step(self.node).await;
+        let state = self.world.state();
+        let (now, queues) = (self.world.now(&state), &state.tables.queues);
+        let kept = |job: &Job| match queues.get(&(job.tenant.clone(), job.queue.clone())) {
+            Some(queue) => queue.config.kept(job.life.state),
+            None => QueueState::default().config.kept(job.life.state),
+        };
+        Ok(claims::due(state.tables.jobs.values(), kept, now, limit))
+    }
+
+    async fn awaiting(&self, scope: &ScopeKey, limit: usize) -> Result<Vec<JobId>, StoreError> {
+        self.world.step(self.node).await;
+        let state = self.world.state();
+        let awaiting = state.tables.jobs.values().filter(|job| {
+            job.life.state == JobState::AwaitingBudget
+                && job.tenant == scope.0
+                && job.life.awaits.as_ref() == Some(&scope.1)
+        });
+        Ok(awaiting.map(|job| job.id).take(limit).collect())
+    }
+
+    async fn bell(&self) -> Result<u64, StoreError> {
+        Ok(self.world.state().tables.journal.len() as u64)
     }
 
     async fn journal(&self, after: u64, limit: usize) -> Result<Vec<Journaled>, StoreError> {
