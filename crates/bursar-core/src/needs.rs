@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::event::{Entry, Event};
 use crate::hold::Hold;
 use crate::id::{GrantId, HoldId, JobId};
-use crate::job::{FlowScopes, Job, JobSpec, LeaseAsk, QueueConfig};
-use crate::name::{JobKind, Scope, Tenant};
+use crate::job::{FlowScopes, Job, JobSpec, QueueConfig};
+use crate::name::{JobKind, Queue, Scope, Tenant};
 use crate::request::{Act, Op, Request};
 use crate::state::{JobKey, KeyKey, QueueKey, ScopeKey, Workspace};
 use crate::window::Window;
@@ -24,37 +24,18 @@ pub struct Needs {
     pub grants: BTreeSet<GrantId>,
     /// Jobs, whose holds, lines and slots are needed too.
     pub jobs: BTreeSet<JobId>,
+    /// Where jobs are to be moved to, whose lines are needed too.
+    pub moves: BTreeMap<JobId, BTreeSet<Queue>>,
     /// Jobs that give a sign of life, and nothing more.
     pub beats: BTreeSet<JobId>,
     /// Queues.
     pub queues: BTreeSet<QueueKey>,
     /// Queues that are to be changed.
     pub queues_defined: BTreeSet<QueueKey>,
-    /// Queues that jobs are to be leased from.
-    pub claims: BTreeMap<QueueKey, Claim>,
+    /// Jobs that are to be leased: how many from a queue, of each set of kinds that somebody wants.
+    pub claims: BTreeMap<QueueKey, BTreeMap<BTreeSet<JobKind>, usize>>,
     /// Scopes, whose ancestors are needed too.
     pub scopes: BTreeMap<ScopeKey, ScopeNeed>,
-}
-
-/// Jobs that are wanted from a queue.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Claim {
-    /// Of these kinds, or of those that begin so; of any if there are none.
-    pub kinds: BTreeSet<JobKind>,
-    /// So many.
-    pub count: usize,
-}
-
-impl Claim {
-    fn add(&mut self, ask: &LeaseAsk) {
-        let any = self.count > 0 && self.kinds.is_empty() || ask.kinds.is_empty();
-        self.count += ask.capacity as usize;
-        if any {
-            self.kinds.clear();
-        } else {
-            self.kinds.extend(ask.kinds.iter().cloned());
-        }
-    }
 }
 
 /// What is needed of a scope.
@@ -117,7 +98,9 @@ impl Needs {
             Op::Lease(ask) => {
                 for queue in &ask.queues {
                     self.queues.insert((tenant.clone(), queue.clone()));
-                    self.claims.entry((tenant.clone(), queue.clone())).or_default().add(ask);
+                    let kinds = ask.kinds.iter().cloned().collect();
+                    let claims = self.claims.entry((tenant.clone(), queue.clone())).or_default();
+                    *claims.entry(kinds).or_default() += ask.capacity as usize;
                 }
             }
             Op::Heartbeat { beats } => self.beats.extend(beats.iter().map(|beat| beat.job)),
@@ -130,6 +113,9 @@ impl Needs {
                 self.jobs.extend(jobs);
                 if let Act::Move { queue } = act {
                     self.queues.insert((tenant.clone(), queue.clone()));
+                    for job in jobs {
+                        self.moves.entry(*job).or_default().insert(queue.clone());
+                    }
                 }
             }
             Op::DefineQueue { queue, .. } => {
@@ -196,8 +182,9 @@ impl Needs {
                 self.jobs.insert(*job);
                 self.scope(tenant, scope, [], true);
             }
-            Event::JobMoved { job, .. } => {
+            Event::JobMoved { job, queue } => {
                 self.jobs.insert(*job);
+                self.moves.entry(*job).or_default().insert(queue.clone());
             }
             Event::QueueDefined { queue, .. } => {
                 self.queues_defined.insert((tenant.clone(), queue.clone()));
@@ -222,6 +209,10 @@ impl Needs {
         let slots = job.life.lease.iter().flat_map(|lease| &lease.slots);
         for scope in job.line().iter().chain(slots).chain(&job.life.awaits) {
             self.scope(tenant, scope, [], true);
+        }
+        let elsewhere = self.moves.get(&job.id).cloned().unwrap_or_default();
+        for (queue, key) in elsewhere.iter().filter_map(|queue| Some((queue, job.key.as_ref()?))) {
+            self.scope(tenant, &FlowScopes::of_key(queue, key).slots, [], true);
         }
     }
 

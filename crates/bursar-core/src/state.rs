@@ -90,6 +90,12 @@ impl<K: Hash + Eq + Debug, V> Table<K, V> {
         self.slots.entry(key).or_insert(Slot { value, stored, dirty: false });
     }
 
+    /// Takes a row that is locked by now: what was read of it before does not count.
+    pub fn load_locked(&mut self, key: K, value: Option<V>) {
+        let stored = value.is_some();
+        self.slots.insert(key, Slot { value, stored, dirty: false });
+    }
+
     /// Whether the row was loaded, there or not.
     pub fn is_loaded<Q: Hash + Equivalent<K>>(&self, key: &Q) -> bool {
         self.slots.contains_key(key)

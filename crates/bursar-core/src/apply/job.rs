@@ -189,6 +189,7 @@ fn failed(ws: &mut Workspace, id: JobId, end: LeaseEnd, error: &JobError, run_at
     count(ws, &failed, Counted::Failed(minute), 1);
     change(ws, id, |job, now| {
         job.life.error = Some(error.clone());
+        job.life.lapsed.extend((end == LeaseEnd::Lapsed).then_some(job.life.fence));
         // Where it is not tried again, the next event says what becomes of it.
         job.wait_until(run_at.unwrap_or(Time::NEVER), now);
     })
@@ -254,6 +255,11 @@ fn leave_line(ws: &mut Workspace, id: JobId) {
     let place = std::mem::take(&mut job.life.place);
     let (Some(line), true) = (job.line(), place != Place::Out) else { return };
     let (tenant, kind) = (job.tenant.clone(), job.kind.clone());
+    // Who was to step up there does not any more.
+    let key = job.key.clone().expect("who stands in a line has a key");
+    if let Some(next) = ws.lines.get_mut(&(tenant.clone(), job.queue.clone(), key, kind.clone())) {
+        next.retain(|waiting| *waiting != id);
+    }
     let row = scope_row(ws, &tenant, &line);
     row.line.take(&kind);
     row.line.barred -= u64::from(place == Place::Barred && row.line.barred > 0);

@@ -312,12 +312,10 @@ fn bill(
 /// A worker that lost its lease changes nothing but the bill, and that once.
 fn bill_lost(deed: &mut Deed<'_>, id: JobId, fence: u64, usage: Option<&[Usage]>) -> Result<bool, Refusal> {
     let job = deed.job(id)?.clone();
-    let known = fence > 0 && fence <= job.life.fence;
-    // A lease that its worker ended itself has been settled with what it reported then.
-    let settled = job.life.fence == fence
-        && matches!(job.life.ended, Some(LeaseEnd::Completed | LeaseEnd::Failed | LeaseEnd::Snoozed | LeaseEnd::Returned));
+    // A lease that its worker ended itself was settled with what it reported then.
+    let lapsed = job.life.lapsed.contains(&fence);
     let once = !job.life.billed.contains(&fence) || Mutant::BillLostTwice.on();
-    if !known || settled || !once {
+    if !lapsed || !once {
         return Ok(job.life.billed.contains(&fence));
     }
     let hold = job.hold.and_then(|hold| deed.ws.holds.get(&hold)).cloned();

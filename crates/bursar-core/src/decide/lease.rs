@@ -16,8 +16,8 @@ use crate::time::{Span, Time};
 enum Flow {
     /// It may, and takes these slots.
     Open(Vec<Scope>),
-    /// Nothing more from this queue.
-    QueueFull,
+    /// Nothing more from this queue, before an instant if that is known.
+    QueueFull(Option<Time>),
     /// Its key is at its limit.
     KeyFull,
     /// Its key may be leased again from then on.
@@ -53,7 +53,8 @@ pub(super) fn lease(deed: &mut Deed<'_>, ask: &LeaseAsk) -> Leased {
                 }
                 leased.jobs.push(deed.ws.jobs.get(&id).expect("it was just leased").clone());
             }
-            Flow::QueueFull => {
+            Flow::QueueFull(at) => {
+                leased.next_at = [leased.next_at, at].into_iter().flatten().min();
                 let claims = deed.ws.claims.get_mut(&key).expect("the best was among them");
                 claims.jobs.insert(place, id);
                 closed.insert(queue);
@@ -130,12 +131,13 @@ fn flow(deed: &Deed<'_>, id: JobId, config: &QueueConfig, rates: &BTreeMap<Scope
     let queue = FlowScopes::of_queue(&job.queue);
     if let Some(most) = config.concurrency {
         if running(deed, &queue.slots) >= i64::from(most) && !Mutant::IgnoreConcurrency.on() {
-            return Flow::QueueFull;
+            return Flow::QueueFull(None);
         }
         slots.push(queue.slots);
     }
-    if config.rate.is_some_and(|rate| wait_for(deed, &queue.rate, rate, rates) > Span::ZERO) {
-        return Flow::QueueFull;
+    let wait = config.rate.map_or(Span::ZERO, |rate| wait_for(deed, &queue.rate, rate, rates));
+    if wait > Span::ZERO {
+        return Flow::QueueFull(Some(deed.now().after(wait)));
     }
     let Some(key) = &job.key else { return Flow::Open(slots) };
     let key = FlowScopes::of_key(&job.queue, key);

@@ -94,7 +94,9 @@ pub struct Life {
     pub error: Option<JobError>,
     /// Units that were charged for it so far, by scope.
     pub cost: Vec<(Scope, i64)>,
-    /// Leases that were lost and whose spend has been charged.
+    /// Leases that lapsed: what their workers report later is charged, once for each.
+    pub lapsed: Vec<u64>,
+    /// Those of them whose spend has been charged.
     pub billed: Vec<u64>,
 }
 
@@ -184,6 +186,7 @@ impl Life {
             result: Payload::default(),
             error: None,
             cost: Vec::new(),
+            lapsed: Vec::new(),
             billed: Vec::new(),
         }
     }

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use bursar_core::id::JobId;
 use bursar_core::job::{FlowScopes, Job, JobState, Place};
-use bursar_core::name::FlowKey;
+use bursar_core::name::{FlowKey, JobKind};
 use bursar_core::needs::Needs;
-use bursar_core::state::{LineKey, QueueKey, Workspace};
+use bursar_core::state::{Claims, LineKey, QueueKey, Workspace};
 
 use super::Blocked;
 use crate::error::StoreError;
@@ -20,31 +20,35 @@ pub(super) async fn load<R: Rows>(
     needs: &mut Needs,
     blocked: &mut Blocked,
 ) -> Result<(), StoreError> {
-    let wanted: Vec<JobId> = needs.jobs.union(&needs.beats).copied().filter(|id| !ws.jobs.is_loaded(id)).collect();
-    let mut leading = Vec::new();
+    let wanted: Vec<JobId> = needs.jobs.union(&needs.beats).copied().collect();
+    let mut leading: BTreeMap<LineKey, usize> = BTreeMap::new();
+    let mut named: BTreeMap<LineKey, usize> = BTreeMap::new();
     let mut freeing = BTreeSet::new();
     if !wanted.is_empty() {
         let found = rows.jobs(&wanted, true).await?;
         for (id, job) in found.rows {
             if needs.jobs.contains(&id) {
                 needs.add_job(&job);
-                leading.extend(line_led(&job).map(|line| (line, 1)));
+                leading.extend(line_led(&job).map(|line| (line, 0)));
+                named.extend(line_of(&job).map(|line| (line.clone(), named.get(&line).unwrap_or(&0) + 1)));
                 freeing.extend(slot_of_key(&job));
             } else {
                 needs.queues.insert((job.tenant.clone(), job.queue.clone()));
             }
-            ws.jobs.load(id, Some(job));
+            ws.jobs.load_locked(id, Some(job));
         }
         blocked.jobs.extend(found.blocked);
         wanted.into_iter().for_each(|id| ws.jobs.load(id, None));
     }
+    // As many as are named may leave their line, and then somebody else is the first.
+    let leading: Vec<_> = leading.into_keys().map(|line| (line.clone(), named.get(&line).unwrap_or(&0) + 1)).collect();
     load_behind(rows, ws, &leading).await?;
     if !freeing.is_empty() {
         let freeing: Vec<_> = freeing.into_iter().collect();
         for job in rows.barred(&freeing).await? {
             let line = (job.tenant.clone(), job.line().expect("who is barred has a key"));
             ws.barred.entry(line).or_default().push(job.id);
-            ws.jobs.load(job.id, Some(job));
+            ws.jobs.load_locked(job.id, Some(job));
         }
     }
     for (keys, locked) in [(&needs.queues_defined, true), (&needs.queues, false)] {
@@ -67,10 +71,13 @@ pub(super) async fn claim<R: Rows>(
     needs: &mut Needs,
 ) -> Result<Vec<(QueueKey, Claimed)>, StoreError> {
     let paused = |key: &QueueKey| ws.queues.get(key).is_some_and(|queue| queue.config.paused);
-    let asks = needs.claims.iter().filter(|(key, _)| !paused(key)).map(|(key, claim)| ClaimAsk {
-        queue: key.clone(),
-        kinds: claim.kinds.iter().cloned().collect(),
-        count: claim.count,
+    let asks = needs.claims.iter().filter(|(key, _)| !paused(key)).flat_map(|(key, wanted)| {
+        // Who wants some kinds may find them taken by who wants others as well.
+        let count = wanted.values().sum();
+        let ask = move |kinds: &BTreeSet<JobKind>| {
+            ClaimAsk { queue: key.clone(), kinds: kinds.iter().cloned().collect(), count }
+        };
+        wanted.keys().map(ask)
     });
     let asks: Vec<ClaimAsk> = asks.collect();
     if asks.is_empty() {
@@ -86,10 +93,13 @@ pub(super) async fn claim<R: Rows>(
         let lines: BTreeSet<LineKey> = jobs().filter_map(line_led).collect();
         // Where there are fewer firsts than jobs wanted, those behind them go as well; and who is then the first is known.
         let more = ask.count.saturating_sub(jobs().count()).div_ceil(lines.len().max(1));
-        leading.extend(lines.into_iter().map(|line| (line, more + 1)));
+        for line in lines {
+            let known = leading.entry(line).or_default();
+            *known = (*known).max(more + 1);
+        }
     }
     for job in claimed.iter().flat_map(|claimed| claimed.ready.iter().chain(&claimed.due)) {
-        ws.jobs.load(job.id, Some(job.clone()));
+        ws.jobs.load_locked(job.id, Some(job.clone()));
     }
     let leading: Vec<_> = leading.into_iter().collect();
     load_behind(rows, ws, &leading).await?;
@@ -114,10 +124,12 @@ pub(super) fn line_up(ws: &mut Workspace, claimed: Vec<(QueueKey, Claimed)>, blo
             let job = ws.jobs.get(id);
             job.is_some_and(|job| job.life.state == JobState::Queued && job.life.place != Place::Behind)
         });
+        let claims = ws.claims.remove(&queue).unwrap_or_default();
+        jobs.extend(claims.jobs);
         jobs.sort_by_key(ranked);
-        let claims = ws.claims.entry(queue).or_default();
-        claims.jobs = VecDeque::from(jobs);
-        claims.next_at = next_at;
+        jobs.dedup();
+        let next_at = [claims.next_at, next_at].into_iter().flatten().min();
+        ws.claims.insert(queue, Claims { jobs: VecDeque::from(jobs), next_at });
     }
 }
 
@@ -137,16 +149,23 @@ async fn load_behind<R: Rows>(rows: &mut R, ws: &mut Workspace, lines: &[(LineKe
     for job in rows.behind(lines).await? {
         let key = job.key.clone().expect("who stands in a line has a key");
         let line = (job.tenant.clone(), job.queue.clone(), key, job.kind.clone());
-        ws.lines.entry(line).or_default().push_back(job.id);
-        ws.jobs.load(job.id, Some(job));
+        let next = ws.lines.entry(line).or_default();
+        if !next.contains(&job.id) {
+            next.push_back(job.id);
+        }
+        ws.jobs.load_locked(job.id, Some(job));
     }
     Ok(())
 }
 
 /// The line that a job leads.
 fn line_led(job: &Job) -> Option<LineKey> {
-    let leads = matches!(job.life.place, Place::First | Place::Barred);
-    let key = job.key.clone().filter(|_| leads)?;
+    line_of(job).filter(|_| matches!(job.life.place, Place::First | Place::Barred))
+}
+
+/// The line that a job stands in.
+fn line_of(job: &Job) -> Option<LineKey> {
+    let key = job.key.clone().filter(|_| job.life.place != Place::Out)?;
     Some((job.tenant.clone(), job.queue.clone(), key, job.kind.clone()))
 }
 
