@@ -75,7 +75,8 @@ pub(super) fn apply(ws: &mut Workspace, tenant: &Tenant, event: &Event) -> u64 {
             change(ws, *job, |job, now| job.end(JobState::Cancelled, now))
         }
         Event::JobMoved { job, queue } => {
-            stop_waiting(ws, *job);
+            // One that awaits its budget goes on awaiting it.
+            leave_line(ws, *job);
             change(ws, *job, |job, _| {
                 let left = std::mem::replace(&mut job.queue, queue.clone());
                 job.home.get_or_insert(left);

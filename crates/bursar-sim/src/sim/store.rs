@@ -107,7 +107,7 @@ impl SimStore {
         let (mut verdicts, now) = self.fill(tx, &[request]).await.ok()?;
         self.seen(now);
         match verdicts.pop() {
-            Some(Verdict::Answered(answer)) => Some(Decision::new(request, answer, now, tx.began)),
+            Some(Verdict::Answered(answer)) => Some(Decision::new(request, answer, now, tx)),
             _ => None,
         }
     }
@@ -163,7 +163,7 @@ impl Attempts for SimStore {
             }
         })?;
         let answered = requests.iter().zip(&verdicts).filter_map(|(request, verdict)| match verdict {
-            Verdict::Answered(answer) => Some(Decision::new(request, answer.clone(), now, tx.began)),
+            Verdict::Answered(answer) => Some(Decision::new(request, answer.clone(), now, &tx)),
             _ => None,
         });
         let decisions = answered.collect();

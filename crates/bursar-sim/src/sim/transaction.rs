@@ -17,6 +17,7 @@ use bursar_store::rows::{ClaimAsk, Claimed, Found, PastAsk, Rows};
 use bursar_store::{Lock, StoreError, claims};
 use tokio::time::{Instant, timeout_at};
 
+use super::jobs::ClaimSeen;
 use super::locks::{Asked, TxId};
 use super::tables::{View, Writes};
 use super::world::{Node, World};
@@ -50,6 +51,8 @@ pub(crate) struct SimTx {
     pub(crate) name_wait: Duration,
     pub(crate) writes: Writes,
     pub(crate) trouble: Option<Trouble>,
+    /// What it found when it looked for jobs to lease.
+    pub(crate) claim: Option<Arc<ClaimSeen>>,
     /// The last lock that was asked for within a part, by which the order of locks is checked.
     last: Option<Lock>,
 }
@@ -67,7 +70,7 @@ impl SimTx {
             (state.open(node), state.judge.commits)
         };
         let writes = Writes::default();
-        SimTx { world: world.clone(), node, id, began, taking, name_wait, writes, trouble: None, last: None }
+        SimTx { world: world.clone(), node, id, began, taking, name_wait, writes, trouble: None, claim: None, last: None }
     }
 
     /// Begins a part, whose locks have an order of their own.
@@ -160,6 +163,13 @@ impl SimTx {
             state.locks.try_take(self.id, &Lock::Job(id));
         }
         found
+    }
+
+    fn see_claim(&self, now: Time) -> ClaimSeen {
+        let state = self.world.state();
+        let view = View { tables: &state.tables, writes: &self.writes };
+        let locked = view.waiting_jobs().map(|job| job.id).filter(|id| !state.locks.is_free(self.id, &Lock::Job(*id)));
+        ClaimSeen { commits: state.judge.commits, at: now.micros(), locked: locked.collect() }
     }
 
     /// Takes names that were free; false when one is taken by now.
@@ -261,6 +271,7 @@ impl Rows for SimTx {
 
     async fn claim(&mut self, asks: &[ClaimAsk], now: Time) -> Result<Vec<Claimed>, StoreError> {
         self.step().await?;
+        self.claim = Some(Arc::new(self.see_claim(now)));
         let find = |jobs: &[&Job]| asks.iter().map(|ask| claims::claim(jobs.iter().copied(), ask, now)).collect();
         let ids = |claimed: &Vec<Claimed>| {
             claimed.iter().flat_map(|claimed| claimed.ready.iter().chain(&claimed.due)).map(|job| job.id).collect()
