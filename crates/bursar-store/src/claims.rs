@@ -49,14 +49,14 @@ pub fn is_barred(job: &Job, keys: &[(QueueKey, FlowKey)]) -> bool {
 }
 
 /// Jobs for the upkeep to look at, at most so many of each kind. `kept` says for how long a finished one is kept.
-pub fn due<'a>(
-    jobs: impl Iterator<Item = &'a Job> + Clone,
+pub fn due<'a, I: Iterator<Item = &'a Job>>(
+    jobs: impl Fn() -> I,
     kept: impl Fn(&Job) -> Option<Span>,
     now: Time,
     limit: usize,
 ) -> DueJobs {
     let some = |wanted: &dyn Fn(&&Job) -> bool| -> Vec<(Tenant, bursar_core::id::JobId)> {
-        jobs.clone().filter(wanted).take(limit).map(|job| (job.tenant.clone(), job.id)).collect()
+        jobs().filter(wanted).take(limit).map(|job| (job.tenant.clone(), job.id)).collect()
     };
     DueJobs {
         lapsed: some(&|job| job.life.lease.as_ref().is_some_and(|lease| lease.lapses_at() <= now)),

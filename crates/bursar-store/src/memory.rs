@@ -449,7 +449,7 @@ impl Store for MemoryStore {
             let queue = tables.queues.get(&(job.tenant.clone(), job.queue.clone()));
             queue.map(|queue| queue.config.clone()).unwrap_or_default().kept(job.life.state)
         };
-        Ok(claims::due(tables.jobs.values(), kept, now, limit))
+        Ok(claims::due(|| tables.jobs.values(), kept, now, limit))
     }
 
     async fn awaiting(&self, scope: &ScopeKey, limit: usize) -> Result<Vec<JobId>, StoreError> {

@@ -16,7 +16,7 @@ use crate::time::Span;
 /// What was done, or `None` when rows are lacking: load again.
 pub(super) fn work(deed: &mut Deed<'_>, op: &Op) -> Option<Answer> {
     let answer = match op {
-        Op::Lease(ask) => Answer::Leased(lease(deed, ask)),
+        Op::Lease(ask) => Answer::Leased(lease(deed, ask)?),
         Op::Heartbeat { beats } => Answer::Beaten(beats.iter().map(|one| beat(deed, one)).collect()),
         Op::Finish { items } => {
             if line_unknown(deed, items.iter().map(|item| item.job)) {

@@ -22,13 +22,20 @@ enum Flow {
     KeyFull,
     /// Its key may be leased again from then on.
     KeyAt(Time),
+    /// It waits no more: a neighbour in the batch has done something to it.
+    Gone,
     /// Not by this transaction.
     Not,
 }
 
-/// Leases as many jobs as are wanted and can be had, the best first.
-pub(super) fn lease(deed: &mut Deed<'_>, ask: &LeaseAsk) -> Leased {
+/// Leases as many jobs as are wanted and can be had, the best first. `None` when others may be found: load again.
+pub(super) fn lease(deed: &mut Deed<'_>, ask: &LeaseAsk) -> Option<Leased> {
+    // What was loaded is what the queue as it was before asked for.
+    if ask.queues.iter().any(|queue| deed.ws.queues.is_changed(&(deed.context.tenant.clone(), queue.clone()))) {
+        return None;
+    }
     let mut leased = Leased::default();
+    let mut held_up = false;
     let mut rates: BTreeMap<Scope, (Rate, i64)> = BTreeMap::new();
     let mut closed: BTreeSet<Queue> = BTreeSet::new();
     for queue in &ask.queues {
@@ -59,13 +66,22 @@ pub(super) fn lease(deed: &mut Deed<'_>, ask: &LeaseAsk) -> Leased {
                 claims.jobs.insert(place, id);
                 closed.insert(queue);
             }
-            Flow::KeyFull => deed.ws.bar(id),
+            Flow::KeyFull => {
+                held_up = true;
+                deed.ws.bar(id);
+            }
             Flow::KeyAt(at) => {
+                held_up = true;
                 deed.ws.put_off(id, at);
                 leased.next_at = Some(leased.next_at.map_or(at, |known| known.min(at)));
             }
+            Flow::Gone => held_up = true,
             Flow::Not => {}
         }
+    }
+    // As many are looked at as are wanted. Where none of them may go, there may be others, who are found without them.
+    if leased.jobs.is_empty() && held_up {
+        return None;
     }
     let charges = rates.into_iter().map(|(scope, (rate, count))| Charged {
         scope,
@@ -79,7 +95,7 @@ pub(super) fn lease(deed: &mut Deed<'_>, ask: &LeaseAsk) -> Leased {
     if !charges.is_empty() {
         deed.emit(Event::Posted { charges });
     }
-    leased
+    Some(leased)
 }
 
 /// The best job that is wanted: its queue, and its place among what can be leased there.
@@ -124,7 +140,10 @@ fn take(deed: &mut Deed<'_>, ask: &LeaseAsk, id: JobId, config: &QueueConfig, sl
 fn flow(deed: &Deed<'_>, id: JobId, config: &QueueConfig, rates: &BTreeMap<Scope, (Rate, i64)>) -> Flow {
     let Some(job) = deed.ws.jobs.get(&id) else { return Flow::Not };
     let waits = job.life.state == JobState::Queued && matches!(job.life.place, Place::Out | Place::First);
-    if !waits || !deed.can_leave(job) {
+    if !waits {
+        return Flow::Gone;
+    }
+    if !deed.can_leave(job) {
         return Flow::Not;
     }
     let mut slots = Vec::new();

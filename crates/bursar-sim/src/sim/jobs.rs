@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use bursar_core::answer::{Answer, Beaten, Leased};
+use bursar_core::budget::Limit;
 use bursar_core::event::Event;
 use bursar_core::id::{HoldId, JobId};
 use bursar_core::job::{Beat, FlowScopes, Job, JobSpec, JobState, LeaseAsk, LeaseEnd, Order, QueueConfig, Rate, Retry};
@@ -27,6 +28,8 @@ pub(crate) struct ClaimSeen {
     pub(crate) at: Micros,
     /// Jobs that wait and that somebody else had locked.
     pub(crate) locked: BTreeSet<JobId>,
+    /// Neighbours in its transaction do something to jobs as well, so that some that were found cannot be leased.
+    pub(crate) disturbed: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -93,6 +96,10 @@ impl JobModel {
         self.waits_since = commits;
     }
 }
+
+/// Leases by the rates that they count for, so far; and what is told to be counted in all, under which limits.
+type Counted<'a> = (&'a BTreeMap<Scope, (Rate, i64)>, &'a Posted);
+type Posted = BTreeMap<Scope, Vec<Limit>>;
 
 /// The promise that a mismatch is about, by the word it begins with.
 pub(crate) fn promise(what: &str) -> &'static str {
@@ -231,6 +238,12 @@ impl Model {
         if said.jobs.len() > ask.capacity as usize {
             return Err(format!("limit: {} jobs are leased, {} were wanted", said.jobs.len(), ask.capacity));
         }
+        let posted = story.events.iter().find_map(|event| match event {
+            Event::Posted { charges } => Some(charges.as_slice()),
+            _ => None,
+        });
+        let posted = posted.unwrap_or_default().iter().map(|charge| (charge.scope.clone(), charge.limits.clone()));
+        let posted: Posted = posted.collect();
         let mut rates: BTreeMap<Scope, (Rate, i64)> = BTreeMap::new();
         for told in &said.jobs {
             let event = story.next("a lease")?;
@@ -238,7 +251,7 @@ impl Model {
                 return Err(format!("{event:?} is told, and {} is answered", told.id));
             }
             self.check_order(case, told.id)?;
-            let config = self.check_lease(case, ask, event, &rates)?;
+            let config = self.check_lease(case, ask, event, (&rates, &posted))?;
             self.take(case, told, event)?;
             for (scope, rate) in rates_of(told, &config) {
                 rates.entry(scope).or_insert((rate, 0)).1 += 1;
@@ -260,10 +273,13 @@ impl Model {
         Ok(())
     }
 
-    /// Of those without a flow key that could be had, the best goes first.
+    /// Of those that could be had, the best goes first.
     fn check_order(&self, case: &Case<'_>, id: JobId) -> Check {
-        let (Some(job), Some(claim)) = (self.jobs.get(&id), case.claim) else { return Ok(()) };
-        if job.key.is_some() {
+        let claim = case.claim.filter(|claim| !claim.disturbed);
+        let (Some(job), Some(claim)) = (self.jobs.get(&id), claim) else { return Ok(()) };
+        // Those with a key that may not go are found and passed over, and others not found in their place.
+        let keyed = |other: &JobModel| other.key.is_some() && (&other.tenant, &other.queue) == (&job.tenant, &job.queue);
+        if self.unended.iter().any(|other| keyed(&self.jobs[other])) {
             return Ok(());
         }
         let passed = self.unended.iter().filter(|other| !claim.locked.contains(other)).find(|other| {
@@ -287,7 +303,7 @@ impl Model {
         case: &Case<'_>,
         ask: &LeaseAsk,
         event: &Event,
-        rates: &BTreeMap<Scope, (Rate, i64)>,
+        counted: Counted<'_>,
     ) -> Check<QueueConfig> {
         let Event::JobLeased { job: id, fence, attempt, worker, .. } = event else {
             return Err(format!("{event:?} is no lease"));
@@ -306,7 +322,7 @@ impl Model {
         }
         let mut wrong = String::new();
         for config in self.configs(case, &job.queue) {
-            match self.admits(case, ask, job, &config, event, rates) {
+            match self.admits(case, ask, job, &config, event, counted) {
                 Ok(()) => return Ok(config),
                 Err(what) => wrong = what,
             }
@@ -321,7 +337,7 @@ impl Model {
         job: &JobModel,
         config: &QueueConfig,
         event: &Event,
-        rates: &BTreeMap<Scope, (Rate, i64)>,
+        (rates, posted): Counted<'_>,
     ) -> Check {
         let Event::JobLeased { lease, deadline, slots, .. } = event else { unreachable!("it was looked at") };
         if config.paused {
@@ -341,7 +357,13 @@ impl Model {
                 return Err(format!("{running} are leased at once on {scope}, {most} may be"));
             }
         }
-        for (scope, rate) in rates_in(&job.queue, job.key.as_ref(), config) {
+        let own = rates_in(&job.queue, job.key.as_ref(), config);
+        let both = [Some(FlowScopes::of_queue(&job.queue)), job.key.as_ref().map(|key| FlowScopes::of_key(&job.queue, key))];
+        for scope in both.into_iter().flatten().map(|flow| flow.rate) {
+            let limits = own.iter().find(|(own, _)| *own == scope).map(|(_, rate)| vec![rate.limit()]);
+            is("what a lease counts for", &posted.get(&scope), &limits.as_ref())?;
+        }
+        for (scope, rate) in own {
             let taken = rates.get(&scope).map_or(0, |(_, count)| *count);
             let limit = rate.limit();
             let left = self.scopes.get(&case.key(&scope)).map_or(limit.amount, |s| s.remaining(&limit, case.now));

@@ -11,7 +11,7 @@ use bursar_core::id::{BatchId, GrantId, HoldId, IdSource, JobId};
 use bursar_core::job::{Job, JobState, QueueState};
 use bursar_core::live::ChargeMark;
 use bursar_core::name::{Queue, Scope, Tenant};
-use bursar_core::request::Request;
+use bursar_core::request::{Op, Request};
 use bursar_core::scope::ScopeState;
 use bursar_core::state::{QueueKey, ScopeKey};
 use bursar_core::time::Time;
@@ -24,6 +24,7 @@ use bursar_store::{
 use bursar_testkit::SeqIds;
 
 use super::judge::Decision;
+use super::lines;
 use super::transaction::{SimTx, Taking, Trouble};
 use super::world::{Node, World};
 
@@ -31,6 +32,9 @@ use super::world::{Node, World};
 const KEY_PATIENCE: Duration = Duration::from_millis(200);
 /// How long one waits for the only writer's turn, where there is one.
 const TURN_PATIENCE: Duration = Duration::from_secs(30);
+
+/// Each so many transactions all lines are looked at.
+const LINES_CHECKED: u64 = 8;
 
 /// Ids of one node, shared by its lanes.
 #[derive(Clone)]
@@ -85,9 +89,12 @@ impl SimStore {
 
     async fn fill(&self, tx: &mut SimTx, requests: &[&Request]) -> Result<(Vec<Verdict>, Time), Setback> {
         let taking = tx.taking;
+        tx.disturbed |= requests.iter().any(|request| matches!(request.op, Op::Act { .. }));
         let run = work::run(tx, requests, &self.world.rules, self.when(), &mut self.ids.clone()).await;
         let (mut ws, verdicts) = run.map_err(|error| match tx.trouble {
             Some(Trouble::LockTimeout) if taking != Taking::Skip => Setback::Contended,
+            // Only for a queue that is to be changed is waited so: whoever wants others is not held up.
+            Some(Trouble::LockTimeout) => Setback::KeyLocked,
             trouble => tried(trouble, error),
         })?;
         let (batch, now) = (ws.take_batch(), ws.now);
@@ -196,8 +203,12 @@ pub(crate) fn commit(tx: &mut SimTx, decisions: &[Arc<Decision>]) {
     let mut state = tx.world.state();
     let state = &mut *state;
     state.judge.committed(tx.node, decisions, &writes);
+    let lines_moved = !writes.jobs.is_empty();
     writes.new_rows(&state.tables).into_iter().for_each(|row| state.judge.born(row));
     state.tables.apply(writes);
+    if lines_moved && state.judge.commits.is_multiple_of(LINES_CHECKED) {
+        lines::check(&mut state.judge, &state.tables);
+    }
     state.close(tx.id);
 }
 
@@ -290,7 +301,7 @@ impl Store for SimStore {
             Some(queue) => queue.config.kept(job.life.state),
             None => QueueState::default().config.kept(job.life.state),
         };
-        Ok(claims::due(state.tables.jobs.values(), kept, now, limit))
+        Ok(claims::due(|| state.tables.jobs.values(), kept, now, limit))
     }
 
     async fn awaiting(&self, scope: &ScopeKey, limit: usize) -> Result<Vec<JobId>, StoreError> {

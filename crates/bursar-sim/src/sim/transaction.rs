@@ -51,6 +51,8 @@ pub(crate) struct SimTx {
     pub(crate) name_wait: Duration,
     pub(crate) writes: Writes,
     pub(crate) trouble: Option<Trouble>,
+    /// Some of its requests do something to jobs that wait.
+    pub(crate) disturbed: bool,
     /// What it found when it looked for jobs to lease.
     pub(crate) claim: Option<Arc<ClaimSeen>>,
     /// The last lock that was asked for within a part, by which the order of locks is checked.
@@ -70,7 +72,7 @@ impl SimTx {
             (state.open(node), state.judge.commits)
         };
         let writes = Writes::default();
-        SimTx { world: world.clone(), node, id, began, taking, name_wait, writes, trouble: None, claim: None, last: None }
+        SimTx { world: world.clone(), node, id, began, taking, name_wait, writes, trouble: None, disturbed: false, claim: None, last: None }
     }
 
     /// Begins a part, whose locks have an order of their own.
@@ -169,7 +171,7 @@ impl SimTx {
         let state = self.world.state();
         let view = View { tables: &state.tables, writes: &self.writes };
         let locked = view.waiting_jobs().map(|job| job.id).filter(|id| !state.locks.is_free(self.id, &Lock::Job(*id)));
-        ClaimSeen { commits: state.judge.commits, at: now.micros(), locked: locked.collect() }
+        ClaimSeen { commits: state.judge.commits, at: now.micros(), locked: locked.collect(), disturbed: self.disturbed }
     }
 
     /// Takes names that were free; false when one is taken by now.
@@ -203,6 +205,7 @@ impl SimTx {
     }
 }
 
+#[expect(clippy::ptr_arg, reason = "it is given what was found, which is a vector")]
 fn ids_of(jobs: &Vec<Job>) -> Vec<JobId> {
     jobs.iter().map(|job| job.id).collect()
 }
