@@ -3,6 +3,7 @@
 use crate::event::{Charged, Event, Stream};
 use crate::id::{HoldId, JobId};
 use crate::job::{Job, JobError, JobSpec, JobState, Lease, LeaseEnd, Life, Place, QueueConfig, QueueState, rank};
+use crate::mutant::Mutant;
 use crate::name::{Queue, Scope, Tenant};
 use crate::state::{Counted, Tally, Workspace};
 use crate::time::Time;
@@ -29,14 +30,14 @@ pub(super) fn apply(ws: &mut Workspace, tenant: &Tenant, event: &Event) -> u64 {
         Event::JobSnoozed { job, run_at, .. } => {
             end_lease(ws, *job, LeaseEnd::Snoozed);
             change(ws, *job, |job, now| {
-                job.life.attempts = job.life.attempts.saturating_sub(1);
+                job.life.attempts = job.life.attempts.saturating_sub(u32::from(!Mutant::BurnSnoozed.on()));
                 job.wait_until(*run_at, now);
             })
         }
         Event::JobReturned { job, .. } => {
             end_lease(ws, *job, LeaseEnd::Returned);
             change(ws, *job, |job, now| {
-                job.life.attempts = job.life.attempts.saturating_sub(1);
+                job.life.attempts = job.life.attempts.saturating_sub(u32::from(!Mutant::BurnReturned.on()));
                 job.wait_until(job.life.run_at, now);
             })
         }
@@ -48,7 +49,7 @@ pub(super) fn apply(ws: &mut Workspace, tenant: &Tenant, event: &Event) -> u64 {
             change(ws, *job, |job, _| {
                 job.life.state = JobState::AwaitingBudget;
                 job.life.awaits = Some(scope.clone());
-                job.life.run_at = *run_at;
+                job.life.run_at = if Mutant::NeverLookAgain.on() { Time::NEVER } else { *run_at };
             })
         }
         Event::JobResumed { job, hold, .. } => {
@@ -191,6 +192,7 @@ fn failed(ws: &mut Workspace, id: JobId, end: LeaseEnd, error: &JobError, run_at
     change(ws, id, |job, now| {
         job.life.error = Some(error.clone());
         job.life.lapsed.extend((end == LeaseEnd::Lapsed).then_some(job.life.fence));
+        job.life.attempts -= u32::from(end == LeaseEnd::Lapsed && Mutant::FreeLapse.on());
         // Where it is not tried again, the next event says what becomes of it.
         job.wait_until(run_at.unwrap_or(Time::NEVER), now);
     })
@@ -203,7 +205,9 @@ fn forgotten(ws: &mut Workspace, id: JobId) -> u64 {
     if let Some(key) = job.idempotency_key {
         let key = (job.tenant, job.home.unwrap_or(job.queue), key);
         ws.job_keys.load(key.clone(), Some(id));
-        ws.job_keys.remove(&key);
+        if !Mutant::KeepJobKey.on() {
+            ws.job_keys.remove(&key);
+        }
     }
     ws.jobs.remove(&id);
     version
@@ -224,7 +228,7 @@ fn end_lease(ws: &mut Workspace, id: JobId, end: LeaseEnd) {
     let Some(lease) = job.life.lease.take() else { return };
     job.life.ended = Some(end);
     let tenant = job.tenant.clone();
-    for scope in lease.slots {
+    for scope in lease.slots.into_iter().filter(|_| !Mutant::LeakSlot.on()) {
         touch_scope(ws, &(tenant.clone(), scope)).release(lease.since, 1);
     }
 }

@@ -5,6 +5,7 @@ use crate::context::Context;
 use crate::event::{Event, Recorded};
 use crate::id::{HoldId, IdSource, JobId};
 use crate::job::{Job, JobState, QueueConfig};
+use crate::mutant::Mutant;
 use crate::name::Queue;
 use crate::refusal::Refusal;
 use crate::state::{LineKey, Workspace};
@@ -69,7 +70,7 @@ impl Deed<'_> {
 
     /// The next of a line becomes the first; who it is.
     pub(super) fn next_in(&mut self, line: &LineKey) -> Option<JobId> {
-        let next = self.ws.lines.get_mut(line)?.pop_front()?;
+        let next = self.ws.lines.get_mut(line)?.pop_front().filter(|_| !Mutant::LineStands.on())?;
         self.ws.step_up(next);
         Some(next)
     }

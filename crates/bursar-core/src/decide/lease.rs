@@ -42,7 +42,7 @@ pub(super) fn lease(deed: &mut Deed<'_>, ask: &LeaseAsk) -> Option<Leased> {
         let claims = deed.ws.claims.get(&(deed.context.tenant.clone(), queue.clone()));
         let next_at = claims.and_then(|claims| claims.next_at);
         leased.next_at = [leased.next_at, next_at].into_iter().flatten().min();
-        if deed.config(queue).paused {
+        if deed.config(queue).paused && !Mutant::LeasePaused.on() {
             closed.insert(queue.clone());
         }
     }
@@ -155,13 +155,13 @@ fn flow(deed: &Deed<'_>, id: JobId, config: &QueueConfig, rates: &BTreeMap<Scope
         slots.push(queue.slots);
     }
     let wait = config.rate.map_or(Span::ZERO, |rate| wait_for(deed, &queue.rate, rate, rates));
-    if wait > Span::ZERO {
+    if wait > Span::ZERO && !Mutant::IgnoreRate.on() {
         return Flow::QueueFull(Some(deed.now().after(wait)));
     }
     let Some(key) = &job.key else { return Flow::Open(slots) };
     let key = FlowScopes::of_key(&job.queue, key);
     if let Some(most) = config.key_concurrency {
-        if running(deed, &key.slots) >= i64::from(most) {
+        if running(deed, &key.slots) >= i64::from(most) && !Mutant::IgnoreKeyConcurrency.on() {
             return Flow::KeyFull;
         }
         slots.push(key.slots);

@@ -216,7 +216,8 @@ fn timeless(jobs: &BTreeMap<JobId, Job>, stored: &BTreeMap<JobId, Job>) -> BTree
             job.life.state = JobState::Queued;
         }
         if let Some(stored) = stored.get(id) {
-            if waits && job.key.is_some() || job.life.state == JobState::AwaitingBudget {
+            let put_off = job.key.is_some() && !job.life.state.is_final();
+            if put_off || job.life.state == JobState::AwaitingBudget {
                 job.life.run_at = stored.life.run_at;
             }
             // Once it has stepped up in a line, its rank is another until it waits anew.

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use bursar_core::id::JobId;
 use bursar_core::job::{FlowScopes, Job, JobState, Place};
+use bursar_core::mutant::Mutant;
 use bursar_core::name::{FlowKey, JobKind};
 use bursar_core::needs::Needs;
 use bursar_core::state::{Claims, LineKey, QueueKey, Workspace};
@@ -70,7 +71,7 @@ pub(super) async fn claim<R: Rows>(
     ws: &mut Workspace,
     needs: &mut Needs,
 ) -> Result<Vec<(QueueKey, Claimed)>, StoreError> {
-    let paused = |key: &QueueKey| ws.queues.get(key).is_some_and(|queue| queue.config.paused);
+    let paused = |key: &QueueKey| ws.queues.get(key).is_some_and(|queue| queue.config.paused && !Mutant::LeasePaused.on());
     let asks = needs.claims.iter().filter(|(key, _)| !paused(key)).flat_map(|(key, wanted)| {
         // Who wants some kinds may find them taken by who wants others as well.
         let count = wanted.values().sum();
@@ -128,6 +129,9 @@ pub(super) fn line_up(ws: &mut Workspace, claimed: Vec<(QueueKey, Claimed)>, blo
         jobs.extend(claims.jobs);
         jobs.sort_by_key(ranked);
         jobs.dedup();
+        if Mutant::WorstFirst.on() {
+            jobs.reverse();
+        }
         let next_at = [claims.next_at, next_at].into_iter().flatten().min();
         ws.claims.insert(queue, Claims { jobs: VecDeque::from(jobs), next_at });
     }
