@@ -131,6 +131,8 @@ mutants! {
     ForgetFailedUsage = "forget-failed-usage",
     /// What a worker spent that lost its lease is not charged.
     DropLostSpend = "drop-lost-spend",
+    /// What a worker reported with the end of its lease is charged again when it repeats it later.
+    BillSettled = "bill-settled",
     /// A job that awaits its budget is never looked at again.
     NeverLookAgain = "never-look-again",
     /// When the first of a line goes, nobody steps up.

@@ -321,7 +321,7 @@ fn bill(
 fn bill_lost(deed: &mut Deed<'_>, id: JobId, fence: u64, usage: Option<&[Usage]>) -> Result<bool, Refusal> {
     let job = deed.job(id)?.clone();
     // A lease that its worker ended itself was settled with what it reported then.
-    let lapsed = job.life.lapsed.contains(&fence);
+    let lapsed = job.life.lapsed.contains(&fence) || Mutant::BillSettled.on() && fence < job.life.fence;
     let once = !job.life.billed.contains(&fence) || Mutant::BillLostTwice.on();
     if !lapsed || !once || Mutant::DropLostSpend.on() {
         return Ok(job.life.billed.contains(&fence));

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 /// What every grant permits, and whom.
 const PURPOSE: &str = "crash";
 const SUBJECT: &str = "caller";
-const QUEUE: &str = "crashes";
+pub(crate) const QUEUE: &str = "crashes";
 const GRANTED_FOR: Duration = Duration::from_secs(24 * 3_600);
 
 /// Something to ask for.

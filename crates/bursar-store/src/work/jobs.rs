@@ -21,6 +21,7 @@ pub(super) async fn load<R: Rows>(
     needs: &mut Needs,
     blocked: &mut Blocked,
 ) -> Result<(), StoreError> {
+    // Also those that were read before, unlocked, because somebody found them by their keys.
     let wanted: Vec<JobId> = needs.jobs.union(&needs.beats).copied().collect();
     let mut leading: BTreeMap<LineKey, usize> = BTreeMap::new();
     let mut named: BTreeMap<LineKey, usize> = BTreeMap::new();
