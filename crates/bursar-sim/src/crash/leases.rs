@@ -40,7 +40,8 @@ impl Leases {
             };
             let (fence, runs) = leases.get(&job).copied().unwrap_or_default();
             if ends && (fence, runs) != (by, true) {
-                verdict.find(format!("lease {by} of {job} ends at {position}, and {fence} is the last: it runs {runs}"));
+                verdict
+                    .find(format!("lease {by} of {job} ends at {position}, and {fence} is the last: it runs {runs}"));
             }
             if !ends && (runs || by <= fence) {
                 verdict.find(format!("{job} is leased at {position} as {by} after {fence}, which runs: {runs}"));

@@ -113,6 +113,10 @@ async fn answered(world: &World, cluster: &Cluster, request: Request) -> Option<
         if let Ok(outcome) = bursar.request(request.clone()).await {
             return Some(outcome);
         }
+        // Who asks for work again asks for other work.
+        if matches!(request.op, Op::Lease(_)) {
+            return None;
+        }
         sleep(Duration::from_millis(50)).await;
     }
     None

@@ -278,7 +278,8 @@ impl Model {
         let claim = case.claim.filter(|claim| !claim.disturbed);
         let (Some(job), Some(claim)) = (self.jobs.get(&id), claim) else { return Ok(()) };
         // Those with a key that may not go are found and passed over, and others not found in their place.
-        let keyed = |other: &JobModel| other.key.is_some() && (&other.tenant, &other.queue) == (&job.tenant, &job.queue);
+        let keyed =
+            |other: &JobModel| other.key.is_some() && (&other.tenant, &other.queue) == (&job.tenant, &job.queue);
         if self.unended.iter().any(|other| keyed(&self.jobs[other])) {
             return Ok(());
         }
@@ -298,13 +299,7 @@ impl Model {
     }
 
     /// What was set for the queue must admit the lease; returns what that is.
-    fn check_lease(
-        &self,
-        case: &Case<'_>,
-        ask: &LeaseAsk,
-        event: &Event,
-        counted: Counted<'_>,
-    ) -> Check<QueueConfig> {
+    fn check_lease(&self, case: &Case<'_>, ask: &LeaseAsk, event: &Event, counted: Counted<'_>) -> Check<QueueConfig> {
         let Event::JobLeased { job: id, fence, attempt, worker, .. } = event else {
             return Err(format!("{event:?} is no lease"));
         };
@@ -358,7 +353,8 @@ impl Model {
             }
         }
         let own = rates_in(&job.queue, job.key.as_ref(), config);
-        let both = [Some(FlowScopes::of_queue(&job.queue)), job.key.as_ref().map(|key| FlowScopes::of_key(&job.queue, key))];
+        let both =
+            [Some(FlowScopes::of_queue(&job.queue)), job.key.as_ref().map(|key| FlowScopes::of_key(&job.queue, key))];
         for scope in both.into_iter().flatten().map(|flow| flow.rate) {
             let limits = own.iter().find(|(own, _)| *own == scope).map(|(_, rate)| vec![rate.limit()]);
             is("what a lease counts for", &posted.get(&scope), &limits.as_ref())?;
@@ -447,7 +443,9 @@ impl Model {
             {
                 Ok(())
             }
-            said => Err(format!("fence: lease {fence} is lost, billed {billed}, and answered is {said:?}; it is {job:?}")),
+            said => {
+                Err(format!("fence: lease {fence} is lost, billed {billed}, and answered is {said:?}; it is {job:?}"))
+            }
         }
     }
 

@@ -40,7 +40,8 @@ fn look(tables: &Tables) -> Result<(), String> {
         }
     }
     for (key, row) in tables.scopes.iter().filter(|(_, row)| !row.line.is_empty() || row.line.barred > 0) {
-        let in_line = |job: &&Job| job.tenant == key.0 && job.life.place != Place::Out && job.line() == Some(key.1.clone());
+        let in_line =
+            |job: &&Job| job.tenant == key.0 && job.life.place != Place::Out && job.line() == Some(key.1.clone());
         let jobs: Vec<&Job> = tables.jobs.values().filter(in_line).collect();
         let barred = jobs.iter().filter(|job| job.life.place == Place::Barred).count() as u64;
         let waiting: u64 = row.line.waiting.iter().map(|(_, count)| count).sum();

@@ -56,14 +56,7 @@ impl Model {
         Ok(())
     }
 
-    fn cancel(
-        &mut self,
-        case: &Case<'_>,
-        id: JobId,
-        job: &JobModel,
-        said: Said<'_>,
-        story: &mut Story<'_>,
-    ) -> Check {
+    fn cancel(&mut self, case: &Case<'_>, id: JobId, job: &JobModel, said: Said<'_>, story: &mut Story<'_>) -> Check {
         match job.state {
             JobState::Cancelled => {}
             JobState::Succeeded | JobState::Dead => return wrong(id, job, said),
@@ -78,14 +71,7 @@ impl Model {
         self.told(id, said)
     }
 
-    fn retry(
-        &mut self,
-        case: &Case<'_>,
-        id: JobId,
-        job: &JobModel,
-        said: Said<'_>,
-        story: &mut Story<'_>,
-    ) -> Check {
+    fn retry(&mut self, case: &Case<'_>, id: JobId, job: &JobModel, said: Said<'_>, story: &mut Story<'_>) -> Check {
         match job.state {
             JobState::Dead | JobState::Cancelled => self.anew(case, id, story)?,
             JobState::AwaitingBudget => return self.resume(case, id, job, said, story),
@@ -117,14 +103,7 @@ impl Model {
         if lacks { self.park(case, id, story) } else { Ok(()) }
     }
 
-    fn discard(
-        &mut self,
-        case: &Case<'_>,
-        id: JobId,
-        job: &JobModel,
-        said: Said<'_>,
-        story: &mut Story<'_>,
-    ) -> Check {
+    fn discard(&mut self, case: &Case<'_>, id: JobId, job: &JobModel, said: Said<'_>, story: &mut Story<'_>) -> Check {
         if job.state != JobState::Dead {
             return wrong(id, job, said);
         }
@@ -191,14 +170,7 @@ impl Model {
         self.told(id, said)
     }
 
-    fn rescue(
-        &mut self,
-        case: &Case<'_>,
-        id: JobId,
-        job: &JobModel,
-        said: Said<'_>,
-        story: &mut Story<'_>,
-    ) -> Check {
+    fn rescue(&mut self, case: &Case<'_>, id: JobId, job: &JobModel, said: Said<'_>, story: &mut Story<'_>) -> Check {
         if job.lease.as_ref().is_some_and(|lease| lease.lapses_at() <= case.now) {
             let failure = Failure { how: LeaseEnd::Lapsed, retryable: true, retry_after: None, usage: None };
             self.fail(case, id, &failure, story)?.map_err(|refusal| format!("a rescue was refused: {refusal}"))?;
@@ -206,14 +178,7 @@ impl Model {
         self.told(id, said)
     }
 
-    fn resume(
-        &mut self,
-        case: &Case<'_>,
-        id: JobId,
-        job: &JobModel,
-        said: Said<'_>,
-        story: &mut Story<'_>,
-    ) -> Check {
+    fn resume(&mut self, case: &Case<'_>, id: JobId, job: &JobModel, said: Said<'_>, story: &mut Story<'_>) -> Check {
         let Some(scope) = job.awaits.clone().filter(|_| job.state == JobState::AwaitingBudget) else {
             return self.told(id, said);
         };
@@ -230,14 +195,7 @@ impl Model {
     }
 
     /// Only a finished one, and only when its time is over.
-    fn forget(
-        &mut self,
-        case: &Case<'_>,
-        id: JobId,
-        job: &JobModel,
-        said: Said<'_>,
-        story: &mut Story<'_>,
-    ) -> Check {
+    fn forget(&mut self, case: &Case<'_>, id: JobId, job: &JobModel, said: Said<'_>, story: &mut Story<'_>) -> Check {
         if !job.state.is_final() {
             return wrong(id, job, said);
         }
@@ -284,7 +242,9 @@ fn is_held_up(job: &JobModel, said: Said<'_>) -> bool {
 /// The state does not admit it.
 fn wrong(id: JobId, job: &JobModel, said: Said<'_>) -> Check {
     match said {
-        Err(Refusal::WrongState { job: refused, state, .. }) if *refused == id && same_state(*state, job.state) => Ok(()),
+        Err(Refusal::WrongState { job: refused, state, .. }) if *refused == id && same_state(*state, job.state) => {
+            Ok(())
+        }
         said => Err(format!("{id} is {}, and answered is {said:?}", job.state)),
     }
 }

@@ -105,14 +105,7 @@ impl Model {
     }
 
     /// It was no attempt.
-    fn hand_back(
-        &mut self,
-        case: &Case<'_>,
-        id: JobId,
-        end: LeaseEnd,
-        run_at: Micros,
-        story: &mut Story<'_>,
-    ) -> Check {
+    fn hand_back(&mut self, case: &Case<'_>, id: JobId, end: LeaseEnd, run_at: Micros, story: &mut Story<'_>) -> Check {
         self.end_lease(case, id, end);
         let job = self.jobs.get_mut(&id).expect("it was found");
         job.attempts -= 1;
@@ -227,8 +220,9 @@ impl Model {
 
     /// The charges of a hold, on the chains there are now.
     pub(super) fn again(&self, case: &Case<'_>, old: &HoldModel) -> Vec<ChargeModel> {
-        let anew = |charge: &ChargeModel| {
-            ChargeModel { ancestors: self.ancestors(case.tenant(), &charge.scope), ..charge.clone() }
+        let anew = |charge: &ChargeModel| ChargeModel {
+            ancestors: self.ancestors(case.tenant(), &charge.scope),
+            ..charge.clone()
         };
         old.charges.iter().map(anew).collect()
     }
@@ -378,8 +372,7 @@ impl Model {
         };
         is("spend: a bill", &(*job, *fence, *lost), &(id, by, was_lost))?;
         let sums = totals(&charges, |place| charges[place].amount);
-        let moves: Vec<_> =
-            sums.into_iter().map(|(scope, amount)| (scope, opening(case.now, amount, false))).collect();
+        let moves: Vec<_> = sums.into_iter().map(|(scope, amount)| (scope, opening(case.now, amount, false))).collect();
         self.arrive(case, moves.iter().map(|(scope, _)| scope));
         self.compare_charges(case, said, &charges, &[], &moves)?;
         self.make(case, moves);

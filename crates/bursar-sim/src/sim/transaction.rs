@@ -72,7 +72,19 @@ impl SimTx {
             (state.open(node), state.judge.commits)
         };
         let writes = Writes::default();
-        SimTx { world: world.clone(), node, id, began, taking, name_wait, writes, trouble: None, disturbed: false, claim: None, last: None }
+        SimTx {
+            world: world.clone(),
+            node,
+            id,
+            began,
+            taking,
+            name_wait,
+            writes,
+            trouble: None,
+            disturbed: false,
+            claim: None,
+            last: None,
+        }
     }
 
     /// Begins a part, whose locks have an order of their own.
@@ -171,7 +183,12 @@ impl SimTx {
         let state = self.world.state();
         let view = View { tables: &state.tables, writes: &self.writes };
         let locked = view.waiting_jobs().map(|job| job.id).filter(|id| !state.locks.is_free(self.id, &Lock::Job(*id)));
-        ClaimSeen { commits: state.judge.commits, at: now.micros(), locked: locked.collect(), disturbed: self.disturbed }
+        ClaimSeen {
+            commits: state.judge.commits,
+            at: now.micros(),
+            locked: locked.collect(),
+            disturbed: self.disturbed,
+        }
     }
 
     /// Takes names that were free; false when one is taken by now.
@@ -292,9 +309,8 @@ impl Rows for SimTx {
 
     async fn barred(&mut self, keys: &[(QueueKey, FlowKey)]) -> Result<Vec<Job>, StoreError> {
         self.step().await?;
-        let find = |jobs: &[&Job]| {
-            jobs.iter().filter(|job| claims::is_barred(job, keys)).map(|job| (*job).clone()).collect()
-        };
+        let find =
+            |jobs: &[&Job]| jobs.iter().filter(|job| claims::is_barred(job, keys)).map(|job| (*job).clone()).collect();
         Ok(self.find_waiting(find, ids_of))
     }
 

@@ -27,6 +27,7 @@ impl World {
             Answer::Minted { expires_at, .. } => format!("minted for {}", self.how_long(*expires_at)),
             Answer::Swept { count } => format!("swept {count}"),
             Answer::Done => "done".to_owned(),
+            other => format!("{other:?}"),
         };
         format!("{again}{words}")
     }
