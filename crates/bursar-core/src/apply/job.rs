@@ -355,9 +355,11 @@ impl Workspace {
     /// … and then it can.
     pub(crate) fn unbar(&mut self, id: JobId) {
         let job = self.jobs.get_mut(&id).expect("it was loaded to be freed");
-        if std::mem::replace(&mut job.life.place, Place::First) != Place::Barred {
+        // A neighbour in the batch may have taken it out of its line meanwhile.
+        if job.life.place != Place::Barred {
             return;
         }
+        job.life.place = Place::First;
         let (tenant, line) = (job.tenant.clone(), job.line().expect("only a key can be at its limit"));
         let row = scope_row(self, &tenant, &line);
         row.line.barred = row.line.barred.saturating_sub(1);
