@@ -115,6 +115,46 @@ mutants! {
     TickTwice = "tick-twice",
     /// Finished jobs are removed before their time.
     ForgetTooSoon = "forget-too-soon",
+    /// A rescue brings back a job that has ended meanwhile.
+    RescueFinished = "rescue-finished",
+    /// A lease is taken back although a heartbeat has put its lapse off.
+    RescueEarly = "rescue-early",
+    /// A job that is handed back has lost an attempt.
+    BurnReturned = "burn-returned",
+    /// A job that is put off has lost an attempt.
+    BurnSnoozed = "burn-snoozed",
+    /// A lease that lapsed was no attempt.
+    FreeLapse = "free-lapse",
+    /// A job is tried again after its last attempt.
+    RetryForever = "retry-forever",
+    /// A dead job keeps its hold.
+    KeepDeadHold = "keep-dead-hold",
+    /// What a failed attempt spent is not charged.
+    ForgetFailedUsage = "forget-failed-usage",
+    /// What a worker spent that lost its lease is not charged.
+    DropLostSpend = "drop-lost-spend",
+    /// What a worker reported with the end of its lease is charged again when it repeats it later.
+    BillSettled = "bill-settled",
+    /// A job that awaits its budget is never looked at again.
+    NeverLookAgain = "never-look-again",
+    /// When the first of a line goes, nobody steps up.
+    LineStands = "line-stands",
+    /// The first of a line stays barred when its key has a slot again.
+    StayBarred = "stay-barred",
+    /// A running job that is to be cancelled ends as dead.
+    CancelledDies = "cancelled-dies",
+    /// Jobs are leased from a paused queue.
+    LeasePaused = "lease-paused",
+    /// The slot of a lease is not given back at its end.
+    LeakSlot = "leak-slot",
+    /// A flow key leases more at once than it may.
+    IgnoreKeyConcurrency = "ignore-key-concurrency",
+    /// A queue leases more in a time than it may.
+    IgnoreRate = "ignore-rate",
+    /// The worst job is leased first.
+    WorstFirst = "worst-first",
+    /// The key of a forgotten job stays taken.
+    KeepJobKey = "keep-job-key",
     /// SQLite answers before its commit is on the disk.
     SynchronousOff = "synchronous-off",
     /// SQLite answers when its commit is written, and syncs it when it is next copied into the database file.

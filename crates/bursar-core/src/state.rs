@@ -149,6 +149,11 @@ impl<K: Hash + Eq + Debug, V> Table<K, V> {
         slot.dirty = true;
     }
 
+    /// Whether the row was changed since it was loaded.
+    pub fn is_changed<Q: Hash + Equivalent<K>>(&self, key: &Q) -> bool {
+        self.slots.get(key).is_some_and(|slot| slot.dirty)
+    }
+
     /// The rows that are there.
     pub fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
         self.slots.iter().filter_map(|(key, slot)| Some((key, slot.value.as_ref()?)))

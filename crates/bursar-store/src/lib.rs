@@ -5,6 +5,7 @@
 //! elsewhere, such as a simulated one, implements [`rows::Rows`] and runs the same [`work`] and the same [`attempt`]s.
 
 pub mod attempt;
+pub mod claims;
 pub mod clock;
 mod codec;
 #[cfg(feature = "conformance")]

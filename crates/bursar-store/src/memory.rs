@@ -37,9 +37,6 @@ use crate::work::{self, When};
 /// Postings that are rolled up at most in one transaction, oldest first; the same on every engine.
 pub(crate) const ROLL_UP_STEP: usize = 10_000;
 
-/// Scheduled jobs that come due in one transaction and queue; the same on every engine.
-pub(crate) const DUE_STEP: usize = 1_000;
-
 /// A store that forgets everything when it is dropped.
 pub struct MemoryStore {
     setup: Setup,

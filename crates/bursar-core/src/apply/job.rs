@@ -3,9 +3,10 @@
 use crate::event::{Charged, Event, Stream};
 use crate::id::{HoldId, JobId};
 use crate::job::{
-    Job, JobError, JobSpec, JobState, Lapsed, Lease, LeaseEnd, Life, Place, QueueConfig, QueueState, Schedule, rank,
+    Job, JobError, JobSpec, JobState, Lapsed, Lease, LeaseEnd, Life, Place, QueueConfig, QueueState, rank,
 };
-use crate::name::{Queue, ScheduleName, Scope, Tenant};
+use crate::mutant::Mutant;
+use crate::name::{Queue, Scope, Tenant};
 use crate::state::{Counted, Tally, Workspace};
 use crate::time::{Span, Time};
 
@@ -17,27 +18,6 @@ pub(super) fn apply(ws: &mut Workspace, tenant: &Tenant, event: &Event) -> u64 {
         Event::JobEnqueued { job, spec, run_at, hold } => enqueued(ws, tenant, *job, spec, *run_at, *hold),
         Event::JobFound { .. } => 0,
         Event::QueueDefined { queue, config } => queue_defined(ws, tenant, queue, config),
-        Event::ScheduleDefined { schedule, spec, next_at } => {
-            let fresh = || Schedule {
-                spec: (**spec).clone(),
-                next_at: *next_at,
-                last_tick: None,
-                last_job: None,
-                version: 0,
-                last: None,
-            };
-            scheduled(ws, tenant, schedule, |known| {
-                let known = known.unwrap_or_else(fresh);
-                Some(Schedule { spec: (**spec).clone(), next_at: *next_at, ..known })
-            })
-        }
-        Event::ScheduleRemoved { schedule } => scheduled(ws, tenant, schedule, |_| None),
-        Event::ScheduleTicked { schedule, tick, job, next_at } => scheduled(ws, tenant, schedule, |known| {
-            Some(Schedule { next_at: *next_at, last_tick: Some(*tick), last_job: Some(*job), ..known? })
-        }),
-        Event::ScheduleSkipped { schedule, next_at, .. } => {
-            scheduled(ws, tenant, schedule, |known| Some(Schedule { next_at: *next_at, ..known? }))
-        }
         Event::JobForgotten { job } => forgotten(ws, *job),
         Event::JobLeased { job, .. } => leased(ws, *job, event),
         Event::JobSucceeded { job, result, .. } => {
@@ -56,14 +36,14 @@ pub(super) fn apply(ws: &mut Workspace, tenant: &Tenant, event: &Event) -> u64 {
         Event::JobSnoozed { job, run_at, .. } => {
             end_lease(ws, *job, LeaseEnd::Snoozed);
             change(ws, *job, |job, now| {
-                job.life.attempts = job.life.attempts.saturating_sub(1);
+                job.life.attempts = job.life.attempts.saturating_sub(u32::from(!Mutant::BurnSnoozed.on()));
                 job.wait_until(*run_at, now);
             })
         }
         Event::JobReturned { job, .. } => {
             end_lease(ws, *job, LeaseEnd::Returned);
             change(ws, *job, |job, now| {
-                job.life.attempts = job.life.attempts.saturating_sub(1);
+                job.life.attempts = job.life.attempts.saturating_sub(u32::from(!Mutant::BurnReturned.on()));
                 job.wait_until(job.life.run_at, now);
             })
         }
@@ -75,7 +55,7 @@ pub(super) fn apply(ws: &mut Workspace, tenant: &Tenant, event: &Event) -> u64 {
             change(ws, *job, |job, _| {
                 job.life.state = JobState::AwaitingBudget;
                 job.life.awaits = Some(scope.clone());
-                job.life.run_at = *run_at;
+                job.life.run_at = if Mutant::NeverLookAgain.on() { Time::NEVER } else { *run_at };
             })
         }
         Event::JobResumed { job, hold, .. } => {
@@ -212,6 +192,7 @@ fn failed(ws: &mut Workspace, id: JobId, end: LeaseEnd, error: &JobError, run_at
     count(ws, &failed, Counted::Failed(minute), 1);
     change(ws, id, |job, now| {
         job.life.error = Some(error.clone());
+        job.life.attempts -= u32::from(end == LeaseEnd::Lapsed && Mutant::FreeLapse.on());
         // Where it is not tried again, the next event says what becomes of it.
         job.wait_until(run_at.unwrap_or(Time::NEVER), now);
     })
@@ -224,7 +205,9 @@ fn forgotten(ws: &mut Workspace, id: JobId) -> u64 {
     if let Some(key) = job.idempotency_key {
         let key = (job.tenant, job.home.unwrap_or(job.queue), key);
         ws.job_keys.load(key.clone(), Some(id));
-        ws.job_keys.remove(&key);
+        if !Mutant::KeepJobKey.on() {
+            ws.job_keys.remove(&key);
+        }
     }
     ws.jobs.remove(&id);
     version
@@ -239,30 +222,13 @@ fn queue_defined(ws: &mut Workspace, tenant: &Tenant, queue: &Queue, config: &Qu
     version
 }
 
-fn scheduled(
-    ws: &mut Workspace,
-    tenant: &Tenant,
-    name: &ScheduleName,
-    with: impl FnOnce(Option<Schedule>) -> Option<Schedule>,
-) -> u64 {
-    let key = (tenant.clone(), name.clone());
-    let known = ws.schedules.get(&key).cloned();
-    let (version, last) = known.as_ref().map_or((1, None), |known| (known.version + 1, known.last));
-    ws.link(|| Stream::Schedule(tenant.clone(), name.clone()), last);
-    match with(known) {
-        Some(row) => ws.schedules.put(key, Schedule { version, last: Some(ws.batch), ..row }),
-        None => ws.schedules.remove(&key),
-    }
-    version
-}
-
 /// The job's lease is over, and with it the slots it took.
 fn end_lease(ws: &mut Workspace, id: JobId, end: LeaseEnd) {
     let job = ws.jobs.get_mut(&id).expect("an event of a job follows its enqueueing");
     let Some(lease) = job.life.lease.take() else { return };
     job.life.ended = Some(end);
     let tenant = job.tenant.clone();
-    for scope in lease.slots {
+    for scope in lease.slots.into_iter().filter(|_| !Mutant::LeakSlot.on()) {
         touch_scope(ws, &(tenant.clone(), scope)).release(lease.since, 1);
     }
 }

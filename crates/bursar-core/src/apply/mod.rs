@@ -2,6 +2,7 @@
 
 mod hold;
 mod job;
+mod schedule;
 mod scope;
 
 use crate::context::Context;
@@ -84,6 +85,10 @@ pub(crate) fn apply(ws: &mut Workspace, context: &Context, event: &Event) -> u64
             ws.grants.remove(grant);
             version
         }
+        Event::ScheduleDefined { .. }
+        | Event::ScheduleRemoved { .. }
+        | Event::ScheduleTicked { .. }
+        | Event::ScheduleSkipped { .. } => schedule::apply(ws, tenant, event),
         _ => job::apply(ws, tenant, event),
     }
 }

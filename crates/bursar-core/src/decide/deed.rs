@@ -5,6 +5,7 @@ use crate::context::Context;
 use crate::event::{Event, Recorded};
 use crate::id::{HoldId, IdSource, JobId};
 use crate::job::{Job, JobState, Place, QueueConfig};
+use crate::mutant::Mutant;
 use crate::name::Queue;
 use crate::refusal::Refusal;
 use crate::state::{LineKey, Workspace};
@@ -63,7 +64,7 @@ impl Deed<'_> {
     /// The next of a line becomes the first; who it is.
     pub(super) fn next_in(&mut self, line: &LineKey) -> Option<JobId> {
         loop {
-            let next = self.ws.lines.get_mut(line)?.pop_front()?;
+            let next = self.ws.lines.get_mut(line)?.pop_front().filter(|_| !Mutant::LineStands.on())?;
             // Who was read with the line may have left it since.
             if self.stands_behind(next, line) {
                 self.ws.step_up(next);

@@ -8,7 +8,7 @@ use crate::decide::{admit, hold};
 use crate::event::{Charged, Event};
 use crate::hold::{HeldCharge, Hold, HoldState};
 use crate::id::JobId;
-use crate::job::{End, Finish, Job, JobError, JobState, LeaseEnd, Usage};
+use crate::job::{End, Finish, Job, JobError, JobState, Lapsed, Lease, LeaseEnd, Usage};
 use crate::mutant::Mutant;
 use crate::name::Scope;
 use crate::refusal::{Refusal, Violation};
@@ -54,7 +54,12 @@ pub(super) fn finish(deed: &mut Deed<'_>, item: &Finish) -> Result<Finished, Ref
 /// A lapsed lease is taken back.
 pub(super) fn rescue(deed: &mut Deed<'_>, id: JobId) -> Result<Finished, Refusal> {
     let job = deed.job(id)?;
-    let Some(lease) = job.life.lease.as_ref().filter(|lease| lease.lapses_at() <= deed.now()) else {
+    let is_over = |lease: &&Lease| lease.lapses_at() <= deed.now() || Mutant::RescueEarly.on();
+    let Some(lease) = job.life.lease.as_ref().filter(is_over) else {
+        if Mutant::RescueFinished.on() && job.life.state.is_final() {
+            deed.emit(Event::JobRetried { job: id, hold: None });
+        }
+        let job = deed.job(id)?;
         return Ok(finished(job));
     };
     let error = if lease.deadline <= deed.now() {
@@ -90,11 +95,12 @@ fn fail(
     let job = deed.job(id)?.clone();
     let config = deed.config(&job.queue);
     let attempt = job.life.attempts;
-    let last = !failure.retryable || attempt >= job.most_attempts(&config);
+    let last = !failure.retryable || attempt >= job.most_attempts(&config) && !Mutant::RetryForever.on();
     let random = deed.random();
     let wait = failure.retry_after.unwrap_or_else(|| job.retry(&config).wait(attempt, random));
     let run_at = deed.now().after(wait);
     let spent = usage.is_some_and(|usage| usage.iter().any(|usage| usage.amount > 0));
+    let spent = spent && !Mutant::ForgetFailedUsage.on();
     if spent {
         settle(deed, id, usage, Unsaid::Nothing)?;
     }
@@ -115,8 +121,14 @@ fn fail(
         Some(Ok(None)) | None => {}
     }
     if !again {
-        release(deed, id)?;
-        let fate = if job.life.cancelling { Event::JobCancelled { job: id } } else { Event::JobDied { job: id } };
+        if job.life.cancelling || !Mutant::KeepDeadHold.on() {
+            release(deed, id)?;
+        }
+        let fate = if job.life.cancelling && !Mutant::CancelledDies.on() {
+            Event::JobCancelled { job: id }
+        } else {
+            Event::JobDied { job: id }
+        };
         deed.emit(fate);
     }
     Ok(())
@@ -307,9 +319,11 @@ fn bill(deed: &Deed<'_>, id: JobId, fence: u64, beside: &[(Scope, i64)], lost: b
 fn bill_lost(deed: &mut Deed<'_>, id: JobId, fence: u64, usage: Option<&[Usage]>) -> Result<bool, Refusal> {
     let job = deed.job(id)?.clone();
     // A lease that its worker ended itself has been settled with what it reported then, however late it is told again.
-    let Some(lapsed) = job.life.lapsed.iter().find(|lapsed| lapsed.fence == fence) else { return Ok(false) };
-    if lapsed.billed && !Mutant::BillLostTwice.on() {
-        return Ok(true);
+    let known = job.life.lapsed.iter().find(|lapsed| lapsed.fence == fence).copied();
+    let settled = Mutant::BillSettled.on() && fence < job.life.fence;
+    let Some(lapsed) = known.or_else(|| settled.then_some(Lapsed { fence, billed: false })) else { return Ok(false) };
+    if lapsed.billed && !Mutant::BillLostTwice.on() || Mutant::DropLostSpend.on() {
+        return Ok(lapsed.billed);
     }
     let hold = job.hold.and_then(|hold| deed.ws.holds.get(&hold)).cloned();
     let (actuals, mut beside) = split(deed, &job, hold.as_ref(), usage)?;
@@ -329,6 +343,9 @@ fn free_line(deed: &mut Deed<'_>, id: JobId) {
     let Ok(job) = deed.job(id) else { return };
     let Some(line) = job.line() else { return };
     let barred = deed.ws.barred.remove(&(job.tenant.clone(), line)).unwrap_or_default();
+    if Mutant::StayBarred.on() {
+        return;
+    }
     for id in barred {
         deed.ws.unbar(id);
     }

@@ -25,6 +25,8 @@ enum Flow {
     KeyFull,
     /// Its key may be leased again from then on.
     KeyAt(Time),
+    /// It waits no more, or elsewhere: a neighbour in the batch has done something to it since it was read.
+    Gone,
     /// Not by this transaction.
     Not,
 }
@@ -32,14 +34,19 @@ enum Flow {
 /// Leases as many jobs as are wanted and can be had, the best first. `None` when those that were read could not go, and there
 /// may be others: load again.
 pub(super) fn lease(deed: &mut Deed<'_>, ask: &LeaseAsk) -> Option<Leased> {
+    // What was read is what the queue asked for before a neighbour in the batch changed it.
+    if ask.queues.iter().any(|queue| deed.ws.queues.is_changed(&(deed.context.tenant.clone(), queue.clone()))) {
+        return None;
+    }
     let mut leased = Leased { at: deed.now(), ..Leased::default() };
+    let mut gone = false;
     let mut rates: BTreeMap<Scope, (Rate, i64)> = BTreeMap::new();
     let mut closed: BTreeSet<Queue> = BTreeSet::new();
     for queue in &ask.queues {
         let claims = deed.ws.claims.get(&(deed.context.tenant.clone(), queue.clone()));
         let next_at = claims.and_then(|claims| claims.next_at);
         leased.next_at = [leased.next_at, next_at].into_iter().flatten().min();
-        if deed.config(queue).paused {
+        if deed.config(queue).paused && !Mutant::LeasePaused.on() {
             closed.insert(queue.clone());
         }
     }
@@ -74,6 +81,7 @@ pub(super) fn lease(deed: &mut Deed<'_>, ask: &LeaseAsk) -> Option<Leased> {
                 deed.ws.claims.entry(key).or_default().passed_over = true;
                 leased.next_at = Some(leased.next_at.map_or(at, |known| known.min(at)));
             }
+            Flow::Gone => gone = true,
             Flow::Not => {}
         }
     }
@@ -93,7 +101,7 @@ pub(super) fn lease(deed: &mut Deed<'_>, ask: &LeaseAsk) -> Option<Leased> {
         let claims = deed.ws.claims.get(&(deed.context.tenant.clone(), queue.clone()));
         !closed.contains(queue) && claims.is_some_and(|claims| claims.more && claims.passed_over)
     };
-    let again = leased.jobs.is_empty() && ask.queues.iter().any(unseen);
+    let again = leased.jobs.is_empty() && (gone || ask.queues.iter().any(unseen));
     (!again).then_some(leased)
 }
 
@@ -139,8 +147,10 @@ fn take(deed: &mut Deed<'_>, ask: &LeaseAsk, id: JobId, config: &QueueConfig, sl
 
 fn flow(deed: &Deed<'_>, id: JobId, queue: &Queue, config: &QueueConfig, rates: &BTreeMap<Scope, (Rate, i64)>) -> Flow {
     let Some(job) = deed.ws.jobs.get(&id) else { return Flow::Not };
-    // It may have been taken, changed or moved since it was read.
-    if !job.is_ready() || job.queue != *queue || !deed.can_leave(job) {
+    if !job.is_ready() || job.queue != *queue {
+        return Flow::Gone;
+    }
+    if !deed.can_leave(job) {
         return Flow::Not;
     }
     let mut slots = Vec::new();
@@ -152,13 +162,13 @@ fn flow(deed: &Deed<'_>, id: JobId, queue: &Queue, config: &QueueConfig, rates: 
         slots.push(queue.slots);
     }
     match config.rate.map(|rate| wait_for(deed, &queue.rate, rate, rates)) {
-        Some(wait) if wait > Span::ZERO => return Flow::QueueAt(deed.now().after(wait)),
+        Some(wait) if wait > Span::ZERO && !Mutant::IgnoreRate.on() => return Flow::QueueAt(deed.now().after(wait)),
         _ => {}
     }
     let Some(key) = &job.key else { return Flow::Open(slots) };
     let key = FlowScopes::of_key(&job.queue, key);
     if let Some(most) = config.key_concurrency {
-        if running(deed, &key.slots) >= i64::from(most) {
+        if running(deed, &key.slots) >= i64::from(most) && !Mutant::IgnoreKeyConcurrency.on() {
             return Flow::KeyFull;
         }
         slots.push(key.slots);

@@ -9,7 +9,7 @@ use bursar_sim::sim::{Failure, Summary, run};
 use clap::Parser;
 
 /// Worlds in which a fault is hunted at most.
-const HUNTED_MAX: u64 = 200;
+const HUNTED_MAX: u64 = 400;
 
 /// Runs simulated worlds: real engines over a made-up database, network and clock. A seed makes a run, to the event.
 #[derive(Parser)]

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 /// What every grant permits, and whom.
 const PURPOSE: &str = "crash";
 const SUBJECT: &str = "caller";
-const QUEUE: &str = "crashes";
+pub(crate) const QUEUE: &str = "crashes";
 const GRANTED_FOR: Duration = Duration::from_secs(24 * 3_600);
 
 /// Something to ask for.
@@ -156,6 +156,6 @@ fn made(answer: &Answer) -> Made {
         Answer::Settled(settled) => Made { hold: Some(settled.hold), ..Made::default() },
         Answer::Extended { hold, .. } => Made { hold: Some(*hold), ..Made::default() },
         Answer::Minted { grant, .. } => Made { grant: Some(*grant), ..Made::default() },
-        Answer::Credited(_) | Answer::Swept { .. } | Answer::Done => Made::default(),
+        _ => Made::default(),
     }
 }

@@ -8,6 +8,8 @@ use tokio::task::JoinSet;
 use super::act::{Act, Made, Told};
 use super::caps::Caps;
 use super::diary::Line;
+use super::hand::HAND;
+use super::leases::Leases;
 
 /// Findings that are kept: one fault shows itself many times.
 const FINDINGS_MAX: usize = 40;
@@ -22,6 +24,7 @@ pub(crate) const OWN: &str = "checker";
 #[derive(Default)]
 pub(crate) struct Book {
     asked: BTreeMap<String, Asked>,
+    leases: Leases,
     /// Keys that came in since the last check.
     fresh: Vec<String>,
     /// Where the journal ended at the last check.
@@ -90,7 +93,9 @@ impl Book {
     /// Takes in a diary.
     pub(crate) fn enter(&mut self, lines: Vec<Line>) {
         for line in lines {
+            self.leases.enter(&line);
             match line {
+                Line::Leased { .. } | Line::Completed { .. } => {}
                 Line::Asks { key, act } => {
                     if !self.asked.contains_key(&key) {
                         self.fresh.push(key.clone());
@@ -168,13 +173,13 @@ impl Book {
             }
         }
         for (key, done) in happened {
-            let known = self.asked.contains_key(key) || key == OWN;
-            let swept = |event: &Event| matches!(event, Event::HoldExpired { .. });
-            if !known && !done.iter().all(|done| done.events.iter().all(swept)) {
+            let known = self.asked.contains_key(key) || key == OWN || key.starts_with(HAND);
+            if !known && !done.iter().all(|done| is_upkeep(&done.events)) {
                 verdict.find(format!("{key:?} did what nobody asked for: {:?}", done[0].events));
             }
         }
         once(journal, verdict);
+        self.leases.compare(journal, verdict);
     }
 
     /// What the journal says of holds, jobs and grants since the last check, against their rows.
@@ -345,6 +350,14 @@ fn hold_of(event: &Event) -> Option<HoldId> {
         | Event::HoldExpired { hold, .. } => Some(*hold),
         _ => None,
     }
+}
+
+/// Whether events are of the upkeep: holds that expired, or jobs that were rescued, resumed or forgotten.
+fn is_upkeep(events: &[Event]) -> bool {
+    let of_jobs = |event: &Event| {
+        matches!(event, Event::JobRescued { .. } | Event::JobResumed { .. } | Event::JobForgotten { .. })
+    };
+    events.iter().any(of_jobs) || events.iter().all(|event| matches!(event, Event::HoldExpired { .. }))
 }
 
 /// Whether a command did all that was asked, and nothing else.

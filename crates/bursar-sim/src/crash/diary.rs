@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
+use bursar::JobId;
 use serde::{Deserialize, Serialize};
 
 use super::act::{Act, Told};
@@ -16,6 +17,10 @@ pub(crate) enum Line {
     Asks { key: String, act: Act },
     /// This was answered.
     Told { key: String, told: Told },
+    /// A worker was told that it has this lease.
+    Leased { job: JobId, fence: u64 },
+    /// It was told that it has completed the job.
+    Completed { job: JobId, fence: u64 },
 }
 
 /// A diary that is being written. What is written survives the end of the process, as the system has it by then.

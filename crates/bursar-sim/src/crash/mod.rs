@@ -9,6 +9,8 @@ mod book;
 mod caps;
 mod diary;
 mod dice;
+mod hand;
+mod leases;
 mod place;
 mod power;
 mod round;
@@ -256,6 +258,7 @@ impl Tally {
         for line in lines {
             match line {
                 Line::Asks { .. } => asked += 1,
+                Line::Leased { .. } | Line::Completed { .. } => {}
                 Line::Told { told, .. } => {
                     asked -= 1;
                     match told {

@@ -13,6 +13,7 @@ use bursar_store::{Clock, SystemClock};
 use super::act::{Act, Told};
 use super::diary::{Diary, Line};
 use super::dice::Dice;
+use super::hand::Hand;
 
 /// Scopes with a cap each. The first ones have one parent, whose cap is below their sum.
 pub(crate) const TEAMS: [&str; 4] = ["team:0", "team:1", "team:2", "team:3"];
@@ -23,6 +24,8 @@ pub(crate) const BRIEF: &str = "brief";
 
 /// Callers in a process.
 const CALLERS: usize = 6;
+/// Workers in a process, beside them.
+const HANDS: usize = 2;
 /// How often opening is tried while a server is down, and the pause between.
 const TRIES: usize = 400;
 const PAUSE: Duration = Duration::from_millis(25);
@@ -67,6 +70,10 @@ pub(crate) async fn live(orders: &Orders) {
             tokio::spawn(caller.ask_on(bursar.clone(), diary.clone()))
         })
         .collect();
+    for place in 0..HANDS {
+        let hand = Hand::new(&format!("{}-{place}", orders.name), dice.fork());
+        tokio::spawn(hand.work_on(bursar.clone(), diary.clone()));
+    }
     for caller in callers {
         caller.await.expect("a caller does not panic");
     }

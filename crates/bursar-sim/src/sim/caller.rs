@@ -31,7 +31,7 @@ impl Cluster {
 }
 
 /// What came back.
-enum Reply {
+pub(super) enum Reply {
     Answer(Result<Outcome, Error>),
     /// Nothing: the message, the answer or the node was lost.
     Nothing,
@@ -78,7 +78,7 @@ async fn ask(world: &Arc<World>, cluster: &Arc<Cluster>, request: Request) {
 }
 
 /// One message to one node, and what comes back of it.
-async fn send(world: &World, cluster: &Cluster, request: &Request) -> Reply {
+pub(super) async fn send(world: &World, cluster: &Cluster, request: &Request) -> Reply {
     let (place, patience, there, back) = {
         let state = &mut *world.state();
         let place = state.chance.below(world.plan.nodes as u64) as usize;
@@ -155,6 +155,9 @@ pub(crate) async fn stranger(world: Arc<World>) {
             };
             // What its transaction did may be undone, so that only its own commit tells.
             request.dry_run = false;
+            if request.check().is_err() {
+                continue;
+            }
             let Some(decision) = store.part(&mut tx, &request).await else {
                 decisions.clear();
                 break;

@@ -12,6 +12,7 @@ use bursar_core::state::ScopeKey;
 use bursar_core::time::{Span, Time};
 use bursar_core::window::Window;
 
+use super::jobs::ClaimSeen;
 use super::model::{ChargeModel, HoldModel, Live, Micros, Model, Move, ScopeModel, totals};
 
 /// What is wrong, in words.
@@ -23,6 +24,11 @@ pub(crate) struct Case<'a> {
     pub(crate) request: &'a Request,
     pub(crate) said: Said<'a>,
     pub(crate) now: Micros,
+    /// How many transactions had committed when its own began, and how many have now.
+    pub(crate) began: u64,
+    pub(crate) commits: u64,
+    /// What its transaction found when it looked for jobs to lease.
+    pub(crate) claim: Option<&'a ClaimSeen>,
 }
 
 impl Case<'_> {
@@ -96,10 +102,14 @@ impl Model {
             Op::PurgeGrants { grants } => self.purge(case, grants),
             Op::Expire { holds } => self.expire(case, holds),
             Op::Tidy { scopes } => self.tidy(case, scopes),
+            Op::DefineQueue { queue, config } => self.define_queue(case, queue, config),
+            Op::PauseQueue { queue, paused } => self.pause_queue(case, queue, *paused),
+            Op::Lease(_) | Op::Heartbeat { .. } | Op::Finish { .. } | Op::Act { .. } => self.work(case),
+            other => Err(format!("the model knows nothing of {other:?}")),
         }
     }
 
-    fn arrive<'a>(&mut self, case: &Case<'_>, scopes: impl Iterator<Item = &'a Scope>) {
+    pub(super) fn arrive<'a>(&mut self, case: &Case<'_>, scopes: impl Iterator<Item = &'a Scope>) {
         for scope in scopes {
             self.scope(&case.key(scope), case.now);
         }
@@ -161,19 +171,10 @@ impl Model {
         }
         let charges = self.resolve(case.tenant(), command);
         let sums = totals(&charges, |place| charges[place].amount);
-        let mut violations = Vec::new();
-        for (scope, amount) in &sums {
-            let given = charges.iter().find(|charge| charge.scope == *scope).map_or(&[][..], |charge| &charge.limits);
-            let model = self.scope(&case.key(scope), now);
-            let limits = model.limits(given);
-            if limits.is_empty() {
-                return case.refused(&Refusal::UnknownScope { scope: scope.clone() });
-            }
-            if model.is_frozen(now) {
-                violations.push(Violation::Frozen { scope: scope.clone() });
-            }
-            violations.extend(limits.iter().filter_map(|limit| lacking(model, scope, limit, *amount, now)));
-        }
+        let mut violations = match self.violations(case, &charges, &sums) {
+            Ok(violations) => violations,
+            Err(scope) => return case.refused(&Refusal::UnknownScope { scope }),
+        };
         let mut redeemed = Vec::new();
         for redemption in &command.redeem {
             if let Err(fault) = self.redeemable(case, redemption, &redeemed) {
@@ -213,16 +214,39 @@ impl Model {
         Ok(effect)
     }
 
+    /// What does not admit charges; or a scope that nothing limits.
+    pub(super) fn violations(
+        &mut self,
+        case: &Case<'_>,
+        charges: &[ChargeModel],
+        sums: &[(Scope, i64)],
+    ) -> Result<Vec<Violation>, Scope> {
+        let mut violations = Vec::new();
+        for (scope, amount) in sums {
+            let given = charges.iter().find(|charge| charge.scope == *scope).map_or(&[][..], |charge| &charge.limits);
+            let model = self.scope(&case.key(scope), case.now);
+            let limits = model.limits(given);
+            if limits.is_empty() {
+                return Err(scope.clone());
+            }
+            if model.is_frozen(case.now) {
+                violations.push(Violation::Frozen { scope: scope.clone() });
+            }
+            violations.extend(limits.iter().filter_map(|limit| lacking(model, scope, limit, *amount, case.now)));
+        }
+        Ok(violations)
+    }
+
     /// The job that was to own the hold is there already: nothing is charged or redeemed.
     fn owner_found(&self, case: &Case<'_>, command: &Command) -> Option<Check<bool>> {
         let first = command.jobs.first().filter(|_| command.settle == Settle::Job)?;
         let key = (case.tenant().clone(), first.queue.clone(), first.idempotency_key.clone()?);
-        let job = self.job_keys.get(&key)?;
+        let job = self.job_keys.get(&key).copied().or_else(|| self.just_given_up(case, &key))?;
         let check = || {
             let Answer::Submitted(said) = case.answer()? else { return Err("a found job is no command".into()) };
-            is("jobs", &said.jobs.iter().map(|job| (job.id, job.created)).collect::<Vec<_>>(), &vec![(*job, false)])?;
+            is("jobs", &said.jobs.iter().map(|job| (job.id, job.created)).collect::<Vec<_>>(), &vec![(job, false)])?;
             is("what a found job redeems", &said.grants.len(), &0)?;
-            is("the hold of a found job", &said.hold.as_ref().map(|hold| hold.id), &self.jobs[job])?;
+            self.is_hold_of_found(job, said.hold.as_ref().map(|hold| hold.id))?;
             Ok(false)
         };
         Some(check())
@@ -250,7 +274,13 @@ impl Model {
 
     /// Grants and jobs of a command that was done.
     fn compare_parts(&self, case: &Case<'_>, command: &Command, said: &Submitted) -> Check {
-        is("whether there is a hold", &said.hold.is_some(), &(command.settle != Settle::Now))?;
+        match said.jobs.as_slice() {
+            // All that was asked for is there already: it is told with its hold.
+            [found] if !found.created && command.charges.is_empty() && command.redeem.is_empty() => {
+                self.is_hold_of_found(found.id, said.hold.as_ref().map(|hold| hold.id))?;
+            }
+            _ => is("whether there is a hold", &said.hold.is_some(), &(command.settle != Settle::Now))?,
+        }
         is("grants", &said.grants.len(), &command.redeem.len())?;
         for (said, asked) in said.grants.iter().zip(&command.redeem) {
             is("a grant's payload", &said.payload, &Some(self.grants[&asked.grant].payload.clone()))?;
@@ -259,10 +289,11 @@ impl Model {
         let mut twins = Vec::new();
         for (said, asked) in said.jobs.iter().zip(&command.jobs) {
             let key = asked.idempotency_key.clone().map(|key| (case.tenant().clone(), asked.queue.clone(), key));
-            let known = key.as_ref().and_then(|key| self.job_keys.get(key));
-            let twin = twins.iter().find(|(known, _)| key.is_some() && *known == key).map(|(_, id)| id);
-            match known.or(twin) {
-                Some(known) => is("a job found", &(said.id, said.created), &(*known, false))?,
+            let known = key.as_ref().and_then(|key| self.job_keys.get(key)).copied();
+            let twin = twins.iter().find(|(known, _)| key.is_some() && *known == key).map(|(_, id)| *id);
+            let found = |key| self.just_given_up(case, key).filter(|_| !said.created);
+            match known.or(twin).or_else(|| key.as_ref().and_then(found)) {
+                Some(known) => is("a job found", &(said.id, said.created), &(known, false))?,
                 None => is("a new job", &said.created, &true)?,
             }
             twins.push((key, said.id));
@@ -275,7 +306,7 @@ impl Model {
         for (place, (said, asked)) in
             said.jobs.iter().zip(&command.jobs).enumerate().filter(|(_, (job, _))| job.created)
         {
-            self.jobs.insert(said.id, owned.filter(|_| place == 0));
+            self.enqueued(case, said.id, asked, owned.filter(|_| place == 0));
             if let Some(key) = asked.idempotency_key.clone() {
                 self.job_keys.insert((case.tenant().clone(), asked.queue.clone(), key), said.id);
             }
@@ -332,7 +363,7 @@ impl Model {
         Ok(())
     }
 
-    fn find(&self, case: &Case<'_>, id: HoldId) -> Option<&HoldModel> {
+    pub(super) fn find(&self, case: &Case<'_>, id: HoldId) -> Option<&HoldModel> {
         self.holds.get(&id).filter(|hold| hold.tenant == *case.tenant())
     }
 
@@ -381,22 +412,7 @@ impl Model {
             return case.refused(&Refusal::OverrunRefused { hold: id, scope, held, actual });
         }
         let overrun: i64 = hold.charges.iter().zip(&actuals).map(|(c, actual)| (actual - c.amount).max(0)).sum();
-        let held = hold.totals();
-        let moves = totals(&hold.charges, |place| actuals[place]).into_iter().zip(&held);
-        let moves: Moves = moves
-            .map(|((scope, spent), (_, held))| {
-                let back = if late { 0 } else { *held };
-                let covered = spent.min(back);
-                (
-                    scope,
-                    Move {
-                        placed_at: hold.placed_at,
-                        back,
-                        spends: [(hold.placed_at, covered), (now, spent - covered)],
-                    },
-                )
-            })
-            .collect();
+        let moves = committing(&hold, &actuals, late, now);
         self.arrive(case, moves.iter().map(|(scope, _)| scope));
         let Answer::Settled(said) = case.answer()? else { return Err("a commit is answered as another thing".into()) };
         is(
@@ -423,8 +439,7 @@ impl Model {
         if hold.state_at(now) != HoldState::Held {
             return case.refused(&Refusal::AlreadySettled { hold: id, state: hold.state_at(now) });
         }
-        let back = |back| Move { placed_at: hold.placed_at, back, spends: [(now, 0); 2] };
-        let moves: Moves = hold.totals().into_iter().map(|(scope, held)| (scope, back(held))).collect();
+        let moves = releasing(&hold, now);
         self.arrive(case, moves.iter().map(|(scope, _)| scope));
         let Answer::Settled(said) = case.answer()? else { return Err("a release is answered as another thing".into()) };
         is(
@@ -441,14 +456,18 @@ impl Model {
         if case.request.dry_run {
             return Ok(false);
         }
-        self.holds.get_mut(&id).expect("it was found").state = state;
         let touched: Vec<Scope> = moves.iter().map(|(scope, _)| scope.clone()).collect();
-        for scope in &touched {
+        self.end_hold(case, id, state, moves);
+        self.follow(case, touched)?;
+        Ok(true)
+    }
+
+    pub(super) fn end_hold(&mut self, case: &Case<'_>, id: HoldId, state: HoldState, moves: Moves) {
+        self.holds.get_mut(&id).expect("it was found").state = state;
+        for (scope, _) in &moves {
             self.scope(&case.key(scope), case.now).live.retain(|live| live.hold != id);
         }
         self.make(case, moves);
-        self.follow(case, touched)?;
-        Ok(true)
     }
 
     fn extend(&mut self, case: &Case<'_>, id: HoldId, by: Span) -> Check<bool> {
@@ -555,8 +574,27 @@ fn lacking(model: &ScopeModel, scope: &Scope, limit: &Limit, amount: i64, now: M
     })
 }
 
+/// What committing a hold does on each of its scopes.
+pub(super) fn committing(hold: &HoldModel, actuals: &[i64], late: bool, now: Micros) -> Moves {
+    let held = hold.totals();
+    let moves = totals(&hold.charges, |place| actuals[place]).into_iter().zip(&held);
+    let change = |((scope, spent), (_, held)): ((Scope, i64), &(Scope, i64))| {
+        let back = if late { 0 } else { *held };
+        let covered = spent.min(back);
+        let spends = [(hold.placed_at, covered), (now, spent - covered)];
+        (scope, Move { placed_at: hold.placed_at, back, spends })
+    };
+    moves.map(change).collect()
+}
+
+/// What releasing a hold does on each of its scopes.
+pub(super) fn releasing(hold: &HoldModel, now: Micros) -> Moves {
+    let back = |back| Move { placed_at: hold.placed_at, back, spends: [(now, 0); 2] };
+    hold.totals().into_iter().map(|(scope, held)| (scope, back(held))).collect()
+}
+
 /// What a charge does when it is placed or posted.
-fn opening(now: Micros, amount: i64, held: bool) -> Move {
+pub(super) fn opening(now: Micros, amount: i64, held: bool) -> Move {
     let (back, spent) = if held { (-amount, 0) } else { (0, amount) };
     Move { placed_at: now, back, spends: [(now, spent), (now, 0)] }
 }

@@ -20,13 +20,13 @@ use super::expect::{Case, Check, Moves, is};
 use super::model::{Bucket, ChargeModel, Frozen, GrantModel, Micros, Model, ScopeModel, bounds};
 
 impl Case<'_> {
-    fn events(&self) -> impl Iterator<Item = &Event> {
+    pub(super) fn events(&self) -> impl Iterator<Item = &Event> {
         let entry = self.said.as_ref().ok().and_then(|outcome| outcome.entry.as_ref());
         entry.into_iter().flat_map(|entry| entry.events.iter().map(|recorded| &recorded.e))
     }
 }
 
-fn is_consequence(event: &Event) -> bool {
+pub(super) fn is_consequence(event: &Event) -> bool {
     matches!(
         event,
         Event::BudgetCrossed { .. }

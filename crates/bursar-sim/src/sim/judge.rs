@@ -18,8 +18,10 @@ use bursar_core::window::Window;
 use bursar_store::Lock;
 
 use super::expect::{Case, Check, is};
+use super::jobs::{ClaimSeen, promise};
 use super::model::{Frozen, Model, bounds};
 use super::tables::Writes;
+use super::transaction::SimTx;
 use super::world::Node;
 
 /// How many of the last things that happened are shown with a failure.
@@ -33,11 +35,13 @@ pub(crate) struct Decision {
     pub(crate) now: Time,
     /// How many transactions had committed when its own began.
     pub(crate) began: u64,
+    /// What its transaction found when it looked for jobs to lease.
+    pub(crate) claim: Option<Arc<ClaimSeen>>,
 }
 
 impl Decision {
-    pub(crate) fn new(request: &Request, answer: Result<Outcome, Refusal>, now: Time, began: u64) -> Arc<Decision> {
-        Arc::new(Decision { request: request.clone(), answer, now, began })
+    pub(crate) fn new(request: &Request, answer: Result<Outcome, Refusal>, now: Time, tx: &SimTx) -> Arc<Decision> {
+        Arc::new(Decision { request: request.clone(), answer, now, began: tx.began, claim: tx.claim.clone() })
     }
 
     /// The rows for lack of which it may have come to its answer. What is not there cannot be locked, and may come into
@@ -234,6 +238,9 @@ impl Judge {
             let what = format!("the journal has {written:?}, the effects are of {effects:?}");
             return Err(("I9 the journal is complete", what));
         }
+        for (id, row) in &writes.jobs {
+            self.model.compare_job(*id, row.as_ref()).map_err(|what| (promise(&what), what))?;
+        }
         let ats = writes.journal.iter().map(|batch| batch.at.micros());
         let least = ats.min();
         for (key, row) in &writes.scopes {
@@ -270,8 +277,10 @@ impl Judge {
         if decision.lacking().iter().any(|row| self.born.get(row).is_some_and(|born| *born >= decision.began)) {
             return Ok(());
         }
-        let case = Case { request, said: answer, now: now.micros() };
-        let expected = self.model.judge(&case).map_err(|what| (area(&request.op), what))?;
+        let (began, commits) = (decision.began, self.commits);
+        let case = Case { request, said: answer, now: now.micros(), began, commits, claim: decision.claim.as_deref() };
+        self.model.high = self.model.high.max(now.micros());
+        let expected = self.model.judge(&case).map_err(|what| (area(&request.op, &what), what))?;
         if answer.as_ref().is_ok_and(|outcome| outcome.replayed) {
             return Err(("I4 once", "it is marked as replayed, and was never done".into()));
         }
@@ -409,8 +418,9 @@ fn shown(node: Node, decision: &Decision) -> String {
 }
 
 /// Which promise a request of this kind is about.
-fn area(op: &Op) -> &'static str {
+fn area(op: &Op, what: &str) -> &'static str {
     match op {
+        Op::Lease(_) | Op::Heartbeat { .. } | Op::Finish { .. } | Op::Act { .. } => promise(what),
         Op::Submit(_) => "I1 no overspend, I3 all or nothing, I10 no false refusals",
         Op::Commit { .. } => "I6 real spend is never dropped",
         Op::Mint(_) | Op::Revoke { .. } | Op::PurgeGrants { .. } => "I4 once (grants)",

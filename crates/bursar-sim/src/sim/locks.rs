@@ -42,6 +42,11 @@ impl Locks {
         }
     }
 
+    /// Whether nobody else has a lock.
+    pub(crate) fn is_free(&self, tx: TxId, lock: &Lock) -> bool {
+        self.rows.get(lock).is_none_or(|row| row.owner == tx)
+    }
+
     /// Takes a lock, or queues for it.
     pub(crate) fn ask(&mut self, tx: TxId, lock: &Lock) -> Asked {
         if self.try_take(tx, lock) {

@@ -3,18 +3,25 @@
 
 mod caller;
 mod chance;
+mod drain;
 mod expect;
 mod faults;
 mod follow;
+mod jobs;
 mod judge;
+mod labour;
+mod lines;
 mod locks;
 mod model;
 pub mod mutation;
+mod operate;
 mod plan;
 mod rebuild;
+mod settle;
 mod store;
 mod tables;
 mod transaction;
+mod worker;
 mod workload;
 mod world;
 
@@ -27,6 +34,7 @@ pub use self::judge::Failure;
 
 use self::caller::{Cluster, caller, stranger};
 use self::plan::Plan;
+use self::worker::{janitor, worker};
 use self::world::World;
 
 /// How long callers may take to end, in virtual time.
@@ -79,6 +87,12 @@ async fn live(seed: u64, plan: Plan) -> Summary {
     for _ in 0..world.plan.strangers {
         tasks.spawn(stranger(world.clone()));
     }
+    for place in 0..world.plan.workers {
+        tasks.spawn(worker(world.clone(), cluster.clone(), place));
+    }
+    if world.plan.workers > 0 {
+        tasks.spawn(janitor(world.clone(), cluster.clone()));
+    }
     tasks.spawn(faults::crashes(world.clone(), cluster.clone()));
     tasks.spawn(faults::jumps(world.clone()));
     tasks.spawn(faults::stalls(world.clone()));
@@ -86,18 +100,31 @@ async fn live(seed: u64, plan: Plan) -> Summary {
     if ended.is_err() {
         world.fail("everybody is answered", format!("somebody still waits after {END_WITHIN:?}"));
     }
+    check_stored(&world, true);
+    if world.plan.workers > 0 && world.state().judge.failure.is_none() {
+        drain::drain(&world, &cluster).await;
+        check_stored(&world, false);
+    }
     finish(seed, &world)
+}
+
+/// Everything that is stored, against the model, and against what the journal brings back.
+fn check_stored(world: &World, replayed: bool) {
+    let state = &mut *world.state();
+    if state.judge.failure.is_some() {
+        return;
+    }
+    let checked = rebuild::compare_all(&mut state.judge, &state.tables);
+    let checked = if replayed { checked.and_then(|()| rebuild::rebuild(&state.tables)) } else { checked };
+    if let Err((check, what)) = checked {
+        state.judge.fail(check, what);
+    }
 }
 
 fn finish(seed: u64, world: &World) -> Summary {
     let state = &mut *world.state();
     let crashes = state.lives.iter().sum();
     if state.judge.failure.is_none() {
-        let checked =
-            rebuild::compare_all(&mut state.judge, &state.tables).and_then(|()| rebuild::rebuild(&state.tables));
-        if let Err((check, what)) = checked {
-            state.judge.fail(check, what);
-        }
         let lives = &state.lives;
         state.judge.check_told(|node| lives[node.place] == node.life);
     }

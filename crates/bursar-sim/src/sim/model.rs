@@ -3,16 +3,19 @@
 //! Written apart from the kernel. Nothing is folded, evicted or turned here: whatever is asked is summed again from the
 //! lists. Only the level of a bucket is brought on from one change to the next, as it follows from nothing else.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use bursar_core::budget::{Budget, Cover, Limit};
 use bursar_core::grant::{GrantState, TokenDigest};
 use bursar_core::hold::HoldState;
 use bursar_core::id::{GrantId, HoldId, JobId};
+use bursar_core::job::QueueConfig;
 use bursar_core::name::{Purpose, Scope, Subject, Tenant};
 use bursar_core::payload::Payload;
-use bursar_core::state::{JobKey, ScopeKey};
+use bursar_core::state::{JobKey, QueueKey, ScopeKey};
 use bursar_core::window::{CalendarUnit, Window};
+
+use super::jobs::JobModel;
 
 /// Microseconds since 1970.
 pub(crate) type Micros = i64;
@@ -32,7 +35,15 @@ pub(crate) struct Model {
     pub(crate) holds: HashMap<HoldId, HoldModel>,
     pub(crate) grants: HashMap<GrantId, GrantModel>,
     pub(crate) job_keys: HashMap<JobKey, JobId>,
-    pub(crate) jobs: HashMap<JobId, Option<HoldId>>,
+    pub(crate) jobs: HashMap<JobId, JobModel>,
+    /// Jobs that have not ended.
+    pub(crate) unended: BTreeSet<JobId>,
+    /// What was set for queues, each with how many transactions had committed then.
+    pub(crate) queues: HashMap<QueueKey, Vec<(u64, QueueConfig)>>,
+    /// Keys of jobs that were forgotten, likewise.
+    pub(crate) given_up: HashMap<JobKey, (JobId, u64)>,
+    /// The latest instant that anything was decided at.
+    pub(crate) high: Micros,
 }
 
 #[derive(Debug, Default)]

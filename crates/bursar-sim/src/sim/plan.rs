@@ -31,6 +31,8 @@ pub(crate) struct Plan {
     /// Budgets stand one below the other, at first in two chains, which together are longer than a chain may be.
     pub(crate) long_chains: bool,
     pub(crate) tenants: usize,
+    /// Workers; without any, nobody touches jobs once they are enqueued.
+    pub(crate) workers: usize,
 }
 
 impl Plan {
@@ -57,6 +59,13 @@ impl Plan {
             scopes: if long_chains { 12 } else { 3 + chance.below(6) as usize },
             long_chains,
             tenants: 1 + chance.below(2) as usize,
+            workers: workers(seed),
         }
     }
+}
+
+/// Two worlds in five are without workers. Drawn apart, so that those are as they were before there were workers.
+fn workers(seed: u64) -> usize {
+    let mut chance = Chance::new(seed.wrapping_mul(67).wrapping_add(13));
+    if matches!(seed % 5, 0 | 4) { 0 } else { 2 + chance.below(6) as usize }
 }

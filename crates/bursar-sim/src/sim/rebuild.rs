@@ -7,14 +7,16 @@ use bursar_core::event::{Batch, Entry};
 use bursar_core::grant::Grant;
 use bursar_core::hold::{Hold, HoldState};
 use bursar_core::id::{BatchId, CommandId, GrantId, HoldId, JobId};
-use bursar_core::job::Job;
+use bursar_core::job::{Job, JobState, Place, QueueState, Schedule};
+use bursar_core::name::FlowKey;
 use bursar_core::scope::{Due, DueAsk, Past, ScopeState};
-use bursar_core::state::{JobKey, KeyKey, KeyRow, ScopeKey, Workspace};
+use bursar_core::state::{JobKey, KeyKey, KeyRow, LineKey, QueueKey, ScheduleKey, ScopeKey, Workspace};
 use bursar_core::time::{Span, Time};
-use bursar_store::rows::{Found, PastAsk, Rows};
-use bursar_store::{StoreError, work};
+use bursar_store::rows::{ClaimAsk, Claimed, Found, PastAsk, Rows};
+use bursar_store::{StoreError, claims, work};
 use futures_util::FutureExt;
 
+use super::jobs::promise;
 use super::judge::Judge;
 use super::tables::{Tables, View, Writes};
 
@@ -47,8 +49,29 @@ impl Rows for Alone<'_> {
         Ok(keys.iter().filter_map(|key| Some((key.clone(), *self.tables.job_keys.get(key)?))).collect())
     }
 
-    async fn jobs(&mut self, ids: &[JobId]) -> Result<Vec<(JobId, Job)>, StoreError> {
-        Ok(ids.iter().filter_map(|id| Some((*id, self.tables.jobs.get(id)?.clone()))).collect())
+    async fn jobs(&mut self, ids: &[JobId], _: bool) -> Result<Found<JobId, Job>, StoreError> {
+        Ok(Found::all(ids.iter().filter_map(|id| Some((*id, self.tables.jobs.get(id)?.clone()))).collect()))
+    }
+
+    async fn queues(&mut self, keys: &[QueueKey], _: bool) -> Result<Vec<(QueueKey, QueueState)>, StoreError> {
+        Ok(keys.iter().filter_map(|key| Some((key.clone(), self.tables.queues.get(key)?.clone()))).collect())
+    }
+
+    async fn schedules(&mut self, keys: &[ScheduleKey]) -> Result<Found<ScheduleKey, Schedule>, StoreError> {
+        let found = keys.iter().filter_map(|key| Some((key.clone(), self.tables.schedules.get(key)?.clone())));
+        Ok(Found::all(found.collect()))
+    }
+
+    async fn claim(&mut self, asks: &[ClaimAsk], now: Time) -> Result<Vec<Claimed>, StoreError> {
+        Ok(asks.iter().map(|ask| claims::claim(self.tables.jobs.values(), ask, now)).collect())
+    }
+
+    async fn behind(&mut self, lines: &[(LineKey, usize)]) -> Result<Vec<Job>, StoreError> {
+        Ok(lines.iter().flat_map(|(line, count)| claims::behind(self.tables.jobs.values(), line, *count)).collect())
+    }
+
+    async fn barred(&mut self, keys: &[(QueueKey, FlowKey)]) -> Result<Vec<Job>, StoreError> {
+        Ok(self.tables.jobs.values().filter(|job| claims::is_barred(job, keys)).cloned().collect())
     }
 
     async fn holds(&mut self, ids: &[HoldId]) -> Result<Found<HoldId, Hold>, StoreError> {
@@ -120,6 +143,9 @@ pub(crate) fn compare_all(judge: &mut Judge, tables: &Tables) -> Result<(), (&'s
         let what = format!("the charges of live holds are {:?}, and should be {live:?}", tables.live_charges());
         return Err(("I2 conservation", what));
     }
+    for (id, row) in &tables.jobs {
+        model.compare_job(*id, Some(row)).map_err(|what| (promise(&what), what))?;
+    }
     let counts = (tables.holds.len(), tables.grants.len(), tables.jobs.len(), tables.job_keys.len());
     let known = (model.holds.len(), model.grants.len(), model.jobs.len(), model.job_keys.len());
     if counts != known {
@@ -162,7 +188,9 @@ pub(crate) fn rebuild(tables: &Tables) -> Result<(), (&'static str, String)> {
     }
     same("holds", &tables.holds, &anew.holds).map_err(failed)?;
     same("grants", &tables.grants, &anew.grants).map_err(failed)?;
-    same("jobs", &tables.jobs, &anew.jobs).map_err(failed)?;
+    same("jobs", &timeless(&tables.jobs, &tables.jobs), &timeless(&anew.jobs, &tables.jobs)).map_err(failed)?;
+    same("queues", &tables.queues, &anew.queues).map_err(failed)?;
+    same("schedules", &tables.schedules, &anew.schedules).map_err(failed)?;
     same("job keys", &tables.job_keys, &anew.job_keys).map_err(failed)?;
     // Keys whose time is over may have been forgotten.
     let forgotten = |key: &&KeyKey| !tables.keys.contains_key(*key);
@@ -183,6 +211,33 @@ fn same<K: Ord + std::fmt::Debug, V: PartialEq + std::fmt::Debug>(
     if stored.len() == anew.len() { Ok(()) } else { Err(format!("{what}: {}, rebuilt {}", stored.len(), anew.len())) }
 }
 
+/// Jobs without what follows from time and from who asked: how far leases were put off, places in lines, what has come due,
+/// and when one that awaits its budget is looked at again. Those are taken from what is `stored`.
+fn timeless(jobs: &BTreeMap<JobId, Job>, stored: &BTreeMap<JobId, Job>) -> BTreeMap<JobId, Job> {
+    let timeless = jobs.iter().map(|(id, job)| {
+        let mut job = job.clone();
+        job.life.place = Place::Out;
+        let waits = matches!(job.life.state, JobState::Queued | JobState::Scheduled);
+        if waits {
+            job.life.state = JobState::Queued;
+        }
+        if let Some(stored) = stored.get(id) {
+            if job.life.state == JobState::AwaitingBudget {
+                job.life.run_at = stored.life.run_at;
+            }
+            // Once it has stepped up in a line, its rank is another until it waits anew.
+            if job.key.is_some() || !waits {
+                job.life.rank = stored.life.rank;
+            }
+            if let (Some(lease), Some(stored)) = (&mut job.life.lease, &stored.life.lease) {
+                lease.until = stored.until;
+            }
+        }
+        (*id, job)
+    });
+    timeless.collect()
+}
+
 /// Every scope with events, brought to an instant. How far it was folded before depends on who looked at it.
 fn at_one_instant(tables: &mut Tables, end: Time) -> BTreeMap<ScopeKey, ScopeState> {
     let rows: Vec<_> =
@@ -192,6 +247,7 @@ fn at_one_instant(tables: &mut Tables, end: Time) -> BTreeMap<ScopeKey, ScopeSta
         let mut alone = Alone::new(tables);
         let mut row = work::view(&mut alone, &key, row, end).now_or_never()?.ok()?;
         (row.folded, row.next_expiry) = (fresh.folded, fresh.next_expiry);
+        row.line = fresh.line.clone();
         for balance in &mut row.balances {
             (balance.evicted, balance.next_eviction) = (fresh.balances[0].evicted, fresh.balances[0].next_eviction);
         }

@@ -8,20 +8,23 @@ use async_trait::async_trait;
 use bursar_core::grant::Grant;
 use bursar_core::hold::{Hold, HoldState};
 use bursar_core::id::{BatchId, GrantId, HoldId, IdSource, JobId};
-use bursar_core::job::Job;
+use bursar_core::job::{Job, JobState, QueueState, Schedule};
 use bursar_core::live::ChargeMark;
-use bursar_core::name::{Scope, Tenant};
-use bursar_core::request::Request;
+use bursar_core::name::{Queue, ScheduleName, Scope, Tenant};
+use bursar_core::request::{Op, Request};
 use bursar_core::scope::ScopeState;
-use bursar_core::state::ScopeKey;
+use bursar_core::state::{QueueKey, ScheduleKey, ScopeKey};
 use bursar_core::time::Time;
 use bursar_store::attempt::{self, Attempts, Prepared, Setback};
 use bursar_store::rows::Rows;
 use bursar_store::work::{self, When};
-use bursar_store::{Health, Journaled, Lock, Patience, Report, Store, StoreError, Verdict};
+use bursar_store::{
+    Cost, DueJobs, Figures, Health, JobFilter, Journaled, Lock, Patience, Report, Store, StoreError, Verdict, claims,
+};
 use bursar_testkit::SeqIds;
 
 use super::judge::Decision;
+use super::lines;
 use super::transaction::{SimTx, Taking, Trouble};
 use super::world::{Node, World};
 
@@ -29,6 +32,9 @@ use super::world::{Node, World};
 const KEY_PATIENCE: Duration = Duration::from_millis(200);
 /// How long one waits for the only writer's turn, where there is one.
 const TURN_PATIENCE: Duration = Duration::from_secs(30);
+
+/// Each so many transactions all lines are looked at.
+const LINES_CHECKED: u64 = 8;
 
 /// Ids of one node, shared by its lanes.
 #[derive(Clone)]
@@ -83,9 +89,12 @@ impl SimStore {
 
     async fn fill(&self, tx: &mut SimTx, requests: &[&Request]) -> Result<(Vec<Verdict>, Time), Setback> {
         let taking = tx.taking;
+        tx.disturbed |= requests.iter().any(|request| matches!(request.op, Op::Act { .. }));
         let run = work::run(tx, requests, &self.world.rules, self.when(), &mut self.ids.clone()).await;
         let (mut ws, verdicts) = run.map_err(|error| match tx.trouble {
             Some(Trouble::LockTimeout) if taking != Taking::Skip => Setback::Contended,
+            // Only for a queue that is to be changed is waited so: whoever wants others is not held up.
+            Some(Trouble::LockTimeout) => Setback::KeyLocked,
             trouble => tried(trouble, error),
         })?;
         let (batch, now) = (ws.take_batch(), ws.now);
@@ -105,7 +114,7 @@ impl SimStore {
         let (mut verdicts, now) = self.fill(tx, &[request]).await.ok()?;
         self.seen(now);
         match verdicts.pop() {
-            Some(Verdict::Answered(answer)) => Some(Decision::new(request, answer, now, tx.began)),
+            Some(Verdict::Answered(answer)) => Some(Decision::new(request, answer, now, tx)),
             _ => None,
         }
     }
@@ -161,7 +170,7 @@ impl Attempts for SimStore {
             }
         })?;
         let answered = requests.iter().zip(&verdicts).filter_map(|(request, verdict)| match verdict {
-            Verdict::Answered(answer) => Some(Decision::new(request, answer.clone(), now, tx.began)),
+            Verdict::Answered(answer) => Some(Decision::new(request, answer.clone(), now, &tx)),
             _ => None,
         });
         let decisions = answered.collect();
@@ -194,8 +203,12 @@ pub(crate) fn commit(tx: &mut SimTx, decisions: &[Arc<Decision>]) {
     let mut state = tx.world.state();
     let state = &mut *state;
     state.judge.committed(tx.node, decisions, &writes);
+    let lines_moved = !writes.jobs.is_empty();
     writes.new_rows(&state.tables).into_iter().for_each(|row| state.judge.born(row));
     state.tables.apply(writes);
+    if lines_moved && state.judge.commits.is_multiple_of(LINES_CHECKED) {
+        lines::check(&mut state.judge, &state.tables);
+    }
     state.close(tx.id);
 }
 
@@ -253,6 +266,83 @@ impl Store for SimStore {
 
     async fn job(&self, id: JobId) -> Result<Option<Job>, StoreError> {
         Ok(self.world.state().tables.jobs.get(&id).cloned())
+    }
+
+    async fn list_jobs(&self, _: &Tenant, _: &JobFilter, _: Option<JobId>, _: usize) -> Result<Vec<Job>, StoreError> {
+        nothing_of_this()
+    }
+
+    async fn queue(&self, key: &QueueKey) -> Result<Option<QueueState>, StoreError> {
+        Ok(self.world.state().tables.queues.get(key).cloned())
+    }
+
+    async fn list_queues(
+        &self,
+        _: &Tenant,
+        _: Option<&Queue>,
+        _: usize,
+    ) -> Result<Vec<(Queue, QueueState)>, StoreError> {
+        nothing_of_this()
+    }
+
+    async fn schedule(&self, key: &ScheduleKey) -> Result<Option<Schedule>, StoreError> {
+        Ok(self.world.state().tables.schedules.get(key).cloned())
+    }
+
+    async fn list_schedules(
+        &self,
+        _: &Tenant,
+        _: Option<&ScheduleName>,
+        _: usize,
+    ) -> Result<Vec<(ScheduleName, Schedule)>, StoreError> {
+        nothing_of_this()
+    }
+
+    async fn due_schedules(&self, limit: usize) -> Result<(Vec<ScheduleKey>, Option<Time>), StoreError> {
+        self.world.step(self.node).await;
+        let state = self.world.state();
+        let now = self.world.now(&state);
+        let mut all: Vec<(Time, &ScheduleKey)> =
+            state.tables.schedules.iter().map(|(key, s)| (s.next_at, key)).collect();
+        all.sort();
+        let due = all.iter().take_while(|(at, _)| *at <= now).take(limit);
+        let due: Vec<ScheduleKey> = due.map(|(_, key)| (*key).clone()).collect();
+        let next_at = all.get(due.len()).map(|(at, _)| *at);
+        Ok((due, next_at))
+    }
+
+    async fn figures(&self, _: &QueueKey, _: i64) -> Result<Figures, StoreError> {
+        nothing_of_this()
+    }
+
+    async fn costs(&self, _: &Tenant, _: i64, _: i64) -> Result<Vec<Cost>, StoreError> {
+        nothing_of_this()
+    }
+
+    async fn due_jobs(&self, limit: usize) -> Result<DueJobs, StoreError> {
+        self.world.step(self.node).await;
+        let state = self.world.state();
+        let (now, queues) = (self.world.now(&state), &state.tables.queues);
+        let kept = |job: &Job| match queues.get(&(job.tenant.clone(), job.queue.clone())) {
+            Some(queue) => queue.config.kept(job.life.state),
+            None => QueueState::default().config.kept(job.life.state),
+        };
+        Ok(claims::due(|| state.tables.jobs.values(), kept, now, limit))
+    }
+
+    async fn awaiting(&self, scope: &ScopeKey, limit: usize) -> Result<Vec<JobId>, StoreError> {
+        self.world.step(self.node).await;
+        let state = self.world.state();
+        let awaiting = state.tables.jobs.values().filter(|job| {
+            job.life.state == JobState::AwaitingBudget
+                && job.tenant == scope.0
+                && job.life.awaits.as_ref() == Some(&scope.1)
+        });
+        Ok(awaiting.map(|job| job.id).take(limit).collect())
+    }
+
+    async fn bell(&self) -> Result<u64, StoreError> {
+        Ok(self.world.state().tables.journal.len() as u64)
     }
 
     async fn journal(&self, after: u64, limit: usize) -> Result<Vec<Journaled>, StoreError> {

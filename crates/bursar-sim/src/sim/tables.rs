@@ -8,10 +8,10 @@ use bursar_core::event::{Batch, Entry};
 use bursar_core::grant::Grant;
 use bursar_core::hold::Hold;
 use bursar_core::id::{BatchId, CommandId, GrantId, HoldId, JobId};
-use bursar_core::job::Job;
+use bursar_core::job::{Job, JobState, QueueState, Schedule};
 use bursar_core::live::LiveCharge;
 use bursar_core::scope::{Balance, Batchwise, Due, DueAsk, Past, Posting, ScopeState};
-use bursar_core::state::{Change, JobKey, KeyKey, KeyRow, ScopeKey, Table, Workspace};
+use bursar_core::state::{Change, JobKey, KeyKey, KeyRow, QueueKey, ScheduleKey, ScopeKey, Table, Workspace};
 use bursar_core::time::Time;
 use bursar_store::Lock;
 use bursar_store::rows::PastAsk;
@@ -28,6 +28,8 @@ pub(crate) struct Tables {
     pub(crate) keys: BTreeMap<KeyKey, KeyRow>,
     pub(crate) job_keys: BTreeMap<JobKey, JobId>,
     pub(crate) jobs: BTreeMap<JobId, Job>,
+    pub(crate) queues: BTreeMap<QueueKey, QueueState>,
+    pub(crate) schedules: BTreeMap<ScheduleKey, Schedule>,
     live: Charges<LiveCharge>,
     postings: Postings<Posting>,
     /// In the order of commits.
@@ -42,8 +44,10 @@ pub(crate) struct Writes {
     holds: BTreeMap<HoldId, Hold>,
     grants: BTreeMap<GrantId, Option<Grant>>,
     keys: BTreeMap<KeyKey, KeyRow>,
-    job_keys: BTreeMap<JobKey, JobId>,
-    jobs: BTreeMap<JobId, Job>,
+    job_keys: BTreeMap<JobKey, Option<JobId>>,
+    pub(crate) jobs: BTreeMap<JobId, Option<Job>>,
+    queues: BTreeMap<QueueKey, QueueState>,
+    schedules: BTreeMap<ScheduleKey, Option<Schedule>>,
     live: Charges<Option<LiveCharge>>,
     postings: Postings<Option<Posting>>,
     pub(crate) journal: Vec<Batch>,
@@ -66,10 +70,7 @@ impl View<'_> {
     }
 
     pub(crate) fn grant(&self, id: &GrantId) -> Option<&Grant> {
-        match self.writes.grants.get(id) {
-            Some(own) => own.as_ref(),
-            None => self.tables.grants.get(id),
-        }
+        seen(&self.writes.grants, &self.tables.grants, id)
     }
 
     pub(crate) fn key(&self, key: &KeyKey) -> Option<&KeyRow> {
@@ -77,11 +78,26 @@ impl View<'_> {
     }
 
     pub(crate) fn job_key(&self, key: &JobKey) -> Option<&JobId> {
-        self.writes.job_keys.get(key).or_else(|| self.tables.job_keys.get(key))
+        seen(&self.writes.job_keys, &self.tables.job_keys, key)
     }
 
     pub(crate) fn job(&self, id: &JobId) -> Option<&Job> {
-        self.writes.jobs.get(id).or_else(|| self.tables.jobs.get(id))
+        seen(&self.writes.jobs, &self.tables.jobs, id)
+    }
+
+    pub(crate) fn queue(&self, key: &QueueKey) -> Option<&QueueState> {
+        self.writes.queues.get(key).or_else(|| self.tables.queues.get(key))
+    }
+
+    pub(crate) fn schedule(&self, key: &ScheduleKey) -> Option<&Schedule> {
+        seen(&self.writes.schedules, &self.tables.schedules, key)
+    }
+
+    /// The jobs that wait for a worker, or for their time.
+    pub(crate) fn waiting_jobs(&self) -> impl Iterator<Item = &Job> {
+        let stored = self.tables.jobs.values().filter(|job| !self.writes.jobs.contains_key(&job.id));
+        let all = stored.chain(self.writes.jobs.values().flatten());
+        all.filter(|job| matches!(job.life.state, JobState::Queued | JobState::Scheduled))
     }
 
     pub(crate) fn entry(&self, batch: BatchId, command: CommandId) -> Option<Arc<Entry>> {
@@ -130,6 +146,13 @@ impl View<'_> {
     }
 }
 
+fn seen<'a, K: Ord, V>(own: &'a BTreeMap<K, Option<V>>, stored: &'a BTreeMap<K, V>, key: &K) -> Option<&'a V> {
+    match own.get(key) {
+        Some(own) => own.as_ref(),
+        None => stored.get(key),
+    }
+}
+
 fn after<M: Ord + Copy, V: Clone>(
     stored: Option<&BTreeMap<M, V>>,
     own: Option<&BTreeMap<M, Option<V>>>,
@@ -174,15 +197,11 @@ impl Writes {
         }
         copy(&ws.holds, &mut self.holds);
         copy(&ws.keys, &mut self.keys);
-        copy(&ws.job_keys, &mut self.job_keys);
-        copy(&ws.jobs, &mut self.jobs);
-        for (id, change) in ws.grants.changes() {
-            let row = match change {
-                Change::Insert(row) | Change::Update(row) => Some(row.clone()),
-                Change::Delete => None,
-            };
-            self.grants.insert(*id, row);
-        }
+        copy(&ws.queues, &mut self.queues);
+        copy_or_remove(&ws.job_keys, &mut self.job_keys);
+        copy_or_remove(&ws.jobs, &mut self.jobs);
+        copy_or_remove(&ws.grants, &mut self.grants);
+        copy_or_remove(&ws.schedules, &mut self.schedules);
         for ((scope, at, hold), charge) in &ws.live {
             self.live.entry(scope.clone()).or_default().insert((*at, *hold), charge.clone());
         }
@@ -198,7 +217,9 @@ impl Writes {
         let scopes = self.scopes.keys().filter(|key| !tables.scopes.contains_key(*key)).cloned().map(Lock::Scope);
         let holds = self.holds.keys().filter(|id| !tables.holds.contains_key(id)).copied().map(Lock::Hold);
         let grants = self.grants.keys().filter(|id| !tables.grants.contains_key(id)).copied().map(Lock::Grant);
-        let jobs = self.job_keys.keys().filter(|key| !tables.job_keys.contains_key(*key)).cloned().map(Lock::JobKey);
+        // Of a key that was given up it matters since when it is not there.
+        let jobs = self.job_keys.iter().filter(|(key, job)| job.is_some() != tables.job_keys.contains_key(*key));
+        let jobs = jobs.map(|(key, _)| Lock::JobKey(key.clone()));
         scopes.chain(holds).chain(grants).chain(jobs).collect()
     }
 
@@ -214,8 +235,21 @@ fn copy<K: Ord + std::hash::Hash + Eq + Clone + std::fmt::Debug, V: Clone>(
     for (key, change) in from.changes() {
         match change {
             Change::Insert(row) | Change::Update(row) => drop(to.insert(key.clone(), row.clone())),
-            Change::Delete => unreachable!("only grants are taken away"),
+            Change::Delete => unreachable!("only grants, schedules, jobs and their keys are taken away"),
         }
+    }
+}
+
+fn copy_or_remove<K: Ord + std::hash::Hash + Eq + Clone + std::fmt::Debug, V: Clone>(
+    from: &Table<K, V>,
+    to: &mut BTreeMap<K, Option<V>>,
+) {
+    for (key, change) in from.changes() {
+        let row = match change {
+            Change::Insert(row) | Change::Update(row) => Some(row.clone()),
+            Change::Delete => None,
+        };
+        to.insert(key.clone(), row);
     }
 }
 
@@ -225,14 +259,11 @@ impl Tables {
         self.scopes.extend(writes.scopes);
         self.holds.extend(writes.holds);
         self.keys.extend(writes.keys);
-        self.job_keys.extend(writes.job_keys);
-        self.jobs.extend(writes.jobs);
-        for (id, row) in writes.grants {
-            match row {
-                Some(row) => drop(self.grants.insert(id, row)),
-                None => drop(self.grants.remove(&id)),
-            }
-        }
+        self.queues.extend(writes.queues);
+        put(&mut self.job_keys, writes.job_keys);
+        put(&mut self.jobs, writes.jobs);
+        put(&mut self.grants, writes.grants);
+        put(&mut self.schedules, writes.schedules);
         for (scope, rows) in writes.live {
             put(self.live.entry(scope).or_default(), rows);
         }

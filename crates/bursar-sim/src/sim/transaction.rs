@@ -7,15 +7,17 @@ use bursar_core::event::{Batch, Entry};
 use bursar_core::grant::Grant;
 use bursar_core::hold::Hold;
 use bursar_core::id::{BatchId, CommandId, GrantId, HoldId, JobId};
-use bursar_core::job::Job;
+use bursar_core::job::{Job, QueueState, Schedule};
 use bursar_core::mutant::Mutant;
+use bursar_core::name::{FlowKey, Scope};
 use bursar_core::scope::{Due, DueAsk, Past, ScopeState};
-use bursar_core::state::{Change, JobKey, KeyKey, KeyRow, ScopeKey, Workspace};
+use bursar_core::state::{Change, JobKey, KeyKey, KeyRow, LineKey, QueueKey, ScheduleKey, ScopeKey, Workspace};
 use bursar_core::time::Time;
-use bursar_store::rows::{Found, PastAsk, Rows};
-use bursar_store::{Lock, StoreError};
+use bursar_store::rows::{ClaimAsk, Claimed, Found, PastAsk, Rows};
+use bursar_store::{Lock, StoreError, claims};
 use tokio::time::{Instant, timeout_at};
 
+use super::jobs::ClaimSeen;
 use super::locks::{Asked, TxId};
 use super::tables::{View, Writes};
 use super::world::{Node, World};
@@ -49,6 +51,10 @@ pub(crate) struct SimTx {
     pub(crate) name_wait: Duration,
     pub(crate) writes: Writes,
     pub(crate) trouble: Option<Trouble>,
+    /// Some of its requests do something to jobs that wait.
+    pub(crate) disturbed: bool,
+    /// What it found when it looked for jobs to lease.
+    pub(crate) claim: Option<Arc<ClaimSeen>>,
     /// The last lock that was asked for within a part, by which the order of locks is checked.
     last: Option<Lock>,
 }
@@ -66,7 +72,19 @@ impl SimTx {
             (state.open(node), state.judge.commits)
         };
         let writes = Writes::default();
-        SimTx { world: world.clone(), node, id, began, taking, name_wait, writes, trouble: None, last: None }
+        SimTx {
+            world: world.clone(),
+            node,
+            id,
+            began,
+            taking,
+            name_wait,
+            writes,
+            trouble: None,
+            disturbed: false,
+            claim: None,
+            last: None,
+        }
     }
 
     /// Begins a part, whose locks have an order of their own.
@@ -122,7 +140,7 @@ impl SimTx {
 
     /// Locks a row, as this transaction takes them; false when somebody else has it.
     async fn lock(&mut self, lock: Lock) -> Result<bool, StoreError> {
-        let ordered = self.last.as_ref().is_none_or(|last| *last < lock || kind(last) == 4 && kind(&lock) == 4);
+        let ordered = self.last.as_ref().is_none_or(|last| *last < lock || kind(last) == 6 && kind(&lock) == 6);
         if !ordered {
             let last = self.last.take();
             self.world.fail("one order of locks", format!("{lock:?} is asked for after {last:?}"));
@@ -149,6 +167,30 @@ impl SimTx {
         look(View { tables: &state.tables, writes: &self.writes })
     }
 
+    /// Finds jobs among those that wait and that nobody else has locked, and locks what is found. It waits for nobody.
+    fn find_waiting<T>(&self, find: impl FnOnce(&[&Job]) -> T, ids: impl FnOnce(&T) -> Vec<JobId>) -> T {
+        let mut state = self.world.state();
+        let view = View { tables: &state.tables, writes: &self.writes };
+        let free = view.waiting_jobs().filter(|job| state.locks.is_free(self.id, &Lock::Job(job.id)));
+        let found = find(&free.collect::<Vec<_>>());
+        for id in ids(&found) {
+            state.locks.try_take(self.id, &Lock::Job(id));
+        }
+        found
+    }
+
+    fn see_claim(&self, now: Time) -> ClaimSeen {
+        let state = self.world.state();
+        let view = View { tables: &state.tables, writes: &self.writes };
+        let locked = view.waiting_jobs().map(|job| job.id).filter(|id| !state.locks.is_free(self.id, &Lock::Job(*id)));
+        ClaimSeen {
+            commits: state.judge.commits,
+            at: now.micros(),
+            locked: locked.collect(),
+            disturbed: self.disturbed,
+        }
+    }
+
     /// Takes names that were free; false when one is taken by now.
     async fn take_names(&mut self, ws: &Workspace) -> Result<bool, StoreError> {
         let mut keys: Vec<_> = ws.keys.changes().collect();
@@ -166,11 +208,13 @@ impl SimTx {
                 return Ok(false);
             }
         }
-        let mut job_keys: Vec<_> = ws.job_keys.changes().map(|(key, _)| key).collect();
-        job_keys.sort();
-        for key in job_keys {
+        let mut job_keys: Vec<_> = ws.job_keys.changes().collect();
+        job_keys.sort_by_key(|(key, _)| *key);
+        for (key, change) in job_keys {
             self.wait_for(&Lock::JobKey(key.clone()), self.name_wait).await?;
-            if self.see(|view| view.job_key(key).is_some()) {
+            // One that is given up belongs to a job that this transaction has locked.
+            let taken = matches!(change, Change::Insert(_)) && self.see(|view| view.job_key(key).is_some());
+            if taken {
                 return Ok(false);
             }
         }
@@ -178,14 +222,26 @@ impl SimTx {
     }
 }
 
+#[expect(clippy::ptr_arg, reason = "it is given what was found, which is a vector")]
+fn ids_of(jobs: &Vec<Job>) -> Vec<JobId> {
+    jobs.iter().map(|job| job.id).collect()
+}
+
+/// Stands for the row of a queue, which is locked to be changed whether it is there or not.
+fn the_queue(key: &QueueKey) -> Lock {
+    Lock::Scope((key.0.clone(), Scope::new(format!("the queue {}", key.1)).expect("it is a name")))
+}
+
 /// The place of a lock's kind in the one order.
 fn kind(lock: &Lock) -> u8 {
     match lock {
         Lock::Key(_) => 0,
         Lock::JobKey(_) => 1,
-        Lock::Hold(_) => 2,
-        Lock::Grant(_) => 3,
-        Lock::Scope(_) => 4,
+        Lock::Schedule(_) => 2,
+        Lock::Job(_) => 3,
+        Lock::Hold(_) => 4,
+        Lock::Grant(_) => 5,
+        Lock::Scope(_) => 6,
     }
 }
 
@@ -205,9 +261,75 @@ impl Rows for SimTx {
         Ok(self.see(|view| keys.iter().filter_map(|key| Some((key.clone(), *view.job_key(key)?))).collect()))
     }
 
-    async fn jobs(&mut self, ids: &[JobId]) -> Result<Vec<(JobId, Job)>, StoreError> {
+    async fn jobs(&mut self, ids: &[JobId], locked: bool) -> Result<Found<JobId, Job>, StoreError> {
         self.step().await?;
-        Ok(self.see(|view| ids.iter().filter_map(|id| Some((*id, view.job(id)?.clone()))).collect()))
+        if !locked {
+            let rows = self.see(|view| ids.iter().filter_map(|id| Some((*id, view.job(id)?.clone()))).collect());
+            return Ok(Found::all(rows));
+        }
+        self.check_order(ids);
+        let mut found = Found::all(Vec::new());
+        for id in ids {
+            if self.see(|view| view.job(id).is_none()) {
+                continue;
+            }
+            if self.lock(Lock::Job(*id)).await? {
+                found.rows.extend(self.see(|view| Some((*id, view.job(id)?.clone()))));
+            } else {
+                found.blocked.push(*id);
+            }
+        }
+        Ok(found)
+    }
+
+    async fn queues(&mut self, keys: &[QueueKey], locked: bool) -> Result<Vec<(QueueKey, QueueState)>, StoreError> {
+        self.step().await?;
+        for key in keys.iter().filter(|_| locked) {
+            self.wait_for(&the_queue(key), self.name_wait).await?;
+        }
+        Ok(self.see(|view| keys.iter().filter_map(|key| Some((key.clone(), view.queue(key)?.clone()))).collect()))
+    }
+
+    async fn schedules(&mut self, keys: &[ScheduleKey]) -> Result<Found<ScheduleKey, Schedule>, StoreError> {
+        self.step().await?;
+        self.check_order(keys);
+        let mut found = Found::all(Vec::new());
+        for key in keys {
+            if self.see(|view| view.schedule(key).is_none()) {
+                continue;
+            }
+            if self.lock(Lock::Schedule(key.clone())).await? {
+                found.rows.extend(self.see(|view| Some((key.clone(), view.schedule(key)?.clone()))));
+            } else {
+                found.blocked.push(key.clone());
+            }
+        }
+        Ok(found)
+    }
+
+    async fn claim(&mut self, asks: &[ClaimAsk], now: Time) -> Result<Vec<Claimed>, StoreError> {
+        self.step().await?;
+        self.claim = Some(Arc::new(self.see_claim(now)));
+        let find = |jobs: &[&Job]| asks.iter().map(|ask| claims::claim(jobs.iter().copied(), ask, now)).collect();
+        let ids = |claimed: &Vec<Claimed>| {
+            claimed.iter().flat_map(|claimed| claimed.ready.iter().chain(&claimed.due)).map(|job| job.id).collect()
+        };
+        Ok(self.find_waiting(find, ids))
+    }
+
+    async fn behind(&mut self, lines: &[(LineKey, usize)]) -> Result<Vec<Job>, StoreError> {
+        self.step().await?;
+        let find = |jobs: &[&Job]| {
+            lines.iter().flat_map(|(line, count)| claims::behind(jobs.iter().copied(), line, *count)).collect()
+        };
+        Ok(self.find_waiting(find, ids_of))
+    }
+
+    async fn barred(&mut self, keys: &[(QueueKey, FlowKey)]) -> Result<Vec<Job>, StoreError> {
+        self.step().await?;
+        let find =
+            |jobs: &[&Job]| jobs.iter().filter(|job| claims::is_barred(job, keys)).map(|job| (*job).clone()).collect();
+        Ok(self.find_waiting(find, ids_of))
     }
 
     async fn holds(&mut self, ids: &[HoldId]) -> Result<Found<HoldId, Hold>, StoreError> {

@@ -4,7 +4,7 @@ use bursar_core::answer::{Answer, Outcome};
 use bursar_core::budget::{Budget, Cover, HoldPolicy, Limit};
 use bursar_core::context::Context;
 use bursar_core::grant::TokenDigest;
-use bursar_core::id::{GrantId, HoldId};
+use bursar_core::id::{GrantId, HoldId, JobId};
 use bursar_core::job::JobSpec;
 use bursar_core::name::{IdempotencyKey, JobKind, Purpose, Queue, Scope, Subject, Tenant};
 use bursar_core::payload::Payload;
@@ -20,16 +20,19 @@ use super::plan::Plan;
 const REMEMBERED: usize = 24;
 
 pub(crate) struct Workload {
-    tenants: Vec<Tenant>,
-    scopes: Vec<Scope>,
+    pub(super) tenants: Vec<Tenant>,
+    pub(super) scopes: Vec<Scope>,
     windows: Vec<Window>,
     buckets: Vec<Limit>,
     holds: Vec<(Tenant, HoldId, Vec<Scope>)>,
     grants: Vec<(Tenant, Redemption)>,
     keyed: Vec<Request>,
-    numbers: u64,
+    pub(super) numbers: u64,
     defined: usize,
     long_chains: bool,
+    /// Somebody works on jobs.
+    labour: bool,
+    pub(super) jobs: Vec<(Tenant, JobId)>,
 }
 
 impl Workload {
@@ -55,6 +58,8 @@ impl Workload {
             numbers: 0,
             defined: 0,
             long_chains: plan.long_chains,
+            labour: plan.workers > 0,
+            jobs: Vec::new(),
         }
     }
 
@@ -79,6 +84,9 @@ impl Workload {
             let op = self.op(chance, &tenant);
             (tenant, op)
         };
+        if op.is_of_jobs() {
+            return self.numbered(tenant, op);
+        }
         let upkeep = matches!(op, Op::Expire { .. } | Op::Tidy { .. });
         let key = (!upkeep && !chance.one_in(3)).then(|| format!("k{}", self.numbers));
         let correlation_id = Some(self.numbers.to_string());
@@ -99,6 +107,9 @@ impl Workload {
         let tenant = request.context.tenant.clone();
         match (&outcome.answer, &request.op) {
             (Answer::Submitted(submitted), _) => {
+                for job in submitted.jobs.iter().filter(|_| self.labour) {
+                    remember(&mut self.jobs, (tenant.clone(), job.id), chance);
+                }
                 if let Some(placed) = &submitted.hold {
                     let scopes = placed.charges.iter().map(|charge| charge.scope.clone()).collect();
                     remember(&mut self.holds, (tenant, placed.id, scopes), chance);
@@ -112,7 +123,16 @@ impl Workload {
         }
     }
 
+    /// A request without a key, with a number of its own.
+    pub(super) fn numbered(&mut self, tenant: Tenant, op: Op) -> Request {
+        self.numbers += 1;
+        Request::from(op).in_context(Context { correlation_id: Some(self.numbers.to_string()), ..Context::of(tenant) })
+    }
+
     fn op(&mut self, chance: &mut Chance, tenant: &Tenant) -> Op {
+        if self.labour && chance.one_in(5) {
+            return self.errand(chance, tenant);
+        }
         let scope = |chance: &mut Chance, all: &[Scope]| chance.pick(all).clone();
         // Those who came before their parents are defined again.
         let kind = if self.long_chains && chance.one_in(8) { 75 } else { chance.below(100) };
@@ -140,7 +160,7 @@ impl Workload {
         }
     }
 
-    fn charged(&self, chance: &mut Chance, hold: bool) -> Command {
+    pub(super) fn charged(&self, chance: &mut Chance, hold: bool) -> Command {
         let count = *chance.pick(&[1, 1, 1, 2, 3]);
         let charges = (0..count).map(|_| self.charge(chance)).collect();
         let ttl = if chance.one_in(5) { None } else { Some(Span::from_millis(1 + chance.below(2_000))) };
@@ -270,6 +290,9 @@ impl Workload {
     }
 
     fn job(&self, chance: &mut Chance) -> JobSpec {
+        if self.labour {
+            return self.task(chance);
+        }
         let queue = Queue::new("work").expect("a name");
         let mut job = JobSpec::new(queue, JobKind::new("do").expect("a name"), Payload::default());
         // Few enough that jobs are found again.

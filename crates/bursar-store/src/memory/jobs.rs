@@ -3,46 +3,27 @@
 use std::collections::BTreeSet;
 
 use bursar_core::id::JobId;
-use bursar_core::job::{Job, JobState, Place, QueueState, line_up, wants};
+use bursar_core::job::{Job, JobState, Place, QueueState, line_up};
 use bursar_core::name::{FlowKey, Queue, Tenant};
 use bursar_core::state::{CostKey, LineKey, QueueKey, ScopeKey};
 use bursar_core::time::Time;
 
-use super::{DUE_STEP, Tables};
+use super::Tables;
+use crate::claims::{self, is_in};
 use crate::figures::{Cost, DueJobs, Figures, JobFilter};
 use crate::rows::{ClaimAsk, Claimed};
 
-fn is_in(job: &Job, queue: &QueueKey) -> bool {
-    job.tenant == queue.0 && job.queue == queue.1
-}
-
 impl Tables {
     pub(super) fn claim(&self, ask: &ClaimAsk, now: Time) -> Claimed {
-        let mut ready: Vec<&Job> = self.jobs.values().filter(|job| is_in(job, &ask.queue)).collect();
-        // Whoever asks promotes what is due, of whatever kind, so that nobody passes over it again and again.
-        let mut due: Vec<(Time, &Job)> = ready.iter().filter_map(|job| Some((job.comes_due()?, *job))).collect();
-        ready.retain(|job| job.is_ready() && wants(&ask.kinds, &job.kind));
-        ready.sort_by_key(|job| (job.life.rank, job.id));
-        due.sort_by_key(|(at, job)| (*at, job.id));
-        let promoted = due.iter().take_while(|(at, _)| *at <= now).count().min(DUE_STEP);
-        Claimed {
-            ready: ready.into_iter().take(ask.count).cloned().collect(),
-            next_at: due.get(promoted).map(|(at, _)| *at),
-            due: due.into_iter().take(promoted).map(|(_, job)| job.clone()).collect(),
-        }
+        claims::claim(self.jobs.values(), ask, now)
     }
 
     pub(super) fn behind(&self, line: &LineKey, count: usize) -> Vec<Job> {
-        let stands = |job: &&Job| job.life.place == Place::Behind && job.line_key().as_ref() == Some(line);
-        let mut behind: Vec<&Job> = self.jobs.values().filter(stands).collect();
-        behind.sort_by_key(|job| (job.life.rank, job.id));
-        behind.into_iter().take(count).cloned().collect()
+        claims::behind(self.jobs.values(), line, count)
     }
 
     pub(super) fn barred(&self, keys: &[(QueueKey, FlowKey)]) -> Vec<Job> {
-        let barred = self.jobs.values().filter(|job| job.life.place == Place::Barred);
-        let of_keys = |job: &&Job| keys.iter().any(|(queue, key)| is_in(job, queue) && job.key.as_ref() == Some(key));
-        barred.filter(of_keys).cloned().collect()
+        self.jobs.values().filter(|job| claims::is_barred(job, keys)).cloned().collect()
     }
 
     pub(super) fn list_jobs(
@@ -95,22 +76,11 @@ impl Tables {
     }
 
     pub(super) fn due_jobs(&self, limit: usize, now: Time) -> DueJobs {
-        let some = |at: &dyn Fn(&Job) -> Option<Time>| {
-            let due = self.jobs.values().filter_map(|job| Some((at(job).filter(|at| *at <= now)?, job)));
-            let mut due: Vec<(Time, &Job)> = due.collect();
-            due.sort_by_key(|(at, job)| (*at, job.id));
-            due.into_iter().take(limit).map(|(_, job)| (job.tenant.clone(), job.id)).collect()
-        };
         let kept = |job: &Job| {
             let queue = self.queues.get(&(job.tenant.clone(), job.queue.clone()));
             queue.map(|queue| queue.config.clone()).unwrap_or_default().kept(job.life.state)
         };
-        let awaits = |job: &Job| (job.life.state == JobState::AwaitingBudget).then_some(job.life.run_at);
-        DueJobs {
-            lapsed: some(&|job| job.life.lease.as_ref().map(|lease| lease.lapses_at())),
-            awaiting: some(&awaits),
-            ended: some(&|job| Some(job.life.run_at.after(kept(job)?))),
-        }
+        claims::due(|| self.jobs.values(), kept, now, limit)
     }
 
     pub(super) fn awaiting(&self, scope: &ScopeKey, limit: usize) -> Vec<JobId> {

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use bursar_core::id::JobId;
 use bursar_core::job::{FlowScopes, Job, JobState};
+use bursar_core::mutant::Mutant;
 use bursar_core::name::FlowKey;
 use bursar_core::needs::Needs;
 use bursar_core::state::{LineKey, QueueKey, ScheduleKey, Workspace};
@@ -80,6 +81,7 @@ pub(super) async fn claim<R: Rows>(
     needs: &mut Needs,
 ) -> Result<Vec<(ClaimAsk, Claimed)>, StoreError> {
     let paused = |key: &QueueKey| ws.queues.get(key).is_some_and(|queue| queue.config.paused);
+    let paused = |key: &QueueKey| paused(key) && !Mutant::LeasePaused.on();
     let open = needs.claims.iter().filter(|(key, _)| !paused(key));
     let asks = open.flat_map(|(key, claim)| {
         let ask = |kinds: &BTreeSet<_>| ClaimAsk {
@@ -138,6 +140,9 @@ pub(super) fn line_up(ws: &mut Workspace, claimed: Vec<(ClaimAsk, Claimed)>, blo
         jobs.iter().for_each(|id| ws.come_due(*id));
         jobs.retain(|id| ws.jobs.get(id).is_some_and(Job::is_ready));
         jobs.sort_by_key(|id| ws.jobs.get(id).map(|job| (job.life.rank, *id)));
+        if Mutant::WorstFirst.on() {
+            jobs.reverse();
+        }
         let claims = ws.claims.entry(queue).or_default();
         claims.jobs = VecDeque::from(jobs);
         claims.next_at = next_at;

@@ -7,8 +7,8 @@ use bursar_core::time::Time;
 use sqlx::Row;
 
 use super::{attach_all, columns};
+use crate::claims::DUE_STEP;
 use crate::error::StoreError;
-use crate::memory::DUE_STEP;
 use crate::postgres::error::store_error;
 use crate::postgres::rows::{PgRows, Taking};
 use crate::rows::{ClaimAsk, Claimed};

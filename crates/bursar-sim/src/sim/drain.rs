@@ -1,0 +1,123 @@
+//! The end of a world with workers: whatever waits can be leased, and everything comes to its end.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bursar_core::answer::{Answer, Outcome};
+use bursar_core::id::JobId;
+use bursar_core::job::{End, Finish, JobState, LeaseAsk, QueueConfig};
+use bursar_core::name::{Tenant, WorkerName};
+use bursar_core::payload::Payload;
+use bursar_core::request::{Act, Op, Request};
+use bursar_store::Store;
+use tokio::time::sleep;
+
+use super::caller::Cluster;
+use super::labour::queues;
+use super::store::SimStore;
+use super::worker::upkeep;
+use super::world::{Node, World};
+
+/// Rounds until everything has ended, at most; the clock goes on by so much between two.
+const ROUNDS: usize = 250;
+const BETWEEN: i64 = 2_000_000;
+/// Within so long a job that awaits its budget is looked at.
+const LOOKED_AT_WITHIN: i64 = 61_000_000;
+/// Jobs leased at once.
+const CAPACITY: u32 = 50;
+
+/// Works off everything, without a fault.
+pub(crate) async fn drain(world: &Arc<World>, cluster: &Cluster) {
+    let store = SimStore::new(world, Node { place: world.plan.nodes, life: 0 });
+    for (tenant, queue, config) in paused(world) {
+        let config = QueueConfig { paused: false, ..config };
+        ask(world, cluster, tenant, Op::DefineQueue { queue, config }).await;
+    }
+    for _ in 0..ROUNDS {
+        if world.state().judge.failure.is_some() || world.state().judge.model.unended.is_empty() {
+            return;
+        }
+        let parked = all_parked(world);
+        world.state().clock_off += if parked.is_empty() { BETWEEN } else { LOOKED_AT_WITHIN };
+        if !parked.is_empty() {
+            give_up(world, cluster, &store, parked).await;
+            continue;
+        }
+        for request in upkeep(world, &store).await {
+            answered(world, cluster, request).await;
+        }
+        let tenants = world.state().workload.tenants.clone();
+        for tenant in tenants {
+            lease_and_complete(world, cluster, tenant).await;
+        }
+    }
+    let left = world.state().judge.model.unended.clone();
+    let rows: Vec<_> = left.iter().filter_map(|id| world.state().tables.jobs.get(id).cloned()).take(3).collect();
+    let what = format!("{} jobs never came to their end, such as {rows:?}", left.len());
+    world.fail("no lost wake", what);
+}
+
+fn paused(world: &World) -> Vec<(Tenant, bursar_core::name::Queue, QueueConfig)> {
+    let state = world.state();
+    let paused = state.tables.queues.iter().filter(|(_, queue)| queue.config.paused);
+    paused.map(|((tenant, name), queue)| (tenant.clone(), name.clone(), queue.config.clone())).collect()
+}
+
+/// The jobs that have not ended, if all of them await their budgets.
+fn all_parked(world: &World) -> Vec<JobId> {
+    let state = world.state();
+    let model = &state.judge.model;
+    let parked = |id: &&JobId| model.jobs[id].state == JobState::AwaitingBudget;
+    let waiting: Vec<JobId> = model.unended.iter().filter(parked).copied().collect();
+    if waiting.len() == model.unended.len() { waiting } else { Vec::new() }
+}
+
+/// All that are left await their budgets: they are looked at, and cancelled if that does not help.
+async fn give_up(world: &World, cluster: &Cluster, store: &SimStore, parked: Vec<JobId>) {
+    let Ok(due) = store.due_jobs(usize::MAX).await else { return };
+    if let Some(lost) = parked.iter().find(|id| !due.awaiting.iter().any(|(_, due)| due == *id)) {
+        return world.fail("no lost wake", format!("{lost} awaits its budget, and nobody looks at it"));
+    }
+    let mut by_tenant: BTreeMap<Tenant, Vec<JobId>> = BTreeMap::new();
+    due.awaiting.into_iter().for_each(|(tenant, job)| by_tenant.entry(tenant).or_default().push(job));
+    for (tenant, jobs) in by_tenant {
+        ask(world, cluster, tenant.clone(), Op::Act { act: Act::Resume, jobs: jobs.clone() }).await;
+        ask(world, cluster, tenant, Op::Act { act: Act::Cancel, jobs }).await;
+    }
+}
+
+async fn lease_and_complete(world: &World, cluster: &Cluster, tenant: Tenant) {
+    let worker = WorkerName::new("the last").expect("a name");
+    let ask_for = LeaseAsk { queues: queues(), kinds: Vec::new(), capacity: CAPACITY, lease: None, worker };
+    let outcome = ask(world, cluster, tenant.clone(), Op::Lease(ask_for)).await;
+    let Some(Answer::Leased(leased)) = outcome.map(|outcome| outcome.answer) else { return };
+    let complete = || End::Complete { result: Payload::default(), usage: None };
+    let items = leased.jobs.iter().map(|job| Finish { job: job.id, fence: job.life.fence, end: complete() });
+    let items: Vec<Finish> = items.collect();
+    if !items.is_empty() {
+        ask(world, cluster, tenant, Op::Finish { items }).await;
+    }
+}
+
+async fn ask(world: &World, cluster: &Cluster, tenant: Tenant, op: Op) -> Option<Outcome> {
+    let request = world.state().workload.numbered(tenant, op);
+    answered(world, cluster, request).await
+}
+
+/// Asks until there is an answer.
+async fn answered(world: &World, cluster: &Cluster, request: Request) -> Option<Outcome> {
+    for attempt in 0..20 {
+        let place = attempt % world.plan.nodes;
+        let Some((_, bursar)) = cluster.get(place) else { continue };
+        if let Ok(outcome) = bursar.request(request.clone()).await {
+            return Some(outcome);
+        }
+        // Who asks for work again asks for other work.
+        if matches!(request.op, Op::Lease(_)) {
+            return None;
+        }
+        sleep(Duration::from_millis(50)).await;
+    }
+    None
+}
