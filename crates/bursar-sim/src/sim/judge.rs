@@ -1,6 +1,7 @@
 //! The judge: sees every commit in its order, every answer and every notice, and says what must not be.
 
 use std::collections::{HashMap, HashSet, VecDeque};
+use std::mem::Discriminant;
 use std::sync::Arc;
 
 use bursar_core::answer::{Answer, Outcome};
@@ -102,7 +103,7 @@ pub(crate) struct Judge {
     /// The numbers of requests that were decided in a transaction that committed.
     seen: HashSet<u64>,
     /// Requests without a key that had an effect.
-    spent: HashSet<u64>,
+    spent: HashSet<(u64, Discriminant<Op>)>,
     /// Notices of each command that each life of each node gave out.
     told: HashMap<(Node, CommandId), usize>,
     /// Who answered that a command is done.
@@ -265,7 +266,9 @@ impl Judge {
         }
         if let Some(number) = number(request) {
             self.seen.insert(number);
-            if effect && request.idempotency_key.is_none() && !self.spent.insert(number) {
+            // What was leased for somebody who is gone is handed back in his name: that is another request.
+            let what = std::mem::discriminant(&request.op);
+            if effect && request.idempotency_key.is_none() && !self.spent.insert((number, what)) {
                 return Err(("I4 once", "a request without a key has a second effect".into()));
             }
         }

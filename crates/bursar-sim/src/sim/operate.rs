@@ -81,7 +81,7 @@ impl Model {
                 return self.edit(case, id, job, (None, Some(Span::ZERO)), said, story);
             }
             // Its time has come, whoever has noticed.
-            _ if job.run_at <= case.now.max(self.high) || job.key.is_some() => {}
+            _ if job.run_at <= case.now.max(self.high) => {}
             _ => return Err(format!("{id} is not tried at once: {job:?}")),
         }
         self.told(id, said)
@@ -121,11 +121,10 @@ impl Model {
         said: Said<'_>,
         story: &mut Story<'_>,
     ) -> Check {
-        let waits = matches!(job.state, JobState::Queued | JobState::AwaitingBudget);
         match job.state {
             _ if job.queue == *queue => return self.told(id, said),
             JobState::Leased | JobState::Succeeded | JobState::Cancelled => return wrong(id, job, said),
-            _ if waits && job.key.is_some() => return wrong(id, job, said),
+            JobState::Queued if is_held_up(job, said) => return Ok(()),
             _ => {}
         }
         let moved = Event::JobMoved { job: id, queue: queue.clone() };
@@ -160,10 +159,7 @@ impl Model {
         };
         is("an edited job", &(*edited, *now), &(id, priority.unwrap_or(job.priority)))?;
         let asked = delay.map_or(job.run_at, |delay| case.now + delay.micros());
-        // One whose key was at its rate has been put off meanwhile, which nothing tells.
-        if run_at.micros() != asked && (delay.is_some() || job.key.is_none()) {
-            return Err(format!("{id} is to run at {run_at}, asked was {asked}"));
-        }
+        is("when an edited job is to run", &run_at.micros(), &asked)?;
         let row = self.jobs.get_mut(&id).expect("it was found");
         row.priority = *now;
         row.wait(run_at.micros(), case.commits);
@@ -184,7 +180,12 @@ impl Model {
         };
         let old = job.hold.and_then(|hold| self.holds.get(&hold)).cloned().ok_or("it had a hold")?;
         let charges = self.again(case, &old);
-        if self.lack(case, &charges).is_none() {
+        let lacking = self.lack(case, &charges);
+        // Another scope says no by now: that is the one to wait for.
+        if lacking.as_ref().is_some_and(|lacking| *lacking != scope) {
+            self.park(case, id, story)?;
+        }
+        if lacking.is_none() {
             let hold = self.fund(case, id, story)?.ok_or("it had a hold")?;
             is("a resumed job", story.next("a resumed job")?, &Event::JobResumed { job: id, scope, hold })?;
             let row = self.jobs.get_mut(&id).expect("it was found");

@@ -154,7 +154,8 @@ impl Model {
         let parked = matches!(story.peek(), Some(Event::JobParked { .. }));
         let again = run_at.is_some() || parked;
         let explains = |config: &QueueConfig| {
-            let most = job.max_attempts.unwrap_or(config.retry.max_attempts);
+            let own = job.retry.as_ref().unwrap_or(&config.retry).max_attempts;
+            let most = job.max_attempts.unwrap_or(own);
             let last = !failure.retryable || job.attempts >= most;
             let wait = run_at.map(|run_at| run_at - case.now);
             again == (!last && !job.cancelling) && wait.is_none_or(|wait| is_wait(&job, config, failure, wait))
