@@ -8,8 +8,9 @@ use bursar_core::state::{LineKey, QueueKey};
 use bursar_core::time::Time;
 use rusqlite::params;
 
-use super::{Columns, LIVE, Names};
+use super::{LIVE, Names};
 use crate::error::StoreError;
+use crate::job_row::Columns;
 use crate::memory::DUE_STEP;
 use crate::rows::{ClaimAsk, Claimed};
 use crate::sqlite::error::failed;
