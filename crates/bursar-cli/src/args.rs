@@ -3,7 +3,9 @@
 use bursar::{Invalid, Limit, Scope, Tenant, Window};
 use clap::{Args, Parser, Subcommand};
 
-use crate::commands::{bench, budget, command, dead, dev, doctor, grant, hold, job, journal, migrate, queue, upkeep};
+use crate::commands::{
+    bench, budget, command, dead, dev, doctor, grant, hold, job, journal, migrate, queue, schedule, upkeep,
+};
 
 /// Where the database is unless it is said: in the working folder.
 pub(crate) const DATABASE_DEFAULT: &str = "sqlite://bursar-data/bursar.db";
@@ -68,6 +70,9 @@ pub(crate) enum Top {
     /// Queues: how their jobs are leased, tried again and kept
     #[command(subcommand)]
     Queue(queue::Queues),
+    /// Schedules: jobs that are enqueued by the clock
+    #[command(subcommand)]
+    Schedule(schedule::Schedules),
     /// Dead letters: jobs that no attempt is left for
     #[command(subcommand)]
     Dead(dead::Dead),

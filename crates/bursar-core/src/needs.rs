@@ -133,7 +133,12 @@ impl Needs {
                     self.moves.extend(jobs.iter().map(|job| (*job, queue.clone())));
                 }
             }
-            Op::DefineSchedule { schedule, .. }
+            Op::DefineSchedule { schedule, spec } => {
+                self.schedules.insert((tenant.clone(), schedule.clone()));
+                // It may be run in the same transaction.
+                self.line(tenant, &spec.job);
+            }
+            Op::PauseSchedule { schedule, .. }
             | Op::RemoveSchedule { schedule }
             | Op::RunSchedule { schedule }
             | Op::Tick { schedule } => {
@@ -287,7 +292,14 @@ impl Needs {
     pub fn scopes_in<'a>(&self, ws: &'a Workspace) -> impl Iterator<Item = ScopeKey> + use<'a> {
         let held = self.holds.iter().filter(|id| ws.holds.is_loaded(*id)).filter_map(|id| ws.holds.get(id));
         let held = held.flat_map(|hold| hold.totals().into_keys().map(|scope| (hold.tenant.clone(), scope)));
-        let jobs = self.jobs.iter().filter(|id| ws.jobs.is_loaded(*id)).filter_map(|id| ws.jobs.get(id));
+        let schedules = self.schedules.iter().filter(|key| ws.schedules.is_loaded(*key));
+        let schedules: Vec<_> = schedules.filter_map(|key| Some((key, ws.schedules.get(key)?))).collect();
+        let lines = schedules.iter().filter_map(|((tenant, _), schedule)| {
+            let job = &schedule.spec.job;
+            Some((tenant.clone(), FlowScopes::of_key(&job.queue, job.key.as_ref()?).slots))
+        });
+        let ids = self.jobs.iter().copied().chain(schedules.iter().filter_map(|(_, schedule)| schedule.last_job));
+        let jobs = ids.filter(|id| ws.jobs.is_loaded(id)).filter_map(|id| ws.jobs.get(&id));
         let jobs = jobs.flat_map(|job| {
             let hold = job.hold.filter(|id| ws.holds.is_loaded(id)).and_then(|id| ws.holds.get(&id));
             let held = hold.into_iter().flat_map(|hold| hold.totals().into_keys());
@@ -297,7 +309,7 @@ impl Needs {
             let all = held.chain(slots).chain(job.line()).chain(job.life.awaits.clone()).chain(moved);
             all.map(|scope| (job.tenant.clone(), scope)).collect::<Vec<_>>()
         });
-        let mut wanted: Vec<ScopeKey> = self.scopes.keys().cloned().chain(held).chain(jobs).collect();
+        let mut wanted: Vec<ScopeKey> = self.scopes.keys().cloned().chain(held).chain(lines).chain(jobs).collect();
         let mut seen: BTreeSet<ScopeKey> = BTreeSet::new();
         std::iter::from_fn(move || {
             loop {

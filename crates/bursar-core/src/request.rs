@@ -146,6 +146,13 @@ pub enum Op {
         /// Which one.
         schedule: ScheduleName,
     },
+    /// Stop a schedule, or let it begin anew; what else is set for it stays.
+    PauseSchedule {
+        /// Which one.
+        schedule: ScheduleName,
+        /// Stop.
+        paused: bool,
+    },
     /// Enqueue the job of a schedule now.
     RunSchedule {
         /// Which one.
@@ -370,7 +377,7 @@ impl Request {
             Op::PauseQueue { .. } => Ok(()),
             Op::DefineQueue { config, .. } => config.check(),
             Op::DefineSchedule { spec, .. } => spec.check(),
-            Op::RemoveSchedule { .. } | Op::RunSchedule { .. } | Op::Tick { .. } => Ok(()),
+            Op::PauseSchedule { .. } | Op::RemoveSchedule { .. } | Op::RunSchedule { .. } | Op::Tick { .. } => Ok(()),
             Op::Lease(ask) => ask.check(),
             Op::Heartbeat { beats } => items("beats", beats.len()),
             Op::Finish { items: all } => {
@@ -406,6 +413,7 @@ impl Op {
     pub fn schedule(&self) -> Option<&ScheduleName> {
         match self {
             Op::DefineSchedule { schedule, .. }
+            | Op::PauseSchedule { schedule, .. }
             | Op::RemoveSchedule { schedule }
             | Op::RunSchedule { schedule }
             | Op::Tick { schedule } => Some(schedule),

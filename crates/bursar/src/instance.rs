@@ -30,8 +30,9 @@ use crate::journal::Journal;
 use crate::ledger::Ledger;
 use crate::queues::Queues;
 use crate::resumer::Resumer;
+use crate::schedules::Schedules;
 use crate::tending::{self, Tended};
-use crate::upkeep;
+use crate::{ticking, upkeep};
 
 /// Bursar on one database. Cheap to clone; clones share everything but the context they act in.
 #[derive(Clone)]
@@ -154,6 +155,11 @@ impl Bursar {
         Queues(self)
     }
 
+    /// What enqueues jobs by the clock.
+    pub fn schedules(&self) -> Schedules<'_> {
+        Schedules(self)
+    }
+
     /// What happened.
     pub fn journal(&self) -> Journal<'_> {
         Journal(self)
@@ -216,6 +222,12 @@ impl Bursar {
     /// time is over; at most so many of each.
     pub async fn tend(&self, most: usize) -> Result<Tended, Error> {
         tending::tend(&self.inner.store, &self.inner.engine, most).await
+    }
+
+    /// Ticks the schedules that are due, whoever's they are, at most so many; returns how many were. Each enqueues what it says
+    /// of the ticks that have passed, those of one transaction at most: one that was stopped for long may be due again.
+    pub async fn tick(&self, most: usize) -> Result<usize, Error> {
+        ticking::tick(&self.inner.store, &self.inner.engine, most).await
     }
 
     /// Takes nothing more, does what was accepted, and stops what runs in the background.
@@ -309,7 +321,8 @@ impl Options {
         self
     }
 
-    /// How often to look for leases that have lapsed and for jobs whose budget may admit them again, where there is upkeep.
+    /// How often to look for leases that have lapsed, for jobs whose budget may admit them again and for new schedules, where
+    /// there is upkeep. The next tick of a schedule that is known is not waited for longer than it takes.
     pub fn rescue(mut self, every: Duration) -> Options {
         self.load.rescue = every.max(Duration::from_millis(1));
         self

@@ -35,7 +35,9 @@ mod ledger;
 mod queues;
 mod reservation;
 mod resumer;
+mod schedules;
 mod tending;
+mod ticking;
 mod transaction;
 mod upkeep;
 mod worker;
@@ -53,11 +55,11 @@ pub use bursar_core::grant::{Grant, GrantState};
 pub use bursar_core::hold::{HeldCharge, Hold, HoldState};
 pub use bursar_core::id::{CommandId, GrantId, HoldId, IdSource, JobId};
 pub use bursar_core::job::{
-    Backoff, Beat, End, Finish, Job, JobError, JobSpec, JobState, Lease, LeaseAsk, Order, QueueConfig, Rate, Retention,
-    Retry, Usage,
+    Backoff, Beat, End, Finish, Job, JobError, JobSpec, JobState, Lease, LeaseAsk, Missed as MissedTicks, Order,
+    Overlap, QueueConfig, Rate, Retention, Retry, Schedule, ScheduleSpec, Usage,
 };
 pub use bursar_core::name::{
-    FlowKey, IdempotencyKey, JobKind, Purpose, Queue, Scope, Subject, Tag, Tenant, WorkerName,
+    FlowKey, IdempotencyKey, JobKind, Purpose, Queue, ScheduleName, Scope, Subject, Tag, Tenant, WorkerName,
 };
 pub use bursar_core::payload::Payload;
 pub use bursar_core::refusal::{Invalid, Refusal, Violation};
@@ -85,6 +87,7 @@ pub use crate::journal::{Journal, JournalEvent};
 pub use crate::ledger::{BalanceView, BudgetView, Ledger};
 pub use crate::queues::{QueueFigures, Queues};
 pub use crate::reservation::{Reservation, ReservationError, ReservationKernel, Resource};
+pub use crate::schedules::Schedules;
 pub use crate::tending::Tended;
 pub use crate::transaction::Transaction;
 pub use crate::upkeep::Swept;

@@ -15,13 +15,14 @@ use bursar_core::request::{Op, Request};
 use bursar_core::state::ScopeKey;
 use bursar_core::time::Time;
 use bursar_store::{Store, StoreError};
-use futures_util::future::{join, join_all};
+use futures_util::future::{join_all, join3};
 use tokio::task::JoinHandle;
 
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::instance::Inner;
 use crate::tending::tend_backlog;
+use crate::ticking::tick_backlog;
 
 /// How often the background sweeps unless told otherwise.
 pub(crate) const EVERY: Duration = Duration::from_secs(5);
@@ -164,7 +165,8 @@ async fn tidy_scopes(store: &Arc<dyn Store>, engine: &Engine) -> Result<(), Erro
     }
 }
 
-/// Sweeps and tidies in the background until Bursar is gone, and looks after jobs more often than that.
+/// Sweeps and tidies in the background until Bursar is gone, looks after jobs more often than that, and ticks schedules when they
+/// are due.
 pub(crate) fn spawn(inner: Weak<Inner>, every: Duration, rescue: Duration) -> JoinHandle<()> {
     let interval = |every: Duration| {
         let mut ticks = tokio::time::interval(every);
@@ -182,6 +184,17 @@ pub(crate) fn spawn(inner: Weak<Inner>, every: Duration, rescue: Duration) -> Jo
                 }
             }
         };
+        let schedules = async {
+            loop {
+                let Some(alive) = inner.upgrade() else { return };
+                let rest = tick_backlog(&alive.store, &alive.engine, rescue).await.unwrap_or_else(|error| {
+                    tracing::warn!(%error, "schedules were not ticked; it is tried again");
+                    rescue
+                });
+                drop(alive);
+                tokio::time::sleep(rest).await;
+            }
+        };
         let scopes = async {
             let mut ticks = interval(every);
             let mut after = None;
@@ -191,8 +204,8 @@ pub(crate) fn spawn(inner: Weak<Inner>, every: Duration, rescue: Duration) -> Jo
                 after = once(&inner, after).await;
             }
         };
-        // A sweep that takes long keeps nobody's lapsed lease waiting.
-        join(jobs, scopes).await;
+        // A sweep that takes long keeps nobody's lapsed lease or tick waiting.
+        join3(jobs, schedules, scopes).await;
     })
 }
 

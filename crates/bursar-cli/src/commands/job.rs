@@ -218,7 +218,7 @@ fn usage(text: &str) -> Result<Usage, bursar::Invalid> {
     }
 }
 
-fn payload(text: &str) -> Result<Payload, bursar::Invalid> {
+pub(crate) fn payload(text: &str) -> Result<Payload, bursar::Invalid> {
     Payload::new(text)
 }
 

@@ -13,6 +13,7 @@ pub(crate) mod job;
 pub(crate) mod journal;
 pub(crate) mod migrate;
 pub(crate) mod queue;
+pub(crate) mod schedule;
 pub(crate) mod upkeep;
 
 use std::io::Read;
@@ -49,6 +50,7 @@ async fn ask(command: Top, session: &Session) -> Result<Exit, Problem> {
         Top::Command(args) => command::run(args, session).await?,
         Top::Job(args) => return job::run(args, session).await,
         Top::Queue(args) => queue::run(args, session).await?,
+        Top::Schedule(args) => schedule::run(args, session).await?,
         Top::Dead(args) => return dead::run(args, session).await,
         Top::Journal(args) => journal::run(args, session).await?,
         Top::Verify => return upkeep::verify(session).await,

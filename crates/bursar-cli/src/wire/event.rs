@@ -8,6 +8,7 @@ use crate::wire::budget::{ActorAnswer, BudgetBody};
 use crate::wire::command::{ChargeAnswer, charges};
 use crate::wire::job::{ErrorAnswer, JobBody};
 use crate::wire::queue::QueueBody;
+use crate::wire::schedule::ScheduleBody;
 use crate::wire::stamp;
 use crate::wire::window::WindowFields;
 
@@ -135,8 +136,8 @@ fn of_job(event: &Event) -> Value {
         Event::JobBilled { job, fence, charges: charged, lost } => {
             json!({ "job": job, "fence": fence, "charges": charges(charged), "lost": lost })
         }
-        Event::ScheduleDefined { schedule, next_at, spec: _ } => {
-            json!({ "schedule": schedule, "next_at": stamp(*next_at) })
+        Event::ScheduleDefined { schedule, next_at, spec } => {
+            json!({ "schedule": schedule, "spec": ScheduleBody::from(&**spec), "next_at": stamp(*next_at) })
         }
         Event::ScheduleRemoved { schedule } => json!({ "schedule": schedule }),
         Event::ScheduleTicked { schedule, tick, job, next_at } => {

@@ -11,6 +11,7 @@ pub(crate) mod hold;
 pub(crate) mod job;
 pub(crate) mod problem;
 pub(crate) mod queue;
+pub(crate) mod schedule;
 pub(crate) mod window;
 
 use bursar::{Error, Invalid, Span, Time};

@@ -84,7 +84,10 @@ impl Kind {
             | Refusal::LifeExceeded { .. }
             | Refusal::Overflow { .. } => Kind::Refused,
             Refusal::UnknownScope { .. } => Kind::UnknownScope,
-            Refusal::UnknownHold { .. } | Refusal::UnknownGrant { .. } | Refusal::UnknownJob { .. } => Kind::NotFound,
+            Refusal::UnknownHold { .. }
+            | Refusal::UnknownGrant { .. }
+            | Refusal::UnknownJob { .. }
+            | Refusal::UnknownSchedule { .. } => Kind::NotFound,
             Refusal::LeaseLost { .. } => Kind::LeaseLost,
             Refusal::AlreadySettled { .. } => Kind::AlreadySettled,
             Refusal::Invalid(_)

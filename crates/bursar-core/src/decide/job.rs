@@ -34,6 +34,9 @@ pub(super) fn work(deed: &mut Deed<'_>, op: &Op) -> Option<Result<Answer, Refusa
         Op::DefineSchedule { schedule, spec } => {
             return Some(schedule::define(deed, schedule, spec).map(|()| Answer::Done));
         }
+        Op::PauseSchedule { schedule, paused } => {
+            return Some(schedule::pause(deed, schedule, *paused).map(|()| Answer::Done));
+        }
         Op::RemoveSchedule { schedule } => return Some(schedule::remove(deed, schedule).map(|()| Answer::Done)),
         Op::RunSchedule { schedule } => return Some(schedule::run(deed, schedule).map(enqueued)),
         Op::Tick { schedule } => return Some(schedule::tick(deed, schedule).map(|()| Answer::Done)),
@@ -42,9 +45,8 @@ pub(super) fn work(deed: &mut Deed<'_>, op: &Op) -> Option<Result<Answer, Refusa
     Some(Ok(answer))
 }
 
-fn enqueued(jobs: Vec<JobId>) -> Answer {
-    let jobs = jobs.into_iter().map(|id| Enqueued { id, created: true }).collect();
-    Answer::Submitted(Submitted { jobs, ..Submitted::default() })
+fn enqueued(id: JobId) -> Answer {
+    Answer::Submitted(Submitted { jobs: vec![Enqueued { id, created: true }], ..Submitted::default() })
 }
 
 fn act_on(deed: &mut Deed<'_>, act: &Act, id: JobId) -> Result<Finished, Refusal> {

@@ -147,6 +147,7 @@ fn answer(
         | Op::Finish { .. }
         | Op::Act { .. }
         | Op::DefineSchedule { .. }
+        | Op::PauseSchedule { .. }
         | Op::RemoveSchedule { .. }
         | Op::RunSchedule { .. }
         | Op::Tick { .. } => unreachable!("work on jobs and schedules is decided step by step"),

@@ -5,7 +5,7 @@ use crate::decide::deed::Deed;
 use crate::decide::job::cancel;
 use crate::event::Event;
 use crate::id::JobId;
-use crate::job::{Missed, ON_TIME, Overlap, Schedule, ScheduleSpec};
+use crate::job::{Job, JobState, Missed, ON_TIME, Overlap, Schedule, ScheduleSpec};
 use crate::mutant::Mutant;
 use crate::name::ScheduleName;
 use crate::refusal::{Invalid, Refusal};
@@ -26,6 +26,16 @@ pub(super) fn define(deed: &mut Deed<'_>, name: &ScheduleName, spec: &ScheduleSp
     Ok(())
 }
 
+/// Stops a schedule or lets it begin anew.
+pub(super) fn pause(deed: &mut Deed<'_>, name: &ScheduleName, paused: bool) -> Result<(), Refusal> {
+    let Schedule { spec, .. } = known(deed, name)?;
+    if spec.paused == paused {
+        return Ok(());
+    }
+    spec.zone.check()?;
+    define(deed, name, &ScheduleSpec { paused, ..spec })
+}
+
 /// Removes a schedule; its jobs stay.
 pub(super) fn remove(deed: &mut Deed<'_>, name: &ScheduleName) -> Result<(), Refusal> {
     known(deed, name)?;
@@ -34,11 +44,15 @@ pub(super) fn remove(deed: &mut Deed<'_>, name: &ScheduleName) -> Result<(), Ref
 }
 
 /// Enqueues the job of a schedule now, whatever its ticks say.
-pub(super) fn run(deed: &mut Deed<'_>, name: &ScheduleName) -> Result<Vec<JobId>, Refusal> {
+pub(super) fn run(deed: &mut Deed<'_>, name: &ScheduleName) -> Result<JobId, Refusal> {
     let schedule = known(deed, name)?;
-    let tick = deed.now();
-    enqueue(deed, name, &schedule, tick, schedule.next_at);
-    Ok(schedule_jobs(deed))
+    can_cancel(deed, &schedule)?;
+    let (tick, next_at) = (deed.now(), schedule.next_at);
+    enqueue(deed, name, &schedule, tick, next_at).map_err(|running| Refusal::WrongState {
+        job: running.id,
+        state: running.life.state,
+        problem: "the schedule leaves out what comes before it has ended",
+    })
 }
 
 /// Enqueues what is due. Nothing when somebody else was first.
@@ -48,6 +62,9 @@ pub(super) fn tick(deed: &mut Deed<'_>, name: &ScheduleName) -> Result<(), Refus
     if spec.paused || (schedule.next_at > now && !Mutant::TickTwice.on()) {
         return Ok(());
     }
+    // In a zone that this build does not know no tick would follow: a build that knows it goes on from here.
+    spec.zone.check()?;
+    can_cancel(deed, &schedule)?;
     let first = schedule.next_at;
     let mut due = vec![first];
     due.extend(spec.cron.ticks(&spec.zone, first, now, TICKS_MAX - 1));
@@ -62,26 +79,31 @@ pub(super) fn tick(deed: &mut Deed<'_>, name: &ScheduleName) -> Result<(), Refus
         Missed::One if more => Vec::new(),
         Missed::One => vec![last],
     };
-    let mut emitted = false;
+    let mut ticked = false;
     for tick in &wanted {
         let schedule = known(deed, name)?;
-        emitted |= enqueue(deed, name, &schedule, *tick, next_at);
+        ticked |= enqueue(deed, name, &schedule, *tick, next_at).is_ok();
     }
-    if !emitted {
+    if !ticked {
         deed.emit(Event::ScheduleSkipped { schedule: name.clone(), tick: last, next_at });
     }
     Ok(())
 }
 
-/// Enqueues one job, unless the last one must end first. Whether it did.
-fn enqueue(deed: &mut Deed<'_>, name: &ScheduleName, schedule: &Schedule, tick: Time, next_at: Time) -> bool {
-    let running = schedule.last_job.filter(|id| {
-        // One that was loaded is there; one that is not has ended long ago, or was enqueued by this very request.
-        deed.ws.jobs.is_loaded(id) && deed.ws.jobs.get(id).is_some_and(|job| !job.life.state.is_final())
-    });
-    match (schedule.spec.overlap, running) {
-        (Overlap::Skip, Some(_)) => return false,
-        (Overlap::Cancel, Some(running)) => drop(cancel(deed, running)),
+/// Enqueues one job, unless the last one must end first: that one then.
+fn enqueue(
+    deed: &mut Deed<'_>,
+    name: &ScheduleName,
+    schedule: &Schedule,
+    tick: Time,
+    next_at: Time,
+) -> Result<JobId, Box<Job>> {
+    match (schedule.spec.overlap, running(deed, schedule)) {
+        (Overlap::Skip, Some(running)) => return Err(Box::new(running.clone())),
+        (Overlap::Cancel, Some(running)) => {
+            let id = running.id;
+            cancel(deed, id).expect("it has not ended, and can leave its line");
+        }
         _ => {}
     }
     let job = JobId(deed.ids.next_id(deed.ws.now));
@@ -89,15 +111,22 @@ fn enqueue(deed: &mut Deed<'_>, name: &ScheduleName, schedule: &Schedule, tick: 
     let run_at = deed.now().after(spec.delay.max(Span::ZERO));
     deed.emit(Event::JobEnqueued { job, spec: Box::new(spec), run_at, hold: None });
     deed.emit(Event::ScheduleTicked { schedule: name.clone(), tick, job, next_at });
-    true
+    Ok(job)
 }
 
-fn schedule_jobs(deed: &Deed<'_>) -> Vec<JobId> {
-    let ticked = deed.events.iter().filter_map(|recorded| match &recorded.e {
-        Event::ScheduleTicked { job, .. } => Some(*job),
-        _ => None,
-    });
-    ticked.collect()
+/// The job of the last tick, while it has not ended. One that is not there any more ended long ago.
+fn running<'a>(deed: &'a Deed<'_>, schedule: &Schedule) -> Option<&'a Job> {
+    deed.ws.jobs.get(&schedule.last_job?).filter(|job| !job.life.state.is_final())
+}
+
+/// Refuses, before anything has happened, what would have to cancel a job that cannot be cancelled now.
+fn can_cancel(deed: &Deed<'_>, schedule: &Schedule) -> Result<(), Refusal> {
+    match running(deed, schedule) {
+        Some(job) if schedule.spec.overlap == Overlap::Cancel && job.life.state != JobState::Leased => {
+            deed.leaving(job).map(drop)
+        }
+        _ => Ok(()),
+    }
 }
 
 fn schedule(deed: &Deed<'_>, name: &ScheduleName) -> Option<Schedule> {

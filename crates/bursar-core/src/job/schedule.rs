@@ -78,6 +78,11 @@ pub struct Schedule {
 }
 
 impl ScheduleSpec {
+    /// A job at the times that `cron` says on the clocks of `zone`.
+    pub fn new(cron: Cron, zone: Zone, job: JobSpec) -> ScheduleSpec {
+        ScheduleSpec { cron, zone, job, missed: Missed::default(), overlap: Overlap::default(), paused: false }
+    }
+
     pub(crate) fn check(&self) -> Result<(), Invalid> {
         self.zone.check()?;
         if self.job.idempotency_key.is_some() {

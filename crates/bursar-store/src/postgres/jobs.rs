@@ -21,8 +21,8 @@ use super::rows::{PgRows, Taking, payloads, place, uuids};
 use super::wire::Place;
 use crate::codec::{Packed, from_json, stored, to_json};
 use crate::error::StoreError;
+use crate::job_row::{Columns, Moving, Named, Spec};
 use crate::rows::Found;
-use crate::sqlite::jobs::{Columns, Moving, Named, Spec};
 
 /// The columns of a live job, in the order that [`live`] reads them.
 macro_rules! columns {

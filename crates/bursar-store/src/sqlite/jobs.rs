@@ -7,19 +7,16 @@ mod claim;
 mod list;
 mod write;
 
-use bursar_core::id::{BatchId, HoldId, JobId};
-use bursar_core::job::{Job, JobState, Life, Place, Retry};
-use bursar_core::name::{FlowKey, IdempotencyKey, JobKind, Queue, Tag, Tenant};
-use bursar_core::payload::Payload;
-use bursar_core::state::Counted;
-use bursar_core::time::{Span, Time};
+use bursar_core::id::JobId;
+use bursar_core::job::Job;
+use bursar_core::name::{FlowKey, JobKind, Queue, Tenant};
 use rusqlite::Row;
-use serde::{Deserialize, Serialize};
 
 pub(super) use self::check::check_jobs;
 pub(super) use self::list::{awaiting, costs, due_jobs, figures, list_jobs, list_queues, queue};
-use crate::codec::{Packed, stored};
+use crate::codec::stored;
 use crate::error::StoreError;
+use crate::job_row::{Columns, Moving, Named, Spec};
 use crate::sqlite::error::failed;
 use crate::sqlite::rows::{SqliteRows, get_id, get_time, id, unpack};
 
@@ -34,116 +31,6 @@ pub(super) const INDEXES: [(&str, &str, &str, &str); 8] = [
     ("bursar_jobs", "bursar_jobs_awaits", "state = 5", "tenant, awaits, id"),
     ("bursar_ended_jobs", "bursar_ended_jobs_at", "1", "tenant, queue, state, at"),
 ];
-
-/// How the states of live jobs are stored; the partial indexes know these numbers.
-pub(crate) const READY: i64 = 0;
-pub(crate) const BEHIND: i64 = 1;
-pub(crate) const BARRED: i64 = 2;
-pub(crate) const PUT_OFF: i64 = 3;
-pub(crate) const SCHEDULED: i64 = 4;
-pub(crate) const AWAITING: i64 = 5;
-pub(crate) const LEASED: i64 = 6;
-
-/// The columns that follow from where a live job is in its life.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Columns {
-    pub(crate) state: i64,
-    pub(crate) rank: i64,
-    pub(crate) at: i64,
-}
-
-impl Columns {
-    pub(crate) fn of(job: &Job) -> Columns {
-        let life = &job.life;
-        let (state, at) = match (life.state, life.place, &life.lease) {
-            (JobState::Queued, Place::Out | Place::First, _) => (READY, life.run_at),
-            (JobState::Queued, Place::Behind, _) => (BEHIND, life.run_at),
-            (JobState::Queued, Place::Barred, _) => (BARRED, life.run_at),
-            (JobState::Queued, Place::Until(at), _) => (PUT_OFF, at),
-            (JobState::AwaitingBudget, ..) => (AWAITING, life.run_at),
-            (JobState::Leased, _, Some(lease)) => (LEASED, lease.lapses_at()),
-            _ => (SCHEDULED, life.run_at),
-        };
-        // Nobody ranks those that are leased: there the column tells since when they are.
-        let rank = life.lease.as_ref().map_or(life.rank, |lease| lease.since);
-        Columns { state, rank: rank.micros(), at: at.micros() }
-    }
-
-    /// The place in a line: the column is what counts, so that lining up need not touch the rest.
-    pub(crate) fn place(state: i64, at: Time, keyed: bool) -> Place {
-        match state {
-            READY if keyed => Place::First,
-            BEHIND => Place::Behind,
-            BARRED => Place::Barred,
-            PUT_OFF => Place::Until(at),
-            _ => Place::Out,
-        }
-    }
-}
-
-/// What never changes of a job, beside its columns.
-#[derive(Clone, Serialize, Deserialize)]
-pub(crate) struct Spec {
-    payload: Payload,
-    idempotency_key: Option<IdempotencyKey>,
-    tags: Vec<Tag>,
-    metadata: Payload,
-    parent: Option<JobId>,
-    max_attempts: Option<u32>,
-    retry: Option<Retry>,
-    deadline: Option<Span>,
-    enqueued_at: Time,
-}
-
-impl Packed for Spec {
-    const WHAT: &'static str = "job";
-}
-
-/// What changes of a job, beside its columns.
-#[derive(Clone, Serialize, Deserialize)]
-pub(crate) struct Moving {
-    home: Option<Queue>,
-    priority: i16,
-    hold: Option<HoldId>,
-    version: u64,
-    last: Option<BatchId>,
-    life: Life,
-}
-
-impl Packed for Moving {
-    const WHAT: &'static str = "job";
-}
-
-/// A payload as it stands in a row: a large one is kept beside it.
-fn light(payload: &Payload) -> Payload {
-    if payload.is_large() { Payload::elsewhere() } else { payload.clone() }
-}
-
-pub(crate) fn pack_spec(job: &Job) -> Vec<u8> {
-    Spec {
-        payload: light(&job.payload),
-        idempotency_key: job.idempotency_key.clone(),
-        tags: job.tags.clone(),
-        metadata: job.metadata.clone(),
-        parent: job.parent,
-        max_attempts: job.max_attempts,
-        retry: job.retry.clone(),
-        deadline: job.deadline,
-        enqueued_at: job.enqueued_at,
-    }
-    .pack()
-}
-
-pub(crate) fn pack_moving(job: &Job) -> Vec<u8> {
-    let life = Life { result: light(&job.life.result), ..job.life.clone() };
-    let Job { home, priority, hold, version, last, .. } = job;
-    Moving { home: home.clone(), priority: *priority, hold: *hold, version: *version, last: *last, life }.pack()
-}
-
-pub(crate) fn pack_ended(job: &Job) -> Vec<u8> {
-    let life = Life { result: light(&job.life.result), ..job.life.clone() };
-    Job { payload: light(&job.payload), life, ..job.clone() }.pack()
-}
 
 const LIVE: &str = "SELECT id, tenant, queue, kind, flow, state, at, spec, life FROM bursar_jobs";
 const LIVE_BY_ID: &str = "SELECT id, tenant, queue, kind, flow, state, at, spec, life FROM bursar_jobs WHERE id = ?1";
@@ -193,44 +80,6 @@ impl Names {
     }
 }
 
-/// What stands in columns of its own of a live job, and never changes what it is called.
-pub(crate) struct Named {
-    pub(crate) id: JobId,
-    pub(crate) tenant: Tenant,
-    pub(crate) queue: Queue,
-    pub(crate) kind: JobKind,
-    pub(crate) key: Option<FlowKey>,
-}
-
-impl Named {
-    /// The job that a row is of.
-    pub(crate) fn job(self, place: Place, spec: Spec, moving: Moving) -> Job {
-        let Named { id, tenant, queue, kind, key } = self;
-        Job {
-            id,
-            tenant,
-            queue,
-            home: moving.home,
-            kind,
-            payload: spec.payload,
-            idempotency_key: spec.idempotency_key,
-            key,
-            tags: spec.tags,
-            metadata: spec.metadata,
-            parent: spec.parent,
-            priority: moving.priority,
-            max_attempts: spec.max_attempts,
-            retry: spec.retry,
-            deadline: spec.deadline,
-            hold: moving.hold,
-            enqueued_at: spec.enqueued_at,
-            version: moving.version,
-            last: moving.last,
-            life: Life { place, ..moving.life },
-        }
-    }
-}
-
 impl SqliteRows<'_> {
     /// A job, live or finished, with its payload and result.
     pub(in crate::sqlite) fn read_job(&self, job: JobId) -> Result<Option<Job>, StoreError> {
@@ -256,33 +105,4 @@ impl SqliteRows<'_> {
         }
         Ok(job)
     }
-}
-
-/// How a state is stored where it is counted, and of finished jobs.
-pub(crate) fn state_number(state: JobState) -> i64 {
-    JobState::ALL.iter().position(|known| *known == state).expect("all states are listed") as i64
-}
-
-pub(crate) fn state_of(number: i64) -> Result<JobState, StoreError> {
-    let state = usize::try_from(number).ok().and_then(|place| JobState::ALL.get(place));
-    state.copied().ok_or_else(|| StoreError::corrupt("job", format!("unknown state {number}")))
-}
-
-/// How it is stored what a figure counts, and for which minute.
-pub(crate) fn counted(what: Counted) -> (i64, i64) {
-    match what {
-        Counted::In(state) => (state_number(state), 0),
-        Counted::Ended(state, minute) => (10 + state_number(state), minute),
-        Counted::Enqueued(minute) => (20, minute),
-        Counted::Failed(minute) => (21, minute),
-    }
-}
-
-pub(crate) fn what_counts(number: i64, minute: i64) -> Result<Counted, StoreError> {
-    Ok(match number {
-        20 => Counted::Enqueued(minute),
-        21 => Counted::Failed(minute),
-        10.. => Counted::Ended(state_of(number - 10)?, minute),
-        _ => Counted::In(state_of(number)?),
-    })
 }

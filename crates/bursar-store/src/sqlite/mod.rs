@@ -3,7 +3,7 @@
 mod bell;
 mod closure;
 mod error;
-pub(crate) mod jobs;
+mod jobs;
 mod known;
 mod read;
 mod rows;

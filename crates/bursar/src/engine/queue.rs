@@ -277,9 +277,6 @@ pub(super) fn weight(request: &Request) -> usize {
             1 + 4 * items.len() + results.sum::<usize>()
         }
         Op::Act { jobs, .. } => 1 + 4 * jobs.len(),
-        // As many ticks may be due.
-        Op::Tick { .. } => 10,
-        Op::DefineSchedule { .. } | Op::RemoveSchedule { .. } | Op::RunSchedule { .. } => 3,
         Op::Credit { .. }
         | Op::Define { .. }
         | Op::Freeze { .. }
@@ -288,8 +285,10 @@ pub(super) fn weight(request: &Request) -> usize {
         | Op::DefineQueue { .. }
         | Op::PauseQueue { .. }
         | Op::DefineSchedule { .. }
+        | Op::PauseSchedule { .. }
         | Op::RemoveSchedule { .. } => 1,
+        Op::RunSchedule { .. } => 3,
         // A job for each tick that was missed, as far as one step goes.
-        Op::RunSchedule { .. } | Op::Tick { .. } => 10,
+        Op::Tick { .. } => 10,
     }
 }

@@ -12,11 +12,11 @@ use uuid::Uuid;
 use super::{columns, live};
 use crate::codec::{Packed, stored};
 use crate::error::StoreError;
+use crate::job_row::{Columns, state_of, what_counts};
 use crate::postgres::error::store_error;
 use crate::postgres::rows::{PgRows, Taking};
 use crate::postgres::{ONE_SNAPSHOT, PostgresStore};
 use crate::rows::Rows;
-use crate::sqlite::jobs::{Columns, state_of, what_counts};
 use crate::verify::{self, JobCounts, PAGE, Report};
 
 impl PostgresStore {
@@ -71,7 +71,7 @@ impl PostgresStore {
             jobs.push(job);
         }
         self.check_with_holds(conn, report, counts, &jobs).await?;
-        Ok(rows.last().map(|row| row.try_get_unchecked(1)).transpose().map_err(store_error)?)
+        rows.last().map(|row| row.try_get_unchecked(1)).transpose().map_err(store_error)
     }
 
     async fn check_ended(

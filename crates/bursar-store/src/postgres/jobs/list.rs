@@ -12,10 +12,10 @@ use super::{attach_all, columns, live};
 use crate::codec::{Packed, from_json, stored};
 use crate::error::StoreError;
 use crate::figures::{Cost, DueJobs, Figures, JobFilter};
+use crate::job_row::{state_number, state_of, what_counts};
 use crate::postgres::PostgresStore;
 use crate::postgres::error::store_error;
 use crate::postgres::rows::{PgRows, Taking};
-use crate::sqlite::jobs::{state_number, state_of, what_counts};
 
 /// Rows that are read at a time to find those that a filter takes.
 const PAGE: i64 = 500;

@@ -6,10 +6,10 @@ use bursar_core::state::{Change, Workspace};
 use uuid::Uuid;
 
 use crate::codec::to_json;
+use crate::job_row::{Columns, counted, pack_ended, pack_moving, pack_spec, state_number};
 use crate::postgres::rows::{PgRows, Taking};
 use crate::postgres::statement::Statement;
 use crate::postgres::wire::Place;
-use crate::sqlite::jobs::{Columns, counted, pack_ended, pack_moving, pack_spec, state_number};
 
 const INSERT: &str = "INSERT INTO bursar.jobs (id, tenant, queue, kind, flow, state, rank, at, awaits, spec, life)
     SELECT * FROM unnest(@)";
@@ -93,7 +93,7 @@ impl PgRows<'_> {
         ended.sort_unstable_by_key(|job| job.id);
         statement.part(INSERT, &new, whole);
         statement.part(PUT, &put, whole);
-        statement.counted_part(UPDATE, &moved, |part, rows| where_they_lie(part, rows));
+        statement.counted_part(UPDATE, &moved, where_they_lie);
         statement.counted_part(LEAVE, &left, |part, rows| part.array(rows.iter().copied()));
         statement.part(END, &ended, finished);
         for (sql, ids) in [(REVIVE, revived), (DELETE, deleted)] {

@@ -5,9 +5,10 @@ use bursar_core::name::{Queue, Tenant};
 use bursar_core::state::Tally;
 use rusqlite::{Row, params};
 
-use super::{Columns, LIVE, Names, state_of, what_counts};
+use super::{LIVE, Names};
 use crate::codec::{Packed, stored};
 use crate::error::StoreError;
+use crate::job_row::{Columns, state_of, what_counts};
 use crate::sqlite::error::failed;
 use crate::sqlite::rows::{SqliteRows, get_id, id, unpack};
 use crate::verify::{JobCounts, PAGE, Report};

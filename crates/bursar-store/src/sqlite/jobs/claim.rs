@@ -8,9 +8,10 @@ use bursar_core::state::{LineKey, QueueKey};
 use bursar_core::time::Time;
 use rusqlite::params;
 
-use super::{Columns, LIVE, Names};
+use super::{LIVE, Names};
 use crate::claims::DUE_STEP;
 use crate::error::StoreError;
+use crate::job_row::Columns;
 use crate::rows::{ClaimAsk, Claimed};
 use crate::sqlite::error::failed;
 use crate::sqlite::rows::{SqliteRows, get_time, id};

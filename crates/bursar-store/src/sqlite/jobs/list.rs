@@ -7,10 +7,11 @@ use bursar_core::state::{QueueKey, ScopeKey};
 use bursar_core::time::Time;
 use rusqlite::{Connection, Row, params};
 
-use super::{LIVE, Names, state_number, state_of, what_counts};
+use super::{LIVE, Names};
 use crate::codec::{from_json, stored};
 use crate::error::StoreError;
 use crate::figures::{Cost, DueJobs, Figures, JobFilter};
+use crate::job_row::{state_number, state_of, what_counts};
 use crate::sqlite::error::failed;
 use crate::sqlite::rows::{SqliteRows, get_id, get_time, id, unpack};
 use crate::sqlite::writer::Shared;

@@ -5,9 +5,9 @@ use bursar_core::job::Job;
 use bursar_core::state::{Change, Workspace};
 use rusqlite::params;
 
-use super::{Columns, counted, pack_ended, pack_moving, pack_spec, state_number};
 use crate::codec::to_json;
 use crate::error::StoreError;
+use crate::job_row::{Columns, counted, pack_ended, pack_moving, pack_spec, state_number};
 use crate::sqlite::rows::{SqliteRows, Statement, id};
 
 const INSERT: &str = "INSERT INTO bursar_jobs (id, tenant, queue, kind, flow, state, rank, at, awaits, spec, life)
