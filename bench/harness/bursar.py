@@ -3,8 +3,6 @@
 import json
 import subprocess
 
-from harness.peers import locked
-
 PATIENCE_SECONDS = 1_800
 
 
@@ -25,10 +23,7 @@ def on_engine(work, engine, running, options):
         if work == "drain-backlog":
             command += ["--backlog", str(options.backlog)]
         try:
-            with locked(options.lock):
-                done = subprocess.run(
-                    command, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False
-                )
+            done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False)
         except (OSError, subprocess.TimeoutExpired) as why:
             return {**line, "why": f"not measured: {why}"}
     found = [told for told in objects(done.stdout) if told.get("bench") == bench and told.get("engine") == engine]

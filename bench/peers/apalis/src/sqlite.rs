@@ -67,9 +67,9 @@ impl Peer for Sqlite {
         for from in (0..jobs).step_by(PUSHED_AT_ONCE as usize) {
             let tasks = (from..(from + PUSHED_AT_ONCE).min(jobs))
                 .map(|n| TaskBuilder::new(serde_json::to_vec(&n).expect("a number is JSON")).build());
+            let tasks: Vec<_> = tasks.collect();
             let mut transaction = self.pool.begin().await.expect("a transaction begins");
-            let push = queries::push_tasks(&mut *transaction, QUEUE, &tasks.collect::<Vec<_>>());
-            push.await.expect("tasks are pushed");
+            queries::push_tasks(&mut *transaction, QUEUE, &tasks).await.expect("tasks are pushed");
             transaction.commit().await.expect("they are committed");
         }
     }

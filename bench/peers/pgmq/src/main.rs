@@ -72,7 +72,11 @@ impl Peer for Pgmq {
                 for from in (from..to).step_by(SENT_AT_ONCE as usize) {
                     let messages = (from..(from + SENT_AT_ONCE).min(to)).map(|n| serde_json::json!({ "n": n }));
                     let send = sqlx::query("SELECT count(*) FROM pgmq.send_batch($1, $2)");
-                    send.bind(QUEUE).bind(messages.collect::<Vec<_>>()).execute(&pool).await.expect("messages are sent");
+                    send.bind(QUEUE)
+                        .bind(messages.collect::<Vec<_>>())
+                        .execute(&pool)
+                        .await
+                        .expect("messages are sent");
                 }
             });
         }
