@@ -48,8 +48,10 @@ def node(folder, _drivers):
 
 
 def rust(folder, drivers):
-    packages = [part for driver in drivers for part in ("-p", f"peer-{driver}")]
-    call(["cargo", "build", "--release", "--locked", "--quiet", *packages, "--target-dir", folder / "rust"], BENCH)
+    # The whole workspace is named, so that what is built does not depend on which peers are chosen.
+    programs = [part for driver in drivers for part in ("--bin", f"peer-{driver}")]
+    command = ["cargo", "build", "--release", "--locked", "--quiet", "--workspace", *programs]
+    call([*command, "--target-dir", folder / "rust"], BENCH)
 
 
 def call(command, cwd):
