@@ -4,6 +4,8 @@ import dataclasses
 import json
 import subprocess
 
+from harness.cpu import Watch
+
 WORKS = ["drain", "enqueue-bulk", "enqueue", "latency", "drain-finished", "drain-backlog"]
 # They fill a database first, which takes minutes.
 LONG = ["drain-finished", "drain-backlog"]
@@ -28,6 +30,9 @@ class Peer:
 
     def round(self, work, running, folder, options):
         """Runs the driver once on an empty database and returns the line it printed."""
+        if self.engine == "postgres":
+            running.server()
+        watch = Watch(running.process)
         with running.fresh(self.engine) as database:
             command = self.command(folder) + [work.split("-finished")[0].split("-backlog")[0], "--database", database]
             command += ["--jobs", str(options.slow_jobs if self.slow else options.jobs)]
@@ -37,7 +42,8 @@ class Peer:
                 command += ["--finished", str(options.finished)]
             if work == "drain-backlog":
                 command += ["--backlog", str(options.backlog)]
-            return {**run(command), "work": work}
+            line = run(command)
+        return {**line, "work": work, "others_cpu": watch.others()}
 
     def command(self, folder):
         if self.kind == "rust":

@@ -34,6 +34,7 @@ class Servers:
         self.parent = parent
         self.stack = contextlib.ExitStack()
         self.postgres = None
+        self.process = None
         self.databases = 0
 
     def __enter__(self):
@@ -65,7 +66,7 @@ class Servers:
     def server(self):
         """The address of PostgreSQL, without a database."""
         if self.postgres is None:
-            self.postgres = self.stack.enter_context(postgres(self.parent))
+            self.postgres, self.process = self.stack.enter_context(postgres(self.parent))
         return self.postgres
 
 
@@ -81,10 +82,10 @@ def postgres(parent):
         port = free_port()
         command = [bin_folder / "postgres", "-D", folder / "data", "-p", str(port), "-h", "127.0.0.1", "-k", folder]
         command += ["-c", "max_connections=200"]
-        with serving(command, folder, port, "postgres", user):
+        with serving(command, folder, port, "postgres", user) as process:
             address = f"postgres://postgres@127.0.0.1:{port}"
             wait_for(lambda: sql(address, "SELECT 1"))
-            yield address
+            yield address, process
 
 
 @contextlib.contextmanager
@@ -121,7 +122,7 @@ def serving(command, folder, port, name, user):
     keeper = subprocess.Popen(keeper, stdin=subprocess.PIPE, start_new_session=True, cwd="/")
     try:
         wait_for(lambda: listens(server, port, folder))
-        yield
+        yield server.pid
     finally:
         server.terminate() if name == "redis-server" else server.send_signal(2)
         server.wait(WAIT_SECONDS)

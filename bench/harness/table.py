@@ -2,6 +2,8 @@
 
 import statistics
 
+# Others always take a little.
+QUIET = 0.1
 TITLES = {
     "drain": "Drain jobs that do nothing",
     "enqueue-bulk": "Enqueue in bulk",
@@ -20,7 +22,8 @@ def median(work, rounds):
         values = [told[name] for told in rounds if told[name] is not None]
         line[name] = statistics.median(values) if values else None
     values = [told[figure(work)] for told in rounds]
-    return {**line, "spread": [min(values), max(values)], "settings": rounds[0]["settings"]}
+    line |= {"spread": [min(values), max(values)], "others_cpu": max(told["others_cpu"] for told in rounds)}
+    return {**line, "settings": rounds[0]["settings"]}
 
 
 def figure(work):
@@ -33,6 +36,9 @@ def render(lines):
     for work in dict.fromkeys(line["work"] for line in lines):
         rows = [row(line, lines) for line in ordered(line for line in lines if line["work"] == work)]
         parts.append(f"## {TITLES[work]}\n\n" + columns([HEAD, *rows]))
+    disturbed = max((line.get("others_cpu") or 0 for line in lines), default=0)
+    if disturbed > QUIET:
+        parts.append(f"The machine was busy with other things: in one round they took {disturbed:.0%} of it. Measure again.")
     return "\n\n".join(parts)
 
 
