@@ -3,13 +3,14 @@
 SHELL = /bin/sh
 CARGO = cargo
 
-.PHONY: help setup check test fmt
+.PHONY: help setup check test fmt bench-peers
 
 help:
 	@echo 'make setup   install what the tests need: a C compiler and PostgreSQL'
 	@echo 'make check   format, lints, documentation, house rules, dependencies'
 	@echo 'make test    setup, then every test and example'
 	@echo 'make fmt     format the sources'
+	@echo 'make bench-peers   measure job queues on this machine, Bursar among them (bench/README.md)'
 
 # Tests start a throwaway PostgreSQL of their own, so only its programs are wanted: the file in postgresql-common
 # keeps Debian from making and starting a cluster of the system.
@@ -41,3 +42,14 @@ test: setup
 
 fmt:
 	$(CARGO) fmt --all
+
+# PEERS passes options on: make bench-peers PEERS='--works drain --rounds 1'
+bench-peers: setup
+	@set -eu; \
+	need=''; \
+	command -v python3 >/dev/null 2>&1 || need="$$need python3"; \
+	command -v npm >/dev/null 2>&1 || need="$$need npm"; \
+	command -v redis-server >/dev/null 2>&1 || need="$$need redis-server"; \
+	if [ -n "$$need" ]; then echo "please install:$$need" >&2; exit 1; fi
+	$(CARGO) build --release --locked
+	bench/run $(PEERS)

