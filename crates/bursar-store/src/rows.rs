@@ -8,6 +8,7 @@ use bursar_core::hold::Hold;
 use bursar_core::id::{BatchId, CommandId, GrantId, HoldId, JobId};
 use bursar_core::job::Job;
 use bursar_core::live::ChargeMark;
+use bursar_core::needs::Needs;
 use bursar_core::scope::{Balance, Bounds, Due, DueAsk, Past, PostingMark, ScopeState};
 use bursar_core::state::{JobKey, KeyKey, KeyRow, ScopeKey, Workspace};
 use bursar_core::time::Time;
@@ -59,6 +60,11 @@ impl PastAsk {
     reason = "an engine is named where it is used, so that the compiler sees what its futures are"
 )]
 pub trait Rows {
+    /// What will be asked for by `holds`, `grants` and `scopes`, in this order and once each: an engine may take some of it
+    /// together.
+    async fn foresee(&mut self, _needs: &Needs) -> Result<(), StoreError> {
+        Ok(())
+    }
     /// Idempotency keys that are taken. They are not locked.
     async fn keys(&mut self, keys: &[KeyKey]) -> Result<Vec<(KeyKey, KeyRow)>, StoreError>;
     /// What was done under keys, from the journal.

@@ -205,6 +205,7 @@ async fn load<R: Rows>(
     let mut blocked = Blocked::default();
     let mut needs = needs;
     load_keys(rows, &mut ws, &mut needs, replayed_at.is_some()).await?;
+    rows.foresee(&needs).await?;
 
     let wanted: Vec<HoldId> = needs.holds.iter().copied().collect();
     if !wanted.is_empty() {

@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use bursar_core::request::Request;
 use bursar_core::time::Time;
-use sqlx::{PgConnection, Postgres, Transaction};
+use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::error::{Trouble, commit_error, store_error, trouble};
+use super::lane::{OpenBatch, lock_timeout_ms};
 use super::rows::{PgRows, Taking};
 use super::{GATE, PostgresStore, READ_COMMITTED, no_answer};
 use crate::attempt::{Attempts, Prepared, Setback};
@@ -17,7 +18,7 @@ use crate::store::{Lock, Verdict};
 use crate::work::{self, When};
 
 impl Attempts for PostgresStore {
-    type Tx = Transaction<'static, Postgres>;
+    type Tx = OpenBatch;
 
     fn key_patience(&self) -> Duration {
         self.options.key_patience
@@ -30,13 +31,13 @@ impl Attempts for PostgresStore {
         wait: Duration,
     ) -> Result<Prepared<Self::Tx>, Setback> {
         let within = self.options.answer_within + wait + first.map_or(Duration::ZERO, |(_, wait)| wait);
-        let tx = self.begin(READ_COMMITTED).await.map_err(Setback::Final)?;
+        let tx = self.opened(first.map_or(wait, |(_, patience)| patience), within).await?;
         let prepared = tokio::time::timeout(within, self.work(tx, requests, first, wait)).await;
         prepared.unwrap_or_else(|_| Err(Setback::Final(no_answer(within))))
     }
 
     async fn finish(&self, tx: Self::Tx) -> Result<(), Setback> {
-        match tokio::time::timeout(self.options.answer_within, tx.commit()).await {
+        match tokio::time::timeout(self.options.answer_within, self.close_batch(tx)).await {
             Ok(Ok(())) => Ok(()),
             Ok(Err(error)) if trouble(&error) == Some(Trouble::Deadlock) => Err(Setback::Passing(store_error(error))),
             Ok(Err(error)) => Err(Setback::Final(commit_error(error))),
@@ -59,20 +60,28 @@ impl Attempts for PostgresStore {
 }
 
 impl PostgresStore {
+    /// A transaction in which to work. The server may take a while to answer, but not longer than for a whole batch.
+    async fn opened(&self, patience: Duration, within: Duration) -> Result<OpenBatch, Setback> {
+        match tokio::time::timeout(self.options.connect_within + within, self.open_batch(patience)).await {
+            Ok(Ok(tx)) => Ok(tx),
+            Ok(Err(error)) => Err(tried(trouble(&error), self.pool_error(error))),
+            Err(_) => Err(Setback::Final(no_answer(within))),
+        }
+    }
+
     /// Everything but the commit. What comes to nothing has let go of its rows before anybody hears of it: whoever asks
     /// again must not find them locked by the attempt before.
     async fn work(
         &self,
-        mut tx: Transaction<'static, Postgres>,
+        mut tx: OpenBatch,
         requests: &[&Request],
         first: Option<(&Lock, Duration)>,
         wait: Duration,
-    ) -> Result<Prepared<Transaction<'static, Postgres>>, Setback> {
+    ) -> Result<Prepared<OpenBatch>, Setback> {
         match self.work_in(&mut tx, requests, first, wait).await {
             Ok((verdicts, now)) => Ok(Prepared { tx, verdicts, now }),
             Err(setback) => {
-                // A connection that cannot do even this is lost, and its locks with it.
-                let _ = tx.rollback().await;
+                self.undo_batch(tx).await;
                 Err(setback)
             }
         }
@@ -80,23 +89,23 @@ impl PostgresStore {
 
     async fn work_in(
         &self,
-        tx: &mut Transaction<'static, Postgres>,
+        tx: &mut OpenBatch,
         requests: &[&Request],
         first: Option<(&Lock, Duration)>,
         wait: Duration,
     ) -> Result<(Vec<Verdict>, Time), Setback> {
-        let entered = async {
-            if let Some((lock, patience)) = first {
-                enter(tx, patience).await?;
-                lock_row(tx, lock).await?;
-            }
-            enter(tx, wait).await
-        };
-        entered.await.map_err(|error| tried(trouble(&error), store_error(error)))?;
+        if let Some((lock, _)) = first {
+            let waited = async {
+                lock_row(tx.conn(), lock).await?;
+                enter(tx.conn(), wait).await
+            };
+            waited.await.map_err(|error| tried(trouble(&error), store_error(error)))?;
+        }
         let when = When { floor: self.floor(), batch: self.next_batch() };
         // With the row in hand that was waited for, those it is wanted with are worth a moment.
         let taking = if first.is_some() { Taking::Wait } else { Taking::Skip };
-        let mut rows = PgRows::new(tx, self, taking);
+        let began = tx.began;
+        let mut rows = PgRows { clock: Some(began), ..PgRows::new(tx.conn(), self, taking) };
         let run = work::run(&mut rows, requests, &self.setup.rules, when, &mut self.ids()).await;
         let (mut ws, verdicts) = run.map_err(|error| match rows.trouble {
             Some(Trouble::LockTimeout) if taking == Taking::Wait => Setback::Contended,
@@ -142,18 +151,13 @@ async fn lock_row(conn: &mut PgConnection, lock: &Lock) -> Result<(), sqlx::Erro
 
 /// Sets how long this transaction waits for locks, has its commit wait for the disk, and joins the writers.
 pub(super) async fn enter(conn: &mut PgConnection, wait: Duration) -> Result<(), sqlx::Error> {
-    sqlx::query(ENTER).bind(lock_timeout(wait)).bind(GATE).execute(conn).await.map(drop)
+    sqlx::query(ENTER).bind(format!("{}ms", lock_timeout_ms(wait))).bind(GATE).execute(conn).await.map(drop)
 }
 
 // A plan is made once and kept. One made while a table is small would read all of it by and by: not that one.
 const ENTER: &str = "SELECT set_config('lock_timeout', $1, true), set_config('enable_seqscan', 'off', true),
     set_config('synchronous_commit', coalesce(nullif(current_setting('synchronous_commit'), 'off'), 'on'), true),
     pg_advisory_xact_lock_shared($2)";
-
-/// Zero would mean to wait for ever.
-fn lock_timeout(wait: Duration) -> String {
-    format!("{}ms", wait.as_millis().clamp(1, i32::MAX as u128))
-}
 
 /// Before the commit nothing has happened: what passes by itself is tried again. Whoever waited for a lock has waited.
 fn tried(trouble: Option<Trouble>, error: StoreError) -> Setback {

@@ -1,7 +1,8 @@
 //! PostgreSQL: any number of nodes on one database. All tables live in the schema `bursar`.
 //!
 //! SQL here loads and stores; it decides nothing. Three habits run through it:
-//! - Lock, then read: a statement that waited for a lock has the row as it is now, and everything else as it was before.
+//! - Lock, then read: a statement that waited for a lock has the row as it is now, and everything else as it was before. So
+//!   what stands in the locked row itself is read with the lock, and all else in a later statement.
 //! - Arrays, not loops: a batch of a thousand requests takes the same few statements as one.
 //! - Joins by `LATERAL` subqueries that cannot be flattened, or by `ctid`: so that the plan is a look-up by primary key
 //!   on a table of any size, with or without statistics.
@@ -11,11 +12,14 @@ mod due;
 mod error;
 mod in_tx;
 mod journal;
+mod lane;
 mod maintain;
 mod migrate;
 mod read;
 mod rows;
 mod scopes;
+mod statement;
+mod wire;
 mod write;
 
 use std::collections::HashMap;
@@ -39,6 +43,7 @@ use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
 use sqlx::{Connection, PgConnection, Postgres, Transaction};
 
 use self::error::{redacted, store_error};
+use self::lane::Kept;
 pub use self::migrate::migration_sql;
 use crate::attempt;
 use crate::clock::{Clock, SystemClock};
@@ -50,6 +55,7 @@ use crate::verify::Report;
 /// A store in a PostgreSQL database.
 pub struct PostgresStore {
     pool: PgPool,
+    kept: Kept,
     /// Connections for short statements that somebody needs who has a connection already: never the same pool, in which
     /// all could wait for each other.
     side: PgPool,
@@ -66,7 +72,7 @@ pub struct PostgresStore {
 /// How the store uses its database.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PostgresOptions {
-    /// Connections at most, beside two for short statements.
+    /// Connections at most, beside two for short statements. Of each four, batches keep one for themselves.
     pub connections: u32,
     /// How long to wait for a free connection, or for the server.
     pub connect_within: Duration,
@@ -127,6 +133,7 @@ impl PostgresStore {
         probe(&connect, options.connect_within).await?;
         let store = PostgresStore {
             pool: pool(options.connections.max(1)).connect_lazy_with(connect.clone()),
+            kept: Kept::default(),
             side: pool(2).connect_lazy_with(connect),
             setup,
             options,
@@ -300,6 +307,7 @@ impl Store for PostgresStore {
     }
 
     async fn close(&self) {
+        self.kept.close();
         self.pool.close().await;
         self.side.close().await;
     }

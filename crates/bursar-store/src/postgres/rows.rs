@@ -8,15 +8,19 @@ use bursar_core::grant::Grant;
 use bursar_core::hold::Hold;
 use bursar_core::id::{BatchId, CommandId, GrantId, HoldId, JobId};
 use bursar_core::job::Job;
+use bursar_core::needs::Needs;
 use bursar_core::payload::Payload;
 use bursar_core::request::Fingerprint;
 use bursar_core::scope::{Due, DueAsk, Past, ScopeState};
 use bursar_core::state::{JobKey, KeyKey, KeyRow, ScopeKey, Workspace};
 use bursar_core::time::Time;
-use sqlx::PgConnection;
+use sqlx::postgres::{PgArguments, PgRow};
+use sqlx::query::Query;
+use sqlx::{PgConnection, Postgres, Row};
 use uuid::Uuid;
 
 use super::error::{Trouble, store_error, trouble};
+use super::wire::{Place, Stamp};
 use super::{PostgresStore, scopes};
 use crate::codec::{Carries, Packed, from_json};
 use crate::error::StoreError;
@@ -42,26 +46,111 @@ pub(super) struct PgRows<'c> {
     pub(super) taking: Taking,
     /// What stood in the way, for whoever decides whether to try again.
     pub(super) trouble: Option<Trouble>,
-    /// The database's clock, read after the scopes were locked.
+    /// The database's clock, read after the rows were locked that were taken last.
     pub(super) clock: Option<Time>,
+    /// Where the rows lie that were locked.
+    pub(super) places: Places,
+    /// What was taken before it was asked for.
+    pub(super) ahead: Ahead,
+}
+
+/// Where rows lie that this transaction has locked.
+#[derive(Default)]
+pub(super) struct Places {
+    pub(super) holds: HashMap<u128, Place>,
+    pub(super) grants: HashMap<u128, Place>,
+    pub(super) scopes: HashMap<ScopeKey, Place>,
+}
+
+impl Places {
+    pub(super) fn clear(&mut self) {
+        *self = Places::default();
+    }
+}
+
+/// Grants and scopes that were taken together, until somebody asks for them.
+#[derive(Default)]
+pub(super) struct Ahead {
+    grants: Option<Vec<(u128, Grant)>>,
+    pub(super) scopes: Option<Found<ScopeKey, ScopeState>>,
 }
 
 /// A statement in its three ways of taking rows.
 macro_rules! taking {
-    ($taking:expr, $before:literal, $after:literal) => {
+    ($taking:expr, $sql:ident) => {
         match $taking {
-            Taking::Skip => concat!($before, " FOR UPDATE SKIP LOCKED ", $after),
-            Taking::Wait => concat!($before, " FOR UPDATE ", $after),
+            Taking::Skip => $sql!(" FOR UPDATE SKIP LOCKED"),
+            Taking::Wait => $sql!(" FOR UPDATE"),
             // Keeps the planner from making a join of it that reads the whole table.
-            Taking::Look | Taking::Alone => concat!($before, " OFFSET 0 ", $after),
+            Taking::Look | Taking::Alone => $sql!(" OFFSET 0"),
         }
     };
 }
 pub(super) use taking;
 
+// A row that was waited for, or that somebody wrote after the statement had begun, is read again by the server once it is
+// locked: so each row is as it is now. The clock beside a row is later than all locks taken before it.
+
+macro_rules! holds {
+    ($lock:literal) => {
+        concat!(
+            "SELECT w.n, h.ctid, clock_timestamp(), h.data FROM unnest($1::uuid[]) WITH ORDINALITY AS w(id, n)
+             CROSS JOIN LATERAL (SELECT h.ctid, h.data FROM bursar.holds h WHERE h.id = w.id",
+            $lock,
+            ") h"
+        )
+    };
+}
+
+macro_rules! grants {
+    ($lock:literal) => {
+        concat!(
+            "SELECT w.n, g.ctid, clock_timestamp(), g.data FROM unnest($1::uuid[]) WITH ORDINALITY AS w(id, n)
+             CROSS JOIN LATERAL (SELECT g.ctid, g.data FROM bursar.grants g WHERE g.id = w.id",
+            $lock,
+            ") g"
+        )
+    };
+}
+
+macro_rules! scopes_by_name {
+    ($lock:literal) => {
+        concat!(
+            "SELECT w.n, s.ctid, clock_timestamp(), s.state, s.budget
+             FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS w(tenant, scope, n)
+             CROSS JOIN LATERAL (
+                 SELECT s.ctid, s.state, s.budget FROM bursar.scopes s
+                 WHERE s.tenant = w.tenant AND s.scope = w.scope",
+            $lock,
+            ") s"
+        )
+    };
+}
+pub(super) use scopes_by_name;
+
+/// Grants first, numbered downwards, then scopes: the parts are run one after the other.
+macro_rules! together {
+    ($lock:literal) => {
+        concat!(
+            "SELECT -w.n, g.ctid, clock_timestamp(), g.data, NULL
+             FROM unnest($3::uuid[]) WITH ORDINALITY AS w(id, n)
+             CROSS JOIN LATERAL (SELECT g.ctid, g.data FROM bursar.grants g WHERE g.id = w.id",
+            $lock,
+            ") g UNION ALL ",
+            scopes_by_name!($lock)
+        )
+    };
+}
+
 impl<'c> PgRows<'c> {
     pub(super) fn new(conn: &'c mut PgConnection, store: &'c PostgresStore, taking: Taking) -> PgRows<'c> {
-        PgRows { conn, store, taking, trouble: None, clock: None }
+        let (places, ahead) = (Places::default(), Ahead::default());
+        PgRows { conn, store, taking, trouble: None, clock: None, places, ahead }
+    }
+
+    /// Whether the rows are locked that are taken.
+    pub(super) fn locks(&self) -> bool {
+        matches!(self.taking, Taking::Skip | Taking::Wait)
     }
 
     /// Notes what stood in the way.
@@ -70,28 +159,79 @@ impl<'c> PgRows<'c> {
         store_error(error)
     }
 
-    /// Takes rows by their ids. Which of the missing ones somebody else has locked is asked only when some are missing:
-    /// to join both answers in one statement takes the server time that grows with the square of their number.
+    /// Runs a statement that takes rows; they are in the order they were asked for.
+    pub(super) async fn fetch(
+        &mut self,
+        statement: Query<'_, Postgres, PgArguments>,
+    ) -> Result<Vec<PgRow>, StoreError> {
+        statement.fetch_all(&mut *self.conn).await.map_err(|e| self.failed(e))
+    }
+
+    /// Reads the columns that every statement has which takes rows: the number, the place, the clock and the data.
+    pub(super) fn taken<'r>(&mut self, row: &'r PgRow) -> Result<(i64, Place, &'r [u8]), StoreError> {
+        let mut read = || -> Result<_, sqlx::Error> {
+            let Stamp(clock) = row.try_get_unchecked(2)?;
+            self.clock = self.clock.max(Some(clock));
+            Ok((row.try_get_unchecked(0)?, row.try_get_unchecked(1)?, row.try_get_unchecked(3)?))
+        };
+        read().map_err(store_error)
+    }
+
+    /// Takes rows by their ids, and says where they lie.
     async fn take<V: Packed>(
         &mut self,
         taking: &'static str,
-        there: &'static str,
-        ids: Vec<Uuid>,
-    ) -> Result<Found<u128, V>, StoreError> {
-        let rows: Vec<(Uuid, Vec<u8>)> =
-            sqlx::query_as(taking).bind(&ids).fetch_all(&mut *self.conn).await.map_err(|e| self.failed(e))?;
-        let mut found = Found::all(Vec::with_capacity(rows.len()));
-        for (id, data) in &rows {
-            found.rows.push((id.as_u128(), V::unpack(data)?));
-        }
-        // Who waited for a row that is not there has seen it go.
-        if rows.len() < ids.len() && self.taking == Taking::Skip {
-            let taken: HashSet<Uuid> = rows.into_iter().map(|(id, _)| id).collect();
-            let missing: Vec<Uuid> = ids.into_iter().filter(|id| !taken.contains(id)).collect();
-            let locked = sqlx::query_scalar::<_, Uuid>(there).bind(missing).fetch_all(&mut *self.conn).await;
-            found.blocked = locked.map_err(|e| self.failed(e))?.into_iter().map(|id| id.as_u128()).collect();
+        ids: &[Uuid],
+    ) -> Result<Vec<(u128, Place, V)>, StoreError> {
+        let rows = self.fetch(sqlx::query(taking).bind(ids)).await?;
+        let mut found = Vec::with_capacity(rows.len());
+        for row in &rows {
+            let (n, lies, data) = self.taken(row)?;
+            found.push((ids[place(n)].as_u128(), lies, V::unpack(data)?));
         }
         Ok(found)
+    }
+
+    /// Which of the rows that were not found somebody else has locked. Asked only when some are missing: to join both
+    /// answers in one statement takes the server time that grows with the square of their number.
+    async fn locked<V>(
+        &mut self,
+        there: &'static str,
+        ids: &[Uuid],
+        found: &[(u128, V)],
+    ) -> Result<Vec<u128>, StoreError> {
+        // Who waited for a row that is not there has seen it go.
+        if found.len() == ids.len() || self.taking != Taking::Skip {
+            return Ok(Vec::new());
+        }
+        let taken: HashSet<u128> = found.iter().map(|(id, _)| *id).collect();
+        let missing: Vec<Uuid> = ids.iter().filter(|id| !taken.contains(&id.as_u128())).copied().collect();
+        let locked = sqlx::query_scalar::<_, Uuid>(there).bind(missing).fetch_all(&mut *self.conn).await;
+        Ok(locked.map_err(|e| self.failed(e))?.into_iter().map(|id| id.as_u128()).collect())
+    }
+
+    /// Takes grants and, after them, scopes in one trip.
+    async fn take_together(&mut self, grants: &[Uuid], scopes: &[ScopeKey]) -> Result<(), StoreError> {
+        let sql = taking!(self.taking, together);
+        let (tenants, names) = scopes::columns(scopes);
+        let rows = self.fetch(sqlx::query(sql).bind(tenants).bind(names).bind(grants)).await?;
+        let mut redeemable = Vec::with_capacity(grants.len());
+        let mut found = Found::all(Vec::with_capacity(scopes.len()));
+        for row in &rows {
+            let (n, lies, data) = self.taken(row)?;
+            if n < 0 {
+                let id = grants[place(-n)].as_u128();
+                self.places.grants.insert(id, lies);
+                redeemable.push((id, Grant::unpack(data)?));
+            } else {
+                let key = scopes[place(n)].clone();
+                found.rows.push((key, self.scope_of(row, data)?));
+                self.places.scopes.insert(scopes[place(n)].clone(), lies);
+            }
+        }
+        self.see_blocked(&mut found, scopes).await?;
+        self.ahead = Ahead { grants: Some(redeemable), scopes: Some(found) };
+        Ok(())
     }
 }
 
@@ -216,37 +356,60 @@ impl Rows for PgRows<'_> {
         rows.into_iter().map(|(id, data)| Ok((JobId(id.as_u128()), Job::unpack(&data)?))).collect()
     }
 
+    async fn foresee(&mut self, needs: &Needs) -> Result<(), StoreError> {
+        // Holds name scopes that are not known before, and all scopes are to be taken in one sorted sweep.
+        if !self.locks() || !needs.holds.is_empty() || needs.grants.is_empty() || needs.scopes.is_empty() {
+            return Ok(());
+        }
+        let scopes = needs.scopes.iter().map(|(key, need)| (key.clone(), need.create)).collect();
+        let wanted: Vec<ScopeKey> = self.widened(scopes).await?.into_keys().collect();
+        let grants: Vec<Uuid> = needs.grants.iter().map(|id| Uuid::from_u128(id.0)).collect();
+        self.take_together(&grants, &wanted).await
+    }
+
     async fn holds(&mut self, ids: &[HoldId]) -> Result<Found<HoldId, Hold>, StoreError> {
-        let taking = taking!(
-            self.taking,
-            "SELECT h.id, h.data FROM unnest($1::uuid[]) AS w(id)
-             CROSS JOIN LATERAL (SELECT h.id, h.data FROM bursar.holds h WHERE h.id = w.id",
-            ") h"
-        );
+        let taking = taking!(self.taking, holds);
         let there = "SELECT h.id FROM unnest($1::uuid[]) AS w(id)
              CROSS JOIN LATERAL (SELECT h.id FROM bursar.holds h WHERE h.id = w.id OFFSET 0) h";
-        let found = self.take(taking, there, uuids(ids, |id| id.0)).await?;
+        let ids = uuids(ids, |id| id.0);
+        let mut found = Vec::with_capacity(ids.len());
+        for (id, place, hold) in self.take::<Hold>(taking, &ids).await? {
+            if self.locks() {
+                self.places.holds.insert(id, place);
+            }
+            found.push((id, hold));
+        }
+        let blocked = self.locked(there, &ids, &found).await?;
         Ok(Found {
-            rows: found.rows.into_iter().map(|(id, hold)| (HoldId(id), hold)).collect(),
-            blocked: found.blocked.into_iter().map(HoldId).collect(),
+            rows: found.into_iter().map(|(id, hold)| (HoldId(id), hold)).collect(),
+            blocked: blocked.into_iter().map(HoldId).collect(),
         })
     }
 
     async fn grants(&mut self, ids: &[GrantId]) -> Result<Found<GrantId, Grant>, StoreError> {
-        let taking = taking!(
-            self.taking,
-            "SELECT g.id, g.data FROM unnest($1::uuid[]) AS w(id)
-             CROSS JOIN LATERAL (SELECT g.id, g.data FROM bursar.grants g WHERE g.id = w.id",
-            ") g"
-        );
+        let taking = taking!(self.taking, grants);
         let there = "SELECT g.id FROM unnest($1::uuid[]) AS w(id)
              CROSS JOIN LATERAL (SELECT g.id FROM bursar.grants g WHERE g.id = w.id OFFSET 0) g";
-        let found = self.take::<Grant>(taking, there, uuids(ids, |id| id.0)).await?;
-        let mut grants: Vec<Grant> = found.rows.into_iter().map(|(_, grant)| grant).collect();
+        let ids = uuids(ids, |id| id.0);
+        let found = match self.ahead.grants.take() {
+            Some(found) => found,
+            None => {
+                let mut found = Vec::with_capacity(ids.len());
+                for (id, place, grant) in self.take::<Grant>(taking, &ids).await? {
+                    if self.locks() {
+                        self.places.grants.insert(id, place);
+                    }
+                    found.push((id, grant));
+                }
+                found
+            }
+        };
+        let blocked = self.locked(there, &ids, &found).await?;
+        let mut grants: Vec<Grant> = found.into_iter().map(|(_, grant)| grant).collect();
         attach(self.conn, &mut grants, |grant| grant.id.0).await.map_err(|e| self.failed(e))?;
         Ok(Found {
             rows: grants.into_iter().map(|grant| (grant.id, grant)).collect(),
-            blocked: found.blocked.into_iter().map(GrantId).collect(),
+            blocked: blocked.into_iter().map(GrantId).collect(),
         })
     }
 

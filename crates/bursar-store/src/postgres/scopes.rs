@@ -1,6 +1,6 @@
 //! Scopes: brought into being beforehand, locked in one order, and read in a later statement.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, HashSet};
 use std::sync::PoisonError;
 
 use bursar_core::bounds::DEPTH_MAX;
@@ -8,10 +8,12 @@ use bursar_core::name::Scope;
 use bursar_core::scope::ScopeState;
 use bursar_core::state::ScopeKey;
 use bursar_core::time::Time;
-use sqlx::PgExecutor;
+use sqlx::postgres::PgRow;
+use sqlx::{PgExecutor, Row};
 
 use super::PostgresStore;
-use super::rows::{PgRows, Taking, place, taking};
+use super::error::store_error;
+use super::rows::{PgRows, Taking, place, scopes_by_name, taking};
 use crate::codec::Packed;
 use crate::error::StoreError;
 use crate::rows::Found;
@@ -25,9 +27,38 @@ impl PgRows<'_> {
         &mut self,
         keys: &[(ScopeKey, bool)],
     ) -> Result<Found<ScopeKey, ScopeState>, StoreError> {
-        let mut wanted: BTreeMap<ScopeKey, bool> = keys.iter().cloned().collect();
+        let wanted = self.widened(keys.iter().cloned().collect()).await?;
+        let mut found = match self.ahead.scopes.take() {
+            Some(found) => found,
+            None => self.lock_and_read(&wanted.keys().cloned().collect::<Vec<_>>()).await?,
+        };
+        if self.taking == Taking::Look {
+            return Ok(found);
+        }
+        // A scope this node had seen may be gone, if the tables were made anew meanwhile.
+        let gone: Vec<ScopeKey> = if found.rows.len() + found.blocked.len() < wanted.len() {
+            let there: HashSet<&ScopeKey> = found.rows.iter().map(|(key, _)| key).chain(&found.blocked).collect();
+            wanted.into_iter().filter(|(key, create)| *create && !there.contains(key)).map(|(key, _)| key).collect()
+        } else {
+            Vec::new()
+        };
+        if !gone.is_empty() {
+            self.create(&gone).await?;
+            let more = self.lock_and_read(&gone).await?;
+            found.rows.extend(more.rows);
+            found.blocked.extend(more.blocked);
+        }
+        Ok(found)
+    }
+
+    /// Adds those above the scopes as far as this node has seen them, and brings those into being that it has not.
+    pub(super) async fn widened(
+        &mut self,
+        scopes: BTreeMap<ScopeKey, bool>,
+    ) -> Result<BTreeMap<ScopeKey, bool>, StoreError> {
+        let mut wanted = scopes;
         if self.taking != Taking::Look {
-            for key in self.store.ancestors_known(keys.iter().map(|(key, _)| key)) {
+            for key in self.store.ancestors_known(wanted.keys()) {
                 wanted.entry(key).or_insert(false);
             }
             let unknown = self.store.unknown(wanted.iter().filter(|(_, create)| **create).map(|(key, _)| key));
@@ -35,18 +66,7 @@ impl PgRows<'_> {
                 self.create(&unknown).await?;
             }
         }
-        let mut found = self.lock_and_read(&wanted.keys().cloned().collect::<Vec<_>>()).await?;
-        // A scope this node had seen may be gone, if the tables were made anew meanwhile.
-        let there: BTreeSet<&ScopeKey> = found.rows.iter().map(|(key, _)| key).chain(&found.blocked).collect();
-        let gone: Vec<ScopeKey> =
-            wanted.into_iter().filter(|(key, create)| *create && !there.contains(key)).map(|(key, _)| key).collect();
-        if self.taking != Taking::Look && !gone.is_empty() {
-            self.create(&gone).await?;
-            let more = self.lock_and_read(&gone).await?;
-            found.rows.extend(more.rows);
-            found.blocked.extend(more.blocked);
-        }
-        Ok(found)
+        Ok(wanted)
     }
 
     /// Brings rows into being that exist only to be locked. In a transaction of its own, so that nobody waits for them.
@@ -59,56 +79,54 @@ impl PgRows<'_> {
         done.map_err(|e| self.failed(e))
     }
 
+    /// Takes scopes in the order of the keys.
     async fn lock_and_read(&mut self, keys: &[ScopeKey]) -> Result<Found<ScopeKey, ScopeState>, StoreError> {
-        let locked = match self.taking {
-            Taking::Look | Taking::Alone => None,
-            Taking::Skip | Taking::Wait => Some(self.lock(keys).await?),
-        };
         let (tenants, names) = columns(keys);
-        let rows: Vec<(i64, Vec<u8>, Option<String>, i64)> = sqlx::query_as(
-            "SELECT w.n, s.state, s.budget, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint
-             FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS w(tenant, scope, n)
+        let rows = self.fetch(sqlx::query(taking!(self.taking, scopes_by_name)).bind(tenants).bind(names)).await?;
+        let mut found = Found::all(Vec::with_capacity(rows.len()));
+        for row in &rows {
+            let (n, lies, state) = self.taken(row)?;
+            let key = &keys[place(n)];
+            if self.locks() {
+                self.places.scopes.insert(key.clone(), lies);
+            }
+            found.rows.push((key.clone(), self.scope_of(row, state)?));
+        }
+        self.see_blocked(&mut found, keys).await?;
+        Ok(found)
+    }
+
+    /// A scope from the last columns of a statement that takes it.
+    pub(super) fn scope_of(&self, row: &PgRow, state: &[u8]) -> Result<ScopeState, StoreError> {
+        let budget: Option<&str> = row.try_get_unchecked(4).map_err(store_error)?;
+        self.store.scope_row(state, budget)
+    }
+
+    /// Says which of the scopes that were not found are there nevertheless: somebody else has locked them.
+    pub(super) async fn see_blocked(
+        &mut self,
+        found: &mut Found<ScopeKey, ScopeState>,
+        keys: &[ScopeKey],
+    ) -> Result<(), StoreError> {
+        self.store.remember(&found.rows);
+        if found.rows.len() == keys.len() || self.taking != Taking::Skip {
+            return Ok(());
+        }
+        let taken: HashSet<&ScopeKey> = found.rows.iter().map(|(key, _)| key).collect();
+        let missing: Vec<ScopeKey> = keys.iter().filter(|key| !taken.contains(key)).cloned().collect();
+        let (tenants, names) = columns(&missing);
+        let there: Vec<i64> = sqlx::query_scalar(
+            "SELECT w.n FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS w(tenant, scope, n)
              CROSS JOIN LATERAL (
-                 SELECT s.state, s.budget FROM bursar.scopes s
-                 WHERE s.tenant = w.tenant AND s.scope = w.scope OFFSET 0) s",
+                 SELECT s.tenant FROM bursar.scopes s WHERE s.tenant = w.tenant AND s.scope = w.scope OFFSET 0) s",
         )
         .bind(tenants)
         .bind(names)
         .fetch_all(&mut *self.conn)
         .await
         .map_err(|e| self.failed(e))?;
-        let mut found = Found::all(Vec::with_capacity(rows.len()));
-        for (n, state, budget, clock) in rows {
-            let key = keys[place(n)].clone();
-            if locked.as_ref().is_some_and(|locked| !locked.contains(&place(n))) {
-                found.blocked.push(key);
-                continue;
-            }
-            let row = self.store.scope_row(&state, budget.as_deref())?;
-            self.clock = self.clock.max(Some(Time::from_micros(clock)));
-            found.rows.push((key, row));
-        }
-        self.store.remember(&found.rows);
-        Ok(found)
-    }
-
-    /// Locks the rows in the order of the keys; returns the places of those it has.
-    async fn lock(&mut self, keys: &[ScopeKey]) -> Result<BTreeSet<usize>, StoreError> {
-        let sql = taking!(
-            self.taking,
-            "SELECT w.n FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS w(tenant, scope, n)
-             CROSS JOIN LATERAL (
-                 SELECT s.tenant FROM bursar.scopes s WHERE s.tenant = w.tenant AND s.scope = w.scope",
-            ") s"
-        );
-        let (tenants, names) = columns(keys);
-        let rows: Vec<(i64,)> = sqlx::query_as(sql)
-            .bind(tenants)
-            .bind(names)
-            .fetch_all(&mut *self.conn)
-            .await
-            .map_err(|e| self.failed(e))?;
-        Ok(rows.into_iter().map(|(n,)| place(n)).collect())
+        found.blocked.extend(there.into_iter().map(|n| missing[place(n)].clone()));
+        Ok(())
     }
 }
 

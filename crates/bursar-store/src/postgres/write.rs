@@ -1,279 +1,299 @@
 //! Writing: everything a batch changed, in one statement.
 //!
-//! New rows are inserted plainly: a name that somebody else took meanwhile fails the statement, and the batch is decided
-//! anew. (`ON CONFLICT` for all of them would cost a second WAL record a row.) Rows that were there are written by
+//! The statement has a part for each kind of row that there is something of: a part with nothing to do would cost the
+//! server as much as a row or two. New rows are inserted plainly: a name that somebody else took meanwhile fails the
+//! statement, and the batch is decided anew. (`ON CONFLICT` for all of them would cost a second WAL record a row.) Rows that
+//! this transaction has locked are written where they lie. Other rows that were there are written by
 //! `ON CONFLICT … DO UPDATE`, which goes by the primary key whatever the planner knows of the table.
 
 use bursar_core::event::Batch;
 use bursar_core::grant::Grant;
-use bursar_core::id::JobId;
+use bursar_core::hold::Hold;
 use bursar_core::job::Job;
-use bursar_core::payload::Payload;
-use bursar_core::state::{Change, JobKey, KeyKey, KeyRow, Workspace};
+use bursar_core::scope::ScopeState;
+use bursar_core::state::{Change, KeyKey, KeyRow, ScopeKey, Workspace};
 use bursar_core::time::Time;
-use sqlx::Postgres;
-use sqlx::postgres::PgArguments;
-use sqlx::query::QueryScalar;
+use sqlx::AssertSqlSafe;
 use uuid::Uuid;
 
 use super::error::code;
 use super::rows::{PgRows, Taking};
+use super::statement::Statement;
+use super::wire::Place;
 use crate::codec::{Carries, Packed, grant_state, hold_state, to_json};
 use crate::error::StoreError;
 
 /// What a plain insert of a name fails with that is taken.
 const UNIQUE_VIOLATION: &str = "23505";
 
-/// Holds, charges, postings, balances and the journal. What is counted here is locked by its scopes.
-macro_rules! counted {
-    () => {
-        "
-    h AS (
-        INSERT INTO bursar.holds (id, tenant, state, expires_at, data)
-        SELECT w.id, w.tenant, w.state, w.expires_at, w.data
-        FROM unnest($1::uuid[], $2::text[], $3::smallint[], $4::bigint[], $5::bytea[], $6::boolean[])
-            AS w(id, tenant, state, expires_at, data, new)
-        WHERE w.new),
-    h2 AS (
-        INSERT INTO bursar.holds (id, tenant, state, expires_at, data)
-        SELECT w.id, w.tenant, w.state, w.expires_at, w.data
-        FROM unnest($1::uuid[], $2::text[], $3::smallint[], $4::bigint[], $5::bytea[], $6::boolean[])
-            AS w(id, tenant, state, expires_at, data, new)
-        WHERE NOT w.new
-        ON CONFLICT (id) DO UPDATE SET state = EXCLUDED.state, expires_at = EXCLUDED.expires_at, data = EXCLUDED.data),
-    ended AS (
-        DELETE FROM bursar.live_charges WHERE ctid = ANY (ARRAY(
-            SELECT c.ctid FROM unnest($7::text[], $8::text[], $9::bigint[], $10::uuid[]) AS w(tenant, scope, at, hold)
-            CROSS JOIN LATERAL (
-                SELECT c.ctid FROM bursar.live_charges c
-                WHERE c.tenant = w.tenant AND c.scope = w.scope AND c.expires_at = w.at AND c.hold = w.hold
-                OFFSET 0) c))),
-    live AS (
-        INSERT INTO bursar.live_charges (tenant, scope, expires_at, hold, placed_at, amount)
-        SELECT * FROM unnest($11::text[], $12::text[], $13::bigint[], $14::uuid[], $15::bigint[], $16::bigint[])),
-    posted AS (
-        INSERT INTO bursar.postings (tenant, scope, at, seq, amount, hold)
-        SELECT * FROM unnest($17::text[], $18::text[], $19::bigint[], $20::bigint[], $21::bigint[], $22::uuid[])),
-    s AS (
-        INSERT INTO bursar.scopes AS s (tenant, scope, version, state, budget)
-        SELECT * FROM unnest($23::text[], $24::text[], $25::bigint[], $26::bytea[], $27::text[])
-        ON CONFLICT (tenant, scope) DO UPDATE SET version = EXCLUDED.version, state = EXCLUDED.state,
-            budget = coalesce(EXCLUDED.budget, s.budget)),
-    journal AS (
-        INSERT INTO bursar.journal (id, at, count, prev, entries)
-        SELECT * FROM unnest($28::uuid[], $29::bigint[], $30::integer[], $31::text[], $32::text[])),
-    numbered AS (
-        INSERT INTO bursar.journal_new (id, count) SELECT * FROM unnest($28::uuid[], $30::integer[]))"
-    };
-}
-
-/// What has a name that others may take at the same time, and what hangs on it.
-macro_rules! named {
-    () => {
-        "
-    k AS (
-        INSERT INTO bursar.keys (tenant, key, fingerprint, batch, command, until)
-        SELECT w.tenant, w.key, w.fingerprint, w.batch, w.command, w.until
-        FROM unnest($33::text[], $34::text[], $35::uuid[], $36::uuid[], $37::uuid[], $38::bigint[], $39::boolean[])
-            AS w(tenant, key, fingerprint, batch, command, until, new)
-        WHERE w.new),
-    over AS (
-        INSERT INTO bursar.keys AS k (tenant, key, fingerprint, batch, command, until)
-        SELECT w.tenant, w.key, w.fingerprint, w.batch, w.command, w.until
-        FROM unnest($33::text[], $34::text[], $35::uuid[], $36::uuid[], $37::uuid[], $38::bigint[], $39::boolean[])
-            AS w(tenant, key, fingerprint, batch, command, until, new)
-        WHERE NOT w.new
-        ON CONFLICT (tenant, key) DO UPDATE SET fingerprint = EXCLUDED.fingerprint, batch = EXCLUDED.batch,
-            command = EXCLUDED.command, until = EXCLUDED.until
-        WHERE k.until <= $40
-        RETURNING 1),
-    jk AS (
-        INSERT INTO bursar.job_keys (tenant, queue, key, job)
-        SELECT * FROM unnest($41::text[], $42::text[], $43::text[], $44::uuid[])),
-    j AS (
-        INSERT INTO bursar.jobs (id, tenant, queue, kind, run_at, data)
-        SELECT w.id, w.tenant, w.queue, w.kind, w.run_at, w.data
-        FROM unnest($45::uuid[], $46::text[], $47::text[], $48::text[], $49::bigint[], $50::bytea[], $51::boolean[])
-            AS w(id, tenant, queue, kind, run_at, data, new)
-        WHERE w.new),
-    j2 AS (
-        INSERT INTO bursar.jobs (id, tenant, queue, kind, run_at, data)
-        SELECT w.id, w.tenant, w.queue, w.kind, w.run_at, w.data
-        FROM unnest($45::uuid[], $46::text[], $47::text[], $48::text[], $49::bigint[], $50::bytea[], $51::boolean[])
-            AS w(id, tenant, queue, kind, run_at, data, new)
-        WHERE NOT w.new
-        ON CONFLICT (id) DO UPDATE SET run_at = EXCLUDED.run_at, data = EXCLUDED.data),
-    g AS (
-        INSERT INTO bursar.grants (id, tenant, expires_at, state, data)
-        SELECT w.id, w.tenant, w.expires_at, w.state, w.data
-        FROM unnest($52::uuid[], $53::text[], $54::bigint[], $55::smallint[], $56::bytea[], $57::boolean[])
-            AS w(id, tenant, expires_at, state, data, new)
-        WHERE w.new),
-    g2 AS (
-        INSERT INTO bursar.grants (id, tenant, expires_at, state, data)
-        SELECT w.id, w.tenant, w.expires_at, w.state, w.data
-        FROM unnest($52::uuid[], $53::text[], $54::bigint[], $55::smallint[], $56::bytea[], $57::boolean[])
-            AS w(id, tenant, expires_at, state, data, new)
-        WHERE NOT w.new
-        ON CONFLICT (id) DO UPDATE SET state = EXCLUDED.state, data = EXCLUDED.data),
-    gone AS (
-        DELETE FROM bursar.grants WHERE ctid = ANY (ARRAY(
-            SELECT g.ctid FROM unnest($58::uuid[]) AS w(id)
-            CROSS JOIN LATERAL (SELECT g.ctid FROM bursar.grants g WHERE g.id = w.id OFFSET 0) g))),
-    gone_payloads AS (
-        DELETE FROM bursar.payloads WHERE ctid = ANY (ARRAY(
-            SELECT p.ctid FROM unnest($58::uuid[]) AS w(id)
-            CROSS JOIN LATERAL (SELECT p.ctid FROM bursar.payloads p WHERE p.id = w.id OFFSET 0) p))),
-    p AS (
-        INSERT INTO bursar.payloads (id, data) SELECT * FROM unnest($59::uuid[], $60::text[]))"
-    };
-}
-
-const COUNTED: &str = concat!("WITH", counted!(), " SELECT 0::bigint");
-/// Says how many keys were taken over.
-const ALL: &str = concat!("WITH", named!(), ",", counted!(), " SELECT count(*) FROM over");
+const INSERT_HOLDS: &str = "INSERT INTO bursar.holds (id, tenant, state, expires_at, data) SELECT * FROM unnest(@)";
+const PUT_HOLDS: &str = "INSERT INTO bursar.holds (id, tenant, state, expires_at, data) SELECT * FROM unnest(@)
+    ON CONFLICT (id) DO UPDATE SET state = EXCLUDED.state, expires_at = EXCLUDED.expires_at, data = EXCLUDED.data";
+const UPDATE_HOLDS: &str = "UPDATE bursar.holds h SET state = w.state, expires_at = w.expires_at, data = w.data
+    FROM unnest(@) AS w(place, state, expires_at, data) WHERE h.ctid = w.place";
+const END_CHARGES: &str = "DELETE FROM bursar.live_charges WHERE ctid = ANY (ARRAY(
+        SELECT c.ctid FROM unnest(@) AS w(tenant, scope, at, hold)
+        CROSS JOIN LATERAL (
+            SELECT c.ctid FROM bursar.live_charges c
+            WHERE c.tenant = w.tenant AND c.scope = w.scope AND c.expires_at = w.at AND c.hold = w.hold
+            OFFSET 0) c))";
+const INSERT_CHARGES: &str =
+    "INSERT INTO bursar.live_charges (tenant, scope, expires_at, hold, placed_at, amount) SELECT * FROM unnest(@)";
+const INSERT_POSTINGS: &str =
+    "INSERT INTO bursar.postings (tenant, scope, at, seq, amount, hold) SELECT * FROM unnest(@)";
+const PUT_SCOPES: &str =
+    "INSERT INTO bursar.scopes AS s (tenant, scope, version, state, budget) SELECT * FROM unnest(@)
+    ON CONFLICT (tenant, scope) DO UPDATE SET version = EXCLUDED.version, state = EXCLUDED.state,
+        budget = coalesce(EXCLUDED.budget, s.budget)";
+const UPDATE_SCOPES: &str = "UPDATE bursar.scopes s SET version = w.version, state = w.state
+    FROM unnest(@) AS w(place, version, state) WHERE s.ctid = w.place";
+const UPDATE_REDEFINED: &str = "UPDATE bursar.scopes s SET version = w.version, state = w.state, budget = w.budget
+    FROM unnest(@) AS w(place, version, state, budget) WHERE s.ctid = w.place";
+const INSERT_JOURNAL: &str = "INSERT INTO bursar.journal (id, at, count, prev, entries) SELECT * FROM unnest(@)";
+const NUMBER_JOURNAL: &str = "INSERT INTO bursar.journal_new (id, count) SELECT * FROM unnest(@)";
+const INSERT_KEYS: &str =
+    "INSERT INTO bursar.keys (tenant, key, fingerprint, batch, command, until) SELECT * FROM unnest(@)";
+const TAKE_OVER_KEYS: &str = "INSERT INTO bursar.keys AS k (tenant, key, fingerprint, batch, command, until)
+    SELECT w.tenant, w.key, w.fingerprint, w.batch, w.command, w.until
+    FROM unnest(@) AS w(tenant, key, fingerprint, batch, command, until)
+    ON CONFLICT (tenant, key) DO UPDATE SET fingerprint = EXCLUDED.fingerprint, batch = EXCLUDED.batch,
+        command = EXCLUDED.command, until = EXCLUDED.until
+    WHERE k.until <= #";
+const INSERT_JOB_KEYS: &str = "INSERT INTO bursar.job_keys (tenant, queue, key, job) SELECT * FROM unnest(@)";
+const INSERT_JOBS: &str = "INSERT INTO bursar.jobs (id, tenant, queue, kind, run_at, data) SELECT * FROM unnest(@)";
+const PUT_JOBS: &str = "INSERT INTO bursar.jobs (id, tenant, queue, kind, run_at, data) SELECT * FROM unnest(@)
+    ON CONFLICT (id) DO UPDATE SET run_at = EXCLUDED.run_at, data = EXCLUDED.data";
+const INSERT_GRANTS: &str = "INSERT INTO bursar.grants (id, tenant, expires_at, state, data) SELECT * FROM unnest(@)";
+const PUT_GRANTS: &str = "INSERT INTO bursar.grants (id, tenant, expires_at, state, data) SELECT * FROM unnest(@)
+    ON CONFLICT (id) DO UPDATE SET state = EXCLUDED.state, data = EXCLUDED.data";
+const UPDATE_GRANTS: &str = "UPDATE bursar.grants g SET state = w.state, data = w.data
+    FROM unnest(@) AS w(place, state, data) WHERE g.ctid = w.place";
+const DELETE_GRANTS: &str = "DELETE FROM bursar.grants WHERE ctid = ANY (ARRAY(
+        SELECT g.ctid FROM unnest(@) AS w(id)
+        CROSS JOIN LATERAL (SELECT g.ctid FROM bursar.grants g WHERE g.id = w.id OFFSET 0) g))";
+const DELETE_PAYLOADS: &str = "DELETE FROM bursar.payloads WHERE ctid = ANY (ARRAY(
+        SELECT p.ctid FROM unnest(@) AS w(id)
+        CROSS JOIN LATERAL (SELECT p.ctid FROM bursar.payloads p WHERE p.id = w.id OFFSET 0) p))";
+const INSERT_PAYLOADS: &str = "INSERT INTO bursar.payloads (id, data) SELECT * FROM unnest(@)";
 
 impl PgRows<'_> {
     /// Writes what a batch changed, in one statement. False when a name was taken meanwhile.
     pub(super) async fn write(&mut self, ws: &Workspace, batch: Option<Batch>) -> Result<bool, StoreError> {
         let mut batch = batch;
         let payloads = batch.as_mut().map(Batch::detach_payloads).unwrap_or_default();
-        let names = Names::of(ws);
-        let holds: Vec<_> = ws.holds.changes().map(|(_, change)| (kept(&change), is_new(&change))).collect();
-        let mut scopes: Vec<_> = ws.scopes.changes().map(|(key, change)| (key, kept(&change))).collect();
-        scopes.sort_by_key(|(key, _)| *key);
-        let ended: Vec<_> = ws.live.iter().filter(|(_, charge)| charge.is_none()).map(|(key, _)| key).collect();
-        let live: Vec<_> = ws.live.iter().filter_map(|(key, charge)| Some((&key.0, charge.as_ref()?))).collect();
-        let nothing = holds.is_empty() && scopes.is_empty() && ws.live.is_empty() && ws.postings.is_empty();
-        if nothing && batch.is_none() && names.is_empty() {
-            return Ok(true);
-        }
-        // A budget that is still the one that was loaded need not be written again.
-        let budgets = all(&scopes, |(_, row)| row.budget.as_deref().filter(|_| row.redefined).map(to_json));
-        let batch = batch.as_slice();
-        let statement = sqlx::query_scalar::<_, i64>(if names.is_empty() { COUNTED } else { ALL })
-            .bind(all(&holds, |(hold, _)| Uuid::from_u128(hold.id.0)))
-            .bind(all(&holds, |(hold, _)| hold.tenant.as_str()))
-            .bind(all(&holds, |(hold, _)| hold_state(hold.state)))
-            .bind(all(&holds, |(hold, _)| hold.expires_at.micros()))
-            .bind(all(&holds, |(hold, _)| hold.pack()))
-            .bind(all(&holds, |(_, new)| *new))
-            .bind(all(&ended, |((tenant, _), _, _)| tenant.as_str()))
-            .bind(all(&ended, |((_, scope), _, _)| scope.as_str()))
-            .bind(all(&ended, |(_, at, _)| at.micros()))
-            .bind(all(&ended, |(_, _, hold)| Uuid::from_u128(hold.0)))
-            .bind(all(&live, |(key, _)| key.0.as_str()))
-            .bind(all(&live, |(key, _)| key.1.as_str()))
-            .bind(all(&live, |(_, charge)| charge.expires_at.micros()))
-            .bind(all(&live, |(_, charge)| Uuid::from_u128(charge.hold.0)))
-            .bind(all(&live, |(_, charge)| charge.placed_at.micros()))
-            .bind(all(&live, |(_, charge)| charge.amount))
-            .bind(all(&ws.postings, |(key, _)| key.0.as_str()))
-            .bind(all(&ws.postings, |(key, _)| key.1.as_str()))
-            .bind(all(&ws.postings, |(_, posting)| posting.at.micros()))
-            .bind(all(&ws.postings, |(_, posting)| count(posting.seq)))
-            .bind(all(&ws.postings, |(_, posting)| posting.amount))
-            .bind(all(&ws.postings, |(_, posting)| posting.hold.map(|hold| Uuid::from_u128(hold.0))))
-            .bind(all(&scopes, |(key, _)| key.0.as_str()))
-            .bind(all(&scopes, |(key, _)| key.1.as_str()))
-            .bind(all(&scopes, |(_, row)| count(row.version)))
-            .bind(all(&scopes, |(_, row)| row.pack()))
-            .bind(budgets)
-            .bind(all(batch, |batch| Uuid::from_u128(batch.id.0)))
-            .bind(all(batch, |batch| batch.at.micros()))
-            .bind(all(batch, |batch| i32::try_from(batch.count()).expect("a batch is bounded")))
-            .bind(all(batch, |batch| to_json(&batch.prev)))
-            .bind(all(batch, |batch| to_json(&batch.entries)));
         // What the journal says of a key is so, whatever the clock said when it was forgotten or taken over.
         let free_by = if self.taking == Taking::Alone { Time::NEVER } else { ws.now };
-        let statement = if names.is_empty() { statement } else { names.bind(statement, free_by, &payloads) };
-        match statement.fetch_one(&mut *self.conn).await {
-            Ok(taken_over) => Ok(usize::try_from(taken_over) == Ok(names.taken_over())),
+        let mut statement = Statement::default();
+        write_keys(&mut statement, ws, free_by);
+        write_jobs(&mut statement, ws);
+        self.write_grants(&mut statement, ws);
+        statement.part(INSERT_PAYLOADS, &payloads, |part, rows| {
+            part.array(rows.iter().map(|(id, _)| Uuid::from_u128(*id)));
+            part.array(rows.iter().map(|(_, payload)| payload.as_str()));
+        });
+        self.write_holds(&mut statement, ws);
+        write_charges(&mut statement, ws);
+        self.write_scopes(&mut statement, ws);
+        write_journal(&mut statement, batch.as_slice());
+        if statement.is_empty() {
+            return Ok(true);
+        }
+        // A row lies elsewhere once it is written.
+        self.places.clear();
+        let (sql, arguments, expected) = statement.finish();
+        let arguments = arguments.map_err(|error| self.failed(sqlx::Error::Encode(error)))?;
+        match sqlx::query_scalar_with::<_, i64, _>(AssertSqlSafe(sql), arguments).fetch_one(&mut *self.conn).await {
+            Ok(done) => Ok(done == expected),
             Err(error) if code(&error).as_deref() == Some(UNIQUE_VIOLATION) => Ok(false),
             Err(error) => Err(self.failed(error)),
         }
     }
-}
 
-/// What a batch gives names to, and what hangs on them.
-struct Names<'a> {
-    keys: Vec<(&'a KeyKey, &'a KeyRow, bool)>,
-    job_keys: Vec<(&'a JobKey, &'a JobId)>,
-    jobs: Vec<(&'a Job, bool)>,
-    grants: Vec<(&'a Grant, bool)>,
-    gone: Vec<Uuid>,
-}
-
-type Writing<'q> = QueryScalar<'q, Postgres, i64, PgArguments>;
-
-impl<'a> Names<'a> {
-    fn of(ws: &'a Workspace) -> Names<'a> {
-        let mut keys: Vec<_> = ws.keys.changes().map(|(key, change)| (key, kept(&change), is_new(&change))).collect();
-        let mut job_keys: Vec<_> = ws.job_keys.changes().map(|(key, change)| (key, kept(&change))).collect();
-        // Two batches that want the same names take them in the same order.
-        keys.sort_by_key(|(key, ..)| *key);
-        job_keys.sort_by_key(|(key, _)| *key);
-        let jobs = ws.jobs.changes().map(|(_, change)| (kept(&change), is_new(&change))).collect();
-        let (mut grants, mut gone) = (Vec::new(), Vec::new());
+    fn write_grants(&self, statement: &mut Statement, ws: &Workspace) {
+        let (mut new, mut moved, mut other, mut gone) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for (id, change) in ws.grants.changes() {
-            match change {
-                Change::Insert(grant) => grants.push((grant, true)),
-                Change::Update(grant) => grants.push((grant, false)),
-                Change::Delete => gone.push(Uuid::from_u128(id.0)),
+            match (change, self.places.grants.get(&id.0)) {
+                (Change::Insert(grant), _) => new.push(grant),
+                (Change::Update(grant), Some(place)) => moved.push((*place, grant)),
+                (Change::Update(grant), None) => other.push(grant),
+                (Change::Delete, _) => gone.push(Uuid::from_u128(id.0)),
             }
         }
-        Names { keys, job_keys, jobs, grants, gone }
+        // In the order of time, so that neighbours in an index are written together.
+        new.sort_unstable_by_key(|grant| grant.id);
+        statement.part(INSERT_GRANTS, &new, whole_grants);
+        statement.part(PUT_GRANTS, &other, whole_grants);
+        statement.counted_part(UPDATE_GRANTS, &moved, |part, rows| {
+            part.array(rows.iter().map(|(place, _)| *place));
+            part.array(rows.iter().map(|(_, grant)| grant_state(grant.state)));
+            part.array(rows.iter().map(|(_, grant)| grant.pack_light()));
+        });
+        for sql in [DELETE_GRANTS, DELETE_PAYLOADS] {
+            statement.part(sql, &gone, |part, rows| part.array(rows.iter().copied()));
+        }
     }
 
-    fn is_empty(&self) -> bool {
-        let Names { keys, job_keys, jobs, grants, gone } = self;
-        keys.is_empty() && job_keys.is_empty() && jobs.is_empty() && grants.is_empty() && gone.is_empty()
+    fn write_holds(&self, statement: &mut Statement, ws: &Workspace) {
+        let (mut new, mut moved, mut other) = (Vec::new(), Vec::new(), Vec::new());
+        for (id, change) in ws.holds.changes() {
+            match (kept(&change), is_new(&change), self.places.holds.get(&id.0)) {
+                (hold, true, _) => new.push(hold),
+                (hold, false, Some(place)) => moved.push((*place, hold)),
+                (hold, false, None) => other.push(hold),
+            }
+        }
+        new.sort_unstable_by_key(|hold| hold.id);
+        statement.part(INSERT_HOLDS, &new, whole_holds);
+        statement.part(PUT_HOLDS, &other, whole_holds);
+        statement.counted_part(UPDATE_HOLDS, &moved, |part, rows| {
+            part.array(rows.iter().map(|(place, _)| *place));
+            part.array(rows.iter().map(|(_, hold)| hold_state(hold.state)));
+            part.array(rows.iter().map(|(_, hold)| hold.expires_at.micros()));
+            part.array(rows.iter().map(|(_, hold)| hold.pack()));
+        });
     }
 
-    /// Keys whose time was over when they were looked up.
-    fn taken_over(&self) -> usize {
-        self.keys.iter().filter(|(.., new)| !new).count()
-    }
-
-    fn bind<'q>(&'q self, statement: Writing<'q>, free_by: Time, payloads: &'q [(u128, Payload)]) -> Writing<'q>
-    where
-        'a: 'q,
-    {
-        let Names { keys, job_keys, jobs, grants, gone } = self;
-        statement
-            .bind(all(keys, |(key, ..)| key.0.as_str()))
-            .bind(all(keys, |(key, ..)| key.1.as_str()))
-            .bind(all(keys, |(_, row, _)| Uuid::from_u128(row.fingerprint.0)))
-            .bind(all(keys, |(_, row, _)| Uuid::from_u128(row.batch.0)))
-            .bind(all(keys, |(_, row, _)| Uuid::from_u128(row.command.0)))
-            .bind(all(keys, |(_, row, _)| row.until.micros()))
-            .bind(all(keys, |(.., new)| *new))
-            .bind(free_by.micros())
-            .bind(all(job_keys, |(key, _)| key.0.as_str()))
-            .bind(all(job_keys, |(key, _)| key.1.as_str()))
-            .bind(all(job_keys, |(key, _)| key.2.as_str()))
-            .bind(all(job_keys, |(_, job)| Uuid::from_u128(job.0)))
-            .bind(all(jobs, |(job, _)| Uuid::from_u128(job.id.0)))
-            .bind(all(jobs, |(job, _)| job.tenant.as_str()))
-            .bind(all(jobs, |(job, _)| job.queue.as_str()))
-            .bind(all(jobs, |(job, _)| job.kind.as_str()))
-            .bind(all(jobs, |(job, _)| job.run_at.micros()))
-            .bind(all(jobs, |(job, _)| job.pack_light()))
-            .bind(all(jobs, |(_, new)| *new))
-            .bind(all(grants, |(grant, _)| Uuid::from_u128(grant.id.0)))
-            .bind(all(grants, |(grant, _)| grant.tenant.as_str()))
-            .bind(all(grants, |(grant, _)| grant.expires_at.micros()))
-            .bind(all(grants, |(grant, _)| grant_state(grant.state)))
-            .bind(all(grants, |(grant, _)| grant.pack_light()))
-            .bind(all(grants, |(_, new)| *new))
-            .bind(gone.clone())
-            .bind(all(payloads, |(id, _)| Uuid::from_u128(*id)))
-            .bind(all(payloads, |(_, payload)| payload.as_str()))
+    /// A budget that is still the one that was loaded is not written again.
+    fn write_scopes(&self, statement: &mut Statement, ws: &Workspace) {
+        let (mut moved, mut redefined, mut other) = (Vec::new(), Vec::new(), Vec::new());
+        for (key, change) in ws.scopes.changes() {
+            let row: &ScopeState = kept(&change);
+            match self.places.scopes.get(key) {
+                Some(place) if row.redefined => redefined.push((*place, row)),
+                Some(place) => moved.push((*place, row)),
+                None => other.push((key, row)),
+            }
+        }
+        let both = |part: &mut Statement, rows: &[(Place, &ScopeState)]| {
+            part.array(rows.iter().map(|(place, _)| *place));
+            part.array(rows.iter().map(|(_, row)| count(row.version)));
+            part.array(rows.iter().map(|(_, row)| row.pack()));
+        };
+        statement.counted_part(UPDATE_SCOPES, &moved, both);
+        statement.counted_part(UPDATE_REDEFINED, &redefined, |part, rows| {
+            both(part, rows);
+            part.array(rows.iter().map(|(_, row)| row.budget.as_deref().map(to_json)));
+        });
+        // Two that want the same rows take them in the same order.
+        other.sort_unstable_by_key(|(key, _): &(&ScopeKey, _)| *key);
+        statement.part(PUT_SCOPES, &other, |part, rows| {
+            part.array(rows.iter().map(|(key, _)| key.0.as_str()));
+            part.array(rows.iter().map(|(key, _)| key.1.as_str()));
+            part.array(rows.iter().map(|(_, row)| count(row.version)));
+            part.array(rows.iter().map(|(_, row)| row.pack()));
+            part.array(rows.iter().map(|(_, row)| row.budget.as_deref().filter(|_| row.redefined).map(to_json)));
+        });
     }
 }
 
-fn all<'a, T, C>(rows: &'a [T], column: impl Fn(&'a T) -> C) -> Vec<C> {
-    rows.iter().map(column).collect()
+/// Idempotency keys and keys of jobs: in one order, so that two who want the same ones do not wait for each other.
+fn write_keys(statement: &mut Statement, ws: &Workspace, free_by: Time) {
+    let mut keys: Vec<_> = ws.keys.changes().map(|(key, change)| (key, kept(&change), is_new(&change))).collect();
+    keys.sort_unstable_by_key(|(key, ..)| *key);
+    // Others are keys whose time was over when they were looked up.
+    let (new, over): (Vec<_>, Vec<_>) = keys.into_iter().partition(|(.., new)| *new);
+    for (sql, rows, is_over) in [(INSERT_KEYS, new, false), (TAKE_OVER_KEYS, over, true)] {
+        let columns = |part: &mut Statement, rows: &[(&KeyKey, &KeyRow, bool)]| {
+            part.array(rows.iter().map(|(key, ..)| key.0.as_str()));
+            part.array(rows.iter().map(|(key, ..)| key.1.as_str()));
+            part.array(rows.iter().map(|(_, row, _)| Uuid::from_u128(row.fingerprint.0)));
+            part.array(rows.iter().map(|(_, row, _)| Uuid::from_u128(row.batch.0)));
+            part.array(rows.iter().map(|(_, row, _)| Uuid::from_u128(row.command.0)));
+            part.array(rows.iter().map(|(_, row, _)| row.until.micros()));
+        };
+        if is_over {
+            statement.counted_part(sql, &rows, |part, rows| {
+                columns(part, rows);
+                part.one(free_by.micros());
+            });
+        } else {
+            statement.part(sql, &rows, columns);
+        }
+    }
+    let mut job_keys: Vec<_> = ws.job_keys.changes().map(|(key, change)| (key, kept(&change))).collect();
+    job_keys.sort_unstable_by_key(|(key, _)| *key);
+    statement.part(INSERT_JOB_KEYS, &job_keys, |part, rows| {
+        part.array(rows.iter().map(|(key, _)| key.0.as_str()));
+        part.array(rows.iter().map(|(key, _)| key.1.as_str()));
+        part.array(rows.iter().map(|(key, _)| key.2.as_str()));
+        part.array(rows.iter().map(|(_, job)| Uuid::from_u128(job.0)));
+    });
+}
+
+fn write_jobs(statement: &mut Statement, ws: &Workspace) {
+    let jobs = ws.jobs.changes().map(|(_, change)| (kept(&change), is_new(&change)));
+    let (mut new, other): (Vec<_>, Vec<_>) = jobs.partition(|(_, new)| *new);
+    new.sort_unstable_by_key(|(job, _)| job.id);
+    for (sql, rows) in [(INSERT_JOBS, new), (PUT_JOBS, other)] {
+        statement.part(sql, &rows, |part, rows: &[(&Job, bool)]| {
+            part.array(rows.iter().map(|(job, _)| Uuid::from_u128(job.id.0)));
+            part.array(rows.iter().map(|(job, _)| job.tenant.as_str()));
+            part.array(rows.iter().map(|(job, _)| job.queue.as_str()));
+            part.array(rows.iter().map(|(job, _)| job.kind.as_str()));
+            part.array(rows.iter().map(|(job, _)| job.run_at.micros()));
+            part.array(rows.iter().map(|(job, _)| job.pack_light()));
+        });
+    }
+}
+
+/// What holds count on scopes, and what was spent. It is locked by its scopes.
+fn write_charges(statement: &mut Statement, ws: &Workspace) {
+    let ended: Vec<_> = ws.live.iter().filter(|(_, charge)| charge.is_none()).map(|(key, _)| key).collect();
+    statement.part(END_CHARGES, &ended, |part, rows| {
+        part.array(rows.iter().map(|((tenant, _), _, _)| tenant.as_str()));
+        part.array(rows.iter().map(|((_, scope), _, _)| scope.as_str()));
+        part.array(rows.iter().map(|(_, at, _)| at.micros()));
+        part.array(rows.iter().map(|(_, _, hold)| Uuid::from_u128(hold.0)));
+    });
+    let live: Vec<_> = ws.live.iter().filter_map(|(key, charge)| Some((&key.0, charge.as_ref()?))).collect();
+    statement.part(INSERT_CHARGES, &live, |part, rows| {
+        part.array(rows.iter().map(|(key, _)| key.0.as_str()));
+        part.array(rows.iter().map(|(key, _)| key.1.as_str()));
+        part.array(rows.iter().map(|(_, charge)| charge.expires_at.micros()));
+        part.array(rows.iter().map(|(_, charge)| Uuid::from_u128(charge.hold.0)));
+        part.array(rows.iter().map(|(_, charge)| charge.placed_at.micros()));
+        part.array(rows.iter().map(|(_, charge)| charge.amount));
+    });
+    statement.part(INSERT_POSTINGS, &ws.postings, |part, rows| {
+        part.array(rows.iter().map(|(key, _)| key.0.as_str()));
+        part.array(rows.iter().map(|(key, _)| key.1.as_str()));
+        part.array(rows.iter().map(|(_, posting)| posting.at.micros()));
+        part.array(rows.iter().map(|(_, posting)| count(posting.seq)));
+        part.array(rows.iter().map(|(_, posting)| posting.amount));
+        part.array(rows.iter().map(|(_, posting)| posting.hold.map(|hold| Uuid::from_u128(hold.0))));
+    });
+}
+
+fn write_journal(statement: &mut Statement, batch: &[Batch]) {
+    let id = |batch: &Batch| Uuid::from_u128(batch.id.0);
+    let events = |batch: &Batch| i32::try_from(batch.count()).expect("a batch is bounded");
+    statement.part(INSERT_JOURNAL, batch, |part, rows| {
+        part.array(rows.iter().map(id));
+        part.array(rows.iter().map(|batch| batch.at.micros()));
+        part.array(rows.iter().map(events));
+        part.array(rows.iter().map(|batch| to_json(&batch.prev)));
+        part.array(rows.iter().map(|batch| to_json(&batch.entries)));
+    });
+    statement.part(NUMBER_JOURNAL, batch, |part, rows| {
+        part.array(rows.iter().map(id));
+        part.array(rows.iter().map(events));
+    });
+}
+
+fn whole_grants(part: &mut Statement, rows: &[&Grant]) {
+    part.array(rows.iter().map(|grant| Uuid::from_u128(grant.id.0)));
+    part.array(rows.iter().map(|grant| grant.tenant.as_str()));
+    part.array(rows.iter().map(|grant| grant.expires_at.micros()));
+    part.array(rows.iter().map(|grant| grant_state(grant.state)));
+    part.array(rows.iter().map(|grant| grant.pack_light()));
+}
+
+fn whole_holds(part: &mut Statement, rows: &[&Hold]) {
+    part.array(rows.iter().map(|hold| Uuid::from_u128(hold.id.0)));
+    part.array(rows.iter().map(|hold| hold.tenant.as_str()));
+    part.array(rows.iter().map(|hold| hold_state(hold.state)));
+    part.array(rows.iter().map(|hold| hold.expires_at.micros()));
+    part.array(rows.iter().map(|hold| hold.pack()));
 }
 
 /// The row after a change that leaves one. Of all rows only grants are ever taken away by an event.

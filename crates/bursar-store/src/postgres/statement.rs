@@ -1,0 +1,91 @@
+//! One statement of several parts, each of which writes rows of one kind from arrays, a column each.
+
+use std::fmt::Write;
+
+use sqlx::error::BoxDynError;
+use sqlx::postgres::{PgArguments, PgHasArrayType};
+use sqlx::{Arguments, Encode, Postgres, Type};
+
+/// A statement in the making. The same parts give the same text, so that the server's plan is found again.
+#[derive(Default)]
+pub(super) struct Statement {
+    sql: String,
+    arguments: PgArguments,
+    failed: Option<BoxDynError>,
+    /// Places of the arrays of the part that is being added, and of its single value.
+    arrays: String,
+    single: String,
+    parts: usize,
+    /// Names of the parts whose rows are counted, and how many rows these must write.
+    counted: Vec<usize>,
+    expected: i64,
+}
+
+impl Statement {
+    /// Adds a part if there are rows for it: `@` in its text stands for its arrays, `#` for a single value.
+    pub(super) fn part<R>(&mut self, sql: &str, rows: &[R], columns: impl FnOnce(&mut Statement, &[R])) {
+        if rows.is_empty() {
+            return;
+        }
+        self.arrays.clear();
+        columns(self, rows);
+        let (before, after) = sql.split_once('@').expect("a part has arrays");
+        let begin = if self.parts == 0 { "WITH" } else { "," };
+        let written = write!(self.sql, "{begin} p{} AS ({before}{}", self.parts, self.arrays);
+        written.expect("text takes text");
+        match after.split_once('#') {
+            Some((between, after)) => self.sql.extend([between, &self.single, after]),
+            None => self.sql.push_str(after),
+        }
+        self.sql.push(')');
+        self.parts += 1;
+    }
+
+    /// Adds a part each of whose rows must be there to be written.
+    pub(super) fn counted_part<R>(&mut self, sql: &str, rows: &[R], columns: impl FnOnce(&mut Statement, &[R])) {
+        if rows.is_empty() {
+            return;
+        }
+        self.part(sql, rows, columns);
+        self.sql.truncate(self.sql.len() - 1);
+        self.sql.push_str(" RETURNING 1)");
+        self.counted.push(self.parts - 1);
+        self.expected += i64::try_from(rows.len()).unwrap_or(i64::MAX);
+    }
+
+    /// A column of the part.
+    pub(super) fn array<'q, C>(&mut self, column: impl Iterator<Item = C>)
+    where
+        C: Encode<'q, Postgres> + Type<Postgres> + PgHasArrayType,
+    {
+        let place = self.bind(column.collect::<Vec<C>>());
+        let between = if self.arrays.is_empty() { "" } else { ", " };
+        write!(self.arrays, "{between}${place}").expect("text takes text");
+    }
+
+    /// The single value of the part.
+    pub(super) fn one<'q, T: Encode<'q, Postgres> + Type<Postgres>>(&mut self, value: T) {
+        self.single = format!("${}", self.bind(value));
+    }
+
+    fn bind<'q, T: Encode<'q, Postgres> + Type<Postgres>>(&mut self, value: T) -> usize {
+        if let Err(error) = self.arguments.add(value) {
+            self.failed.get_or_insert(error);
+        }
+        self.arguments.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.parts == 0
+    }
+
+    /// The text, its arguments, and the number of rows it must come to if all that are counted are there.
+    pub(super) fn finish(self) -> (String, Result<PgArguments, BoxDynError>, i64) {
+        let Statement { mut sql, arguments, failed, counted, expected, .. } = self;
+        sql.push_str(" SELECT 0::bigint");
+        for part in counted {
+            write!(sql, " + (SELECT count(*) FROM p{part})").expect("text takes text");
+        }
+        (sql, failed.map_or(Ok(arguments), Err), expected)
+    }
+}
