@@ -1,21 +1,22 @@
 //! Events: every change of state, as the journal keeps it.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+mod charged;
+mod journal;
+mod stream;
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
-use crate::budget::{Budget, Cover, Limit};
-use crate::context::Context;
+pub use self::charged::{Charged, Left};
+pub use self::journal::{Batch, Entry, KeyUse, Links, Recorded};
+pub use self::stream::Stream;
+use crate::budget::{Budget, Cover};
 use crate::grant::TokenDigest;
-use crate::hold::{Beyond, HeldCharge};
-use crate::id::{BatchId, CommandId, GrantId, HoldId, JobId};
+use crate::hold::Beyond;
+use crate::id::{GrantId, HoldId, JobId};
 use crate::job::{JobError, JobSpec, QueueConfig, ScheduleSpec};
-use crate::name::{IdempotencyKey, Purpose, Queue, ScheduleName, Scope, Subject, Tenant, WorkerName};
+use crate::name::{Purpose, Queue, ScheduleName, Scope, Subject, WorkerName};
 use crate::payload::Payload;
-use crate::request::Fingerprint;
 use crate::time::{Span, Time};
-use crate::wakes::Wakes;
 use crate::window::Window;
 
 /// Something that happened. The answer to a request is rendered from its events, the first time as later.
@@ -455,64 +456,6 @@ pub enum Event {
     },
 }
 
-/// A charge with what its limits left afterwards.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Charged {
-    /// The scope that was named.
-    pub scope: Scope,
-    /// The units.
-    pub amount: i64,
-    /// The units it was committed with.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub actual: Option<i64>,
-    /// Its ancestors, which are charged the same.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub ancestors: Vec<Scope>,
-    /// Limits the caller gave beside the registered ones.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub limits: Vec<Limit>,
-    /// What each limit left.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub balances: Vec<Left>,
-}
-
-impl Charged {
-    pub(crate) fn new(charge: HeldCharge, balances: Vec<Left>) -> Charged {
-        let HeldCharge { scope, amount, actual, ancestors, limits } = charge;
-        Charged { scope, amount, actual, ancestors, limits, balances }
-    }
-
-    /// The charge alone.
-    pub(crate) fn charge(&self) -> HeldCharge {
-        HeldCharge {
-            scope: self.scope.clone(),
-            amount: self.amount,
-            actual: self.actual,
-            ancestors: self.ancestors.clone(),
-            limits: self.limits.clone(),
-        }
-    }
-
-    /// The scopes it is charged to.
-    pub fn scopes(&self) -> impl Iterator<Item = &Scope> {
-        std::iter::once(&self.scope).chain(&self.ancestors)
-    }
-}
-
-/// What a limit left.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Left {
-    /// On which scope, where it is not the charged one but an ancestor.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub scope: Option<Scope>,
-    /// Over which window.
-    pub window: Window,
-    /// The limit.
-    pub limit: i64,
-    /// What was left.
-    pub remaining: i64,
-}
-
 fn is_false(flag: &bool) -> bool {
     !flag
 }
@@ -531,226 +474,6 @@ fn is_null(payload: &Payload) -> bool {
 
 fn is_zero(amount: &i64) -> bool {
     *amount == 0
-}
-
-/// An event with its version in its stream.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Recorded {
-    /// The version of the stream after it.
-    pub v: u64,
-    /// What happened.
-    pub e: Event,
-}
-
-/// All that one request did.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Entry {
-    /// The command.
-    pub id: CommandId,
-    /// Who asked, for whom, and why.
-    pub context: Context,
-    /// The idempotency key it was asked with.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub key: Option<KeyUse>,
-    /// What happened, in order.
-    pub events: Vec<Recorded>,
-    /// Whom it wakes; empty when it was read from the journal.
-    #[serde(skip)]
-    pub wakes: Wakes,
-}
-
-/// Entries are the same that did the same: whom one wakes follows from what it did.
-impl PartialEq for Entry {
-    fn eq(&self, other: &Entry) -> bool {
-        let Entry { id, context, key, events, wakes: _ } = self;
-        (id, context, key, events) == (&other.id, &other.context, &other.key, &other.events)
-    }
-}
-
-/// The use of an idempotency key.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct KeyUse {
-    /// The key.
-    pub key: IdempotencyKey,
-    /// What was asked.
-    pub fingerprint: Fingerprint,
-    /// Remembered until then.
-    pub until: Time,
-}
-
-/// All that one transaction did: one row of the journal.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Batch {
-    /// Its name.
-    pub id: BatchId,
-    /// The instant of all its events.
-    pub at: Time,
-    /// For each stream it touches, the transaction that touched it last: history is read backwards along these.
-    pub prev: Links,
-    /// What was done.
-    pub entries: Vec<Arc<Entry>>,
-}
-
-/// The transactions that touched things last. Written as a JSON object by the things' names.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Links(Vec<(String, BatchId)>);
-
-impl Links {
-    /// Notes that `batch` touches a stream that `last` touched before.
-    pub(crate) fn link(&mut self, batch: BatchId, stream: impl FnOnce() -> Stream, last: Option<BatchId>) {
-        // Once a batch: from then on the last that touched it is this one.
-        if let Some(last) = last.filter(|last| *last != batch) {
-            self.0.push((stream().link(), last));
-        }
-    }
-
-    /// The transaction that touched a thing before.
-    pub fn get(&self, stream: &Stream) -> Option<BatchId> {
-        let link = stream.link();
-        self.0.iter().find(|(name, _)| *name == link).map(|(_, last)| *last)
-    }
-
-    /// All of them, by name.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, BatchId)> {
-        self.0.iter().map(|(name, last)| (name.as_str(), *last))
-    }
-}
-
-impl Serialize for Links {
-    fn serialize<S: Serializer>(&self, ser: S) -> Result<S::Ok, S::Error> {
-        ser.collect_map(self.iter())
-    }
-}
-
-impl<'de> Deserialize<'de> for Links {
-    fn deserialize<D: Deserializer<'de>>(de: D) -> Result<Links, D::Error> {
-        Ok(Links(BTreeMap::deserialize(de)?.into_iter().collect()))
-    }
-}
-
-impl Batch {
-    /// How many events it has.
-    pub fn count(&self) -> usize {
-        self.entries.iter().map(|entry| entry.events.len()).sum()
-    }
-}
-
-impl Batch {
-    /// Takes out the payloads that are too large to stand in the journal. They are kept beside it under the id of
-    /// their job or grant, and can be erased there without breaking it.
-    pub fn detach_payloads(&mut self) -> Vec<(u128, Payload)> {
-        let mut detached = Vec::new();
-        self.each_payload(|id, payload| {
-            if payload.is_large() {
-                detached.push((id, std::mem::replace(payload, Payload::elsewhere())));
-            }
-        });
-        detached
-    }
-
-    /// The ids of payloads that are kept beside the journal.
-    pub fn detached(&mut self) -> Vec<u128> {
-        let mut ids = Vec::new();
-        self.each_payload(|id, payload| {
-            if payload.is_elsewhere() {
-                ids.push(id);
-            }
-        });
-        ids
-    }
-
-    /// Puts payloads back that were kept beside the journal; one that was erased is `null`.
-    pub fn attach_payloads(&mut self, mut find: impl FnMut(u128) -> Option<Payload>) {
-        self.each_payload(|id, payload| {
-            if payload.is_elsewhere() {
-                *payload = find(id).unwrap_or_default();
-            }
-        });
-    }
-
-    fn each_payload(&mut self, mut visit: impl FnMut(u128, &mut Payload)) {
-        for entry in &mut self.entries {
-            // An entry is shared with its answer; it is copied only when it has a payload to be moved.
-            let moves = |payload: &Payload| payload.is_large() || payload.is_elsewhere();
-            if !entry.events.iter().any(|recorded| recorded.e.payload().is_some_and(moves)) {
-                continue;
-            }
-            for recorded in &mut Arc::make_mut(entry).events {
-                match &mut recorded.e {
-                    Event::JobEnqueued { job, spec, .. } => visit(job.0, &mut spec.payload),
-                    Event::JobSucceeded { job, result, .. } => visit(job.result_key(), result),
-                    Event::GrantMinted { grant, payload, .. } => visit(grant.0, payload),
-                    _ => {}
-                }
-            }
-        }
-    }
-}
-
-/// A thing whose events can be followed.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Stream {
-    /// A scope and its budget.
-    Scope(Tenant, Scope),
-    /// A hold.
-    Hold(HoldId),
-    /// A grant.
-    Grant(GrantId),
-    /// A job.
-    Job(JobId),
-    /// A queue.
-    Queue(Tenant, Queue),
-    /// A schedule.
-    Schedule(Tenant, ScheduleName),
-    /// What belongs to none of these: the command itself.
-    Command(CommandId),
-}
-
-impl Stream {
-    /// Its name among the links of a batch. A tab cannot be part of a name, so that no two things share one.
-    pub fn link(&self) -> String {
-        let (mut link, kind) = (String::with_capacity(64), self.kind());
-        link.push_str(kind);
-        link.push(':');
-        match self {
-            Stream::Scope(tenant, scope) => link.extend([tenant.as_str(), "\t", scope.as_str()]),
-            Stream::Hold(id) => link.push_str(id.text().as_str()),
-            Stream::Grant(id) => link.push_str(id.text().as_str()),
-            Stream::Job(id) => link.push_str(id.text().as_str()),
-            Stream::Queue(tenant, queue) => link.extend([tenant.as_str(), "\t", queue.as_str()]),
-            Stream::Schedule(tenant, name) => link.extend([tenant.as_str(), "\t", name.as_str()]),
-            Stream::Command(id) => link.push_str(id.text().as_str()),
-        }
-        link
-    }
-
-    /// The kind of thing.
-    pub fn kind(&self) -> &'static str {
-        match self {
-            Stream::Scope(..) => "scope",
-            Stream::Hold(_) => "hold",
-            Stream::Grant(_) => "grant",
-            Stream::Job(_) => "job",
-            Stream::Queue(..) => "queue",
-            Stream::Schedule(..) => "schedule",
-            Stream::Command(_) => "command",
-        }
-    }
-}
-
-/// Its id; for a scope the name.
-impl std::fmt::Display for Stream {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Stream::Scope(tenant, scope) => write!(f, "{tenant}/{scope}"),
-            Stream::Hold(id) => write!(f, "{id}"),
-            Stream::Grant(id) => write!(f, "{id}"),
-            Stream::Job(id) => write!(f, "{id}"),
-            Stream::Queue(tenant, queue) => write!(f, "{tenant}/{queue}"),
-            Stream::Schedule(tenant, name) => write!(f, "{tenant}/{name}"),
-            Stream::Command(id) => write!(f, "{id}"),
-        }
-    }
 }
 
 impl Event {
@@ -802,62 +525,6 @@ impl Event {
         }
     }
 
-    /// The stream it belongs to.
-    pub fn stream(&self, tenant: &Tenant, command: CommandId) -> Stream {
-        match self {
-            Event::HoldPlaced { hold, .. }
-            | Event::HoldCommitted { hold, .. }
-            | Event::HoldReleased { hold, .. }
-            | Event::HoldExpired { hold, .. }
-            | Event::HoldExtended { hold, .. } => Stream::Hold(*hold),
-            Event::Posted { .. } => Stream::Command(command),
-            Event::Credited { charge, .. } => Stream::Scope(tenant.clone(), charge.scope.clone()),
-            Event::BudgetDefined { scope, .. }
-            | Event::BudgetFrozen { scope }
-            | Event::BudgetTripped { scope, .. }
-            | Event::BudgetUnfrozen { scope, .. }
-            | Event::BudgetCrossed { scope, .. }
-            | Event::BudgetCleared { scope, .. } => Stream::Scope(tenant.clone(), scope.clone()),
-            Event::GrantMinted { grant, .. }
-            | Event::GrantRedeemed { grant, .. }
-            | Event::GrantRevoked { grant }
-            | Event::GrantPurged { grant } => Stream::Grant(*grant),
-            Event::QueueDefined { queue, .. } => Stream::Queue(tenant.clone(), queue.clone()),
-            Event::ScheduleDefined { schedule, .. }
-            | Event::ScheduleRemoved { schedule }
-            | Event::ScheduleTicked { schedule, .. }
-            | Event::ScheduleSkipped { schedule, .. } => Stream::Schedule(tenant.clone(), schedule.clone()),
-            _ => Stream::Job(self.job().expect("what is left are events of jobs")),
-        }
-    }
-
-    /// The job it is of.
-    pub fn job(&self) -> Option<JobId> {
-        match self {
-            Event::JobEnqueued { job, .. }
-            | Event::JobFound { job }
-            | Event::JobLeased { job, .. }
-            | Event::JobSucceeded { job, .. }
-            | Event::JobFailed { job, .. }
-            | Event::JobRescued { job, .. }
-            | Event::JobSnoozed { job, .. }
-            | Event::JobReturned { job, .. }
-            | Event::JobDied { job }
-            | Event::JobParked { job, .. }
-            | Event::JobResumed { job, .. }
-            | Event::JobRetried { job, .. }
-            | Event::JobFunded { job, .. }
-            | Event::JobCancelling { job }
-            | Event::JobCancelled { job }
-            | Event::JobDiscarded { job }
-            | Event::JobMoved { job, .. }
-            | Event::JobEdited { job, .. }
-            | Event::JobBilled { job, .. }
-            | Event::JobForgotten { job } => Some(*job),
-            _ => None,
-        }
-    }
-
     fn payload(&self) -> Option<&Payload> {
         match self {
             Event::JobEnqueued { spec, .. } => Some(&spec.payload),
@@ -865,21 +532,5 @@ impl Event {
             Event::GrantMinted { payload, .. } => Some(payload),
             _ => None,
         }
-    }
-
-    /// The scopes whose balances it moves, beside its own stream.
-    pub fn scopes(&self) -> Vec<&Scope> {
-        let charges = match self {
-            Event::HoldPlaced { charges, .. }
-            | Event::HoldCommitted { charges, .. }
-            | Event::HoldReleased { charges, .. }
-            | Event::JobBilled { charges, .. }
-            | Event::Posted { charges } => charges.as_slice(),
-            Event::JobLeased { slots, .. } => return slots.iter().collect(),
-            Event::Credited { charge, .. } => std::slice::from_ref(charge),
-            Event::HoldExpired { scopes, .. } | Event::HoldExtended { scopes, .. } => return scopes.iter().collect(),
-            _ => &[],
-        };
-        charges.iter().flat_map(Charged::scopes).collect()
     }
 }

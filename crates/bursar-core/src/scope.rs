@@ -3,11 +3,16 @@
 //! What is due on a scope (a hold that expired, a posting that left a rolling window) is *folded* into the balances
 //! once, by whoever next locks the scope, a bounded number in one transaction.
 
+mod due;
+mod line;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+pub use self::due::{Batchwise, Bounds, Due, DueAsk, Past};
+pub use self::line::Line;
 use crate::bounds::{WINDOW_IDLE, WINDOWS_MAX};
 use crate::bucket::{clamp, full};
 use crate::budget::Budget;
@@ -15,7 +20,6 @@ use crate::context::Actor;
 use crate::id::{BatchId, HoldId};
 use crate::live::{ChargeMark, LiveCharge};
 use crate::mutant::Mutant;
-use crate::name::JobKind;
 use crate::time::{Span, Time};
 use crate::window::{Window, Zone};
 
@@ -57,41 +61,6 @@ pub struct ScopeState {
     /// The budget is not the one that was loaded, and must be written.
     #[serde(skip)]
     pub redefined: bool,
-}
-
-/// The line of a flow key: how many wait in it. Follows from the jobs, and is not in the journal.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Line {
-    /// Of each kind, the first included.
-    pub waiting: Vec<(JobKind, u64)>,
-    /// Firsts that are barred as the key is at its limit.
-    pub barred: u64,
-}
-
-impl Line {
-    /// How many of a kind wait.
-    pub fn len(&self, kind: &JobKind) -> u64 {
-        self.waiting.iter().find(|(known, _)| known == kind).map_or(0, |(_, count)| *count)
-    }
-
-    /// Whether nobody waits.
-    pub fn is_empty(&self) -> bool {
-        self.waiting.is_empty()
-    }
-
-    pub(crate) fn add(&mut self, kind: &JobKind) {
-        match self.waiting.iter_mut().find(|(known, _)| known == kind) {
-            Some((_, count)) => *count += 1,
-            None => self.waiting.push((kind.clone(), 1)),
-        }
-    }
-
-    pub(crate) fn take(&mut self, kind: &JobKind) {
-        if let Some((_, count)) = self.waiting.iter_mut().find(|(known, _)| known == kind) {
-            *count = count.saturating_sub(1);
-        }
-        self.waiting.retain(|(_, count)| *count > 0);
-    }
 }
 
 /// A place in the order of postings on a scope.
@@ -159,70 +128,6 @@ pub struct Posting {
     pub amount: i64,
     /// The hold it settles.
     pub hold: Option<HoldId>,
-}
-
-/// What has become due on a scope, in order, as far as one step reads it.
-#[derive(Clone, Debug, Default)]
-pub struct Due {
-    /// Charges of expired holds after the mark `folded`.
-    pub charges: Batchwise<LiveCharge>,
-    /// For each rolling balance, by its place in `balances`, the postings that left it.
-    pub postings: Vec<(usize, Batchwise<Posting>)>,
-}
-
-/// A bounded step through something ordered.
-#[derive(Clone, Debug)]
-pub struct Batchwise<T> {
-    /// What is due, in order.
-    pub items: Vec<T>,
-    /// More is due than one step reads.
-    pub more: bool,
-    /// When the first one that is not yet due will be.
-    pub next: Time,
-}
-
-impl<T> Default for Batchwise<T> {
-    fn default() -> Self {
-        Batchwise { items: Vec::new(), more: false, next: Time::NEVER }
-    }
-}
-
-/// What to read in order to fold a scope up to `now`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DueAsk {
-    /// Charges after this mark that expire up to now, if any can be due.
-    pub charges_after: Option<ChargeMark>,
-    /// For the rolling balance at this place: postings after the mark, up to the instant.
-    pub postings: Vec<(usize, PostingMark, Time)>,
-}
-
-impl DueAsk {
-    /// Nothing can be due.
-    pub fn is_empty(&self) -> bool {
-        self.charges_after.is_none() && self.postings.is_empty()
-    }
-}
-
-/// What belongs to a window. See [`Balance::bounds`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Bounds {
-    /// Postings after this mark …
-    pub after: PostingMark,
-    /// … and before this instant; holds placed before it too …
-    pub until: Time,
-    /// … and not before this one.
-    pub placed_from: Time,
-}
-
-/// What history says of a window that is opened on a scope with a past.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Past {
-    /// Units posted in it.
-    pub posted: i64,
-    /// Units of live holds placed in it.
-    pub held: i64,
-    /// The oldest posting in it.
-    pub oldest: Option<Time>,
 }
 
 impl Default for ScopeState {

@@ -3,14 +3,26 @@
 //! A fault is on for a whole process: these tests have one of their own, and are one test.
 
 use std::path::Path;
+use std::sync::{Arc, Mutex};
 
+use bursar_core::cron::Cron;
+use bursar_core::decide::Rules;
+use bursar_core::job::{JobSpec, Missed, Overlap, ScheduleSpec};
 use bursar_core::mutant::Mutant;
-use bursar_sim::sim::mutation::{hunt, is_simulated};
+use bursar_core::name::{JobKind, Queue, ScheduleName, Tenant};
+use bursar_core::payload::Payload;
+use bursar_core::request::{Op, Request};
+use bursar_core::time::{Span, Time};
+use bursar_core::window::Zone;
+use bursar_sim::sim::mutation::{hunt, hunted_elsewhere};
 use bursar_sim::sim::run;
+use bursar_store::{JobFilter, ManualClock, MemoryStore, Patience, Setup, Store};
+use bursar_testkit::SeqIds;
+use futures_util::FutureExt;
 
 #[test]
 fn every_fault_is_caught_and_without_one_nothing_is() {
-    for mutant in Mutant::ALL.iter().copied().filter(|mutant| is_simulated(*mutant)) {
+    for mutant in Mutant::ALL.iter().copied().filter(|mutant| hunted_elsewhere(*mutant).is_none()) {
         assert!(is_consulted(mutant), "no place asks whether {mutant:?} is on");
         let hunt = hunt(mutant, 400, 600);
         assert!(hunt.caught.is_some(), "{} survived {} worlds", mutant.name(), hunt.runs);
@@ -18,11 +30,47 @@ fn every_fault_is_caught_and_without_one_nothing_is() {
     for seed in 0..3 {
         assert!(run(seed, 600).failure.is_none(), "with all faults off, seed {seed}");
     }
+    assert_eq!(jobs_of_a_tick(), 1);
+    Mutant::switch(Some(Mutant::TickTwice));
+    let jobs = jobs_of_a_tick();
+    Mutant::switch(None);
+    assert_eq!(jobs, 3, "a schedule that ticks twice must show");
     let document = read(&root().join("docs/simulation.md"));
     for mutant in Mutant::ALL {
         let line = format!("| `{}` | {} |", mutant.name(), mutant.about().trim());
         assert!(document.contains(&line), "docs/simulation.md lacks: {line}");
     }
+}
+
+/// How many jobs one tick of a schedule enqueues when three nodes notice it, two of them in one transaction.
+fn jobs_of_a_tick() -> usize {
+    let clock = Arc::new(ManualClock::at(Time::from_micros(1_794_744_000_000_000)));
+    let ids = Arc::new(Mutex::new(SeqIds::new(1)));
+    let store = MemoryStore::new(Setup { rules: Rules::default(), clock: Some(clock.clone()), ids, migrate: true });
+    let ask = |ops: Vec<Op>| {
+        let requests: Vec<Arc<Request>> = ops.into_iter().map(|op| Arc::new(Request::from(op))).collect();
+        let verdicts = store.commit(&requests, Patience::Skip).now_or_never().expect("memory never waits");
+        verdicts.expect("memory never fails")
+    };
+    let queue = Queue::new("q").expect("a name");
+    let kind = JobKind::new("report").expect("a name");
+    let spec = ScheduleSpec {
+        cron: Cron::new("0 * * * *").expect("every hour"),
+        zone: Zone::new("UTC").expect("a zone"),
+        job: JobSpec::new(queue, kind, Payload::default()),
+        missed: Missed::One,
+        overlap: Overlap::Allow,
+        paused: false,
+    };
+    let schedule = ScheduleName::new("hourly").expect("a name");
+    let tick = || Op::Tick { schedule: schedule.clone() };
+    ask(vec![Op::DefineSchedule { schedule: schedule.clone(), spec }]);
+    ask(vec![tick()]);
+    clock.advance(Span::from_secs(3_600));
+    ask(vec![tick(), tick()]);
+    ask(vec![tick()]);
+    let jobs = store.list_jobs(&Tenant::built_in(), &JobFilter::default(), None, 100).now_or_never();
+    jobs.expect("memory never waits").expect("memory never fails").len()
 }
 
 fn root() -> &'static Path {

@@ -47,11 +47,13 @@ fn constant(line: &str) -> Option<(&str, &str)> {
     Some((name, rest.split_once('=')?.1.trim().trim_end_matches(';')))
 }
 
-/// The value as people read it: `1,048,576`, `30 days`, `1 ms`.
+/// The value as people read it: `1,048,576`, `30 days`, `1 day`, `1 ms`.
 fn value(expression: &str) -> Option<String> {
     for (constructor, unit) in [("Span::from_millis(", "ms"), ("Span::from_secs(", "s"), ("Span::from_days(", "days")] {
         if let Some(inner) = expression.strip_prefix(constructor) {
-            return Some(format!("{} {unit}", grouped(integer(inner.strip_suffix(')')?)?)));
+            let amount = integer(inner.strip_suffix(')')?)?;
+            let unit = if (amount, unit) == (1, "days") { "day" } else { unit };
+            return Some(format!("{} {unit}", grouped(amount)));
         }
     }
     match expression.split_once("<<") {

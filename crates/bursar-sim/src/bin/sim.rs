@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use bursar_core::mutant::Mutant;
-use bursar_sim::sim::mutation::{hunt, is_simulated};
+use bursar_sim::sim::mutation::{hunt, hunted_elsewhere};
 use bursar_sim::sim::{Failure, Summary, run};
 use clap::Parser;
 
@@ -121,8 +121,8 @@ fn hunt_all(commands: u64) -> ExitCode {
     println!("| fault | what it does | caught by | seed | step |\n| --- | --- | --- | --- | --- |");
     for mutant in Mutant::ALL.iter().copied() {
         let (name, about) = (mutant.name(), mutant.about().trim());
-        if !is_simulated(mutant) {
-            println!("| `{name}` | {about} | the tests of power loss, `tests/crash` | | |");
+        if let Some(hunter) = hunted_elsewhere(mutant) {
+            println!("| `{name}` | {about} | {hunter} | | |");
             continue;
         }
         match hunt(mutant, HUNTED_MAX, commands).caught {

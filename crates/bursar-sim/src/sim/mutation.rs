@@ -15,10 +15,14 @@ pub struct Hunt {
     pub runs: u64,
 }
 
-/// Whether a fault can be seen without a real disk. The others are hunted by the tests of power loss, `tests/crash`.
+/// Who hunts a fault that no simulated world can show: it takes a real disk, or schedules, which no world has.
 #[must_use]
-pub fn is_simulated(mutant: Mutant) -> bool {
-    !mutant.name().starts_with("synchronous-")
+pub fn hunted_elsewhere(mutant: Mutant) -> Option<&'static str> {
+    match mutant {
+        Mutant::SynchronousOff | Mutant::SynchronousNormal => Some("the tests of power loss, `tests/crash`"),
+        Mutant::TickTwice => Some("a rule, in `tests/mutants.rs`"),
+        _ => None,
+    }
 }
 
 /// Turns a fault on and runs world after world until it is caught, at most so many. The fault is on for the whole

@@ -1,0 +1,145 @@
+//! Whose events are whose.
+
+use crate::event::{Charged, Event};
+use crate::id::{CommandId, GrantId, HoldId, JobId};
+use crate::name::{Queue, ScheduleName, Scope, Tenant};
+
+/// A thing whose events can be followed.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Stream {
+    /// A scope and its budget.
+    Scope(Tenant, Scope),
+    /// A hold.
+    Hold(HoldId),
+    /// A grant.
+    Grant(GrantId),
+    /// A job.
+    Job(JobId),
+    /// A queue.
+    Queue(Tenant, Queue),
+    /// A schedule.
+    Schedule(Tenant, ScheduleName),
+    /// What belongs to none of these: the command itself.
+    Command(CommandId),
+}
+
+impl Stream {
+    /// Its name among the links of a batch. A tab cannot be part of a name, so that no two things share one.
+    pub fn link(&self) -> String {
+        let (mut link, kind) = (String::with_capacity(64), self.kind());
+        link.push_str(kind);
+        link.push(':');
+        match self {
+            Stream::Scope(tenant, scope) => link.extend([tenant.as_str(), "\t", scope.as_str()]),
+            Stream::Hold(id) => link.push_str(id.text().as_str()),
+            Stream::Grant(id) => link.push_str(id.text().as_str()),
+            Stream::Job(id) => link.push_str(id.text().as_str()),
+            Stream::Queue(tenant, queue) => link.extend([tenant.as_str(), "\t", queue.as_str()]),
+            Stream::Schedule(tenant, name) => link.extend([tenant.as_str(), "\t", name.as_str()]),
+            Stream::Command(id) => link.push_str(id.text().as_str()),
+        }
+        link
+    }
+
+    /// The kind of thing.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Stream::Scope(..) => "scope",
+            Stream::Hold(_) => "hold",
+            Stream::Grant(_) => "grant",
+            Stream::Job(_) => "job",
+            Stream::Queue(..) => "queue",
+            Stream::Schedule(..) => "schedule",
+            Stream::Command(_) => "command",
+        }
+    }
+}
+
+/// Its id; for a scope the name.
+impl std::fmt::Display for Stream {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Stream::Scope(tenant, scope) => write!(f, "{tenant}/{scope}"),
+            Stream::Hold(id) => write!(f, "{id}"),
+            Stream::Grant(id) => write!(f, "{id}"),
+            Stream::Job(id) => write!(f, "{id}"),
+            Stream::Queue(tenant, queue) => write!(f, "{tenant}/{queue}"),
+            Stream::Schedule(tenant, name) => write!(f, "{tenant}/{name}"),
+            Stream::Command(id) => write!(f, "{id}"),
+        }
+    }
+}
+
+impl Event {
+    /// The stream it belongs to.
+    pub fn stream(&self, tenant: &Tenant, command: CommandId) -> Stream {
+        match self {
+            Event::HoldPlaced { hold, .. }
+            | Event::HoldCommitted { hold, .. }
+            | Event::HoldReleased { hold, .. }
+            | Event::HoldExpired { hold, .. }
+            | Event::HoldExtended { hold, .. } => Stream::Hold(*hold),
+            Event::Posted { .. } => Stream::Command(command),
+            Event::Credited { charge, .. } => Stream::Scope(tenant.clone(), charge.scope.clone()),
+            Event::BudgetDefined { scope, .. }
+            | Event::BudgetFrozen { scope }
+            | Event::BudgetTripped { scope, .. }
+            | Event::BudgetUnfrozen { scope, .. }
+            | Event::BudgetCrossed { scope, .. }
+            | Event::BudgetCleared { scope, .. } => Stream::Scope(tenant.clone(), scope.clone()),
+            Event::GrantMinted { grant, .. }
+            | Event::GrantRedeemed { grant, .. }
+            | Event::GrantRevoked { grant }
+            | Event::GrantPurged { grant } => Stream::Grant(*grant),
+            Event::QueueDefined { queue, .. } => Stream::Queue(tenant.clone(), queue.clone()),
+            Event::ScheduleDefined { schedule, .. }
+            | Event::ScheduleRemoved { schedule }
+            | Event::ScheduleTicked { schedule, .. }
+            | Event::ScheduleSkipped { schedule, .. } => Stream::Schedule(tenant.clone(), schedule.clone()),
+            _ => Stream::Job(self.job().expect("what is left are events of jobs")),
+        }
+    }
+
+    /// The job it is of.
+    pub fn job(&self) -> Option<JobId> {
+        match self {
+            Event::JobEnqueued { job, .. }
+            | Event::JobFound { job }
+            | Event::JobLeased { job, .. }
+            | Event::JobSucceeded { job, .. }
+            | Event::JobFailed { job, .. }
+            | Event::JobRescued { job, .. }
+            | Event::JobSnoozed { job, .. }
+            | Event::JobReturned { job, .. }
+            | Event::JobDied { job }
+            | Event::JobParked { job, .. }
+            | Event::JobResumed { job, .. }
+            | Event::JobRetried { job, .. }
+            | Event::JobFunded { job, .. }
+            | Event::JobCancelling { job }
+            | Event::JobCancelled { job }
+            | Event::JobDiscarded { job }
+            | Event::JobMoved { job, .. }
+            | Event::JobEdited { job, .. }
+            | Event::JobBilled { job, .. }
+            | Event::JobForgotten { job } => Some(*job),
+            _ => None,
+        }
+    }
+
+    /// The scopes whose balances it moves, beside its own stream.
+    pub fn scopes(&self) -> Vec<&Scope> {
+        let charges = match self {
+            Event::HoldPlaced { charges, .. }
+            | Event::HoldCommitted { charges, .. }
+            | Event::HoldReleased { charges, .. }
+            | Event::JobBilled { charges, .. }
+            | Event::Posted { charges } => charges.as_slice(),
+            Event::JobLeased { slots, .. } => return slots.iter().collect(),
+            Event::Credited { charge, .. } => std::slice::from_ref(charge),
+            Event::HoldExpired { scopes, .. } | Event::HoldExtended { scopes, .. } => return scopes.iter().collect(),
+            _ => &[],
+        };
+        charges.iter().flat_map(Charged::scopes).collect()
+    }
+}
