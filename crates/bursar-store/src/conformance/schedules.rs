@@ -115,9 +115,9 @@ pub(super) async fn schedule_is_changed_paused_and_removed(world: World) {
     world.done(Op::PauseSchedule { schedule: name("s"), paused: false }).await;
     assert_eq!(world.stored("s").await.expect("is there").next_at, time("2027-06-01T16:00:00Z"));
     // A run while the last job is leased tells that one to stop.
-    let leased = world.lease("q", 9).await.remove(0);
+    let leased = world.lease("q", 1).await.remove(0);
     world.finish(leased.id, 1, complete(None)).await.expect("its own");
-    let leased = world.lease("q", 9).await.remove(0);
+    let leased = world.lease("q", 1).await.remove(0);
     world.done(Op::RunSchedule { schedule: name("s") }).await;
     assert!(world.job(leased.id).await.life.cancelling);
     world.verified().await;
