@@ -11,4 +11,5 @@ mod jobs;
 mod journal;
 mod place;
 mod postgres;
+mod schedules;
 mod upkeep;

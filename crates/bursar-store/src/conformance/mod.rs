@@ -10,6 +10,7 @@ mod jobs;
 mod journal;
 mod mixed;
 mod queues;
+mod schedules;
 mod settled;
 mod stream;
 mod windows;
@@ -115,5 +116,10 @@ cases! {
     queues::lists_go_page_by_page,
     queues::finished_jobs_are_kept_as_their_queue_says,
     queues::bell_rings_when_something_is_committed,
+    schedules::ticks_enqueue_what_the_policies_say,
+    schedules::schedule_is_changed_paused_and_removed,
+    schedules::schedules_are_listed_and_found_when_they_are_due,
+    schedules::payload_of_a_schedule_comes_with_every_job,
+    schedules::bad_schedules_change_nothing,
     stream::random_work_keeps_the_books_and_is_rebuilt,
 }

@@ -11,6 +11,7 @@ mod idempotency;
 mod jobs;
 mod rebuild;
 mod render;
+mod schedules;
 mod settlement;
 mod story;
 mod submit;

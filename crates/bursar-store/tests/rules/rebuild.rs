@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use bursar_core::grant::Grant;
 use bursar_core::hold::Hold;
-use bursar_core::job::{Job, JobState, Place, QueueState};
-use bursar_core::name::{Queue, Tenant};
+use bursar_core::job::{Job, JobState, Place, QueueState, Schedule};
+use bursar_core::name::{Queue, ScheduleName, Tenant};
 use bursar_core::scope::ScopeState;
 use bursar_core::state::{Counted, ScopeKey};
 use bursar_core::time::{Span, Time};
@@ -24,6 +24,7 @@ struct Tables {
     grants: Vec<Grant>,
     jobs: Vec<Option<Job>>,
     queues: Vec<Kept>,
+    schedules: Vec<(ScheduleName, Schedule)>,
     costs: Vec<Cost>,
 }
 
@@ -69,6 +70,7 @@ impl World {
                 .map(|job| job.map(|job| self.lasting(job)))
                 .collect(),
             queues: self.queues(),
+            schedules: self.store.list_schedules(&Tenant::built_in(), None, 100).now_or_never().unwrap().unwrap(),
             costs: self.store.costs(&Tenant::built_in(), i64::MIN, i64::MAX).now_or_never().unwrap().unwrap(),
         }
     }

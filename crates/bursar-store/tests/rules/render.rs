@@ -18,6 +18,9 @@ impl World {
             Ok(outcome) => outcome,
             Err(refusal) => return self.refusal(&refusal),
         };
+        if let Some(words) = self.schedule_answer(line, &outcome) {
+            return words;
+        }
         let again = if outcome.replayed { "again: " } else { "" };
         let words = match &outcome.answer {
             Answer::Submitted(submitted) => self.submitted(line, submitted),

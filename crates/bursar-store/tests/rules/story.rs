@@ -155,7 +155,7 @@ impl World {
             ["due"] => self.due_words(),
             ["figures", queue] => self.figure_words(queue),
             ["line", queue, key] => self.line_words(queue, key),
-            _ => return None,
+            _ => return self.schedule_look(&words),
         })
     }
 

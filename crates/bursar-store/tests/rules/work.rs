@@ -92,7 +92,7 @@ impl World {
             "move" => Op::Act { act: Act::Move { queue: queue(words[1]) }, jobs: vec![self.id(words[0])] },
             "edit" => act(Act::Edit { priority: said.number("prio"), delay: said.span("delay") }),
             "queue" => Op::DefineQueue { queue: queue(words[0]), config: config(&said) },
-            other => panic!("a story knows no {other:?}"),
+            other => self.schedule_op(other, words).unwrap_or_else(|| panic!("a story knows no {other:?}")),
         }
     }
 
@@ -105,7 +105,7 @@ impl World {
         (self.id(name), fence.parse().unwrap())
     }
 
-    fn name(&self, id: JobId) -> String {
+    pub(crate) fn name(&self, id: JobId) -> String {
         let known = self.names.iter().find(|(_, known)| **known == id).map(|(name, _)| name.clone());
         known.unwrap_or_else(|| "a stranger".to_owned())
     }

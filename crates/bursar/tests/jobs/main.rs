@@ -6,6 +6,7 @@ mod faces;
 mod home;
 mod processes;
 mod rows;
+mod schedules;
 mod upkeep;
 mod wake;
 mod worker;
