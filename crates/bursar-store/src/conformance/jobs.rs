@@ -45,8 +45,10 @@ pub(super) async fn kinds_are_found_by_name_and_by_beginning(world: World) {
 }
 
 pub(super) async fn more_come_due_than_one_step_promotes(world: World) {
-    let later =
-        |place: u64| JobSpec { delay: secs(10 + place % 2), ..work("q", if place % 3 == 0 { "a" } else { "b" }) };
+    let later = |place: u64| JobSpec {
+        delay: secs(10 + place % 2),
+        ..work("q", if place.is_multiple_of(3) { "a" } else { "b" })
+    };
     for _ in 0..3 {
         world.enqueue((0..800).map(later).collect()).await;
     }
@@ -119,7 +121,7 @@ pub(super) async fn bulk_is_answered_job_by_job(world: World) {
     let item = |place: usize| Finish {
         job: if place == 7 { JobId(7) } else { ids[place] },
         fence: if place == 9 { 2 } else { 1 },
-        end: if place % 2 == 0 { complete(None) } else { fail(None) },
+        end: if place.is_multiple_of(2) { complete(None) } else { fail(None) },
     };
     let each = world.finish_all((0..1_000).map(item).collect()).await;
     assert_eq!(each.iter().filter(|one| one.is_err()).count(), 2);

@@ -71,7 +71,7 @@ impl PostgresStore {
             jobs.push(job);
         }
         self.check_with_holds(conn, report, counts, &jobs).await?;
-        Ok(rows.last().map(|row| row.try_get_unchecked(1)).transpose().map_err(store_error)?)
+        rows.last().map(|row| row.try_get_unchecked(1)).transpose().map_err(store_error)
     }
 
     async fn check_ended(

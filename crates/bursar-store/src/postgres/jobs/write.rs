@@ -93,7 +93,7 @@ impl PgRows<'_> {
         ended.sort_unstable_by_key(|job| job.id);
         statement.part(INSERT, &new, whole);
         statement.part(PUT, &put, whole);
-        statement.counted_part(UPDATE, &moved, |part, rows| where_they_lie(part, rows));
+        statement.counted_part(UPDATE, &moved, where_they_lie);
         statement.counted_part(LEAVE, &left, |part, rows| part.array(rows.iter().copied()));
         statement.part(END, &ended, finished);
         for (sql, ids) in [(REVIVE, revived), (DELETE, deleted)] {
