@@ -22,6 +22,11 @@ use futures_util::FutureExt;
 
 #[test]
 fn every_fault_is_caught_and_without_one_nothing_is() {
+    assert_eq!(jobs_of_a_tick(), 1);
+    Mutant::switch(Some(Mutant::TickTwice));
+    let jobs = jobs_of_a_tick();
+    Mutant::switch(None);
+    assert_eq!(jobs, 3, "a schedule that ticks twice must show");
     for mutant in Mutant::ALL.iter().copied().filter(|mutant| hunted_elsewhere(*mutant).is_none()) {
         assert!(is_consulted(mutant), "no place asks whether {mutant:?} is on");
         let hunt = hunt(mutant, 400, 600);
@@ -30,11 +35,6 @@ fn every_fault_is_caught_and_without_one_nothing_is() {
     for seed in 0..3 {
         assert!(run(seed, 600).failure.is_none(), "with all faults off, seed {seed}");
     }
-    assert_eq!(jobs_of_a_tick(), 1);
-    Mutant::switch(Some(Mutant::TickTwice));
-    let jobs = jobs_of_a_tick();
-    Mutant::switch(None);
-    assert_eq!(jobs, 3, "a schedule that ticks twice must show");
     let document = read(&root().join("docs/simulation.md"));
     for mutant in Mutant::ALL {
         let line = format!("| `{}` | {} |", mutant.name(), mutant.about().trim());

@@ -177,8 +177,8 @@ fn who_leaves_a_line_makes_room_for_the_next() {
          job a3                         => queued, first
          cancel a5                      => cancelled
          + cancel a3                    => cancelled
-         + lease 9                      => nothing
-         lease 9                        => a4#1
+         + lease 9                      => a4#1
+         lease 9                        => nothing
          line q a                       => ; 0 barred; 1 leased
          enqueue a6 a7 a8 flow=a         => a6 a7 a8
          lease 9                        => nothing
@@ -194,6 +194,21 @@ fn who_leaves_a_line_makes_room_for_the_next() {
          lease 9                        => a8#1
          complete a8#1                  => succeeded
          lease 9                        => a4#2",
+    );
+}
+
+#[test]
+fn who_leases_in_one_transaction_with_a_change_of_the_queue_goes_by_the_change() {
+    story(
+        "enqueue a1 a2 a3 a4            => a1 a2 a3 a4
+         queue q concurrency=1          => done
+         + lease 9                      => a1#1
+         queue q                        => done
+         + lease 1                      => a2#1
+         queue q paused                 => done
+         + lease 9                      => nothing
+         queue q                        => done
+         + lease 9                      => a3#1 a4#1",
     );
 }
 

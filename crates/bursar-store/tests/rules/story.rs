@@ -120,16 +120,19 @@ impl World {
     pub(crate) fn commit(&mut self, requests: Vec<Request>) -> Vec<Result<Outcome, Refusal>> {
         self.clock.advance(Span::from_micros(1));
         let requests: Vec<_> = requests.into_iter().map(Arc::new).collect();
-        loop {
-            let verdicts = self.store.commit(&requests, Patience::Skip).now_or_never().unwrap().unwrap();
-            let answers = verdicts.into_iter().map(|verdict| match verdict {
-                Verdict::Answered(answer) => Some(answer),
-                _ => None,
-            });
-            if let Some(answers) = answers.collect() {
-                return answers;
+        let mut answers: Vec<Option<Result<Outcome, Refusal>>> = vec![None; requests.len()];
+        // As the engine does: what was answered is done, and only the others are asked again.
+        while answers.iter().any(Option::is_none) {
+            let open: Vec<usize> = (0..requests.len()).filter(|place| answers[*place].is_none()).collect();
+            let asked: Vec<_> = open.iter().map(|place| requests[*place].clone()).collect();
+            let verdicts = self.store.commit(&asked, Patience::Skip).now_or_never().unwrap().unwrap();
+            for (place, verdict) in open.into_iter().zip(verdicts) {
+                if let Verdict::Answered(answer) = verdict {
+                    answers[place] = Some(answer);
+                }
             }
         }
+        answers.into_iter().flatten().collect()
     }
 
     /// Turns of the clock and questions that change nothing.
