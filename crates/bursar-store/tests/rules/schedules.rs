@@ -280,7 +280,7 @@ fn a_time_of_day_comes_once_a_day_when_the_clocks_are_changed() {
     }
     // What runs all day long follows the clock as it is: in the hour that comes twice it comes twice.
     story(
-        "at 2027-10-30T23:45:00Z                                => 
+        "at 2027-10-30T23:45:00Z                                =>
          schedule s */30_*_*_*_* zone=Europe/Berlin missed=all  => next 10-31 00:00
          at 2027-10-31T01:59:00Z                                =>
          tick s                                                 => s1 for 10-31 00:00, s2 for 10-31 00:30, s3 for 10-31 01:00, s4 for 10-31 01:30, next 10-31 02:00",
