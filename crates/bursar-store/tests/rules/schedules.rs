@@ -14,7 +14,7 @@ use bursar_core::cron::Cron;
 use bursar_core::decide::{Decided, Rules, decide};
 use bursar_core::event::Event;
 use bursar_core::id::BatchId;
-use bursar_core::job::{JobSpec, Schedule, ScheduleSpec};
+use bursar_core::job::{FlowScopes, JobSpec, Schedule, ScheduleSpec};
 use bursar_core::name::{FlowKey, IdempotencyKey, JobKind, Queue, ScheduleName, Tenant};
 use bursar_core::payload::Payload;
 use bursar_core::refusal::Refusal;
@@ -321,6 +321,31 @@ fn bad_schedules_are_typed_errors_and_change_nothing() {
     assert!(matches!(refused, Err(Refusal::Invalid(invalid)) if invalid.field == "cron"));
     assert_eq!(world.events(), "");
     assert_eq!(world.store.schedule(&key_of("s")).now_or_never().unwrap().unwrap(), None);
+}
+
+#[test]
+fn what_would_cancel_a_job_whose_line_is_not_known_is_refused_before_anything_happens() {
+    let mut world = World::default();
+    world.tell(
+        "schedule c 0_*_*_*_* overlap=cancel flow=k     => next 13:00
+         run c                                          => c1 now
+         enqueue x flow=k                               => x",
+    );
+    let (tenant, queue, job) = (Tenant::built_in(), Queue::new("q").unwrap(), world.names["c1"]);
+    let line = (tenant.clone(), FlowScopes::of_key(&queue, &FlowKey::new("k").unwrap()).slots);
+    for op in [Op::Tick { schedule: named("c") }, Op::RunSchedule { schedule: named("c") }] {
+        // Somebody else has the row of who stands behind it, so that it was not read.
+        let mut ws = Workspace::new("2026-11-15T13:00:00Z".parse().unwrap(), BatchId(9));
+        ws.schedules.load(key_of("c"), world.store.schedule(&key_of("c")).now_or_never().unwrap().unwrap());
+        ws.jobs.load(job, world.store.job(job).now_or_never().unwrap().unwrap());
+        ws.scopes.load(line.clone(), world.store.scope(&line).now_or_never().unwrap().unwrap());
+        ws.queues.load((tenant.clone(), queue.clone()), None);
+        let Decided::Answered(refused) = decide(&mut ws, &op.into(), &Rules::default(), &mut Counter(99)) else {
+            panic!("it is answered");
+        };
+        assert!(matches!(refused, Err(Refusal::WrongState { job: of, .. }) if of == job), "{refused:?}");
+        assert_eq!((ws.schedules.changes().count(), ws.jobs.changes().count()), (0, 0));
+    }
 }
 
 #[test]
