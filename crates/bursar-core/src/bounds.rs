@@ -50,6 +50,8 @@ pub const CAPACITY_MAX: u32 = 1_000;
 pub const ITEMS_MAX: usize = 1_000;
 /// Ticks of a schedule that one transaction looks at.
 pub const TICKS_MAX: usize = 1_000;
+/// Bytes of JSON in the payload of a schedule, which each tick copies.
+pub const SCHEDULE_PAYLOAD_BYTES_MAX: usize = 64 << 10;
 /// Bytes in the kind or the message of a job's error.
 pub const ERROR_BYTES_MAX: usize = 4_096;
 

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::bounds::SCHEDULE_PAYLOAD_BYTES_MAX;
 use crate::cron::Cron;
 use crate::id::{BatchId, JobId};
 use crate::job::JobSpec;
@@ -87,6 +88,10 @@ impl ScheduleSpec {
         self.zone.check()?;
         if self.job.idempotency_key.is_some() {
             return Err(Invalid::new("idempotency_key", "would let only the first tick enqueue anything"));
+        }
+        if self.job.payload.as_str().len() > SCHEDULE_PAYLOAD_BYTES_MAX {
+            let problem = format!("has more than {SCHEDULE_PAYLOAD_BYTES_MAX} bytes, and each tick copies it");
+            return Err(Invalid::new("payload", problem));
         }
         self.job.check(0)
     }

@@ -9,22 +9,24 @@
 //! | `show s`, `ticks` | looks |
 
 use bursar_core::answer::Outcome;
-use bursar_core::bounds::{DELAY_MAX, PRIORITY_MAX, TICKS_MAX};
+use bursar_core::bounds::{DELAY_MAX, PRIORITY_MAX, SCHEDULE_PAYLOAD_BYTES_MAX, TICKS_MAX};
 use bursar_core::cron::Cron;
+use bursar_core::decide::{Decided, Rules, decide};
 use bursar_core::event::Event;
-use bursar_core::job::{JobSpec, ScheduleSpec};
+use bursar_core::id::BatchId;
+use bursar_core::job::{FlowScopes, JobSpec, Schedule, ScheduleSpec};
 use bursar_core::name::{FlowKey, IdempotencyKey, JobKind, Queue, ScheduleName, Tenant};
 use bursar_core::payload::Payload;
 use bursar_core::refusal::Refusal;
 use bursar_core::request::{Op, Request};
-use bursar_core::state::ScheduleKey;
+use bursar_core::state::{ScheduleKey, Workspace};
 use bursar_core::time::{Span, Time};
 use bursar_core::window::Zone;
 use bursar_store::Store;
 use futures_util::FutureExt;
 use serde::de::DeserializeOwned;
 
-use crate::story::{World, story};
+use crate::story::{Counter, NOON, World, story};
 
 #[test]
 fn after_a_stop_over_three_ticks_missed_says_what_is_enqueued() {
@@ -295,6 +297,7 @@ fn bad_schedules_are_typed_errors_and_change_nothing() {
     let plain = || JobSpec::new(Queue::new("q").unwrap(), JobKind::new("work").unwrap(), Payload::default());
     let good = |job| ScheduleSpec::new(Cron::new("@hourly").unwrap(), Zone::utc(), job);
     let key = IdempotencyKey::new("k").unwrap();
+    let large = Payload::of(&"x".repeat(SCHEDULE_PAYLOAD_BYTES_MAX)).unwrap();
     let mut world = World::default();
     for (spec, field) in [
         (ScheduleSpec { zone: nowhere, ..good(plain()) }, "zone"),
@@ -302,6 +305,7 @@ fn bad_schedules_are_typed_errors_and_change_nothing() {
         (good(JobSpec { priority: PRIORITY_MAX + 1, ..plain() }), "jobs.priority"),
         (good(JobSpec { delay: Span::from_micros(DELAY_MAX.micros() + 1), ..plain() }), "jobs.delay_ms"),
         (good(JobSpec { max_attempts: Some(0), ..plain() }), "jobs.max_attempts"),
+        (good(JobSpec { payload: large, ..plain() }), "payload"),
         (good(JobSpec { payload_from_grant: true, ..plain() }), "jobs.payload_from_grant"),
     ] {
         let refused = world.commit(vec![Op::DefineSchedule { schedule: named("s"), spec }.into()]).remove(0);
@@ -317,6 +321,47 @@ fn bad_schedules_are_typed_errors_and_change_nothing() {
     assert!(matches!(refused, Err(Refusal::Invalid(invalid)) if invalid.field == "cron"));
     assert_eq!(world.events(), "");
     assert_eq!(world.store.schedule(&key_of("s")).now_or_never().unwrap().unwrap(), None);
+}
+
+#[test]
+fn what_would_cancel_a_job_whose_line_is_not_known_is_refused_before_anything_happens() {
+    let mut world = World::default();
+    world.tell(
+        "schedule c 0_*_*_*_* overlap=cancel flow=k     => next 13:00
+         run c                                          => c1 now
+         enqueue x flow=k                               => x",
+    );
+    let (tenant, queue, job) = (Tenant::built_in(), Queue::new("q").unwrap(), world.names["c1"]);
+    let line = (tenant.clone(), FlowScopes::of_key(&queue, &FlowKey::new("k").unwrap()).slots);
+    for op in [Op::Tick { schedule: named("c") }, Op::RunSchedule { schedule: named("c") }] {
+        // Somebody else has the row of who stands behind it, so that it was not read.
+        let mut ws = Workspace::new("2026-11-15T13:00:00Z".parse().unwrap(), BatchId(9));
+        ws.schedules.load(key_of("c"), world.store.schedule(&key_of("c")).now_or_never().unwrap().unwrap());
+        ws.jobs.load(job, world.store.job(job).now_or_never().unwrap().unwrap());
+        ws.scopes.load(line.clone(), world.store.scope(&line).now_or_never().unwrap().unwrap());
+        ws.queues.load((tenant.clone(), queue.clone()), None);
+        let Decided::Answered(refused) = decide(&mut ws, &op.into(), &Rules::default(), &mut Counter(99)) else {
+            panic!("it is answered");
+        };
+        assert!(matches!(refused, Err(Refusal::WrongState { job: of, .. }) if of == job), "{refused:?}");
+        assert_eq!((ws.schedules.changes().count(), ws.jobs.changes().count()), (0, 0));
+    }
+}
+
+#[test]
+fn in_a_zone_that_this_build_does_not_know_nothing_is_ticked_and_nothing_is_lost() {
+    let zone: Zone = serde_json::from_str("\"Mars/Olympus\"").unwrap();
+    let job = JobSpec::new(Queue::new("q").unwrap(), JobKind::new("work").unwrap(), Payload::default());
+    let spec = ScheduleSpec::new(Cron::new("@hourly").unwrap(), zone, job);
+    let schedule = Schedule { spec, next_at: NOON, last_tick: None, last_job: None, version: 1, last: None };
+    let mut ws = Workspace::new(NOON, BatchId(1));
+    ws.schedules.load(key_of("s"), Some(schedule));
+    let tick = Request::from(Op::Tick { schedule: named("s") });
+    let Decided::Answered(refused) = decide(&mut ws, &tick, &Rules::default(), &mut Counter(0)) else {
+        panic!("it is answered");
+    };
+    assert!(matches!(refused, Err(Refusal::Invalid(invalid)) if invalid.field == "zone"));
+    assert_eq!(ws.schedules.changes().count(), 0);
 }
 
 fn named(name: &str) -> ScheduleName {

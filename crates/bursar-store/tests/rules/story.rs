@@ -52,7 +52,7 @@ pub(crate) struct World {
     pub(crate) told: u64,
 }
 
-struct Counter(u128);
+pub(crate) struct Counter(pub(crate) u128);
 
 impl IdSource for Counter {
     fn next_id(&mut self, _: Time) -> u128 {

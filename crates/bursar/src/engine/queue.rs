@@ -5,6 +5,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use bursar_core::answer::Outcome;
+use bursar_core::bounds::TICKS_MAX;
 use bursar_core::event::{Charged, Entry, Event};
 use bursar_core::id::HoldId;
 use bursar_core::job::End;
@@ -289,6 +290,6 @@ pub(super) fn weight(request: &Request) -> usize {
         | Op::RemoveSchedule { .. } => 1,
         Op::RunSchedule { .. } => 3,
         // A job for each tick that was missed, as far as one step goes.
-        Op::Tick { .. } => 10,
+        Op::Tick { .. } => 2 * TICKS_MAX,
     }
 }
