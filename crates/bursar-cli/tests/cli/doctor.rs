@@ -100,9 +100,10 @@ fn doctor_makes_a_new_file_from_the_journal_of_a_damaged_one() {
 /// What is posted and held everywhere, but in buckets: what they say changes with time.
 fn spent(place: &Place) -> Vec<String> {
     let budgets = place.json(&["budget", "list"]);
-    let budgets = budgets["items"].as_array().unwrap();
+    let budgets = budgets["items"].as_array().expect("a list");
     let of_one = |budget: &serde_json::Value| {
-        let balances = budget["balances"].as_array().unwrap().iter().filter(|balance| balance["window"] != "bucket");
+        let balances =
+            budget["balances"].as_array().expect("a list").iter().filter(|balance| balance["window"] != "bucket");
         balances.map(|balance| format!("{} {} {}", budget["scope"], balance["posted"], balance["held"])).collect()
     };
     let spent: Vec<String> = budgets.iter().flat_map(|budget| -> Vec<String> { of_one(budget) }).collect();
