@@ -28,10 +28,18 @@ def on_engine(work, engine, running, options):
             return {**line, "why": f"not measured: {why}"}
     found = [told for told in objects(done.stdout) if told.get("bench") == bench and told.get("engine") == engine]
     if done.returncode != 0 or len(found) != 1:
-        said = (done.stderr.strip().splitlines() or ["it printed no figure"])[0]
-        return {**line, "why": f"not measured: {said}"}
+        return {**line, "why": f"not measured: {complaint(done.stderr)}"}
     told = {name: found[0].get(name) for name in ("per_second", "p50_ms", "p99_ms", "spread")}
     return {**line, "version": version(options.bursar), "rounds": options.rounds, "settings": "defaults", **told}
+
+
+def complaint(text):
+    """The detail of a problem, if it is one."""
+    first = (text.strip().splitlines() or ["it printed no figure"])[0]
+    try:
+        return json.loads(first)["detail"].splitlines()[0]
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError):
+        return first
 
 
 def objects(text):

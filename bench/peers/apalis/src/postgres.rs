@@ -27,6 +27,8 @@ impl Postgres {
     pub(crate) async fn open(ask: &Ask) -> Postgres {
         let connections = u32::try_from(ask.callers).expect("callers are few").max(10) + 4;
         let pool = PgPoolOptions::new().max_connections(connections).min_connections(connections);
+        // Asking a connection whether it is there, each time before it is used, would be half the work.
+        let pool = pool.test_before_acquire(false);
         let pool = pool.connect(&ask.database).await.expect("the database answers");
         PostgresStorage::setup(&pool).await.expect("apalis installs");
         Postgres { pool, started: AtomicU64::new(0), wakes: ask.work == Work::Latency }
@@ -61,7 +63,10 @@ impl Peer for Postgres {
     }
 
     async fn enqueue(&self) {
-        self.storage(1).push(1).await.expect("a task is pushed");
+        // A statement that commits by itself; `push` would begin a transaction around it.
+        let mut connection = self.pool.acquire().await.expect("a connection is free");
+        let task = TaskBuilder::new(b"1".to_vec()).build();
+        queries::push_tasks(&mut *connection, QUEUE, vec![task]).await.expect("a task is pushed");
     }
 
     async fn start(&self, progress: Arc<Progress>) -> Workers {

@@ -75,7 +75,9 @@ impl Peer for Sqlite {
     }
 
     async fn enqueue(&self) {
-        self.storage(1).push(1).await.expect("a task is pushed");
+        let mut connection = self.pool.acquire().await.expect("a connection is free");
+        let task = TaskBuilder::new(b"1".to_vec()).build();
+        queries::push_tasks(&mut *connection, QUEUE, &[task]).await.expect("a task is pushed");
     }
 
     async fn start(&self, progress: Arc<Progress>) -> Workers {

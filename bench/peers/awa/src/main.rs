@@ -32,6 +32,8 @@ async fn main() {
     let ask = Ask::parse();
     let connections = u32::try_from(ask.callers).expect("callers are few").max(20) + 4;
     let pool = PgPoolOptions::new().max_connections(connections).min_connections(connections);
+    // Asking a connection whether it is there, each time before it is used, would be half the work.
+    let pool = pool.test_before_acquire(false);
     let pool = pool.connect(&ask.database).await.expect("the database answers");
     awa::migrations::run(&pool).await.expect("awa installs");
     let store = QueueStorage::new(QueueStorageConfig::default()).expect("the defaults are valid");

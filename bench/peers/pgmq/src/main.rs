@@ -36,6 +36,8 @@ async fn main() {
     let ask = Ask::parse();
     let connections = u32::try_from(ask.callers).expect("callers are few").max(8) + 4;
     let pool = PgPoolOptions::new().max_connections(connections).min_connections(connections);
+    // Asking a connection whether it is there, each time before it is used, would be half the work.
+    let pool = pool.test_before_acquire(false);
     let pool = pool.connect(&ask.database).await.expect("the database answers");
     pgmq::install::install_sql_from_embedded(&pool).await.expect("pgmq's SQL installs");
     sqlx::query("SELECT pgmq.create($1)").bind(QUEUE).execute(&pool).await.expect("a queue is made");
