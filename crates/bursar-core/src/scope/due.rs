@@ -46,7 +46,7 @@ impl DueAsk {
     }
 }
 
-/// What belongs to a window. See [`Balance::bounds`].
+/// What belongs to a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
     /// Postings after this mark …
