@@ -25,7 +25,7 @@ pub(super) struct Writer {
 
 type StoredScope = (String, String, i64, Vec<u8>);
 type StoredHold = (Uuid, String, i64, Vec<u8>);
-type StoredJob = (Uuid, String, String, String, i64, Vec<u8>);
+type StoredJob = (Uuid, String, String, String, String, i16, i64, i64, Vec<u8>, Vec<u8>);
 type StoredJournal = (Uuid, i64, i32, String, String);
 
 /// Rows as they are stored.
@@ -59,9 +59,12 @@ const REDEEMED: Part = (
     &["uuid", "bytea"],
 );
 const JOBS: Part = (
-    "j AS (INSERT INTO bursar.jobs (id, tenant, queue, kind, run_at, data) SELECT * FROM unnest(@))",
-    &["uuid", "text", "text", "text", "bigint", "bytea"],
+    "j AS (INSERT INTO bursar.jobs (id, tenant, queue, kind, flow, state, rank, at, spec, life) SELECT * FROM unnest(@))",
+    &["uuid", "text", "text", "text", "text", "smallint", "bigint", "bigint", "bytea", "bytea"],
 );
+/// A job that was just enqueued awaits nothing.
+const JOBS_WRITTEN: &str =
+    "SELECT id, tenant, queue, kind, flow, state, rank, at, spec, life FROM bursar.jobs WHERE id = ANY ($1)";
 const SETTLED: Part = (
     "e AS (UPDATE bursar.holds h SET state = 1, expires_at = w.expires_at, data = w.data
      FROM unnest(@) AS w(id, expires_at, data) WHERE h.id = w.id)",
@@ -167,11 +170,10 @@ impl Writer {
                 .bind(ids(|wrote| wrote.redeemed.iter().map(|id| id.0).collect()))
                 .fetch_all(&mut *from)
                 .await?;
-        let jobs: Vec<StoredJob> =
-            sqlx::query_as("SELECT id, tenant, queue, kind, run_at, data FROM bursar.jobs WHERE id = ANY ($1)")
-                .bind(ids(|wrote| wrote.jobs.iter().map(|id| id.0).collect()))
-                .fetch_all(&mut *from)
-                .await?;
+        let jobs: Vec<StoredJob> = sqlx::query_as(JOBS_WRITTEN)
+            .bind(ids(|wrote| wrote.jobs.iter().map(|id| id.0).collect()))
+            .fetch_all(&mut *from)
+            .await?;
         let journal: Vec<StoredJournal> =
             sqlx::query_as("SELECT id, at, count, prev, entries FROM bursar.journal WHERE id = ANY ($1)")
                 .bind(ids(|wrote| vec![wrote.journal]))
@@ -271,8 +273,12 @@ fn bound<'q>(
                 .bind(column(&jobs, |row| row.1.as_str()))
                 .bind(column(&jobs, |row| row.2.as_str()))
                 .bind(column(&jobs, |row| row.3.as_str()))
-                .bind(column(&jobs, |row| row.4))
-                .bind(column(&jobs, |row| row.5.as_slice()))
+                .bind(column(&jobs, |row| row.4.as_str()))
+                .bind(column(&jobs, |row| row.5))
+                .bind(column(&jobs, |row| row.6))
+                .bind(column(&jobs, |row| row.7))
+                .bind(column(&jobs, |row| row.8.as_slice()))
+                .bind(column(&jobs, |row| row.9.as_slice()))
         }
         Bench::Settle => {
             let settled = found(wrote.settled.iter().map(|id| &id.0), &stored.holds)?;

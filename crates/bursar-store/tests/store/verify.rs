@@ -75,58 +75,83 @@ async fn sqlite_finds_what_does_not_agree() {
     }
 }
 
-/// What is done to the tables of jobs on SQLite, and what is found then.
+/// What is done to the tables of jobs, and what is found then.
 const JOB_CASES: [(&str, &[&str]); 9] = [
-    ("UPDATE bursar_jobs SET state = 4 WHERE state = 0", &["scheduled", "place in a line", "jobs are the first"]),
     (
-        "UPDATE bursar_jobs SET rank = rank + 1 WHERE state = 1",
+        "UPDATE bursar.jobs SET state = 4 WHERE state = 0",
+        &[
+            "it would not be found by its state, rank or instant",
+            "is queued, and has no place in a line",
+            "0 jobs of the kind k are the first of its line",
+        ],
+    ),
+    (
+        "UPDATE bursar.jobs SET rank = rank + 1 WHERE state = 1",
         &["it would not be found by its state, rank or instant"],
     ),
-    ("UPDATE bursar_jobs SET at = at + 1 WHERE state = 6", &["it would not be found by its state, rank or instant"]),
+    ("UPDATE bursar.jobs SET at = at + 1 WHERE state = 6", &["it would not be found by its state, rank or instant"]),
     (
-        "DELETE FROM bursar_jobs WHERE state = 6",
+        "DELETE FROM bursar.jobs WHERE state = 6",
         &[
             "bursar:slots:q lifetime: held is 1, its live holds come to 0",
             "its job job_",
             "1 jobs are counted as leased, and 0 are",
         ],
     ),
-    ("DELETE FROM bursar_jobs WHERE state = 1", &["its line has 2 jobs with 0 barred, and 1 with 0 stand in it"]),
-    ("UPDATE bursar_tallies SET count = 7 WHERE what = 4", &["7 jobs are counted as succeeded, and 1 are"]),
-    ("DELETE FROM bursar_tallies WHERE what = 4", &["no job is counted as succeeded, and 1 are"]),
-    ("UPDATE bursar_ended_jobs SET state = 6", &["it would not be found by its state or instant"]),
+    ("DELETE FROM bursar.jobs WHERE state = 1", &["its line has 2 jobs with 0 barred, and 1 with 0 stand in it"]),
+    ("UPDATE bursar.tallies SET count = 7 WHERE what = 4", &["7 jobs are counted as succeeded, and 1 are"]),
+    ("DELETE FROM bursar.tallies WHERE what = 4", &["no job is counted as succeeded, and 1 are"]),
+    ("UPDATE bursar.ended_jobs SET state = 6", &["it would not be found by its state or instant"]),
     (
-        "UPDATE bursar_holds SET state = 1, data = (SELECT data FROM bursar_holds WHERE state = 1)
+        "UPDATE bursar.holds SET state = 1, data = (SELECT data FROM bursar.holds WHERE state = 1)
          WHERE state = 0 AND expires_at = 9223372036854775807",
         &["does not name it"],
     ),
 ];
+
+/// A job that succeeded, one that is leased under the queue's limit, and two of one key in their line.
+async fn fill_with_jobs(store: &dyn Store) {
+    let queue = Queue::new("q").unwrap();
+    let config = QueueConfig { concurrency: Some(9), ..QueueConfig::default() };
+    let key = Some(FlowKey::new("customer").unwrap());
+    let spec = JobSpec { key, ..JobSpec::new(queue.clone(), JobKind::new("k").unwrap(), Payload::default()) };
+    let in_line = Op::Submit(Command { jobs: vec![spec.clone(), spec], ..Command::default() });
+    done(store, vec![Op::DefineQueue { queue: queue.clone(), config }.into(), job("one", 5), job("one", 5)]).await;
+    let worker = WorkerName::new("w").unwrap();
+    let ask = LeaseAsk { queues: vec![queue], kinds: Vec::new(), capacity: 2, lease: None, worker };
+    let leased = done(store, vec![Op::Lease(ask).into()]).await.remove(0);
+    let Answer::Leased(leased) = leased.answer else { panic!("jobs are leased") };
+    let end = End::Complete { result: Payload::default(), usage: None };
+    let items = vec![Finish { job: leased.jobs[0].id, fence: 1, end }];
+    done(store, vec![Op::Finish { items }.into(), in_line.into()]).await;
+    let report = store.verify().await.unwrap();
+    assert_eq!((report.jobs, report.violations), (4, Vec::new()));
+}
 
 #[tokio::test]
 async fn sqlite_finds_what_does_not_agree_of_jobs() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("bursar.db");
     let store = SqliteStore::open(&path, setup(&clock())).await.unwrap();
-    let queue = Queue::new("q").unwrap();
-    let config = QueueConfig { concurrency: Some(9), ..QueueConfig::default() };
-    let key = Some(FlowKey::new("customer").unwrap());
-    let spec = JobSpec { key, ..JobSpec::new(queue.clone(), JobKind::new("k").unwrap(), Payload::default()) };
-    let in_line = Op::Submit(Command { jobs: vec![spec.clone(), spec], ..Command::default() });
-    done(&store, vec![Op::DefineQueue { queue: queue.clone(), config }.into(), job("one", 5), job("one", 5)]).await;
-    let worker = WorkerName::new("w").unwrap();
-    let ask = LeaseAsk { queues: vec![queue], kinds: Vec::new(), capacity: 2, lease: None, worker };
-    let leased = done(&store, vec![Op::Lease(ask).into()]).await.remove(0);
-    let Answer::Leased(leased) = leased.answer else { panic!("jobs are leased") };
-    let end = End::Complete { result: Payload::default(), usage: None };
-    let items = vec![Finish { job: leased.jobs[0].id, fence: 1, end }];
-    done(&store, vec![Op::Finish { items }.into(), in_line.into()]).await;
+    fill_with_jobs(&store).await;
     for (damage, expected) in JOB_CASES {
-        assert_eq!(store.verify().await.unwrap().violations, Vec::<String>::new(), "before {damage}");
+        let damage = damage.replace("bursar.", "bursar_");
         let conn = rusqlite::Connection::open(&path).unwrap();
-        assert_ne!(conn.execute(damage, []).unwrap(), 0, "{damage}");
+        assert_ne!(conn.execute(&damage, []).unwrap(), 0, "{damage}");
+        finds(&store, &damage, expected).await;
+    }
+}
+
+#[tokio::test]
+async fn postgres_finds_what_does_not_agree_of_jobs() {
+    let url = bursar_testkit::fresh_database();
+    let store = PostgresStore::open(&url, setup(&clock()), PostgresOptions::default()).await.unwrap();
+    fill_with_jobs(&store).await;
+    let mut conn = PgConnection::connect(&url).await.unwrap();
+    for (damage, expected) in JOB_CASES {
+        assert_ne!(sqlx::query(damage).execute(&mut conn).await.unwrap().rows_affected(), 0, "{damage}");
         finds(&store, damage, expected).await;
     }
-    assert_eq!(store.verify().await.unwrap().jobs, 4);
 }
 
 #[tokio::test]
