@@ -4,7 +4,8 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 
 use bursar_core::hold::Hold;
-use bursar_core::id::HoldId;
+use bursar_core::id::{HoldId, JobId};
+use bursar_core::job::Job;
 use bursar_core::live::LiveCharge;
 use bursar_core::scope::ScopeState;
 use bursar_core::state::ScopeKey;
@@ -168,6 +169,9 @@ impl PostgresStore {
         let scopes: Vec<(ScopeKey, bool)> = scopes.into_iter().map(|key| (key, false)).collect();
         let scopes = PgRows::new(&mut tx, self, Taking::Look).scopes(&scopes).await?.rows;
         let scopes: HashMap<ScopeKey, ScopeState> = scopes.into_iter().collect();
+        let owners: Vec<JobId> = holds.iter().filter_map(|(hold, _)| hold.job).collect();
+        let owners = PgRows::new(&mut tx, self, Taking::Look).jobs(&owners, false).await?.rows;
+        let owners: HashMap<JobId, Job> = owners.into_iter().collect();
         tx.commit().await.map_err(store_error)?;
         let found: HashSet<usize> = found.into_iter().map(place).collect();
         let recent = |(key, at, hold): &(ScopeKey, Time, HoldId)| verify::has_recent(scopes.get(key), *at, *hold);
@@ -176,6 +180,7 @@ impl PostgresStore {
         for (hold, columns) in &holds {
             let own = missing.iter().filter(|(id, _)| *id == hold.id);
             report.check_hold(hold, *columns, &own.map(|(_, scope)| scope.clone()).collect::<Vec<_>>());
+            report.check_owner(hold, hold.job.and_then(|id| owners.get(&id)));
         }
         Ok(last)
     }
