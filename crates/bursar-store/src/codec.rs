@@ -50,7 +50,7 @@ fn encode<'a>(row: &impl Serialize, buffer: &'a mut Vec<u8>) -> &'a [u8] {
 }
 
 /// A row that is stored as bytes.
-pub(crate) trait Packed: Serialize + DeserializeOwned + Clone {
+pub(crate) trait Packed: Serialize + Sized {
     const WHAT: &'static str;
 
     /// Writes it to a buffer that serves one row after the other.
@@ -64,7 +64,10 @@ pub(crate) trait Packed: Serialize + DeserializeOwned + Clone {
         buffer
     }
 
-    fn unpack(bytes: &[u8]) -> Result<Self, StoreError> {
+    fn unpack(bytes: &[u8]) -> Result<Self, StoreError>
+    where
+        Self: DeserializeOwned,
+    {
         match bytes.split_first() {
             Some((&VERSION, rest)) => postcard::from_bytes(rest).map_err(|e| StoreError::corrupt(Self::WHAT, e)),
             Some((version, _)) => Err(StoreError::corrupt(Self::WHAT, format!("unknown form {version}"))),
@@ -91,7 +94,7 @@ impl Packed for ScopeState {
 }
 
 /// A row whose payload, when large, is kept beside it.
-pub(crate) trait Carries: Packed {
+pub(crate) trait Carries: Packed + DeserializeOwned + Clone {
     fn payload(&mut self) -> &mut Payload;
 
     fn has_large_payload(&self) -> bool;

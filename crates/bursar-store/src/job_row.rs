@@ -1,5 +1,7 @@
 //! How jobs stand in the tables of both engines: the columns that an index needs, what never changes, and what does.
 
+use std::borrow::Cow;
+
 use bursar_core::id::{BatchId, HoldId, JobId};
 use bursar_core::job::{Job, JobState, Life, Place, Retry};
 use bursar_core::name::{FlowKey, IdempotencyKey, JobKind, Queue, Tag, Tenant};
@@ -59,66 +61,77 @@ impl Columns {
 
 /// What never changes of a job, beside its columns.
 #[derive(Clone, Serialize, Deserialize)]
-pub(crate) struct Spec {
-    payload: Payload,
-    idempotency_key: Option<IdempotencyKey>,
-    tags: Vec<Tag>,
-    metadata: Payload,
+pub(crate) struct Spec<'a> {
+    payload: Cow<'a, Payload>,
+    idempotency_key: Cow<'a, Option<IdempotencyKey>>,
+    tags: Cow<'a, [Tag]>,
+    metadata: Cow<'a, Payload>,
     parent: Option<JobId>,
     max_attempts: Option<u32>,
-    retry: Option<Retry>,
+    retry: Cow<'a, Option<Retry>>,
     deadline: Option<Span>,
     enqueued_at: Time,
 }
 
-impl Packed for Spec {
+impl<'a> Spec<'a> {
+    pub(crate) fn of(job: &'a Job) -> Spec<'a> {
+        Spec {
+            payload: light(&job.payload),
+            idempotency_key: Cow::Borrowed(&job.idempotency_key),
+            tags: Cow::Borrowed(&job.tags),
+            metadata: Cow::Borrowed(&job.metadata),
+            parent: job.parent,
+            max_attempts: job.max_attempts,
+            retry: Cow::Borrowed(&job.retry),
+            deadline: job.deadline,
+            enqueued_at: job.enqueued_at,
+        }
+    }
+}
+
+impl Packed for Spec<'_> {
     const WHAT: &'static str = "job";
 }
 
 /// What changes of a job, beside its columns.
 #[derive(Clone, Serialize, Deserialize)]
-pub(crate) struct Moving {
-    home: Option<Queue>,
+pub(crate) struct Moving<'a> {
+    home: Cow<'a, Option<Queue>>,
     priority: i16,
     hold: Option<HoldId>,
     version: u64,
     last: Option<BatchId>,
-    life: Life,
+    life: Cow<'a, Life>,
 }
 
-impl Packed for Moving {
+impl<'a> Moving<'a> {
+    pub(crate) fn of(job: &'a Job) -> Moving<'a> {
+        let Job { home, priority, hold, version, last, life, .. } = job;
+        let life = match light(&life.result) {
+            Cow::Borrowed(_) => Cow::Borrowed(life),
+            Cow::Owned(result) => Cow::Owned(Life { result, ..life.clone() }),
+        };
+        let home = Cow::Borrowed(home);
+        Moving { home, priority: *priority, hold: *hold, version: *version, last: *last, life }
+    }
+}
+
+impl Packed for Moving<'_> {
     const WHAT: &'static str = "job";
 }
 
 /// A payload as it stands in a row: a large one is kept beside it.
-fn light(payload: &Payload) -> Payload {
-    if payload.is_large() { Payload::elsewhere() } else { payload.clone() }
+fn light(payload: &Payload) -> Cow<'_, Payload> {
+    if payload.is_large() { Cow::Owned(Payload::elsewhere()) } else { Cow::Borrowed(payload) }
 }
 
-pub(crate) fn pack_spec(job: &Job) -> Vec<u8> {
-    Spec {
-        payload: light(&job.payload),
-        idempotency_key: job.idempotency_key.clone(),
-        tags: job.tags.clone(),
-        metadata: job.metadata.clone(),
-        parent: job.parent,
-        max_attempts: job.max_attempts,
-        retry: job.retry.clone(),
-        deadline: job.deadline,
-        enqueued_at: job.enqueued_at,
+/// A job that has ended, as its row has it.
+pub(crate) fn ended(job: &Job) -> Cow<'_, Job> {
+    if !job.payload.is_large() && !job.life.result.is_large() {
+        return Cow::Borrowed(job);
     }
-    .pack()
-}
-
-pub(crate) fn pack_moving(job: &Job) -> Vec<u8> {
-    let life = Life { result: light(&job.life.result), ..job.life.clone() };
-    let Job { home, priority, hold, version, last, .. } = job;
-    Moving { home: home.clone(), priority: *priority, hold: *hold, version: *version, last: *last, life }.pack()
-}
-
-pub(crate) fn pack_ended(job: &Job) -> Vec<u8> {
-    let life = Life { result: light(&job.life.result), ..job.life.clone() };
-    Job { payload: light(&job.payload), life, ..job.clone() }.pack()
+    let life = Life { result: light(&job.life.result).into_owned(), ..job.life.clone() };
+    Cow::Owned(Job { payload: light(&job.payload).into_owned(), life, ..job.clone() })
 }
 
 /// What stands in columns of its own of a live job, and never changes what it is called.
@@ -132,29 +145,29 @@ pub(crate) struct Named {
 
 impl Named {
     /// The job that a row is of.
-    pub(crate) fn job(self, place: Place, spec: Spec, moving: Moving) -> Job {
+    pub(crate) fn job(self, place: Place, spec: Spec<'_>, moving: Moving<'_>) -> Job {
         let Named { id, tenant, queue, kind, key } = self;
         Job {
             id,
             tenant,
             queue,
-            home: moving.home,
+            home: moving.home.into_owned(),
             kind,
-            payload: spec.payload,
-            idempotency_key: spec.idempotency_key,
+            payload: spec.payload.into_owned(),
+            idempotency_key: spec.idempotency_key.into_owned(),
             key,
-            tags: spec.tags,
-            metadata: spec.metadata,
+            tags: spec.tags.into_owned(),
+            metadata: spec.metadata.into_owned(),
             parent: spec.parent,
             priority: moving.priority,
             max_attempts: spec.max_attempts,
-            retry: spec.retry,
+            retry: spec.retry.into_owned(),
             deadline: spec.deadline,
             hold: moving.hold,
             enqueued_at: spec.enqueued_at,
             version: moving.version,
             last: moving.last,
-            life: Life { place, ..moving.life },
+            life: Life { place, ..moving.life.into_owned() },
         }
     }
 }

@@ -15,6 +15,7 @@ use bursar_core::request::Fingerprint;
 use bursar_core::scope::{Due, DueAsk, Past, ScopeState};
 use bursar_core::state::{JobKey, KeyKey, KeyRow, LineKey, QueueKey, ScheduleKey, ScopeKey, Workspace};
 use bursar_core::time::Time;
+use serde::de::DeserializeOwned;
 use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::query::Query;
 use sqlx::{PgConnection, Postgres, Row};
@@ -180,7 +181,7 @@ impl<'c> PgRows<'c> {
     }
 
     /// Takes rows by their ids, and says where they lie.
-    async fn take<V: Packed>(
+    async fn take<V: Packed + DeserializeOwned>(
         &mut self,
         taking: &'static str,
         ids: &[Uuid],

@@ -66,7 +66,7 @@ impl Names {
     fn live(&mut self, row: &Row<'_>) -> Result<Job, StoreError> {
         let flow = row.get_ref(4).map_err(failed)?.as_str().map_err(|error| StoreError::corrupt("key", error))?;
         let key = if flow.is_empty() { None } else { Some(stored::<FlowKey>("key", flow.to_owned())?) };
-        let (spec, moving): (Spec, Moving) = (unpack(row, 7)?, unpack(row, 8)?);
+        let (spec, moving): (Spec<'_>, Moving<'_>) = (unpack(row, 7)?, unpack(row, 8)?);
         let (state, at) = (row.get::<_, i64>(5).map_err(failed)?, get_time(row, 6).map_err(failed)?);
         let place = Columns::place(state, at, key.is_some());
         let named = Named {

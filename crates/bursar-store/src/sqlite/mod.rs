@@ -1,6 +1,7 @@
 //! The embedded engine: one file, one writer, nothing to install.
 
 mod bell;
+mod checkpoint;
 mod closure;
 mod error;
 mod jobs;

@@ -19,6 +19,7 @@ use bursar_core::state::{Change, JobKey, KeyKey, KeyRow, LineKey, QueueKey, Sche
 use bursar_core::time::Time;
 use rusqlite::types::ValueRef;
 use rusqlite::{CachedStatement, Connection, Params, Row, StatementStatus, params};
+use serde::de::DeserializeOwned;
 
 use crate::clock::Clock;
 use crate::codec::{Budgets, Carries, Packed, from_json, grant_state, hold_state, to_json};
@@ -353,7 +354,7 @@ impl<'a> SqliteRows<'a> {
     }
 }
 
-pub(super) fn unpack<T: Packed>(row: &Row<'_>, column: usize) -> Result<T, StoreError> {
+pub(super) fn unpack<T: Packed + DeserializeOwned>(row: &Row<'_>, column: usize) -> Result<T, StoreError> {
     let bytes = row.get_ref(column).map_err(failed)?;
     T::unpack(bytes.as_blob().map_err(|e| StoreError::corrupt(T::WHAT, e))?)
 }

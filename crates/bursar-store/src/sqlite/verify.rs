@@ -9,6 +9,7 @@ use bursar_core::time::Time;
 use futures_util::FutureExt;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Row, params};
+use serde::de::DeserializeOwned;
 
 use crate::codec::Packed;
 use crate::error::StoreError;
@@ -118,7 +119,7 @@ fn check_holds(rows: &SqliteRows<'_>, report: &mut Report) -> Result<(), StoreEr
     }
 }
 
-fn unpack_some<T: Packed>(row: &Row<'_>, column: usize) -> Result<Option<T>, StoreError> {
+fn unpack_some<T: Packed + DeserializeOwned>(row: &Row<'_>, column: usize) -> Result<Option<T>, StoreError> {
     match row.get_ref(column).map_err(failed)? {
         ValueRef::Null => Ok(None),
         _ => unpack(row, column).map(Some),

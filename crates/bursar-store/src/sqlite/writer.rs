@@ -21,6 +21,7 @@ use crate::clock::Clock;
 use crate::codec::Budgets;
 use crate::error::StoreError;
 use crate::rows::Rows;
+use crate::sqlite::checkpoint::Checkpoints;
 use crate::sqlite::closure::still_open;
 use crate::sqlite::error::failed;
 use crate::sqlite::known::Known;
@@ -32,6 +33,8 @@ use crate::work::{self, When};
 
 /// The writing connection and what goes with it.
 pub(super) struct Writer {
+    /// Before the connection, whose end copies what is left of the log. None for a database in memory.
+    checkpoints: Option<Checkpoints>,
     pub(super) conn: Connection,
     turnstile: Turnstile,
     pub(super) shared: Arc<Shared>,
@@ -69,9 +72,6 @@ impl Shared {
 
 /// Pages the writer keeps in memory, in KiB: enough that a batch over a thousand scopes reads none of them again.
 const CACHE_KIB: u32 = 16_384;
-/// Pages in the write-ahead log before they are copied into the database. A batch can leave two thousand; copying
-/// less often copies a page that changes with every batch less often.
-const CHECKPOINT_PAGES: u32 = 8_192;
 
 /// Something to do on the writer's thread.
 type Task = Box<dyn FnOnce(&mut Writer) + Send>;
@@ -90,6 +90,7 @@ impl Handle {
             while let Ok(task) = waiting.recv() {
                 task(&mut writer);
                 writer.clear();
+                writer.checkpoint();
             }
             drop(writer);
             let _ = closed.send(());
@@ -133,9 +134,11 @@ impl Writer {
             }
         };
         configure(&conn)?;
-        let writer =
-            Writer { conn, turnstile, shared, known: RefCell::default(), scribe: Scribe::default(), done: None };
+        let (known, scribe) = (RefCell::default(), Scribe::default());
+        let mut writer = Writer { checkpoints: None, conn, turnstile, shared, known, scribe, done: None };
         writer.durable()?;
+        let path = writer.shared.path.as_deref();
+        writer.checkpoints = path.map(|path| Checkpoints::of(&writer.conn, path));
         Ok(writer)
     }
 
@@ -149,16 +152,9 @@ impl Writer {
                 source: None,
             });
         }
-        let synced = if Mutant::SynchronousOff.on() {
-            "PRAGMA synchronous = OFF"
-        } else if Mutant::SynchronousNormal.on() {
-            "PRAGMA synchronous = NORMAL"
-        } else {
-            "PRAGMA synchronous = FULL"
-        };
-        self.conn.execute_batch(synced).map_err(failed)?;
-        let pragmas = format!("PRAGMA cache_size = -{CACHE_KIB}; PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}");
-        self.conn.execute_batch(&pragmas).map_err(failed)
+        synced(&self.conn)?;
+        let pragma = format!("PRAGMA cache_size = -{CACHE_KIB}");
+        self.conn.execute_batch(&pragma).map_err(failed)
     }
 
     fn retrying<T>(&self, mut ask: impl FnMut(&Connection) -> rusqlite::Result<T>) -> Result<T, StoreError> {
@@ -222,6 +218,12 @@ impl Writer {
         }
     }
 
+    fn checkpoint(&mut self) {
+        if let Some(checkpoints) = &mut self.checkpoints {
+            checkpoints.tend(&self.conn);
+        }
+    }
+
     /// Keeps what is worth it of the last batch, whose callers have been told, and frees the rest.
     fn clear(&mut self) {
         let Some(mut ws) = self.done.take() else { return };
@@ -265,6 +267,15 @@ pub(super) fn named(path: &Path, error: rusqlite::Error) -> StoreError {
     }
 }
 
+/// Opens a connection that writes what others have committed to where it belongs.
+pub(super) fn open_durable(path: &Path) -> Result<Connection, StoreError> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let conn = Connection::open_with_flags(path, flags).map_err(failed)?;
+    configure(&conn)?;
+    synced(&conn)?;
+    Ok(conn)
+}
+
 /// Opens a connection that only reads.
 pub(super) fn open_reader(path: &Path) -> Result<Connection, StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -279,6 +290,17 @@ fn configure(conn: &Connection) -> Result<(), StoreError> {
     // A page whose cells do not fit together is damage, not data.
     conn.pragma_update(None, "cell_size_check", true).map_err(failed)?;
     conn.busy_timeout(BUSY_TIMEOUT).map_err(failed)
+}
+
+fn synced(conn: &Connection) -> Result<(), StoreError> {
+    let pragma = if Mutant::SynchronousOff.on() {
+        "PRAGMA synchronous = OFF"
+    } else if Mutant::SynchronousNormal.on() {
+        "PRAGMA synchronous = NORMAL"
+    } else {
+        "PRAGMA synchronous = FULL"
+    };
+    conn.execute_batch(pragma).map_err(failed)
 }
 
 fn is_busy(error: &rusqlite::Error) -> bool {

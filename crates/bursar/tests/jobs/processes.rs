@@ -17,24 +17,23 @@ async fn two(folder: &tempfile::TempDir) -> [Bursar; 2] {
 async fn a_job_of_another_process_is_noticed_by_the_bell() {
     let folder = tempfile::tempdir().unwrap();
     let [here, there] = two(&folder).await;
+    let begun = here.counters();
     for _ in 0..20 {
         let waiter = tokio::spawn({
             let here = here.clone();
             async move { here.jobs().lease_wait(ask("q", 1), Duration::from_secs(50)).await.unwrap() }
         });
-        // It waits: it has asked, and looks at the bell.
+        // It waits: it has asked, and looks at the bell again and again.
         let before = here.counters().bells;
-        while here.counters().bells < before + 3 {
+        while here.counters().bells < before + 20 {
             tokio::task::yield_now().await;
         }
-        let (asked, bells) = (here.counters().done, here.counters().bells);
         let id = there.jobs().enqueue(job("q", "work")).await.unwrap().id;
         assert_eq!(waiter.await.unwrap().jobs[0].id, id);
-        let (asked, bells) = (here.counters().done - asked, here.counters().bells - bells);
-        // The bell rings of the commit, and whoever is woken by it asks. The upkeep beside it asks nothing of its own here.
-        assert!((1..=2).contains(&asked), "{asked} asks");
-        assert!(bells <= 100, "{bells} looks at the bell");
     }
+    // It asks when it comes, when the bell rings, and at times for safety. A look at the bell is no ask.
+    let (asked, bells) = (here.counters().done - begun.done, here.counters().bells - begun.bells);
+    assert!(asked * 4 <= bells, "{asked} asks and {bells} looks at the bell");
     here.close().await;
     there.close().await;
 }

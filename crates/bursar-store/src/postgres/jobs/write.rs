@@ -5,8 +5,9 @@ use bursar_core::job::Job;
 use bursar_core::state::{Change, Workspace};
 use uuid::Uuid;
 
+use crate::codec::Packed;
 use crate::codec::to_json;
-use crate::job_row::{Columns, counted, pack_ended, pack_moving, pack_spec, state_number};
+use crate::job_row::{Columns, Moving, Spec, counted, ended, state_number};
 use crate::postgres::rows::{PgRows, Taking};
 use crate::postgres::statement::Statement;
 use crate::postgres::wire::Place;
@@ -121,8 +122,8 @@ fn whole(part: &mut Statement, jobs: &[&Job]) {
     part.array(columns.iter().map(|columns| columns.rank));
     part.array(columns.iter().map(|columns| columns.at));
     part.array(jobs.iter().map(|job| job.life.awaits.as_ref().map(|scope| scope.as_str())));
-    part.array(jobs.iter().map(|job| pack_spec(job)));
-    part.array(jobs.iter().map(|job| pack_moving(job)));
+    part.array(jobs.iter().map(|job| Spec::of(job).pack()));
+    part.array(jobs.iter().map(|job| Moving::of(job).pack()));
 }
 
 fn where_they_lie(part: &mut Statement, jobs: &[(Place, &Job)]) {
@@ -133,7 +134,7 @@ fn where_they_lie(part: &mut Statement, jobs: &[(Place, &Job)]) {
     part.array(columns.iter().map(|columns| columns.rank));
     part.array(columns.iter().map(|columns| columns.at));
     part.array(jobs.iter().map(|(_, job)| job.life.awaits.as_ref().map(|scope| scope.as_str())));
-    part.array(jobs.iter().map(|(_, job)| pack_moving(job)));
+    part.array(jobs.iter().map(|(_, job)| Moving::of(job).pack()));
 }
 
 fn finished(part: &mut Statement, jobs: &[&Job]) {
@@ -143,7 +144,7 @@ fn finished(part: &mut Statement, jobs: &[&Job]) {
     part.array(jobs.iter().map(|job| job.kind.as_str()));
     part.array(jobs.iter().map(|job| state_number(job.life.state) as i16));
     part.array(jobs.iter().map(|job| job.life.run_at.micros()));
-    part.array(jobs.iter().map(|job| pack_ended(job)));
+    part.array(jobs.iter().map(|job| ended(job).pack()));
 }
 
 /// In one order, so that two who want the same ones do not wait for each other.

@@ -5,9 +5,9 @@ use bursar_core::job::Job;
 use bursar_core::state::{Change, Workspace};
 use rusqlite::params;
 
-use crate::codec::to_json;
+use crate::codec::{Packed, to_json};
 use crate::error::StoreError;
-use crate::job_row::{Columns, counted, pack_ended, pack_moving, pack_spec, state_number};
+use crate::job_row::{Columns, Moving, Spec, counted, ended, state_number};
 use crate::sqlite::rows::{SqliteRows, Statement, id};
 
 const INSERT: &str = "INSERT INTO bursar_jobs (id, tenant, queue, kind, flow, state, rank, at, awaits, spec, life)
@@ -29,6 +29,8 @@ impl SqliteRows<'_> {
             delete: self.prepare(DELETE)?,
             end: self.prepare(END)?,
             revive: self.prepare(REVIVE)?,
+            spec: Vec::new(),
+            moving: Vec::new(),
         };
         for (id, change) in ws.jobs.changes() {
             match change {
@@ -104,6 +106,9 @@ struct Write<'a> {
     delete: Statement<'a>,
     end: Statement<'a>,
     revive: Statement<'a>,
+    /// Room for the parts of one row after the other.
+    spec: Vec<u8>,
+    moving: Vec<u8>,
 }
 
 impl Write<'_> {
@@ -112,7 +117,7 @@ impl Write<'_> {
         let flow = job.key.as_ref().map_or("", |key| key.as_str());
         let awaits = job.life.awaits.as_ref().map(|scope| scope.as_str());
         let (tenant, queue, kind) = (job.tenant.as_str(), job.queue.as_str(), job.kind.as_str());
-        let (spec, life) = (pack_spec(job), pack_moving(job));
+        let (spec, life) = (Spec::of(job).pack_to(&mut self.spec), Moving::of(job).pack_to(&mut self.moving));
         self.insert.run(params![id(job.id.0), tenant, queue, kind, flow, state, rank, at, awaits, spec, life])?;
         Ok(())
     }
@@ -124,7 +129,7 @@ impl Write<'_> {
         }
         let Columns { state, rank, at } = Columns::of(job);
         let awaits = job.life.awaits.as_ref().map(|scope| scope.as_str());
-        let life = pack_moving(job);
+        let life = Moving::of(job).pack_to(&mut self.moving);
         if self.update.run(params![id(job.id.0), job.queue.as_str(), state, rank, at, awaits, life])? == 0 {
             self.revive.run([id(job.id.0)])?;
             self.insert(job)?;
@@ -135,7 +140,9 @@ impl Write<'_> {
     fn end(&mut self, job: &Job) -> Result<(), StoreError> {
         let (tenant, queue, kind) = (job.tenant.as_str(), job.queue.as_str(), job.kind.as_str());
         let (state, at) = (state_number(job.life.state), job.life.run_at.micros());
-        self.end.run(params![id(job.id.0), tenant, queue, kind, state, at, pack_ended(job)])?;
+        let ended = ended(job);
+        let data = ended.pack_to(&mut self.moving);
+        self.end.run(params![id(job.id.0), tenant, queue, kind, state, at, data])?;
         Ok(())
     }
 }
