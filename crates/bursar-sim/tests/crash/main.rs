@@ -40,7 +40,7 @@ fn plan(engine: Engine, rounds: u64, seed: u64) -> Plan {
 }
 
 fn killed_processes_lose_nothing_on_sqlite() {
-    let tally = crash::run(&plan(Engine::Sqlite, 6, 11), |_| {}).unwrap();
+    let tally = crash::run(&plan(Engine::Sqlite, 10, 11), |_| {}).unwrap();
     told(&tally, 200);
     assert!(tally.refused > 20, "caps are felt: {tally}");
     assert!(tally.in_flight >= 12, "kills hit work in flight: {tally}");
