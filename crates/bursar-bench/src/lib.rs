@@ -19,6 +19,7 @@
 mod engine;
 mod error;
 mod history;
+mod jobs;
 mod limit;
 mod load;
 mod machine;

@@ -15,17 +15,23 @@ Both engines are measured in places of their own: SQLite in a temporary folder, 
 is installed. With --database sqlite://PATH databases are made beside PATH, with postgres://… on that server; what is \
 there already is left alone, and all that was made is removed. How to read the figures: docs/performance.md.")]
 pub(crate) struct Bench {
-    /// command, hold or settle; the standard set unless said
+    /// command, hold or settle; of jobs enqueue, enqueue-bulk, drain or latency; the standard set unless said
     name: Option<bursar_bench::Bench>,
-    /// Callers at once
+    /// Callers at once; loops that drain, calls that enqueue in bulk
     #[arg(long, value_name = "N")]
     callers: Option<usize>,
     /// Scopes they charge in turn
     #[arg(long, value_name = "N")]
     scopes: Option<usize>,
-    /// Rows of history
+    /// Jobs of a round, where it does not take seconds: 100,000, or 200 of which the latency is measured
+    #[arg(long, value_name = "N")]
+    jobs: Option<usize>,
+    /// Rows of history; in benches of jobs finished jobs that are kept
     #[arg(long, value_name = "N")]
     history: Option<u64>,
+    /// Jobs that wait behind those of a round
+    #[arg(long, value_name = "N")]
+    backlog: Option<u64>,
     /// How ids are made: time (as Bursar makes them) or random
     #[arg(long, value_name = "KIND")]
     keys: Option<bursar_bench::Keys>,
@@ -38,7 +44,7 @@ pub(crate) struct Bench {
     /// Rounds of each side; the median is told
     #[arg(long, value_name = "N")]
     rounds: Option<usize>,
-    /// What to compare with: bulk-insert, textbook, history-10k or none
+    /// What to compare with: bulk-insert, textbook, history-10k, empty or none
     #[arg(long, value_name = "NAME")]
     baseline: Option<bursar_bench::Baseline>,
 }
@@ -52,7 +58,9 @@ pub(crate) async fn run(args: Bench, global: &Global) -> Result<Exit, Problem> {
         database: asked.then(|| global.database.clone()),
         callers: args.callers,
         scopes: args.scopes,
+        jobs: args.jobs,
         history: args.history,
+        backlog: args.backlog,
         keys: args.keys,
         snapshot: args.snapshot,
         seconds: args.seconds,

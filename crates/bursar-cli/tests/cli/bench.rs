@@ -36,7 +36,11 @@ fn a_line_of_json_for_each_measurement_and_a_table_for_people() {
 fn what_cannot_be_measured_is_wrong_usage() {
     let place = Place::empty();
     for (args, word) in [
-        (&["bench", "quick"][..], "command, hold, settle"),
+        (&["bench", "quick"][..], "command, hold, settle, enqueue, enqueue-bulk, drain, latency"),
+        (&["bench", "hold", "--backlog", "1"], "backlog"),
+        (&["bench", "drain", "--jobs", "0"], "jobs"),
+        (&["bench", "drain", "--scopes", "1"], "scopes"),
+        (&["bench", "drain", "--baseline", "textbook"], "empty and none"),
         (&["bench", "--callers", "0"], "callers"),
         (&["bench", "--scopes", "0"], "scopes"),
         (&["bench", "--rounds", "0"], "rounds"),
