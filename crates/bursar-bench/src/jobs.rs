@@ -7,24 +7,26 @@ use std::time::Duration;
 
 use bursar::bounds::CAPACITY_MAX;
 use bursar::{
-    Bursar, End, Finish, HandlerError, JobContext, JobKind, JobSpec, LeaseAsk, Payload, Queue, SourceError, WorkerName,
+    Bursar, End, Finish, HandlerError, JobContext, JobKind, JobSpec, LeaseAsk, Payload, Queue, RunningWorker,
+    SourceError, WorkerName,
 };
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
+use crate::apart::Apart;
 use crate::engine::Database;
 use crate::error::BenchError;
 use crate::load::Round;
 use crate::plan::Bench;
 
-const QUEUE: &str = "work";
-const KIND: &str = "nothing";
+pub(crate) const QUEUE: &str = "work";
+pub(crate) const KIND: &str = "nothing";
 /// Idle time between two samples of the latency; an odd one does not fall into step with a timer.
 const PAUSE: Duration = Duration::from_millis(23);
 /// Nothing that is measured waits so long.
-const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 /// Jobs of one step where a past is made.
 const STEP: u64 = 100_000;
 /// Loops that make a past.
@@ -32,7 +34,7 @@ const LOOPS: usize = 4;
 
 /// What a job works on.
 #[derive(Serialize, Deserialize)]
-struct Nothing {
+pub(crate) struct Nothing {
     n: u32,
 }
 
@@ -130,34 +132,70 @@ async fn work(bursar: &Bursar, number: usize, wanted: u32) -> Result<usize, Benc
     Ok(done)
 }
 
-/// One job at a time, for a worker of this process that waits: from before it is enqueued to the start of its handler.
-pub(crate) async fn latency(bursar: &Bursar, samples: usize) -> Result<Round, BenchError> {
-    let (starts, mut started) = mpsc::channel(1);
-    let handler = move |_: Nothing, _: JobContext| {
-        let now = Instant::now();
-        // A job that runs once more than it should fills the channel, and is found by who counts.
-        let _ = starts.try_send(now);
-        std::future::ready(Ok::<_, HandlerError>(()))
-    };
-    let worker = bursar.worker().queue(QUEUE).on(KIND, handler).start().map_err(stopped)?;
-    let mut waited = Vec::with_capacity(samples);
-    for _ in 0..samples {
+/// One job at a time, for a worker that waits: from before it is enqueued to the start of its handler. With a worker in a
+/// process of its own, until this one has heard of it.
+pub(crate) async fn latency(
+    bursar: &Bursar,
+    database: &Database,
+    apart: bool,
+    jobs: usize,
+) -> Result<Round, BenchError> {
+    let mut crew = if apart { Crew::Apart(Apart::start(&database.url()).await?) } else { Crew::here(bursar)? };
+    let mut waited = Vec::with_capacity(jobs);
+    for _ in 0..jobs {
         sleep(PAUSE).await;
         let asked = Instant::now();
         enqueue(bursar).await?;
-        let begun = timeout(PATIENCE, started.recv()).await.ok().flatten();
-        let begun = begun.ok_or_else(|| BenchError::Failed("a job was not begun".into()))?;
-        waited.push(begun.duration_since(asked));
+        waited.push(crew.begun().await?.duration_since(asked));
     }
-    let report = worker.drain().await.map_err(stopped)?;
-    if report.completed != samples as u64 {
-        return Err(BenchError::Failed(format!("{} of {samples} jobs were completed", report.completed)));
-    }
+    crew.end(jobs).await?;
     let took = waited.iter().sum();
-    Ok(Round::of(waited, samples, took))
+    Ok(Round::of(waited, jobs, took))
 }
 
-fn stopped(error: SourceError) -> BenchError {
+/// Who does the jobs of which the latency is measured.
+enum Crew {
+    Here { worker: RunningWorker, begun: mpsc::Receiver<Instant> },
+    Apart(Apart),
+}
+
+impl Crew {
+    fn here(bursar: &Bursar) -> Result<Crew, BenchError> {
+        let (begins, begun) = mpsc::channel(1);
+        let handler = move |_: Nothing, _: JobContext| {
+            let now = Instant::now();
+            // A job that runs once more than it should finds no room, and is missed in the count of those completed.
+            let _ = begins.try_send(now);
+            std::future::ready(Ok::<_, HandlerError>(()))
+        };
+        let worker = bursar.worker().queue(QUEUE).on(KIND, handler).start().map_err(stopped)?;
+        Ok(Crew::Here { worker, begun })
+    }
+
+    /// When the next handler began.
+    async fn begun(&mut self) -> Result<Instant, BenchError> {
+        match self {
+            Crew::Here { begun, .. } => {
+                let begun = timeout(PATIENCE, begun.recv()).await.ok().flatten();
+                begun.ok_or_else(|| BenchError::Failed("a job was not begun".into()))
+            }
+            Crew::Apart(apart) => apart.begun().await,
+        }
+    }
+
+    async fn end(self, jobs: usize) -> Result<(), BenchError> {
+        match self {
+            Crew::Here { worker, .. } => {
+                let completed = worker.drain().await.map_err(stopped)?.completed;
+                let all = completed == jobs as u64;
+                if all { Ok(()) } else { Err(BenchError::Failed(format!("{completed} of {jobs} jobs were completed"))) }
+            }
+            Crew::Apart(apart) => apart.end().await,
+        }
+    }
+}
+
+pub(crate) fn stopped(error: SourceError) -> BenchError {
     BenchError::Failed(format!("the worker stopped: {error}"))
 }
 

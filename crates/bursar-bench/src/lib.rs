@@ -16,6 +16,7 @@
 //! # }
 //! ```
 
+mod apart;
 mod engine;
 mod error;
 mod history;
@@ -32,6 +33,7 @@ mod sqlite;
 mod subject;
 mod textbook;
 
+pub use apart::{APART, work_apart};
 pub use engine::Engine;
 pub use error::BenchError;
 pub use machine::Machine;

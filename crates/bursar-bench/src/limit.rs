@@ -284,6 +284,7 @@ mod tests {
             callers: 4,
             scopes: if bench.is_of_jobs() { 0 } else { 3 },
             jobs: (bench == Bench::EnqueueBulk).then_some(2_500),
+            apart: false,
             history: 0,
             backlog: 0,
             keys: Keys::Time,

@@ -66,6 +66,8 @@ pub struct Options {
     pub scopes: Option<usize>,
     /// Jobs of a round, where that is not a matter of time.
     pub jobs: Option<usize>,
+    /// Processes that the latency is measured over: 2 give the worker one of its own.
+    pub processes: Option<usize>,
     /// Rows of history; in benches of jobs finished jobs that are kept.
     pub history: Option<u64>,
     /// Jobs that wait behind those of a round.
@@ -90,6 +92,8 @@ pub(crate) struct Measurement {
     pub(crate) scopes: usize,
     /// Jobs of a round, where that is not a matter of time.
     pub(crate) jobs: Option<usize>,
+    /// Whether the worker has a process of its own.
+    pub(crate) apart: bool,
     pub(crate) history: u64,
     pub(crate) backlog: u64,
     pub(crate) keys: Keys,
@@ -141,6 +145,7 @@ impl Options {
         within("history", self.history, 0, HISTORY_MAX)?;
         within("backlog", self.backlog, 0, HISTORY_MAX)?;
         within("jobs", self.jobs, 1, JOBS_MAX)?;
+        within("processes", self.processes, 1, 2)?;
         // Written so that what is not a number is refused as well.
         if let Some(seconds) = self.seconds.filter(|seconds| !(*seconds > 0.0 && *seconds <= SECONDS_MAX)) {
             let detail = format!("seconds must be above 0 and at most {SECONDS_MAX}: {seconds} is not");
@@ -163,6 +168,9 @@ impl Options {
         }
         if of_jobs.is_some() && self.scopes.is_some() {
             return wrong("--scopes is for command, hold and settle: jobs alone charge nothing");
+        }
+        if self.processes.is_some() && of_jobs != Some(Bench::Latency) {
+            return wrong("--processes is for latency");
         }
         match (of_jobs, self.baseline) {
             (Some(Bench::Enqueue), _) if self.jobs.is_some() => {
@@ -250,6 +258,7 @@ impl Options {
             callers: if bench == Bench::Latency { *callers } else { self.callers.unwrap_or(*callers) },
             scopes: 0,
             jobs: jobs.map(|usual| self.jobs.unwrap_or(usual)),
+            apart: self.processes == Some(2),
             history,
             backlog,
             keys: self.keys.unwrap_or(Keys::Time),
@@ -279,8 +288,8 @@ impl Options {
             for &callers in &callers {
                 for &scopes in &scopes {
                     let line = |&history| {
-                        let (jobs, backlog) = (None, 0);
-                        Measurement { bench, callers, scopes, jobs, history, backlog, keys, snapshot, baseline }
+                        let (jobs, apart, backlog) = (None, false, 0);
+                        Measurement { bench, callers, scopes, jobs, apart, history, backlog, keys, snapshot, baseline }
                     };
                     lines.extend(history.iter().map(line));
                 }
@@ -347,7 +356,8 @@ mod tests {
 
     fn told(options: &Options) -> Vec<String> {
         let told = |line: &Measurement| {
-            let Measurement { bench, callers, scopes, jobs, history, backlog, keys, snapshot, baseline } = line;
+            let Measurement { bench, callers, scopes, jobs, apart, history, backlog, keys, snapshot, baseline } = line;
+            assert!(!apart);
             if let Some(jobs) = jobs {
                 return format!(
                     "{} {callers} of {jobs}, {history} + {backlog} / {}",
@@ -423,6 +433,8 @@ mod tests {
             (Options { scopes: Some(1), bench: Some(Bench::Drain), ..Options::default() }, "scopes"),
             (Options { callers: Some(2), bench: Some(Bench::Latency), ..Options::default() }, "callers"),
             (Options { backlog: Some(2), bench: Some(Bench::Latency), ..Options::default() }, "backlog"),
+            (Options { processes: Some(3), bench: Some(Bench::Latency), ..Options::default() }, "processes"),
+            (Options { processes: Some(2), bench: Some(Bench::Drain), ..Options::default() }, "processes"),
             (
                 Options { baseline: Some(Baseline::BulkInsert), bench: Some(Bench::Drain), ..Options::default() },
                 "bulk-insert",

@@ -19,6 +19,8 @@ pub struct Line {
     pub scopes: usize,
     /// Jobs of a round, where that is not a matter of time.
     pub jobs: Option<usize>,
+    /// Processes: two where the worker has one of its own.
+    pub processes: usize,
     /// With how much history in the tables; in benches of jobs finished jobs that are kept.
     pub history_rows: u64,
     /// Jobs that wait behind those of a round.
@@ -73,6 +75,7 @@ impl Line {
             callers: line.callers,
             scopes: line.scopes,
             jobs: line.jobs,
+            processes: 1 + usize::from(line.apart),
             history_rows: line.history,
             backlog: line.backlog,
             per_second: rounded(per_second, 1),
@@ -104,7 +107,7 @@ impl Line {
                 Engine::Sqlite => "sqlite".to_owned(),
                 Engine::Postgres => "postgres".to_owned(),
             },
-            self.bench.as_str().to_owned(),
+            format!("{}{}", self.bench.as_str(), if self.processes > 1 { " (2)" } else { "" }),
             self.callers.to_string(),
             self.scopes.to_string(),
             self.history_rows.to_string(),

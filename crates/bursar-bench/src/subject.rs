@@ -21,6 +21,8 @@ pub(crate) struct Subject {
     callers: usize,
     /// Jobs of a round, where that is not a matter of time.
     jobs: usize,
+    /// Whether the worker has a process of its own.
+    apart: bool,
     scopes: Arc<[Scope]>,
     /// Tokens of grants for the round to come.
     tokens: Arc<[String]>,
@@ -53,7 +55,8 @@ impl Subject {
         let names: Result<Arc<[Scope]>, _> =
             (0..line.scopes).map(|number| Scope::new(format!("agent:{number:06}"))).collect();
         let (bench, callers, jobs, scopes) = (line.bench, line.callers, line.jobs.unwrap_or(0), names?);
-        let subject = Subject { bursar, database, bench, callers, jobs, scopes, tokens: Arc::new([]), rate: 0.0 };
+        let (apart, tokens) = (line.apart, Arc::new([]));
+        let subject = Subject { bursar, database, bench, callers, jobs, apart, scopes, tokens, rate: 0.0 };
         if bench.is_of_jobs() {
             jobs::fill(&subject.bursar, &subject.database, line.history, line.backlog).await?;
             return Ok(subject);
@@ -102,7 +105,7 @@ impl Subject {
         match self.bench {
             Bench::EnqueueBulk => jobs::enqueue_bulk(bursar, self.callers, jobs).await,
             Bench::Drain => jobs::drain(bursar, self.callers, jobs).await,
-            Bench::Latency => jobs::latency(bursar, jobs).await,
+            Bench::Latency => jobs::latency(bursar, &self.database, self.apart, jobs).await,
             Bench::Command | Bench::Hold | Bench::Settle | Bench::Enqueue => self.asked(time).await,
         }
     }
@@ -250,6 +253,7 @@ mod tests {
             callers: 2,
             scopes: 1,
             jobs: None,
+            apart: false,
             history: 25,
             backlog: 0,
             keys: Keys::Time,
@@ -260,7 +264,11 @@ mod tests {
             let mut subject = Subject::open(&mut home, &line, 1).await.unwrap();
             assert!(subject.round(Duration::from_millis(50)).await.unwrap().done > 0);
             if tampered && let Database::Sqlite(file) = &subject.database {
-                file.connect().unwrap().execute("UPDATE bursar_live_charges SET amount = amount + 1", []).unwrap();
+                let (conn, sql) = (file.connect().unwrap(), "UPDATE bursar_live_charges SET amount = amount + 1");
+                // The first charges of a scope stand in its row.
+                while conn.execute(sql, []).unwrap() == 0 {
+                    subject.round(Duration::from_millis(50)).await.unwrap();
+                }
             }
             match subject.close().await {
                 Ok(_) => assert!(!tampered),

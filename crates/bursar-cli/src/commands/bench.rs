@@ -26,6 +26,9 @@ pub(crate) struct Bench {
     /// Jobs of a round, where it does not take seconds: 100,000, or 200 of which the latency is measured
     #[arg(long, value_name = "N")]
     jobs: Option<usize>,
+    /// Processes that the latency is measured over: with 2 the worker has one of its own
+    #[arg(long, value_name = "N")]
+    processes: Option<usize>,
     /// Rows of history; in benches of jobs finished jobs that are kept
     #[arg(long, value_name = "N")]
     history: Option<u64>,
@@ -47,10 +50,17 @@ pub(crate) struct Bench {
     /// What to compare with: bulk-insert, textbook, history-10k, empty or none
     #[arg(long, value_name = "NAME")]
     baseline: Option<bursar_bench::Baseline>,
+    /// Is the worker of another process that measures
+    #[arg(long, hide = true, value_name = "URL")]
+    work_on: Option<String>,
 }
 
 /// Measures, and tells each figure when it is there.
 pub(crate) async fn run(args: Bench, global: &Global) -> Result<Exit, Problem> {
+    if let Some(url) = args.work_on {
+        blocking(move || bursar_bench::work_apart(&url).map_err(problem)).await?;
+        return Ok(Exit::Done);
+    }
     // The database of the environment is one that is used: it is measured on only when that is asked for here.
     let asked = std::env::args().any(|arg| arg == "--database" || arg.starts_with("--database="));
     let options = Options {
@@ -59,6 +69,7 @@ pub(crate) async fn run(args: Bench, global: &Global) -> Result<Exit, Problem> {
         callers: args.callers,
         scopes: args.scopes,
         jobs: args.jobs,
+        processes: args.processes,
         history: args.history,
         backlog: args.backlog,
         keys: args.keys,
@@ -91,9 +102,14 @@ pub(crate) async fn run(args: Bench, global: &Global) -> Result<Exit, Problem> {
         });
         done.map_err(problem).and(unwritten.map_or(Ok(()), Err))
     };
-    let done = tokio::task::spawn_blocking(measure).await;
-    done.map_err(|error| Problem::new(Kind::Internal, format!("the measurement stopped: {error}")))??;
+    blocking(measure).await?;
     Ok(Exit::Done)
+}
+
+/// What takes a runtime of its own.
+async fn blocking(work: impl FnOnce() -> Result<(), Problem> + Send + 'static) -> Result<(), Problem> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|error| Problem::new(Kind::Internal, format!("the measurement stopped: {error}")))?
 }
 
 fn problem(error: BenchError) -> Problem {
