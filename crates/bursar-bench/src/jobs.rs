@@ -27,10 +27,13 @@ pub(crate) const KIND: &str = "nothing";
 const PAUSE: Duration = Duration::from_millis(23);
 /// Nothing that is measured waits so long.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+/// Jobs, or samples, that are not counted.
+pub(crate) const WARM_JOBS: u64 = 2_000;
+const WARM_SAMPLES: usize = 20;
 /// Jobs of one step where a past is made.
 const STEP: u64 = 100_000;
 /// Loops that make a past.
-const LOOPS: usize = 4;
+const LOOPS: usize = 8;
 
 /// What a job works on.
 #[derive(Serialize, Deserialize)]
@@ -44,7 +47,7 @@ fn job() -> Result<JobSpec, BenchError> {
 
 /// Jobs of the round that is not counted.
 pub(crate) fn warm_up(bench: Bench) -> usize {
-    if bench == Bench::Latency { 20 } else { 2_000 }
+    if bench == Bench::Latency { WARM_SAMPLES } else { WARM_JOBS as usize }
 }
 
 /// Enqueues one job, and waits until it is there for good.
@@ -212,12 +215,13 @@ pub(crate) async fn fill(bursar: &Bursar, database: &Database, finished: u64, wa
     rest(database).await
 }
 
-/// Lets the engine come to rest after much was written: statistics, checkpoint.
+/// Lets the engine come to rest after much was written: statistics, checkpoint. SQLite's log begins anew in the file that is there,
+/// as it does again and again where a program runs on.
 pub(crate) async fn rest(database: &Database) -> Result<(), BenchError> {
     match database {
         Database::Sqlite(file) => {
             let conn = file.connect()?;
-            tokio::task::block_in_place(|| conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())))?;
+            tokio::task::block_in_place(|| conn.query_row("PRAGMA wal_checkpoint(RESTART)", [], |_| Ok(())))?;
         }
         Database::Postgres(named) => {
             let mut conn = named.connect().await?;

@@ -125,7 +125,7 @@ const SAMPLES: usize = 200;
 /// Jobs that are kept, or wait, where that is measured.
 const JOBS_LONG: u64 = 1_000_000;
 /// Loops that drain at once: enough that one leases while others complete.
-const LOOPS: usize = 4;
+const LOOPS: usize = 8;
 const SECONDS: f64 = 2.0;
 const ROUNDS: usize = 3;
 
@@ -390,12 +390,12 @@ mod tests {
         let enqueue = Options { callers: Some(50), ..of(Bench::Enqueue) };
         assert_eq!(told(&enqueue), ["enqueue 50 0 0 time / bulk-insert"]);
         assert_eq!(told(&of(Bench::EnqueueBulk)), ["enqueue-bulk 1 of 100000, 0 + 0 / bulk-insert"]);
-        assert_eq!(told(&of(Bench::Drain)), ["drain 4 of 100000, 0 + 0 / none"]);
+        assert_eq!(told(&of(Bench::Drain)), ["drain 8 of 100000, 0 + 0 / none"]);
         assert_eq!(told(&of(Bench::Latency)), ["latency 1 of 200, 0 + 0 / none"]);
         let loaded = Options { history: Some(7), backlog: Some(5), jobs: Some(3), ..of(Bench::Drain) };
-        assert_eq!(told(&loaded), ["drain 4 of 3, 7 + 5 / empty"]);
+        assert_eq!(told(&loaded), ["drain 8 of 3, 7 + 5 / empty"]);
         let alone = Options { baseline: Some(Baseline::None), ..loaded };
-        assert_eq!(told(&alone), ["drain 4 of 3, 7 + 5 / none"]);
+        assert_eq!(told(&alone), ["drain 8 of 3, 7 + 5 / none"]);
     }
 
     #[test]
