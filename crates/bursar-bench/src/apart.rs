@@ -1,6 +1,6 @@
 //! A worker in a process of its own: the program that measures, run again.
 
-use std::io::{Read, Write};
+use std::io::{BufReader, Read, Write};
 use std::process::{Child, Command, Stdio};
 
 use bursar::{Bursar, HandlerError, JobContext};
@@ -8,7 +8,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use crate::error::BenchError;
-use crate::jobs::{KIND, Nothing, PATIENCE, QUEUE, stopped};
+use crate::jobs::{KIND, Nothing, PATIENCE, QUEUE};
 
 /// The arguments after which a program that uses this crate is to call [`work_apart`] with the address that follows.
 pub const APART: [&str; 3] = ["bench", "latency", "--work-on"];
@@ -22,10 +22,10 @@ pub fn work_apart(url: &str) -> Result<(), BenchError> {
     runtime.block_on(async {
         let bursar = Bursar::open(url).await?;
         let handler = |_: Nothing, _: JobContext| std::future::ready(say(BEGUN).map_err(HandlerError::from));
-        let worker = bursar.worker().queue(QUEUE).on(KIND, handler).start().map_err(stopped)?;
+        let worker = bursar.worker().queue(QUEUE).on(KIND, handler).start()?;
         say(WAITS)?;
         tokio::task::spawn_blocking(|| std::io::copy(&mut std::io::stdin(), &mut std::io::sink())).await??;
-        worker.drain().await.map_err(stopped)?;
+        worker.drain().await?;
         bursar.close().await;
         Ok(())
     })
@@ -53,7 +53,7 @@ impl Apart {
         let out = child.stdout.take().expect("its output is a pipe");
         // A thread, because the runtime may be busy when a byte comes, and the clock is read when it does.
         std::thread::spawn(move || {
-            for byte in out.bytes().map_while(Result::ok) {
+            for byte in BufReader::new(out).bytes().map_while(Result::ok) {
                 if says.blocking_send((byte, Instant::now())).is_err() {
                     return;
                 }

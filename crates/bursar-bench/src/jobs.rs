@@ -8,7 +8,7 @@ use std::time::Duration;
 use bursar::bounds::CAPACITY_MAX;
 use bursar::{
     Bursar, End, Finish, HandlerError, JobContext, JobKind, JobSpec, LeaseAsk, Payload, Queue, RunningWorker,
-    SourceError, WorkerName,
+    WorkerName,
 };
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
@@ -171,7 +171,7 @@ impl Crew {
             let _ = begins.try_send(now);
             std::future::ready(Ok::<_, HandlerError>(()))
         };
-        let worker = bursar.worker().queue(QUEUE).on(KIND, handler).start().map_err(stopped)?;
+        let worker = bursar.worker().queue(QUEUE).on(KIND, handler).start()?;
         Ok(Crew::Here { worker, begun })
     }
 
@@ -189,17 +189,13 @@ impl Crew {
     async fn end(self, jobs: usize) -> Result<(), BenchError> {
         match self {
             Crew::Here { worker, .. } => {
-                let completed = worker.drain().await.map_err(stopped)?.completed;
+                let completed = worker.drain().await?.completed;
                 let all = completed == jobs as u64;
                 if all { Ok(()) } else { Err(BenchError::Failed(format!("{completed} of {jobs} jobs were completed"))) }
             }
             Crew::Apart(apart) => apart.end().await,
         }
     }
-}
-
-pub(crate) fn stopped(error: SourceError) -> BenchError {
-    BenchError::Failed(format!("the worker stopped: {error}"))
 }
 
 /// Gives it a past by its own means: so many finished jobs that are kept, then so many that wait.
