@@ -1,51 +1,84 @@
-"""Bursar itself, measured by its own bench on the same servers and the same disk."""
+"""Bursar itself, measured by its own bench on the same servers and the same disk, in turn with its peers."""
 
+import dataclasses
 import json
 import subprocess
 
-PATIENCE_SECONDS = 1_800
+from harness import peers
+from harness.cpu import Watch
 
 
-def measure(work, running, options):
-    return [on_engine(work, engine, running, options) for engine in ("postgres", "sqlite")]
+@dataclasses.dataclass(frozen=True)
+class Bursar:
+    """Bursar on one engine, asked like a peer."""
 
+    engine: str
+    name: str = "bursar"
+    kind: str = "bursar"
+    works: tuple = peers.ALL
 
-def on_engine(work, engine, running, options):
-    line = {"peer": "bursar", "engine": engine, "work": work}
-    bench = work.split("-finished")[0].split("-backlog")[0]
-    with running.fresh(engine) as database:
-        command = [options.bursar, "bench", bench, "--json", "--baseline", "none", "--rounds", str(options.rounds)]
-        command += ["--database", database.split("?")[0]]
-        if work == "enqueue":
-            command += ["--callers", str(options.callers), "--seconds", str(options.seconds)]
-        if work == "drain-finished":
-            command += ["--history", str(options.finished)]
-        if work == "drain-backlog":
-            command += ["--backlog", str(options.backlog)]
+    def round(self, work, running, _folder, options):
+        """Runs the bench once. It makes a database of its own on the server, or beside the file, that it is given."""
+        if self.engine == "postgres":
+            running.server()
+        watch = Watch(running.process)
+        with running.fresh(self.engine) as database:
+            told = self.run(options, *arguments(work, options), "--database", database.split("?")[0])
+        # Jobs a second of a latency would be no figure of its own.
+        figures = {name: told[name] for name in ("per_second", "p50_ms", "p99_ms")}
+        figures |= {"per_second": None} if work == "latency" else {}
+        # What a bulk call took says nothing beside what others call a call.
+        figures |= {"p50_ms": None, "p99_ms": None} if work.startswith(("drain", "enqueue-bulk")) else {}
+        label = {"peer": self.name, "version": version(options.bursar), "engine": self.engine}
+        settings = SETTINGS[bench(work)].format(callers=told["callers"])
+        return {**label, "settings": settings, "work": work, "n": told["jobs"], **figures, "others_cpu": watch.others()}
+
+    def run(self, options, *arguments):
+        command = [options.bursar, "bench", *arguments, "--json", "--baseline", "none", "--rounds", "1"]
         try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False)
+            done = subprocess.run(command, capture_output=True, text=True, timeout=peers.PATIENCE_SECONDS, check=False)
         except (OSError, subprocess.TimeoutExpired) as why:
-            return {**line, "why": f"not measured: {why}"}
-    found = [told for told in objects(done.stdout) if told.get("bench") == bench and told.get("engine") == engine]
-    if done.returncode != 0 or len(found) != 1:
-        return {**line, "why": f"not measured: {complaint(done.stderr)}"}
-    told = {name: found[0].get(name) for name in ("per_second", "p50_ms", "p99_ms", "spread")}
-    return {**line, "version": version(options.bursar), "rounds": options.rounds, "settings": "defaults", **told}
+            raise peers.Failed(str(why)) from why
+        lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+        found = [line for line in lines if line.get("engine") == self.engine]
+        if done.returncode != 0 or len(found) != 1:
+            raise peers.Failed(complaint(done.stderr))
+        return found[0]
+
+
+ENGINES = [Bursar("postgres"), Bursar("sqlite")]
+
+SETTINGS = {
+    "drain": "defaults; {callers} loops of lease(1000) and finish_all",
+    "enqueue-bulk": "defaults; {callers} enqueue_all",
+    "enqueue": "defaults",
+    "latency": "defaults; a worker",
+}
+
+
+def bench(work):
+    return work.split("-finished")[0].split("-backlog")[0]
+
+
+def arguments(work, options):
+    yield bench(work)
+    if work == "enqueue":
+        yield from ("--callers", str(options.callers), "--seconds", str(options.seconds))
+    else:
+        yield from ("--jobs", str(options.samples if work == "latency" else options.jobs))
+    if work == "drain-finished":
+        yield from ("--history", str(options.finished))
+    if work == "drain-backlog":
+        yield from ("--backlog", str(options.backlog))
 
 
 def complaint(text):
     """The detail of a problem, if it is one."""
-    first = (text.strip().splitlines() or ["it printed no figure"])[0]
+    first = (text.strip().splitlines() or ["it printed no figure"])[-1]
     try:
         return json.loads(first)["detail"].splitlines()[0]
     except (ValueError, KeyError, TypeError, AttributeError, IndexError):
         return first
-
-
-def objects(text):
-    for line in text.splitlines():
-        if line.startswith("{"):
-            yield json.loads(line)
 
 
 def version(program):

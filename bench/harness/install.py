@@ -42,8 +42,9 @@ def node(folder, _drivers):
     for name in files:
         shutil.copy(BENCH / name, home / name)
     # No script of a package is run: what they build is optional. npm itself runs on the Node of the machine, which may
-    # be older than the one the peers ask for and get.
-    call(["npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error"], home)
+    # be older than the one the peers ask for and get. `npm ci` of newer versions wants optional packages of other platforms
+    # in the lock file; `npm install` takes the versions of the lock file as well, and leaves it as it is.
+    call(["npm", "install", "--no-save", "--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error"], home)
     (home / "node_modules" / ".complete").touch()
 
 

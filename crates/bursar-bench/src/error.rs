@@ -42,6 +42,12 @@ impl From<bursar::Invalid> for BenchError {
     }
 }
 
+impl From<bursar::SourceError> for BenchError {
+    fn from(error: bursar::SourceError) -> BenchError {
+        BenchError::Failed(format!("the worker stopped: {error}"))
+    }
+}
+
 impl From<tokio::task::JoinError> for BenchError {
     fn from(error: tokio::task::JoinError) -> BenchError {
         BenchError::Failed(format!("a caller stopped: {error}"))

@@ -16,9 +16,11 @@
 //! # }
 //! ```
 
+mod apart;
 mod engine;
 mod error;
 mod history;
+mod jobs;
 mod limit;
 mod load;
 mod machine;
@@ -31,6 +33,7 @@ mod sqlite;
 mod subject;
 mod textbook;
 
+pub use apart::{APART, work_apart};
 pub use engine::Engine;
 pub use error::BenchError;
 pub use machine::Machine;

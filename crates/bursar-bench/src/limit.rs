@@ -241,6 +241,7 @@ impl Transaction {
         match bench {
             Bench::Command | Bench::Hold => self.placed.len(),
             Bench::Settle => self.settled.len(),
+            _ => self.jobs.len(),
         }
     }
 }
@@ -278,8 +279,18 @@ mod tests {
     }
 
     async fn writes_what_bursar_wrote(mut home: Home, bench: Bench) {
-        let (keys, baseline) = (Keys::Time, Baseline::BulkInsert);
-        let line = Measurement { bench, callers: 4, scopes: 3, history: 0, keys, snapshot: false, baseline };
+        let line = Measurement {
+            bench,
+            callers: 4,
+            scopes: if bench.is_of_jobs() { 0 } else { 3 },
+            jobs: (bench == Bench::EnqueueBulk).then_some(2_500),
+            apart: false,
+            history: 0,
+            backlog: 0,
+            keys: Keys::Time,
+            snapshot: false,
+            baseline: Baseline::BulkInsert,
+        };
         let mut subject = Subject::open(&mut home, &line, 1).await.unwrap();
         let mut limit = Limit::open(&mut home, &subject, &line).await.unwrap();
         subject.prepare(Duration::from_millis(100)).await.unwrap();
@@ -304,7 +315,7 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread")]
     async fn the_rows_of_a_round_are_written_again_on_sqlite() {
-        for bench in [Bench::Command, Bench::Hold, Bench::Settle] {
+        for bench in [Bench::Command, Bench::Hold, Bench::Settle, Bench::Enqueue, Bench::EnqueueBulk] {
             writes_what_bursar_wrote(Home::Sqlite(Folder::new(None).unwrap()), bench).await;
         }
     }
@@ -312,7 +323,7 @@ mod tests {
     #[tokio::test(flavor = "multi_thread")]
     async fn the_rows_of_a_round_are_written_again_on_postgres() {
         let url = bursar_testkit::fresh_database();
-        for bench in [Bench::Command, Bench::Hold, Bench::Settle] {
+        for bench in [Bench::Command, Bench::Hold, Bench::Settle, Bench::Enqueue, Bench::EnqueueBulk] {
             writes_what_bursar_wrote(Home::Postgres(Server::at(&url)), bench).await;
         }
     }

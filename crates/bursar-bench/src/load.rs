@@ -23,6 +23,12 @@ pub(crate) struct Round {
 }
 
 impl Round {
+    /// What operations that took so long each came to.
+    pub(crate) fn of(mut waited: Vec<Duration>, done: usize, took: Duration) -> Round {
+        waited.sort_unstable();
+        Round { done, took, p50_ms: percentile(&waited, 50), p99_ms: percentile(&waited, 99) }
+    }
+
     pub(crate) fn per_second(&self) -> f64 {
         self.done as f64 / self.took.as_secs_f64().max(f64::EPSILON)
     }
@@ -63,9 +69,8 @@ where
     while let Some(caller) = tasks.join_next().await {
         waited.extend(caller??);
     }
-    let took = begun.elapsed();
-    waited.sort_unstable();
-    Ok(Round { done: waited.len(), took, p50_ms: percentile(&waited, 50), p99_ms: percentile(&waited, 99) })
+    let (done, took) = (waited.len(), begun.elapsed());
+    Ok(Round::of(waited, done, took))
 }
 
 /// The smallest of sorted times that so many percent do not pass, in ms.

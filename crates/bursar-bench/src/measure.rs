@@ -7,7 +7,7 @@ use crate::error::BenchError;
 use crate::limit::Limit;
 use crate::load::Round;
 use crate::machine::{Machine, peak_mb, reset_peak};
-use crate::plan::{Baseline, Effort, HISTORY_SHORT, Measurement, Options};
+use crate::plan::{Baseline, Effort, HISTORY_SHORT, Keys, Measurement, Options};
 use crate::postgres::Server;
 use crate::report::{Line, Measured};
 use crate::snapshot::Snapshot;
@@ -122,6 +122,11 @@ impl Rival {
             Baseline::History10k => {
                 let short = Measurement { history: HISTORY_SHORT, ..line.clone() };
                 Rival::Subject(Box::new(Subject::open(home, &short, SEED).await?))
+            }
+            Baseline::Empty => {
+                let (history, backlog, keys) = (0, 0, Keys::Time);
+                let empty = Measurement { history, backlog, keys, ..line.clone() };
+                Rival::Subject(Box::new(Subject::open(home, &empty, SEED).await?))
             }
         })
     }

@@ -18,6 +18,14 @@ pub enum Bench {
     Hold,
     /// A hold, and its commit once it is there: the pair is one operation.
     Settle,
+    /// A job alone: no hold, no grant.
+    Enqueue,
+    /// Many jobs in one call.
+    EnqueueBulk,
+    /// Jobs that do nothing, leased and completed a thousand at a time.
+    Drain,
+    /// A job on an idle system, from before it is enqueued to the start of its handler.
+    Latency,
 }
 
 /// What a measurement is compared with.
@@ -31,6 +39,8 @@ pub enum Baseline {
     Textbook,
     /// Bursar itself with ten thousand rows of history, and no snapshot held.
     History10k,
+    /// Bursar itself with no job kept or waiting but those of its own rounds, and no snapshot held.
+    Empty,
 }
 
 /// How ids are made.
@@ -54,8 +64,14 @@ pub struct Options {
     pub callers: Option<usize>,
     /// Scopes they charge in turn.
     pub scopes: Option<usize>,
-    /// Rows of history.
+    /// Jobs of a round, where that is not a matter of time.
+    pub jobs: Option<usize>,
+    /// Processes that the latency is measured over: 2 give the worker one of its own.
+    pub processes: Option<usize>,
+    /// Rows of history; in benches of jobs finished jobs that are kept.
     pub history: Option<u64>,
+    /// Jobs that wait behind those of a round.
+    pub backlog: Option<u64>,
     /// How ids are made, those of history too.
     pub keys: Option<Keys>,
     /// Whether somebody else holds a snapshot open all the while.
@@ -74,7 +90,12 @@ pub(crate) struct Measurement {
     pub(crate) bench: Bench,
     pub(crate) callers: usize,
     pub(crate) scopes: usize,
+    /// Jobs of a round, where that is not a matter of time.
+    pub(crate) jobs: Option<usize>,
+    /// Whether the worker has a process of its own.
+    pub(crate) apart: bool,
     pub(crate) history: u64,
+    pub(crate) backlog: u64,
     pub(crate) keys: Keys,
     pub(crate) snapshot: bool,
     pub(crate) baseline: Baseline,
@@ -88,6 +109,7 @@ pub(crate) struct Effort {
 }
 
 const BENCHES: [Bench; 3] = [Bench::Command, Bench::Hold, Bench::Settle];
+const BENCHES_OF_JOBS: [Bench; 4] = [Bench::Enqueue, Bench::EnqueueBulk, Bench::Drain, Bench::Latency];
 const CALLERS: [usize; 3] = [1, 50, 1_000];
 /// Where the number of callers is not what it is about.
 const CALLERS_COMMON: usize = 50;
@@ -97,12 +119,20 @@ const HISTORY_TEXTBOOK: [u64; 2] = [1_000, 100_000];
 const HISTORY_LONG: u64 = 1_000_000;
 /// What a long history is compared with.
 pub(crate) const HISTORY_SHORT: u64 = 10_000;
+/// Jobs that are enqueued in bulk or drained in a round, and those of which the latency is measured.
+const JOBS: usize = 100_000;
+const SAMPLES: usize = 200;
+/// Jobs that are kept, or wait, where that is measured.
+const JOBS_LONG: u64 = 1_000_000;
+/// Loops that drain at once: enough that one leases while others complete.
+const LOOPS: usize = 8;
 const SECONDS: f64 = 2.0;
 const ROUNDS: usize = 3;
 
 const CALLERS_MAX: usize = 10_000;
 const SCOPES_MAX: usize = 100_000;
 const HISTORY_MAX: u64 = 100_000_000;
+const JOBS_MAX: usize = 10_000_000;
 const SECONDS_MAX: f64 = 600.0;
 const ROUNDS_MAX: usize = 100;
 
@@ -113,6 +143,9 @@ impl Options {
         within("scopes", self.scopes, 1, SCOPES_MAX)?;
         within("rounds", self.rounds, 1, ROUNDS_MAX)?;
         within("history", self.history, 0, HISTORY_MAX)?;
+        within("backlog", self.backlog, 0, HISTORY_MAX)?;
+        within("jobs", self.jobs, 1, JOBS_MAX)?;
+        within("processes", self.processes, 1, 2)?;
         // Written so that what is not a number is refused as well.
         if let Some(seconds) = self.seconds.filter(|seconds| !(*seconds > 0.0 && *seconds <= SECONDS_MAX)) {
             let detail = format!("seconds must be above 0 and at most {SECONDS_MAX}: {seconds} is not");
@@ -123,7 +156,43 @@ impl Options {
                 history-10k or none";
             return Err(BenchError::Usage(detail.into()));
         }
-        Ok(())
+        self.check_bench()
+    }
+
+    /// Refuses what does not belong to the bench.
+    fn check_bench(&self) -> Result<(), BenchError> {
+        let wrong = |detail: &str| Err(BenchError::Usage(detail.to_owned()));
+        let of_jobs = self.bench.filter(|bench| bench.is_of_jobs());
+        if of_jobs.is_none() && (self.backlog.is_some() || self.jobs.is_some()) {
+            return wrong("--backlog and --jobs are for enqueue, enqueue-bulk, drain and latency");
+        }
+        if of_jobs.is_some() && self.scopes.is_some() {
+            return wrong("--scopes is for command, hold and settle: jobs alone charge nothing");
+        }
+        if self.processes.is_some() && of_jobs != Some(Bench::Latency) {
+            return wrong("--processes is for latency");
+        }
+        match (of_jobs, self.baseline) {
+            (Some(Bench::Enqueue), _) if self.jobs.is_some() => {
+                wrong("--jobs is not for enqueue: its rounds take --seconds")
+            }
+            (Some(Bench::Latency), _) if self.callers.is_some_and(|callers| callers != 1) => {
+                wrong("--callers is not for latency: it is that of one job at a time")
+            }
+            (Some(Bench::Latency), _) if self.backlog.is_some() => {
+                wrong("--backlog is not for latency: it is that of an idle system")
+            }
+            (Some(Bench::Enqueue | Bench::EnqueueBulk), Some(Baseline::BulkInsert))
+            | (Some(_), None | Some(Baseline::None | Baseline::Empty)) => Ok(()),
+            (Some(bench), Some(baseline)) => {
+                let (bench, baseline) = (bench.as_str(), baseline.as_str());
+                wrong(&format!("{bench} is not compared with {baseline}: there are empty and none"))
+            }
+            (None, Some(Baseline::Empty)) => {
+                wrong("the baseline empty is for enqueue, enqueue-bulk, drain and latency")
+            }
+            (None, _) => Ok(()),
+        }
     }
 
     pub(crate) fn effort(&self) -> Effort {
@@ -133,6 +202,9 @@ impl Options {
 
     /// The lines it comes to, on each engine.
     pub(crate) fn plan(&self) -> Vec<Measurement> {
+        if let Some(bench) = self.bench.filter(|bench| bench.is_of_jobs()) {
+            return self.lines_of_jobs(bench);
+        }
         let past = self.history.is_some() || self.keys.is_some() || self.snapshot;
         match self.baseline {
             Some(Baseline::Textbook) => self.beside_textbook(),
@@ -144,6 +216,11 @@ impl Options {
                 let mut lines = self.lines(&BENCHES, &CALLERS, &SCOPES, &[0], Baseline::BulkInsert);
                 lines.extend(self.beside_textbook());
                 lines.extend(self.flatness(&[(Keys::Time, false), (Keys::Random, false), (Keys::Time, true)]));
+                lines.extend(BENCHES_OF_JOBS.iter().flat_map(|bench| self.lines_of_jobs(*bench)));
+                for (history, backlog) in [(Some(JOBS_LONG), None), (None, Some(JOBS_LONG))] {
+                    let long = Options { history, backlog, ..self.clone() };
+                    lines.extend(long.lines_of_jobs(Bench::Drain));
+                }
                 lines
             }
         }
@@ -166,6 +243,33 @@ impl Options {
         kinds.collect()
     }
 
+    fn lines_of_jobs(&self, bench: Bench) -> Vec<Measurement> {
+        let (history, backlog) = (self.history.unwrap_or(0), self.backlog.unwrap_or(0));
+        let loaded = history > 0 || backlog > 0 || self.keys.is_some() || self.snapshot;
+        let (callers, jobs, alone) = match bench {
+            Bench::Enqueue => (&CALLERS[..], None, Baseline::BulkInsert),
+            Bench::EnqueueBulk => (&[1][..], Some(JOBS), Baseline::BulkInsert),
+            Bench::Latency => (&[1][..], Some(SAMPLES), Baseline::None),
+            _ => (&[LOOPS][..], Some(JOBS), Baseline::None),
+        };
+        let line = |callers: &usize| Measurement {
+            bench,
+            // The latency is that of one job at a time, whatever the standard set is asked for.
+            callers: if bench == Bench::Latency { *callers } else { self.callers.unwrap_or(*callers) },
+            scopes: 0,
+            jobs: jobs.map(|usual| self.jobs.unwrap_or(usual)),
+            apart: self.processes == Some(2),
+            history,
+            backlog,
+            keys: self.keys.unwrap_or(Keys::Time),
+            snapshot: self.snapshot,
+            baseline: self.baseline.unwrap_or(if loaded { Baseline::Empty } else { alone }),
+        };
+        let mut lines: Vec<Measurement> = callers.iter().map(line).collect();
+        lines.dedup();
+        lines
+    }
+
     /// Every combination; what was asked for stands instead of what is usual.
     fn lines(
         &self,
@@ -183,12 +287,22 @@ impl Options {
         for &bench in benches {
             for &callers in &callers {
                 for &scopes in &scopes {
-                    let line = |&history| Measurement { bench, callers, scopes, history, keys, snapshot, baseline };
+                    let line = |&history| {
+                        let (jobs, apart, backlog) = (None, false, 0);
+                        Measurement { bench, callers, scopes, jobs, apart, history, backlog, keys, snapshot, baseline }
+                    };
                     lines.extend(history.iter().map(line));
                 }
             }
         }
         lines
+    }
+}
+
+impl Bench {
+    /// Whether it is of jobs alone.
+    pub(crate) fn is_of_jobs(self) -> bool {
+        BENCHES_OF_JOBS.contains(&self)
     }
 }
 
@@ -225,10 +339,14 @@ macro_rules! names {
     };
 }
 
-names!(Bench, "bench", "command" => Command, "hold" => Hold, "settle" => Settle);
+names!(
+    Bench, "bench",
+    "command" => Command, "hold" => Hold, "settle" => Settle, "enqueue" => Enqueue, "enqueue-bulk" => EnqueueBulk,
+    "drain" => Drain, "latency" => Latency
+);
 names!(
     Baseline, "baseline",
-    "none" => None, "bulk-insert" => BulkInsert, "textbook" => Textbook, "history-10k" => History10k
+    "none" => None, "bulk-insert" => BulkInsert, "textbook" => Textbook, "history-10k" => History10k, "empty" => Empty
 );
 names!(Keys, "kind of keys", "time" => Time, "random" => Random);
 
@@ -238,7 +356,15 @@ mod tests {
 
     fn told(options: &Options) -> Vec<String> {
         let told = |line: &Measurement| {
-            let Measurement { bench, callers, scopes, history, keys, snapshot, baseline } = line;
+            let Measurement { bench, callers, scopes, jobs, apart, history, backlog, keys, snapshot, baseline } = line;
+            assert!(!apart);
+            if let Some(jobs) = jobs {
+                return format!(
+                    "{} {callers} of {jobs}, {history} + {backlog} / {}",
+                    bench.as_str(),
+                    baseline.as_str()
+                );
+            }
             let held = if *snapshot { " snapshot" } else { "" };
             let (bench, keys, baseline) = (bench.as_str(), keys.as_str(), baseline.as_str());
             format!("{bench} {callers} {scopes} {history} {keys}{held} / {baseline}")
@@ -259,11 +385,32 @@ mod tests {
     }
 
     #[test]
+    fn benches_of_jobs_have_lines_of_their_own() {
+        let of = |bench| Options { bench: Some(bench), ..Options::default() };
+        let enqueue = Options { callers: Some(50), ..of(Bench::Enqueue) };
+        assert_eq!(told(&enqueue), ["enqueue 50 0 0 time / bulk-insert"]);
+        assert_eq!(told(&of(Bench::EnqueueBulk)), ["enqueue-bulk 1 of 100000, 0 + 0 / bulk-insert"]);
+        assert_eq!(told(&of(Bench::Drain)), ["drain 8 of 100000, 0 + 0 / none"]);
+        assert_eq!(told(&of(Bench::Latency)), ["latency 1 of 200, 0 + 0 / none"]);
+        let loaded = Options { history: Some(7), backlog: Some(5), jobs: Some(3), ..of(Bench::Drain) };
+        assert_eq!(told(&loaded), ["drain 8 of 3, 7 + 5 / empty"]);
+        let alone = Options { baseline: Some(Baseline::None), ..loaded };
+        assert_eq!(told(&alone), ["drain 8 of 3, 7 + 5 / none"]);
+    }
+
+    #[test]
     fn the_standard_set_has_every_kind() {
         let lines = Options::default().plan();
         let count = |baseline| lines.iter().filter(|line| line.baseline == baseline).count();
-        assert_eq!((count(Baseline::BulkInsert), count(Baseline::Textbook), count(Baseline::History10k)), (18, 4, 9));
+        // Those of the kernel, and four that enqueue.
+        assert_eq!(count(Baseline::BulkInsert), 18 + 4);
+        assert_eq!((count(Baseline::Textbook), count(Baseline::History10k)), (4, 9));
+        // A million kept, a million waiting; drain and latency alone.
+        assert_eq!((count(Baseline::Empty), count(Baseline::None)), (2, 2));
         assert_eq!(lines.iter().filter(|line| line.snapshot).count(), 3);
+        let few = Options { callers: Some(7), ..Options::default() };
+        let callers = |bench| few.plan().iter().filter(|line| line.bench == bench).map(|line| line.callers).max();
+        assert_eq!((callers(Bench::Enqueue), callers(Bench::Latency)), (Some(7), Some(1)));
         assert_eq!(lines.iter().filter(|line| line.keys == Keys::Random).count(), 3);
     }
 
@@ -279,6 +426,20 @@ mod tests {
             (Options { seconds: Some(-1.0), ..Options::default() }, "seconds"),
             (Options { seconds: Some(f64::NAN), ..Options::default() }, "seconds"),
             (Options { snapshot: true, baseline: Some(Baseline::Textbook), ..Options::default() }, "snapshot"),
+            (Options { backlog: Some(HISTORY_MAX + 1), ..Options::default() }, "backlog"),
+            (Options { backlog: Some(1), ..Options::default() }, "backlog"),
+            (Options { jobs: Some(0), ..Options::default() }, "jobs"),
+            (Options { jobs: Some(1), bench: Some(Bench::Enqueue), ..Options::default() }, "seconds"),
+            (Options { scopes: Some(1), bench: Some(Bench::Drain), ..Options::default() }, "scopes"),
+            (Options { callers: Some(2), bench: Some(Bench::Latency), ..Options::default() }, "callers"),
+            (Options { backlog: Some(2), bench: Some(Bench::Latency), ..Options::default() }, "backlog"),
+            (Options { processes: Some(3), bench: Some(Bench::Latency), ..Options::default() }, "processes"),
+            (Options { processes: Some(2), bench: Some(Bench::Drain), ..Options::default() }, "processes"),
+            (
+                Options { baseline: Some(Baseline::BulkInsert), bench: Some(Bench::Drain), ..Options::default() },
+                "bulk-insert",
+            ),
+            (Options { baseline: Some(Baseline::Empty), bench: Some(Bench::Hold), ..Options::default() }, "empty"),
         ] {
             let refused = options.check().unwrap_err().to_string();
             assert!(refused.contains(word), "{refused}");

@@ -17,8 +17,14 @@ pub struct Line {
     pub callers: usize,
     /// On how many scopes in turn.
     pub scopes: usize,
-    /// With how much history in the tables.
+    /// Jobs of a round, where that is not a matter of time.
+    pub jobs: Option<usize>,
+    /// Processes: two where the worker has one of its own.
+    pub processes: usize,
+    /// With how much history in the tables; in benches of jobs finished jobs that are kept.
     pub history_rows: u64,
+    /// Jobs that wait behind those of a round.
+    pub backlog: u64,
     /// Operations a second.
     pub per_second: f64,
     /// The median time of an operation.
@@ -68,7 +74,10 @@ impl Line {
             engine,
             callers: line.callers,
             scopes: line.scopes,
+            jobs: line.jobs,
+            processes: 1 + usize::from(line.apart),
             history_rows: line.history,
+            backlog: line.backlog,
             per_second: rounded(per_second, 1),
             p50_ms: rounded(median(&measured.rounds, |round| round.p50_ms), 4),
             p99_ms: rounded(median(&measured.rounds, |round| round.p99_ms), 4),
@@ -98,10 +107,11 @@ impl Line {
                 Engine::Sqlite => "sqlite".to_owned(),
                 Engine::Postgres => "postgres".to_owned(),
             },
-            self.bench.as_str().to_owned(),
+            format!("{}{}", self.bench.as_str(), if self.processes > 1 { " (2)" } else { "" }),
             self.callers.to_string(),
             self.scopes.to_string(),
             self.history_rows.to_string(),
+            self.backlog.to_string(),
             format!("{}{}", self.keys.as_str(), if self.snapshot_held { "+snap" } else { "" }),
             format!("{:.0}", self.per_second),
             from_to(self.spread),
@@ -119,12 +129,13 @@ impl Line {
 
 /// Names of the columns, how wide they are, and whether they are of words. Lines come one by one, so that the widths must
 /// be known beforehand.
-const COLUMNS: [(&str, usize, bool); 16] = [
+const COLUMNS: [(&str, usize, bool); 17] = [
     ("engine", 8, true),
-    ("bench", 7, true),
+    ("bench", 12, true),
     ("callers", 7, false),
     ("scopes", 6, false),
     ("history", 9, false),
+    ("backlog", 9, false),
     ("keys", 9, true),
     ("per second", 10, false),
     ("least–most", 15, false),

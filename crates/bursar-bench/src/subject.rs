@@ -9,6 +9,7 @@ use tokio::task::JoinSet;
 use crate::engine::{Database, Home};
 use crate::error::BenchError;
 use crate::history;
+use crate::jobs;
 use crate::load::{Round, closed_loop};
 use crate::plan::{Bench, Keys, Measurement};
 
@@ -18,6 +19,10 @@ pub(crate) struct Subject {
     pub(crate) database: Database,
     bench: Bench,
     callers: usize,
+    /// Jobs of a round, where that is not a matter of time.
+    jobs: usize,
+    /// Whether the worker has a process of its own.
+    apart: bool,
     scopes: Arc<[Scope]>,
     /// Tokens of grants for the round to come.
     tokens: Arc<[String]>,
@@ -49,8 +54,13 @@ impl Subject {
         let bursar = options.open().await?;
         let names: Result<Arc<[Scope]>, _> =
             (0..line.scopes).map(|number| Scope::new(format!("agent:{number:06}"))).collect();
-        let (bench, callers, scopes) = (line.bench, line.callers, names?);
-        let subject = Subject { bursar, database, bench, callers, scopes, tokens: Arc::new([]), rate: 0.0 };
+        let (bench, callers, jobs, scopes) = (line.bench, line.callers, line.jobs.unwrap_or(0), names?);
+        let (apart, tokens) = (line.apart, Arc::new([]));
+        let subject = Subject { bursar, database, bench, callers, jobs, apart, scopes, tokens, rate: 0.0 };
+        if bench.is_of_jobs() {
+            jobs::fill(&subject.bursar, &subject.database, line.history, line.backlog).await?;
+            return Ok(subject);
+        }
         let (bursar, scopes) = (subject.bursar.clone(), subject.scopes.clone());
         each(subject.scopes.len(), move |number| {
             let (bursar, scope) = (bursar.clone(), scopes[number].clone());
@@ -66,29 +76,58 @@ impl Subject {
 
     /// The first round.
     pub(crate) async fn warm_up(&mut self, time: Duration) -> Result<(), BenchError> {
+        if self.bench == Bench::Latency {
+            // A system that is idle has not always been: its tables and its log have been written to.
+            jobs::fill(&self.bursar, &self.database, jobs::WARM_JOBS, 0).await?;
+        }
+        if self.jobs > 0 {
+            let jobs = std::mem::replace(&mut self.jobs, jobs::warm_up(self.bench));
+            self.prepare(time).await?;
+            self.round(time).await?;
+            self.jobs = jobs;
+            return Ok(());
+        }
         self.mint(2_000.max(self.callers * 10)).await?;
         self.round(time.min(WARM_UP)).await.map(drop)
     }
 
     /// What a round of this length needs beforehand.
     pub(crate) async fn prepare(&mut self, time: Duration) -> Result<(), BenchError> {
+        if self.bench == Bench::Drain {
+            jobs::enqueue_bulk(&self.bursar, 1, self.jobs).await?;
+        }
+        if self.bench.is_of_jobs() {
+            return jobs::rest(&self.database).await;
+        }
         let needed = (self.rate * time.as_secs_f64() * 1.3) as usize + 2 * self.callers;
         self.mint(needed.min(GRANTS_MAX)).await
     }
 
     /// One round.
     pub(crate) async fn round(&mut self, time: Duration) -> Result<Round, BenchError> {
+        let (bursar, jobs) = (&self.bursar, self.jobs);
+        match self.bench {
+            Bench::EnqueueBulk => jobs::enqueue_bulk(bursar, self.callers, jobs).await,
+            Bench::Drain => jobs::drain(bursar, self.callers, jobs).await,
+            Bench::Latency => jobs::latency(bursar, &self.database, self.apart, jobs).await,
+            Bench::Command | Bench::Hold | Bench::Settle | Bench::Enqueue => self.asked(time).await,
+        }
+    }
+
+    /// A round of callers that ask, wait and ask again.
+    async fn asked(&mut self, time: Duration) -> Result<Round, BenchError> {
         let most = if self.bench == Bench::Command { self.tokens.len() } else { usize::MAX };
         let (bench, bursar, scopes, tokens) =
             (self.bench, self.bursar.clone(), self.scopes.clone(), self.tokens.clone());
         let operation = move |number: usize| {
             let (bursar, scopes, tokens) = (bursar.clone(), scopes.clone(), tokens.clone());
             async move {
-                let scope = &scopes[number % scopes.len()];
+                let scope = || &scopes[number % scopes.len()];
                 match bench {
-                    Bench::Command => command(&bursar, scope, &tokens[number]).await,
-                    Bench::Hold => hold(&bursar, scope).await,
-                    Bench::Settle => settle(&bursar, scope).await,
+                    Bench::Command => command(&bursar, scope(), &tokens[number]).await,
+                    Bench::Hold => hold(&bursar, scope()).await,
+                    Bench::Settle => settle(&bursar, scope()).await,
+                    _ => jobs::enqueue(&bursar).await,
                 }
             }
         };
@@ -217,7 +256,10 @@ mod tests {
             bench: Bench::Hold,
             callers: 2,
             scopes: 1,
+            jobs: None,
+            apart: false,
             history: 25,
+            backlog: 0,
             keys: Keys::Time,
             snapshot: false,
             baseline: Baseline::None,
@@ -226,7 +268,11 @@ mod tests {
             let mut subject = Subject::open(&mut home, &line, 1).await.unwrap();
             assert!(subject.round(Duration::from_millis(50)).await.unwrap().done > 0);
             if tampered && let Database::Sqlite(file) = &subject.database {
-                file.connect().unwrap().execute("UPDATE bursar_live_charges SET amount = amount + 1", []).unwrap();
+                let (conn, sql) = (file.connect().unwrap(), "UPDATE bursar_live_charges SET amount = amount + 1");
+                // The first charges of a scope stand in its row.
+                while conn.execute(sql, []).unwrap() == 0 {
+                    subject.round(Duration::from_millis(50)).await.unwrap();
+                }
             }
             match subject.close().await {
                 Ok(_) => assert!(!tampered),

@@ -6,12 +6,14 @@ use bursar_bench::{BenchError, Engine, Line, Options, Told};
 use serde_json::Value;
 use sqlx::{Connection, PgConnection};
 
-const FIELDS: [&str; 13] = [
+const FIELDS: [&str; 15] = [
     "bench",
     "engine",
     "callers",
     "scopes",
+    "jobs",
     "history_rows",
+    "backlog",
     "per_second",
     "p50_ms",
     "p99_ms",
@@ -91,6 +93,24 @@ fn every_bench(database: &str) {
         let baseline = Some("bulk-insert".parse().unwrap());
         let [line] = &lines(&Options { baseline, history: Some(333), keys, ..usual })[..] else { panic!("one line") };
         check(line, Some("bulk-insert"));
+    }
+    for (bench, jobs, baseline) in [
+        ("enqueue", None, Some("bulk-insert")),
+        ("enqueue-bulk", Some(2_345), Some("bulk-insert")),
+        ("drain", Some(2_345), None),
+        ("latency", Some(5), None),
+    ] {
+        let callers = if bench == "latency" { 1 } else { 3 };
+        let usual = Options { scopes: None, callers: Some(callers), jobs, ..moment(bench, database) };
+        let [line] = &lines(&usual)[..] else { panic!("one line") };
+        check(line, baseline);
+        assert_eq!((line.bench.as_str(), line.callers, line.scopes, line.jobs), (bench, callers, 0, jobs));
+
+        let backlog = (bench != "latency").then_some(1_234);
+        let loaded = Options { history: Some(321), backlog, snapshot: true, ..usual };
+        let [line] = &lines(&loaded)[..] else { panic!("one line") };
+        check(line, Some("empty"));
+        assert_eq!((line.history_rows, line.backlog, line.snapshot_held), (321, backlog.unwrap_or(0), true));
     }
     let alone = Options { baseline: Some("none".parse().unwrap()), ..moment("hold", database) };
     let [line] = &lines(&alone)[..] else { panic!("one line") };

@@ -87,12 +87,12 @@ const JOURNAL: Part = (
 );
 
 fn parts(bench: Bench) -> Vec<Part> {
-    let mut parts = vec![SCOPES, PLACED, LIVE];
-    match bench {
-        Bench::Hold => {}
-        Bench::Command => parts.extend([REDEEMED, JOBS]),
-        Bench::Settle => parts.extend([SETTLED, ENDED, POSTED]),
-    }
+    let mut parts = match bench {
+        Bench::Hold => vec![SCOPES, PLACED, LIVE],
+        Bench::Command => vec![SCOPES, PLACED, LIVE, REDEEMED, JOBS],
+        Bench::Settle => vec![SCOPES, PLACED, LIVE, SETTLED, ENDED, POSTED],
+        _ => vec![JOBS],
+    };
     parts.extend([SEQUENCED, JOURNAL]);
     parts
 }
@@ -247,38 +247,13 @@ fn bound<'q>(
     wrote: &'q Transaction,
     stored: &'q Stored,
 ) -> Result<Bound<'q>, BenchError> {
-    let scopes = found(wrote.scopes.iter(), &stored.scopes)?;
-    let placed = found(wrote.placed.iter().map(|id| &id.0), &stored.holds)?;
-    let query = query
-        .bind(column(&scopes, |row| row.0.as_str()))
-        .bind(column(&scopes, |row| row.1.as_str()))
-        .bind(column(&scopes, |row| row.2))
-        .bind(column(&scopes, |row| row.3.as_slice()))
-        .bind(column(&placed, |row| row.0))
-        .bind(column(&placed, |row| row.1.as_str()))
-        .bind(column(&placed, |row| row.2))
-        .bind(column(&placed, |row| row.3.as_slice()));
-    let query = named(query, &wrote.live)
-        .bind(column(&wrote.live, |charge| charge.placed_at))
-        .bind(column(&wrote.live, |charge| charge.amount));
+    let query = if bench.is_of_jobs() { query } else { bound_holds(query, wrote, stored)? };
     let query = match bench {
         Bench::Hold => query,
         Bench::Command => {
             let redeemed = found(wrote.redeemed.iter().map(|id| &id.0), &stored.grants)?;
-            let jobs = found(wrote.jobs.iter().map(|id| &id.0), &stored.jobs)?;
-            query
-                .bind(column(&redeemed, |row| row.0))
-                .bind(column(&redeemed, |row| row.3.as_slice()))
-                .bind(column(&jobs, |row| row.0))
-                .bind(column(&jobs, |row| row.1.as_str()))
-                .bind(column(&jobs, |row| row.2.as_str()))
-                .bind(column(&jobs, |row| row.3.as_str()))
-                .bind(column(&jobs, |row| row.4.as_str()))
-                .bind(column(&jobs, |row| row.5))
-                .bind(column(&jobs, |row| row.6))
-                .bind(column(&jobs, |row| row.7))
-                .bind(column(&jobs, |row| row.8.as_slice()))
-                .bind(column(&jobs, |row| row.9.as_slice()))
+            let query = query.bind(column(&redeemed, |row| row.0)).bind(column(&redeemed, |row| row.3.as_slice()));
+            bound_jobs(query, wrote, stored)?
         }
         Bench::Settle => {
             let settled = found(wrote.settled.iter().map(|id| &id.0), &stored.holds)?;
@@ -295,6 +270,7 @@ fn bound<'q>(
                 .bind(column(postings, |(charge, _)| charge.amount))
                 .bind(column(postings, |(charge, _)| Uuid::from_u128(charge.hold.0)))
         }
+        _ => bound_jobs(query, wrote, stored)?,
     };
     let journal = found(std::iter::once(&wrote.journal), &stored.journal)?;
     Ok(query
@@ -305,6 +281,39 @@ fn bound<'q>(
         .bind(column(&journal, |row| row.2))
         .bind(column(&journal, |row| row.3.as_str()))
         .bind(column(&journal, |row| row.4.as_str())))
+}
+
+/// Binds what every hold writes.
+fn bound_holds<'q>(query: Bound<'q>, wrote: &'q Transaction, stored: &'q Stored) -> Result<Bound<'q>, BenchError> {
+    let scopes = found(wrote.scopes.iter(), &stored.scopes)?;
+    let placed = found(wrote.placed.iter().map(|id| &id.0), &stored.holds)?;
+    let query = query
+        .bind(column(&scopes, |row| row.0.as_str()))
+        .bind(column(&scopes, |row| row.1.as_str()))
+        .bind(column(&scopes, |row| row.2))
+        .bind(column(&scopes, |row| row.3.as_slice()))
+        .bind(column(&placed, |row| row.0))
+        .bind(column(&placed, |row| row.1.as_str()))
+        .bind(column(&placed, |row| row.2))
+        .bind(column(&placed, |row| row.3.as_slice()));
+    Ok(named(query, &wrote.live)
+        .bind(column(&wrote.live, |charge| charge.placed_at))
+        .bind(column(&wrote.live, |charge| charge.amount)))
+}
+
+fn bound_jobs<'q>(query: Bound<'q>, wrote: &'q Transaction, stored: &'q Stored) -> Result<Bound<'q>, BenchError> {
+    let jobs = found(wrote.jobs.iter().map(|id| &id.0), &stored.jobs)?;
+    Ok(query
+        .bind(column(&jobs, |row| row.0))
+        .bind(column(&jobs, |row| row.1.as_str()))
+        .bind(column(&jobs, |row| row.2.as_str()))
+        .bind(column(&jobs, |row| row.3.as_str()))
+        .bind(column(&jobs, |row| row.4.as_str()))
+        .bind(column(&jobs, |row| row.5))
+        .bind(column(&jobs, |row| row.6))
+        .bind(column(&jobs, |row| row.7))
+        .bind(column(&jobs, |row| row.8.as_slice()))
+        .bind(column(&jobs, |row| row.9.as_slice())))
 }
 
 /// Binds the key of live charges.

@@ -91,6 +91,7 @@ impl Writer {
         for Charge { tenant, scope, expires_at, hold, placed_at, amount } in &loaded.wrote.live {
             live.execute(params![tenant, scope, expires_at, hold.0.to_be_bytes(), placed_at, amount])?;
         }
+        let jobs = "INSERT INTO bursar_jobs VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
         match bench {
             Bench::Hold => {}
             Bench::Command => {
@@ -99,7 +100,7 @@ impl Writer {
                 for row in &loaded.redeemed {
                     redeem.execute(params![row[0], row[3]])?;
                 }
-                run("INSERT INTO bursar_jobs VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)", &loaded.jobs)?;
+                run(jobs, &loaded.jobs)?;
             }
             Bench::Settle => {
                 let sql = "UPDATE bursar_holds SET state = 1, expires_at = ?2, data = ?3 WHERE id = ?1";
@@ -117,6 +118,7 @@ impl Writer {
                     post.execute(params![tenant, scope, placed_at, seq, amount, hold.0.to_be_bytes()])?;
                 }
             }
+            _ => run(jobs, &loaded.jobs)?,
         }
         run("INSERT INTO bursar_journal VALUES (?1, ?2, ?3, ?4, ?5)", std::slice::from_ref(&loaded.journal))
     }

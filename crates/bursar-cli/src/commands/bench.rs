@@ -15,17 +15,26 @@ Both engines are measured in places of their own: SQLite in a temporary folder, 
 is installed. With --database sqlite://PATH databases are made beside PATH, with postgres://… on that server; what is \
 there already is left alone, and all that was made is removed. How to read the figures: docs/performance.md.")]
 pub(crate) struct Bench {
-    /// command, hold or settle; the standard set unless said
+    /// command, hold or settle; of jobs enqueue, enqueue-bulk, drain or latency; the standard set unless said
     name: Option<bursar_bench::Bench>,
-    /// Callers at once
+    /// Callers at once; loops that drain, calls that enqueue in bulk
     #[arg(long, value_name = "N")]
     callers: Option<usize>,
     /// Scopes they charge in turn
     #[arg(long, value_name = "N")]
     scopes: Option<usize>,
-    /// Rows of history
+    /// Jobs of a round, where it does not take seconds: 100,000, or 200 of which the latency is measured
+    #[arg(long, value_name = "N")]
+    jobs: Option<usize>,
+    /// Processes that the latency is measured over: with 2 the worker has one of its own
+    #[arg(long, value_name = "N")]
+    processes: Option<usize>,
+    /// Rows of history; in benches of jobs finished jobs that are kept
     #[arg(long, value_name = "N")]
     history: Option<u64>,
+    /// Jobs that wait behind those of a round
+    #[arg(long, value_name = "N")]
+    backlog: Option<u64>,
     /// How ids are made: time (as Bursar makes them) or random
     #[arg(long, value_name = "KIND")]
     keys: Option<bursar_bench::Keys>,
@@ -38,13 +47,20 @@ pub(crate) struct Bench {
     /// Rounds of each side; the median is told
     #[arg(long, value_name = "N")]
     rounds: Option<usize>,
-    /// What to compare with: bulk-insert, textbook, history-10k or none
+    /// What to compare with: bulk-insert, textbook, history-10k, empty or none
     #[arg(long, value_name = "NAME")]
     baseline: Option<bursar_bench::Baseline>,
+    /// Is the worker of another process that measures
+    #[arg(long, hide = true, value_name = "URL")]
+    work_on: Option<String>,
 }
 
 /// Measures, and tells each figure when it is there.
 pub(crate) async fn run(args: Bench, global: &Global) -> Result<Exit, Problem> {
+    if let Some(url) = args.work_on {
+        blocking(move || bursar_bench::work_apart(&url).map_err(problem)).await?;
+        return Ok(Exit::Done);
+    }
     // The database of the environment is one that is used: it is measured on only when that is asked for here.
     let asked = std::env::args().any(|arg| arg == "--database" || arg.starts_with("--database="));
     let options = Options {
@@ -52,7 +68,10 @@ pub(crate) async fn run(args: Bench, global: &Global) -> Result<Exit, Problem> {
         database: asked.then(|| global.database.clone()),
         callers: args.callers,
         scopes: args.scopes,
+        jobs: args.jobs,
+        processes: args.processes,
         history: args.history,
+        backlog: args.backlog,
         keys: args.keys,
         snapshot: args.snapshot,
         seconds: args.seconds,
@@ -83,9 +102,14 @@ pub(crate) async fn run(args: Bench, global: &Global) -> Result<Exit, Problem> {
         });
         done.map_err(problem).and(unwritten.map_or(Ok(()), Err))
     };
-    let done = tokio::task::spawn_blocking(measure).await;
-    done.map_err(|error| Problem::new(Kind::Internal, format!("the measurement stopped: {error}")))??;
+    blocking(measure).await?;
     Ok(Exit::Done)
+}
+
+/// What takes a runtime of its own.
+async fn blocking(work: impl FnOnce() -> Result<(), Problem> + Send + 'static) -> Result<(), Problem> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|error| Problem::new(Kind::Internal, format!("the measurement stopped: {error}")))?
 }
 
 fn problem(error: BenchError) -> Problem {

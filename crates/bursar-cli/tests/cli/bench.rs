@@ -33,10 +33,30 @@ fn a_line_of_json_for_each_measurement_and_a_table_for_people() {
 }
 
 #[test]
+fn the_worker_of_a_latency_may_have_a_process_of_its_own() {
+    let place = Place::empty();
+    let here = format!("sqlite://{}/bench.db", place.0.path().display());
+    for url in [here, bursar_testkit::fresh_database()] {
+        let args =
+            ["bench", "latency", "--jobs", "3", "--rounds", "1", "--processes", "2", "--database", &url, "--json"];
+        let line: Value = serde_json::from_str(&place.run(&args).ends(0).out).expect("one line of JSON");
+        assert_eq!((&line["bench"], &line["processes"], &line["jobs"]), (&json!("latency"), &json!(2), &json!(3)));
+        assert!(line["p50_ms"].as_f64().unwrap() > 0.0, "{line}");
+    }
+    assert_eq!(std::fs::read_dir(place.0.path()).unwrap().count(), 0, "nothing is left");
+}
+
+#[test]
 fn what_cannot_be_measured_is_wrong_usage() {
     let place = Place::empty();
     for (args, word) in [
-        (&["bench", "quick"][..], "command, hold, settle"),
+        (&["bench", "quick"][..], "command, hold, settle, enqueue, enqueue-bulk, drain, latency"),
+        (&["bench", "hold", "--backlog", "1"], "backlog"),
+        (&["bench", "drain", "--jobs", "0"], "jobs"),
+        (&["bench", "drain", "--scopes", "1"], "scopes"),
+        (&["bench", "drain", "--processes", "2"], "processes"),
+        (&["bench", "latency", "--processes", "3"], "processes"),
+        (&["bench", "drain", "--baseline", "textbook"], "empty and none"),
         (&["bench", "--callers", "0"], "callers"),
         (&["bench", "--scopes", "0"], "scopes"),
         (&["bench", "--rounds", "0"], "rounds"),

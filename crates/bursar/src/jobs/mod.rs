@@ -27,8 +27,9 @@ use crate::journal::JournalEvent;
 #[derive(Clone, Copy)]
 pub struct Jobs<'a>(pub(crate) &'a Bursar);
 
-/// Commands of [`Jobs::enqueue_all`] that are on their way at once.
-const IN_FLIGHT: usize = 4;
+/// Commands of [`Jobs::enqueue_all`] that are on their way at once: enough that each lane of the engine has some to gather while
+/// both commit.
+const IN_FLIGHT: usize = 8;
 /// Bytes of payload in one such command, unless one payload alone has more.
 const BYTES: usize = 4 << 20;
 /// Jobs that one call lists at most.
