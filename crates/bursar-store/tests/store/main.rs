@@ -5,5 +5,6 @@
 mod ask;
 mod closure;
 mod damage;
+mod log;
 mod upkeep;
 mod verify;
