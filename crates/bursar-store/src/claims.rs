@@ -1,10 +1,12 @@
 //! Which jobs can be leased, stand in a line or are due, found by looking at every job: what the indexes of an engine must
 //! come to, in the plainest form. For engines that keep their jobs in maps.
 
+use std::collections::BTreeSet;
+
 use bursar_core::id::JobId;
 use bursar_core::job::{Job, JobState, Place, wants};
 use bursar_core::name::{FlowKey, Tenant};
-use bursar_core::state::{LineKey, QueueKey};
+use bursar_core::state::{LineKey, QueueKey, ScopeKey};
 use bursar_core::time::{Span, Time};
 
 use crate::figures::DueJobs;
@@ -41,6 +43,12 @@ pub fn behind<'a>(jobs: impl Iterator<Item = &'a Job>, line: &LineKey, count: us
 pub fn is_barred(job: &Job, keys: &[(QueueKey, FlowKey)]) -> bool {
     job.life.place == Place::Barred
         && keys.iter().any(|(queue, key)| is_in(job, queue) && job.key.as_ref() == Some(key))
+}
+
+/// Scopes that jobs await units of.
+pub fn awaited<'a>(jobs: impl Iterator<Item = &'a Job>) -> BTreeSet<ScopeKey> {
+    let parked = jobs.filter(|job| job.life.state == JobState::AwaitingBudget);
+    parked.filter_map(|job| Some((job.tenant.clone(), job.life.awaits.clone()?))).collect()
 }
 
 /// Jobs for the upkeep to look at, the first due first, at most so many of each kind. `kept` says for how long a finished

@@ -455,6 +455,10 @@ impl Store for MemoryStore {
         Ok(self.tables().awaiting(scope, limit))
     }
 
+    async fn awaited(&self, limit: usize) -> Result<Vec<(ScopeKey, u64)>, StoreError> {
+        Ok(self.tables().awaited(limit))
+    }
+
     async fn bell(&self) -> Result<u64, StoreError> {
         Ok(self.tables().next_position())
     }

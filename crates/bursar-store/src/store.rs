@@ -22,6 +22,7 @@ use bursar_core::time::Time;
 use crate::clock::Clock;
 use crate::error::StoreError;
 use crate::figures::{Cost, DueJobs, Figures, JobFilter};
+use crate::hint::Hints;
 use crate::verify::Report;
 
 /// What became of one request of a batch.
@@ -175,8 +176,14 @@ pub trait Store: Send + Sync + 'static {
     async fn due_jobs(&self, limit: usize) -> Result<DueJobs, StoreError>;
     /// Jobs that await units of a scope, those that began to wait first.
     async fn awaiting(&self, scope: &ScopeKey, limit: usize) -> Result<Vec<JobId>, StoreError>;
+    /// Scopes that jobs await units of, each with its version, which changes when units may be free.
+    async fn awaited(&self, limit: usize) -> Result<Vec<(ScopeKey, u64)>, StoreError>;
     /// A number that changes soon after anybody, in any process, has made jobs ready. Cheap enough to be asked often.
     async fn bell(&self) -> Result<u64, StoreError>;
+    /// How processes tell each other at once that something is ready, on engines that have a way for it.
+    fn hints(&self) -> Option<Arc<dyn Hints>> {
+        None
+    }
 
     /// The journal after a position, in order and without gaps, at most `limit` rows.
     async fn journal(&self, after: u64, limit: usize) -> Result<Vec<Journaled>, StoreError>;

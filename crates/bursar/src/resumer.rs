@@ -1,22 +1,29 @@
-//! Jobs that wait for units are looked at as soon as a commit of this process frees some.
+//! Jobs that wait for units are looked at as soon as a commit of this process frees some, and soon after one of another does.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use bursar_core::event::Entry;
 use bursar_core::state::ScopeKey;
+use bursar_store::Store;
 use tokio::task::JoinHandle;
 
+use crate::engine::Engine;
+use crate::error::Error;
 use crate::instance::Inner;
 use crate::tending;
 
 /// Scopes that are remembered at once. What is not is looked at when its jobs are due to be looked at anyway.
 const SCOPES_MAX: usize = 10_000;
+/// Scopes that are looked at for what other processes have freed, each time.
+const AWAITED_MAX: usize = 1_000;
 
 #[derive(Default)]
 pub(crate) struct Resumer {
     inner: OnceLock<Weak<Inner>>,
     freed: Mutex<Freed>,
+    /// The versions of the scopes that jobs await, as they were when those were looked at.
+    seen: Mutex<BTreeMap<ScopeKey, u64>>,
 }
 
 #[derive(Default)]
@@ -62,6 +69,22 @@ impl Resumer {
                 tracing::warn!(tenant = %scope.0, scope = %scope.1, %error, "jobs that wait were not looked at; it is tried again");
             }
         }
+    }
+
+    /// Looks after jobs that wait for units of scopes which have changed since: another process may have freed some, and not
+    /// have lived to look after them.
+    pub(crate) async fn look(&self, store: &Arc<dyn Store>, engine: &Engine) -> Result<(), Error> {
+        let awaited: BTreeMap<ScopeKey, u64> = store.awaited(AWAITED_MAX).await?.into_iter().collect();
+        let before = std::mem::replace(&mut *self.seen(), awaited.clone());
+        let changed = awaited.iter().filter(|(scope, version)| before.get(scope) != Some(version));
+        for (scope, _) in changed {
+            tending::resume(store, engine, scope).await?;
+        }
+        Ok(())
+    }
+
+    fn seen(&self) -> MutexGuard<'_, BTreeMap<ScopeKey, u64>> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns when nobody is left to be looked at.

@@ -182,6 +182,9 @@ pub(crate) fn spawn(inner: Weak<Inner>, every: Duration, rescue: Duration) -> Jo
                 if let Err(error) = tend_backlog(&inner.store, &inner.engine).await {
                     tracing::warn!(%error, "jobs were not looked after; it is tried again");
                 }
+                if let Err(error) = inner.resumer.look(&inner.store, &inner.engine).await {
+                    tracing::warn!(%error, "jobs that wait for units were not looked at; it is tried again");
+                }
             }
         };
         let schedules = async {

@@ -341,6 +341,13 @@ impl Store for SimStore {
         Ok(awaiting.map(|job| job.id).take(limit).collect())
     }
 
+    async fn awaited(&self, limit: usize) -> Result<Vec<(ScopeKey, u64)>, StoreError> {
+        self.world.step(self.node).await;
+        let state = self.world.state();
+        let scopes = claims::awaited(state.tables.jobs.values()).into_iter().take(limit);
+        Ok(scopes.map(|key| (key.clone(), state.tables.scopes.get(&key).map_or(0, |row| row.version))).collect())
+    }
+
     async fn bell(&self) -> Result<u64, StoreError> {
         Ok(self.world.state().tables.journal.len() as u64)
     }

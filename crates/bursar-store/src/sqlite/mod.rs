@@ -286,6 +286,10 @@ impl Store for SqliteStore {
         self.read(move |shared, conn| jobs::awaiting(shared, conn, &scope, limit)).await
     }
 
+    async fn awaited(&self, limit: usize) -> Result<Vec<(ScopeKey, u64)>, StoreError> {
+        self.read(move |shared, conn| jobs::awaited(shared, conn, limit)).await
+    }
+
     async fn bell(&self) -> Result<u64, StoreError> {
         self.bell.listen(self.writer()?, &self.shared).await
     }

@@ -240,3 +240,28 @@ pub(in crate::sqlite) fn awaiting(
     let params = params![scope.0.as_str(), scope.1.as_str(), limit as i64];
     shared.rows(conn).all(sql, params, |row| get_id(row, 0).map(JobId).map_err(failed))
 }
+
+/// From one scope to the next, past all jobs that await it.
+pub(in crate::sqlite) fn awaited(
+    shared: &Shared,
+    conn: &Connection,
+    limit: usize,
+) -> Result<Vec<(ScopeKey, u64)>, StoreError> {
+    let sql = "SELECT tenant, awaits, coalesce((SELECT version FROM bursar_scopes s
+            WHERE s.tenant = j.tenant AND s.scope = j.awaits), 0)
+        FROM bursar_jobs j INDEXED BY bursar_jobs_awaits
+        WHERE state = 5 AND (tenant, awaits) > (?1, ?2) ORDER BY tenant, awaits LIMIT 1";
+    let rows = shared.rows(conn);
+    let mut found: Vec<(ScopeKey, u64)> = Vec::new();
+    while found.len() < limit {
+        let (tenant, scope) = found.last().map_or(("", ""), |((tenant, scope), _)| (tenant.as_str(), scope.as_str()));
+        let next = rows.all(sql, params![tenant, scope], |row| {
+            let text = |column| row.get::<_, String>(column).map_err(failed);
+            let key = (stored("tenant", text(0)?)?, stored("scope", text(1)?)?);
+            Ok((key, row.get::<_, i64>(2).map_err(failed)?.unsigned_abs()))
+        })?;
+        let Some(next) = next.into_iter().next() else { break };
+        found.push(next);
+    }
+    Ok(found)
+}
