@@ -11,6 +11,7 @@ mod bell;
 mod commit;
 mod due;
 mod error;
+mod forget;
 mod in_tx;
 mod jobs;
 mod journal;
@@ -35,7 +36,7 @@ use bursar_core::hold::Hold;
 use bursar_core::id::{BatchId, GrantId, HoldId, IdSource, JobId};
 use bursar_core::job::{Job, QueueState, Schedule};
 use bursar_core::live::ChargeMark;
-use bursar_core::name::{Queue, ScheduleName, Scope, Tenant};
+use bursar_core::name::{FlowKey, Queue, ScheduleName, Scope, Tenant};
 use bursar_core::request::Request;
 use bursar_core::scope::ScopeState;
 use bursar_core::state::{QueueKey, ScheduleKey, ScopeKey};
@@ -334,6 +335,15 @@ impl Store for PostgresStore {
         self.read_awaiting(scope, limit).await
     }
 
+    async fn barred(
+        &self,
+        queue: &QueueKey,
+        after: Option<&FlowKey>,
+        limit: usize,
+    ) -> Result<(Vec<JobId>, Option<FlowKey>), StoreError> {
+        self.read_barred(queue, after, limit).await
+    }
+
     async fn awaited(&self, limit: usize) -> Result<Vec<(ScopeKey, u64)>, StoreError> {
         self.read_awaited(limit).await
     }
@@ -368,6 +378,14 @@ impl Store for PostgresStore {
 
     async fn forget_keys(&self, limit: usize) -> Result<usize, StoreError> {
         self.delete_keys(limit).await
+    }
+
+    async fn forget_figures(&self, after: Option<&QueueKey>, limit: usize) -> Result<Option<QueueKey>, StoreError> {
+        self.delete_figures(after, limit).await
+    }
+
+    async fn forget_flows(&self, after: Option<&ScopeKey>, limit: usize) -> Result<Option<ScopeKey>, StoreError> {
+        self.delete_flows(after, limit).await
     }
 
     async fn verify(&self) -> Result<Report, StoreError> {
