@@ -11,7 +11,7 @@ use crate::member::{COST, LATE};
 use crate::process::{PATIENCE, Process, job, runtime};
 
 const PROCESSES: usize = 4;
-const JOBS: usize = 3_000;
+const JOBS: usize = 2_000;
 /// More than a job costs.
 const HELD: i64 = 10;
 
