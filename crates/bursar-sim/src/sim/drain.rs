@@ -10,6 +10,7 @@ use bursar_core::job::{End, Finish, JobState, LeaseAsk, QueueConfig};
 use bursar_core::name::{Tenant, WorkerName};
 use bursar_core::payload::Payload;
 use bursar_core::request::{Act, Op, Request};
+use bursar_core::time::Span;
 use bursar_store::Store;
 use tokio::time::sleep;
 
