@@ -250,9 +250,9 @@ async fn the_second_of_two_open_transactions_with_one_job_key_finds_the_first_jo
         });
         until_waiting(&url, 1).await;
         if commits {
-            first.commit().await.unwrap()
+            first.commit().await.unwrap();
         } else {
-            first.rollback().await.unwrap()
+            first.rollback().await.unwrap();
         }
         let Answer::Submitted(second) = second.await.unwrap().answer else { panic!("a job") };
         let ([first], [second]) = (&outcome.jobs[..], &second.jobs[..]) else { panic!("a job each") };
