@@ -97,7 +97,7 @@ async fn end(bursar: &Bursar, jobs: &[Job], amount: i64) {
         match answer {
             Ok(_) => say(&format!("completed {id} {}", life.fence)),
             Err(Error::Refused(Refusal::LeaseLost { billed, .. })) => {
-                say(&format!("lost {id} {} {billed}", life.fence))
+                say(&format!("lost {id} {} {billed}", life.fence));
             }
             Err(other) => panic!("{other}"),
         }
