@@ -12,6 +12,7 @@ mod codec;
 pub mod conformance;
 pub mod error;
 pub mod figures;
+pub mod hint;
 mod job_row;
 pub mod memory;
 pub mod postgres;

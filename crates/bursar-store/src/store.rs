@@ -12,7 +12,7 @@ use bursar_core::hold::Hold;
 use bursar_core::id::{BatchId, GrantId, HoldId, IdSource, JobId};
 use bursar_core::job::{Job, QueueState, Schedule};
 use bursar_core::live::ChargeMark;
-use bursar_core::name::{Queue, ScheduleName, Scope, Tenant};
+use bursar_core::name::{FlowKey, Queue, ScheduleName, Scope, Tenant};
 use bursar_core::refusal::Refusal;
 use bursar_core::request::Request;
 use bursar_core::scope::ScopeState;
@@ -22,6 +22,7 @@ use bursar_core::time::Time;
 use crate::clock::Clock;
 use crate::error::StoreError;
 use crate::figures::{Cost, DueJobs, Figures, JobFilter};
+use crate::hint::Hints;
 use crate::verify::Report;
 
 /// What became of one request of a batch.
@@ -175,8 +176,22 @@ pub trait Store: Send + Sync + 'static {
     async fn due_jobs(&self, limit: usize) -> Result<DueJobs, StoreError>;
     /// Jobs that await units of a scope, those that began to wait first.
     async fn awaiting(&self, scope: &ScopeKey, limit: usize) -> Result<Vec<JobId>, StoreError>;
+    /// Jobs of a queue that wait for a slot of their flow key, those of at most so many keys after one; and the last of these
+    /// keys, `None` at the end.
+    async fn barred(
+        &self,
+        queue: &QueueKey,
+        after: Option<&FlowKey>,
+        limit: usize,
+    ) -> Result<(Vec<JobId>, Option<FlowKey>), StoreError>;
+    /// Scopes that jobs await units of, each with its version, which changes when units may be free.
+    async fn awaited(&self, limit: usize) -> Result<Vec<(ScopeKey, u64)>, StoreError>;
     /// A number that changes soon after anybody, in any process, has made jobs ready. Cheap enough to be asked often.
     async fn bell(&self) -> Result<u64, StoreError>;
+    /// How processes tell each other at once that something is ready, on engines that have a way for it.
+    fn hints(&self) -> Option<Arc<dyn Hints>> {
+        None
+    }
 
     /// The journal after a position, in order and without gaps, at most `limit` rows.
     async fn journal(&self, after: u64, limit: usize) -> Result<Vec<Journaled>, StoreError>;
@@ -191,6 +206,11 @@ pub trait Store: Send + Sync + 'static {
     async fn page_scopes(&self, after: Option<&ScopeKey>, limit: usize) -> Result<Vec<ScopeKey>, StoreError>;
     /// Forgets idempotency keys whose time is over; returns how many.
     async fn forget_keys(&self, limit: usize) -> Result<usize, StoreError>;
+
+    /// Forgets figures of minutes that are long over, of at most so many queues after one; returns where to go on.
+    async fn forget_figures(&self, after: Option<&QueueKey>, limit: usize) -> Result<Option<QueueKey>, StoreError>;
+    /// Forgets scopes of flow keys that nobody uses any more, among at most so many scopes after one; returns where to go on.
+    async fn forget_flows(&self, after: Option<&ScopeKey>, limit: usize) -> Result<Option<ScopeKey>, StoreError>;
 
     /// Checks that balances are what holds and postings say.
     async fn verify(&self) -> Result<Report, StoreError>;

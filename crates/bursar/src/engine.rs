@@ -37,6 +37,8 @@ pub(crate) struct Load {
     pub(crate) patience: Duration,
     /// How often the bell is looked at while somebody waits for jobs.
     pub(crate) bell_every: Duration,
+    /// Whether to listen to other processes meanwhile, where the engine has a way for it.
+    pub(crate) listen: bool,
     /// How often lapsed leases are looked for.
     pub(crate) rescue: Duration,
 }
@@ -54,6 +56,10 @@ pub struct Counters {
     pub batches: u64,
     /// Looks at the database's bell, while somebody waited for jobs.
     pub bells: u64,
+    /// What other processes told it meanwhile.
+    pub hints: u64,
+    /// What it told other processes, if any listened.
+    pub rings: u64,
 }
 
 /// Rows that are waited for at once.
@@ -109,7 +115,8 @@ impl Engine {
     pub(crate) fn counters(&self) -> Counters {
         let [done, refused, failed, batches] = &self.shared.counts;
         let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        Counters { done: read(done), refused: read(refused), failed: read(failed), batches: read(batches), bells: 0 }
+        let [done, refused, failed, batches] = [done, refused, failed, batches].map(read);
+        Counters { done, refused, failed, batches, ..Counters::default() }
     }
 
     /// Takes nothing more, does what was accepted, and stops.

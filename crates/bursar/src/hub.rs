@@ -1,8 +1,8 @@
 //! The hub: who waits for jobs, and how they are woken. Nothing runs here while nobody waits.
 //!
 //! Those who wait stand in a line for each queue and list of kinds. What makes jobs ready in this process wakes as many as
-//! there are jobs; who then gets as many jobs as it asked for wakes the next. What happens in other processes is noticed by the
-//! store's bell, and what becomes due by one timer for all.
+//! there are jobs; who then gets as many jobs as it asked for wakes the next. What happens in other processes is told by them where
+//! the engine has a way for it, and noticed by the store's bell; what becomes due by one timer for all.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,15 +15,26 @@ use bursar_core::name::{JobKind, Tenant};
 use bursar_core::state::QueueKey;
 use bursar_core::wakes::Ready;
 use bursar_store::Store;
+use bursar_store::hint::Hint;
 use tokio::sync::Notify;
+use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
 
+use crate::engine::Counters;
 use crate::error::Error;
+use crate::hearing::Hearing;
+use crate::ringer::Ringer;
 
 /// Those who may wait at once; one more is `overloaded`.
 const WAITERS_MAX: usize = 10_000;
-/// How often the bell is looked at while somebody waits, unless told otherwise.
+/// How often the bell is looked at while somebody waits, unless told otherwise …
 pub(crate) const BELL_EVERY: Duration = Duration::from_millis(3);
+/// … and at the least where other processes tell what they do.
+const TOLD_EVERY: Duration = Duration::from_secs(1);
+/// How often while it cannot be looked at: a database that is down is not to be bothered.
+const FAILED_EVERY: Duration = Duration::from_millis(250);
+/// How long it is listened for other processes when nobody waits any more: somebody may soon again.
+const LINGER: Duration = Duration::from_secs(10);
 /// The longest that a line does not listen to the bell after it rang for nothing: it rings of every commit there is.
 const DEAF_MAX: Duration = Duration::from_millis(50);
 /// How often one of each line asks without a reason: for what no bell rang.
@@ -32,8 +43,13 @@ const BACKSTOP: Duration = Duration::from_secs(1);
 pub(crate) struct Hub {
     store: Arc<dyn Store>,
     bell_every: Duration,
+    listen: bool,
     lines: Mutex<Lines>,
+    /// Whoever watches has to look again what it waits for.
+    changed: Notify,
+    ringer: Option<Arc<Ringer>>,
     bells: AtomicU64,
+    hints: AtomicU64,
 }
 
 #[derive(Default)]
@@ -42,6 +58,8 @@ struct Lines {
     count: usize,
     lines: HashMap<QueueKey, Line>,
     watched: bool,
+    watch: Option<JoinHandle<()>>,
+    closed: bool,
 }
 
 /// Those who wait for jobs of a queue.
@@ -73,13 +91,28 @@ pub(crate) struct Place {
 }
 
 impl Hub {
-    pub(crate) fn new(store: Arc<dyn Store>, bell_every: Duration) -> Arc<Hub> {
-        Arc::new(Hub { store, bell_every, lines: Mutex::default(), bells: AtomicU64::new(0) })
+    /// Looks so often at the bell, and listens to other processes if it should and can.
+    pub(crate) fn new(store: Arc<dyn Store>, bell_every: Duration, listen: bool) -> Arc<Hub> {
+        Arc::new(Hub {
+            ringer: store.hints().map(Ringer::new),
+            store,
+            bell_every,
+            listen,
+            lines: Mutex::default(),
+            changed: Notify::new(),
+            bells: AtomicU64::new(0),
+            hints: AtomicU64::new(0),
+        })
     }
 
-    /// How often the bell was looked at so far.
-    pub(crate) fn bells(&self) -> u64 {
-        self.bells.load(Ordering::Relaxed)
+    /// What was done for those who wait, here and elsewhere, beside what counts already.
+    pub(crate) fn counters(&self, others: Counters) -> Counters {
+        Counters {
+            bells: self.bells.load(Ordering::Relaxed),
+            hints: self.hints.load(Ordering::Relaxed),
+            rings: self.ringer.as_ref().map_or(0, |ringer| ringer.rings()),
+            ..others
+        }
     }
 
     /// Takes a place in the lines, before asking: what happens meanwhile is not missed.
@@ -101,8 +134,11 @@ impl Hub {
         Ok(place)
     }
 
-    /// Wakes those who wait for what an entry made ready.
+    /// Wakes those who wait for what an entry made ready, here and elsewhere.
     pub(crate) fn tell(&self, entry: &Entry) {
+        if let Some(ringer) = &self.ringer {
+            ringer.tell(entry);
+        }
         if entry.wakes.queues.is_empty() {
             return;
         }
@@ -110,44 +146,58 @@ impl Hub {
         if lines.count == 0 {
             return;
         }
+        let mut later = false;
         for Ready { queue, kind, count, due_in } in &entry.wakes.queues {
             let Some(line) = lines.lines.get_mut(&(entry.context.tenant.clone(), queue.clone())) else { continue };
             if let Some(due_in) = due_in {
                 line.due_at(Instant::now() + Duration::from(*due_in));
+                later = true;
             }
             line.wake(kind.as_ref(), *count);
+        }
+        drop(lines);
+        if later {
+            self.changed.notify_one();
+        }
+    }
+
+    /// A queue has something to lease that no entry tells of. Who gets all it asked for wakes the next.
+    pub(crate) fn ready(&self, queue: &QueueKey) {
+        if let Some(ringer) = &self.ringer {
+            ringer.tell_queue(queue);
+        }
+        if let Some(line) = self.lines().lines.get_mut(queue) {
+            line.wake(None, 1);
         }
     }
 
     /// Looks for what this process does not do itself, until nobody waits.
     fn watch(self: &Arc<Self>) {
-        if std::mem::replace(&mut self.lines().watched, true) {
+        let mut lines = self.lines();
+        if lines.watched || lines.closed {
+            self.changed.notify_one();
             return;
         }
-        let hub = self.clone();
-        tokio::spawn(async move {
-            // What happened before the first look is not known: that is a reason to ask.
-            let mut heard = None;
-            let mut backstop = Instant::now() + BACKSTOP;
-            loop {
-                match hub.store.bell().await {
-                    Ok(bell) if heard == Some(bell) => {}
-                    Ok(bell) => {
-                        heard = Some(bell);
-                        hub.lines().ring(Instant::now());
-                    }
-                    Err(error) => tracing::debug!(%error, "the bell could not be looked at"),
-                }
-                hub.bells.fetch_add(1, Ordering::Relaxed);
-                let now = Instant::now();
-                if now >= backstop {
-                    backstop = now + BACKSTOP;
-                    hub.lines().wake_one_each();
-                }
-                let Some(due) = hub.lines().next_look(now) else { return };
-                sleep_until((now + hub.bell_every).min(due)).await;
-            }
-        });
+        lines.watched = true;
+        lines.watch = Some(tokio::spawn(Watch::new(self.clone()).run()));
+    }
+
+    /// Ends what runs in the background, as nobody will ask any more.
+    pub(crate) fn shut(&self) {
+        self.lines().closed = true;
+        self.changed.notify_one();
+    }
+
+    /// The same, and returns when all is told and nothing is listened to any more.
+    pub(crate) async fn close(&self) {
+        self.shut();
+        if let Some(ringer) = &self.ringer {
+            ringer.settled().await;
+        }
+        let watch = self.lines().watch.take();
+        if let Some(watch) = watch {
+            let _ = watch.await;
+        }
     }
 
     fn lines(&self) -> MutexGuard<'_, Lines> {
@@ -155,25 +205,115 @@ impl Hub {
     }
 }
 
+/// Looks and listens for those who wait.
+struct Watch {
+    hub: Arc<Hub>,
+    hearing: Hearing,
+    /// What the bell said last. What happened before the first look is not known: that is a reason to ask.
+    heard: Option<u64>,
+    look_at: Instant,
+    backstop: Instant,
+    /// Nobody waits; when that stays so until then, it is over.
+    idle_until: Option<Instant>,
+}
+
+impl Watch {
+    fn new(hub: Arc<Hub>) -> Watch {
+        let hearing = Hearing::new(hub.store.hints().filter(|_| hub.listen));
+        let now = Instant::now();
+        Watch { hub, hearing, heard: None, look_at: now, backstop: now + BACKSTOP, idle_until: None }
+    }
+
+    async fn run(mut self) {
+        loop {
+            if Instant::now() >= self.look_at && self.idle_until.is_none() {
+                self.look().await;
+            }
+            let now = Instant::now();
+            if now >= self.backstop {
+                self.backstop = now + BACKSTOP;
+                self.hub.lines().wake_one_each();
+            }
+            let stays = self.hearing.is_open() && self.idle_until.is_none_or(|until| now < until);
+            let next = self.hub.lines().next_look(now, stays);
+            let due = match next {
+                Next::At(due) => {
+                    self.idle_until = None;
+                    due.min(self.look_at)
+                }
+                Next::Nobody => *self.idle_until.get_or_insert(now + LINGER),
+                Next::Over => return self.hearing.close().await,
+            };
+            tokio::select! {
+                biased;
+                hint = self.hearing.next() => {
+                    self.hub.hints.fetch_add(1, Ordering::Relaxed);
+                    self.hub.lines().hint(&hint);
+                }
+                () = self.hub.changed.notified() => {}
+                () = sleep_until(due) => {}
+            }
+        }
+    }
+
+    async fn look(&mut self) {
+        let mut every = if self.hearing.is_told() { TOLD_EVERY.max(self.hub.bell_every) } else { self.hub.bell_every };
+        match self.hub.store.bell().await {
+            Ok(bell) if self.heard == Some(bell) => {}
+            Ok(bell) => {
+                self.heard = Some(bell);
+                self.hub.lines().ring(Instant::now());
+            }
+            Err(error) => {
+                tracing::debug!(%error, "the bell could not be looked at");
+                every = every.max(FAILED_EVERY);
+            }
+        }
+        self.hub.bells.fetch_add(1, Ordering::Relaxed);
+        self.look_at = Instant::now() + every;
+    }
+}
+
+/// What whoever watches does next.
+enum Next {
+    /// It looks by then.
+    At(Instant),
+    /// Nobody waits: it only listens, for a while.
+    Nobody,
+    /// Nobody watches from now on.
+    Over,
+}
+
 impl Lines {
     fn ring(&mut self, now: Instant) {
         self.lines.values_mut().for_each(|line| line.ring(now));
+    }
+
+    /// Another process has something to lease for some.
+    fn hint(&mut self, hint: &Hint) {
+        self.lines.iter_mut().filter(|(key, _)| hint.is_of(key)).for_each(|(_, line)| line.wake(None, 1));
     }
 
     fn wake_one_each(&mut self) {
         self.lines.values_mut().for_each(|line| line.wake(None, 1));
     }
 
-    /// Wakes for what is due; says when the next is. `None` when nobody waits, and nobody watches from then on.
-    fn next_look(&mut self, now: Instant) -> Option<Instant> {
-        if self.count == 0 {
+    /// Wakes for what is due; says when the next is. Whoever watches may stay for a while when nobody waits.
+    fn next_look(&mut self, now: Instant, stays: bool) -> Next {
+        if self.closed || (self.count == 0 && !stays) {
             self.watched = false;
-            return None;
+            return Next::Over;
+        }
+        if self.count == 0 {
+            return Next::Nobody;
         }
         let mut next = now + BACKSTOP;
         for line in self.lines.values_mut() {
             if line.rang {
                 line.ring(now);
+            }
+            if let Some(until) = line.deaf_until.filter(|_| line.rang) {
+                next = next.min(until);
             }
             match line.due {
                 Some(due) if due <= now => {
@@ -184,7 +324,7 @@ impl Lines {
                 None => {}
             }
         }
-        Some(next)
+        Next::At(next)
     }
 }
 
@@ -261,6 +401,8 @@ impl Place {
                 line.due_at(at);
             }
         }
+        drop(lines);
+        self.hub.changed.notify_one();
     }
 
     /// There may be more than it took: the next one is to look.

@@ -47,7 +47,7 @@ pub(crate) struct Inner {
     pub(crate) engine: Engine,
     pub(crate) feed: Feed,
     pub(crate) hub: Arc<Hub>,
-    resumer: Arc<Resumer>,
+    pub(crate) resumer: Arc<Resumer>,
     pub(crate) rules: Rules,
     /// Turns of reservations on PostgreSQL, each of which takes a connection.
     turns: Semaphore,
@@ -102,6 +102,7 @@ impl Bursar {
                 lanes: 0,
                 patience: Duration::from_secs(10),
                 bell_every: hub::BELL_EVERY,
+                listen: true,
                 rescue: upkeep::RESCUE,
             },
         }
@@ -177,7 +178,7 @@ impl Bursar {
 
     /// What this instance has done so far.
     pub fn counters(&self) -> Counters {
-        Counters { bells: self.inner.hub.bells(), ..self.inner.engine.counters() }
+        self.inner.hub.counters(self.inner.engine.counters())
     }
 
     /// Checks that balances are what holds and postings say.
@@ -239,6 +240,7 @@ impl Bursar {
         }
         self.inner.resumer.settled().await;
         self.inner.engine.close().await;
+        self.inner.hub.close().await;
         self.inner.store.close().await;
     }
 
@@ -265,6 +267,7 @@ impl Inner {
 
 impl Drop for Inner {
     fn drop(&mut self) {
+        self.hub.shut();
         if let Some(upkeep) = self.upkeep.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner).take() {
             upkeep.abort();
         }
@@ -328,9 +331,18 @@ impl Options {
         self
     }
 
-    /// How often to look whether another process has made jobs ready, while somebody waits for some.
+    /// How often to look whether another process has made jobs ready, while somebody waits for some. Where other processes are
+    /// listened to, it is looked once a second.
     pub fn bell(mut self, every: Duration) -> Options {
         self.load.bell_every = every.max(Duration::from_millis(1));
+        self
+    }
+
+    /// Whether to listen to other processes while somebody waits for jobs, on PostgreSQL: by `LISTEN`, on a connection of its own. It is
+    /// made sure that they are heard; where they are not, as through a pooler that pools transactions, jobs are looked for
+    /// instead ([`Options::bell`]), which costs more statements. Other processes are told in any case.
+    pub fn listen(mut self, listen: bool) -> Options {
+        self.load.listen = listen;
         self
     }
 
@@ -385,7 +397,7 @@ pub(crate) fn no_transactions() -> StoreError {
 /// Starts what runs in the background.
 fn start(backing: Backing, load: Load, every: Option<Duration>) -> Bursar {
     let Backing { backend, store, rules, ids } = backing;
-    let hub = Hub::new(store.clone(), load.bell_every);
+    let hub = Hub::new(store.clone(), load.bell_every, load.listen);
     let resumer = Arc::new(Resumer::default());
     let feed = Feed::new(hub.clone(), resumer.clone());
     let (patience, rescue) = (load.patience, load.rescue);

@@ -10,7 +10,7 @@ use bursar_core::hold::{Hold, HoldState};
 use bursar_core::id::{BatchId, GrantId, HoldId, IdSource, JobId};
 use bursar_core::job::{Job, JobState, QueueState, Schedule};
 use bursar_core::live::ChargeMark;
-use bursar_core::name::{Queue, ScheduleName, Scope, Tenant};
+use bursar_core::name::{FlowKey, Queue, ScheduleName, Scope, Tenant};
 use bursar_core::request::{Op, Request};
 use bursar_core::scope::ScopeState;
 use bursar_core::state::{QueueKey, ScheduleKey, ScopeKey};
@@ -341,6 +341,24 @@ impl Store for SimStore {
         Ok(awaiting.map(|job| job.id).take(limit).collect())
     }
 
+    async fn barred(
+        &self,
+        queue: &QueueKey,
+        after: Option<&FlowKey>,
+        limit: usize,
+    ) -> Result<(Vec<JobId>, Option<FlowKey>), StoreError> {
+        self.world.step(self.node).await;
+        let state = self.world.state();
+        Ok(claims::barred(|| state.tables.jobs.values(), queue, after, limit))
+    }
+
+    async fn awaited(&self, limit: usize) -> Result<Vec<(ScopeKey, u64)>, StoreError> {
+        self.world.step(self.node).await;
+        let state = self.world.state();
+        let scopes = claims::awaited(state.tables.jobs.values()).into_iter().take(limit);
+        Ok(scopes.map(|key| (key.clone(), state.tables.scopes.get(&key).map_or(0, |row| row.version))).collect())
+    }
+
     async fn bell(&self) -> Result<u64, StoreError> {
         Ok(self.world.state().tables.journal.len() as u64)
     }
@@ -385,6 +403,16 @@ impl Store for SimStore {
             state.judge.forget_key(key);
         }
         Ok(over.len())
+    }
+
+    /// A world is over long before anything is to be forgotten.
+    async fn forget_figures(&self, _: Option<&QueueKey>, _: usize) -> Result<Option<QueueKey>, StoreError> {
+        Ok(None)
+    }
+
+    /// The same.
+    async fn forget_flows(&self, _: Option<&ScopeKey>, _: usize) -> Result<Option<ScopeKey>, StoreError> {
+        Ok(None)
     }
 
     async fn verify(&self) -> Result<Report, StoreError> {

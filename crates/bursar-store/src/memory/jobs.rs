@@ -91,6 +91,11 @@ impl Tables {
         all.map(|job| job.id).take(limit).collect()
     }
 
+    pub(super) fn awaited(&self, limit: usize) -> Vec<(ScopeKey, u64)> {
+        let scopes = claims::awaited(self.jobs.values()).into_iter().take(limit);
+        scopes.map(|key| (key.clone(), self.scopes.get(&key).map_or(0, |row| row.version))).collect()
+    }
+
     /// Lines follow from the jobs: after a rebuild they are made anew.
     pub(super) fn line_up(&mut self) {
         let lines = line_up(self.jobs.values_mut());

@@ -7,9 +7,11 @@
 //! - Joins by `LATERAL` subqueries that cannot be flattened, or by `ctid`: so that the plan is a look-up by primary key
 //!   on a table of any size, with or without statistics.
 
+mod bell;
 mod commit;
 mod due;
 mod error;
+mod forget;
 mod in_tx;
 mod jobs;
 mod journal;
@@ -34,7 +36,7 @@ use bursar_core::hold::Hold;
 use bursar_core::id::{BatchId, GrantId, HoldId, IdSource, JobId};
 use bursar_core::job::{Job, QueueState, Schedule};
 use bursar_core::live::ChargeMark;
-use bursar_core::name::{Queue, ScheduleName, Scope, Tenant};
+use bursar_core::name::{FlowKey, Queue, ScheduleName, Scope, Tenant};
 use bursar_core::request::Request;
 use bursar_core::scope::ScopeState;
 use bursar_core::state::{QueueKey, ScheduleKey, ScopeKey};
@@ -43,6 +45,7 @@ use sqlx::pool::PoolConnection;
 use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
 use sqlx::{Connection, PgConnection, Postgres, Transaction};
 
+use self::bell::{Bell, PgHints};
 use self::error::{redacted, store_error};
 use self::lane::Kept;
 pub use self::migrate::migration_sql;
@@ -51,6 +54,7 @@ use crate::clock::{Clock, SystemClock};
 use crate::codec::Budgets;
 use crate::error::StoreError;
 use crate::figures::{Cost, DueJobs, Figures, JobFilter};
+use crate::hint::Hints;
 use crate::store::{Health, Journaled, Patience, Setup, Store, Verdict};
 use crate::verify::Report;
 
@@ -61,6 +65,7 @@ pub struct PostgresStore {
     /// Connections for short statements that somebody needs who has a connection already: never the same pool, in which
     /// all could wait for each other.
     side: PgPool,
+    bell: Arc<Bell>,
     setup: Setup,
     options: PostgresOptions,
     place: String,
@@ -74,7 +79,7 @@ pub struct PostgresStore {
 /// How the store uses its database.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PostgresOptions {
-    /// Connections at most, beside two for short statements. Of each four, batches keep one for themselves.
+    /// Connections at most, beside two for short statements and, where somebody waits for jobs, two for that. Of each four, batches keep one for themselves.
     pub connections: u32,
     /// How long to wait for a free connection, or for the server.
     pub connect_within: Duration,
@@ -133,10 +138,12 @@ impl PostgresStore {
             )
         };
         probe(&connect, options.connect_within).await?;
+        let bell = Bell::new(connect.clone(), options.connect_within, options.answer_within);
         let store = PostgresStore {
             pool: pool(options.connections.max(1)).connect_lazy_with(connect.clone()),
             kept: Kept::default(),
             side: pool(2).connect_lazy_with(connect),
+            bell: Arc::new(bell),
             setup,
             options,
             place,
@@ -328,8 +335,25 @@ impl Store for PostgresStore {
         self.read_awaiting(scope, limit).await
     }
 
+    async fn barred(
+        &self,
+        queue: &QueueKey,
+        after: Option<&FlowKey>,
+        limit: usize,
+    ) -> Result<(Vec<JobId>, Option<FlowKey>), StoreError> {
+        self.read_barred(queue, after, limit).await
+    }
+
+    async fn awaited(&self, limit: usize) -> Result<Vec<(ScopeKey, u64)>, StoreError> {
+        self.read_awaited(limit).await
+    }
+
     async fn bell(&self) -> Result<u64, StoreError> {
-        self.read_bell().await
+        self.bell.look().await
+    }
+
+    fn hints(&self) -> Option<Arc<dyn Hints>> {
+        Some(Arc::new(PgHints(self.bell.clone())))
     }
 
     async fn journal(&self, after: u64, limit: usize) -> Result<Vec<Journaled>, StoreError> {
@@ -356,6 +380,14 @@ impl Store for PostgresStore {
         self.delete_keys(limit).await
     }
 
+    async fn forget_figures(&self, after: Option<&QueueKey>, limit: usize) -> Result<Option<QueueKey>, StoreError> {
+        self.delete_figures(after, limit).await
+    }
+
+    async fn forget_flows(&self, after: Option<&ScopeKey>, limit: usize) -> Result<Option<ScopeKey>, StoreError> {
+        self.delete_flows(after, limit).await
+    }
+
     async fn verify(&self) -> Result<Report, StoreError> {
         self.check_all().await
     }
@@ -370,6 +402,7 @@ impl Store for PostgresStore {
 
     async fn close(&self) {
         self.kept.close();
+        self.bell.close().await;
         self.pool.close().await;
         self.side.close().await;
     }

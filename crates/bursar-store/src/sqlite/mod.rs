@@ -4,6 +4,7 @@ mod bell;
 mod checkpoint;
 mod closure;
 mod error;
+mod forget;
 mod jobs;
 mod known;
 mod read;
@@ -29,7 +30,7 @@ use bursar_core::hold::Hold;
 use bursar_core::id::{BatchId, GrantId, HoldId, JobId};
 use bursar_core::job::{Job, QueueState, Schedule};
 use bursar_core::live::ChargeMark;
-use bursar_core::name::{Queue, ScheduleName, Scope, Tenant};
+use bursar_core::name::{FlowKey, Queue, ScheduleName, Scope, Tenant};
 use bursar_core::request::Request;
 use bursar_core::scope::ScopeState;
 use bursar_core::state::{QueueKey, ScheduleKey, ScopeKey};
@@ -287,6 +288,20 @@ impl Store for SqliteStore {
         self.read(move |shared, conn| jobs::awaiting(shared, conn, &scope, limit)).await
     }
 
+    async fn barred(
+        &self,
+        queue: &QueueKey,
+        after: Option<&FlowKey>,
+        limit: usize,
+    ) -> Result<(Vec<JobId>, Option<FlowKey>), StoreError> {
+        let (queue, after) = (queue.clone(), after.cloned());
+        self.read(move |shared, conn| jobs::barred(shared, conn, &queue, after, limit)).await
+    }
+
+    async fn awaited(&self, limit: usize) -> Result<Vec<(ScopeKey, u64)>, StoreError> {
+        self.read(move |shared, conn| jobs::awaited(shared, conn, limit)).await
+    }
+
     async fn bell(&self) -> Result<u64, StoreError> {
         self.bell.listen(self.writer()?, &self.shared).await
     }
@@ -327,6 +342,24 @@ impl Store for SqliteStore {
             conn.execute(sql, (shared.clock.now().micros(), limit as i64)).map_err(failed)
         };
         self.writer()?.call(move |writer| writer.transaction(work)).await
+    }
+
+    async fn forget_figures(&self, after: Option<&QueueKey>, limit: usize) -> Result<Option<QueueKey>, StoreError> {
+        let after = after.cloned();
+        let work = move |shared: &Shared, conn: &Connection| forget::figures(shared, conn, after, limit);
+        self.writer()?.call(move |writer| writer.transaction(work)).await
+    }
+
+    async fn forget_flows(&self, after: Option<&ScopeKey>, limit: usize) -> Result<Option<ScopeKey>, StoreError> {
+        let after = after.cloned();
+        let unused =
+            move |shared: &Shared, conn: &Connection| forget::unused_flows(shared, conn, after.as_ref(), limit);
+        let (unused, next) = self.read(unused).await?;
+        if !unused.is_empty() {
+            let work = move |shared: &Shared, conn: &Connection| forget::flows(shared, conn, &unused);
+            self.writer()?.call(move |writer| writer.transaction(work)).await?;
+        }
+        Ok(next)
     }
 
     async fn verify(&self) -> Result<Report, StoreError> {

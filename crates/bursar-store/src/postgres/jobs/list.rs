@@ -1,8 +1,10 @@
 //! What is only read of jobs, queues and schedules.
 
+use std::collections::BTreeSet;
+
 use bursar_core::id::JobId;
 use bursar_core::job::{Job, JobState, QueueConfig, QueueState, Schedule};
-use bursar_core::name::{Queue, ScheduleName, Tenant};
+use bursar_core::name::{FlowKey, Queue, ScheduleName, Tenant};
 use bursar_core::state::{QueueKey, ScheduleKey, ScopeKey};
 use bursar_core::time::Time;
 use sqlx::{PgConnection, Row};
@@ -235,6 +237,62 @@ impl PostgresStore {
         Ok(ids.into_iter().map(|id| JobId(id.as_u128())).collect())
     }
 
+    /// From one flow key to the next, past all jobs that stand in its lines.
+    pub(in crate::postgres) async fn read_barred(
+        &self,
+        queue: &QueueKey,
+        after: Option<&FlowKey>,
+        limit: usize,
+    ) -> Result<(Vec<JobId>, Option<FlowKey>), StoreError> {
+        let sql = "WITH RECURSIVE f(flow, n) AS (
+                (SELECT flow, 1 FROM bursar.jobs WHERE state IN (1, 2) AND tenant = $1 AND queue = $2 AND flow > $3
+                 ORDER BY flow LIMIT 1)
+                UNION ALL
+                SELECT x.flow, f.n + 1 FROM f CROSS JOIN LATERAL (
+                    SELECT j.flow FROM bursar.jobs j
+                    WHERE j.state IN (1, 2) AND j.tenant = $1 AND j.queue = $2 AND j.flow > f.flow
+                    ORDER BY j.flow LIMIT 1) x
+                WHERE f.n < $4)
+            SELECT f.flow, j.id FROM f LEFT JOIN LATERAL (
+                SELECT j.id FROM bursar.jobs j WHERE j.state IN (1, 2) AND j.tenant = $1 AND j.queue = $2
+                    AND j.flow = f.flow AND j.state = 2 OFFSET 0) j ON true
+            ORDER BY f.flow, j.id";
+        let rows: Vec<(String, Option<Uuid>)> = sqlx::query_as(sql)
+            .bind(queue.0.as_str())
+            .bind(queue.1.as_str())
+            .bind(after.map_or("", |key| key.as_str()))
+            .bind(i64::try_from(limit).unwrap_or(i64::MAX))
+            .fetch_all(&mut *self.acquire().await?)
+            .await
+            .map_err(store_error)?;
+        let keys: BTreeSet<&str> = rows.iter().map(|(key, _)| key.as_str()).collect();
+        let last = keys.last().filter(|_| keys.len() == limit);
+        let last = last.map(|key| stored("flow key", (*key).to_owned())).transpose()?;
+        Ok((rows.into_iter().filter_map(|(_, id)| Some(JobId(id?.as_u128()))).collect(), last))
+    }
+
+    /// From one scope to the next, past all jobs that await it.
+    pub(in crate::postgres) async fn read_awaited(&self, limit: usize) -> Result<Vec<(ScopeKey, u64)>, StoreError> {
+        let sql = "WITH RECURSIVE s(tenant, awaits) AS (
+                (SELECT tenant, awaits FROM bursar.jobs WHERE state = 5 ORDER BY tenant, awaits LIMIT 1)
+                UNION ALL
+                SELECT n.tenant, n.awaits FROM s CROSS JOIN LATERAL (
+                    SELECT j.tenant, j.awaits FROM bursar.jobs j
+                    WHERE j.state = 5 AND (j.tenant, j.awaits) > (s.tenant, s.awaits)
+                    ORDER BY j.tenant, j.awaits LIMIT 1) n)
+            SELECT s.tenant, s.awaits, coalesce((SELECT x.version FROM bursar.scopes x
+                WHERE x.tenant = s.tenant AND x.scope = s.awaits), 0) FROM s LIMIT $1";
+        let rows: Vec<(String, String, i64)> = sqlx::query_as(sql)
+            .bind(i64::try_from(limit).unwrap_or(i64::MAX))
+            .fetch_all(&mut *self.acquire().await?)
+            .await
+            .map_err(store_error)?;
+        let read = |(tenant, scope, version): (String, String, i64)| {
+            Ok(((stored("tenant", tenant)?, stored("scope", scope)?), version.unsigned_abs()))
+        };
+        rows.into_iter().map(read).collect()
+    }
+
     pub(in crate::postgres) async fn read_schedule(&self, key: &ScheduleKey) -> Result<Option<Schedule>, StoreError> {
         let mut conn = self.acquire().await?;
         let mut rows = PgRows::new(&mut conn, self, Taking::Look);
@@ -281,16 +339,6 @@ impl PostgresStore {
             .map_err(store_error)?;
         let key = |(tenant, name)| Ok((stored("tenant", tenant)?, stored("schedule", name)?));
         Ok((rows.into_iter().map(key).collect::<Result<_, StoreError>>()?, next.map(Time::from_micros)))
-    }
-
-    /// What is committed of the journal: the end of what has a place, and what waits for one.
-    pub(in crate::postgres) async fn read_bell(&self) -> Result<u64, StoreError> {
-        let sql = "SELECT coalesce((SELECT max(position) FROM bursar.journal_order), 0),
-                count(*), coalesce(max(seq), 0) FROM bursar.journal_new";
-        let (position, count, seq): (i64, i64, i64) =
-            sqlx::query_as(sql).fetch_one(&mut *self.acquire().await?).await.map_err(store_error)?;
-        let mixed = position.wrapping_mul(0x9e37_79b9).wrapping_add(count).wrapping_mul(0x85eb_ca6b).wrapping_add(seq);
-        Ok(mixed as u64)
     }
 }
 

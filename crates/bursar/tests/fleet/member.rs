@@ -1,0 +1,112 @@
+//! What a process of the fleet does.
+
+use std::io::Write;
+use std::time::Duration;
+
+use bursar::{Bursar, End, Error, Finish, Job, LeaseAsk, Payload, Refusal, Span, Usage};
+use tokio::sync::oneshot;
+use tokio::task::JoinSet;
+
+use crate::process::{ask, runtime};
+
+/// What a job really cost …
+pub(crate) const COST: i64 = 7;
+/// … and what one reports who lost its lease.
+pub(crate) const LATE: i64 = 3;
+/// Short, so that many lapse.
+const LEASE: Span = Span::from_millis(300);
+/// Of so many jobs one is not ended until it is somebody else's.
+const STALLS: usize = 10;
+
+/// The life of a process: until nobody talks to it any more.
+pub(crate) fn live(args: &[String]) {
+    let [role, url, listen] = args else { panic!("role, address and whether it listens, not {args:?}") };
+    let runtime = runtime();
+    let (over, ends) = oneshot::channel();
+    std::thread::spawn(move || {
+        std::io::stdin().lines().for_each(drop);
+        let _ = over.send(());
+    });
+    runtime.block_on(async {
+        let options = Bursar::options(url).listen(listen == "listens").rescue(Duration::from_millis(50));
+        let bursar = options.open().await.unwrap();
+        say("ready");
+        match role.as_str() {
+            "waiter" => tokio::select! {
+                () = wait(&bursar) => {}
+                _ = ends => {}
+            },
+            "worker" => work(&bursar, ends).await,
+            other => panic!("there is no {other}"),
+        }
+        bursar.close().await;
+    });
+}
+
+/// Waits for one job after the other, and says when each starts, with how much it has heard of other processes by then.
+async fn wait(bursar: &Bursar) {
+    loop {
+        let leased = bursar.jobs().lease_wait(ask(1), Duration::from_secs(50)).await.unwrap();
+        for job in leased.jobs {
+            say(&format!("started {} {}", job.id, bursar.counters().hints));
+            bursar.jobs().complete(job.id, job.life.fence, Payload::default(), None).await.unwrap();
+        }
+    }
+}
+
+/// Ends jobs as they come, but for some, which it keeps until they are another's. It says what it was told of each.
+async fn work(bursar: &Bursar, mut ends: oneshot::Receiver<()>) {
+    let (mut stalled, mut count) = (JoinSet::new(), 0);
+    while ends.try_recv() == Err(oneshot::error::TryRecvError::Empty) {
+        let ask = LeaseAsk { lease: Some(LEASE), ..ask(20) };
+        let leased = bursar.jobs().lease_wait(ask, Duration::from_millis(100)).await.unwrap();
+        let mut done = Vec::new();
+        for job in leased.jobs {
+            count += 1;
+            if count % STALLS == 0 {
+                let bursar = bursar.clone();
+                stalled.spawn(async move { stall(&bursar, job).await });
+            } else {
+                done.push(job);
+            }
+        }
+        end(bursar, &done, COST).await;
+    }
+    while let Some(done) = stalled.join_next().await {
+        done.unwrap();
+    }
+}
+
+/// Keeps a job until it has another fence, and then reports all the same.
+async fn stall(bursar: &Bursar, job: Job) {
+    loop {
+        let now = bursar.jobs().find(job.id).await.unwrap().unwrap();
+        if now.life.fence > job.life.fence {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    end(bursar, &[job], LATE).await;
+}
+
+async fn end(bursar: &Bursar, jobs: &[Job], amount: i64) {
+    let end = || End::Complete { result: Payload::default(), usage: Some(vec![Usage { scope: None, amount }]) };
+    let items = jobs.iter().map(|job| Finish { job: job.id, fence: job.life.fence, end: end() }).collect();
+    let answers = bursar.jobs().finish_all(items).await.unwrap();
+    for (Job { id, life, .. }, answer) in jobs.iter().zip(answers) {
+        match answer {
+            Ok(_) => say(&format!("completed {id} {}", life.fence)),
+            Err(Error::Refused(Refusal::LeaseLost { billed, .. })) => {
+                say(&format!("lost {id} {} {billed}", life.fence));
+            }
+            Err(other) => panic!("{other}"),
+        }
+    }
+}
+
+/// A whole line at once.
+fn say(line: &str) {
+    let mut out = std::io::stdout().lock();
+    out.write_all(format!("{line}\n").as_bytes()).unwrap();
+    out.flush().unwrap();
+}

@@ -1,0 +1,147 @@
+//! A process waits, another one makes work for it.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bursar::{Budget, Bursar, HoldId, Limit, Op, Request, Rules, Window};
+use bursar_store::{Patience, PostgresOptions, PostgresStore, Setup, SqliteStore, Store, Verdict};
+use bursar_testkit::RandomIds;
+use sqlx::{Connection, PgConnection};
+use tokio::time::Instant;
+
+use crate::network;
+use crate::process::{PATIENCE, Process, ask, job, runtime};
+
+/// Jobs that are looked at, one after the other.
+const ROUNDS: usize = 40;
+/// Far more than it takes, and far less than it would if whoever waits only asked once a second.
+const SOON: Duration = Duration::from_millis(250);
+
+pub(crate) fn job_of_another_process_starts_at_once_on_sqlite() {
+    let folder = tempfile::tempdir().unwrap();
+    let url = format!("sqlite://{}", folder.path().join("bursar.db").display());
+    assert_eq!(Pair::new(&url, &url, true).soon(), 0, "a file has no way to tell");
+}
+
+pub(crate) fn job_of_another_process_starts_at_once_on_postgres() {
+    let url = bursar_testkit::fresh_database();
+    let mut pair = Pair::new(&url, &url, true);
+    pair.until_heard(0);
+    assert!(pair.soon() > 0);
+}
+
+pub(crate) fn job_of_another_process_starts_at_once_where_nobody_listens() {
+    let url = bursar_testkit::fresh_database();
+    assert_eq!(Pair::new(&url, &url, false).soon(), 0, "it does not listen");
+}
+
+pub(crate) fn job_of_another_process_starts_at_once_where_nothing_is_heard() {
+    let url = bursar_testkit::fresh_database();
+    assert_eq!(Pair::new(&url, &network::deaf(&url), true).soon(), 0, "nothing is heard");
+}
+
+pub(crate) fn who_listens_listens_again_when_its_connection_is_lost() {
+    let url = bursar_testkit::fresh_database();
+    let mut pair = Pair::new(&url, &url, true);
+    pair.until_heard(0);
+    let killed = pair.run(async |_| {
+        let mut conn = PgConnection::connect(&url).await.unwrap();
+        let kill = "SELECT count(pg_terminate_backend(pid)) FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 2";
+        sqlx::query_scalar::<_, i64>(kill).fetch_one(&mut conn).await.unwrap()
+    });
+    assert_eq!(killed, 1, "there is one connection that listens");
+    let heard = pair.round().1;
+    pair.until_heard(heard + 2);
+    pair.soon();
+}
+
+/// Units are freed by a process that does not live to look after the jobs which wait for them.
+pub(crate) fn parked_jobs_go_on_when_another_process_frees_units() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = format!("sqlite://{}", folder.path().join("bursar.db").display());
+    for url in [bursar_testkit::fresh_database(), file] {
+        let runtime = runtime();
+        let hold = runtime.block_on(async {
+            let here = Bursar::open(&url).await.unwrap();
+            here.ledger().define("room", Budget::new([Limit::new(10, Window::Lifetime)])).await.unwrap();
+            let command = here.command().charge("room", 6).settle_with_job().job(job());
+            let id = command.submit().await.unwrap().done.jobs[0].id;
+            let leased = here.jobs().lease(ask(1)).await.unwrap().jobs.remove(0);
+            assert_eq!(leased.id, id);
+            let hold = here.ledger().hold("room", 4, PATIENCE).await.unwrap().detach();
+            // It spent what it held: there is nothing left for another attempt.
+            let failure = bursar::Failure::new("bad", "x").retry_after(Duration::ZERO);
+            let failure = failure.spent([bursar::Usage { scope: None, amount: 1 }]);
+            here.jobs().fail(id, leased.life.fence, failure).await.unwrap();
+            assert_eq!(here.jobs().find(id).await.unwrap().unwrap().life.state, bursar::JobState::AwaitingBudget);
+            here.close().await;
+            hold
+        });
+        let waiter = Process::start(&["waiter", &url, "listens"]);
+        // As a process that is killed after its commit: nobody hears of it.
+        runtime.block_on(release(&url, hold));
+        assert!(waiter.hear().starts_with("started "));
+        waiter.end();
+    }
+}
+
+/// Releases a hold, and nothing else.
+async fn release(url: &str, hold: HoldId) {
+    let ids = Arc::new(Mutex::new(RandomIds::new(77)));
+    let setup = Setup { rules: Rules::default(), clock: None, ids, migrate: false };
+    let store: Box<dyn Store> = match url.strip_prefix("sqlite://") {
+        Some(path) => Box::new(SqliteStore::open(path, setup).await.unwrap()),
+        None => Box::new(PostgresStore::open(url, setup, PostgresOptions::default()).await.unwrap()),
+    };
+    let release = Arc::new(Request::from(Op::Release { hold }));
+    let verdicts = store.commit(&[release], Patience::Skip).await.unwrap();
+    assert!(matches!(verdicts[..], [Verdict::Answered(Ok(_))]));
+    store.close().await;
+}
+
+/// Two processes: this one enqueues, the other one waits.
+struct Pair {
+    runtime: tokio::runtime::Runtime,
+    here: Bursar,
+    waiter: Process,
+}
+
+impl Pair {
+    fn new(here: &str, there: &str, listens: bool) -> Pair {
+        let runtime = runtime();
+        let here = runtime.block_on(Bursar::open(here)).unwrap();
+        let waiter = Process::start(&["waiter", there, if listens { "listens" } else { "looks" }]);
+        Pair { runtime, here, waiter }
+    }
+
+    fn run<T>(&self, work: impl AsyncFnOnce(&Bursar) -> T) -> T {
+        self.runtime.block_on(work(&self.here))
+    }
+
+    /// Enqueues a job and waits until it starts: how long that takes, and how much the other process has heard.
+    fn round(&mut self) -> (Duration, u64) {
+        let (id, at) = self.run(async |here| (here.jobs().enqueue(job()).await.unwrap().id, Instant::now()));
+        let said = self.waiter.hear();
+        let [started, which, hints] = said.split(' ').collect::<Vec<_>>().try_into().unwrap();
+        assert_eq!((started, which), ("started", id.to_string().as_str()));
+        (at.elapsed(), hints.parse().unwrap())
+    }
+
+    /// Until the other process has heard more than so much.
+    fn until_heard(&mut self, least: u64) {
+        let until = Instant::now() + PATIENCE;
+        while self.round().1 <= least {
+            assert!(Instant::now() < until, "nothing is heard");
+        }
+    }
+
+    /// Most jobs start soon; how much the other process has heard by then.
+    fn soon(mut self) -> u64 {
+        let rounds: Vec<_> = (0..ROUNDS).map(|_| self.round()).collect();
+        let soon = rounds.iter().filter(|(took, _)| *took < SOON).count();
+        assert!(soon > ROUNDS / 2, "only {soon} of {ROUNDS} started within {SOON:?}: {rounds:?}");
+        assert!(self.waiter.end().is_empty());
+        self.runtime.block_on(self.here.close());
+        rounds.last().unwrap().1
+    }
+}
