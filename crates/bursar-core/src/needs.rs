@@ -108,7 +108,7 @@ impl Needs {
             Op::Freeze { scope } | Op::Unfreeze { scope } => self.scope(tenant, scope, [], false),
             // Its id is new.
             Op::Mint(_) => {}
-            Op::Revoke { grant } => {
+            Op::Revoke { grant } | Op::Rotate { grant, .. } => {
                 self.grants.insert(*grant);
             }
             Op::PurgeGrants { grants } => self.grants.extend(grants),
@@ -193,6 +193,7 @@ impl Needs {
             Event::GrantMinted { grant, .. }
             | Event::GrantRedeemed { grant, .. }
             | Event::GrantRevoked { grant }
+            | Event::GrantCurtailed { grant, .. }
             | Event::GrantPurged { grant } => {
                 self.grants.insert(*grant);
             }
