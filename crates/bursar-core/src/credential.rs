@@ -181,7 +181,7 @@ impl Capabilities {
 
 /// A name, or the beginning of names before a `*`.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(transparent))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(try_from = "String", into = "String")]
 pub struct Pattern(String);
 
@@ -281,7 +281,11 @@ mod tests {
         }
         let grant = Token::new(GrantId(42), [7; 32]);
         assert_eq!(CredentialToken::parse(&grant.reveal()), Err(GrantFault::Malformed));
-        assert_eq!(CredentialToken::parse(&grant.reveal_with("bwk_")), Err(GrantFault::Malformed), "no credential's id");
+        assert_eq!(
+            CredentialToken::parse(&grant.reveal_with("bwk_")),
+            Err(GrantFault::Malformed),
+            "no credential's id"
+        );
     }
 
     #[test]

@@ -3,12 +3,12 @@
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::credential::is_credential;
 use crate::bounds::{
     CHARGES_MAX, GRANT_TTL_MAX, ITEMS_MAX, JOBS_MAX, LIMITS_MAX, REDEMPTIONS_MAX, SWEEP_MAX, TTL_MAX, TTL_MIN,
 };
 use crate::budget::{Budget, Cover, Limit};
 use crate::context::Context;
+use crate::credential::is_credential;
 use crate::grant::{Token, TokenDigest};
 use crate::id::{GrantId, HoldId, JobId};
 use crate::job::{Beat, Finish, JobSpec, LeaseAsk, QueueConfig, ScheduleSpec, check_delay, check_priority};

@@ -74,7 +74,12 @@ impl Credentials<'_> {
     }
 
     /// Credentials of this tenant and class after an id, by id, at most `limit` (from 1 to 1,000).
-    pub async fn list(&self, class: CredentialClass, after: Option<GrantId>, limit: usize) -> Result<Vec<Grant>, Error> {
+    pub async fn list(
+        &self,
+        class: CredentialClass,
+        after: Option<GrantId>,
+        limit: usize,
+    ) -> Result<Vec<Grant>, Error> {
         let (limit, purpose) = (limit.clamp(1, LIST_MAX), class.purpose());
         let mut after = after.unwrap_or(before_all()).max(before_all());
         let mut found = Vec::new();

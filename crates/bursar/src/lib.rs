@@ -88,7 +88,7 @@ pub use crate::grants::{Grants, Minted};
 pub use crate::held::Held;
 pub use crate::instance::{Bursar, Options};
 pub use crate::jobs::{Acted, Attempt, AttemptEnd, Count, Failure, Jobs};
-pub use crate::journal::{Journal, JournalEvent};
+pub use crate::journal::{HistoryMark, Journal, JournalEvent};
 pub use crate::ledger::{BalanceView, BudgetView, Ledger};
 pub use crate::queues::{QueueFigures, Queues};
 pub use crate::reservation::{Reservation, ReservationError, ReservationKernel, Resource};

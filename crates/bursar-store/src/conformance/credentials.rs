@@ -66,7 +66,10 @@ pub(super) async fn credentials_are_no_grants(world: World) {
     let (token, minted) = mint(1, secs(60));
     let ordinary = Mint { id: GrantId(7), ..minted.clone() };
     let refused = world.ask(Op::Mint(ordinary)).await;
-    assert!(matches!(refused, Err(Refusal::Invalid(invalid)) if invalid.field == "purpose"), "not under an ordinary id");
+    assert!(
+        matches!(refused, Err(Refusal::Invalid(invalid)) if invalid.field == "purpose"),
+        "not under an ordinary id"
+    );
     world.done(Op::Mint(minted)).await;
     let found = world.store.grants(&Tenant::built_in(), Some(before_all()), 10).await.expect("works");
     assert_eq!(found.iter().map(|row| row.id).collect::<Vec<_>>(), [token.id()], "they stand behind all others");

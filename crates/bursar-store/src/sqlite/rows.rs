@@ -304,7 +304,8 @@ impl<'a> SqliteRows<'a> {
     fn write_grants(&self, ws: &Workspace) -> Result<(), StoreError> {
         let mut insert = self
             .prepare("INSERT INTO bursar_grants (id, tenant, state, expires_at, data) VALUES (?1, ?2, ?3, ?4, ?5)")?;
-        let mut update = self.prepare("UPDATE bursar_grants SET state = ?2, expires_at = ?3, data = ?4 WHERE id = ?1")?;
+        let mut update =
+            self.prepare("UPDATE bursar_grants SET state = ?2, expires_at = ?3, data = ?4 WHERE id = ?1")?;
         let mut packed = Vec::new();
         for (grant, change) in ws.grants.changes() {
             match change {
