@@ -34,12 +34,8 @@ async fn list(ask: Ask<(), PageQuery>) -> Result<Reply<Page<GrantAnswer>>, Probl
     let bursar = ask.call.bursar();
     let found = bursar.grants().list(cursor(ask.query.cursor.as_deref())?, limit).await?;
     let now = bursar.now().await?;
-    let end = found.len() < limit || found.last().is_some_and(|grant| is_credential(grant.id));
-    // Credentials stand behind all grants, and are not told here.
-    let grants = found.iter().filter(|grant| !is_credential(grant.id));
-    let items: Vec<GrantAnswer> = grants.map(|grant| GrantAnswer::at(grant, now)).collect();
-    let next = if end { None } else { items.last().map(|grant| grant.id.to_string()) };
-    Ok(Reply::new(Page { items, next }))
+    let items: Vec<GrantAnswer> = found.iter().map(|grant| GrantAnswer::at(grant, now)).collect();
+    Ok(Reply::new(Page::of(items, limit, |grant| grant.id.to_string())))
 }
 
 async fn revoke(ask: Ask<GrantId>) -> Result<Done, Problem> {

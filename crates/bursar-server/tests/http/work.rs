@@ -198,7 +198,7 @@ async fn jobs_are_operated_on(home: Home) {
     let acted = home.ask("POST", "/v1/dead/move", moved).await.is(200).json();
     assert_eq!(acted, json!({ "matched": 1, "done": 1, "refused": 0, "next": null }));
     assert_eq!(
-        home.ask("POST", "/v1/dead/retry", json!({ "ids": [first] })).await.is(200).json()["refused"],
+        home.ask("POST", "/v1/dead/discard", json!({ "ids": [first] })).await.is(200).json()["refused"],
         1,
         "it is not dead"
     );

@@ -84,7 +84,7 @@ fn a_token_that_is_not_good_is_refused_for_its_reason() {
         (signed("HS256", &good(), |_| Vec::new()), JwtError::Unsigned),
         (signed("RS256", &good(), hmac), JwtError::Unsigned),
         ("a.b.c".into(), JwtError::Malformed),
-        (format!("{}x", signed("HS256", &good(), hmac)), JwtError::Malformed),
+        (format!("{}x", signed("HS256", &good(), hmac)), JwtError::Unsigned),
         ("x".repeat(10_000), JwtError::Malformed),
     ];
     for (token, error) in cases {
@@ -134,7 +134,7 @@ fn ed25519_is_taken_and_a_public_key_is_no_secret() {
 
 #[test]
 fn rsa_is_taken() {
-    let pair = RsaKeyPair::from_pkcs8(include_bytes!("test_rsa.pk8")).unwrap();
+    let pair = RsaKeyPair::from_der(include_bytes!("test_rsa.der")).unwrap();
     let keys = [JwtKey::public(&public_pem(&RSA, pair.public_key().as_ref(), true)).unwrap()];
     let sign = |text: &[u8]| {
         let mut signature = vec![0; pair.public().modulus_len()];
