@@ -26,16 +26,12 @@ use crate::reply::EventStream;
 use crate::wire::event::EventAnswer;
 use crate::wire::problem::{Kind, Problem};
 
-/// How often a listener hears something, and is looked at whether it may still listen.
-const HEARTBEAT: Duration = Duration::from_secs(15);
 /// How often the journal is looked at for what other processes did.
 const LOOK: Duration = Duration::from_millis(250);
 /// Events that a listener may be behind.
 const BEHIND_MAX: usize = 4_096;
 /// Events on their way to one connection.
 const UNDER_WAY: usize = 64;
-/// How long a connection may take nothing.
-const PATIENCE: Duration = Duration::from_secs(10);
 /// Positions that are replayed to who comes back; who missed more begins anew.
 const REPLAY_MAX: u64 = 100_000;
 /// Channels of one stream.
@@ -360,7 +356,7 @@ impl Pump {
         mut live: broadcast::Receiver<Arc<Seen>>,
         mut progress: Option<ProgressNotices>,
     ) -> Result<(), Over> {
-        let mut beat = interval(HEARTBEAT);
+        let mut beat = interval(self.call.app.limits.heartbeat);
         beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
         beat.reset();
         loop {
@@ -401,7 +397,7 @@ impl Pump {
     }
 
     async fn tell(&self, frame: Bytes) -> Result<(), Over> {
-        match timeout(PATIENCE, self.told.send(frame)).await {
+        match timeout(self.call.app.limits.listener, self.told.send(frame)).await {
             Ok(Ok(())) => Ok(()),
             Ok(Err(_)) => Err(Over),
             Err(_) => Err(self.dropped()),

@@ -31,6 +31,10 @@ pub struct Limits {
     pub head: Duration,
     /// How long a body may take.
     pub body: Duration,
+    /// How often a listener to events hears something, and is looked at whether it may still listen.
+    pub heartbeat: Duration,
+    /// How long a listener may take nothing of what it is sent.
+    pub listener: Duration,
     /// How long requests under way may take to end when the server stops.
     pub drain: Duration,
 }
@@ -43,6 +47,8 @@ impl Default for Limits {
             waiting: 10_000,
             head: Duration::from_secs(30),
             body: Duration::from_secs(30),
+            heartbeat: Duration::from_secs(15),
+            listener: Duration::from_secs(10),
             drain: Duration::from_secs(30),
         }
     }

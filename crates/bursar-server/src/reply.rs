@@ -149,13 +149,12 @@ impl Answers for EventStream {
 
 /// A problem as a response; the id of the request is told with it.
 pub(crate) fn problem(problem: Problem, request_id: &str) -> Response {
-    let mut problem = problem.for_outsiders();
-    problem.request_id = Some(request_id.to_owned());
+    let problem = problem.for_outsiders().of_request(request_id);
     let status = StatusCode::from_u16(problem.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let mut response = json(status, &problem);
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
-    if let Some(wait) = problem.retry_after_ms {
+    if let Some(wait) = problem.retry_after_ms() {
         headers.insert(header::RETRY_AFTER, HeaderValue::from((wait.max(1) as u64).div_ceil(1_000)));
     }
     if problem.kind == Kind::Unauthorized {

@@ -91,7 +91,7 @@ fn two_nodes_on_one_database_are_one() {
         one.ask(operator, "DELETE", &format!("/v1/workers/{}", made["id"].as_str().unwrap()), Value::Null).0,
         204
     );
-    assert_eq!(two.ask(worker, "POST", "/v1/jobs/lease", lease.clone()).0, 401, "the very next request");
+    assert_eq!(two.ask(worker, "POST", "/v1/jobs/lease", lease).0, 401, "the very next request");
 
     // Events of one are heard on the other, in order.
     let mut events = Stream::open(&two, operator, "journal");

@@ -29,12 +29,20 @@ pub struct Problem {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(default)]
     pub violations: Vec<ViolationAnswer>,
+    /// What is told over HTTP beside it.
+    #[serde(flatten)]
+    told: Option<Box<Told>>,
+}
+
+/// What is told of a problem over HTTP.
+#[derive(Debug, Default, Serialize, JsonSchema)]
+struct Told {
     /// When it may be tried again.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub retry_after_ms: Option<i64>,
+    retry_after_ms: Option<i64>,
     /// The request, as the log knows it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub request_id: Option<String>,
+    request_id: Option<String>,
 }
 
 /// The kinds of problems.
@@ -150,22 +158,25 @@ impl Problem {
     pub fn new(kind: Kind, detail: impl Into<String>) -> Problem {
         let (_, title, status) = kind.words();
         let detail = detail.into();
-        Problem {
-            kind,
-            title,
-            status,
-            detail,
-            field: None,
-            state: None,
-            violations: Vec::new(),
-            retry_after_ms: None,
-            request_id: None,
-        }
+        Problem { kind, title, status, detail, field: None, state: None, violations: Vec::new(), told: None }
     }
 
     /// The same, with when to try again.
-    pub fn retry_after(self, wait: std::time::Duration) -> Problem {
-        Problem { retry_after_ms: Some(wait.as_millis().try_into().unwrap_or(i64::MAX)), ..self }
+    pub fn retry_after(mut self, wait: std::time::Duration) -> Problem {
+        let told = self.told.get_or_insert_default();
+        told.retry_after_ms = Some(wait.as_millis().try_into().unwrap_or(i64::MAX));
+        self
+    }
+
+    /// The same, with the request it is of.
+    pub(crate) fn of_request(mut self, request_id: &str) -> Problem {
+        self.told.get_or_insert_default().request_id = Some(request_id.to_owned());
+        self
+    }
+
+    /// When it may be tried again.
+    pub(crate) fn retry_after_ms(&self) -> Option<i64> {
+        self.told.as_ref()?.retry_after_ms
     }
 
     /// A part of the request is wrong.
@@ -184,7 +195,7 @@ impl From<Error> for Problem {
         let kind = Kind::of(&error);
         let mut problem = Problem::new(kind, described(&error));
         if matches!(kind, Kind::Overloaded | Kind::Busy | Kind::Unavailable | Kind::UnknownOutcome) {
-            problem.retry_after_ms = Some(1_000);
+            problem = problem.retry_after(std::time::Duration::from_secs(1));
         }
         match error.refusal() {
             Some(Refusal::Refused(violations)) => {

@@ -1,9 +1,59 @@
 //! Events as they happen.
 
+use std::time::Duration;
+
+use bursar_server::Limits;
 use serde_json::{Value, json};
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpSocket;
 
 use crate::client::{Connection, request};
 use crate::home::{Home, OPERATOR, on_both};
+
+#[tokio::test]
+async fn a_stream_ends_with_its_token_and_beats_until_then() {
+    let limits = Limits { heartbeat: Duration::from_millis(20), ..Limits::default() };
+    let home = Home::limited(limits).await;
+    let key = home.key("default", "viewer").await;
+    let id =
+        home.ask("GET", "/v1/keys", Value::Null).await.is(200).json()["items"][0]["id"].as_str().unwrap().to_owned();
+    let mut stream = Listening::open(&home, &key, "journal", None).await;
+    assert_eq!(stream.next().await.kind, "ready");
+    assert_eq!(stream.connection.chunk().await.as_deref(), Some(": \n\n"), "it beats");
+    home.ask("DELETE", &format!("/v1/keys/{id}"), Value::Null).await.is(204);
+    while stream.connection.chunk().await.is_some() {}
+    home.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_does_not_listen_is_dropped_and_delays_nobody() {
+    let limits = Limits { listener: Duration::from_millis(100), ..Limits::default() };
+    let home = Home::limited(limits).await;
+    // It asks, and reads nothing of what it is sent.
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_recv_buffer_size(4_096).unwrap();
+    let mut deaf = socket.connect(home.address).await.unwrap();
+    let bearer = format!("Bearer {OPERATOR}");
+    let text = request("GET", "/v1/events?channels=journal", &[("Authorization", &bearer)], None);
+    deaf.write_all(text.as_bytes()).await.unwrap();
+    let metric = async |name: &str| {
+        let text = home.ask("GET", "/metrics", Value::Null).await.is(200).text;
+        text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse::<u64>().ok()).unwrap()
+    };
+    while metric("bursar_event_listeners ").await == 0 {}
+    let mut live = Listening::open(&home, OPERATOR, "journal", None).await;
+    assert_eq!(live.next().await.kind, "ready");
+    let text = "x".repeat(900);
+    while metric("bursar_event_listeners_dropped_total ").await == 0 {
+        let jobs: Vec<Value> = (0..500).map(|_| json!({ "queue": "q", "kind": "k", "payload": text })).collect();
+        home.ask("POST", "/v1/jobs/bulk", json!({ "jobs": jobs })).await.is(200);
+        for _ in 0..500 {
+            assert_eq!(live.next().await.kind, "job.enqueued", "who listens hears everything");
+        }
+    }
+    drop(deaf);
+    home.stop().await;
+}
 
 on_both!(events_come_in_order_and_go_on_where_they_broke_off, channels_choose_and_are_refused);
 
