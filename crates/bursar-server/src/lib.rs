@@ -1,6 +1,6 @@
 //! Everything the library does, over HTTP.
 //!
-//! Every route is declared once, in [`routes`]: method, path, the action that must be allowed, what it takes and what it answers.
+//! Every route is declared once, in `routes/`: method, path, the action that must be allowed, what it takes and what it answers.
 //! The router, the OpenAPI document and the test of who may do what are made from that list.
 //!
 //! ```no_run

@@ -4,6 +4,7 @@ use bursar::{CommandId, Op, Receipt, Request};
 use serde_json::json;
 
 use crate::call::{Ask, Call, Nothing};
+use crate::principal::authorize;
 use crate::principal::table::Action;
 use crate::reply::{Created, Reply};
 use crate::route::Route;
@@ -33,6 +34,10 @@ async fn submit(ask: Ask<(), Nothing, CommandBody>) -> Result<Created<CommandAns
 /// Does a command.
 pub(super) async fn done(call: &Call, body: CommandBody) -> Result<(CommandAnswer, bool), Problem> {
     let (command, context, dry_run) = body.into_command(call.context.clone())?;
+    // What is allowed alone is not smuggled in with something else.
+    if !command.jobs.is_empty() {
+        authorize(&call.principal, Action::JobsEnqueue)?;
+    }
     let request = Request {
         idempotency_key: call.key.clone(),
         if_match: call.if_match,

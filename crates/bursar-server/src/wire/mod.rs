@@ -28,6 +28,7 @@ use crate::wire::problem::Problem;
 
 /// A page of a list.
 #[derive(Serialize, JsonSchema)]
+#[schemars(rename = "PageOf{T}")]
 pub struct Page<T> {
     /// What was found.
     pub items: Vec<T>,

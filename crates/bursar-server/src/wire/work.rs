@@ -165,6 +165,7 @@ impl TryFrom<SnoozeBody> for End {
 /// Reports on many jobs.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "ItemsBodyOf{T}")]
 pub struct ItemsBody<T> {
     pub items: Vec<T>,
 }
@@ -229,6 +230,7 @@ impl From<BeatItem> for Beat {
 
 /// One answer an item, in order.
 #[derive(Serialize, JsonSchema)]
+#[schemars(rename = "ItemsAnswerOf{T}")]
 pub struct ItemsAnswer<T> {
     pub items: Vec<ItemAnswer<T>>,
 }
@@ -236,6 +238,7 @@ pub struct ItemsAnswer<T> {
 /// What became of one: what it is told, or why nothing was done.
 #[derive(Serialize, JsonSchema)]
 #[serde(untagged)]
+#[schemars(rename = "ItemAnswerOf{T}")]
 pub enum ItemAnswer<T> {
     Done(T),
     Not { problem: Problem },

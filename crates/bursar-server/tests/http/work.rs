@@ -163,6 +163,11 @@ async fn workers_do_what_they_may(home: Home) {
     );
     let maker = home.worker("default", json!({ "mutations": ["jobs.*"] })).await;
     home.ask_as(&maker, "POST", "/v1/jobs", json!({ "queue": "q", "kind": "k" })).await.is(201);
+    let spender = home.worker("default", json!({ "mutations": ["commands.submit"] })).await;
+    let spend = json!({ "charges": [{ "scope": "s", "amount": 1, "limits": [{ "amount": 9, "window": "day" }] }] });
+    home.ask_as(&spender, "POST", "/v1/commands", spend.clone()).await.is(201);
+    let smuggled = json!({ "charges": spend["charges"], "jobs": [{ "queue": "q", "kind": "k" }] });
+    assert_eq!(home.ask_as(&spender, "POST", "/v1/commands", smuggled).await.is(403).problem(), "forbidden");
     let nothing = home.worker("default", json!({})).await;
     assert_eq!(
         home.ask_as(&nothing, "POST", "/v1/jobs/lease", lease("q", json!([]))).await.is(403).problem(),
