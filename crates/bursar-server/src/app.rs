@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use bursar::{Bursar, Clock};
 
 use crate::events::Tails;
+use crate::leases::Leases;
 use crate::limits::{Limits, Places};
 use crate::metrics::Metrics;
 use crate::principal::attempts::Attempts;
@@ -24,6 +25,7 @@ pub(crate) struct App {
     pub(crate) places: Places,
     pub(crate) metrics: Metrics,
     pub(crate) tails: Tails,
+    pub(crate) leases: Leases,
     pub(crate) clock: Arc<dyn Clock>,
     /// The OpenAPI document, made once.
     pub(crate) document: String,
@@ -42,6 +44,7 @@ impl App {
             attempts: Attempts::default(),
             places: Places::new(&limits),
             limits,
+            leases: Leases::default(),
             metrics: Metrics::default(),
             clock,
             stopping: AtomicBool::new(false),

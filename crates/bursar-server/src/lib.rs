@@ -19,6 +19,7 @@ mod body;
 mod call;
 mod entry;
 mod events;
+mod leases;
 mod limits;
 mod metrics;
 mod openapi;

@@ -75,6 +75,9 @@ async fn lease(ask: Ask<(), Nothing, LeaseBody>) -> Result<Reply<LeasedJobsAnswe
             () = call.app.tails.stopped() => bursar::Leased::default(),
         }
     };
+    if principal.role == Some(Role::Worker) {
+        call.app.leases.remember(&leased.jobs);
+    }
     Ok(Reply::new(LeasedJobsAnswer { jobs: leased.jobs.iter().map(LeasedAnswer::from).collect() }))
 }
 
@@ -110,6 +113,9 @@ fn worker_name(principal: &Principal, said: Option<WorkerName>) -> Result<Worker
 async fn may_report(call: &Call, job: JobId) -> Result<(), Problem> {
     if call.principal.role != Some(Role::Worker) {
         return Ok(());
+    }
+    if let Some((queue, kind)) = call.app.leases.find(&call.context.tenant, job) {
+        return call.principal.may_work_on(&queue, &kind);
     }
     match call.bursar().jobs().find(job).await? {
         Some(job) => call.principal.may_work_on(&job.queue, &job.kind),
@@ -160,6 +166,7 @@ async fn hand_back(ask: Ask<JobId, Nothing, ReturnBody>) -> Result<Reply<Finishe
 async fn finish(call: &Call, job: JobId, fence: u64, end: End) -> Result<Reply<FinishedAnswer>, Problem> {
     may_report(call, job).await?;
     let done = call.bursar().jobs().finish(Finish { job, fence, end }).await?;
+    call.app.leases.forget(std::iter::once(job));
     Ok(Reply::new(FinishedAnswer::from(&done)))
 }
 
@@ -174,7 +181,9 @@ async fn fail_many(ask: Ask<(), Nothing, ItemsBody<FailItem>>) -> Result<Reply<F
 async fn finish_many(call: &Call, items: Vec<Finish>) -> Result<Reply<FinishedItems>, Problem> {
     let barred = barred(call, items.iter().map(|item| item.job)).await?;
     let allowed = items.iter().filter(|item| !barred.contains_key(&item.job)).cloned().collect();
-    let mut answers = call.bursar().jobs().finish_all(allowed).await?.into_iter();
+    let answers = call.bursar().jobs().finish_all(allowed).await?;
+    call.app.leases.forget(items.iter().map(|item| item.job).filter(|job| !barred.contains_key(job)));
+    let mut answers = answers.into_iter();
     let items = items.iter().map(|item| one(&barred, item.job, &mut answers, |done| FinishedAnswer::from(&done)));
     Ok(Reply::new(FinishedItems { items: items.collect() }))
 }
