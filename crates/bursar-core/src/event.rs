@@ -207,6 +207,12 @@ pub enum Event {
         /// Until when it is good now.
         expires_at: Time,
     },
+    /// A credential was used, for the first time in a while.
+    #[serde(rename = "grant.used")]
+    GrantUsed {
+        /// The credential.
+        grant: GrantId,
+    },
     /// A grant that had expired was removed.
     #[serde(rename = "grant.purged")]
     GrantPurged {
@@ -505,6 +511,7 @@ impl Event {
             Event::GrantRedeemed { .. } => "grant.redeemed",
             Event::GrantRevoked { .. } => "grant.revoked",
             Event::GrantCurtailed { .. } => "grant.curtailed",
+            Event::GrantUsed { .. } => "grant.used",
             Event::GrantPurged { .. } => "grant.purged",
             Event::JobEnqueued { .. } => "job.enqueued",
             Event::JobFound { .. } => "job.found",

@@ -108,7 +108,7 @@ impl Needs {
             Op::Freeze { scope } | Op::Unfreeze { scope } => self.scope(tenant, scope, [], false),
             // Its id is new.
             Op::Mint(_) => {}
-            Op::Revoke { grant } | Op::Rotate { grant, .. } => {
+            Op::Revoke { grant } | Op::Rotate { grant, .. } | Op::Use { grant } => {
                 self.grants.insert(*grant);
             }
             Op::PurgeGrants { grants } => self.grants.extend(grants),
@@ -194,6 +194,7 @@ impl Needs {
             | Event::GrantRedeemed { grant, .. }
             | Event::GrantRevoked { grant }
             | Event::GrantCurtailed { grant, .. }
+            | Event::GrantUsed { grant }
             | Event::GrantPurged { grant } => {
                 self.grants.insert(*grant);
             }

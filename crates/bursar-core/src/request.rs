@@ -100,6 +100,11 @@ pub enum Op {
         /// How long the old one is good at most.
         overlap: Span,
     },
+    /// Write down that a credential was used.
+    Use {
+        /// Which one.
+        grant: GrantId,
+    },
     /// Take a grant back.
     Revoke {
         /// Which one.
@@ -391,6 +396,8 @@ impl Request {
             Op::Define { budget, .. } => budget.check(),
             Op::Mint(mint) => mint.check(),
             Op::Rotate { mint, .. } => mint.check(),
+            Op::Use { grant } if !is_credential(*grant) => Err(Invalid::new("grant", "is no credential")),
+            Op::Use { .. } => Ok(()),
             Op::Expire { holds } => sweep_size("holds", holds.len()),
             Op::PurgeGrants { grants } => sweep_size("grants", grants.len()),
             Op::Tidy { scopes } => sweep_size("scopes", scopes.len()),

@@ -12,6 +12,7 @@ use crate::limits::{Limits, Places};
 use crate::metrics::Metrics;
 use crate::principal::attempts::Attempts;
 use crate::principal::authenticate::Keys;
+use crate::principal::uses::Uses;
 use crate::route::Route;
 use crate::routes;
 
@@ -21,6 +22,7 @@ pub(crate) struct App {
     pub(crate) routes: Vec<Arc<Route>>,
     pub(crate) keys: Keys,
     pub(crate) attempts: Attempts,
+    pub(crate) uses: Uses,
     pub(crate) limits: Limits,
     pub(crate) places: Places,
     pub(crate) metrics: Metrics,
@@ -42,6 +44,7 @@ impl App {
             routes,
             keys,
             attempts: Attempts::default(),
+            uses: Uses::default(),
             places: Places::new(&limits),
             limits,
             leases: Leases::default(),

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use bursar_core::answer::Answer;
 use bursar_core::credential::{CredentialClass, CredentialToken, before_all};
+use bursar_core::event::{Event, Stream};
 use bursar_core::grant::{Grant, GrantFault};
 use bursar_core::id::GrantId;
 use bursar_core::name::{IdempotencyKey, Subject};
@@ -31,6 +32,8 @@ pub struct Issued {
     pub expires_at: Time,
 }
 
+/// Events of a credential that are looked at for its last use.
+const RECENT: usize = 10;
 /// Credentials that one call lists at most, and rows it reads at once.
 const LIST_MAX: usize = 1_000;
 
@@ -92,6 +95,18 @@ impl Credentials<'_> {
                 _ => return Ok(found),
             }
         }
+    }
+
+    /// Writes down that a credential of this tenant was used. Who calls this for every use writes as often.
+    pub async fn used(&self, id: GrantId) -> Result<(), Error> {
+        self.0.ask(Op::Use { grant: id }).await.map(drop)
+    }
+
+    /// When a credential of this tenant was used last, as far as that was written down lately.
+    pub async fn last_used(&self, id: GrantId) -> Result<Option<Time>, Error> {
+        let events = self.0.journal().history(&Stream::Grant(id), RECENT).await?;
+        let used = events.into_iter().find(|event| matches!(event.event, Event::GrantUsed { .. }));
+        Ok(used.map(|event| event.at))
     }
 
     /// The row of a token, whoever's it is, if it lets its bearer in now. Read anew each time, so that a revoked one is no

@@ -81,6 +81,8 @@ pub(crate) fn apply(ws: &mut Workspace, context: &Context, event: &Event) -> u64
         Event::GrantRedeemed { grant, .. } => end_grant(ws, *grant, GrantState::Redeemed),
         Event::GrantRevoked { grant } => end_grant(ws, *grant, GrantState::Revoked),
         Event::GrantCurtailed { grant, expires_at } => change_grant(ws, *grant, |row| row.expires_at = *expires_at),
+        // When that was stands in the journal.
+        Event::GrantUsed { grant } => change_grant(ws, *grant, |_| {}),
         Event::GrantPurged { grant } => {
             let version = end_grant(ws, *grant, GrantState::Revoked);
             ws.grants.remove(grant);

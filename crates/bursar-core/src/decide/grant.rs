@@ -85,6 +85,14 @@ pub(super) fn rotate(
     Ok(events)
 }
 
+/// A credential was used; one that is over was not.
+pub(super) fn used(ws: &Workspace, context: &Context, id: GrantId) -> Result<Vec<Event>, Refusal> {
+    let grant = ws.grants.get(&id).filter(|grant| grant.tenant == context.tenant);
+    let grant = grant.ok_or(Refusal::UnknownGrant { grant: id })?;
+    let good = grant.state == GrantState::Open && grant.expires_at > ws.now;
+    Ok(good.then_some(Event::GrantUsed { grant: id }).into_iter().collect())
+}
+
 pub(super) fn revoke(ws: &Workspace, context: &Context, id: GrantId) -> Result<Vec<Event>, Refusal> {
     let grant = ws.grants.get(&id).filter(|grant| grant.tenant == context.tenant);
     match grant.ok_or(Refusal::UnknownGrant { grant: id })?.state {

@@ -140,6 +140,7 @@ fn answer(
         Op::Unfreeze { scope } => budget::unfreeze(ws, &request.context, scope)?,
         Op::Mint(mint) => grant::mint(ws, mint),
         Op::Rotate { grant, mint, overlap } => grant::rotate(ws, &request.context, *grant, mint, *overlap)?,
+        Op::Use { grant } => grant::used(ws, &request.context, *grant)?,
         Op::Revoke { grant } => grant::revoke(ws, &request.context, *grant)?,
         Op::PurgeGrants { grants } => grant::purge(ws, &request.context, grants),
         Op::Tidy { .. } => Vec::new(),

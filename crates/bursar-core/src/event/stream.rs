@@ -91,6 +91,7 @@ impl Event {
             | Event::GrantRedeemed { grant, .. }
             | Event::GrantRevoked { grant }
             | Event::GrantCurtailed { grant, .. }
+            | Event::GrantUsed { grant }
             | Event::GrantPurged { grant } => Stream::Grant(*grant),
             Event::QueueDefined { queue, .. } => Stream::Queue(tenant.clone(), queue.clone()),
             Event::ScheduleDefined { schedule, .. }

@@ -2,7 +2,7 @@
 
 use axum::http::request::Parts;
 use axum::http::{HeaderName, header};
-use bursar::{Capabilities, CredentialClass, CredentialToken, Grant, GrantFault, Tenant};
+use bursar::{Capabilities, Context, CredentialClass, CredentialToken, Grant, GrantFault, Tenant};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -58,6 +58,7 @@ pub(crate) async fn authenticate(app: &App, parts: &Parts) -> Result<Principal, 
     match identify(app, shown, worker_only).await? {
         Ok(principal) => {
             app.attempts.good(shown);
+            note_use(app, &principal);
             Ok(principal)
         }
         Err(fault) => {
@@ -68,6 +69,20 @@ pub(crate) async fn authenticate(app: &App, parts: &Parts) -> Result<Principal, 
             Err(unauthorized())
         }
     }
+}
+
+/// Has the use of a token written down, once in a while. Nobody waits for it, and nothing depends on it.
+fn note_use(app: &App, principal: &Principal) {
+    let Some(id) = principal.credential.as_ref().map(CredentialToken::id).filter(|id| app.uses.due(*id)) else {
+        return;
+    };
+    let context = Context::of(principal.tenant.clone()).by(principal.actor());
+    let bursar = app.bursar.in_context(context);
+    tokio::spawn(async move {
+        if let Err(error) = bursar.credentials().used(id).await {
+            tracing::warn!(%error, "the use of a token could not be written down");
+        }
+    });
 }
 
 /// The one token of a request, and whether it must be a worker's.

@@ -4,6 +4,7 @@ pub(crate) mod attempts;
 pub(crate) mod authenticate;
 pub(crate) mod jwt;
 pub(crate) mod table;
+pub(crate) mod uses;
 
 use bursar::{Actor, Capabilities, CredentialToken, JobKind, Queue, Tenant, covered};
 

@@ -15,7 +15,7 @@ use crate::route::Route;
 use crate::routes::{PageQuery, cursor, page_size};
 use crate::wire::credential::{CredentialAnswer, IssuedAnswer, KeyBody, RotateBody, WorkerBody};
 use crate::wire::problem::Problem;
-use crate::wire::{Page, millis};
+use crate::wire::{Page, millis, stamp};
 
 /// How long a token is good unless it is said.
 const GOOD_FOR: Duration = Duration::from_secs(90 * 86_400);
@@ -135,7 +135,10 @@ async fn list(
 }
 
 async fn show(call: &Call, class: CredentialClass, grant: &Grant) -> Result<Reply<CredentialAnswer>, Problem> {
-    Ok(Reply::new(CredentialAnswer::at(class, grant, call.bursar().now().await?)))
+    let bursar = call.bursar();
+    let last_used_at = bursar.credentials().last_used(grant.id).await?.and_then(stamp);
+    let answer = CredentialAnswer::at(class, grant, bursar.now().await?);
+    Ok(Reply::new(CredentialAnswer { last_used_at, ..answer }))
 }
 
 async fn list_workers(ask: Ask<(), PageQuery>) -> Result<Reply<Page<CredentialAnswer>>, Problem> {

@@ -60,6 +60,9 @@ pub struct CredentialAnswer {
     pub capabilities: Option<Capabilities>,
     pub state: &'static str,
     pub expires_at: Option<String>,
+    /// To the hour, and not told in lists.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_used_at: Option<String>,
 }
 
 /// The id of a token as it is told.
@@ -93,6 +96,7 @@ impl CredentialAnswer {
             capabilities: claims.filter(|_| worker).map(|claims| claims.capabilities),
             state,
             expires_at: stamp(grant.expires_at),
+            last_used_at: None,
         }
     }
 }

@@ -23,6 +23,8 @@ async fn tokens_are_shown_once_rotated_and_revoked(home: Home) {
     assert_eq!(shown.json()["capabilities"]["queues"], json!(["media"]));
     let lease = json!({ "queues": ["media"] });
     home.ask_as(&token, "POST", "/v1/jobs/lease", lease.clone()).await.is(200);
+    // That it was used is written down by and by.
+    while !home.ask("GET", &path, Value::Null).await.is(200).json()["last_used_at"].is_string() {}
     let rotated = home.ask("POST", &format!("{path}/rotate"), json!({ "overlap_ms": 600_000 })).await.is(201);
     let fresh = rotated.json()["token"].as_str().unwrap().to_owned();
     for good in [&token, &fresh] {

@@ -42,6 +42,13 @@ pub(super) async fn credential_is_rotated_with_an_overlap(world: World) {
     let (old, minted) = mint(1, Span::from_micros(i64::MAX));
     world.done(Op::Mint(minted)).await;
     assert_eq!(world.lets_in(&old).await, None);
+    let used = world.ask(Op::Use { grant: old.id() }).await.expect("done");
+    assert!(used.entry.is_some(), "that it was used is in the journal");
+    let refused = world.ask(Op::Use { grant: GrantId(7) }).await;
+    assert!(
+        matches!(refused, Err(Refusal::Invalid(invalid)) if invalid.field == "grant"),
+        "an ordinary grant is not used"
+    );
     let (new, minted) = mint(2, secs(1_000));
     let rotate = |grant: GrantId, mint: &Mint| Op::Rotate { grant, mint: mint.clone(), overlap: secs(60) };
     let answer = world.ask(rotate(old.id(), &minted)).await.expect("done").answer;
@@ -54,6 +61,7 @@ pub(super) async fn credential_is_rotated_with_an_overlap(world: World) {
     assert!(matches!(over, Err(Refusal::GrantOver { .. })), "{over:?}");
     world.done(Op::Revoke { grant: new.id() }).await;
     assert_eq!(world.lets_in(&new).await, Some(GrantFault::Revoked));
+    assert_eq!(world.ask(Op::Use { grant: new.id() }).await.expect("done").entry, None, "one that is over is not used");
     let listed = |rows: Vec<bursar_core::grant::Grant>| rows.into_iter().map(|row| row.id).collect::<Vec<_>>();
     let before = world.store.grants(&Tenant::built_in(), None, 10).await.expect("works");
     world.store.rebuild().await.expect("works");

@@ -283,6 +283,7 @@ pub(super) fn weight(request: &Request) -> usize {
         | Op::Freeze { .. }
         | Op::Unfreeze { .. }
         | Op::Revoke { .. }
+        | Op::Use { .. }
         | Op::DefineQueue { .. }
         | Op::PauseQueue { .. }
         | Op::DefineSchedule { .. }
