@@ -4,7 +4,7 @@ use bursar::{Invalid, Limit, Scope, Tenant, Window};
 use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
-    bench, budget, command, dead, dev, doctor, grant, hold, job, journal, migrate, queue, schedule, upkeep,
+    bench, budget, command, dead, dev, doctor, grant, hold, job, journal, migrate, queue, schedule, serve, upkeep,
 };
 
 /// Where the database is unless it is said: in the working folder.
@@ -46,7 +46,9 @@ pub(crate) struct Global {
 /// The commands.
 #[derive(Subcommand)]
 pub(crate) enum Top {
-    /// Make a database in a folder and show what Bursar does, step by step
+    /// Serve everything over HTTP
+    Serve(serve::Serve),
+    /// Show what Bursar does, step by step, on a database in a folder, and serve it: not for production
     Dev(dev::Dev),
     /// Make or upgrade the tables
     Migrate(migrate::Migrate),
@@ -87,6 +89,8 @@ pub(crate) enum Top {
     Sweep(upkeep::Sweep),
     /// Look for what is wrong, and say what to do about it
     Doctor(doctor::Doctor),
+    /// Print the OpenAPI document of the server
+    Openapi,
     /// Measure how fast it is here, beside what the engine itself can do
     Bench(bench::Bench),
 }

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use crate::output::Output;
-use crate::wire::problem::{Kind, Problem};
+use bursar_server::wire::problem::{Kind, Problem};
 
 /// How a command of this program ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,8 +35,9 @@ pub(crate) fn of_problem(kind: Kind) -> Exit {
     match kind {
         Kind::Refused => Exit::Refused,
         Kind::UnknownScope | Kind::NotFound => Exit::NotFound,
-        Kind::AlreadySettled | Kind::LeaseLost | Kind::Conflict => Exit::Conflict,
-        Kind::Invalid | Kind::TooLarge => Exit::Usage,
+        Kind::AlreadySettled | Kind::LeaseLost | Kind::Conflict | Kind::Changed => Exit::Conflict,
+        Kind::Invalid | Kind::TooLarge | Kind::MethodNotAllowed | Kind::UnsupportedMediaType => Exit::Usage,
+        Kind::Unauthorized | Kind::Forbidden | Kind::TooManyAttempts | Kind::Timeout => Exit::Failed,
         Kind::Overloaded | Kind::Busy | Kind::Unavailable | Kind::UnknownOutcome => Exit::Unavailable,
         Kind::Internal => Exit::Failed,
     }

@@ -9,25 +9,36 @@ mod commands;
 mod exit;
 mod output;
 mod session;
-mod wire;
 
+use bursar_server::wire::problem::{Kind, Problem};
 use clap::Parser;
 
-use crate::args::Cli;
+use crate::args::{Cli, Top};
 use crate::output::Output;
 
 /// A batch is thousands of small rows that live for its time only, which the system's allocator is slow at.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-#[tokio::main(flavor = "current_thread")]
-async fn main() -> std::process::ExitCode {
+fn main() -> std::process::ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return exit::of_usage(&error).into(),
     };
     let out = Output::new(cli.global.json);
-    match commands::run(cli).await {
+    // A server uses all cores; a call asks one question.
+    let mut runtime = match cli.command {
+        Top::Serve(_) | Top::Dev(_) => tokio::runtime::Builder::new_multi_thread(),
+        _ => tokio::runtime::Builder::new_current_thread(),
+    };
+    let runtime = match runtime.enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            out.problem(&Problem::new(Kind::Internal, format!("the runtime cannot be started: {error}")));
+            return exit::of_problem(Kind::Internal).into();
+        }
+    };
+    match runtime.block_on(commands::run(cli)) {
         Ok(exit) => exit.into(),
         Err(problem) => {
             out.problem(&problem);

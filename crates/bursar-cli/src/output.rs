@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
-use crate::wire::problem::{Kind, Problem, ViolationAnswer};
+use bursar_server::wire::problem::{Kind, Problem, ViolationAnswer};
 
 /// Where and how to print.
 #[derive(Clone, Copy, Debug)]

@@ -6,7 +6,7 @@ use bursar::{Actor, Bursar, Context, IdempotencyKey, Op, Outcome, Request};
 
 use crate::args::{DATABASE_DEFAULT, Global};
 use crate::output::Output;
-use crate::wire::problem::{Kind, Problem};
+use bursar_server::wire::problem::{Kind, Problem};
 
 /// An open database and the circumstances of this call.
 pub(crate) struct Session {

@@ -213,7 +213,9 @@ impl Answer {
                 }
                 Event::BudgetUnfrozen { turned: false, .. } => return Answer::Done,
                 Event::HoldExpired { .. } | Event::GrantPurged { .. } => swept += 1,
-                Event::QueueDefined { .. } => return Answer::Done,
+                Event::QueueDefined { .. } | Event::ScheduleDefined { .. } | Event::ScheduleRemoved { .. } => {
+                    return Answer::Done;
+                }
                 // What follows from a request is told to those who follow the scope.
                 Event::BudgetTripped { .. }
                 | Event::BudgetUnfrozen { .. }

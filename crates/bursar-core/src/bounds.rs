@@ -52,6 +52,8 @@ pub const ITEMS_MAX: usize = 1_000;
 pub const TICKS_MAX: usize = 1_000;
 /// Bytes of JSON in the payload of a schedule, which each tick copies.
 pub const SCHEDULE_PAYLOAD_BYTES_MAX: usize = 64 << 10;
+/// Patterns in one list of a worker's capabilities.
+pub const PATTERNS_MAX: usize = 100;
 /// Bytes in the kind or the message of a job's error.
 pub const ERROR_BYTES_MAX: usize = 4_096;
 

@@ -46,6 +46,7 @@ impl Limit {
 
 /// What to do with spend that its hold does not cover.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Cover {
     /// Charge it in full and flag it: the money is gone already.

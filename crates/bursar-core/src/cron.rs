@@ -56,6 +56,21 @@ pub struct Cron {
     pattern: Pattern,
 }
 
+#[cfg(feature = "schema")]
+impl schemars::JsonSchema for Cron {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Cron".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({ "type": "string", "examples": ["30 7 * * MON-FRI"] })
+    }
+}
+
 impl Cron {
     /// Reads an expression.
     pub fn new(text: impl AsRef<str>) -> Result<Cron, Invalid> {

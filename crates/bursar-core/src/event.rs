@@ -199,6 +199,20 @@ pub enum Event {
         /// The grant.
         grant: GrantId,
     },
+    /// A grant expires sooner than it was to.
+    #[serde(rename = "grant.curtailed")]
+    GrantCurtailed {
+        /// The grant.
+        grant: GrantId,
+        /// Until when it is good now.
+        expires_at: Time,
+    },
+    /// A credential was used, for the first time in a while.
+    #[serde(rename = "grant.used")]
+    GrantUsed {
+        /// The credential.
+        grant: GrantId,
+    },
     /// A grant that had expired was removed.
     #[serde(rename = "grant.purged")]
     GrantPurged {
@@ -496,6 +510,8 @@ impl Event {
             Event::GrantMinted { .. } => "grant.minted",
             Event::GrantRedeemed { .. } => "grant.redeemed",
             Event::GrantRevoked { .. } => "grant.revoked",
+            Event::GrantCurtailed { .. } => "grant.curtailed",
+            Event::GrantUsed { .. } => "grant.used",
             Event::GrantPurged { .. } => "grant.purged",
             Event::JobEnqueued { .. } => "job.enqueued",
             Event::JobFound { .. } => "job.found",

@@ -77,7 +77,7 @@ impl fmt::Debug for TokenDigest {
     }
 }
 
-/// A token: `bgr_`, then the id, 256 secret bits and a checksum. Shown once, stored nowhere.
+/// A token: a prefix, then the id, 256 secret bits and a checksum. Shown once, stored nowhere.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token {
     id: GrantId,
@@ -95,8 +95,13 @@ impl Token {
 
     /// Reads a token; one that is malformed or mistyped is refused by its checksum, without a query.
     pub fn parse(text: &str) -> Result<Token, GrantFault> {
+        Token::parse_with(PREFIX, text)
+    }
+
+    /// Reads a token with a prefix of its own.
+    pub(crate) fn parse_with(prefix: &str, text: &str) -> Result<Token, GrantFault> {
         let mut bytes = [0u8; BYTES];
-        text.strip_prefix(PREFIX).and_then(|digits| from_base32(digits, &mut bytes)).ok_or(GrantFault::Malformed)?;
+        text.strip_prefix(prefix).and_then(|digits| from_base32(digits, &mut bytes)).ok_or(GrantFault::Malformed)?;
         let (body, checksum) = bytes.split_at(48);
         if Sha256::digest(body)[..4] != *checksum {
             return Err(GrantFault::Malformed);
@@ -110,12 +115,16 @@ impl Token {
 
     /// The plaintext: to be shown once.
     pub fn reveal(&self) -> String {
+        self.reveal_with(PREFIX)
+    }
+
+    pub(crate) fn reveal_with(&self, prefix: &str) -> String {
         let mut bytes = [0u8; BYTES];
         bytes[..16].copy_from_slice(&self.id.0.to_be_bytes());
         bytes[16..48].copy_from_slice(&self.secret);
         let checksum = Sha256::digest(&bytes[..48]);
         bytes[48..].copy_from_slice(&checksum[..4]);
-        format!("{PREFIX}{}", base32(&bytes))
+        format!("{prefix}{}", base32(&bytes))
     }
 
     /// The grant it belongs to.

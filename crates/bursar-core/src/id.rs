@@ -146,6 +146,21 @@ macro_rules! ids {
             }
         }
 
+        #[cfg(feature = "schema")]
+        impl schemars::JsonSchema for $name {
+            fn inline_schema() -> bool {
+                true
+            }
+
+            fn schema_name() -> std::borrow::Cow<'static, str> {
+                stringify!($name).into()
+            }
+
+            fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+                schemars::json_schema!({ "type": "string", "pattern": concat!("^", $prefix, "_[0-9a-z]{26}$") })
+            }
+        }
+
         impl FromStr for $name {
             type Err = Invalid;
             fn from_str(text: &str) -> Result<$name, Invalid> {
@@ -190,6 +205,10 @@ ids! {
     GrantId = "grant";
     /// A job.
     JobId = "job";
+    /// A worker's credential: the id of its row among grants.
+    WorkerId = "wkr";
+    /// An API key: the id of its row among grants.
+    KeyId = "key";
     /// Where the journal holds the events of one transaction.
     BatchId = "tx";
 }

@@ -16,6 +16,7 @@ pub mod bounds;
 mod bucket;
 pub mod budget;
 pub mod context;
+pub mod credential;
 pub mod cron;
 pub mod decide;
 pub mod event;

@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use crate::bounds::NAME_BYTES_MAX;
 use crate::refusal::Invalid;
 
-/// What names of Bursar's own scopes begin with; nobody else's do.
+/// What names of Bursar's own scopes and purposes begin with; nobody else's do.
 const INTERNAL: &str = "bursar:";
 
 /// Checks a name of the kind `field`: 1 to 255 bytes, no control characters.
@@ -107,6 +107,21 @@ macro_rules! names {
             }
         }
 
+        #[cfg(feature = "schema")]
+        impl schemars::JsonSchema for $name {
+            fn inline_schema() -> bool {
+                true
+            }
+
+            fn schema_name() -> std::borrow::Cow<'static, str> {
+                $field.into()
+            }
+
+            fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+                schemars::json_schema!({ "type": "string", "minLength": 1, "maxLength": NAME_BYTES_MAX })
+            }
+        }
+
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str(&self.0)
@@ -162,6 +177,21 @@ impl Scope {
     pub(crate) fn check_own(&self) -> Result<(), Invalid> {
         if self.is_internal() {
             return Err(Invalid::new("scope", format!("must not begin with {INTERNAL:?}: these are Bursar's own")));
+        }
+        Ok(())
+    }
+}
+
+impl Purpose {
+    /// Whether it is one of Bursar's own: what grants it is a credential, which nobody else may mint or redeem.
+    pub fn is_internal(&self) -> bool {
+        self.0.starts_with(INTERNAL)
+    }
+
+    /// Refuses one of Bursar's own.
+    pub(crate) fn check_own(&self) -> Result<(), Invalid> {
+        if self.is_internal() {
+            return Err(Invalid::new("purpose", format!("must not begin with {INTERNAL:?}: these are Bursar's own")));
         }
         Ok(())
     }

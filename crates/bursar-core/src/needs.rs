@@ -108,7 +108,7 @@ impl Needs {
             Op::Freeze { scope } | Op::Unfreeze { scope } => self.scope(tenant, scope, [], false),
             // Its id is new.
             Op::Mint(_) => {}
-            Op::Revoke { grant } => {
+            Op::Revoke { grant } | Op::Rotate { grant, .. } | Op::Use { grant } => {
                 self.grants.insert(*grant);
             }
             Op::PurgeGrants { grants } => self.grants.extend(grants),
@@ -195,6 +195,8 @@ impl Needs {
             Event::GrantMinted { grant, .. }
             | Event::GrantRedeemed { grant, .. }
             | Event::GrantRevoked { grant }
+            | Event::GrantCurtailed { grant, .. }
+            | Event::GrantUsed { grant }
             | Event::GrantPurged { grant } => {
                 self.grants.insert(*grant);
             }

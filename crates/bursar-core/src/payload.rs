@@ -92,3 +92,18 @@ impl<'de> Deserialize<'de> for Payload {
         }
     }
 }
+
+#[cfg(feature = "schema")]
+impl schemars::JsonSchema for Payload {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Payload".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({ "description": "Any JSON." })
+    }
+}

@@ -131,6 +131,18 @@ pub enum Refusal {
         /// The grant.
         grant: GrantId,
     },
+    /// The grant has expired or was taken back, so it cannot be replaced.
+    #[error("grant {grant} has expired or was revoked: make a new one")]
+    GrantOver {
+        /// The grant.
+        grant: GrantId,
+    },
+    /// What is defined is not what the caller has read.
+    #[error("the {what} has changed since it was read: read it again")]
+    Changed {
+        /// What was to be changed.
+        what: &'static str,
+    },
     /// The idempotency key was used for another request.
     #[error("idempotency key {key} was used for a different request: use a new key, or repeat the same request")]
     KeyReused {

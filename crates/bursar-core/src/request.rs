@@ -8,6 +8,7 @@ use crate::bounds::{
 };
 use crate::budget::{Budget, Cover, Limit};
 use crate::context::Context;
+use crate::credential::is_credential;
 use crate::grant::{Token, TokenDigest};
 use crate::id::{GrantId, HoldId, JobId};
 use crate::job::{Beat, Finish, JobSpec, LeaseAsk, QueueConfig, ScheduleSpec, check_delay, check_priority};
@@ -25,13 +26,15 @@ pub struct Request {
     pub idempotency_key: Option<IdempotencyKey>,
     /// Decide and answer, but write nothing.
     pub dry_run: bool,
+    /// Only if what is defined now has this digest: who changes what it has read does not undo what others changed since.
+    pub if_match: Option<Fingerprint>,
     /// What is asked.
     pub op: Op,
 }
 
 impl From<Op> for Request {
     fn from(op: Op) -> Request {
-        Request { context: Context::default(), idempotency_key: None, dry_run: false, op }
+        Request { context: Context::default(), idempotency_key: None, dry_run: false, if_match: None, op }
     }
 }
 
@@ -88,6 +91,20 @@ pub enum Op {
     },
     /// Make a grant.
     Mint(Mint),
+    /// Make a credential in the place of another, which is good for a while yet.
+    Rotate {
+        /// The one that is replaced.
+        grant: GrantId,
+        /// The one that replaces it: of the same class.
+        mint: Mint,
+        /// How long the old one is good at most.
+        overlap: Span,
+    },
+    /// Write down that a credential was used.
+    Use {
+        /// Which one.
+        grant: GrantId,
+    },
     /// Take a grant back.
     Revoke {
         /// Which one.
@@ -323,9 +340,18 @@ impl From<i64> for Actual {
     }
 }
 
-/// The digest of what was asked: a key used again for something else is noticed by it.
+/// The digest of what was asked, or of what is defined: that it is another is noticed by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Fingerprint(pub u128);
+
+impl Fingerprint {
+    /// The digest of plain data.
+    pub fn of(data: &impl Serialize) -> Fingerprint {
+        let text = serde_json::to_vec(data).expect("it is plain data");
+        let digest = Sha256::digest(text);
+        Fingerprint(u128::from_be_bytes(digest[..16].try_into().expect("16 of 32 bytes")))
+    }
+}
 
 impl Request {
     /// The request with an idempotency key.
@@ -340,22 +366,21 @@ impl Request {
 
     /// The digest of what is asked, without who asks or why.
     pub fn fingerprint(&self) -> Fingerprint {
-        let asked = serde_json::to_vec(&self.op).expect("requests are plain data");
-        let digest = Sha256::digest(asked);
-        Fingerprint(u128::from_be_bytes(digest[..16].try_into().expect("16 of 32 bytes")))
+        Fingerprint::of(&self.op)
     }
 
     /// Refuses what no state of the world would make right.
     pub fn check(&self) -> Result<(), Invalid> {
         self.context.check()?;
-        if self.op.is_of_jobs() || self.op.is_of_schedules() {
-            if self.dry_run {
-                return Err(Invalid::new("dry_run", "is not possible with work on jobs"));
-            }
-            if self.idempotency_key.is_some() {
-                let problem = "is not taken here: fences and states make it safe to repeat";
-                return Err(Invalid::new("idempotency_key", problem));
-            }
+        if self.dry_run && (self.op.is_of_jobs() || self.op.is_of_schedules()) {
+            return Err(Invalid::new("dry_run", "is not possible with work on jobs"));
+        }
+        if self.idempotency_key.is_some() && self.op.is_of_jobs() {
+            let problem = "is not taken here: fences and states make it safe to repeat";
+            return Err(Invalid::new("idempotency_key", problem));
+        }
+        if self.if_match.is_some() && !self.op.defines() {
+            return Err(Invalid::new("if_match", "is taken only where something is defined or removed"));
         }
         self.op.scopes().try_for_each(Scope::check_own)?;
         match &self.op {
@@ -371,7 +396,10 @@ impl Request {
             Op::Extend { by, .. } => ttl("by_ms", *by, TTL_MAX),
             Op::Credit { amount, .. } => not_negative("amount", *amount),
             Op::Define { budget, .. } => budget.check(),
-            Op::Mint(mint) => ttl("ttl_ms", mint.ttl, GRANT_TTL_MAX),
+            Op::Mint(mint) => mint.check(),
+            Op::Rotate { mint, .. } => mint.check(),
+            Op::Use { grant } if !is_credential(*grant) => Err(Invalid::new("grant", "is no credential")),
+            Op::Use { .. } => Ok(()),
             Op::Expire { holds } => sweep_size("holds", holds.len()),
             Op::PurgeGrants { grants } => sweep_size("grants", grants.len()),
             Op::Tidy { scopes } => sweep_size("scopes", scopes.len()),
@@ -409,6 +437,14 @@ impl Op {
         self.schedule().is_some()
     }
 
+    /// Whether it says what something is to be, as a whole, or that it is not to be any more.
+    pub fn defines(&self) -> bool {
+        matches!(
+            self,
+            Op::Define { .. } | Op::DefineQueue { .. } | Op::DefineSchedule { .. } | Op::RemoveSchedule { .. }
+        )
+    }
+
     /// The schedule it is about.
     pub fn schedule(&self) -> Option<&ScheduleName> {
         match self {
@@ -440,6 +476,17 @@ fn items(field: &'static str, count: usize) -> Result<(), Invalid> {
     Ok(())
 }
 
+impl Mint {
+    fn check(&self) -> Result<(), Invalid> {
+        // Credentials may be good for ever, and are known by their ids.
+        if is_credential(self.id) && self.purpose.is_internal() {
+            return ttl("expires_in_ms", self.ttl.min(GRANT_TTL_MAX), GRANT_TTL_MAX);
+        }
+        self.purpose.check_own()?;
+        ttl("ttl_ms", self.ttl, GRANT_TTL_MAX)
+    }
+}
+
 impl Command {
     fn check(&self) -> Result<(), Invalid> {
         if self.charges.is_empty() && self.redeem.is_empty() && self.jobs.is_empty() {
@@ -461,6 +508,7 @@ impl Command {
             }
             charge.limits.iter().try_for_each(Limit::check)?;
         }
+        self.redeem.iter().try_for_each(|redemption| redemption.purpose.check_own())?;
         for job in &self.jobs {
             job.check(self.redeem.len())?;
         }

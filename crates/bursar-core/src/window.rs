@@ -66,6 +66,7 @@ pub enum CalendarUnit {
 
 /// A day of the week.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "the names of the days say it")]
 pub enum Weekday {

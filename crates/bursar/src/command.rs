@@ -142,6 +142,7 @@ impl CommandBuilder {
                 context: self.bursar.context,
                 idempotency_key: self.key,
                 dry_run: self.dry_run,
+                if_match: None,
                 op: Op::Submit(self.command),
             }),
         }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use bursar_core::answer::Answer;
 use bursar_core::bounds::SWEEP_MAX;
+use bursar_core::credential::is_credential;
 use bursar_core::grant::{Grant, Token};
 use bursar_core::id::GrantId;
 use bursar_core::name::{IdempotencyKey, Purpose, Subject};
@@ -100,7 +101,10 @@ impl Grants<'_> {
 
     /// Grants after an id, by id, without secrets.
     pub async fn list(&self, after: Option<GrantId>, limit: usize) -> Result<Vec<Grant>, Error> {
-        Ok(self.0.inner.store.grants(&self.0.context.tenant, after, limit.min(1_000)).await?)
+        let mut found = self.0.inner.store.grants(&self.0.context.tenant, after, limit.min(1_000)).await?;
+        // Credentials stand behind all grants, in the same table.
+        found.retain(|grant| !is_credential(grant.id));
+        Ok(found)
     }
 
     /// Removes the grants that have expired; returns how many.

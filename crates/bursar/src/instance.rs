@@ -19,6 +19,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::task::JoinHandle;
 
 use crate::command::CommandBuilder;
+use crate::credentials::Credentials;
 use crate::engine::{Counters, Engine, Load};
 use crate::error::Error;
 use crate::feed::{Feed, Notices};
@@ -144,6 +145,11 @@ impl Bursar {
     /// One-time permissions.
     pub fn grants(&self) -> Grants<'_> {
         Grants(self)
+    }
+
+    /// What callers of a server show to say who they are.
+    pub fn credentials(&self) -> Credentials<'_> {
+        Credentials(self)
     }
 
     /// Durable work.

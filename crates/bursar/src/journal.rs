@@ -1,11 +1,17 @@
 //! The journal: everything that happened, in order.
 
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use bursar_core::answer::Answer;
 use bursar_core::context::Context;
-use bursar_core::event::{Event, Stream};
+use bursar_core::event::{Entry, Event, Stream};
 use bursar_core::id::{BatchId, CommandId};
-use bursar_core::time::Time;
+use bursar_core::refusal::Invalid;
+use bursar_core::time::{Span, Time};
 use bursar_store::Journaled;
 
+use crate::command::Receipt;
 use crate::error::Error;
 use crate::instance::Bursar;
 
@@ -32,6 +38,33 @@ pub struct JournalEvent {
     pub event: Event,
 }
 
+/// Where a page of history begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HistoryMark {
+    batch: BatchId,
+    skip: usize,
+}
+
+impl std::fmt::Display for HistoryMark {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}.{}", self.batch, self.skip)
+    }
+}
+
+impl std::str::FromStr for HistoryMark {
+    type Err = Invalid;
+    fn from_str(text: &str) -> Result<HistoryMark, Invalid> {
+        let parts = text.split_once('.').and_then(|(batch, skip)| Some((batch.parse().ok()?, skip.parse().ok()?)));
+        let (batch, skip) = parts.ok_or_else(|| Invalid::new("cursor", "is not one that a page has told"))?;
+        Ok(HistoryMark { batch, skip })
+    }
+}
+
+/// How much earlier than its id says a command is looked for, and how much later.
+const EARLIER: Span = Span::from_secs(2);
+const LATER: Span = Span::from_secs(60);
+/// Pages that are looked at for it.
+const COMMAND_PAGES_MAX: usize = 50;
 /// Rows of the journal read at once.
 const PAGE: usize = 100;
 /// Such pages that one call reads at most, whoever's events are on them.
@@ -83,6 +116,92 @@ impl Journal<'_> {
             next = journaled.batch.prev.get(stream);
         }
         Ok(events)
+    }
+
+    /// What happened to one thing, newest first, a page of at most `limit` events (from 1 to 1,000) and where the next one
+    /// begins, from the newest on or from where an earlier page said.
+    pub async fn history_page(
+        &self,
+        stream: &Stream,
+        from: Option<HistoryMark>,
+        limit: usize,
+    ) -> Result<(Vec<JournalEvent>, Option<HistoryMark>), Error> {
+        let limit = limit.clamp(1, EVENTS_MAX);
+        // A mark of another thing, or of another tenant's, leads nowhere: its events concern another stream.
+        let Some(last) = self.last(stream).await? else { return Ok((Vec::new(), None)) };
+        let mut at = from.unwrap_or(HistoryMark { batch: last, skip: 0 });
+        let mut events = Vec::new();
+        loop {
+            let Some(journaled) = self.0.inner.store.batch(at.batch).await? else { return Ok((events, None)) };
+            let mut found: Vec<_> = spread(&journaled).filter(|event| concerns(event, stream)).collect();
+            found.reverse();
+            let rest = found.len().saturating_sub(at.skip);
+            let taken = rest.min(limit - events.len());
+            events.extend(found.into_iter().skip(at.skip).take(taken));
+            if taken < rest {
+                return Ok((events, Some(HistoryMark { skip: at.skip + taken, ..at })));
+            }
+            match journaled.batch.prev.get(stream) {
+                Some(batch) => at = HistoryMark { batch, skip: 0 },
+                None => return Ok((events, None)),
+            }
+            if events.len() >= limit {
+                return Ok((events, Some(at)));
+            }
+        }
+    }
+
+    /// What a command of this tenant did, if it was one and the journal still has it.
+    ///
+    /// The journal is searched by the instant in the id. A command whose transaction stayed open for more than a minute, or
+    /// committed among more than five thousand others, may not be found.
+    pub async fn command(&self, id: CommandId) -> Result<Option<Receipt>, Error> {
+        let Some(entry) = self.entry(id).await?.filter(|entry| entry.context.tenant == self.0.context.tenant) else {
+            return Ok(None);
+        };
+        let mut payloads = HashMap::new();
+        for recorded in &entry.events {
+            if let Event::GrantRedeemed { grant, .. } = &recorded.e
+                && let Some(row) = self.0.inner.store.grant(*grant).await?
+            {
+                payloads.insert(*grant, row.payload);
+            }
+        }
+        match Answer::render(&entry, |grant| payloads.get(&grant).cloned()) {
+            Answer::Submitted(done) => Ok(Some(Receipt { command: id, replayed: false, done, entry: None })),
+            _ => Ok(None),
+        }
+    }
+
+    async fn entry(&self, id: CommandId) -> Result<Option<Arc<Entry>>, Error> {
+        let store = &self.0.inner.store;
+        let at = Time::from_micros(i64::try_from(id.0 >> 80).unwrap_or(i64::MAX / 1_000).saturating_mul(1_000));
+        // The first row from shortly before then on: positions follow the clock but for a little.
+        let from = at.before(EARLIER);
+        let (mut low, mut high) = (0, store.health().await?.position);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            match store.journal(middle, 1).await?.first() {
+                Some(row) if row.batch.at < from => low = middle + 1,
+                _ => high = middle,
+            }
+        }
+        let (mut after, until) = (low.saturating_sub(1), at.after(LATER));
+        for _ in 0..COMMAND_PAGES_MAX {
+            let page = store.journal(after, PAGE).await?;
+            let found = page.iter().flat_map(|row| &row.batch.entries).find(|entry| entry.id == id);
+            if let Some(entry) = found {
+                return Ok(Some(entry.clone()));
+            }
+            match page.last() {
+                Some(last) if page.len() == PAGE && last.batch.at <= until => {
+                    let events: usize = last.batch.entries.iter().map(|entry| entry.events.len()).sum();
+                    after = last.position + (events as u64).saturating_sub(1);
+                }
+                _ => return Ok(None),
+            }
+        }
+        Ok(None)
     }
 
     /// Erases the payload of a job or a grant, for privacy, where it was large enough to be kept beside the journal.

@@ -21,6 +21,7 @@
 //! ```
 
 mod command;
+mod credentials;
 mod engine;
 mod error;
 mod feed;
@@ -50,12 +51,15 @@ pub use bursar_core::answer::{
 pub use bursar_core::bounds;
 pub use bursar_core::budget::{Budget, Cover, HoldPolicy, Limit};
 pub use bursar_core::context::{Actor, Context};
+pub use bursar_core::credential::{
+    BlobCapabilities, Capabilities, CredentialClass, CredentialToken, Pattern, covered, is_credential,
+};
 pub use bursar_core::cron::Cron;
 pub use bursar_core::decide::Rules;
 pub use bursar_core::event::{Charged, Event, Left, Stream};
-pub use bursar_core::grant::{Grant, GrantState};
+pub use bursar_core::grant::{Grant, GrantFault, GrantState};
 pub use bursar_core::hold::{HeldCharge, Hold, HoldState};
-pub use bursar_core::id::{CommandId, GrantId, HoldId, IdSource, JobId};
+pub use bursar_core::id::{CommandId, GrantId, HoldId, IdSource, JobId, KeyId, WorkerId};
 pub use bursar_core::job::{
     Backoff, Beat, End, Finish, Job, JobError, JobSpec, JobState, Lease, LeaseAsk, Missed as MissedTicks, Order,
     Overlap, QueueConfig, Rate, Retention, Retry, Schedule, ScheduleSpec, Usage,
@@ -65,7 +69,7 @@ pub use bursar_core::name::{
 };
 pub use bursar_core::payload::Payload;
 pub use bursar_core::refusal::{Invalid, Refusal, Violation};
-pub use bursar_core::request::{Act, Actual, Charge, Command, Op, Redemption, Request, Settle};
+pub use bursar_core::request::{Act, Actual, Charge, Command, Fingerprint, Op, Redemption, Request, Settle};
 pub use bursar_core::scope::Freeze;
 pub use bursar_core::time::{Span, Time};
 pub use bursar_core::window::{CalendarUnit, Weekday, Window, Zone};
@@ -78,6 +82,7 @@ pub use bursar_worker::{
 pub use {rusqlite, sqlx};
 
 pub use crate::command::{CommandBuilder, Receipt};
+pub use crate::credentials::{Credentials, Issued};
 pub use crate::engine::Counters;
 pub use crate::error::Error;
 pub use crate::feed::{Missed, Notice, Notices, ProgressNotices, Progressed};
@@ -85,7 +90,7 @@ pub use crate::grants::{Grants, Minted};
 pub use crate::held::Held;
 pub use crate::instance::{Bursar, Options};
 pub use crate::jobs::{Acted, Attempt, AttemptEnd, Count, Failure, Jobs};
-pub use crate::journal::{Journal, JournalEvent};
+pub use crate::journal::{HistoryMark, Journal, JournalEvent};
 pub use crate::ledger::{BalanceView, BudgetView, Ledger};
 pub use crate::queues::{QueueFigures, Queues};
 pub use crate::reservation::{Reservation, ReservationError, ReservationKernel, Resource};

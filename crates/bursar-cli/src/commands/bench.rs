@@ -6,7 +6,7 @@ use clap::Args;
 use crate::args::Global;
 use crate::exit::Exit;
 use crate::output::Output;
-use crate::wire::problem::{Kind, Problem};
+use bursar_server::wire::problem::{Kind, Problem};
 
 /// What to measure.
 #[derive(Args)]

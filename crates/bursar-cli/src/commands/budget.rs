@@ -8,10 +8,10 @@ use crate::args::{LIMIT_HELP, limit};
 use crate::commands::journal;
 use crate::output::{cell, table};
 use crate::session::Session;
-use crate::wire::budget::{BudgetAnswer, BudgetBody};
-use crate::wire::command::ChargeAnswer;
-use crate::wire::problem::Problem;
-use crate::wire::{self, Page};
+use bursar_server::wire::budget::{BudgetAnswer, BudgetBody};
+use bursar_server::wire::command::ChargeAnswer;
+use bursar_server::wire::problem::Problem;
+use bursar_server::wire::{self, Page};
 
 /// What can be done with budgets.
 #[derive(Subcommand)]

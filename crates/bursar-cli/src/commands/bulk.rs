@@ -9,8 +9,8 @@ use serde::Serialize;
 use crate::exit::{self, Exit};
 use crate::output::table;
 use crate::session::Session;
-use crate::wire::job::FinishedAnswer;
-use crate::wire::problem::Problem;
+use bursar_server::wire::job::FinishedAnswer;
+use bursar_server::wire::problem::Problem;
 
 /// Jobs that a preview counts at most.
 const COUNTED_MAX: usize = 1_000_000;

@@ -5,9 +5,9 @@ use clap::Subcommand;
 
 use crate::commands::hold;
 use crate::session::Session;
-use crate::wire::command::{CommandAnswer, CommandBody};
-use crate::wire::problem::Problem;
-use crate::wire::{self, stamp};
+use bursar_server::wire::command::{CommandAnswer, CommandBody};
+use bursar_server::wire::problem::Problem;
+use bursar_server::wire::{self, stamp};
 
 /// What can be done with commands.
 #[derive(Subcommand)]
@@ -35,7 +35,7 @@ pub(crate) async fn run(args: Commands, session: &Session) -> Result<(), Problem
     let body: CommandBody = wire::read(&super::input(&file)?)?;
     let (command, context, only_tried) = body.into_command(session.context.clone())?;
     let dry_run = dry_run || only_tried;
-    let request = Request { context, idempotency_key: key, dry_run, op: Op::Submit(command) };
+    let request = Request { context, idempotency_key: key, dry_run, if_match: None, op: Op::Submit(command) };
     let receipt = Receipt::from(session.bursar.request(request).await?);
     answer(&receipt, dry_run, session)
 }

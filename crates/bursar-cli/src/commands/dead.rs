@@ -11,8 +11,8 @@ use crate::commands::job;
 use crate::exit::Exit;
 use crate::output::table;
 use crate::session::Session;
-use crate::wire::job::ErrorAnswer;
-use crate::wire::problem::{Kind, Problem};
+use bursar_server::wire::job::ErrorAnswer;
+use bursar_server::wire::problem::{Kind, Problem};
 
 /// What can be done with dead letters.
 #[derive(Subcommand)]

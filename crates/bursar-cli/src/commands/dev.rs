@@ -1,24 +1,28 @@
 //! `bursar dev`: a database in a folder, and a walk through what Bursar does.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use bursar::{
-    Budget, BudgetView, Bursar, CommandBuilder, Error, JobSpec, Limit, Payload, Receipt, Scope, Tenant, Window,
+    Budget, BudgetView, Bursar, CommandBuilder, CredentialClass, Error, JobSpec, Limit, Payload, Receipt, Scope,
+    Subject, Tenant, Window,
 };
+use bursar_server::Settings;
 use clap::Args;
 use serde_json::{Map, Value, json};
 
 use crate::args::{DATABASE_DEFAULT, Global};
+use crate::commands::serve::{self, LISTEN_DEFAULT};
 use crate::commands::{command, hold, journal, upkeep};
 use crate::exit::Exit;
 use crate::output::{Output, cell, table};
 use crate::session::{Session, make_folder};
-use crate::wire::budget::BudgetAnswer;
-use crate::wire::command::CommandAnswer;
-use crate::wire::event::EventAnswer;
-use crate::wire::hold::SettledAnswer;
-use crate::wire::problem::{Kind, Problem};
+use bursar_server::wire::budget::BudgetAnswer;
+use bursar_server::wire::command::CommandAnswer;
+use bursar_server::wire::event::EventAnswer;
+use bursar_server::wire::hold::SettledAnswer;
+use bursar_server::wire::problem::{Kind, Problem};
 
 /// Where to play.
 #[derive(Args)]
@@ -26,6 +30,12 @@ pub(crate) struct Dev {
     /// The folder of the database; made if it is not there
     #[arg(long, value_name = "DIR", default_value = "bursar-data")]
     data: PathBuf,
+    /// Where to serve it afterwards; port 0 takes a free one
+    #[arg(long, value_name = "ADDR", default_value = LISTEN_DEFAULT)]
+    listen: SocketAddr,
+    /// Only show it: serve nothing
+    #[arg(long)]
+    no_serve: bool,
 }
 
 /// Makes the database and tells the story.
@@ -37,10 +47,46 @@ pub(crate) async fn run(args: Dev, global: &Global) -> Result<Exit, Problem> {
     let told = tell(&mut story, &session, &url).await;
     session.close().await;
     let ok = told?;
-    story
-        .out
-        .data(&Value::Object(story.told), || "Nothing is running: the database is a file, and it stays.".into())?;
-    Ok(if ok { Exit::Done } else { Exit::Failed })
+    story.out.data(&Value::Object(story.told), || "The database is a file, and it stays.".into())?;
+    if !ok {
+        return Ok(Exit::Failed);
+    }
+    if args.no_serve {
+        return Ok(Exit::Done);
+    }
+    serve_it(args.listen, &url, story.out).await
+}
+
+/// Serves what was shown, with a token for a day.
+async fn serve_it(listen: SocketAddr, url: &str, out: Output) -> Result<Exit, Problem> {
+    if !listen.ip().is_loopback() {
+        let detail = "`bursar dev` listens on this machine only, such as 127.0.0.1:7440: use `bursar serve` elsewhere";
+        return Err(Problem::invalid("listen".into(), detail));
+    }
+    serve::log_to_stderr(serve::LogForm::Text);
+    let bursar = Bursar::open(url).await?;
+    let subject = Subject::new("dev").map_err(Error::from)?;
+    let issued =
+        bursar.credentials().issue(CredentialClass::Operator, subject, Payload::default(), Some(A_DAY), None).await;
+    let token = match issued {
+        Ok(issued) => issued.token.unwrap_or_default(),
+        Err(error) => {
+            bursar.close().await;
+            return Err(error.into());
+        }
+    };
+    let served = serve::serve(&bursar, listen, Settings::default(), out, |address| {
+        out.note(&format!(
+            "\nNOT FOR PRODUCTION: this is a demo on a file, with a token on the screen. Use `bursar serve` in earnest.\n\
+             \x20 API page  http://{address}/\n\
+             \x20 token     {token}   (the operator's, good for a day)\n\
+             \x20 try       curl -H 'Authorization: Bearer {token}' http://{address}/v1/budgets\n\
+             End it with Ctrl-C."
+        ));
+    });
+    let served = served.await;
+    bursar.close().await;
+    served
 }
 
 /// What is told, step by step for people and at the end as one object.
@@ -84,6 +130,8 @@ impl Cast {
     }
 }
 
+/// How long the token of a demo is good.
+const A_DAY: Duration = Duration::from_secs(86_400);
 const HELD: i64 = 400_000;
 const ACTUAL: i64 = 320_000;
 const TOO_MUCH: i64 = 3_000_000;
@@ -219,7 +267,7 @@ async fn proof(story: &mut Story, bursar: &Bursar, before: u64) -> Result<bool, 
     story.result("journal", to_value(&answers)?, &journal::lines(&events))?;
     story.step("The proof", "Balances are kept, not summed. This sums them all the same, and compares.")?;
     let report = bursar.verify().await?;
-    story.result("verify", upkeep::answer(&report), &upkeep::describe(&report))?;
+    story.result("verify", to_value(&upkeep::answer(&report))?, &upkeep::describe(&report))?;
     Ok(report.is_ok())
 }
 

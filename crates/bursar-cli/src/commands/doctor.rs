@@ -10,7 +10,7 @@ use crate::args::Global;
 use crate::exit::{self, Exit};
 use crate::output::Output;
 use crate::session::{Session, sqlite_path};
-use crate::wire::problem::Problem;
+use bursar_server::wire::problem::Problem;
 
 /// What to look at.
 #[derive(Args)]

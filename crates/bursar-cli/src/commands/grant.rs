@@ -8,9 +8,9 @@ use serde_json::json;
 
 use crate::output::{cell, table};
 use crate::session::Session;
-use crate::wire::Page;
-use crate::wire::grant::{GrantAnswer, MintedAnswer, RedeemedAnswer};
-use crate::wire::problem::Problem;
+use bursar_server::wire::Page;
+use bursar_server::wire::grant::{GrantAnswer, MintedAnswer, RedeemedAnswer};
+use bursar_server::wire::problem::Problem;
 
 /// What can be done with grants.
 #[derive(Subcommand)]

@@ -12,9 +12,9 @@ use crate::commands::budget::unexpected;
 use crate::commands::{command, journal};
 use crate::output::{cell, table};
 use crate::session::Session;
-use crate::wire::hold::{HoldAnswer, SettledAnswer, actual};
-use crate::wire::problem::Problem;
-use crate::wire::{self, Page, stamp};
+use bursar_server::wire::hold::{HoldAnswer, SettledAnswer, actual};
+use bursar_server::wire::problem::Problem;
+use bursar_server::wire::{self, Page, stamp};
 
 /// What can be done with holds.
 #[derive(Subcommand)]

@@ -15,9 +15,9 @@ use crate::commands::journal;
 use crate::exit::Exit;
 use crate::output::{cell, table};
 use crate::session::Session;
-use crate::wire::job::{BeatenAnswer, BulkBody, ErrorAnswer, FinishedAnswer, JobAnswer, LeasedAnswer};
-use crate::wire::problem::Problem;
-use crate::wire::{self, Page, stamp};
+use bursar_server::wire::job::{BeatenAnswer, BulkBody, ErrorAnswer, FinishedAnswer, JobAnswer, LeasedAnswer};
+use bursar_server::wire::problem::Problem;
+use bursar_server::wire::{self, Page, stamp};
 
 /// What can be done with jobs.
 #[derive(Subcommand)]

@@ -8,9 +8,9 @@ use crate::args::Global;
 use crate::exit::Exit;
 use crate::output::{Output, table};
 use crate::session::Session;
-use crate::wire::Page;
-use crate::wire::event::{EventAnswer, stream_id};
-use crate::wire::problem::Problem;
+use bursar_server::wire::Page;
+use bursar_server::wire::event::{EventAnswer, stream_id};
+use bursar_server::wire::problem::Problem;
 
 /// What can be done with the journal.
 #[derive(Subcommand)]

@@ -8,7 +8,7 @@ use crate::args::Global;
 use crate::exit::Exit;
 use crate::output::Output;
 use crate::session::Session;
-use crate::wire::problem::Problem;
+use bursar_server::wire::problem::Problem;
 
 /// How to make or upgrade the tables.
 #[derive(Args)]

@@ -14,19 +14,23 @@ pub(crate) mod journal;
 pub(crate) mod migrate;
 pub(crate) mod queue;
 pub(crate) mod schedule;
+pub(crate) mod serve;
 pub(crate) mod upkeep;
 
 use std::io::Read;
 
 use crate::args::{Cli, Top};
 use crate::exit::Exit;
+use crate::output::Output;
 use crate::session::Session;
-use crate::wire::problem::{Kind, Problem};
+use bursar_server::wire::problem::{Kind, Problem};
 
 /// Does what was asked for.
 pub(crate) async fn run(cli: Cli) -> Result<Exit, Problem> {
     let Cli { global, command } = cli;
     match command {
+        Top::Serve(args) => serve::run(args, &global).await,
+        Top::Openapi => openapi(Output::new(global.json)),
         Top::Dev(args) => dev::run(args, &global).await,
         Top::Migrate(args) => migrate::run(args, &global).await,
         Top::Doctor(args) => doctor::run(args, &global).await,
@@ -56,10 +60,17 @@ async fn ask(command: Top, session: &Session) -> Result<Exit, Problem> {
         Top::Verify => return upkeep::verify(session).await,
         Top::Rebuild(args) => return upkeep::rebuild(args, session).await,
         Top::Sweep(args) => upkeep::sweep(args, session).await?,
-        Top::Dev(_) | Top::Migrate(_) | Top::Doctor(_) | Top::Bench(_) => {
+        Top::Serve(_) | Top::Openapi | Top::Dev(_) | Top::Migrate(_) | Top::Doctor(_) | Top::Bench(_) => {
             unreachable!("these open the database themselves")
         }
     }
+    Ok(Exit::Done)
+}
+
+/// Prints the document of the API, as `/v1/openapi.json` serves it.
+fn openapi(out: Output) -> Result<Exit, Problem> {
+    let document = bursar_server::document();
+    out.data(&document, || format!("{document:#}"))?;
     Ok(Exit::Done)
 }
 

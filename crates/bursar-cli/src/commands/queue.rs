@@ -5,9 +5,9 @@ use clap::{Args, Subcommand};
 
 use crate::output::{cell, table};
 use crate::session::Session;
-use crate::wire::problem::Problem;
-use crate::wire::queue::{QueueAnswer, QueueBody};
-use crate::wire::{self, Page};
+use bursar_server::wire::problem::Problem;
+use bursar_server::wire::queue::{QueueAnswer, QueueBody};
+use bursar_server::wire::{self, Page};
 
 /// What can be done with queues.
 #[derive(Subcommand)]

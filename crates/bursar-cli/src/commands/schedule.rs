@@ -11,9 +11,9 @@ use serde_json::json;
 use crate::commands::job::payload;
 use crate::output::{cell, table};
 use crate::session::Session;
-use crate::wire::problem::Problem;
-use crate::wire::schedule::{ScheduleAnswer, ScheduleBody};
-use crate::wire::{self, Page, stamp};
+use bursar_server::wire::problem::Problem;
+use bursar_server::wire::schedule::{ScheduleAnswer, ScheduleBody};
+use bursar_server::wire::{self, Page, stamp};
 
 /// What can be done with schedules.
 #[derive(Subcommand)]

@@ -4,11 +4,12 @@ use std::io::{BufRead, IsTerminal, Write};
 
 use bursar::{Report, bounds};
 use clap::Args;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::exit::Exit;
 use crate::session::Session;
-use crate::wire::problem::Problem;
+use bursar_server::wire::problem::Problem;
+use bursar_server::wire::report::VerifyAnswer;
 
 /// How to rebuild.
 #[derive(Args)]
@@ -38,12 +39,8 @@ pub(crate) async fn verify(session: &Session) -> Result<Exit, Problem> {
 }
 
 /// A report as `GET /v1/verify` answers it.
-pub(crate) fn answer(report: &Report) -> Value {
-    json!({
-        "ok": report.is_ok(),
-        "checked": { "scopes": report.scopes, "holds": report.holds, "jobs": report.jobs },
-        "violations": report.violations,
-    })
+pub(crate) fn answer(report: &Report) -> VerifyAnswer {
+    VerifyAnswer::from(report)
 }
 
 /// A report for people.

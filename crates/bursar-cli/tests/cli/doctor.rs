@@ -5,7 +5,7 @@ use crate::place::{Place, text};
 #[test]
 fn doctor_names_what_is_wrong_and_fixes_what_follows_from_the_journal() {
     let place = Place::ready();
-    place.run(&["dev"]).ends(0);
+    place.run(&["dev", "--no-serve"]).ends(0);
     let healthy = place.json(&["doctor"]);
     let components: Vec<&str> =
         healthy["findings"].as_array().unwrap().iter().map(|finding| text(&finding["component"])).collect();
@@ -51,7 +51,7 @@ fn doctor_names_a_file_that_is_damaged_or_missing_and_the_way_back() {
     );
 
     // Damage in the middle of a file that was good.
-    place.run(&["dev"]).ends(0);
+    place.run(&["dev", "--no-serve"]).ends(0);
     place.database().execute_batch("PRAGMA wal_checkpoint(TRUNCATE)").unwrap();
     let path = place.0.path().join("bursar-data/bursar.db");
     let mut bytes = std::fs::read(&path).unwrap();
@@ -66,7 +66,7 @@ fn doctor_names_a_file_that_is_damaged_or_missing_and_the_way_back() {
 #[test]
 fn doctor_makes_a_new_file_from_the_journal_of_a_damaged_one() {
     let place = Place::ready();
-    place.run(&["dev"]).ends(0);
+    place.run(&["dev", "--no-serve"]).ends(0);
     let budgets = spent(&place);
     let path = place.0.path().join("bursar-data/bursar.db");
     let spoil = |table: &str| {

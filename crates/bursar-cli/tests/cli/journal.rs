@@ -7,7 +7,7 @@ use crate::place::{Place, text};
 #[test]
 fn the_journal_can_be_paged_filtered_and_queried_with_sql() {
     let place = Place::ready();
-    place.run(&["dev"]).ends(0);
+    place.run(&["dev", "--no-serve"]).ends(0);
     let all = place.json(&["journal", "list"]);
     let items = all["items"].as_array().unwrap();
     let first = place.json(&["journal", "list", "--most", "3"]);

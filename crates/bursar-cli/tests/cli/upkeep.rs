@@ -28,7 +28,7 @@ fn printed_migrations_make_a_database_that_works() {
 #[test]
 fn rebuild_asks_first_and_gives_the_same_tables() {
     let place = Place::ready();
-    place.run(&["dev"]).ends(0);
+    place.run(&["dev", "--no-serve"]).ends(0);
     let before = place.json(&["budget", "show", "org:acme-1"]);
     let refused = place.run(&["rebuild"]).ends(2);
     assert!(refused.err.contains("will be emptied") && refused.err.contains("--yes"), "{}", refused.err);

@@ -80,6 +80,9 @@ pub(crate) fn apply(ws: &mut Workspace, context: &Context, event: &Event) -> u64
         }
         Event::GrantRedeemed { grant, .. } => end_grant(ws, *grant, GrantState::Redeemed),
         Event::GrantRevoked { grant } => end_grant(ws, *grant, GrantState::Revoked),
+        Event::GrantCurtailed { grant, expires_at } => change_grant(ws, *grant, |row| row.expires_at = *expires_at),
+        // When that was stands in the journal.
+        Event::GrantUsed { grant } => change_grant(ws, *grant, |_| {}),
         Event::GrantPurged { grant } => {
             let version = end_grant(ws, *grant, GrantState::Revoked);
             ws.grants.remove(grant);
@@ -94,9 +97,13 @@ pub(crate) fn apply(ws: &mut Workspace, context: &Context, event: &Event) -> u64
 }
 
 fn end_grant(ws: &mut Workspace, grant: GrantId, state: GrantState) -> u64 {
+    change_grant(ws, grant, |row| row.state = state)
+}
+
+fn change_grant(ws: &mut Workspace, grant: GrantId, change: impl FnOnce(&mut Grant)) -> u64 {
     let batch = ws.batch;
     let row = ws.grants.get_mut(&grant).expect("an event of a grant follows its minting");
-    row.state = state;
+    change(row);
     row.version += 1;
     let version = row.version;
     let last = row.last.replace(batch);

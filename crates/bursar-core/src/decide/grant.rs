@@ -1,4 +1,4 @@
-//! Grants: mint, redeem, revoke, purge.
+//! Grants: mint, redeem, rotate, revoke, purge.
 
 use std::collections::BTreeSet;
 
@@ -12,6 +12,7 @@ use crate::payload::Payload;
 use crate::refusal::{Refusal, Violation};
 use crate::request::{Mint, Redemption};
 use crate::state::Workspace;
+use crate::time::Span;
 
 pub(super) fn mint(ws: &Workspace, mint: &Mint) -> Vec<Event> {
     vec![Event::GrantMinted {
@@ -61,6 +62,35 @@ fn take<'a>(ws: &'a Workspace, tenant: &Tenant, asked: &Redemption) -> Result<&'
         GrantState::Open if grant.expires_at <= ws.now && !Mutant::RedeemExpired.on() => Err(GrantFault::Expired),
         GrantState::Open => Ok(grant),
     }
+}
+
+/// A credential in the place of another of this tenant, which is good for a while yet.
+pub(super) fn rotate(
+    ws: &Workspace,
+    context: &Context,
+    id: GrantId,
+    new: &Mint,
+    overlap: Span,
+) -> Result<Vec<Event>, Refusal> {
+    let grant = ws.grants.get(&id).filter(|grant| grant.tenant == context.tenant && grant.purpose == new.purpose);
+    let grant = grant.ok_or(Refusal::UnknownGrant { grant: id })?;
+    if grant.state != GrantState::Open || grant.expires_at <= ws.now {
+        return Err(Refusal::GrantOver { grant: id });
+    }
+    let mut events = mint(ws, new);
+    let expires_at = ws.now.after(overlap.max(Span::ZERO));
+    if expires_at < grant.expires_at {
+        events.push(Event::GrantCurtailed { grant: id, expires_at });
+    }
+    Ok(events)
+}
+
+/// A credential was used; one that is over was not.
+pub(super) fn used(ws: &Workspace, context: &Context, id: GrantId) -> Result<Vec<Event>, Refusal> {
+    let grant = ws.grants.get(&id).filter(|grant| grant.tenant == context.tenant);
+    let grant = grant.ok_or(Refusal::UnknownGrant { grant: id })?;
+    let good = grant.state == GrantState::Open && grant.expires_at > ws.now;
+    Ok(good.then_some(Event::GrantUsed { grant: id }).into_iter().collect())
 }
 
 pub(super) fn revoke(ws: &Workspace, context: &Context, id: GrantId) -> Result<Vec<Event>, Refusal> {

@@ -24,7 +24,7 @@ use crate::job::QueueConfig;
 use crate::mutant::Mutant;
 use crate::needs::Needs;
 use crate::refusal::{Invalid, Refusal};
-use crate::request::{Op, Request};
+use crate::request::{Fingerprint, Op, Request};
 use crate::state::{KeyRow, ScopeKey, Workspace};
 use crate::time::Span;
 use crate::wakes::Wakes;
@@ -68,7 +68,7 @@ pub fn decide(ws: &mut Workspace, request: &Request, rules: &Rules, ids: &mut (d
         if let Some(refusal) = unknown_zone(ws, request) {
             return Decided::Answered(Err(refusal));
         }
-        return match work(ws, request, ids) {
+        return match work(ws, request, rules, ids) {
             Some(answer) => Decided::Answered(answer),
             None => Decided::Again,
         };
@@ -77,7 +77,20 @@ pub fn decide(ws: &mut Workspace, request: &Request, rules: &Rules, ids: &mut (d
 }
 
 /// Work on jobs, which is answered job by job. `None` when rows are lacking: load again.
-fn work(ws: &mut Workspace, request: &Request, ids: &mut (dyn IdSource + Send)) -> Option<Result<Outcome, Refusal>> {
+fn work(
+    ws: &mut Workspace,
+    request: &Request,
+    rules: &Rules,
+    ids: &mut (dyn IdSource + Send),
+) -> Option<Result<Outcome, Refusal>> {
+    let key = match key_of(ws, request, rules) {
+        Ok(Keyed::New(key)) => key,
+        Ok(Keyed::Done(outcome)) => return Some(Ok(outcome)),
+        Err(refusal) => return Some(Err(refusal)),
+    };
+    if let Err(refusal) = unchanged(ws, request) {
+        return Some(Err(refusal));
+    }
     let command = CommandId(ids.next_id(ws.now));
     let mut deed = Deed { ws, context: &request.context, ids, events: Vec::new() };
     let answer = match job::work(&mut deed, &request.op)? {
@@ -85,11 +98,14 @@ fn work(ws: &mut Workspace, request: &Request, ids: &mut (dyn IdSource + Send)) 
         Err(refusal) => return Some(Err(refusal)),
     };
     let events = deed.events;
-    let mut entry = Entry { id: command, context: request.context.clone(), key: None, events, wakes: Wakes::default() };
+    let mut entry = Entry { id: command, context: request.context.clone(), key, events, wakes: Wakes::default() };
     let touched = entry.events.iter().flat_map(|r| r.e.scopes());
     let touched = touched.map(|scope| (entry.context.tenant.clone(), scope.clone())).collect();
     follow(ws, &mut entry, touched);
     entry.wakes = Wakes::of(ws, &entry);
+    if !entry.events.is_empty() {
+        remember(ws, &entry);
+    }
     let entry = (!entry.events.is_empty()).then(|| Arc::new(entry));
     ws.entries.extend(entry.clone());
     Some(Ok(Outcome { command, replayed: false, answer, entry }))
@@ -103,17 +119,11 @@ fn answer(
 ) -> Result<Outcome, Refusal> {
     request.check()?;
     reach(request, rules)?;
-    let key = match &request.idempotency_key {
-        Some(key) => {
-            let fingerprint = request.fingerprint();
-            let known = ws.keys.get(&(request.context.tenant.clone(), key.clone()));
-            if let Some(row) = known.filter(|row| row.until > ws.now) {
-                return replay(ws, row, fingerprint == row.fingerprint || Mutant::DropFingerprint.on(), request);
-            }
-            Some(KeyUse { key: key.clone(), fingerprint, until: ws.now.after(rules.key_kept) })
-        }
-        None => None,
+    let key = match key_of(ws, request, rules)? {
+        Keyed::New(key) => key,
+        Keyed::Done(outcome) => return Ok(outcome),
     };
+    unchanged(ws, request)?;
     if let Some(refusal) = unknown_zone(ws, request) {
         return Err(refusal);
     }
@@ -136,6 +146,8 @@ fn answer(
         Op::Freeze { scope } => budget::freeze(ws, &request.context, scope)?,
         Op::Unfreeze { scope } => budget::unfreeze(ws, &request.context, scope)?,
         Op::Mint(mint) => grant::mint(ws, mint),
+        Op::Rotate { grant, mint, overlap } => grant::rotate(ws, &request.context, *grant, mint, *overlap)?,
+        Op::Use { grant } => grant::used(ws, &request.context, *grant)?,
         Op::Revoke { grant } => grant::revoke(ws, &request.context, *grant)?,
         Op::PurgeGrants { grants } => grant::purge(ws, &request.context, grants),
         Op::Tidy { .. } => Vec::new(),
@@ -182,6 +194,47 @@ fn answer(
         return Ok(Outcome { command, replayed: false, answer, entry: Some(entry) });
     }
     Ok(Outcome { command, replayed: false, answer, entry: None })
+}
+
+/// What an idempotency key says of a request.
+enum Keyed {
+    /// It is to be done, and remembered under the key if it has one.
+    New(Option<KeyUse>),
+    /// It has been done.
+    Done(Outcome),
+}
+
+fn key_of(ws: &Workspace, request: &Request, rules: &Rules) -> Result<Keyed, Refusal> {
+    let Some(key) = &request.idempotency_key else { return Ok(Keyed::New(None)) };
+    let fingerprint = request.fingerprint();
+    let known = ws.keys.get(&(request.context.tenant.clone(), key.clone()));
+    if let Some(row) = known.filter(|row| row.until > ws.now) {
+        let same = fingerprint == row.fingerprint || Mutant::DropFingerprint.on();
+        return replay(ws, row, same, request).map(Keyed::Done);
+    }
+    Ok(Keyed::New(Some(KeyUse { key: key.clone(), fingerprint, until: ws.now.after(rules.key_kept) })))
+}
+
+/// Refuses to change what is not as the caller has read it.
+fn unchanged(ws: &Workspace, request: &Request) -> Result<(), Refusal> {
+    let Some(expected) = request.if_match else { return Ok(()) };
+    let tenant = &request.context.tenant;
+    let (what, found) = match &request.op {
+        Op::Define { scope, .. } => {
+            let row = ws.scopes.get(&(tenant.clone(), scope.clone()));
+            ("budget", row.and_then(|row| row.budget.as_deref()).map(Fingerprint::of))
+        }
+        Op::DefineQueue { queue, .. } => {
+            let row = ws.queues.get(&(tenant.clone(), queue.clone()));
+            ("queue", Some(Fingerprint::of(&row.map(|row| row.config.clone()).unwrap_or_default())))
+        }
+        Op::DefineSchedule { schedule, .. } | Op::RemoveSchedule { schedule } => {
+            let row = ws.schedules.get(&(tenant.clone(), schedule.clone()));
+            ("schedule", row.map(|row| Fingerprint::of(&row.spec)))
+        }
+        _ => return Ok(()),
+    };
+    if found == Some(expected) { Ok(()) } else { Err(Refusal::Changed { what }) }
 }
 
 /// A window that has ended, in a zone that this build does not know, is never guessed.

@@ -90,6 +90,8 @@ impl Event {
             Event::GrantMinted { grant, .. }
             | Event::GrantRedeemed { grant, .. }
             | Event::GrantRevoked { grant }
+            | Event::GrantCurtailed { grant, .. }
+            | Event::GrantUsed { grant }
             | Event::GrantPurged { grant } => Stream::Grant(*grant),
             Event::QueueDefined { queue, .. } => Stream::Queue(tenant.clone(), queue.clone()),
             Event::ScheduleDefined { schedule, .. }

@@ -110,6 +110,7 @@ pub fn wants(kinds: &[JobKind], kind: &JobKind) -> bool {
 
 /// Units that a worker has really spent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Usage {
     /// Where; the only scope of the job's hold unless it is said.
@@ -131,6 +132,7 @@ pub struct Beat {
 
 /// What a worker is to do about a job it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Order {
     /// Go on.

@@ -34,6 +34,7 @@ pub struct ScheduleSpec {
 /// What becomes of ticks that nobody was there for: one that is noticed when the next is due already, or later than
 /// [`ON_TIME`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Missed {
     /// They are left out.
@@ -47,6 +48,7 @@ pub enum Missed {
 
 /// What to do while the job of the last tick has not ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Overlap {
     /// Enqueue another.

@@ -94,6 +94,7 @@ impl Workload {
             context: Context { correlation_id, ..Context::of(tenant) },
             idempotency_key: key.and_then(|key| IdempotencyKey::new(key).ok()),
             dry_run: chance.one_in(20),
+            if_match: None,
             op,
         };
         if request.idempotency_key.is_some() {

@@ -4,6 +4,7 @@
 //! [`CASES`] and [`JOB_CASES`].
 
 mod commands;
+mod credentials;
 mod grants;
 mod holds;
 mod jobs;
@@ -82,6 +83,10 @@ cases! {
     grants::bad_tokens_are_one_answer,
     grants::revoked_and_purged_grants_are_gone,
     grants::expired_grant_stays_expired_when_the_clock_goes_back,
+    credentials::credential_is_rotated_with_an_overlap,
+    credentials::credentials_are_no_grants,
+    credentials::what_changed_since_it_was_read_is_not_overwritten,
+    credentials::keys_are_taken_with_schedules,
     journal::positions_are_dense,
     journal::history_follows_a_thing_backwards,
     journal::links_of_two_tenants_never_meet,

@@ -60,9 +60,9 @@ const TAKE_OVER_KEYS: &str = "INSERT INTO bursar.keys AS k (tenant, key, fingerp
     WHERE k.until <= #";
 const INSERT_GRANTS: &str = "INSERT INTO bursar.grants (id, tenant, expires_at, state, data) SELECT * FROM unnest(@)";
 const PUT_GRANTS: &str = "INSERT INTO bursar.grants (id, tenant, expires_at, state, data) SELECT * FROM unnest(@)
-    ON CONFLICT (id) DO UPDATE SET state = EXCLUDED.state, data = EXCLUDED.data";
-const UPDATE_GRANTS: &str = "UPDATE bursar.grants g SET state = w.state, data = w.data
-    FROM unnest(@) AS w(place, state, data) WHERE g.ctid = w.place";
+    ON CONFLICT (id) DO UPDATE SET state = EXCLUDED.state, expires_at = EXCLUDED.expires_at, data = EXCLUDED.data";
+const UPDATE_GRANTS: &str = "UPDATE bursar.grants g SET state = w.state, expires_at = w.expires_at, data = w.data
+    FROM unnest(@) AS w(place, state, expires_at, data) WHERE g.ctid = w.place";
 const DELETE_GRANTS: &str = "DELETE FROM bursar.grants WHERE ctid = ANY (ARRAY(
         SELECT g.ctid FROM unnest(@) AS w(id)
         CROSS JOIN LATERAL (SELECT g.ctid FROM bursar.grants g WHERE g.id = w.id OFFSET 0) g))";
@@ -121,6 +121,7 @@ impl PgRows<'_> {
         statement.counted_part(UPDATE_GRANTS, &moved, |part, rows| {
             part.array(rows.iter().map(|(place, _)| *place));
             part.array(rows.iter().map(|(_, grant)| grant_state(grant.state)));
+            part.array(rows.iter().map(|(_, grant)| grant.expires_at.micros()));
             part.array(rows.iter().map(|(_, grant)| grant.pack_light()));
         });
         for sql in [DELETE_GRANTS, DELETE_PAYLOADS] {

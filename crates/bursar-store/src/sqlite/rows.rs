@@ -305,7 +305,8 @@ impl<'a> SqliteRows<'a> {
     fn write_grants(&self, ws: &Workspace) -> Result<(), StoreError> {
         let mut insert = self
             .prepare("INSERT INTO bursar_grants (id, tenant, state, expires_at, data) VALUES (?1, ?2, ?3, ?4, ?5)")?;
-        let mut update = self.prepare("UPDATE bursar_grants SET state = ?2, data = ?3 WHERE id = ?1")?;
+        let mut update =
+            self.prepare("UPDATE bursar_grants SET state = ?2, expires_at = ?3, data = ?4 WHERE id = ?1")?;
         let mut packed = Vec::new();
         for (grant, change) in ws.grants.changes() {
             match change {
@@ -315,7 +316,8 @@ impl<'a> SqliteRows<'a> {
                     insert.run(params![id(grant.0), tenant, state, row.expires_at.micros(), packed])?;
                 }
                 Change::Update(row) => {
-                    update.run(params![id(grant.0), grant_state(row.state), row.pack_light_to(&mut packed)])?;
+                    let (state, expires_at) = (grant_state(row.state), row.expires_at.micros());
+                    update.run(params![id(grant.0), state, expires_at, row.pack_light_to(&mut packed)])?;
                 }
                 Change::Delete => {
                     self.run("DELETE FROM bursar_grants WHERE id = ?1", [id(grant.0)])?;

@@ -263,7 +263,7 @@ pub(super) fn weight(request: &Request) -> usize {
             let payloads: usize = command.jobs.iter().map(|job| job.payload.as_str().len()).sum();
             1 + command.charges.len() * 2 + command.redeem.len() + command.jobs.len() + payloads / 1_024
         }
-        Op::Mint(mint) => 1 + mint.payload.as_str().len() / 1_024,
+        Op::Mint(mint) | Op::Rotate { mint, .. } => 2 + mint.payload.as_str().len() / 1_024,
         Op::Commit { .. } | Op::Release { .. } | Op::Extend { .. } => 3,
         Op::Expire { holds } => 1 + holds.len() * 2,
         Op::Tidy { scopes } => 1 + scopes.len(),
@@ -283,6 +283,7 @@ pub(super) fn weight(request: &Request) -> usize {
         | Op::Freeze { .. }
         | Op::Unfreeze { .. }
         | Op::Revoke { .. }
+        | Op::Use { .. }
         | Op::DefineQueue { .. }
         | Op::PauseQueue { .. }
         | Op::DefineSchedule { .. }

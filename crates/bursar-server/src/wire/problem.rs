@@ -1,44 +1,68 @@
 //! Problems on the wire: one object that says what was not done, and why.
 
 use bursar::{Error, Invalid, Refusal, StoreError, Violation};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::wire::window::WindowFields;
 
 /// Why something was not done.
-#[derive(Debug, Serialize)]
-pub(crate) struct Problem {
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Problem {
     /// Which kind; its last word is stable.
     #[serde(rename = "type", serialize_with = "typed")]
-    pub(crate) kind: Kind,
+    #[schemars(with = "String")]
+    pub kind: Kind,
     /// The kind in words.
-    pub(crate) title: &'static str,
+    pub title: &'static str,
     /// The status it has over HTTP.
-    pub(crate) status: u16,
+    pub status: u16,
     /// What happened, and what to do.
-    pub(crate) detail: String,
+    pub detail: String,
     /// Which part of the request is wrong.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) field: Option<String>,
+    pub field: Option<String>,
     /// The state something is in that makes the request impossible.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) state: Option<&'static str>,
+    pub state: Option<&'static str>,
     /// Everything that speaks against the request.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(crate) violations: Vec<ViolationAnswer>,
+    #[schemars(default)]
+    pub violations: Vec<ViolationAnswer>,
+    /// What is told over HTTP beside it.
+    #[serde(flatten)]
+    told: Option<Box<Told>>,
+}
+
+/// What is told of a problem over HTTP.
+#[derive(Debug, Default, Serialize, JsonSchema)]
+struct Told {
+    /// When it may be tried again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    retry_after_ms: Option<i64>,
+    /// The request, as the log knows it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    request_id: Option<String>,
 }
 
 /// The kinds of problems.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub enum Kind {
     Refused,
     UnknownScope,
     AlreadySettled,
     LeaseLost,
     Conflict,
+    Changed,
     NotFound,
     Invalid,
     TooLarge,
+    Unauthorized,
+    Forbidden,
+    MethodNotAllowed,
+    UnsupportedMediaType,
+    Timeout,
+    TooManyAttempts,
     Overloaded,
     Busy,
     Unavailable,
@@ -55,9 +79,16 @@ impl Kind {
             Kind::AlreadySettled => ("already-settled", "The hold has been settled before", 409),
             Kind::LeaseLost => ("lease-lost", "The lease is over, or somebody else has the job", 409),
             Kind::Conflict => ("conflict", "The state of things does not allow it", 409),
+            Kind::Changed => ("changed", "It is not as it was read", 412),
             Kind::NotFound => ("not-found", "There is no such thing", 404),
             Kind::Invalid => ("invalid", "The request is wrong", 400),
             Kind::TooLarge => ("too-large", "The request is too large", 413),
+            Kind::Unauthorized => ("unauthorized", "Nobody knows who asks", 401),
+            Kind::Forbidden => ("forbidden", "Who asks may not do this", 403),
+            Kind::MethodNotAllowed => ("method-not-allowed", "The method is not taken here", 405),
+            Kind::UnsupportedMediaType => ("unsupported-media-type", "The body is of another kind than is taken", 415),
+            Kind::Timeout => ("timeout", "The request took too long to arrive", 408),
+            Kind::TooManyAttempts => ("too-many-attempts", "Too many failed attempts", 429),
             Kind::Overloaded => ("overloaded", "Too much is waiting already", 503),
             Kind::Busy => ("busy", "Others are using the database", 503),
             Kind::Unavailable => ("unavailable", "The database cannot be used", 503),
@@ -89,6 +120,7 @@ impl Kind {
             | Refusal::UnknownJob { .. }
             | Refusal::UnknownSchedule { .. } => Kind::NotFound,
             Refusal::LeaseLost { .. } => Kind::LeaseLost,
+            Refusal::Changed { .. } => Kind::Changed,
             Refusal::AlreadySettled { .. } => Kind::AlreadySettled,
             Refusal::Invalid(_)
             | Refusal::NoSuchCharge { .. }
@@ -123,26 +155,48 @@ fn typed<S: serde::Serializer>(kind: &Kind, ser: S) -> Result<S::Ok, S::Error> {
 
 impl Problem {
     /// A problem of a kind, told in a sentence.
-    pub(crate) fn new(kind: Kind, detail: impl Into<String>) -> Problem {
+    pub fn new(kind: Kind, detail: impl Into<String>) -> Problem {
         let (_, title, status) = kind.words();
         let detail = detail.into();
-        Problem { kind, title, status, detail, field: None, state: None, violations: Vec::new() }
+        Problem { kind, title, status, detail, field: None, state: None, violations: Vec::new(), told: None }
+    }
+
+    /// The same, with when to try again.
+    pub fn retry_after(mut self, wait: std::time::Duration) -> Problem {
+        let told = self.told.get_or_insert_default();
+        told.retry_after_ms = Some(wait.as_millis().try_into().unwrap_or(i64::MAX));
+        self
+    }
+
+    /// The same, with the request it is of.
+    pub(crate) fn of_request(mut self, request_id: &str) -> Problem {
+        self.told.get_or_insert_default().request_id = Some(request_id.to_owned());
+        self
+    }
+
+    /// When it may be tried again.
+    pub(crate) fn retry_after_ms(&self) -> Option<i64> {
+        self.told.as_ref()?.retry_after_ms
     }
 
     /// A part of the request is wrong.
-    pub(crate) fn invalid(field: String, detail: impl Into<String>) -> Problem {
+    pub fn invalid(field: String, detail: impl Into<String>) -> Problem {
         Problem { field: Some(field), ..Problem::new(Kind::Invalid, detail) }
     }
 
     /// There is no such thing.
-    pub(crate) fn not_found(what: impl std::fmt::Display) -> Problem {
+    pub fn not_found(what: impl std::fmt::Display) -> Problem {
         Problem::new(Kind::NotFound, format!("there is no {what}"))
     }
 }
 
 impl From<Error> for Problem {
     fn from(error: Error) -> Problem {
-        let mut problem = Problem::new(Kind::of(&error), described(&error));
+        let kind = Kind::of(&error);
+        let mut problem = Problem::new(kind, described(&error));
+        if matches!(kind, Kind::Overloaded | Kind::Busy | Kind::Unavailable | Kind::UnknownOutcome) {
+            problem = problem.retry_after(std::time::Duration::from_secs(1));
+        }
         match error.refusal() {
             Some(Refusal::Refused(violations)) => {
                 problem.violations = violations.iter().map(ViolationAnswer::from).collect();
@@ -155,6 +209,20 @@ impl From<Error> for Problem {
             _ => {}
         }
         problem
+    }
+}
+
+impl Problem {
+    /// What an outsider is told: the words of the rules, and of what is below them only which kind it is.
+    pub(crate) fn for_outsiders(self) -> Problem {
+        let words = match self.kind {
+            Kind::Busy => "others are using what the request needs; try again",
+            Kind::UnknownOutcome => "it may have been done or not: ask again with the same Idempotency-Key",
+            Kind::Unavailable => "the database cannot be used now; the log of the server says why",
+            Kind::Internal => "the server failed; its log says why",
+            _ => return self,
+        };
+        Problem { detail: words.to_owned(), ..self }
     }
 }
 
@@ -173,9 +241,9 @@ fn described(error: &Error) -> String {
 }
 
 /// One reason of a refusal.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-pub(crate) enum ViolationAnswer {
+pub enum ViolationAnswer {
     Limit {
         scope: String,
         #[serde(flatten)]

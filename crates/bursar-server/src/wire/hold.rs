@@ -1,34 +1,78 @@
 //! Holds on the wire.
 
 use bursar::{Actual, Error, Hold, HoldId, Invalid, JobId, Scope, Settled, Time};
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
-use crate::wire::command::{ChargeAnswer, charges};
+use crate::wire::command::{ChargeAnswer, ChargeBody, ContextBody, charges};
 use crate::wire::stamp;
 
+/// A command of charges alone.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct HoldBody {
+    pub charges: Vec<ChargeBody>,
+    #[serde(default)]
+    pub ttl_ms: Option<i64>,
+    #[serde(default)]
+    pub context: ContextBody,
+    #[serde(default)]
+    pub dry_run: bool,
+}
+
+/// What a hold really cost: one amount, or one for each scope; what was held unless it is said.
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct CommitBody {
+    pub actual: Option<i64>,
+    pub actuals: Vec<ActualBody>,
+}
+
+/// What was spent on a scope.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ActualBody {
+    pub scope: Scope,
+    pub amount: i64,
+}
+
+/// How much longer a hold is to live.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ExtendBody {
+    pub by_ms: i64,
+}
+
+/// A hold that lives longer.
+#[derive(Serialize, JsonSchema)]
+pub struct ExtendedAnswer {
+    pub id: HoldId,
+    pub expires_at: Option<String>,
+}
+
 /// A hold as it stands: the answer of `GET /v1/holds/{id}`.
-#[derive(Serialize)]
-pub(crate) struct HoldAnswer {
-    pub(crate) id: HoldId,
-    pub(crate) state: &'static str,
-    pub(crate) placed_at: Option<String>,
-    pub(crate) expires_at: Option<String>,
-    pub(crate) job: Option<JobId>,
-    pub(crate) charges: Vec<HeldChargeAnswer>,
+#[derive(Serialize, JsonSchema)]
+pub struct HoldAnswer {
+    pub id: HoldId,
+    pub state: &'static str,
+    pub placed_at: Option<String>,
+    pub expires_at: Option<String>,
+    pub job: Option<JobId>,
+    pub charges: Vec<HeldChargeAnswer>,
 }
 
 /// What is held on a scope.
-#[derive(Serialize)]
-pub(crate) struct HeldChargeAnswer {
-    pub(crate) scope: Scope,
-    pub(crate) amount: i64,
-    pub(crate) actual: Option<i64>,
-    pub(crate) ancestors: Vec<Scope>,
+#[derive(Serialize, JsonSchema)]
+pub struct HeldChargeAnswer {
+    pub scope: Scope,
+    pub amount: i64,
+    pub actual: Option<i64>,
+    pub ancestors: Vec<Scope>,
 }
 
 impl HoldAnswer {
     /// The hold at an instant: it is expired as soon as its time is over, swept or not.
-    pub(crate) fn at(hold: &Hold, now: Time) -> HoldAnswer {
+    pub fn at(hold: &Hold, now: Time) -> HoldAnswer {
         let charge = |charge: &_| {
             let bursar::HeldCharge { scope, amount, actual, ancestors, .. } = charge;
             HeldChargeAnswer { scope: scope.clone(), amount: *amount, actual: *actual, ancestors: ancestors.clone() }
@@ -45,8 +89,8 @@ impl HoldAnswer {
 }
 
 /// A hold that was settled.
-#[derive(Serialize)]
-pub(crate) struct SettledAnswer {
+#[derive(Serialize, JsonSchema)]
+pub struct SettledAnswer {
     id: HoldId,
     state: &'static str,
     late: bool,
@@ -69,7 +113,7 @@ impl From<&Settled> for SettledAnswer {
 }
 
 /// What a hold really cost, from `actual` for its only charge or `actuals` for each.
-pub(crate) fn actual(actual: Option<i64>, actuals: Vec<(Scope, i64)>) -> Result<Actual, Error> {
+pub fn actual(actual: Option<i64>, actuals: Vec<(Scope, i64)>) -> Result<Actual, Error> {
     match (actual, actuals.is_empty()) {
         (Some(_), false) => Err(Invalid::new("actual", "is either one amount or SCOPE=AMOUNT for each charge").into()),
         (Some(amount), true) => Ok(Actual::Amount(amount)),

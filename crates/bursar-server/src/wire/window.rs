@@ -1,14 +1,15 @@
 //! Windows and limits: a word, with what belongs to it in fields beside it.
 
 use bursar::{CalendarUnit, Error, Invalid, Limit, Weekday, Window, Zone};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::wire::millis;
 
 /// A limit, in requests and answers.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct LimitBody {
+pub struct LimitBody {
     amount: i64,
     window: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -22,8 +23,8 @@ pub(crate) struct LimitBody {
 }
 
 /// A window in an answer, to be flattened into what it belongs to.
-#[derive(Clone, Debug, Default, Serialize)]
-pub(crate) struct WindowFields {
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+pub struct WindowFields {
     window: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     zone: Option<String>,
@@ -114,7 +115,7 @@ impl TryFrom<LimitBody> for Limit {
 }
 
 /// Reads all limits of a list.
-pub(crate) fn limits(bodies: Vec<LimitBody>) -> Result<Vec<Limit>, Error> {
+pub fn limits(bodies: Vec<LimitBody>) -> Result<Vec<Limit>, Error> {
     bodies.into_iter().map(Limit::try_from).collect()
 }
 

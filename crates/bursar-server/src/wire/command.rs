@@ -4,6 +4,7 @@ use bursar::{
     Charge, Charged, Command, CommandId, Context, Error, Invalid, JobId, Left, Payload, Placed, Purpose, Receipt,
     Redemption, Scope, Settle, Subject,
 };
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::wire::job::JobBody;
@@ -11,9 +12,9 @@ use crate::wire::window::{LimitBody, WindowFields, limits};
 use crate::wire::{millis, stamp};
 
 /// What a command asks for. It has tokens in it, so it is never printed.
-#[derive(Default, Deserialize)]
+#[derive(Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-pub(crate) struct CommandBody {
+pub struct CommandBody {
     charges: Vec<ChargeBody>,
     settle: SettleWord,
     ttl_ms: Option<i64>,
@@ -23,16 +24,16 @@ pub(crate) struct CommandBody {
     dry_run: bool,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct ChargeBody {
+pub struct ChargeBody {
     scope: Scope,
     amount: i64,
     #[serde(default)]
     limits: Vec<LimitBody>,
 }
 
-#[derive(Clone, Copy, Default, Deserialize, PartialEq)]
+#[derive(Clone, Copy, Default, Deserialize, PartialEq, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum SettleWord {
     #[default]
@@ -41,7 +42,7 @@ enum SettleWord {
     Job,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct RedeemBody {
     purpose: Purpose,
@@ -50,16 +51,21 @@ struct RedeemBody {
 }
 
 /// Circumstances that reach the journal.
-#[derive(Default, Deserialize)]
+#[derive(Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-struct ContextBody {
+pub struct ContextBody {
     correlation_id: Option<String>,
     reason: Option<String>,
 }
 
 impl CommandBody {
+    /// A command of charges alone, which are held.
+    pub fn hold(charges: Vec<ChargeBody>, ttl_ms: Option<i64>, context: ContextBody, dry_run: bool) -> CommandBody {
+        CommandBody { charges, settle: SettleWord::Hold, ttl_ms, context, dry_run, ..CommandBody::default() }
+    }
+
     /// The command, the context it is asked in, and whether it is only tried.
-    pub(crate) fn into_command(self, context: Context) -> Result<(Command, Context, bool), Error> {
+    pub fn into_command(self, context: Context) -> Result<(Command, Context, bool), Error> {
         let settle = match (self.settle, self.ttl_ms) {
             (SettleWord::Hold, ttl) => Settle::Hold { ttl: ttl.map(|ttl| millis("ttl_ms", ttl)).transpose()? },
             (_, Some(_)) => return Err(Invalid::new("ttl_ms", "needs \"settle\": \"hold\"").into()),
@@ -85,40 +91,40 @@ impl CommandBody {
 }
 
 /// What a command did.
-#[derive(Serialize)]
-pub(crate) struct CommandAnswer {
-    pub(crate) id: CommandId,
-    pub(crate) replayed: bool,
-    pub(crate) dry_run: bool,
-    hold: Option<PlacedAnswer>,
+#[derive(Serialize, JsonSchema)]
+pub struct CommandAnswer {
+    pub id: CommandId,
+    pub replayed: bool,
+    pub dry_run: bool,
+    pub hold: Option<PlacedAnswer>,
     posted: Vec<ChargeAnswer>,
     grants: Vec<RedeemedAnswer>,
     jobs: Vec<EnqueuedAnswer>,
 }
 
-#[derive(Serialize)]
-struct PlacedAnswer {
-    id: bursar::HoldId,
+#[derive(Serialize, JsonSchema)]
+pub struct PlacedAnswer {
+    pub id: bursar::HoldId,
     state: &'static str,
     expires_at: Option<String>,
     charges: Vec<ChargeAnswer>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct RedeemedAnswer {
     purpose: Purpose,
     payload: Option<Payload>,
 }
 
-#[derive(Serialize)]
-struct EnqueuedAnswer {
-    id: JobId,
-    created: bool,
+#[derive(Serialize, JsonSchema)]
+pub struct EnqueuedAnswer {
+    pub id: JobId,
+    pub created: bool,
 }
 
 /// A charge with what its limits left afterwards.
-#[derive(Serialize)]
-pub(crate) struct ChargeAnswer {
+#[derive(Serialize, JsonSchema)]
+pub struct ChargeAnswer {
     scope: Scope,
     amount: i64,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -129,7 +135,7 @@ pub(crate) struct ChargeAnswer {
 }
 
 /// What a limit left.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct LeftAnswer {
     /// Where it is not the charged scope but an ancestor.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -142,7 +148,7 @@ struct LeftAnswer {
 
 impl CommandAnswer {
     /// The answer to a command that was done or tried.
-    pub(crate) fn of(receipt: &Receipt, dry_run: bool) -> CommandAnswer {
+    pub fn of(receipt: &Receipt, dry_run: bool) -> CommandAnswer {
         let done = &receipt.done;
         let redeemed = |grant: &bursar::Redeemed| RedeemedAnswer {
             purpose: grant.purpose.clone(),
@@ -190,6 +196,6 @@ impl From<&Charged> for ChargeAnswer {
 }
 
 /// Charges as they are answered.
-pub(crate) fn charges(charged: &[Charged]) -> Vec<ChargeAnswer> {
+pub fn charges(charged: &[Charged]) -> Vec<ChargeAnswer> {
     charged.iter().map(ChargeAnswer::from).collect()
 }

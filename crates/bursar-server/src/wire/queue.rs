@@ -1,15 +1,16 @@
 //! Queues on the wire: `PUT /v1/queues/{name}`.
 
 use bursar::{Backoff, Error, Invalid, Queue, QueueConfig, QueueFigures, Rate, Retention, Retry, Span};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::wire::{millis, stamp};
 
 /// What is set for a queue. What is not said has its default.
-#[derive(Clone, Deserialize, Serialize)]
+#[derive(Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-pub(crate) struct QueueBody {
+pub struct QueueBody {
     paused: bool,
     concurrency: Option<u32>,
     rate: Option<RateBody>,
@@ -22,18 +23,18 @@ pub(crate) struct QueueBody {
 }
 
 /// So many in a time.
-#[derive(Clone, Copy, Deserialize, Serialize)]
+#[derive(Clone, Copy, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct RateBody {
+pub struct RateBody {
     amount: u32,
     per_ms: i64,
 }
 
 /// How a job is tried again: `backoff` is `exponential` (`first_ms`, `most_ms`), `fixed` (`delay_ms`) or `list`
 /// (`delays_ms`).
-#[derive(Clone, Deserialize, Serialize)]
+#[derive(Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct RetryBody {
+pub struct RetryBody {
     #[serde(default = "attempts")]
     max_attempts: u32,
     #[serde(default)]
@@ -52,7 +53,7 @@ fn attempts() -> u32 {
     Retry::default().max_attempts
 }
 
-#[derive(Clone, Copy, Default, Deserialize, Serialize, PartialEq)]
+#[derive(Clone, Copy, Default, Deserialize, Serialize, PartialEq, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum BackoffWord {
     #[default]
@@ -62,7 +63,7 @@ enum BackoffWord {
 }
 
 /// How long finished jobs are kept; `null` is for ever.
-#[derive(Clone, Copy, Deserialize, Serialize)]
+#[derive(Clone, Copy, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 struct RetentionBody {
     succeeded_ms: Option<i64>,
@@ -199,16 +200,16 @@ impl TryFrom<RetryBody> for Retry {
 }
 
 /// A queue, with its figures where they were asked for.
-#[derive(Serialize)]
-pub(crate) struct QueueAnswer {
-    pub(crate) name: Queue,
+#[derive(Serialize, JsonSchema)]
+pub struct QueueAnswer {
+    pub name: Queue,
     #[serde(flatten)]
     config: QueueBody,
     #[serde(skip_serializing_if = "Option::is_none")]
     figures: Option<FiguresAnswer>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct FiguresAnswer {
     /// How many jobs are in each state.
     states: Map<String, Value>,
@@ -225,7 +226,7 @@ struct FiguresAnswer {
 
 impl QueueAnswer {
     /// What is set for a queue, and its figures.
-    pub(crate) fn of(name: Queue, config: &QueueConfig, figures: Option<&QueueFigures>) -> QueueAnswer {
+    pub fn of(name: Queue, config: &QueueConfig, figures: Option<&QueueFigures>) -> QueueAnswer {
         QueueAnswer { name, config: config.into(), figures: figures.map(FiguresAnswer::from) }
     }
 }

@@ -4,48 +4,49 @@ use bursar::{
     Beaten, Error, Finished, FlowKey, HoldId, IdempotencyKey, Job, JobError, JobId, JobKind, JobSpec, Order, Payload,
     Queue, Scope, Tag, Time, WorkerName,
 };
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::wire::queue::RetryBody;
 use crate::wire::{millis, stamp};
 
 /// A job to be started.
-#[derive(Clone, Deserialize, Serialize)]
+#[derive(Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct JobBody {
-    pub(crate) queue: Queue,
-    pub(crate) kind: JobKind,
+pub struct JobBody {
+    pub queue: Queue,
+    pub kind: JobKind,
     #[serde(default)]
-    pub(crate) payload: Payload,
+    pub payload: Payload,
     #[serde(default)]
-    pub(crate) idempotency_key: Option<IdempotencyKey>,
+    pub idempotency_key: Option<IdempotencyKey>,
     #[serde(default)]
-    pub(crate) key: Option<FlowKey>,
+    pub key: Option<FlowKey>,
     #[serde(default)]
-    pub(crate) tags: Vec<Tag>,
+    pub tags: Vec<Tag>,
     #[serde(default)]
-    pub(crate) metadata: Payload,
+    pub metadata: Payload,
     #[serde(default)]
-    pub(crate) parent: Option<JobId>,
+    pub parent: Option<JobId>,
     #[serde(default)]
-    pub(crate) priority: i16,
+    pub priority: i16,
     #[serde(default)]
-    pub(crate) delay_ms: i64,
+    pub delay_ms: i64,
     #[serde(default)]
-    pub(crate) max_attempts: Option<u32>,
+    pub max_attempts: Option<u32>,
     #[serde(default)]
-    pub(crate) retry: Option<RetryBody>,
+    pub retry: Option<RetryBody>,
     #[serde(default)]
-    pub(crate) deadline_ms: Option<i64>,
+    pub deadline_ms: Option<i64>,
     #[serde(default)]
-    pub(crate) payload_from_grant: bool,
+    pub payload_from_grant: bool,
 }
 
 /// Many jobs to be started: `POST /v1/jobs/bulk`.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct BulkBody {
-    pub(crate) jobs: Vec<JobBody>,
+pub struct BulkBody {
+    pub jobs: Vec<JobBody>,
 }
 
 impl TryFrom<JobBody> for JobSpec {
@@ -92,9 +93,9 @@ impl From<&JobSpec> for JobBody {
 }
 
 /// A job as it stands.
-#[derive(Serialize)]
-pub(crate) struct JobAnswer {
-    pub(crate) id: JobId,
+#[derive(Serialize, JsonSchema)]
+pub struct JobAnswer {
+    pub id: JobId,
     queue: Queue,
     kind: JobKind,
     state: &'static str,
@@ -121,8 +122,8 @@ pub(crate) struct JobAnswer {
 }
 
 /// Who works on a job, and until when that is believed.
-#[derive(Serialize)]
-pub(crate) struct LeaseAnswer {
+#[derive(Serialize, JsonSchema)]
+pub struct LeaseAnswer {
     fence: u64,
     worker: WorkerName,
     since: Option<String>,
@@ -130,17 +131,17 @@ pub(crate) struct LeaseAnswer {
 }
 
 /// What went wrong with an attempt.
-#[derive(Clone, Debug, Serialize)]
-pub(crate) struct ErrorAnswer {
-    pub(crate) kind: String,
-    pub(crate) message: String,
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct ErrorAnswer {
+    pub kind: String,
+    pub message: String,
     /// The same for errors that differ only in numbers.
-    pub(crate) fingerprint: String,
+    pub fingerprint: String,
 }
 
 /// Units charged for a job.
-#[derive(Serialize)]
-pub(crate) struct CostAnswer {
+#[derive(Serialize, JsonSchema)]
+pub struct CostAnswer {
     scope: Scope,
     amount: i64,
 }
@@ -154,7 +155,7 @@ impl From<&JobError> for ErrorAnswer {
 
 impl JobAnswer {
     /// The job at an instant.
-    pub(crate) fn at(job: &Job, now: Time) -> JobAnswer {
+    pub fn at(job: &Job, now: Time) -> JobAnswer {
         let life = &job.life;
         let cost = life.cost.iter().map(|(scope, amount)| CostAnswer { scope: scope.clone(), amount: *amount });
         JobAnswer {
@@ -194,8 +195,8 @@ fn lease(job: &Job) -> Option<LeaseAnswer> {
 }
 
 /// A job that was leased, as a worker is told it.
-#[derive(Serialize)]
-pub(crate) struct LeasedAnswer {
+#[derive(Serialize, JsonSchema)]
+pub struct LeasedAnswer {
     id: JobId,
     queue: Queue,
     kind: JobKind,
@@ -224,8 +225,8 @@ impl From<&Job> for LeasedAnswer {
 }
 
 /// What a job has become.
-#[derive(Serialize)]
-pub(crate) struct FinishedAnswer {
+#[derive(Serialize, JsonSchema)]
+pub struct FinishedAnswer {
     id: JobId,
     state: &'static str,
     run_at: Option<String>,
@@ -246,8 +247,8 @@ impl From<&Finished> for FinishedAnswer {
 }
 
 /// What a worker is to do about a job.
-#[derive(Serialize)]
-pub(crate) struct BeatenAnswer {
+#[derive(Serialize, JsonSchema)]
+pub struct BeatenAnswer {
     order: Order,
     expires_at: Option<String>,
 }

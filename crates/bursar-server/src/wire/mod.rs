@@ -3,61 +3,69 @@
 //! Names are those of the specification. Times are RFC 3339 in UTC with microseconds, durations are integers in `_ms`,
 //! ids have their prefix. A field that is not known is refused with its name.
 
-pub(crate) mod budget;
-pub(crate) mod command;
-pub(crate) mod event;
-pub(crate) mod grant;
-pub(crate) mod hold;
-pub(crate) mod job;
-pub(crate) mod problem;
-pub(crate) mod queue;
-pub(crate) mod schedule;
-pub(crate) mod window;
+#![expect(missing_docs, reason = "the shapes say what they are; their fields are named as on the wire")]
+
+pub mod budget;
+pub mod command;
+pub mod credential;
+pub mod event;
+pub mod grant;
+pub mod hold;
+pub mod job;
+pub mod problem;
+pub mod queue;
+pub mod report;
+pub mod schedule;
+pub mod window;
+pub mod work;
 
 use bursar::{Error, Invalid, Span, Time};
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::wire::problem::Problem;
 
 /// A page of a list.
-#[derive(Serialize)]
-pub(crate) struct Page<T> {
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "PageOf{T}")]
+pub struct Page<T> {
     /// What was found.
-    pub(crate) items: Vec<T>,
+    pub items: Vec<T>,
     /// Where the next page begins; `null` at the end.
-    pub(crate) next: Option<String>,
+    pub next: Option<String>,
 }
 
 impl<T> Page<T> {
     /// A page of at most `most` items; the last of a full one says where the next begins.
-    pub(crate) fn of(items: Vec<T>, most: usize, cursor: impl Fn(&T) -> String) -> Page<T> {
+    pub fn of(items: Vec<T>, most: usize, cursor: impl Fn(&T) -> String) -> Page<T> {
         let next = if items.len() >= most { items.last().map(cursor) } else { None };
         Page { items, next }
     }
 }
 
 /// Reads a body; what is wrong with it is told with the name of the field.
-pub(crate) fn read<T: DeserializeOwned>(json: &str) -> Result<T, Problem> {
+pub fn read<T: DeserializeOwned>(json: &str) -> Result<T, Problem> {
     serde_json::from_str(json).map_err(|error| {
         let detail = error.to_string();
-        Problem::invalid(named_field(&detail).unwrap_or("body").to_owned(), detail)
+        Problem::invalid(field_in(&detail).unwrap_or("body").to_owned(), detail)
     })
 }
 
 /// The field that serde complains of, where it names one.
-fn named_field(detail: &str) -> Option<&str> {
-    let rest = detail.strip_prefix("unknown field `").or_else(|| detail.strip_prefix("missing field `"))?;
-    rest.split('`').next()
+pub(crate) fn field_in(detail: &str) -> Option<&str> {
+    let known = ["unknown field `", "missing field `", "duplicate field `"];
+    let at = known.into_iter().find_map(|words| detail.find(words).map(|at| at + words.len()))?;
+    detail[at..].split('`').next()
 }
 
 /// A time on the wire; `None` for what never happens.
-pub(crate) fn stamp(time: Time) -> Option<String> {
+pub fn stamp(time: Time) -> Option<String> {
     (time != Time::NEVER).then(|| time.to_string())
 }
 
 /// A duration from the wire.
-pub(crate) fn millis(field: &'static str, millis: i64) -> Result<Span, Error> {
+pub fn millis(field: &'static str, millis: i64) -> Result<Span, Error> {
     match u64::try_from(millis) {
         Ok(millis) => Ok(Span::from_millis(millis)),
         Err(_) => Err(Invalid::new(field, "must not be negative").into()),

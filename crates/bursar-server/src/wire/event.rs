@@ -1,6 +1,7 @@
 //! Events of the journal on the wire.
 
 use bursar::{CommandId, Event, JournalEvent, Stream, Tenant};
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -13,12 +14,12 @@ use crate::wire::stamp;
 use crate::wire::window::WindowFields;
 
 /// An event at its place.
-#[derive(Serialize)]
-pub(crate) struct EventAnswer {
-    pub(crate) position: u64,
+#[derive(Serialize, JsonSchema)]
+pub struct EventAnswer {
+    pub position: u64,
     stream: StreamAnswer,
     version: u64,
-    kind: &'static str,
+    pub kind: &'static str,
     at: Option<String>,
     command: CommandId,
     actor: ActorAnswer,
@@ -29,10 +30,17 @@ pub(crate) struct EventAnswer {
 }
 
 /// The thing something happened to.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct StreamAnswer {
     kind: &'static str,
     id: String,
+}
+
+impl EventAnswer {
+    /// Whether it is of a thing, such as `job:job_…`.
+    pub fn is_of(&self, stream: &str) -> bool {
+        stream.split_once(':').is_some_and(|(kind, id)| kind == self.stream.kind && id == self.stream.id)
+    }
 }
 
 impl From<&JournalEvent> for EventAnswer {
@@ -54,7 +62,7 @@ impl From<&JournalEvent> for EventAnswer {
 }
 
 /// The id of a stream; the tenant is told beside it.
-pub(crate) fn stream_id(stream: &Stream) -> String {
+pub fn stream_id(stream: &Stream) -> String {
     match stream {
         Stream::Scope(_, scope) => scope.to_string(),
         Stream::Queue(_, queue) => queue.to_string(),
@@ -101,7 +109,10 @@ fn data(event: &Event) -> Value {
             "expires_at": stamp(*expires_at),
         }),
         Event::GrantRedeemed { grant, purpose } => json!({ "grant": grant, "purpose": purpose }),
-        Event::GrantRevoked { grant } | Event::GrantPurged { grant } => json!({ "grant": grant }),
+        Event::GrantCurtailed { grant, expires_at } => json!({ "grant": grant, "expires_at": stamp(*expires_at) }),
+        Event::GrantUsed { grant } | Event::GrantRevoked { grant } | Event::GrantPurged { grant } => {
+            json!({ "grant": grant })
+        }
         Event::JobEnqueued { job, spec, run_at, hold } => {
             json!({ "job": job, "spec": JobBody::from(&**spec), "run_at": stamp(*run_at), "hold": hold })
         }

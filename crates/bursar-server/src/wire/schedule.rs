@@ -4,15 +4,16 @@ use bursar::{
     Cron, Error, FlowKey, JobId, JobKind, JobSpec, MissedTicks, Overlap, Payload, Queue, Schedule, ScheduleName,
     ScheduleSpec, Span, Tag, Zone,
 };
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::wire::queue::RetryBody;
 use crate::wire::{millis, stamp};
 
 /// What is enqueued when. What is not said has its default.
-#[derive(Clone, Deserialize, Serialize)]
+#[derive(Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct ScheduleBody {
+pub struct ScheduleBody {
     cron: Cron,
     #[serde(default = "utc")]
     zone: String,
@@ -93,9 +94,9 @@ impl From<&ScheduleSpec> for ScheduleBody {
 }
 
 /// A schedule as it stands.
-#[derive(Serialize)]
-pub(crate) struct ScheduleAnswer {
-    pub(crate) name: ScheduleName,
+#[derive(Serialize, JsonSchema)]
+pub struct ScheduleAnswer {
+    pub name: ScheduleName,
     #[serde(flatten)]
     spec: ScheduleBody,
     /// The next tick; `null` while it is paused or when there is none.
@@ -107,7 +108,7 @@ pub(crate) struct ScheduleAnswer {
 
 impl ScheduleAnswer {
     /// A schedule of a name.
-    pub(crate) fn of(name: ScheduleName, schedule: &Schedule) -> ScheduleAnswer {
+    pub fn of(name: ScheduleName, schedule: &Schedule) -> ScheduleAnswer {
         ScheduleAnswer {
             name,
             spec: ScheduleBody::from(&schedule.spec),

@@ -1,37 +1,38 @@
 //! Budgets on the wire.
 
-use bursar::{Actor, BalanceView, Budget, BudgetView, Cover, Error, Freeze, HoldPolicy, Invalid, Scope, Span};
+use bursar::{Actor, BalanceView, Budget, BudgetView, Cover, Error, Freeze, HoldId, HoldPolicy, Invalid, Scope, Span};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::wire::window::{LimitBody, WindowFields, limits};
 use crate::wire::{millis, stamp};
 
 /// What is registered on a scope: the body of `PUT /v1/budgets/{scope}`.
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-pub(crate) struct BudgetBody {
-    pub(crate) unit: String,
-    pub(crate) parent: Option<Scope>,
-    pub(crate) limits: Vec<LimitBody>,
-    pub(crate) hold: HoldPolicyBody,
-    pub(crate) trip: Option<LimitBody>,
-    pub(crate) thresholds: Vec<u32>,
-    pub(crate) shadow: bool,
+pub struct BudgetBody {
+    pub unit: String,
+    pub parent: Option<Scope>,
+    pub limits: Vec<LimitBody>,
+    pub hold: HoldPolicyBody,
+    pub trip: Option<LimitBody>,
+    pub thresholds: Vec<u32>,
+    pub shadow: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) reason: Option<String>,
+    pub reason: Option<String>,
 }
 
 /// How holds on a budget live.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-pub(crate) struct HoldPolicyBody {
-    pub(crate) ttl_ms_min: i64,
+pub struct HoldPolicyBody {
+    pub ttl_ms_min: i64,
     /// `null`: the server-wide default.
-    pub(crate) ttl_ms: Option<i64>,
-    pub(crate) ttl_ms_max: i64,
-    pub(crate) life_ms_max: Option<i64>,
-    pub(crate) late: Cover,
-    pub(crate) overrun: Cover,
+    pub ttl_ms: Option<i64>,
+    pub ttl_ms_max: i64,
+    pub life_ms_max: Option<i64>,
+    pub late: Cover,
+    pub overrun: Cover,
 }
 
 impl Default for HoldPolicyBody {
@@ -102,10 +103,36 @@ impl TryFrom<BudgetBody> for Budget {
     }
 }
 
+/// Why, for the journal.
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct ReasonBody {
+    pub reason: Option<String>,
+}
+
+/// Units to be given back.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CreditBody {
+    pub amount: i64,
+    /// Dates the credit like this hold.
+    #[serde(default)]
+    pub hold: Option<HoldId>,
+    #[serde(default)]
+    pub reason: Option<String>,
+}
+
+/// Units posted in a time.
+#[derive(Serialize, JsonSchema)]
+pub struct SpentAnswer {
+    pub scope: Scope,
+    pub spent: i64,
+}
+
 /// A budget as it stands: the answer of `GET /v1/budgets/{scope}`.
-#[derive(Serialize)]
-pub(crate) struct BudgetAnswer {
-    pub(crate) scope: Scope,
+#[derive(Serialize, JsonSchema)]
+pub struct BudgetAnswer {
+    pub scope: Scope,
     /// Missing for a scope that only requests have limited.
     #[serde(flatten)]
     budget: Option<BudgetBody>,
@@ -116,7 +143,7 @@ pub(crate) struct BudgetAnswer {
 }
 
 /// Why a scope is frozen.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 #[serde(tag = "by", rename_all = "snake_case")]
 enum FreezeAnswer {
     Order {
@@ -131,7 +158,7 @@ enum FreezeAnswer {
 }
 
 /// What is posted and held in a window.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct BalanceAnswer {
     #[serde(flatten)]
     window: WindowFields,
@@ -178,8 +205,8 @@ impl From<&BalanceView> for BalanceAnswer {
 }
 
 /// Who asked for something.
-#[derive(Serialize)]
-pub(crate) struct ActorAnswer {
+#[derive(Serialize, JsonSchema)]
+pub struct ActorAnswer {
     kind: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     id: Option<String>,

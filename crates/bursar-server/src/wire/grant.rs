@@ -1,13 +1,25 @@
 //! Grants on the wire.
 
 use bursar::{Grant, GrantId, GrantState, Minted, Payload, Purpose, Subject, Time};
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::wire::stamp;
 
+/// A grant to be made.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct MintBody {
+    pub purpose: Purpose,
+    pub subject: Subject,
+    #[serde(default)]
+    pub payload: Payload,
+    pub ttl_ms: i64,
+}
+
 /// A grant that was made. Its token is shown this once.
-#[derive(Serialize)]
-pub(crate) struct MintedAnswer {
+#[derive(Serialize, JsonSchema)]
+pub struct MintedAnswer {
     id: GrantId,
     token: Option<String>,
     expires_at: Option<String>,
@@ -20,27 +32,27 @@ impl From<&Minted> for MintedAnswer {
 }
 
 /// A grant that was redeemed.
-#[derive(Serialize)]
-pub(crate) struct RedeemedAnswer {
-    pub(crate) purpose: Purpose,
-    pub(crate) subject: Subject,
-    pub(crate) payload: Payload,
+#[derive(Serialize, JsonSchema)]
+pub struct RedeemedAnswer {
+    pub purpose: Purpose,
+    pub subject: Subject,
+    pub payload: Payload,
 }
 
 /// A grant without its secret.
-#[derive(Serialize)]
-pub(crate) struct GrantAnswer {
-    pub(crate) id: GrantId,
-    pub(crate) purpose: Purpose,
-    pub(crate) subject: Subject,
-    pub(crate) payload: Payload,
-    pub(crate) state: &'static str,
-    pub(crate) expires_at: Option<String>,
+#[derive(Serialize, JsonSchema)]
+pub struct GrantAnswer {
+    pub id: GrantId,
+    pub purpose: Purpose,
+    pub subject: Subject,
+    pub payload: Payload,
+    pub state: &'static str,
+    pub expires_at: Option<String>,
 }
 
 impl GrantAnswer {
     /// The grant at an instant: that it has expired follows from time.
-    pub(crate) fn at(grant: &Grant, now: Time) -> GrantAnswer {
+    pub fn at(grant: &Grant, now: Time) -> GrantAnswer {
         let state = match grant.state {
             GrantState::Open if grant.expires_at <= now => "expired",
             GrantState::Open => "open",

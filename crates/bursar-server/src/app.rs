@@ -1,0 +1,81 @@
+//! What all requests share.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bursar::{Bursar, Clock};
+
+use crate::events::Tails;
+use crate::leases::Leases;
+use crate::limits::{Limits, Places};
+use crate::metrics::Metrics;
+use crate::principal::attempts::Attempts;
+use crate::principal::authenticate::Keys;
+use crate::principal::uses::Uses;
+use crate::route::Route;
+use crate::routes;
+
+/// What all requests share.
+pub(crate) struct App {
+    pub(crate) bursar: Bursar,
+    pub(crate) routes: Vec<Arc<Route>>,
+    pub(crate) keys: Keys,
+    pub(crate) attempts: Attempts,
+    pub(crate) uses: Uses,
+    pub(crate) limits: Limits,
+    pub(crate) places: Places,
+    pub(crate) metrics: Metrics,
+    pub(crate) tails: Tails,
+    pub(crate) leases: Leases,
+    pub(crate) clock: Arc<dyn Clock>,
+    /// The OpenAPI document, made once.
+    pub(crate) document: String,
+    stopping: AtomicBool,
+}
+
+impl App {
+    pub(crate) fn new(bursar: Bursar, keys: Keys, limits: Limits, clock: Arc<dyn Clock>) -> App {
+        let routes: Vec<Arc<Route>> = routes::all().into_iter().map(Arc::new).collect();
+        App {
+            tails: Tails::new(bursar.clone(), limits.waiting),
+            bursar,
+            document: crate::openapi::document().to_string(),
+            routes,
+            keys,
+            attempts: Attempts::default(),
+            uses: Uses::default(),
+            places: Places::new(&limits),
+            limits,
+            leases: Leases::default(),
+            metrics: Metrics::default(),
+            clock,
+            stopping: AtomicBool::new(false),
+        }
+    }
+
+    /// The methods of each path.
+    pub(crate) fn methods(&self) -> BTreeMap<&'static str, Vec<&'static str>> {
+        let mut methods: BTreeMap<&'static str, Vec<&'static str>> = BTreeMap::new();
+        for route in &self.routes {
+            methods.entry(route.path).or_default().push(match route.method.as_str() {
+                "GET" => "GET",
+                "POST" => "POST",
+                "PUT" => "PUT",
+                "PATCH" => "PATCH",
+                _ => "DELETE",
+            });
+        }
+        methods
+    }
+
+    /// The server is to end: who asks whether it is ready is told that it is not.
+    pub(crate) fn stop(&self) {
+        self.stopping.store(true, Ordering::Release);
+        self.tails.stop();
+    }
+
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
+    }
+}

@@ -1,0 +1,158 @@
+//! Bodies and queries: read strictly, and told by name what is wrong with them.
+
+use std::collections::HashSet;
+use std::fmt;
+
+use axum::extract::Query;
+use axum::http::Uri;
+use serde::de::{DeserializeOwned, DeserializeSeed, Error as _, MapAccess, SeqAccess, Visitor};
+
+use crate::wire::problem::Problem;
+
+/// How deep JSON may be nested.
+pub(crate) const DEPTH_MAX: usize = 64;
+
+/// Reads a body. One that is empty stands for an object without fields.
+pub(crate) fn json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
+    if bytes.is_empty() {
+        return crate::wire::read("{}");
+    }
+    let text = std::str::from_utf8(bytes).map_err(|_| Problem::invalid("body".into(), "the body is not UTF-8"))?;
+    // Shapes are objects: a list would be taken for their fields in order.
+    if !text.trim_start().starts_with('{') {
+        return Err(Problem::invalid("body".into(), "the body must be a JSON object"));
+    }
+    // Payloads are carried and never read, so that what is wrong inside them is found here or nowhere.
+    let mut reader = serde_json::Deserializer::from_str(text);
+    Strict(DEPTH_MAX).deserialize(&mut reader).and_then(|()| reader.end()).map_err(|error| {
+        let detail = error.to_string();
+        let field = detail.strip_prefix("duplicate field `").and_then(|rest| rest.split('`').next());
+        Problem::invalid(field.unwrap_or("body").to_owned(), detail.clone())
+    })?;
+    crate::wire::read(text)
+}
+
+/// Reads a query.
+pub(crate) fn query<T: DeserializeOwned>(uri: &Uri) -> Result<T, Problem> {
+    match Query::try_from_uri(uri) {
+        Ok(Query(query)) => Ok(query),
+        Err(rejection) => {
+            let detail = rejection.body_text();
+            let detail = detail.strip_prefix("Failed to deserialize query string: ").unwrap_or(&detail).to_owned();
+            Err(Problem::invalid(crate::wire::field_in(&detail).unwrap_or("query").to_owned(), detail))
+        }
+    }
+}
+
+/// JSON without repeated names, no deeper than this. Nothing is kept of it.
+struct Strict(usize);
+
+impl<'de> DeserializeSeed<'de> for Strict {
+    type Value = ();
+
+    fn deserialize<D: serde::Deserializer<'de>>(self, de: D) -> Result<(), D::Error> {
+        de.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Strict {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JSON")
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_unit<E>(self) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
+        let below = self.below()?;
+        while list.next_element_seed(Strict(below))?.is_some() {}
+        Ok(())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        let below = self.below()?;
+        let mut seen = HashSet::new();
+        while let Some(name) = map.next_key::<String>()? {
+            if seen.contains(&name) {
+                return Err(A::Error::custom(format_args!("duplicate field `{name}`")));
+            }
+            seen.insert(name);
+            map.next_value_seed(Strict(below))?;
+        }
+        Ok(())
+    }
+}
+
+impl Strict {
+    fn below<E: serde::de::Error>(&self) -> Result<usize, E> {
+        self.0.checked_sub(1).ok_or_else(|| E::custom(format_args!("is nested more than {DEPTH_MAX} deep")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bursar::Payload;
+    use serde::Deserialize;
+
+    use super::*;
+
+    #[derive(Deserialize, Debug)]
+    #[serde(deny_unknown_fields)]
+    struct Body {
+        #[serde(default)]
+        amount: i64,
+        #[serde(default)]
+        payload: Payload,
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_by_name() {
+        let deep = format!("{{\"payload\":{}1{}}}", "[".repeat(100_000), "]".repeat(100_000));
+        for (text, field) in [
+            (r#"{"amount":1,"amount":2}"#, "amount"),
+            (r#"{"payload":{"a":{"twice":1,"twice":2}}}"#, "twice"),
+            (r#"{"amont":1}"#, "amont"),
+            (r#"{"amount":"1"}"#, "body"),
+            (r#"{"amount":1.5}"#, "body"),
+            (r#"{"amount":1} x"#, "body"),
+            (deep.as_str(), "body"),
+            ("\u{feff}{}", "body"),
+        ] {
+            let problem = json::<Body>(text.as_bytes()).unwrap_err();
+            assert_eq!(problem.field.as_deref(), Some(field), "{:.60}: {}", text, problem.detail);
+        }
+        assert!(json::<Body>(b"\xff").unwrap_err().detail.contains("UTF-8"));
+    }
+
+    #[test]
+    fn what_is_right_is_read() {
+        let body: Body = json(br#"{"amount":-3,"payload":{"a":[{"b":null}],"c":{"a":1}}}"#).unwrap();
+        assert_eq!((body.amount, body.payload.as_str()), (-3, r#"{"a":[{"b":null}],"c":{"a":1}}"#));
+        assert_eq!(json::<Body>(b"").unwrap().amount, 0);
+        let edge = format!("{{\"payload\":{}1{}}}", "[".repeat(DEPTH_MAX - 1), "]".repeat(DEPTH_MAX - 1));
+        assert!(json::<Body>(edge.as_bytes()).is_ok());
+    }
+}

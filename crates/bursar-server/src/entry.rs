@@ -1,0 +1,244 @@
+//! The way in: every request takes it, whatever it asks for.
+
+use std::net::IpAddr;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{FromRequestParts, RawPathParams, Request};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::response::Response;
+use axum::routing::{MethodFilter, on};
+use bursar::{Context, Fingerprint, IdempotencyKey, Tenant};
+use futures_util::FutureExt;
+use http_body_util::BodyExt;
+use tokio::time::timeout;
+
+use crate::app::App;
+use crate::call::Call;
+use crate::principal::authenticate::authenticate;
+use crate::principal::table::Action;
+use crate::principal::{Principal, authorize};
+use crate::reply;
+use crate::route::{Incoming, Route};
+use crate::trace::Trace;
+use crate::wire::problem::{Kind, Problem};
+
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+const TENANT: HeaderName = HeaderName::from_static("bursar-tenant");
+const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
+
+/// Who is at the other end of the connection.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Peer(pub(crate) IpAddr);
+
+/// The router, from the list of routes.
+pub(crate) fn router(app: &Arc<App>) -> Router {
+    let mut router = Router::new();
+    for route in &app.routes {
+        let filter = MethodFilter::try_from(route.method.clone()).expect("routes have methods that are known");
+        let (app, route) = (app.clone(), route.clone());
+        let path = route.path;
+        let answer = move |request: Request| {
+            let (app, route) = (app.clone(), route.clone());
+            async move { enter(app, route, request).await }
+        };
+        router = router.route(path, on(filter, answer));
+    }
+    let methods = Arc::new(app.methods());
+    router
+        .fallback(|request: Request| async move {
+            let detail = format!("there is nothing at {}; see /v1/openapi.json", shown(request.uri().path()));
+            reply::problem(Problem::new(Kind::NotFound, detail), &trace_of(&request).request_id)
+        })
+        .method_not_allowed_fallback(move |request: Request| {
+            let methods = methods.clone();
+            async move {
+                let id = trace_of(&request).request_id;
+                let detail = format!("{} is not taken here", request.method());
+                let (mut parts, _) = request.into_parts();
+                let path = axum::extract::MatchedPath::from_request_parts(&mut parts, &()).await;
+                let mut response = reply::problem(Problem::new(Kind::MethodNotAllowed, detail), &id);
+                let known = path.ok().and_then(|path| methods.get(path.as_str()).map(|methods| methods.join(", ")));
+                if let Some(Ok(allow)) = known.as_deref().map(HeaderValue::from_str) {
+                    response.headers_mut().insert(header::ALLOW, allow);
+                }
+                response
+            }
+        })
+}
+
+/// What of a path may be told again.
+fn shown(path: &str) -> String {
+    path.chars().take(200).collect()
+}
+
+fn trace_of(request: &Request) -> Trace {
+    request.extensions().get::<Trace>().cloned().unwrap_or_else(|| Trace::of(request.headers()))
+}
+
+async fn enter(app: Arc<App>, route: Arc<Route>, request: Request) -> Response {
+    let trace = trace_of(&request);
+    let began = tokio::time::Instant::now();
+    // Whatever goes wrong with one request, its connection and the others go on.
+    let answered = AssertUnwindSafe(answer(&app, &route, request, &trace)).catch_unwind().await;
+    let response = match answered {
+        Ok(Ok(response)) => response,
+        Ok(Err(problem)) => {
+            if problem.status >= 500 {
+                tracing::warn!(request = %trace.request_id, route = route.path, kind = ?problem.kind, "{}", problem.detail);
+            }
+            reply::problem(problem, &trace.request_id)
+        }
+        Err(_) => {
+            tracing::error!(request = %trace.request_id, route = route.path, "a handler panicked");
+            reply::problem(Problem::new(Kind::Internal, "the server failed; it was logged"), &trace.request_id)
+        }
+    };
+    app.metrics.count(&route, response.status(), began.elapsed());
+    response
+}
+
+async fn answer(app: &Arc<App>, route: &Route, request: Request, trace: &Trace) -> Result<Response, Problem> {
+    let _place = app.places.take(route)?;
+    let (mut parts, body) = request.into_parts();
+    let principal = match route.action {
+        Action::Public => Principal::nobody(),
+        _ => authenticate(app, &parts).await?,
+    };
+    authorize(&principal, route.action)?;
+    let tenant = tenant(&principal, &parts.headers)?;
+    let context = Context { correlation_id: Some(trace.correlation_id()), ..Context::of(tenant).by(principal.actor()) };
+    let key = if route.writes() { header_text(&parts.headers, &IDEMPOTENCY_KEY)? } else { None };
+    let call = Call {
+        app: app.clone(),
+        key: key.map(IdempotencyKey::new).transpose()?,
+        if_match: if_match(&parts.headers)?,
+        last_event: header_text(&parts.headers, &LAST_EVENT)?.map(str::to_owned),
+        principal,
+        context,
+    };
+    let at = path_part(&mut parts).await?;
+    let body = if route.takes_body() { read(app, route, &parts, body).await? } else { bytes::Bytes::new() };
+    route.run(Incoming { call, at, uri: parts.uri, body }).await
+}
+
+/// Whose data it is: the operator says it, everybody else has one.
+fn tenant(principal: &Principal, headers: &HeaderMap) -> Result<Tenant, Problem> {
+    let Some(asked) = header_text(headers, &TENANT)? else { return Ok(principal.tenant.clone()) };
+    let asked = Tenant::new(asked)?;
+    if asked != principal.tenant && !principal.is_operator() {
+        return Err(Problem::new(Kind::Forbidden, "this token acts for another tenant than Bursar-Tenant names"));
+    }
+    Ok(asked)
+}
+
+fn header_text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a str>, Problem> {
+    let mut values = headers.get_all(name).iter();
+    let Some(value) = values.next() else { return Ok(None) };
+    if values.next().is_some() {
+        return Err(Problem::invalid(name.to_string(), format!("the header {name} is given twice")));
+    }
+    let text =
+        value.to_str().map_err(|_| Problem::invalid(name.to_string(), format!("the header {name} is not ASCII")));
+    text.map(Some)
+}
+
+/// The digest of what the caller has read: one strong tag, as it was given out.
+fn if_match(headers: &HeaderMap) -> Result<Option<Fingerprint>, Problem> {
+    let Some(text) = header_text(headers, &header::IF_MATCH)? else { return Ok(None) };
+    let digits = text.strip_prefix('"').and_then(|text| text.strip_suffix('"')).filter(|digits| digits.len() == 32);
+    match digits.map(|digits| u128::from_str_radix(digits, 16)) {
+        Some(Ok(digest)) => Ok(Some(Fingerprint(digest))),
+        _ => Err(Problem::invalid("if-match".into(), "If-Match takes one ETag, as an answer gave it")),
+    }
+}
+
+async fn path_part(parts: &mut Parts) -> Result<Option<String>, Problem> {
+    match RawPathParams::from_request_parts(parts, &()).await {
+        Ok(params) => Ok(params.iter().next().map(|(_, value)| value.to_owned())),
+        Err(_) => Err(Problem::invalid("path".into(), "the path is not UTF-8 in percent-encoding")),
+    }
+}
+
+async fn read(app: &App, route: &Route, parts: &Parts, body: Body) -> Result<bytes::Bytes, Problem> {
+    if parts.headers.contains_key(header::CONTENT_ENCODING) {
+        let detail = "encoded bodies are not taken: send it as it is";
+        return Err(Problem::new(Kind::UnsupportedMediaType, detail));
+    }
+    let length = parts.headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
+    let most = route.body_bytes_max;
+    let bytes = match timeout(app.limits.body, collect(body, length, most)).await {
+        Ok(Ok(bytes)) => bytes,
+        Ok(Err(Broken::Off)) => return Err(Problem::invalid("body".into(), "the body broke off")),
+        Ok(Err(Broken::TooLarge)) => {
+            return Err(Problem::new(Kind::TooLarge, format!("the body has more than {most} bytes: split it")));
+        }
+        Err(_) => return Err(Problem::new(Kind::Timeout, "the body took too long")),
+    };
+    let media = parts.headers.get(header::CONTENT_TYPE).map(|media| media.to_str().unwrap_or_default());
+    let media = media.map(|media| media.split(';').next().unwrap_or_default().trim().to_ascii_lowercase());
+    match media.as_deref() {
+        Some("application/json") => Ok(bytes),
+        None if bytes.is_empty() => Ok(bytes),
+        _ => Err(Problem::new(Kind::UnsupportedMediaType, "the body must be application/json")),
+    }
+}
+
+/// Why a body was not taken.
+enum Broken {
+    Off,
+    TooLarge,
+}
+
+/// How long what is too large is still taken, and thrown away: who is cut off while it sends may never see the answer.
+const LINGER: Duration = Duration::from_secs(1);
+
+async fn collect(mut body: Body, length: Option<u64>, most: usize) -> Result<bytes::Bytes, Broken> {
+    let mut bytes = bytes::BytesMut::new();
+    let mut too_large = length.is_some_and(|length| length > most as u64);
+    while !too_large {
+        match body.frame().await {
+            None => return Ok(bytes.freeze()),
+            Some(Err(_)) => return Err(Broken::Off),
+            Some(Ok(frame)) => {
+                let data = frame.into_data().unwrap_or_default();
+                too_large = bytes.len() + data.len() > most;
+                bytes.extend_from_slice(&data);
+            }
+        }
+    }
+    drop(bytes);
+    let _ = timeout(LINGER, async { while let Some(Ok(_)) = body.frame().await {} }).await;
+    Err(Broken::TooLarge)
+}
+
+/// The whole of a request: what it is known by, and the answer.
+pub(crate) async fn handle<S>(service: &S, mut request: Request<Body>, peer: Peer) -> Response
+where
+    S: hyper::service::Service<Request<Body>, Response = Response, Error = std::convert::Infallible>,
+{
+    let trace = Trace::of(request.headers());
+    request.extensions_mut().insert(trace.clone());
+    request.extensions_mut().insert(peer);
+    let mut response = match service.call(request).await {
+        Ok(response) => response,
+        Err(never) => match never {},
+    };
+    trace.tell(response.headers_mut());
+    harden(&mut response);
+    response
+}
+
+/// What every answer says to a browser.
+fn harden(response: &mut Response) {
+    let plain = response.status() != StatusCode::OK;
+    let headers = response.headers_mut();
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    if plain || !headers.contains_key(header::CACHE_CONTROL) {
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    }
+}

@@ -1,0 +1,161 @@
+//! The OpenAPI 3.1 document, made from the list of routes.
+
+use schemars::generate::{SchemaGenerator, SchemaSettings};
+use schemars::{JsonSchema, Schema};
+use serde_json::{Map, Value, json};
+
+use crate::principal::table::{Action, Allowed, Role};
+use crate::route::{Described, Route};
+use crate::routes;
+use crate::wire::problem::Problem;
+
+/// The document.
+pub fn document() -> Value {
+    let mut settings = SchemaSettings::draft2020_12();
+    settings.definitions_path = "/components/schemas".into();
+    let mut schemas = settings.into_generator();
+    let mut paths = Map::new();
+    for route in routes::all() {
+        let operation = operation(&route, &mut schemas);
+        let path = paths.entry(route.path).or_insert_with(|| json!({}));
+        path[route.method.as_str().to_lowercase()] = operation;
+    }
+    let problem = Problem::json_schema(&mut schemas);
+    let mut components = schemas.take_definitions(true);
+    components.insert("Problem".into(), problem.into());
+    json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Bursar",
+            "version": env!("CARGO_PKG_VERSION"),
+            "description": "Hold budget, redeem a grant and start durable work in one transaction. Errors are problem \
+                documents (RFC 9457). Every write takes `Idempotency-Key`; reports of workers and acts on single jobs need none, \
+                as fences and states make them safe to repeat.",
+        },
+        "paths": paths,
+        "components": {
+            "schemas": components,
+            "securitySchemes": {
+                "bearer": { "type": "http", "scheme": "bearer" },
+                "worker": { "type": "apiKey", "in": "header", "name": "X-Worker-Token" },
+            },
+        },
+    })
+}
+
+fn operation(route: &Route, schemas: &mut SchemaGenerator) -> Value {
+    let Described { at, query, body, answers } = (route.described)(schemas);
+    let mut parameters = Vec::new();
+    if let (Some(schema), Some(name)) = (at, part(route.path)) {
+        parameters.push(json!({ "name": name, "in": "path", "required": true, "schema": schema }));
+    }
+    parameters.extend(queried(&query));
+    parameters.extend(headers(route));
+    let mut operation = json!({
+        "summary": route.summary,
+        "operationId": operation_id(route),
+        "tags": [tag(route.path)],
+        "x-bursar-action": route.action.name(),
+        "x-bursar-roles": roles(route.action),
+        "responses": responses(answers),
+    });
+    if route.action != Action::Public {
+        operation["security"] = json!([{ "bearer": [] }, { "worker": [] }]);
+    } else {
+        operation["security"] = json!([]);
+    }
+    if !parameters.is_empty() {
+        operation["parameters"] = parameters.into();
+    }
+    if route.takes_body() {
+        let mut content = json!({ "schema": body });
+        if let Some(example) = &route.example {
+            content["example"] = example.clone();
+        }
+        operation["requestBody"] = json!({ "content": { "application/json": content } });
+    }
+    operation
+}
+
+fn responses(answers: crate::reply::Answered) -> Value {
+    let status = answers.status.as_u16().to_string();
+    let mut good = json!({ "description": answers.status.canonical_reason().unwrap_or("done") });
+    if !answers.media.is_empty() {
+        let content = answers.schema.map_or(json!({}), |schema| json!({ "schema": schema }));
+        good["content"] = json!({ answers.media: content });
+    }
+    if status == "201" {
+        good["headers"] = json!({ "Location": { "schema": { "type": "string" } } });
+    }
+    let problem = json!({ "schema": { "$ref": "#/components/schemas/Problem" } });
+    json!({
+        status: good,
+        "default": { "description": "Why it was not done", "content": { "application/problem+json": problem } },
+    })
+}
+
+/// The fields of a query, each a parameter.
+fn queried(query: &Schema) -> Vec<Value> {
+    let required = query.get("required").and_then(Value::as_array).cloned().unwrap_or_default();
+    let fields = query.get("properties").and_then(Value::as_object).cloned().unwrap_or_default();
+    let parameter = |(name, mut schema): (String, Value)| {
+        let required = required.iter().any(|field| *field == *name);
+        let description = schema.as_object_mut().and_then(|schema| schema.remove("description"));
+        let mut parameter = json!({ "name": name, "in": "query", "required": required, "schema": schema });
+        if let Some(description) = description {
+            parameter["description"] = description;
+        }
+        parameter
+    };
+    fields.into_iter().map(parameter).collect()
+}
+
+fn headers(route: &Route) -> Vec<Value> {
+    let header = |name: &str, description: &str| {
+        json!({ "name": name, "in": "header", "required": false, "description": description,
+                "schema": { "type": "string" } })
+    };
+    let mut headers = Vec::new();
+    if route.action != Action::Public {
+        headers.push(header("Bursar-Tenant", "For whom the operator acts"));
+    }
+    if route.writes() {
+        headers.push(header("Idempotency-Key", "Makes a repetition have one effect and one answer"));
+    }
+    if defines(route) {
+        headers.push(header("If-Match", "Only if it is as it was read: the ETag of an answer"));
+    }
+    if route.path == "/v1/events" {
+        headers.push(header("Last-Event-ID", "The last event that was seen"));
+    }
+    headers
+}
+
+/// Whether the thing at this path can be changed as it was read.
+fn defines(route: &Route) -> bool {
+    let editable = ["/v1/budgets/{scope}", "/v1/queues/{name}", "/v1/schedules/{name}"].contains(&route.path);
+    editable && route.writes()
+}
+
+/// The changing part of a path.
+fn part(path: &str) -> Option<&str> {
+    path.split_once('{')?.1.split_once('}').map(|(name, _)| name)
+}
+
+fn tag(path: &str) -> &str {
+    path.trim_start_matches("/v1/")
+        .trim_start_matches('/')
+        .split('/')
+        .next()
+        .filter(|tag| !tag.is_empty())
+        .unwrap_or("page")
+}
+
+fn operation_id(route: &Route) -> String {
+    let words = route.path.trim_start_matches("/v1").split(['/', '{', '}', '.']).filter(|word| !word.is_empty());
+    std::iter::once(route.method.as_str().to_lowercase()).chain(words.map(str::to_owned)).collect::<Vec<_>>().join("_")
+}
+
+fn roles(action: Action) -> Vec<&'static str> {
+    Role::ALL.into_iter().filter(|role| action.allows(*role) != Allowed::No).map(Role::name).collect()
+}

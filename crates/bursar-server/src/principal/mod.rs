@@ -1,0 +1,110 @@
+//! Principals: who asks, and what they may do.
+
+pub(crate) mod attempts;
+pub(crate) mod authenticate;
+pub(crate) mod jwt;
+pub(crate) mod table;
+pub(crate) mod uses;
+
+use bursar::{Actor, Capabilities, CredentialToken, JobKind, Queue, Tenant, covered};
+
+use crate::principal::table::{Action, Allowed, Role};
+use crate::wire::problem::{Kind, Problem};
+
+/// Who asks.
+#[derive(Clone, Debug)]
+pub(crate) struct Principal {
+    /// `None` for whoever has shown nothing.
+    pub(crate) role: Option<Role>,
+    /// Whose data it may touch; the operator's unless it says another.
+    pub(crate) tenant: Tenant,
+    /// By which it is known in the journal.
+    pub(crate) name: String,
+    /// What a worker may do.
+    pub(crate) capabilities: Capabilities,
+    /// What it has shown, if that is in the database.
+    pub(crate) credential: Option<CredentialToken>,
+    /// Until when what it has shown is good, in seconds since 1970, if that is not in the database.
+    pub(crate) good_until: Option<i64>,
+}
+
+impl Principal {
+    pub(crate) fn nobody() -> Principal {
+        Principal {
+            role: None,
+            tenant: Tenant::built_in(),
+            name: String::new(),
+            capabilities: Capabilities::default(),
+            credential: None,
+            good_until: None,
+        }
+    }
+
+    pub(crate) fn operator() -> Principal {
+        Principal { role: Some(Role::Operator), name: "operator".into(), ..Principal::nobody() }
+    }
+
+    pub(crate) fn is_operator(&self) -> bool {
+        self.role == Some(Role::Operator)
+    }
+
+    /// Who that is in the journal.
+    pub(crate) fn actor(&self) -> Actor {
+        let name = self.name.clone();
+        match self.role {
+            None => Actor::Anonymous,
+            Some(Role::Worker) => Actor::Worker(name),
+            Some(Role::Agent) => Actor::Agent(name),
+            Some(Role::Operator | Role::Admin | Role::User | Role::Viewer | Role::Monitor) => Actor::User(name),
+        }
+    }
+
+    /// Refuses a worker jobs of a queue or a kind that it may not work on. Others are not bound by capabilities.
+    pub(crate) fn may_work_on(&self, queue: &Queue, kind: &JobKind) -> Result<(), Problem> {
+        if self.role != Some(Role::Worker) {
+            return Ok(());
+        }
+        self.may_lease_from(queue)?;
+        match covered(&self.capabilities.kinds, kind.as_str()) {
+            true => Ok(()),
+            false => Err(forbidden(format!("this worker may not work on jobs of the kind {kind}"))),
+        }
+    }
+
+    /// Refuses a worker a queue that it may not lease from.
+    pub(crate) fn may_lease_from(&self, queue: &Queue) -> Result<(), Problem> {
+        match self.role == Some(Role::Worker) && !covered(&self.capabilities.queues, queue.as_str()) {
+            true => Err(forbidden(format!("this worker may not work on the queue {queue}"))),
+            false => Ok(()),
+        }
+    }
+}
+
+/// Refuses what the table does not allow.
+pub(crate) fn authorize(principal: &Principal, action: Action) -> Result<(), Problem> {
+    let allowed = match principal.role {
+        None => action == Action::Public,
+        Some(role) => match action.allows(role) {
+            Allowed::Yes => true,
+            Allowed::No => false,
+            Allowed::Granted => covered(&principal.capabilities.mutations, action.name()),
+        },
+    };
+    match (allowed, principal.role) {
+        (true, _) => Ok(()),
+        (false, Some(role)) => {
+            Err(forbidden(format!("{} is not allowed to {}; see docs/server.md", action.name(), role.name())))
+        }
+        (false, None) => Err(unauthorized()),
+    }
+}
+
+/// The one answer to whoever is not known, whatever is wrong with what was shown.
+pub(crate) fn unauthorized() -> Problem {
+    let detail = "send a good token: `Authorization: Bearer TOKEN`, or `X-Worker-Token: TOKEN` for a worker";
+    Problem::new(Kind::Unauthorized, detail)
+}
+
+pub(crate) fn forbidden(detail: impl Into<String>) -> Problem {
+    Problem::new(Kind::Forbidden, detail)
+}

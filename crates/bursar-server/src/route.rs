@@ -1,0 +1,179 @@
+//! A route: declared once, with everything that is to be known of it.
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use axum::http::Method;
+use axum::response::Response;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::body;
+use crate::call::{Ask, At, Call};
+use crate::limits;
+use crate::principal::table::Action;
+use crate::reply::{Answered, Answers};
+use crate::wire::problem::Problem;
+
+/// A route. There is no way to make one that does not say which action it is.
+pub(crate) struct Route {
+    pub(crate) method: Method,
+    pub(crate) path: &'static str,
+    pub(crate) action: Action,
+    pub(crate) summary: &'static str,
+    /// It may take as long as its caller wants: it stands in a line of its own.
+    pub(crate) waits: bool,
+    pub(crate) body_bytes_max: usize,
+    pub(crate) example: Option<Value>,
+    pub(crate) described: fn(&mut SchemaGenerator) -> Described,
+    pub(crate) readable: fn(&Value) -> Result<(), Problem>,
+    run: Arc<Run>,
+}
+
+type Run = dyn Fn(Incoming) -> Pin<Box<dyn Future<Output = Result<Response, Problem>> + Send>> + Send + Sync;
+
+/// A request that was let in, before its parts are read.
+pub(crate) struct Incoming {
+    pub(crate) call: Call,
+    pub(crate) at: Option<String>,
+    pub(crate) uri: axum::http::Uri,
+    pub(crate) body: bytes::Bytes,
+}
+
+/// What a route takes and answers, as schemas.
+pub(crate) struct Described {
+    /// The part of the path.
+    pub(crate) at: Option<Schema>,
+    /// The query.
+    pub(crate) query: Schema,
+    /// The body, where the method has one.
+    pub(crate) body: Schema,
+    /// The answer.
+    pub(crate) answers: Answered,
+}
+
+impl Route {
+    /// Declares a route; its handler's types say what it takes and answers.
+    pub(crate) fn new<P, Q, B, R, H, F>(
+        method: Method,
+        path: &'static str,
+        action: Action,
+        summary: &'static str,
+        handler: H,
+    ) -> Route
+    where
+        P: At,
+        Q: DeserializeOwned + JsonSchema + Send + 'static,
+        B: DeserializeOwned + JsonSchema + Send + 'static,
+        R: Answers,
+        H: Fn(Ask<P, Q, B>) -> F + Send + Sync + Copy + 'static,
+        F: Future<Output = Result<R, Problem>> + Send + 'static,
+    {
+        let run = move |incoming: Incoming| -> Pin<Box<dyn Future<Output = Result<Response, Problem>> + Send>> {
+            Box::pin(async move {
+                let Incoming { call, at, uri, body } = incoming;
+                let at = P::read(at.as_deref())?;
+                let query = body::query(&uri)?;
+                let body = body::json(&body)?;
+                Ok(handler(Ask { call, at, query, body }).await?.respond())
+            })
+        };
+        Route {
+            method,
+            path,
+            action,
+            summary,
+            waits: false,
+            body_bytes_max: limits::BODY_BYTES_MAX,
+            example: None,
+            described: |schemas| Described {
+                at: P::schema(schemas),
+                query: Q::json_schema(schemas),
+                body: schemas.subschema_for::<B>(),
+                answers: R::answered(schemas),
+            },
+            readable: |example| body::json::<B>(example.to_string().as_bytes()).map(drop),
+            run: Arc::new(run),
+        }
+    }
+
+    /// `GET`.
+    pub(crate) fn get<P, Q, R, H, F>(path: &'static str, action: Action, summary: &'static str, handler: H) -> Route
+    where
+        P: At,
+        Q: DeserializeOwned + JsonSchema + Send + 'static,
+        R: Answers,
+        H: Fn(Ask<P, Q>) -> F + Send + Sync + Copy + 'static,
+        F: Future<Output = Result<R, Problem>> + Send + 'static,
+    {
+        Route::new(Method::GET, path, action, summary, handler)
+    }
+
+    /// `POST`.
+    pub(crate) fn post<P, Q, B, R, H, F>(path: &'static str, action: Action, summary: &'static str, handler: H) -> Route
+    where
+        P: At,
+        Q: DeserializeOwned + JsonSchema + Send + 'static,
+        B: DeserializeOwned + JsonSchema + Send + 'static,
+        R: Answers,
+        H: Fn(Ask<P, Q, B>) -> F + Send + Sync + Copy + 'static,
+        F: Future<Output = Result<R, Problem>> + Send + 'static,
+    {
+        Route::new(Method::POST, path, action, summary, handler)
+    }
+
+    /// `PUT`.
+    pub(crate) fn put<P, Q, B, R, H, F>(path: &'static str, action: Action, summary: &'static str, handler: H) -> Route
+    where
+        P: At,
+        Q: DeserializeOwned + JsonSchema + Send + 'static,
+        B: DeserializeOwned + JsonSchema + Send + 'static,
+        R: Answers,
+        H: Fn(Ask<P, Q, B>) -> F + Send + Sync + Copy + 'static,
+        F: Future<Output = Result<R, Problem>> + Send + 'static,
+    {
+        Route::new(Method::PUT, path, action, summary, handler)
+    }
+
+    /// `DELETE`.
+    pub(crate) fn delete<P, Q, R, H, F>(path: &'static str, action: Action, summary: &'static str, handler: H) -> Route
+    where
+        P: At,
+        Q: DeserializeOwned + JsonSchema + Send + 'static,
+        R: Answers,
+        H: Fn(Ask<P, Q>) -> F + Send + Sync + Copy + 'static,
+        F: Future<Output = Result<R, Problem>> + Send + 'static,
+    {
+        Route::new(Method::DELETE, path, action, summary, handler)
+    }
+
+    /// With an example of its body.
+    pub(crate) fn example(self, example: Value) -> Route {
+        Route { example: Some(example), ..self }
+    }
+
+    /// It may take as long as its caller wants.
+    pub(crate) fn waits(self) -> Route {
+        Route { waits: true, ..self }
+    }
+
+    /// With a larger body than others.
+    pub(crate) fn body_up_to(self, bytes: usize) -> Route {
+        Route { body_bytes_max: bytes, ..self }
+    }
+
+    /// Whether it takes a body.
+    pub(crate) fn takes_body(&self) -> bool {
+        self.method == Method::POST || self.method == Method::PUT || self.method == Method::PATCH
+    }
+
+    /// Whether it changes anything.
+    pub(crate) fn writes(&self) -> bool {
+        self.method != Method::GET
+    }
+
+    pub(crate) async fn run(&self, incoming: Incoming) -> Result<Response, Problem> {
+        (self.run)(incoming).await
+    }
+}

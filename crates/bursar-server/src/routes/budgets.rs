@@ -1,0 +1,152 @@
+//! `/v1/budgets`.
+
+use bursar::{Answer, Budget, BudgetView, Fingerprint, Op, Scope, Stream, Time};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::call::{Ask, Call, Nothing};
+use crate::principal::table::Action;
+use crate::reply::Reply;
+use crate::route::Route;
+use crate::routes::{cursor, page_size};
+use crate::wire::Page;
+use crate::wire::budget::{BudgetAnswer, BudgetBody, CreditBody, ReasonBody, SpentAnswer};
+use crate::wire::command::ChargeAnswer;
+use crate::wire::event::EventAnswer;
+use crate::wire::problem::Problem;
+
+pub(super) fn routes() -> Vec<Route> {
+    let (read, write) = (Action::BudgetsRead, Action::BudgetsWrite);
+    vec![
+        Route::get("/v1/budgets", read, "Budgets, by scope", list),
+        Route::put("/v1/budgets/{scope}", write, "Create or change a budget, as a whole", define).example(json!({
+            "unit": "micro_usd",
+            "limits": [{ "amount": 1_000_000, "window": "month", "zone": "Europe/Berlin" },
+                       { "amount": 50_000, "window": "rolling", "length_ms": 3_600_000 }],
+            "thresholds": [50, 80, 100], "reason": "autumn plan",
+        })),
+        Route::get("/v1/budgets/{scope}", read, "A budget as it stands", show),
+        Route::get("/v1/budgets/{scope}/spent", read, "Units posted in a time", spent),
+        Route::get("/v1/budgets/{scope}/history", read, "What moved a scope, newest first", history),
+        Route::post("/v1/budgets/{scope}/freeze", write, "Refuse new spend", freeze)
+            .example(json!({ "reason": "audit" })),
+        Route::post("/v1/budgets/{scope}/unfreeze", write, "Admit spend again", unfreeze)
+            .example(json!({ "reason": "audit is over" })),
+        Route::post("/v1/budgets/{scope}/credits", write, "Give units back", credit)
+            .example(json!({ "amount": 1_000, "reason": "refund" })),
+    ]
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ListQuery {
+    /// Scopes that begin so.
+    #[serde(default)]
+    prefix: Option<String>,
+    #[serde(default)]
+    cursor: Option<String>,
+    #[serde(default)]
+    limit: Option<usize>,
+}
+
+async fn list(ask: Ask<(), ListQuery>) -> Result<Reply<Page<BudgetAnswer>>, Problem> {
+    let limit = page_size(ask.query.limit)?;
+    let after: Option<Scope> = cursor(ask.query.cursor.as_deref())?;
+    let prefix = ask.query.prefix.unwrap_or_default();
+    let found = ask.call.bursar().ledger().budgets(&prefix, after.as_ref(), limit).await?;
+    let items: Vec<BudgetAnswer> = found.iter().map(BudgetAnswer::from).collect();
+    Ok(Reply::new(Page::of(items, limit, |budget| budget.scope.to_string())))
+}
+
+async fn define(ask: Ask<Scope, Nothing, BudgetBody>) -> Result<Reply<BudgetAnswer>, Problem> {
+    let Ask { call, at: scope, mut body, .. } = ask;
+    let call = call.because(body.reason.take());
+    let done = call.ask(Op::Define { scope: scope.clone(), budget: Budget::try_from(body)? }).await?;
+    Ok(view(&call, scope).await?.replayed(done.replayed))
+}
+
+async fn show(ask: Ask<Scope>) -> Result<Reply<BudgetAnswer>, Problem> {
+    view(&ask.call, ask.at).await
+}
+
+/// A budget, with the digest of its definition.
+async fn view(call: &Call, scope: Scope) -> Result<Reply<BudgetAnswer>, Problem> {
+    let found: Option<BudgetView> = call.bursar().ledger().budget(&scope).await?;
+    let found = found.ok_or_else(|| Problem::not_found(format_args!("budget {scope}")))?;
+    let tag = found.budget.as_ref().map(Fingerprint::of);
+    Ok(Reply::new(BudgetAnswer::from(&found)).tagged(tag))
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct SpentQuery {
+    /// From this instant on; from the beginning unless it is said.
+    #[serde(default)]
+    from: Option<String>,
+    /// Before this instant; until now unless it is said.
+    #[serde(default)]
+    to: Option<String>,
+}
+
+async fn spent(ask: Ask<Scope, SpentQuery>) -> Result<Reply<SpentAnswer>, Problem> {
+    let instant = |text: Option<String>, known: Time| text.map_or(Ok(known), |text| text.parse());
+    let (from, to) = (instant(ask.query.from, Time::MIN)?, instant(ask.query.to, Time::NEVER)?);
+    let spent = ask.call.bursar().ledger().spent(&ask.at, from, to).await?;
+    Ok(Reply::new(SpentAnswer { scope: ask.at, spent }))
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct HistoryQuery {
+    /// So many at most, from 1 to 1000.
+    #[serde(default)]
+    pub(super) limit: Option<usize>,
+    /// Where to go on, as `next` of the last page said.
+    #[serde(default)]
+    pub(super) cursor: Option<String>,
+}
+
+async fn history(ask: Ask<Scope, HistoryQuery>) -> Result<Reply<Page<EventAnswer>>, Problem> {
+    let stream = Stream::Scope(ask.call.context.tenant.clone(), ask.at);
+    history_of(&ask.call, &stream, ask.query).await
+}
+
+/// What happened to a thing, a page of it.
+pub(super) async fn history_of(
+    call: &Call,
+    stream: &Stream,
+    query: HistoryQuery,
+) -> Result<Reply<Page<EventAnswer>>, Problem> {
+    let limit = page_size(query.limit)?;
+    let from = cursor(query.cursor.as_deref())?;
+    let (events, next) = call.bursar().journal().history_page(stream, from, limit).await?;
+    let items = events.iter().map(EventAnswer::from).collect();
+    Ok(Reply::new(Page { items, next: next.map(|next| next.to_string()) }))
+}
+
+async fn freeze(ask: Ask<Scope, Nothing, ReasonBody>) -> Result<Reply<BudgetAnswer>, Problem> {
+    let call = ask.call.because(ask.body.reason);
+    let done = call.ask(Op::Freeze { scope: ask.at.clone() }).await?;
+    Ok(view(&call, ask.at).await?.replayed(done.replayed))
+}
+
+async fn unfreeze(ask: Ask<Scope, Nothing, ReasonBody>) -> Result<Reply<BudgetAnswer>, Problem> {
+    let call = ask.call.because(ask.body.reason);
+    let done = call.ask(Op::Unfreeze { scope: ask.at.clone() }).await?;
+    Ok(view(&call, ask.at).await?.replayed(done.replayed))
+}
+
+async fn credit(ask: Ask<Scope, Nothing, CreditBody>) -> Result<Reply<ChargeAnswer>, Problem> {
+    let Ask { call, at: scope, body: CreditBody { amount, hold, reason }, .. } = ask;
+    let done = call.because(reason).ask(Op::Credit { scope, amount, hold }).await?;
+    match done.answer {
+        Answer::Credited(charged) => Ok(Reply::new(ChargeAnswer::from(&charged)).replayed(done.replayed)),
+        other => Err(unexpected(&other)),
+    }
+}
+
+/// An answer that this question does not have.
+pub(super) fn unexpected(answer: &Answer) -> Problem {
+    Problem::from(bursar::Error::Internal(format!("a request was answered with {answer:?}")))
+}

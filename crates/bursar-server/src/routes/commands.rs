@@ -1,0 +1,55 @@
+//! `/v1/commands`.
+
+use bursar::{CommandId, Op, Receipt, Request};
+use serde_json::json;
+
+use crate::call::{Ask, Call, Nothing};
+use crate::principal::authorize;
+use crate::principal::table::Action;
+use crate::reply::{Created, Reply};
+use crate::route::Route;
+use crate::wire::command::{CommandAnswer, CommandBody};
+use crate::wire::problem::Problem;
+
+pub(super) fn routes() -> Vec<Route> {
+    vec![
+        Route::post("/v1/commands", Action::CommandsSubmit, "Charges, redemptions and jobs, all or nothing", submit)
+            .example(json!({
+                "charges": [{ "scope": "room:sales", "amount": 50_000,
+                              "limits": [{ "amount": 100_000, "window": "rolling", "length_ms": 3_600_000 }] }],
+                "settle": "job",
+                "jobs": [{ "queue": "media", "kind": "video.generate", "payload": { "prompt": "a harbour" },
+                           "idempotency_key": "gen-7" }],
+            })),
+        Route::get("/v1/commands/{id}", Action::CommandsRead, "What a command did", show),
+    ]
+}
+
+async fn submit(ask: Ask<(), Nothing, CommandBody>) -> Result<Created<CommandAnswer>, Problem> {
+    let (answer, replayed) = done(&ask.call, ask.body).await?;
+    let location = (!answer.dry_run).then(|| format!("/v1/commands/{}", answer.id));
+    Ok(Created { answer, location, replayed })
+}
+
+/// Does a command.
+pub(super) async fn done(call: &Call, body: CommandBody) -> Result<(CommandAnswer, bool), Problem> {
+    let (command, context, dry_run) = body.into_command(call.context.clone())?;
+    // What is allowed alone is not smuggled in with something else.
+    if !command.jobs.is_empty() {
+        authorize(&call.principal, Action::JobsEnqueue)?;
+    }
+    let request = Request {
+        idempotency_key: call.key.clone(),
+        if_match: call.if_match,
+        dry_run,
+        ..Request::from(Op::Submit(command)).in_context(context)
+    };
+    let receipt = Receipt::from(call.submit(request).await?);
+    Ok((CommandAnswer::of(&receipt, dry_run), receipt.replayed))
+}
+
+async fn show(ask: Ask<CommandId>) -> Result<Reply<CommandAnswer>, Problem> {
+    let found = ask.call.bursar().journal().command(ask.at).await?;
+    let receipt = found.ok_or_else(|| Problem::not_found(format_args!("command {}", ask.at)))?;
+    Ok(Reply::new(CommandAnswer::of(&receipt, false)))
+}

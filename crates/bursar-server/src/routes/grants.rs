@@ -1,0 +1,47 @@
+//! `/v1/grants`.
+
+use bursar::{GrantId, Op, is_credential};
+use serde_json::json;
+
+use crate::call::{Ask, Nothing};
+use crate::principal::table::Action;
+use crate::reply::{Created, Done, Reply};
+use crate::route::Route;
+use crate::routes::{PageQuery, cursor, page_size};
+use crate::wire::grant::{GrantAnswer, MintBody, MintedAnswer};
+use crate::wire::problem::Problem;
+use crate::wire::{Page, millis};
+
+pub(super) fn routes() -> Vec<Route> {
+    vec![
+        Route::post("/v1/grants", Action::GrantsWrite, "Make a one-time permission; its token is shown once", mint)
+            .example(json!({ "purpose": "upload", "subject": "session-7", "payload": { "assetId": "a-1" }, "ttl_ms": 60_000 })),
+        Route::get("/v1/grants", Action::GrantsRead, "Grants, without their secrets", list),
+        Route::delete("/v1/grants/{id}", Action::GrantsWrite, "Take a grant back", revoke),
+    ]
+}
+
+async fn mint(ask: Ask<(), Nothing, MintBody>) -> Result<Created<MintedAnswer>, Problem> {
+    let MintBody { purpose, subject, payload, ttl_ms } = ask.body;
+    let ttl = millis("ttl_ms", ttl_ms)?.into();
+    let minted = ask.call.bursar().grants().mint_with(purpose, subject, payload, ttl, ask.call.key.clone()).await?;
+    let location = Some(format!("/v1/grants/{}", minted.id));
+    Ok(Created { answer: MintedAnswer::from(&minted), location, replayed: minted.token.is_none() })
+}
+
+async fn list(ask: Ask<(), PageQuery>) -> Result<Reply<Page<GrantAnswer>>, Problem> {
+    let limit = page_size(ask.query.limit)?;
+    let bursar = ask.call.bursar();
+    let found = bursar.grants().list(cursor(ask.query.cursor.as_deref())?, limit).await?;
+    let now = bursar.now().await?;
+    let items: Vec<GrantAnswer> = found.iter().map(|grant| GrantAnswer::at(grant, now)).collect();
+    Ok(Reply::new(Page::of(items, limit, |grant| grant.id.to_string())))
+}
+
+async fn revoke(ask: Ask<GrantId>) -> Result<Done, Problem> {
+    if is_credential(ask.at) {
+        return Err(Problem::not_found(format_args!("grant {}", ask.at)));
+    }
+    ask.call.ask(Op::Revoke { grant: ask.at }).await?;
+    Ok(Done)
+}

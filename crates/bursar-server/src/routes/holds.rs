@@ -1,0 +1,114 @@
+//! `/v1/holds`.
+
+use bursar::{Answer, HoldId, HoldState, Op, Outcome, Scope, Time};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::call::{Ask, Nothing};
+use crate::principal::table::Action;
+use crate::reply::{Created, Reply};
+use crate::route::Route;
+use crate::routes::budgets::unexpected;
+use crate::routes::{commands, page_size};
+use crate::wire::budget::ReasonBody;
+use crate::wire::command::{CommandAnswer, CommandBody};
+use crate::wire::hold::{CommitBody, ExtendBody, ExtendedAnswer, HoldAnswer, HoldBody, SettledAnswer, actual};
+use crate::wire::problem::Problem;
+use crate::wire::{Page, millis, stamp};
+
+pub(super) fn routes() -> Vec<Route> {
+    let (read, settle) = (Action::CommandsRead, Action::CommandsSubmit);
+    vec![
+        Route::post("/v1/holds", settle, "Set units aside", place)
+            .example(json!({ "charges": [{ "scope": "room:sales", "amount": 50_000 }], "ttl_ms": 60_000 })),
+        Route::get("/v1/holds", read, "Live holds on a scope, soonest to expire first", list),
+        Route::get("/v1/holds/{id}", read, "A hold as it stands", show),
+        Route::post("/v1/holds/{id}/commit", settle, "Post what a hold really cost", commit)
+            .example(json!({ "actual": 42_000 })),
+        Route::post("/v1/holds/{id}/release", settle, "Free what a hold set aside", release)
+            .example(json!({ "reason": "not needed" })),
+        Route::post("/v1/holds/{id}/extend", settle, "Put off a hold's expiry", extend)
+            .example(json!({ "by_ms": 30_000 })),
+    ]
+}
+
+async fn place(ask: Ask<(), Nothing, HoldBody>) -> Result<Created<CommandAnswer>, Problem> {
+    let HoldBody { charges, ttl_ms, context, dry_run } = ask.body;
+    let (answer, replayed) = commands::done(&ask.call, CommandBody::hold(charges, ttl_ms, context, dry_run)).await?;
+    let hold = answer.hold.as_ref().filter(|_| !answer.dry_run);
+    Ok(Created { location: hold.map(|hold| format!("/v1/holds/{}", hold.id)), replayed, answer })
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ListQuery {
+    scope: Scope,
+    /// `held`, or `expired` for those that are not swept yet.
+    #[serde(default)]
+    state: Option<String>,
+    #[serde(default)]
+    cursor: Option<String>,
+    #[serde(default)]
+    limit: Option<usize>,
+}
+
+async fn list(ask: Ask<(), ListQuery>) -> Result<Reply<Page<HoldAnswer>>, Problem> {
+    let limit = page_size(ask.query.limit)?;
+    let state = match ask.query.state.as_deref() {
+        None => None,
+        Some("held") => Some(HoldState::Held),
+        Some("expired") => Some(HoldState::Expired),
+        Some(_) => return Err(Problem::invalid("state".into(), "state is held or expired: others are not listed")),
+    };
+    let bursar = ask.call.bursar();
+    let after = ask.query.cursor.as_deref().map(mark).transpose()?;
+    let found = bursar.ledger().live(&ask.query.scope, after, limit).await?;
+    let now = bursar.now().await?;
+    let next = found.last().filter(|_| found.len() >= limit);
+    let next = next.map(|hold| format!("{}.{}", hold.expires_at.micros(), hold.id));
+    let wanted = found.iter().filter(|hold| state.is_none_or(|state| hold.state_at(now) == state));
+    let items = wanted.map(|hold| HoldAnswer::at(hold, now)).collect();
+    Ok(Reply::new(Page { items, next }))
+}
+
+fn mark(text: &str) -> Result<(Time, HoldId), Problem> {
+    let parts = text.split_once('.').and_then(|(at, id)| Some((at.parse().ok()?, id.parse().ok()?)));
+    let (at, id): (i64, HoldId) =
+        parts.ok_or_else(|| Problem::invalid("cursor".into(), "cursor is not one that a list has told"))?;
+    Ok((Time::from_micros(at), id))
+}
+
+async fn show(ask: Ask<HoldId>) -> Result<Reply<HoldAnswer>, Problem> {
+    let bursar = ask.call.bursar();
+    let found = bursar.ledger().find(ask.at).await?;
+    let found = found.ok_or_else(|| Problem::not_found(format_args!("hold {}", ask.at)))?;
+    Ok(Reply::new(HoldAnswer::at(&found, bursar.now().await?)))
+}
+
+async fn commit(ask: Ask<HoldId, Nothing, CommitBody>) -> Result<Reply<SettledAnswer>, Problem> {
+    let each = ask.body.actuals.into_iter().map(|actual| (actual.scope, actual.amount)).collect();
+    let actual = actual(ask.body.actual, each)?;
+    settled(ask.call.ask(Op::Commit { hold: ask.at, actual }).await?)
+}
+
+async fn release(ask: Ask<HoldId, Nothing, ReasonBody>) -> Result<Reply<SettledAnswer>, Problem> {
+    settled(ask.call.because(ask.body.reason).ask(Op::Release { hold: ask.at }).await?)
+}
+
+fn settled(outcome: Outcome) -> Result<Reply<SettledAnswer>, Problem> {
+    match outcome.answer {
+        Answer::Settled(settled) => Ok(Reply::new(SettledAnswer::from(&settled)).replayed(outcome.replayed)),
+        other => Err(unexpected(&other)),
+    }
+}
+
+async fn extend(ask: Ask<HoldId, Nothing, ExtendBody>) -> Result<Reply<ExtendedAnswer>, Problem> {
+    let outcome = ask.call.ask(Op::Extend { hold: ask.at, by: millis("by_ms", ask.body.by_ms)? }).await?;
+    match outcome.answer {
+        Answer::Extended { hold, expires_at } => {
+            Ok(Reply::new(ExtendedAnswer { id: hold, expires_at: stamp(expires_at) }).replayed(outcome.replayed))
+        }
+        other => Err(unexpected(&other)),
+    }
+}

@@ -1,0 +1,234 @@
+//! `/v1/jobs`: what is asked of jobs by who does not work on them.
+
+use axum::http::Method;
+use bursar::bounds::JOBS_MAX;
+use bursar::{
+    Act, Command, FlowKey, IdempotencyKey, JobFilter, JobId, JobKind, JobSpec, JobState, Op, Queue, Receipt, Request,
+    Stream, Tag,
+};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::call::{Ask, Call, Nothing};
+use crate::limits::BULK_BYTES_MAX;
+use crate::principal::table::Action;
+use crate::reply::{Created, Reply};
+use crate::route::Route;
+use crate::routes::budgets::{HistoryQuery, history_of};
+use crate::routes::{cursor, page_size};
+use crate::wire::budget::ReasonBody;
+use crate::wire::command::EnqueuedAnswer;
+use crate::wire::event::EventAnswer;
+use crate::wire::job::{BulkBody, FinishedAnswer, JobAnswer, JobBody};
+use crate::wire::problem::Problem;
+use crate::wire::work::{ActedAnswer, EditBody, EnqueuedJobsAnswer, MoveBody, SelectionBody};
+use crate::wire::{Page, millis};
+
+/// Jobs that one call enqueues at most.
+const BULK_MAX: usize = 100_000;
+/// Pages that one act on all that match takes at most.
+const PAGES_MAX: usize = 20;
+
+pub(super) fn routes() -> Vec<Route> {
+    let (read, operate, enqueue_it) = (Action::JobsRead, Action::JobsOperate, Action::JobsEnqueue);
+    let selection = json!({ "filter": { "queue": "media", "kind": "video.*" }, "reason": "provider was down" });
+    vec![
+        Route::post("/v1/jobs", enqueue_it, "Enqueue a job", enqueue)
+            .example(json!({ "queue": "media", "kind": "video.generate", "payload": { "prompt": "a harbour" } })),
+        Route::post("/v1/jobs/bulk", enqueue_it, "Enqueue many jobs, a thousand in a transaction", bulk)
+            .body_up_to(BULK_BYTES_MAX)
+            .example(json!({ "jobs": [{ "queue": "media", "kind": "video.generate", "idempotency_key": "gen-7" }] })),
+        Route::get("/v1/jobs", read, "Jobs, in the order of their enqueueing", list),
+        Route::get("/v1/jobs/{id}", read, "A job as it stands", show),
+        Route::new(Method::PATCH, "/v1/jobs/{id}", operate, "Change a waiting job", edit)
+            .example(json!({ "priority": 10, "delay_ms": 0 })),
+        Route::get("/v1/jobs/{id}/events", read, "What happened to a job, newest first", events),
+        Route::post("/v1/jobs/{id}/cancel", Action::JobsCancel, "Give a job up", cancel)
+            .example(json!({ "reason": "typo" })),
+        Route::post("/v1/jobs/{id}/retry", operate, "Try a dead or cancelled job again", retry)
+            .example(json!({ "reason": "mended" })),
+        Route::post("/v1/jobs/{id}/discard", operate, "A dead job is not wanted any more", discard)
+            .example(json!({ "reason": "too late" })),
+        Route::post("/v1/jobs/{id}/move", operate, "Put a job in another queue", move_to)
+            .example(json!({ "queue": "slow" })),
+        Route::post("/v1/jobs/cancel", operate, "Give up many jobs: these, or all that match", cancel_many)
+            .example(selection.clone()),
+        Route::post("/v1/jobs/retry", operate, "Try many jobs again: these, or all that match", retry_many)
+            .example(selection),
+    ]
+}
+
+async fn enqueue(ask: Ask<(), Nothing, JobBody>) -> Result<Created<EnqueuedAnswer>, Problem> {
+    let spec = JobSpec::try_from(ask.body)?;
+    let receipt = submit(&ask.call, vec![spec], ask.call.key.clone()).await?;
+    let answer = answers(&receipt).into_iter().next();
+    let answer = answer.ok_or_else(|| Problem::from(bursar::Error::Internal("no job was enqueued".into())))?;
+    let location = answer.created.then(|| format!("/v1/jobs/{}", answer.id));
+    Ok(Created { answer, location, replayed: receipt.replayed })
+}
+
+async fn bulk(ask: Ask<(), Nothing, BulkBody>) -> Result<Reply<EnqueuedJobsAnswer>, Problem> {
+    let jobs = ask.body.jobs;
+    if jobs.len() > BULK_MAX {
+        let detail = format!("jobs has {} entries; at most {BULK_MAX} are allowed", jobs.len());
+        return Err(Problem::invalid("jobs".into(), detail));
+    }
+    let specs = jobs.into_iter().map(JobSpec::try_from).collect::<Result<Vec<_>, _>>()?;
+    let mut enqueued = Vec::with_capacity(specs.len());
+    let mut specs = specs.into_iter().peekable();
+    let mut part = 0;
+    while specs.peek().is_some() {
+        // Each transaction has a key of its own, so that the whole call can be repeated.
+        let key = ask.call.key.as_ref().map(|key| IdempotencyKey::new(format!("{key}/{part}"))).transpose()?;
+        let receipt = submit(&ask.call, specs.by_ref().take(JOBS_MAX).collect(), key).await?;
+        enqueued.extend(answers(&receipt));
+        part += 1;
+    }
+    Ok(Reply::new(EnqueuedJobsAnswer { jobs: enqueued }))
+}
+
+async fn submit(call: &Call, jobs: Vec<JobSpec>, key: Option<IdempotencyKey>) -> Result<Receipt, Problem> {
+    let op = Op::Submit(Command { jobs, ..Command::default() });
+    let request = Request { idempotency_key: key, ..Request::from(op).in_context(call.context.clone()) };
+    Ok(Receipt::from(call.submit(request).await?))
+}
+
+fn answers(receipt: &Receipt) -> Vec<EnqueuedAnswer> {
+    receipt.done.jobs.iter().map(|job| EnqueuedAnswer { id: job.id, created: job.created }).collect()
+}
+
+/// Which jobs are listed.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ListQuery {
+    #[serde(default)]
+    queue: Option<Queue>,
+    /// One of the states of a job.
+    #[serde(default)]
+    pub(super) state: Option<String>,
+    /// A kind, or the beginning of kinds before a `*`.
+    #[serde(default)]
+    kind: Option<JobKind>,
+    /// A flow key.
+    #[serde(default)]
+    key: Option<FlowKey>,
+    #[serde(default)]
+    tag: Option<Tag>,
+    /// Of the last error.
+    #[serde(default)]
+    fingerprint: Option<String>,
+    #[serde(default)]
+    cursor: Option<String>,
+    #[serde(default)]
+    limit: Option<usize>,
+}
+
+async fn list(ask: Ask<(), ListQuery>) -> Result<Reply<Page<JobAnswer>>, Problem> {
+    let state = ask.query.state.as_deref().map(str::parse).transpose()?;
+    listed(&ask.call, ask.query, state).await
+}
+
+/// Jobs in a state, a page of them.
+pub(super) async fn listed(
+    call: &Call,
+    query: ListQuery,
+    state: Option<JobState>,
+) -> Result<Reply<Page<JobAnswer>>, Problem> {
+    let ListQuery { queue, kind, key, tag, fingerprint, cursor: at, limit, .. } = query;
+    let (limit, after) = (page_size(limit)?, cursor(at.as_deref())?);
+    let filter = JobFilter { queue, state, kind, key, tag, fingerprint };
+    let bursar = call.bursar();
+    let found = bursar.jobs().list(&filter, after, limit).await?;
+    let now = bursar.now().await?;
+    let items: Vec<JobAnswer> = found.iter().map(|job| JobAnswer::at(job, now)).collect();
+    Ok(Reply::new(Page::of(items, limit, |job| job.id.to_string())))
+}
+
+async fn show(ask: Ask<JobId>) -> Result<Reply<JobAnswer>, Problem> {
+    let bursar = ask.call.bursar();
+    let found = bursar.jobs().find(ask.at).await?;
+    let found = found.ok_or_else(|| Problem::not_found(format_args!("job {}", ask.at)))?;
+    Ok(Reply::new(JobAnswer::at(&found, bursar.now().await?)))
+}
+
+async fn events(ask: Ask<JobId, HistoryQuery>) -> Result<Reply<Page<EventAnswer>>, Problem> {
+    if ask.call.bursar().jobs().find(ask.at).await?.is_none() {
+        return Err(Problem::not_found(format_args!("job {}", ask.at)));
+    }
+    history_of(&ask.call, &Stream::Job(ask.at), ask.query).await
+}
+
+async fn cancel(ask: Ask<JobId, Nothing, ReasonBody>) -> Result<Reply<FinishedAnswer>, Problem> {
+    act(ask.call.because(ask.body.reason), Act::Cancel, ask.at).await
+}
+
+async fn retry(ask: Ask<JobId, Nothing, ReasonBody>) -> Result<Reply<FinishedAnswer>, Problem> {
+    act(ask.call.because(ask.body.reason), Act::Retry, ask.at).await
+}
+
+async fn discard(ask: Ask<JobId, Nothing, ReasonBody>) -> Result<Reply<FinishedAnswer>, Problem> {
+    act(ask.call.because(ask.body.reason), Act::Discard, ask.at).await
+}
+
+async fn move_to(ask: Ask<JobId, Nothing, MoveBody>) -> Result<Reply<FinishedAnswer>, Problem> {
+    let MoveBody { queue, reason } = ask.body;
+    act(ask.call.because(reason), Act::Move { queue }, ask.at).await
+}
+
+async fn edit(ask: Ask<JobId, Nothing, EditBody>) -> Result<Reply<FinishedAnswer>, Problem> {
+    let delay = ask.body.delay_ms.map(|delay| millis("delay_ms", delay)).transpose()?;
+    act(ask.call, Act::Edit { priority: ask.body.priority, delay }, ask.at).await
+}
+
+/// The state of a job makes it safe to ask for the same again, so that no key is needed.
+async fn act(call: Call, act: Act, job: JobId) -> Result<Reply<FinishedAnswer>, Problem> {
+    let done = call.bursar().jobs().act(act, &[job]).await?.into_iter().next();
+    let done = done.ok_or_else(|| Problem::from(bursar::Error::Internal("an act was not answered".into())))??;
+    Ok(Reply::new(FinishedAnswer::from(&done)))
+}
+
+async fn cancel_many(ask: Ask<(), Nothing, SelectionBody>) -> Result<Reply<ActedAnswer>, Problem> {
+    act_on_many(ask.call, Act::Cancel, ask.body, None).await
+}
+
+async fn retry_many(ask: Ask<(), Nothing, SelectionBody>) -> Result<Reply<ActedAnswer>, Problem> {
+    act_on_many(ask.call, Act::Retry, ask.body, None).await
+}
+
+/// Acts on the jobs that are named, or on those that match; `state` is the one they must be in to match.
+pub(super) async fn act_on_many(
+    call: Call,
+    act: Act,
+    body: SelectionBody,
+    state: Option<JobState>,
+) -> Result<Reply<ActedAnswer>, Problem> {
+    let SelectionBody { ids, filter, cursor, reason, .. } = body;
+    let call = call.because(reason);
+    let bursar = call.bursar();
+    let mut acted = ActedAnswer::default();
+    let filter = match (ids.is_empty(), filter) {
+        (false, None) if ids.len() <= JOBS_MAX => {
+            let answers = bursar.jobs().act(act, &ids).await?;
+            acted.matched = answers.len();
+            acted.done = answers.iter().filter(|answer| answer.is_ok()).count();
+            acted.refused = acted.matched - acted.done;
+            return Ok(Reply::new(acted));
+        }
+        (false, None) => return Err(Problem::invalid("ids".into(), format!("ids takes at most {JOBS_MAX} entries"))),
+        (true, Some(filter)) => filter.in_state(state),
+        _ => return Err(Problem::invalid("filter".into(), "say which jobs: either ids or a filter")),
+    };
+    acted.next = cursor;
+    for _ in 0..PAGES_MAX {
+        let page = bursar.jobs().act_on_page(act.clone(), &filter, acted.next).await?;
+        acted.matched += page.answers.len();
+        acted.done += page.done();
+        acted.next = page.next;
+        if acted.next.is_none() {
+            break;
+        }
+    }
+    acted.refused = acted.matched - acted.done;
+    Ok(Reply::new(acted))
+}

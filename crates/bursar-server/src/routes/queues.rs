@@ -1,0 +1,82 @@
+//! `/v1/queues`.
+
+use bursar::{Fingerprint, Op, Queue, QueueConfig};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::call::{Ask, Call, Nothing};
+use crate::principal::table::Action;
+use crate::reply::Reply;
+use crate::route::Route;
+use crate::routes::{PageQuery, cursor, page_size};
+use crate::wire::Page;
+use crate::wire::budget::ReasonBody;
+use crate::wire::problem::Problem;
+use crate::wire::queue::{QueueAnswer, QueueBody};
+
+pub(super) fn routes() -> Vec<Route> {
+    let (read, write) = (Action::QueuesRead, Action::QueuesWrite);
+    let reason = || json!({ "reason": "provider is down" });
+    vec![
+        Route::get("/v1/queues", read, "Queues, by name", list),
+        Route::get("/v1/queues/{name}", read, "A queue, with its figures", show),
+        Route::put("/v1/queues/{name}", write, "Set up or change a queue, as a whole", define).example(json!({
+            "concurrency": 20, "rate": { "amount": 100, "per_ms": 1_000 }, "key_concurrency": 2, "lease_ms": 30_000,
+            "retry": { "max_attempts": 5, "backoff": "exponential", "first_ms": 1_000, "most_ms": 3_600_000 },
+        })),
+        Route::post("/v1/queues/{name}/pause", write, "Lease nothing more", pause).example(reason()),
+        Route::post("/v1/queues/{name}/resume", write, "Lease again", resume).example(reason()),
+    ]
+}
+
+async fn list(ask: Ask<(), PageQuery>) -> Result<Reply<Page<QueueAnswer>>, Problem> {
+    let limit = page_size(ask.query.limit)?;
+    let after: Option<Queue> = cursor(ask.query.cursor.as_deref())?;
+    let found = ask.call.bursar().queues().list(after.as_ref(), limit).await?;
+    let items: Vec<_> = found.into_iter().map(|(name, config)| QueueAnswer::of(name, &config, None)).collect();
+    Ok(Reply::new(Page::of(items, limit, |queue| queue.name.to_string())))
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct FiguresQuery {
+    /// What happened in the last so many minutes, from 1 to 1440; 60 unless it is said.
+    #[serde(default)]
+    minutes: Option<u32>,
+}
+
+async fn show(ask: Ask<Queue, FiguresQuery>) -> Result<Reply<QueueAnswer>, Problem> {
+    view(&ask.call, ask.at, ask.query.minutes).await
+}
+
+async fn view(call: &Call, queue: Queue, minutes: Option<u32>) -> Result<Reply<QueueAnswer>, Problem> {
+    let minutes = minutes.unwrap_or(60);
+    if !(1..=1_440).contains(&minutes) {
+        return Err(Problem::invalid("minutes".into(), "minutes must be from 1 to 1440"));
+    }
+    let bursar = call.bursar();
+    let config = bursar.queues().get(&queue).await?;
+    let figures = bursar.queues().figures(&queue, minutes).await?;
+    let tag = Fingerprint::of(&config);
+    Ok(Reply::new(QueueAnswer::of(queue, &config, Some(&figures))).tagged(Some(tag)))
+}
+
+async fn define(ask: Ask<Queue, Nothing, QueueBody>) -> Result<Reply<QueueAnswer>, Problem> {
+    let config = QueueConfig::try_from(ask.body)?;
+    let done = ask.call.ask(Op::DefineQueue { queue: ask.at.clone(), config }).await?;
+    Ok(view(&ask.call, ask.at, None).await?.replayed(done.replayed))
+}
+
+async fn pause(ask: Ask<Queue, Nothing, ReasonBody>) -> Result<Reply<QueueAnswer>, Problem> {
+    paused(ask.call.because(ask.body.reason), ask.at, true).await
+}
+
+async fn resume(ask: Ask<Queue, Nothing, ReasonBody>) -> Result<Reply<QueueAnswer>, Problem> {
+    paused(ask.call.because(ask.body.reason), ask.at, false).await
+}
+
+async fn paused(call: Call, queue: Queue, paused: bool) -> Result<Reply<QueueAnswer>, Problem> {
+    let done = call.ask(Op::PauseQueue { queue: queue.clone(), paused }).await?;
+    Ok(view(&call, queue, None).await?.replayed(done.replayed))
+}

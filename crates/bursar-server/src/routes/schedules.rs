@@ -1,0 +1,89 @@
+//! `/v1/schedules`.
+
+use bursar::{Answer, Fingerprint, Op, ScheduleName, ScheduleSpec};
+use serde_json::json;
+
+use crate::call::{Ask, Call, Nothing};
+use crate::principal::table::Action;
+use crate::reply::{Created, Done, Reply};
+use crate::route::Route;
+use crate::routes::budgets::unexpected;
+use crate::routes::{PageQuery, cursor, page_size};
+use crate::wire::Page;
+use crate::wire::budget::ReasonBody;
+use crate::wire::command::EnqueuedAnswer;
+use crate::wire::problem::Problem;
+use crate::wire::schedule::{ScheduleAnswer, ScheduleBody};
+
+pub(super) fn routes() -> Vec<Route> {
+    let (read, write) = (Action::SchedulesRead, Action::SchedulesWrite);
+    let reason = || json!({ "reason": "holidays" });
+    vec![
+        Route::get("/v1/schedules", read, "Schedules, by name", list),
+        Route::get("/v1/schedules/{name}", read, "A schedule as it stands", show),
+        Route::put("/v1/schedules/{name}", write, "Register or change a schedule, as a whole", define).example(json!({
+            "cron": "30 7 * * MON-FRI", "zone": "Europe/Berlin", "queue": "reports", "kind": "report.daily",
+            "missed": "one", "overlap": "skip",
+        })),
+        Route::delete("/v1/schedules/{name}", write, "Remove a schedule; its jobs stay", remove),
+        Route::post("/v1/schedules/{name}/run", write, "Enqueue its job now", run).example(reason()),
+        Route::post("/v1/schedules/{name}/pause", write, "Enqueue nothing more", pause).example(reason()),
+        Route::post("/v1/schedules/{name}/resume", write, "Go on with the next tick from now", resume)
+            .example(reason()),
+    ]
+}
+
+async fn list(ask: Ask<(), PageQuery>) -> Result<Reply<Page<ScheduleAnswer>>, Problem> {
+    let limit = page_size(ask.query.limit)?;
+    let after: Option<ScheduleName> = cursor(ask.query.cursor.as_deref())?;
+    let found = ask.call.bursar().schedules().list(after.as_ref(), limit).await?;
+    let items: Vec<_> = found.into_iter().map(|(name, schedule)| ScheduleAnswer::of(name, &schedule)).collect();
+    Ok(Reply::new(Page::of(items, limit, |schedule| schedule.name.to_string())))
+}
+
+async fn show(ask: Ask<ScheduleName>) -> Result<Reply<ScheduleAnswer>, Problem> {
+    view(&ask.call, ask.at).await
+}
+
+async fn view(call: &Call, name: ScheduleName) -> Result<Reply<ScheduleAnswer>, Problem> {
+    let found = call.bursar().schedules().find(&name).await?;
+    let found = found.ok_or_else(|| Problem::not_found(format_args!("schedule {name}")))?;
+    let tag = Fingerprint::of(&found.spec);
+    Ok(Reply::new(ScheduleAnswer::of(name, &found)).tagged(Some(tag)))
+}
+
+async fn define(ask: Ask<ScheduleName, Nothing, ScheduleBody>) -> Result<Reply<ScheduleAnswer>, Problem> {
+    let spec = ScheduleSpec::try_from(ask.body)?;
+    let done = ask.call.ask(Op::DefineSchedule { schedule: ask.at.clone(), spec }).await?;
+    Ok(view(&ask.call, ask.at).await?.replayed(done.replayed))
+}
+
+async fn remove(ask: Ask<ScheduleName>) -> Result<Done, Problem> {
+    ask.call.ask(Op::RemoveSchedule { schedule: ask.at }).await?;
+    Ok(Done)
+}
+
+async fn run(ask: Ask<ScheduleName, Nothing, ReasonBody>) -> Result<Created<EnqueuedAnswer>, Problem> {
+    let done = ask.call.because(ask.body.reason).ask(Op::RunSchedule { schedule: ask.at }).await?;
+    match &done.answer {
+        Answer::Submitted(submitted) if submitted.jobs.len() == 1 => {
+            let bursar::Enqueued { id, created } = submitted.jobs[0];
+            let location = Some(format!("/v1/jobs/{id}"));
+            Ok(Created { answer: EnqueuedAnswer { id, created }, location, replayed: done.replayed })
+        }
+        other => Err(unexpected(other)),
+    }
+}
+
+async fn pause(ask: Ask<ScheduleName, Nothing, ReasonBody>) -> Result<Reply<ScheduleAnswer>, Problem> {
+    paused(ask.call.because(ask.body.reason), ask.at, true).await
+}
+
+async fn resume(ask: Ask<ScheduleName, Nothing, ReasonBody>) -> Result<Reply<ScheduleAnswer>, Problem> {
+    paused(ask.call.because(ask.body.reason), ask.at, false).await
+}
+
+async fn paused(call: Call, schedule: ScheduleName, paused: bool) -> Result<Reply<ScheduleAnswer>, Problem> {
+    let done = call.ask(Op::PauseSchedule { schedule: schedule.clone(), paused }).await?;
+    Ok(view(&call, schedule).await?.replayed(done.replayed))
+}

@@ -1,0 +1,182 @@
+//! `/v1/workers` and `/v1/keys`: tokens of workers, and API keys.
+
+use std::time::Duration;
+
+use bursar::bounds::GRANT_TTL_MAX;
+use bursar::{CredentialClass, Grant, GrantId, KeyId, Payload, Span, Subject, WorkerId, WorkerName};
+use serde_json::json;
+
+use crate::call::{Ask, Call, Nothing};
+use crate::principal::authenticate::Claims;
+use crate::principal::forbidden;
+use crate::principal::table::{Action, Role};
+use crate::reply::{Created, Done, Reply};
+use crate::route::Route;
+use crate::routes::{PageQuery, cursor, page_size};
+use crate::wire::credential::{CredentialAnswer, IssuedAnswer, KeyBody, RotateBody, WorkerBody};
+use crate::wire::problem::Problem;
+use crate::wire::{Page, millis, stamp};
+
+/// How long a token is good unless it is said.
+const GOOD_FOR: Duration = Duration::from_secs(90 * 86_400);
+/// How long a token that was replaced is good yet, unless it is said.
+const OVERLAP: Duration = Duration::from_secs(86_400);
+
+const WORKER: CredentialClass = CredentialClass::Worker;
+const KEY: CredentialClass = CredentialClass::Key;
+
+pub(super) fn routes() -> Vec<Route> {
+    let write = Action::TokensWrite;
+    let rotate = || json!({ "overlap_ms": 3_600_000 });
+    vec![
+        Route::post("/v1/workers", write, "Make a worker's token; it is shown once", make_worker).example(json!({
+            "name": "encoder", "capabilities": { "queues": ["media-*"], "kinds": ["video.*"] }, "expires_in_ms": 86_400_000,
+        })),
+        Route::get("/v1/workers", write, "Tokens of workers, without their secrets", list_workers),
+        Route::get("/v1/workers/{id}", write, "A worker's token, without its secret", show_worker),
+        Route::post("/v1/workers/{id}/rotate", write, "Replace a worker's token; the old one is good for a while", rotate_worker)
+            .example(rotate()),
+        Route::delete("/v1/workers/{id}", write, "Revoke a worker's token, at once", revoke_worker),
+        Route::post("/v1/keys", write, "Make an API key; it is shown once", make_key)
+            .example(json!({ "name": "shop", "role": "user" })),
+        Route::get("/v1/keys", write, "API keys, without their secrets", list_keys),
+        Route::get("/v1/keys/{id}", write, "An API key, without its secret", show_key),
+        Route::post("/v1/keys/{id}/rotate", write, "Replace an API key; the old one is good for a while", rotate_key)
+            .example(rotate()),
+        Route::delete("/v1/keys/{id}", write, "Revoke an API key, at once", revoke_key),
+    ]
+}
+
+async fn make_worker(ask: Ask<(), Nothing, WorkerBody>) -> Result<Created<IssuedAnswer>, Problem> {
+    let WorkerBody { name, capabilities, expires_in_ms } = ask.body;
+    // It is the name that its leases go by.
+    WorkerName::new(&name)?;
+    capabilities.check()?;
+    issue(&ask.call, WORKER, Claims { name, role: None, capabilities }, expires_in_ms).await
+}
+
+async fn make_key(ask: Ask<(), Nothing, KeyBody>) -> Result<Created<IssuedAnswer>, Problem> {
+    let KeyBody { name, role, expires_in_ms } = ask.body;
+    match role {
+        Role::Operator | Role::Worker => {
+            return Err(Problem::invalid("role".into(), "role is admin, user, agent, viewer or monitor"));
+        }
+        // What it sees is everybody's.
+        Role::Monitor if !ask.call.principal.is_operator() => {
+            return Err(forbidden("only the operator makes keys that read metrics"));
+        }
+        _ => {}
+    }
+    let claims = Claims { name, role: Some(role), capabilities: bursar::Capabilities::default() };
+    issue(&ask.call, KEY, claims, expires_in_ms).await
+}
+
+async fn issue(
+    call: &Call,
+    class: CredentialClass,
+    claims: Claims,
+    expires_in_ms: Option<i64>,
+) -> Result<Created<IssuedAnswer>, Problem> {
+    let subject = Subject::new(&claims.name).map_err(|invalid| Problem::invalid("name".into(), invalid.to_string()))?;
+    let ttl = good_for(expires_in_ms)?;
+    let claims = Payload::of(&claims)?;
+    let issued = call.bursar().credentials().issue(class, subject, claims, Some(ttl), call.key.clone()).await?;
+    Ok(created(class, issued))
+}
+
+fn created(class: CredentialClass, issued: bursar::Issued) -> Created<IssuedAnswer> {
+    let replayed = issued.token.is_none();
+    let answer = IssuedAnswer::of(class, issued);
+    let folder = if class == WORKER { "workers" } else { "keys" };
+    Created { location: Some(format!("/v1/{folder}/{}", answer.id)), answer, replayed }
+}
+
+fn good_for(expires_in_ms: Option<i64>) -> Result<Duration, Problem> {
+    let Some(given) = expires_in_ms else { return Ok(GOOD_FOR) };
+    match millis("expires_in_ms", given)? {
+        span if span == Span::ZERO || span > GRANT_TTL_MAX => {
+            let detail = format!("expires_in_ms must be from 1 to {}", GRANT_TTL_MAX.millis());
+            Err(Problem::invalid("expires_in_ms".into(), detail))
+        }
+        span => Ok(span.into()),
+    }
+}
+
+async fn find(call: &Call, class: CredentialClass, id: GrantId, shown: String) -> Result<Grant, Problem> {
+    let found = call.bursar().credentials().find(class, id).await?;
+    found.ok_or_else(|| Problem::not_found(format_args!("token {shown}")))
+}
+
+async fn rotate(
+    call: &Call,
+    class: CredentialClass,
+    old: &Grant,
+    body: RotateBody,
+) -> Result<Created<IssuedAnswer>, Problem> {
+    let overlap = body.overlap_ms.map(|overlap| millis("overlap_ms", overlap)).transpose()?;
+    let overlap = overlap.map_or(OVERLAP, Duration::from);
+    let ttl = good_for(body.expires_in_ms)?;
+    let issued = call.bursar().credentials().rotate(old, class, Some(ttl), overlap, call.key.clone()).await?;
+    Ok(created(class, issued))
+}
+
+async fn list(
+    call: &Call,
+    class: CredentialClass,
+    after: Option<GrantId>,
+    limit: Option<usize>,
+) -> Result<Reply<Page<CredentialAnswer>>, Problem> {
+    let limit = page_size(limit)?;
+    let bursar = call.bursar();
+    let found = bursar.credentials().list(class, after, limit).await?;
+    let now = bursar.now().await?;
+    let items: Vec<_> = found.iter().map(|grant| CredentialAnswer::at(class, grant, now)).collect();
+    Ok(Reply::new(Page::of(items, limit, |item| item.id.clone())))
+}
+
+async fn show(call: &Call, class: CredentialClass, grant: &Grant) -> Result<Reply<CredentialAnswer>, Problem> {
+    let bursar = call.bursar();
+    let last_used_at = bursar.credentials().last_used(grant.id).await?.and_then(stamp);
+    let answer = CredentialAnswer::at(class, grant, bursar.now().await?);
+    Ok(Reply::new(CredentialAnswer { last_used_at, ..answer }))
+}
+
+async fn list_workers(ask: Ask<(), PageQuery>) -> Result<Reply<Page<CredentialAnswer>>, Problem> {
+    let after: Option<WorkerId> = cursor(ask.query.cursor.as_deref())?;
+    list(&ask.call, WORKER, after.map(|id| GrantId(id.0)), ask.query.limit).await
+}
+
+async fn show_worker(ask: Ask<WorkerId>) -> Result<Reply<CredentialAnswer>, Problem> {
+    show(&ask.call, WORKER, &find(&ask.call, WORKER, GrantId(ask.at.0), ask.at.to_string()).await?).await
+}
+
+async fn rotate_worker(ask: Ask<WorkerId, Nothing, RotateBody>) -> Result<Created<IssuedAnswer>, Problem> {
+    let old = find(&ask.call, WORKER, GrantId(ask.at.0), ask.at.to_string()).await?;
+    rotate(&ask.call, WORKER, &old, ask.body).await
+}
+
+async fn revoke_worker(ask: Ask<WorkerId>) -> Result<Done, Problem> {
+    let grant = find(&ask.call, WORKER, GrantId(ask.at.0), ask.at.to_string()).await?;
+    ask.call.bursar().credentials().revoke(grant.id, ask.call.key.clone()).await?;
+    Ok(Done)
+}
+
+async fn list_keys(ask: Ask<(), PageQuery>) -> Result<Reply<Page<CredentialAnswer>>, Problem> {
+    let after: Option<KeyId> = cursor(ask.query.cursor.as_deref())?;
+    list(&ask.call, KEY, after.map(|id| GrantId(id.0)), ask.query.limit).await
+}
+
+async fn show_key(ask: Ask<KeyId>) -> Result<Reply<CredentialAnswer>, Problem> {
+    show(&ask.call, KEY, &find(&ask.call, KEY, GrantId(ask.at.0), ask.at.to_string()).await?).await
+}
+
+async fn rotate_key(ask: Ask<KeyId, Nothing, RotateBody>) -> Result<Created<IssuedAnswer>, Problem> {
+    let old = find(&ask.call, KEY, GrantId(ask.at.0), ask.at.to_string()).await?;
+    rotate(&ask.call, KEY, &old, ask.body).await
+}
+
+async fn revoke_key(ask: Ask<KeyId>) -> Result<Done, Problem> {
+    let grant = find(&ask.call, KEY, GrantId(ask.at.0), ask.at.to_string()).await?;
+    ask.call.bursar().credentials().revoke(grant.id, ask.call.key.clone()).await?;
+    Ok(Done)
+}

@@ -1,0 +1,234 @@
+//! `/v1/jobs/…`: what workers ask. The fence of a lease makes every report safe to repeat, so that no key is needed.
+
+use std::collections::HashMap;
+
+use bursar::bounds::ITEMS_MAX;
+use bursar::{Beat, End, Error, Finish, JobId, JobKind, LeaseAsk, Span, WorkerName, covered};
+use serde_json::json;
+
+use crate::call::{Ask, Call, Nothing};
+use crate::limits::BULK_BYTES_MAX;
+use crate::principal::table::{Action, Role};
+use crate::principal::{Principal, forbidden};
+use crate::reply::Reply;
+use crate::route::Route;
+use crate::wire::job::{BeatenAnswer, FinishedAnswer, LeasedAnswer};
+use crate::wire::millis;
+use crate::wire::problem::Problem;
+use crate::wire::work::{
+    BeatItem, BeatenItems, CompleteBody, CompleteItem, FailBody, FailItem, FinishedItems, HeartbeatBody, ItemAnswer,
+    ItemsBody, LeaseBody, LeasedJobsAnswer, ProgressBody, ReturnBody, SnoozeBody, not_durable, wait,
+};
+
+pub(super) fn routes() -> Vec<Route> {
+    let work = Action::JobsWork;
+    let job = "job_01j9zq3v4w5x6y7z8abcdefghj";
+    vec![
+        Route::post("/v1/jobs/lease", work, "Take jobs to work on, and wait for some", lease)
+            .waits()
+            .example(json!({ "queues": ["media"], "kinds": ["video.*"], "capacity": 10, "wait_ms": 20_000 })),
+        Route::post("/v1/jobs/{id}/heartbeat", work, "A job is still worked on", heartbeat)
+            .example(json!({ "fence": 17, "progress": { "percent": 40 } })),
+        Route::post("/v1/jobs/{id}/progress", work, "How far a job is", progress)
+            .example(json!({ "fence": 17, "percent": 40, "message": "rendering" })),
+        Route::post("/v1/jobs/{id}/complete", work, "A job is done", complete)
+            .example(json!({ "fence": 17, "result": { "url": "…" }, "usage": [{ "amount": 42_000 }] })),
+        Route::post("/v1/jobs/{id}/fail", work, "An attempt did not work", fail).example(
+            json!({ "fence": 17, "error": { "kind": "timeout", "message": "no answer" }, "retry_after_ms": 5_000 }),
+        ),
+        Route::post("/v1/jobs/{id}/snooze", work, "Put a job off; it was no attempt", snooze)
+            .example(json!({ "fence": 17, "delay_ms": 60_000 })),
+        Route::post("/v1/jobs/{id}/return", work, "Hand back a job that was not begun", hand_back)
+            .example(json!({ "fence": 17 })),
+        Route::post("/v1/jobs/complete", work, "Many jobs are done", complete_many)
+            .body_up_to(BULK_BYTES_MAX)
+            .example(json!({ "items": [{ "id": job, "fence": 17, "result": null }] })),
+        Route::post("/v1/jobs/fail", work, "Many attempts did not work", fail_many)
+            .body_up_to(BULK_BYTES_MAX)
+            .example(json!({ "items": [{ "id": job, "fence": 17, "error": { "kind": "timeout" } }] })),
+        Route::post("/v1/jobs/heartbeat", work, "Many jobs are still worked on", heartbeat_many)
+            .example(json!({ "items": [{ "id": job, "fence": 17 }] })),
+    ]
+}
+
+async fn lease(ask: Ask<(), Nothing, LeaseBody>) -> Result<Reply<LeasedJobsAnswer>, Problem> {
+    let Ask { call, body, .. } = ask;
+    let LeaseBody { queues, kinds, capacity, wait_ms, lease_ms, worker } = body;
+    let principal = &call.principal;
+    queues.iter().try_for_each(|queue| principal.may_lease_from(queue))?;
+    let ask = LeaseAsk {
+        kinds: kinds_for(principal, kinds)?,
+        worker: worker_name(principal, worker)?,
+        lease: lease_ms.map(|lease| millis("lease_ms", lease)).transpose()?,
+        queues,
+        capacity,
+    };
+    let wait = wait(wait_ms)?;
+    let bursar = call.bursar();
+    let jobs = bursar.jobs();
+    let leased = if wait == Span::ZERO {
+        jobs.lease(ask).await?
+    } else {
+        tokio::select! {
+            leased = jobs.lease_wait(ask, wait.into()) => leased?,
+            // A server that ends answers at once; what is leased meanwhile is handed back.
+            () = call.app.tails.stopped() => bursar::Leased::default(),
+        }
+    };
+    if principal.role == Some(Role::Worker) {
+        call.app.leases.remember(&leased.jobs);
+    }
+    Ok(Reply::new(LeasedJobsAnswer { jobs: leased.jobs.iter().map(LeasedAnswer::from).collect() }))
+}
+
+/// A worker gets the kinds it may work on, and asks for no other.
+fn kinds_for(principal: &Principal, asked: Vec<JobKind>) -> Result<Vec<JobKind>, Problem> {
+    if principal.role != Some(Role::Worker) {
+        return Ok(asked);
+    }
+    let own = &principal.capabilities.kinds;
+    if own.is_empty() {
+        return Err(forbidden("this worker may not work on any kind of job"));
+    }
+    if asked.is_empty() {
+        return Ok(own.iter().map(|pattern| JobKind::new(pattern.to_string())).collect::<Result<_, _>>()?);
+    }
+    match asked.iter().find(|kind| !covered(own, kind.as_str())) {
+        Some(kind) => Err(forbidden(format!("this worker may not work on jobs of the kind {kind}"))),
+        None => Ok(asked),
+    }
+}
+
+fn worker_name(principal: &Principal, said: Option<WorkerName>) -> Result<WorkerName, Problem> {
+    match (principal.role, said) {
+        (Some(Role::Worker), Some(said)) if said.as_str() != principal.name => {
+            Err(Problem::invalid("worker".into(), "worker is said by the token: leave it out"))
+        }
+        (Some(Role::Worker), _) | (_, None) => Ok(WorkerName::new(&principal.name)?),
+        (_, Some(said)) => Ok(said),
+    }
+}
+
+/// Refuses a worker jobs that it may not work on. A job that is not there is told by the rules.
+async fn may_report(call: &Call, job: JobId) -> Result<(), Problem> {
+    if call.principal.role != Some(Role::Worker) {
+        return Ok(());
+    }
+    if let Some((queue, kind)) = call.app.leases.find(&call.context.tenant, job) {
+        return call.principal.may_work_on(&queue, &kind);
+    }
+    match call.bursar().jobs().find(job).await? {
+        Some(job) => call.principal.may_work_on(&job.queue, &job.kind),
+        None => Ok(()),
+    }
+}
+
+async fn heartbeat(ask: Ask<JobId, Nothing, HeartbeatBody>) -> Result<Reply<BeatenAnswer>, Problem> {
+    let HeartbeatBody { fence, progress } = ask.body;
+    may_report(&ask.call, ask.at).await?;
+    let beat = Beat { job: ask.at, fence };
+    let bursar = ask.call.bursar();
+    let beaten = match progress {
+        Some(progress) => bursar.jobs().progress(beat, progress.into()).await?,
+        None => bursar.jobs().heartbeat(beat).await?,
+    };
+    Ok(Reply::new(BeatenAnswer::from(&beaten)))
+}
+
+async fn progress(ask: Ask<JobId, Nothing, ProgressBody>) -> Result<Reply<BeatenAnswer>, Problem> {
+    let ProgressBody { fence, percent, message, data, durable } = ask.body;
+    not_durable(durable)?;
+    may_report(&ask.call, ask.at).await?;
+    let progress = bursar::Progress { percent, message, data };
+    let beaten = ask.call.bursar().jobs().progress(Beat { job: ask.at, fence }, progress).await?;
+    Ok(Reply::new(BeatenAnswer::from(&beaten)))
+}
+
+async fn complete(ask: Ask<JobId, Nothing, CompleteBody>) -> Result<Reply<FinishedAnswer>, Problem> {
+    let fence = ask.body.fence;
+    finish(&ask.call, ask.at, fence, ask.body.into()).await
+}
+
+async fn fail(ask: Ask<JobId, Nothing, FailBody>) -> Result<Reply<FinishedAnswer>, Problem> {
+    let fence = ask.body.fence;
+    finish(&ask.call, ask.at, fence, ask.body.try_into()?).await
+}
+
+async fn snooze(ask: Ask<JobId, Nothing, SnoozeBody>) -> Result<Reply<FinishedAnswer>, Problem> {
+    let fence = ask.body.fence;
+    finish(&ask.call, ask.at, fence, ask.body.try_into()?).await
+}
+
+async fn hand_back(ask: Ask<JobId, Nothing, ReturnBody>) -> Result<Reply<FinishedAnswer>, Problem> {
+    finish(&ask.call, ask.at, ask.body.fence, End::Return).await
+}
+
+async fn finish(call: &Call, job: JobId, fence: u64, end: End) -> Result<Reply<FinishedAnswer>, Problem> {
+    may_report(call, job).await?;
+    let done = call.bursar().jobs().finish(Finish { job, fence, end }).await?;
+    call.app.leases.forget(std::iter::once(job));
+    Ok(Reply::new(FinishedAnswer::from(&done)))
+}
+
+async fn complete_many(ask: Ask<(), Nothing, ItemsBody<CompleteItem>>) -> Result<Reply<FinishedItems>, Problem> {
+    finish_many(&ask.call, ask.body.items.into_iter().map(Finish::from).collect()).await
+}
+
+async fn fail_many(ask: Ask<(), Nothing, ItemsBody<FailItem>>) -> Result<Reply<FinishedItems>, Problem> {
+    finish_many(&ask.call, ask.body.items.into_iter().map(Finish::try_from).collect::<Result<_, _>>()?).await
+}
+
+async fn finish_many(call: &Call, items: Vec<Finish>) -> Result<Reply<FinishedItems>, Problem> {
+    let barred = barred(call, items.iter().map(|item| item.job)).await?;
+    let allowed = items.iter().filter(|item| !barred.contains_key(&item.job)).cloned().collect();
+    let answers = call.bursar().jobs().finish_all(allowed).await?;
+    call.app.leases.forget(items.iter().map(|item| item.job).filter(|job| !barred.contains_key(job)));
+    let mut answers = answers.into_iter();
+    let items = items.iter().map(|item| one(&barred, item.job, &mut answers, |done| FinishedAnswer::from(&done)));
+    Ok(Reply::new(FinishedItems { items: items.collect() }))
+}
+
+async fn heartbeat_many(ask: Ask<(), Nothing, ItemsBody<BeatItem>>) -> Result<Reply<BeatenItems>, Problem> {
+    let beats: Vec<Beat> = ask.body.items.into_iter().map(Beat::from).collect();
+    let barred = barred(&ask.call, beats.iter().map(|beat| beat.job)).await?;
+    let allowed = beats.iter().filter(|beat| !barred.contains_key(&beat.job)).cloned().collect();
+    let mut answers = ask.call.bursar().jobs().heartbeats(allowed).await?.into_iter();
+    let items = beats.iter().map(|beat| one(&barred, beat.job, &mut answers, |beaten| BeatenAnswer::from(&beaten)));
+    Ok(Reply::new(BeatenItems { items: items.collect() }))
+}
+
+/// The jobs that a worker may not report on, with why.
+async fn barred(call: &Call, jobs: impl ExactSizeIterator<Item = JobId>) -> Result<HashMap<JobId, String>, Problem> {
+    if jobs.len() > ITEMS_MAX {
+        let detail = format!("items has {} entries; at most {ITEMS_MAX} are allowed", jobs.len());
+        return Err(Problem::invalid("items".into(), detail));
+    }
+    let mut barred = HashMap::new();
+    if call.principal.role == Some(Role::Worker) {
+        for job in jobs {
+            if let Err(problem) = may_report(call, job).await {
+                if problem.status != 403 {
+                    return Err(problem);
+                }
+                barred.insert(job, problem.detail);
+            }
+        }
+    }
+    Ok(barred)
+}
+
+fn one<T, A>(
+    barred: &HashMap<JobId, String>,
+    job: JobId,
+    answers: &mut impl Iterator<Item = Result<T, Error>>,
+    told: impl Fn(T) -> A,
+) -> ItemAnswer<A> {
+    if let Some(detail) = barred.get(&job) {
+        return ItemAnswer::Not { problem: forbidden(detail.clone()) };
+    }
+    match answers.next() {
+        Some(Ok(done)) => ItemAnswer::Done(told(done)),
+        Some(Err(error)) => ItemAnswer::Not { problem: Problem::from(error).for_outsiders() },
+        None => ItemAnswer::Not { problem: Problem::from(Error::Internal("no answer".into())).for_outsiders() },
+    }
+}

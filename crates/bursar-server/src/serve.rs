@@ -1,0 +1,161 @@
+//! Listening, and ending.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use bursar::{Bursar, Clock, CredentialClass, Error, Payload, Subject, SystemClock};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::service::TowerToHyperService;
+use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+
+use crate::app::App;
+use crate::entry::{self, Peer};
+use crate::limits::{HEAD_BYTES_MAX, Limits};
+use crate::principal::authenticate::{Keys, OPERATOR_BYTES_MIN};
+use crate::principal::jwt::{JwtKey, JwtRules};
+
+/// How to serve.
+#[derive(Default)]
+pub struct Settings {
+    /// The operator's token, where it is set and not made.
+    pub operator_token: Option<String>,
+    /// What tokens of users are signed with.
+    pub jwt_keys: Vec<JwtKey>,
+    /// What tokens of users must say.
+    pub jwt_rules: JwtRules,
+    /// How much at once, and how long.
+    pub limits: Limits,
+    /// The clock that tokens of users go by; the system's unless it is set.
+    pub clock: Option<Arc<dyn Clock>>,
+}
+
+/// Why a server does not start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// Anybody could reach it, and nobody could be told apart.
+    #[error(
+        "{0} can be reached from outside and there is no operator's token: set BURSAR_OPERATOR_TOKEN or BURSAR_OPERATOR_TOKEN_FILE, or listen on 127.0.0.1"
+    )]
+    Open(SocketAddr),
+    /// The operator's token is too easy to guess.
+    #[error("the operator's token must have at least {OPERATOR_BYTES_MIN} characters")]
+    ShortToken,
+    /// The address cannot be listened on.
+    #[error("{0} cannot be listened on: {1}")]
+    Listen(SocketAddr, std::io::Error),
+    /// The database could not be asked.
+    #[error(transparent)]
+    Bursar(#[from] Error),
+}
+
+/// A server that listens.
+pub struct Server {
+    app: Arc<App>,
+    listener: TcpListener,
+    address: SocketAddr,
+    made: Option<String>,
+}
+
+impl Server {
+    /// Listens on an address. What waits there is answered by [`Server::run`].
+    pub async fn bind(bursar: Bursar, address: SocketAddr, settings: Settings) -> Result<Server, StartError> {
+        let Settings { operator_token, jwt_keys, jwt_rules, limits, clock } = settings;
+        if operator_token.as_ref().is_some_and(|token| token.len() < OPERATOR_BYTES_MIN) {
+            return Err(StartError::ShortToken);
+        }
+        let made = match &operator_token {
+            Some(_) => None,
+            None => first_operator(&bursar, address).await?,
+        };
+        let listener = TcpListener::bind(address).await.map_err(|error| StartError::Listen(address, error))?;
+        let address = listener.local_addr().map_err(|error| StartError::Listen(address, error))?;
+        let keys = Keys::new(operator_token.as_deref(), jwt_keys, jwt_rules);
+        let app = Arc::new(App::new(bursar, keys, limits, clock.unwrap_or_else(|| Arc::new(SystemClock))));
+        Ok(Server { app, listener, address, made })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The operator's token, if this start has made it: it is known nowhere else, and is to be shown once.
+    pub fn operator_token(&self) -> Option<&str> {
+        self.made.as_deref()
+    }
+
+    /// Answers until `stop` ends; then takes nothing more, and returns when what was begun is answered.
+    pub async fn run(self, stop: impl Future<Output = ()>) {
+        let Server { app, listener, .. } = self;
+        let router = TowerToHyperService::new(entry::router(&app));
+        let graceful = GracefulShutdown::new();
+        let connections = Arc::new(Semaphore::new(app.limits.connections));
+        let mut http = http1::Builder::new();
+        http.timer(TokioTimer::new()).header_read_timeout(app.limits.head).max_buf_size(HEAD_BYTES_MAX);
+        let mut stop = std::pin::pin!(stop);
+        loop {
+            let place = tokio::select! {
+                place = connections.clone().acquire_owned() => place,
+                () = &mut stop => break,
+            };
+            let accepted = tokio::select! {
+                accepted = listener.accept() => accepted,
+                () = &mut stop => break,
+            };
+            let (stream, peer) = match accepted {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    // Such as too many open files: it goes away when others leave.
+                    tracing::warn!(%error, "a connection could not be accepted");
+                    tokio::time::sleep(ACCEPT_AGAIN).await;
+                    continue;
+                }
+            };
+            // An answer is one small write: it is not to wait for the next.
+            let _ = stream.set_nodelay(true);
+            let router = router.clone();
+            let service = service_fn(move |request: hyper::Request<hyper::body::Incoming>| {
+                let router = router.clone();
+                async move { Ok::<_, Infallible>(entry::handle(&router, request.map(Body::new), Peer(peer.ip())).await) }
+            });
+            let connection = graceful.watch(http.serve_connection(TokioIo::new(stream), service));
+            tokio::spawn(async move {
+                // A connection that breaks is its caller's affair.
+                let _ = connection.await;
+                drop(place);
+            });
+        }
+        app.stop();
+        drop(listener);
+        if tokio::time::timeout(app.limits.drain, graceful.shutdown()).await.is_err() {
+            tracing::warn!("some requests did not end in time");
+        }
+    }
+}
+
+/// How long to wait after a connection could not be accepted.
+const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
+
+/// On the machine itself an operator's token is made once; elsewhere one must be there.
+async fn first_operator(bursar: &Bursar, address: SocketAddr) -> Result<Option<String>, StartError> {
+    let credentials = bursar.credentials();
+    let now = bursar.now().await?;
+    let known = credentials.list(CredentialClass::Operator, None, 1_000).await?;
+    if known.iter().any(|grant| grant.state == bursar::GrantState::Open && grant.expires_at > now) {
+        return Ok(None);
+    }
+    if !address.ip().is_loopback() {
+        return Err(StartError::Open(address));
+    }
+    let subject = Subject::new("operator").map_err(Error::from)?;
+    let issued = credentials.issue(CredentialClass::Operator, subject, Payload::default(), None, None).await?;
+    Ok(issued.token)
+}

@@ -1,0 +1,102 @@
+//! Tokens of workers and API keys on the wire.
+
+use bursar::{Capabilities, CredentialClass, Grant, GrantState, Issued, KeyId, Time, WorkerId};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::principal::authenticate::Claims;
+use crate::principal::table::Role;
+use crate::wire::stamp;
+
+/// A worker to be known.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct WorkerBody {
+    pub name: String,
+    #[serde(default)]
+    pub capabilities: Capabilities,
+    /// How long its token is good; 90 days unless it is said.
+    #[serde(default)]
+    pub expires_in_ms: Option<i64>,
+}
+
+/// An API key to be made.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct KeyBody {
+    pub name: String,
+    pub role: Role,
+    /// How long it is good; 90 days unless it is said.
+    #[serde(default)]
+    pub expires_in_ms: Option<i64>,
+}
+
+/// A token to be replaced.
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct RotateBody {
+    /// How long the old one is good yet; a day unless it is said.
+    pub overlap_ms: Option<i64>,
+    /// How long the new one is good; 90 days unless it is said.
+    pub expires_in_ms: Option<i64>,
+}
+
+/// A token that was made. It is shown this once: `null` when an earlier answer is repeated.
+#[derive(Serialize, JsonSchema)]
+pub struct IssuedAnswer {
+    pub id: String,
+    pub token: Option<String>,
+    pub expires_at: Option<String>,
+}
+
+/// A token without its secret.
+#[derive(Serialize, JsonSchema)]
+pub struct CredentialAnswer {
+    pub id: String,
+    pub name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub role: Option<Role>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub capabilities: Option<Capabilities>,
+    pub state: &'static str,
+    pub expires_at: Option<String>,
+    /// To the hour, and not told in lists.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_used_at: Option<String>,
+}
+
+/// The id of a token as it is told.
+pub(crate) fn shown_id(class: CredentialClass, id: bursar::GrantId) -> String {
+    match class {
+        CredentialClass::Worker => WorkerId(id.0).to_string(),
+        CredentialClass::Operator | CredentialClass::Key => KeyId(id.0).to_string(),
+    }
+}
+
+impl IssuedAnswer {
+    pub(crate) fn of(class: CredentialClass, issued: Issued) -> IssuedAnswer {
+        IssuedAnswer { id: shown_id(class, issued.id), token: issued.token, expires_at: stamp(issued.expires_at) }
+    }
+}
+
+impl CredentialAnswer {
+    /// The token at an instant: that it has expired follows from time.
+    pub(crate) fn at(class: CredentialClass, grant: &Grant, now: Time) -> CredentialAnswer {
+        let claims = Claims::of(grant);
+        let state = match grant.state {
+            GrantState::Revoked | GrantState::Redeemed => "revoked",
+            GrantState::Open if grant.expires_at <= now => "expired",
+            GrantState::Open => "good",
+        };
+        let worker = class == CredentialClass::Worker;
+        CredentialAnswer {
+            id: shown_id(class, grant.id),
+            name: grant.subject.to_string(),
+            role: claims.as_ref().and_then(|claims| claims.role),
+            capabilities: claims.filter(|_| worker).map(|claims| claims.capabilities),
+            state,
+            expires_at: stamp(grant.expires_at),
+            last_used_at: None,
+        }
+    }
+}

@@ -1,0 +1,332 @@
+//! What workers ask and are told, on the wire; and what others do to many jobs.
+
+use bursar::{
+    Beat, End, Error, Finish, FlowKey, Invalid, JobError, JobFilter, JobId, JobKind, JobState, Payload, Progress,
+    Queue, Span, Tag, Usage, WorkerName,
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::wire::job::{BeatenAnswer, FinishedAnswer, LeasedAnswer};
+use crate::wire::millis;
+use crate::wire::problem::Problem;
+
+/// Jobs that a worker wants.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LeaseBody {
+    pub queues: Vec<Queue>,
+    /// `video.*` is every kind that begins with `video.`; all that the worker may work on unless it is said.
+    #[serde(default)]
+    pub kinds: Vec<JobKind>,
+    #[serde(default = "one")]
+    pub capacity: u32,
+    /// How long to wait if there are none, a minute at most.
+    #[serde(default)]
+    pub wait_ms: i64,
+    #[serde(default)]
+    pub lease_ms: Option<i64>,
+    /// Who wants them, where the token does not say it.
+    #[serde(default)]
+    pub worker: Option<WorkerName>,
+}
+
+fn one() -> u32 {
+    1
+}
+
+/// What a worker got.
+#[derive(Serialize, JsonSchema)]
+pub struct LeasedJobsAnswer {
+    pub jobs: Vec<LeasedAnswer>,
+}
+
+/// How far a job is.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ProgressFields {
+    #[serde(default)]
+    pub percent: Option<f64>,
+    #[serde(default)]
+    pub message: Option<String>,
+    #[serde(default)]
+    pub data: Payload,
+}
+
+impl From<ProgressFields> for Progress {
+    fn from(fields: ProgressFields) -> Progress {
+        Progress { percent: fields.percent, message: fields.message, data: fields.data }
+    }
+}
+
+/// A sign of life.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct HeartbeatBody {
+    pub fence: u64,
+    #[serde(default)]
+    pub progress: Option<ProgressFields>,
+}
+
+/// How far a job is, by its worker.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ProgressBody {
+    pub fence: u64,
+    #[serde(default)]
+    pub percent: Option<f64>,
+    #[serde(default)]
+    pub message: Option<String>,
+    #[serde(default)]
+    pub data: Payload,
+    /// To be kept for the next attempt.
+    #[serde(default)]
+    pub durable: bool,
+}
+
+/// A job is done.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CompleteBody {
+    pub fence: u64,
+    #[serde(default)]
+    pub result: Payload,
+    /// What was held unless it is said; nothing if the list is empty.
+    #[serde(default)]
+    pub usage: Option<Vec<Usage>>,
+}
+
+/// What went wrong.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ErrorBody {
+    pub kind: String,
+    #[serde(default)]
+    pub message: String,
+}
+
+/// An attempt did not work.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FailBody {
+    pub fence: u64,
+    pub error: ErrorBody,
+    #[serde(default = "yes")]
+    pub retryable: bool,
+    #[serde(default)]
+    pub retry_after_ms: Option<i64>,
+    #[serde(default)]
+    pub usage: Option<Vec<Usage>>,
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// A job is put off.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SnoozeBody {
+    pub fence: u64,
+    pub delay_ms: i64,
+}
+
+/// A job is handed back.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ReturnBody {
+    pub fence: u64,
+}
+
+impl From<CompleteBody> for End {
+    fn from(body: CompleteBody) -> End {
+        End::Complete { result: body.result, usage: body.usage }
+    }
+}
+
+impl TryFrom<FailBody> for End {
+    type Error = Error;
+
+    fn try_from(body: FailBody) -> Result<End, Error> {
+        let wait = body.retry_after_ms.map(|wait| millis("retry_after_ms", wait)).transpose()?;
+        let error = JobError::new(body.error.kind, body.error.message);
+        Ok(End::Fail { error, retryable: body.retryable, retry_after: wait, usage: body.usage })
+    }
+}
+
+impl TryFrom<SnoozeBody> for End {
+    type Error = Error;
+
+    fn try_from(body: SnoozeBody) -> Result<End, Error> {
+        Ok(End::Snooze { delay: millis("delay_ms", body.delay_ms)? })
+    }
+}
+
+/// Reports on many jobs.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "ItemsBodyOf{T}")]
+pub struct ItemsBody<T> {
+    pub items: Vec<T>,
+}
+
+/// One of many that are done.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CompleteItem {
+    pub id: JobId,
+    pub fence: u64,
+    #[serde(default)]
+    pub result: Payload,
+    #[serde(default)]
+    pub usage: Option<Vec<Usage>>,
+}
+
+/// One of many that did not work.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FailItem {
+    pub id: JobId,
+    pub fence: u64,
+    pub error: ErrorBody,
+    #[serde(default = "yes")]
+    pub retryable: bool,
+    #[serde(default)]
+    pub retry_after_ms: Option<i64>,
+    #[serde(default)]
+    pub usage: Option<Vec<Usage>>,
+}
+
+/// One of many signs of life.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct BeatItem {
+    pub id: JobId,
+    pub fence: u64,
+}
+
+impl From<CompleteItem> for Finish {
+    fn from(item: CompleteItem) -> Finish {
+        let end = End::Complete { result: item.result, usage: item.usage };
+        Finish { job: item.id, fence: item.fence, end }
+    }
+}
+
+impl TryFrom<FailItem> for Finish {
+    type Error = Error;
+
+    fn try_from(item: FailItem) -> Result<Finish, Error> {
+        let FailItem { id, fence, error, retryable, retry_after_ms, usage } = item;
+        let end = FailBody { fence, error, retryable, retry_after_ms, usage }.try_into()?;
+        Ok(Finish { job: id, fence, end })
+    }
+}
+
+impl From<BeatItem> for Beat {
+    fn from(item: BeatItem) -> Beat {
+        Beat { job: item.id, fence: item.fence }
+    }
+}
+
+/// One answer an item, in order.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "ItemsAnswerOf{T}")]
+pub struct ItemsAnswer<T> {
+    pub items: Vec<ItemAnswer<T>>,
+}
+
+/// What became of one: what it is told, or why nothing was done.
+#[derive(Serialize, JsonSchema)]
+#[serde(untagged)]
+#[schemars(rename = "ItemAnswerOf{T}")]
+pub enum ItemAnswer<T> {
+    Done(T),
+    Not { problem: Problem },
+}
+
+/// What became of one that ended.
+pub type FinishedItems = ItemsAnswer<FinishedAnswer>;
+/// What became of one that gave a sign of life.
+pub type BeatenItems = ItemsAnswer<BeatenAnswer>;
+
+/// Which jobs to act on: these, or all that match.
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct SelectionBody {
+    pub ids: Vec<JobId>,
+    pub filter: Option<FilterBody>,
+    /// The queue to move them to.
+    pub to: Option<Queue>,
+    /// Where to go on, as an earlier answer said.
+    pub cursor: Option<JobId>,
+    pub reason: Option<String>,
+}
+
+/// Which jobs, by what they are.
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct FilterBody {
+    pub queue: Option<Queue>,
+    pub kind: Option<JobKind>,
+    pub key: Option<FlowKey>,
+    pub tag: Option<Tag>,
+    pub fingerprint: Option<String>,
+}
+
+impl FilterBody {
+    /// The filter, for jobs in a state.
+    pub fn in_state(self, state: Option<JobState>) -> JobFilter {
+        let FilterBody { queue, kind, key, tag, fingerprint } = self;
+        JobFilter { queue, state, kind, key, tag, fingerprint }
+    }
+}
+
+/// What an act on many jobs came to.
+#[derive(Default, Serialize, JsonSchema)]
+pub struct ActedAnswer {
+    pub matched: usize,
+    pub done: usize,
+    pub refused: usize,
+    /// Go on from here; `null` at the end.
+    pub next: Option<JobId>,
+}
+
+/// A job to be put in another queue.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct MoveBody {
+    pub queue: Queue,
+    #[serde(default)]
+    pub reason: Option<String>,
+}
+
+/// A waiting job to be changed.
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct EditBody {
+    pub priority: Option<i16>,
+    /// So long from now.
+    pub delay_ms: Option<i64>,
+}
+
+/// Jobs that were enqueued.
+#[derive(Serialize, JsonSchema)]
+pub struct EnqueuedJobsAnswer {
+    pub jobs: Vec<crate::wire::command::EnqueuedAnswer>,
+}
+
+/// Refuses what this build cannot do, before anything is done.
+pub fn not_durable(durable: bool) -> Result<(), Error> {
+    match durable {
+        true => Err(Invalid::new("durable", "is not supported by this build: leave it out or say false").into()),
+        false => Ok(()),
+    }
+}
+
+/// A wait within what is allowed.
+pub fn wait(wait_ms: i64) -> Result<Span, Error> {
+    match millis("wait_ms", wait_ms)? {
+        wait if wait > Span::from_secs(60) => Err(Invalid::new("wait_ms", "must be at most 60000").into()),
+        wait => Ok(wait),
+    }
+}

@@ -1,0 +1,137 @@
+//! A small HTTP client that sends exactly what a test says.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+/// Longer than any answer of a test takes.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What was answered.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) text: String,
+}
+
+impl Answer {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
+    }
+
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.text).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+
+    /// The same, if it has this status.
+    pub(crate) fn is(self, status: u16) -> Answer {
+        assert_eq!(self.status, status, "{self:?}");
+        self
+    }
+
+    /// The last word of the problem's type.
+    pub(crate) fn problem(&self) -> String {
+        assert_eq!(self.header("content-type"), Some("application/problem+json"), "{self:?}");
+        let problem = self.json();
+        assert_eq!(problem["status"], self.status, "{self:?}");
+        assert!(problem["title"].is_string() && problem["detail"].is_string(), "{self:?}");
+        assert_eq!(problem["request_id"].as_str(), self.header("x-request-id"), "{self:?}");
+        problem["type"].as_str().unwrap().strip_prefix("/problems/").unwrap().to_owned()
+    }
+}
+
+/// A request, as it is written.
+pub(crate) fn request(method: &str, path: &str, headers: &[(&str, &str)], body: Option<&str>) -> String {
+    let mut text = format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\n");
+    for (name, value) in headers {
+        text.push_str(&format!("{name}: {value}\r\n"));
+    }
+    if let Some(body) = body {
+        text.push_str(&format!("Content-Length: {}\r\n", body.len()));
+    }
+    text + "Connection: close\r\n\r\n" + body.unwrap_or_default()
+}
+
+/// Sends bytes and reads the answer.
+pub(crate) async fn send(address: SocketAddr, bytes: &[u8]) -> Answer {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    // The server may answer, and hang up, before it has read all.
+    let _ = stream.write_all(bytes).await;
+    let mut connection = Connection::of(stream);
+    let mut answer = connection.head().await;
+    answer.text = connection.rest(&answer).await;
+    answer
+}
+
+/// A connection whose answer is read bit by bit.
+pub(crate) struct Connection {
+    stream: BufReader<TcpStream>,
+}
+
+impl Connection {
+    pub(crate) fn of(stream: TcpStream) -> Connection {
+        Connection { stream: BufReader::new(stream) }
+    }
+
+    /// Sends a request and reads the head of the answer.
+    pub(crate) async fn open(address: SocketAddr, text: &str) -> (Connection, Answer) {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(text.as_bytes()).await.unwrap();
+        let mut connection = Connection::of(stream);
+        let head = connection.head().await;
+        (connection, head)
+    }
+
+    async fn head(&mut self) -> Answer {
+        let status = self.line().await;
+        let status = status.split(' ').nth(1).unwrap_or_else(|| panic!("no answer: {status:?}")).parse().unwrap();
+        let mut headers = Vec::new();
+        loop {
+            let line = self.line().await;
+            let Some((name, value)) = line.split_once(": ") else { break };
+            headers.push((name.to_owned(), value.to_owned()));
+        }
+        Answer { status, headers, text: String::new() }
+    }
+
+    /// A line without its end; empty at the end of all.
+    pub(crate) async fn line(&mut self) -> String {
+        let mut line = Vec::new();
+        loop {
+            let mut byte = [0];
+            match timeout(PATIENCE, self.stream.read(&mut byte)).await.expect("an answer in time") {
+                Ok(1) if byte[0] != b'\n' => line.push(byte[0]),
+                _ => break,
+            }
+        }
+        String::from_utf8(line).unwrap().trim_end_matches('\r').to_owned()
+    }
+
+    async fn rest(&mut self, head: &Answer) -> String {
+        if head.header("transfer-encoding") == Some("chunked") {
+            let mut text = String::new();
+            while let Some(part) = self.chunk().await {
+                text.push_str(&part);
+            }
+            return text;
+        }
+        let length = head.header("content-length").map_or(0, |length| length.parse().unwrap());
+        let mut bytes = vec![0; length];
+        timeout(PATIENCE, self.stream.read_exact(&mut bytes)).await.expect("an answer in time").unwrap();
+        String::from_utf8(bytes).unwrap()
+    }
+
+    /// The next part of an answer in parts; `None` at its end.
+    pub(crate) async fn chunk(&mut self) -> Option<String> {
+        let length = usize::from_str_radix(self.line().await.trim(), 16).ok().filter(|length| *length > 0)?;
+        let mut bytes = vec![0; length];
+        timeout(PATIENCE, self.stream.read_exact(&mut bytes)).await.expect("a part in time").ok()?;
+        self.line().await;
+        String::from_utf8(bytes).ok()
+    }
+}

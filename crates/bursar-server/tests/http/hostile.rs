@@ -1,0 +1,208 @@
+//! Input that is wrong, too large, too slow or too much.
+
+use std::time::Duration;
+
+use bursar_server::{Limits, declared};
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::client::{Connection, request, send};
+use crate::home::{Home, OPERATOR};
+use crate::matrix::somewhere;
+
+async fn post(home: &Home, path: &str, headers: &[(&str, &str)], body: &str) -> crate::client::Answer {
+    let bearer = format!("Bearer {OPERATOR}");
+    let mut all = vec![("Authorization", bearer.as_str())];
+    all.extend(headers);
+    send(home.address, request("POST", path, &all, Some(body)).as_bytes()).await
+}
+
+const JSON: [(&str, &str); 1] = [("Content-Type", "application/json")];
+
+#[tokio::test]
+async fn what_is_wrong_is_a_problem_with_its_name() {
+    let home = Home::limited(Limits::default()).await;
+    let deep = format!("{{\"queue\":\"q\",\"kind\":\"k\",\"payload\":{}1{}}}", "[".repeat(9_000), "]".repeat(9_000));
+    for (body, field) in [
+        (r#"{"queue":"q","kind":"k","prio":1}"#, "prio"),
+        (r#"{"queue":"q"}"#, "kind"),
+        (r#"{"queue":"q","queue":"r","kind":"k"}"#, "queue"),
+        (r#"{"queue":"q","kind":"k","payload":{"a":1,"a":2}}"#, "a"),
+        (&deep, "body"),
+        ("", "queue"),
+        ("[]", "body"),
+        ("{", "body"),
+        ("nonsense", "body"),
+        (r#"["q","k"]"#, "body"),
+        (r#"{"queue":"q","kind":"k","priority":99999999999}"#, "body"),
+        (r#"{"queue":"","kind":"k"}"#, "body"),
+        (r#"{"queue":"q","kind":"k","delay_ms":-1}"#, "jobs.delay_ms"),
+    ] {
+        let answer = post(&home, "/v1/jobs", &JSON, body).await.is(400);
+        assert_eq!(answer.problem(), "invalid");
+        assert_eq!(answer.json()["field"], field, "{body:.80}: {}", answer.text);
+    }
+    for (path, field) in [
+        ("/v1/jobs?colour=red", "colour"),
+        ("/v1/jobs?limit=0", "limit"),
+        ("/v1/jobs?limit=1001", "limit"),
+        ("/v1/jobs?limit=x", "query"),
+        ("/v1/jobs?cursor=x", "cursor"),
+        ("/v1/jobs?queue=a&queue=b", "queue"),
+    ] {
+        let answer = home.ask("GET", path, Value::Null).await.is(400);
+        assert_eq!(
+            (answer.problem().as_str(), &answer.json()["field"]),
+            ("invalid", &json!(field)),
+            "{path}: {}",
+            answer.text
+        );
+    }
+    home.stop().await;
+}
+
+#[tokio::test]
+async fn wrong_methods_paths_and_kinds_of_bodies_are_problems_too() {
+    let home = Home::limited(Limits::default()).await;
+    assert_eq!(home.ask("GET", "/v1/nothing", Value::Null).await.is(404).problem(), "not-found");
+    assert_eq!(home.ask("GET", "/v2/budgets", Value::Null).await.is(404).problem(), "not-found");
+    let wrong = home.ask("DELETE", "/v1/budgets", Value::Null).await.is(405);
+    assert_eq!((wrong.problem().as_str(), wrong.header("allow")), ("method-not-allowed", Some("GET")));
+    for headers in [
+        &[][..],
+        &[("Content-Type", "text/plain")],
+        &[("Content-Type", "application/json"), ("Content-Encoding", "gzip")],
+    ] {
+        let answer = post(&home, "/v1/jobs", headers, r#"{"queue":"q","kind":"k"}"#).await.is(415);
+        assert_eq!(answer.problem(), "unsupported-media-type", "{headers:?}");
+    }
+    post(&home, "/v1/jobs", &[("Content-Type", "application/json; charset=utf-8")], r#"{"queue":"q","kind":"k"}"#)
+        .await
+        .is(201);
+    let path = home.ask("GET", "/v1/budgets/%ff%fe", Value::Null).await.is(400);
+    assert_eq!(path.problem(), "invalid");
+    home.stop().await;
+}
+
+#[tokio::test]
+async fn every_route_answers_nonsense_with_a_problem() {
+    let home = Home::limited(Limits::default()).await;
+    for route in declared().into_iter().filter(|route| route.takes_body) {
+        for body in ["[1,2]", r#"{"no such field":1}"#, "\u{0}", "1e999", r#""\ud800""#] {
+            let bearer = format!("Bearer {OPERATOR}");
+            let headers = [("Authorization", bearer.as_str()), ("Content-Type", "application/json")];
+            let answer =
+                send(home.address, request(&route.method, &somewhere(&route), &headers, Some(body)).as_bytes()).await;
+            assert_eq!(answer.status, 400, "{} {} {body}: {answer:?}", route.method, route.path);
+            answer.problem();
+        }
+        let odd = somewhere(&route).replace("nowhere", "%00");
+        home.ask(&route.method, &odd, json!({})).await;
+    }
+    home.stop().await;
+}
+
+#[tokio::test]
+async fn large_and_slow_requests_are_cut_off() {
+    let limits = Limits { body: Duration::from_millis(200), head: Duration::from_millis(300), ..Limits::default() };
+    let home = Home::limited(limits).await;
+    let large = format!("{{\"queue\":\"q\",\"kind\":\"k\",\"payload\":\"{}\"}}", "x".repeat(5 << 20));
+    assert_eq!(post(&home, "/v1/jobs", &JSON, &large).await.is(413).problem(), "too-large");
+    let payload = format!("{{\"queue\":\"q\",\"kind\":\"k\",\"payload\":\"{}\"}}", "x".repeat(2 << 20));
+    let answer = post(&home, "/v1/jobs", &JSON, &payload).await.is(400);
+    assert_eq!(answer.problem(), "invalid", "a payload has a limit of its own");
+    // Without a length it is counted as it comes.
+    let bearer = format!("Bearer {OPERATOR}");
+    let head = format!(
+        "POST /v1/jobs HTTP/1.1\r\nHost: x\r\nAuthorization: {bearer}\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+    );
+    let chunk = format!("{:x}\r\n{}\r\n", 1 << 20, "x".repeat(1 << 20));
+    let text = format!("{head}{}0\r\n\r\n", chunk.repeat(6));
+    assert_eq!(send(home.address, text.as_bytes()).await.is(413).problem(), "too-large");
+    // A body that never ends, and a head that never does.
+    let slow = format!(
+        "POST /v1/jobs HTTP/1.1\r\nHost: x\r\nAuthorization: {bearer}\r\nContent-Type: application/json\r\nContent-Length: 10\r\n\r\n{{"
+    );
+    let (_, answer) = Connection::open(home.address, &slow).await;
+    assert_eq!(answer.status, 408);
+    let mut stream = TcpStream::connect(home.address).await.unwrap();
+    stream.write_all(b"GET /livez HTTP/1.1\r\nHost: x\r\nX-Slow: ").await.unwrap();
+    let ended = tokio::time::timeout(Duration::from_secs(30), Connection::of(stream).line()).await;
+    assert!(ended.is_ok(), "the connection is closed");
+    let many: String = (0..200).map(|n| format!("X-{n}: y\r\n")).collect();
+    let answer = send(home.address, format!("GET /livez HTTP/1.1\r\nHost: x\r\n{many}\r\n").as_bytes()).await;
+    assert_eq!(answer.status, 431, "a head has a limit");
+    home.ask("GET", "/v1/budgets", Value::Null).await.is(200);
+    home.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn too_many_at_once_are_told_to_come_again() {
+    let home = Home::limited(Limits { requests: 1, waiting: 1, ..Limits::default() }).await;
+    let bearer = format!("Bearer {OPERATOR}");
+    // Somebody is let in, and takes its time to send the body.
+    let head = format!(
+        "POST /v1/jobs HTTP/1.1\r\nHost: x\r\nAuthorization: {bearer}\r\nContent-Type: application/json\r\nContent-Length: 24\r\nExpect: 100-continue\r\nConnection: close\r\n\r\n"
+    );
+    let mut slow = TcpStream::connect(home.address).await.unwrap();
+    slow.write_all(head.as_bytes()).await.unwrap();
+    // The server says that it is let in.
+    let mut go_on = [0; 25];
+    slow.read_exact(&mut go_on).await.unwrap();
+    assert_eq!(&go_on, b"HTTP/1.1 100 Continue\r\n\r\n");
+    let refused = home.ask("GET", "/v1/budgets", Value::Null).await;
+    assert_eq!(
+        (refused.status, refused.problem().as_str(), refused.header("retry-after")),
+        (503, "overloaded", Some("1"))
+    );
+    slow.write_all(br#"{"queue":"q","kind":"k"}"#).await.unwrap();
+    assert!(Connection::of(slow).line().await.contains("201"), "who was let in is answered");
+    home.ask("GET", "/v1/budgets", Value::Null).await.is(200);
+    home.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_ends_answers_what_it_has_begun() {
+    let mut home = Home::limited(Limits::default()).await;
+    let bearer = format!("Bearer {OPERATOR}");
+    let headers = [("Authorization", bearer.as_str()), ("Content-Type", "application/json")];
+    let text = request("POST", "/v1/jobs/lease", &headers, Some(r#"{"queues":["q"],"wait_ms":60000}"#));
+    let mut stream = TcpStream::connect(home.address).await.unwrap();
+    stream.write_all(text.as_bytes()).await.unwrap();
+    // It waits when somebody looks at the bell for it.
+    while home.bursar.counters().bells == 0 {
+        tokio::task::yield_now().await;
+    }
+    let running = home.stop_soon();
+    let line = Connection::of(stream).line().await;
+    assert!(line.contains("200"), "who waits for jobs is answered: {line:?}");
+    tokio::time::timeout(Duration::from_secs(60), running).await.expect("it ends").unwrap();
+    assert!(TcpStream::connect(home.address).await.is_err(), "nobody is let in any more");
+}
+
+#[tokio::test]
+async fn requests_are_known_by_their_ids() {
+    let home = Home::limited(Limits::default()).await;
+    let plain = home.ask("GET", "/livez", Value::Null).await.is(200);
+    assert_eq!(plain.header("x-request-id").map(str::len), Some(32));
+    assert!(plain.header("traceparent").unwrap().starts_with("00-"));
+    let parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    let headers = [("X-Request-Id", "r-1"), ("traceparent", parent)];
+    let told =
+        home.ask_with(OPERATOR, &headers, "POST", "/v1/jobs", json!({ "queue": "q", "kind": "k" })).await.is(201);
+    assert_eq!(told.header("x-request-id"), Some("r-1"));
+    assert!(told.header("traceparent").unwrap().contains("0af7651916cd43dd8448eb211c80319c"));
+    let journal = home.ask("GET", "/v1/journal", Value::Null).await.is(200).json();
+    assert_eq!(
+        journal["items"][0]["correlation_id"], "0af7651916cd43dd8448eb211c80319c",
+        "the journal knows the trace"
+    );
+    let metrics = home.ask("GET", "/metrics", Value::Null).await.is(200).text;
+    assert!(
+        metrics.contains("bursar_http_requests_total{method=\"POST\",route=\"/v1/jobs\",status=\"201\"} 1"),
+        "{metrics}"
+    );
+    assert!(metrics.contains("bursar_commands_done_total 1"), "{metrics}");
+    home.stop().await;
+}

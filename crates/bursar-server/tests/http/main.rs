@@ -1,0 +1,14 @@
+//! The server as its callers see it, on both engines.
+
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+mod client;
+mod document;
+mod events;
+mod home;
+mod hostile;
+mod matrix;
+mod money;
+mod people;
+mod tenants;
+mod work;

@@ -1,0 +1,261 @@
+//! Jobs from both sides, queues, schedules, dead letters.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::home::{Home, on_both};
+
+on_both!(
+    a_job_is_worked_on_and_settles_its_hold,
+    an_idle_worker_is_woken_at_once,
+    many_are_reported_together,
+    workers_do_what_they_may,
+    jobs_are_operated_on,
+    queues_and_schedules_are_set_up
+);
+
+const DIGITS: &str = "00000000000000000000000000";
+
+async fn enqueue(home: &Home, queue: &str, kind: &str) -> String {
+    let job = home.ask("POST", "/v1/jobs", json!({ "queue": queue, "kind": kind })).await.is(201);
+    let id = job.json()["id"].as_str().unwrap().to_owned();
+    assert_eq!(job.header("location"), Some(format!("/v1/jobs/{id}").as_str()));
+    id
+}
+
+async fn a_job_is_worked_on_and_settles_its_hold(home: Home) {
+    let budget = json!({ "limits": [{ "amount": 100, "window": "lifetime" }] });
+    home.ask("PUT", "/v1/budgets/room", budget).await.is(200);
+    let body = json!({ "charges": [{ "scope": "room", "amount": 60 }], "settle": "job",
+                       "jobs": [{ "queue": "media", "kind": "video", "idempotency_key": "gen-7", "max_attempts": 3 }] });
+    let id = home.ask("POST", "/v1/commands", body).await.is(201).json()["jobs"][0]["id"].as_str().unwrap().to_owned();
+    let twin =
+        home.ask("POST", "/v1/jobs", json!({ "queue": "media", "kind": "video", "idempotency_key": "gen-7" })).await;
+    assert_eq!(twin.is(200).json(), json!({ "id": id, "created": false }));
+    let worker = home.worker("default", json!({ "queues": ["media"], "kinds": ["video"] })).await;
+    let lease = json!({ "queues": ["media"], "capacity": 10, "lease_ms": 30_000 });
+    let leased = home.ask_as(&worker, "POST", "/v1/jobs/lease", lease.clone()).await.is(200).json();
+    let job = &leased["jobs"][0];
+    assert_eq!(
+        (job["id"].as_str(), &job["attempt"], &job["idempotency_key"]),
+        (Some(id.as_str()), &json!(1), &json!("gen-7"))
+    );
+    assert!(job["hold"].is_string() && job["lease"]["expires_at"].is_string());
+    let fence = job["lease"]["fence"].as_u64().unwrap();
+    let beat = json!({ "fence": fence, "progress": { "percent": 40.0 } });
+    let beaten = home.ask_as(&worker, "POST", &format!("/v1/jobs/{id}/heartbeat"), beat).await.is(200).json();
+    assert_eq!(beaten["order"], "continue");
+    let failed = json!({ "fence": fence, "error": { "kind": "timeout", "message": "no answer" }, "retry_after_ms": 0,
+                         "usage": [{ "amount": 10 }] });
+    let failed = home.ask_as(&worker, "POST", &format!("/v1/jobs/{id}/fail"), failed).await.is(200).json();
+    assert_eq!(failed["cost"], 10);
+    let leased = home.ask_as(&worker, "POST", "/v1/jobs/lease", lease).await.is(200).json();
+    let second = leased["jobs"][0]["lease"]["fence"].as_u64().unwrap();
+    let stale =
+        home.ask_as(&worker, "POST", &format!("/v1/jobs/{id}/complete"), json!({ "fence": fence })).await.is(409);
+    assert_eq!(stale.problem(), "lease-lost");
+    let done = json!({ "fence": second, "result": { "url": "u" }, "usage": [{ "amount": 25 }] });
+    let path = format!("/v1/jobs/{id}/complete");
+    let first = home.ask_as(&worker, "POST", &path, done.clone()).await.is(200).json();
+    assert_eq!(first["state"], "succeeded");
+    assert_eq!(
+        home.ask_as(&worker, "POST", &path, done).await.is(200).json(),
+        first,
+        "the same report, the same answer"
+    );
+    assert_eq!(home.ask("GET", "/v1/budgets/room/spent", Value::Null).await.json()["spent"], 35);
+    let job = home.ask("GET", &format!("/v1/jobs/{id}"), Value::Null).await.is(200).json();
+    assert_eq!(
+        (&job["state"], &job["result"]["url"], &job["cost"][0]["amount"]),
+        (&json!("succeeded"), &json!("u"), &json!(35))
+    );
+    let events = home.ask("GET", &format!("/v1/jobs/{id}/events?limit=100"), Value::Null).await.is(200).json();
+    let kinds: Vec<&str> = events["items"].as_array().unwrap().iter().map(|e| e["kind"].as_str().unwrap()).collect();
+    assert_eq!((kinds.first(), kinds.last()), (Some(&"job.succeeded"), Some(&"job.enqueued")));
+    let day = job["enqueued_at"].as_str().unwrap().split('T').next().unwrap();
+    let costs = home.ask("GET", &format!("/v1/costs?from={day}&to={day}"), Value::Null).await.is(200).json();
+    let sum: i64 = costs["items"].as_array().unwrap().iter().map(|cost| cost["amount"].as_i64().unwrap()).sum();
+    assert_eq!(sum, 35);
+    assert_eq!(home.ask("GET", "/v1/verify", Value::Null).await.is(200).json()["ok"], true);
+    home.stop().await;
+}
+
+async fn an_idle_worker_is_woken_at_once(home: Home) {
+    let ask = json!({ "queues": ["q"], "wait_ms": 30_000 });
+    let waiting = home.ask("POST", "/v1/jobs/lease", ask.clone());
+    let enqueueing = async {
+        // It is in line before the job is there, or after: it gets it either way.
+        tokio::task::yield_now().await;
+        enqueue(&home, "q", "k").await
+    };
+    let began = tokio::time::Instant::now();
+    let (leased, id) = tokio::join!(waiting, enqueueing);
+    assert_eq!(leased.is(200).json()["jobs"][0]["id"], id);
+    assert!(began.elapsed() < Duration::from_secs(20), "it did not wait for its time to be over");
+    let none = home.ask("POST", "/v1/jobs/lease", json!({ "queues": ["q"], "wait_ms": 50 })).await.is(200).json();
+    assert_eq!(none["jobs"], json!([]));
+    let long = home.ask("POST", "/v1/jobs/lease", json!({ "queues": ["q"], "wait_ms": 60_001 })).await.is(400);
+    assert_eq!(long.json()["field"], "wait_ms");
+    home.stop().await;
+}
+
+async fn many_are_reported_together(home: Home) {
+    let jobs: Vec<Value> = (0..30).map(|n| json!({ "queue": "q", "kind": "k", "payload": n })).collect();
+    let bulk = home.ask("POST", "/v1/jobs/bulk", json!({ "jobs": jobs })).await.is(200).json();
+    assert_eq!(bulk["jobs"].as_array().unwrap().len(), 30);
+    let leased = home.ask("POST", "/v1/jobs/lease", json!({ "queues": ["q"], "capacity": 30 })).await.is(200).json();
+    let item = |place: usize| {
+        let job = &leased["jobs"][place];
+        json!({ "id": job["id"], "fence": job["lease"]["fence"] })
+    };
+    let beats = json!({ "items": [item(0), { "id": format!("job_{DIGITS}"), "fence": 1 }] });
+    let beaten = home.ask("POST", "/v1/jobs/heartbeat", beats).await.is(200).json();
+    assert_eq!(beaten["items"][0]["order"], "continue");
+    assert_eq!(beaten["items"][1]["problem"]["type"], "/problems/not-found");
+    let done =
+        home.ask("POST", "/v1/jobs/complete", json!({ "items": [item(0), item(1), item(0)] })).await.is(200).json();
+    let states: Vec<&str> =
+        done["items"].as_array().unwrap().iter().map(|item| item["state"].as_str().unwrap()).collect();
+    assert_eq!(states, ["succeeded"; 3]);
+    let mut dead = item(2);
+    (dead["error"], dead["retryable"]) = (json!({ "kind": "bad" }), json!(false));
+    let failed = home.ask("POST", "/v1/jobs/fail", json!({ "items": [dead] })).await.is(200).json();
+    assert_eq!(failed["items"][0]["state"], "dead");
+    let many: Vec<Value> = (0..1_001).map(|_| item(3)).collect();
+    assert_eq!(home.ask("POST", "/v1/jobs/complete", json!({ "items": many })).await.is(400).json()["field"], "items");
+    home.stop().await;
+}
+
+async fn workers_do_what_they_may(home: Home) {
+    let (video, audio) = (enqueue(&home, "media-1", "video.cut").await, enqueue(&home, "media-1", "audio.cut").await);
+    enqueue(&home, "mail", "video.cut").await;
+    let worker = home.worker("default", json!({ "queues": ["media-*"], "kinds": ["video.*"] })).await;
+    let lease = |queue: &str, kinds: Value| json!({ "queues": [queue], "kinds": kinds, "capacity": 10 });
+    let ask = async |body: Value| home.ask_as(&worker, "POST", "/v1/jobs/lease", body).await;
+    assert_eq!(ask(lease("mail", json!([]))).await.is(403).problem(), "forbidden");
+    assert_eq!(ask(lease("media-1", json!(["audio.cut"]))).await.is(403).problem(), "forbidden");
+    assert_eq!(ask(lease("media-1", json!(["*"]))).await.is(403).problem(), "forbidden");
+    let leased = ask(lease("media-1", json!([]))).await.is(200).json();
+    assert_eq!(leased["jobs"].as_array().unwrap().len(), 1, "only the kinds it may work on");
+    assert_eq!(
+        (leased["jobs"][0]["id"].as_str(), &leased["jobs"][0]["lease"]["worker"]),
+        (Some(video.as_str()), &json!("encoder"))
+    );
+    // Another one's job is not its to report on, also where the number of its lease can be guessed.
+    home.ask("POST", "/v1/jobs/lease", lease("media-1", json!(["audio.*"]))).await.is(200);
+    for verb in ["complete", "heartbeat", "return"] {
+        let guessed = home.ask_as(&worker, "POST", &format!("/v1/jobs/{audio}/{verb}"), json!({ "fence": 1 })).await;
+        assert_eq!(guessed.is(403).problem(), "forbidden", "{verb}");
+    }
+    let both = json!({ "items": [{ "id": audio, "fence": 1 }, { "id": video, "fence": leased["jobs"][0]["lease"]["fence"] }] });
+    let answers = home.ask_as(&worker, "POST", "/v1/jobs/complete", both).await.is(200).json();
+    assert_eq!(answers["items"][0]["problem"]["type"], "/problems/forbidden");
+    assert_eq!(answers["items"][1]["state"], "succeeded");
+    // By the header of its own, and nothing beside its jobs.
+    let header = [("X-Worker-Token", worker.as_str()), ("Content-Type", "application/json")];
+    let text =
+        crate::client::request("POST", "/v1/jobs/lease", &header, Some(&lease("media-1", json!([])).to_string()));
+    crate::client::send(home.address, text.as_bytes()).await.is(200);
+    assert_eq!(
+        home.ask_as(&worker, "POST", "/v1/jobs", json!({ "queue": "q", "kind": "k" })).await.is(403).problem(),
+        "forbidden"
+    );
+    let maker = home.worker("default", json!({ "mutations": ["jobs.*"] })).await;
+    home.ask_as(&maker, "POST", "/v1/jobs", json!({ "queue": "q", "kind": "k" })).await.is(201);
+    let spender = home.worker("default", json!({ "mutations": ["commands.submit"] })).await;
+    let spend = json!({ "charges": [{ "scope": "s", "amount": 1, "limits": [{ "amount": 9, "window": "day" }] }] });
+    home.ask_as(&spender, "POST", "/v1/commands", spend.clone()).await.is(201);
+    let smuggled = json!({ "charges": spend["charges"], "jobs": [{ "queue": "q", "kind": "k" }] });
+    assert_eq!(home.ask_as(&spender, "POST", "/v1/commands", smuggled).await.is(403).problem(), "forbidden");
+    let nothing = home.worker("default", json!({})).await;
+    assert_eq!(
+        home.ask_as(&nothing, "POST", "/v1/jobs/lease", lease("q", json!([]))).await.is(403).problem(),
+        "forbidden"
+    );
+    home.stop().await;
+}
+
+async fn jobs_are_operated_on(home: Home) {
+    let (first, second) = (enqueue(&home, "q", "k").await, enqueue(&home, "q", "k").await);
+    home.ask("PATCH", &format!("/v1/jobs/{second}"), json!({ "priority": 9 })).await.is(200);
+    let leased = home.ask("POST", "/v1/jobs/lease", json!({ "queues": ["q"] })).await.is(200).json();
+    assert_eq!(leased["jobs"][0]["id"], second, "priority goes first");
+    let fence = leased["jobs"][0]["lease"]["fence"].clone();
+    let snoozed =
+        home.ask("POST", &format!("/v1/jobs/{second}/snooze"), json!({ "fence": fence, "delay_ms": 60_000 })).await;
+    assert_eq!(snoozed.is(200).json()["state"], "scheduled");
+    let cancelled =
+        home.ask("POST", &format!("/v1/jobs/{first}/cancel"), json!({ "reason": "typo" })).await.is(200).json();
+    assert_eq!(cancelled["state"], "cancelled");
+    let listed = home.ask("GET", "/v1/jobs?queue=q&state=cancelled", Value::Null).await.is(200).json();
+    assert_eq!(listed["items"].as_array().unwrap().len(), 1);
+    assert_eq!(home.ask("GET", "/v1/jobs?state=lost", Value::Null).await.is(400).problem(), "invalid");
+    home.ask("POST", &format!("/v1/jobs/{first}/retry"), Value::Null).await.is(200);
+    home.ask("POST", &format!("/v1/jobs/{first}/move"), json!({ "queue": "other" })).await.is(200);
+    let leased = home.ask("POST", "/v1/jobs/lease", json!({ "queues": ["other"] })).await.is(200).json();
+    let fence = leased["jobs"][0]["lease"]["fence"].clone();
+    let fail = json!({ "fence": fence, "error": { "kind": "bad", "message": "wrong input" }, "retryable": false });
+    home.ask("POST", &format!("/v1/jobs/{first}/fail"), fail).await.is(200);
+    let dead = home.ask("GET", "/v1/dead?queue=other", Value::Null).await.is(200).json();
+    let fingerprint = dead["items"][0]["error"]["fingerprint"].as_str().unwrap().to_owned();
+    let moved = json!({ "filter": { "fingerprint": fingerprint }, "to": "q", "reason": "mended" });
+    let acted = home.ask("POST", "/v1/dead/move", moved).await.is(200).json();
+    assert_eq!(acted, json!({ "matched": 1, "done": 1, "refused": 0, "next": null }));
+    assert_eq!(
+        home.ask("POST", "/v1/dead/discard", json!({ "ids": [first] })).await.is(200).json()["refused"],
+        1,
+        "it is not dead"
+    );
+    assert_eq!(home.ask("POST", "/v1/dead/retry", json!({})).await.is(400).json()["field"], "filter");
+    let all = home.ask("POST", "/v1/jobs/cancel", json!({ "filter": { "queue": "q" } })).await.is(200).json();
+    assert_eq!(all["done"], 2);
+    let missing = home.ask("POST", &format!("/v1/jobs/job_{DIGITS}/cancel"), Value::Null).await.is(404);
+    assert_eq!(missing.problem(), "not-found");
+    let wrong = home.ask("POST", &format!("/v1/jobs/{first}/discard"), Value::Null).await.is(409);
+    assert_eq!((wrong.problem().as_str(), &wrong.json()["state"]), ("conflict", &json!("cancelled")));
+    home.stop().await;
+}
+
+async fn queues_and_schedules_are_set_up(home: Home) {
+    let made = home.ask("PUT", "/v1/queues/q", json!({ "concurrency": 3 })).await.is(200);
+    assert_eq!(made.json()["concurrency"], 3);
+    let tag = made.header("etag").unwrap().to_owned();
+    home.ask("POST", "/v1/queues/q/pause", json!({ "reason": "down" })).await.is(200);
+    let stale = home.ask_with(crate::home::OPERATOR, &[("If-Match", &tag)], "PUT", "/v1/queues/q", json!({})).await;
+    assert_eq!(stale.is(412).problem(), "changed");
+    enqueue(&home, "q", "k").await;
+    let none = home.ask("POST", "/v1/jobs/lease", json!({ "queues": ["q"] })).await.is(200).json();
+    assert_eq!(none["jobs"], json!([]), "it is paused");
+    let queue = home.ask("GET", "/v1/queues/q?minutes=5", Value::Null).await.is(200).json();
+    assert_eq!((&queue["paused"], &queue["figures"]["states"]["queued"]), (&json!(true), &json!(1)));
+    home.ask("POST", "/v1/queues/q/resume", Value::Null).await.is(200);
+    assert_eq!(home.ask("GET", "/v1/queues", Value::Null).await.is(200).json()["items"][0]["name"], "q");
+    assert_eq!(home.ask("PUT", "/v1/queues/q", json!({ "lease_ms": 1 })).await.is(400).problem(), "invalid");
+
+    let spec = json!({ "cron": "30 7 * * MON-FRI", "zone": "Europe/Berlin", "queue": "q", "kind": "report" });
+    let made = home.ask("PUT", "/v1/schedules/morning", spec.clone()).await.is(200);
+    assert!(made.json()["next_at"].is_string());
+    let ran = home.ask("POST", "/v1/schedules/morning/run", Value::Null).await.is(201);
+    home.ask("GET", ran.header("location").unwrap(), Value::Null).await.is(200);
+    let paused = home.ask("POST", "/v1/schedules/morning/pause", Value::Null).await.is(200).json();
+    assert_eq!((&paused["paused"], &paused["next_at"]), (&json!(true), &Value::Null));
+    home.ask("POST", "/v1/schedules/morning/resume", Value::Null).await.is(200);
+    assert_eq!(
+        home.ask("GET", "/v1/schedules", Value::Null).await.is(200).json()["items"].as_array().unwrap().len(),
+        1
+    );
+    let bad = {
+        let mut bad = spec;
+        bad["zone"] = json!("Mars/Olympus");
+        bad
+    };
+    assert_eq!(home.ask("PUT", "/v1/schedules/x", bad).await.is(400).json()["field"], "zone");
+    home.ask("DELETE", "/v1/schedules/morning", Value::Null).await.is(204);
+    assert_eq!(home.ask("GET", "/v1/schedules/morning", Value::Null).await.is(404).problem(), "not-found");
+    assert_eq!(home.ask("DELETE", "/v1/schedules/morning", Value::Null).await.is(404).problem(), "not-found");
+    let journal = home.ask("GET", "/v1/journal?kind=schedule.removed", Value::Null).await.is(200).json();
+    assert_eq!(journal["items"][0]["data"]["schedule"], "morning");
+    assert_eq!(journal["items"][0]["actor"], json!({ "kind": "user", "id": "operator" }));
+    home.stop().await;
+}
