@@ -131,8 +131,10 @@ impl Fallen {
     fn kill(&mut self, mut process: Process) -> io::Result<()> {
         if let Some(status) = process.child.try_wait()? {
             let words = std::fs::read_to_string(&process.words).unwrap_or_default();
-            let last: Vec<&str> = words.lines().rev().take(3).collect();
-            self.failures.push(format!("a process ended by itself ({status}): {last:?}"));
+            let cause = words.lines().skip_while(|line| !line.contains("panicked")).take(3);
+            let last = words.lines().rev().take(3);
+            let told: Vec<&str> = cause.chain(last).collect();
+            self.failures.push(format!("a process ended by itself ({status}): {told:?}"));
         } else {
             // SIGKILL: nothing of it runs any more.
             process.child.kill()?;

@@ -27,7 +27,6 @@ const CALLERS: usize = 6;
 /// Workers in a process, beside them.
 const HANDS: usize = 2;
 /// How often opening is tried while a server is down, and the pause between.
-const TRIES: usize = 400;
 const PAUSE: Duration = Duration::from_millis(25);
 /// Job keys that callers share in a round, so that some find a job that is there already.
 const SHARED_JOBS: u64 = 40;
@@ -79,15 +78,15 @@ pub(crate) async fn live(orders: &Orders) {
     }
 }
 
+/// Opens the database, which may have been killed: that is tried until this process is killed too.
 async fn open(url: &str) -> Bursar {
-    for _ in 0..TRIES {
+    loop {
         match Bursar::open(url).await {
             Ok(bursar) => return bursar,
             Err(error) => eprintln!("not open yet: {error}"),
         }
         tokio::time::sleep(PAUSE).await;
     }
-    panic!("{url} cannot be opened");
 }
 
 /// One caller, and what it has in hand.
