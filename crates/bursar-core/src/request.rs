@@ -200,6 +200,8 @@ pub enum Act {
     Resume,
     /// Remove finished ones whose time is over.
     Forget,
+    /// Look again whether their flow key admits another lease.
+    Unbar,
 }
 
 /// Charges, redemptions and jobs: all or nothing.

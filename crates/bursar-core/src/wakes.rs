@@ -14,6 +14,8 @@ pub struct Wakes {
     pub queues: Vec<Ready>,
     /// Scopes that have units again, and that jobs await.
     pub scopes: Vec<Scope>,
+    /// Queues that admit more leases of a flow key at once than before: who is barred there is to be looked at again.
+    pub unbarred: Vec<Queue>,
 }
 
 /// What has come to a queue.
@@ -53,6 +55,18 @@ impl Wakes {
             }
         }
         wakes
+    }
+
+    /// A queue is set up anew.
+    pub(crate) fn of_queue(&mut self, queue: &Queue, before: &QueueConfig, after: &QueueConfig) {
+        let more = match (before.key_concurrency, after.key_concurrency) {
+            (Some(before), Some(after)) => after > before,
+            (Some(_), None) => true,
+            (None, _) => false,
+        };
+        if more {
+            self.unbarred.push(queue.clone());
+        }
     }
 
     fn of_job(&mut self, ws: &Workspace, event: &Event) {

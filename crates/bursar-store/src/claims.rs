@@ -45,6 +45,24 @@ pub fn is_barred(job: &Job, keys: &[(QueueKey, FlowKey)]) -> bool {
         && keys.iter().any(|(queue, key)| is_in(job, queue) && job.key.as_ref() == Some(key))
 }
 
+/// The barred firsts of a queue, those of at most so many flow keys after one; and the last of these keys.
+pub fn barred<'a, I: Iterator<Item = &'a Job>>(
+    jobs: impl Fn() -> I,
+    queue: &QueueKey,
+    after: Option<&FlowKey>,
+    limit: usize,
+) -> (Vec<JobId>, Option<FlowKey>) {
+    let lined = jobs().filter(|job| is_in(job, queue) && matches!(job.life.place, Place::Barred | Place::Behind));
+    let keys: BTreeSet<&FlowKey> = lined.filter_map(|job| job.key.as_ref()).collect();
+    let keys: BTreeSet<&FlowKey> =
+        keys.into_iter().filter(|key| after.is_none_or(|after| *key > after)).take(limit).collect();
+    let barred = |job: &&Job| {
+        job.life.place == Place::Barred && is_in(job, queue) && job.key.as_ref().is_some_and(|key| keys.contains(key))
+    };
+    let last = keys.last().filter(|_| keys.len() == limit).map(|key| (*key).clone());
+    (jobs().filter(barred).map(|job| job.id).collect(), last)
+}
+
 /// Scopes that jobs await units of.
 pub fn awaited<'a>(jobs: impl Iterator<Item = &'a Job>) -> BTreeSet<ScopeKey> {
     let parked = jobs.filter(|job| job.life.state == JobState::AwaitingBudget);

@@ -25,6 +25,7 @@ use bursar_core::state::{
 use bursar_core::time::Time;
 use futures_util::FutureExt;
 
+use crate::claims;
 use crate::clock::{Clock, SystemClock};
 use crate::codec::hold_state;
 use crate::error::StoreError;
@@ -453,6 +454,16 @@ impl Store for MemoryStore {
 
     async fn awaiting(&self, scope: &ScopeKey, limit: usize) -> Result<Vec<JobId>, StoreError> {
         Ok(self.tables().awaiting(scope, limit))
+    }
+
+    async fn barred(
+        &self,
+        queue: &QueueKey,
+        after: Option<&FlowKey>,
+        limit: usize,
+    ) -> Result<(Vec<JobId>, Option<FlowKey>), StoreError> {
+        let tables = self.tables();
+        Ok(claims::barred(|| tables.jobs.values(), queue, after, limit))
     }
 
     async fn awaited(&self, limit: usize) -> Result<Vec<(ScopeKey, u64)>, StoreError> {

@@ -12,7 +12,7 @@ use bursar_core::hold::Hold;
 use bursar_core::id::{BatchId, GrantId, HoldId, IdSource, JobId};
 use bursar_core::job::{Job, QueueState, Schedule};
 use bursar_core::live::ChargeMark;
-use bursar_core::name::{Queue, ScheduleName, Scope, Tenant};
+use bursar_core::name::{FlowKey, Queue, ScheduleName, Scope, Tenant};
 use bursar_core::refusal::Refusal;
 use bursar_core::request::Request;
 use bursar_core::scope::ScopeState;
@@ -176,6 +176,14 @@ pub trait Store: Send + Sync + 'static {
     async fn due_jobs(&self, limit: usize) -> Result<DueJobs, StoreError>;
     /// Jobs that await units of a scope, those that began to wait first.
     async fn awaiting(&self, scope: &ScopeKey, limit: usize) -> Result<Vec<JobId>, StoreError>;
+    /// Jobs of a queue that wait for a slot of their flow key, those of at most so many keys after one; and the last of these
+    /// keys, `None` at the end.
+    async fn barred(
+        &self,
+        queue: &QueueKey,
+        after: Option<&FlowKey>,
+        limit: usize,
+    ) -> Result<(Vec<JobId>, Option<FlowKey>), StoreError>;
     /// Scopes that jobs await units of, each with its version, which changes when units may be free.
     async fn awaited(&self, limit: usize) -> Result<Vec<(ScopeKey, u64)>, StoreError>;
     /// A number that changes soon after anybody, in any process, has made jobs ready. Cheap enough to be asked often.

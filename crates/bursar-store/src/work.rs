@@ -204,7 +204,7 @@ impl Blocked {
                 Op::Expire { holds: holds.iter().filter(free).copied().collect() }
             }
             Op::Tidy { scopes } => Op::Tidy { scopes: scopes.iter().filter(|scope| !locked(scope)).cloned().collect() },
-            Op::Act { act: act @ (Act::Rescue | Act::Resume | Act::Forget), jobs } => {
+            Op::Act { act: act @ (Act::Rescue | Act::Resume | Act::Forget | Act::Unbar), jobs } => {
                 let free = |id: &&JobId| {
                     let alone = Request { op: Op::Act { act: act.clone(), jobs: vec![**id] }, ..(**request).clone() };
                     self.concerning(&Needs::of(&alone), ws).is_empty()

@@ -159,6 +159,16 @@ impl Hub {
         }
     }
 
+    /// A queue has something to lease that no entry tells of. Who gets all it asked for wakes the next.
+    pub(crate) fn ready(&self, queue: &QueueKey) {
+        if let Some(ringer) = &self.ringer {
+            ringer.tell_queue(queue);
+        }
+        if let Some(line) = self.lines().lines.get_mut(queue) {
+            line.wake(None, 1);
+        }
+    }
+
     /// Looks for what this process does not do itself, until nobody waits.
     fn watch(self: &Arc<Self>) {
         let mut lines = self.lines();

@@ -1,10 +1,11 @@
-//! Jobs that wait for units are looked at as soon as a commit of this process frees some, and soon after one of another does.
+//! Jobs that wait for units are looked at as soon as a commit of this process frees some, and soon after one of another does; those
+//! that wait for a slot of their flow key as soon as their queue admits more.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use bursar_core::event::Entry;
-use bursar_core::state::ScopeKey;
+use bursar_core::state::{QueueKey, ScopeKey};
 use bursar_store::Store;
 use tokio::task::JoinHandle;
 
@@ -29,6 +30,8 @@ pub(crate) struct Resumer {
 #[derive(Default)]
 struct Freed {
     scopes: BTreeSet<ScopeKey>,
+    /// Queues that admit more leases of a flow key at once.
+    queues: BTreeSet<QueueKey>,
     /// Who looks after them, as long as there are any.
     task: Option<JoinHandle<()>>,
     busy: bool,
@@ -40,15 +43,19 @@ impl Resumer {
         let _ = self.inner.set(inner);
     }
 
-    /// Notes the scopes that an entry freed units of, where jobs await them.
+    /// Notes the scopes that an entry freed units of, where jobs await them, and the queues that admit more.
     pub(crate) fn tell(self: &Arc<Self>, entry: &Entry) {
-        if entry.wakes.scopes.is_empty() {
+        if entry.wakes.scopes.is_empty() && entry.wakes.unbarred.is_empty() {
             return;
         }
         let Some(inner) = self.inner.get().and_then(Weak::upgrade) else { return };
         let mut freed = self.freed();
+        let tenant = &entry.context.tenant;
         if freed.scopes.len() < SCOPES_MAX {
-            freed.scopes.extend(entry.wakes.scopes.iter().map(|scope| (entry.context.tenant.clone(), scope.clone())));
+            freed.scopes.extend(entry.wakes.scopes.iter().map(|scope| (tenant.clone(), scope.clone())));
+        }
+        if freed.queues.len() < SCOPES_MAX {
+            freed.queues.extend(entry.wakes.unbarred.iter().map(|queue| (tenant.clone(), queue.clone())));
         }
         if !std::mem::replace(&mut freed.busy, true) {
             let (resumer, weak) = (self.clone(), Arc::downgrade(&inner));
@@ -60,13 +67,28 @@ impl Resumer {
         loop {
             let next = {
                 let mut freed = self.freed();
-                let next = freed.scopes.pop_first();
-                freed.busy = next.is_some();
+                let next = (freed.scopes.pop_first(), freed.queues.pop_first());
+                freed.busy = next != (None, None);
                 next
             };
-            let (Some(scope), Some(inner)) = (next, inner.upgrade()) else { return };
-            if let Err(error) = tending::resume(&inner.store, &inner.engine, &scope).await {
+            let ((scope, queue), Some(inner)) = (next, inner.upgrade()) else { return };
+            if (&scope, &queue) == (&None, &None) {
+                return;
+            }
+            if let Some(scope) = scope
+                && let Err(error) = tending::resume(&inner.store, &inner.engine, &scope).await
+            {
                 tracing::warn!(tenant = %scope.0, scope = %scope.1, %error, "jobs that wait were not looked at; it is tried again");
+            }
+            if let Some(queue) = queue {
+                match tending::unbar(&inner.store, &inner.engine, &queue).await {
+                    Ok(true) => inner.hub.ready(&queue),
+                    Ok(false) => {}
+                    Err(error) => tracing::warn!(
+                        tenant = %queue.0, queue = %queue.1, %error,
+                        "jobs that wait for a slot of their key were not looked at; they go on when one of the key ends"
+                    ),
+                }
             }
         }
     }

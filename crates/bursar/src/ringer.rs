@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bursar_core::event::Entry;
+use bursar_core::state::QueueKey;
 use bursar_store::hint::{Hint, Hints};
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
@@ -38,10 +39,18 @@ impl Ringer {
         if entry.wakes.queues.is_empty() {
             return;
         }
+        let queues = entry.wakes.queues.iter().map(|ready| (entry.context.tenant.clone(), ready.queue.clone()));
+        self.tell_queues(queues);
+    }
+
+    /// Others may wait for jobs of a queue.
+    pub(crate) fn tell_queue(self: &Arc<Self>, queue: &QueueKey) {
+        self.tell_queues([queue.clone()]);
+    }
+
+    fn tell_queues(self: &Arc<Self>, queues: impl IntoIterator<Item = QueueKey>) {
         let mut waiting = self.waiting();
-        for ready in &entry.wakes.queues {
-            waiting.hint.add_queue(&(entry.context.tenant.clone(), ready.queue.clone()));
-        }
+        queues.into_iter().for_each(|queue| waiting.hint.add_queue(&queue));
         if !std::mem::replace(&mut waiting.busy, true) {
             let ringer = self.clone();
             waiting.task = Some(self.runtime.spawn(async move { ringer.work().await }));

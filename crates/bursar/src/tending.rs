@@ -11,7 +11,7 @@ use bursar_core::id::JobId;
 use bursar_core::job::JobState;
 use bursar_core::name::Tenant;
 use bursar_core::request::{Act, Op, Request};
-use bursar_core::state::ScopeKey;
+use bursar_core::state::{QueueKey, ScopeKey};
 use bursar_store::{DueJobs, Store};
 
 use crate::engine::Engine;
@@ -33,6 +33,8 @@ pub struct Tended {
 const STEP: usize = 16;
 /// Such steps at most, each time units are freed.
 const STEPS_MAX: usize = 1_000;
+/// Flow keys whose lines are looked at together.
+const KEYS_STEP: usize = 100;
 /// Jobs of each kind that the background looks at together.
 const PAGE: usize = 500;
 /// Such pages at most in one round: the rest is for the next.
@@ -72,6 +74,24 @@ pub(crate) async fn tend_backlog(store: &Arc<dyn Store>, engine: &Engine) -> Res
         }
     }
     Ok(())
+}
+
+/// A queue admits more leases of a flow key at once: who waits for a slot there is looked at again. Tells whether somebody does.
+pub(crate) async fn unbar(store: &Arc<dyn Store>, engine: &Engine, queue: &QueueKey) -> Result<bool, Error> {
+    let (mut after, mut any) = (None, false);
+    for _ in 0..STEPS_MAX {
+        let (jobs, last) = store.barred(queue, after.as_ref(), KEYS_STEP).await?;
+        any |= !jobs.is_empty();
+        for jobs in jobs.chunks(ITEMS_MAX) {
+            let op = Op::Act { act: Act::Unbar, jobs: jobs.to_vec() };
+            engine.submit(Request::from(op).in_context(Context::of(queue.0.clone()))).await?;
+        }
+        after = last;
+        if after.is_none() {
+            break;
+        }
+    }
+    Ok(any)
 }
 
 /// Units of a scope are free: those who have waited longest for them are looked at, as long as all of them can go on.

@@ -59,6 +59,7 @@ fn act_on(deed: &mut Deed<'_>, act: &Act, id: JobId) -> Result<Finished, Refusal
         Act::Rescue => return rescue(deed, id),
         Act::Resume => resume(deed, id)?,
         Act::Forget => return forget(deed, id),
+        Act::Unbar => unbar(deed, id)?,
     }
     Ok(finished(deed.job(id)?))
 }
@@ -181,6 +182,13 @@ fn resume(deed: &mut Deed<'_>, id: JobId) -> Result<(), Refusal> {
             deed.emit(Event::JobResumed { job: id, scope, hold });
         }
     }
+    Ok(())
+}
+
+/// Whoever wants work finds it again, and bars it again where its key is still at its limit. Nothing has happened.
+fn unbar(deed: &mut Deed<'_>, id: JobId) -> Result<(), Refusal> {
+    deed.job(id)?;
+    deed.ws.unbar(id);
     Ok(())
 }
 

@@ -118,6 +118,13 @@ fn answer(
         return Err(refusal);
     }
     let command = CommandId(ids.next_id(ws.now));
+    let before = match &request.op {
+        Op::DefineQueue { queue, .. } => {
+            let row = ws.queues.get(&(request.context.tenant.clone(), queue.clone()));
+            Some((queue, row.map(|row| row.config.clone()).unwrap_or_default()))
+        }
+        _ => None,
+    };
     let events = match &request.op {
         Op::Submit(asked) => submit::submit(ws, &request.context, asked, rules, ids)?,
         Op::Commit { hold, actual } => hold::commit(ws, &request.context, *hold, actual)?,
@@ -165,6 +172,10 @@ fn answer(
     if !request.dry_run && entry.events.iter().any(|recorded| !matches!(recorded.e, Event::JobFound { .. })) {
         remember(ws, &entry);
         entry.wakes = Wakes::of(ws, &entry);
+        if let Some((queue, before)) = before {
+            let after = ws.queues.get(&(request.context.tenant.clone(), queue.clone()));
+            entry.wakes.of_queue(queue, &before, &after.map(|row| row.config.clone()).unwrap_or_default());
+        }
         let entry = Arc::new(entry);
         let forgotten = Mutant::ForgetReleaseEvent.on() && matches!(request.op, Op::Release { .. });
         ws.entries.extend((!forgotten).then(|| entry.clone()));

@@ -27,7 +27,7 @@ impl Model {
         story: &mut Story<'_>,
     ) -> Check {
         let mut asked = asked.iter();
-        let upkeep = matches!(act, Act::Rescue | Act::Resume | Act::Forget);
+        let upkeep = matches!(act, Act::Rescue | Act::Resume | Act::Forget | Act::Unbar);
         if !upkeep {
             is("jobs acted on", &said.len(), &asked.len())?;
         }
@@ -51,6 +51,8 @@ impl Model {
                 Act::Rescue => self.rescue(case, id, &job, said, story)?,
                 Act::Resume => self.resume(case, id, &job, said, story)?,
                 Act::Forget => self.forget(case, id, &job, said, story)?,
+                // Places are no part of what the model keeps.
+                Act::Unbar => {}
             }
         }
         Ok(())

@@ -10,7 +10,7 @@ use bursar_core::hold::{Hold, HoldState};
 use bursar_core::id::{BatchId, GrantId, HoldId, IdSource, JobId};
 use bursar_core::job::{Job, JobState, QueueState, Schedule};
 use bursar_core::live::ChargeMark;
-use bursar_core::name::{Queue, ScheduleName, Scope, Tenant};
+use bursar_core::name::{FlowKey, Queue, ScheduleName, Scope, Tenant};
 use bursar_core::request::{Op, Request};
 use bursar_core::scope::ScopeState;
 use bursar_core::state::{QueueKey, ScheduleKey, ScopeKey};
@@ -339,6 +339,17 @@ impl Store for SimStore {
                 && job.life.awaits.as_ref() == Some(&scope.1)
         });
         Ok(awaiting.map(|job| job.id).take(limit).collect())
+    }
+
+    async fn barred(
+        &self,
+        queue: &QueueKey,
+        after: Option<&FlowKey>,
+        limit: usize,
+    ) -> Result<(Vec<JobId>, Option<FlowKey>), StoreError> {
+        self.world.step(self.node).await;
+        let state = self.world.state();
+        Ok(claims::barred(|| state.tables.jobs.values(), queue, after, limit))
     }
 
     async fn awaited(&self, limit: usize) -> Result<Vec<(ScopeKey, u64)>, StoreError> {

@@ -28,7 +28,7 @@ use bursar_core::hold::Hold;
 use bursar_core::id::{BatchId, GrantId, HoldId, JobId};
 use bursar_core::job::{Job, QueueState, Schedule};
 use bursar_core::live::ChargeMark;
-use bursar_core::name::{Queue, ScheduleName, Scope, Tenant};
+use bursar_core::name::{FlowKey, Queue, ScheduleName, Scope, Tenant};
 use bursar_core::request::Request;
 use bursar_core::scope::ScopeState;
 use bursar_core::state::{QueueKey, ScheduleKey, ScopeKey};
@@ -284,6 +284,16 @@ impl Store for SqliteStore {
     async fn awaiting(&self, scope: &ScopeKey, limit: usize) -> Result<Vec<JobId>, StoreError> {
         let scope = scope.clone();
         self.read(move |shared, conn| jobs::awaiting(shared, conn, &scope, limit)).await
+    }
+
+    async fn barred(
+        &self,
+        queue: &QueueKey,
+        after: Option<&FlowKey>,
+        limit: usize,
+    ) -> Result<(Vec<JobId>, Option<FlowKey>), StoreError> {
+        let (queue, after) = (queue.clone(), after.cloned());
+        self.read(move |shared, conn| jobs::barred(shared, conn, &queue, after, limit)).await
     }
 
     async fn awaited(&self, limit: usize) -> Result<Vec<(ScopeKey, u64)>, StoreError> {

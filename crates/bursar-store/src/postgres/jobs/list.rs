@@ -1,8 +1,10 @@
 //! What is only read of jobs, queues and schedules.
 
+use std::collections::BTreeSet;
+
 use bursar_core::id::JobId;
 use bursar_core::job::{Job, JobState, QueueConfig, QueueState, Schedule};
-use bursar_core::name::{Queue, ScheduleName, Tenant};
+use bursar_core::name::{FlowKey, Queue, ScheduleName, Tenant};
 use bursar_core::state::{QueueKey, ScheduleKey, ScopeKey};
 use bursar_core::time::Time;
 use sqlx::{PgConnection, Row};
@@ -233,6 +235,40 @@ impl PostgresStore {
             .await
             .map_err(store_error)?;
         Ok(ids.into_iter().map(|id| JobId(id.as_u128())).collect())
+    }
+
+    /// From one flow key to the next, past all jobs that stand in its lines.
+    pub(in crate::postgres) async fn read_barred(
+        &self,
+        queue: &QueueKey,
+        after: Option<&FlowKey>,
+        limit: usize,
+    ) -> Result<(Vec<JobId>, Option<FlowKey>), StoreError> {
+        let sql = "WITH RECURSIVE f(flow, n) AS (
+                (SELECT flow, 1 FROM bursar.jobs WHERE state IN (1, 2) AND tenant = $1 AND queue = $2 AND flow > $3
+                 ORDER BY flow LIMIT 1)
+                UNION ALL
+                SELECT x.flow, f.n + 1 FROM f CROSS JOIN LATERAL (
+                    SELECT j.flow FROM bursar.jobs j
+                    WHERE j.state IN (1, 2) AND j.tenant = $1 AND j.queue = $2 AND j.flow > f.flow
+                    ORDER BY j.flow LIMIT 1) x
+                WHERE f.n < $4)
+            SELECT f.flow, j.id FROM f LEFT JOIN LATERAL (
+                SELECT j.id FROM bursar.jobs j WHERE j.state IN (1, 2) AND j.tenant = $1 AND j.queue = $2
+                    AND j.flow = f.flow AND j.state = 2 OFFSET 0) j ON true
+            ORDER BY f.flow, j.id";
+        let rows: Vec<(String, Option<Uuid>)> = sqlx::query_as(sql)
+            .bind(queue.0.as_str())
+            .bind(queue.1.as_str())
+            .bind(after.map_or("", |key| key.as_str()))
+            .bind(i64::try_from(limit).unwrap_or(i64::MAX))
+            .fetch_all(&mut *self.acquire().await?)
+            .await
+            .map_err(store_error)?;
+        let keys: BTreeSet<&str> = rows.iter().map(|(key, _)| key.as_str()).collect();
+        let last = keys.last().filter(|_| keys.len() == limit);
+        let last = last.map(|key| stored("flow key", (*key).to_owned())).transpose()?;
+        Ok((rows.into_iter().filter_map(|(_, id)| Some(JobId(id?.as_u128()))).collect(), last))
     }
 
     /// From one scope to the next, past all jobs that await it.

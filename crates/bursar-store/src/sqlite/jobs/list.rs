@@ -2,7 +2,7 @@
 
 use bursar_core::id::JobId;
 use bursar_core::job::{Job, JobState, QueueConfig, QueueState};
-use bursar_core::name::{JobKind, Queue, Scope, Tenant};
+use bursar_core::name::{FlowKey, JobKind, Queue, Scope, Tenant};
 use bursar_core::state::{QueueKey, ScopeKey};
 use bursar_core::time::Time;
 use rusqlite::{Connection, Row, params};
@@ -264,4 +264,31 @@ pub(in crate::sqlite) fn awaited(
         found.push(next);
     }
     Ok(found)
+}
+
+/// From one flow key to the next, past all jobs that stand in its lines.
+pub(in crate::sqlite) fn barred(
+    shared: &Shared,
+    conn: &Connection,
+    queue: &QueueKey,
+    after: Option<FlowKey>,
+    limit: usize,
+) -> Result<(Vec<JobId>, Option<FlowKey>), StoreError> {
+    let next = "SELECT flow FROM bursar_jobs INDEXED BY bursar_jobs_lines
+        WHERE state IN (1, 2) AND tenant = ?1 AND queue = ?2 AND flow > ?3 ORDER BY flow LIMIT 1";
+    let first = "SELECT id FROM bursar_jobs INDEXED BY bursar_jobs_lines
+        WHERE state IN (1, 2) AND state = 2 AND tenant = ?1 AND queue = ?2 AND flow = ?3";
+    let rows = shared.rows(conn);
+    let (mut found, mut last) = (Vec::new(), after);
+    for _ in 0..limit {
+        let at = last.as_ref().map_or("", |key| key.as_str());
+        let key = rows.all(next, params![queue.0.as_str(), queue.1.as_str(), at], |row| {
+            stored::<FlowKey>("flow key", row.get::<_, String>(0).map_err(failed)?)
+        })?;
+        let Some(key) = key.into_iter().next() else { return Ok((found, None)) };
+        let params = params![queue.0.as_str(), queue.1.as_str(), key.as_str()];
+        found.extend(rows.all(first, params, |row| get_id(row, 0).map(JobId).map_err(failed))?);
+        last = Some(key);
+    }
+    Ok((found, last))
 }
