@@ -122,8 +122,10 @@ impl Needs {
             }
             Op::Heartbeat { beats } => self.beats.extend(beats.iter().map(|beat| beat.job)),
             Op::Finish { items } => {
-                self.jobs.extend(items.iter().map(|item| item.job));
-                let usage = items.iter().filter_map(|item| item.end.usage()).flatten();
+                // What is wrong in itself needs no rows.
+                let items = || items.iter().filter(|item| item.check().is_ok());
+                self.jobs.extend(items().map(|item| item.job));
+                let usage = items().filter_map(|item| item.end.usage()).flatten();
                 usage.filter_map(|usage| usage.scope.as_ref()).for_each(|scope| self.scope(tenant, scope, [], false));
             }
             Op::Act { act, jobs } => {

@@ -231,26 +231,35 @@ async fn the_second_of_two_open_transactions_with_one_job_key_finds_the_first_jo
     let (store, url) = open(1).await;
     define(&store, &["a"], 1_000).await;
     let store = Arc::new(store);
-    let mut first = PgConnection::connect(&url).await.unwrap();
-    let mut first = first.begin().await.unwrap();
-    let outcome = store.commit_in(&mut first, &job("once")).await.unwrap().unwrap();
-    let Answer::Submitted(outcome) = outcome.answer else { panic!("a job") };
+    for commits in [true, false] {
+        let request = job(if commits { "once" } else { "again" });
+        let mut first = PgConnection::connect(&url).await.unwrap();
+        let mut first = first.begin().await.unwrap();
+        let outcome = store.commit_in(&mut first, &request).await.unwrap().unwrap();
+        let Answer::Submitted(outcome) = outcome.answer else { panic!("a job") };
 
-    let second = tokio::spawn({
-        let (store, url) = (store.clone(), url.clone());
-        async move {
-            let mut conn = PgConnection::connect(&url).await.unwrap();
-            let mut theirs = conn.begin().await.unwrap();
-            let outcome = store.commit_in(&mut theirs, &job("once")).await.unwrap().unwrap();
-            theirs.commit().await.unwrap();
-            outcome
+        let second = tokio::spawn({
+            let (store, url) = (store.clone(), url.clone());
+            async move {
+                let mut conn = PgConnection::connect(&url).await.unwrap();
+                let mut theirs = conn.begin().await.unwrap();
+                let outcome = store.commit_in(&mut theirs, &request).await.unwrap().unwrap();
+                theirs.commit().await.unwrap();
+                outcome
+            }
+        });
+        until_waiting(&url, 1).await;
+        if commits {
+            first.commit().await.unwrap();
+        } else {
+            first.rollback().await.unwrap();
         }
-    });
-    until_waiting(&url, 1).await;
-    first.commit().await.unwrap();
-    let Answer::Submitted(second) = second.await.unwrap().answer else { panic!("a job") };
-    assert_eq!(second.jobs[0].id, outcome.jobs[0].id);
-    assert!(outcome.jobs[0].created && !second.jobs[0].created);
+        let Answer::Submitted(second) = second.await.unwrap().answer else { panic!("a job") };
+        let ([first], [second]) = (&outcome.jobs[..], &second.jobs[..]) else { panic!("a job each") };
+        assert_eq!((first.created, second.created, first.id == second.id), (true, !commits, commits));
+        assert_eq!(store.job(first.id).await.unwrap().is_some(), commits, "what was rolled back is not there");
+        assert!(store.job(second.id).await.unwrap().is_some());
+    }
 }
 
 /// Keys are looked up before rows are locked: without a second look, the repetition is refused for what the first spent.

@@ -7,7 +7,7 @@ use crate::decide::lease::{beat, lease};
 use crate::decide::schedule;
 use crate::event::Event;
 use crate::id::JobId;
-use crate::job::{Job, JobState};
+use crate::job::{Finish, Job, JobState};
 use crate::mutant::Mutant;
 use crate::name::Queue;
 use crate::refusal::Refusal;
@@ -20,10 +20,12 @@ pub(super) fn work(deed: &mut Deed<'_>, op: &Op) -> Option<Result<Answer, Refusa
         Op::Lease(ask) => Answer::Leased(lease(deed, ask)?),
         Op::Heartbeat { beats } => Answer::Beaten(beats.iter().map(|one| beat(deed, one)).collect()),
         Op::Finish { items } => {
-            if line_unknown(deed, items.iter().map(|item| item.job)) {
+            let sound = items.iter().filter(|item| item.check().is_ok());
+            if line_unknown(deed, sound.map(|item| item.job)) {
                 return None;
             }
-            Answer::Finished(items.iter().map(|item| finish(deed, item)).collect())
+            let end = |item: &Finish| item.check().map_err(Refusal::from).and_then(|()| finish(deed, item));
+            Answer::Finished(items.iter().map(end).collect())
         }
         Op::Act { act, jobs } => {
             if line_unknown(deed, jobs.iter().copied()) {

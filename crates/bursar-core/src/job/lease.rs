@@ -183,6 +183,15 @@ pub enum End {
     Return,
 }
 
+impl Finish {
+    /// Refuses what no state of the world would make right.
+    pub fn check(&self) -> Result<(), Invalid> {
+        let usage = self.end.usage().unwrap_or_default();
+        usage.iter().filter_map(|usage| usage.scope.as_ref()).try_for_each(Scope::check_own)?;
+        self.end.check()
+    }
+}
+
 impl End {
     /// What the lease ends as.
     pub fn as_lease_end(&self) -> LeaseEnd {

@@ -132,6 +132,30 @@ pub(super) async fn bulk_is_answered_job_by_job(world: World) {
     world.verified().await;
 }
 
+pub(super) async fn bad_item_of_a_bulk_is_refused_alone(world: World) {
+    let ids = world.enqueue(vec![work("q", "work"); 5]).await;
+    assert_eq!(world.lease("q", 5).await.len(), 5);
+    let own = bursar_core::job::FlowScopes::of_queue(&queue("q")).slots;
+    let ends = [
+        complete(None),
+        complete(super::work::spent(-1)),
+        End::Snooze { delay: Span::from_days(4_000) },
+        complete(Some(vec![bursar_core::job::Usage { scope: Some(own), amount: 1 }])),
+        fail(None),
+    ];
+    let items = ids.iter().zip(ends).map(|(id, end)| Finish { job: *id, fence: 1, end }).collect();
+    let each = world.finish_all(items).await;
+    let states: Vec<_> = each.iter().map(|one| one.as_ref().ok().map(|done| done.state)).collect();
+    assert_eq!(states, [Some(JobState::Succeeded), None, None, None, Some(JobState::Scheduled)]);
+    for (one, field) in each[1..4].iter().zip(["usage.amount", "delay_ms", "scope"]) {
+        assert!(matches!(one, Err(Refusal::Invalid(invalid)) if invalid.field == field), "{one:?}");
+    }
+    for id in &ids[1..4] {
+        assert_eq!(world.job_state(*id).await, JobState::Leased, "what was wrong changed nothing");
+    }
+    world.verified().await;
+}
+
 pub(super) async fn finished_job_is_found_and_comes_back_when_it_is_tried_again(world: World) {
     let spec = JobSpec { max_attempts: Some(1), ..work("q", "work") };
     let id = world.enqueue(vec![spec]).await[0];
@@ -206,7 +230,6 @@ pub(super) async fn bad_input_changes_nothing(world: World) {
     let (before, position) = (world.job(id).await, world.position().await);
     let year = Span::from_days(365);
     let lease = |lease| Op::Lease(bursar_core::job::LeaseAsk { lease: Some(lease), ..ask(&["q"], &[], 1) });
-    let finish = |end| Op::Finish { items: vec![Finish { job: id, fence: 1, end }] };
     let long = JobError::new("x".repeat(5_000), "");
     let bad = [
         enqueue(vec![JobSpec { priority: 1_001, ..work("q", "work") }]),
@@ -220,9 +243,6 @@ pub(super) async fn bad_input_changes_nothing(world: World) {
         Op::Lease(ask(&["q"], &[], 1_001)),
         Op::Lease(ask(&[], &[], 1)),
         Op::Lease(ask(&["q"; 101], &[], 1)),
-        finish(End::Snooze { delay: Span::from_days(4_000) }),
-        finish(End::Fail { error: long, retryable: true, retry_after: None, usage: None }),
-        finish(complete(Some(vec![bursar_core::job::Usage { scope: None, amount: -1 }]))),
         Op::Finish { items: vec![Finish { job: id, fence: 1, end: complete(None) }; 1_001] },
         Op::Act { act: Act::Edit { priority: Some(1_001), delay: None }, jobs: vec![id] },
         Op::Act { act: Act::Cancel, jobs: vec![id; 1_001] },
@@ -230,6 +250,14 @@ pub(super) async fn bad_input_changes_nothing(world: World) {
     for op in bad {
         let answer = world.ask(op.clone()).await;
         assert!(matches!(answer, Err(Refusal::Invalid(_))), "{op:?}: {answer:?}");
+    }
+    for end in [
+        End::Snooze { delay: Span::from_days(4_000) },
+        End::Fail { error: long, retryable: true, retry_after: None, usage: None },
+        complete(super::work::spent(-1)),
+    ] {
+        let answer = world.finish(id, 1, end).await;
+        assert!(matches!(answer, Err(Refusal::Invalid(_))), "{answer:?}");
     }
     let dry = Request { dry_run: true, ..Request::from(Op::Lease(ask(&["q"], &[], 1))) };
     assert!(matches!(world.request(dry).await, Err(Refusal::Invalid(_))));

@@ -99,6 +99,7 @@ cases! {
     jobs::stale_fence_changes_nothing,
     jobs::lapsed_leases_are_found_and_taken_back,
     jobs::bulk_is_answered_job_by_job,
+    jobs::bad_item_of_a_bulk_is_refused_alone,
     jobs::finished_job_is_found_and_comes_back_when_it_is_tried_again,
     jobs::payload_and_result_are_kept_beside_and_forgotten,
     jobs::job_is_found_by_its_key_and_finished_in_one_batch,

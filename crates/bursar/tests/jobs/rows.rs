@@ -1,6 +1,9 @@
 //! A worker's own rows, the end of its job and what the job cost commit together.
 
-use bursar::{Bursar, Error, Failure, JobState, Payload, Usage};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bursar::{Bursar, Error, Failure, JobSpec, JobState, Payload, Transaction, Usage};
 
 use crate::home::{balance, budget, enqueue_held, job, lease_one};
 
@@ -76,6 +79,48 @@ async fn rows_job_and_cost_commit_together_or_not_at_all_on_postgres() {
     tx.rollback().await.unwrap();
     assert_eq!(lease_one(&bursar, "q").await.kind.as_str(), "follow");
     bursar.close().await;
+}
+
+/// A file has one writer: whoever comes second waits, and finds what the first has left.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn second_of_two_transactions_with_one_job_key_waits_for_the_first_on_sqlite() {
+    let folder = tempfile::tempdir().unwrap();
+    let url = format!("sqlite://{}", folder.path().join("b.db").display());
+    let (one, two) = (Bursar::open(&url).await.unwrap(), Bursar::open(&url).await.unwrap());
+    for commits in [true, false] {
+        let key = if commits { "once" } else { "again" };
+        let spec = JobSpec { idempotency_key: Some(key.try_into().unwrap()), ..job("q", "work") };
+        let (is_open, opened) = tokio::sync::oneshot::channel();
+        let (go_on, told) = std::sync::mpsc::channel();
+        let ended = Arc::new(AtomicBool::new(false));
+        let first = tokio::spawn({
+            let (one, spec, ended) = (one.clone(), spec.clone(), ended.clone());
+            async move {
+                let work = move |tx: &mut Transaction<'_, '_>| {
+                    let enqueued = tx.enqueue(spec)?;
+                    is_open.send(enqueued).unwrap();
+                    told.recv().unwrap();
+                    ended.store(true, Ordering::SeqCst);
+                    if commits { Ok(()) } else { Err(Wrong::Changed) }
+                };
+                one.transaction(work).await.is_ok()
+            }
+        });
+        let first_job = opened.await.unwrap();
+        let second = tokio::spawn({
+            let (two, ended) = (two.clone(), ended.clone());
+            async move { (two.jobs().enqueue(spec).await.unwrap(), ended.load(Ordering::SeqCst)) }
+        });
+        tokio::task::yield_now().await;
+        go_on.send(()).unwrap();
+        assert_eq!(first.await.unwrap(), commits);
+        let (second_job, waited) = second.await.unwrap();
+        assert!(first_job.created && waited);
+        assert_eq!((second_job.created, second_job.id == first_job.id), (!commits, commits));
+        assert_eq!(one.jobs().find(first_job.id).await.unwrap().is_some(), commits);
+    }
+    one.close().await;
+    two.close().await;
 }
 
 #[derive(Debug)]
