@@ -71,6 +71,10 @@ pub const DEADLINE_MAX: Span = Span::from_days(366);
 pub const PRIORITY_STEP: Span = Span::from_secs(60);
 /// How soon a job that awaits its budget is looked at again at the latest, whatever else wakes it.
 pub const AWAIT_MAX: Span = Span::from_secs(60);
+/// How long figures of single minutes are kept.
+pub const FIGURES_KEPT: Span = Span::from_days(7);
+/// How long it is remembered what a flow key used, once nothing of it waits or runs.
+pub const FLOW_KEPT: Span = Span::from_days(1);
 /// The longest delay of a job.
 pub const DELAY_MAX: Span = Span::from_days(3_660);
 /// The shortest and the longest rolling window or refill period.

@@ -158,6 +158,16 @@ impl ScopeState {
         self.balances.iter().find(|balance| balance.window == *window)
     }
 
+    /// Whether nothing is held, and every bucket is full.
+    pub(crate) fn is_at_rest(&self, now: Time) -> bool {
+        self.recent.is_empty()
+            && self.balances.iter().all(|balance| {
+                let mut balance = balance.clone();
+                balance.refill(now);
+                balance.held == 0 && balance.level == full(&balance.window)
+            })
+    }
+
     /// What must be read before the scope can be brought to `now`.
     pub fn due_ask(&self, now: Time) -> DueAsk {
         let charges_after = (self.next_expiry <= now).then_some(self.folded);

@@ -1,5 +1,6 @@
 //! What can be asked of jobs and queues beside one job: lists, figures, costs, and what is due.
 
+use bursar_core::bounds::FIGURES_KEPT;
 use bursar_core::id::JobId;
 use bursar_core::job::{Job, JobState, wants};
 use bursar_core::name::{FlowKey, JobKind, Queue, Scope, Tag, Tenant};
@@ -48,6 +49,11 @@ pub struct Figures {
     pub oldest_waiting: Option<Time>,
     /// When the lease began that has lasted longest.
     pub oldest_lease: Option<Time>,
+}
+
+/// Figures of minutes before this one are forgotten.
+pub(crate) fn first_minute_kept(now: Time) -> i64 {
+    now.before(FIGURES_KEPT).micros().div_euclid(60_000_000)
 }
 
 /// What jobs cost on a day.

@@ -179,6 +179,12 @@ pub(crate) fn counted(what: Counted) -> (i64, i64) {
     }
 }
 
+/// All that is counted by the minute, as it is stored.
+pub(crate) fn minute_rows() -> impl Iterator<Item = i64> {
+    let ended = JobState::ALL.iter().map(|state| Counted::Ended(*state, 0));
+    ended.chain([Counted::Enqueued(0), Counted::Failed(0)]).map(|what| counted(what).0)
+}
+
 pub(crate) fn what_counts(number: i64, minute: i64) -> Result<Counted, StoreError> {
     Ok(match number {
         20 => Counted::Enqueued(minute),

@@ -1,5 +1,6 @@
 //! The model: everything in maps. What the other engines must do, in the plainest form.
 
+mod forget;
 mod jobs;
 #[cfg(test)]
 mod zones;
@@ -495,19 +496,7 @@ impl Store for MemoryStore {
     }
 
     async fn erase_payload(&self, id: u128) -> Result<bool, StoreError> {
-        let mut tables = self.tables();
-        for job in tables.jobs.values_mut() {
-            if job.id.0 == id {
-                job.payload = Payload::default();
-            }
-            if job.id.result_key() == id {
-                job.life.result = Payload::default();
-            }
-        }
-        if let Some(grant) = tables.grants.get_mut(&GrantId(id)) {
-            grant.payload = Payload::default();
-        }
-        Ok(tables.payloads.remove(&id).is_some())
+        Ok(self.tables().erase_payload(id))
     }
 
     async fn due_holds(&self, limit: usize) -> Result<(Vec<(Tenant, HoldId)>, Time), StoreError> {
@@ -525,12 +514,15 @@ impl Store for MemoryStore {
     }
 
     async fn forget_keys(&self, limit: usize) -> Result<usize, StoreError> {
-        let now = self.clock.now();
-        let mut tables = self.tables();
-        let over: Vec<_> =
-            tables.keys.iter().filter(|(_, row)| row.until <= now).map(|(k, _)| k.clone()).take(limit).collect();
-        tables.keys.retain(|key, _| !over.contains(key));
-        Ok(over.len())
+        Ok(self.tables().forget_keys(limit, self.clock.now()))
+    }
+
+    async fn forget_figures(&self, after: Option<&QueueKey>, limit: usize) -> Result<Option<QueueKey>, StoreError> {
+        Ok(self.tables().forget_figures(after, limit, self.clock.now()))
+    }
+
+    async fn forget_flows(&self, after: Option<&ScopeKey>, limit: usize) -> Result<Option<ScopeKey>, StoreError> {
+        Ok(self.tables().forget_flows(after, limit, self.clock.now()))
     }
 
     async fn verify(&self) -> Result<Report, StoreError> {

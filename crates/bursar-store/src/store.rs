@@ -207,6 +207,11 @@ pub trait Store: Send + Sync + 'static {
     /// Forgets idempotency keys whose time is over; returns how many.
     async fn forget_keys(&self, limit: usize) -> Result<usize, StoreError>;
 
+    /// Forgets figures of minutes that are long over, of at most so many queues after one; returns where to go on.
+    async fn forget_figures(&self, after: Option<&QueueKey>, limit: usize) -> Result<Option<QueueKey>, StoreError>;
+    /// Forgets scopes of flow keys that nobody uses any more, among at most so many scopes after one; returns where to go on.
+    async fn forget_flows(&self, after: Option<&ScopeKey>, limit: usize) -> Result<Option<ScopeKey>, StoreError>;
+
     /// Checks that balances are what holds and postings say.
     async fn verify(&self) -> Result<Report, StoreError>;
     /// Makes every table but the journal and the payloads anew from the journal; returns how many events it applied.

@@ -79,7 +79,7 @@ impl Queues<'_> {
         Ok(queues.into_iter().map(|(name, queue)| (name, queue.config)).collect())
     }
 
-    /// The figures of a queue: what is there now, and what happened in the last minutes.
+    /// The figures of a queue: what is there now, and what happened in the last minutes, which are kept for a week.
     pub async fn figures(
         &self,
         queue: impl TryInto<Queue, Error = Invalid>,

@@ -12,7 +12,7 @@ use bursar_core::context::Context;
 use bursar_core::id::HoldId;
 use bursar_core::name::{Scope, Tenant};
 use bursar_core::request::{Op, Request};
-use bursar_core::state::ScopeKey;
+use bursar_core::state::{QueueKey, ScopeKey};
 use bursar_core::time::Time;
 use bursar_store::{Store, StoreError};
 use futures_util::future::{join_all, join3};
@@ -30,6 +30,10 @@ pub(crate) const EVERY: Duration = Duration::from_secs(5);
 pub(crate) const RESCUE: Duration = Duration::from_millis(500);
 /// Scopes tidied in one go.
 const PAGE: usize = 200;
+/// Queues whose old figures are forgotten in one go.
+const QUEUES: usize = 100;
+/// Scopes that are looked at in one go for flow keys that nobody uses.
+const SCOPES: usize = 1_000;
 
 /// What a sweep did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -146,11 +150,24 @@ fn is_of_some(error: &Error) -> bool {
     }
 }
 
-/// Tidies every scope, and forgets keys whose time is over. What can be done is done before an error is told.
+/// Tidies every scope, and forgets keys, figures and flows whose time is over. What can be done is done before an error is told.
 pub(crate) async fn tidy_all(store: &Arc<dyn Store>, engine: &Engine) -> Result<(), Error> {
     let tidied = tidy_scopes(store, engine).await;
     while store.forget_keys(SWEEP_MAX).await? == SWEEP_MAX {}
-    tidied
+    let mut queue = None;
+    loop {
+        queue = store.forget_figures(queue.as_ref(), QUEUES).await?;
+        if queue.is_none() {
+            break;
+        }
+    }
+    let mut scope = None;
+    loop {
+        scope = store.forget_flows(scope.as_ref(), SCOPES).await?;
+        if scope.is_none() {
+            return tidied;
+        }
+    }
 }
 
 async fn tidy_scopes(store: &Arc<dyn Store>, engine: &Engine) -> Result<(), Error> {
@@ -200,11 +217,11 @@ pub(crate) fn spawn(inner: Weak<Inner>, every: Duration, rescue: Duration) -> Jo
         };
         let scopes = async {
             let mut ticks = interval(every);
-            let mut after = None;
+            let mut round = Round::default();
             loop {
                 ticks.tick().await;
                 let Some(inner) = inner.upgrade() else { return };
-                after = once(&inner, after).await;
+                once(&inner, &mut round).await;
             }
         };
         // A sweep that takes long keeps nobody's lapsed lease or tick waiting.
@@ -212,8 +229,16 @@ pub(crate) fn spawn(inner: Weak<Inner>, every: Duration, rescue: Duration) -> Jo
     })
 }
 
-/// One round. Its steps do not depend on each other: an error of one is logged, and the others are done.
-async fn once(inner: &Inner, after: Option<ScopeKey>) -> Option<ScopeKey> {
+/// How far the background has come with what it does page by page.
+#[derive(Default)]
+struct Round {
+    tidied: Option<ScopeKey>,
+    figures: Option<QueueKey>,
+    flows: Option<ScopeKey>,
+}
+
+/// One step of a round. Its parts do not depend on each other: an error of one is logged, and the others are done.
+async fn once(inner: &Inner, round: &mut Round) {
     let (store, engine) = (&inner.store, &inner.engine);
     if let Err(error) = sweep_backlog(store, engine).await {
         tracing::warn!(%error, "sweeping failed; it is tried again");
@@ -225,13 +250,21 @@ async fn once(inner: &Inner, after: Option<ScopeKey>) -> Option<ScopeKey> {
     if let Err(error) = store.journal(u64::MAX - 1, 1).await {
         tracing::warn!(%error, "positions were not given out; it is tried again");
     }
-    match tidy_page(store, engine, after.as_ref()).await {
-        Ok(part) => part.done,
-        Err(error) => {
+    round.figures = store.forget_figures(round.figures.as_ref(), QUEUES).await.unwrap_or_else(|error| {
+        tracing::warn!(%error, "old figures were not forgotten; it begins again");
+        None
+    });
+    round.flows = store.forget_flows(round.flows.as_ref(), SCOPES).await.unwrap_or_else(|error| {
+        tracing::warn!(%error, "flow keys that nobody uses were not forgotten; it begins again");
+        None
+    });
+    round.tidied = tidy_page(store, engine, round.tidied.as_ref()).await.map_or_else(
+        |error| {
             tracing::warn!(%error, "tidying failed; it begins again");
             None
-        }
-    }
+        },
+        |part| part.done,
+    );
 }
 
 /// Until fewer are found than asked for: the backlog of one tick does not wait for the next.

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::bounds::FLOW_KEPT;
 use crate::job::{Job, JobState, QueueConfig};
 use crate::name::{FlowKey, Queue, Scope};
-use crate::scope::Line;
+use crate::scope::{Line, ScopeState};
 use crate::state::{LineKey, ScopeKey};
 use crate::time::Time;
 
@@ -51,6 +52,17 @@ impl FlowScopes {
             slots: Scope::internal(format!("bursar:slots:{queue}\t{key}")),
             rate: Scope::internal(format!("bursar:rate:{queue}\t{key}")),
         }
+    }
+}
+
+impl ScopeState {
+    /// Whether the scope of a flow key is as if nobody had ever used it: nobody waits or runs, its rate is all there again, and that
+    /// for a while. Then its row may go, and the next who uses it makes it anew.
+    pub fn is_unused_flow(&self, scope: &Scope, now: Time) -> bool {
+        let of_key = scope.is_internal() && scope.as_str().contains('\t');
+        // No event has touched it: it only kept a line.
+        let rested = self.version == 0 || self.seen.after(FLOW_KEPT) <= now;
+        of_key && rested && self.line == Line::default() && self.awaited == 0 && self.is_at_rest(now)
     }
 }
 

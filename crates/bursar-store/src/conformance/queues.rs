@@ -43,6 +43,56 @@ pub(super) async fn key_at_its_limit_is_passed_over_until_a_slot_is_free(world: 
     world.verified().await;
 }
 
+/// Lets those go on who are barred, two keys at a time; how many there were.
+async fn unbar(world: &World, name: &str) -> usize {
+    let (mut after, mut count) = (None, 0);
+    loop {
+        let (jobs, last) = world.store.barred(&queue_key(name), after.as_ref(), 2).await.expect("works");
+        count += jobs.len();
+        world.act(Act::Unbar, &jobs).await.iter().for_each(|one| assert!(one.is_ok()));
+        world.verified().await;
+        after = last;
+        if after.is_none() {
+            return count;
+        }
+    }
+}
+
+pub(super) async fn more_slots_of_a_key_are_used_at_once(world: World) {
+    let set = async |key_concurrency| {
+        let config = QueueConfig { key_concurrency, ..QueueConfig::default() };
+        let outcome = world.done(Op::DefineQueue { queue: queue("q"), config }).await;
+        outcome.entry.expect("it was set").wakes.unbarred.clone()
+    };
+    assert_eq!(set(Some(1)).await, [], "nobody was barred before there was a limit");
+    for key in ["a", "b", "c", "d", "e"] {
+        world.enqueue(vec![keyed("q", key); 5]).await;
+    }
+    let of_kind = |name| JobSpec { kind: kind(name), ..keyed("q", "a") };
+    world.enqueue(vec![of_kind("other"), of_kind("other")]).await;
+    world.enqueue(vec![keyed("r", "a"); 2]).await;
+    assert_eq!(world.lease("q", 50).await.len(), 5);
+    assert!(world.lease("q", 50).await.is_empty());
+    assert_eq!(set(Some(1)).await, []);
+    assert_eq!(set(Some(2)).await, [queue("q")]);
+    assert_eq!(unbar(&world, "q").await, 6, "the first of each line, of which one key has two");
+    let mut next = keys(&world.lease("q", 50).await);
+    next.sort();
+    assert_eq!(next, ["a", "b", "c", "d", "e"], "one slot more for each key, and no more");
+    assert!(world.lease("q", 50).await.is_empty());
+    // Looking again in vain changes nothing.
+    assert_eq!(unbar(&world, "q").await, 6);
+    assert!(world.lease("q", 50).await.is_empty());
+    world.verified().await;
+    assert_eq!(set(Some(1)).await, [], "fewer than before");
+    assert_eq!(set(None).await, [queue("q")]);
+    assert_eq!(unbar(&world, "q").await, 6);
+    assert_eq!(world.lease("q", 50).await.len(), 17);
+    assert_eq!(unbar(&world, "q").await, 0);
+    world.store.rebuild().await.expect("works");
+    world.verified().await;
+}
+
 pub(super) async fn keys_take_turns(world: World) {
     for key in ["a", "b", "c"] {
         world.enqueue(vec![keyed("q", key); 4]).await;
@@ -141,6 +191,96 @@ pub(super) async fn figures_are_what_there_is(world: World) {
     assert_eq!(later.counts, expected[..5], "what is now, and what was since");
     let none = world.store.figures(&queue_key("none"), 0).await.expect("works");
     assert_eq!((none.counts.len(), none.oldest_waiting, none.oldest_lease), (0, None, None));
+    world.verified().await;
+}
+
+pub(super) async fn old_figures_are_forgotten(world: World) {
+    let names = ["a", "b", "c"];
+    let round = async || {
+        for name in names {
+            let ids = world.enqueue(vec![work(name, "work"); 2]).await;
+            let fence = world.lease(name, 2).await[0].life.fence;
+            world.finish(ids[0], fence, complete(None)).await.expect("its own");
+            world.finish(ids[1], fence, fail(None)).await.expect("its own");
+            world.act(Act::Cancel, &[ids[1]]).await;
+        }
+    };
+    let counts = async |name: &str| {
+        let counts = world.store.figures(&queue_key(name), 0).await.expect("works").counts.into_iter();
+        let (minutes, states): (Vec<_>, Vec<_>) = counts.partition(|(what, _)| what.minute().is_some());
+        (minutes.len(), states)
+    };
+    let forget = async || {
+        let (mut after, mut pages) = (None, 0);
+        loop {
+            after = world.store.forget_figures(after.as_ref(), 2).await.expect("works");
+            pages += 1;
+            if after.is_none() {
+                return pages;
+            }
+        }
+    };
+    round().await;
+    world.clock.advance(Span::from_days(5));
+    round().await;
+    let before = counts("b").await;
+    assert_eq!(before.0, 8, "enqueued, succeeded, cancelled and failed, in two minutes");
+    assert_eq!(forget().await, 2, "three queues, two at a time");
+    assert_eq!(counts("b").await, before, "nothing is old enough");
+    world.clock.advance(Span::from_days(3));
+    forget().await;
+    for name in names {
+        assert_eq!(counts(name).await, (4, before.1.clone()), "what is now stays, and what was lately");
+    }
+    world.verified().await;
+    world.store.rebuild().await.expect("works");
+    world.verified().await;
+}
+
+pub(super) async fn unused_flow_keys_are_forgotten(world: World) {
+    let rate = Some(Rate { amount: 1, per: Span::from_days(3) });
+    world.set_queue("slots", QueueConfig { key_concurrency: Some(1), ..QueueConfig::default() }).await;
+    world.set_queue("rates", QueueConfig { key_rate: rate, ..QueueConfig::default() }).await;
+    let flows = async || {
+        let all = world.store.page_scopes(None, 100).await.expect("works");
+        all.iter().filter(|(_, scope)| scope.as_str().contains('\t')).count()
+    };
+    let forget = async || {
+        let mut after = None;
+        loop {
+            after = world.store.forget_flows(after.as_ref(), 2).await.expect("works");
+            if after.is_none() {
+                break;
+            }
+        }
+        world.verified().await;
+    };
+    for name in ["slots", "rates", "plain"] {
+        world.enqueue(vec![keyed(name, "a"), keyed(name, "b")]).await;
+        let leased = world.lease(name, 2).await;
+        world.finish(leased[0].id, 1, complete(None)).await.expect("its own");
+    }
+    forget().await;
+    world.clock.advance(Span::from_days(2));
+    forget().await;
+    assert_eq!(flows().await, 3, "a slot that is taken, and rates that are not all there again");
+    for name in ["slots", "rates", "plain"] {
+        let filter = JobFilter { queue: Some(queue(name)), state: Some(JobState::Leased), ..JobFilter::default() };
+        let leased = world.store.list_jobs(&Tenant::built_in(), &filter, None, 10).await.expect("works");
+        for job in leased {
+            world.finish(job.id, 1, complete(None)).await.expect("nobody has taken it");
+        }
+    }
+    world.clock.advance(Span::from_days(2));
+    forget().await;
+    assert_eq!(flows().await, 0);
+    // Whoever uses them again finds them as new.
+    for name in ["slots", "rates"] {
+        world.enqueue(vec![keyed(name, "a"), keyed(name, "a")]).await;
+        assert_eq!(world.lease(name, 9).await.len(), 1, "{name}");
+    }
+    world.verified().await;
+    world.store.rebuild().await.expect("works");
     world.verified().await;
 }
 

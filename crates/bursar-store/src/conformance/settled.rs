@@ -43,6 +43,8 @@ pub(super) async fn parked_job_is_found_by_its_scope_and_by_time(world: World) {
     assert_eq!(world.state("room").await.awaited, 1);
     assert_eq!(world.store.awaiting(&key, 10).await.expect("works"), [id]);
     assert_eq!(world.store.due_jobs(10).await.expect("works").awaiting, []);
+    let awaited = async || world.store.awaited(10).await.expect("works");
+    assert_eq!(awaited().await, [(key.clone(), world.state("room").await.version)]);
     assert!(world.lease("q", 1).await.is_empty());
     world.verified().await;
     world.clock.advance(secs(60));
@@ -51,14 +53,38 @@ pub(super) async fn parked_job_is_found_by_its_scope_and_by_time(world: World) {
     assert_eq!(world.store.due_jobs(10).await.expect("works").awaiting, [], "it is looked at later");
     world.store.rebuild().await.expect("works");
     world.verified().await;
+    let before = awaited().await;
     world.budget("room", &[limit(200, "lifetime")]).await;
+    assert_ne!(awaited().await, before, "units are free: it shows");
     assert_eq!(world.act(Act::Resume, &[id]).await[0].as_ref().expect("there").state, JobState::Queued);
     assert_eq!(world.store.awaiting(&key, 10).await.expect("works"), []);
     assert_eq!(world.state("room").await.awaited, 0);
+    assert_eq!(awaited().await, []);
     assert_eq!(world.balance("room", "lifetime").await, (50, 60));
     assert_eq!(world.lease("q", 1).await[0].life.attempts, 2);
     world.finish(id, 2, complete(spent(10))).await.expect("its own");
     assert_eq!(world.balance("room", "lifetime").await, (60, 0));
+    world.verified().await;
+}
+
+pub(super) async fn awaited_scopes_are_found_past_all_their_jobs(world: World) {
+    let rooms = ["a", "b", "c"];
+    for room in rooms {
+        world.budget(room, &[limit(10, "lifetime")]).await;
+        for _ in 0..3 {
+            world.enqueue_one(owning(work("q", "work"), &[(room, 3)])).await;
+        }
+        for job in world.lease("q", 3).await {
+            // It spends all that is there.
+            world.finish(job.id, 1, fail(spent(10))).await.expect("its own");
+        }
+    }
+    let found = async |limit| {
+        let found = world.store.awaited(limit).await.expect("works").into_iter();
+        found.map(|((_, scope), _)| scope.to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(found(10).await, rooms);
+    assert_eq!(found(2).await, rooms[..2]);
     world.verified().await;
 }
 

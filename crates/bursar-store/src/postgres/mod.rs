@@ -11,6 +11,7 @@ mod bell;
 mod commit;
 mod due;
 mod error;
+mod forget;
 mod in_tx;
 mod jobs;
 mod journal;
@@ -377,6 +378,14 @@ impl Store for PostgresStore {
 
     async fn forget_keys(&self, limit: usize) -> Result<usize, StoreError> {
         self.delete_keys(limit).await
+    }
+
+    async fn forget_figures(&self, after: Option<&QueueKey>, limit: usize) -> Result<Option<QueueKey>, StoreError> {
+        self.delete_figures(after, limit).await
+    }
+
+    async fn forget_flows(&self, after: Option<&ScopeKey>, limit: usize) -> Result<Option<ScopeKey>, StoreError> {
+        self.delete_flows(after, limit).await
     }
 
     async fn verify(&self) -> Result<Report, StoreError> {

@@ -3,6 +3,7 @@
 mod bell;
 mod closure;
 mod error;
+mod forget;
 mod jobs;
 mod known;
 mod read;
@@ -340,6 +341,24 @@ impl Store for SqliteStore {
             conn.execute(sql, (shared.clock.now().micros(), limit as i64)).map_err(failed)
         };
         self.writer()?.call(move |writer| writer.transaction(work)).await
+    }
+
+    async fn forget_figures(&self, after: Option<&QueueKey>, limit: usize) -> Result<Option<QueueKey>, StoreError> {
+        let after = after.cloned();
+        let work = move |shared: &Shared, conn: &Connection| forget::figures(shared, conn, after, limit);
+        self.writer()?.call(move |writer| writer.transaction(work)).await
+    }
+
+    async fn forget_flows(&self, after: Option<&ScopeKey>, limit: usize) -> Result<Option<ScopeKey>, StoreError> {
+        let after = after.cloned();
+        let unused =
+            move |shared: &Shared, conn: &Connection| forget::unused_flows(shared, conn, after.as_ref(), limit);
+        let (unused, next) = self.read(unused).await?;
+        if !unused.is_empty() {
+            let work = move |shared: &Shared, conn: &Connection| forget::flows(shared, conn, &unused);
+            self.writer()?.call(move |writer| writer.transaction(work)).await?;
+        }
+        Ok(next)
     }
 
     async fn verify(&self) -> Result<Report, StoreError> {

@@ -1,0 +1,127 @@
+//! What is kept for a while only: figures of minutes, and scopes of flow keys that nobody uses.
+
+use bursar_core::scope::ScopeState;
+use bursar_core::state::{QueueKey, ScopeKey};
+
+use super::commit::enter;
+use super::error::store_error;
+use super::scopes::columns;
+use super::{PostgresStore, READ_COMMITTED};
+use crate::codec::{Packed, stored};
+use crate::error::StoreError;
+use crate::figures::first_minute_kept;
+use crate::job_row::minute_rows;
+
+/// Figures that one call forgets at most.
+const FIGURES_MAX: i64 = 100_000;
+
+impl PostgresStore {
+    /// From one queue to the next, past all its figures.
+    pub(super) async fn delete_figures(
+        &self,
+        after: Option<&QueueKey>,
+        limit: usize,
+    ) -> Result<Option<QueueKey>, StoreError> {
+        let mut tx = self.begin(READ_COMMITTED).await?;
+        enter(&mut tx, self.options.key_patience).await.map_err(store_error)?;
+        let first = first_minute_kept(self.time(&mut tx).await?);
+        let (tenant, queue) = after.map_or(("", ""), |(tenant, queue)| (tenant.as_str(), queue.as_str()));
+        let queues = "WITH RECURSIVE q(tenant, queue, n) AS (
+                (SELECT tenant, queue, 1 FROM bursar.tallies WHERE (tenant, queue) > ($1, $2)
+                 ORDER BY tenant, queue LIMIT 1)
+                UNION ALL
+                SELECT x.tenant, x.queue, q.n + 1 FROM q CROSS JOIN LATERAL (
+                    SELECT t.tenant, t.queue FROM bursar.tallies t WHERE (t.tenant, t.queue) > (q.tenant, q.queue)
+                    ORDER BY t.tenant, t.queue LIMIT 1) x
+                WHERE q.n < $3)
+            SELECT tenant, queue FROM q ORDER BY n";
+        let queues: Vec<(String, String)> = sqlx::query_as(queues)
+            .bind(tenant)
+            .bind(queue)
+            .bind(i64::try_from(limit).unwrap_or(i64::MAX))
+            .fetch_all(&mut *tx)
+            .await
+            .map_err(store_error)?;
+        let (tenants, names): (Vec<&str>, Vec<&str>) =
+            queues.iter().map(|(tenant, queue)| (tenant.as_str(), queue.as_str())).unzip();
+        let delete = "DELETE FROM bursar.tallies WHERE ctid = ANY (ARRAY(
+                SELECT t.ctid FROM unnest($1::text[], $2::text[]) AS w(tenant, queue)
+                CROSS JOIN unnest($3::smallint[]) AS k(what)
+                CROSS JOIN LATERAL (
+                    SELECT t.ctid FROM bursar.tallies t WHERE t.tenant = w.tenant AND t.queue = w.queue
+                        AND t.what = k.what AND t.minute < $4 ORDER BY t.minute LIMIT $5 FOR UPDATE SKIP LOCKED) t
+                LIMIT $5))";
+        sqlx::query(delete)
+            .bind(tenants)
+            .bind(names)
+            .bind(minute_rows().map(|what| what as i16).collect::<Vec<_>>())
+            .bind(first)
+            .bind(FIGURES_MAX)
+            .execute(&mut *tx)
+            .await
+            .map_err(store_error)?;
+        tx.commit().await.map_err(store_error)?;
+        let last = queues.last().filter(|_| queues.len() == limit).cloned();
+        last.map(|(tenant, queue)| Ok((stored("tenant", tenant)?, stored("queue", queue)?))).transpose()
+    }
+
+    /// Looks without a lock, and then at those in question again with one. What somebody else has locked is used.
+    pub(super) async fn delete_flows(
+        &self,
+        after: Option<&ScopeKey>,
+        limit: usize,
+    ) -> Result<Option<ScopeKey>, StoreError> {
+        let mut tx = self.begin(READ_COMMITTED).await?;
+        enter(&mut tx, self.options.key_patience).await.map_err(store_error)?;
+        let now = self.time(&mut tx).await?;
+        let (tenant, scope) = after.map_or(("", ""), |(tenant, scope)| (tenant.as_str(), scope.as_str()));
+        let page = "SELECT tenant, scope, CASE WHEN scope LIKE 'bursar:%' THEN state END FROM bursar.scopes
+            WHERE (tenant, scope) > ($1, $2) ORDER BY tenant, scope LIMIT $3";
+        let page: Vec<(String, String, Option<Vec<u8>>)> = sqlx::query_as(page)
+            .bind(tenant)
+            .bind(scope)
+            .bind(i64::try_from(limit).unwrap_or(i64::MAX))
+            .fetch_all(&mut *tx)
+            .await
+            .map_err(store_error)?;
+        let full = page.len() == limit;
+        let (mut last, mut unused): (Option<ScopeKey>, Vec<ScopeKey>) = (None, Vec::new());
+        for (tenant, scope, state) in page {
+            let key: ScopeKey = (stored("tenant", tenant)?, stored("scope", scope)?);
+            if let Some(state) = state
+                && ScopeState::unpack(&state)?.is_unused_flow(&key.1, now)
+            {
+                unused.push(key.clone());
+            }
+            last = Some(key);
+        }
+        if !unused.is_empty() {
+            let (tenants, names) = columns(&unused);
+            let lock = "SELECT s.tenant, s.scope, s.state
+                FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS w(tenant, scope, n)
+                CROSS JOIN LATERAL (
+                    SELECT s.tenant, s.scope, s.state FROM bursar.scopes s
+                    WHERE s.tenant = w.tenant AND s.scope = w.scope FOR UPDATE SKIP LOCKED) s
+                ORDER BY w.n";
+            let locked: Vec<(String, String, Vec<u8>)> =
+                sqlx::query_as(lock).bind(tenants).bind(names).fetch_all(&mut *tx).await.map_err(store_error)?;
+            let mut gone: Vec<ScopeKey> = Vec::new();
+            for (tenant, scope, state) in locked {
+                let key: ScopeKey = (stored("tenant", tenant)?, stored("scope", scope)?);
+                if ScopeState::unpack(&state)?.is_unused_flow(&key.1, now) {
+                    gone.push(key);
+                }
+            }
+            let (tenants, names) = columns(&gone);
+            for delete in [
+                "DELETE FROM bursar.postings WHERE (tenant, scope) IN (SELECT * FROM unnest($1::text[], $2::text[]))",
+                "DELETE FROM bursar.rollups WHERE (tenant, scope) IN (SELECT * FROM unnest($1::text[], $2::text[]))",
+                "DELETE FROM bursar.scopes WHERE (tenant, scope) IN (SELECT * FROM unnest($1::text[], $2::text[]))",
+            ] {
+                sqlx::query(delete).bind(&tenants).bind(&names).execute(&mut *tx).await.map_err(store_error)?;
+            }
+        }
+        tx.commit().await.map_err(store_error)?;
+        Ok(last.filter(|_| full))
+    }
+}
