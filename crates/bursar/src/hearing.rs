@@ -2,12 +2,12 @@
 //! it cannot: who waits looks at the bell more often then.
 
 use std::future::pending;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bursar_store::StoreError;
 use bursar_store::hint::{Ear, Hint, Hints, UNHEARD};
+use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
 
 /// The first rest after it could not be listened; each is twice as long as the last …
@@ -21,12 +21,14 @@ pub(crate) struct Hearing {
     rest: Duration,
 }
 
-type Opening = Pin<Box<dyn Future<Output = Result<Box<dyn Ear>, StoreError>> + Send>>;
-
 enum State {
     Resting(Instant),
-    Opening(Opening),
-    Listening { ear: Box<dyn Ear>, since: Instant },
+    /// A task of its own: what it has of the store, as the connection it is heard on, must not wait for whoever waits for hints.
+    Opening(JoinHandle<Result<Box<dyn Ear>, StoreError>>),
+    Listening {
+        ear: Box<dyn Ear>,
+        since: Instant,
+    },
 }
 
 impl Hearing {
@@ -42,9 +44,9 @@ impl Hearing {
                 State::Resting(until) => {
                     sleep_until(*until).await;
                     let hints = hints.clone();
-                    self.state = State::Opening(Box::pin(async move { hints.listen().await }));
+                    self.state = State::Opening(tokio::spawn(async move { hints.listen().await }));
                 }
-                State::Opening(opening) => match opening.await {
+                State::Opening(opening) => match opening.await.unwrap_or(Err(StoreError::Closed)) {
                     Ok(ear) => self.state = State::Listening { ear, since: Instant::now() },
                     Err(error) => self.fail(&error),
                 },
@@ -71,8 +73,15 @@ impl Hearing {
     }
 
     pub(crate) async fn close(self) {
-        if let State::Listening { ear, .. } = self.state {
-            ear.close().await;
+        match self.state {
+            State::Listening { ear, .. } => ear.close().await,
+            State::Opening(opening) => {
+                opening.abort();
+                if let Ok(Ok(ear)) = opening.await {
+                    ear.close().await;
+                }
+            }
+            State::Resting(_) => {}
         }
     }
 

@@ -31,6 +31,8 @@ const WAITERS_MAX: usize = 10_000;
 pub(crate) const BELL_EVERY: Duration = Duration::from_millis(3);
 /// … and at the least where other processes tell what they do.
 const TOLD_EVERY: Duration = Duration::from_secs(1);
+/// How often while it cannot be looked at: a database that is down is not to be bothered.
+const FAILED_EVERY: Duration = Duration::from_millis(250);
 /// How long it is listened for other processes when nobody waits any more: somebody may soon again.
 const LINGER: Duration = Duration::from_secs(10);
 /// The longest that a line does not listen to the bell after it rang for nothing: it rings of every commit there is.
@@ -255,16 +257,19 @@ impl Watch {
     }
 
     async fn look(&mut self) {
+        let mut every = if self.hearing.is_told() { TOLD_EVERY.max(self.hub.bell_every) } else { self.hub.bell_every };
         match self.hub.store.bell().await {
             Ok(bell) if self.heard == Some(bell) => {}
             Ok(bell) => {
                 self.heard = Some(bell);
                 self.hub.lines().ring(Instant::now());
             }
-            Err(error) => tracing::debug!(%error, "the bell could not be looked at"),
+            Err(error) => {
+                tracing::debug!(%error, "the bell could not be looked at");
+                every = every.max(FAILED_EVERY);
+            }
         }
         self.hub.bells.fetch_add(1, Ordering::Relaxed);
-        let every = if self.hearing.is_told() { TOLD_EVERY.max(self.hub.bell_every) } else { self.hub.bell_every };
         self.look_at = Instant::now() + every;
     }
 }

@@ -3,11 +3,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::time::Duration;
 
 use bursar_core::event::Entry;
 use bursar_core::state::{QueueKey, ScopeKey};
 use bursar_store::Store;
 use tokio::task::JoinHandle;
+use tokio::time::sleep;
 
 use crate::engine::Engine;
 use crate::error::Error;
@@ -18,6 +20,10 @@ use crate::tending;
 const SCOPES_MAX: usize = 10_000;
 /// Scopes that are looked at for what other processes have freed, each time.
 const AWAITED_MAX: usize = 1_000;
+
+/// Whoever leases while a queue is changed may have read it before, and bar a job after those who were barred were let go on: after
+/// so long they are looked at once more.
+const UNDER_WAY: Duration = Duration::from_secs(1);
 
 #[derive(Default)]
 pub(crate) struct Resumer {
@@ -81,14 +87,14 @@ impl Resumer {
                 tracing::warn!(tenant = %scope.0, scope = %scope.1, %error, "jobs that wait were not looked at; it is tried again");
             }
             if let Some(queue) = queue {
-                match tending::unbar(&inner.store, &inner.engine, &queue).await {
-                    Ok(true) => inner.hub.ready(&queue),
-                    Ok(false) => {}
-                    Err(error) => tracing::warn!(
-                        tenant = %queue.0, queue = %queue.1, %error,
-                        "jobs that wait for a slot of their key were not looked at; they go on when one of the key ends"
-                    ),
-                }
+                unbar(&inner, &queue).await;
+                let weak = Arc::downgrade(&inner);
+                inner.runtime.spawn(async move {
+                    sleep(UNDER_WAY).await;
+                    if let Some(inner) = weak.upgrade() {
+                        unbar(&inner, &queue).await;
+                    }
+                });
             }
         }
     }
@@ -119,5 +125,17 @@ impl Resumer {
 
     fn freed(&self) -> MutexGuard<'_, Freed> {
         self.freed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Those who wait for a slot of their flow key are looked at again, and who waits for jobs is told.
+async fn unbar(inner: &Inner, queue: &QueueKey) {
+    match tending::unbar(&inner.store, &inner.engine, queue).await {
+        Ok(true) => inner.hub.ready(queue),
+        Ok(false) => {}
+        Err(error) => tracing::warn!(
+            tenant = %queue.0, queue = %queue.1, %error,
+            "jobs that wait for a slot of their key were not looked at; they go on when one of the key ends"
+        ),
     }
 }

@@ -188,7 +188,7 @@ pub(super) fn park(deed: &mut Deed<'_>, job: JobId, lacking: Lacking) {
 /// When a job that still lacks units is looked at again. Follows from time; no event tells it.
 pub(super) fn look_later(deed: &mut Deed<'_>, id: JobId, lacking: &Lacking) {
     let job = deed.ws.jobs.get_mut(&id).expect("it was looked at");
-    job.life.run_at = lacking.run_at;
+    job.life.run_at = if Mutant::NeverLookAgain.on() { Time::NEVER } else { lacking.run_at };
 }
 
 fn place_again(deed: &Deed<'_>, old: &Hold, job: JobId, hold: crate::id::HoldId) -> Result<Event, Refusal> {

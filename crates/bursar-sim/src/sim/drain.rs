@@ -10,6 +10,7 @@ use bursar_core::job::{End, Finish, JobState, LeaseAsk, QueueConfig};
 use bursar_core::name::{Tenant, WorkerName};
 use bursar_core::payload::Payload;
 use bursar_core::request::{Act, Op, Request};
+use bursar_core::time::Span;
 use bursar_store::Store;
 use tokio::time::sleep;
 
@@ -76,7 +77,15 @@ fn all_parked(world: &World) -> Vec<JobId> {
 /// All that are left await their budgets: they are looked at, and cancelled if that does not help.
 async fn give_up(world: &World, cluster: &Cluster, store: &SimStore, parked: Vec<JobId>) {
     let Ok(due) = store.due_jobs(usize::MAX).await else { return };
-    if let Some(lost) = parked.iter().find(|id| !due.awaiting.iter().any(|(_, due)| due == *id)) {
+    // A node may have looked at it just now: then it does so again within the same time.
+    let soon = {
+        let state = world.state();
+        let until = world.now(&state).after(Span::from_micros(LOOKED_AT_WITHIN));
+        let soon = |id: &JobId| state.tables.jobs.get(id).is_some_and(|job| job.life.run_at <= until);
+        parked.iter().copied().filter(soon).collect::<Vec<_>>()
+    };
+    let is_due = |id: &JobId| due.awaiting.iter().any(|(_, due)| due == id);
+    if let Some(lost) = parked.iter().find(|id| !is_due(id) && !soon.contains(id)) {
         return world.fail("no lost wake", format!("{lost} awaits its budget, and nobody looks at it"));
     }
     let mut by_tenant: BTreeMap<Tenant, Vec<JobId>> = BTreeMap::new();

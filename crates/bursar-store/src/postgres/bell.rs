@@ -79,7 +79,10 @@ impl Bell {
     }
 
     /// Asks on the connection. It is kept only if that went well: one whose answer nobody waited for is not used again.
-    async fn ask<T>(&self, ask: impl AsyncFnOnce(&mut PgConnection) -> Result<T, sqlx::Error>) -> Result<T, StoreError> {
+    async fn ask<T>(
+        &self,
+        ask: impl AsyncFnOnce(&mut PgConnection) -> Result<T, sqlx::Error>,
+    ) -> Result<T, StoreError> {
         let mut kept = self.conn.lock().await;
         let mut conn = match kept.take() {
             Some(conn) => conn,
@@ -147,7 +150,8 @@ impl Hints for PgHints {
             .acquire_timeout(connect_within)
             .connect_lazy_with(bell.connect.clone());
         let listener = PgListener::connect_with(&pool).await.map_err(store_error)?;
-        let mut ear = PgEar { bell, pool, listener: Some(listener), process: 0, trials: 0, trial: None, until: Instant::now() };
+        let mut ear =
+            PgEar { bell, pool, listener: Some(listener), process: 0, trials: 0, trial: None, until: Instant::now() };
         match timeout(answer_within, ear.begin()).await {
             Ok(Ok(())) => Ok(Box::new(ear)),
             Ok(Err(error)) => {
@@ -255,7 +259,8 @@ fn lost() -> StoreError {
 
 fn not_heard() -> StoreError {
     StoreError::Unavailable {
-        what: "what was notified did not arrive where it was listened for, as with a pooler that pools transactions".into(),
+        what: "what was notified did not arrive where it was listened for, as with a pooler that pools transactions"
+            .into(),
         hint: "jobs of other processes are looked for instead; give Bursar the address of the server itself to be told of them",
         source: None,
     }

@@ -80,6 +80,30 @@ fn a_key_at_its_limit_bars_its_line() {
 }
 
 #[test]
+fn who_is_barred_is_looked_at_again_when_more_are_admitted() {
+    story(
+        "queue q key_concurrency=1      => done
+         enqueue a1 a2 a3 flow=a         => a1 a2 a3
+         lease 9                        => a1#1
+         unbar a2                       => queued
+         job a2                         => queued, first
+         lease 9                        => nothing
+         job a2                         => queued, barred
+         queue q key_concurrency=2      => done
+         lease 9                        => nothing
+         unbar a1 a2 a3                 => leased; queued; queued
+         job a2                         => queued, first
+         job a3                         => queued, behind
+         line q a                       => 2 work; 0 barred; 1 leased
+         lease 9                        => a2#1
+         queue q                        => done
+         unbar a3                       => queued
+         lease 9                        => a3#1
+         line q a                       => ; 0 barred; 2 leased",
+    );
+}
+
+#[test]
 fn who_wants_one_job_gets_it_behind_keys_at_their_limit() {
     story(
         "queue q key_concurrency=1      => done

@@ -89,6 +89,7 @@ impl World {
             "rescue" => act(Act::Rescue),
             "resume" => act(Act::Resume),
             "forget" => act(Act::Forget),
+            "unbar" => act(Act::Unbar),
             "move" => Op::Act { act: Act::Move { queue: queue(words[1]) }, jobs: vec![self.id(words[0])] },
             "edit" => act(Act::Edit { priority: said.number("prio"), delay: said.span("delay") }),
             "queue" => Op::DefineQueue { queue: queue(words[0]), config: config(&said) },

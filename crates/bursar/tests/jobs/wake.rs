@@ -6,7 +6,7 @@ use bursar::{Bursar, JobKind, LeaseAsk, Leased, QueueConfig};
 use futures_util::FutureExt;
 use tokio::task::JoinHandle;
 
-use crate::home::{TIMELESS, ask, job, lease_one, open};
+use crate::home::{ENGINES, TIMELESS, ask, job, lease_one, open};
 
 const LONG: Duration = Duration::from_secs(50);
 
@@ -146,6 +146,28 @@ async fn a_freed_slot_a_retry_and_a_job_handed_back_wake_too() {
         jobs.retry(second.id).await.unwrap();
         assert_eq!(waiter.await.unwrap().jobs[0].id, second.id);
         assert_eq!(tokio::time::Instant::now(), at);
+        bursar.close().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn more_slots_of_a_flow_key_are_used_at_once() {
+    for engine in ENGINES {
+        let (bursar, _) = open(engine).await;
+        let limit = async |key_concurrency| {
+            let config = QueueConfig { key_concurrency, ..QueueConfig::default() };
+            bursar.queues().define("q", config).await.unwrap();
+        };
+        limit(Some(1)).await;
+        let keyed = || bursar::JobSpec { key: Some("customer".try_into().unwrap()), ..job("q", "work") };
+        bursar.jobs().enqueue_all((0..4).map(|_| keyed())).await.unwrap();
+        lease_one(&bursar, "q").await;
+        assert!(bursar.jobs().lease(ask("q", 1)).await.unwrap().jobs.is_empty(), "{engine}: the key is at its limit");
+        for more in [Some(2), None] {
+            let waiter = wait(&bursar, ask("q", 1));
+            limit(more).await;
+            assert_eq!(waiter.await.unwrap().jobs.len(), 1, "{engine}: {more:?}");
+        }
         bursar.close().await;
     }
 }
