@@ -11,16 +11,16 @@ use crate::member::{COST, LATE};
 use crate::process::{PATIENCE, Process, job, runtime};
 
 const PROCESSES: usize = 4;
-const JOBS: usize = 3_000;
+const JOBS: usize = 2_000;
 /// More than a job costs.
 const HELD: i64 = 10;
 
-pub(crate) fn on_sqlite() {
+pub(crate) fn four_processes_have_each_job_one_at_a_time_on_sqlite() {
     let folder = tempfile::tempdir().unwrap();
     one_at_a_time(&format!("sqlite://{}", folder.path().join("bursar.db").display()));
 }
 
-pub(crate) fn on_postgres() {
+pub(crate) fn four_processes_have_each_job_one_at_a_time_on_postgres() {
     one_at_a_time(&bursar_testkit::fresh_database());
 }
 

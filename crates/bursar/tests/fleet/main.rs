@@ -13,16 +13,23 @@ mod woken;
 use std::panic::catch_unwind;
 use std::process::ExitCode;
 
-const CASES: [(&str, fn()); 8] = [
-    ("job_of_another_process_starts_at_once_on_sqlite", woken::on_sqlite),
-    ("job_of_another_process_starts_at_once_on_postgres", woken::on_postgres),
-    ("job_of_another_process_starts_at_once_where_nobody_listens", woken::without_listening),
-    ("job_of_another_process_starts_at_once_where_nothing_is_heard", woken::through_a_pooler),
-    ("who_listens_listens_again_when_its_connection_is_lost", woken::connection_lost),
-    ("parked_jobs_go_on_when_another_process_frees_units", woken::parked),
-    ("four_processes_have_each_job_one_at_a_time_on_sqlite", fenced::on_sqlite),
-    ("four_processes_have_each_job_one_at_a_time_on_postgres", fenced::on_postgres),
-];
+/// Cases by the names of their functions.
+macro_rules! cases {
+    ($($noun:ident::$name:ident,)+) => {
+        const CASES: &[(&str, fn())] = &[$((stringify!($name), $noun::$name),)+];
+    };
+}
+
+cases! {
+    woken::job_of_another_process_starts_at_once_on_sqlite,
+    woken::job_of_another_process_starts_at_once_on_postgres,
+    woken::job_of_another_process_starts_at_once_where_nobody_listens,
+    woken::job_of_another_process_starts_at_once_where_nothing_is_heard,
+    woken::who_listens_listens_again_when_its_connection_is_lost,
+    woken::parked_jobs_go_on_when_another_process_frees_units,
+    fenced::four_processes_have_each_job_one_at_a_time_on_sqlite,
+    fenced::four_processes_have_each_job_one_at_a_time_on_postgres,
+}
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();

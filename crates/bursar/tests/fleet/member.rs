@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::time::Duration;
 
-use bursar::{Bursar, Error, Job, LeaseAsk, Payload, Refusal, Span, Usage};
+use bursar::{Bursar, End, Error, Finish, Job, LeaseAsk, Payload, Refusal, Span, Usage};
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
@@ -14,7 +14,7 @@ pub(crate) const COST: i64 = 7;
 /// … and what one reports who lost its lease.
 pub(crate) const LATE: i64 = 3;
 /// Short, so that many lapse.
-const LEASE: Span = Span::from_millis(200);
+const LEASE: Span = Span::from_millis(300);
 /// Of so many jobs one is not ended until it is somebody else's.
 const STALLS: usize = 10;
 
@@ -60,15 +60,17 @@ async fn work(bursar: &Bursar, mut ends: oneshot::Receiver<()>) {
     while ends.try_recv() == Err(oneshot::error::TryRecvError::Empty) {
         let ask = LeaseAsk { lease: Some(LEASE), ..ask(20) };
         let leased = bursar.jobs().lease_wait(ask, Duration::from_millis(100)).await.unwrap();
+        let mut done = Vec::new();
         for job in leased.jobs {
             count += 1;
             if count % STALLS == 0 {
                 let bursar = bursar.clone();
                 stalled.spawn(async move { stall(&bursar, job).await });
             } else {
-                end(bursar, &job, COST).await;
+                done.push(job);
             }
         }
+        end(bursar, &done, COST).await;
     }
     while let Some(done) = stalled.join_next().await {
         done.unwrap();
@@ -84,16 +86,21 @@ async fn stall(bursar: &Bursar, job: Job) {
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    end(bursar, &job, LATE).await;
+    end(bursar, &[job], LATE).await;
 }
 
-async fn end(bursar: &Bursar, job: &Job, amount: i64) {
-    let fence = job.life.fence;
-    let usage = Some(vec![Usage { scope: None, amount }]);
-    match bursar.jobs().complete(job.id, fence, Payload::default(), usage).await {
-        Ok(_) => say(&format!("completed {} {fence}", job.id)),
-        Err(Error::Refused(Refusal::LeaseLost { billed, .. })) => say(&format!("lost {} {fence} {billed}", job.id)),
-        Err(other) => panic!("{other}"),
+async fn end(bursar: &Bursar, jobs: &[Job], amount: i64) {
+    let end = || End::Complete { result: Payload::default(), usage: Some(vec![Usage { scope: None, amount }]) };
+    let items = jobs.iter().map(|job| Finish { job: job.id, fence: job.life.fence, end: end() }).collect();
+    let answers = bursar.jobs().finish_all(items).await.unwrap();
+    for (Job { id, life, .. }, answer) in jobs.iter().zip(answers) {
+        match answer {
+            Ok(_) => say(&format!("completed {id} {}", life.fence)),
+            Err(Error::Refused(Refusal::LeaseLost { billed, .. })) => {
+                say(&format!("lost {id} {} {billed}", life.fence));
+            }
+            Err(other) => panic!("{other}"),
+        }
     }
 }
 

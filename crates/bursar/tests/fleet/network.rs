@@ -18,6 +18,8 @@ pub(crate) fn deaf(url: &str) -> String {
     thread::spawn(move || {
         for client in listener.incoming().map_while(Result::ok) {
             let server = TcpStream::connect(&server).unwrap();
+            // Whoever waits for the end of a message does not wait for another one.
+            client.set_nodelay(true).and_then(|()| server.set_nodelay(true)).unwrap();
             let (asks, answers) = (client.try_clone().unwrap(), server.try_clone().unwrap());
             thread::spawn(move || carry(asks, server));
             thread::spawn(move || carry_all_but_notifications(answers, client));

@@ -4,9 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bursar::{Budget, Bursar, HoldId, Limit, Op, Request, Rules, Window};
-use bursar_store::{
-    Patience, PostgresOptions, PostgresStore, Setup, SqliteStore, Store, Verdict,
-};
+use bursar_store::{Patience, PostgresOptions, PostgresStore, Setup, SqliteStore, Store, Verdict};
 use bursar_testkit::RandomIds;
 use sqlx::{Connection, PgConnection};
 use tokio::time::Instant;
@@ -19,30 +17,30 @@ const ROUNDS: usize = 40;
 /// Far more than it takes, and far less than it would if whoever waits only asked once a second.
 const SOON: Duration = Duration::from_millis(250);
 
-pub(crate) fn on_sqlite() {
+pub(crate) fn job_of_another_process_starts_at_once_on_sqlite() {
     let folder = tempfile::tempdir().unwrap();
     let url = format!("sqlite://{}", folder.path().join("bursar.db").display());
     assert_eq!(Pair::new(&url, &url, true).soon(), 0, "a file has no way to tell");
 }
 
-pub(crate) fn on_postgres() {
+pub(crate) fn job_of_another_process_starts_at_once_on_postgres() {
     let url = bursar_testkit::fresh_database();
     let mut pair = Pair::new(&url, &url, true);
     pair.until_heard(0);
     assert!(pair.soon() > 0);
 }
 
-pub(crate) fn without_listening() {
+pub(crate) fn job_of_another_process_starts_at_once_where_nobody_listens() {
     let url = bursar_testkit::fresh_database();
     assert_eq!(Pair::new(&url, &url, false).soon(), 0, "it does not listen");
 }
 
-pub(crate) fn through_a_pooler() {
+pub(crate) fn job_of_another_process_starts_at_once_where_nothing_is_heard() {
     let url = bursar_testkit::fresh_database();
     assert_eq!(Pair::new(&url, &network::deaf(&url), true).soon(), 0, "nothing is heard");
 }
 
-pub(crate) fn connection_lost() {
+pub(crate) fn who_listens_listens_again_when_its_connection_is_lost() {
     let url = bursar_testkit::fresh_database();
     let mut pair = Pair::new(&url, &url, true);
     pair.until_heard(0);
@@ -58,7 +56,7 @@ pub(crate) fn connection_lost() {
 }
 
 /// Units are freed by a process that does not live to look after the jobs which wait for them.
-pub(crate) fn parked() {
+pub(crate) fn parked_jobs_go_on_when_another_process_frees_units() {
     let folder = tempfile::tempdir().unwrap();
     let file = format!("sqlite://{}", folder.path().join("bursar.db").display());
     for url in [bursar_testkit::fresh_database(), file] {
