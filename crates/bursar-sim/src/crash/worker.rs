@@ -26,7 +26,7 @@ pub(crate) const BRIEF: &str = "brief";
 const CALLERS: usize = 6;
 /// Workers in a process, beside them.
 const HANDS: usize = 2;
-/// How often opening is tried while a server is down, and the pause between.
+/// Between two attempts to open the database of a server that is down.
 const PAUSE: Duration = Duration::from_millis(25);
 /// Job keys that callers share in a round, so that some find a job that is there already.
 const SHARED_JOBS: u64 = 40;
