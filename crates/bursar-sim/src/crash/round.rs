@@ -143,7 +143,8 @@ impl Fallen {
         }
         let lines = diary::read(&process.diary, u64::MAX)?;
         let asks = lines.iter().filter(|line| matches!(line, Line::Asks { .. })).count();
-        self.in_flight += usize::from(asks * 2 > lines.len());
+        let answers = lines.iter().filter(|line| matches!(line, Line::Told { .. })).count();
+        self.in_flight += usize::from(asks > answers);
         self.diaries.push(lines);
         std::fs::remove_file(&process.words)?;
         if process.diary.exists() {
