@@ -98,56 +98,6 @@ impl Route {
         }
     }
 
-    /// `GET`.
-    pub(crate) fn get<P, Q, R, H, F>(path: &'static str, action: Action, summary: &'static str, handler: H) -> Route
-    where
-        P: At,
-        Q: DeserializeOwned + JsonSchema + Send + 'static,
-        R: Answers,
-        H: Fn(Ask<P, Q>) -> F + Send + Sync + Copy + 'static,
-        F: Future<Output = Result<R, Problem>> + Send + 'static,
-    {
-        Route::new(Method::GET, path, action, summary, handler)
-    }
-
-    /// `POST`.
-    pub(crate) fn post<P, Q, B, R, H, F>(path: &'static str, action: Action, summary: &'static str, handler: H) -> Route
-    where
-        P: At,
-        Q: DeserializeOwned + JsonSchema + Send + 'static,
-        B: DeserializeOwned + JsonSchema + Send + 'static,
-        R: Answers,
-        H: Fn(Ask<P, Q, B>) -> F + Send + Sync + Copy + 'static,
-        F: Future<Output = Result<R, Problem>> + Send + 'static,
-    {
-        Route::new(Method::POST, path, action, summary, handler)
-    }
-
-    /// `PUT`.
-    pub(crate) fn put<P, Q, B, R, H, F>(path: &'static str, action: Action, summary: &'static str, handler: H) -> Route
-    where
-        P: At,
-        Q: DeserializeOwned + JsonSchema + Send + 'static,
-        B: DeserializeOwned + JsonSchema + Send + 'static,
-        R: Answers,
-        H: Fn(Ask<P, Q, B>) -> F + Send + Sync + Copy + 'static,
-        F: Future<Output = Result<R, Problem>> + Send + 'static,
-    {
-        Route::new(Method::PUT, path, action, summary, handler)
-    }
-
-    /// `DELETE`.
-    pub(crate) fn delete<P, Q, R, H, F>(path: &'static str, action: Action, summary: &'static str, handler: H) -> Route
-    where
-        P: At,
-        Q: DeserializeOwned + JsonSchema + Send + 'static,
-        R: Answers,
-        H: Fn(Ask<P, Q>) -> F + Send + Sync + Copy + 'static,
-        F: Future<Output = Result<R, Problem>> + Send + 'static,
-    {
-        Route::new(Method::DELETE, path, action, summary, handler)
-    }
-
     /// With an example of its body.
     pub(crate) fn example(self, example: Value) -> Route {
         Route { example: Some(example), ..self }

@@ -5,10 +5,12 @@
 //! println!("an empty database at {url}");
 //! ```
 
+mod cases;
 mod clock;
 mod ids;
 mod postgres;
 
+pub use cases::{Case, run_cases};
 pub use clock::FileClock;
 pub use ids::{RandomIds, SeqIds};
 pub use postgres::{Cluster, fresh_database, postgres};

@@ -1,5 +1,6 @@
 //! `/v1/budgets`.
 
+use axum::http::Method;
 use bursar::{Answer, Budget, BudgetView, Fingerprint, Op, Scope, Stream, Time};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -19,21 +20,23 @@ use crate::wire::problem::Problem;
 pub(super) fn routes() -> Vec<Route> {
     let (read, write) = (Action::BudgetsRead, Action::BudgetsWrite);
     vec![
-        Route::get("/v1/budgets", read, "Budgets, by scope", list),
-        Route::put("/v1/budgets/{scope}", write, "Create or change a budget, as a whole", define).example(json!({
-            "unit": "micro_usd",
-            "limits": [{ "amount": 1_000_000, "window": "month", "zone": "Europe/Berlin" },
-                       { "amount": 50_000, "window": "rolling", "length_ms": 3_600_000 }],
-            "thresholds": [50, 80, 100], "reason": "autumn plan",
-        })),
-        Route::get("/v1/budgets/{scope}", read, "A budget as it stands", show),
-        Route::get("/v1/budgets/{scope}/spent", read, "Units posted in a time", spent),
-        Route::get("/v1/budgets/{scope}/history", read, "What moved a scope, newest first", history),
-        Route::post("/v1/budgets/{scope}/freeze", write, "Refuse new spend", freeze)
+        Route::new(Method::GET, "/v1/budgets", read, "Budgets, by scope", list),
+        Route::new(Method::PUT, "/v1/budgets/{scope}", write, "Create or change a budget, as a whole", define).example(
+            json!({
+                "unit": "micro_usd",
+                "limits": [{ "amount": 1_000_000, "window": "month", "zone": "Europe/Berlin" },
+                           { "amount": 50_000, "window": "rolling", "length_ms": 3_600_000 }],
+                "thresholds": [50, 80, 100], "reason": "autumn plan",
+            }),
+        ),
+        Route::new(Method::GET, "/v1/budgets/{scope}", read, "A budget as it stands", show),
+        Route::new(Method::GET, "/v1/budgets/{scope}/spent", read, "Units posted in a time", spent),
+        Route::new(Method::GET, "/v1/budgets/{scope}/history", read, "What moved a scope, newest first", history),
+        Route::new(Method::POST, "/v1/budgets/{scope}/freeze", write, "Refuse new spend", freeze)
             .example(json!({ "reason": "audit" })),
-        Route::post("/v1/budgets/{scope}/unfreeze", write, "Admit spend again", unfreeze)
+        Route::new(Method::POST, "/v1/budgets/{scope}/unfreeze", write, "Admit spend again", unfreeze)
             .example(json!({ "reason": "audit is over" })),
-        Route::post("/v1/budgets/{scope}/credits", write, "Give units back", credit)
+        Route::new(Method::POST, "/v1/budgets/{scope}/credits", write, "Give units back", credit)
             .example(json!({ "amount": 1_000, "reason": "refund" })),
     ]
 }

@@ -1,5 +1,6 @@
 //! `/v1/commands`.
 
+use axum::http::Method;
 use bursar::{CommandId, Op, Receipt, Request};
 use serde_json::json;
 
@@ -13,15 +14,21 @@ use crate::wire::problem::Problem;
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        Route::post("/v1/commands", Action::CommandsSubmit, "Charges, redemptions and jobs, all or nothing", submit)
-            .example(json!({
-                "charges": [{ "scope": "room:sales", "amount": 50_000,
-                              "limits": [{ "amount": 100_000, "window": "rolling", "length_ms": 3_600_000 }] }],
-                "settle": "job",
-                "jobs": [{ "queue": "media", "kind": "video.generate", "payload": { "prompt": "a harbour" },
-                           "idempotency_key": "gen-7" }],
-            })),
-        Route::get("/v1/commands/{id}", Action::CommandsRead, "What a command did", show),
+        Route::new(
+            Method::POST,
+            "/v1/commands",
+            Action::CommandsSubmit,
+            "Charges, redemptions and jobs, all or nothing",
+            submit,
+        )
+        .example(json!({
+            "charges": [{ "scope": "room:sales", "amount": 50_000,
+                          "limits": [{ "amount": 100_000, "window": "rolling", "length_ms": 3_600_000 }] }],
+            "settle": "job",
+            "jobs": [{ "queue": "media", "kind": "video.generate", "payload": { "prompt": "a harbour" },
+                       "idempotency_key": "gen-7" }],
+        })),
+        Route::new(Method::GET, "/v1/commands/{id}", Action::CommandsRead, "What a command did", show),
     ]
 }
 

@@ -1,5 +1,6 @@
 //! `/v1/costs`: what jobs cost.
 
+use axum::http::Method;
 use bursar::Time;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -13,7 +14,7 @@ use crate::wire::problem::Problem;
 use crate::wire::report::DayCostAnswer;
 
 pub(super) fn routes() -> Vec<Route> {
-    vec![Route::get("/v1/costs", Action::JobsRead, "What jobs cost, by day, queue, kind and scope", list)]
+    vec![Route::new(Method::GET, "/v1/costs", Action::JobsRead, "What jobs cost, by day, queue, kind and scope", list)]
 }
 
 /// Days that one call looks at.

@@ -1,5 +1,6 @@
 //! `/v1/dead`: dead letters.
 
+use axum::http::Method;
 use bursar::{Act, JobState};
 use serde_json::json;
 
@@ -17,11 +18,18 @@ pub(super) fn routes() -> Vec<Route> {
     let act = Action::JobsOperate;
     let example = |to| json!({ "filter": { "queue": "media" }, "to": to, "reason": "provider is back" });
     vec![
-        Route::get("/v1/dead", Action::JobsRead, "Dead letters", list),
-        Route::post("/v1/dead/retry", act, "Try dead letters again", retry).example(example(None)),
-        Route::post("/v1/dead/discard", act, "Dead letters are not wanted any more", discard).example(example(None)),
-        Route::post("/v1/dead/move", act, "Put dead letters in another queue, where they are tried again", move_to)
-            .example(example(Some("slow"))),
+        Route::new(Method::GET, "/v1/dead", Action::JobsRead, "Dead letters", list),
+        Route::new(Method::POST, "/v1/dead/retry", act, "Try dead letters again", retry).example(example(None)),
+        Route::new(Method::POST, "/v1/dead/discard", act, "Dead letters are not wanted any more", discard)
+            .example(example(None)),
+        Route::new(
+            Method::POST,
+            "/v1/dead/move",
+            act,
+            "Put dead letters in another queue, where they are tried again",
+            move_to,
+        )
+        .example(example(Some("slow"))),
     ]
 }
 

@@ -1,5 +1,6 @@
 //! `/v1/grants`.
 
+use axum::http::Method;
 use bursar::{GrantId, Op, is_credential};
 use serde_json::json;
 
@@ -14,10 +15,18 @@ use crate::wire::{Page, millis};
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        Route::post("/v1/grants", Action::GrantsWrite, "Make a one-time permission; its token is shown once", mint)
-            .example(json!({ "purpose": "upload", "subject": "session-7", "payload": { "assetId": "a-1" }, "ttl_ms": 60_000 })),
-        Route::get("/v1/grants", Action::GrantsRead, "Grants, without their secrets", list),
-        Route::delete("/v1/grants/{id}", Action::GrantsWrite, "Take a grant back", revoke),
+        Route::new(
+            Method::POST,
+            "/v1/grants",
+            Action::GrantsWrite,
+            "Make a one-time permission; its token is shown once",
+            mint,
+        )
+        .example(
+            json!({ "purpose": "upload", "subject": "session-7", "payload": { "assetId": "a-1" }, "ttl_ms": 60_000 }),
+        ),
+        Route::new(Method::GET, "/v1/grants", Action::GrantsRead, "Grants, without their secrets", list),
+        Route::new(Method::DELETE, "/v1/grants/{id}", Action::GrantsWrite, "Take a grant back", revoke),
     ]
 }
 

@@ -1,5 +1,6 @@
 //! Health, metrics, and the document of all this.
 
+use axum::http::Method;
 use std::time::Duration;
 
 use schemars::JsonSchema;
@@ -14,11 +15,17 @@ use crate::wire::problem::{Kind, Problem};
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        Route::get("/livez", Action::Public, "The process answers", live),
-        Route::get("/readyz", Action::Public, "The database answers, and the server takes requests", ready),
-        Route::get("/metrics", Action::MetricsRead, "Figures, as Prometheus reads them", metrics),
-        Route::get("/v1/openapi.json", Action::Public, "This document", document),
-        Route::get("/", Action::Public, "The document as a page", show),
+        Route::new(Method::GET, "/livez", Action::Public, "The process answers", live),
+        Route::new(
+            Method::GET,
+            "/readyz",
+            Action::Public,
+            "The database answers, and the server takes requests",
+            ready,
+        ),
+        Route::new(Method::GET, "/metrics", Action::MetricsRead, "Figures, as Prometheus reads them", metrics),
+        Route::new(Method::GET, "/v1/openapi.json", Action::Public, "This document", document),
+        Route::new(Method::GET, "/", Action::Public, "The document as a page", show),
     ]
 }
 

@@ -1,5 +1,6 @@
 //! `/v1/holds`.
 
+use axum::http::Method;
 use bursar::{Answer, HoldId, HoldState, Op, Outcome, Scope, Time};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -20,15 +21,15 @@ use crate::wire::{Page, millis, stamp};
 pub(super) fn routes() -> Vec<Route> {
     let (read, settle) = (Action::CommandsRead, Action::CommandsSubmit);
     vec![
-        Route::post("/v1/holds", settle, "Set units aside", place)
+        Route::new(Method::POST, "/v1/holds", settle, "Set units aside", place)
             .example(json!({ "charges": [{ "scope": "room:sales", "amount": 50_000 }], "ttl_ms": 60_000 })),
-        Route::get("/v1/holds", read, "Live holds on a scope, soonest to expire first", list),
-        Route::get("/v1/holds/{id}", read, "A hold as it stands", show),
-        Route::post("/v1/holds/{id}/commit", settle, "Post what a hold really cost", commit)
+        Route::new(Method::GET, "/v1/holds", read, "Live holds on a scope, soonest to expire first", list),
+        Route::new(Method::GET, "/v1/holds/{id}", read, "A hold as it stands", show),
+        Route::new(Method::POST, "/v1/holds/{id}/commit", settle, "Post what a hold really cost", commit)
             .example(json!({ "actual": 42_000 })),
-        Route::post("/v1/holds/{id}/release", settle, "Free what a hold set aside", release)
+        Route::new(Method::POST, "/v1/holds/{id}/release", settle, "Free what a hold set aside", release)
             .example(json!({ "reason": "not needed" })),
-        Route::post("/v1/holds/{id}/extend", settle, "Put off a hold's expiry", extend)
+        Route::new(Method::POST, "/v1/holds/{id}/extend", settle, "Put off a hold's expiry", extend)
             .example(json!({ "by_ms": 30_000 })),
     ]
 }

@@ -34,28 +34,40 @@ pub(super) fn routes() -> Vec<Route> {
     let (read, operate, enqueue_it) = (Action::JobsRead, Action::JobsOperate, Action::JobsEnqueue);
     let selection = json!({ "filter": { "queue": "media", "kind": "video.*" }, "reason": "provider was down" });
     vec![
-        Route::post("/v1/jobs", enqueue_it, "Enqueue a job", enqueue)
+        Route::new(Method::POST, "/v1/jobs", enqueue_it, "Enqueue a job", enqueue)
             .example(json!({ "queue": "media", "kind": "video.generate", "payload": { "prompt": "a harbour" } })),
-        Route::post("/v1/jobs/bulk", enqueue_it, "Enqueue many jobs, a thousand in a transaction", bulk)
+        Route::new(Method::POST, "/v1/jobs/bulk", enqueue_it, "Enqueue many jobs, a thousand in a transaction", bulk)
             .body_up_to(BULK_BYTES_MAX)
             .example(json!({ "jobs": [{ "queue": "media", "kind": "video.generate", "idempotency_key": "gen-7" }] })),
-        Route::get("/v1/jobs", read, "Jobs, in the order of their enqueueing", list),
-        Route::get("/v1/jobs/{id}", read, "A job as it stands", show),
+        Route::new(Method::GET, "/v1/jobs", read, "Jobs, in the order of their enqueueing", list),
+        Route::new(Method::GET, "/v1/jobs/{id}", read, "A job as it stands", show),
         Route::new(Method::PATCH, "/v1/jobs/{id}", operate, "Change a waiting job", edit)
             .example(json!({ "priority": 10, "delay_ms": 0 })),
-        Route::get("/v1/jobs/{id}/events", read, "What happened to a job, newest first", events),
-        Route::post("/v1/jobs/{id}/cancel", Action::JobsCancel, "Give a job up", cancel)
+        Route::new(Method::GET, "/v1/jobs/{id}/events", read, "What happened to a job, newest first", events),
+        Route::new(Method::POST, "/v1/jobs/{id}/cancel", Action::JobsCancel, "Give a job up", cancel)
             .example(json!({ "reason": "typo" })),
-        Route::post("/v1/jobs/{id}/retry", operate, "Try a dead or cancelled job again", retry)
+        Route::new(Method::POST, "/v1/jobs/{id}/retry", operate, "Try a dead or cancelled job again", retry)
             .example(json!({ "reason": "mended" })),
-        Route::post("/v1/jobs/{id}/discard", operate, "A dead job is not wanted any more", discard)
+        Route::new(Method::POST, "/v1/jobs/{id}/discard", operate, "A dead job is not wanted any more", discard)
             .example(json!({ "reason": "too late" })),
-        Route::post("/v1/jobs/{id}/move", operate, "Put a job in another queue", move_to)
+        Route::new(Method::POST, "/v1/jobs/{id}/move", operate, "Put a job in another queue", move_to)
             .example(json!({ "queue": "slow" })),
-        Route::post("/v1/jobs/cancel", operate, "Give up many jobs: these, or all that match", cancel_many)
-            .example(selection.clone()),
-        Route::post("/v1/jobs/retry", operate, "Try many jobs again: these, or all that match", retry_many)
-            .example(selection),
+        Route::new(
+            Method::POST,
+            "/v1/jobs/cancel",
+            operate,
+            "Give up many jobs: these, or all that match",
+            cancel_many,
+        )
+        .example(selection.clone()),
+        Route::new(
+            Method::POST,
+            "/v1/jobs/retry",
+            operate,
+            "Try many jobs again: these, or all that match",
+            retry_many,
+        )
+        .example(selection),
     ]
 }
 

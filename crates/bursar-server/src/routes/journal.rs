@@ -1,5 +1,6 @@
 //! `/v1/journal`, `/v1/events` and `/v1/verify`.
 
+use axum::http::Method;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -16,9 +17,22 @@ use crate::wire::report::VerifyAnswer;
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        Route::get("/v1/journal", Action::JournalRead, "What happened, in the order of commits", read),
-        Route::get("/v1/events", Action::EventsListen, "Listen to what happens, as server-sent events", listen).waits(),
-        Route::get("/v1/verify", Action::Verify, "Check that balances are what holds and postings say", verify),
+        Route::new(Method::GET, "/v1/journal", Action::JournalRead, "What happened, in the order of commits", read),
+        Route::new(
+            Method::GET,
+            "/v1/events",
+            Action::EventsListen,
+            "Listen to what happens, as server-sent events",
+            listen,
+        )
+        .waits(),
+        Route::new(
+            Method::GET,
+            "/v1/verify",
+            Action::Verify,
+            "Check that balances are what holds and postings say",
+            verify,
+        ),
     ]
 }
 

@@ -1,5 +1,6 @@
 //! `/v1/queues`.
 
+use axum::http::Method;
 use bursar::{Fingerprint, Op, Queue, QueueConfig};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -19,14 +20,16 @@ pub(super) fn routes() -> Vec<Route> {
     let (read, write) = (Action::QueuesRead, Action::QueuesWrite);
     let reason = || json!({ "reason": "provider is down" });
     vec![
-        Route::get("/v1/queues", read, "Queues, by name", list),
-        Route::get("/v1/queues/{name}", read, "A queue, with its figures", show),
-        Route::put("/v1/queues/{name}", write, "Set up or change a queue, as a whole", define).example(json!({
-            "concurrency": 20, "rate": { "amount": 100, "per_ms": 1_000 }, "key_concurrency": 2, "lease_ms": 30_000,
-            "retry": { "max_attempts": 5, "backoff": "exponential", "first_ms": 1_000, "most_ms": 3_600_000 },
-        })),
-        Route::post("/v1/queues/{name}/pause", write, "Lease nothing more", pause).example(reason()),
-        Route::post("/v1/queues/{name}/resume", write, "Lease again", resume).example(reason()),
+        Route::new(Method::GET, "/v1/queues", read, "Queues, by name", list),
+        Route::new(Method::GET, "/v1/queues/{name}", read, "A queue, with its figures", show),
+        Route::new(Method::PUT, "/v1/queues/{name}", write, "Set up or change a queue, as a whole", define).example(
+            json!({
+                "concurrency": 20, "rate": { "amount": 100, "per_ms": 1_000 }, "key_concurrency": 2, "lease_ms": 30_000,
+                "retry": { "max_attempts": 5, "backoff": "exponential", "first_ms": 1_000, "most_ms": 3_600_000 },
+            }),
+        ),
+        Route::new(Method::POST, "/v1/queues/{name}/pause", write, "Lease nothing more", pause).example(reason()),
+        Route::new(Method::POST, "/v1/queues/{name}/resume", write, "Lease again", resume).example(reason()),
     ]
 }
 

@@ -1,5 +1,6 @@
 //! `/v1/schedules`.
 
+use axum::http::Method;
 use bursar::{Answer, Fingerprint, Op, ScheduleName, ScheduleSpec};
 use serde_json::json;
 
@@ -19,16 +20,17 @@ pub(super) fn routes() -> Vec<Route> {
     let (read, write) = (Action::SchedulesRead, Action::SchedulesWrite);
     let reason = || json!({ "reason": "holidays" });
     vec![
-        Route::get("/v1/schedules", read, "Schedules, by name", list),
-        Route::get("/v1/schedules/{name}", read, "A schedule as it stands", show),
-        Route::put("/v1/schedules/{name}", write, "Register or change a schedule, as a whole", define).example(json!({
-            "cron": "30 7 * * MON-FRI", "zone": "Europe/Berlin", "queue": "reports", "kind": "report.daily",
-            "missed": "one", "overlap": "skip",
-        })),
-        Route::delete("/v1/schedules/{name}", write, "Remove a schedule; its jobs stay", remove),
-        Route::post("/v1/schedules/{name}/run", write, "Enqueue its job now", run).example(reason()),
-        Route::post("/v1/schedules/{name}/pause", write, "Enqueue nothing more", pause).example(reason()),
-        Route::post("/v1/schedules/{name}/resume", write, "Go on with the next tick from now", resume)
+        Route::new(Method::GET, "/v1/schedules", read, "Schedules, by name", list),
+        Route::new(Method::GET, "/v1/schedules/{name}", read, "A schedule as it stands", show),
+        Route::new(Method::PUT, "/v1/schedules/{name}", write, "Register or change a schedule, as a whole", define)
+            .example(json!({
+                "cron": "30 7 * * MON-FRI", "zone": "Europe/Berlin", "queue": "reports", "kind": "report.daily",
+                "missed": "one", "overlap": "skip",
+            })),
+        Route::new(Method::DELETE, "/v1/schedules/{name}", write, "Remove a schedule; its jobs stay", remove),
+        Route::new(Method::POST, "/v1/schedules/{name}/run", write, "Enqueue its job now", run).example(reason()),
+        Route::new(Method::POST, "/v1/schedules/{name}/pause", write, "Enqueue nothing more", pause).example(reason()),
+        Route::new(Method::POST, "/v1/schedules/{name}/resume", write, "Go on with the next tick from now", resume)
             .example(reason()),
     ]
 }

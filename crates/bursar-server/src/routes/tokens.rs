@@ -1,5 +1,6 @@
 //! `/v1/workers` and `/v1/keys`: tokens of workers, and API keys.
 
+use axum::http::Method;
 use std::time::Duration;
 
 use bursar::bounds::GRANT_TTL_MAX;
@@ -29,21 +30,21 @@ pub(super) fn routes() -> Vec<Route> {
     let write = Action::TokensWrite;
     let rotate = || json!({ "overlap_ms": 3_600_000 });
     vec![
-        Route::post("/v1/workers", write, "Make a worker's token; it is shown once", make_worker).example(json!({
+        Route::new(Method::POST, "/v1/workers", write, "Make a worker's token; it is shown once", make_worker).example(json!({
             "name": "encoder", "capabilities": { "queues": ["media-*"], "kinds": ["video.*"] }, "expires_in_ms": 86_400_000,
         })),
-        Route::get("/v1/workers", write, "Tokens of workers, without their secrets", list_workers),
-        Route::get("/v1/workers/{id}", write, "A worker's token, without its secret", show_worker),
-        Route::post("/v1/workers/{id}/rotate", write, "Replace a worker's token; the old one is good for a while", rotate_worker)
+        Route::new(Method::GET, "/v1/workers", write, "Tokens of workers, without their secrets", list_workers),
+        Route::new(Method::GET, "/v1/workers/{id}", write, "A worker's token, without its secret", show_worker),
+        Route::new(Method::POST, "/v1/workers/{id}/rotate", write, "Replace a worker's token; the old one is good for a while", rotate_worker)
             .example(rotate()),
-        Route::delete("/v1/workers/{id}", write, "Revoke a worker's token, at once", revoke_worker),
-        Route::post("/v1/keys", write, "Make an API key; it is shown once", make_key)
+        Route::new(Method::DELETE, "/v1/workers/{id}", write, "Revoke a worker's token, at once", revoke_worker),
+        Route::new(Method::POST, "/v1/keys", write, "Make an API key; it is shown once", make_key)
             .example(json!({ "name": "shop", "role": "user" })),
-        Route::get("/v1/keys", write, "API keys, without their secrets", list_keys),
-        Route::get("/v1/keys/{id}", write, "An API key, without its secret", show_key),
-        Route::post("/v1/keys/{id}/rotate", write, "Replace an API key; the old one is good for a while", rotate_key)
+        Route::new(Method::GET, "/v1/keys", write, "API keys, without their secrets", list_keys),
+        Route::new(Method::GET, "/v1/keys/{id}", write, "An API key, without its secret", show_key),
+        Route::new(Method::POST, "/v1/keys/{id}/rotate", write, "Replace an API key; the old one is good for a while", rotate_key)
             .example(rotate()),
-        Route::delete("/v1/keys/{id}", write, "Revoke an API key, at once", revoke_key),
+        Route::new(Method::DELETE, "/v1/keys/{id}", write, "Revoke an API key, at once", revoke_key),
     ]
 }
 

@@ -1,5 +1,6 @@
 //! `/v1/jobs/…`: what workers ask. The fence of a lease makes every report safe to repeat, so that no key is needed.
 
+use axum::http::Method;
 use std::collections::HashMap;
 
 use bursar::bounds::ITEMS_MAX;
@@ -24,29 +25,29 @@ pub(super) fn routes() -> Vec<Route> {
     let work = Action::JobsWork;
     let job = "job_01j9zq3v4w5x6y7z8abcdefghj";
     vec![
-        Route::post("/v1/jobs/lease", work, "Take jobs to work on, and wait for some", lease)
+        Route::new(Method::POST, "/v1/jobs/lease", work, "Take jobs to work on, and wait for some", lease)
             .waits()
             .example(json!({ "queues": ["media"], "kinds": ["video.*"], "capacity": 10, "wait_ms": 20_000 })),
-        Route::post("/v1/jobs/{id}/heartbeat", work, "A job is still worked on", heartbeat)
+        Route::new(Method::POST, "/v1/jobs/{id}/heartbeat", work, "A job is still worked on", heartbeat)
             .example(json!({ "fence": 17, "progress": { "percent": 40 } })),
-        Route::post("/v1/jobs/{id}/progress", work, "How far a job is", progress)
+        Route::new(Method::POST, "/v1/jobs/{id}/progress", work, "How far a job is", progress)
             .example(json!({ "fence": 17, "percent": 40, "message": "rendering" })),
-        Route::post("/v1/jobs/{id}/complete", work, "A job is done", complete)
+        Route::new(Method::POST, "/v1/jobs/{id}/complete", work, "A job is done", complete)
             .example(json!({ "fence": 17, "result": { "url": "…" }, "usage": [{ "amount": 42_000 }] })),
-        Route::post("/v1/jobs/{id}/fail", work, "An attempt did not work", fail).example(
+        Route::new(Method::POST, "/v1/jobs/{id}/fail", work, "An attempt did not work", fail).example(
             json!({ "fence": 17, "error": { "kind": "timeout", "message": "no answer" }, "retry_after_ms": 5_000 }),
         ),
-        Route::post("/v1/jobs/{id}/snooze", work, "Put a job off; it was no attempt", snooze)
+        Route::new(Method::POST, "/v1/jobs/{id}/snooze", work, "Put a job off; it was no attempt", snooze)
             .example(json!({ "fence": 17, "delay_ms": 60_000 })),
-        Route::post("/v1/jobs/{id}/return", work, "Hand back a job that was not begun", hand_back)
+        Route::new(Method::POST, "/v1/jobs/{id}/return", work, "Hand back a job that was not begun", hand_back)
             .example(json!({ "fence": 17 })),
-        Route::post("/v1/jobs/complete", work, "Many jobs are done", complete_many)
+        Route::new(Method::POST, "/v1/jobs/complete", work, "Many jobs are done", complete_many)
             .body_up_to(BULK_BYTES_MAX)
             .example(json!({ "items": [{ "id": job, "fence": 17, "result": null }] })),
-        Route::post("/v1/jobs/fail", work, "Many attempts did not work", fail_many)
+        Route::new(Method::POST, "/v1/jobs/fail", work, "Many attempts did not work", fail_many)
             .body_up_to(BULK_BYTES_MAX)
             .example(json!({ "items": [{ "id": job, "fence": 17, "error": { "kind": "timeout" } }] })),
-        Route::post("/v1/jobs/heartbeat", work, "Many jobs are still worked on", heartbeat_many)
+        Route::new(Method::POST, "/v1/jobs/heartbeat", work, "Many jobs are still worked on", heartbeat_many)
             .example(json!({ "items": [{ "id": job, "fence": 17 }] })),
     ]
 }
@@ -171,11 +172,19 @@ async fn finish(call: &Call, job: JobId, fence: u64, end: End) -> Result<Reply<F
 }
 
 async fn complete_many(ask: Ask<(), Nothing, ItemsBody<CompleteItem>>) -> Result<Reply<FinishedItems>, Problem> {
-    finish_many(&ask.call, ask.body.items.into_iter().map(Finish::from).collect()).await
+    let finish = |item: CompleteItem| {
+        let (job, body): (JobId, CompleteBody) = item.into();
+        Finish { job, fence: body.fence, end: body.into() }
+    };
+    finish_many(&ask.call, ask.body.items.into_iter().map(finish).collect()).await
 }
 
 async fn fail_many(ask: Ask<(), Nothing, ItemsBody<FailItem>>) -> Result<Reply<FinishedItems>, Problem> {
-    finish_many(&ask.call, ask.body.items.into_iter().map(Finish::try_from).collect::<Result<_, _>>()?).await
+    let finish = |item: FailItem| {
+        let (job, body): (JobId, FailBody) = item.into();
+        Ok::<_, Error>(Finish { job, fence: body.fence, end: body.try_into()? })
+    };
+    finish_many(&ask.call, ask.body.items.into_iter().map(finish).collect::<Result<_, _>>()?).await
 }
 
 async fn finish_many(call: &Call, items: Vec<Finish>) -> Result<Reply<FinishedItems>, Problem> {
@@ -189,11 +198,19 @@ async fn finish_many(call: &Call, items: Vec<Finish>) -> Result<Reply<FinishedIt
 }
 
 async fn heartbeat_many(ask: Ask<(), Nothing, ItemsBody<BeatItem>>) -> Result<Reply<BeatenItems>, Problem> {
-    let beats: Vec<Beat> = ask.body.items.into_iter().map(Beat::from).collect();
-    let barred = barred(&ask.call, beats.iter().map(|beat| beat.job)).await?;
-    let allowed = beats.iter().filter(|beat| !barred.contains_key(&beat.job)).cloned().collect();
-    let mut answers = ask.call.bursar().jobs().heartbeats(allowed).await?.into_iter();
-    let items = beats.iter().map(|beat| one(&barred, beat.job, &mut answers, |beaten| BeatenAnswer::from(&beaten)));
+    let bodies = ask.body.items.into_iter().map(<(JobId, HeartbeatBody)>::from);
+    let beats: Vec<_> = bodies.map(|(job, body)| (Beat { job, fence: body.fence }, body.progress)).collect();
+    let barred = barred(&ask.call, beats.iter().map(|(beat, _)| beat.job)).await?;
+    let allowed = beats.iter().map(|(beat, _)| beat).filter(|beat| !barred.contains_key(&beat.job)).cloned().collect();
+    let bursar = ask.call.bursar();
+    let mut answers = bursar.jobs().heartbeats(allowed).await?.into_iter();
+    let items = beats.into_iter().map(|(beat, progress)| {
+        let answer = one(&barred, beat.job, &mut answers, |beaten| BeatenAnswer::from(&beaten));
+        if let (ItemAnswer::Done(_), Some(progress)) = (&answer, progress) {
+            bursar.jobs().tell_progress(&beat, progress.into());
+        }
+        answer
+    });
     Ok(Reply::new(BeatenItems { items: items.collect() }))
 }
 

@@ -1,12 +1,13 @@
 //! What workers ask and are told, on the wire; and what others do to many jobs.
 
 use bursar::{
-    Beat, End, Error, Finish, FlowKey, Invalid, JobError, JobFilter, JobId, JobKind, JobState, Payload, Progress,
-    Queue, Span, Tag, Usage, WorkerName,
+    End, Error, FlowKey, Invalid, JobError, JobFilter, JobId, JobKind, JobState, Payload, Progress, Queue, Span, Tag,
+    Usage, WorkerName,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::limits::WAIT_MAX;
 use crate::wire::job::{BeatenAnswer, FinishedAnswer, LeasedAnswer};
 use crate::wire::millis;
 use crate::wire::problem::Problem;
@@ -59,13 +60,64 @@ impl From<ProgressFields> for Progress {
     }
 }
 
-/// A sign of life.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct HeartbeatBody {
-    pub fence: u64,
-    #[serde(default)]
-    pub progress: Option<ProgressFields>,
+/// A report on one job, and the same as one of many: then it says which job. A flattened part would take unknown fields.
+macro_rules! report {
+    ($(#[$about:meta])* $body:ident, $item:ident { $($(#[$meta:meta])* $field:ident: $type:ty,)* }) => {
+        $(#[$about])*
+        #[derive(Deserialize, JsonSchema)]
+        #[serde(deny_unknown_fields)]
+        pub struct $body {
+            pub fence: u64,
+            $($(#[$meta])* pub $field: $type,)*
+        }
+
+        $(#[$about])*
+        #[derive(Deserialize, JsonSchema)]
+        #[serde(deny_unknown_fields)]
+        pub struct $item {
+            pub id: JobId,
+            pub fence: u64,
+            $($(#[$meta])* pub $field: $type,)*
+        }
+
+        impl From<$item> for (JobId, $body) {
+            fn from(item: $item) -> (JobId, $body) {
+                (item.id, $body { fence: item.fence, $($field: item.$field,)* })
+            }
+        }
+    };
+}
+
+report! {
+    /// A sign of life.
+    HeartbeatBody, BeatItem {
+        #[serde(default)]
+        progress: Option<ProgressFields>,
+    }
+}
+
+report! {
+    /// A job is done.
+    CompleteBody, CompleteItem {
+        #[serde(default)]
+        result: Payload,
+        /// What was held unless it is said; nothing if the list is empty.
+        #[serde(default)]
+        usage: Option<Vec<Usage>>,
+    }
+}
+
+report! {
+    /// An attempt did not work.
+    FailBody, FailItem {
+        error: ErrorBody,
+        #[serde(default = "yes")]
+        retryable: bool,
+        #[serde(default)]
+        retry_after_ms: Option<i64>,
+        #[serde(default)]
+        usage: Option<Vec<Usage>>,
+    }
 }
 
 /// How far a job is, by its worker.
@@ -84,18 +136,6 @@ pub struct ProgressBody {
     pub durable: bool,
 }
 
-/// A job is done.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct CompleteBody {
-    pub fence: u64,
-    #[serde(default)]
-    pub result: Payload,
-    /// What was held unless it is said; nothing if the list is empty.
-    #[serde(default)]
-    pub usage: Option<Vec<Usage>>,
-}
-
 /// What went wrong.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -103,20 +143,6 @@ pub struct ErrorBody {
     pub kind: String,
     #[serde(default)]
     pub message: String,
-}
-
-/// An attempt did not work.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct FailBody {
-    pub fence: u64,
-    pub error: ErrorBody,
-    #[serde(default = "yes")]
-    pub retryable: bool,
-    #[serde(default)]
-    pub retry_after_ms: Option<i64>,
-    #[serde(default)]
-    pub usage: Option<Vec<Usage>>,
 }
 
 fn yes() -> bool {
@@ -168,64 +194,6 @@ impl TryFrom<SnoozeBody> for End {
 #[schemars(rename = "ItemsBodyOf{T}")]
 pub struct ItemsBody<T> {
     pub items: Vec<T>,
-}
-
-/// One of many that are done.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct CompleteItem {
-    pub id: JobId,
-    pub fence: u64,
-    #[serde(default)]
-    pub result: Payload,
-    #[serde(default)]
-    pub usage: Option<Vec<Usage>>,
-}
-
-/// One of many that did not work.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct FailItem {
-    pub id: JobId,
-    pub fence: u64,
-    pub error: ErrorBody,
-    #[serde(default = "yes")]
-    pub retryable: bool,
-    #[serde(default)]
-    pub retry_after_ms: Option<i64>,
-    #[serde(default)]
-    pub usage: Option<Vec<Usage>>,
-}
-
-/// One of many signs of life.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct BeatItem {
-    pub id: JobId,
-    pub fence: u64,
-}
-
-impl From<CompleteItem> for Finish {
-    fn from(item: CompleteItem) -> Finish {
-        let end = End::Complete { result: item.result, usage: item.usage };
-        Finish { job: item.id, fence: item.fence, end }
-    }
-}
-
-impl TryFrom<FailItem> for Finish {
-    type Error = Error;
-
-    fn try_from(item: FailItem) -> Result<Finish, Error> {
-        let FailItem { id, fence, error, retryable, retry_after_ms, usage } = item;
-        let end = FailBody { fence, error, retryable, retry_after_ms, usage }.try_into()?;
-        Ok(Finish { job: id, fence, end })
-    }
-}
-
-impl From<BeatItem> for Beat {
-    fn from(item: BeatItem) -> Beat {
-        Beat { job: item.id, fence: item.fence }
-    }
 }
 
 /// One answer an item, in order.
@@ -326,7 +294,9 @@ pub fn not_durable(durable: bool) -> Result<(), Error> {
 /// A wait within what is allowed.
 pub fn wait(wait_ms: i64) -> Result<Span, Error> {
     match millis("wait_ms", wait_ms)? {
-        wait if wait > Span::from_secs(60) => Err(Invalid::new("wait_ms", "must be at most 60000").into()),
+        wait if wait > WAIT_MAX => {
+            Err(Invalid::new("wait_ms", format!("must be at most {}", WAIT_MAX.micros() / 1_000)).into())
+        }
         wait => Ok(wait),
     }
 }

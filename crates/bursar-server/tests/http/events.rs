@@ -147,14 +147,18 @@ async fn channels_choose_and_are_refused(home: Home) {
     let leased = home.ask("POST", "/v1/jobs/lease", json!({ "queues": ["media"] })).await.is(200).json();
     let fence = leased["jobs"][0]["lease"]["fence"].clone();
     home.ask("POST", &format!("/v1/jobs/{job}/progress"), json!({ "fence": fence, "percent": 40.0 })).await.is(200);
+    let among_many = json!({ "items": [{ "id": job, "fence": fence, "progress": { "percent": 80.0 } }] });
+    home.ask("POST", "/v1/jobs/heartbeat", among_many).await.is(200);
     home.ask("POST", &format!("/v1/jobs/{job}/complete"), json!({ "fence": fence })).await.is(200);
-    let mut kinds = Vec::new();
-    for _ in 0..4 {
-        kinds.push(one.next().await.kind);
+    let mut events = Vec::new();
+    for _ in 0..5 {
+        events.push(one.next().await);
     }
     // Progress is told at once and kept nowhere, so that it may come before what is read from the journal.
-    let place = kinds.iter().position(|kind| kind == "progress").expect("progress is told");
-    kinds.remove(place);
+    let (told, kept): (Vec<_>, Vec<_>) = events.into_iter().partition(|event| event.kind == "progress");
+    let percents: Vec<_> = told.iter().map(|event| event.data["percent"].clone()).collect();
+    assert_eq!(percents, [json!(40.0), json!(80.0)]);
+    let kinds: Vec<_> = kept.into_iter().map(|event| event.kind).collect();
     assert_eq!(kinds, ["spend.posted", "job.leased", "job.succeeded"]);
     assert_eq!((queue.next().await.kind.as_str(), queue.next().await.kind.as_str()), ("job.leased", "job.succeeded"));
     let refuse = async |token: &str, channels: &str, status: u16| {

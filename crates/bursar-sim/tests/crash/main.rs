@@ -4,7 +4,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
-use std::panic::catch_unwind;
 use std::process::ExitCode;
 
 use bursar_core::mutant::Mutant;
@@ -24,15 +23,7 @@ fn main() -> ExitCode {
     if let Some(code) = crash::child(&args) {
         return code;
     }
-    let filter = args.iter().find(|arg| !arg.starts_with('-')).cloned().unwrap_or_default();
-    let mut failed = 0;
-    for (name, run) in CASES.iter().filter(|(name, _)| name.contains(&filter)) {
-        let done = catch_unwind(run);
-        println!("test {name} ... {}", if done.is_ok() { "ok" } else { "FAILED" });
-        failed += usize::from(done.is_err());
-    }
-    println!("\ntest result: {}. {failed} failed", if failed == 0 { "ok" } else { "FAILED" });
-    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    bursar_testkit::run_cases(&args, &CASES)
 }
 
 fn plan(engine: Engine, rounds: u64, seed: u64) -> Plan {

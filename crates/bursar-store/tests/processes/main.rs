@@ -7,7 +7,6 @@
 mod cases;
 mod child;
 
-use std::panic::catch_unwind;
 use std::process::ExitCode;
 
 const CASES: [(&str, fn()); 3] = [
@@ -22,14 +21,5 @@ fn main() -> ExitCode {
         child::live(rest);
         return ExitCode::SUCCESS;
     }
-    let filter = args.iter().find(|arg| !arg.starts_with('-')).cloned().unwrap_or_default();
-    let chosen = CASES.iter().filter(|(name, _)| name.contains(&filter));
-    let mut failed = 0;
-    for (name, run) in chosen {
-        let done = catch_unwind(run);
-        println!("test {name} ... {}", if done.is_ok() { "ok" } else { "FAILED" });
-        failed += usize::from(done.is_err());
-    }
-    println!("\ntest result: {}. {failed} failed", if failed == 0 { "ok" } else { "FAILED" });
-    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    bursar_testkit::run_cases(&args, &CASES)
 }

@@ -72,11 +72,15 @@ impl Jobs<'_> {
 
     /// Tells listeners in this process how far a job is ([`Jobs::listen_progress`]), and renews its lease. It is kept nowhere.
     pub async fn progress(&self, beat: Beat, progress: Progress) -> Result<Beaten, Error> {
-        let (job, fence) = (beat.job, beat.fence);
-        let beaten = self.heartbeat(beat).await?;
-        let tenant = self.0.context.tenant.clone();
-        self.0.inner.feed.tell_progress(Progressed { tenant, job, fence, progress });
+        let beaten = self.heartbeat(beat.clone()).await?;
+        self.tell_progress(&beat, progress);
         Ok(beaten)
+    }
+
+    /// The part of [`Jobs::progress`] that is told, for who has renewed the lease already.
+    pub fn tell_progress(&self, beat: &Beat, progress: Progress) {
+        let (job, fence, tenant) = (beat.job, beat.fence, self.0.context.tenant.clone());
+        self.0.inner.feed.tell_progress(Progressed { tenant, job, fence, progress });
     }
 
     /// Listens to what workers of this process say of this tenant's jobs from now on.

@@ -10,7 +10,6 @@ mod network;
 mod process;
 mod woken;
 
-use std::panic::catch_unwind;
 use std::process::ExitCode;
 
 /// Cases by the names of their functions.
@@ -37,13 +36,5 @@ fn main() -> ExitCode {
         member::live(rest);
         return ExitCode::SUCCESS;
     }
-    let filter = args.iter().find(|arg| !arg.starts_with('-')).cloned().unwrap_or_default();
-    let mut failed = 0;
-    for (name, run) in CASES.iter().filter(|(name, _)| name.contains(&filter)) {
-        let done = catch_unwind(run);
-        println!("test {name} ... {}", if done.is_ok() { "ok" } else { "FAILED" });
-        failed += usize::from(done.is_err());
-    }
-    println!("\ntest result: {}. {failed} failed", if failed == 0 { "ok" } else { "FAILED" });
-    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    bursar_testkit::run_cases(&args, CASES)
 }
