@@ -170,7 +170,7 @@ impl Define {
             overrun: self.overrun.into(),
         };
         let Define { unit, parent, limits, trip, thresholds, reason, .. } = self;
-        Ok((Budget { unit, parent, limits, hold, trip, thresholds }, reason))
+        Ok((Budget { unit, parent, limits, hold, trip, thresholds, by_default: false }, reason))
     }
 }
 
