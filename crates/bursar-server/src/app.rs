@@ -9,6 +9,7 @@ use bursar::{Bursar, Clock};
 use crate::events::Tails;
 use crate::leases::Leases;
 use crate::limits::{Limits, Places};
+use crate::metering::Metering;
 use crate::metrics::Metrics;
 use crate::principal::attempts::Attempts;
 use crate::principal::authenticate::Keys;
@@ -29,13 +30,14 @@ pub(crate) struct App {
     pub(crate) tails: Tails,
     pub(crate) leases: Leases,
     pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) metering: Metering,
     /// The OpenAPI document, made once.
     pub(crate) document: String,
     stopping: AtomicBool,
 }
 
 impl App {
-    pub(crate) fn new(bursar: Bursar, keys: Keys, limits: Limits, clock: Arc<dyn Clock>) -> App {
+    pub(crate) fn new(bursar: Bursar, keys: Keys, limits: Limits, clock: Arc<dyn Clock>, metering: Metering) -> App {
         let routes: Vec<Arc<Route>> = routes::all().into_iter().map(Arc::new).collect();
         App {
             tails: Tails::new(bursar.clone(), limits.waiting),
@@ -50,6 +52,7 @@ impl App {
             leases: Leases::default(),
             metrics: Metrics::default(),
             clock,
+            metering,
             stopping: AtomicBool::new(false),
         }
     }

@@ -21,6 +21,7 @@ mod entry;
 mod events;
 mod leases;
 mod limits;
+mod metering;
 mod metrics;
 mod openapi;
 mod page;

@@ -125,8 +125,7 @@ pub(super) fn admit(rows: &Rows<'_>, charges: Vec<HeldCharge>) -> Result<Vec<Cha
         return Err(Refusal::Refused(violations));
     }
     let charged = charges.into_iter().map(|charge| {
-        let left =
-            left(|scope| rows.get(scope), &charge, |scope, remaining| remaining.saturating_sub(totals[scope]));
+        let left = left(|scope| rows.get(scope), &charge, |scope, remaining| remaining.saturating_sub(totals[scope]));
         Charged::new(charge, left)
     });
     Ok(charged.collect())

@@ -12,6 +12,7 @@ pub mod event;
 pub mod grant;
 pub mod hold;
 pub mod job;
+pub mod meter;
 pub mod problem;
 pub mod queue;
 pub mod report;

@@ -1,9 +1,10 @@
 //! Asking the kernel: the one file of the meter that does.
 
+use bursar_core::budget::{Budget, Limit};
 use bursar_core::context::Actor;
 use bursar_core::refusal::Refusal;
 use bursar_core::request::{Fingerprint, Op, Request};
-use bursar_core::budget::{Budget, Limit};
+use http::request::Parts;
 
 use crate::command::CommandBuilder;
 use crate::error::Error;
@@ -12,8 +13,8 @@ use crate::meter::Meter;
 use crate::meter::caller::Caller;
 use crate::meter::cost::Price;
 use crate::meter::counters::count;
-use crate::meter::settle::{ActualCost, Open, Settlement, Streamed};
 use crate::meter::settings::OnFailure;
+use crate::meter::settle::{ActualCost, Open, Settlement, Streamed};
 use crate::meter::standing::{QuotaExceeded, Standing};
 
 /// Whether a quota admits something: with what comes of it, or with what is lacking.
@@ -120,6 +121,49 @@ impl Reserved {
     pub async fn settle(self, actual: i64) -> Result<Standing, Error> {
         let Reserved { meter, held, standing } = self;
         meter.commit(&standing.caller, held, actual).await
+    }
+}
+
+/// What is to become of a request, for services that know their callers and payloads themselves.
+#[derive(Debug)]
+pub enum Verdict {
+    /// It costs nothing, by its path or because the meter is off.
+    Bypassed,
+    /// It is paid: to be served, with [`Standing::tell`] in its answer.
+    Paid(Standing),
+    /// The quota leaves too little: not to be served.
+    Exceeded(QuotaExceeded),
+    /// The quota could not be asked: to be served all the same.
+    FailedOpen,
+    /// The quota could not be asked: not to be served.
+    FailedClosed,
+}
+
+impl Meter {
+    /// Charges a request to a caller by the path, the costs and the settings of this meter, in one phase.
+    pub async fn charge_request(&self, caller: &Caller, head: &Parts, payload_bytes: u64) -> Verdict {
+        if self.bypasses(head) {
+            return Verdict::Bypassed;
+        }
+        let price = Price { two_phase: false, ..self.inner.settings.costs.price(head) };
+        match self.ask(caller, price, Payload::Bytes(payload_bytes)).await {
+            Asked::Paid(standing) => Verdict::Paid(standing),
+            Asked::Exceeded(exceeded) => Verdict::Exceeded(exceeded),
+            Asked::Open => Verdict::FailedOpen,
+            Asked::Closed => Verdict::FailedClosed,
+            Asked::Held(_) => unreachable!("one phase holds nothing"),
+        }
+    }
+
+    /// Whether a request costs nothing, by its path or because the meter is off.
+    pub(crate) fn bypasses(&self, head: &Parts) -> bool {
+        let settings = &self.inner.settings;
+        let path = head.uri.path();
+        let bypassed = !settings.enabled || settings.bypass.iter().any(|pattern| pattern.matches(path));
+        if bypassed {
+            count(&self.inner.counters.bypassed);
+        }
+        bypassed
     }
 }
 

@@ -93,12 +93,18 @@ pub const AGENT_ID: HeaderName = HeaderName::from_static("x-agent-id");
 
 impl Identify for AgentId {
     fn identify(&self, head: &Parts) -> Result<Option<Caller>, BadCaller> {
-        let Some(text) = one(&head.headers, &AGENT_ID)? else { return Ok(None) };
+        one(&head.headers, &AGENT_ID)?.map(AgentId::caller).transpose()
+    }
+}
+
+impl AgentId {
+    /// The agent of a key.
+    pub fn caller(text: &str) -> Result<Caller, BadCaller> {
         if text.len() != 64 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
             return Err(BadCaller::new(AGENT_ID.as_str(), "must be 32 bytes as 64 hexadecimal digits"));
         }
         // One key is one caller, however it is written.
-        Caller::new(&text.to_ascii_lowercase()).map(Some)
+        Caller::new(&text.to_ascii_lowercase())
     }
 }
 

@@ -205,7 +205,8 @@ impl TryFrom<ExtraText> for Extra {
         let count = match (query, header) {
             (Some(query), None) => Count::Query(query),
             (None, Some(header)) => {
-                let known = header.parse().map_err(|_| format!("header {header:?} of the extra {name:?} is no name"))?;
+                let known =
+                    header.parse().map_err(|_| format!("header {header:?} of the extra {name:?} is no name"))?;
                 Count::Header(known)
             }
             _ => return Err(format!("the extra {name:?} must say what is counted: query or header, one of them")),

@@ -71,9 +71,7 @@ enum Payer {
 impl Meter {
     fn payer(&self, head: &Parts) -> Result<Payer, Unserved> {
         let (settings, counters) = (&self.inner.settings, &self.inner.counters);
-        let path = head.uri.path();
-        if !settings.enabled || settings.bypass.iter().any(|pattern| pattern.matches(path)) {
-            count(&counters.bypassed);
+        if self.bypasses(head) {
             return Ok(Payer::Nobody);
         }
         let unserved = match (self.inner.identify.identify(head), settings.anonymous) {
@@ -91,11 +89,7 @@ impl Meter {
     }
 }
 
-async fn serve<S, I, O>(
-    meter: Meter,
-    mut inner: S,
-    request: Request<I>,
-) -> Result<Response<MeteredBody<O>>, S::Error>
+async fn serve<S, I, O>(meter: Meter, mut inner: S, request: Request<I>) -> Result<Response<MeteredBody<O>>, S::Error>
 where
     S: Service<Request<CountedBody<I>>, Response = Response<O>>,
     I: Body,
@@ -159,11 +153,7 @@ async fn settled<O, E>(
 }
 
 /// The answer, with how its caller stands.
-fn told<O>(
-    mut response: Response<O>,
-    standing: &Standing,
-    settlement: Option<Settlement>,
-) -> Response<MeteredBody<O>> {
+fn told<O>(mut response: Response<O>, standing: &Standing, settlement: Option<Settlement>) -> Response<MeteredBody<O>> {
     standing.tell(response.headers_mut());
     response.map(|body| MeteredBody::of_handler(body, settlement))
 }

@@ -41,7 +41,7 @@ use bursar_core::budget::Budget;
 use bursar_core::context::Context;
 use bursar_store::{Clock, SystemClock};
 
-pub use crate::meter::admit::{Admission, Reserved};
+pub use crate::meter::admit::{Admission, Reserved, Verdict};
 pub use crate::meter::body::{CountedBody, MeteredBody};
 pub use crate::meter::caller::{
     AGENT_ID, AgentId, ApiKey, BadCaller, Caller, ClientIp, FromExtension, FromHeader, Identify, SCOPE_PREFIX,

@@ -40,7 +40,11 @@ impl Unserved {
             Unserved::Exceeded(exceeded) => (StatusCode::TOO_MANY_REQUESTS, "8", over(exceeded)),
             Unserved::Unavailable => {
                 let detail = "the quota of the caller could not be asked; try again".to_owned();
-                (StatusCode::SERVICE_UNAVAILABLE, "14", document("unavailable", "The quota cannot be asked", 503, detail))
+                (
+                    StatusCode::SERVICE_UNAVAILABLE,
+                    "14",
+                    document("unavailable", "The quota cannot be asked", 503, detail),
+                )
             }
         };
         let mut response = if is_grpc(asked) { grpc(grpc_status, &problem) } else { plain(status, &problem) };

@@ -118,7 +118,8 @@ impl MeterSettings {
     /// Refuses what does not go.
     pub fn check(&self) -> Result<(), MeterError> {
         let wrong = |key, problem: &str| Err(MeterError::Setting { key, problem: problem.to_owned() });
-        check_quota(&self.quota).map_err(|invalid| MeterError::Setting { key: "quota", problem: invalid.to_string() })?;
+        check_quota(&self.quota)
+            .map_err(|invalid| MeterError::Setting { key: "quota", problem: invalid.to_string() })?;
         if !(1..=600_000).contains(&self.patience_ms) {
             return wrong("patience_ms", "must be from 1 to 600000");
         }
@@ -182,7 +183,10 @@ mod tests {
             ("quota = [{ amount = -1, window = 'hour' }]", "quota: limits.amount must not be negative"),
             ("quota = [{ amount = 1, window = 'fortnight' }]", "\"fortnight\" is not one of lifetime"),
             ("quota = [{ amount = 1, window = 'day@Mars/Olympus' }]", "quota: zone \"Mars/Olympus\" is not a known"),
-            ("quota = [{ amount = 1, window = 'day' }, { amount = 2, window = 'day' }]", "quota: limits names the window"),
+            (
+                "quota = [{ amount = 1, window = 'day' }, { amount = 2, window = 'day' }]",
+                "quota: limits names the window",
+            ),
             ("anonymous = 'maybe'", "anonymous = 'maybe'"),
             ("patience_ms = 0", "patience_ms: must be from 1"),
             ("hold_ms = 5", "hold_ms: must be from 1000"),
@@ -190,7 +194,10 @@ mod tests {
             ("[costs]\nbase = -1", "base = -1"),
             ("[[costs.operations]]\nname = 'a'\npath = '/a'", "missing field `base`"),
             ("[[costs.operations]]\nname = 'a'\npath = '/a'\nbase = 1\nmethod = 'post'", "method \"post\" is not one"),
-            ("[[costs.operations]]\nname = 'a'\npath = '/a'\nbase = 1\nextras = [{ name = 'b', each = 1 }]", "the extra \"b\" must say"),
+            (
+                "[[costs.operations]]\nname = 'a'\npath = '/a'\nbase = 1\nextras = [{ name = 'b', each = 1 }]",
+                "the extra \"b\" must say",
+            ),
             (
                 "[[costs.operations]]\nname = 'a'\npath = '/a'\nbase = 1\n[[costs.operations]]\nname = 'a'\npath = '/b'\nbase = 1",
                 "costs.operations: the name \"a\" is given twice",

@@ -49,7 +49,9 @@ pub struct QuotaExceeded {
 impl Standing {
     /// The limit that leaves least; of two the one that lasts longer.
     pub fn tightest(&self) -> Option<&LimitStanding> {
-        self.limits.iter().min_by_key(|limit| (limit.remaining, std::cmp::Reverse(limit.reset_at.unwrap_or(Time::NEVER))))
+        self.limits
+            .iter()
+            .min_by_key(|limit| (limit.remaining, std::cmp::Reverse(limit.reset_at.unwrap_or(Time::NEVER))))
     }
 
     /// What was left of each limit when a charge was admitted. What is left of a budget above it is nothing to a caller.

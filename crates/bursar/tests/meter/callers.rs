@@ -19,12 +19,14 @@ async fn who_says_nonsense_is_told_so(url: String) {
         [b"", b"a", b"zz", &[b'f'; 63], &[b'f'; 65], &[b'f'; 4_000], &[0xff; 64], b"../../../etc/passwd"];
     for id in hostile {
         let value = axum::http::HeaderValue::from_bytes(id).unwrap();
-        let answer =
-            app.ask(request("GET", "/other").header("x-agent-id", value).body(Body::empty()).unwrap()).await;
+        let answer = app.ask(request("GET", "/other").header("x-agent-id", value).body(Body::empty()).unwrap()).await;
         assert_eq!(answer.status, 400, "{id:?}: {answer:?}");
         assert_eq!(answer.header("content-type"), Some("application/problem+json"));
         let problem = answer.json();
-        assert_eq!((problem["type"].as_str(), problem["field"].as_str()), (Some("/problems/invalid"), Some("x-agent-id")));
+        assert_eq!(
+            (problem["type"].as_str(), problem["field"].as_str()),
+            (Some("/problems/invalid"), Some("x-agent-id"))
+        );
         assert!(answer.text.len() < 400, "{answer:?}");
     }
     let twice = request("GET", "/other").header("x-agent-id", key(1)).header("x-agent-id", key(2));
