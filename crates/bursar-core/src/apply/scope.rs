@@ -58,7 +58,7 @@ fn book<const N: usize>(ws: &mut Workspace, key: &ScopeKey, parts: [(Time, i64);
 pub(super) fn defined(ws: &mut Workspace, tenant: &Tenant, scope: &Scope, budget: &Budget) -> u64 {
     let now = ws.now;
     let row = touch_scope(ws, &(tenant.clone(), scope.clone()));
-    let before = row.define(Arc::new(budget.clone()), now);
+    let before = row.define(&Arc::new(budget.clone()), now);
     let version = row.version;
     move_below(ws, tenant, scope, before.and_then(|before| before.parent.clone()), budget.parent.clone());
     version

@@ -74,7 +74,7 @@ impl<'a> Rows<'a> {
             }
             budget::check_room(stored, &charge.scope, default, ws.now)?;
             let mut defined = stored.clone();
-            defined.define(default.clone(), ws.now);
+            defined.define(default, ws.now);
             rows.defined.insert(&charge.scope, defined);
         }
         Ok(rows)

@@ -8,13 +8,13 @@ use crate::time::Time;
 
 impl ScopeState {
     /// Registers a budget; returns the one it takes the place of.
-    pub(crate) fn define(&mut self, budget: Arc<Budget>, now: Time) -> Option<Arc<Budget>> {
+    pub(crate) fn define(&mut self, budget: &Arc<Budget>, now: Time) -> Option<Arc<Budget>> {
         let before = self.budget.replace(budget.clone());
         self.redefined = true;
         for window in budget.windows() {
             self.name_window(window, now);
         }
-        carry_buckets(self, before.as_deref(), &budget);
+        carry_buckets(self, before.as_deref(), budget);
         // A trip limit that was raised above what is spent holds nobody up from now on.
         self.rearm_trip();
         before

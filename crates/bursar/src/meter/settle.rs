@@ -80,7 +80,7 @@ impl Streamed {
 
 /// What is set aside for a request, until it is settled. Dropped before that, because the caller left or the handler panicked, it
 /// is settled in the background.
-pub(crate) struct Settlement(Option<Open>);
+pub(crate) struct Settlement(Option<Box<Open>>);
 
 /// A settlement that is to come.
 pub(crate) struct Open {
@@ -95,7 +95,7 @@ pub(crate) struct Open {
 
 impl Settlement {
     pub(crate) fn new(open: Open) -> Settlement {
-        Settlement(Some(open))
+        Settlement(Some(Box::new(open)))
     }
 
     /// Where the handler says what it cost.
@@ -182,9 +182,10 @@ mod tests {
     fn what_was_said_last_counts() {
         let cost = ActualCost::unsaid();
         assert_eq!((cost.said(), cost.is_at_end()), (None, false));
+        let same = cost.clone();
         cost.set(5);
-        cost.clone().set(7);
-        cost.at_end();
+        same.set(7);
+        same.at_end();
         assert_eq!((cost.said(), cost.is_at_end()), (Some(7), true));
         cost.set(-3);
         assert_eq!(cost.said(), Some(0));

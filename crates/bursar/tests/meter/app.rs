@@ -223,7 +223,7 @@ async fn crash(Query(work): Query<Work>, Extension(cost): Extension<ActualCost>)
 async fn hang(State(seen): State<Arc<Seen>>, Query(work): Query<Work>, Extension(cost): Extension<ActualCost>) {
     work.cost.inspect(|units| cost.set(*units));
     seen.begun.notify_one();
-    std::future::pending().await
+    std::future::pending::<()>().await;
 }
 
 /// Says what it cost with each part that it sends.
