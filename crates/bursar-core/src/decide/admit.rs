@@ -68,7 +68,7 @@ impl<'a> Rows<'a> {
         for charge in charges {
             let Some(default) = &charge.default else { continue };
             let stored = row(ws, tenant, &charge.scope).unwrap_or_else(|| nothing());
-            let same = stored.budget.as_ref().is_some_and(|budget| budget == default);
+            let same = stored.budget.as_ref().is_some_and(|budget| budget == default || Mutant::KeepOldDefault.on());
             if same || !stored.takes_default() || rows.defined.contains_key(&charge.scope) {
                 continue;
             }

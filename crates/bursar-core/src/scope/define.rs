@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::budget::Budget;
+use crate::mutant::Mutant;
 use crate::scope::ScopeState;
 use crate::time::Time;
 
@@ -22,7 +23,7 @@ impl ScopeState {
 
     /// Whether a charge's own default counts here: nobody has defined a budget.
     pub fn takes_default(&self) -> bool {
-        self.budget.as_ref().is_none_or(|budget| budget.by_default)
+        self.budget.as_ref().is_none_or(|budget| budget.by_default || Mutant::DefaultReplacesDefined.on())
     }
 }
 
