@@ -3,7 +3,7 @@
 use bursar_core::budget::{Budget, Limit};
 use bursar_core::context::Actor;
 use bursar_core::refusal::Refusal;
-use bursar_core::request::{Fingerprint, Op, Request};
+use bursar_core::request::{Actual, Fingerprint, Op, Request};
 use http::request::Parts;
 
 use crate::command::CommandBuilder;
@@ -79,7 +79,11 @@ impl Meter {
     }
 
     fn charge(&self, caller: &Caller, units: i64) -> CommandBuilder {
-        let bursar = self.bursar.by(Actor::Agent(caller.name().to_owned()));
+        // Whoever acts for a caller knows better who that is.
+        let bursar = match self.bursar.context.actor {
+            Actor::System => self.bursar.by(Actor::Agent(caller.name().to_owned())),
+            _ => self.bursar.clone(),
+        };
         bursar.command().charge_or_define(caller.scope(), units, self.inner.quota.clone())
     }
 
@@ -235,8 +239,16 @@ impl Meter {
 
     /// Charges what a hold really cost.
     pub(crate) async fn commit(&self, caller: &Caller, held: Held, actual: i64) -> Result<Standing, Error> {
-        let charges = held.commit(actual.max(0)).await?.charges;
-        Ok(Standing::of_charges(caller, &charges, self.inner.clock.now()))
+        let hold = held.id();
+        let settled = match held.commit(actual.max(0)).await {
+            // Somebody gave the budget a policy that is not for what has been spent already: as much as it admits is charged.
+            Err(Error::Refused(Refusal::OverrunRefused { .. })) => {
+                tracing::warn!(%caller, actual, "a budget refuses what a request cost above its estimate");
+                self.bursar.ledger().commit(hold, Actual::Held).await
+            }
+            settled => settled,
+        };
+        Ok(Standing::of_charges(caller, &settled?.charges, self.inner.clock.now()))
     }
 
     /// Holds in a task of its own. When the caller leaves meanwhile nothing was served yet, and the hold is released as the task

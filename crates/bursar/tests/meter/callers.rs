@@ -93,6 +93,32 @@ async fn endless_callers_leave_nothing_in_memory_and_a_row_each(url: String) {
     app.books_are_right().await;
 }
 
+/// No router, no axum: a function from one body to another.
+#[tokio::test]
+async fn any_service_of_http_bodies_can_be_metered() {
+    use axum::body::Bytes;
+    use bursar::meter::{CountedBody, Meter};
+    use http_body_util::{BodyExt, Empty, Full};
+    use tower::{Layer, ServiceExt};
+
+    let bursar = bursar::Bursar::open("sqlite::memory:").await.unwrap();
+    let meter = Meter::builder(bursar.clone()).set(|settings| settings.quota = crate::app::hourly(1)).build().unwrap();
+    let service =
+        meter.layer().layer(tower::service_fn(|request: axum::http::Request<CountedBody<Full<Bytes>>>| async move {
+            let read = request.into_body().collect().await?.to_bytes();
+            assert_eq!(read, "question");
+            Ok::<_, std::convert::Infallible>(axum::http::Response::new(Empty::<Bytes>::new()))
+        }));
+    for status in [200, 429] {
+        let asked = request("POST", "/").header("x-agent-id", key(1)).body(Full::from("question")).unwrap();
+        let answer = service.clone().oneshot(asked).await.unwrap();
+        assert_eq!(answer.status().as_u16(), status);
+        let body = answer.into_body().collect().await.unwrap().to_bytes();
+        assert_eq!(body.is_empty(), status == 200, "{body:?}");
+    }
+    bursar.close().await;
+}
+
 async fn any_way_of_knowing_callers_will_do(url: String) {
     let app = App::open_with(url, |meter| meter.identify(ApiKey::default())).await;
     let asked = request("GET", "/other").header("x-api-key", "secret").body(Body::empty()).unwrap();

@@ -17,6 +17,7 @@ on_both_engines! {
     a_body_is_settled_when_it_has_been_sent_or_left,
     a_payload_of_untold_size_is_counted_as_it_comes,
     what_takes_longer_than_its_hold_is_charged_all_the_same,
+    a_budget_that_refuses_overruns_is_charged_what_it_admits,
     the_same_by_hand,
 }
 
@@ -157,6 +158,17 @@ async fn what_takes_longer_than_its_hold_is_charged_all_the_same(url: String) {
     // … and what it cost is charged in full.
     reserved.settle(20).await.unwrap();
     assert_eq!(app.spent(1).await, (45, 0));
+    app.books_are_right().await;
+}
+
+async fn a_budget_that_refuses_overruns_is_charged_what_it_admits(url: String) {
+    let app = App::open(url, 100).await;
+    let mut budget = bursar::Budget::new(crate::app::hourly(100));
+    budget.hold.overrun = bursar::Cover::Refuse;
+    app.bursar.ledger().define(caller(1).scope(), budget).await.unwrap();
+    assert_eq!(app.send(1, "POST", "/work?cost=30", "").await.quota()[1], 80);
+    assert_eq!(app.send(1, "POST", "/work?cost=5", "").await.quota()[1], 75);
+    assert_eq!((app.spent(1).await, app.meter.counters().unsettled), ((25, 0), 0));
     app.books_are_right().await;
 }
 

@@ -149,6 +149,31 @@ async fn whoever_comes_first_makes_the_budget_once(url: String) {
     app.books_are_right().await;
 }
 
+/// Two nodes on one database, and callers that neither has seen.
+#[tokio::test(flavor = "multi_thread")]
+async fn two_nodes_never_overrun_a_quota_that_both_make() {
+    let url = bursar_testkit::fresh_database();
+    let nodes = [App::open(url.clone(), 50).await, App::open(url, 50).await];
+    let tasks = (0..160).map(|task| {
+        let (meter, agent) = (nodes[task % 2].meter.clone(), caller(1 + (task / 2 % 2) as u8));
+        tokio::spawn(async move { meter.check_and_record(&agent, 1).await.unwrap().is_ok() })
+    });
+    let mut admitted = 0;
+    for task in tasks.collect::<Vec<_>>() {
+        admitted += usize::from(task.await.unwrap());
+    }
+    assert_eq!(admitted, 100);
+    let [one, other] = nodes;
+    for agent in [1, 2] {
+        assert_eq!(one.spent(agent).await, (50, 0));
+        let stream = Stream::Scope(Tenant::built_in(), caller(agent).scope().clone());
+        let events = one.bursar.journal().history(&stream, 1_000).await.unwrap();
+        assert_eq!(events.iter().filter(|event| matches!(event.event, Event::BudgetDefined { .. })).count(), 1);
+    }
+    other.bursar.close().await;
+    one.books_are_right().await;
+}
+
 async fn all_limits_must_admit_and_the_tightest_is_told(url: String) {
     let limit = |amount, window: &str| Limit::new(amount, window.parse().unwrap());
     let limits = vec![limit(50, "hour"), limit(12, "rolling:60000"), limit(60, "day@Europe/Berlin")];
