@@ -1,5 +1,6 @@
 //! The OpenAPI 3.1 document, made from the list of routes.
 
+use bursar::bounds::NAME_BYTES_MAX;
 use schemars::generate::{SchemaGenerator, SchemaSettings};
 use schemars::{JsonSchema, Schema};
 use serde_json::{Map, Value, json};
@@ -110,23 +111,36 @@ fn queried(query: &Schema) -> Vec<Value> {
     fields.into_iter().map(parameter).collect()
 }
 
+/// What a name in a header looks like: it neither begins nor ends with a blank, as these are no part of a header.
+const PRINTABLE: &str = "^[!-~]([ -~]*[!-~])?$";
+
 fn headers(route: &Route) -> Vec<Value> {
-    let header = |name: &str, description: &str| {
+    let header = |name: &str, description: &str, pattern: &str, most: usize| {
         json!({ "name": name, "in": "header", "required": false, "description": description,
-                "schema": { "type": "string" } })
+                "schema": { "type": "string", "pattern": pattern, "maxLength": most } })
     };
     let mut headers = Vec::new();
     if route.action != Action::Public {
-        headers.push(header("Bursar-Tenant", "For whom the operator acts"));
+        headers.push(header("Bursar-Tenant", "For whom the operator acts", PRINTABLE, NAME_BYTES_MAX));
     }
     if route.writes() {
-        headers.push(header("Idempotency-Key", "Makes a repetition have one effect and one answer"));
+        headers.push(header(
+            "Idempotency-Key",
+            "Makes a repetition have one effect and one answer",
+            PRINTABLE,
+            NAME_BYTES_MAX,
+        ));
     }
     if defines(route) {
-        headers.push(header("If-Match", "Only if it is as it was read: the ETag of an answer"));
+        headers.push(header(
+            "If-Match",
+            "Only if it is as it was read: the ETag of an answer",
+            "^\"[0-9a-f]{32}\"$",
+            34,
+        ));
     }
     if route.path == "/v1/events" {
-        headers.push(header("Last-Event-ID", "The last event that was seen"));
+        headers.push(header("Last-Event-ID", "The last event that was seen", "^[0-9]+$", 19));
     }
     headers
 }

@@ -130,6 +130,7 @@ pub struct ChargeAnswer {
     #[serde(skip_serializing_if = "Option::is_none")]
     actual: Option<i64>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(default)]
     ancestors: Vec<Scope>,
     balances: Vec<LeftAnswer>,
 }

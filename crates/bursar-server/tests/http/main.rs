@@ -11,5 +11,6 @@ mod matrix;
 mod metered;
 mod money;
 mod people;
+mod shape;
 mod tenants;
 mod work;
