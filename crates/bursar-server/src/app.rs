@@ -11,8 +11,10 @@ use crate::leases::Leases;
 use crate::limits::{Limits, Places};
 use crate::metering::Metering;
 use crate::metrics::Metrics;
+use crate::principal::Principal;
 use crate::principal::attempts::Attempts;
 use crate::principal::authenticate::Keys;
+use crate::principal::readings::Readings;
 use crate::principal::uses::Uses;
 use crate::route::Route;
 use crate::routes;
@@ -24,6 +26,7 @@ pub(crate) struct App {
     pub(crate) keys: Keys,
     pub(crate) attempts: Attempts,
     pub(crate) uses: Uses,
+    pub(crate) readings: Readings<Result<Principal, String>>,
     pub(crate) limits: Limits,
     pub(crate) places: Places,
     pub(crate) metrics: Metrics,
@@ -47,6 +50,7 @@ impl App {
             keys,
             attempts: Attempts::default(),
             uses: Uses::default(),
+            readings: Readings::default(),
             places: Places::new(&limits),
             limits,
             leases: Leases::default(),

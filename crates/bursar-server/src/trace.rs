@@ -28,15 +28,15 @@ impl Trace {
         let given = text(&REQUEST_ID)
             .filter(|id| !id.is_empty() && id.len() <= ID_MAX && id.bytes().all(|byte| byte.is_ascii_graphic()));
         let parent = text(&TRACEPARENT).and_then(parse);
-        let (trace_id, flags) = match &parent {
-            Some((trace_id, flags)) => ((*trace_id).to_owned(), (*flags).to_owned()),
-            None => (random_hex::<16>(), "00".to_owned()),
-        };
+        let random = random_hex();
+        let (request_id, rest) = random.split_at(32);
+        let (trace_id, span_id) = rest.split_at(32);
+        let (trace_id, flags) = parent.unwrap_or((trace_id, "00"));
         Trace {
-            request_id: given.map_or_else(random_hex::<16>, str::to_owned),
-            trace_id,
-            span_id: random_hex::<8>(),
-            flags,
+            request_id: given.unwrap_or(request_id).to_owned(),
+            trace_id: trace_id.to_owned(),
+            span_id: span_id.to_owned(),
+            flags: flags.to_owned(),
             given: parent.is_some(),
         }
     }
@@ -69,10 +69,12 @@ fn parse(text: &str) -> Option<(&str, &str)> {
     (good && !zero(trace) && !zero(span)).then_some((trace, flags))
 }
 
-fn random_hex<const BYTES: usize>() -> String {
-    let mut bytes = [0u8; BYTES];
+/// Digits for an id, a trace and a span: the system is asked once for all of them.
+fn random_hex() -> String {
+    let mut bytes = [0u8; 16 + 16 + 8];
     getrandom::fill(&mut bytes).expect("the system has randomness");
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    let digit = |value: u8| char::from(b"0123456789abcdef"[usize::from(value)]);
+    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
 
 #[cfg(test)]

@@ -85,7 +85,8 @@ fn open_files() -> usize {
 /// Opens so many streams, each until it is told that it listens.
 fn listen(address: SocketAddr, count: usize) -> Vec<TcpStream> {
     let shares = (0..HANDS).map(|hand| (hand..count).step_by(HANDS).len());
-    let hands: Vec<_> = shares.map(|share| std::thread::spawn(move || (0..share).map(|_| open(address)).collect())).collect();
+    let hands: Vec<_> =
+        shares.map(|share| std::thread::spawn(move || (0..share).map(|_| open(address)).collect())).collect();
     hands.into_iter().flat_map(|hand: std::thread::JoinHandle<Vec<TcpStream>>| hand.join().unwrap()).collect()
 }
 
