@@ -69,13 +69,21 @@ fn operation(route: &Route, schemas: &mut SchemaGenerator) -> Value {
         operation["parameters"] = parameters.into();
     }
     if route.takes_body() {
-        let mut content = json!({ "schema": body });
+        let mut content = json!({ "schema": &body });
         if let Some(example) = &route.example {
             content["example"] = example.clone();
         }
-        operation["requestBody"] = json!({ "content": { "application/json": content } });
+        // Without a body all is taken for not said, which is right where nothing has to be.
+        let required = schema_of(&body, schemas).get("required").is_some();
+        operation["requestBody"] = json!({ "required": required, "content": { "application/json": content } });
     }
     operation
+}
+
+/// What a schema says itself, or where it refers to.
+fn schema_of<'a>(schema: &'a Schema, schemas: &'a SchemaGenerator) -> &'a Value {
+    let named = schema.get("$ref").and_then(Value::as_str).and_then(|path| path.rsplit('/').next());
+    named.and_then(|name| schemas.definitions().get(name)).unwrap_or(schema.as_value())
 }
 
 fn responses(answers: crate::reply::Answered) -> Value {
@@ -85,14 +93,17 @@ fn responses(answers: crate::reply::Answered) -> Value {
         let content = answers.schema.map_or(json!({}), |schema| json!({ "schema": schema }));
         good["content"] = json!({ answers.media: content });
     }
+    let problem = json!({ "schema": { "$ref": "#/components/schemas/Problem" } });
+    let mut responses = json!({
+        "default": { "description": "Why it was not done", "content": { "application/problem+json": problem } },
+    });
     if status == "201" {
+        // A dry run makes nothing, and a key may name what is there already.
+        responses["200"] = json!({ "description": "Nothing new was made", "content": good["content"] });
         good["headers"] = json!({ "Location": { "schema": { "type": "string" } } });
     }
-    let problem = json!({ "schema": { "$ref": "#/components/schemas/Problem" } });
-    json!({
-        status: good,
-        "default": { "description": "Why it was not done", "content": { "application/problem+json": problem } },
-    })
+    responses[status] = good;
+    responses
 }
 
 /// The fields of a query, each a parameter.

@@ -17,6 +17,7 @@ use crate::wire::{millis, stamp};
 pub struct CommandBody {
     charges: Vec<ChargeBody>,
     settle: SettleWord,
+    #[schemars(range(min = 0))]
     ttl_ms: Option<i64>,
     redeem: Vec<RedeemBody>,
     jobs: Vec<JobBody>,
@@ -28,6 +29,7 @@ pub struct CommandBody {
 #[serde(deny_unknown_fields)]
 pub struct ChargeBody {
     scope: Scope,
+    #[schemars(range(min = 0))]
     amount: i64,
     #[serde(default)]
     limits: Vec<LimitBody>,

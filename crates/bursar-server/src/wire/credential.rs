@@ -1,5 +1,6 @@
 //! Tokens of workers and API keys on the wire.
 
+use bursar::bounds::GRANT_TTL_MAX;
 use bursar::{Capabilities, CredentialClass, Grant, GrantState, Issued, KeyId, Time, WorkerId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -17,6 +18,7 @@ pub struct WorkerBody {
     pub capabilities: Capabilities,
     /// How long its token is good; 90 days unless it is said.
     #[serde(default)]
+    #[schemars(range(min = 1, max = GRANT_TTL_MAX.millis()))]
     pub expires_in_ms: Option<i64>,
 }
 
@@ -28,6 +30,7 @@ pub struct KeyBody {
     pub role: Role,
     /// How long it is good; 90 days unless it is said.
     #[serde(default)]
+    #[schemars(range(min = 1, max = GRANT_TTL_MAX.millis()))]
     pub expires_in_ms: Option<i64>,
 }
 
@@ -38,6 +41,7 @@ pub struct RotateBody {
     /// How long the old one is good yet; a day unless it is said.
     pub overlap_ms: Option<i64>,
     /// How long the new one is good; 90 days unless it is said.
+    #[schemars(range(min = 1, max = GRANT_TTL_MAX.millis()))]
     pub expires_in_ms: Option<i64>,
 }
 

@@ -1,5 +1,6 @@
 //! Grants on the wire.
 
+use bursar::bounds::GRANT_TTL_MAX;
 use bursar::{Grant, GrantId, GrantState, Minted, Payload, Purpose, Subject, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -14,6 +15,7 @@ pub struct MintBody {
     pub subject: Subject,
     #[serde(default)]
     pub payload: Payload,
+    #[schemars(range(min = 0, max = GRANT_TTL_MAX.millis()))]
     pub ttl_ms: i64,
 }
 

@@ -1,5 +1,6 @@
 //! Holds on the wire.
 
+use bursar::bounds::TTL_MAX;
 use bursar::{Actual, Error, Hold, HoldId, Invalid, JobId, Scope, Settled, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -13,6 +14,7 @@ use crate::wire::stamp;
 pub struct HoldBody {
     pub charges: Vec<ChargeBody>,
     #[serde(default)]
+    #[schemars(range(min = 0))]
     pub ttl_ms: Option<i64>,
     #[serde(default)]
     pub context: ContextBody,
@@ -24,6 +26,7 @@ pub struct HoldBody {
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct CommitBody {
+    #[schemars(range(min = 0))]
     pub actual: Option<i64>,
     pub actuals: Vec<ActualBody>,
 }
@@ -33,6 +36,7 @@ pub struct CommitBody {
 #[serde(deny_unknown_fields)]
 pub struct ActualBody {
     pub scope: Scope,
+    #[schemars(range(min = 0))]
     pub amount: i64,
 }
 
@@ -40,6 +44,7 @@ pub struct ActualBody {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ExtendBody {
+    #[schemars(range(min = 0, max = TTL_MAX.millis()))]
     pub by_ms: i64,
 }
 

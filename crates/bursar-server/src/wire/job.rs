@@ -1,5 +1,6 @@
 //! Jobs on the wire.
 
+use bursar::bounds::{DELAY_MAX, PRIORITY_MAX};
 use bursar::{
     Beaten, Error, Finished, FlowKey, HoldId, IdempotencyKey, Job, JobError, JobId, JobKind, JobSpec, Order, Payload,
     Queue, Scope, Tag, Time, WorkerName,
@@ -29,8 +30,10 @@ pub struct JobBody {
     #[serde(default)]
     pub parent: Option<JobId>,
     #[serde(default)]
+    #[schemars(range(min = -PRIORITY_MAX, max = PRIORITY_MAX))]
     pub priority: i16,
     #[serde(default)]
+    #[schemars(range(min = 0, max = DELAY_MAX.millis()))]
     pub delay_ms: i64,
     #[serde(default)]
     pub max_attempts: Option<u32>,

@@ -1,5 +1,6 @@
 //! What workers ask and are told, on the wire; and what others do to many jobs.
 
+use bursar::bounds::{CAPACITY_MAX, DELAY_MAX, PRIORITY_MAX};
 use bursar::{
     End, Error, FlowKey, Invalid, JobError, JobFilter, JobId, JobKind, JobState, Payload, Progress, Queue, Span, Tag,
     Usage, WorkerName,
@@ -21,9 +22,11 @@ pub struct LeaseBody {
     #[serde(default)]
     pub kinds: Vec<JobKind>,
     #[serde(default = "one")]
+    #[schemars(range(min = 1, max = CAPACITY_MAX))]
     pub capacity: u32,
     /// How long to wait if there are none, a minute at most.
     #[serde(default)]
+    #[schemars(range(min = 0, max = WAIT_MAX.millis()))]
     pub wait_ms: i64,
     #[serde(default)]
     pub lease_ms: Option<i64>,
@@ -114,6 +117,7 @@ report! {
         #[serde(default = "yes")]
         retryable: bool,
         #[serde(default)]
+        #[schemars(range(min = 0))]
         retry_after_ms: Option<i64>,
         #[serde(default)]
         usage: Option<Vec<Usage>>,
@@ -154,6 +158,7 @@ fn yes() -> bool {
 #[serde(deny_unknown_fields)]
 pub struct SnoozeBody {
     pub fence: u64,
+    #[schemars(range(min = 0, max = DELAY_MAX.millis()))]
     pub delay_ms: i64,
 }
 
@@ -272,8 +277,10 @@ pub struct MoveBody {
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct EditBody {
+    #[schemars(range(min = -PRIORITY_MAX, max = PRIORITY_MAX))]
     pub priority: Option<i16>,
     /// So long from now.
+    #[schemars(range(min = 0, max = DELAY_MAX.millis()))]
     pub delay_ms: Option<i64>,
 }
 
