@@ -117,7 +117,6 @@ pub struct Usage {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scope: Option<Scope>,
     /// How many.
-    #[cfg_attr(feature = "schema", schemars(range(min = 0)))]
     pub amount: i64,
 }
 

@@ -117,7 +117,6 @@ report! {
         #[serde(default = "yes")]
         retryable: bool,
         #[serde(default)]
-        #[schemars(range(min = 0))]
         retry_after_ms: Option<i64>,
         #[serde(default)]
         usage: Option<Vec<Usage>>,
