@@ -114,7 +114,7 @@ impl Served {
         if self.work == Work::Command {
             return Ok(());
         }
-        let needed = (self.rate * time.as_secs_f64() * 1.5) as usize + BULK.max(20 * self.callers);
+        let needed = (self.rate * time.as_secs_f64() * 1.5) as usize + (5 * BULK).max(20 * self.callers);
         let missing = needed.min(JOBS_MAX).saturating_sub(self.waiting).div_ceil(BULK);
         let jobs = vec![r#"{"queue":"work","kind":"nothing","payload":{"n":1}}"#; BULK].join(",");
         let enqueue = request("POST", "/v1/jobs/bulk", OPERATOR, &format!(r#"{{"jobs":[{jobs}]}}"#));
@@ -179,7 +179,8 @@ impl Served {
         while let Some(caller) = tasks.join_next().await {
             let (times, bytes) = caller??;
             waited.extend(times);
-            answer_bytes = bytes;
+            // Who found nothing left has nothing to say of it.
+            answer_bytes = if bytes.is_empty() { answer_bytes } else { bytes };
         }
         let (done, took) = (waited.len(), begun.elapsed());
         if done == 0 {
@@ -225,18 +226,23 @@ enum Asks {
 impl Asks {
     /// Asks once; `false` when there is nothing left to ask for. Tells how long the answers are.
     async fn ask(&self, to: &mut Connection, number: usize, bytes: &mut Vec<usize>) -> Result<bool, BenchError> {
-        bytes.clear();
         match self {
-            Asks::Commands(commands) => bytes.push(to.ask(&commands[number % commands.len()]).await?.len()),
+            Asks::Commands(commands) => {
+                let answered = to.ask(&commands[number % commands.len()]).await?.len();
+                bytes.clear();
+                bytes.push(answered);
+            }
             Asks::Leases { token, lease } => {
                 let leased = to.ask(lease).await?;
-                bytes.push(leased.len());
                 if leased.text()? == r#"{"jobs":[]}"# {
                     return Ok(false);
                 }
+                let leased_bytes = leased.len();
                 let (id, fence) = (leased.word("\"id\":\"")?, leased.word("\"fence\":")?);
                 let (path, body) = (format!("/v1/jobs/{id}/complete"), format!(r#"{{"fence":{fence}}}"#));
-                bytes.push(to.ask(&request("POST", &path, token, &body)).await?.len());
+                let completed_bytes = to.ask(&request("POST", &path, token, &body)).await?.len();
+                bytes.clear();
+                bytes.extend([leased_bytes, completed_bytes]);
             }
         }
         Ok(true)
