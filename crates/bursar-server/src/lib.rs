@@ -30,7 +30,9 @@ mod route;
 mod routes;
 mod serve;
 mod trace;
-pub mod wire;
+
+/// The shapes of the wire, which clients share.
+pub use bursar_wire as wire;
 
 pub use crate::limits::Limits;
 pub use crate::openapi::document;

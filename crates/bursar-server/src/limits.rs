@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use bursar::Span;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::route::Route;
@@ -18,9 +17,6 @@ pub(crate) const HEAD_BYTES_MAX: usize = 64 << 10;
 pub(crate) const PAGE_MAX: usize = 1_000;
 /// Items on one page unless it is said.
 pub(crate) const PAGE_DEFAULT: usize = 100;
-
-/// How long a worker may wait for jobs in one request.
-pub(crate) const WAIT_MAX: Span = Span::from_secs(60);
 
 /// What can be set of the server's limits.
 #[derive(Clone, Debug)]

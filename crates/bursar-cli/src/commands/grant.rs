@@ -113,7 +113,7 @@ async fn list(after: Option<GrantId>, most: usize, session: &Session) -> Result<
         let rows = page.items.iter().map(|grant| {
             vec![
                 grant.id.to_string(),
-                grant.state.to_owned(),
+                grant.state.to_string(),
                 grant.purpose.to_string(),
                 grant.subject.to_string(),
                 cell(grant.expires_at.as_ref()),

@@ -274,7 +274,7 @@ async fn enqueue(args: Enqueue, session: &Session) -> Result<(), Problem> {
     let specs: Vec<JobSpec> = match (args.file, args.queue, args.kind) {
         (Some(path), ..) => {
             let body: BulkBody = wire::read(&super::input(&path)?)?;
-            body.jobs.into_iter().map(TryInto::try_into).collect::<Result<_, bursar::Error>>()?
+            body.jobs.into_iter().map(TryInto::try_into).collect::<Result<_, bursar::Invalid>>()?
         }
         (None, Some(queue), Some(kind)) => vec![JobSpec {
             idempotency_key: args.key,

@@ -111,6 +111,7 @@ pub struct Lapsed {
 
 /// Where a job is in its life, in the words of the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum JobState {
     /// Its time has not come; also between attempts.

@@ -64,7 +64,7 @@ async fn read(ask: Ask<(), JournalQuery>) -> Result<Reply<Page<EventAnswer>>, Pr
     let (events, at) = ask.call.bursar().journal().read(after, page_size(limit)?).await?;
     let events = events.iter().map(EventAnswer::from);
     let wanted = |event: &EventAnswer| {
-        stream.as_ref().is_none_or(|stream| event.is_of(stream)) && kind.as_ref().is_none_or(|kind| event.kind == kind)
+        stream.as_ref().is_none_or(|stream| event.is_of(stream)) && kind.as_ref().is_none_or(|kind| event.kind == *kind)
     };
     // The end is reached when the position does not move.
     Ok(Reply::new(Page { items: events.filter(wanted).collect(), next: (at > after).then(|| at.to_string()) }))

@@ -1,11 +1,15 @@
 //! Reports on the wire: what was checked, what it costs.
 
-use bursar::{Cost, JobKind, Queue, Report, Scope, Time};
+#[cfg(feature = "library")]
+use bursar::{Cost, Report};
+use bursar_core::name::{JobKind, Queue, Scope};
+#[cfg(feature = "library")]
+use bursar_core::time::Time;
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// What `GET /v1/verify` answers.
-#[derive(Serialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 pub struct VerifyAnswer {
     pub ok: bool,
     pub checked: CheckedAnswer,
@@ -13,13 +17,14 @@ pub struct VerifyAnswer {
 }
 
 /// How much was checked.
-#[derive(Serialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 pub struct CheckedAnswer {
     pub scopes: u64,
     pub holds: u64,
     pub jobs: u64,
 }
 
+#[cfg(feature = "library")]
 impl From<&Report> for VerifyAnswer {
     fn from(report: &Report) -> VerifyAnswer {
         VerifyAnswer {
@@ -31,7 +36,7 @@ impl From<&Report> for VerifyAnswer {
 }
 
 /// What jobs cost on a day.
-#[derive(Serialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 pub struct DayCostAnswer {
     /// In UTC.
     pub day: String,
@@ -42,8 +47,10 @@ pub struct DayCostAnswer {
 }
 
 /// Microseconds in a day.
+#[cfg(feature = "library")]
 const DAY: i64 = 86_400_000_000;
 
+#[cfg(feature = "library")]
 impl From<&Cost> for DayCostAnswer {
     fn from(cost: &Cost) -> DayCostAnswer {
         let day = Time::from_micros(cost.day.saturating_mul(DAY)).to_string();

@@ -1,15 +1,20 @@
 //! Tokens of workers and API keys on the wire.
 
-use bursar::{Capabilities, CredentialClass, Grant, GrantState, Issued, KeyId, Time, WorkerId};
+#[cfg(feature = "library")]
+use bursar::Issued;
+use bursar_core::credential::{Capabilities, CredentialClass};
+use bursar_core::grant::{Grant, GrantState};
+use bursar_core::id::{KeyId, WorkerId};
+use bursar_core::time::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 
-use crate::principal::authenticate::Claims;
-use crate::principal::table::Role;
-use crate::wire::stamp;
+use crate::role::Role;
+use crate::stamp;
 
 /// A worker to be known.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WorkerBody {
     pub name: String,
@@ -21,7 +26,7 @@ pub struct WorkerBody {
 }
 
 /// An API key to be made.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct KeyBody {
     pub name: String,
@@ -32,7 +37,7 @@ pub struct KeyBody {
 }
 
 /// A token to be replaced.
-#[derive(Default, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct RotateBody {
     /// How long the old one is good yet; a day unless it is said.
@@ -42,7 +47,7 @@ pub struct RotateBody {
 }
 
 /// A token that was made. It is shown this once: `null` when an earlier answer is repeated.
-#[derive(Serialize, JsonSchema)]
+#[derive(Clone, Deserialize, Serialize, JsonSchema)]
 pub struct IssuedAnswer {
     pub id: String,
     pub token: Option<String>,
@@ -50,7 +55,7 @@ pub struct IssuedAnswer {
 }
 
 /// A token without its secret.
-#[derive(Serialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 pub struct CredentialAnswer {
     pub id: String,
     pub name: String,
@@ -58,30 +63,48 @@ pub struct CredentialAnswer {
     pub role: Option<Role>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub capabilities: Option<Capabilities>,
-    pub state: &'static str,
+    pub state: Cow<'static, str>,
     pub expires_at: Option<String>,
     /// To the hour, and not told in lists.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_used_at: Option<String>,
 }
 
+/// What is kept with an API key or a worker's token.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Claims {
+    pub name: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub role: Option<Role>,
+    #[serde(default)]
+    pub capabilities: Capabilities,
+}
+
+impl Claims {
+    /// What is kept with a row. What cannot be read allows nothing.
+    pub fn of(grant: &Grant) -> Option<Claims> {
+        serde_json::from_str(grant.payload.as_str()).ok()
+    }
+}
+
 /// The id of a token as it is told.
-pub(crate) fn shown_id(class: CredentialClass, id: bursar::GrantId) -> String {
+pub fn shown_id(class: CredentialClass, id: bursar_core::id::GrantId) -> String {
     match class {
         CredentialClass::Worker => WorkerId(id.0).to_string(),
         CredentialClass::Operator | CredentialClass::Key => KeyId(id.0).to_string(),
     }
 }
 
+#[cfg(feature = "library")]
 impl IssuedAnswer {
-    pub(crate) fn of(class: CredentialClass, issued: Issued) -> IssuedAnswer {
+    pub fn of(class: CredentialClass, issued: Issued) -> IssuedAnswer {
         IssuedAnswer { id: shown_id(class, issued.id), token: issued.token, expires_at: stamp(issued.expires_at) }
     }
 }
 
 impl CredentialAnswer {
     /// The token at an instant: that it has expired follows from time.
-    pub(crate) fn at(class: CredentialClass, grant: &Grant, now: Time) -> CredentialAnswer {
+    pub fn at(class: CredentialClass, grant: &Grant, now: Time) -> CredentialAnswer {
         let claims = Claims::of(grant);
         let state = match grant.state {
             GrantState::Revoked | GrantState::Redeemed => "revoked",
@@ -94,7 +117,7 @@ impl CredentialAnswer {
             name: grant.subject.to_string(),
             role: claims.as_ref().and_then(|claims| claims.role),
             capabilities: claims.filter(|_| worker).map(|claims| claims.capabilities),
-            state,
+            state: state.into(),
             expires_at: stamp(grant.expires_at),
             last_used_at: None,
         }

@@ -1,14 +1,21 @@
 //! Holds on the wire.
 
-use bursar::{Actual, Error, Hold, HoldId, Invalid, JobId, Scope, Settled, Time};
+use bursar_core::answer::Settled;
+use bursar_core::hold::{Hold, HoldState};
+use bursar_core::id::{HoldId, JobId};
+use bursar_core::name::Scope;
+use bursar_core::refusal::Invalid;
+use bursar_core::request::Actual;
+use bursar_core::time::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 
-use crate::wire::command::{ChargeAnswer, ChargeBody, ContextBody, charges};
-use crate::wire::stamp;
+use crate::command::{ChargeAnswer, ChargeBody, ContextBody, charges};
+use crate::stamp;
 
 /// A command of charges alone.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HoldBody {
     pub charges: Vec<ChargeBody>,
@@ -21,7 +28,7 @@ pub struct HoldBody {
 }
 
 /// What a hold really cost: one amount, or one for each scope; what was held unless it is said.
-#[derive(Default, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct CommitBody {
     pub actual: Option<i64>,
@@ -29,7 +36,7 @@ pub struct CommitBody {
 }
 
 /// What was spent on a scope.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ActualBody {
     pub scope: Scope,
@@ -37,24 +44,24 @@ pub struct ActualBody {
 }
 
 /// How much longer a hold is to live.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ExtendBody {
     pub by_ms: i64,
 }
 
 /// A hold that lives longer.
-#[derive(Serialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 pub struct ExtendedAnswer {
     pub id: HoldId,
     pub expires_at: Option<String>,
 }
 
 /// A hold as it stands: the answer of `GET /v1/holds/{id}`.
-#[derive(Serialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 pub struct HoldAnswer {
     pub id: HoldId,
-    pub state: &'static str,
+    pub state: HoldState,
     pub placed_at: Option<String>,
     pub expires_at: Option<String>,
     pub job: Option<JobId>,
@@ -62,7 +69,7 @@ pub struct HoldAnswer {
 }
 
 /// What is held on a scope.
-#[derive(Serialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 pub struct HeldChargeAnswer {
     pub scope: Scope,
     pub amount: i64,
@@ -74,12 +81,12 @@ impl HoldAnswer {
     /// The hold at an instant: it is expired as soon as its time is over, swept or not.
     pub fn at(hold: &Hold, now: Time) -> HoldAnswer {
         let charge = |charge: &_| {
-            let bursar::HeldCharge { scope, amount, actual, ancestors, .. } = charge;
+            let bursar_core::hold::HeldCharge { scope, amount, actual, ancestors, .. } = charge;
             HeldChargeAnswer { scope: scope.clone(), amount: *amount, actual: *actual, ancestors: ancestors.clone() }
         };
         HoldAnswer {
             id: hold.id,
-            state: hold.state_at(now).as_str(),
+            state: hold.state_at(now),
             placed_at: stamp(hold.placed_at),
             expires_at: stamp(hold.expires_at),
             job: hold.job,
@@ -89,33 +96,33 @@ impl HoldAnswer {
 }
 
 /// A hold that was settled.
-#[derive(Serialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 pub struct SettledAnswer {
-    id: HoldId,
-    state: &'static str,
-    late: bool,
-    overrun: i64,
-    warnings: Vec<&'static str>,
-    charges: Vec<ChargeAnswer>,
+    pub id: HoldId,
+    pub state: HoldState,
+    pub late: bool,
+    pub overrun: i64,
+    pub warnings: Vec<Cow<'static, str>>,
+    pub charges: Vec<ChargeAnswer>,
 }
 
 impl From<&Settled> for SettledAnswer {
     fn from(settled: &Settled) -> SettledAnswer {
         SettledAnswer {
             id: settled.hold,
-            state: settled.state.as_str(),
+            state: settled.state,
             late: settled.late,
             overrun: settled.overrun,
-            warnings: settled.warnings(),
+            warnings: settled.warnings().into_iter().map(Cow::from).collect(),
             charges: charges(&settled.charges),
         }
     }
 }
 
 /// What a hold really cost, from `actual` for its only charge or `actuals` for each.
-pub fn actual(actual: Option<i64>, actuals: Vec<(Scope, i64)>) -> Result<Actual, Error> {
+pub fn actual(actual: Option<i64>, actuals: Vec<(Scope, i64)>) -> Result<Actual, Invalid> {
     match (actual, actuals.is_empty()) {
-        (Some(_), false) => Err(Invalid::new("actual", "is either one amount or SCOPE=AMOUNT for each charge").into()),
+        (Some(_), false) => Err(Invalid::new("actual", "is either one amount or SCOPE=AMOUNT for each charge")),
         (Some(amount), true) => Ok(Actual::Amount(amount)),
         (None, false) => Ok(Actual::Each(actuals)),
         (None, true) => Ok(Actual::Held),

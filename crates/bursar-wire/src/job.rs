@@ -1,17 +1,20 @@
 //! Jobs on the wire.
 
-use bursar::{
-    Beaten, Error, Finished, FlowKey, HoldId, IdempotencyKey, Job, JobError, JobId, JobKind, JobSpec, Order, Payload,
-    Queue, Scope, Tag, Time, WorkerName,
-};
+use bursar_core::answer::{Beaten, Finished};
+use bursar_core::id::{HoldId, JobId};
+use bursar_core::job::{Job, JobError, JobSpec, JobState, Order};
+use bursar_core::name::{FlowKey, IdempotencyKey, JobKind, Queue, Scope, Tag, WorkerName};
+use bursar_core::payload::Payload;
+use bursar_core::refusal::Invalid;
+use bursar_core::time::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::wire::queue::RetryBody;
-use crate::wire::{millis, stamp};
+use crate::queue::RetryBody;
+use crate::{millis, stamp};
 
 /// A job to be started.
-#[derive(Clone, Deserialize, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct JobBody {
     pub queue: Queue,
@@ -43,16 +46,16 @@ pub struct JobBody {
 }
 
 /// Many jobs to be started: `POST /v1/jobs/bulk`.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BulkBody {
     pub jobs: Vec<JobBody>,
 }
 
 impl TryFrom<JobBody> for JobSpec {
-    type Error = Error;
+    type Error = Invalid;
 
-    fn try_from(body: JobBody) -> Result<JobSpec, Error> {
+    fn try_from(body: JobBody) -> Result<JobSpec, Invalid> {
         let plain = JobSpec::new(body.queue, body.kind, body.payload);
         Ok(JobSpec {
             idempotency_key: body.idempotency_key,
@@ -86,52 +89,52 @@ impl From<&JobSpec> for JobBody {
             delay_ms: spec.delay.millis(),
             max_attempts: spec.max_attempts,
             retry: spec.retry.as_ref().map(RetryBody::from),
-            deadline_ms: spec.deadline.map(bursar::Span::millis),
+            deadline_ms: spec.deadline.map(bursar_core::time::Span::millis),
             payload_from_grant: spec.payload_from_grant,
         }
     }
 }
 
 /// A job as it stands.
-#[derive(Serialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 pub struct JobAnswer {
     pub id: JobId,
-    queue: Queue,
-    kind: JobKind,
-    state: &'static str,
-    payload: Payload,
-    idempotency_key: Option<IdempotencyKey>,
-    key: Option<FlowKey>,
-    tags: Vec<Tag>,
-    metadata: Payload,
-    parent: Option<JobId>,
-    priority: i16,
-    attempts: u32,
-    max_attempts: Option<u32>,
-    enqueued_at: Option<String>,
+    pub queue: Queue,
+    pub kind: JobKind,
+    pub state: JobState,
+    pub payload: Payload,
+    pub idempotency_key: Option<IdempotencyKey>,
+    pub key: Option<FlowKey>,
+    pub tags: Vec<Tag>,
+    pub metadata: Payload,
+    pub parent: Option<JobId>,
+    pub priority: i16,
+    pub attempts: u32,
+    pub max_attempts: Option<u32>,
+    pub enqueued_at: Option<String>,
     /// Of a finished one, when it ended.
-    run_at: Option<String>,
-    lease: Option<LeaseAnswer>,
-    cancelling: bool,
+    pub run_at: Option<String>,
+    pub lease: Option<LeaseAnswer>,
+    pub cancelling: bool,
     /// The scope whose budget it waits for.
-    awaits: Option<Scope>,
-    result: Payload,
-    error: Option<ErrorAnswer>,
-    hold: Option<HoldId>,
-    cost: Vec<CostAnswer>,
+    pub awaits: Option<Scope>,
+    pub result: Payload,
+    pub error: Option<ErrorAnswer>,
+    pub hold: Option<HoldId>,
+    pub cost: Vec<CostAnswer>,
 }
 
 /// Who works on a job, and until when that is believed.
-#[derive(Serialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 pub struct LeaseAnswer {
-    fence: u64,
-    worker: WorkerName,
-    since: Option<String>,
-    expires_at: Option<String>,
+    pub fence: u64,
+    pub worker: WorkerName,
+    pub since: Option<String>,
+    pub expires_at: Option<String>,
 }
 
 /// What went wrong with an attempt.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 pub struct ErrorAnswer {
     pub kind: String,
     pub message: String,
@@ -140,10 +143,10 @@ pub struct ErrorAnswer {
 }
 
 /// Units charged for a job.
-#[derive(Serialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 pub struct CostAnswer {
-    scope: Scope,
-    amount: i64,
+    pub scope: Scope,
+    pub amount: i64,
 }
 
 impl From<&JobError> for ErrorAnswer {
@@ -162,7 +165,7 @@ impl JobAnswer {
             id: job.id,
             queue: job.queue.clone(),
             kind: job.kind.clone(),
-            state: job.state_at(now).as_str(),
+            state: job.state_at(now),
             payload: job.payload.clone(),
             idempotency_key: job.idempotency_key.clone(),
             key: job.key.clone(),
@@ -195,17 +198,17 @@ fn lease(job: &Job) -> Option<LeaseAnswer> {
 }
 
 /// A job that was leased, as a worker is told it.
-#[derive(Serialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 pub struct LeasedAnswer {
-    id: JobId,
-    queue: Queue,
-    kind: JobKind,
-    payload: Payload,
-    attempt: u32,
-    max_attempts: Option<u32>,
-    idempotency_key: Option<IdempotencyKey>,
-    hold: Option<HoldId>,
-    lease: Option<LeaseAnswer>,
+    pub id: JobId,
+    pub queue: Queue,
+    pub kind: JobKind,
+    pub payload: Payload,
+    pub attempt: u32,
+    pub max_attempts: Option<u32>,
+    pub idempotency_key: Option<IdempotencyKey>,
+    pub hold: Option<HoldId>,
+    pub lease: Option<LeaseAnswer>,
 }
 
 impl From<&Job> for LeasedAnswer {
@@ -225,20 +228,20 @@ impl From<&Job> for LeasedAnswer {
 }
 
 /// What a job has become.
-#[derive(Serialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 pub struct FinishedAnswer {
-    id: JobId,
-    state: &'static str,
-    run_at: Option<String>,
-    hold: Option<HoldId>,
-    cost: i64,
+    pub id: JobId,
+    pub state: JobState,
+    pub run_at: Option<String>,
+    pub hold: Option<HoldId>,
+    pub cost: i64,
 }
 
 impl From<&Finished> for FinishedAnswer {
     fn from(done: &Finished) -> FinishedAnswer {
         FinishedAnswer {
             id: done.job,
-            state: done.state.as_str(),
+            state: done.state,
             run_at: done.run_at.and_then(stamp),
             hold: done.hold,
             cost: done.cost,
@@ -247,10 +250,10 @@ impl From<&Finished> for FinishedAnswer {
 }
 
 /// What a worker is to do about a job.
-#[derive(Serialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 pub struct BeatenAnswer {
-    order: Order,
-    expires_at: Option<String>,
+    pub order: Order,
+    pub expires_at: Option<String>,
 }
 
 impl From<&Beaten> for BeatenAnswer {

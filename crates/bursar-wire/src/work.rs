@@ -1,19 +1,27 @@
 //! What workers ask and are told, on the wire; and what others do to many jobs.
 
-use bursar::{
-    End, Error, FlowKey, Invalid, JobError, JobFilter, JobId, JobKind, JobState, Payload, Progress, Queue, Span, Tag,
-    Usage, WorkerName,
-};
+#[cfg(feature = "library")]
+use bursar::{JobFilter, Progress};
+use bursar_core::id::JobId;
+#[cfg(feature = "library")]
+use bursar_core::job::JobState;
+use bursar_core::job::{End, JobError, Usage};
+use bursar_core::name::{FlowKey, JobKind, Queue, Tag, WorkerName};
+use bursar_core::payload::Payload;
+use bursar_core::refusal::Invalid;
+use bursar_core::time::Span;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::limits::WAIT_MAX;
-use crate::wire::job::{BeatenAnswer, FinishedAnswer, LeasedAnswer};
-use crate::wire::millis;
-use crate::wire::problem::Problem;
+use crate::job::{BeatenAnswer, FinishedAnswer, LeasedAnswer};
+use crate::millis;
+use crate::problem::Problem;
+
+/// How long a worker may wait for jobs in one request.
+pub const WAIT_MAX: Span = Span::from_secs(60);
 
 /// Jobs that a worker wants.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LeaseBody {
     pub queues: Vec<Queue>,
@@ -37,13 +45,13 @@ fn one() -> u32 {
 }
 
 /// What a worker got.
-#[derive(Serialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 pub struct LeasedJobsAnswer {
     pub jobs: Vec<LeasedAnswer>,
 }
 
 /// How far a job is.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ProgressFields {
     #[serde(default)]
@@ -54,6 +62,7 @@ pub struct ProgressFields {
     pub data: Payload,
 }
 
+#[cfg(feature = "library")]
 impl From<ProgressFields> for Progress {
     fn from(fields: ProgressFields) -> Progress {
         Progress { percent: fields.percent, message: fields.message, data: fields.data }
@@ -64,7 +73,7 @@ impl From<ProgressFields> for Progress {
 macro_rules! report {
     ($(#[$about:meta])* $body:ident, $item:ident { $($(#[$meta:meta])* $field:ident: $type:ty,)* }) => {
         $(#[$about])*
-        #[derive(Deserialize, JsonSchema)]
+        #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
         #[serde(deny_unknown_fields)]
         pub struct $body {
             pub fence: u64,
@@ -72,7 +81,7 @@ macro_rules! report {
         }
 
         $(#[$about])*
-        #[derive(Deserialize, JsonSchema)]
+        #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
         #[serde(deny_unknown_fields)]
         pub struct $item {
             pub id: JobId,
@@ -121,7 +130,7 @@ report! {
 }
 
 /// How far a job is, by its worker.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ProgressBody {
     pub fence: u64,
@@ -137,7 +146,7 @@ pub struct ProgressBody {
 }
 
 /// What went wrong.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ErrorBody {
     pub kind: String,
@@ -150,7 +159,7 @@ fn yes() -> bool {
 }
 
 /// A job is put off.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SnoozeBody {
     pub fence: u64,
@@ -158,7 +167,7 @@ pub struct SnoozeBody {
 }
 
 /// A job is handed back.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ReturnBody {
     pub fence: u64,
@@ -171,9 +180,9 @@ impl From<CompleteBody> for End {
 }
 
 impl TryFrom<FailBody> for End {
-    type Error = Error;
+    type Error = Invalid;
 
-    fn try_from(body: FailBody) -> Result<End, Error> {
+    fn try_from(body: FailBody) -> Result<End, Invalid> {
         let wait = body.retry_after_ms.map(|wait| millis("retry_after_ms", wait)).transpose()?;
         let error = JobError::new(body.error.kind, body.error.message);
         Ok(End::Fail { error, retryable: body.retryable, retry_after: wait, usage: body.usage })
@@ -181,15 +190,15 @@ impl TryFrom<FailBody> for End {
 }
 
 impl TryFrom<SnoozeBody> for End {
-    type Error = Error;
+    type Error = Invalid;
 
-    fn try_from(body: SnoozeBody) -> Result<End, Error> {
+    fn try_from(body: SnoozeBody) -> Result<End, Invalid> {
         Ok(End::Snooze { delay: millis("delay_ms", body.delay_ms)? })
     }
 }
 
 /// Reports on many jobs.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "ItemsBodyOf{T}")]
 pub struct ItemsBody<T> {
@@ -197,14 +206,14 @@ pub struct ItemsBody<T> {
 }
 
 /// One answer an item, in order.
-#[derive(Serialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[schemars(rename = "ItemsAnswerOf{T}")]
 pub struct ItemsAnswer<T> {
     pub items: Vec<ItemAnswer<T>>,
 }
 
 /// What became of one: what it is told, or why nothing was done.
-#[derive(Serialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(untagged)]
 #[schemars(rename = "ItemAnswerOf{T}")]
 pub enum ItemAnswer<T> {
@@ -218,7 +227,7 @@ pub type FinishedItems = ItemsAnswer<FinishedAnswer>;
 pub type BeatenItems = ItemsAnswer<BeatenAnswer>;
 
 /// Which jobs to act on: these, or all that match.
-#[derive(Default, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct SelectionBody {
     pub ids: Vec<JobId>,
@@ -231,7 +240,7 @@ pub struct SelectionBody {
 }
 
 /// Which jobs, by what they are.
-#[derive(Default, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct FilterBody {
     pub queue: Option<Queue>,
@@ -241,6 +250,7 @@ pub struct FilterBody {
     pub fingerprint: Option<String>,
 }
 
+#[cfg(feature = "library")]
 impl FilterBody {
     /// The filter, for jobs in a state.
     pub fn in_state(self, state: Option<JobState>) -> JobFilter {
@@ -250,7 +260,7 @@ impl FilterBody {
 }
 
 /// What an act on many jobs came to.
-#[derive(Default, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
 pub struct ActedAnswer {
     pub matched: usize,
     pub done: usize,
@@ -260,7 +270,7 @@ pub struct ActedAnswer {
 }
 
 /// A job to be put in another queue.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MoveBody {
     pub queue: Queue,
@@ -269,7 +279,7 @@ pub struct MoveBody {
 }
 
 /// A waiting job to be changed.
-#[derive(Default, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct EditBody {
     pub priority: Option<i16>,
@@ -278,24 +288,24 @@ pub struct EditBody {
 }
 
 /// Jobs that were enqueued.
-#[derive(Serialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 pub struct EnqueuedJobsAnswer {
-    pub jobs: Vec<crate::wire::command::EnqueuedAnswer>,
+    pub jobs: Vec<crate::command::EnqueuedAnswer>,
 }
 
 /// Refuses what this build cannot do, before anything is done.
-pub fn not_durable(durable: bool) -> Result<(), Error> {
+pub fn not_durable(durable: bool) -> Result<(), Invalid> {
     match durable {
-        true => Err(Invalid::new("durable", "is not supported by this build: leave it out or say false").into()),
+        true => Err(Invalid::new("durable", "is not supported by this build: leave it out or say false")),
         false => Ok(()),
     }
 }
 
 /// A wait within what is allowed.
-pub fn wait(wait_ms: i64) -> Result<Span, Error> {
+pub fn wait(wait_ms: i64) -> Result<Span, Invalid> {
     match millis("wait_ms", wait_ms)? {
         wait if wait > WAIT_MAX => {
-            Err(Invalid::new("wait_ms", format!("must be at most {}", WAIT_MAX.micros() / 1_000)).into())
+            Err(Invalid::new("wait_ms", format!("must be at most {}", WAIT_MAX.micros() / 1_000)))
         }
         wait => Ok(wait),
     }

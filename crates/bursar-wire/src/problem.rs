@@ -1,20 +1,22 @@
 //! Problems on the wire: one object that says what was not done, and why.
 
-use bursar::{Error, Invalid, Refusal, StoreError, Violation};
+#[cfg(feature = "library")]
+use bursar::{Error, StoreError};
+use bursar_core::refusal::{Invalid, Refusal, Violation};
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 
-use crate::wire::window::WindowFields;
+use crate::window::WindowFields;
 
 /// Why something was not done.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Problem {
     /// Which kind; its last word is stable.
-    #[serde(rename = "type", serialize_with = "typed")]
-    #[schemars(with = "String")]
+    #[serde(rename = "type")]
     pub kind: Kind,
     /// The kind in words.
-    pub title: &'static str,
+    pub title: Cow<'static, str>,
     /// The status it has over HTTP.
     pub status: u16,
     /// What happened, and what to do.
@@ -24,25 +26,65 @@ pub struct Problem {
     pub field: Option<String>,
     /// The state something is in that makes the request impossible.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub state: Option<&'static str>,
+    pub state: Option<Cow<'static, str>>,
     /// Everything that speaks against the request.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(default)]
     pub violations: Vec<ViolationAnswer>,
     /// What is told over HTTP beside it.
     #[serde(flatten)]
-    told: Option<Box<Told>>,
+    pub told: Option<Box<Beside>>,
 }
 
 /// What is told of a problem over HTTP.
-#[derive(Debug, Default, Serialize, JsonSchema)]
-struct Told {
+#[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
+pub struct Beside {
     /// When it may be tried again.
     #[serde(skip_serializing_if = "Option::is_none")]
-    retry_after_ms: Option<i64>,
+    pub retry_after_ms: Option<i64>,
     /// The request, as the log knows it.
     #[serde(skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<String>,
+}
+
+/// A problem as it arrives, perhaps from a server that knows more kinds than this build.
+#[derive(Deserialize)]
+struct Told {
+    #[serde(rename = "type")]
+    kind: String,
+    title: String,
+    status: u16,
+    detail: String,
+    field: Option<String>,
+    state: Option<String>,
+    #[serde(default)]
+    violations: Vec<ViolationAnswer>,
+    retry_after_ms: Option<i64>,
     request_id: Option<String>,
+}
+
+impl<'de> Deserialize<'de> for Problem {
+    fn deserialize<D: serde::Deserializer<'de>>(de: D) -> Result<Problem, D::Error> {
+        Told::deserialize(de).map(Problem::from)
+    }
+}
+
+impl From<Told> for Problem {
+    fn from(told: Told) -> Problem {
+        let word = told.kind.rsplit('/').next().unwrap_or_default();
+        let kind = Kind::ALL.into_iter().find(|kind| kind.words().0 == word);
+        let beside = Beside { retry_after_ms: told.retry_after_ms, request_id: told.request_id };
+        Problem {
+            kind: kind.unwrap_or_else(|| Kind::of_status(told.status)),
+            title: told.title.into(),
+            status: told.status,
+            detail: told.detail,
+            field: told.field,
+            state: told.state.map(Cow::from),
+            violations: told.violations,
+            told: Some(Box::new(beside)),
+        }
+    }
 }
 
 /// The kinds of problems.
@@ -71,6 +113,30 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// All of them.
+    pub const ALL: [Kind; 20] = [
+        Kind::Refused,
+        Kind::UnknownScope,
+        Kind::AlreadySettled,
+        Kind::LeaseLost,
+        Kind::Conflict,
+        Kind::Changed,
+        Kind::NotFound,
+        Kind::Invalid,
+        Kind::TooLarge,
+        Kind::Unauthorized,
+        Kind::Forbidden,
+        Kind::MethodNotAllowed,
+        Kind::UnsupportedMediaType,
+        Kind::Timeout,
+        Kind::TooManyAttempts,
+        Kind::Overloaded,
+        Kind::Busy,
+        Kind::Unavailable,
+        Kind::UnknownOutcome,
+        Kind::Internal,
+    ];
+
     /// The last word of its type, its title and its status.
     fn words(self) -> (&'static str, &'static str, u16) {
         match self {
@@ -97,7 +163,29 @@ impl Kind {
         }
     }
 
+    /// What a status alone says, where the kind is not known.
+    pub fn of_status(status: u16) -> Kind {
+        match status {
+            401 => Kind::Unauthorized,
+            403 => Kind::Forbidden,
+            404 => Kind::NotFound,
+            405 => Kind::MethodNotAllowed,
+            408 => Kind::Timeout,
+            409 => Kind::Conflict,
+            412 => Kind::Changed,
+            413 => Kind::TooLarge,
+            415 => Kind::UnsupportedMediaType,
+            429 => Kind::Overloaded,
+            400..=499 => Kind::Invalid,
+            503 => Kind::Unavailable,
+            // Whoever stands between has not heard of the end.
+            502 | 504 => Kind::UnknownOutcome,
+            _ => Kind::Internal,
+        }
+    }
+
     /// The kind of an error.
+    #[cfg(feature = "library")]
     fn of(error: &Error) -> Kind {
         match error {
             Error::Refused(refusal) => Kind::of_refusal(refusal),
@@ -134,6 +222,7 @@ impl Kind {
         }
     }
 
+    #[cfg(feature = "library")]
     fn of_store(error: &StoreError) -> Kind {
         match error {
             StoreError::Busy(_) | StoreError::RetryTransaction(_) => Kind::Busy,
@@ -149,8 +238,24 @@ impl Kind {
     }
 }
 
-fn typed<S: serde::Serializer>(kind: &Kind, ser: S) -> Result<S::Ok, S::Error> {
-    ser.collect_str(&format_args!("/problems/{}", kind.words().0))
+impl Serialize for Kind {
+    fn serialize<S: serde::Serializer>(&self, ser: S) -> Result<S::Ok, S::Error> {
+        ser.collect_str(&format_args!("/problems/{}", self.words().0))
+    }
+}
+
+impl JsonSchema for Kind {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Kind".into()
+    }
+
+    fn json_schema(schemas: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        String::json_schema(schemas)
+    }
 }
 
 impl Problem {
@@ -158,7 +263,16 @@ impl Problem {
     pub fn new(kind: Kind, detail: impl Into<String>) -> Problem {
         let (_, title, status) = kind.words();
         let detail = detail.into();
-        Problem { kind, title, status, detail, field: None, state: None, violations: Vec::new(), told: None }
+        Problem {
+            kind,
+            title: title.into(),
+            status,
+            detail,
+            field: None,
+            state: None,
+            violations: Vec::new(),
+            told: None,
+        }
     }
 
     /// The same, with when to try again.
@@ -169,13 +283,13 @@ impl Problem {
     }
 
     /// The same, with the request it is of.
-    pub(crate) fn of_request(mut self, request_id: &str) -> Problem {
+    pub fn of_request(mut self, request_id: &str) -> Problem {
         self.told.get_or_insert_default().request_id = Some(request_id.to_owned());
         self
     }
 
     /// When it may be tried again.
-    pub(crate) fn retry_after_ms(&self) -> Option<i64> {
+    pub fn retry_after_ms(&self) -> Option<i64> {
         self.told.as_ref()?.retry_after_ms
     }
 
@@ -190,6 +304,7 @@ impl Problem {
     }
 }
 
+#[cfg(feature = "library")]
 impl From<Error> for Problem {
     fn from(error: Error) -> Problem {
         let kind = Kind::of(&error);
@@ -198,23 +313,36 @@ impl From<Error> for Problem {
             problem = problem.retry_after(std::time::Duration::from_secs(1));
         }
         match error.refusal() {
-            Some(Refusal::Refused(violations)) => {
-                problem.violations = violations.iter().map(ViolationAnswer::from).collect();
-            }
-            Some(Refusal::Invalid(Invalid { field, .. })) => problem.field = Some((*field).to_owned()),
-            Some(Refusal::AlreadySettled { state, .. }) => problem.state = Some(state.as_str()),
-            Some(Refusal::LeaseLost { state, .. } | Refusal::WrongState { state, .. }) => {
-                problem.state = Some(state.as_str());
-            }
-            _ => {}
+            Some(refusal) => problem.with_parts_of(refusal),
+            None => problem,
         }
-        problem
+    }
+}
+
+impl From<Refusal> for Problem {
+    fn from(refusal: Refusal) -> Problem {
+        Problem::new(Kind::of_refusal(&refusal), refusal.to_string()).with_parts_of(&refusal)
     }
 }
 
 impl Problem {
+    fn with_parts_of(mut self, refusal: &Refusal) -> Problem {
+        match refusal {
+            Refusal::Refused(violations) => {
+                self.violations = violations.iter().map(ViolationAnswer::from).collect();
+            }
+            Refusal::Invalid(Invalid { field, .. }) => self.field = Some((*field).to_owned()),
+            Refusal::AlreadySettled { state, .. } => self.state = Some(state.as_str().into()),
+            Refusal::LeaseLost { state, .. } | Refusal::WrongState { state, .. } => {
+                self.state = Some(state.as_str().into());
+            }
+            _ => {}
+        }
+        self
+    }
+
     /// What an outsider is told: the words of the rules, and of what is below them only which kind it is.
-    pub(crate) fn for_outsiders(self) -> Problem {
+    pub fn for_outsiders(self) -> Problem {
         let words = match self.kind {
             Kind::Busy => "others are using what the request needs; try again",
             Kind::UnknownOutcome => "it may have been done or not: ask again with the same Idempotency-Key",
@@ -228,11 +356,12 @@ impl Problem {
 
 impl From<Invalid> for Problem {
     fn from(invalid: Invalid) -> Problem {
-        Problem::from(Error::from(invalid))
+        Problem::from(Refusal::from(invalid))
     }
 }
 
 /// The error in its own words, with the engine's own where they add something.
+#[cfg(feature = "library")]
 fn described(error: &Error) -> String {
     match std::error::Error::source(error) {
         Some(cause) => format!("{error} ({cause})"),
@@ -241,7 +370,7 @@ fn described(error: &Error) -> String {
 }
 
 /// One reason of a refusal.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum ViolationAnswer {
     Limit {
@@ -272,7 +401,7 @@ impl From<&Violation> for ViolationAnswer {
                     limit: *limit,
                     requested: *requested,
                     available: *available,
-                    retry_after_ms: retry_after.map(bursar::Span::millis),
+                    retry_after_ms: retry_after.map(bursar_core::time::Span::millis),
                     possible: *possible,
                 }
             }

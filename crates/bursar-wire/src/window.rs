@@ -1,39 +1,42 @@
 //! Windows and limits: a word, with what belongs to it in fields beside it.
 
-use bursar::{CalendarUnit, Error, Invalid, Limit, Weekday, Window, Zone};
+use bursar_core::budget::Limit;
+use bursar_core::refusal::Invalid;
+use bursar_core::window::{CalendarUnit, Weekday, Window, Zone};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 
-use crate::wire::millis;
+use crate::millis;
 
 /// A limit, in requests and answers.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LimitBody {
-    amount: i64,
-    window: String,
+    pub amount: i64,
+    pub window: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    zone: Option<String>,
+    pub zone: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    week_start: Option<Weekday>,
+    pub week_start: Option<Weekday>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    refill: Option<i64>,
+    pub refill: Option<i64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    length_ms: Option<i64>,
+    pub length_ms: Option<i64>,
 }
 
 /// A window in an answer, to be flattened into what it belongs to.
-#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
 pub struct WindowFields {
-    window: &'static str,
+    pub window: Cow<'static, str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    zone: Option<String>,
+    pub zone: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    week_start: Option<Weekday>,
+    pub week_start: Option<Weekday>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    refill: Option<i64>,
+    pub refill: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    length_ms: Option<i64>,
+    pub length_ms: Option<i64>,
 }
 
 const UNITS: [(&str, CalendarUnit); 5] = [
@@ -47,18 +50,18 @@ const UNITS: [(&str, CalendarUnit); 5] = [
 impl From<&Window> for WindowFields {
     fn from(window: &Window) -> WindowFields {
         match window {
-            Window::Lifetime => WindowFields { window: "lifetime", ..WindowFields::default() },
+            Window::Lifetime => WindowFields { window: "lifetime".into(), ..WindowFields::default() },
             Window::Rolling { length } => {
-                WindowFields { window: "rolling", length_ms: Some(length.millis()), ..WindowFields::default() }
+                WindowFields { window: "rolling".into(), length_ms: Some(length.millis()), ..WindowFields::default() }
             }
             Window::Bucket { refill, length, .. } => WindowFields {
-                window: "bucket",
+                window: "bucket".into(),
                 refill: Some(*refill),
                 length_ms: Some(length.millis()),
                 ..WindowFields::default()
             },
             Window::Calendar { unit, zone, week_start } => WindowFields {
-                window: UNITS.iter().find(|known| known.1 == *unit).map_or("lifetime", |known| known.0),
+                window: UNITS.iter().find(|known| known.1 == *unit).map_or("lifetime", |known| known.0).into(),
                 zone: Some(zone.as_str().to_owned()),
                 week_start: (*unit == CalendarUnit::Week).then_some(*week_start),
                 ..WindowFields::default()
@@ -70,14 +73,14 @@ impl From<&Window> for WindowFields {
 impl From<&Limit> for LimitBody {
     fn from(limit: &Limit) -> LimitBody {
         let WindowFields { window, zone, week_start, refill, length_ms } = WindowFields::from(&limit.window);
-        LimitBody { amount: limit.amount, window: window.to_owned(), zone, week_start, refill, length_ms }
+        LimitBody { amount: limit.amount, window: window.into_owned(), zone, week_start, refill, length_ms }
     }
 }
 
 impl TryFrom<LimitBody> for Limit {
-    type Error = Error;
+    type Error = Invalid;
 
-    fn try_from(body: LimitBody) -> Result<Limit, Error> {
+    fn try_from(body: LimitBody) -> Result<Limit, Invalid> {
         let LimitBody { amount, window, zone, week_start, refill, length_ms } = body;
         let unit = UNITS.iter().find(|known| known.0 == window).map(|known| known.1);
         // A field that would be ignored is a mistake of whoever wrote it.
@@ -88,7 +91,7 @@ impl TryFrom<LimitBody> for Limit {
             ("length_ms", length_ms.is_some() && window != "bucket" && window != "rolling"),
         ];
         if let Some((field, _)) = stray.into_iter().find(|(_, stray)| *stray) {
-            return Err(Invalid::new(field, format!("does not belong to the window {window:?}")).into());
+            return Err(Invalid::new(field, format!("does not belong to the window {window:?}")));
         }
         let length = |given: Option<i64>| {
             let given = given.ok_or_else(|| Invalid::new("length_ms", format!("is missing for the window {window:?}")));
@@ -107,7 +110,7 @@ impl TryFrom<LimitBody> for Limit {
             }
             _ => {
                 let known = "lifetime, rolling, bucket, hour, day, week, month, year";
-                return Err(Invalid::new("window", format!("{window:?} is not one of {known}")).into());
+                return Err(Invalid::new("window", format!("{window:?} is not one of {known}")));
             }
         };
         Ok(Limit::new(amount, window))
@@ -115,7 +118,7 @@ impl TryFrom<LimitBody> for Limit {
 }
 
 /// Reads all limits of a list.
-pub fn limits(bodies: Vec<LimitBody>) -> Result<Vec<Limit>, Error> {
+pub fn limits(bodies: Vec<LimitBody>) -> Result<Vec<Limit>, Invalid> {
     bodies.into_iter().map(Limit::try_from).collect()
 }
 

@@ -1,13 +1,20 @@
 //! Grants on the wire.
 
-use bursar::{Grant, GrantId, GrantState, Minted, Payload, Purpose, Subject, Time};
+#[cfg(feature = "library")]
+use bursar::Minted;
+use bursar_core::grant::{Grant, GrantState};
+use bursar_core::id::GrantId;
+use bursar_core::name::{Purpose, Subject};
+use bursar_core::payload::Payload;
+use bursar_core::time::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 
-use crate::wire::stamp;
+use crate::stamp;
 
 /// A grant to be made.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MintBody {
     pub purpose: Purpose,
@@ -18,13 +25,14 @@ pub struct MintBody {
 }
 
 /// A grant that was made. Its token is shown this once.
-#[derive(Serialize, JsonSchema)]
+#[derive(Clone, Deserialize, Serialize, JsonSchema)]
 pub struct MintedAnswer {
-    id: GrantId,
-    token: Option<String>,
-    expires_at: Option<String>,
+    pub id: GrantId,
+    pub token: Option<String>,
+    pub expires_at: Option<String>,
 }
 
+#[cfg(feature = "library")]
 impl From<&Minted> for MintedAnswer {
     fn from(minted: &Minted) -> MintedAnswer {
         MintedAnswer { id: minted.id, token: minted.token.clone(), expires_at: stamp(minted.expires_at) }
@@ -32,7 +40,7 @@ impl From<&Minted> for MintedAnswer {
 }
 
 /// A grant that was redeemed.
-#[derive(Serialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 pub struct RedeemedAnswer {
     pub purpose: Purpose,
     pub subject: Subject,
@@ -40,13 +48,13 @@ pub struct RedeemedAnswer {
 }
 
 /// A grant without its secret.
-#[derive(Serialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 pub struct GrantAnswer {
     pub id: GrantId,
     pub purpose: Purpose,
     pub subject: Subject,
     pub payload: Payload,
-    pub state: &'static str,
+    pub state: Cow<'static, str>,
     pub expires_at: Option<String>,
 }
 
@@ -64,7 +72,7 @@ impl GrantAnswer {
             purpose: grant.purpose.clone(),
             subject: grant.subject.clone(),
             payload: grant.payload.clone(),
-            state,
+            state: state.into(),
             expires_at: stamp(grant.expires_at),
         }
     }

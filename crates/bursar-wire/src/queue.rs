@@ -1,61 +1,68 @@
 //! Queues on the wire: `PUT /v1/queues/{name}`.
 
-use bursar::{Backoff, Error, Invalid, Queue, QueueConfig, QueueFigures, Rate, Retention, Retry, Span};
+#[cfg(feature = "library")]
+use bursar::QueueFigures;
+use bursar_core::job::{Backoff, QueueConfig, Rate, Retention, Retry};
+use bursar_core::name::Queue;
+use bursar_core::refusal::Invalid;
+use bursar_core::time::Span;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::wire::{millis, stamp};
+use crate::millis;
+#[cfg(feature = "library")]
+use crate::stamp;
 
 /// What is set for a queue. What is not said has its default.
-#[derive(Clone, Deserialize, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct QueueBody {
-    paused: bool,
-    concurrency: Option<u32>,
-    rate: Option<RateBody>,
-    key_concurrency: Option<u32>,
-    key_rate: Option<RateBody>,
-    retry: RetryBody,
-    lease_ms: i64,
-    deadline_ms: Option<i64>,
-    retention: RetentionBody,
+    pub paused: bool,
+    pub concurrency: Option<u32>,
+    pub rate: Option<RateBody>,
+    pub key_concurrency: Option<u32>,
+    pub key_rate: Option<RateBody>,
+    pub retry: RetryBody,
+    pub lease_ms: i64,
+    pub deadline_ms: Option<i64>,
+    pub retention: RetentionBody,
 }
 
 /// So many in a time.
-#[derive(Clone, Copy, Deserialize, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RateBody {
-    amount: u32,
-    per_ms: i64,
+    pub amount: u32,
+    pub per_ms: i64,
 }
 
 /// How a job is tried again: `backoff` is `exponential` (`first_ms`, `most_ms`), `fixed` (`delay_ms`) or `list`
 /// (`delays_ms`).
-#[derive(Clone, Deserialize, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RetryBody {
     #[serde(default = "attempts")]
-    max_attempts: u32,
+    pub max_attempts: u32,
     #[serde(default)]
-    backoff: BackoffWord,
+    pub backoff: BackoffWord,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    first_ms: Option<i64>,
+    pub first_ms: Option<i64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    most_ms: Option<i64>,
+    pub most_ms: Option<i64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    delay_ms: Option<i64>,
+    pub delay_ms: Option<i64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    delays_ms: Option<Vec<i64>>,
+    pub delays_ms: Option<Vec<i64>>,
 }
 
 fn attempts() -> u32 {
     Retry::default().max_attempts
 }
 
-#[derive(Clone, Copy, Default, Deserialize, Serialize, PartialEq, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, PartialEq, Eq, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-enum BackoffWord {
+pub enum BackoffWord {
     #[default]
     Exponential,
     Fixed,
@@ -63,12 +70,12 @@ enum BackoffWord {
 }
 
 /// How long finished jobs are kept; `null` is for ever.
-#[derive(Clone, Copy, Deserialize, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-struct RetentionBody {
-    succeeded_ms: Option<i64>,
-    cancelled_ms: Option<i64>,
-    dead_ms: Option<i64>,
+pub struct RetentionBody {
+    pub succeeded_ms: Option<i64>,
+    pub cancelled_ms: Option<i64>,
+    pub dead_ms: Option<i64>,
 }
 
 impl Default for QueueBody {
@@ -111,11 +118,12 @@ impl From<&QueueConfig> for QueueBody {
 }
 
 impl TryFrom<QueueBody> for QueueConfig {
-    type Error = Error;
+    type Error = Invalid;
 
-    fn try_from(body: QueueBody) -> Result<QueueConfig, Error> {
+    fn try_from(body: QueueBody) -> Result<QueueConfig, Invalid> {
         let rate = |field, rate: Option<RateBody>| {
-            rate.map(|rate| Ok::<_, Error>(Rate { amount: rate.amount, per: millis(field, rate.per_ms)? })).transpose()
+            rate.map(|rate| Ok::<_, Invalid>(Rate { amount: rate.amount, per: millis(field, rate.per_ms)? }))
+                .transpose()
         };
         let span = |field, span: Option<i64>| span.map(|span| millis(field, span)).transpose();
         Ok(QueueConfig {
@@ -162,12 +170,12 @@ impl From<&Retry> for RetryBody {
 }
 
 impl TryFrom<RetryBody> for Retry {
-    type Error = Error;
+    type Error = Invalid;
 
-    fn try_from(body: RetryBody) -> Result<Retry, Error> {
+    fn try_from(body: RetryBody) -> Result<Retry, Invalid> {
         let RetryBody { max_attempts, backoff, first_ms, most_ms, delay_ms, delays_ms } = body;
         let belongs = |field: &'static str, given: bool, wanted: BackoffWord| match given && backoff != wanted {
-            true => Err(Error::from(Invalid::new(field, "does not belong to this backoff"))),
+            true => Err(Invalid::new(field, "does not belong to this backoff")),
             false => Ok(()),
         };
         belongs("retry.first_ms", first_ms.is_some(), BackoffWord::Exponential)?;
@@ -177,7 +185,7 @@ impl TryFrom<RetryBody> for Retry {
         let backoff = match backoff {
             BackoffWord::Exponential => {
                 let Backoff::Exponential { first, most } = Backoff::default() else {
-                    return Err(Error::Internal("the default backoff is not exponential".into()));
+                    return Err(Invalid::new("retry.backoff", "has no default in this build"));
                 };
                 let span = |field, given: Option<i64>, known| given.map_or(Ok(known), |given| millis(field, given));
                 Backoff::Exponential {
@@ -200,30 +208,31 @@ impl TryFrom<RetryBody> for Retry {
 }
 
 /// A queue, with its figures where they were asked for.
-#[derive(Serialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 pub struct QueueAnswer {
     pub name: Queue,
     #[serde(flatten)]
-    config: QueueBody,
+    pub config: QueueBody,
     #[serde(skip_serializing_if = "Option::is_none")]
-    figures: Option<FiguresAnswer>,
+    pub figures: Option<FiguresAnswer>,
 }
 
-#[derive(Serialize, JsonSchema)]
-struct FiguresAnswer {
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+pub struct FiguresAnswer {
     /// How many jobs are in each state.
-    states: Map<String, Value>,
+    pub states: Map<String, Value>,
     /// Over so long, the minute that runs included.
-    over_ms: i64,
-    enqueued: i64,
-    succeeded: i64,
-    cancelled: i64,
-    dead: i64,
-    failed_attempts: i64,
-    oldest_waiting: Option<String>,
-    oldest_lease: Option<String>,
+    pub over_ms: i64,
+    pub enqueued: i64,
+    pub succeeded: i64,
+    pub cancelled: i64,
+    pub dead: i64,
+    pub failed_attempts: i64,
+    pub oldest_waiting: Option<String>,
+    pub oldest_lease: Option<String>,
 }
 
+#[cfg(feature = "library")]
 impl QueueAnswer {
     /// What is set for a queue, and its figures.
     pub fn of(name: Queue, config: &QueueConfig, figures: Option<&QueueFigures>) -> QueueAnswer {
@@ -231,9 +240,11 @@ impl QueueAnswer {
     }
 }
 
+#[cfg(feature = "library")]
 impl From<&QueueFigures> for FiguresAnswer {
     fn from(figures: &QueueFigures) -> FiguresAnswer {
-        let states = bursar::JobState::ALL.map(|state| (state.as_str().to_owned(), figures.count(state).into()));
+        let states =
+            bursar_core::job::JobState::ALL.map(|state| (state.as_str().to_owned(), figures.count(state).into()));
         FiguresAnswer {
             states: states.into_iter().collect(),
             over_ms: i64::from(figures.minutes) * 60_000,

@@ -1,11 +1,24 @@
 //! Budgets on the wire.
 
-use bursar::{Actor, BalanceView, Budget, BudgetView, Cover, Error, Freeze, HoldId, HoldPolicy, Invalid, Scope, Span};
+#[cfg(feature = "library")]
+use bursar::{BalanceView, BudgetView};
+use bursar_core::budget::{Budget, Cover, HoldPolicy};
+use bursar_core::context::Actor;
+use bursar_core::id::HoldId;
+use bursar_core::name::Scope;
+use bursar_core::refusal::Invalid;
+#[cfg(feature = "library")]
+use bursar_core::scope::Freeze;
+use bursar_core::time::Span;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 
-use crate::wire::window::{LimitBody, WindowFields, limits};
-use crate::wire::{millis, stamp};
+use crate::flat;
+use crate::millis;
+#[cfg(feature = "library")]
+use crate::stamp;
+use crate::window::{LimitBody, WindowFields, limits};
 
 /// What is registered on a scope: the body of `PUT /v1/budgets/{scope}`.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
@@ -55,9 +68,9 @@ impl From<&HoldPolicy> for HoldPolicyBody {
 }
 
 impl TryFrom<HoldPolicyBody> for HoldPolicy {
-    type Error = Error;
+    type Error = Invalid;
 
-    fn try_from(body: HoldPolicyBody) -> Result<HoldPolicy, Error> {
+    fn try_from(body: HoldPolicyBody) -> Result<HoldPolicy, Invalid> {
         Ok(HoldPolicy {
             ttl_min: millis("hold.ttl_ms_min", body.ttl_ms_min)?,
             ttl: body.ttl_ms.map(|ttl| millis("hold.ttl_ms", ttl)).transpose()?,
@@ -85,12 +98,12 @@ impl From<&Budget> for BudgetBody {
 }
 
 impl TryFrom<BudgetBody> for Budget {
-    type Error = Error;
+    type Error = Invalid;
 
-    fn try_from(body: BudgetBody) -> Result<Budget, Error> {
+    fn try_from(body: BudgetBody) -> Result<Budget, Invalid> {
         // Taking the wish and enforcing all the same would be worse than saying no.
         if body.shadow {
-            return Err(Invalid::new("shadow", "is not supported by this build: leave it out or say false").into());
+            return Err(Invalid::new("shadow", "is not supported by this build: leave it out or say false"));
         }
         Ok(Budget {
             unit: body.unit,
@@ -104,14 +117,14 @@ impl TryFrom<BudgetBody> for Budget {
 }
 
 /// Why, for the journal.
-#[derive(Default, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ReasonBody {
     pub reason: Option<String>,
 }
 
 /// Units to be given back.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreditBody {
     pub amount: i64,
@@ -123,29 +136,44 @@ pub struct CreditBody {
 }
 
 /// Units posted in a time.
-#[derive(Serialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 pub struct SpentAnswer {
     pub scope: Scope,
     pub spent: i64,
 }
 
 /// A budget as it stands: the answer of `GET /v1/budgets/{scope}`.
-#[derive(Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct BudgetAnswer {
     pub scope: Scope,
     /// Missing for a scope that only requests have limited.
     #[serde(flatten)]
-    budget: Option<BudgetBody>,
-    frozen: bool,
+    pub budget: Option<BudgetBody>,
+    pub frozen: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
-    freeze: Option<FreezeAnswer>,
-    balances: Vec<BalanceAnswer>,
+    pub freeze: Option<FreezeAnswer>,
+    pub balances: Vec<BalanceAnswer>,
+}
+
+impl<'de> Deserialize<'de> for BudgetAnswer {
+    fn deserialize<D: serde::Deserializer<'de>>(de: D) -> Result<BudgetAnswer, D::Error> {
+        #[derive(Deserialize)]
+        struct Own {
+            scope: Scope,
+            frozen: bool,
+            freeze: Option<FreezeAnswer>,
+            balances: Vec<BalanceAnswer>,
+        }
+        let (own, budget) = flat::split(de, &["scope", "frozen", "freeze", "balances"], "unit")?;
+        let Own { scope, frozen, freeze, balances } = own;
+        Ok(BudgetAnswer { scope, budget, frozen, freeze, balances })
+    }
 }
 
 /// Why a scope is frozen.
-#[derive(Serialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(tag = "by", rename_all = "snake_case")]
-enum FreezeAnswer {
+pub enum FreezeAnswer {
     Order {
         actor: ActorAnswer,
         reason: Option<String>,
@@ -158,18 +186,19 @@ enum FreezeAnswer {
 }
 
 /// What is posted and held in a window.
-#[derive(Serialize, JsonSchema)]
-struct BalanceAnswer {
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+pub struct BalanceAnswer {
     #[serde(flatten)]
-    window: WindowFields,
-    start: Option<String>,
-    end: Option<String>,
-    limit: Option<i64>,
-    posted: i64,
-    held: i64,
-    remaining: Option<i64>,
+    pub window: WindowFields,
+    pub start: Option<String>,
+    pub end: Option<String>,
+    pub limit: Option<i64>,
+    pub posted: i64,
+    pub held: i64,
+    pub remaining: Option<i64>,
 }
 
+#[cfg(feature = "library")]
 impl From<&BudgetView> for BudgetAnswer {
     fn from(view: &BudgetView) -> BudgetAnswer {
         let freeze = view.frozen.as_ref().map(|freeze| match freeze {
@@ -190,6 +219,7 @@ impl From<&BudgetView> for BudgetAnswer {
     }
 }
 
+#[cfg(feature = "library")]
 impl From<&BalanceView> for BalanceAnswer {
     fn from(view: &BalanceView) -> BalanceAnswer {
         BalanceAnswer {
@@ -205,11 +235,11 @@ impl From<&BalanceView> for BalanceAnswer {
 }
 
 /// Who asked for something.
-#[derive(Serialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 pub struct ActorAnswer {
-    kind: &'static str,
+    pub kind: Cow<'static, str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    id: Option<String>,
+    pub id: Option<String>,
 }
 
 impl From<&Actor> for ActorAnswer {
@@ -222,7 +252,7 @@ impl From<&Actor> for ActorAnswer {
             Actor::Agent(id) => ("agent", Some(id)),
             Actor::Anonymous => ("anonymous", None),
         };
-        ActorAnswer { kind, id: id.cloned() }
+        ActorAnswer { kind: kind.into(), id: id.cloned() }
     }
 }
 

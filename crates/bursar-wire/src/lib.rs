@@ -9,25 +9,28 @@ pub mod budget;
 pub mod command;
 pub mod credential;
 pub mod event;
+mod flat;
 pub mod grant;
 pub mod hold;
 pub mod job;
 pub mod problem;
 pub mod queue;
 pub mod report;
+pub mod role;
 pub mod schedule;
 pub mod window;
 pub mod work;
 
-use bursar::{Error, Invalid, Span, Time};
+use bursar_core::refusal::Invalid;
+use bursar_core::time::{Span, Time};
 use schemars::JsonSchema;
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
-use crate::wire::problem::Problem;
+use crate::problem::Problem;
 
 /// A page of a list.
-#[derive(Serialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[schemars(rename = "PageOf{T}")]
 pub struct Page<T> {
     /// What was found.
@@ -53,7 +56,7 @@ pub fn read<T: DeserializeOwned>(json: &str) -> Result<T, Problem> {
 }
 
 /// The field that serde complains of, where it names one.
-pub(crate) fn field_in(detail: &str) -> Option<&str> {
+pub fn field_in(detail: &str) -> Option<&str> {
     let known = ["unknown field `", "missing field `", "duplicate field `"];
     let at = known.into_iter().find_map(|words| detail.find(words).map(|at| at + words.len()))?;
     detail[at..].split('`').next()
@@ -65,17 +68,17 @@ pub fn stamp(time: Time) -> Option<String> {
 }
 
 /// A duration from the wire.
-pub fn millis(field: &'static str, millis: i64) -> Result<Span, Error> {
+pub fn millis(field: &'static str, millis: i64) -> Result<Span, Invalid> {
     match u64::try_from(millis) {
         Ok(millis) => Ok(Span::from_millis(millis)),
-        Err(_) => Err(Invalid::new(field, "must not be negative").into()),
+        Err(_) => Err(Invalid::new(field, "must not be negative")),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::command::CommandBody;
+    use crate::command::CommandBody;
 
     #[test]
     fn fields_that_are_not_known_are_refused_with_their_name() {

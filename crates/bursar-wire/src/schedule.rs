@@ -1,48 +1,52 @@
 //! Schedules on the wire: `PUT /v1/schedules/{name}`.
 
-use bursar::{
-    Cron, Error, FlowKey, JobId, JobKind, JobSpec, MissedTicks, Overlap, Payload, Queue, Schedule, ScheduleName,
-    ScheduleSpec, Span, Tag, Zone,
-};
+use bursar_core::cron::Cron;
+use bursar_core::id::JobId;
+use bursar_core::job::{JobSpec, Missed as MissedTicks, Overlap, Schedule, ScheduleSpec};
+use bursar_core::name::{FlowKey, JobKind, Queue, ScheduleName, Tag};
+use bursar_core::payload::Payload;
+use bursar_core::refusal::Invalid;
+use bursar_core::time::Span;
+use bursar_core::window::Zone;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::wire::queue::RetryBody;
-use crate::wire::{millis, stamp};
+use crate::queue::RetryBody;
+use crate::{flat, millis, stamp};
 
 /// What is enqueued when. What is not said has its default.
-#[derive(Clone, Deserialize, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ScheduleBody {
-    cron: Cron,
+    pub cron: Cron,
     #[serde(default = "utc")]
-    zone: String,
-    queue: Queue,
-    kind: JobKind,
+    pub zone: String,
+    pub queue: Queue,
+    pub kind: JobKind,
     #[serde(default)]
-    payload: Payload,
+    pub payload: Payload,
     #[serde(default)]
-    missed: MissedTicks,
+    pub missed: MissedTicks,
     #[serde(default)]
-    overlap: Overlap,
+    pub overlap: Overlap,
     #[serde(default)]
-    paused: bool,
+    pub paused: bool,
     #[serde(default)]
-    key: Option<FlowKey>,
+    pub key: Option<FlowKey>,
     #[serde(default)]
-    tags: Vec<Tag>,
+    pub tags: Vec<Tag>,
     #[serde(default)]
-    metadata: Payload,
+    pub metadata: Payload,
     #[serde(default)]
-    priority: i16,
+    pub priority: i16,
     #[serde(default)]
-    delay_ms: i64,
+    pub delay_ms: i64,
     #[serde(default)]
-    max_attempts: Option<u32>,
+    pub max_attempts: Option<u32>,
     #[serde(default)]
-    retry: Option<RetryBody>,
+    pub retry: Option<RetryBody>,
     #[serde(default)]
-    deadline_ms: Option<i64>,
+    pub deadline_ms: Option<i64>,
 }
 
 fn utc() -> String {
@@ -50,9 +54,9 @@ fn utc() -> String {
 }
 
 impl TryFrom<ScheduleBody> for ScheduleSpec {
-    type Error = Error;
+    type Error = Invalid;
 
-    fn try_from(body: ScheduleBody) -> Result<ScheduleSpec, Error> {
+    fn try_from(body: ScheduleBody) -> Result<ScheduleSpec, Invalid> {
         let job = JobSpec {
             key: body.key,
             tags: body.tags,
@@ -94,16 +98,32 @@ impl From<&ScheduleSpec> for ScheduleBody {
 }
 
 /// A schedule as it stands.
-#[derive(Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ScheduleAnswer {
     pub name: ScheduleName,
     #[serde(flatten)]
-    spec: ScheduleBody,
+    pub spec: ScheduleBody,
     /// The next tick; `null` while it is paused or when there is none.
-    next_at: Option<String>,
+    pub next_at: Option<String>,
     /// The last tick that a job was enqueued for.
-    last_tick: Option<String>,
-    last_job: Option<JobId>,
+    pub last_tick: Option<String>,
+    pub last_job: Option<JobId>,
+}
+
+impl<'de> Deserialize<'de> for ScheduleAnswer {
+    fn deserialize<D: serde::Deserializer<'de>>(de: D) -> Result<ScheduleAnswer, D::Error> {
+        #[derive(Deserialize)]
+        struct Own {
+            name: ScheduleName,
+            next_at: Option<String>,
+            last_tick: Option<String>,
+            last_job: Option<JobId>,
+        }
+        let (own, spec) = flat::split(de, &["name", "next_at", "last_tick", "last_job"], "cron")?;
+        let Own { name, next_at, last_tick, last_job } = own;
+        let spec = spec.ok_or_else(|| serde::de::Error::missing_field("cron"))?;
+        Ok(ScheduleAnswer { name, spec, next_at, last_tick, last_job })
+    }
 }
 
 impl ScheduleAnswer {

@@ -1,61 +1,68 @@
 //! Commands on the wire: `POST /v1/commands`.
 
-use bursar::{
-    Charge, Charged, Command, CommandId, Context, Error, Invalid, JobId, Left, Payload, Placed, Purpose, Receipt,
-    Redemption, Scope, Settle, Subject,
-};
+#[cfg(feature = "library")]
+use bursar::Receipt;
+use bursar_core::answer::Placed;
+use bursar_core::context::Context;
+use bursar_core::event::{Charged, Left};
+use bursar_core::hold::HoldState;
+use bursar_core::id::{CommandId, JobId};
+use bursar_core::name::{Purpose, Scope, Subject};
+use bursar_core::payload::Payload;
+use bursar_core::refusal::{Invalid, Refusal};
+use bursar_core::request::{Charge, Command, Redemption, Settle};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::wire::job::JobBody;
-use crate::wire::window::{LimitBody, WindowFields, limits};
-use crate::wire::{millis, stamp};
+use crate::job::JobBody;
+use crate::window::{LimitBody, WindowFields, limits};
+use crate::{millis, stamp};
 
 /// What a command asks for. It has tokens in it, so it is never printed.
-#[derive(Default, Deserialize, JsonSchema)]
+#[derive(Clone, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct CommandBody {
-    charges: Vec<ChargeBody>,
-    settle: SettleWord,
-    ttl_ms: Option<i64>,
-    redeem: Vec<RedeemBody>,
-    jobs: Vec<JobBody>,
-    context: ContextBody,
-    dry_run: bool,
+    pub charges: Vec<ChargeBody>,
+    pub settle: SettleWord,
+    pub ttl_ms: Option<i64>,
+    pub redeem: Vec<RedeemBody>,
+    pub jobs: Vec<JobBody>,
+    pub context: ContextBody,
+    pub dry_run: bool,
 }
 
-#[derive(Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ChargeBody {
-    scope: Scope,
-    amount: i64,
+    pub scope: Scope,
+    pub amount: i64,
     #[serde(default)]
-    limits: Vec<LimitBody>,
+    pub limits: Vec<LimitBody>,
 }
 
-#[derive(Clone, Copy, Default, Deserialize, PartialEq, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, PartialEq, Eq, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-enum SettleWord {
+pub enum SettleWord {
     #[default]
     Now,
     Hold,
     Job,
 }
 
-#[derive(Deserialize, JsonSchema)]
+#[derive(Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct RedeemBody {
-    purpose: Purpose,
-    subject: Subject,
-    token: String,
+pub struct RedeemBody {
+    pub purpose: Purpose,
+    pub subject: Subject,
+    pub token: String,
 }
 
 /// Circumstances that reach the journal.
-#[derive(Default, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ContextBody {
-    correlation_id: Option<String>,
-    reason: Option<String>,
+    pub correlation_id: Option<String>,
+    pub reason: Option<String>,
 }
 
 impl CommandBody {
@@ -65,20 +72,21 @@ impl CommandBody {
     }
 
     /// The command, the context it is asked in, and whether it is only tried.
-    pub fn into_command(self, context: Context) -> Result<(Command, Context, bool), Error> {
+    pub fn into_command(self, context: Context) -> Result<(Command, Context, bool), Refusal> {
         let settle = match (self.settle, self.ttl_ms) {
             (SettleWord::Hold, ttl) => Settle::Hold { ttl: ttl.map(|ttl| millis("ttl_ms", ttl)).transpose()? },
             (_, Some(_)) => return Err(Invalid::new("ttl_ms", "needs \"settle\": \"hold\"").into()),
             (SettleWord::Now, None) => Settle::Now,
             (SettleWord::Job, None) => Settle::Job,
         };
-        let charge = |body: ChargeBody| Ok(Charge::new(body.scope, body.amount).within(limits(body.limits)?));
-        let redeem = |body: RedeemBody| Ok(Redemption::new(body.purpose, body.subject, &body.token)?);
+        let charge =
+            |body: ChargeBody| Ok::<_, Refusal>(Charge::new(body.scope, body.amount).within(limits(body.limits)?));
+        let redeem = |body: RedeemBody| Redemption::new(body.purpose, body.subject, &body.token);
         let command = Command {
-            charges: self.charges.into_iter().map(charge).collect::<Result<_, Error>>()?,
+            charges: self.charges.into_iter().map(charge).collect::<Result<_, Refusal>>()?,
             settle,
-            redeem: self.redeem.into_iter().map(redeem).collect::<Result<_, Error>>()?,
-            jobs: self.jobs.into_iter().map(TryInto::try_into).collect::<Result<_, Error>>()?,
+            redeem: self.redeem.into_iter().map(redeem).collect::<Result<_, Refusal>>()?,
+            jobs: self.jobs.into_iter().map(TryInto::try_into).collect::<Result<_, Invalid>>()?,
         };
         let ContextBody { correlation_id, reason } = self.context;
         let context = Context {
@@ -91,66 +99,67 @@ impl CommandBody {
 }
 
 /// What a command did.
-#[derive(Serialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 pub struct CommandAnswer {
     pub id: CommandId,
     pub replayed: bool,
     pub dry_run: bool,
     pub hold: Option<PlacedAnswer>,
-    posted: Vec<ChargeAnswer>,
-    grants: Vec<RedeemedAnswer>,
-    jobs: Vec<EnqueuedAnswer>,
+    pub posted: Vec<ChargeAnswer>,
+    pub grants: Vec<RedeemedAnswer>,
+    pub jobs: Vec<EnqueuedAnswer>,
 }
 
-#[derive(Serialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 pub struct PlacedAnswer {
-    pub id: bursar::HoldId,
-    state: &'static str,
-    expires_at: Option<String>,
-    charges: Vec<ChargeAnswer>,
+    pub id: bursar_core::id::HoldId,
+    pub state: HoldState,
+    pub expires_at: Option<String>,
+    pub charges: Vec<ChargeAnswer>,
 }
 
-#[derive(Serialize, JsonSchema)]
-struct RedeemedAnswer {
-    purpose: Purpose,
-    payload: Option<Payload>,
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+pub struct RedeemedAnswer {
+    pub purpose: Purpose,
+    pub payload: Option<Payload>,
 }
 
-#[derive(Serialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 pub struct EnqueuedAnswer {
     pub id: JobId,
     pub created: bool,
 }
 
 /// A charge with what its limits left afterwards.
-#[derive(Serialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 pub struct ChargeAnswer {
-    scope: Scope,
-    amount: i64,
+    pub scope: Scope,
+    pub amount: i64,
     #[serde(skip_serializing_if = "Option::is_none")]
-    actual: Option<i64>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    ancestors: Vec<Scope>,
-    balances: Vec<LeftAnswer>,
+    pub actual: Option<i64>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ancestors: Vec<Scope>,
+    pub balances: Vec<LeftAnswer>,
 }
 
 /// What a limit left.
-#[derive(Serialize, JsonSchema)]
-struct LeftAnswer {
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+pub struct LeftAnswer {
     /// Where it is not the charged scope but an ancestor.
     #[serde(skip_serializing_if = "Option::is_none")]
-    scope: Option<Scope>,
+    pub scope: Option<Scope>,
     #[serde(flatten)]
-    window: WindowFields,
-    limit: i64,
-    remaining: i64,
+    pub window: WindowFields,
+    pub limit: i64,
+    pub remaining: i64,
 }
 
+#[cfg(feature = "library")]
 impl CommandAnswer {
     /// The answer to a command that was done or tried.
     pub fn of(receipt: &Receipt, dry_run: bool) -> CommandAnswer {
         let done = &receipt.done;
-        let redeemed = |grant: &bursar::Redeemed| RedeemedAnswer {
+        let redeemed = |grant: &bursar_core::answer::Redeemed| RedeemedAnswer {
             purpose: grant.purpose.clone(),
             payload: grant.payload.clone(),
         };
@@ -170,7 +179,7 @@ impl From<&Placed> for PlacedAnswer {
     fn from(placed: &Placed) -> PlacedAnswer {
         PlacedAnswer {
             id: placed.id,
-            state: bursar::HoldState::Held.as_str(),
+            state: HoldState::Held,
             expires_at: stamp(placed.expires_at),
             charges: charges(&placed.charges),
         }

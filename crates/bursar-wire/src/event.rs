@@ -1,39 +1,44 @@
 //! Events of the journal on the wire.
 
-use bursar::{CommandId, Event, JournalEvent, Stream, Tenant};
+#[cfg(feature = "library")]
+use bursar::JournalEvent;
+use bursar_core::event::{Event, Stream};
+use bursar_core::id::CommandId;
+use bursar_core::name::Tenant;
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use std::borrow::Cow;
 
-use crate::wire::budget::{ActorAnswer, BudgetBody};
-use crate::wire::command::{ChargeAnswer, charges};
-use crate::wire::job::{ErrorAnswer, JobBody};
-use crate::wire::queue::QueueBody;
-use crate::wire::schedule::ScheduleBody;
-use crate::wire::stamp;
-use crate::wire::window::WindowFields;
+use crate::budget::{ActorAnswer, BudgetBody};
+use crate::command::{ChargeAnswer, charges};
+use crate::job::{ErrorAnswer, JobBody};
+use crate::queue::QueueBody;
+use crate::schedule::ScheduleBody;
+use crate::stamp;
+use crate::window::WindowFields;
 
 /// An event at its place.
-#[derive(Serialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 pub struct EventAnswer {
     pub position: u64,
-    stream: StreamAnswer,
-    version: u64,
-    pub kind: &'static str,
-    at: Option<String>,
-    command: CommandId,
-    actor: ActorAnswer,
-    tenant: Tenant,
-    correlation_id: Option<String>,
-    reason: Option<String>,
-    data: Value,
+    pub stream: StreamAnswer,
+    pub version: u64,
+    pub kind: Cow<'static, str>,
+    pub at: Option<String>,
+    pub command: CommandId,
+    pub actor: ActorAnswer,
+    pub tenant: Tenant,
+    pub correlation_id: Option<String>,
+    pub reason: Option<String>,
+    pub data: Value,
 }
 
 /// The thing something happened to.
-#[derive(Serialize, JsonSchema)]
-struct StreamAnswer {
-    kind: &'static str,
-    id: String,
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+pub struct StreamAnswer {
+    pub kind: Cow<'static, str>,
+    pub id: String,
 }
 
 impl EventAnswer {
@@ -43,13 +48,14 @@ impl EventAnswer {
     }
 }
 
+#[cfg(feature = "library")]
 impl From<&JournalEvent> for EventAnswer {
     fn from(event: &JournalEvent) -> EventAnswer {
         EventAnswer {
             position: event.position,
-            stream: StreamAnswer { kind: event.stream.kind(), id: stream_id(&event.stream) },
+            stream: StreamAnswer { kind: event.stream.kind().into(), id: stream_id(&event.stream) },
             version: event.version,
-            kind: event.event.kind(),
+            kind: event.event.kind().into(),
             at: stamp(event.at),
             command: event.command,
             actor: ActorAnswer::from(&event.context.actor),
@@ -72,7 +78,7 @@ pub fn stream_id(stream: &Stream) -> String {
 }
 
 /// What happened, in the names of the wire. Digests of tokens are left out.
-fn data(event: &Event) -> Value {
+pub fn data(event: &Event) -> Value {
     match event {
         Event::HoldPlaced { hold, charges: charged, expires_at, life_until, late, overrun, job } => json!({
             "hold": hold, "charges": charges(charged), "expires_at": stamp(*expires_at),
@@ -163,7 +169,7 @@ fn of_job(event: &Event) -> Value {
 }
 
 /// The data with the fields of a window among them.
-fn with_window(window: &bursar::Window, mut data: Value) -> Value {
+fn with_window(window: &bursar_core::window::Window, mut data: Value) -> Value {
     if let (Some(data), Ok(Value::Object(fields))) =
         (data.as_object_mut(), serde_json::to_value(WindowFields::from(window)))
     {
