@@ -5,6 +5,7 @@ use schemars::{JsonSchema, Schema};
 use serde_json::{Map, Value, json};
 
 use crate::principal::table::{Action, Allowed, Role};
+use crate::route::Repeats;
 use crate::route::{Described, Route};
 use crate::routes;
 use crate::wire::problem::Problem;
@@ -29,8 +30,8 @@ pub fn document() -> Value {
             "title": "Bursar",
             "version": env!("CARGO_PKG_VERSION"),
             "description": "Hold budget, redeem a grant and start durable work in one transaction. Errors are problem \
-                documents (RFC 9457). Every write takes `Idempotency-Key`; reports of workers and acts on single jobs need none, \
-                as fences and states make them safe to repeat.",
+                documents (RFC 9457). Every write takes `Idempotency-Key`. Where a route does not list it, it is not looked at: \
+                its description says what makes a repetition safe instead.",
         },
         "paths": paths,
         "components": {
@@ -59,6 +60,9 @@ fn operation(route: &Route, schemas: &mut SchemaGenerator) -> Value {
         "x-bursar-roles": roles(route.action),
         "responses": responses(answers),
     });
+    if let Some(words) = repeated(route) {
+        operation["description"] = words.into();
+    }
     if route.action != Action::Public {
         operation["security"] = json!([{ "bearer": [] }, { "worker": [] }]);
     } else {
@@ -119,7 +123,7 @@ fn headers(route: &Route) -> Vec<Value> {
     if route.action != Action::Public {
         headers.push(header("Bursar-Tenant", "For whom the operator acts"));
     }
-    if route.writes() {
+    if route.writes() && route.repeats == Repeats::ByKey {
         headers.push(header("Idempotency-Key", "Makes a repetition have one effect and one answer"));
     }
     if defines(route) {
@@ -129,6 +133,23 @@ fn headers(route: &Route) -> Vec<Value> {
         headers.push(header("Last-Event-ID", "The last event that was seen"));
     }
     headers
+}
+
+/// How a route is repeated safely that has no key.
+fn repeated(route: &Route) -> Option<&'static str> {
+    match route.repeats {
+        Repeats::ByKey => None,
+        Repeats::ByFence if route.waits => {
+            Some("Safe to ask again: what was leased by an answer that was lost lapses, and is leased anew.")
+        }
+        Repeats::ByFence => {
+            Some("Safe to repeat without a key: the same report of the same fence is answered in the same way.")
+        }
+        Repeats::ByState => Some(
+            "No key is needed: the state of a job says whether it has been done. A repetition finds the job as it is by then, \
+             and may be a conflict.",
+        ),
+    }
 }
 
 /// Whether the thing at this path can be changed as it was read.

@@ -139,6 +139,9 @@ pub struct CreditBody {
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 pub struct SpentAnswer {
     pub scope: Scope,
+    /// `null`: from the beginning.
+    pub from: Option<String>,
+    pub to: Option<String>,
     pub spent: i64,
 }
 

@@ -40,6 +40,7 @@ pub struct ChargeBody {
     pub limits: Vec<LimitBody>,
 }
 
+/// How charges are settled.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, PartialEq, Eq, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SettleWord {
@@ -63,6 +64,13 @@ pub struct RedeemBody {
 pub struct ContextBody {
     pub correlation_id: Option<String>,
     pub reason: Option<String>,
+}
+
+impl ChargeBody {
+    /// So much on a scope, within the limits that are registered there.
+    pub fn new(scope: Scope, amount: i64) -> ChargeBody {
+        ChargeBody { scope, amount, limits: Vec::new() }
+    }
 }
 
 impl CommandBody {

@@ -41,13 +41,6 @@ pub struct StreamAnswer {
     pub id: String,
 }
 
-impl EventAnswer {
-    /// Whether it is of a thing, such as `job:job_…`.
-    pub fn is_of(&self, stream: &str) -> bool {
-        stream.split_once(':').is_some_and(|(kind, id)| kind == self.stream.kind && id == self.stream.id)
-    }
-}
-
 #[cfg(feature = "library")]
 impl From<&JournalEvent> for EventAnswer {
     fn from(event: &JournalEvent) -> EventAnswer {

@@ -9,6 +9,7 @@ use bursar_core::refusal::Invalid;
 use bursar_core::time::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 
 use crate::queue::RetryBody;
 use crate::{millis, stamp};
@@ -43,6 +44,13 @@ pub struct JobBody {
     pub deadline_ms: Option<i64>,
     #[serde(default)]
     pub payload_from_grant: bool,
+}
+
+impl JobBody {
+    /// A job with nothing but what it needs.
+    pub fn new(queue: Queue, kind: JobKind, payload: Payload) -> JobBody {
+        JobBody::from(&JobSpec::new(queue, kind, payload))
+    }
 }
 
 /// Many jobs to be started: `POST /v1/jobs/bulk`.
@@ -208,6 +216,11 @@ pub struct LeasedAnswer {
     pub max_attempts: Option<u32>,
     pub idempotency_key: Option<IdempotencyKey>,
     pub hold: Option<HoldId>,
+    pub key: Option<FlowKey>,
+    #[serde(default)]
+    pub tags: Vec<Tag>,
+    #[serde(default)]
+    pub metadata: Payload,
     pub lease: Option<LeaseAnswer>,
 }
 
@@ -222,7 +235,49 @@ impl From<&Job> for LeasedAnswer {
             max_attempts: job.max_attempts,
             idempotency_key: job.idempotency_key.clone(),
             hold: job.hold,
+            key: job.key.clone(),
+            tags: job.tags.clone(),
+            metadata: job.metadata.clone(),
             lease: lease(job),
+        }
+    }
+}
+
+/// One attempt of a job.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+pub struct AttemptAnswer {
+    /// Which attempt it was; a job that is retried after its end begins with the first again.
+    pub attempt: u32,
+    pub fence: u64,
+    pub worker: WorkerName,
+    pub began_at: Option<String>,
+    /// `null` while it goes on.
+    pub ended_at: Option<String>,
+    /// `succeeded`, `failed`, `rescued` (no sign of life, or too long), `snoozed` or `returned`.
+    pub end: Option<Cow<'static, str>>,
+    pub error: Option<ErrorAnswer>,
+}
+
+#[cfg(feature = "library")]
+impl From<&bursar::Attempt> for AttemptAnswer {
+    fn from(attempt: &bursar::Attempt) -> AttemptAnswer {
+        use bursar::AttemptEnd::{Failed, Rescued, Returned, Snoozed, Succeeded};
+        let word = |end: &bursar::AttemptEnd| match end {
+            Succeeded => "succeeded",
+            Failed(_) => "failed",
+            Rescued(_) => "rescued",
+            Snoozed => "snoozed",
+            Returned => "returned",
+        };
+        let end = attempt.end.as_ref();
+        AttemptAnswer {
+            attempt: attempt.attempt,
+            fence: attempt.fence,
+            worker: attempt.worker.clone(),
+            began_at: stamp(attempt.began_at),
+            ended_at: end.and_then(|(at, _)| stamp(*at)),
+            end: end.map(|(_, end)| word(end).into()),
+            error: end.and_then(|(_, end)| end.error()).map(ErrorAnswer::from),
         }
     }
 }

@@ -27,6 +27,9 @@ pub struct QueueBody {
     pub lease_ms: i64,
     pub deadline_ms: Option<i64>,
     pub retention: RetentionBody,
+    /// Why it is changed, for the journal.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
 }
 
 /// So many in a time.
@@ -113,6 +116,7 @@ impl From<&QueueConfig> for QueueBody {
             lease_ms: config.lease.millis(),
             deadline_ms: config.deadline.map(Span::millis),
             retention: config.retention.into(),
+            reason: None,
         }
     }
 }

@@ -47,6 +47,9 @@ pub struct ScheduleBody {
     pub retry: Option<RetryBody>,
     #[serde(default)]
     pub deadline_ms: Option<i64>,
+    /// Why it is changed, for the journal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
 }
 
 fn utc() -> String {
@@ -93,6 +96,7 @@ impl From<&ScheduleSpec> for ScheduleBody {
             max_attempts: job.max_attempts,
             retry: job.retry.as_ref().map(RetryBody::from),
             deadline_ms: job.deadline.map(Span::millis),
+            reason: None,
         }
     }
 }

@@ -3,9 +3,7 @@
 #[cfg(feature = "library")]
 use bursar::{JobFilter, Progress};
 use bursar_core::id::JobId;
-#[cfg(feature = "library")]
-use bursar_core::job::JobState;
-use bursar_core::job::{End, JobError, Usage};
+use bursar_core::job::{End, JobError, JobState, Usage};
 use bursar_core::name::{FlowKey, JobKind, Queue, Tag, WorkerName};
 use bursar_core::payload::Payload;
 use bursar_core::refusal::Invalid;
@@ -158,19 +156,16 @@ fn yes() -> bool {
     true
 }
 
-/// A job is put off.
-#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct SnoozeBody {
-    pub fence: u64,
-    pub delay_ms: i64,
+report! {
+    /// A job is put off.
+    SnoozeBody, SnoozeItem {
+        delay_ms: i64,
+    }
 }
 
-/// A job is handed back.
-#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct ReturnBody {
-    pub fence: u64,
+report! {
+    /// A job is handed back.
+    ReturnBody, ReturnItem {}
 }
 
 impl From<CompleteBody> for End {
@@ -237,6 +232,24 @@ pub struct SelectionBody {
     /// Where to go on, as an earlier answer said.
     pub cursor: Option<JobId>,
     pub reason: Option<String>,
+    /// Only count them.
+    pub dry_run: bool,
+}
+
+/// Which waiting jobs to change, and how.
+#[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct EditManyBody {
+    pub ids: Vec<JobId>,
+    pub filter: Option<FilterBody>,
+    pub priority: Option<i16>,
+    /// So long from now.
+    pub delay_ms: Option<i64>,
+    /// Where to go on, as an earlier answer said.
+    pub cursor: Option<JobId>,
+    pub reason: Option<String>,
+    /// Only count them.
+    pub dry_run: bool,
 }
 
 /// Which jobs, by what they are.
@@ -248,13 +261,16 @@ pub struct FilterBody {
     pub key: Option<FlowKey>,
     pub tag: Option<Tag>,
     pub fingerprint: Option<String>,
+    /// In this state; dead letters are dead, so that it is not said of them.
+    pub state: Option<JobState>,
 }
 
 #[cfg(feature = "library")]
 impl FilterBody {
     /// The filter, for jobs in a state.
     pub fn in_state(self, state: Option<JobState>) -> JobFilter {
-        let FilterBody { queue, kind, key, tag, fingerprint } = self;
+        let FilterBody { queue, kind, key, tag, fingerprint, state: own } = self;
+        let state = state.or(own);
         JobFilter { queue, state, kind, key, tag, fingerprint }
     }
 }
@@ -267,6 +283,9 @@ pub struct ActedAnswer {
     pub refused: usize,
     /// Go on from here; `null` at the end.
     pub next: Option<JobId>,
+    /// There are more than were counted.
+    #[serde(default)]
+    pub more: bool,
 }
 
 /// A job to be put in another queue.

@@ -75,7 +75,8 @@ pub use bursar_core::time::{Span, Time};
 pub use bursar_core::window::{CalendarUnit, Weekday, Window, Zone};
 pub use bursar_store::{Clock, Cost, Health, JobFilter, ManualClock, Report, StoreError, SystemClock, migration_sql};
 pub use bursar_worker::{
-    HandlerError, JobContext, LeasedJob, Progress, RunningWorker, Source, SourceError, Stop, Worker, WorkerReport,
+    HandlerError, JobContext, JobFailure, JobService, LeasedJob, NotTaken, Progress, RunningWorker, Source,
+    SourceError, Stop, Worker, WorkerReport,
 };
 
 /// The drivers whose connections appear in this crate's interface.
