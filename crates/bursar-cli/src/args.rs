@@ -1,11 +1,13 @@
 //! Arguments: what can be asked for, and how its parts are read.
 
 use bursar::{Invalid, Limit, Scope, Tenant, Window};
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::commands::{
-    bench, budget, command, dead, dev, doctor, grant, hold, job, journal, migrate, queue, schedule, serve, upkeep,
+    bench, budget, command, completions, credential, dead, dev, doctor, grant, hold, job, journal, migrate, queue,
+    schedule, serve, upkeep,
 };
+use crate::place::Said;
 
 /// Where the database is unless it is said: in the working folder.
 pub(crate) const DATABASE_DEFAULT: &str = "sqlite://bursar-data/bursar.db";
@@ -35,12 +37,49 @@ pub(crate) struct Global {
     #[arg(long, global = true, value_name = "URL", env = "BURSAR_DATABASE", hide_env_values = true,
         default_value = DATABASE_DEFAULT)]
     pub(crate) database: String,
+    /// A server to ask instead: http://HOST:PORT
+    #[arg(long, global = true, value_name = "URL", env = "BURSAR_SERVER")]
+    pub(crate) server: Option<String>,
+    /// Who asks the server; better in BURSAR_TOKEN, or in the file that BURSAR_TOKEN_FILE names
+    #[arg(
+        id = "server_token",
+        long = "token",
+        global = true,
+        value_name = "TOKEN",
+        env = "BURSAR_TOKEN",
+        hide_env_values = true
+    )]
+    pub(crate) token: Option<String>,
+    /// How long a server is asked, with all tries
+    #[arg(long, global = true, value_name = "MS", default_value_t = 30_000, hide_default_value = true)]
+    pub(crate) timeout_ms: u64,
     /// Whose data it is; the built-in tenant unless said
     #[arg(long, global = true, value_name = "NAME")]
     pub(crate) tenant: Option<Tenant>,
     /// Print data as JSON
     #[arg(long, global = true)]
     pub(crate) json: bool,
+    /// How the database was said.
+    #[arg(skip)]
+    pub(crate) database_said: Said,
+    /// How the server was said.
+    #[arg(skip)]
+    pub(crate) server_said: Said,
+    /// How the token was said.
+    #[arg(skip)]
+    pub(crate) token_said: Said,
+}
+
+impl Cli {
+    /// Reads the arguments, and how the place to ask was said.
+    pub(crate) fn read() -> Result<Cli, clap::Error> {
+        let matches = Cli::command().try_get_matches()?;
+        let mut cli = Cli::from_arg_matches(&matches)?;
+        cli.global.database_said = Said::of(&matches, "database");
+        cli.global.server_said = Said::of(&matches, "server");
+        cli.global.token_said = Said::of(&matches, "server_token");
+        Ok(cli)
+    }
 }
 
 /// The commands.
@@ -81,6 +120,12 @@ pub(crate) enum Top {
     /// The journal: everything that happened, in order
     #[command(subcommand)]
     Journal(journal::Journals),
+    /// Workers: their tokens, and what they may do
+    #[command(subcommand)]
+    Worker(credential::Workers),
+    /// API keys: tokens of programs, in a role
+    #[command(subcommand)]
+    Token(credential::Tokens),
     /// Check that balances are what holds and postings say
     Verify,
     /// Make every table but the journal anew from the journal
@@ -93,6 +138,19 @@ pub(crate) enum Top {
     Openapi,
     /// Measure how fast it is here, beside what the engine itself can do
     Bench(bench::Bench),
+    /// Print what a shell needs to complete commands
+    Completions(completions::Completions),
+}
+
+impl Top {
+    /// Whether it works on a database and not over a server.
+    pub(crate) fn is_of_the_database(&self) -> bool {
+        match self {
+            Top::Serve(_) | Top::Dev(_) | Top::Migrate(_) | Top::Rebuild(_) | Top::Sweep(_) | Top::Doctor(_) => true,
+            Top::Grant(grants) => matches!(grants, grant::Grants::Purge),
+            _ => false,
+        }
+    }
 }
 
 /// Reads `SCOPE=AMOUNT`. A scope may have `=` in its name, an amount cannot.
@@ -125,8 +183,6 @@ Examples: --limit 1000000:month@Europe/Berlin  --limit 50000:rolling:3600000  --
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
 
     #[test]

@@ -75,6 +75,20 @@ impl From<Problem> for Error {
     }
 }
 
+/// As a server would tell it.
+impl From<Error> for Problem {
+    fn from(error: Error) -> Problem {
+        let detail = error.to_string();
+        match error {
+            Error::Problem(problem) => *problem,
+            Error::Invalid(invalid) => Problem::from(invalid),
+            Error::Unreachable { .. } => Problem::new(Kind::Unavailable, detail),
+            Error::UnknownOutcome { .. } => Problem::new(Kind::UnknownOutcome, detail),
+            Error::Unreadable { .. } => Problem::new(Kind::Internal, detail),
+        }
+    }
+}
+
 /// A problem that goes away by itself.
 pub(crate) fn is_transient(kind: Kind) -> bool {
     matches!(

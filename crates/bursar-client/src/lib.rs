@@ -64,4 +64,4 @@ pub use crate::faces::{
     Budgets, Commands, Credentials, Dead, Grants, Holds, JobQuery, Jobs, Journal, JournalQuery, Queues, Schedules, Work,
 };
 pub use crate::http::Http;
-pub use crate::transport::{Body, Transport, TransportError};
+pub use crate::transport::{Body, Bytes, Request, Response, Transport, TransportError};

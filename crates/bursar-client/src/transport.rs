@@ -2,10 +2,11 @@
 
 use std::error::Error as StdError;
 
-use bytes::Bytes;
+pub use bytes::Bytes;
+pub use hyper::{Request, Response};
+
 use futures_util::future::BoxFuture;
 use http_body_util::combinators::UnsyncBoxBody;
-use hyper::{Request, Response};
 
 /// The body of an answer.
 pub type Body = UnsyncBoxBody<Bytes, TransportError>;

@@ -1,8 +1,8 @@
 //! What all requests share.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use bursar::{Bursar, Clock};
 
@@ -10,6 +10,7 @@ use crate::events::Tails;
 use crate::leases::Leases;
 use crate::limits::{Limits, Places};
 use crate::metrics::Metrics;
+use crate::principal::Principal;
 use crate::principal::attempts::Attempts;
 use crate::principal::authenticate::Keys;
 use crate::principal::uses::Uses;
@@ -29,8 +30,10 @@ pub(crate) struct App {
     pub(crate) tails: Tails,
     pub(crate) leases: Leases,
     pub(crate) clock: Arc<dyn Clock>,
-    /// The OpenAPI document, made once.
-    pub(crate) document: String,
+    /// The OpenAPI document, made once somebody wants it.
+    document: OnceLock<String>,
+    /// Who asks, where nobody has to show a token.
+    pub(crate) insider: Option<Principal>,
     stopping: AtomicBool,
 }
 
@@ -40,7 +43,8 @@ impl App {
         App {
             tails: Tails::new(bursar.clone(), limits.waiting),
             bursar,
-            document: crate::openapi::document().to_string(),
+            document: OnceLock::new(),
+            insider: None,
             routes,
             keys,
             attempts: Attempts::default(),
@@ -52,6 +56,11 @@ impl App {
             clock,
             stopping: AtomicBool::new(false),
         }
+    }
+
+    /// The OpenAPI document.
+    pub(crate) fn document(&self) -> &str {
+        self.document.get_or_init(|| crate::openapi::document().to_string())
     }
 
     /// The methods of each path.

@@ -88,10 +88,13 @@ async fn enter(app: Arc<App>, route: Arc<Route>, request: Request) -> Response {
     let response = match answered {
         Ok(Ok(response)) => response,
         Ok(Err(problem)) => {
-            if problem.status >= 500 {
+            if problem.status >= 500 && app.insider.is_none() {
                 tracing::warn!(request = %trace.request_id, route = route.path, kind = ?problem.kind, "{}", problem.detail);
             }
-            reply::problem(problem, &trace.request_id)
+            match app.insider {
+                Some(_) => reply::whole_problem(&problem),
+                None => reply::problem(problem, &trace.request_id),
+            }
         }
         Err(_) => {
             tracing::error!(request = %trace.request_id, route = route.path, "a handler panicked");
@@ -105,13 +108,16 @@ async fn enter(app: Arc<App>, route: Arc<Route>, request: Request) -> Response {
 async fn answer(app: &Arc<App>, route: &Route, request: Request, trace: &Trace) -> Result<Response, Problem> {
     let _place = app.places.take(route)?;
     let (mut parts, body) = request.into_parts();
-    let principal = match route.action {
-        Action::Public => Principal::nobody(),
-        _ => authenticate(app, &parts).await?,
+    let principal = match (route.action, &app.insider) {
+        (_, Some(insider)) => insider.clone(),
+        (Action::Public, None) => Principal::nobody(),
+        (_, None) => authenticate(app, &parts).await?,
     };
     authorize(&principal, route.action)?;
     let tenant = tenant(&principal, &parts.headers)?;
-    let context = Context { correlation_id: Some(trace.correlation_id()), ..Context::of(tenant).by(principal.actor()) };
+    // Where there is no request that somebody could look for, nothing is to be found by it.
+    let correlation_id = app.insider.is_none().then(|| trace.correlation_id());
+    let context = Context { correlation_id, ..Context::of(tenant).by(principal.actor()) };
     let key = if route.writes() { header_text(&parts.headers, &IDEMPOTENCY_KEY)? } else { None };
     let call = Call {
         app: app.clone(),

@@ -21,6 +21,7 @@ mod entry;
 mod events;
 mod leases;
 mod limits;
+mod local;
 mod metrics;
 mod openapi;
 mod page;
@@ -35,6 +36,7 @@ mod trace;
 pub use bursar_wire as wire;
 
 pub use crate::limits::Limits;
+pub use crate::local::Local;
 pub use crate::openapi::document;
 pub use crate::principal::jwt::{JwtError, JwtKey, JwtRules};
 pub use crate::principal::table::{Action, Allowed, Role, markdown as roles_table};

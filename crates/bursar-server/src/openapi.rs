@@ -123,7 +123,7 @@ fn headers(route: &Route) -> Vec<Value> {
     if route.action != Action::Public {
         headers.push(header("Bursar-Tenant", "For whom the operator acts"));
     }
-    if route.writes() && route.repeats == Repeats::ByKey {
+    if route.writes() && route.repeats == Repeats::Key {
         headers.push(header("Idempotency-Key", "Makes a repetition have one effect and one answer"));
     }
     if defines(route) {
@@ -138,14 +138,14 @@ fn headers(route: &Route) -> Vec<Value> {
 /// How a route is repeated safely that has no key.
 fn repeated(route: &Route) -> Option<&'static str> {
     match route.repeats {
-        Repeats::ByKey => None,
-        Repeats::ByFence if route.waits => {
+        Repeats::Key => None,
+        Repeats::Fence if route.waits => {
             Some("Safe to ask again: what was leased by an answer that was lost lapses, and is leased anew.")
         }
-        Repeats::ByFence => {
+        Repeats::Fence => {
             Some("Safe to repeat without a key: the same report of the same fence is answered in the same way.")
         }
-        Repeats::ByState => Some(
+        Repeats::State => Some(
             "No key is needed: the state of a job says whether it has been done. A repetition finds the job as it is by then, \
              and may be a conflict.",
         ),

@@ -37,11 +37,11 @@ pub(crate) struct Route {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Repeats {
     /// The idempotency key.
-    ByKey,
+    Key,
     /// The fence of the lease: the same report again is answered in the same way. A key is taken and not looked at.
-    ByFence,
+    Fence,
     /// The state of the job: what has been done is not done again. A key is taken and not looked at.
-    ByState,
+    State,
 }
 
 type Run = dyn Fn(Incoming) -> Pin<Box<dyn Future<Output = Result<Response, Problem>> + Send>> + Send + Sync;
@@ -98,7 +98,7 @@ impl Route {
             action,
             summary,
             waits: false,
-            repeats: Repeats::ByKey,
+            repeats: Repeats::Key,
             body_bytes_max: limits::BODY_BYTES_MAX,
             example: None,
             described: |schemas| Described {

@@ -16,7 +16,7 @@ pub struct Problem {
     #[serde(rename = "type")]
     pub kind: Kind,
     /// The kind in words.
-    pub title: Cow<'static, str>,
+    pub title: &'static str,
     /// The status it has over HTTP.
     pub status: u16,
     /// What happened, and what to do.
@@ -26,7 +26,7 @@ pub struct Problem {
     pub field: Option<String>,
     /// The state something is in that makes the request impossible.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub state: Option<Cow<'static, str>>,
+    pub state: Option<Box<str>>,
     /// Everything that speaks against the request.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(default)]
@@ -52,7 +52,6 @@ pub struct Beside {
 struct Told {
     #[serde(rename = "type")]
     kind: String,
-    title: String,
     status: u16,
     detail: String,
     field: Option<String>,
@@ -73,14 +72,15 @@ impl From<Told> for Problem {
     fn from(told: Told) -> Problem {
         let word = told.kind.rsplit('/').next().unwrap_or_default();
         let kind = Kind::ALL.into_iter().find(|kind| kind.words().0 == word);
+        let kind = kind.unwrap_or_else(|| Kind::of_status(told.status));
         let beside = Beside { retry_after_ms: told.retry_after_ms, request_id: told.request_id };
         Problem {
-            kind: kind.unwrap_or_else(|| Kind::of_status(told.status)),
-            title: told.title.into(),
+            kind,
+            title: kind.words().1,
             status: told.status,
             detail: told.detail,
             field: told.field,
-            state: told.state.map(Cow::from),
+            state: told.state.map(String::into_boxed_str),
             violations: told.violations,
             told: Some(Box::new(beside)),
         }
@@ -263,16 +263,7 @@ impl Problem {
     pub fn new(kind: Kind, detail: impl Into<String>) -> Problem {
         let (_, title, status) = kind.words();
         let detail = detail.into();
-        Problem {
-            kind,
-            title: title.into(),
-            status,
-            detail,
-            field: None,
-            state: None,
-            violations: Vec::new(),
-            told: None,
-        }
+        Problem { kind, title, status, detail, field: None, state: None, violations: Vec::new(), told: None }
     }
 
     /// The same, with when to try again.

@@ -39,6 +39,29 @@ pub struct WindowFields {
     pub length_ms: Option<i64>,
 }
 
+impl LimitBody {
+    /// The window in its text form.
+    pub fn shown(&self) -> String {
+        Limit::try_from(self.clone()).map_or_else(|_| self.window.clone(), |limit| limit.window.to_string())
+    }
+}
+
+impl WindowFields {
+    /// The window in its text form; of a bucket, `amount` is the capacity.
+    pub fn shown(&self, amount: Option<i64>) -> String {
+        let WindowFields { window, zone, week_start, refill, length_ms } = self.clone();
+        let limit = LimitBody {
+            amount: amount.unwrap_or_default(),
+            window: window.to_string(),
+            zone,
+            week_start,
+            refill,
+            length_ms,
+        };
+        limit.shown()
+    }
+}
+
 const UNITS: [(&str, CalendarUnit); 5] = [
     ("hour", CalendarUnit::Hour),
     ("day", CalendarUnit::Day),

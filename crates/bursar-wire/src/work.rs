@@ -231,6 +231,8 @@ pub struct SelectionBody {
     pub to: Option<Queue>,
     /// Where to go on, as an earlier answer said.
     pub cursor: Option<JobId>,
+    /// Answer after so many, where there are more; after 10,000 unless it is said.
+    pub limit: Option<usize>,
     pub reason: Option<String>,
     /// Only count them.
     pub dry_run: bool,
@@ -247,6 +249,8 @@ pub struct EditManyBody {
     pub delay_ms: Option<i64>,
     /// Where to go on, as an earlier answer said.
     pub cursor: Option<JobId>,
+    /// Answer after so many, where there are more; after 10,000 unless it is said.
+    pub limit: Option<usize>,
     pub reason: Option<String>,
     /// Only count them.
     pub dry_run: bool,
@@ -304,6 +308,7 @@ pub struct EditBody {
     pub priority: Option<i16>,
     /// So long from now.
     pub delay_ms: Option<i64>,
+    pub reason: Option<String>,
 }
 
 /// Jobs that were enqueued.

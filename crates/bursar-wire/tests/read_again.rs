@@ -51,7 +51,7 @@ fn queues_items_and_problems_are_read_again() {
     let queue = QueueAnswer { name: "q".try_into().unwrap(), config: queue, figures: None };
     again::<QueueAnswer>(&serde_json::to_value(queue).unwrap());
     let problem = json!({
-        "type": "/problems/refused", "title": "t", "status": 409, "detail": "d", "retry_after_ms": 5, "request_id": "r",
+        "type": "/problems/refused", "title": Problem::new(Kind::Refused, "").title, "status": 409, "detail": "d", "retry_after_ms": 5, "request_id": "r",
         "violations": [{ "kind": "limit", "scope": "a", "window": "rolling", "length_ms": 5, "limit": 1, "requested": 2,
                          "available": 1, "retry_after_ms": null, "possible": false },
                        { "kind": "frozen", "scope": "a" }, { "kind": "grant", "purpose": "p" }],

@@ -23,6 +23,7 @@ use bursar_server::wire::command::CommandAnswer;
 use bursar_server::wire::event::EventAnswer;
 use bursar_server::wire::hold::SettledAnswer;
 use bursar_server::wire::problem::{Kind, Problem};
+use bursar_server::wire::report::VerifyAnswer;
 
 /// Where to play.
 #[derive(Args)]
@@ -137,7 +138,7 @@ const ACTUAL: i64 = 320_000;
 const TOO_MUCH: i64 = 3_000_000;
 
 async fn tell(story: &mut Story, session: &Session, url: &str) -> Result<bool, Problem> {
-    let bursar = &session.bursar.because("bursar dev");
+    let bursar = &session.bursar()?.because("bursar dev");
     let before = bursar.health().await?.position;
     let cast = Cast::of(before + 1)?;
     story.told.insert("database".into(), json!(url));
@@ -206,8 +207,8 @@ async fn metered(story: &mut Story, bursar: &Bursar, cast: &Cast, token: &str) -
         "Hold 400000, redeem the upload and enqueue the job that uses it: all of it or none of it.",
     )?;
     let receipt = command(bursar, cast, token)?.submit().await?;
-    let human = command::describe(&receipt, false);
-    story.result("command", to_value(&CommandAnswer::of(&receipt, false))?, &human)?;
+    let answer = CommandAnswer::of(&receipt, false);
+    story.result("command", to_value(&answer)?, &command::describe(&answer))?;
     story.out.say("\n     The balances now, held on all three at once:\n")?;
     show(story, bursar, cast, "balances_held").await?;
     Ok(receipt)
@@ -217,7 +218,8 @@ async fn settle(story: &mut Story, bursar: &Bursar, cast: &Cast, receipt: &Recei
     story.step("The real cost", "The video cost 320000 in the end. Committing that frees the rest at once.")?;
     let Some(hold) = &receipt.done.hold else { return Err(surprise("the command placed no hold")) };
     let settled = bursar.ledger().commit(hold.id, ACTUAL).await?;
-    story.result("settled", to_value(&SettledAnswer::from(&settled))?, &hold::describe(&settled))?;
+    let settled = SettledAnswer::from(&settled);
+    story.result("settled", to_value(&settled)?, &hold::describe(&settled))?;
     story.out.say("")?;
     show(story, bursar, cast, "balances_settled").await
 }
@@ -264,18 +266,19 @@ async fn proof(story: &mut Story, bursar: &Bursar, before: u64) -> Result<bool, 
         .step("The journal", "Every change has its event, written in the same transaction. Refusals change nothing.")?;
     let (events, _) = bursar.journal().read(before, 100).await?;
     let answers: Vec<EventAnswer> = events.iter().map(EventAnswer::from).collect();
-    story.result("journal", to_value(&answers)?, &journal::lines(&events))?;
+    story.result("journal", to_value(&answers)?, &journal::lines(&answers))?;
     story.step("The proof", "Balances are kept, not summed. This sums them all the same, and compares.")?;
     let report = bursar.verify().await?;
-    story.result("verify", to_value(&upkeep::answer(&report))?, &upkeep::describe(&report))?;
-    Ok(report.is_ok())
+    let report = VerifyAnswer::from(&report);
+    story.result("verify", to_value(&report)?, &upkeep::describe(&report))?;
+    Ok(report.ok)
 }
 
 fn next(story: &mut Story, session: &Session, cast: &Cast, url: &str) -> Result<(), Problem> {
     let Cast { org, agent, .. } = cast;
     // What is the default anyway would only hide what the lines are about.
     let database = if url == DATABASE_DEFAULT { String::new() } else { format!(" --database {url}") };
-    let tenant = &session.context.tenant;
+    let tenant = &session.tenant;
     let tenant = if *tenant == Tenant::default() { String::new() } else { format!(" --tenant {tenant}") };
     let ask = format!("bursar{database}{tenant}");
     story.out.say(&format!(

@@ -27,7 +27,7 @@ pub(crate) async fn run(args: Migrate, global: &Global) -> Result<Exit, Problem>
         return Ok(Exit::Done);
     }
     let session = Session::prepare(global, &global.database).await?;
-    let health = session.bursar.health().await;
+    let health = session.bursar()?.health().await;
     session.close().await;
     let health = health?;
     let answer = json!({ "engine": health.engine, "place": health.place, "schema": health.schema });

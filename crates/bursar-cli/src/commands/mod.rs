@@ -4,6 +4,8 @@ pub(crate) mod bench;
 pub(crate) mod budget;
 pub(crate) mod bulk;
 pub(crate) mod command;
+pub(crate) mod completions;
+pub(crate) mod credential;
 pub(crate) mod dead;
 pub(crate) mod dev;
 pub(crate) mod doctor;
@@ -22,15 +24,20 @@ use std::io::Read;
 use crate::args::{Cli, Top};
 use crate::exit::Exit;
 use crate::output::Output;
+use crate::place;
 use crate::session::Session;
 use bursar_server::wire::problem::{Kind, Problem};
 
 /// Does what was asked for.
 pub(crate) async fn run(cli: Cli) -> Result<Exit, Problem> {
     let Cli { global, command } = cli;
+    if command.is_of_the_database() {
+        place::needs_database(&global)?;
+    }
     match command {
         Top::Serve(args) => serve::run(args, &global).await,
         Top::Openapi => openapi(Output::new(global.json)),
+        Top::Completions(args) => completions::run(&args),
         Top::Dev(args) => dev::run(args, &global).await,
         Top::Migrate(args) => migrate::run(args, &global).await,
         Top::Doctor(args) => doctor::run(args, &global).await,
@@ -57,12 +64,18 @@ async fn ask(command: Top, session: &Session) -> Result<Exit, Problem> {
         Top::Schedule(args) => schedule::run(args, session).await?,
         Top::Dead(args) => return dead::run(args, session).await,
         Top::Journal(args) => journal::run(args, session).await?,
+        Top::Worker(args) => credential::workers(args, session).await?,
+        Top::Token(args) => credential::tokens(args, session).await?,
         Top::Verify => return upkeep::verify(session).await,
         Top::Rebuild(args) => return upkeep::rebuild(args, session).await,
         Top::Sweep(args) => upkeep::sweep(args, session).await?,
-        Top::Serve(_) | Top::Openapi | Top::Dev(_) | Top::Migrate(_) | Top::Doctor(_) | Top::Bench(_) => {
-            unreachable!("these open the database themselves")
-        }
+        Top::Serve(_)
+        | Top::Openapi
+        | Top::Completions(_)
+        | Top::Dev(_)
+        | Top::Migrate(_)
+        | Top::Doctor(_)
+        | Top::Bench(_) => unreachable!("these open the database themselves, or need none"),
     }
     Ok(Exit::Done)
 }

@@ -1,5 +1,6 @@
 //! The real binary on a folder of its own: what it prints, and how it ends.
 
+mod backends;
 mod bench;
 mod commands;
 mod dev;

@@ -217,7 +217,7 @@ async fn jobs_queues_and_schedules_are_operated() {
         .iter()
         .map(|job| job.id)
         .collect();
-    let edit = EditBody { priority: Some(9), delay_ms: None };
+    let edit = EditBody { priority: Some(9), delay_ms: None, reason: None };
     client.jobs().edit(ids[5], &edit).await.unwrap();
     assert_eq!(lease(&client, 1).await[0].id, ids[5]);
     assert_eq!(client.jobs().cancel(ids[0], Some("typo")).await.unwrap().state, JobState::Cancelled);

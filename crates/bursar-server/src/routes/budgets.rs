@@ -76,7 +76,7 @@ async fn show(ask: Ask<Scope>) -> Result<Reply<BudgetAnswer>, Problem> {
 /// A scope that nobody ever named has nothing to tell.
 async fn known(call: &Call, scope: &Scope) -> Result<BudgetView, Problem> {
     let found = call.bursar().ledger().budget(scope).await?;
-    found.ok_or_else(|| Problem::not_found(format_args!("budget {scope}")))
+    found.ok_or_else(|| Problem::not_found(format_args!("budget {scope}, and nothing was ever charged to it")))
 }
 
 /// A budget, with the digest of its definition.

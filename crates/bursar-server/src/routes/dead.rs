@@ -31,7 +31,7 @@ pub(super) fn routes() -> Vec<Route> {
         )
         .example(example(Some("slow"))),
     ];
-    acts.into_iter().map(|route| route.repeats(Repeats::ByState)).chain([list]).collect()
+    acts.into_iter().map(|route| route.repeats(Repeats::State)).chain([list]).collect()
 }
 
 async fn list(ask: Ask<(), ListQuery>) -> Result<Reply<Page<JobAnswer>>, Problem> {

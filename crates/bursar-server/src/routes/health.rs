@@ -58,7 +58,7 @@ async fn metrics(ask: Ask) -> Result<Text<PLAIN>, Problem> {
 }
 
 async fn document(ask: Ask) -> Result<Text<DOCUMENT>, Problem> {
-    Ok(Text(ask.call.app.document.clone()))
+    Ok(Text(ask.call.app.document().to_owned()))
 }
 
 async fn show(_: Ask) -> Result<Text<HTML>, Problem> {

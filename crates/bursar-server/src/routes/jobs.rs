@@ -82,7 +82,7 @@ pub(super) fn routes() -> Vec<Route> {
         Route::new(Method::GET, "/v1/jobs/{id}/events", read, "What happened to a job, newest first", events),
         Route::new(Method::GET, "/v1/jobs/{id}/attempts", read, "How each attempt of a job went", attempts),
     ];
-    acts.into_iter().map(|route| route.repeats(Repeats::ByState)).chain(others).collect()
+    acts.into_iter().map(|route| route.repeats(Repeats::State)).chain(others).collect()
 }
 
 async fn enqueue(ask: Ask<(), Nothing, JobBody>) -> Result<Created<EnqueuedAnswer>, Problem> {
@@ -213,7 +213,7 @@ async fn move_to(ask: Ask<JobId, Nothing, MoveBody>) -> Result<Reply<FinishedAns
 
 async fn edit(ask: Ask<JobId, Nothing, EditBody>) -> Result<Reply<FinishedAnswer>, Problem> {
     let delay = ask.body.delay_ms.map(|delay| millis("delay_ms", delay)).transpose()?;
-    act(ask.call, Act::Edit { priority: ask.body.priority, delay }, ask.at).await
+    act(ask.call.because(ask.body.reason), Act::Edit { priority: ask.body.priority, delay }, ask.at).await
 }
 
 /// The state of a job makes it safe to ask for the same again, so that no key is needed.
@@ -232,9 +232,9 @@ async fn retry_many(ask: Ask<(), Nothing, SelectionBody>) -> Result<Reply<ActedA
 }
 
 async fn edit_many(ask: Ask<(), Nothing, EditManyBody>) -> Result<Reply<ActedAnswer>, Problem> {
-    let EditManyBody { ids, filter, priority, delay_ms, cursor, reason, dry_run } = ask.body;
+    let EditManyBody { ids, filter, priority, delay_ms, cursor, limit, reason, dry_run } = ask.body;
     let delay = delay_ms.map(|delay| millis("delay_ms", delay)).transpose()?;
-    let selection = SelectionBody { ids, filter, to: None, cursor, reason, dry_run };
+    let selection = SelectionBody { ids, filter, to: None, cursor, limit, reason, dry_run };
     act_on_many(ask.call, Act::Edit { priority, delay }, selection, None).await
 }
 
@@ -245,7 +245,7 @@ pub(super) async fn act_on_many(
     body: SelectionBody,
     state: Option<JobState>,
 ) -> Result<Reply<ActedAnswer>, Problem> {
-    let SelectionBody { ids, filter, cursor, reason, dry_run, .. } = body;
+    let SelectionBody { ids, filter, cursor, limit, reason, dry_run, .. } = body;
     let call = call.because(reason);
     let bursar = call.bursar();
     let mut acted = ActedAnswer::default();
@@ -277,7 +277,7 @@ pub(super) async fn act_on_many(
         acted.matched += page.answers.len();
         acted.done += page.done();
         acted.next = page.next;
-        if acted.next.is_none() {
+        if acted.next.is_none() || limit.is_some_and(|limit| acted.matched >= limit) {
             break;
         }
     }

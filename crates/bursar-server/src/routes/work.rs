@@ -55,7 +55,7 @@ pub(super) fn routes() -> Vec<Route> {
         Route::new(Method::POST, "/v1/jobs/heartbeat", work, "Many jobs are still worked on", heartbeat_many)
             .example(json!({ "items": [{ "id": job, "fence": 17 }] })),
     ];
-    routes.into_iter().map(|route| route.repeats(Repeats::ByFence)).collect()
+    routes.into_iter().map(|route| route.repeats(Repeats::Fence)).collect()
 }
 
 async fn lease(ask: Ask<(), Nothing, LeaseBody>) -> Result<Reply<LeasedJobsAnswer>, Problem> {

@@ -1,0 +1,98 @@
+//! Where to ask: a server or a database, as the options and the environment say.
+
+use clap::ArgMatches;
+use clap::parser::ValueSource;
+
+use crate::args::Global;
+use bursar_server::wire::problem::Problem;
+
+/// Whom to ask.
+pub(crate) enum Asked {
+    /// A server.
+    Server {
+        /// Where.
+        url: String,
+        /// Who asks.
+        token: Option<String>,
+    },
+    /// The database.
+    Database,
+}
+
+/// How a place was said.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Said {
+    /// Not at all.
+    #[default]
+    Nowhere,
+    /// By the environment.
+    Environment,
+    /// By an option.
+    Option,
+}
+
+impl Said {
+    /// How an argument was said.
+    pub(crate) fn of(matches: &ArgMatches, argument: &str) -> Said {
+        match matches.value_source(argument) {
+            Some(ValueSource::CommandLine) => Said::Option,
+            Some(ValueSource::EnvVariable) => Said::Environment,
+            _ => Said::Nowhere,
+        }
+    }
+}
+
+/// Whom to ask: what an option says goes before the environment, and two that are said alike are a mistake.
+pub(crate) fn asked(global: &Global) -> Result<Asked, Problem> {
+    let server_file = value_of_file("BURSAR_SERVER_FILE")?;
+    let server_said = match server_file {
+        Some(_) => global.server_said.max(Said::Environment),
+        None => global.server_said,
+    };
+    if server_said == Said::Nowhere || server_said < global.database_said {
+        return Ok(Asked::Database);
+    }
+    if server_said == global.database_said {
+        let detail = match server_said {
+            Said::Option => "say either --server or --database",
+            _ => "both BURSAR_SERVER and BURSAR_DATABASE are set: say which with --server or --database",
+        };
+        return Err(Problem::invalid("server".into(), detail));
+    }
+    let url = global.server.clone().or(server_file).unwrap_or_default();
+    Ok(Asked::Server { url, token: token(global)? })
+}
+
+/// Refuses a server where only the database itself will do.
+pub(crate) fn needs_database(global: &Global) -> Result<(), Problem> {
+    match global.server_said > global.database_said {
+        true => Err(only_on_a_database()),
+        false => Ok(()),
+    }
+}
+
+/// What no server does for others.
+pub(crate) fn only_on_a_database() -> Problem {
+    let detail = "this works on the database itself and not over a server: say --database instead of --server";
+    Problem::invalid("server".into(), detail)
+}
+
+fn token(global: &Global) -> Result<Option<String>, Problem> {
+    match (&global.token, value_of_file("BURSAR_TOKEN_FILE")?) {
+        (Some(token), None) => Ok(Some(token.clone())),
+        (Some(token), Some(_)) if global.token_said == Said::Option => Ok(Some(token.clone())),
+        (Some(_), Some(_)) => {
+            Err(Problem::invalid("token".into(), "set either BURSAR_TOKEN or BURSAR_TOKEN_FILE, not both"))
+        }
+        (None, token) => Ok(token),
+    }
+}
+
+/// What is in the file that a variable names.
+fn value_of_file(name: &str) -> Result<Option<String>, Problem> {
+    let Some(path) = std::env::var_os(name).filter(|path| !path.is_empty()) else { return Ok(None) };
+    let text = std::fs::read_to_string(&path).map_err(|error| {
+        Problem::invalid(name.to_owned(), format!("{name}: {} cannot be read: {error}", path.display()))
+    })?;
+    Ok(Some(text.trim().to_owned()))
+}
