@@ -248,20 +248,20 @@ pub(crate) async fn run(args: Jobs, session: &Session) -> Result<Exit, Problem> 
         }
         Jobs::Complete { held: Held { id, fence }, result, usage } => {
             let body = CompleteBody { fence, result, usage: usage.given() };
-            ended(work.complete(id, &body).await?.into_inner(), session)?;
+            ended(&*work.complete(id, &body).await?, session)?;
         }
         Jobs::Fail { held: Held { id, fence }, error, message, for_good, retry_after_ms, usage } => {
             let error = ErrorBody { kind: error, message };
             let retry_after_ms = retry_after_ms.map(millis);
             let body = FailBody { fence, error, retryable: !for_good, retry_after_ms, usage: usage.given() };
-            ended(work.fail(id, &body).await?.into_inner(), session)?;
+            ended(&*work.fail(id, &body).await?, session)?;
         }
         Jobs::Snooze { held: Held { id, fence }, delay_ms } => {
             let body = SnoozeBody { fence, delay_ms: millis(delay_ms) };
-            ended(work.snooze(id, &body).await?.into_inner(), session)?;
+            ended(&*work.snooze(id, &body).await?, session)?;
         }
         Jobs::Return(Held { id, fence }) => {
-            ended(work.hand_back(id, &ReturnBody { fence }).await?.into_inner(), session)?;
+            ended(&*work.hand_back(id, &ReturnBody { fence }).await?, session)?;
         }
     }
     Ok(Exit::Done)
@@ -320,8 +320,8 @@ async fn lease(args: LeaseArgs, session: &Session) -> Result<(), Problem> {
     })
 }
 
-fn ended(done: FinishedAnswer, session: &Session) -> Result<(), Problem> {
-    session.out.data(&done, || bulk::finished(std::slice::from_ref(&done)))
+fn ended(done: &FinishedAnswer, session: &Session) -> Result<(), Problem> {
+    session.out.data(done, || bulk::finished(std::slice::from_ref(done)))
 }
 
 /// A page of jobs.

@@ -28,7 +28,7 @@ impl Served {
             .spawn()
             .expect("the server starts");
         let mut line = String::new();
-        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).expect("its first line");
+        BufReader::new(child.stdout.as_mut().expect("a pipe")).read_line(&mut line).expect("its first line");
         let url = line.trim().strip_prefix("listening on ").expect("where it listens").to_owned();
         Served { place, child, url }
     }
@@ -112,7 +112,7 @@ impl Both {
         let told = |ran: &Ran| match serde_json::from_str::<serde_json::Value>(&ran.err) {
             // Only a server has a log to look a request up in.
             Ok(mut problem) => {
-                problem.as_object_mut().unwrap().remove("request_id");
+                problem.as_object_mut().expect("an object").remove("request_id");
                 problem["violations"].as_array_mut().into_iter().flatten().for_each(|v| v["retry_after_ms"] = 0.into());
                 plain(&problem.to_string())
             }
@@ -132,7 +132,7 @@ impl Both {
     fn make(&mut self, name: &str, pointer: &str, args: &[&str], input: &str) {
         let ran = self.run(0, &[args, &["--json"]].concat(), input);
         for (place, ran) in ran.iter().enumerate() {
-            let json: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+            let json: serde_json::Value = serde_json::from_str(&ran.out).expect("JSON");
             let part = match json.pointer(pointer).unwrap_or_else(|| panic!("{pointer} of {json}")) {
                 serde_json::Value::String(text) => text.clone(),
                 other => other.to_string(),
