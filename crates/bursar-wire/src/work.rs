@@ -288,7 +288,7 @@ pub struct ActedAnswer {
     /// Go on from here; `null` at the end.
     pub next: Option<JobId>,
     /// There are more than were counted.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub more: bool,
 }
 

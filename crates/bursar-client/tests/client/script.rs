@@ -33,7 +33,10 @@ pub(crate) fn told(status: u16, headers: &'static [(&'static str, &'static str)]
 
 /// The script, and what was asked.
 #[derive(Clone, Default)]
-pub(crate) struct Script(Arc<Mutex<(VecDeque<Step>, Vec<Request<Bytes>>)>>);
+pub(crate) struct Script(Arc<Mutex<Told>>);
+
+/// What is still to happen, and what was asked.
+type Told = (VecDeque<Step>, Vec<Request<Bytes>>);
 
 impl Script {
     pub(crate) fn new(steps: impl IntoIterator<Item = Step>) -> Script {
