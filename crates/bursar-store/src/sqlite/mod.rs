@@ -5,6 +5,7 @@ mod checkpoint;
 mod closure;
 mod error;
 mod forget;
+mod inserts;
 mod jobs;
 mod known;
 mod read;
