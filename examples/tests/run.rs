@@ -7,12 +7,13 @@ use bursar::Bursar;
 use bursar_server::{Server, Settings};
 
 /// Those that need nothing but SQLite.
-const EXAMPLES: [(&str, &str); 8] = [
+const EXAMPLES: [(&str, &str); 9] = [
     ("agent_fleet", env!("CARGO_BIN_EXE_agent_fleet")),
     ("api_quota", env!("CARGO_BIN_EXE_api_quota")),
     ("first_steps", env!("CARGO_BIN_EXE_first_steps")),
     ("fleet_worker", env!("CARGO_BIN_EXE_fleet_worker")),
     ("media_worker", env!("CARGO_BIN_EXE_media_worker")),
+    ("metered_api", env!("CARGO_BIN_EXE_metered_api")),
     ("own_rows_sqlite", env!("CARGO_BIN_EXE_own_rows_sqlite")),
     ("seat_booking", env!("CARGO_BIN_EXE_seat_booking")),
     ("upload_grant", env!("CARGO_BIN_EXE_upload_grant")),

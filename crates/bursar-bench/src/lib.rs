@@ -25,6 +25,7 @@ mod limit;
 mod load;
 mod machine;
 mod measure;
+mod meter;
 mod plan;
 mod postgres;
 mod report;

@@ -7,6 +7,7 @@ use crate::error::BenchError;
 use crate::limit::Limit;
 use crate::load::Round;
 use crate::machine::{Machine, peak_mb, reset_peak};
+use crate::meter::Site;
 use crate::plan::{Baseline, Effort, HISTORY_SHORT, Keys, Measurement, Options};
 use crate::postgres::Server;
 use crate::report::{Line, Measured};
@@ -108,6 +109,7 @@ enum Rival {
     Limit(Box<Limit>),
     Textbook(Textbook),
     Subject(Box<Subject>),
+    Unmetered(Site),
 }
 
 /// Seeds of random ids: the same on both sides, where each has a database of its own.
@@ -128,12 +130,13 @@ impl Rival {
                 let empty = Measurement { history, backlog, keys, ..line.clone() };
                 Rival::Subject(Box::new(Subject::open(home, &empty, SEED).await?))
             }
+            Baseline::Unmetered => Rival::Unmetered(Site::open(None).await?),
         })
     }
 
     async fn close(self, home: &mut Home) -> Result<(), BenchError> {
         let database = match self {
-            Rival::None => return Ok(()),
+            Rival::None | Rival::Unmetered(_) => return Ok(()),
             Rival::Limit(limit) => limit.close().await?,
             Rival::Textbook(textbook) => textbook.close().await,
             Rival::Subject(subject) => subject.close().await?,
@@ -189,5 +192,6 @@ async fn rival_round(
             subject.prepare(effort.time).await?;
             (Some(subject.round(effort.time).await?), 0)
         }
+        Rival::Unmetered(site) => (Some(site.round(line.callers, line.scopes, effort.time).await?), 0),
     })
 }

@@ -26,6 +26,8 @@ pub enum Bench {
     Drain,
     /// A job on an idle system, from before it is enqueued to the start of its handler.
     Latency,
+    /// A request over HTTP to an application that meters its callers.
+    Meter,
 }
 
 /// What a measurement is compared with.
@@ -41,6 +43,8 @@ pub enum Baseline {
     History10k,
     /// Bursar itself with no job kept or waiting but those of its own rounds, and no snapshot held.
     Empty,
+    /// The same application without the meter.
+    Unmetered,
 }
 
 /// How ids are made.
@@ -111,6 +115,8 @@ pub(crate) struct Effort {
 const BENCHES: [Bench; 3] = [Bench::Command, Bench::Hold, Bench::Settle];
 const BENCHES_OF_JOBS: [Bench; 4] = [Bench::Enqueue, Bench::EnqueueBulk, Bench::Drain, Bench::Latency];
 const CALLERS: [usize; 3] = [1, 50, 1_000];
+/// Each of them has a connection, of which this process has both ends.
+const CALLERS_HTTP: [usize; 2] = [1, 50];
 /// Where the number of callers is not what it is about.
 const CALLERS_COMMON: usize = 50;
 const SCOPES: [usize; 2] = [1, 1_000];
@@ -130,6 +136,8 @@ const SECONDS: f64 = 2.0;
 const ROUNDS: usize = 3;
 
 const CALLERS_MAX: usize = 10_000;
+/// A process may have no more than a thousand files open, as a rule.
+const CALLERS_HTTP_MAX: usize = 400;
 const SCOPES_MAX: usize = 100_000;
 const HISTORY_MAX: u64 = 100_000_000;
 const JOBS_MAX: usize = 10_000_000;
@@ -172,7 +180,11 @@ impl Options {
         if self.processes.is_some() && of_jobs != Some(Bench::Latency) {
             return wrong("--processes is for latency");
         }
+        if self.bench == Some(Bench::Meter) {
+            return self.check_meter();
+        }
         match (of_jobs, self.baseline) {
+            (_, Some(Baseline::Unmetered)) => wrong("the baseline unmetered is for meter"),
             (Some(Bench::Enqueue), _) if self.jobs.is_some() => {
                 wrong("--jobs is not for enqueue: its rounds take --seconds")
             }
@@ -195,6 +207,20 @@ impl Options {
         }
     }
 
+    fn check_meter(&self) -> Result<(), BenchError> {
+        if self.history.is_some() || self.keys.is_some() || self.snapshot {
+            return Err(BenchError::Usage("--history, --keys and --snapshot are not for meter".into()));
+        }
+        within("callers", self.callers, 1, CALLERS_HTTP_MAX)?;
+        match self.baseline {
+            None | Some(Baseline::None | Baseline::Unmetered) => Ok(()),
+            Some(baseline) => {
+                let detail = format!("meter is not compared with {}: there are unmetered and none", baseline.as_str());
+                Err(BenchError::Usage(detail))
+            }
+        }
+    }
+
     pub(crate) fn effort(&self) -> Effort {
         let time = Duration::from_secs_f64(self.seconds.unwrap_or(SECONDS));
         Effort { time, rounds: self.rounds.unwrap_or(ROUNDS) }
@@ -204,6 +230,9 @@ impl Options {
     pub(crate) fn plan(&self) -> Vec<Measurement> {
         if let Some(bench) = self.bench.filter(|bench| bench.is_of_jobs()) {
             return self.lines_of_jobs(bench);
+        }
+        if self.bench == Some(Bench::Meter) {
+            return self.metered(&CALLERS_HTTP, &SCOPES);
         }
         let past = self.history.is_some() || self.keys.is_some() || self.snapshot;
         match self.baseline {
@@ -221,9 +250,15 @@ impl Options {
                     let long = Options { history, backlog, ..self.clone() };
                     lines.extend(long.lines_of_jobs(Bench::Drain));
                 }
+                lines.extend(self.metered(&[CALLERS_COMMON], &SCOPES[1..]));
                 lines
             }
         }
+    }
+
+    fn metered(&self, callers: &[usize], scopes: &[usize]) -> Vec<Measurement> {
+        let few = Options { callers: self.callers.map(|callers| callers.min(CALLERS_HTTP_MAX)), ..self.clone() };
+        few.lines(&[Bench::Meter], callers, scopes, &[0], self.baseline.unwrap_or(Baseline::Unmetered))
     }
 
     fn benches(&self) -> Vec<Bench> {
@@ -342,11 +377,12 @@ macro_rules! names {
 names!(
     Bench, "bench",
     "command" => Command, "hold" => Hold, "settle" => Settle, "enqueue" => Enqueue, "enqueue-bulk" => EnqueueBulk,
-    "drain" => Drain, "latency" => Latency
+    "drain" => Drain, "latency" => Latency, "meter" => Meter
 );
 names!(
     Baseline, "baseline",
-    "none" => None, "bulk-insert" => BulkInsert, "textbook" => Textbook, "history-10k" => History10k, "empty" => Empty
+    "none" => None, "bulk-insert" => BulkInsert, "textbook" => Textbook, "history-10k" => History10k, "empty" => Empty,
+    "unmetered" => Unmetered
 );
 names!(Keys, "kind of keys", "time" => Time, "random" => Random);
 
@@ -382,6 +418,8 @@ mod tests {
         assert_eq!(told(&long), ["settle 50 1 5 time snapshot / history-10k"]);
         let random = Options { keys: Some(Keys::Random), bench: Some(Bench::Hold), ..Options::default() };
         assert_eq!(told(&random), ["hold 50 1 1000000 random / history-10k"]);
+        let meter = Options { bench: Some(Bench::Meter), callers: Some(7), ..Options::default() };
+        assert_eq!(told(&meter), ["meter 7 1 0 time / unmetered", "meter 7 1000 0 time / unmetered"]);
     }
 
     #[test]
@@ -407,6 +445,7 @@ mod tests {
         assert_eq!((count(Baseline::Textbook), count(Baseline::History10k)), (4, 9));
         // A million kept, a million waiting; drain and latency alone.
         assert_eq!((count(Baseline::Empty), count(Baseline::None)), (2, 2));
+        assert_eq!(count(Baseline::Unmetered), 1);
         assert_eq!(lines.iter().filter(|line| line.snapshot).count(), 3);
         let few = Options { callers: Some(7), ..Options::default() };
         let callers = |bench| few.plan().iter().filter(|line| line.bench == bench).map(|line| line.callers).max();
@@ -426,6 +465,10 @@ mod tests {
             (Options { seconds: Some(-1.0), ..Options::default() }, "seconds"),
             (Options { seconds: Some(f64::NAN), ..Options::default() }, "seconds"),
             (Options { snapshot: true, baseline: Some(Baseline::Textbook), ..Options::default() }, "snapshot"),
+            (Options { history: Some(1), bench: Some(Bench::Meter), ..Options::default() }, "history"),
+            (Options { callers: Some(401), bench: Some(Bench::Meter), ..Options::default() }, "callers"),
+            (Options { baseline: Some(Baseline::Empty), bench: Some(Bench::Meter), ..Options::default() }, "empty"),
+            (Options { baseline: Some(Baseline::Unmetered), ..Options::default() }, "unmetered"),
             (Options { backlog: Some(HISTORY_MAX + 1), ..Options::default() }, "backlog"),
             (Options { backlog: Some(1), ..Options::default() }, "backlog"),
             (Options { jobs: Some(0), ..Options::default() }, "jobs"),

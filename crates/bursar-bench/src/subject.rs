@@ -11,6 +11,7 @@ use crate::error::BenchError;
 use crate::history;
 use crate::jobs;
 use crate::load::{Round, closed_loop};
+use crate::meter::Site;
 use crate::plan::{Bench, Keys, Measurement};
 
 /// Bursar on a database of its own, with its scopes registered.
@@ -24,6 +25,8 @@ pub(crate) struct Subject {
     /// Whether the worker has a process of its own.
     apart: bool,
     scopes: Arc<[Scope]>,
+    /// The application that it meters.
+    site: Option<Site>,
     /// Tokens of grants for the round to come.
     tokens: Arc<[String]>,
     /// Operations a second, as far as is known.
@@ -55,8 +58,12 @@ impl Subject {
         let names: Result<Arc<[Scope]>, _> =
             (0..line.scopes).map(|number| Scope::new(format!("agent:{number:06}"))).collect();
         let (bench, callers, jobs, scopes) = (line.bench, line.callers, line.jobs.unwrap_or(0), names?);
-        let (apart, tokens) = (line.apart, Arc::new([]));
-        let subject = Subject { bursar, database, bench, callers, jobs, apart, scopes, tokens, rate: 0.0 };
+        let (apart, tokens, site) = (line.apart, Arc::new([]), None);
+        let mut subject = Subject { bursar, database, bench, callers, jobs, apart, scopes, site, tokens, rate: 0.0 };
+        if bench == Bench::Meter {
+            subject.site = Some(Site::open(Some(&subject.bursar)).await?);
+            return Ok(subject);
+        }
         if bench.is_of_jobs() {
             jobs::fill(&subject.bursar, &subject.database, line.history, line.backlog).await?;
             return Ok(subject);
@@ -111,6 +118,10 @@ impl Subject {
             Bench::Drain => jobs::drain(bursar, self.callers, jobs).await,
             Bench::Latency => jobs::latency(bursar, &self.database, self.apart, jobs).await,
             Bench::Command | Bench::Hold | Bench::Settle | Bench::Enqueue => self.asked(time).await,
+            Bench::Meter => {
+                let site = self.site.as_ref().ok_or_else(|| BenchError::Failed("there is no application".into()))?;
+                site.round(self.callers, self.scopes.len(), time).await
+            }
         }
     }
 

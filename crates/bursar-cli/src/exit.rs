@@ -33,7 +33,7 @@ impl From<Exit> for ExitCode {
 /// The exit code of a problem. [`Problem`] knows the kind of every error of the library.
 pub(crate) fn of_problem(kind: Kind) -> Exit {
     match kind {
-        Kind::Refused => Exit::Refused,
+        Kind::Refused | Kind::QuotaExceeded => Exit::Refused,
         Kind::UnknownScope | Kind::NotFound => Exit::NotFound,
         Kind::AlreadySettled | Kind::LeaseLost | Kind::Conflict | Kind::Changed => Exit::Conflict,
         Kind::Invalid | Kind::TooLarge | Kind::MethodNotAllowed | Kind::UnsupportedMediaType => Exit::Usage,

@@ -208,9 +208,9 @@ impl Answer {
                 Event::GrantMinted { grant, expires_at, .. } => {
                     return Answer::Minted { grant: *grant, expires_at: *expires_at };
                 }
-                Event::BudgetDefined { .. } | Event::BudgetFrozen { .. } | Event::GrantRevoked { .. } => {
-                    return Answer::Done;
-                }
+                Event::BudgetFrozen { .. } | Event::GrantRevoked { .. } => return Answer::Done,
+                // A charge may have brought it along.
+                Event::BudgetDefined { .. } => {}
                 Event::BudgetUnfrozen { turned: false, .. } => return Answer::Done,
                 Event::HoldExpired { .. } | Event::GrantPurged { .. } => swept += 1,
                 Event::QueueDefined { .. } | Event::ScheduleDefined { .. } | Event::ScheduleRemoved { .. } => {

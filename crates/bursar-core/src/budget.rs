@@ -109,6 +109,9 @@ pub struct Budget {
     pub trip: Option<Limit>,
     /// Percentages of posted spend, for each limit, that are told when crossed.
     pub thresholds: Vec<u32>,
+    /// Nobody defined it: a charge brought it along, and one that brings another replaces it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub by_default: bool,
 }
 
 impl Budget {
@@ -120,6 +123,11 @@ impl Budget {
     /// The same budget under a parent.
     pub fn under(self, parent: Scope) -> Budget {
         Budget { parent: Some(parent), ..self }
+    }
+
+    /// The same budget, for charges to bring along where nobody has defined one.
+    pub fn by_default(self) -> Budget {
+        Budget { by_default: true, ..self }
     }
 
     /// The windows it keeps balances for.

@@ -220,6 +220,13 @@ impl JobId {
     }
 }
 
+impl CommandId {
+    /// The instant it was done, to the millisecond.
+    pub fn at(self) -> Time {
+        Time::from_micros(i64::try_from(self.0 >> 80).unwrap_or(i64::MAX / 1_000).saturating_mul(1_000))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -55,6 +55,10 @@ mutants! {
     OneTooMany = "one-too-many",
     /// Limits that the caller gives are not looked at.
     IgnoreGivenLimits = "ignore-given-limits",
+    /// The budget that a charge brings along takes the place of one that somebody defined.
+    DefaultReplacesDefined = "default-replaces-defined",
+    /// The budget that a charge brought along stays when others bring another.
+    KeepOldDefault = "keep-old-default",
     /// A frozen scope admits spend.
     FrozenAdmits = "frozen-admits",
     /// A trip limit freezes nothing.

@@ -62,6 +62,8 @@ impl Claim {
 pub struct ScopeNeed {
     /// Windows that must have a balance, beside those of its budget.
     pub windows: BTreeSet<Window>,
+    /// Windows that must have one too, where nobody has defined a budget.
+    pub defaults: BTreeSet<Window>,
     /// The request may bring the scope into being.
     pub create: bool,
 }
@@ -82,8 +84,12 @@ impl Needs {
             Op::Submit(command) => {
                 for charge in &command.charges {
                     let windows = charge.limits.iter().map(|limit| limit.window.clone());
-                    let create = !charge.limits.is_empty() && !request.dry_run;
-                    self.scope(tenant, &charge.scope, windows, create);
+                    let limited = !charge.limits.is_empty() || charge.default.is_some();
+                    self.scope(tenant, &charge.scope, windows, limited && !request.dry_run);
+                    if let Some(default) = &charge.default {
+                        let need = self.scopes.get_mut(&(tenant.clone(), charge.scope.clone()));
+                        need.expect("it was just named").defaults.extend(default.windows().cloned());
+                    }
                 }
                 self.grants.extend(command.redeem.iter().map(|redemption| redemption.grant));
                 for job in &command.jobs {

@@ -1,5 +1,7 @@
 //! Requests: everything that can be asked of the kernel, in one shape.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -249,17 +251,25 @@ pub struct Charge {
     /// What to do with a commit beyond or after the hold, where no budget says it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cover: Option<Cover>,
+    /// The budget that is registered with the charge, where the scope has none or another that was registered so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub default: Option<Arc<Budget>>,
 }
 
 impl Charge {
     /// `amount` units on a scope with a registered budget.
     pub fn new(scope: Scope, amount: i64) -> Charge {
-        Charge { scope, amount, limits: Vec::new(), cover: None }
+        Charge { scope, amount, limits: Vec::new(), cover: None, default: None }
     }
 
     /// The same charge under limits of the caller's.
     pub fn within(self, limits: impl IntoIterator<Item = Limit>) -> Charge {
         Charge { limits: limits.into_iter().collect(), ..self }
+    }
+
+    /// The same charge, with the budget to be registered where nobody has defined one.
+    pub fn or_define(self, budget: Arc<Budget>) -> Charge {
+        Charge { default: Some(budget), ..self }
     }
 }
 
@@ -395,6 +405,9 @@ impl Request {
             },
             Op::Extend { by, .. } => ttl("by_ms", *by, TTL_MAX),
             Op::Credit { amount, .. } => not_negative("amount", *amount),
+            Op::Define { budget, .. } if budget.by_default => {
+                Err(Invalid::new("by_default", "is for budgets that charges bring along: who defines one means it"))
+            }
             Op::Define { budget, .. } => budget.check(),
             Op::Mint(mint) => mint.check(),
             Op::Rotate { mint, .. } => mint.check(),
@@ -507,6 +520,7 @@ impl Command {
                 return Err(Invalid::new("charges.limits", format!("has more than {LIMITS_MAX} entries")));
             }
             charge.limits.iter().try_for_each(Limit::check)?;
+            charge.default.as_deref().map_or(Ok(()), check_default)?;
         }
         self.redeem.iter().try_for_each(|redemption| redemption.purpose.check_own())?;
         for job in &self.jobs {
@@ -526,6 +540,14 @@ impl Command {
             _ => Ok(()),
         }
     }
+}
+
+/// A budget that a charge brings along.
+fn check_default(budget: &Budget) -> Result<(), Invalid> {
+    if !budget.by_default || budget.parent.is_some() {
+        return Err(Invalid::new("charges.default", "must be marked as a default, and have no parent"));
+    }
+    budget.check()
 }
 
 fn not_negative(field: &'static str, amount: i64) -> Result<(), Invalid> {

@@ -3,6 +3,7 @@
 //! What is due on a scope (a hold that expired, a posting that left a rolling window) is *folded* into the balances
 //! once, by whoever next locks the scope, a bounded number in one transaction.
 
+mod define;
 mod due;
 mod line;
 

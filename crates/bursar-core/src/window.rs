@@ -225,7 +225,7 @@ impl Window {
     /// A day begins with the first instant of its date on the zone's clocks, also where midnight does not exist or comes
     /// twice. An hour begins with the full hour on the clock, and where the clocks are changed: the hour that autumn
     /// repeats is two windows. So each instant lies in exactly one window, and one ends where the next begins.
-    pub(crate) fn calendar_bounds(&self, now: Time) -> Option<(Time, Time)> {
+    pub fn calendar_bounds(&self, now: Time) -> Option<(Time, Time)> {
         let Window::Calendar { unit, zone, week_start } = self else { return None };
         let zone = zone.look_up()?;
         let stamp = Timestamp::from_microsecond(now.micros()).unwrap_or(Timestamp::MAX);

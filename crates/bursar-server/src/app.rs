@@ -9,6 +9,7 @@ use bursar::{Bursar, Clock};
 use crate::events::Tails;
 use crate::leases::Leases;
 use crate::limits::{Limits, Places};
+use crate::metering::Metering;
 use crate::metrics::Metrics;
 use crate::principal::Principal;
 use crate::principal::attempts::Attempts;
@@ -30,6 +31,7 @@ pub(crate) struct App {
     pub(crate) tails: Tails,
     pub(crate) leases: Leases,
     pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) metering: Metering,
     /// The OpenAPI document, made once somebody wants it.
     document: OnceLock<String>,
     /// Who asks, where nobody has to show a token.
@@ -38,7 +40,7 @@ pub(crate) struct App {
 }
 
 impl App {
-    pub(crate) fn new(bursar: Bursar, keys: Keys, limits: Limits, clock: Arc<dyn Clock>) -> App {
+    pub(crate) fn new(bursar: Bursar, keys: Keys, limits: Limits, clock: Arc<dyn Clock>, metering: Metering) -> App {
         let routes: Vec<Arc<Route>> = routes::all().into_iter().map(Arc::new).collect();
         App {
             tails: Tails::new(bursar.clone(), limits.waiting),
@@ -54,6 +56,7 @@ impl App {
             leases: Leases::default(),
             metrics: Metrics::default(),
             clock,
+            metering,
             stopping: AtomicBool::new(false),
         }
     }

@@ -19,6 +19,7 @@ use tokio::time::timeout;
 
 use crate::app::App;
 use crate::call::Call;
+use crate::metering::Unpaid;
 use crate::principal::authenticate::authenticate;
 use crate::principal::table::Action;
 use crate::principal::{Principal, authorize};
@@ -87,15 +88,7 @@ async fn enter(app: Arc<App>, route: Arc<Route>, request: Request) -> Response {
     let answered = AssertUnwindSafe(answer(&app, &route, request, &trace)).catch_unwind().await;
     let response = match answered {
         Ok(Ok(response)) => response,
-        Ok(Err(problem)) => {
-            if problem.status >= 500 && app.insider.is_none() {
-                tracing::warn!(request = %trace.request_id, route = route.path, kind = ?problem.kind, "{}", problem.detail);
-            }
-            match app.insider {
-                Some(_) => reply::whole_problem(&problem),
-                None => reply::problem(problem, &trace.request_id),
-            }
-        }
+        Ok(Err(problem)) => refused(&app, problem, &route, &trace),
         Err(_) => {
             tracing::error!(request = %trace.request_id, route = route.path, "a handler panicked");
             reply::problem(Problem::new(Kind::Internal, "the server failed; it was logged"), &trace.request_id)
@@ -129,7 +122,33 @@ async fn answer(app: &Arc<App>, route: &Route, request: Request, trace: &Trace) 
     };
     let at = path_part(&mut parts).await?;
     let body = if route.takes_body() { read(app, route, &parts, body).await? } else { bytes::Bytes::new() };
-    route.run(Incoming { call, at, uri: parts.uri, body }).await
+    let standing = match app.metering.charge(&call.principal, &call.context, &parts, body.len()).await {
+        Ok(standing) => standing,
+        Err(Unpaid { problem, standing }) => {
+            let mut response = reply::problem(problem, &trace.request_id);
+            standing.inspect(|standing| standing.tell(response.headers_mut()));
+            return Ok(response);
+        }
+    };
+    // Whatever came of it, it is paid: who is told of a problem is told how it stands too.
+    let mut response = match route.run(Incoming { call, at, uri: parts.uri, body }).await {
+        Ok(response) => response,
+        Err(problem) if standing.is_none() => return Err(problem),
+        Err(problem) => refused(app, problem, route, trace),
+    };
+    standing.inspect(|standing| standing.tell(response.headers_mut()));
+    Ok(response)
+}
+
+/// Tells of a problem. What is the server's own fault is logged; whoever asks in the process is told all of it instead.
+fn refused(app: &App, problem: Problem, route: &Route, trace: &Trace) -> Response {
+    if app.insider.is_some() {
+        return reply::whole_problem(&problem);
+    }
+    if problem.status >= 500 {
+        tracing::warn!(request = %trace.request_id, route = route.path, kind = ?problem.kind, "{}", problem.detail);
+    }
+    reply::problem(problem, &trace.request_id)
 }
 
 /// Whose data it is: the operator says it, everybody else has one.

@@ -22,6 +22,7 @@ mod events;
 mod leases;
 mod limits;
 mod local;
+mod metering;
 mod metrics;
 mod openapi;
 mod page;

@@ -13,6 +13,7 @@ use hyper_util::service::TowerToHyperService;
 use crate::app::App;
 use crate::entry::{self, Peer};
 use crate::limits::Limits;
+use crate::metering::Metering;
 use crate::principal::Principal;
 use crate::principal::authenticate::Keys;
 use crate::principal::jwt::JwtRules;
@@ -27,7 +28,8 @@ impl Local {
     pub fn new(bursar: Bursar, name: String) -> Local {
         let keys = Keys::new(None, Vec::new(), JwtRules::default());
         let insider = Principal { name, ..Principal::operator() };
-        let mut app = App::new(bursar, keys, Limits::default(), Arc::new(SystemClock));
+        let metering = Metering::off(bursar.clone(), Arc::new(SystemClock));
+        let mut app = App::new(bursar, keys, Limits::default(), Arc::new(SystemClock), metering);
         app.insider = Some(insider);
         Local(TowerToHyperService::new(entry::router(&Arc::new(app))))
     }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use axum::http::StatusCode;
 use bursar::Counters;
+use bursar::meter::MeterCounters;
 
 use crate::route::Route;
 
@@ -78,7 +79,7 @@ impl Metrics {
     }
 
     /// All of it as text.
-    pub(crate) fn render(&self, engine: Counters) -> String {
+    pub(crate) fn render(&self, engine: Counters, meter: MeterCounters) -> String {
         let mut text = String::new();
         let plain = |text: &mut String, name: &str, kind: &str, help: &str, value: u64| {
             let _ = write!(text, "# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {value}\n");
@@ -110,6 +111,9 @@ impl Metrics {
             "Streams that were too slow.",
             load(&self.dropped),
         );
+        for (name, help, count) in meter.each() {
+            plain(&mut text, &format!("bursar_meter_{name}_total"), "counter", help.trim(), count);
+        }
         text.push_str("# HELP bursar_http_requests_total Requests that were answered.\n# TYPE bursar_http_requests_total counter\n");
         for ((method, path, status), count) in self.requests.lock().unwrap_or_else(PoisonError::into_inner).iter() {
             let _ = writeln!(

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
+use bursar::meter::{MeterError, MeterSettings};
 use bursar::{Bursar, Clock, CredentialClass, Error, Payload, Subject, SystemClock};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -18,6 +19,7 @@ use tokio::sync::Semaphore;
 use crate::app::App;
 use crate::entry::{self, Peer};
 use crate::limits::{HEAD_BYTES_MAX, Limits};
+use crate::metering::Metering;
 use crate::principal::authenticate::{Keys, OPERATOR_BYTES_MIN};
 use crate::principal::jwt::{JwtKey, JwtRules};
 
@@ -34,6 +36,9 @@ pub struct Settings {
     pub limits: Limits,
     /// The clock that tokens of users go by; the system's unless it is set.
     pub clock: Option<Arc<dyn Clock>>,
+    /// What users, agents and viewers may ask of this server. Unless it is set they may ask as much as they like: a server that turns
+    /// its callers away was told to. Who runs it, sets it up or works for it is never metered.
+    pub meter: Option<MeterSettings>,
 }
 
 /// Why a server does not start.
@@ -54,6 +59,9 @@ pub enum StartError {
     /// The database could not be asked.
     #[error(transparent)]
     Bursar(#[from] Error),
+    /// What is set for the meter does not go.
+    #[error("meter: {0}")]
+    Meter(#[from] MeterError),
 }
 
 /// A server that listens.
@@ -67,10 +75,12 @@ pub struct Server {
 impl Server {
     /// Listens on an address. What waits there is answered by [`Server::run`].
     pub async fn bind(bursar: Bursar, address: SocketAddr, settings: Settings) -> Result<Server, StartError> {
-        let Settings { operator_token, jwt_keys, jwt_rules, limits, clock } = settings;
+        let Settings { operator_token, jwt_keys, jwt_rules, limits, clock, meter } = settings;
         if operator_token.as_ref().is_some_and(|token| token.len() < OPERATOR_BYTES_MIN) {
             return Err(StartError::ShortToken);
         }
+        let clock: Arc<dyn Clock> = clock.unwrap_or_else(|| Arc::new(SystemClock));
+        let metering = Metering::new(bursar.clone(), meter, clock.clone())?;
         let made = match &operator_token {
             Some(_) => None,
             None => first_operator(&bursar, address).await?,
@@ -78,7 +88,7 @@ impl Server {
         let listener = TcpListener::bind(address).await.map_err(|error| StartError::Listen(address, error))?;
         let address = listener.local_addr().map_err(|error| StartError::Listen(address, error))?;
         let keys = Keys::new(operator_token.as_deref(), jwt_keys, jwt_rules);
-        let app = Arc::new(App::new(bursar, keys, limits, clock.unwrap_or_else(|| Arc::new(SystemClock))));
+        let app = Arc::new(App::new(bursar, keys, limits, clock, metering));
         Ok(Server { app, listener, address, made })
     }
 

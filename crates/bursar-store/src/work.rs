@@ -405,13 +405,15 @@ async fn advance<R: Rows>(rows: &mut R, ws: &mut Workspace, replay: bool) -> Res
 async fn open_windows<R: Rows>(rows: &mut R, ws: &mut Workspace, needs: &Needs) -> Result<(), StoreError> {
     let mut asks = Vec::new();
     let mut windows = Vec::new();
-    for (key, need) in needs.scopes.iter().filter(|(_, need)| !need.windows.is_empty()) {
+    for (key, need) in needs.scopes.iter().filter(|(_, need)| !(need.windows.is_empty() && need.defaults.is_empty())) {
         let Some(row) = ws.scopes.get(key).filter(|_| !ws.unready.contains(key)) else { continue };
-        let missing = row.missing(need.windows.iter());
+        let defaults = need.defaults.iter().filter(|_| row.takes_default());
+        let missing = row.missing(need.windows.iter().chain(defaults));
         if missing.is_empty() {
             continue;
         }
-        ws.scopes.peek_mut(key).expect("it was just there").forget_prepared(&need.windows);
+        let wanted = need.windows.union(&need.defaults).cloned().collect();
+        ws.scopes.peek_mut(key).expect("it was just there").forget_prepared(&wanted);
         let row = ws.scopes.get(key).expect("it was just there");
         for window in missing {
             windows.push((key.clone(), window.clone()));

@@ -112,6 +112,7 @@ impl TryFrom<BudgetBody> for Budget {
             hold: HoldPolicy::try_from(body.hold)?,
             trip: body.trip.map(TryInto::try_into).transpose()?,
             thresholds: body.thresholds,
+            by_default: false,
         })
     }
 }

@@ -13,6 +13,7 @@ mod flat;
 pub mod grant;
 pub mod hold;
 pub mod job;
+pub mod meter;
 pub mod problem;
 pub mod queue;
 pub mod report;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bursar_core::answer::{Answer, Outcome, Submitted};
-use bursar_core::budget::{Cover, Limit};
+use bursar_core::budget::{Budget, Cover, Limit};
 use bursar_core::event::{Charged, Entry};
 use bursar_core::id::CommandId;
 use bursar_core::job::JobSpec;
@@ -67,6 +67,19 @@ impl CommandBuilder {
     ) -> Self {
         self.with(scope.try_into(), |this, scope| {
             this.command.charges.push(Charge::new(scope, amount).within(limits));
+        })
+    }
+
+    /// Charges a scope that may have no budget yet: `default` is registered with the charge where nobody has defined one. See
+    /// [`Charge::default`].
+    pub fn charge_or_define(
+        self,
+        scope: impl TryInto<Scope, Error = Invalid>,
+        amount: i64,
+        default: Arc<Budget>,
+    ) -> Self {
+        self.with(scope.try_into(), |this, scope| {
+            this.command.charges.push(Charge::new(scope, amount).or_define(default));
         })
     }
 

@@ -175,9 +175,8 @@ impl Journal<'_> {
 
     async fn entry(&self, id: CommandId) -> Result<Option<Arc<Entry>>, Error> {
         let store = &self.0.inner.store;
-        let at = Time::from_micros(i64::try_from(id.0 >> 80).unwrap_or(i64::MAX / 1_000).saturating_mul(1_000));
         // The first row from shortly before then on: positions follow the clock but for a little.
-        let from = at.before(EARLIER);
+        let from = id.at().before(EARLIER);
         let (mut low, mut high) = (0, store.health().await?.position);
         while low < high {
             let middle = low + (high - low) / 2;
@@ -186,7 +185,7 @@ impl Journal<'_> {
                 _ => high = middle,
             }
         }
-        let (mut after, until) = (low.saturating_sub(1), at.after(LATER));
+        let (mut after, until) = (low.saturating_sub(1), id.at().after(LATER));
         for _ in 0..COMMAND_PAGES_MAX {
             let page = store.journal(after, PAGE).await?;
             let found = page.iter().flat_map(|row| &row.batch.entries).find(|entry| entry.id == id);

@@ -34,6 +34,8 @@ mod instance;
 mod jobs;
 mod journal;
 mod ledger;
+#[cfg(feature = "meter")]
+pub mod meter;
 mod queues;
 mod reservation;
 mod resumer;

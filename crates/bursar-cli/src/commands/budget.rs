@@ -167,7 +167,7 @@ impl Define {
             overrun: self.overrun.into(),
         };
         let Define { unit, parent, limits, trip, thresholds, reason, .. } = self;
-        let budget = Budget { unit, parent, limits, hold, trip, thresholds };
+        let budget = Budget { unit, parent, limits, hold, trip, thresholds, by_default: false };
         Ok(BudgetBody { reason, ..BudgetBody::from(&budget) })
     }
 }

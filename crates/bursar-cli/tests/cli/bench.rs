@@ -50,13 +50,15 @@ fn the_worker_of_a_latency_may_have_a_process_of_its_own() {
 fn what_cannot_be_measured_is_wrong_usage() {
     let place = Place::empty();
     for (args, word) in [
-        (&["bench", "quick"][..], "command, hold, settle, enqueue, enqueue-bulk, drain, latency"),
+        (&["bench", "quick"][..], "command, hold, settle, enqueue, enqueue-bulk, drain, latency, meter"),
         (&["bench", "hold", "--backlog", "1"], "backlog"),
         (&["bench", "drain", "--jobs", "0"], "jobs"),
         (&["bench", "drain", "--scopes", "1"], "scopes"),
         (&["bench", "drain", "--processes", "2"], "processes"),
         (&["bench", "latency", "--processes", "3"], "processes"),
         (&["bench", "drain", "--baseline", "textbook"], "empty and none"),
+        (&["bench", "meter", "--baseline", "textbook"], "unmetered and none"),
+        (&["bench", "hold", "--baseline", "unmetered"], "unmetered"),
         (&["bench", "--callers", "0"], "callers"),
         (&["bench", "--scopes", "0"], "scopes"),
         (&["bench", "--rounds", "0"], "rounds"),

@@ -58,14 +58,7 @@ fn book<const N: usize>(ws: &mut Workspace, key: &ScopeKey, parts: [(Time, i64);
 pub(super) fn defined(ws: &mut Workspace, tenant: &Tenant, scope: &Scope, budget: &Budget) -> u64 {
     let now = ws.now;
     let row = touch_scope(ws, &(tenant.clone(), scope.clone()));
-    let before = row.budget.replace(Arc::new(budget.clone()));
-    row.redefined = true;
-    for window in budget.windows() {
-        row.name_window(window, now);
-    }
-    carry_buckets(row, before.as_deref(), budget);
-    // A trip limit that was raised above what is spent holds nobody up from now on.
-    row.rearm_trip();
+    let before = row.define(&Arc::new(budget.clone()), now);
     let version = row.version;
     move_below(ws, tenant, scope, before.and_then(|before| before.parent.clone()), budget.parent.clone());
     version
@@ -126,21 +119,6 @@ pub(super) fn name_windows(ws: &mut Workspace, tenant: &Tenant, charges: &[Charg
         for limit in &charge.limits {
             row.name_window(&limit.window, now);
         }
-    }
-}
-
-/// A bucket that is made larger or smaller keeps what has been taken out of it.
-fn carry_buckets(row: &mut ScopeState, before: Option<&Budget>, after: &Budget) {
-    let replaced = before.map(|before| before.replaced_buckets(after)).unwrap_or_default();
-    for (old, new) in &replaced {
-        let Some(old) = row.balance(old).cloned() else { continue };
-        if let Some(balance) = row.balances.iter_mut().find(|balance| balance.window == **new) {
-            balance.carry(&old);
-        }
-    }
-    // Right until the end of the batch, in case that a neighbour names it again: a hold of this very instant counts in it.
-    for balance in row.balances.iter_mut().filter(|b| replaced.iter().any(|(old, _)| b.window == **old)) {
-        balance.prospective = true;
     }
 }
 

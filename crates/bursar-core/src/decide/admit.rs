@@ -5,7 +5,8 @@ use std::sync::LazyLock;
 
 use crate::bounds::SCOPES_MAX;
 use crate::budget::Limit;
-use crate::event::{Charged, Left};
+use crate::decide::budget;
+use crate::event::{Charged, Event, Left};
 use crate::hold::{HeldCharge, sums};
 use crate::mutant::Mutant;
 use crate::name::{Scope, Tenant};
@@ -44,8 +45,58 @@ pub(super) fn resolve(ws: &Workspace, tenant: &Tenant, charges: &[Charge]) -> Re
     Ok(merged)
 }
 
+/// The rows that charges are admitted on: as they are, but for those on which the charges themselves register a budget.
+pub(super) struct Rows<'a> {
+    ws: &'a Workspace,
+    tenant: &'a Tenant,
+    defined: BTreeMap<&'a Scope, ScopeState>,
+}
+
+impl<'a> Rows<'a> {
+    /// The rows as they are.
+    pub(super) fn new(ws: &'a Workspace, tenant: &'a Tenant) -> Rows<'a> {
+        Rows { ws, tenant, defined: BTreeMap::new() }
+    }
+
+    /// The rows as they are once the charges have brought their budgets along.
+    pub(super) fn with_defaults(
+        ws: &'a Workspace,
+        tenant: &'a Tenant,
+        charges: &'a [Charge],
+    ) -> Result<Rows<'a>, Refusal> {
+        let mut rows = Rows::new(ws, tenant);
+        for charge in charges {
+            let Some(default) = &charge.default else { continue };
+            let stored = row(ws, tenant, &charge.scope).unwrap_or_else(|| nothing());
+            let same = stored.budget.as_ref().is_some_and(|budget| budget == default || Mutant::KeepOldDefault.on());
+            if same || !stored.takes_default() || rows.defined.contains_key(&charge.scope) {
+                continue;
+            }
+            budget::check_room(stored, &charge.scope, default, ws.now)?;
+            let mut defined = stored.clone();
+            defined.define(default, ws.now);
+            rows.defined.insert(&charge.scope, defined);
+        }
+        Ok(rows)
+    }
+
+    /// A scope's row.
+    pub(super) fn get(&self, scope: &Scope) -> Option<&ScopeState> {
+        self.defined.get(scope).or_else(|| row(self.ws, self.tenant, scope))
+    }
+
+    /// The definitions that the charges bring along.
+    pub(super) fn definitions(&self) -> impl Iterator<Item = Event> {
+        self.defined.iter().filter_map(|(scope, row)| {
+            let budget = Box::new(row.budget.as_deref()?.clone());
+            Some(Event::BudgetDefined { scope: (*scope).clone(), budget })
+        })
+    }
+}
+
 /// Refuses charges that some limit, freeze or balance does not admit; else says what each limit leaves after them.
-pub(super) fn admit(ws: &Workspace, tenant: &Tenant, charges: Vec<HeldCharge>) -> Result<Vec<Charged>, Refusal> {
+pub(super) fn admit(rows: &Rows<'_>, charges: Vec<HeldCharge>) -> Result<Vec<Charged>, Refusal> {
+    let ws = rows.ws;
     let totals = sums(charges.iter(), |charge| charge.amount)?;
     if totals.len() > SCOPES_MAX {
         return Err(Refusal::TooManyScopes { count: totals.len() });
@@ -54,7 +105,7 @@ pub(super) fn admit(ws: &Workspace, tenant: &Tenant, charges: Vec<HeldCharge>) -
     let given: BTreeMap<&Scope, &[Limit]> = limited.map(|charge| (&charge.scope, charge.limits.as_slice())).collect();
     let mut violations = Vec::new();
     for (scope, amount) in &totals {
-        let state = row(ws, tenant, scope).unwrap_or_else(|| nothing());
+        let state = rows.get(scope).unwrap_or_else(|| nothing());
         let limits = limits(state, given.get(scope).copied().unwrap_or_default());
         if limits.is_empty() {
             return Err(Refusal::UnknownScope { scope: scope.clone() });
@@ -74,8 +125,7 @@ pub(super) fn admit(ws: &Workspace, tenant: &Tenant, charges: Vec<HeldCharge>) -
         return Err(Refusal::Refused(violations));
     }
     let charged = charges.into_iter().map(|charge| {
-        let left =
-            left(|scope| row(ws, tenant, scope), &charge, |scope, remaining| remaining.saturating_sub(totals[scope]));
+        let left = left(|scope| rows.get(scope), &charge, |scope, remaining| remaining.saturating_sub(totals[scope]));
         Charged::new(charge, left)
     });
     Ok(charged.collect())

@@ -198,9 +198,10 @@ fn place_again(deed: &Deed<'_>, old: &Hold, job: JobId, hold: crate::id::HoldId)
         amount: charge.amount,
         limits: charge.limits.clone(),
         cover: None,
+        default: None,
     });
     let asked: Vec<Charge> = asked.collect();
-    let charges = admit::admit(deed.ws, tenant, admit::resolve(deed.ws, tenant, &asked)?)?;
+    let charges = admit::admit(&admit::Rows::new(deed.ws, tenant), admit::resolve(deed.ws, tenant, &asked)?)?;
     Ok(Event::HoldPlaced {
         hold,
         charges,

@@ -17,6 +17,7 @@ use crate::apply::apply;
 use std::sync::Arc;
 
 use crate::bounds::LENGTH_MAX;
+use crate::budget::Budget;
 use crate::decide::deed::Deed;
 use crate::event::{Entry, Event, KeyUse, Recorded};
 use crate::id::{CommandId, GrantId, IdSource};
@@ -252,7 +253,9 @@ fn reach(request: &Request, rules: &Rules) -> Result<(), Invalid> {
     let beyond = |window: &&Window| window.reach() > rules.postings_kept;
     let found = match &request.op {
         Op::Submit(command) => {
-            command.charges.iter().flat_map(|charge| &charge.limits).map(|limit| &limit.window).find(beyond)
+            let given = command.charges.iter().flat_map(|charge| &charge.limits).map(|limit| &limit.window);
+            let defaults = command.charges.iter().filter_map(|charge| charge.default.as_deref());
+            given.chain(defaults.flat_map(Budget::windows)).find(beyond)
         }
         Op::Define { budget, .. } => budget.windows().find(beyond),
         _ => None,

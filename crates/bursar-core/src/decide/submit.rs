@@ -27,7 +27,8 @@ pub(super) fn submit(
     if let Some(found) = owner_found(ws, tenant, command) {
         return Ok(found);
     }
-    let charged = charges(ws, tenant, command)?;
+    let rows = admit::Rows::with_defaults(ws, tenant, &command.charges)?;
+    let charged = charges(ws, tenant, &rows, command)?;
     let redeemed = grant::redeem(ws, tenant, &command.redeem);
     let (charged, (redeemed, granted)) = match (charged, redeemed) {
         (Ok(charged), Ok(redeemed)) => (charged, redeemed),
@@ -43,17 +44,18 @@ pub(super) fn submit(
         (Settle::Job, Some(Event::JobEnqueued { job, .. })) => Some(*job),
         _ => None,
     };
-    let mut events = Vec::with_capacity(1 + redeemed.len() + jobs.len());
+    let mut events: Vec<Event> = rows.definitions().collect();
+    events.reserve(1 + redeemed.len() + jobs.len());
     if !charged.is_empty() {
         events.push(match &command.settle {
             Settle::Now => Event::Posted { charges: charged },
             Settle::Hold { ttl } => {
                 let term = Term::Ttl(ttl.unwrap_or(Span::ZERO), rules.hold_ttl);
-                place(ws, tenant, command, hold, charged, &term)?
+                place(ws, &rows, command, hold, charged, &term)?
             }
             Settle::Job => {
                 let term = Term::Job(owner.expect("the first job is new"));
-                place(ws, tenant, command, hold, charged, &term)?
+                place(ws, &rows, command, hold, charged, &term)?
             }
         });
     }
@@ -84,9 +86,14 @@ pub(super) fn hold_found(ws: &Workspace, entry: &Entry) -> Option<Placed> {
 type Violated<T> = Result<T, Vec<crate::refusal::Violation>>;
 
 /// The charges, admitted; violations apart, so that those of grants can join them.
-fn charges(ws: &Workspace, tenant: &Tenant, command: &Command) -> Result<Violated<Vec<Charged>>, Refusal> {
+fn charges(
+    ws: &Workspace,
+    tenant: &Tenant,
+    rows: &admit::Rows<'_>,
+    command: &Command,
+) -> Result<Violated<Vec<Charged>>, Refusal> {
     let resolved = admit::resolve(ws, tenant, &command.charges)?;
-    match admit::admit(ws, tenant, resolved) {
+    match admit::admit(rows, resolved) {
         Ok(charged) => Ok(Ok(charged)),
         Err(Refusal::Refused(violations)) => Ok(Err(violations)),
         Err(refusal) => Err(refusal),
@@ -103,14 +110,14 @@ enum Term {
 
 fn place(
     ws: &Workspace,
-    tenant: &Tenant,
+    rows: &admit::Rows<'_>,
     command: &Command,
     hold: HoldId,
     charges: Vec<Charged>,
     term: &Term,
 ) -> Result<Event, Refusal> {
     let scopes = charges.iter().flat_map(Charged::scopes);
-    let budgets: Vec<&Budget> = scopes.filter_map(|s| admit::row(ws, tenant, s)?.budget.as_deref()).collect();
+    let budgets: Vec<&Budget> = scopes.filter_map(|s| rows.get(s)?.budget.as_deref()).collect();
     let refuses = |policy: fn(&Budget) -> Cover| {
         let budget = budgets.iter().any(|budget| policy(budget) == Cover::Refuse);
         let asked = command.charges.iter().any(|charge| charge.cover == Some(Cover::Refuse));

@@ -54,7 +54,7 @@ async fn ready(ask: Ask) -> Result<Reply<HealthAnswer>, Problem> {
 
 async fn metrics(ask: Ask) -> Result<Text<PLAIN>, Problem> {
     let app = &ask.call.app;
-    Ok(Text(app.metrics.render(app.bursar.counters())))
+    Ok(Text(app.metrics.render(app.bursar.counters(), app.metering.meter.counters())))
 }
 
 async fn document(ask: Ask) -> Result<Text<DOCUMENT>, Problem> {

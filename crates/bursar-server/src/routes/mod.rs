@@ -9,6 +9,7 @@ mod health;
 mod holds;
 mod jobs;
 mod journal;
+mod meter;
 mod queues;
 mod schedules;
 mod tokens;
@@ -36,6 +37,7 @@ pub(crate) fn all() -> Vec<Route> {
         queues::routes(),
         schedules::routes(),
         tokens::routes(),
+        meter::routes(),
         journal::routes(),
         health::routes(),
     ];

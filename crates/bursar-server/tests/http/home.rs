@@ -30,25 +30,25 @@ impl Home {
     pub(crate) async fn sqlite() -> Home {
         let folder = tempfile::tempdir().unwrap();
         let url = format!("sqlite://{}", folder.path().join("bursar.db").display());
-        Home { _folder: Some(folder), ..Home::on(&url, Limits::default()).await }
+        Home { _folder: Some(folder), ..Home::on(&url, Settings::default()).await }
     }
 
     pub(crate) async fn postgres() -> Home {
-        Home::on(&bursar_testkit::fresh_database(), Limits::default()).await
+        Home::on(&bursar_testkit::fresh_database(), Settings::default()).await
     }
 
     /// With other limits than the default ones.
     pub(crate) async fn limited(limits: Limits) -> Home {
-        Home::on("sqlite::memory:", limits).await
+        Home::on("sqlite::memory:", Settings { limits, ..Settings::default() }).await
     }
 
-    async fn on(url: &str, limits: Limits) -> Home {
+    /// On a database, with other settings than the default ones.
+    pub(crate) async fn on(url: &str, settings: Settings) -> Home {
         let bursar = Bursar::open(url).await.unwrap();
         let settings = Settings {
             operator_token: Some(OPERATOR.into()),
             jwt_keys: vec![JwtKey::secret(SECRET).unwrap()],
-            limits,
-            ..Settings::default()
+            ..settings
         };
         let server = Server::bind(bursar.clone(), "127.0.0.1:0".parse().unwrap(), settings).await.unwrap();
         let address = server.address();

@@ -8,6 +8,7 @@ mod events;
 mod home;
 mod hostile;
 mod matrix;
+mod metered;
 mod money;
 mod people;
 mod tenants;

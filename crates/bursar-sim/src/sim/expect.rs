@@ -89,7 +89,7 @@ impl Model {
     /// Compares, and changes the model unless the request is a dry run. Says whether there was an effect.
     pub(crate) fn judge(&mut self, case: &Case<'_>) -> Check<bool> {
         match &case.request.op {
-            Op::Submit(command) => self.submit(case, command),
+            Op::Submit(command) => self.submit_with_defaults(case, command),
             Op::Commit { hold, actual } => self.commit(case, *hold, actual),
             Op::Release { hold } => self.release(case, *hold),
             Op::Extend { hold, by } => self.extend(case, *hold, *by),
@@ -164,7 +164,7 @@ impl Model {
         charges
     }
 
-    fn submit(&mut self, case: &Case<'_>, command: &Command) -> Check<bool> {
+    pub(super) fn submit(&mut self, case: &Case<'_>, command: &Command) -> Check<bool> {
         let now = case.now;
         if let Some(found) = self.owner_found(case, command) {
             return found;

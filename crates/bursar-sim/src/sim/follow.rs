@@ -11,7 +11,7 @@ use bursar_core::hold::HoldState;
 use bursar_core::id::{GrantId, HoldId};
 use bursar_core::name::Scope;
 use bursar_core::refusal::Refusal;
-use bursar_core::request::Mint;
+use bursar_core::request::{Command, Mint};
 use bursar_core::state::ScopeKey;
 use bursar_core::time::Time;
 use bursar_core::window::Window;
@@ -24,6 +24,14 @@ impl Case<'_> {
         let entry = self.said.as_ref().ok().and_then(|outcome| outcome.entry.as_ref());
         entry.into_iter().flat_map(|entry| entry.events.iter().map(|recorded| &recorded.e))
     }
+}
+
+/// A budget takes the place of what was there.
+fn register(model: &mut ScopeModel, budget: &Budget, now: Micros) {
+    model.known = true;
+    budget.windows().for_each(|window| model.open_bucket(window, now));
+    let before = model.budget.replace(budget.clone());
+    before.iter().for_each(|before| take_over_buckets(model, before, budget, now));
 }
 
 pub(super) fn is_consequence(event: &Event) -> bool {
@@ -101,13 +109,32 @@ impl Model {
         if case.request.dry_run {
             return Ok(false);
         }
-        let model = self.scope(&case.key(scope), now);
-        model.known = true;
-        budget.windows().for_each(|window| model.open_bucket(window, now));
-        let before = model.budget.replace(budget.clone());
-        before.iter().for_each(|before| take_over_buckets(model, before, budget, now));
+        register(self.scope(&case.key(scope), now), budget, now);
         self.follow(case, vec![scope.clone()])?;
         Ok(true)
+    }
+
+    /// A command, with the budgets that its charges bring along; these are there only if the command is done.
+    pub(super) fn submit_with_defaults(&mut self, case: &Case<'_>, command: &Command) -> Check<bool> {
+        let mut before = Vec::new();
+        for charge in &command.charges {
+            let Some(default) = &charge.default else { continue };
+            let key = case.key(&charge.scope);
+            let model = self.scope(&key, case.now);
+            let first = !before.iter().any(|(known, _)| *known == key);
+            if first && model.budget.as_ref().is_none_or(|known| known.by_default && *known != **default) {
+                before.push((key, model.clone()));
+                register(model, default, case.now);
+            }
+        }
+        let judged = self.submit(case, command);
+        let defined = case.events().filter(|event| matches!(event, Event::BudgetDefined { .. })).count();
+        if judged == Ok(true) {
+            is("budgets that were brought along", &defined, &before.len())?;
+        } else {
+            self.scopes.extend(before);
+        }
+        judged
     }
 
     pub(super) fn freeze(&mut self, case: &Case<'_>, scope: &Scope, freeze: bool) -> Check<bool> {

@@ -46,7 +46,7 @@ pub(crate) struct Model {
     pub(crate) high: Micros,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct ScopeModel {
     /// An event has touched it.
     pub(crate) known: bool,

@@ -33,6 +33,9 @@ pub(crate) struct Plan {
     pub(crate) tenants: usize,
     /// Workers; without any, nobody touches jobs once they are enqueued.
     pub(crate) workers: usize,
+    /// Scopes that nobody defines at first: charges bring their budgets along. One world in three has some; the others are as
+    /// they were before there were such charges.
+    pub(crate) undefined: usize,
 }
 
 impl Plan {
@@ -60,6 +63,7 @@ impl Plan {
             long_chains,
             tenants: 1 + chance.below(2) as usize,
             workers: workers(seed),
+            undefined: if seed % 3 == 1 { 3 } else { 0 },
         }
     }
 }

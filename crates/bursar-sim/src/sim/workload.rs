@@ -1,5 +1,7 @@
 //! What callers ask for: everything the kernel can be asked, at random.
 
+use std::sync::Arc;
+
 use bursar_core::answer::{Answer, Outcome};
 use bursar_core::budget::{Budget, Cover, HoldPolicy, Limit};
 use bursar_core::context::Context;
@@ -22,6 +24,9 @@ const REMEMBERED: usize = 24;
 pub(crate) struct Workload {
     pub(super) tenants: Vec<Tenant>,
     pub(super) scopes: Vec<Scope>,
+    /// Scopes that nobody defines at first: charges bring their budgets along.
+    undefined: Vec<Scope>,
+    defaults: Vec<Arc<Budget>>,
     windows: Vec<Window>,
     buckets: Vec<Limit>,
     holds: Vec<(Tenant, HoldId, Vec<Scope>)>,
@@ -43,6 +48,8 @@ impl Workload {
         Workload {
             tenants: (0..plan.tenants).map(|place| Tenant::new(format!("t{place}")).expect("a name")).collect(),
             scopes: (0..plan.scopes).map(|place| Scope::new(format!("s{place}")).expect("a name")).collect(),
+            undefined: (0..plan.undefined).map(|place| Scope::new(format!("c{place}")).expect("a name")).collect(),
+            defaults: defaults(),
             windows: vec![
                 Window::Lifetime,
                 Window::Rolling { length: Span::from_secs(1) },
@@ -145,6 +152,10 @@ impl Workload {
             66..70 => Op::Extend { hold: self.hold(chance, tenant).0, by: Span::from_millis(1 + chance.below(3_000)) },
             70..75 => self.credit(chance, tenant),
             75..78 => {
+                if !self.undefined.is_empty() && chance.one_in(6) {
+                    let Op::Define { budget, .. } = self.define(chance, 0, true) else { unreachable!("it defines") };
+                    return Op::Define { scope: scope(chance, &self.undefined), budget };
+                }
                 let joins = self.long_chains && chance.one_in(3);
                 let anywhere = chance.below(self.scopes.len() as u64) as usize;
                 self.define(chance, if joins { self.second_chain() } else { anywhere }, false)
@@ -157,7 +168,7 @@ impl Workload {
             96 => Op::Revoke { grant: self.grant(chance, tenant).grant },
             97 => Op::PurgeGrants { grants: vec![self.grant(chance, tenant).grant, self.grant(chance, tenant).grant] },
             98 => Op::Expire { holds: (0..4).map(|_| self.hold(chance, tenant).0).collect() },
-            _ => Op::Tidy { scopes: self.scopes.clone() },
+            _ => Op::Tidy { scopes: self.scopes.iter().chain(&self.undefined).cloned().collect() },
         }
     }
 
@@ -170,6 +181,10 @@ impl Workload {
 
     fn charge(&self, chance: &mut Chance) -> Charge {
         let mut charge = Charge::new(chance.pick(&self.scopes).clone(), chance.between(0, 25));
+        if !self.undefined.is_empty() && chance.one_in(8) {
+            charge.scope = chance.pick(&self.undefined).clone();
+            charge.default = (!chance.one_in(10)).then(|| chance.pick(&self.defaults).clone());
+        }
         for _ in 0..chance.below(6).saturating_sub(3) {
             charge.limits.push(self.limit(chance));
         }
@@ -329,6 +344,19 @@ impl Workload {
         let subject = Subject::new("a reader").expect("a name");
         Redemption { purpose: purpose(chance), subject, grant: GrantId(7), digest: TokenDigest([0; 32]) }
     }
+}
+
+/// What a caller may spend for whom nothing else is defined; now one of them is set, now another.
+fn defaults() -> Vec<Arc<Budget>> {
+    let hour = Limit::new(300, Window::utc(CalendarUnit::Hour));
+    let brief = Limit::new(120, Window::Rolling { length: Span::from_secs(1) });
+    let buckets = [(60, 3, 7), (75, 2, 300)].map(|(capacity, refill, millis)| {
+        Limit::bucket(capacity, refill, Span::from_millis(millis)).expect("a bucket")
+    });
+    let [quick, slow] = buckets;
+    let budgets = [Budget::new([hour.clone()]), Budget::new([quick, brief]), Budget::new([slow, hour])];
+    let thresholds = |budget: Budget| Budget { thresholds: vec![50, 100], ..budget };
+    budgets.into_iter().map(|budget| Arc::new(thresholds(budget).by_default())).collect()
 }
 
 fn purpose(chance: &mut Chance) -> Purpose {

@@ -4,6 +4,7 @@
 
 mod admit;
 mod budget;
+mod default;
 mod flow;
 mod grant;
 mod hold;

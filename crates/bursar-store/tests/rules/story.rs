@@ -7,6 +7,7 @@
 //! | --- | --- |
 //! | `a=5` | a charge (or an actual) of 5 on scope `a` |
 //! | `a=5(9/day,…)` | the same under limits of the caller's |
+//! | `a=5[9/day,…]` | the same, with the budget to be registered where nobody has defined one |
 //! | `a=5!` | the same, refusing what its hold does not cover |
 //! | `redeem:g:purpose:subject` | uses the grant `g` up; `g!` presents another secret |
 //! | `job:queue:key:grant` | starts a job; the key, and taking the grant's payload, are optional |
@@ -275,9 +276,14 @@ pub(crate) fn charge(word: &str) -> Charge {
     let (name, rest) = word.split_once('=').unwrap();
     let cover = rest.ends_with('!').then_some(Cover::Refuse);
     let rest = rest.trim_end_matches('!');
-    let (amount, limits) = rest.split_once('(').unwrap_or((rest, ""));
-    let limits = limits.trim_end_matches(')').split(',').filter(|text| !text.is_empty()).map(limit);
-    Charge { cover, ..Charge::new(scope(name), amount.parse().unwrap()).within(limits) }
+    let limits = |text: &str| text.split(',').filter(|text| !text.is_empty()).map(limit).collect::<Vec<_>>();
+    let (rest, default) = match rest.trim_end_matches(']').split_once('[') {
+        Some((rest, default)) => (rest, Some(Arc::new(Budget::new(limits(default)).by_default()))),
+        None => (rest, None),
+    };
+    let (amount, given) = rest.split_once('(').unwrap_or((rest, ""));
+    let given = limits(given.trim_end_matches(')'));
+    Charge { cover, default, ..Charge::new(scope(name), amount.parse().unwrap()).within(given) }
 }
 
 fn actual(words: &[&str]) -> Actual {

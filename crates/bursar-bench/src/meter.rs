@@ -1,0 +1,118 @@
+//! An application on a port of its own, metered or not, and callers that keep their connections.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::routing::get;
+use bursar::meter::Meter;
+use bursar::{Bursar, Limit};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::{Instant, timeout};
+
+use crate::error::BenchError;
+use crate::jobs::PATIENCE;
+use crate::load::Round;
+use crate::subject::AMPLE;
+
+/// An application that says a word.
+pub(crate) struct Site {
+    address: SocketAddr,
+    serving: JoinHandle<()>,
+}
+
+impl Site {
+    /// Serves it; with a Bursar each request is charged to its caller before it is served.
+    pub(crate) async fn open(bursar: Option<&Bursar>) -> Result<Site, BenchError> {
+        let mut app = Router::new().route("/word", get(|| async { "word" }));
+        if let Some(bursar) = bursar {
+            let quota = vec![Limit::new(AMPLE, "hour".parse()?)];
+            let meter = Meter::builder(bursar.clone()).set(|settings| settings.quota = quota).build();
+            app = app.layer(meter.map_err(|error| BenchError::Failed(error.to_string()))?.layer());
+        }
+        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        let address = listener.local_addr()?;
+        let serving = tokio::spawn(async move {
+            // It ends when it is aborted.
+            let _ = axum::serve(listener, app).await;
+        });
+        Ok(Site { address, serving })
+    }
+
+    /// One round of so many callers, who are so many agents in turn.
+    pub(crate) async fn round(&self, callers: usize, agents: usize, time: Duration) -> Result<Round, BenchError> {
+        let requests: Arc<[String]> = (0..agents.max(1)).map(request).collect();
+        let mut streams = Vec::with_capacity(callers);
+        for _ in 0..callers {
+            let stream = TcpStream::connect(self.address).await?;
+            stream.set_nodelay(true)?;
+            streams.push(stream);
+        }
+        let begun = Instant::now();
+        let mut tasks = JoinSet::new();
+        for (caller, stream) in streams.into_iter().enumerate() {
+            let requests = requests.clone();
+            tasks.spawn(async move {
+                let (mut connection, mut waited) = (Connection { stream, buffer: Vec::new() }, Vec::new());
+                let mut asked = Instant::now();
+                for number in (caller..).step_by(callers) {
+                    if asked.duration_since(begun) >= time {
+                        break;
+                    }
+                    connection.ask(&requests[number % requests.len()]).await?;
+                    let answered = Instant::now();
+                    waited.push(answered.duration_since(asked));
+                    asked = answered;
+                }
+                Ok::<_, BenchError>(waited)
+            });
+        }
+        let mut waited = Vec::new();
+        while let Some(caller) = tasks.join_next().await {
+            waited.extend(caller??);
+        }
+        let (done, took) = (waited.len(), begun.elapsed());
+        Ok(Round::of(waited, done, took))
+    }
+}
+
+impl Drop for Site {
+    fn drop(&mut self) {
+        self.serving.abort();
+    }
+}
+
+/// A request of an agent, as it is written.
+fn request(agent: usize) -> String {
+    format!("GET /word HTTP/1.1\r\nHost: localhost\r\nX-Agent-Id: {agent:064x}\r\n\r\n")
+}
+
+/// A connection that is kept.
+struct Connection {
+    stream: TcpStream,
+    buffer: Vec<u8>,
+}
+
+impl Connection {
+    /// Asks, and waits for the whole answer, which must be the right one.
+    async fn ask(&mut self, request: &str) -> Result<(), BenchError> {
+        self.stream.write_all(request.as_bytes()).await?;
+        self.buffer.clear();
+        loop {
+            let read = timeout(PATIENCE, self.stream.read_buf(&mut self.buffer)).await;
+            if read.map_err(|_| BenchError::Failed("an answer takes too long".into()))?? == 0 {
+                return Err(BenchError::Failed("the application hung up".into()));
+            }
+            if self.buffer.ends_with(b"\r\n\r\nword") {
+                break;
+            }
+        }
+        if self.buffer.starts_with(b"HTTP/1.1 200 ") {
+            return Ok(());
+        }
+        Err(BenchError::Failed(format!("it was answered {}", String::from_utf8_lossy(&self.buffer))))
+    }
+}

@@ -1,0 +1,117 @@
+//! Budgets that charges bring along: registered where nobody has defined one, replaced by another such, and by nothing else.
+
+use crate::story::story;
+
+#[test]
+fn the_first_charge_registers_the_budget_it_brings_along() {
+    story(
+        "
+        post a=3[10/hour]                      => posted: a 7/10 hour@UTC
+        left a                                 => 7/10 hour@UTC
+        post a=3                               => posted: a 4/10 hour@UTC
+        hold h a=4[10/hour]                    => h held 1m: a 0/10 hour@UTC
+        post a=1[10/hour]                      => refused: a has 0 left of 10 (hour@UTC), 1 requested, try again in 60000 ms at the earliest
+        commit h 2                             => committed: a 2/10 hour@UTC
+        ",
+    );
+}
+
+#[test]
+fn a_refused_charge_registers_nothing() {
+    story(
+        "
+        post a=11[10/hour]                     => refused: a has 10 left of 10 (hour@UTC), 11 requested, more than the limit itself
+        post a=1                               => scope a is unknown: it has no budget, and the request gives no limit for it; define a budget or pass limits
+        define b 1/lifetime                    => done
+        post a=1[10/hour] b=2                  => refused: b has 1 left of 1 (lifetime), 2 requested, more than the limit itself
+        post a=1                               => scope a is unknown: it has no budget, and the request gives no limit for it; define a budget or pass limits
+        ",
+    );
+}
+
+#[test]
+fn what_somebody_defined_is_never_replaced() {
+    story(
+        "
+        define a 50/hour                       => done
+        post a=20[10/hour]                     => posted: a 30/50 hour@UTC
+        post b=1[10/hour]                      => posted: b 9/10 hour@UTC
+        define b 3/hour                        => done
+        post b=5[10/hour]                      => refused: b has 2 left of 3 (hour@UTC), 5 requested, more than the limit itself
+        left b                                 => 2/3 hour@UTC
+        ",
+    );
+}
+
+#[test]
+fn another_default_replaces_a_default_and_keeps_what_was_spent() {
+    story(
+        "
+        post a=4[10/hour]                      => posted: a 6/10 hour@UTC
+        post a=4[20/hour]                      => posted: a 12/20 hour@UTC
+        post a=1[20/hour,9/day]                => posted: a 11/20 hour@UTC, a 0/9 day@UTC
+        post a=1[20/hour,9/day]                => refused: a has 0 left of 9 (day@UTC), 1 requested, try again in 43200000 ms at the earliest
+        post a=1[5/lifetime]                   => refused: a has 0 left of 5 (lifetime), 1 requested
+        left a                                 => 11/20 hour@UTC, 0/9 day@UTC
+        post a=0[12/lifetime]                  => posted: a 3/12 lifetime
+        left a                                 => 3/12 lifetime
+        ",
+    );
+}
+
+#[test]
+fn a_bucket_that_replaces_a_bucket_is_not_filled() {
+    story(
+        "
+        post a=8[10/bucket:10:1:3600000]       => posted: a 2/10 bucket:10:1:3600000
+        post a=5[12/bucket:12:1:3600000]       => refused: a has 4 left of 12 (bucket:12:1:3600000), 5 requested, try again in 3600000 ms at the earliest
+        post a=4[12/bucket:12:1:3600000]       => posted: a 0/12 bucket:12:1:3600000
+        ",
+    );
+}
+
+#[test]
+fn a_default_counts_beside_limits_that_are_given() {
+    story(
+        "
+        post a=3(5/lifetime)[10/hour]          => posted: a 7/10 hour@UTC, a 2/5 lifetime
+        post a=3(5/lifetime)[10/hour]          => refused: a has 2 left of 5 (lifetime), 3 requested
+        left a                                 => 7/10 hour@UTC
+        ",
+    );
+}
+
+#[test]
+fn two_that_come_first_in_one_transaction_share_one_budget() {
+    story(
+        "
+        post a=6[10/hour]                      => posted: a 4/10 hour@UTC
+        + post a=6[10/hour]                    => refused: a has 4 left of 10 (hour@UTC), 6 requested, try again in 3600000 ms at the earliest
+        + post a=4[10/hour]                    => posted: a 0/10 hour@UTC
+        ",
+    );
+}
+
+#[test]
+fn a_default_that_is_no_default_is_refused() {
+    use bursar_core::budget::Budget;
+    use bursar_core::request::{Charge, Command, Op, Request};
+    let limits = || [bursar_core::budget::Limit::new(5, "hour".parse().unwrap())];
+    let submit = |budget: Budget| {
+        let charge = Charge::new(crate::story::scope("a"), 1).or_define(budget.into());
+        Request::from(Op::Submit(Command { charges: vec![charge], ..Command::default() })).check()
+    };
+    let define = |budget| Request::from(Op::Define { scope: crate::story::scope("a"), budget }).check();
+    let words = |checked: Result<(), bursar_core::refusal::Invalid>| checked.unwrap_err().to_string();
+    let told = "charges.default must be marked as a default, and have no parent";
+    assert_eq!(words(submit(Budget::new(limits()))), told);
+    assert_eq!(words(submit(Budget::new(limits()).by_default().under(crate::story::scope("b")))), told);
+    assert_eq!(
+        words(submit(Budget::new([]).by_default())),
+        "limits must not be empty: a budget without a limit would be unlimited"
+    );
+    assert_eq!(
+        words(define(Budget::new(limits()).by_default())),
+        "by_default is for budgets that charges bring along: who defines one means it"
+    );
+}

@@ -1,0 +1,162 @@
+//! How a caller stands with its quota.
+
+use bursar_core::budget::Limit;
+use bursar_core::event::Charged;
+use bursar_core::refusal::Violation;
+use bursar_core::time::{Span, Time};
+use bursar_core::window::Window;
+
+use crate::ledger::BudgetView;
+use crate::meter::caller::Caller;
+
+/// How a caller stands with its quota.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// Whose it is.
+    pub caller: Caller,
+    /// Each of its limits.
+    pub limits: Vec<LimitStanding>,
+}
+
+/// How a caller stands with one limit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LimitStanding {
+    /// Over which window.
+    pub window: Window,
+    /// The most.
+    pub limit: i64,
+    /// What is left.
+    pub remaining: i64,
+    /// From when on spend counts, if there is such an instant.
+    pub window_start: Option<Time>,
+    /// When all of it is there again if nothing more is spent; never for a lifetime.
+    pub reset_at: Option<Time>,
+    /// The instant this was so.
+    pub at: Time,
+}
+
+/// A request was more than its caller's quota leaves. Nothing was charged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QuotaExceeded {
+    /// How the caller stands with the limits that say no.
+    pub standing: Standing,
+    /// All that speaks against the request.
+    pub violations: Vec<Violation>,
+    /// After how long it could be admitted at the earliest; `None` when time alone will not do it.
+    pub retry_after: Option<Span>,
+}
+
+impl Standing {
+    /// The limit that leaves least; of two the one that lasts longer.
+    pub fn tightest(&self) -> Option<&LimitStanding> {
+        self.limits
+            .iter()
+            .min_by_key(|limit| (limit.remaining, std::cmp::Reverse(limit.reset_at.unwrap_or(Time::NEVER))))
+    }
+
+    /// What was left of each limit when a charge was admitted. What is left of a budget above it is nothing to a caller.
+    pub(crate) fn of_charges(caller: &Caller, charges: &[Charged], at: Time) -> Standing {
+        let own = charges.iter().filter(|charge| charge.scope == *caller.scope()).flat_map(|charge| &charge.balances);
+        let own = own.filter(|left| left.scope.is_none());
+        let limits = own.map(|left| LimitStanding::new(left.window.clone(), left.limit, left.remaining, at)).collect();
+        Standing { caller: caller.clone(), limits }
+    }
+
+    /// What the limits that refuse a charge leave.
+    pub(crate) fn of_violations(caller: &Caller, violations: &[Violation], at: Time) -> Standing {
+        let limits = violations.iter().filter_map(|violation| match violation {
+            Violation::Limit { scope, window, limit, available, .. } if scope == caller.scope() => {
+                Some(LimitStanding::new(window.clone(), *limit, *available, at))
+            }
+            _ => None,
+        });
+        Standing { caller: caller.clone(), limits: limits.collect() }
+    }
+
+    /// What is left of a budget, or of the quota of a caller that was never seen.
+    pub(crate) fn of_view(caller: &Caller, view: Option<&BudgetView>, quota: &[Limit], at: Time) -> Standing {
+        let registered = view.and_then(|view| view.budget.as_ref()).map(|budget| budget.limits.as_slice());
+        let limits = registered.unwrap_or(quota).iter().map(|limit| {
+            let mut balances = view.into_iter().flat_map(|view| &view.balances);
+            let balance = balances.find(|balance| balance.window == limit.window);
+            let left = |spent: i64| limit.amount.saturating_sub(spent);
+            let remaining = balance.map_or(limit.amount, |balance| {
+                balance.remaining.unwrap_or_else(|| left(balance.posted.saturating_add(balance.held)))
+            });
+            LimitStanding::new(limit.window.clone(), limit.amount, remaining, at)
+        });
+        Standing { caller: caller.clone(), limits: limits.collect() }
+    }
+}
+
+impl LimitStanding {
+    fn new(window: Window, limit: i64, remaining: i64, at: Time) -> LimitStanding {
+        let bounds = match &window {
+            Window::Calendar { .. } => window.calendar_bounds(at).map(|(start, end)| (Some(start), end)),
+            Window::Rolling { length } => Some((Some(at.before(*length)), at.after(*length))),
+            Window::Bucket { refill: 1.., .. } => full_again(&window, remaining, at).map(|full| (None, full)),
+            Window::Bucket { .. } | Window::Lifetime => None,
+        };
+        let (window_start, reset_at) = bounds.map_or((None, None), |(start, end)| (start, Some(end)));
+        LimitStanding { window, limit, remaining, window_start, reset_at, at }
+    }
+
+    /// Units posted and held.
+    pub fn used(&self) -> i64 {
+        self.limit.saturating_sub(self.remaining).max(0)
+    }
+
+    /// How long the window is; for a bucket, how long it takes to fill.
+    pub fn length(&self) -> Option<Span> {
+        match &self.window {
+            Window::Rolling { length } => Some(*length),
+            Window::Calendar { .. } => Some(self.reset_at?.since(self.window_start?)),
+            Window::Bucket { .. } => Some(full_again(&self.window, 0, self.at)?.since(self.at)),
+            Window::Lifetime => None,
+        }
+    }
+}
+
+/// When a bucket that holds so much is full.
+fn full_again(bucket: &Window, remaining: i64, at: Time) -> Option<Time> {
+    let Window::Bucket { capacity, refill: refill @ 1.., length } = bucket else { return None };
+    let lacking = i128::from(*capacity) - i128::from(remaining);
+    let (needed, refill) = (lacking.max(0) * i128::from(length.micros()), i128::from(*refill));
+    let micros = needed / refill + i128::from(needed % refill != 0);
+    Some(at.after(Span::from_micros(i64::try_from(micros).unwrap_or(i64::MAX))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_says_when_it_is_whole_again() {
+        let at = Time::from_micros(1_794_744_000_000_000); // 2026-11-15 at noon
+        for (window, remaining, start, reset, length_s) in [
+            ("hour", 3, Some("2026-11-15T12:00:00Z"), Some("2026-11-15T13:00:00Z"), Some(3_600)),
+            ("day@Europe/Berlin", 3, Some("2026-11-14T23:00:00Z"), Some("2026-11-15T23:00:00Z"), Some(86_400)),
+            ("rolling:60000", 3, Some("2026-11-15T11:59:00Z"), Some("2026-11-15T12:01:00Z"), Some(60)),
+            ("bucket:10:1:1000", 3, None, Some("2026-11-15T12:00:07Z"), Some(10)),
+            ("bucket:10:0:1000", 3, None, None, None),
+            ("lifetime", 3, None, None, None),
+        ] {
+            let told = LimitStanding::new(window.parse().unwrap(), 10, remaining, at);
+            let time = |text: Option<&str>| text.map(|text| text.parse::<Time>().unwrap());
+            assert_eq!((told.window_start, told.reset_at), (time(start), time(reset)), "{window}");
+            assert_eq!(told.length().map(|length| length.millis() / 1_000), length_s, "{window}");
+            assert_eq!(told.used(), 7);
+        }
+    }
+
+    #[test]
+    fn the_tightest_limit_leaves_least_and_lasts_longest() {
+        let at = Time::from_micros(1_794_744_000_000_000);
+        let limit = |window: &str, remaining| LimitStanding::new(window.parse().unwrap(), 10, remaining, at);
+        let caller = Caller::new("a").unwrap();
+        let tightest = |limits| Standing { caller: caller.clone(), limits }.tightest().unwrap().window.to_string();
+        assert_eq!(tightest(vec![limit("hour", 3), limit("day", 2)]), "day@UTC");
+        assert_eq!(tightest(vec![limit("hour", 2), limit("day", 3)]), "hour@UTC");
+        assert_eq!(tightest(vec![limit("hour", 2), limit("lifetime", 2), limit("day", 2)]), "lifetime");
+    }
+}

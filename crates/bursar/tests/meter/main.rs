@@ -1,0 +1,9 @@
+//! The meter, in front of real services on both engines.
+
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+mod app;
+mod callers;
+mod failures;
+mod phases;
+mod quota;
