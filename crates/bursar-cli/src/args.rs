@@ -1,14 +1,16 @@
 //! Arguments: what can be asked for, and how its parts are read.
 
+use std::path::PathBuf;
+
 use bursar::{Invalid, Limit, Scope, Tenant, Window};
 use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
-    bench, budget, command, dead, dev, doctor, grant, hold, job, journal, migrate, queue, schedule, serve, upkeep,
+    backup, bench, budget, command, config, dead, dev, doctor, grant, hold, job, journal, migrate, queue, schedule,
+    serve, upkeep,
 };
-
-/// Where the database is unless it is said: in the working folder.
-pub(crate) const DATABASE_DEFAULT: &str = "sqlite://bursar-data/bursar.db";
+use crate::config::{Config, FILE_VARIABLE, Flags, load};
+use bursar_server::wire::problem::Problem;
 
 /// Bursar keeps the purse for software that spends: it holds budget, redeems one-time grants and starts durable work in
 /// one transaction, and settles with the real cost.
@@ -23,24 +25,48 @@ New here? Run `bursar dev`."
 )]
 pub(crate) struct Cli {
     #[command(flatten)]
-    pub(crate) global: Global,
+    pub(crate) global: Asked,
     #[command(subcommand)]
     pub(crate) command: Top,
 }
 
 /// What every command takes.
 #[derive(Args, Clone)]
-pub(crate) struct Global {
-    /// The database: sqlite://PATH or postgres://…
-    #[arg(long, global = true, value_name = "URL", env = "BURSAR_DATABASE", hide_env_values = true,
-        default_value = DATABASE_DEFAULT)]
-    pub(crate) database: String,
+pub(crate) struct Asked {
+    /// The configuration file; ./bursar.toml where it is there
+    #[arg(long, global = true, value_name = "PATH", env = FILE_VARIABLE)]
+    pub(crate) config: Option<PathBuf>,
+    /// The database, sqlite://PATH or postgres://…; else BURSAR_DATABASE, the configuration file, or
+    /// sqlite://bursar-data/bursar.db
+    #[arg(long, global = true, value_name = "URL")]
+    pub(crate) database: Option<String>,
     /// Whose data it is; the built-in tenant unless said
     #[arg(long, global = true, value_name = "NAME")]
     pub(crate) tenant: Option<Tenant>,
     /// Print data as JSON
     #[arg(long, global = true)]
     pub(crate) json: bool,
+}
+
+/// What every command goes by.
+pub(crate) struct Global {
+    pub(crate) config: Config,
+    pub(crate) tenant: Option<Tenant>,
+    pub(crate) json: bool,
+}
+
+impl Asked {
+    /// Reads the configuration.
+    pub(crate) fn resolve(self) -> Result<Global, Problem> {
+        let flags = Flags::default().with("database", self.database.as_deref());
+        let config = load(self.config.as_deref(), &flags)?.config;
+        Ok(self.with(config))
+    }
+
+    /// With a configuration that was read already.
+    pub(crate) fn with(self, config: Config) -> Global {
+        Global { config, tenant: self.tenant, json: self.json }
+    }
 }
 
 /// The commands.
@@ -50,8 +76,15 @@ pub(crate) enum Top {
     Serve(serve::Serve),
     /// Show what Bursar does, step by step, on a database in a folder, and serve it: not for production
     Dev(dev::Dev),
+    /// The configuration: what is set, and by what
+    #[command(subcommand)]
+    Config(config::Configs),
     /// Make or upgrade the tables
     Migrate(migrate::Migrate),
+    /// Copy the database to a file while it is in use
+    Backup(backup::Backup),
+    /// Make a database from such a file
+    Restore(backup::Restore),
     /// Budgets: limits on scopes, and what is left of them
     #[command(subcommand)]
     Budget(budget::Budgets),

@@ -4,7 +4,8 @@ use std::path::Path;
 
 use bursar::{Actor, Bursar, Context, IdempotencyKey, Op, Outcome, Request};
 
-use crate::args::{DATABASE_DEFAULT, Global};
+use crate::args::Global;
+use crate::config::DATABASE_DEFAULT;
 use crate::output::Output;
 use bursar_server::wire::problem::{Kind, Problem};
 
@@ -19,28 +20,23 @@ impl Session {
     /// Opens the database as it is. Tables are made and upgraded only when that is asked for: a mistyped address must
     /// not become a new database, and a look at a budget must not upgrade what others are using.
     pub(crate) async fn open(global: &Global) -> Result<Session, Problem> {
-        if let Some(path) = sqlite_path(&global.database).filter(|path| !path.exists()) {
+        if let Some(path) = sqlite_path(global.config.database.url()).filter(|path| !path.exists()) {
             let hint = "`bursar migrate` makes it, `bursar dev` makes one with a demo in ./bursar-data";
             let detail = format!("unavailable: there is no database at {}; {hint}", path.display());
             return Err(Problem::new(Kind::Unavailable, detail));
         }
-        Session::start(global, &global.database, false).await
+        Session::start(global, global.config.database.url(), false).await
     }
 
     /// Opens the database, making or upgrading its tables.
     pub(crate) async fn prepare(global: &Global, url: &str) -> Result<Session, Problem> {
-        // Only the default place is this program's own; other folders are somebody's decision.
-        if url == DATABASE_DEFAULT
-            && let Some(folder) = sqlite_path(url).and_then(Path::parent)
-        {
-            make_folder(folder)?;
-        }
+        make_default_folder(url)?;
         Session::start(global, url, true).await
     }
 
     async fn start(global: &Global, url: &str, migrate: bool) -> Result<Session, Problem> {
         // A short call tidies nothing in the background: it would do what nobody asked for.
-        let bursar = Bursar::options(url).migrate(migrate).upkeep(None).open().await?;
+        let bursar = global.config.options(url).migrate(migrate).upkeep(None).open().await?;
         let user = std::env::var("USER").ok().filter(|user| !user.is_empty());
         let actor = user.map_or(Actor::System, Actor::User);
         let context = Context::of(global.tenant.clone().unwrap_or_default()).by(actor);
@@ -70,6 +66,14 @@ impl Session {
 pub(crate) fn sqlite_path(url: &str) -> Option<&Path> {
     let path = url.strip_prefix("sqlite://").or_else(|| url.strip_prefix("sqlite:"))?;
     (!path.is_empty() && path != ":memory:").then(|| Path::new(path))
+}
+
+/// Makes the folder of the default database. Only that place is this program's own; other folders are somebody's decision.
+pub(crate) fn make_default_folder(url: &str) -> Result<(), Problem> {
+    match sqlite_path(url).and_then(Path::parent) {
+        Some(folder) if url == DATABASE_DEFAULT => make_folder(folder),
+        _ => Ok(()),
+    }
 }
 
 /// Makes a folder, and those it is in.

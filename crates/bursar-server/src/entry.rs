@@ -170,7 +170,7 @@ async fn read(app: &App, route: &Route, parts: &Parts, body: Body) -> Result<byt
         return Err(Problem::new(Kind::UnsupportedMediaType, detail));
     }
     let length = parts.headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
-    let most = route.body_bytes_max;
+    let most = route.body_bytes_max.min(app.limits.body_bytes);
     let bytes = match timeout(app.limits.body, collect(body, length, most)).await {
         Ok(Ok(bytes)) => bytes,
         Ok(Err(Broken::Off)) => return Err(Problem::invalid("body".into(), "the body broke off")),

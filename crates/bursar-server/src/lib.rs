@@ -34,6 +34,7 @@ pub mod wire;
 
 pub use crate::limits::Limits;
 pub use crate::openapi::document;
+pub use crate::principal::authenticate::OPERATOR_BYTES_MIN;
 pub use crate::principal::jwt::{JwtError, JwtKey, JwtRules};
 pub use crate::principal::table::{Action, Allowed, Role, markdown as roles_table};
 pub use crate::routes::{Declared, declared};

@@ -31,6 +31,8 @@ pub struct Limits {
     pub requests: usize,
     /// Requests at once that wait for jobs or listen to events, beside those.
     pub waiting: usize,
+    /// Bytes of a body; of routes that do not take many items 4 MiB at most.
+    pub body_bytes: usize,
     /// How long the head of a request may take, and an idle connection is kept.
     pub head: Duration,
     /// How long a body may take.
@@ -49,6 +51,7 @@ impl Default for Limits {
             connections: 20_000,
             requests: 1_024,
             waiting: 10_000,
+            body_bytes: BULK_BYTES_MAX,
             head: Duration::from_secs(30),
             body: Duration::from_secs(30),
             heartbeat: Duration::from_secs(15),

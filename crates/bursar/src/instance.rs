@@ -79,6 +79,7 @@ pub struct Options {
     migrate: bool,
     upkeep: Option<Duration>,
     load: Load,
+    postgres: PostgresOptions,
 }
 
 impl Bursar {
@@ -96,16 +97,17 @@ impl Bursar {
             clock: None,
             ids: None,
             migrate: true,
-            upkeep: Some(upkeep::EVERY),
+            upkeep: Some(Options::UPKEEP),
             load: Load {
-                queue: 20_000,
-                batch: 1_000,
+                queue: Options::QUEUE,
+                batch: Options::BATCH,
                 lanes: 0,
-                patience: Duration::from_secs(10),
+                patience: Options::PATIENCE,
                 bell_every: hub::BELL_EVERY,
                 listen: true,
-                rescue: upkeep::RESCUE,
+                rescue: Options::RESCUE,
             },
+            postgres: PostgresOptions::default(),
         }
     }
 
@@ -281,6 +283,19 @@ impl Drop for Inner {
 }
 
 impl Options {
+    /// Requests that may wait, unless it is said.
+    pub const QUEUE: usize = 20_000;
+    /// Requests that share a commit at most, unless it is said; on PostgreSQL half as many.
+    pub const BATCH: usize = 1_000;
+    /// Batches at once on PostgreSQL, unless it is said.
+    pub const LANES: usize = 2;
+    /// How long a request waits for locked rows, unless it is said.
+    pub const PATIENCE: Duration = Duration::from_secs(10);
+    /// How often it is swept and tidied, unless it is said.
+    pub const UPKEEP: Duration = upkeep::EVERY;
+    /// How often lapsed leases are looked for, unless it is said.
+    pub const RESCUE: Duration = upkeep::RESCUE;
+
     /// Sets rules of the whole installation.
     pub fn rules(self, rules: Rules) -> Options {
         Options { rules, ..self }
@@ -352,6 +367,11 @@ impl Options {
         self
     }
 
+    /// How to use PostgreSQL, where that is the database.
+    pub fn postgres(self, postgres: PostgresOptions) -> Options {
+        Options { postgres, ..self }
+    }
+
     /// Opens it.
     pub async fn open(self) -> Result<Bursar, Error> {
         let ids = self.ids.unwrap_or_else(|| Arc::new(Mutex::new(RandomIds::default())));
@@ -369,8 +389,8 @@ impl Options {
                 (Backend::Sqlite(store.clone()), store)
             }
             Place::Postgres => {
-                let store = Arc::new(PostgresStore::open(&self.url, setup, PostgresOptions::default()).await?);
-                load.lanes = if load.lanes == 0 { 2 } else { load.lanes };
+                let store = Arc::new(PostgresStore::open(&self.url, setup, self.postgres).await?);
+                load.lanes = if load.lanes == 0 { Options::LANES } else { load.lanes };
                 // Each lane holds a lock for every key of its batch, and PostgreSQL plans for arrays of this size.
                 load.batch = load.batch.min(500);
                 (Backend::Postgres(store.clone()), store)

@@ -20,6 +20,7 @@
 //! # Ok::<(), bursar::Error>(()) }).unwrap();
 //! ```
 
+mod backup;
 mod command;
 mod credentials;
 mod engine;
@@ -73,7 +74,10 @@ pub use bursar_core::request::{Act, Actual, Charge, Command, Fingerprint, Op, Re
 pub use bursar_core::scope::Freeze;
 pub use bursar_core::time::{Span, Time};
 pub use bursar_core::window::{CalendarUnit, Weekday, Window, Zone};
-pub use bursar_store::{Clock, Cost, Health, JobFilter, ManualClock, Report, StoreError, SystemClock, migration_sql};
+pub use bursar_store::{
+    Clock, Copied, CopyOptions, CopyProgress, Cost, Health, JobFilter, ManualClock, PostgresOptions, Report,
+    StoreError, SystemClock, migration_sql,
+};
 pub use bursar_worker::{
     HandlerError, JobContext, LeasedJob, Progress, RunningWorker, Source, SourceError, Stop, Worker, WorkerReport,
 };

@@ -10,6 +10,7 @@
 mod bell;
 mod commit;
 mod due;
+mod empty;
 mod error;
 mod forget;
 mod in_tx;
@@ -46,6 +47,7 @@ use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
 use sqlx::{Connection, PgConnection, Postgres, Transaction};
 
 use self::bell::{Bell, PgHints};
+pub use self::empty::is_empty;
 use self::error::{redacted, store_error};
 use self::lane::Kept;
 pub use self::migrate::migration_sql;

@@ -1,5 +1,6 @@
 //! The embedded engine: one file, one writer, nothing to install.
 
+mod backup;
 mod bell;
 mod checkpoint;
 mod closure;
@@ -38,6 +39,7 @@ use bursar_core::time::Time;
 use rusqlite::Connection;
 use tokio::sync::{Semaphore, oneshot};
 
+pub use self::backup::{Copied, CopyOptions, CopyProgress, backup, restore};
 use self::bell::Bell;
 pub use self::closure::SqliteTx;
 pub use self::salvage::salvage;

@@ -1,0 +1,71 @@
+//! `bursar config`: what is set, and by what.
+
+use clap::{Args, Subcommand};
+use serde::Serialize;
+
+use crate::args::Asked;
+use crate::config::{Flags, load, markdown, settings};
+use crate::exit::Exit;
+use crate::output::{Output, cell, table};
+use bursar_server::wire::problem::Problem;
+
+/// What to do.
+#[derive(Subcommand)]
+pub(crate) enum Configs {
+    /// Check the configuration, and show each value and where it came from; secrets are not shown
+    Check(Check),
+    /// Print every setting there is, as a table in Markdown
+    Table,
+}
+
+/// The flags that `bursar serve` would be started with.
+#[derive(Args)]
+pub(crate) struct Check {
+    #[command(flatten)]
+    flags: Flags,
+}
+
+/// A setting as it is told.
+#[derive(Serialize)]
+struct Told {
+    setting: &'static str,
+    /// Of a secret, that it is set; `null` where nothing is.
+    value: Option<String>,
+    from: String,
+    secret: bool,
+}
+
+/// Does what was asked for.
+pub(crate) fn run(args: Configs, asked: &Asked) -> Result<Exit, Problem> {
+    let out = Output::new(asked.json);
+    match args {
+        Configs::Check(args) => check(args, asked, out)?,
+        Configs::Table => {
+            out.data(&serde_json::json!({ "markdown": markdown() }), || markdown().trim_end().to_owned())?;
+        }
+    }
+    Ok(Exit::Done)
+}
+
+fn check(args: Check, asked: &Asked, out: Output) -> Result<(), Problem> {
+    let flags = args.flags.with("database", asked.database.as_deref());
+    let mut loaded = load(asked.config.as_deref(), &flags)?;
+    loaded.config.server()?;
+    let told: Vec<Told> = settings()
+        .iter()
+        .zip(&loaded.origins)
+        .map(|(setting, origin)| Told {
+            setting: setting.name,
+            value: setting.kind.show(&mut loaded.config),
+            from: origin.to_string(),
+            secret: setting.kind.is_secret(),
+        })
+        .collect();
+    for name in &loaded.unknown {
+        out.note(&format!("warning: {name} is set in the environment and is not a setting"));
+    }
+    out.data(&serde_json::json!({ "settings": told }), || {
+        let row = |told: &Told| vec![told.setting.to_owned(), cell(told.value.as_ref()), told.from.clone()];
+        table(&["SETTING", "VALUE", "FROM"], &told.iter().map(row).collect::<Vec<_>>())
+    })
+}
