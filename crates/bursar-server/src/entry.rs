@@ -16,17 +16,20 @@ use bursar::{Context, Fingerprint, IdempotencyKey, Tenant};
 use futures_util::FutureExt;
 use http_body_util::BodyExt;
 use tokio::time::timeout;
+use tracing::Instrument;
 
 use crate::app::App;
 use crate::call::Call;
 use crate::principal::authenticate::authenticate;
-use crate::principal::table::Action;
+use crate::principal::table::{Action, Role};
 use crate::principal::{Principal, authorize};
 use crate::reply;
 use crate::route::{Incoming, Route};
 use crate::trace::Trace;
 use crate::wire::problem::{Kind, Problem};
 
+/// What the log of every request goes by; it is told where the level is `debug`.
+const ACCESS: &str = "bursar_server::access";
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const TENANT: HeaderName = HeaderName::from_static("bursar-tenant");
 const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
@@ -82,6 +85,15 @@ fn trace_of(request: &Request) -> Trace {
 
 async fn enter(app: Arc<App>, route: Arc<Route>, request: Request) -> Response {
     let trace = trace_of(&request);
+    // The route and not the path, which has names and ids of somebody's in it.
+    let span = tracing::info_span!(
+        "request", method = %route.method, route = route.path, request_id = trace.request_id, trace_id = trace.trace_id,
+        principal = tracing::field::Empty
+    );
+    enter_in(app, route, request, trace).instrument(span).await
+}
+
+async fn enter_in(app: Arc<App>, route: Arc<Route>, request: Request, trace: Trace) -> Response {
     let began = tokio::time::Instant::now();
     // Whatever goes wrong with one request, its connection and the others go on.
     let answered = AssertUnwindSafe(answer(&app, &route, request, &trace)).catch_unwind().await;
@@ -89,16 +101,18 @@ async fn enter(app: Arc<App>, route: Arc<Route>, request: Request) -> Response {
         Ok(Ok(response)) => response,
         Ok(Err(problem)) => {
             if problem.status >= 500 {
-                tracing::warn!(request = %trace.request_id, route = route.path, kind = ?problem.kind, "{}", problem.detail);
+                tracing::warn!(kind = ?problem.kind, "{}", problem.detail);
             }
             reply::problem(problem, &trace.request_id)
         }
         Err(_) => {
-            tracing::error!(request = %trace.request_id, route = route.path, "a handler panicked");
+            tracing::error!("a handler panicked");
             reply::problem(Problem::new(Kind::Internal, "the server failed; it was logged"), &trace.request_id)
         }
     };
-    app.metrics.count(&route, response.status(), began.elapsed());
+    let (status, took) = (response.status(), began.elapsed());
+    app.metrics.count(&route, status, took);
+    tracing::debug!(target: ACCESS, status = status.as_u16(), duration_ms = took.as_secs_f64() * 1_000.0, "answered");
     response
 }
 
@@ -109,9 +123,14 @@ async fn answer(app: &Arc<App>, route: &Route, request: Request, trace: &Trace) 
         Action::Public => Principal::nobody(),
         _ => authenticate(app, &parts).await?,
     };
+    tracing::Span::current().record("principal", principal.role.map_or("nobody", Role::name));
     authorize(&principal, route.action)?;
     let tenant = tenant(&principal, &parts.headers)?;
-    let context = Context { correlation_id: Some(trace.correlation_id()), ..Context::of(tenant).by(principal.actor()) };
+    let context = Context {
+        correlation_id: Some(trace.correlation_id()),
+        traceparent: trace.parent,
+        ..Context::of(tenant).by(principal.actor())
+    };
     let key = if route.writes() { header_text(&parts.headers, &IDEMPOTENCY_KEY)? } else { None };
     let call = Call {
         app: app.clone(),

@@ -33,6 +33,7 @@ mod trace;
 pub mod wire;
 
 pub use crate::limits::Limits;
+pub use crate::metrics::markdown as metrics_table;
 pub use crate::openapi::document;
 pub use crate::principal::authenticate::OPERATOR_BYTES_MIN;
 pub use crate::principal::jwt::{JwtError, JwtKey, JwtRules};

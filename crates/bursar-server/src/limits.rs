@@ -72,6 +72,12 @@ impl Places {
         Places { requests: Semaphore::new(limits.requests), waiting: Semaphore::new(limits.waiting) }
     }
 
+    /// Places that are taken: by requests, and by those that wait.
+    pub(crate) fn taken(&self, limits: &Limits) -> (usize, usize) {
+        let taken = |most: usize, places: &Semaphore| most.saturating_sub(places.available_permits());
+        (taken(limits.requests, &self.requests), taken(limits.waiting, &self.waiting))
+    }
+
     /// A place for a request, or the advice to come again: it is better than to take all and serve none.
     pub(crate) fn take(&self, route: &Route) -> Result<SemaphorePermit<'_>, Problem> {
         let places = if route.waits { &self.waiting } else { &self.requests };

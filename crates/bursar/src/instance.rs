@@ -8,6 +8,7 @@ use bursar_core::answer::{Answer, Outcome};
 use bursar_core::context::{Actor, Context};
 use bursar_core::decide::Rules;
 use bursar_core::id::IdSource;
+use bursar_core::job::JobState;
 use bursar_core::name::Tenant;
 use bursar_core::refusal::Invalid;
 use bursar_core::request::Request;
@@ -20,7 +21,7 @@ use tokio::task::JoinHandle;
 
 use crate::command::CommandBuilder;
 use crate::credentials::Credentials;
-use crate::engine::{Counters, Engine, Load};
+use crate::engine::{Counters, Engine, Load, Vitals};
 use crate::error::Error;
 use crate::feed::{Feed, Notices};
 use crate::grants::Grants;
@@ -187,6 +188,16 @@ impl Bursar {
     /// What this instance has done so far.
     pub fn counters(&self) -> Counters {
         self.inner.hub.counters(self.inner.engine.counters())
+    }
+
+    /// How this instance is right now.
+    pub fn vitals(&self) -> Vitals {
+        self.inner.engine.vitals(self.inner.hub.waiters())
+    }
+
+    /// How many jobs are in each state, of all tenants together.
+    pub async fn job_counts(&self) -> Result<Vec<(JobState, i64)>, Error> {
+        Ok(self.inner.store.job_counts().await?)
     }
 
     /// Checks that balances are what holds and postings say.

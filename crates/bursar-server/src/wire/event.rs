@@ -25,6 +25,8 @@ pub struct EventAnswer {
     actor: ActorAnswer,
     tenant: Tenant,
     correlation_id: Option<String>,
+    /// The trace that the job was enqueued in, or that the request is of.
+    traceparent: Option<String>,
     reason: Option<String>,
     data: Value,
 }
@@ -55,6 +57,7 @@ impl From<&JournalEvent> for EventAnswer {
             actor: ActorAnswer::from(&event.context.actor),
             tenant: event.context.tenant.clone(),
             correlation_id: event.context.correlation_id.clone(),
+            traceparent: event.traceparent.map(|parent| parent.to_string()),
             reason: event.context.reason.clone(),
             data: data(&event.event),
         }

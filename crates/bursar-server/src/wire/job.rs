@@ -119,6 +119,8 @@ pub struct JobAnswer {
     error: Option<ErrorAnswer>,
     hold: Option<HoldId>,
     cost: Vec<CostAnswer>,
+    /// The trace it was enqueued in.
+    traceparent: Option<String>,
 }
 
 /// Who works on a job, and until when that is believed.
@@ -181,6 +183,7 @@ impl JobAnswer {
             error: life.error.as_ref().map(ErrorAnswer::from),
             hold: job.hold,
             cost: cost.collect(),
+            traceparent: job.traceparent.map(|parent| parent.to_string()),
         }
     }
 }
@@ -206,6 +209,8 @@ pub struct LeasedAnswer {
     idempotency_key: Option<IdempotencyKey>,
     hold: Option<HoldId>,
     lease: Option<LeaseAnswer>,
+    /// The trace it was enqueued in, for the header of that name.
+    traceparent: Option<String>,
 }
 
 impl From<&Job> for LeasedAnswer {
@@ -220,6 +225,7 @@ impl From<&Job> for LeasedAnswer {
             idempotency_key: job.idempotency_key.clone(),
             hold: job.hold,
             lease: lease(job),
+            traceparent: job.traceparent.map(|parent| parent.to_string()),
         }
     }
 }

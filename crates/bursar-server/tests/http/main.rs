@@ -11,4 +11,5 @@ mod matrix;
 mod money;
 mod people;
 mod tenants;
+mod watch;
 mod work;

@@ -35,7 +35,7 @@ use async_trait::async_trait;
 use bursar_core::grant::Grant;
 use bursar_core::hold::Hold;
 use bursar_core::id::{BatchId, GrantId, HoldId, IdSource, JobId};
-use bursar_core::job::{Job, QueueState, Schedule};
+use bursar_core::job::{Job, JobState, QueueState, Schedule};
 use bursar_core::live::ChargeMark;
 use bursar_core::name::{FlowKey, Queue, ScheduleName, Scope, Tenant};
 use bursar_core::request::Request;
@@ -327,6 +327,10 @@ impl Store for PostgresStore {
 
     async fn costs(&self, tenant: &Tenant, from: i64, to: i64) -> Result<Vec<Cost>, StoreError> {
         self.read_costs(tenant, from, to).await
+    }
+
+    async fn job_counts(&self) -> Result<Vec<(JobState, i64)>, StoreError> {
+        self.read_job_counts().await
     }
 
     async fn due_jobs(&self, limit: usize) -> Result<DueJobs, StoreError> {
