@@ -64,6 +64,10 @@ fn check(args: Check, asked: &Asked, out: Output) -> Result<(), Problem> {
     for name in &loaded.unknown {
         out.note(&format!("warning: {name} is set in the environment and is not a setting"));
     }
+    if !loaded.config.listen.ip().is_loopback() && loaded.config.operator_token.is_none() {
+        let listen = loaded.config.listen;
+        out.note(&format!("warning: {listen} can be reached from outside: without operator_token the server starts only where the database has an operator's token"));
+    }
     out.data(&serde_json::json!({ "settings": told }), || {
         let row = |told: &Told| vec![told.setting.to_owned(), cell(told.value.as_ref()), told.from.clone()];
         table(&["SETTING", "VALUE", "FROM"], &told.iter().map(row).collect::<Vec<_>>())

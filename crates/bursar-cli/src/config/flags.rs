@@ -5,7 +5,7 @@ use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
 use super::{Given, Origin, Setting, settings};
 
 /// Settings that were given as flags. Secrets have none: a command line is for everybody to see.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Flags(Vec<(&'static str, String)>);
 
 impl Flags {

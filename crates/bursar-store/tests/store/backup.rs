@@ -12,6 +12,9 @@ use rusqlite::Connection;
 
 use crate::ask::{clock, done, key_of, setup};
 
+/// What a disk does to a file.
+type Change = dyn Fn(&mut Vec<u8>);
+
 const NEW: CopyOptions = CopyOptions { replace: false, verify: true };
 const REPLACE: CopyOptions = CopyOptions { replace: true, verify: true };
 
@@ -137,13 +140,13 @@ async fn a_copy_that_is_spoiled_changes_nothing() {
     let (a, b) = (place.path("a.db"), place.path("b.db"));
     copy(&a, &b, NEW).await.unwrap();
     let good = std::fs::read(&b).unwrap();
-    let spoil = |change: &dyn Fn(&mut Vec<u8>)| {
+    let spoil = |change: &Change| {
         let mut bytes = good.clone();
         change(&mut bytes);
         std::fs::write(&b, bytes).unwrap();
     };
     let half = good.len() / 2 / 4_096 * 4_096;
-    let changes: [&dyn Fn(&mut Vec<u8>); 6] = [
+    let changes: [&Change; 6] = [
         &|bytes| bytes.truncate(half),
         &|bytes| bytes.truncate(good.len() - 1),
         &|bytes| bytes.clear(),
