@@ -65,14 +65,17 @@ pub(crate) async fn serve(
     if let Some(token) = server.operator_token() {
         out.note(&format!("The operator's token, made at this first start and shown this once:\n  {token}"));
     }
+    tracing::info!(%address, version = env!("CARGO_PKG_VERSION"), "listening");
     ready(address);
     let stop = async move {
         tokio::select! {
             _ = ended.recv() => {}
             _ = interrupted.recv() => {}
         }
+        tracing::info!("told to end: what was begun is done first");
     };
     server.run(stop).await;
+    tracing::info!("ended");
     Ok(Exit::Done)
 }
 

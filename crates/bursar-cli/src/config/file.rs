@@ -1,5 +1,6 @@
 //! The configuration file.
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 use bursar_server::wire::problem::Problem;
@@ -23,6 +24,7 @@ pub(super) fn read(path: &Path) -> Result<Vec<Given>, Problem> {
         // A table with a shape of its own, which is no list of settings, is to be read here, by its key.
         match value.get_ref() {
             DeValue::Table(table) => {
+                file.known_table(key)?;
                 for (name, value) in table {
                     given.push(file.value(Some(key.get_ref()), name, value)?);
                 }
@@ -49,7 +51,7 @@ impl File<'_> {
     fn value(
         &self,
         table: Option<&str>,
-        key: &Spanned<std::borrow::Cow<'_, str>>,
+        key: &Spanned<Cow<'_, str>>,
         value: &Spanned<DeValue<'_>>,
     ) -> Result<Given, Problem> {
         let name = match table {
@@ -94,6 +96,20 @@ impl File<'_> {
         Ok(self.given(setting, text, at, None))
     }
 
+    fn known_table(&self, table: &Spanned<Cow<'_, str>>) -> Result<(), Problem> {
+        let name: &str = table.get_ref();
+        let mut tables: Vec<&str> =
+            settings().iter().filter_map(|setting| Some(setting.name.split_once('.')?.0)).collect();
+        tables.dedup();
+        match tables.contains(&name) {
+            true => Ok(()),
+            false => {
+                let what = format!("[{name}] is not a table of settings; there are {}", tables.join(", "));
+                Err(self.wrong(name, table.span().start, &what))
+            }
+        }
+    }
+
     fn given(&self, setting: usize, text: String, at: usize, of: Option<PathBuf>) -> Given {
         Given { setting, text, origin: Origin::File(self.path.to_owned(), self.line(at), of) }
     }
@@ -123,13 +139,5 @@ fn text_in(setting: &Setting, value: &DeValue<'_>) -> Option<String> {
 fn unknown(name: &str, table: Option<&str>) -> String {
     let of_table = |setting: &&Setting| setting.name.split_once('.').map(|(table, _)| table) == table;
     let known: Vec<&str> = settings().iter().filter(of_table).map(|setting| setting.name).collect();
-    match (table, known.is_empty()) {
-        (Some(table), true) => {
-            let mut tables: Vec<&str> =
-                settings().iter().filter_map(|setting| Some(setting.name.split_once('.')?.0)).collect();
-            tables.dedup();
-            format!("[{table}] is not a table of settings; there are {}", tables.join(", "))
-        }
-        _ => format!("{name} is not a setting; there are {}", known.join(", ")),
-    }
+    format!("{name} is not a setting; there are {}", known.join(", "))
 }

@@ -31,6 +31,20 @@ fn check_shows_each_value_and_where_it_came_from() {
 }
 
 #[test]
+fn a_password_is_told_to_nobody() {
+    let place = Place::empty();
+    let env = [("BURSAR_DATABASE", "postgres://me:swordfish@127.0.0.1:1/db?connect_timeout=1")];
+    let check = place.run_in(&env, &["config", "check"], "").ends(0);
+    assert!(check.out.contains("postgres://me:…@127.0.0.1:1/db"), "{}", check.out);
+    for args in
+        [&["budget", "list"][..], &["serve"], &["doctor"], &["backup", "x"], &["verify", "--json"], &["migrate"]]
+    {
+        let ran = place.run_in(&env, args, "").ends(6);
+        assert!(!ran.out.contains("swordfish") && !ran.err.contains("swordfish"), "{args:?}: {}{}", ran.out, ran.err);
+    }
+}
+
+#[test]
 fn every_command_goes_by_the_file_and_says_what_is_wrong_with_it() {
     let place = Place::empty();
     place.file("bursar.toml", "database = \"sqlite://here.db\"\n");

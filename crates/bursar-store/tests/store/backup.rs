@@ -12,9 +12,6 @@ use rusqlite::Connection;
 
 use crate::ask::{clock, done, key_of, setup};
 
-/// What a disk does to a file.
-type Change = dyn Fn(&mut Vec<u8>);
-
 const NEW: CopyOptions = CopyOptions { replace: false, verify: true };
 const REPLACE: CopyOptions = CopyOptions { replace: true, verify: true };
 
@@ -108,6 +105,9 @@ async fn a_copy_is_one_snapshot_and_does_not_start_over_however_much_is_written(
 async fn what_is_there_is_replaced_only_when_that_is_said() {
     let place = Place::with("a.db", 3).await;
     let (a, b) = (place.path("a.db"), place.path("b.db"));
+    // What is left of one that was killed is in nobody's way.
+    std::fs::write(place.path("b.db.part"), b"half a copy").unwrap();
+    std::fs::write(place.path("b.db.part-wal"), b"and its log").unwrap();
     copy(&a, &b, NEW).await.unwrap();
     let store = place.open("a.db").await;
     done(&store, vec![spend()]).await;
@@ -140,26 +140,33 @@ async fn a_copy_that_is_spoiled_changes_nothing() {
     let (a, b) = (place.path("a.db"), place.path("b.db"));
     copy(&a, &b, NEW).await.unwrap();
     let good = std::fs::read(&b).unwrap();
-    let spoil = |change: &Change| {
-        let mut bytes = good.clone();
-        change(&mut bytes);
-        std::fs::write(&b, bytes).unwrap();
-    };
     let half = good.len() / 2 / 4_096 * 4_096;
-    let changes: [&Change; 6] = [
-        &|bytes| bytes.truncate(half),
-        &|bytes| bytes.truncate(good.len() - 1),
-        &|bytes| bytes.clear(),
-        &|bytes| bytes[0] = b'?',
-        &|bytes| bytes[half..half + 4_096].fill(0xa5),
-        &|bytes| bytes.copy_from_slice(&b"not a database ".repeat(good.len())[..good.len()]),
+    let zapped = |place: std::ops::Range<usize>| {
+        let mut bytes = good.clone();
+        bytes[place].fill(0xa5);
+        bytes
+    };
+    let spoiled = [
+        ("half of it", good[..half].to_vec()),
+        ("all but a byte", good[..good.len() - 1].to_vec()),
+        ("nothing", Vec::new()),
+        ("another head", zapped(0..1)),
+        ("a page of noise", zapped(half..half + 4_096)),
+        ("something else", b"not a database ".repeat(1_000)),
     ];
-    for (place_of_change, change) in changes.iter().enumerate() {
-        spoil(change);
+    for (what, bytes) in spoiled {
+        std::fs::write(&b, bytes).unwrap();
         let wrong = bring_back(&b, &a, REPLACE).await.unwrap_err().to_string();
-        assert!(wrong.contains("b.db") && wrong.contains("nothing was changed"), "{place_of_change}: {wrong}");
+        assert!(wrong.contains("b.db") && wrong.contains("nothing was changed"), "{what}: {wrong}");
         assert_eq!((place.spent("a.db").await, place.files()), (3, vec!["a.db".to_owned(), "b.db".to_owned()]));
     }
+    // What is no database cannot be locked, so that nobody knows who uses it.
+    std::fs::write(&b, &good).unwrap();
+    std::fs::write(place.path("c.db"), b"no database at all").unwrap();
+    let unlocked = bring_back(&b, &place.path("c.db"), REPLACE).await.unwrap_err().to_string();
+    assert!(unlocked.contains("c.db cannot be locked"), "{unlocked}");
+    assert_eq!(std::fs::read(place.path("c.db")).unwrap(), b"no database at all");
+    std::fs::remove_file(place.path("c.db")).unwrap();
     // A database of somebody else's, and books that do not agree.
     std::fs::remove_file(&b).unwrap();
     Connection::open(&b).unwrap().execute_batch("CREATE TABLE other (x)").unwrap();
