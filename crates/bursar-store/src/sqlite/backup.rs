@@ -229,20 +229,18 @@ async fn check(path: &Path, setup: Setup) -> Result<(Health, Report), StoreError
 
 /// The only connection to a database, which keeps everybody else out until it is dropped.
 fn alone(database: &Path) -> Result<Connection, StoreError> {
-    let conn = open_durable(database).map_err(|error| of(database, error))?;
-    let taken = conn.execute_batch("PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = DELETE; BEGIN EXCLUSIVE");
-    match taken {
+    let unlocked = |said: &str| {
+        let shown = database.display();
+        let what = format!("{shown} cannot be locked ({said}), so that it is not known whether somebody uses it");
+        refused(what, "end whoever uses it, move it with its -wal and -shm files away, and restore again")
+    };
+    let conn = open_durable(database).map_err(|error| unlocked(&words(&error)))?;
+    match conn.execute_batch("PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = DELETE; BEGIN EXCLUSIVE") {
         Ok(()) => Ok(conn),
         Err(error) if is_busy(&error) => {
             Err(StoreError::Busy(format!("{} is in use: end every process that has it open", database.display())))
         }
-        Err(error) => {
-            let what = format!(
-                "{} cannot be locked ({error}), so that it is not known whether somebody uses it",
-                database.display()
-            );
-            Err(refused(what, "end whoever uses it, move it with its -wal and -shm files away, and restore again"))
-        }
+        Err(error) => Err(unlocked(&error.to_string())),
     }
 }
 
