@@ -123,6 +123,7 @@ cases! {
     queues::rates_put_off,
     queues::slots_cannot_leak,
     queues::figures_are_what_there_is,
+    queues::the_oldest_waits_where_its_priority_puts_it,
     queues::old_figures_are_forgotten,
     queues::unused_flow_keys_are_forgotten,
     queues::lists_go_page_by_page,

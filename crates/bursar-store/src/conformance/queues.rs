@@ -195,6 +195,32 @@ pub(super) async fn figures_are_what_there_is(world: World) {
     world.verified().await;
 }
 
+/// Whoever has waited longest is told, wherever its priority, its kind or its key put it.
+pub(super) async fn the_oldest_waits_where_its_priority_puts_it(world: World) {
+    let oldest = async || world.store.figures(&queue_key("q"), 0).await.expect("works").oldest_waiting;
+    let mut due = Vec::new();
+    let specs = [
+        JobSpec { priority: -50, ..work("q", "late") },
+        JobSpec { priority: 50, ..work("q", "work") },
+        work("q", "work"),
+        JobSpec { key: Some(FlowKey::new("k").expect("good")), ..work("q", "keyed") },
+        JobSpec { key: Some(FlowKey::new("k").expect("good")), ..work("q", "keyed") },
+        JobSpec { priority: 50, ..work("q", "work") },
+        work("q", "other"),
+    ];
+    for spec in specs {
+        let id = world.enqueue(vec![spec]).await[0];
+        due.push((id, world.job(id).await.life.run_at));
+        world.clock.advance(secs(1));
+    }
+    while let Some((id, since)) = due.first().copied() {
+        assert_eq!(oldest().await, Some(since), "{} are left", due.len());
+        world.act(Act::Cancel, &[id]).await;
+        due.remove(0);
+    }
+    assert_eq!(oldest().await, None);
+}
+
 pub(super) async fn old_figures_are_forgotten(world: World) {
     let names = ["a", "b", "c"];
     let round = async || {

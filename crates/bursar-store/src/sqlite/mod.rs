@@ -6,6 +6,7 @@ mod checkpoint;
 mod closure;
 mod error;
 mod forget;
+mod inserts;
 mod jobs;
 mod known;
 mod read;

@@ -13,7 +13,7 @@ use uuid::Uuid;
 use super::{attach_all, columns, live};
 use crate::codec::{Packed, from_json, stored};
 use crate::error::StoreError;
-use crate::figures::{Cost, DueJobs, Figures, JobFilter};
+use crate::figures::{AHEAD_LOOK, Cost, DueJobs, Figures, JobFilter};
 use crate::job_row::{state_number, state_of, what_counts};
 use crate::postgres::PostgresStore;
 use crate::postgres::error::store_error;
@@ -22,6 +22,30 @@ use crate::store::QUEUES_COUNTED;
 
 /// Rows that are read at a time to find those that a filter takes.
 const PAGE: i64 = 500;
+
+/// Since when the oldest waits: of those that stand elsewhere than their instant says, of those that have come due, and of
+/// each kind of the others; see [`AHEAD_LOOK`]. And since when the oldest lease lasts.
+const OLDEST: &str = "WITH RECURSIVE k(kind) AS (
+         (SELECT j.kind FROM bursar.jobs j WHERE j.state = 0 AND j.tenant = $1 AND j.queue = $2 ORDER BY j.kind LIMIT 1)
+         UNION ALL
+         SELECT (SELECT j.kind FROM bursar.jobs j
+                 WHERE j.state = 0 AND j.tenant = $1 AND j.queue = $2 AND j.kind > k.kind ORDER BY j.kind LIMIT 1)
+         FROM k WHERE k.kind IS NOT NULL)
+     SELECT
+         (SELECT at FROM bursar.jobs WHERE state < 3 AND (state > 0 OR rank <> at) AND tenant = $1 AND queue = $2
+          ORDER BY at LIMIT 1),
+         (SELECT min(at) FROM bursar.jobs
+          WHERE state IN (3, 4) AND state = 4 AND tenant = $1 AND queue = $2 AND at <= $3),
+         (SELECT min(coalesce(
+              (SELECT r.at FROM (
+                   SELECT j.rank, j.at FROM bursar.jobs j
+                   WHERE j.state = 0 AND j.tenant = $1 AND j.queue = $2 AND j.kind = k.kind
+                   ORDER BY j.rank, j.id LIMIT $4) r
+               WHERE r.rank = r.at LIMIT 1),
+              (SELECT j.rank FROM bursar.jobs j
+               WHERE j.state = 0 AND j.tenant = $1 AND j.queue = $2 AND j.kind = k.kind
+               ORDER BY j.rank, j.id LIMIT 1 OFFSET $4))) FROM k WHERE k.kind IS NOT NULL),
+         (SELECT min(rank) FROM bursar.jobs WHERE state = 6 AND tenant = $1 AND queue = $2)";
 
 impl PostgresStore {
     /// Live and finished ones in the order of their ids. What stands in columns is sorted out by the server, the rest here.
@@ -139,22 +163,18 @@ impl PostgresStore {
         let counts = counts.into_iter().map(|(what, minute, count)| Ok((what_counts(i64::from(what), minute)?, count)));
         let mut counts = counts.collect::<Result<Vec<_>, StoreError>>()?;
         counts.sort();
-        let oldest: (Option<i64>, Option<i64>, Option<i64>) = sqlx::query_as(
-            "SELECT (SELECT at FROM bursar.jobs WHERE state < 3 AND tenant = $1 AND queue = $2 ORDER BY at LIMIT 1),
-                 (SELECT min(at) FROM bursar.jobs
-                  WHERE state IN (3, 4) AND state = 4 AND tenant = $1 AND queue = $2 AND at <= $3),
-                 (SELECT min(rank) FROM bursar.jobs WHERE state = 6 AND tenant = $1 AND queue = $2)",
-        )
-        .bind(key.0.as_str())
-        .bind(key.1.as_str())
-        .bind(now.micros())
-        .fetch_one(&mut *conn)
-        .await
-        .map_err(store_error)?;
+        let oldest: (Option<i64>, Option<i64>, Option<i64>, Option<i64>) = sqlx::query_as(OLDEST)
+            .bind(key.0.as_str())
+            .bind(key.1.as_str())
+            .bind(now.micros())
+            .bind(AHEAD_LOOK)
+            .fetch_one(&mut *conn)
+            .await
+            .map_err(store_error)?;
         Ok(Figures {
             counts,
-            oldest_waiting: [oldest.0, oldest.1].into_iter().flatten().min().map(Time::from_micros),
-            oldest_lease: oldest.2.map(Time::from_micros),
+            oldest_waiting: [oldest.0, oldest.1, oldest.2].into_iter().flatten().min().map(Time::from_micros),
+            oldest_lease: oldest.3.map(Time::from_micros),
         })
     }
 

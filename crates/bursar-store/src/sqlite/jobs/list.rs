@@ -151,7 +151,7 @@ pub(in crate::sqlite) fn figures(
     found.sort();
     let at = |row: &Row<'_>| get_time(row, 0).map_err(failed);
     let waiting = "SELECT at FROM bursar_jobs INDEXED BY bursar_jobs_waiting
-        WHERE state < 3 AND tenant = ?1 AND queue = ?2 ORDER BY at LIMIT 1";
+        WHERE state < 3 AND (state > 0 OR rank <> at) AND tenant = ?1 AND queue = ?2 ORDER BY at LIMIT 1";
     let due = "SELECT at FROM bursar_jobs INDEXED BY bursar_jobs_due
         WHERE state IN (3, 4) AND state = 4 AND tenant = ?1 AND queue = ?2 AND at <= ?3 ORDER BY at LIMIT 1";
     // The index holds as many as are leased, all queues together, and this is all that is read of them.
@@ -159,10 +159,11 @@ pub(in crate::sqlite) fn figures(
         WHERE state = 6 AND tenant = ?1 AND queue = ?2";
     let waiting = rows.one(waiting, params![tenant, queue], at)?;
     let due = rows.one(due, params![tenant, queue, now.micros()], at)?;
+    let ready = rows.oldest_ready(key)?;
     let leased = rows.one(leased, params![tenant, queue], |row| row.get::<_, Option<i64>>(0).map_err(failed))?;
     Ok(Figures {
         counts: found,
-        oldest_waiting: [waiting, due].into_iter().flatten().min(),
+        oldest_waiting: [waiting, due, ready].into_iter().flatten().min(),
         oldest_lease: leased.flatten().map(Time::from_micros),
     })
 }
