@@ -1,16 +1,17 @@
 //! Arguments: what can be asked for, and how its parts are read.
 
+use std::path::PathBuf;
+
 use bursar::{Invalid, Limit, Scope, Tenant, Window};
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::commands::{
-    bench, budget, command, completions, credential, dead, dev, doctor, grant, hold, job, journal, migrate, queue,
-    schedule, serve, upkeep,
+    backup, bench, budget, command, completions, config, credential, dead, dev, doctor, grant, hold, job, journal,
+    migrate, queue, schedule, serve, upkeep,
 };
+use crate::config::{Config, FILE_VARIABLE, Flags, load};
 use crate::place::Said;
-
-/// Where the database is unless it is said: in the working folder.
-pub(crate) const DATABASE_DEFAULT: &str = "sqlite://bursar-data/bursar.db";
+use bursar_server::wire::problem::Problem;
 
 /// Bursar keeps the purse for software that spends: it holds budget, redeems one-time grants and starts durable work in
 /// one transaction, and settles with the real cost.
@@ -25,18 +26,21 @@ New here? Run `bursar dev`."
 )]
 pub(crate) struct Cli {
     #[command(flatten)]
-    pub(crate) global: Global,
+    pub(crate) global: Asked,
     #[command(subcommand)]
     pub(crate) command: Top,
 }
 
 /// What every command takes.
 #[derive(Args, Clone)]
-pub(crate) struct Global {
-    /// The database: sqlite://PATH or postgres://…
-    #[arg(long, global = true, value_name = "URL", env = "BURSAR_DATABASE", hide_env_values = true,
-        default_value = DATABASE_DEFAULT)]
-    pub(crate) database: String,
+pub(crate) struct Asked {
+    /// The configuration file; ./bursar.toml where it is there
+    #[arg(long, global = true, value_name = "PATH", env = FILE_VARIABLE)]
+    pub(crate) config: Option<PathBuf>,
+    /// The database, sqlite://PATH or postgres://…; else BURSAR_DATABASE, the configuration file, or
+    /// sqlite://bursar-data/bursar.db
+    #[arg(long, global = true, value_name = "URL")]
+    pub(crate) database: Option<String>,
     /// A server to ask instead: http://HOST:PORT
     #[arg(long, global = true, value_name = "URL", env = "BURSAR_SERVER")]
     pub(crate) server: Option<String>,
@@ -59,9 +63,6 @@ pub(crate) struct Global {
     /// Print data as JSON
     #[arg(long, global = true)]
     pub(crate) json: bool,
-    /// How the database was said.
-    #[arg(skip)]
-    pub(crate) database_said: Said,
     /// How the server was said.
     #[arg(skip)]
     pub(crate) server_said: Said,
@@ -75,10 +76,30 @@ impl Cli {
     pub(crate) fn read() -> Result<Cli, clap::Error> {
         let matches = Cli::command().try_get_matches()?;
         let mut cli = Cli::from_arg_matches(&matches)?;
-        cli.global.database_said = Said::of(&matches, "database");
         cli.global.server_said = Said::of(&matches, "server");
         cli.global.token_said = Said::of(&matches, "server_token");
         Ok(cli)
+    }
+}
+
+/// What every command goes by.
+pub(crate) struct Global {
+    pub(crate) config: Config,
+    pub(crate) tenant: Option<Tenant>,
+    pub(crate) json: bool,
+}
+
+impl Asked {
+    /// Reads the configuration.
+    pub(crate) fn resolve(self) -> Result<Global, Problem> {
+        let flags = Flags::default().with("database", self.database.as_deref());
+        let config = load(self.config.as_deref(), &flags)?.config;
+        Ok(self.with(config))
+    }
+
+    /// With a configuration that was read already.
+    pub(crate) fn with(self, config: Config) -> Global {
+        Global { config, tenant: self.tenant, json: self.json }
     }
 }
 
@@ -89,8 +110,15 @@ pub(crate) enum Top {
     Serve(serve::Serve),
     /// Show what Bursar does, step by step, on a database in a folder, and serve it: not for production
     Dev(dev::Dev),
+    /// The configuration: what is set, and by what
+    #[command(subcommand)]
+    Config(config::Configs),
     /// Make or upgrade the tables
     Migrate(migrate::Migrate),
+    /// Copy the database to a file while it is in use
+    Backup(backup::Backup),
+    /// Make a database from such a file
+    Restore(backup::Restore),
     /// Budgets: limits on scopes, and what is left of them
     #[command(subcommand)]
     Budget(budget::Budgets),
@@ -146,7 +174,14 @@ impl Top {
     /// Whether it works on a database and not over a server.
     pub(crate) fn is_of_the_database(&self) -> bool {
         match self {
-            Top::Serve(_) | Top::Dev(_) | Top::Migrate(_) | Top::Rebuild(_) | Top::Sweep(_) | Top::Doctor(_) => true,
+            Top::Serve(_)
+            | Top::Dev(_)
+            | Top::Migrate(_)
+            | Top::Backup(_)
+            | Top::Restore(_)
+            | Top::Rebuild(_)
+            | Top::Sweep(_)
+            | Top::Doctor(_) => true,
             Top::Grant(grants) => matches!(grants, grant::Grants::Purge),
             _ => false,
         }

@@ -6,7 +6,9 @@
 
 mod args;
 mod commands;
+mod config;
 mod exit;
+mod log;
 mod output;
 mod place;
 mod session;

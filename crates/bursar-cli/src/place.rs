@@ -3,11 +3,11 @@
 use clap::ArgMatches;
 use clap::parser::ValueSource;
 
-use crate::args::Global;
+use crate::args::Asked;
 use bursar_server::wire::problem::Problem;
 
 /// Whom to ask.
-pub(crate) enum Asked {
+pub(crate) enum Whom {
     /// A server.
     Server {
         /// Where.
@@ -43,29 +43,39 @@ impl Said {
 }
 
 /// Whom to ask: what an option says goes before the environment, and two that are said alike are a mistake.
-pub(crate) fn asked(global: &Global) -> Result<Asked, Problem> {
+pub(crate) fn whom(asked: &Asked) -> Result<Whom, Problem> {
     let server_file = value_of_file("BURSAR_SERVER_FILE")?;
     let server_said = match server_file {
-        Some(_) => global.server_said.max(Said::Environment),
-        None => global.server_said,
+        Some(_) => asked.server_said.max(Said::Environment),
+        None => asked.server_said,
     };
-    if server_said == Said::Nowhere || server_said < global.database_said {
-        return Ok(Asked::Database);
+    if server_said == Said::Nowhere || server_said < database_said(asked) {
+        return Ok(Whom::Database);
     }
-    if server_said == global.database_said {
+    if server_said == database_said(asked) {
         let detail = match server_said {
             Said::Option => "say either --server or --database",
             _ => "both BURSAR_SERVER and BURSAR_DATABASE are set: say which with --server or --database",
         };
         return Err(Problem::invalid("server".into(), detail));
     }
-    let url = global.server.clone().or(server_file).unwrap_or_default();
-    Ok(Asked::Server { url, token: token(global)? })
+    let url = asked.server.clone().or(server_file).unwrap_or_default();
+    Ok(Whom::Server { url, token: token(asked)? })
+}
+
+/// How the database was said. What a file of the configuration says is for whoever says nothing else.
+fn database_said(asked: &Asked) -> Said {
+    let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    match &asked.database {
+        Some(_) => Said::Option,
+        None if set("BURSAR_DATABASE") || set("BURSAR_DATABASE_FILE") => Said::Environment,
+        None => Said::Nowhere,
+    }
 }
 
 /// Refuses a server where only the database itself will do.
-pub(crate) fn needs_database(global: &Global) -> Result<(), Problem> {
-    match global.server_said > global.database_said {
+pub(crate) fn needs_database(asked: &Asked) -> Result<(), Problem> {
+    match asked.server_said > database_said(asked) {
         true => Err(only_on_a_database()),
         false => Ok(()),
     }
@@ -77,10 +87,10 @@ pub(crate) fn only_on_a_database() -> Problem {
     Problem::invalid("server".into(), detail)
 }
 
-fn token(global: &Global) -> Result<Option<String>, Problem> {
-    match (&global.token, value_of_file("BURSAR_TOKEN_FILE")?) {
+fn token(asked: &Asked) -> Result<Option<String>, Problem> {
+    match (&asked.token, value_of_file("BURSAR_TOKEN_FILE")?) {
         (Some(token), None) => Ok(Some(token.clone())),
-        (Some(token), Some(_)) if global.token_said == Said::Option => Ok(Some(token.clone())),
+        (Some(token), Some(_)) if asked.token_said == Said::Option => Ok(Some(token.clone())),
         (Some(_), Some(_)) => {
             Err(Problem::invalid("token".into(), "set either BURSAR_TOKEN or BURSAR_TOKEN_FILE, not both"))
         }

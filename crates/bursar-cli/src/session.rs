@@ -13,9 +13,10 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use http_body_util::BodyExt;
 
-use crate::args::{DATABASE_DEFAULT, Global};
+use crate::args::{Asked, Global};
+use crate::config::DATABASE_DEFAULT;
 use crate::output::Output;
-use crate::place::{self, Asked};
+use crate::place::{self, Whom};
 use bursar_server::wire::problem::{Kind, Problem};
 
 /// Whom to ask, and the circumstances of this call.
@@ -28,38 +29,33 @@ pub(crate) struct Session {
 
 impl Session {
     /// Whoever is said: a server, or a database.
-    pub(crate) async fn open(global: &Global) -> Result<Session, Problem> {
-        match place::asked(global)? {
-            Asked::Server { url, token } => Session::remote(global, &url, token),
-            Asked::Database => Session::on_database(global).await,
+    pub(crate) async fn open(asked: Asked) -> Result<Session, Problem> {
+        match place::whom(&asked)? {
+            Whom::Server { url, token } => Session::remote(&asked, &url, token),
+            Whom::Database => Session::on_database(&asked.resolve()?).await,
         }
     }
 
     /// Opens the database as it is. Tables are made and upgraded only when that is asked for: a mistyped address must
     /// not become a new database, and a look at a budget must not upgrade what others are using.
     pub(crate) async fn on_database(global: &Global) -> Result<Session, Problem> {
-        if let Some(path) = sqlite_path(&global.database).filter(|path| !path.exists()) {
+        if let Some(path) = sqlite_path(global.config.database.url()).filter(|path| !path.exists()) {
             let hint = "`bursar migrate` makes it, `bursar dev` makes one with a demo in ./bursar-data";
             let detail = format!("unavailable: there is no database at {}; {hint}", path.display());
             return Err(Problem::new(Kind::Unavailable, detail));
         }
-        Session::start(global, &global.database, false).await
+        Session::start(global, global.config.database.url(), false).await
     }
 
     /// Opens the database, making or upgrading its tables.
     pub(crate) async fn prepare(global: &Global, url: &str) -> Result<Session, Problem> {
-        // Only the default place is this program's own; other folders are somebody's decision.
-        if url == DATABASE_DEFAULT
-            && let Some(folder) = sqlite_path(url).and_then(Path::parent)
-        {
-            make_folder(folder)?;
-        }
+        make_default_folder(url)?;
         Session::start(global, url, true).await
     }
 
     async fn start(global: &Global, url: &str, migrate: bool) -> Result<Session, Problem> {
         // A short call tidies nothing in the background: it would do what nobody asked for.
-        let bursar = Bursar::options(url).migrate(migrate).upkeep(None).open().await?;
+        let bursar = global.config.options(url).migrate(migrate).upkeep(None).open().await?;
         let name = std::env::var("USER").ok().filter(|user| !user.is_empty()).unwrap_or_else(|| "operator".to_owned());
         let tenant = global.tenant.clone().unwrap_or_default();
         let local = InProcess(Local::new(bursar.clone(), name.clone()));
@@ -69,17 +65,17 @@ impl Session {
         Ok(Session { client, tenant, out: Output::new(global.json), bursar: Some(bursar) })
     }
 
-    fn remote(global: &Global, url: &str, token: Option<String>) -> Result<Session, Problem> {
+    fn remote(asked: &Asked, url: &str, token: Option<String>) -> Result<Session, Problem> {
         let wrong = |invalid: bursar::Invalid| Problem::invalid("server".into(), format!("--server: {invalid}"));
-        let mut client = Client::new(url).map_err(wrong)?.within(Duration::from_millis(global.timeout_ms));
+        let mut client = Client::new(url).map_err(wrong)?.within(Duration::from_millis(asked.timeout_ms));
         if let Some(token) = token {
             client = client.token(token);
         }
-        if let Some(tenant) = &global.tenant {
+        if let Some(tenant) = &asked.tenant {
             client = client.tenant(tenant.clone());
         }
-        let tenant = global.tenant.clone().unwrap_or_default();
-        Ok(Session { client, tenant, out: Output::new(global.json), bursar: None })
+        let tenant = asked.tenant.clone().unwrap_or_default();
+        Ok(Session { client, tenant, out: Output::new(asked.json), bursar: None })
     }
 
     /// The database itself, for what no server does for others.
@@ -122,6 +118,14 @@ impl Transport for InProcess {
 pub(crate) fn sqlite_path(url: &str) -> Option<&Path> {
     let path = url.strip_prefix("sqlite://").or_else(|| url.strip_prefix("sqlite:"))?;
     (!path.is_empty() && path != ":memory:").then(|| Path::new(path))
+}
+
+/// Makes the folder of the default database. Only that place is this program's own; other folders are somebody's decision.
+pub(crate) fn make_default_folder(url: &str) -> Result<(), Problem> {
+    match sqlite_path(url).and_then(Path::parent) {
+        Some(folder) if url == DATABASE_DEFAULT => make_folder(folder),
+        _ => Ok(()),
+    }
 }
 
 /// Makes a folder, and those it is in.

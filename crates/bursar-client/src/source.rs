@@ -173,6 +173,8 @@ fn leased_job(job: LeasedAnswer) -> Result<LeasedJob, SourceError> {
         tags: job.tags,
         metadata: job.metadata,
         hold: job.hold,
+        // A trace that makes no sense is nothing to lose a job for.
+        traceparent: job.traceparent.and_then(|text| text.parse().ok()),
     })
 }
 

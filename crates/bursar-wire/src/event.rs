@@ -30,6 +30,8 @@ pub struct EventAnswer {
     pub actor: ActorAnswer,
     pub tenant: Tenant,
     pub correlation_id: Option<String>,
+    /// The trace that the job was enqueued in, or that the request is of.
+    pub traceparent: Option<String>,
     pub reason: Option<String>,
     pub data: Value,
 }
@@ -54,6 +56,7 @@ impl From<&JournalEvent> for EventAnswer {
             actor: ActorAnswer::from(&event.context.actor),
             tenant: event.context.tenant.clone(),
             correlation_id: event.context.correlation_id.clone(),
+            traceparent: event.traceparent.map(|parent| parent.to_string()),
             reason: event.context.reason.clone(),
             data: data(&event.event),
         }

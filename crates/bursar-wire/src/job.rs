@@ -130,6 +130,8 @@ pub struct JobAnswer {
     pub error: Option<ErrorAnswer>,
     pub hold: Option<HoldId>,
     pub cost: Vec<CostAnswer>,
+    /// The trace it was enqueued in.
+    pub traceparent: Option<String>,
 }
 
 /// Who works on a job, and until when that is believed.
@@ -192,6 +194,7 @@ impl JobAnswer {
             error: life.error.as_ref().map(ErrorAnswer::from),
             hold: job.hold,
             cost: cost.collect(),
+            traceparent: job.traceparent.map(|parent| parent.to_string()),
         }
     }
 }
@@ -222,6 +225,9 @@ pub struct LeasedAnswer {
     #[serde(default)]
     pub metadata: Payload,
     pub lease: Option<LeaseAnswer>,
+    /// The trace it was enqueued in, for the header of that name.
+    #[serde(default)]
+    pub traceparent: Option<String>,
 }
 
 impl From<&Job> for LeasedAnswer {
@@ -239,6 +245,7 @@ impl From<&Job> for LeasedAnswer {
             tags: job.tags.clone(),
             metadata: job.metadata.clone(),
             lease: lease(job),
+            traceparent: job.traceparent.map(|parent| parent.to_string()),
         }
     }
 }

@@ -10,6 +10,7 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
+use tracing::{Instrument, Span};
 
 use crate::context::{JobContext, Stop};
 use crate::handler::Labour;
@@ -55,6 +56,13 @@ pub(crate) async fn work(plan: Plan, stop: impl Future<Output = ()>) -> Result<W
     source.settle().await;
     drop(keeping);
     ended.map(|()| reporter.counted())
+}
+
+/// What a handler logs is known by its job, and by the trace that the job was enqueued in.
+fn span_of(job: &LeasedJob) -> Span {
+    let LeasedJob { id, queue, kind, attempt, traceparent, .. } = job;
+    let trace_id = traceparent.map(|parent| parent.trace_id());
+    tracing::info_span!("job", %id, %queue, %kind, attempt, trace_id)
 }
 
 struct Crew {
@@ -138,15 +146,17 @@ impl Crew {
         {
             let Some(stop) = self.leases.start(&job) else { continue };
             let (id, fence) = (job.id, job.fence);
+            let span = span_of(&job);
             let context = JobContext::new(job, self.plan.source.clone(), stop);
             let (labour, reports, leases) = (self.plan.labour.clone(), self.reports.clone(), self.leases.clone());
             let grace = self.plan.grace;
-            self.running.spawn(async move {
+            let run = async move {
                 match labour.run(&context, grace).await {
                     Some(end) => reports.send(Finish { job: id, fence, end }).await,
                     None => leases.end(id, fence),
                 }
-            });
+            };
+            self.running.spawn(run.instrument(span));
         }
     }
 

@@ -8,6 +8,7 @@ use bursar_core::job::{Beat, Finish, LeaseAsk, Order};
 use bursar_core::name::{FlowKey, IdempotencyKey, JobKind, Queue, Tag};
 use bursar_core::payload::Payload;
 use bursar_core::refusal::Refusal;
+use bursar_core::trace::TraceParent;
 
 /// A job that a worker has, as far as a worker needs to know it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,6 +39,8 @@ pub struct LeasedJob {
     pub metadata: Payload,
     /// The hold that its end settles.
     pub hold: Option<HoldId>,
+    /// The trace it was enqueued in: pass it on as the header `traceparent`.
+    pub traceparent: Option<TraceParent>,
 }
 
 /// What a worker says of a job it works on. It is told as it happens and kept nowhere.

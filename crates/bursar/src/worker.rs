@@ -77,6 +77,7 @@ fn leased_job(job: Job) -> LeasedJob {
         tags: job.tags,
         metadata: job.metadata,
         hold: job.hold,
+        traceparent: job.traceparent,
     }
 }
 

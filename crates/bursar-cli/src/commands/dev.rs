@@ -12,10 +12,11 @@ use bursar_server::Settings;
 use clap::Args;
 use serde_json::{Map, Value, json};
 
-use crate::args::{DATABASE_DEFAULT, Global};
-use crate::commands::serve::{self, LISTEN_DEFAULT};
-use crate::commands::{command, hold, journal, upkeep};
+use crate::args::Global;
+use crate::commands::{command, hold, journal, serve, upkeep};
+use crate::config::{Config, DATABASE_DEFAULT};
 use crate::exit::Exit;
+use crate::log;
 use crate::output::{Output, cell, table};
 use crate::session::{Session, make_folder};
 use bursar_server::wire::budget::BudgetAnswer;
@@ -32,7 +33,7 @@ pub(crate) struct Dev {
     #[arg(long, value_name = "DIR", default_value = "bursar-data")]
     data: PathBuf,
     /// Where to serve it afterwards; port 0 takes a free one
-    #[arg(long, value_name = "ADDR", default_value = LISTEN_DEFAULT)]
+    #[arg(long, value_name = "ADDR", default_value_t = Config::default().listen)]
     listen: SocketAddr,
     /// Only show it: serve nothing
     #[arg(long)]
@@ -64,7 +65,7 @@ async fn serve_it(listen: SocketAddr, url: &str, out: Output) -> Result<Exit, Pr
         let detail = "`bursar dev` listens on this machine only, such as 127.0.0.1:7440: use `bursar serve` elsewhere";
         return Err(Problem::invalid("listen".into(), detail));
     }
-    serve::log_to_stderr(serve::LogForm::Text);
+    log::start(&Config::default().log);
     let bursar = Bursar::open(url).await?;
     let subject = Subject::new("dev").map_err(Error::from)?;
     let issued =

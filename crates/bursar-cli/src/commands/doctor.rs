@@ -83,9 +83,9 @@ pub(crate) async fn run(args: Doctor, global: &Global) -> Result<Exit, Problem> 
             Ok(if diagnosis.ok { Exit::Done } else { Exit::Failed })
         }
         Err(problem) if exit::of_problem(problem.kind) == Exit::Unavailable => {
-            let (rebuilt, todo) = match salvage(&args, &global.database).await {
+            let (rebuilt, todo) = match salvage(&args, global.config.database.url()).await {
                 Some((events, todo)) => (Some(events), todo),
-                None => (None, way_back(&global.database)),
+                None => (None, way_back(global.config.database.url())),
             };
             let finding = Finding::bad(Component::Database, problem.detail, todo);
             tell(out, &Diagnosis { ok: false, findings: vec![finding], rebuilt })?;

@@ -179,7 +179,7 @@ fn limits(limits: &Value) -> String {
 
 /// Prints the documented query of the engine.
 pub(crate) fn query(global: &Global) -> Result<Exit, Problem> {
-    let postgres = global.database.starts_with("postgres");
+    let postgres = global.config.database.url().starts_with("postgres");
     let (engine, sql) = if postgres { ("postgres", POSTGRES) } else { ("sqlite", SQLITE) };
     Output::new(global.json).data(&json!({ "engine": engine, "sql": sql }), || sql.trim_end().to_owned())?;
     Ok(Exit::Done)

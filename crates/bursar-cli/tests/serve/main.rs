@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
+mod backup;
+mod log;
 mod process;
 
 use serde_json::{Value, json};

@@ -15,7 +15,7 @@ use crate::wire::problem::{Kind, Problem};
 
 const WORKER_TOKEN: HeaderName = HeaderName::from_static("x-worker-token");
 /// The shortest operator's token that may be set.
-pub(crate) const OPERATOR_BYTES_MIN: usize = 32;
+pub const OPERATOR_BYTES_MIN: usize = 32;
 
 /// What tokens that are not in the database are checked with.
 pub(crate) struct Keys {

@@ -53,8 +53,7 @@ async fn ready(ask: Ask) -> Result<Reply<HealthAnswer>, Problem> {
 }
 
 async fn metrics(ask: Ask) -> Result<Text<PLAIN>, Problem> {
-    let app = &ask.call.app;
-    Ok(Text(app.metrics.render(app.bursar.counters(), app.metering.meter.counters())))
+    Ok(Text(crate::metrics::render(&ask.call.app).await))
 }
 
 async fn document(ask: Ask) -> Result<Text<DOCUMENT>, Problem> {

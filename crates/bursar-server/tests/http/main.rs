@@ -12,4 +12,5 @@ mod metered;
 mod money;
 mod people;
 mod tenants;
+mod watch;
 mod work;

@@ -115,6 +115,8 @@ cases! {
     settled::awaited_scopes_are_found_past_all_their_jobs,
     settled::spend_of_a_lost_lease_is_charged_once,
     settled::costs_are_told_by_day_queue_kind_and_scope,
+    queues::jobs_of_all_tenants_are_counted_together,
+    jobs::trace_goes_with_a_job_from_its_enqueueing_to_its_end,
     queues::key_at_its_limit_is_passed_over_until_a_slot_is_free,
     queues::more_slots_of_a_key_are_used_at_once,
     queues::keys_take_turns,

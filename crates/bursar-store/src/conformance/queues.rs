@@ -1,9 +1,10 @@
 //! Queues: flow control, figures, lists and retention.
 
+use bursar_core::context::Context;
 use bursar_core::id::JobId;
 use bursar_core::job::{Job, JobSpec, JobState, QueueConfig, Rate, Retention};
 use bursar_core::name::{FlowKey, Queue, Tag, Tenant};
-use bursar_core::request::{Act, Op, Request};
+use bursar_core::request::{Act, Command, Op, Request};
 use bursar_core::state::Counted;
 use bursar_core::time::Span;
 
@@ -416,4 +417,17 @@ pub(super) async fn bell_rings_when_something_is_committed(world: World) {
     let paused = QueueConfig { paused: true, ..QueueConfig::default() };
     world.request(Request::from(Op::DefineQueue { queue: queue("q"), config: paused })).await.expect("done");
     assert_ne!(bell().await, after);
+}
+
+pub(super) async fn jobs_of_all_tenants_are_counted_together(world: World) {
+    assert_eq!(world.store.job_counts().await.expect("works"), []);
+    world.enqueue(vec![work("q", "work"), work("q", "work"), work("r", "work")]).await;
+    let other = Context::of(Tenant::new("other").expect("a name"));
+    let command = Command { jobs: vec![work("q", "work")], ..Command::default() };
+    world.request(Request::from(Op::Submit(command)).in_context(other)).await.expect("done");
+    let leased = world.lease("q", 1).await;
+    let counts = async || world.store.job_counts().await.expect("works");
+    assert_eq!(counts().await, [(JobState::Queued, 3), (JobState::Leased, 1)]);
+    world.finish(leased[0].id, 1, complete(None)).await.expect("its own");
+    assert_eq!(counts().await, [(JobState::Queued, 3), (JobState::Succeeded, 1)]);
 }

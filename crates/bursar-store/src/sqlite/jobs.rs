@@ -13,7 +13,9 @@ use bursar_core::name::{FlowKey, JobKind, Queue, Tenant};
 use rusqlite::Row;
 
 pub(super) use self::check::check_jobs;
-pub(super) use self::list::{awaited, awaiting, barred, costs, due_jobs, figures, list_jobs, list_queues, queue};
+pub(super) use self::list::{
+    awaited, awaiting, barred, costs, due_jobs, figures, job_counts, list_jobs, list_queues, queue,
+};
 use crate::codec::stored;
 use crate::error::StoreError;
 use crate::job_row::{Columns, Moving, Named, Spec};

@@ -18,6 +18,7 @@ use crate::job_row::{state_number, state_of, what_counts};
 use crate::postgres::PostgresStore;
 use crate::postgres::error::store_error;
 use crate::postgres::rows::{PgRows, Taking};
+use crate::store::QUEUES_COUNTED;
 
 /// Rows that are read at a time to find those that a filter takes.
 const PAGE: i64 = 500;
@@ -118,6 +119,27 @@ impl PostgresStore {
             found.push((key.1, state.map(|(_, state)| state).unwrap_or_default()));
         }
         Ok(found)
+    }
+
+    /// From one queue to the next, past all figures of minutes.
+    pub(in crate::postgres) async fn read_job_counts(&self) -> Result<Vec<(JobState, i64)>, StoreError> {
+        let sql = "WITH RECURSIVE q(tenant, queue, n) AS (
+                (SELECT tenant, queue, 1 FROM bursar.tallies ORDER BY tenant, queue LIMIT 1)
+                UNION ALL
+                SELECT x.tenant, x.queue, q.n + 1 FROM q CROSS JOIN LATERAL (
+                    SELECT t.tenant, t.queue FROM bursar.tallies t WHERE (t.tenant, t.queue) > (q.tenant, q.queue)
+                    ORDER BY t.tenant, t.queue LIMIT 1) x
+                WHERE q.n < $1)
+            SELECT c.what, sum(c.count)::bigint FROM q CROSS JOIN LATERAL (
+                SELECT t.what, t.count FROM bursar.tallies t
+                WHERE t.tenant = q.tenant AND t.queue = q.queue AND t.what < 10) c
+            GROUP BY c.what HAVING sum(c.count) <> 0 ORDER BY c.what";
+        let counts: Vec<(i16, i64)> = sqlx::query_as(sql)
+            .bind(QUEUES_COUNTED as i64)
+            .fetch_all(&mut *self.acquire().await?)
+            .await
+            .map_err(store_error)?;
+        counts.into_iter().map(|(what, count)| Ok((state_of(i64::from(what))?, count))).collect()
     }
 
     pub(in crate::postgres) async fn read_figures(
