@@ -78,6 +78,13 @@ impl Cli {
         let mut cli = Cli::from_arg_matches(&matches)?;
         cli.global.server_said = Said::of(&matches, "server");
         cli.global.token_said = Said::of(&matches, "server_token");
+        // A variable that is empty says nothing.
+        if cli.global.server.as_deref() == Some("") && cli.global.server_said == Said::Environment {
+            (cli.global.server, cli.global.server_said) = (None, Said::Nowhere);
+        }
+        if cli.global.token.as_deref() == Some("") && cli.global.token_said == Said::Environment {
+            (cli.global.token, cli.global.token_said) = (None, Said::Nowhere);
+        }
         Ok(cli)
     }
 }
@@ -174,9 +181,7 @@ impl Top {
     /// Whether it works on a database and not over a server.
     pub(crate) fn is_of_the_database(&self) -> bool {
         match self {
-            Top::Serve(_)
-            | Top::Dev(_)
-            | Top::Migrate(_)
+            Top::Migrate(_)
             | Top::Backup(_)
             | Top::Restore(_)
             | Top::Rebuild(_)

@@ -44,11 +44,7 @@ impl Said {
 
 /// Whom to ask: what an option says goes before the environment, and two that are said alike are a mistake.
 pub(crate) fn whom(asked: &Asked) -> Result<Whom, Problem> {
-    let server_file = value_of_file("BURSAR_SERVER_FILE")?;
-    let server_said = match server_file {
-        Some(_) => asked.server_said.max(Said::Environment),
-        None => asked.server_said,
-    };
+    let server_said = server_said(asked);
     if server_said == Said::Nowhere || server_said < database_said(asked) {
         return Ok(Whom::Database);
     }
@@ -59,7 +55,10 @@ pub(crate) fn whom(asked: &Asked) -> Result<Whom, Problem> {
         };
         return Err(Problem::invalid("server".into(), detail));
     }
-    let url = asked.server.clone().or(server_file).unwrap_or_default();
+    let url = match &asked.server {
+        Some(url) => url.clone(),
+        None => value_of_file("BURSAR_SERVER_FILE")?.unwrap_or_default(),
+    };
     Ok(Whom::Server { url, token: token(asked)? })
 }
 
@@ -73,11 +72,27 @@ fn database_said(asked: &Asked) -> Said {
     }
 }
 
+/// How a server was said, if it was.
+fn server_said(asked: &Asked) -> Said {
+    match std::env::var_os("BURSAR_SERVER_FILE").is_some_and(|path| !path.is_empty()) {
+        true => asked.server_said.max(Said::Environment),
+        false => asked.server_said,
+    }
+}
+
 /// Refuses a server where only the database itself will do.
 pub(crate) fn needs_database(asked: &Asked) -> Result<(), Problem> {
-    match asked.server_said > database_said(asked) {
+    match server_said(asked) > database_said(asked) {
         true => Err(only_on_a_database()),
         false => Ok(()),
+    }
+}
+
+/// Refuses a server where one is started: what the environment says is for others.
+pub(crate) fn is_no_client(asked: &Asked) -> Result<(), Problem> {
+    match asked.server_said {
+        Said::Option => Err(only_on_a_database()),
+        Said::Environment | Said::Nowhere => Ok(()),
     }
 }
 

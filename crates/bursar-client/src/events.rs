@@ -13,7 +13,7 @@ use http_body_util::{BodyExt, Limited};
 use hyper::Request;
 use hyper::header::{ACCEPT, AUTHORIZATION, RETRY_AFTER};
 use serde::Deserialize;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, Sleep, sleep, timeout};
 
 use crate::call::{problem, seconds};
 use crate::chance;
@@ -100,8 +100,7 @@ impl Events {
     /// The next event. An error says that nobody could be asked for as long as the client's patience lasts, or that the server does
     /// not want to tell; what was missed is told when it is asked again.
     pub async fn next(&mut self) -> Result<Told, Error> {
-        let mut tried = 0;
-        let mut deadline = Instant::now() + self.client.options.patience;
+        let mut patience = Patience { most: self.client.options.patience, tried: 0, failing: None };
         loop {
             if let Some(told) = self.ready.pop_front() {
                 return Ok(told);
@@ -110,24 +109,20 @@ impl Events {
                 match Events::connect(self.client.clone(), self.request()?).await {
                     Ok(body) => self.open = Some(body),
                     Err((error, wait)) => {
-                        tried += 1;
-                        let pause = wait.unwrap_or_default().max(chance::pause(tried));
-                        if !error.is_transient() || Instant::now() + pause >= deadline {
-                            return Err(error);
-                        }
-                        sleep(pause).await;
+                        patience.over(wait, error)?.await;
                         continue;
                     }
                 }
                 self.parser = Parser::default();
             }
-            if self.read().await? {
-                // Whoever is told something has waited for it, not for the server.
-                (tried, deadline) = (0, Instant::now() + self.client.options.patience);
-            } else {
-                self.open = None;
-                tried += 1;
-                sleep(chance::pause(tried)).await;
+            match self.read().await? {
+                // As long as something is heard nobody has to be patient.
+                true => (patience.tried, patience.failing) = (0, None),
+                false => {
+                    self.open = None;
+                    let over = Error::Unreachable { source: "the stream breaks off again and again".into() };
+                    patience.over(None, over)?.await;
+                }
             }
         }
     }
@@ -187,14 +182,40 @@ impl Events {
             }
         };
         for one in sent {
-            // First what is read, then where it stands: what cannot be read is not passed over unseen.
-            let told = told(&one).map_err(|error| unreadable(format!("{}: {error}", one.kind)))?;
+            // First what is read, then where it stands: what cannot be read is not passed over unseen, and is told again.
+            let told = match told(&one) {
+                Ok(told) => told,
+                Err(error) => {
+                    self.open = None;
+                    return Err(unreadable(format!("{}: {error}", one.kind)));
+                }
+            };
             if let Some(Ok(position)) = one.id.as_deref().map(str::parse) {
                 self.seen = Some(position);
             }
             self.ready.extend(told);
         }
         Ok(true)
+    }
+}
+
+/// How long nothing was heard.
+struct Patience {
+    most: Duration,
+    tried: u32,
+    failing: Option<Instant>,
+}
+
+impl Patience {
+    /// The pause before the next try, unless that does not help or patience is over.
+    fn over(&mut self, wait: Option<Duration>, error: Error) -> Result<Sleep, Error> {
+        self.tried += 1;
+        let pause = wait.unwrap_or_default().max(chance::pause(self.tried));
+        let since = *self.failing.get_or_insert_with(Instant::now);
+        match error.is_transient() && since.elapsed() + pause < self.most {
+            true => Ok(sleep(pause)),
+            false => Err(error),
+        }
     }
 }
 

@@ -21,8 +21,8 @@ use tokio::time::timeout;
 use crate::client::Client;
 use crate::error::Error;
 
-/// How long a sign of life may take with all its tries: later it is of no use.
-const BEAT: Duration = Duration::from_secs(10);
+/// How long a sign of life may take: later it is of no use.
+const BEAT: Duration = Duration::from_secs(5);
 /// How long an answer is waited for that nobody wants any more, to hand back what came with it.
 const LINGER: Duration = Duration::from_secs(1);
 /// Bytes of results in one report: so that it fits what a server takes.
@@ -85,7 +85,9 @@ impl Source for Remote {
 
     async fn heartbeat(&self, beats: Vec<Beat>) -> Result<Vec<Result<Order, NotTaken>>, SourceError> {
         let items = beats.into_iter().map(|Beat { job, fence }| BeatItem { id: job, fence, progress: None });
-        let answered = self.client.within(BEAT).work().heartbeats(items.collect()).await.map_err(failed)?;
+        // The worker gives the next one soon if this is not answered.
+        let once = self.client.once().within(BEAT);
+        let answered = once.work().heartbeats(items.collect()).await.map_err(failed)?;
         one_by_one(answered.into_inner().items, |beaten: BeatenAnswer| beaten.order)
     }
 

@@ -35,8 +35,10 @@ use bursar_server::wire::problem::{Kind, Problem};
 /// Does what was asked for.
 pub(crate) async fn run(cli: Cli) -> Result<Exit, Problem> {
     let Cli { global: asked, command } = cli;
-    if command.is_of_the_database() {
-        place::needs_database(&asked)?;
+    match &command {
+        Top::Serve(_) | Top::Dev(_) => place::is_no_client(&asked)?,
+        command if command.is_of_the_database() => place::needs_database(&asked)?,
+        _ => {}
     }
     match command {
         // These go by no configuration, or read it in a way of their own.

@@ -167,3 +167,26 @@ fn the_document_has_the_table() {
         "docs/configuration.md is out of date: put in what `bursar config table` prints"
     );
 }
+
+#[test]
+fn the_meter_has_a_table_of_its_own() {
+    let place = Place::new();
+    let read = |text: &str| {
+        let path = place.file("bursar.toml", text);
+        let file = path.display().to_string();
+        load_from(Some(&path), &[], &Flags::default()).map_err(|problem| problem.detail.replace(&file, "FILE"))
+    };
+    assert!(read("").unwrap().config.meter.is_none(), "nobody is turned away unless somebody said so");
+    let loaded = read("listen = \"127.0.0.1:1\"\n[meter]\nquota = [{ amount = 7, window = \"day\" }]\n").unwrap();
+    let quota = loaded.config.meter.as_ref().unwrap().quota.clone();
+    assert_eq!((quota.len(), quota[0].amount), (1, 7));
+    assert!(loaded.meter_from.to_string().ends_with(":2"), "{}", loaded.meter_from);
+    assert_eq!(loaded.config.server().unwrap().meter.unwrap().quota, quota);
+    for (text, told) in [
+        ("[meter]\nquta = []\n", "FILE:2: meter: unknown field `quta`"),
+        ("[meter]\npatience_ms = 0\n", "FILE:1: meter.patience_ms: must be from 1 to 600000"),
+    ] {
+        let problem = read(text).err().unwrap();
+        assert!(problem.starts_with(told), "{problem}");
+    }
+}

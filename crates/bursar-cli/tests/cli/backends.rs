@@ -323,6 +323,10 @@ fn where_to_ask_is_said_in_one_way_and_a_bad_token_or_server_is_told() {
     for url in ["nowhere", "ftp://x", "http://a@b"] {
         run(&[], &["--server", url, "budget", "list"]).ends(2);
     }
+    // An empty variable says nothing, and who starts a server of its own is not told by the environment to be a client.
+    run(&[("BURSAR_SERVER", ""), ("BURSAR_TOKEN", "")], &["budget", "show", "far"]).ends(4);
+    run(&[("BURSAR_SERVER", url)], &["dev", "--no-serve"]).ends(0);
+    run(&[], &["--server", url, "serve"]).ends(2);
     // What only a database can do.
     for args in [&["migrate"][..], &["rebuild", "--yes"], &["sweep"], &["doctor"], &["grant", "purge"]] {
         let ran = run(&[("BURSAR_TOKEN", TOKEN), ("BURSAR_SERVER", url)], args).ends(2);

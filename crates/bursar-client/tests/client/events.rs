@@ -7,6 +7,7 @@ use futures_util::StreamExt;
 use tokio::time::timeout;
 
 use crate::home::Home;
+use crate::script::{Script, Step};
 
 fn body() -> JobBody {
     JobBody::new("q".try_into().unwrap(), "k".try_into().unwrap(), Payload::default())
@@ -44,6 +45,30 @@ async fn a_stream_goes_on_where_it_broke_off() {
     let Told::Happened(last) = again.next().await.unwrap().unwrap() else { panic!("it happened") };
     assert_eq!(last.position, position);
     home.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_that_breaks_off_again_and_again_is_given_up() {
+    let script = Script::new([Step::Answer(200, &[], String::new())]);
+    let error = script.client().events(["journal"]).next().await.unwrap_err();
+    assert!(matches!(error, Error::Unreachable { .. }), "{error:?}");
+    assert!(script.asked().len() > 5, "it was tried for a while");
+    // One that tells something in between is not.
+    let happens = "id: 7\nevent: ready\ndata: {\"position\":7}\n\n";
+    let script = Script::new([Step::Answer(200, &[], happens.into())]);
+    let mut events = script.client().events(["journal"]);
+    for _ in 0..100 {
+        assert!(matches!(events.next().await.unwrap(), Told::Ready { position: 7 }));
+    }
+    assert_eq!(script.headers("last-event-id")[1].as_deref(), Some("7"));
+    // What cannot be read is told each time, and not passed over.
+    let odd = "id: 7\nevent: ready\ndata: {\"position\":7}\n\nid: 8\nevent: job.odd\ndata: {}\n\n";
+    let script = Script::new([Step::Answer(200, &[], odd.into())]);
+    let mut events = script.client().events(["journal"]);
+    assert!(matches!(events.next().await.unwrap_err(), Error::Unreadable { .. }));
+    assert!(matches!(events.next().await.unwrap(), Told::Ready { .. }));
+    assert!(matches!(events.next().await.unwrap_err(), Error::Unreadable { .. }));
+    assert_eq!(events.position(), Some(7));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
