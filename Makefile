@@ -3,13 +3,14 @@
 SHELL = /bin/sh
 CARGO = cargo
 
-.PHONY: help setup check test fmt bench-peers
+.PHONY: help setup check test fmt bench-peers schemathesis
 
 help:
 	@echo 'make setup   install what the tests need: a C compiler, PostgreSQL, and what the guides call'
 	@echo 'make check   format, lints, documentation, house rules, dependencies'
 	@echo 'make test    setup, then every test and example'
 	@echo 'make fmt     format the sources'
+	@echo 'make schemathesis  ask a throwaway server what its OpenAPI document allows, and what it does not (needs Python)'
 	@echo 'make bench-peers   measure job queues on this machine, Bursar among them (bench/README.md)'
 
 # Tests start a throwaway PostgreSQL of their own, so only its programs are wanted: the file in postgresql-common
@@ -44,6 +45,12 @@ test: setup
 
 fmt:
 	$(CARGO) fmt --all
+
+# ASKED passes options on: make schemathesis ASKED='--seed 7 --max-examples 500'
+schemathesis:
+	@command -v python3 >/dev/null 2>&1 || { echo 'please install: python3 python3-venv' >&2; exit 1; }
+	$(CARGO) build --locked
+	proof/schemathesis/run $(ASKED)
 
 # PEERS passes options on: make bench-peers PEERS='--works drain --rounds 1'
 bench-peers: setup

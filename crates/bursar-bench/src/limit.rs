@@ -308,6 +308,7 @@ mod tests {
     async fn writes_what_bursar_wrote(mut home: Home, bench: Bench) {
         let line = Measurement {
             bench,
+            work: None,
             callers: 4,
             scopes: if bench.is_of_jobs() { 0 } else { 3 },
             jobs: (bench == Bench::EnqueueBulk).then_some(2_500),

@@ -92,8 +92,13 @@ pub(crate) fn reset_peak() {
 
 /// The most memory this process had at once since then, in MB.
 pub(crate) fn peak_mb() -> f64 {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    field(&status, "VmHWM").map_or(0.0, |text| kilobytes(&text) as f64 / 1_024.0)
+    memory_mb("/proc/self/status", "VmHWM").unwrap_or(0.0)
+}
+
+/// The memory of a process as the kernel tells it under this name, in MB.
+pub(crate) fn memory_mb(status: &str, name: &str) -> Option<f64> {
+    let status = fs::read_to_string(status).ok()?;
+    field(&status, name).map(|text| kilobytes(&text) as f64 / 1_024.0)
 }
 
 /// A field of what the kernel tells in lines of `name: value`.

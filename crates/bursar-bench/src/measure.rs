@@ -4,11 +4,12 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::engine::Home;
 use crate::error::BenchError;
+use crate::http;
 use crate::limit::Limit;
 use crate::load::Round;
 use crate::machine::{Machine, peak_mb, reset_peak};
 use crate::meter::Site;
-use crate::plan::{Baseline, Effort, HISTORY_SHORT, Keys, Measurement, Options};
+use crate::plan::{Baseline, Bench, Effort, HISTORY_SHORT, Keys, Measurement, Options};
 use crate::postgres::Server;
 use crate::report::{Line, Measured};
 use crate::snapshot::Snapshot;
@@ -93,7 +94,14 @@ async fn measure_each(home: &mut Home, options: &Options, tell: Tell<'_>) -> Res
         tell(Told::Note(capped));
     }
     for line in lines {
-        let measured = measure(home, &line, options.effort()).await?;
+        let measured = match line.bench {
+            Bench::Http => http::measure(home, &line, options.effort()).await?,
+            _ => measure(home, &line, options.effort()).await?,
+        };
+        if let Some(idle) = measured.idle_mb {
+            let memory = format!("the server has {idle:.0} MB idle, and {:.0} MB at most under load", measured.rss_mb);
+            tell(Told::Note(memory));
+        }
         if measured.baseline_busy > 0 {
             let busy = format!("{} operations of the textbook design failed: database is busy", measured.baseline_busy);
             tell(Told::Note(busy));
@@ -118,7 +126,8 @@ const SEED: u64 = 1;
 impl Rival {
     async fn open(home: &mut Home, line: &Measurement, subject: &Subject) -> Result<Rival, BenchError> {
         Ok(match line.baseline {
-            Baseline::None => Rival::None,
+            // The bare route stands beside the server, which is no subject.
+            Baseline::None | Baseline::Axum => Rival::None,
             Baseline::BulkInsert => Rival::Limit(Box::new(Limit::open(home, subject, line).await?)),
             Baseline::Textbook => Rival::Textbook(Textbook::open(home, line).await?),
             Baseline::History10k => {
@@ -154,7 +163,7 @@ async fn measure(home: &mut Home, line: &Measurement, effort: Effort) -> Result<
         short.warm_up(effort.time).await?;
     }
     let fsync_ms = home.fsync_ms().await?;
-    let mut measured = Measured { rounds: Vec::new(), baseline: Vec::new(), baseline_busy: 0, fsync_ms, rss_mb: 0.0 };
+    let mut measured = Measured { fsync_ms, ..Measured::default() };
     for _ in 0..effort.rounds {
         subject.prepare(effort.time).await?;
         if let Rival::Limit(limit) = &mut rival {

@@ -28,6 +28,18 @@ pub enum Bench {
     Latency,
     /// A request over HTTP to an application that meters its callers.
     Meter,
+    /// What is asked of the server over HTTP.
+    Http,
+}
+
+/// What is asked of the server over HTTP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Work {
+    /// A command: a hold that a job owns, the job, the journal.
+    Command,
+    /// A job is leased and completed, by two requests: the pair is one operation.
+    Lease,
 }
 
 /// What a measurement is compared with.
@@ -45,6 +57,8 @@ pub enum Baseline {
     Empty,
     /// The same application without the meter.
     Unmetered,
+    /// A bare route that reads as much and answers as much.
+    Axum,
 }
 
 /// How ids are made.
@@ -92,6 +106,8 @@ pub struct Options {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Measurement {
     pub(crate) bench: Bench,
+    /// What is asked over HTTP.
+    pub(crate) work: Option<Work>,
     pub(crate) callers: usize,
     pub(crate) scopes: usize,
     /// Jobs of a round, where that is not a matter of time.
@@ -117,6 +133,9 @@ const BENCHES_OF_JOBS: [Bench; 4] = [Bench::Enqueue, Bench::EnqueueBulk, Bench::
 const CALLERS: [usize; 3] = [1, 50, 1_000];
 /// Each of them has a connection, of which this process has both ends.
 const CALLERS_HTTP: [usize; 2] = [1, 50];
+/// Each of them has a connection to a process of its own.
+const CALLERS_SERVED: [usize; 2] = [50, 500];
+const WORKS: [Work; 2] = [Work::Command, Work::Lease];
 /// Where the number of callers is not what it is about.
 const CALLERS_COMMON: usize = 50;
 const SCOPES: [usize; 2] = [1, 1_000];
@@ -138,6 +157,7 @@ const ROUNDS: usize = 3;
 const CALLERS_MAX: usize = 10_000;
 /// A process may have no more than a thousand files open, as a rule.
 const CALLERS_HTTP_MAX: usize = 400;
+const CALLERS_SERVED_MAX: usize = 900;
 const SCOPES_MAX: usize = 100_000;
 const HISTORY_MAX: u64 = 100_000_000;
 const JOBS_MAX: usize = 10_000_000;
@@ -180,11 +200,14 @@ impl Options {
         if self.processes.is_some() && of_jobs != Some(Bench::Latency) {
             return wrong("--processes is for latency");
         }
-        if self.bench == Some(Bench::Meter) {
-            return self.check_meter();
+        match self.bench {
+            Some(Bench::Meter) => return self.check_http("meter", CALLERS_HTTP_MAX, Baseline::Unmetered),
+            Some(Bench::Http) => return self.check_http("http", CALLERS_SERVED_MAX, Baseline::Axum),
+            _ => {}
         }
         match (of_jobs, self.baseline) {
             (_, Some(Baseline::Unmetered)) => wrong("the baseline unmetered is for meter"),
+            (_, Some(Baseline::Axum)) => wrong("the baseline axum is for http"),
             (Some(Bench::Enqueue), _) if self.jobs.is_some() => {
                 wrong("--jobs is not for enqueue: its rounds take --seconds")
             }
@@ -207,17 +230,17 @@ impl Options {
         }
     }
 
-    fn check_meter(&self) -> Result<(), BenchError> {
+    fn check_http(&self, name: &str, callers_max: usize, usual: Baseline) -> Result<(), BenchError> {
         if self.history.is_some() || self.keys.is_some() || self.snapshot {
-            return Err(BenchError::Usage("--history, --keys and --snapshot are not for meter".into()));
+            return Err(BenchError::Usage(format!("--history, --keys and --snapshot are not for {name}")));
         }
-        within("callers", self.callers, 1, CALLERS_HTTP_MAX)?;
+        within("callers", self.callers, 1, callers_max)?;
         match self.baseline {
-            None | Some(Baseline::None | Baseline::Unmetered) => Ok(()),
-            Some(baseline) => {
-                let detail = format!("meter is not compared with {}: there are unmetered and none", baseline.as_str());
-                Err(BenchError::Usage(detail))
+            Some(other) if other != Baseline::None && other != usual => {
+                let (other, usual) = (other.as_str(), usual.as_str());
+                Err(BenchError::Usage(format!("{name} is not compared with {other}: there are {usual} and none")))
             }
+            _ => Ok(()),
         }
     }
 
@@ -233,6 +256,9 @@ impl Options {
         }
         if self.bench == Some(Bench::Meter) {
             return self.metered(&CALLERS_HTTP, &SCOPES);
+        }
+        if self.bench == Some(Bench::Http) {
+            return self.served();
         }
         let past = self.history.is_some() || self.keys.is_some() || self.snapshot;
         match self.baseline {
@@ -251,6 +277,7 @@ impl Options {
                     lines.extend(long.lines_of_jobs(Bench::Drain));
                 }
                 lines.extend(self.metered(&[CALLERS_COMMON], &SCOPES[1..]));
+                lines.extend(self.served());
                 lines
             }
         }
@@ -259,6 +286,20 @@ impl Options {
     fn metered(&self, callers: &[usize], scopes: &[usize]) -> Vec<Measurement> {
         let few = Options { callers: self.callers.map(|callers| callers.min(CALLERS_HTTP_MAX)), ..self.clone() };
         few.lines(&[Bench::Meter], callers, scopes, &[0], self.baseline.unwrap_or(Baseline::Unmetered))
+    }
+
+    fn served(&self) -> Vec<Measurement> {
+        let few = Options { callers: self.callers.map(|callers| callers.min(CALLERS_SERVED_MAX)), ..self.clone() };
+        let baseline = self.baseline.unwrap_or(Baseline::Axum);
+        let lines = few.lines(&[Bench::Http], &CALLERS_SERVED, &SCOPES[1..], &[0], baseline);
+        let of = |work: Work| {
+            lines.clone().into_iter().map(move |line| {
+                // A job alone charges nothing.
+                let scopes = if work == Work::Command { line.scopes } else { 0 };
+                Measurement { work: Some(work), scopes, ..line }
+            })
+        };
+        WORKS.into_iter().flat_map(of).collect()
     }
 
     fn benches(&self) -> Vec<Bench> {
@@ -289,6 +330,7 @@ impl Options {
         };
         let line = |callers: &usize| Measurement {
             bench,
+            work: None,
             // The latency is that of one job at a time, whatever the standard set is asked for.
             callers: if bench == Bench::Latency { *callers } else { self.callers.unwrap_or(*callers) },
             scopes: 0,
@@ -323,8 +365,20 @@ impl Options {
             for &callers in &callers {
                 for &scopes in &scopes {
                     let line = |&history| {
-                        let (jobs, apart, backlog) = (None, false, 0);
-                        Measurement { bench, callers, scopes, jobs, apart, history, backlog, keys, snapshot, baseline }
+                        let (work, jobs, apart, backlog) = (None, None, false, 0);
+                        Measurement {
+                            bench,
+                            work,
+                            callers,
+                            scopes,
+                            jobs,
+                            apart,
+                            history,
+                            backlog,
+                            keys,
+                            snapshot,
+                            baseline,
+                        }
                     };
                     lines.extend(history.iter().map(line));
                 }
@@ -377,13 +431,14 @@ macro_rules! names {
 names!(
     Bench, "bench",
     "command" => Command, "hold" => Hold, "settle" => Settle, "enqueue" => Enqueue, "enqueue-bulk" => EnqueueBulk,
-    "drain" => Drain, "latency" => Latency, "meter" => Meter
+    "drain" => Drain, "latency" => Latency, "meter" => Meter, "http" => Http
 );
 names!(
     Baseline, "baseline",
     "none" => None, "bulk-insert" => BulkInsert, "textbook" => Textbook, "history-10k" => History10k, "empty" => Empty,
-    "unmetered" => Unmetered
+    "unmetered" => Unmetered, "axum" => Axum
 );
+names!(Work, "work", "command" => Command, "lease" => Lease);
 names!(Keys, "kind of keys", "time" => Time, "random" => Random);
 
 #[cfg(test)]
@@ -392,8 +447,12 @@ mod tests {
 
     fn told(options: &Options) -> Vec<String> {
         let told = |line: &Measurement| {
-            let Measurement { bench, callers, scopes, jobs, apart, history, backlog, keys, snapshot, baseline } = line;
+            let Measurement { bench, work, callers, scopes, jobs, apart, history, backlog, keys, snapshot, baseline } =
+                line;
             assert!(!apart);
+            if let Some(work) = work {
+                return format!("{} {} {callers} {scopes} / {}", bench.as_str(), work.as_str(), baseline.as_str());
+            }
             if let Some(jobs) = jobs {
                 return format!(
                     "{} {callers} of {jobs}, {history} + {backlog} / {}",
@@ -420,6 +479,9 @@ mod tests {
         assert_eq!(told(&random), ["hold 50 1 1000000 random / history-10k"]);
         let meter = Options { bench: Some(Bench::Meter), callers: Some(7), ..Options::default() };
         assert_eq!(told(&meter), ["meter 7 1 0 time / unmetered", "meter 7 1000 0 time / unmetered"]);
+        let http = Options { bench: Some(Bench::Http), ..Options::default() };
+        let lines = ["command 50 1000", "command 500 1000", "lease 50 0", "lease 500 0"];
+        assert_eq!(told(&http), lines.map(|line| format!("http {line} / axum")));
     }
 
     #[test]
@@ -445,7 +507,7 @@ mod tests {
         assert_eq!((count(Baseline::Textbook), count(Baseline::History10k)), (4, 9));
         // A million kept, a million waiting; drain and latency alone.
         assert_eq!((count(Baseline::Empty), count(Baseline::None)), (2, 2));
-        assert_eq!(count(Baseline::Unmetered), 1);
+        assert_eq!((count(Baseline::Unmetered), count(Baseline::Axum)), (1, 4));
         assert_eq!(lines.iter().filter(|line| line.snapshot).count(), 3);
         let few = Options { callers: Some(7), ..Options::default() };
         let callers = |bench| few.plan().iter().filter(|line| line.bench == bench).map(|line| line.callers).max();
@@ -469,6 +531,9 @@ mod tests {
             (Options { callers: Some(401), bench: Some(Bench::Meter), ..Options::default() }, "callers"),
             (Options { baseline: Some(Baseline::Empty), bench: Some(Bench::Meter), ..Options::default() }, "empty"),
             (Options { baseline: Some(Baseline::Unmetered), ..Options::default() }, "unmetered"),
+            (Options { baseline: Some(Baseline::Axum), ..Options::default() }, "axum"),
+            (Options { baseline: Some(Baseline::Empty), bench: Some(Bench::Http), ..Options::default() }, "empty"),
+            (Options { callers: Some(901), bench: Some(Bench::Http), ..Options::default() }, "callers"),
             (Options { backlog: Some(HISTORY_MAX + 1), ..Options::default() }, "backlog"),
             (Options { backlog: Some(1), ..Options::default() }, "backlog"),
             (Options { jobs: Some(0), ..Options::default() }, "jobs"),

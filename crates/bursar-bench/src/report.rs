@@ -4,13 +4,15 @@ use serde::Serialize;
 
 use crate::engine::Engine;
 use crate::load::Round;
-use crate::plan::{Baseline, Bench, Keys, Measurement};
+use crate::plan::{Baseline, Bench, Keys, Measurement, Work};
 
 /// One measurement. The median of the rounds stands for all of them.
 #[derive(Clone, Debug, Serialize)]
 pub struct Line {
     /// What was done.
     pub bench: Bench,
+    /// What was asked over HTTP.
+    pub work: Option<Work>,
     /// On which engine.
     pub engine: Engine,
     /// By how many callers at once.
@@ -39,8 +41,10 @@ pub struct Line {
     pub ratio: Option<f64>,
     /// The time of one fsync of the same disk.
     pub fsync_ms: f64,
-    /// The most memory this process had at once while it was measured.
+    /// The most memory this process had at once while it was measured; of `http` the server's.
     pub rss_mb: f64,
+    /// The memory of the server before anybody asked it.
+    pub rss_idle_mb: Option<f64>,
     /// How ids were made.
     pub keys: Keys,
     /// Whether somebody else held a snapshot open.
@@ -54,6 +58,7 @@ pub struct Line {
 }
 
 /// What was measured for a line.
+#[derive(Default)]
 pub(crate) struct Measured {
     pub(crate) rounds: Vec<Round>,
     /// Empty where there is nothing to compare with.
@@ -62,6 +67,8 @@ pub(crate) struct Measured {
     pub(crate) baseline_busy: usize,
     pub(crate) fsync_ms: f64,
     pub(crate) rss_mb: f64,
+    /// Where a server was measured.
+    pub(crate) idle_mb: Option<f64>,
 }
 
 impl Line {
@@ -71,6 +78,7 @@ impl Line {
         let baseline_per_second = compared.then(|| median(&measured.baseline, Round::per_second));
         Line {
             bench: line.bench,
+            work: line.work,
             engine,
             callers: line.callers,
             scopes: line.scopes,
@@ -86,6 +94,7 @@ impl Line {
             ratio: baseline_per_second.map(|speed| rounded(per_second / speed, 4)),
             fsync_ms: rounded(measured.fsync_ms, 4),
             rss_mb: rounded(measured.rss_mb, 1),
+            rss_idle_mb: measured.idle_mb.map(|memory| rounded(memory, 1)),
             keys: line.keys,
             snapshot_held: line.snapshot,
             rounds: measured.rounds.len(),
@@ -107,7 +116,10 @@ impl Line {
                 Engine::Sqlite => "sqlite".to_owned(),
                 Engine::Postgres => "postgres".to_owned(),
             },
-            format!("{}{}", self.bench.as_str(), if self.processes > 1 { " (2)" } else { "" }),
+            match self.work {
+                Some(work) => format!("{} {}", self.bench.as_str(), work.as_str()),
+                None => format!("{}{}", self.bench.as_str(), if self.processes > 1 { " (2)" } else { "" }),
+            },
             self.callers.to_string(),
             self.scopes.to_string(),
             self.history_rows.to_string(),

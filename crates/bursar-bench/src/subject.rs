@@ -118,6 +118,7 @@ impl Subject {
             Bench::Drain => jobs::drain(bursar, self.callers, jobs).await,
             Bench::Latency => jobs::latency(bursar, &self.database, self.apart, jobs).await,
             Bench::Command | Bench::Hold | Bench::Settle | Bench::Enqueue => self.asked(time).await,
+            Bench::Http => Err(BenchError::Failed("the server is measured in a process of its own".into())),
             Bench::Meter => {
                 let site = self.site.as_ref().ok_or_else(|| BenchError::Failed("there is no application".into()))?;
                 site.round(self.callers, self.scopes.len(), time).await
@@ -265,6 +266,7 @@ mod tests {
         let mut home = Home::Sqlite(Folder::new(None).unwrap());
         let line = Measurement {
             bench: Bench::Hold,
+            work: None,
             callers: 2,
             scopes: 1,
             jobs: None,

@@ -181,12 +181,9 @@ impl Top {
     /// Whether it works on a database and not over a server.
     pub(crate) fn is_of_the_database(&self) -> bool {
         match self {
-            Top::Migrate(_)
-            | Top::Backup(_)
-            | Top::Restore(_)
-            | Top::Rebuild(_)
-            | Top::Sweep(_)
-            | Top::Doctor(_) => true,
+            Top::Migrate(_) | Top::Backup(_) | Top::Restore(_) | Top::Rebuild(_) | Top::Sweep(_) | Top::Doctor(_) => {
+                true
+            }
             Top::Grant(grants) => matches!(grants, grant::Grants::Purge),
             _ => false,
         }

@@ -157,7 +157,7 @@ macro_rules! ids {
             }
 
             fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-                schemars::json_schema!({ "type": "string", "pattern": concat!("^", $prefix, "_[0-9a-z]{26}$") })
+                schemars::json_schema!({ "type": "string", "pattern": concat!("^", $prefix, "_[0-7][0-9a-hjkmnp-tv-z]{25}$") })
             }
         }
 

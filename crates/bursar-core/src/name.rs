@@ -120,7 +120,8 @@ macro_rules! names {
             }
 
             fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-                schemars::json_schema!({ "type": "string", "minLength": 1, "maxLength": NAME_BYTES_MAX })
+                let pattern = "^[^\\u0000-\\u001f\\u007f-\\u009f]+$";
+                schemars::json_schema!({ "type": "string", "pattern": pattern, "minLength": 1, "maxLength": NAME_BYTES_MAX })
             }
         }
 

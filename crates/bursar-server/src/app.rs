@@ -14,6 +14,7 @@ use crate::metrics::Metrics;
 use crate::principal::Principal;
 use crate::principal::attempts::Attempts;
 use crate::principal::authenticate::Keys;
+use crate::principal::readings::Readings;
 use crate::principal::uses::Uses;
 use crate::route::Route;
 use crate::routes;
@@ -25,6 +26,7 @@ pub(crate) struct App {
     pub(crate) keys: Keys,
     pub(crate) attempts: Attempts,
     pub(crate) uses: Uses,
+    pub(crate) readings: Readings<Result<Principal, String>>,
     pub(crate) limits: Limits,
     pub(crate) places: Places,
     pub(crate) metrics: Metrics,
@@ -51,6 +53,7 @@ impl App {
             keys,
             attempts: Attempts::default(),
             uses: Uses::default(),
+            readings: Readings::default(),
             places: Places::new(&limits),
             limits,
             leases: Leases::default(),

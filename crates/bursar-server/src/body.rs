@@ -1,5 +1,6 @@
 //! Bodies and queries: read strictly, and told by name what is wrong with them.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fmt;
 
@@ -95,7 +96,7 @@ impl<'de> Visitor<'de> for Strict {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         let below = self.below()?;
         let mut seen = HashSet::new();
-        while let Some(name) = map.next_key::<String>()? {
+        while let Some(name) = map.next_key_seed(Name)? {
             if seen.contains(&name) {
                 return Err(A::Error::custom(format_args!("duplicate field `{name}`")));
             }
@@ -103,6 +104,33 @@ impl<'de> Visitor<'de> for Strict {
             map.next_value_seed(Strict(below))?;
         }
         Ok(())
+    }
+}
+
+/// The name of a field, as it stands in the text where it can.
+struct Name;
+
+impl<'de> DeserializeSeed<'de> for Name {
+    type Value = Cow<'de, str>;
+
+    fn deserialize<D: serde::Deserializer<'de>>(self, de: D) -> Result<Cow<'de, str>, D::Error> {
+        de.deserialize_str(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Name {
+    type Value = Cow<'de, str>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a name")
+    }
+
+    fn visit_borrowed_str<E>(self, name: &'de str) -> Result<Cow<'de, str>, E> {
+        Ok(Cow::Borrowed(name))
+    }
+
+    fn visit_str<E>(self, name: &str) -> Result<Cow<'de, str>, E> {
+        Ok(Cow::Owned(name.to_owned()))
     }
 }
 
@@ -134,6 +162,7 @@ mod tests {
         for (text, field) in [
             (r#"{"amount":1,"amount":2}"#, "amount"),
             (r#"{"payload":{"a":{"twice":1,"twice":2}}}"#, "twice"),
+            (r#"{"payload":{"twice":1,"tw\u0069ce":2}}"#, "twice"),
             (r#"{"amont":1}"#, "amont"),
             (r#"{"amount":"1"}"#, "body"),
             (r#"{"amount":1.5}"#, "body"),

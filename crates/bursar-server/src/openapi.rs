@@ -1,5 +1,6 @@
 //! The OpenAPI 3.1 document, made from the list of routes.
 
+use bursar::bounds::NAME_BYTES_MAX;
 use schemars::generate::{SchemaGenerator, SchemaSettings};
 use schemars::{JsonSchema, Schema};
 use serde_json::{Map, Value, json};
@@ -72,13 +73,21 @@ fn operation(route: &Route, schemas: &mut SchemaGenerator) -> Value {
         operation["parameters"] = parameters.into();
     }
     if route.takes_body() {
-        let mut content = json!({ "schema": body });
+        let mut content = json!({ "schema": &body });
         if let Some(example) = &route.example {
             content["example"] = example.clone();
         }
-        operation["requestBody"] = json!({ "content": { "application/json": content } });
+        // Without a body all is taken for not said, which is right where nothing has to be.
+        let required = schema_of(&body, schemas).get("required").is_some();
+        operation["requestBody"] = json!({ "required": required, "content": { "application/json": content } });
     }
     operation
+}
+
+/// What a schema says itself, or where it refers to.
+fn schema_of<'a>(schema: &'a Schema, schemas: &'a SchemaGenerator) -> &'a Value {
+    let named = schema.get("$ref").and_then(Value::as_str).and_then(|path| path.rsplit('/').next());
+    named.and_then(|name| schemas.definitions().get(name)).unwrap_or(schema.as_value())
 }
 
 fn responses(answers: crate::reply::Answered) -> Value {
@@ -88,14 +97,17 @@ fn responses(answers: crate::reply::Answered) -> Value {
         let content = answers.schema.map_or(json!({}), |schema| json!({ "schema": schema }));
         good["content"] = json!({ answers.media: content });
     }
+    let problem = json!({ "schema": { "$ref": "#/components/schemas/Problem" } });
+    let mut responses = json!({
+        "default": { "description": "Why it was not done", "content": { "application/problem+json": problem } },
+    });
     if status == "201" {
+        // A dry run makes nothing, and a key may name what is there already.
+        responses["200"] = json!({ "description": "Nothing new was made", "content": good["content"] });
         good["headers"] = json!({ "Location": { "schema": { "type": "string" } } });
     }
-    let problem = json!({ "schema": { "$ref": "#/components/schemas/Problem" } });
-    json!({
-        status: good,
-        "default": { "description": "Why it was not done", "content": { "application/problem+json": problem } },
-    })
+    responses[status] = good;
+    responses
 }
 
 /// The fields of a query, each a parameter.
@@ -114,23 +126,36 @@ fn queried(query: &Schema) -> Vec<Value> {
     fields.into_iter().map(parameter).collect()
 }
 
+/// What a name in a header looks like: it neither begins nor ends with a blank, as these are no part of a header.
+const PRINTABLE: &str = "^[!-~]([ -~]*[!-~])?$";
+
 fn headers(route: &Route) -> Vec<Value> {
-    let header = |name: &str, description: &str| {
+    let header = |name: &str, description: &str, pattern: &str, most: usize| {
         json!({ "name": name, "in": "header", "required": false, "description": description,
-                "schema": { "type": "string" } })
+                "schema": { "type": "string", "pattern": pattern, "maxLength": most } })
     };
     let mut headers = Vec::new();
     if route.action != Action::Public {
-        headers.push(header("Bursar-Tenant", "For whom the operator acts"));
+        headers.push(header("Bursar-Tenant", "For whom the operator acts", PRINTABLE, NAME_BYTES_MAX));
     }
     if route.writes() && route.repeats == Repeats::Key {
-        headers.push(header("Idempotency-Key", "Makes a repetition have one effect and one answer"));
+        headers.push(header(
+            "Idempotency-Key",
+            "Makes a repetition have one effect and one answer",
+            PRINTABLE,
+            NAME_BYTES_MAX,
+        ));
     }
     if defines(route) {
-        headers.push(header("If-Match", "Only if it is as it was read: the ETag of an answer"));
+        headers.push(header(
+            "If-Match",
+            "Only if it is as it was read: the ETag of an answer",
+            "^\"[0-9a-f]{32}\"$",
+            34,
+        ));
     }
     if route.path == "/v1/events" {
-        headers.push(header("Last-Event-ID", "The last event that was seen"));
+        headers.push(header("Last-Event-ID", "The last event that was seen", "^[0-9]+$", 19));
     }
     headers
 }

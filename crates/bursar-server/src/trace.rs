@@ -29,10 +29,13 @@ impl Trace {
         let given = text(&REQUEST_ID)
             .filter(|id| !id.is_empty() && id.len() <= ID_MAX && id.bytes().all(|byte| byte.is_ascii_graphic()));
         let parent = text(&TRACEPARENT).and_then(|text| text.parse::<TraceParent>().ok());
+        let random = random_hex();
+        let (request_id, rest) = random.split_at(32);
+        let (trace_id, span_id) = rest.split_at(32);
         Trace {
-            request_id: given.map_or_else(random_hex::<16>, str::to_owned),
-            trace_id: parent.map_or_else(random_hex::<16>, |parent| parent.trace_id()),
-            span_id: random_hex::<8>(),
+            request_id: given.unwrap_or(request_id).to_owned(),
+            trace_id: parent.map_or_else(|| trace_id.to_owned(), |parent| parent.trace_id()),
+            span_id: span_id.to_owned(),
             flags: parent.map_or(0, |parent| parent.flags()),
             parent,
         }
@@ -54,10 +57,12 @@ impl Trace {
     }
 }
 
-fn random_hex<const BYTES: usize>() -> String {
-    let mut bytes = [0u8; BYTES];
+/// Digits for an id, a trace and a span: the system is asked once for all of them.
+fn random_hex() -> String {
+    let mut bytes = [0u8; 16 + 16 + 8];
     getrandom::fill(&mut bytes).expect("the system has randomness");
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    let digit = |value: u8| char::from(b"0123456789abcdef"[usize::from(value)]);
+    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
 
 #[cfg(test)]

@@ -24,6 +24,7 @@ use crate::{millis, stamp};
 pub struct CommandBody {
     pub charges: Vec<ChargeBody>,
     pub settle: SettleWord,
+    #[schemars(range(min = 0))]
     pub ttl_ms: Option<i64>,
     pub redeem: Vec<RedeemBody>,
     pub jobs: Vec<JobBody>,
@@ -35,6 +36,7 @@ pub struct CommandBody {
 #[serde(deny_unknown_fields)]
 pub struct ChargeBody {
     pub scope: Scope,
+    #[schemars(range(min = 0))]
     pub amount: i64,
     #[serde(default)]
     pub limits: Vec<LimitBody>,

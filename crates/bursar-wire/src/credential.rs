@@ -2,6 +2,7 @@
 
 #[cfg(feature = "library")]
 use bursar::Issued;
+use bursar_core::bounds::GRANT_TTL_MAX;
 use bursar_core::credential::{Capabilities, CredentialClass};
 use bursar_core::grant::{Grant, GrantState};
 use bursar_core::id::{KeyId, WorkerId};
@@ -22,6 +23,7 @@ pub struct WorkerBody {
     pub capabilities: Capabilities,
     /// How long its token is good; 90 days unless it is said.
     #[serde(default)]
+    #[schemars(range(min = 1, max = GRANT_TTL_MAX.millis()))]
     pub expires_in_ms: Option<i64>,
 }
 
@@ -33,6 +35,7 @@ pub struct KeyBody {
     pub role: Role,
     /// How long it is good; 90 days unless it is said.
     #[serde(default)]
+    #[schemars(range(min = 1, max = GRANT_TTL_MAX.millis()))]
     pub expires_in_ms: Option<i64>,
 }
 
@@ -43,6 +46,7 @@ pub struct RotateBody {
     /// How long the old one is good yet; a day unless it is said.
     pub overlap_ms: Option<i64>,
     /// How long the new one is good; 90 days unless it is said.
+    #[schemars(range(min = 1, max = GRANT_TTL_MAX.millis()))]
     pub expires_in_ms: Option<i64>,
 }
 

@@ -2,6 +2,7 @@
 
 #[cfg(feature = "library")]
 use bursar::Minted;
+use bursar_core::bounds::GRANT_TTL_MAX;
 use bursar_core::grant::{Grant, GrantState};
 use bursar_core::id::GrantId;
 use bursar_core::name::{Purpose, Subject};
@@ -21,6 +22,7 @@ pub struct MintBody {
     pub subject: Subject,
     #[serde(default)]
     pub payload: Payload,
+    #[schemars(range(min = 0, max = GRANT_TTL_MAX.millis()))]
     pub ttl_ms: i64,
 }
 

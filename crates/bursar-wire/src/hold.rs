@@ -1,6 +1,7 @@
 //! Holds on the wire.
 
 use bursar_core::answer::Settled;
+use bursar_core::bounds::TTL_MAX;
 use bursar_core::hold::{Hold, HoldState};
 use bursar_core::id::{HoldId, JobId};
 use bursar_core::name::Scope;
@@ -20,6 +21,7 @@ use crate::stamp;
 pub struct HoldBody {
     pub charges: Vec<ChargeBody>,
     #[serde(default)]
+    #[schemars(range(min = 0))]
     pub ttl_ms: Option<i64>,
     #[serde(default)]
     pub context: ContextBody,
@@ -31,6 +33,7 @@ pub struct HoldBody {
 #[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct CommitBody {
+    #[schemars(range(min = 0))]
     pub actual: Option<i64>,
     pub actuals: Vec<ActualBody>,
 }
@@ -40,6 +43,7 @@ pub struct CommitBody {
 #[serde(deny_unknown_fields)]
 pub struct ActualBody {
     pub scope: Scope,
+    #[schemars(range(min = 0))]
     pub amount: i64,
 }
 
@@ -47,6 +51,7 @@ pub struct ActualBody {
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ExtendBody {
+    #[schemars(range(min = 0, max = TTL_MAX.millis()))]
     pub by_ms: i64,
 }
 

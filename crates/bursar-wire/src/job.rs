@@ -1,6 +1,7 @@
 //! Jobs on the wire.
 
 use bursar_core::answer::{Beaten, Finished};
+use bursar_core::bounds::{DELAY_MAX, PRIORITY_MAX};
 use bursar_core::id::{HoldId, JobId};
 use bursar_core::job::{Job, JobError, JobSpec, JobState, Order};
 use bursar_core::name::{FlowKey, IdempotencyKey, JobKind, Queue, Scope, Tag, WorkerName};
@@ -33,8 +34,10 @@ pub struct JobBody {
     #[serde(default)]
     pub parent: Option<JobId>,
     #[serde(default)]
+    #[schemars(range(min = -PRIORITY_MAX, max = PRIORITY_MAX))]
     pub priority: i16,
     #[serde(default)]
+    #[schemars(range(min = 0, max = DELAY_MAX.millis()))]
     pub delay_ms: i64,
     #[serde(default)]
     pub max_attempts: Option<u32>,

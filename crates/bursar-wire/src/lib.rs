@@ -14,6 +14,7 @@ pub mod grant;
 pub mod hold;
 pub mod job;
 pub mod meter;
+mod objects;
 pub mod problem;
 pub mod queue;
 pub mod report;
@@ -50,7 +51,8 @@ impl<T> Page<T> {
 
 /// Reads a body; what is wrong with it is told with the name of the field.
 pub fn read<T: DeserializeOwned>(json: &str) -> Result<T, Problem> {
-    serde_json::from_str(json).map_err(|error| {
+    let mut reader = serde_json::Deserializer::from_str(json);
+    objects::read(&mut reader).and_then(|read| reader.end().map(|()| read)).map_err(|error| {
         let detail = error.to_string();
         Problem::invalid(field_in(&detail).unwrap_or("body").to_owned(), detail)
     })

@@ -2,6 +2,7 @@
 
 #[cfg(feature = "library")]
 use bursar::{JobFilter, Progress};
+use bursar_core::bounds::{CAPACITY_MAX, DELAY_MAX, PRIORITY_MAX};
 use bursar_core::id::JobId;
 use bursar_core::job::{End, JobError, JobState, Usage};
 use bursar_core::name::{FlowKey, JobKind, Queue, Tag, WorkerName};
@@ -27,9 +28,11 @@ pub struct LeaseBody {
     #[serde(default)]
     pub kinds: Vec<JobKind>,
     #[serde(default = "one")]
+    #[schemars(range(min = 1, max = CAPACITY_MAX))]
     pub capacity: u32,
     /// How long to wait if there are none, a minute at most.
     #[serde(default)]
+    #[schemars(range(min = 0, max = WAIT_MAX.millis()))]
     pub wait_ms: i64,
     #[serde(default)]
     pub lease_ms: Option<i64>,
@@ -159,6 +162,7 @@ fn yes() -> bool {
 report! {
     /// A job is put off.
     SnoozeBody, SnoozeItem {
+        #[schemars(range(min = 0, max = DELAY_MAX.millis()))]
         delay_ms: i64,
     }
 }
@@ -305,8 +309,10 @@ pub struct MoveBody {
 #[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct EditBody {
+    #[schemars(range(min = -PRIORITY_MAX, max = PRIORITY_MAX))]
     pub priority: Option<i16>,
     /// So long from now.
+    #[schemars(range(min = 0, max = DELAY_MAX.millis()))]
     pub delay_ms: Option<i64>,
     pub reason: Option<String>,
 }

@@ -15,7 +15,8 @@ Both engines are measured in places of their own: SQLite in a temporary folder, 
 is installed. With --database sqlite://PATH databases are made beside PATH, with postgres://… on that server; what is \
 there already is left alone, and all that was made is removed. How to read the figures: docs/performance.md.")]
 pub(crate) struct Bench {
-    /// command, hold or settle; of jobs enqueue, enqueue-bulk, drain or latency; the standard set unless said
+    /// command, hold or settle; of jobs enqueue, enqueue-bulk, drain or latency; over HTTP meter or http; the standard set
+    /// unless said
     name: Option<bursar_bench::Bench>,
     /// Callers at once; loops that drain, calls that enqueue in bulk
     #[arg(long, value_name = "N")]
@@ -47,18 +48,25 @@ pub(crate) struct Bench {
     /// Rounds of each side; the median is told
     #[arg(long, value_name = "N")]
     rounds: Option<usize>,
-    /// What to compare with: bulk-insert, textbook, history-10k, empty or none
+    /// What to compare with: bulk-insert, textbook, history-10k, empty, unmetered, axum or none
     #[arg(long, value_name = "NAME")]
     baseline: Option<bursar_bench::Baseline>,
     /// Is the worker of another process that measures
     #[arg(long, hide = true, value_name = "URL")]
     work_on: Option<String>,
+    /// Is the bare route that the server of another process is compared with
+    #[arg(long, hide = true)]
+    bare: bool,
 }
 
 /// Measures, and tells each figure when it is there.
 pub(crate) async fn run(args: Bench, global: &Asked) -> Result<Exit, Problem> {
     if let Some(url) = args.work_on {
         blocking(move || bursar_bench::work_apart(&url).map_err(problem)).await?;
+        return Ok(Exit::Done);
+    }
+    if args.bare {
+        blocking(|| bursar_bench::serve_bare().map_err(problem)).await?;
         return Ok(Exit::Done);
     }
     // The database of the environment is one that is used: it is measured on only when that is asked for here.

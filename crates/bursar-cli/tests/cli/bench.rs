@@ -47,10 +47,35 @@ fn the_worker_of_a_latency_may_have_a_process_of_its_own() {
 }
 
 #[test]
+fn the_server_is_measured_beside_a_bare_route() {
+    let place = Place::empty();
+    let here = format!("sqlite://{}/bench.db", place.0.path().display());
+    for url in [here, bursar_testkit::fresh_database()] {
+        let short = ["bench", "http", "--callers", "3", "--seconds", "0.2", "--rounds", "1", "--database", &url];
+        let ran = place.run_in(&[("BURSAR_LISTEN", "203.0.113.1:1")], &[&short[..], &["--json"]].concat(), "").ends(0);
+        let lines: Vec<Value> = ran.out.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+        assert_eq!(lines.iter().map(|line| text(&line["work"])).collect::<Vec<_>>(), ["command", "lease"]);
+        for line in lines {
+            assert_eq!(
+                (&line["bench"], &line["callers"], &line["baseline"]),
+                (&json!("http"), &json!(3), &json!("axum"))
+            );
+            for figure in ["per_second", "p50_ms", "p99_ms", "baseline_per_second", "ratio"] {
+                assert!(line[figure].as_f64().unwrap() > 0.0, "{figure}: {line}");
+            }
+            let (idle, most) = (line["rss_idle_mb"].as_f64().unwrap(), line["rss_mb"].as_f64().unwrap());
+            assert!(1.0 < idle && idle <= most, "{line}");
+        }
+        assert!(ran.err.contains("MB idle"), "{}", ran.err);
+    }
+    assert_eq!(std::fs::read_dir(place.0.path()).unwrap().count(), 0, "nothing is left");
+}
+
+#[test]
 fn what_cannot_be_measured_is_wrong_usage() {
     let place = Place::empty();
     for (args, word) in [
-        (&["bench", "quick"][..], "command, hold, settle, enqueue, enqueue-bulk, drain, latency, meter"),
+        (&["bench", "quick"][..], "command, hold, settle, enqueue, enqueue-bulk, drain, latency, meter, http"),
         (&["bench", "hold", "--backlog", "1"], "backlog"),
         (&["bench", "drain", "--jobs", "0"], "jobs"),
         (&["bench", "drain", "--scopes", "1"], "scopes"),
@@ -59,6 +84,8 @@ fn what_cannot_be_measured_is_wrong_usage() {
         (&["bench", "drain", "--baseline", "textbook"], "empty and none"),
         (&["bench", "meter", "--baseline", "textbook"], "unmetered and none"),
         (&["bench", "hold", "--baseline", "unmetered"], "unmetered"),
+        (&["bench", "http", "--baseline", "textbook"], "axum and none"),
+        (&["bench", "http", "--callers", "5000"], "callers"),
         (&["bench", "--callers", "0"], "callers"),
         (&["bench", "--scopes", "0"], "scopes"),
         (&["bench", "--rounds", "0"], "rounds"),

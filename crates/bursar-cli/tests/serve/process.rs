@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 /// Longer than anything takes here.
-const PATIENCE: Duration = Duration::from_secs(90);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(90);
 
 /// A running server, which ends with the test.
 pub(crate) struct Process {
     child: Child,
-    address: SocketAddr,
+    pub(crate) address: SocketAddr,
     lines: Mutex<mpsc::Receiver<String>>,
 }
 
@@ -121,16 +121,33 @@ impl Process {
     pub(crate) fn somebody_waits(&self, token: &str) {
         let began = now();
         loop {
-            let mut sent = self.send(token, "GET", "/metrics", Value::Null);
-            assert_eq!(sent.head(), 200);
-            let mut text = String::new();
-            sent.0.read_to_string(&mut text).unwrap();
-            let bells = text.lines().find_map(|line| line.strip_prefix("bursar_bells_total ")).unwrap().to_owned();
-            if bells != "0" {
+            if self.figure(token, "bursar_bells_total") > 0 {
                 return;
             }
             assert!(began.elapsed() < PATIENCE, "nobody waits");
         }
+    }
+
+    /// How many listen to events there.
+    pub(crate) fn listeners(&self, token: &str) -> u64 {
+        self.figure(token, "bursar_event_listeners")
+    }
+
+    /// One of its figures.
+    fn figure(&self, token: &str, name: &str) -> u64 {
+        let mut sent = self.send(token, "GET", "/metrics", Value::Null);
+        assert_eq!(sent.head(), 200);
+        let mut text = String::new();
+        sent.0.read_to_string(&mut text).unwrap();
+        let figure = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        figure.unwrap().parse().unwrap()
+    }
+
+    /// The memory it has, in MB.
+    pub(crate) fn memory_mb(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() / 1_024
     }
 
     /// Tells it to end: how it did, and what it said.

@@ -2,7 +2,7 @@
 
 use axum::http::request::Parts;
 use axum::http::{HeaderName, header};
-use bursar::{Context, CredentialClass, CredentialToken, Grant, GrantFault, Tenant};
+use bursar::{Bursar, Context, CredentialClass, CredentialToken, Grant, GrantFault, Tenant};
 use sha2::{Digest, Sha256};
 
 use crate::app::App;
@@ -90,10 +90,18 @@ async fn identify(app: &App, shown: &str, worker_only: bool) -> Result<Result<Pr
         if worker_only && token.class() != CredentialClass::Worker {
             return Ok(Err("it is no worker's".into()));
         }
-        let admitted = app.bursar.credentials().admit(&token).await?;
-        let known = admitted.and_then(|grant| principal(token.class(), &grant));
-        let known = known.map(|principal| Principal { credential: Some(token), ..principal });
-        return Ok(known.map_err(|fault| fault.to_string()));
+        let reading = {
+            let (bursar, token) = (app.bursar.clone(), token.clone());
+            move || {
+                let (bursar, token) = (bursar.clone(), token.clone());
+                async move { admitted(&bursar, token).await.ok() }
+            }
+        };
+        return match app.readings.read(shown, reading).await {
+            Some(known) => Ok(known),
+            // Whoever shared a reading that failed learns why by one of its own.
+            None => admitted(&app.bursar, token).await,
+        };
     }
     if worker_only {
         return Ok(Err(GrantFault::Malformed.to_string()));
@@ -114,6 +122,14 @@ async fn identify(app: &App, shown: &str, worker_only: bool) -> Result<Result<Pr
         }));
     }
     Ok(Err(GrantFault::Malformed.to_string()))
+}
+
+/// Whom a token lets in, by its row.
+async fn admitted(bursar: &Bursar, token: CredentialToken) -> Result<Result<Principal, String>, Problem> {
+    let admitted = bursar.credentials().admit(&token).await?;
+    let known = admitted.and_then(|grant| principal(token.class(), &grant));
+    let known = known.map(|principal| Principal { credential: Some(token), ..principal });
+    Ok(known.map_err(|fault| fault.to_string()))
 }
 
 /// Who a row of the database stands for.

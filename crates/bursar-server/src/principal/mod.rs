@@ -3,6 +3,7 @@
 pub(crate) mod attempts;
 pub(crate) mod authenticate;
 pub(crate) mod jwt;
+pub(crate) mod readings;
 pub(crate) mod table;
 pub(crate) mod uses;
 

@@ -7,6 +7,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::call::{Ask, Call, Nothing};
+use crate::limits::PAGE_MAX;
 use crate::principal::table::Action;
 use crate::reply::Reply;
 use crate::route::Route;
@@ -50,6 +51,7 @@ struct ListQuery {
     #[serde(default)]
     cursor: Option<String>,
     #[serde(default)]
+    #[schemars(range(min = 1, max = PAGE_MAX))]
     limit: Option<usize>,
 }
 
@@ -114,6 +116,7 @@ async fn spent(ask: Ask<Scope, SpentQuery>) -> Result<Reply<SpentAnswer>, Proble
 pub(super) struct HistoryQuery {
     /// So many at most, from 1 to 1000.
     #[serde(default)]
+    #[schemars(range(min = 1, max = PAGE_MAX))]
     pub(super) limit: Option<usize>,
     /// Where to go on, as `next` of the last page said.
     #[serde(default)]

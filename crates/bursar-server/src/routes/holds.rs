@@ -7,6 +7,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::call::{Ask, Nothing};
+use crate::limits::PAGE_MAX;
 use crate::principal::table::Action;
 use crate::reply::{Created, Reply};
 use crate::route::Route;
@@ -53,6 +54,7 @@ struct ListQuery {
     #[serde(default)]
     cursor: Option<String>,
     #[serde(default)]
+    #[schemars(range(min = 1, max = PAGE_MAX))]
     limit: Option<usize>,
 }
 

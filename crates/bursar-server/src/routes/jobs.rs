@@ -12,6 +12,7 @@ use serde_json::json;
 
 use crate::call::{Ask, Call, Nothing};
 use crate::limits::BULK_BYTES_MAX;
+use crate::limits::PAGE_MAX;
 use crate::principal::table::Action;
 use crate::reply::{Created, Reply};
 use crate::route::{Repeats, Route};
@@ -147,6 +148,7 @@ pub(super) struct ListQuery {
     #[serde(default)]
     cursor: Option<String>,
     #[serde(default)]
+    #[schemars(range(min = 1, max = PAGE_MAX))]
     limit: Option<usize>,
 }
 

@@ -7,6 +7,7 @@ use serde::Deserialize;
 
 use crate::call::Ask;
 use crate::events::{self, EventsQuery};
+use crate::limits::PAGE_MAX;
 use crate::principal::table::Action;
 use crate::reply::{EventStream, Reply};
 use crate::route::Route;
@@ -53,6 +54,7 @@ struct JournalQuery {
     #[serde(default)]
     kind: Option<String>,
     #[serde(default)]
+    #[schemars(range(min = 1, max = PAGE_MAX))]
     limit: Option<usize>,
 }
 

@@ -83,6 +83,7 @@ pub(crate) struct PageQuery {
     pub(crate) cursor: Option<String>,
     /// So many at most, from 1 to 1000.
     #[serde(default)]
+    #[schemars(range(min = 1, max = PAGE_MAX))]
     pub(crate) limit: Option<usize>,
 }
 

@@ -46,6 +46,7 @@ async fn list(ask: Ask<(), PageQuery>) -> Result<Reply<Page<QueueAnswer>>, Probl
 struct FiguresQuery {
     /// What happened in the last so many minutes, from 1 to 1440; 60 unless it is said.
     #[serde(default)]
+    #[schemars(range(min = 1, max = 1_440))]
     minutes: Option<u32>,
 }
 

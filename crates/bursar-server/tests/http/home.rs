@@ -11,6 +11,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use crate::client::{Answer, request, send};
+use crate::shape;
 
 /// The operator's token of every test.
 pub(crate) const OPERATOR: &str = "operator-token-for-tests-0123456789abcdef";
@@ -96,7 +97,9 @@ impl Home {
         if text.is_some() {
             all.push(("Content-Type", "application/json"));
         }
-        send(self.address, request(method, path, &all, text.as_deref()).as_bytes()).await
+        let answer = send(self.address, request(method, path, &all, text.as_deref()).as_bytes()).await;
+        shape::check(method, path, &answer);
+        answer
     }
 
     /// A new API key of a tenant.

@@ -35,6 +35,7 @@ async fn what_is_wrong_is_a_problem_with_its_name() {
         ("{", "body"),
         ("nonsense", "body"),
         (r#"["q","k"]"#, "body"),
+        (r#"{"queue":"q","kind":"k","retry":["exponential",3]}"#, "body"),
         (r#"{"queue":"q","kind":"k","priority":99999999999}"#, "body"),
         (r#"{"queue":"","kind":"k"}"#, "body"),
         (r#"{"queue":"q","kind":"k","delay_ms":-1}"#, "jobs.delay_ms"),

@@ -11,6 +11,7 @@ mod matrix;
 mod metered;
 mod money;
 mod people;
+mod shape;
 mod tenants;
 mod watch;
 mod work;

@@ -1,0 +1,156 @@
+//! Answers are as the document says: every answer of every test is held against it.
+
+use std::sync::OnceLock;
+
+use serde_json::{Map, Value};
+
+use crate::client::Answer;
+
+/// Fails where an answer is not what the document says of this route.
+pub(crate) fn check(method: &str, path: &str, answer: &Answer) {
+    static DOCUMENT: OnceLock<Value> = OnceLock::new();
+    let document = DOCUMENT.get_or_init(bursar_server::document);
+    let said = said_of(document, method, path);
+    let told = said.and_then(|responses| responses.get(&answer.status.to_string()));
+    let problem = &document["components"]["schemas"]["Problem"];
+    if told.is_none() {
+        assert!(answer.status >= 400, "{method} {path}: {} is not in the document", answer.status);
+    }
+    let Some(content) = told.map_or(Some(("application/problem+json", problem)), content) else {
+        assert_eq!(answer.text, "", "{method} {path}: the document says that nothing is told");
+        return;
+    };
+    let (media, schema) = content;
+    assert_eq!(answer.header("content-type"), Some(media), "{method} {path}: {answer:?}");
+    if media.ends_with("json")
+        && let Err(fault) = fits(document, schema, &answer.json())
+    {
+        panic!("{method} {path}: {fault}: {}", answer.text);
+    }
+}
+
+/// The responses of the route that takes this path.
+fn said_of<'a>(document: &'a Value, method: &str, path: &str) -> Option<&'a Map<String, Value>> {
+    let path = path.split('?').next().unwrap_or_default();
+    let takes = |known: &str| {
+        let (known, asked) = (known.split('/'), path.split('/'));
+        known.clone().count() == asked.clone().count()
+            && known.zip(asked).all(|(known, asked)| known.starts_with('{') || known == asked)
+    };
+    let paths = document["paths"].as_object().unwrap();
+    // What is spelled out goes before what is left open.
+    let mut found: Vec<_> = paths.iter().filter(|(known, _)| takes(known)).collect();
+    found.sort_by_key(|(known, _)| known.matches('{').count());
+    found.first()?.1.get(method.to_lowercase())?["responses"].as_object()
+}
+
+fn content(response: &Value) -> Option<(&str, &Value)> {
+    let (media, content) = response.get("content")?.as_object()?.iter().next()?;
+    Some((media, content.get("schema").unwrap_or(&Value::Bool(true))))
+}
+
+/// Whether a value is of a shape. A keyword that is not known here fails, so that nothing is passed over.
+fn fits(document: &Value, schema: &Value, value: &Value) -> Result<(), String> {
+    let Value::Object(words) = schema else {
+        return if schema == &Value::Bool(true) { Ok(()) } else { Err(format!("{value} is never right")) };
+    };
+    for (word, says) in words {
+        let right = match word.as_str() {
+            "$ref" => {
+                let path = says.as_str().unwrap().trim_start_matches('#');
+                fits(document, document.pointer(path).expect("it leads somewhere"), value)?;
+                true
+            }
+            "type" => match says {
+                Value::Array(types) => types.iter().any(|one| is(value, one)),
+                one => is(value, one),
+            },
+            "enum" => says.as_array().unwrap().contains(value),
+            "const" => says == value,
+            "anyOf" | "oneOf" => says.as_array().unwrap().iter().any(|one| fits(document, one, value).is_ok()),
+            "allOf" => says.as_array().unwrap().iter().all(|one| fits(document, one, value).is_ok()),
+            "required" => says.as_array().unwrap().iter().all(|name| value.get(name.as_str().unwrap()).is_some()),
+            "properties" => {
+                for (name, of) in says.as_object().unwrap() {
+                    value
+                        .get(name)
+                        .map_or(Ok(()), |value| fits(document, of, value))
+                        .map_err(|at| format!("{name}: {at}"))?;
+                }
+                true
+            }
+            "additionalProperties" => value.as_object().is_none_or(|fields| {
+                let known = |name: &str| words.get("properties").is_some_and(|known| known.get(name).is_some());
+                fields.iter().filter(|(name, _)| !known(name)).all(|(_, value)| fits(document, says, value).is_ok())
+            }),
+            "items" => {
+                for item in value.as_array().into_iter().flatten() {
+                    fits(document, says, item)?;
+                }
+                true
+            }
+            "minItems" => value.as_array().is_none_or(|items| items.len() as u64 >= says.as_u64().unwrap()),
+            "maxItems" => value.as_array().is_none_or(|items| items.len() as u64 <= says.as_u64().unwrap()),
+            "minLength" => value.as_str().is_none_or(|text| text.chars().count() as u64 >= says.as_u64().unwrap()),
+            "maxLength" => value.as_str().is_none_or(|text| text.chars().count() as u64 <= says.as_u64().unwrap()),
+            "minimum" => value.as_f64().is_none_or(|number| number >= says.as_f64().unwrap()),
+            "maximum" => value.as_f64().is_none_or(|number| number <= says.as_f64().unwrap()),
+            "pattern" => value.as_str().is_none_or(|text| matches(says.as_str().unwrap(), text)),
+            "title" | "description" | "default" | "examples" | "format" | "$schema" => true,
+            other => return Err(format!("the shape says {other:?}, which this test does not know")),
+        };
+        if !right {
+            return Err(format!("{value} is not {word} {says}"));
+        }
+    }
+    Ok(())
+}
+
+fn is(value: &Value, kind: &Value) -> bool {
+    match kind.as_str().unwrap() {
+        "null" => value.is_null(),
+        "boolean" => value.is_boolean(),
+        "integer" => value.is_i64() || value.is_u64(),
+        "number" => value.is_number(),
+        "string" => value.is_string(),
+        "array" => value.is_array(),
+        _ => value.is_object(),
+    }
+}
+
+/// The patterns of answers are those of ids and names.
+fn matches(pattern: &str, text: &str) -> bool {
+    if pattern.starts_with("^[^") {
+        return !text.chars().any(char::is_control);
+    }
+    let prefix = pattern.strip_prefix('^').and_then(|rest| rest.strip_suffix(ID_DIGITS)).expect("the pattern of an id");
+    let digits = text.strip_prefix(prefix).unwrap_or_default();
+    digits.len() == 26 && digits.starts_with(|first| matches!(first, '0'..='7')) && digits.bytes().all(is_digit)
+}
+
+const ID_DIGITS: &str = "[0-7][0-9a-hjkmnp-tv-z]{25}$";
+
+fn is_digit(byte: u8) -> bool {
+    matches!(byte, b'0'..=b'9' | b'a'..=b'z') && !b"ilou".contains(&byte)
+}
+
+#[test]
+fn what_does_not_fit_is_found() {
+    let document = bursar_server::document();
+    let fits = |name: &str, value: Value| fits(&document, &document["components"]["schemas"][name], &value);
+    let charge = serde_json::json!({ "scope": "a", "amount": 1, "balances": [] });
+    assert_eq!(fits("ChargeAnswer", charge.clone()), Ok(()));
+    for (name, value) in [("amount", Value::from("1")), ("scope", Value::from("")), ("balances", Value::Null)] {
+        let mut wrong = charge.clone();
+        wrong[name] = value;
+        assert!(fits("ChargeAnswer", wrong).is_err(), "{name}");
+    }
+    assert!(fits("ChargeAnswer", serde_json::json!({ "scope": "a", "amount": 1 })).is_err());
+    assert!(fits("Problem", serde_json::json!({ "title": "x" })).is_err());
+    let job = format!("^job_{ID_DIGITS}");
+    assert!(matches(&job, "job_01j9zq3v4w5x6y7z8abcdefghj"));
+    for wrong in ["hold_01j9zq3v4w5x6y7z8abcdefghj", "job_01j9zq3v4w5x6y7z8abcdefghi", "job_81j9zq3v4w5x6y7z8abcdefghj"]
+    {
+        assert!(!matches(&job, wrong), "{wrong}");
+    }
+}
