@@ -6,7 +6,7 @@ CARGO = cargo
 .PHONY: help setup check test fmt bench-peers schemathesis
 
 help:
-	@echo 'make setup   install what the tests need: a C compiler and PostgreSQL'
+	@echo 'make setup   install what the tests need: a C compiler, PostgreSQL, and what the guides call'
 	@echo 'make check   format, lints, documentation, house rules, dependencies'
 	@echo 'make test    setup, then every test and example'
 	@echo 'make fmt     format the sources'
@@ -20,6 +20,8 @@ setup:
 	need=''; \
 	command -v cc >/dev/null 2>&1 || need='build-essential'; \
 	ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || need="$$need postgresql"; \
+	command -v curl >/dev/null 2>&1 || need="$$need curl"; \
+	command -v jq >/dev/null 2>&1 || need="$$need jq"; \
 	if [ -z "$$need" ]; then exit 0; fi; \
 	if [ "$$(id -u)" = 0 ]; then sudo=''; else sudo='sudo'; fi; \
 	if ! command -v apt-get >/dev/null 2>&1; then \

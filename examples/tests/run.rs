@@ -1,7 +1,10 @@
 //! Every example does what it claims: run as a process, it ends with status 0.
 
 use std::collections::BTreeSet;
-use std::process::Command;
+use std::process::{Command, Stdio};
+
+use bursar::Bursar;
+use bursar_server::{Server, Settings};
 
 /// Those that need nothing but SQLite.
 const EXAMPLES: [(&str, &str); 9] = [
@@ -46,11 +49,45 @@ fn an_example_on_postgres_says_what_it_needs() {
     }
 }
 
+/// Those that need a server: an application, and the worker that works for it.
+const OVER_HTTP: [(&str, &str); 2] =
+    [("remote_media", env!("CARGO_BIN_EXE_remote_media")), ("remote_worker", env!("CARGO_BIN_EXE_remote_worker"))];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_application_and_a_worker_over_http_do_what_they_claim() {
+    const TOKEN: &str = "operator-token-for-examples-0123456789";
+    let bursar = Bursar::open("sqlite::memory:").await.unwrap();
+    let settings = Settings { operator_token: Some(TOKEN.into()), ..Settings::default() };
+    let server = Server::bind(bursar.clone(), "127.0.0.1:0".parse().unwrap(), settings).await.unwrap();
+    let url = format!("http://{}", server.address());
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let running = tokio::spawn(server.run(async move { drop(stopped.await) }));
+    let start = |program: &str| {
+        let mut command = Command::new(program);
+        command.env("BURSAR_SERVER", &url).env("BURSAR_TOKEN", TOKEN).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.spawn().unwrap()
+    };
+    let [(_, media), (_, worker)] = OVER_HTTP;
+    let (media, worker) = (start(media), start(worker));
+    let ended = tokio::task::spawn_blocking(move || media.wait_with_output().unwrap()).await.unwrap();
+    let said = String::from_utf8_lossy(&ended.stdout).into_owned();
+    assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
+    assert!(said.contains("https://videos.example/job_"), "{said}");
+    // The worker is told to end, and ends well.
+    assert!(Command::new("kill").args(["-TERM", &worker.id().to_string()]).status().unwrap().success());
+    let ended = tokio::task::spawn_blocking(move || worker.wait_with_output().unwrap()).await.unwrap();
+    assert_eq!(ended.status.code(), Some(0), "{}", String::from_utf8_lossy(&ended.stderr));
+    assert_eq!(String::from_utf8_lossy(&ended.stdout), "1 rendered, 0 failed, 0 handed back\n");
+    drop(stop);
+    running.await.unwrap();
+    bursar.close().await;
+}
+
 #[test]
 fn no_example_is_left_out() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/bin");
     let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let there: BTreeSet<String> = files.map(|file| file.trim_end_matches(".rs").to_owned()).collect();
-    let known = EXAMPLES.iter().chain(&ON_POSTGRES).map(|(name, _)| (*name).to_owned()).collect();
+    let known = EXAMPLES.iter().chain(&ON_POSTGRES).chain(&OVER_HTTP).map(|(name, _)| (*name).to_owned()).collect();
     assert_eq!(there, known);
 }

@@ -129,6 +129,7 @@ impl Limit {
 
     /// Writes the round again.
     pub(crate) async fn round(&mut self, bench: Bench) -> Result<Round, BenchError> {
+        self.bring_grants().await?;
         let (mut done, mut took) = (0, Duration::ZERO);
         loop {
             let transactions = self.next_transactions().await?;
@@ -140,6 +141,32 @@ impl Limit {
                 Writer::Sqlite(writer) => tokio::task::block_in_place(|| writer.write(bench, &transactions))?,
                 Writer::Postgres(writer) => writer.write(bench, &transactions).await?,
             };
+        }
+    }
+
+    /// Copies the grants of the round, all of them before the first is redeemed, as Bursar had them.
+    async fn bring_grants(&mut self) -> Result<(), BenchError> {
+        let (mut after, mut grants) = (self.after, Vec::new());
+        loop {
+            let page = self.reader.journal(after, PAGE).await?;
+            for row in &page {
+                after = row.position + row.batch.count() as u64 - 1;
+                let events = row.batch.entries.iter().flat_map(|entry| &entry.events);
+                grants.extend(events.filter_map(|recorded| match &recorded.e {
+                    Event::GrantRedeemed { grant, .. } => Some(*grant),
+                    _ => None,
+                }));
+            }
+            if page.len() < PAGE || grants.len() >= OPERATIONS_MAX {
+                match &mut self.writer {
+                    Writer::Sqlite(writer) => tokio::task::block_in_place(|| writer.bring(&grants))?,
+                    Writer::Postgres(writer) => writer.bring(&grants).await?,
+                }
+                grants.clear();
+            }
+            if page.len() < PAGE {
+                return Ok(());
+            }
         }
     }
 

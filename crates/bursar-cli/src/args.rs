@@ -1,14 +1,17 @@
 //! Arguments: what can be asked for, and how its parts are read.
 
+use std::path::PathBuf;
+
 use bursar::{Invalid, Limit, Scope, Tenant, Window};
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::commands::{
-    bench, budget, command, dead, dev, doctor, grant, hold, job, journal, migrate, queue, schedule, serve, upkeep,
+    backup, bench, budget, command, completions, config, credential, dead, dev, doctor, grant, hold, job, journal,
+    migrate, queue, schedule, serve, upkeep,
 };
-
-/// Where the database is unless it is said: in the working folder.
-pub(crate) const DATABASE_DEFAULT: &str = "sqlite://bursar-data/bursar.db";
+use crate::config::{Config, FILE_VARIABLE, Flags, load};
+use crate::place::Said;
+use bursar_server::wire::problem::Problem;
 
 /// Bursar keeps the purse for software that spends: it holds budget, redeems one-time grants and starts durable work in
 /// one transaction, and settles with the real cost.
@@ -23,24 +26,88 @@ New here? Run `bursar dev`."
 )]
 pub(crate) struct Cli {
     #[command(flatten)]
-    pub(crate) global: Global,
+    pub(crate) global: Asked,
     #[command(subcommand)]
     pub(crate) command: Top,
 }
 
 /// What every command takes.
 #[derive(Args, Clone)]
-pub(crate) struct Global {
-    /// The database: sqlite://PATH or postgres://…
-    #[arg(long, global = true, value_name = "URL", env = "BURSAR_DATABASE", hide_env_values = true,
-        default_value = DATABASE_DEFAULT)]
-    pub(crate) database: String,
+pub(crate) struct Asked {
+    /// The configuration file; ./bursar.toml where it is there
+    #[arg(long, global = true, value_name = "PATH", env = FILE_VARIABLE)]
+    pub(crate) config: Option<PathBuf>,
+    /// The database, sqlite://PATH or postgres://…; else BURSAR_DATABASE, the configuration file, or
+    /// sqlite://bursar-data/bursar.db
+    #[arg(long, global = true, value_name = "URL")]
+    pub(crate) database: Option<String>,
+    /// A server to ask instead: http://HOST:PORT
+    #[arg(long, global = true, value_name = "URL", env = "BURSAR_SERVER")]
+    pub(crate) server: Option<String>,
+    /// Who asks the server; better in BURSAR_TOKEN, or in the file that BURSAR_TOKEN_FILE names
+    #[arg(
+        id = "server_token",
+        long = "token",
+        global = true,
+        value_name = "TOKEN",
+        env = "BURSAR_TOKEN",
+        hide_env_values = true
+    )]
+    pub(crate) token: Option<String>,
+    /// How long a server is asked, with all tries
+    #[arg(long, global = true, value_name = "MS", default_value_t = 30_000, hide_default_value = true)]
+    pub(crate) timeout_ms: u64,
     /// Whose data it is; the built-in tenant unless said
     #[arg(long, global = true, value_name = "NAME")]
     pub(crate) tenant: Option<Tenant>,
     /// Print data as JSON
     #[arg(long, global = true)]
     pub(crate) json: bool,
+    /// How the server was said.
+    #[arg(skip)]
+    pub(crate) server_said: Said,
+    /// How the token was said.
+    #[arg(skip)]
+    pub(crate) token_said: Said,
+}
+
+impl Cli {
+    /// Reads the arguments, and how the place to ask was said.
+    pub(crate) fn read() -> Result<Cli, clap::Error> {
+        let matches = Cli::command().try_get_matches()?;
+        let mut cli = Cli::from_arg_matches(&matches)?;
+        cli.global.server_said = Said::of(&matches, "server");
+        cli.global.token_said = Said::of(&matches, "server_token");
+        // A variable that is empty says nothing.
+        if cli.global.server.as_deref() == Some("") && cli.global.server_said == Said::Environment {
+            (cli.global.server, cli.global.server_said) = (None, Said::Nowhere);
+        }
+        if cli.global.token.as_deref() == Some("") && cli.global.token_said == Said::Environment {
+            (cli.global.token, cli.global.token_said) = (None, Said::Nowhere);
+        }
+        Ok(cli)
+    }
+}
+
+/// What every command goes by.
+pub(crate) struct Global {
+    pub(crate) config: Config,
+    pub(crate) tenant: Option<Tenant>,
+    pub(crate) json: bool,
+}
+
+impl Asked {
+    /// Reads the configuration.
+    pub(crate) fn resolve(self) -> Result<Global, Problem> {
+        let flags = Flags::default().with("database", self.database.as_deref());
+        let config = load(self.config.as_deref(), &flags)?.config;
+        Ok(self.with(config))
+    }
+
+    /// With a configuration that was read already.
+    pub(crate) fn with(self, config: Config) -> Global {
+        Global { config, tenant: self.tenant, json: self.json }
+    }
 }
 
 /// The commands.
@@ -50,8 +117,15 @@ pub(crate) enum Top {
     Serve(serve::Serve),
     /// Show what Bursar does, step by step, on a database in a folder, and serve it: not for production
     Dev(dev::Dev),
+    /// The configuration: what is set, and by what
+    #[command(subcommand)]
+    Config(config::Configs),
     /// Make or upgrade the tables
     Migrate(migrate::Migrate),
+    /// Copy the database to a file while it is in use
+    Backup(backup::Backup),
+    /// Make a database from such a file
+    Restore(backup::Restore),
     /// Budgets: limits on scopes, and what is left of them
     #[command(subcommand)]
     Budget(budget::Budgets),
@@ -81,6 +155,12 @@ pub(crate) enum Top {
     /// The journal: everything that happened, in order
     #[command(subcommand)]
     Journal(journal::Journals),
+    /// Workers: their tokens, and what they may do
+    #[command(subcommand)]
+    Worker(credential::Workers),
+    /// API keys: tokens of programs, in a role
+    #[command(subcommand)]
+    Token(credential::Tokens),
     /// Check that balances are what holds and postings say
     Verify,
     /// Make every table but the journal anew from the journal
@@ -93,6 +173,21 @@ pub(crate) enum Top {
     Openapi,
     /// Measure how fast it is here, beside what the engine itself can do
     Bench(bench::Bench),
+    /// Print what a shell needs to complete commands
+    Completions(completions::Completions),
+}
+
+impl Top {
+    /// Whether it works on a database and not over a server.
+    pub(crate) fn is_of_the_database(&self) -> bool {
+        match self {
+            Top::Migrate(_) | Top::Backup(_) | Top::Restore(_) | Top::Rebuild(_) | Top::Sweep(_) | Top::Doctor(_) => {
+                true
+            }
+            Top::Grant(grants) => matches!(grants, grant::Grants::Purge),
+            _ => false,
+        }
+    }
 }
 
 /// Reads `SCOPE=AMOUNT`. A scope may have `=` in its name, an amount cannot.
@@ -125,8 +220,6 @@ Examples: --limit 1000000:month@Europe/Berlin  --limit 50000:rolling:3600000  --
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
 
     #[test]

@@ -6,22 +6,23 @@
 
 mod args;
 mod commands;
+mod config;
 mod exit;
+mod log;
 mod output;
+mod place;
 mod session;
-
-use bursar_server::wire::problem::{Kind, Problem};
-use clap::Parser;
 
 use crate::args::{Cli, Top};
 use crate::output::Output;
+use bursar_server::wire::problem::{Kind, Problem};
 
 /// A batch is thousands of small rows that live for its time only, which the system's allocator is slow at.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> std::process::ExitCode {
-    let cli = match Cli::try_parse() {
+    let cli = match Cli::read() {
         Ok(cli) => cli,
         Err(error) => return exit::of_usage(&error).into(),
     };

@@ -45,6 +45,13 @@ impl Output {
         let _ = writeln!(io::stderr(), "{}", harmless(text));
     }
 
+    /// Tells where a list goes on, if it does.
+    pub(crate) fn more(self, next: Option<&str>) {
+        if let Some(next) = next {
+            self.note(&format!("there may be more: --after {next}"));
+        }
+    }
+
     /// Tells what was not done, why, and what to do.
     pub(crate) fn problem(self, problem: &Problem) {
         if self.json {

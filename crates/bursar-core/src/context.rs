@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::bounds::TEXT_BYTES_MAX;
 use crate::name::Tenant;
 use crate::refusal::Invalid;
+use crate::trace::TraceParent;
 
 /// Who makes a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,6 +40,9 @@ pub struct Context {
     /// Why.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// The trace it belongs to, where the caller says one. Jobs keep it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub traceparent: Option<TraceParent>,
 }
 
 impl Context {

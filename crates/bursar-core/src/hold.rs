@@ -90,6 +90,7 @@ pub(crate) fn sums<'a>(
 
 /// Where a hold is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum HoldState {
     /// Its units are set aside.

@@ -34,5 +34,6 @@ pub mod request;
 pub mod scope;
 pub mod state;
 pub mod time;
+pub mod trace;
 pub mod wakes;
 pub mod window;

@@ -1,9 +1,8 @@
 //! Payloads: JSON that Bursar carries and never reads.
 
-use std::sync::Arc;
-
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use smol_str::SmolStr;
 
 use crate::bounds::{PAYLOAD_BYTES_MAX, PAYLOAD_INLINE_BYTES};
 use crate::refusal::Invalid;
@@ -12,7 +11,7 @@ const ELSEWHERE: &str = r#"{"$bursar":"payload kept beside the journal"}"#;
 
 /// A JSON text, checked to be one. `null` when there is nothing to say.
 #[derive(Clone, PartialEq, Eq, Hash)]
-pub struct Payload(Arc<str>);
+pub struct Payload(SmolStr);
 
 impl Payload {
     /// Checks and takes a JSON text.
@@ -40,12 +39,12 @@ impl Payload {
 
     /// Stands for a payload that is kept elsewhere.
     pub fn elsewhere() -> Payload {
-        Payload(ELSEWHERE.into())
+        Payload(SmolStr::new_static(ELSEWHERE))
     }
 
     /// Whether the payload is kept elsewhere.
     pub fn is_elsewhere(&self) -> bool {
-        *self.0 == *ELSEWHERE
+        self.0 == ELSEWHERE
     }
 
     /// A text that was checked when it was stored.
@@ -61,7 +60,7 @@ impl Payload {
 
 impl Default for Payload {
     fn default() -> Payload {
-        Payload("null".into())
+        Payload(SmolStr::new_static("null"))
     }
 }
 
@@ -88,7 +87,7 @@ impl<'de> Deserialize<'de> for Payload {
             let raw = <Box<RawValue>>::deserialize(de)?;
             Payload::new(raw.get()).map_err(serde::de::Error::custom)
         } else {
-            Ok(Payload(<Arc<str>>::deserialize(de)?))
+            Ok(Payload(SmolStr::deserialize(de)?))
         }
     }
 }

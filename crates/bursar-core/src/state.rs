@@ -97,6 +97,11 @@ impl<K: Hash + Eq + Debug, V> Table<K, V> {
         self.slots.insert(key, Slot { value: Some(value), stored: true, dirty: false });
     }
 
+    /// Makes room for rows that are to come.
+    pub fn reserve(&mut self, rows: usize) {
+        self.slots.reserve(rows);
+    }
+
     /// How many rows were loaded, there or not.
     pub fn count(&self) -> usize {
         self.slots.len()

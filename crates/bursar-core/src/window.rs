@@ -2,13 +2,13 @@
 
 use std::fmt;
 use std::str::FromStr;
-use std::sync::Arc;
 
 use jiff::civil::{Date, Weekday as CivilWeekday};
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use smol_str::SmolStr;
 
 use crate::bounds::{LENGTH_MAX, LENGTH_MIN};
 use crate::bucket::clamp;
@@ -101,7 +101,7 @@ const DAYS: [(Weekday, &str, CivilWeekday); 7] = [
 /// An IANA time zone. One that was made here is known to this build; one that was stored may come from a newer one.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
-pub struct Zone(Arc<str>);
+pub struct Zone(SmolStr);
 
 /// Trusted, as it was checked where people wrote it. Whether this build knows it is asked when it is used.
 impl<'de> Deserialize<'de> for Zone {
@@ -119,7 +119,7 @@ impl Zone {
     }
 
     pub(crate) fn look_up(&self) -> Option<TimeZone> {
-        if &*self.0 == "UTC" { Some(TimeZone::UTC) } else { TimeZone::get(&self.0).ok() }
+        if self.0 == "UTC" { Some(TimeZone::UTC) } else { TimeZone::get(&self.0).ok() }
     }
 
     /// Refuses a zone that was stored and that this build does not know.
@@ -134,8 +134,7 @@ impl Zone {
 
     /// Coordinated universal time.
     pub fn utc() -> Zone {
-        static UTC: std::sync::OnceLock<Arc<str>> = std::sync::OnceLock::new();
-        Zone(UTC.get_or_init(|| "UTC".into()).clone())
+        Zone(SmolStr::new_static("UTC"))
     }
 
     /// Its IANA name.

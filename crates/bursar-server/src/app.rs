@@ -1,8 +1,8 @@
 //! What all requests share.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use bursar::{Bursar, Clock};
 
@@ -34,8 +34,10 @@ pub(crate) struct App {
     pub(crate) leases: Leases,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) metering: Metering,
-    /// The OpenAPI document, made once.
-    pub(crate) document: String,
+    /// The OpenAPI document, made once somebody wants it.
+    document: OnceLock<String>,
+    /// Who asks, where nobody has to show a token.
+    pub(crate) insider: Option<Principal>,
     stopping: AtomicBool,
 }
 
@@ -45,7 +47,8 @@ impl App {
         App {
             tails: Tails::new(bursar.clone(), limits.waiting),
             bursar,
-            document: crate::openapi::document().to_string(),
+            document: OnceLock::new(),
+            insider: None,
             routes,
             keys,
             attempts: Attempts::default(),
@@ -59,6 +62,11 @@ impl App {
             metering,
             stopping: AtomicBool::new(false),
         }
+    }
+
+    /// The OpenAPI document.
+    pub(crate) fn document(&self) -> &str {
+        self.document.get_or_init(|| crate::openapi::document().to_string())
     }
 
     /// The methods of each path.

@@ -16,18 +16,21 @@ use bursar::{Context, Fingerprint, IdempotencyKey, Tenant};
 use futures_util::FutureExt;
 use http_body_util::BodyExt;
 use tokio::time::timeout;
+use tracing::Instrument;
 
 use crate::app::App;
 use crate::call::Call;
 use crate::metering::Unpaid;
 use crate::principal::authenticate::authenticate;
-use crate::principal::table::Action;
+use crate::principal::table::{Action, Role};
 use crate::principal::{Principal, authorize};
 use crate::reply;
 use crate::route::{Incoming, Route};
 use crate::trace::Trace;
 use crate::wire::problem::{Kind, Problem};
 
+/// What the log of every request goes by; it is told where the level is `debug`.
+const ACCESS: &str = "bursar_server::access";
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const TENANT: HeaderName = HeaderName::from_static("bursar-tenant");
 const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
@@ -83,34 +86,47 @@ fn trace_of(request: &Request) -> Trace {
 
 async fn enter(app: Arc<App>, route: Arc<Route>, request: Request) -> Response {
     let trace = trace_of(&request);
+    // The route and not the path, which has names and ids of somebody's in it.
+    let span = tracing::info_span!(
+        "request", method = %route.method, route = route.path, request_id = trace.request_id, trace_id = trace.trace_id,
+        principal = tracing::field::Empty
+    );
+    enter_in(app, route, request, trace).instrument(span).await
+}
+
+async fn enter_in(app: Arc<App>, route: Arc<Route>, request: Request, trace: Trace) -> Response {
     let began = tokio::time::Instant::now();
     // Whatever goes wrong with one request, its connection and the others go on.
     let answered = AssertUnwindSafe(answer(&app, &route, request, &trace)).catch_unwind().await;
     let response = match answered {
         Ok(Ok(response)) => response,
-        Ok(Err(problem)) => {
-            warn_of(&problem, &route, &trace);
-            reply::problem(problem, &trace.request_id)
-        }
+        Ok(Err(problem)) => refused(&app, problem, &trace),
         Err(_) => {
-            tracing::error!(request = %trace.request_id, route = route.path, "a handler panicked");
+            tracing::error!("a handler panicked");
             reply::problem(Problem::new(Kind::Internal, "the server failed; it was logged"), &trace.request_id)
         }
     };
-    app.metrics.count(&route, response.status(), began.elapsed());
+    let (status, took) = (response.status(), began.elapsed());
+    app.metrics.count(&route, status, took);
+    tracing::debug!(target: ACCESS, status = status.as_u16(), duration_ms = took.as_secs_f64() * 1_000.0, "answered");
     response
 }
 
 async fn answer(app: &Arc<App>, route: &Route, request: Request, trace: &Trace) -> Result<Response, Problem> {
     let _place = app.places.take(route)?;
     let (mut parts, body) = request.into_parts();
-    let principal = match route.action {
-        Action::Public => Principal::nobody(),
-        _ => authenticate(app, &parts).await?,
+    let principal = match (route.action, &app.insider) {
+        (_, Some(insider)) => insider.clone(),
+        (Action::Public, None) => Principal::nobody(),
+        (_, None) => authenticate(app, &parts).await?,
     };
+    tracing::Span::current().record("principal", principal.role.map_or("nobody", Role::name));
     authorize(&principal, route.action)?;
     let tenant = tenant(&principal, &parts.headers)?;
-    let context = Context { correlation_id: Some(trace.correlation_id()), ..Context::of(tenant).by(principal.actor()) };
+    // Where there is no request that somebody could look for, nothing is to be found by it.
+    let correlation_id = app.insider.is_none().then(|| trace.correlation_id());
+    let traceparent = trace.parent;
+    let context = Context { correlation_id, traceparent, ..Context::of(tenant).by(principal.actor()) };
     let key = if route.writes() { header_text(&parts.headers, &IDEMPOTENCY_KEY)? } else { None };
     let call = Call {
         app: app.clone(),
@@ -134,20 +150,21 @@ async fn answer(app: &Arc<App>, route: &Route, request: Request, trace: &Trace) 
     let mut response = match route.run(Incoming { call, at, uri: parts.uri, body }).await {
         Ok(response) => response,
         Err(problem) if standing.is_none() => return Err(problem),
-        Err(problem) => {
-            warn_of(&problem, route, trace);
-            reply::problem(problem, &trace.request_id)
-        }
+        Err(problem) => refused(app, problem, trace),
     };
     standing.inspect(|standing| standing.tell(response.headers_mut()));
     Ok(response)
 }
 
-/// Logs what is the server's own fault.
-fn warn_of(problem: &Problem, route: &Route, trace: &Trace) {
-    if problem.status >= 500 {
-        tracing::warn!(request = %trace.request_id, route = route.path, kind = ?problem.kind, "{}", problem.detail);
+/// Tells of a problem. What is the server's own fault is logged; whoever asks in the process is told all of it instead.
+fn refused(app: &App, problem: Problem, trace: &Trace) -> Response {
+    if app.insider.is_some() {
+        return reply::whole_problem(&problem);
     }
+    if problem.status >= 500 {
+        tracing::warn!(kind = ?problem.kind, "{}", problem.detail);
+    }
+    reply::problem(problem, &trace.request_id)
 }
 
 /// Whose data it is: the operator says it, everybody else has one.
@@ -194,7 +211,7 @@ async fn read(app: &App, route: &Route, parts: &Parts, body: Body) -> Result<byt
         return Err(Problem::new(Kind::UnsupportedMediaType, detail));
     }
     let length = parts.headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
-    let most = route.body_bytes_max;
+    let most = route.body_bytes_max.min(app.limits.body_bytes);
     let bytes = match timeout(app.limits.body, collect(body, length, most)).await {
         Ok(Ok(bytes)) => bytes,
         Ok(Err(Broken::Off)) => return Err(Problem::invalid("body".into(), "the body broke off")),

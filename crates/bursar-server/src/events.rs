@@ -140,7 +140,7 @@ struct Seen {
 impl Seen {
     fn frame(&self) -> Bytes {
         let answer = EventAnswer::from(&self.event);
-        frame(Some(self.event.position), answer.kind, &serde_json::to_value(&answer).unwrap_or_default())
+        frame(Some(self.event.position), &answer.kind, &serde_json::to_value(&answer).unwrap_or_default())
     }
 }
 

@@ -21,6 +21,7 @@ mod entry;
 mod events;
 mod leases;
 mod limits;
+mod local;
 mod metering;
 mod metrics;
 mod openapi;
@@ -31,10 +32,15 @@ mod route;
 mod routes;
 mod serve;
 mod trace;
-pub mod wire;
+
+/// The shapes of the wire, which clients share.
+pub use bursar_wire as wire;
 
 pub use crate::limits::Limits;
+pub use crate::local::Local;
+pub use crate::metrics::markdown as metrics_table;
 pub use crate::openapi::document;
+pub use crate::principal::authenticate::OPERATOR_BYTES_MIN;
 pub use crate::principal::jwt::{JwtError, JwtKey, JwtRules};
 pub use crate::principal::table::{Action, Allowed, Role, markdown as roles_table};
 pub use crate::routes::{Declared, declared};

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use bursar::Span;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::route::Route;
@@ -19,9 +18,6 @@ pub(crate) const PAGE_MAX: usize = 1_000;
 /// Items on one page unless it is said.
 pub(crate) const PAGE_DEFAULT: usize = 100;
 
-/// How long a worker may wait for jobs in one request.
-pub(crate) const WAIT_MAX: Span = Span::from_secs(60);
-
 /// What can be set of the server's limits.
 #[derive(Clone, Debug)]
 pub struct Limits {
@@ -31,6 +27,8 @@ pub struct Limits {
     pub requests: usize,
     /// Requests at once that wait for jobs or listen to events, beside those.
     pub waiting: usize,
+    /// Bytes of a body; of routes that do not take many items 4 MiB at most.
+    pub body_bytes: usize,
     /// How long the head of a request may take, and an idle connection is kept.
     pub head: Duration,
     /// How long a body may take.
@@ -49,6 +47,7 @@ impl Default for Limits {
             connections: 20_000,
             requests: 1_024,
             waiting: 10_000,
+            body_bytes: BULK_BYTES_MAX,
             head: Duration::from_secs(30),
             body: Duration::from_secs(30),
             heartbeat: Duration::from_secs(15),
@@ -67,6 +66,12 @@ pub(crate) struct Places {
 impl Places {
     pub(crate) fn new(limits: &Limits) -> Places {
         Places { requests: Semaphore::new(limits.requests), waiting: Semaphore::new(limits.waiting) }
+    }
+
+    /// Places that are taken: by requests, and by those that wait.
+    pub(crate) fn taken(&self, limits: &Limits) -> (usize, usize) {
+        let taken = |most: usize, places: &Semaphore| most.saturating_sub(places.available_permits());
+        (taken(limits.requests, &self.requests), taken(limits.waiting, &self.waiting))
     }
 
     /// A place for a request, or the advice to come again: it is better than to take all and serve none.

@@ -6,6 +6,7 @@ use schemars::{JsonSchema, Schema};
 use serde_json::{Map, Value, json};
 
 use crate::principal::table::{Action, Allowed, Role};
+use crate::route::Repeats;
 use crate::route::{Described, Route};
 use crate::routes;
 use crate::wire::problem::Problem;
@@ -30,8 +31,8 @@ pub fn document() -> Value {
             "title": "Bursar",
             "version": env!("CARGO_PKG_VERSION"),
             "description": "Hold budget, redeem a grant and start durable work in one transaction. Errors are problem \
-                documents (RFC 9457). Every write takes `Idempotency-Key`; reports of workers and acts on single jobs need none, \
-                as fences and states make them safe to repeat.",
+                documents (RFC 9457). Every write takes `Idempotency-Key`. Where a route does not list it, it is not looked at: \
+                its description says what makes a repetition safe instead.",
         },
         "paths": paths,
         "components": {
@@ -60,6 +61,9 @@ fn operation(route: &Route, schemas: &mut SchemaGenerator) -> Value {
         "x-bursar-roles": roles(route.action),
         "responses": responses(answers),
     });
+    if let Some(words) = repeated(route) {
+        operation["description"] = words.into();
+    }
     if route.action != Action::Public {
         operation["security"] = json!([{ "bearer": [] }, { "worker": [] }]);
     } else {
@@ -134,7 +138,7 @@ fn headers(route: &Route) -> Vec<Value> {
     if route.action != Action::Public {
         headers.push(header("Bursar-Tenant", "For whom the operator acts", PRINTABLE, NAME_BYTES_MAX));
     }
-    if route.writes() {
+    if route.writes() && route.repeats == Repeats::Key {
         headers.push(header(
             "Idempotency-Key",
             "Makes a repetition have one effect and one answer",
@@ -154,6 +158,23 @@ fn headers(route: &Route) -> Vec<Value> {
         headers.push(header("Last-Event-ID", "The last event that was seen", "^[0-9]+$", 19));
     }
     headers
+}
+
+/// How a route is repeated safely that has no key.
+fn repeated(route: &Route) -> Option<&'static str> {
+    match route.repeats {
+        Repeats::Key => None,
+        Repeats::Fence if route.waits => {
+            Some("Safe to ask again: what was leased by an answer that was lost lapses, and is leased anew.")
+        }
+        Repeats::Fence => {
+            Some("Safe to repeat without a key: the same report of the same fence is answered in the same way.")
+        }
+        Repeats::State => Some(
+            "No key is needed: the state of a job says whether it has been done. A repetition finds the job as it is by then, \
+             and may be a conflict.",
+        ),
+    }
 }
 
 /// Whether the thing at this path can be changed as it was read.

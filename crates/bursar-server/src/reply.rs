@@ -149,9 +149,13 @@ impl Answers for EventStream {
 
 /// A problem as a response; the id of the request is told with it.
 pub(crate) fn problem(problem: Problem, request_id: &str) -> Response {
-    let problem = problem.for_outsiders().of_request(request_id);
+    whole_problem(&problem.for_outsiders().of_request(request_id))
+}
+
+/// A problem in all its words.
+pub(crate) fn whole_problem(problem: &Problem) -> Response {
     let status = StatusCode::from_u16(problem.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    let mut response = json(status, &problem);
+    let mut response = json(status, problem);
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
     if let Some(wait) = problem.retry_after_ms() {

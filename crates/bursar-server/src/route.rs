@@ -24,11 +24,24 @@ pub(crate) struct Route {
     pub(crate) summary: &'static str,
     /// It may take as long as its caller wants: it stands in a line of its own.
     pub(crate) waits: bool,
+    /// What makes a repetition safe, if it changes anything.
+    pub(crate) repeats: Repeats,
     pub(crate) body_bytes_max: usize,
     pub(crate) example: Option<Value>,
     pub(crate) described: fn(&mut SchemaGenerator) -> Described,
     pub(crate) readable: fn(&Value) -> Result<(), Problem>,
     run: Arc<Run>,
+}
+
+/// What makes it safe to repeat a request that changes something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Repeats {
+    /// The idempotency key.
+    Key,
+    /// The fence of the lease: the same report again is answered in the same way. A key is taken and not looked at.
+    Fence,
+    /// The state of the job: what has been done is not done again. A key is taken and not looked at.
+    State,
 }
 
 type Run = dyn Fn(Incoming) -> Pin<Box<dyn Future<Output = Result<Response, Problem>> + Send>> + Send + Sync;
@@ -85,6 +98,7 @@ impl Route {
             action,
             summary,
             waits: false,
+            repeats: Repeats::Key,
             body_bytes_max: limits::BODY_BYTES_MAX,
             example: None,
             described: |schemas| Described {
@@ -106,6 +120,11 @@ impl Route {
     /// It may take as long as its caller wants.
     pub(crate) fn waits(self) -> Route {
         Route { waits: true, ..self }
+    }
+
+    /// What makes a repetition safe, where it is not the key.
+    pub(crate) fn repeats(self, repeats: Repeats) -> Route {
+        Route { repeats, ..self }
     }
 
     /// With a larger body than others.

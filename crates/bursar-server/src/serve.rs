@@ -137,9 +137,12 @@ impl Server {
                 async move { Ok::<_, Infallible>(entry::handle(&router, request.map(Body::new), Peer(peer.ip())).await) }
             });
             let connection = graceful.watch(http.serve_connection(TokioIo::new(stream), service));
+            let app = app.clone();
             tokio::spawn(async move {
+                app.metrics.connected(true);
                 // A connection that breaks is its caller's affair.
                 let _ = connection.await;
+                app.metrics.connected(false);
                 drop(place);
             });
         }

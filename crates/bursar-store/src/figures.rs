@@ -51,6 +51,10 @@ pub struct Figures {
     pub oldest_lease: Option<Time>,
 }
 
+/// Of each kind so many that can be leased are looked at to find one that stands where its instant says. Where as many stand
+/// before it for their priority, the rank of the next one is told: it waits since then or later.
+pub(crate) const AHEAD_LOOK: i64 = 1_000;
+
 /// Figures of minutes before this one are forgotten.
 pub(crate) fn first_minute_kept(now: Time) -> i64 {
     now.before(FIGURES_KEPT).micros().div_euclid(60_000_000)

@@ -8,6 +8,7 @@ use bursar_core::name::{FlowKey, IdempotencyKey, JobKind, Queue, Tag, Tenant};
 use bursar_core::payload::Payload;
 use bursar_core::state::Counted;
 use bursar_core::time::{Span, Time};
+use bursar_core::trace::TraceParent;
 use serde::{Deserialize, Serialize};
 
 use crate::codec::Packed;
@@ -71,6 +72,7 @@ pub(crate) struct Spec<'a> {
     retry: Cow<'a, Option<Retry>>,
     deadline: Option<Span>,
     enqueued_at: Time,
+    traceparent: Option<TraceParent>,
 }
 
 impl<'a> Spec<'a> {
@@ -85,6 +87,7 @@ impl<'a> Spec<'a> {
             retry: Cow::Borrowed(&job.retry),
             deadline: job.deadline,
             enqueued_at: job.enqueued_at,
+            traceparent: job.traceparent,
         }
     }
 }
@@ -163,6 +166,7 @@ impl Named {
             max_attempts: spec.max_attempts,
             retry: spec.retry.into_owned(),
             deadline: spec.deadline,
+            traceparent: spec.traceparent,
             hold: moving.hold,
             enqueued_at: spec.enqueued_at,
             version: moving.version,

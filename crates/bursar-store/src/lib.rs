@@ -27,7 +27,7 @@ pub use error::StoreError;
 pub use figures::{Cost, DueJobs, Figures, JobFilter};
 pub use memory::MemoryStore;
 pub use postgres::{PostgresOptions, PostgresStore};
-pub use sqlite::SqliteStore;
+pub use sqlite::{Copied, CopyOptions, CopyProgress, SqliteStore};
 pub use store::{Health, Journaled, Lock, Patience, Setup, Store, Verdict};
 pub use verify::Report;
 

@@ -14,7 +14,7 @@ use bursar_core::event::{Batch, Entry};
 use bursar_core::grant::Grant;
 use bursar_core::hold::{Hold, HoldState};
 use bursar_core::id::{BatchId, CommandId, GrantId, HoldId, JobId};
-use bursar_core::job::{Job, QueueState, Schedule};
+use bursar_core::job::{Job, JobState, QueueState, Schedule};
 use bursar_core::live::{ChargeMark, LiveCharge};
 use bursar_core::name::{FlowKey, Queue, ScheduleName, Scope, Tenant};
 use bursar_core::payload::Payload;
@@ -447,6 +447,10 @@ impl Store for MemoryStore {
 
     async fn costs(&self, tenant: &Tenant, from: i64, to: i64) -> Result<Vec<Cost>, StoreError> {
         Ok(self.tables().costs(tenant, from, to))
+    }
+
+    async fn job_counts(&self) -> Result<Vec<(JobState, i64)>, StoreError> {
+        Ok(self.tables().job_counts())
     }
 
     async fn due_jobs(&self, limit: usize) -> Result<DueJobs, StoreError> {

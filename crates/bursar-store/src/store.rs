@@ -10,7 +10,7 @@ use bursar_core::event::Batch;
 use bursar_core::grant::Grant;
 use bursar_core::hold::Hold;
 use bursar_core::id::{BatchId, GrantId, HoldId, IdSource, JobId};
-use bursar_core::job::{Job, QueueState, Schedule};
+use bursar_core::job::{Job, JobState, QueueState, Schedule};
 use bursar_core::live::ChargeMark;
 use bursar_core::name::{FlowKey, Queue, ScheduleName, Scope, Tenant};
 use bursar_core::refusal::Refusal;
@@ -78,6 +78,9 @@ pub struct Setup {
     /// Prepare or upgrade the tables when opening.
     pub migrate: bool,
 }
+
+/// Queues whose jobs are counted together at most.
+pub const QUEUES_COUNTED: usize = 10_000;
 
 /// A row of the journal at its place.
 #[derive(Clone, Debug, PartialEq)]
@@ -172,6 +175,8 @@ pub trait Store: Send + Sync + 'static {
     async fn figures(&self, key: &QueueKey, since_minute: i64) -> Result<Figures, StoreError>;
     /// What the jobs of a tenant cost on the days from one to another.
     async fn costs(&self, tenant: &Tenant, from: i64, to: i64) -> Result<Vec<Cost>, StoreError>;
+    /// How many jobs are in each state, of all tenants together; as the figures of the first [`QUEUES_COUNTED`] queues say.
+    async fn job_counts(&self) -> Result<Vec<(JobState, i64)>, StoreError>;
     /// Jobs for the upkeep to look at, at most so many of each kind.
     async fn due_jobs(&self, limit: usize) -> Result<DueJobs, StoreError>;
     /// Jobs that await units of a scope, those that began to wait first.

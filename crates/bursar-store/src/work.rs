@@ -43,6 +43,10 @@ pub async fn run<R: Rows>(
     // What is wrong in itself needs no rows.
     requests.iter().filter(|request| request.check().is_ok()).for_each(|request| needs.add(request));
     let (mut ws, blocked) = load(rows, needs, when, None).await?;
+    let commands =
+        || requests.iter().filter_map(|request| if let Op::Submit(it) = &request.op { Some(it) } else { None });
+    ws.holds.reserve(commands().filter(|command| !command.charges.is_empty()).count());
+    ws.jobs.reserve(commands().map(|command| command.jobs.len()).sum());
     let mut verdicts = Vec::with_capacity(requests.len());
     for request in requests {
         let mut request = Cow::Borrowed(*request);

@@ -72,7 +72,7 @@ impl JobContext {
     /// Tells how far the job is. It is a sign of life too.
     pub async fn progress(&self, progress: Progress) -> Result<(), SourceError> {
         let beat = Beat { job: self.id(), fence: self.fence() };
-        self.0.source.progress(beat, progress).await.map(drop)
+        self.0.source.progress(beat, progress).await
     }
 
     /// Units that were really spent, on the only scope of the job's hold; added to what was said before. A handler that says

@@ -10,9 +10,10 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
+use tracing::{Instrument, Span};
 
 use crate::context::{JobContext, Stop};
-use crate::handler::Handlers;
+use crate::handler::Labour;
 use crate::leases::Leases;
 use crate::pace::Pace;
 use crate::reports::{CALLS, Pause, Reports, WorkerReport};
@@ -21,7 +22,7 @@ use crate::source::{LeasedJob, Source, SourceError};
 /// What a worker was told.
 pub(crate) struct Plan {
     pub(crate) source: Arc<dyn Source>,
-    pub(crate) handlers: Handlers,
+    pub(crate) labour: Labour,
     /// What is asked for, but for the capacity.
     pub(crate) ask: LeaseAsk,
     pub(crate) wait: Duration,
@@ -49,10 +50,19 @@ pub(crate) async fn work(plan: Plan, stop: impl Future<Output = ()>) -> Result<W
     reporter.drain();
     crew.drain().await;
     // Nobody is left who could report anything. Heartbeats go on until all of it has been taken.
+    let source = crew.plan.source.clone();
     drop(crew);
     while reporting.join_next().await.is_some() {}
+    source.settle().await;
     drop(keeping);
     ended.map(|()| reporter.counted())
+}
+
+/// What a handler logs is known by its job, and by the trace that the job was enqueued in.
+fn span_of(job: &LeasedJob) -> Span {
+    let LeasedJob { id, queue, kind, attempt, traceparent, .. } = job;
+    let trace_id = traceparent.map(|parent| parent.trace_id());
+    tracing::info_span!("job", %id, %queue, %kind, attempt, trace_id)
 }
 
 struct Crew {
@@ -136,15 +146,17 @@ impl Crew {
         {
             let Some(stop) = self.leases.start(&job) else { continue };
             let (id, fence) = (job.id, job.fence);
+            let span = span_of(&job);
             let context = JobContext::new(job, self.plan.source.clone(), stop);
-            let (handlers, reports, leases) = (self.plan.handlers.clone(), self.reports.clone(), self.leases.clone());
+            let (labour, reports, leases) = (self.plan.labour.clone(), self.reports.clone(), self.leases.clone());
             let grace = self.plan.grace;
-            self.running.spawn(async move {
-                match handlers.run(&context, grace).await {
+            let run = async move {
+                match labour.run(&context, grace).await {
                     Some(end) => reports.send(Finish { job: id, fence, end }).await,
                     None => leases.end(id, fence),
                 }
-            });
+            };
+            self.running.spawn(run.instrument(span));
         }
     }
 

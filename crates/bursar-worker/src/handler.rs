@@ -11,11 +11,11 @@ use bursar_core::name::JobKind;
 use bursar_core::payload::Payload;
 use bursar_core::time::Span;
 use futures_util::FutureExt;
-use futures_util::future::BoxFuture;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::context::{JobContext, Stop};
+use crate::service::JobService;
 
 /// How a handler ends without a result. Any error becomes one by `?`, and its job is tried again as its policy says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,11 +68,9 @@ impl<E: std::error::Error> From<E> for HandlerError {
     }
 }
 
-type Handle = dyn Fn(JobContext) -> BoxFuture<'static, Result<Payload, HandlerError>> + Send + Sync;
-
 /// Handlers by kind.
 #[derive(Clone, Default)]
-pub(crate) struct Handlers(BTreeMap<JobKind, Arc<Handle>>);
+pub(crate) struct Handlers(BTreeMap<JobKind, JobService>);
 
 impl Handlers {
     pub(crate) fn add<P, R, F, Fut>(&mut self, kind: JobKind, handler: F)
@@ -85,15 +83,14 @@ impl Handlers {
         let handler = Arc::new(handler);
         let handle = move |context: JobContext| {
             let handler = handler.clone();
-            let work = async move {
+            async move {
                 let payload = serde_json::from_str(context.job().payload.as_str())
                     .map_err(|error| HandlerError::non_retryable("payload", error.to_string()))?;
                 let result = handler(payload, context).await?;
                 Payload::of(&result).map_err(|error| HandlerError::non_retryable("result", error.to_string()))
-            };
-            work.boxed()
+            }
         };
-        self.0.insert(kind, Arc::new(handle));
+        self.0.insert(kind, JobService::new(handle));
     }
 
     pub(crate) fn kinds(&self) -> Vec<JobKind> {
@@ -101,7 +98,7 @@ impl Handlers {
     }
 
     /// The handler of a kind: by its name, else by the longest beginning before a `*`.
-    fn of(&self, kind: &JobKind) -> Option<Arc<Handle>> {
+    fn of(&self, kind: &JobKind) -> Option<JobService> {
         let exact = self.0.get(kind);
         let begins = |pattern: &&JobKind| {
             pattern.as_str().strip_suffix('*').is_some_and(|beginning| kind.as_str().starts_with(beginning))
@@ -110,14 +107,43 @@ impl Handlers {
         exact.or_else(|| self.0.get(longest()?)).cloned()
     }
 
+    /// All of them as one: each job goes to the handler of its kind.
+    fn together(self) -> JobService {
+        JobService::new(move |context| {
+            let handler = self.of(&context.job().kind);
+            async move {
+                match handler {
+                    Some(handler) => handler.run(context).await,
+                    None => Err(HandlerError::Snooze(Duration::ZERO)),
+                }
+            }
+        })
+    }
+}
+
+/// What a worker does with a job: its handlers, with the layers around them.
+#[derive(Clone)]
+pub(crate) struct Labour {
+    handlers: Handlers,
+    service: JobService,
+}
+
+impl Labour {
+    pub(crate) fn new(handlers: Handlers, layers: impl FnOnce(JobService) -> JobService) -> Labour {
+        let service = layers(handlers.clone().together());
+        Labour { handlers, service }
+    }
+
     /// Runs the handler of a job and says how its lease is to end; `None` if there is nothing to say. After the job was to be
     /// let go of, the handler has so long to come to an end.
     pub(crate) async fn run(&self, context: &JobContext, grace: Duration) -> Option<End> {
-        let Some(handler) = self.of(&context.job().kind) else { return Some(End::Return) };
+        if self.handlers.of(&context.job().kind).is_none() {
+            return Some(End::Return);
+        }
         // Also what the handler does before its first await is caught.
         let work = {
-            let context = context.clone();
-            async move { handler(context).await }
+            let (service, context) = (self.service.clone(), context.clone());
+            async move { service.run(context).await }
         };
         let ended = tokio::select! {
             ended = AssertUnwindSafe(work).catch_unwind() => ended,
@@ -189,11 +215,8 @@ mod tests {
             let handler = move |(): (), _: JobContext| std::future::ready(Ok::<_, HandlerError>(answer.clone()));
             handlers.add(JobKind::new(kind).unwrap(), handler);
         }
-        let found =
-            |kind: &str| handlers.of(&JobKind::new(kind).unwrap()).map(|handle| Arc::as_ptr(&handle).cast::<()>());
-        let of = |pattern: &str| {
-            handlers.0.get(&JobKind::new(pattern).unwrap()).map(|handle| Arc::as_ptr(handle).cast::<()>())
-        };
+        let found = |kind: &str| handlers.of(&JobKind::new(kind).unwrap()).map(|handler| handler.address());
+        let of = |pattern: &str| handlers.0.get(&JobKind::new(pattern).unwrap()).map(JobService::address);
         for (kind, pattern) in [("video.cut", "video.cut"), ("video.mix", "video.*"), ("mail.send", "*")] {
             assert_eq!(found(kind), of(pattern), "{kind}");
         }

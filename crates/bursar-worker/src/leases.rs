@@ -4,17 +4,15 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use bursar_core::answer::Beaten;
 use bursar_core::bounds::ITEMS_MAX;
 use bursar_core::id::JobId;
 use bursar_core::job::{Beat, End, Finish, Order};
-use bursar_core::refusal::Refusal;
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep_until};
 
 use crate::context::Stop;
 use crate::reports::WeakReports;
-use crate::source::{LeasedJob, Source};
+use crate::source::{LeasedJob, NotTaken, Source};
 
 #[derive(Default)]
 pub(crate) struct Leases {
@@ -166,12 +164,12 @@ impl Leases {
     }
 
     /// Takes an answer in; a lease that is to be handed back is told.
-    fn answered(&self, beat: &Beat, answer: &Result<Beaten, Refusal>, asked: Instant) -> Option<Finish> {
+    fn answered(&self, beat: &Beat, answer: &Result<Order, NotTaken>, asked: Instant) -> Option<Finish> {
         let mut table = self.table();
         let held = table.held.get_mut(&beat.job).filter(|held| held.fence == beat.fence)?;
         let started = held.started;
         match answer {
-            Ok(Beaten { order, .. }) => {
+            Ok(order) => {
                 held.renew(asked);
                 match order {
                     Order::Cancel if started => held.tell(Stop::Cancelled),
@@ -183,13 +181,13 @@ impl Leases {
                     _ => {}
                 }
             }
-            Err(Refusal::LeaseLost { .. } | Refusal::UnknownJob { .. }) => {
+            Err(NotTaken::Lost(_)) => {
                 tracing::info!(job = %beat.job, fence = beat.fence, "the lease is lost");
                 held.tell(Stop::Lost);
                 // What was reported of it is still sent: it may be charged.
                 table.held.remove(&beat.job);
             }
-            Err(refusal) => tracing::warn!(job = %beat.job, %refusal, "a heartbeat was refused"),
+            Err(NotTaken::Refused(why)) => tracing::warn!(job = %beat.job, why, "a heartbeat was refused"),
         }
         None
     }

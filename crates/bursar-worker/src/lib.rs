@@ -9,11 +9,13 @@ mod handler;
 mod leases;
 mod pace;
 mod reports;
+mod service;
 mod source;
 mod worker;
 
 pub use crate::context::{JobContext, Stop};
 pub use crate::handler::HandlerError;
 pub use crate::reports::WorkerReport;
-pub use crate::source::{LeasedJob, Progress, Source, SourceError};
+pub use crate::service::{JobFailure, JobService};
+pub use crate::source::{LeasedJob, NotTaken, Progress, Source, SourceError};
 pub use crate::worker::{RunningWorker, Worker};

@@ -6,12 +6,11 @@ use std::time::Duration;
 
 use bursar_core::bounds::ITEMS_MAX;
 use bursar_core::job::{End, Finish, JobError, LeaseEnd};
-use bursar_core::refusal::Refusal;
 use tokio::sync::{Mutex, mpsc};
 use tokio::time::Instant;
 
 use crate::leases::Leases;
-use crate::source::{Source, SourceError};
+use crate::source::{NotTaken, Source, SourceError};
 
 /// Calls that are on their way at once.
 pub(crate) const CALLS: usize = 2;
@@ -119,12 +118,12 @@ impl Reporter {
         match self.call(&items).await {
             Ok(answers) => self.take(items, answers).await,
             // One item that is wrong in itself must not keep the others from being told.
-            Err(SourceError::Refused(_) | SourceError::Failed(_)) if items.len() > 1 => {
+            Err(SourceError::Refused(_) | SourceError::Denied(_) | SourceError::Failed(_)) if items.len() > 1 => {
                 for item in items {
                     Box::pin(self.report(vec![item])).await;
                 }
             }
-            Err(SourceError::Refused(refusal)) => self.take(items, vec![Err(refusal)]).await,
+            Err(SourceError::Refused(refusal)) => self.take(items, vec![Err(refusal.into())]).await,
             Err(error) => {
                 tracing::error!(%error, jobs = items.len(), "what came of jobs could not be reported; their leases lapse");
                 items.iter().for_each(|item| self.end(item, 4));
@@ -132,10 +131,10 @@ impl Reporter {
         }
     }
 
-    async fn take(&self, items: Vec<Finish>, answers: Vec<Result<bursar_core::answer::Finished, Refusal>>) {
+    async fn take(&self, items: Vec<Finish>, answers: Vec<Result<(), NotTaken>>) {
         for (item, answer) in items.into_iter().zip(answers) {
             match answer {
-                Ok(_) => {
+                Ok(()) => {
                     let place = match item.end.as_lease_end() {
                         LeaseEnd::Completed => 0,
                         LeaseEnd::Failed => 1,
@@ -144,23 +143,23 @@ impl Reporter {
                     };
                     self.end(&item, place);
                 }
-                Err(refusal @ (Refusal::LeaseLost { .. } | Refusal::UnknownJob { .. })) => {
-                    tracing::info!(job = %item.job, %refusal, "what came of a job was not taken");
+                Err(NotTaken::Lost(why)) => {
+                    tracing::info!(job = %item.job, why, "what came of a job was not taken");
                     self.end(&item, 4);
                 }
-                Err(refusal) => self.refused(item, &refusal).await,
+                Err(NotTaken::Refused(why)) => self.refused(item, why).await,
             }
         }
     }
 
     /// The rules do not take the report as it is, for the usage in it. A person has to look at it: the job dies of it.
-    async fn refused(&self, item: Finish, refusal: &Refusal) {
-        tracing::error!(job = %item.job, %refusal, "the report of a job was refused");
-        let error = JobError::new("report refused", refusal.to_string());
+    async fn refused(&self, item: Finish, why: String) {
+        tracing::error!(job = %item.job, why, "the report of a job was refused");
+        let error = JobError::new("report refused", why);
         let end = End::Fail { error, retryable: false, retry_after: None, usage: None };
         let dead = Finish { end, ..item };
         match self.call(std::slice::from_ref(&dead)).await.map(|mut answers| answers.pop()) {
-            Ok(Some(Ok(_))) => self.end(&dead, 1),
+            Ok(Some(Ok(()))) => self.end(&dead, 1),
             _ => self.end(&dead, 4),
         }
     }
@@ -170,7 +169,7 @@ impl Reporter {
         self.leases.end(item.job, item.fence);
     }
 
-    async fn call(&self, items: &[Finish]) -> Result<Vec<Result<bursar_core::answer::Finished, Refusal>>, SourceError> {
+    async fn call(&self, items: &[Finish]) -> Result<Vec<Result<(), NotTaken>>, SourceError> {
         let began = Instant::now();
         let mut pause = Pause::default();
         loop {

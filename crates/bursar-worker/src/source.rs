@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use bursar_core::answer::{Beaten, Finished};
 use bursar_core::id::{HoldId, JobId};
-use bursar_core::job::{Beat, Finish, LeaseAsk};
+use bursar_core::job::{Beat, Finish, LeaseAsk, Order};
 use bursar_core::name::{FlowKey, IdempotencyKey, JobKind, Queue, Tag};
 use bursar_core::payload::Payload;
 use bursar_core::refusal::Refusal;
+use bursar_core::trace::TraceParent;
 
 /// A job that a worker has, as far as a worker needs to know it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,6 +39,8 @@ pub struct LeasedJob {
     pub metadata: Payload,
     /// The hold that its end settles.
     pub hold: Option<HoldId>,
+    /// The trace it was enqueued in: pass it on as the header `traceparent`.
+    pub traceparent: Option<TraceParent>,
 }
 
 /// What a worker says of a job it works on. It is told as it happens and kept nowhere.
@@ -64,6 +66,26 @@ impl Progress {
     }
 }
 
+/// Why a report on one job was not taken.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotTaken {
+    /// The lease is over, or somebody else has the job. What was spent is charged all the same.
+    #[error("{0}")]
+    Lost(String),
+    /// The report is wrong in itself.
+    #[error("{0}")]
+    Refused(String),
+}
+
+impl From<Refusal> for NotTaken {
+    fn from(refusal: Refusal) -> NotTaken {
+        match refusal {
+            Refusal::LeaseLost { .. } | Refusal::UnknownJob { .. } => NotTaken::Lost(refusal.to_string()),
+            refusal => NotTaken::Refused(refusal.to_string()),
+        }
+    }
+}
+
 /// Why a call came to nothing.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -77,6 +99,12 @@ pub enum SourceError {
     /// What was asked is wrong; no repetition makes it right.
     #[error(transparent)]
     Refused(#[from] Refusal),
+    /// What was said of one job was not taken.
+    #[error(transparent)]
+    NotTaken(#[from] NotTaken),
+    /// Who asks may not, or is not known; no repetition makes it right.
+    #[error("{0}")]
+    Denied(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// Anything else.
     #[error("{0}")]
     Failed(#[source] Box<dyn std::error::Error + Send + Sync>),
@@ -89,9 +117,11 @@ pub trait Source: Send + Sync + 'static {
     /// the call must be handed back.
     async fn lease(&self, ask: LeaseAsk, wait: Duration) -> Result<Vec<LeasedJob>, SourceError>;
     /// Says that jobs are still worked on; one answer for each.
-    async fn heartbeat(&self, beats: Vec<Beat>) -> Result<Vec<Result<Beaten, Refusal>>, SourceError>;
+    async fn heartbeat(&self, beats: Vec<Beat>) -> Result<Vec<Result<Order, NotTaken>>, SourceError>;
     /// Ends leases; one answer for each. The same end of the same lease again is answered in the same way.
-    async fn finish(&self, items: Vec<Finish>) -> Result<Vec<Result<Finished, Refusal>>, SourceError>;
+    async fn finish(&self, items: Vec<Finish>) -> Result<Vec<Result<(), NotTaken>>, SourceError>;
     /// Tells how far a job is, which is a sign of life too.
-    async fn progress(&self, beat: Beat, progress: Progress) -> Result<Beaten, SourceError>;
+    async fn progress(&self, beat: Beat, progress: Progress) -> Result<(), SourceError>;
+    /// Waits until jobs are handed back that came for a call which was dropped: the worker ends.
+    async fn settle(&self) {}
 }

@@ -7,23 +7,30 @@ use std::time::Duration;
 use bursar_core::bounds::CAPACITY_MAX;
 use bursar_core::job::LeaseAsk;
 use bursar_core::name::{JobKind, Queue, WorkerName};
+use bursar_core::payload::Payload;
 use bursar_core::refusal::{Invalid, Refusal};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
+use tower_layer::Layer;
+use tower_service::Service;
 
 use crate::context::JobContext;
 use crate::crew::{self, Plan};
-use crate::handler::{HandlerError, Handlers};
+use crate::handler::{HandlerError, Handlers, Labour};
 use crate::reports::WorkerReport;
+use crate::service::JobService;
 use crate::source::{Source, SourceError};
+
+type Layers = Box<dyn FnOnce(JobService) -> JobService + Send>;
 
 /// Runs handlers of jobs. What is wrong with a part is told when it is started.
 #[must_use = "a worker does nothing until it runs"]
 pub struct Worker {
     source: Arc<dyn Source>,
     handlers: Handlers,
+    layers: Layers,
     queues: Vec<Queue>,
     name: Option<WorkerName>,
     lease: Option<Duration>,
@@ -47,6 +54,7 @@ impl Worker {
         Worker {
             source,
             handlers: Handlers::default(),
+            layers: Box::new(|service| service),
             queues: Vec::new(),
             name: None,
             lease: None,
@@ -84,6 +92,21 @@ impl Worker {
         Fut: Future<Output = Result<R, HandlerError>> + Send + 'static,
     {
         self.with(kind.try_into(), |this, kind| this.handlers.add(kind, handler))
+    }
+
+    /// Puts a `tower` layer around all handlers, such as a timeout, a limit or a trace. The service it wraps takes a
+    /// [`JobContext`] and gives the result as JSON. The layer that is put first is outermost. An error of a layer's own is a failed
+    /// attempt; that of the handler, a [`JobFailure`](crate::JobFailure), is what the handler said.
+    pub fn layer<L>(mut self, layer: L) -> Self
+    where
+        L: Layer<JobService> + Send + 'static,
+        L::Service: Service<JobContext, Response = Payload> + Clone + Send + 'static,
+        <L::Service as Service<JobContext>>::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+        <L::Service as Service<JobContext>>::Future: Send,
+    {
+        let outer = self.layers;
+        self.layers = Box::new(move |service| outer(service.within(&layer)));
+        self
     }
 
     /// How it is called in the journal.
@@ -129,6 +152,12 @@ impl Worker {
         crew::work(self.plan()?, stop).await
     }
 
+    /// Works until the process is told to end (`SIGTERM`, or `SIGINT` from a terminal), then drains like
+    /// [`run_until`](Worker::run_until).
+    pub async fn run_until_terminated(self) -> Result<WorkerReport, SourceError> {
+        self.run_until(terminated()).await
+    }
+
     /// Works in a task of its own.
     pub fn start(self) -> Result<RunningWorker, SourceError> {
         let plan = self.plan()?;
@@ -158,7 +187,7 @@ impl Worker {
         let lease = self.lease.map(Into::into);
         Ok(Plan {
             source: self.source,
-            handlers: self.handlers,
+            labour: Labour::new(self.handlers, self.layers),
             ask: LeaseAsk { queues: self.queues, kinds, capacity: 1, lease, worker },
             wait: self.wait,
             concurrency: self.concurrency,
@@ -166,6 +195,32 @@ impl Worker {
             grace: self.grace,
         })
     }
+}
+
+/// Until the process is told to end.
+async fn terminated() {
+    let interrupted = async {
+        // Where nobody can be told of it, it ends the process as it always does.
+        if tokio::signal::ctrl_c().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    };
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        let told = async {
+            match signal(SignalKind::terminate()) {
+                Ok(mut told) => drop(told.recv().await),
+                Err(_) => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = interrupted => {}
+            () = told => {}
+        }
+    }
+    #[cfg(not(unix))]
+    interrupted.await;
 }
 
 /// A name that no other worker of this process has.

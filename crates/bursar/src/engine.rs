@@ -23,6 +23,7 @@ use tokio::time::{Instant, timeout_at};
 use self::queue::{Pending, Queue, keys, weight};
 use crate::error::Error;
 use crate::feed::Feed;
+use crate::histogram::{Distribution, Histogram};
 
 /// What the engine may take on.
 #[derive(Clone, Debug)]
@@ -62,6 +63,23 @@ pub struct Counters {
     pub rings: u64,
 }
 
+/// How the engine is right now, and how its commits were.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Vitals {
+    /// Requests that wait for a commit.
+    pub waiting: usize,
+    /// Workers that wait for jobs.
+    pub lease_waiters: usize,
+    /// How many requests shared a commit.
+    pub batch_size: Distribution,
+    /// How long commits took, in seconds.
+    pub commit_seconds: Distribution,
+}
+
+/// Where the figures of batches and of commits end.
+const SIZES: [f64; 10] = [1.0, 2.0, 5.0, 10.0, 25.0, 50.0, 100.0, 250.0, 500.0, 1_000.0];
+const SECONDS: [f64; 10] = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 2.5, 10.0];
+
 /// Rows that are waited for at once.
 const DETOURS: usize = 4;
 
@@ -79,6 +97,8 @@ struct Shared {
     wake: Notify,
     detours: Semaphore,
     counts: [AtomicU64; 4],
+    sizes: Histogram,
+    seconds: Histogram,
 }
 
 impl Engine {
@@ -92,6 +112,8 @@ impl Engine {
             wake: Notify::new(),
             detours: Semaphore::new(DETOURS),
             counts: Default::default(),
+            sizes: Histogram::new(&SIZES),
+            seconds: Histogram::new(&SECONDS),
         });
         let mut tasks = JoinSet::new();
         for _ in 0..lanes {
@@ -117,6 +139,13 @@ impl Engine {
         let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
         let [done, refused, failed, batches] = [done, refused, failed, batches].map(read);
         Counters { done, refused, failed, batches, ..Counters::default() }
+    }
+
+    /// How it is; who waits for jobs is known elsewhere.
+    pub(crate) fn vitals(&self, lease_waiters: usize) -> Vitals {
+        let waiting = self.shared.queue().waiting();
+        let (batch_size, commit_seconds) = (self.shared.sizes.read(), self.shared.seconds.read());
+        Vitals { waiting, lease_waiters, batch_size, commit_seconds }
     }
 
     /// Takes nothing more, does what was accepted, and stops.
@@ -243,7 +272,10 @@ impl Shared {
     async fn commit(self: &Arc<Self>, batch: Vec<Pending>, patience: Patience) -> Settled {
         self.counts[3].fetch_add(1, Ordering::Relaxed);
         let requests: Vec<Arc<Request>> = batch.iter().map(|pending| pending.request.clone()).collect();
+        self.sizes.add(requests.len() as f64);
+        let began = Instant::now();
         let work = AssertUnwindSafe(self.store.commit(&requests, patience.clone())).catch_unwind().await;
+        self.seconds.add(began.elapsed().as_secs_f64());
         let verdicts = match work {
             Ok(Ok(verdicts)) => verdicts,
             // Whose time is over is for the detour to say.

@@ -115,6 +115,11 @@ impl Hub {
         }
     }
 
+    /// How many wait for jobs.
+    pub(crate) fn waiters(&self) -> usize {
+        self.lines().count
+    }
+
     /// Takes a place in the lines, before asking: what happens meanwhile is not missed.
     pub(crate) fn join(self: &Arc<Self>, tenant: &Tenant, ask: &LeaseAsk) -> Result<Place, Error> {
         let mut kinds = ask.kinds.clone();

@@ -3,7 +3,7 @@
 use bursar_core::id::{IdSource, uuid_v7};
 use bursar_core::time::Time;
 
-/// UUIDv7 ids that grow: within one microsecond batch they count up from a random start.
+/// UUIDv7 ids that grow: within one millisecond they count up from a random start.
 #[derive(Debug, Default)]
 pub(crate) struct RandomIds {
     last: u128,
@@ -24,12 +24,15 @@ impl Default for Pool {
 
 impl IdSource for RandomIds {
     fn next_id(&mut self, now: Time) -> u128 {
-        let fresh = uuid_v7(now, u128::from_be_bytes(self.pool.take()));
         // A clock that stands or goes back must not make ids that sort before earlier ones.
-        self.last = if fresh > self.last { fresh } else { bump(self.last) };
+        let passed = uuid_v7(now, 0) >> MILLIS > self.last >> MILLIS;
+        self.last = if passed { uuid_v7(now, u128::from_be_bytes(self.pool.take())) } else { bump(self.last) };
         self.last
     }
 }
+
+/// Below the bits that tell the millisecond.
+const MILLIS: u32 = 80;
 
 /// The next id after one, with version and variant kept.
 fn bump(id: u128) -> u128 {

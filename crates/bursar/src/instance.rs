@@ -8,6 +8,7 @@ use bursar_core::answer::{Answer, Outcome};
 use bursar_core::context::{Actor, Context};
 use bursar_core::decide::Rules;
 use bursar_core::id::IdSource;
+use bursar_core::job::JobState;
 use bursar_core::name::Tenant;
 use bursar_core::refusal::Invalid;
 use bursar_core::request::Request;
@@ -20,7 +21,7 @@ use tokio::task::JoinHandle;
 
 use crate::command::CommandBuilder;
 use crate::credentials::Credentials;
-use crate::engine::{Counters, Engine, Load};
+use crate::engine::{Counters, Engine, Load, Vitals};
 use crate::error::Error;
 use crate::feed::{Feed, Notices};
 use crate::grants::Grants;
@@ -79,6 +80,7 @@ pub struct Options {
     migrate: bool,
     upkeep: Option<Duration>,
     load: Load,
+    postgres: PostgresOptions,
 }
 
 impl Bursar {
@@ -96,16 +98,17 @@ impl Bursar {
             clock: None,
             ids: None,
             migrate: true,
-            upkeep: Some(upkeep::EVERY),
+            upkeep: Some(Options::UPKEEP),
             load: Load {
-                queue: 20_000,
-                batch: 1_000,
+                queue: Options::QUEUE,
+                batch: Options::BATCH,
                 lanes: 0,
-                patience: Duration::from_secs(10),
+                patience: Options::PATIENCE,
                 bell_every: hub::BELL_EVERY,
                 listen: true,
-                rescue: upkeep::RESCUE,
+                rescue: Options::RESCUE,
             },
+            postgres: PostgresOptions::default(),
         }
     }
 
@@ -185,6 +188,16 @@ impl Bursar {
     /// What this instance has done so far.
     pub fn counters(&self) -> Counters {
         self.inner.hub.counters(self.inner.engine.counters())
+    }
+
+    /// How this instance is right now.
+    pub fn vitals(&self) -> Vitals {
+        self.inner.engine.vitals(self.inner.hub.waiters())
+    }
+
+    /// How many jobs are in each state, of all tenants together.
+    pub async fn job_counts(&self) -> Result<Vec<(JobState, i64)>, Error> {
+        Ok(self.inner.store.job_counts().await?)
     }
 
     /// Checks that balances are what holds and postings say.
@@ -281,6 +294,19 @@ impl Drop for Inner {
 }
 
 impl Options {
+    /// Requests that may wait, unless it is said.
+    pub const QUEUE: usize = 20_000;
+    /// Requests that share a commit at most, unless it is said; on PostgreSQL half as many.
+    pub const BATCH: usize = 1_000;
+    /// Batches at once on PostgreSQL, unless it is said.
+    pub const LANES: usize = 2;
+    /// How long a request waits for locked rows, unless it is said.
+    pub const PATIENCE: Duration = Duration::from_secs(10);
+    /// How often it is swept and tidied, unless it is said.
+    pub const UPKEEP: Duration = upkeep::EVERY;
+    /// How often lapsed leases are looked for, unless it is said.
+    pub const RESCUE: Duration = upkeep::RESCUE;
+
     /// Sets rules of the whole installation.
     pub fn rules(self, rules: Rules) -> Options {
         Options { rules, ..self }
@@ -352,6 +378,11 @@ impl Options {
         self
     }
 
+    /// How to use PostgreSQL, where that is the database.
+    pub fn postgres(self, postgres: PostgresOptions) -> Options {
+        Options { postgres, ..self }
+    }
+
     /// Opens it.
     pub async fn open(self) -> Result<Bursar, Error> {
         let ids = self.ids.unwrap_or_else(|| Arc::new(Mutex::new(RandomIds::default())));
@@ -369,8 +400,8 @@ impl Options {
                 (Backend::Sqlite(store.clone()), store)
             }
             Place::Postgres => {
-                let store = Arc::new(PostgresStore::open(&self.url, setup, PostgresOptions::default()).await?);
-                load.lanes = if load.lanes == 0 { 2 } else { load.lanes };
+                let store = Arc::new(PostgresStore::open(&self.url, setup, self.postgres).await?);
+                load.lanes = if load.lanes == 0 { Options::LANES } else { load.lanes };
                 // Each lane holds a lock for every key of its batch, and PostgreSQL plans for arrays of this size.
                 load.batch = load.batch.min(500);
                 (Backend::Postgres(store.clone()), store)

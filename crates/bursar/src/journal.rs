@@ -9,6 +9,7 @@ use bursar_core::event::{Entry, Event, Stream};
 use bursar_core::id::{BatchId, CommandId};
 use bursar_core::refusal::Invalid;
 use bursar_core::time::{Span, Time};
+use bursar_core::trace::TraceParent;
 use bursar_store::Journaled;
 
 use crate::command::Receipt;
@@ -34,6 +35,8 @@ pub struct JournalEvent {
     pub command: CommandId,
     /// Who asked for it, for whom, and why.
     pub context: Context,
+    /// The trace it belongs to: that of its job, or else that of the request.
+    pub traceparent: Option<TraceParent>,
     /// What happened.
     pub event: Event,
 }
@@ -252,6 +255,7 @@ fn spread(journaled: &Journaled) -> impl Iterator<Item = JournalEvent> {
         at: journaled.batch.at,
         command: entry.id,
         context: entry.context.clone(),
+        traceparent: recorded.t.or(entry.context.traceparent),
         event: recorded.e.clone(),
     })
 }

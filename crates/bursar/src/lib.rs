@@ -20,6 +20,7 @@
 //! # Ok::<(), bursar::Error>(()) }).unwrap();
 //! ```
 
+mod backup;
 mod command;
 mod credentials;
 mod engine;
@@ -28,6 +29,7 @@ mod feed;
 mod grants;
 mod hearing;
 mod held;
+mod histogram;
 mod hub;
 mod ids;
 mod instance;
@@ -74,10 +76,15 @@ pub use bursar_core::refusal::{Invalid, Refusal, Violation};
 pub use bursar_core::request::{Act, Actual, Charge, Command, Fingerprint, Op, Redemption, Request, Settle};
 pub use bursar_core::scope::Freeze;
 pub use bursar_core::time::{Span, Time};
+pub use bursar_core::trace::TraceParent;
 pub use bursar_core::window::{CalendarUnit, Weekday, Window, Zone};
-pub use bursar_store::{Clock, Cost, Health, JobFilter, ManualClock, Report, StoreError, SystemClock, migration_sql};
+pub use bursar_store::{
+    Clock, Copied, CopyOptions, CopyProgress, Cost, Health, JobFilter, ManualClock, PostgresOptions, Report,
+    StoreError, SystemClock, migration_sql,
+};
 pub use bursar_worker::{
-    HandlerError, JobContext, LeasedJob, Progress, RunningWorker, Source, SourceError, Stop, Worker, WorkerReport,
+    HandlerError, JobContext, JobFailure, JobService, LeasedJob, NotTaken, Progress, RunningWorker, Source,
+    SourceError, Stop, Worker, WorkerReport,
 };
 
 /// The drivers whose connections appear in this crate's interface.
@@ -85,11 +92,12 @@ pub use {rusqlite, sqlx};
 
 pub use crate::command::{CommandBuilder, Receipt};
 pub use crate::credentials::{Credentials, Issued};
-pub use crate::engine::Counters;
+pub use crate::engine::{Counters, Vitals};
 pub use crate::error::Error;
 pub use crate::feed::{Missed, Notice, Notices, ProgressNotices, Progressed};
 pub use crate::grants::{Grants, Minted};
 pub use crate::held::Held;
+pub use crate::histogram::{Distribution, Histogram};
 pub use crate::instance::{Bursar, Options};
 pub use crate::jobs::{Acted, Attempt, AttemptEnd, Count, Failure, Jobs};
 pub use crate::journal::{HistoryMark, Journal, JournalEvent};

@@ -4,11 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use bursar_core::answer::{Beaten, Finished};
 use bursar_core::context::Actor;
-use bursar_core::job::{Beat, Finish, Job, LeaseAsk};
-use bursar_core::refusal::Refusal;
-use bursar_worker::{LeasedJob, Progress, Source, SourceError, Worker};
+use bursar_core::job::{Beat, Finish, Job, LeaseAsk, Order};
+use bursar_worker::{LeasedJob, NotTaken, Progress, Source, SourceError, Worker};
 
 use crate::error::Error;
 use crate::instance::Bursar;
@@ -47,16 +45,20 @@ impl Source for InProcess {
         Ok(leased.jobs.into_iter().map(leased_job).collect())
     }
 
-    async fn heartbeat(&self, beats: Vec<Beat>) -> Result<Vec<Result<Beaten, Refusal>>, SourceError> {
-        one_by_one(self.0.jobs().heartbeats(beats).await.map_err(told)?)
+    async fn heartbeat(&self, beats: Vec<Beat>) -> Result<Vec<Result<Order, NotTaken>>, SourceError> {
+        one_by_one(self.0.jobs().heartbeats(beats).await.map_err(told)?, |beaten| beaten.order)
     }
 
-    async fn finish(&self, items: Vec<Finish>) -> Result<Vec<Result<Finished, Refusal>>, SourceError> {
-        one_by_one(self.0.jobs().finish_all(items).await.map_err(told)?)
+    async fn finish(&self, items: Vec<Finish>) -> Result<Vec<Result<(), NotTaken>>, SourceError> {
+        one_by_one(self.0.jobs().finish_all(items).await.map_err(told)?, drop)
     }
 
-    async fn progress(&self, beat: Beat, progress: Progress) -> Result<Beaten, SourceError> {
-        self.0.jobs().progress(beat, progress).await.map_err(told)
+    async fn progress(&self, beat: Beat, progress: Progress) -> Result<(), SourceError> {
+        match self.0.jobs().progress(beat, progress).await {
+            Ok(_) => Ok(()),
+            Err(Error::Refused(refusal)) => Err(NotTaken::from(refusal).into()),
+            Err(error) => Err(told(error)),
+        }
     }
 }
 
@@ -75,13 +77,17 @@ fn leased_job(job: Job) -> LeasedJob {
         tags: job.tags,
         metadata: job.metadata,
         hold: job.hold,
+        traceparent: job.traceparent,
     }
 }
 
-fn one_by_one<T>(answers: Vec<Result<T, Error>>) -> Result<Vec<Result<T, Refusal>>, SourceError> {
+fn one_by_one<T, A>(
+    answers: Vec<Result<T, Error>>,
+    take: impl Fn(T) -> A,
+) -> Result<Vec<Result<A, NotTaken>>, SourceError> {
     let one = |answer| match answer {
-        Ok(done) => Ok(Ok(done)),
-        Err(Error::Refused(refusal)) => Ok(Err(refusal)),
+        Ok(done) => Ok(Ok(take(done))),
+        Err(Error::Refused(refusal)) => Ok(Err(refusal.into())),
         Err(error) => Err(told(error)),
     };
     answers.into_iter().map(one).collect()

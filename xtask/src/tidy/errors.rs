@@ -5,11 +5,12 @@ use crate::mask::code;
 use crate::tree::Tree;
 
 const DOCUMENT: &str = "docs/errors.md";
-const ENUMS: [(&str, &str); 5] = [
+const ENUMS: [(&str, &str); 6] = [
     ("crates/bursar-core/src/refusal.rs", "Refusal"),
     ("crates/bursar-store/src/error.rs", "StoreError"),
     ("crates/bursar/src/error.rs", "Error"),
     ("crates/bursar/src/reservation.rs", "ReservationError"),
+    ("crates/bursar-client/src/error.rs", "Error"),
     ("crates/bursar/src/meter/settings.rs", "MeterError"),
 ];
 
@@ -51,8 +52,8 @@ mod tests {
     fn a_variant_that_is_not_told_is_found() {
         let refusal = "pub enum Refusal {\n    /// Text.\n    #[error(\"Told\")]\n    Told {\n        /// Which.\n        Scope: u8,\n    },\n    Untold(u8),\n}\nenum Other {\n    Fine,\n}";
         let [_, rest @ ..] = ENUMS.map(|(path, name)| (path, format!("enum {name} {{\n    Told,\n}}")));
-        let [store, error, reservation, meter] = rest.each_ref().map(|(path, text)| (*path, text.as_str()));
-        let tree = tree([(ENUMS[0].0, refusal), store, error, reservation, meter, (DOCUMENT, "`Told`")]);
+        let [store, error, reservation, client, meter] = rest.each_ref().map(|(path, text)| (*path, text.as_str()));
+        let tree = tree([(ENUMS[0].0, refusal), store, error, reservation, client, meter, (DOCUMENT, "`Told`")]);
         let found: Vec<String> = untold(&tree).iter().map(|problem| problem.text.clone()).collect();
         assert_eq!(found, ["does not tell `Untold` of Refusal"]);
     }

@@ -1,6 +1,7 @@
 //! What sources and documents must keep to.
 
 mod bounds;
+mod commands;
 mod dead;
 mod errors;
 mod guarantees;
@@ -12,7 +13,7 @@ use crate::Problem;
 use crate::tree::Tree;
 
 /// Every rule, in the order in which a reader would look for it.
-const RULES: [fn(&Tree) -> Vec<Problem>; 12] = [
+const RULES: [fn(&Tree) -> Vec<Problem>; 13] = [
     source::long_files,
     source::long_functions,
     source::leftovers,
@@ -22,6 +23,7 @@ const RULES: [fn(&Tree) -> Vec<Problem>; 12] = [
     dead::unnamed_files,
     links::broken_links,
     snippets::untrue_snippets,
+    commands::unreasoned,
     guarantees::unproven,
     bounds::untold,
     errors::untold,

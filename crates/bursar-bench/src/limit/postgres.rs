@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use bursar::HoldId;
+use bursar_core::id::GrantId;
 use sqlx::postgres::PgArguments;
 use sqlx::query::Query;
 use sqlx::{AssertSqlSafe, Connection, PgConnection, Postgres};
@@ -65,6 +66,7 @@ const JOBS: Part = (
 /// A job that was just enqueued awaits nothing.
 const JOBS_WRITTEN: &str =
     "SELECT id, tenant, queue, kind, flow, state, rank, at, spec, life FROM bursar.jobs WHERE id = ANY ($1)";
+const GRANTS_WRITTEN: &str = "SELECT id, tenant, expires_at, data FROM bursar.grants WHERE id = ANY ($1)";
 const SETTLED: Part = (
     "e AS (UPDATE bursar.holds h SET state = 1, expires_at = w.expires_at, data = w.data
      FROM unnest(@) AS w(id, expires_at, data) WHERE h.id = w.id)",
@@ -132,7 +134,22 @@ impl Writer {
     /// Writes the transactions again; tells how long that took.
     pub(super) async fn write(&mut self, bench: Bench, transactions: &[Transaction]) -> Result<Duration, BenchError> {
         let stored = self.load(transactions).await?;
-        let grants: Vec<&StoredHold> = stored.grants.values().collect();
+        let (sql, waits) = (statement(bench), waits(transactions));
+        let work = Work { bench, sql: &sql, transactions, waits: &waits, stored: &stored };
+        let [first, second] = &mut self.lanes;
+        let done = [watch::Sender::new(0), watch::Sender::new(0)];
+        let begun = Instant::now();
+        tokio::try_join!(lane(first, 0, &work, &done), lane(second, 1, &work, &done))?;
+        Ok(begun.elapsed())
+    }
+
+    /// Copies grants, as if nobody had redeemed them yet.
+    pub(super) async fn bring(&mut self, grants: &[GrantId]) -> Result<(), BenchError> {
+        let grants: Vec<StoredHold> = sqlx::query_as(GRANTS_WRITTEN)
+            .bind(grants.iter().map(|id| Uuid::from_u128(id.0)).collect::<Vec<_>>())
+            .fetch_all(&mut self.from)
+            .await?;
+        let grants: Vec<&StoredHold> = grants.iter().collect();
         sqlx::query(
             "INSERT INTO bursar.grants (id, tenant, expires_at, state, data)
              SELECT w.id, w.tenant, w.expires_at, 0, w.data
@@ -144,13 +161,7 @@ impl Writer {
         .bind(column(&grants, |row| row.3.as_slice()))
         .execute(&mut self.lanes[0])
         .await?;
-        let (sql, waits) = (statement(bench), waits(transactions));
-        let work = Work { bench, sql: &sql, transactions, waits: &waits, stored: &stored };
-        let [first, second] = &mut self.lanes;
-        let done = [watch::Sender::new(0), watch::Sender::new(0)];
-        let begun = Instant::now();
-        tokio::try_join!(lane(first, 0, &work, &done), lane(second, 1, &work, &done))?;
-        Ok(begun.elapsed())
+        Ok(())
     }
 
     async fn load(&mut self, transactions: &[Transaction]) -> Result<Stored, BenchError> {
@@ -165,11 +176,10 @@ impl Writer {
                 .bind(ids(|wrote| wrote.placed.iter().chain(&wrote.settled).map(|id| id.0).collect()))
                 .fetch_all(&mut *from)
                 .await?;
-        let grants: Vec<StoredHold> =
-            sqlx::query_as("SELECT id, tenant, expires_at, data FROM bursar.grants WHERE id = ANY ($1)")
-                .bind(ids(|wrote| wrote.redeemed.iter().map(|id| id.0).collect()))
-                .fetch_all(&mut *from)
-                .await?;
+        let grants: Vec<StoredHold> = sqlx::query_as(GRANTS_WRITTEN)
+            .bind(ids(|wrote| wrote.redeemed.iter().map(|id| id.0).collect()))
+            .fetch_all(&mut *from)
+            .await?;
         let jobs: Vec<StoredJob> = sqlx::query_as(JOBS_WRITTEN)
             .bind(ids(|wrote| wrote.jobs.iter().map(|id| id.0).collect()))
             .fetch_all(&mut *from)

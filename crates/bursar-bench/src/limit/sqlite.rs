@@ -1,7 +1,8 @@
-//! Writing rows again on SQLite: a loop of prepared statements, the way Bursar itself writes.
+//! Writing rows again on SQLite: prepared statements, of sixteen rows where they are new, the way Bursar itself writes.
 
 use std::time::Duration;
 
+use bursar_core::id::GrantId;
 use rusqlite::types::Value;
 use rusqlite::{Connection, Params, params, params_from_iter};
 use tokio::time::Instant;
@@ -43,15 +44,23 @@ impl Writer {
         Ok(Writer { from, to, file })
     }
 
+    /// Copies grants, as if nobody had redeemed them yet.
+    pub(super) fn bring(&mut self, grants: &[GrantId]) -> Result<(), BenchError> {
+        let grants: Result<Vec<Row>, BenchError> = grants
+            .iter()
+            .map(|id| {
+                let mut row = only(all(&self.from, GRANT, [id.0.to_be_bytes()])?)?;
+                row.insert(2, Value::Integer(0));
+                Ok(row)
+            })
+            .collect();
+        insert(&self.to, "bursar_grants", &grants?)
+    }
+
     /// Writes the transactions again; tells how long that took.
     pub(super) fn write(&mut self, bench: Bench, transactions: &[Transaction]) -> Result<Duration, BenchError> {
         let loaded: Result<Vec<Loaded<'_>>, BenchError> = transactions.iter().map(|wrote| self.load(wrote)).collect();
         let loaded = loaded?;
-        let grants = loaded.iter().flat_map(|loaded| &loaded.redeemed);
-        let grants: Vec<Row> = grants
-            .map(|row| vec![row[0].clone(), row[1].clone(), Value::Integer(0), row[2].clone(), row[3].clone()])
-            .collect();
-        insert(&self.to, "bursar_grants", &grants)?;
         let begun = Instant::now();
         for loaded in &loaded {
             self.to.execute_batch("BEGIN IMMEDIATE")?;
@@ -86,12 +95,12 @@ impl Writer {
             Ok(())
         };
         run("UPDATE bursar_scopes SET version = ?1, state = ?2 WHERE tenant = ?3 AND scope = ?4", &loaded.scopes)?;
-        run("INSERT INTO bursar_holds VALUES (?1, ?2, 0, ?3, ?4)", &loaded.placed)?;
+        insert_many(&self.to, "bursar_holds", "(?, ?, 0, ?, ?)", &loaded.placed)?;
         let mut live = self.to.prepare_cached("INSERT INTO bursar_live_charges VALUES (?1, ?2, ?3, ?4, ?5, ?6)")?;
         for Charge { tenant, scope, expires_at, hold, placed_at, amount } in &loaded.wrote.live {
             live.execute(params![tenant, scope, expires_at, hold.0.to_be_bytes(), placed_at, amount])?;
         }
-        let jobs = "INSERT INTO bursar_jobs VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
+        let jobs = || insert_many(&self.to, "bursar_jobs", "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", &loaded.jobs);
         match bench {
             Bench::Hold => {}
             Bench::Command => {
@@ -100,7 +109,7 @@ impl Writer {
                 for row in &loaded.redeemed {
                     redeem.execute(params![row[0], row[3]])?;
                 }
-                run(jobs, &loaded.jobs)?;
+                jobs()?;
             }
             Bench::Settle => {
                 let sql = "UPDATE bursar_holds SET state = 1, expires_at = ?2, data = ?3 WHERE id = ?1";
@@ -118,7 +127,7 @@ impl Writer {
                     post.execute(params![tenant, scope, placed_at, seq, amount, hold.0.to_be_bytes()])?;
                 }
             }
-            _ => run(jobs, &loaded.jobs)?,
+            _ => jobs()?,
         }
         run("INSERT INTO bursar_journal VALUES (?1, ?2, ?3, ?4, ?5)", std::slice::from_ref(&loaded.journal))
     }
@@ -137,6 +146,25 @@ fn all(from: &Connection, sql: &str, params: impl Params) -> Result<Vec<Row>, Be
 
 fn only(mut rows: Vec<Row>) -> Result<Row, BenchError> {
     rows.pop().ok_or_else(|| BenchError::Failed("a row that the journal names is not there".into()))
+}
+
+/// Rows of one statement: as many as there are left, the widest first.
+const WIDTHS: [usize; 3] = [16, 4, 1];
+
+fn insert_many(to: &Connection, table: &str, row: &str, rows: &[Row]) -> Result<(), BenchError> {
+    let mut left = rows;
+    for width in WIDTHS {
+        if left.len() < width {
+            continue;
+        }
+        let mut statement =
+            to.prepare_cached(&format!("INSERT INTO {table} VALUES {}", vec![row; width].join(", ")))?;
+        while let Some((now, later)) = left.split_at_checked(width) {
+            statement.execute(params_from_iter(now.iter().flatten()))?;
+            left = later;
+        }
+    }
+    Ok(())
 }
 
 /// Copies whole rows, in one transaction.

@@ -3,7 +3,7 @@
 use bursar_bench::{BenchError, Line, Options, Told};
 use clap::Args;
 
-use crate::args::Global;
+use crate::args::Asked;
 use crate::exit::Exit;
 use crate::output::Output;
 use bursar_server::wire::problem::{Kind, Problem};
@@ -60,7 +60,7 @@ pub(crate) struct Bench {
 }
 
 /// Measures, and tells each figure when it is there.
-pub(crate) async fn run(args: Bench, global: &Global) -> Result<Exit, Problem> {
+pub(crate) async fn run(args: Bench, global: &Asked) -> Result<Exit, Problem> {
     if let Some(url) = args.work_on {
         blocking(move || bursar_bench::work_apart(&url).map_err(problem)).await?;
         return Ok(Exit::Done);
@@ -70,10 +70,9 @@ pub(crate) async fn run(args: Bench, global: &Global) -> Result<Exit, Problem> {
         return Ok(Exit::Done);
     }
     // The database of the environment is one that is used: it is measured on only when that is asked for here.
-    let asked = std::env::args().any(|arg| arg == "--database" || arg.starts_with("--database="));
     let options = Options {
         bench: args.name,
-        database: asked.then(|| global.database.clone()),
+        database: global.database.clone(),
         callers: args.callers,
         scopes: args.scopes,
         jobs: args.jobs,

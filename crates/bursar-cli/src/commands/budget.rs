@@ -1,15 +1,13 @@
 //! `bursar budget`.
 
-use bursar::{Answer, Budget, BudgetView, Cover, Freeze, HoldId, HoldPolicy, Limit, Op, Scope, Stream, Time};
+use bursar::{Budget, Cover, HoldId, HoldPolicy, Limit, Scope, Time};
 use clap::{Args, Subcommand, ValueEnum};
-use serde_json::json;
 
 use crate::args::{LIMIT_HELP, limit};
 use crate::commands::journal;
 use crate::output::{cell, table};
 use crate::session::Session;
-use bursar_server::wire::budget::{BudgetAnswer, BudgetBody};
-use bursar_server::wire::command::ChargeAnswer;
+use bursar_server::wire::budget::{BudgetAnswer, BudgetBody, CreditBody, FreezeAnswer, SpentAnswer};
 use bursar_server::wire::problem::Problem;
 use bursar_server::wire::{self, Page};
 
@@ -153,11 +151,10 @@ impl From<CoverWord> for Cover {
 
 impl Define {
     /// The budget, and why.
-    fn into_budget(self) -> Result<(Budget, Option<String>), Problem> {
+    fn into_body(self) -> Result<BudgetBody, Problem> {
         if let Some(file) = &self.file {
-            let mut body: BudgetBody = wire::read(&super::input(file)?)?;
-            let reason = self.reason.or(body.reason.take());
-            return Ok((Budget::try_from(body)?, reason));
+            let body: BudgetBody = wire::read(&super::input(file)?)?;
+            return Ok(BudgetBody { reason: self.reason.or(body.reason), ..body });
         }
         let usual = HoldPolicy::default();
         let span = |millis: Option<u64>, usual| millis.map_or(usual, bursar::Span::from_millis);
@@ -170,73 +167,61 @@ impl Define {
             overrun: self.overrun.into(),
         };
         let Define { unit, parent, limits, trip, thresholds, reason, .. } = self;
-        Ok((Budget { unit, parent, limits, hold, trip, thresholds, by_default: false }, reason))
+        let budget = Budget { unit, parent, limits, hold, trip, thresholds, by_default: false };
+        Ok(BudgetBody { reason, ..BudgetBody::from(&budget) })
     }
 }
 
 /// Does what was asked for.
 pub(crate) async fn run(args: Budgets, session: &Session) -> Result<(), Problem> {
+    let budgets = session.client.budgets();
     match args {
         Budgets::Define(define) => {
             let scope = define.scope.clone();
-            let (budget, reason) = define.into_budget()?;
-            let op = Op::Define { scope: scope.clone(), budget };
-            session.because(reason.as_deref()).ask(op, None).await?;
-            show(&scope, session).await
+            show(&*budgets.define(&scope, &define.into_body()?).await?, session)
         }
-        Budgets::Show { scope } => show(&scope, session).await,
-        Budgets::List { prefix, after, most } => list(&prefix, after.as_ref(), usize::from(most), session).await,
+        Budgets::Show { scope } => show(&*budgets.show(&scope).await?, session),
+        Budgets::List { prefix, after, most } => {
+            let after = after.as_ref().map(Scope::as_str);
+            list(&*budgets.list(&prefix, after, usize::from(most)).await?, session)
+        }
         Budgets::History { scope, most } => {
-            // A scope nobody ever named has no history to be empty.
-            find(&scope, session).await?;
-            let stream = Stream::Scope(session.context.tenant.clone(), scope);
-            journal::history(&stream, usize::from(most), session).await
+            journal::show(budgets.history(&scope, None, usize::from(most)).await?.into_inner().items, session)
         }
-        Budgets::Freeze(Order { scope, reason }) => {
-            session.because(reason.as_deref()).ask(Op::Freeze { scope: scope.clone() }, None).await?;
-            show(&scope, session).await
-        }
+        Budgets::Freeze(Order { scope, reason }) => show(&*budgets.freeze(&scope, reason.as_deref()).await?, session),
         Budgets::Unfreeze(Order { scope, reason }) => {
-            session.because(reason.as_deref()).ask(Op::Unfreeze { scope: scope.clone() }, None).await?;
-            show(&scope, session).await
+            show(&*budgets.unfreeze(&scope, reason.as_deref()).await?, session)
         }
         Budgets::Credit { scope, amount, hold, reason, key } => {
-            let op = Op::Credit { scope, amount, hold };
-            let outcome = session.because(reason.as_deref()).ask(op, key).await?;
-            let Answer::Credited(charged) = outcome.answer else { return Err(unexpected()) };
-            session.out.data(&ChargeAnswer::from(&charged), || {
+            let client = session.keyed(key);
+            let charged = client.budgets().credit(&scope, &CreditBody { amount, hold, reason }).await?.into_inner();
+            session.out.data(&charged, || {
                 let left = super::hold::left(std::slice::from_ref(&charged));
                 format!("{amount} given back to {}\n{left}", charged.scope)
             })
         }
-        Budgets::Spent { scope, from, to } => spent(&scope, from.unwrap_or(Time::MIN), to, session).await,
+        Budgets::Spent { scope, from, to } => {
+            let text = |time: Option<Time>| time.map(|time| time.to_string());
+            spent(&*budgets.spent(&scope, text(from).as_deref(), text(to).as_deref()).await?, session)
+        }
     }
 }
 
-async fn find(scope: &Scope, session: &Session) -> Result<BudgetView, Problem> {
-    let found = session.bursar.ledger().budget(scope).await?;
-    found.ok_or_else(|| Problem::not_found(format_args!("budget {scope}, and nothing was ever charged to it")))
+fn show(budget: &BudgetAnswer, session: &Session) -> Result<(), Problem> {
+    session.out.data(budget, || describe(budget))
 }
 
-async fn show(scope: &Scope, session: &Session) -> Result<(), Problem> {
-    let view = find(scope, session).await?;
-    session.out.data(&BudgetAnswer::from(&view), || describe(&view))
-}
-
-async fn list(prefix: &str, after: Option<&Scope>, most: usize, session: &Session) -> Result<(), Problem> {
-    let found = session.bursar.ledger().budgets(prefix, after, most).await?;
-    let answers = found.iter().map(BudgetAnswer::from).collect();
-    let page = Page::of(answers, most, |last: &BudgetAnswer| last.scope.to_string());
-    session.out.data(&page, || {
-        let rows = found.iter().flat_map(|view| {
+fn list(page: &Page<BudgetAnswer>, session: &Session) -> Result<(), Problem> {
+    session.out.data(page, || {
+        let rows = page.items.iter().flat_map(|view| {
             let parent = view.budget.as_ref().and_then(|budget| budget.parent.clone());
-            let frozen = if view.frozen.is_some() { "frozen" } else { "" };
+            let frozen = if view.frozen { "frozen" } else { "" };
             let limited = view.balances.iter().filter(|balance| balance.limit.is_some());
             limited.map(move |balance| {
                 vec![
                     view.scope.to_string(),
                     cell(parent.as_ref()),
-                    balance.window.to_string(),
+                    balance.window.shown(balance.limit),
                     cell(balance.limit),
                     balance.posted.to_string(),
                     balance.held.to_string(),
@@ -247,26 +232,19 @@ async fn list(prefix: &str, after: Option<&Scope>, most: usize, session: &Sessio
         });
         table(&["SCOPE", "PARENT", "WINDOW", "LIMIT", "POSTED", "HELD", "REMAINING", ""], &rows.collect::<Vec<_>>())
     })?;
-    if let Some(next) = &page.next {
-        session.out.note(&format!("there may be more: --after {next}"));
-    }
+    session.out.more(page.next.as_deref());
     Ok(())
 }
 
-async fn spent(scope: &Scope, from: Time, to: Option<Time>, session: &Session) -> Result<(), Problem> {
-    let to = match to {
-        Some(to) => to,
-        None => session.bursar.now().await?,
-    };
-    find(scope, session).await?;
-    let spent = session.bursar.ledger().spent(scope, from, to).await?;
-    let since = (from > Time::MIN).then(|| from.to_string());
-    let answer = json!({ "scope": scope, "from": since, "to": to.to_string(), "spent": spent });
-    session.out.data(&answer, || format!("{spent} on {scope} from {} to {to}", since.as_deref().unwrap_or("ever")))
+fn spent(answer: &SpentAnswer, session: &Session) -> Result<(), Problem> {
+    session.out.data(answer, || {
+        let SpentAnswer { scope, from, to, spent } = answer;
+        format!("{spent} on {scope} from {} to {}", from.as_deref().unwrap_or("ever"), cell(to.as_ref()))
+    })
 }
 
 /// A budget for people.
-pub(crate) fn describe(view: &BudgetView) -> String {
+pub(crate) fn describe(view: &BudgetAnswer) -> String {
     let mut lines = vec![format!("scope   {}", view.scope)];
     match &view.budget {
         None => lines.push("budget  none: only limits given with requests".into()),
@@ -276,49 +254,49 @@ pub(crate) fn describe(view: &BudgetView) -> String {
             }
             lines.extend(budget.parent.as_ref().map(|parent| format!("parent  {parent}")));
             let hold = &budget.hold;
-            let ttl = hold.ttl.map_or("as long as the server says".into(), |ttl| format!("{} ms", ttl.millis()));
+            let ttl = hold.ttl_ms.map_or("as long as the server says".into(), |ttl| format!("{ttl} ms"));
             lines.push(format!(
                 "holds   live {ttl} unless asked otherwise, {} to {} ms; late {}, overrun {}",
-                hold.ttl_min.millis(),
-                hold.ttl_max.millis(),
+                hold.ttl_ms_min,
+                hold.ttl_ms_max,
                 word(hold.late),
                 word(hold.overrun),
             ));
-            lines.extend(budget.trip.as_ref().map(|trip| format!("trip    {} over {}", trip.amount, trip.window)));
+            lines.extend(budget.trip.as_ref().map(|trip| format!("trip    {} over {}", trip.amount, trip.shown())));
             if !budget.thresholds.is_empty() {
                 let percents: Vec<String> = budget.thresholds.iter().map(|percent| format!("{percent} %")).collect();
                 lines.push(format!("alerts  at {}", percents.join(", ")));
             }
         }
     }
-    lines.extend(view.frozen.as_ref().map(frozen));
+    lines.extend(view.freeze.as_ref().map(frozen));
     lines.push(balances(view));
     lines.join("\n")
 }
 
 /// The balances of a scope as a table.
-pub(crate) fn balances(view: &BudgetView) -> String {
+fn balances(view: &BudgetAnswer) -> String {
     let rows = view.balances.iter().map(|balance| {
         vec![
-            balance.window.to_string(),
+            balance.window.shown(balance.limit),
             cell(balance.limit),
             balance.posted.to_string(),
             balance.held.to_string(),
             cell(balance.remaining),
-            cell(balance.end),
+            cell(balance.end.as_ref()),
         ]
     });
     table(&["WINDOW", "LIMIT", "POSTED", "HELD", "REMAINING", "TURNS"], &rows.collect::<Vec<_>>())
 }
 
-fn frozen(freeze: &Freeze) -> String {
+fn frozen(freeze: &FreezeAnswer) -> String {
     match freeze {
-        Freeze::Order { reason: Some(reason), .. } => format!("frozen  until unfrozen: {reason}"),
-        Freeze::Order { reason: None, .. } => "frozen  until unfrozen".into(),
-        Freeze::Trip { window, until: Some(until) } => {
-            format!("frozen  passed its trip limit over {window}; until {until} or unfrozen")
+        FreezeAnswer::Order { reason: Some(reason), .. } => format!("frozen  until unfrozen: {reason}"),
+        FreezeAnswer::Order { reason: None, .. } => "frozen  until unfrozen".into(),
+        FreezeAnswer::Trip { window, until } => {
+            let until = until.as_ref().map(|until| format!("{until} or ")).unwrap_or_default();
+            format!("frozen  passed its trip limit over {}; until {until}unfrozen", window.shown(None))
         }
-        Freeze::Trip { window, until: None } => format!("frozen  passed its trip limit over {window}; until unfrozen"),
     }
 }
 
@@ -327,9 +305,4 @@ fn word(cover: Cover) -> &'static str {
         Cover::Charge => "charge",
         Cover::Refuse => "refuse",
     }
-}
-
-/// The library answered something that does not belong to the question.
-pub(crate) fn unexpected() -> Problem {
-    Problem::new(wire::problem::Kind::Internal, "the answer does not belong to the question: this is a bug of bursar")
 }

@@ -2,7 +2,8 @@
 
 use std::io::{IsTerminal, Write};
 
-use bursar::{Act, Count, Error, Finished, FlowKey, JobFilter, JobId, JobKind, JobState, Queue, Tag};
+use bursar::{FlowKey, JobId, JobKind, JobState, Queue, Tag};
+use bursar_client::{Answered, Error, JobQuery};
 use clap::Args;
 use serde::Serialize;
 
@@ -11,9 +12,10 @@ use crate::output::table;
 use crate::session::Session;
 use bursar_server::wire::job::FinishedAnswer;
 use bursar_server::wire::problem::Problem;
+use bursar_server::wire::work::{ActedAnswer, EditBody, EditManyBody, FilterBody, SelectionBody};
 
-/// Jobs that a preview counts at most.
-const COUNTED_MAX: usize = 1_000_000;
+/// Jobs that are acted on before it is told how far it is.
+const STEP: usize = 500;
 
 /// Which jobs, by what they are.
 #[derive(Args, Clone, Default)]
@@ -36,10 +38,16 @@ pub(crate) struct Filter {
 }
 
 impl Filter {
-    /// The filter, for jobs in a state.
-    pub(crate) fn in_state(self, state: Option<JobState>) -> JobFilter {
+    /// The question for such jobs in a state.
+    pub(crate) fn query(self, state: Option<JobState>) -> JobQuery {
         let Filter { queue, kind, flow_key, tag, fingerprint } = self;
-        JobFilter { queue, state, kind, key: flow_key, tag, fingerprint }
+        JobQuery { queue, state, kind, key: flow_key, tag, fingerprint, ..JobQuery::default() }
+    }
+
+    /// The selection of such jobs in a state.
+    fn body(self, state: Option<JobState>) -> FilterBody {
+        let Filter { queue, kind, flow_key, tag, fingerprint } = self;
+        FilterBody { queue, kind, key: flow_key, tag, fingerprint, state }
     }
 
     fn is_empty(&self) -> bool {
@@ -79,37 +87,94 @@ struct BulkAnswer {
     dry_run: bool,
 }
 
-/// Acts on the jobs that were named or that match. `state` is the one they must be in to match.
+/// What can be done to many jobs.
+pub(crate) enum Deed {
+    Cancel,
+    Retry,
+    Edit { priority: Option<i16>, delay_ms: Option<i64> },
+    RetryDead,
+    DiscardDead,
+    MoveDead { to: Queue },
+}
+
+impl Deed {
+    fn verb(&self) -> &'static str {
+        match self {
+            Deed::Cancel => "cancelled",
+            Deed::Retry | Deed::RetryDead => "retried",
+            Deed::Edit { .. } => "edited",
+            Deed::DiscardDead => "discarded",
+            Deed::MoveDead { .. } => "moved",
+        }
+    }
+
+    /// Does it to one.
+    async fn to_one(&self, id: JobId, reason: Option<&str>, session: &Session) -> Result<FinishedAnswer, Error> {
+        let jobs = session.client.jobs();
+        let done = match self {
+            Deed::Cancel => jobs.cancel(id, reason).await,
+            Deed::Retry | Deed::RetryDead => jobs.retry(id, reason).await,
+            Deed::Edit { priority, delay_ms } => {
+                jobs.edit(id, &EditBody { priority: *priority, delay_ms: *delay_ms, reason: reason.map(str::to_owned) })
+                    .await
+            }
+            Deed::DiscardDead => jobs.discard(id, reason).await,
+            Deed::MoveDead { to } => jobs.move_to(id, to, reason).await,
+        };
+        done.map(Answered::into_inner)
+    }
+
+    /// Does it to those who match, or counts them.
+    async fn to_many(&self, which: SelectionBody, session: &Session) -> Result<ActedAnswer, Error> {
+        let (jobs, dead) = (session.client.jobs(), session.client.dead());
+        let done = match self {
+            Deed::Cancel => jobs.cancel_all(&which).await,
+            Deed::Retry => jobs.retry_all(&which).await,
+            Deed::Edit { priority, delay_ms } => {
+                let SelectionBody { ids, filter, cursor, limit, reason, dry_run, .. } = which;
+                let (priority, delay_ms) = (*priority, *delay_ms);
+                jobs.edit_all(&EditManyBody { ids, filter, priority, delay_ms, cursor, limit, reason, dry_run }).await
+            }
+            Deed::RetryDead => dead.retry(&which).await,
+            Deed::DiscardDead => dead.discard(&which).await,
+            Deed::MoveDead { to } => dead.move_to(&SelectionBody { to: Some(to.clone()), ..which }).await,
+        };
+        done.map(Answered::into_inner)
+    }
+}
+
+/// Acts on the jobs that are named, or on all that match.
 pub(crate) async fn act(
-    act: Act,
-    verb: &str,
+    deed: &Deed,
     selection: Selection,
     state: Option<JobState>,
     session: &Session,
 ) -> Result<Exit, Problem> {
     let Selection { ids, filter, all, dry_run, yes, reason } = selection;
-    let session = &session.because(reason.as_deref());
     let filters = all || !filter.is_empty();
     if ids.is_empty() != filters {
         let detail = "say which jobs: their ids, or a filter such as --queue, or --all";
         return Err(Problem::invalid("jobs".into(), detail));
     }
     if filters {
-        let filter = filter.in_state(state);
-        return act_on_matching(act, verb, &filter, Bulk { dry_run, yes }, session).await;
+        let which = SelectionBody { filter: Some(filter.body(state)), reason, dry_run, ..SelectionBody::default() };
+        return act_on_matching(deed, which, yes, session).await;
     }
     if dry_run {
         session.out.data(&BulkAnswer { matched: ids.len(), dry_run, ..BulkAnswer::default() }, || {
-            format!("{} jobs would be {verb}", ids.len())
+            format!("{} jobs would be {}", ids.len(), deed.verb())
         })?;
         return Ok(Exit::Done);
     }
-    let answers = session.bursar.jobs().act(act, &ids).await?;
+    let mut answers = Vec::with_capacity(ids.len());
+    for id in &ids {
+        answers.push(deed.to_one(*id, reason.as_deref(), session).await);
+    }
     tell(&ids, answers, session)
 }
 
 /// Tells what each job became. Ends like the first that was refused, if one was.
-fn tell(ids: &[JobId], answers: Vec<Result<Finished, Error>>, session: &Session) -> Result<Exit, Problem> {
+fn tell(ids: &[JobId], answers: Vec<Result<FinishedAnswer, Error>>, session: &Session) -> Result<Exit, Problem> {
     let (mut done, mut ended) = (Vec::new(), Exit::Done);
     for (id, answer) in ids.iter().zip(answers) {
         match answer {
@@ -126,52 +191,40 @@ fn tell(ids: &[JobId], answers: Vec<Result<Finished, Error>>, session: &Session)
             }
         }
     }
-    let answers: Vec<FinishedAnswer> = done.iter().map(FinishedAnswer::from).collect();
-    session.out.data(&serde_json::json!({ "items": answers }), || finished(&done))?;
+    session.out.data(&serde_json::json!({ "items": done }), || finished(&done))?;
     Ok(ended)
 }
 
 /// Jobs as they have become, for people.
-pub(crate) fn finished(done: &[Finished]) -> String {
-    let rows = done.iter().map(|done| vec![done.job.to_string(), done.state.to_string(), done.cost.to_string()]);
+pub(crate) fn finished(done: &[FinishedAnswer]) -> String {
+    let rows = done.iter().map(|done| vec![done.id.to_string(), done.state.to_string(), done.cost.to_string()]);
     table(&["JOB", "STATE", "COST"], &rows.collect::<Vec<_>>())
 }
 
-#[derive(Clone, Copy)]
-struct Bulk {
-    dry_run: bool,
-    yes: bool,
-}
-
-async fn act_on_matching(
-    act: Act,
-    verb: &str,
-    filter: &JobFilter,
-    bulk: Bulk,
-    session: &Session,
-) -> Result<Exit, Problem> {
-    let jobs = session.bursar.jobs();
-    let Count { found, more } = jobs.count(filter, COUNTED_MAX).await?;
-    let mut answer = BulkAnswer { matched: found, dry_run: bulk.dry_run, ..BulkAnswer::default() };
+async fn act_on_matching(deed: &Deed, which: SelectionBody, yes: bool, session: &Session) -> Result<Exit, Problem> {
+    let verb = deed.verb();
+    let counted = deed.to_many(SelectionBody { dry_run: true, ..which.clone() }, session).await?;
+    let ActedAnswer { matched: found, more, .. } = counted;
+    let mut answer = BulkAnswer { matched: found, dry_run: which.dry_run, ..BulkAnswer::default() };
     let many = format!("{}{found} job{}", if more { "more than " } else { "" }, if found == 1 { "" } else { "s" });
-    if bulk.dry_run || found == 0 {
+    if which.dry_run || found == 0 {
         session.out.data(&answer, || format!("{many} would be {verb}"))?;
         return Ok(Exit::Done);
     }
-    if !bulk.yes {
+    if !yes {
         confirm(&format!("{many} will be {verb}. Go on? [y/N] "))?;
     }
     let shows = std::io::stderr().is_terminal();
-    let mut after = None;
+    let mut cursor = None;
     loop {
-        let acted = jobs.act_on_page(act.clone(), filter, after).await?;
-        answer.done += acted.done();
-        answer.refused += acted.answers.len() - acted.done();
-        after = acted.next;
+        let acted = deed.to_many(SelectionBody { cursor, limit: Some(STEP), ..which.clone() }, session).await?;
+        answer.done += acted.done;
+        answer.refused += acted.refused;
+        cursor = acted.next;
         if shows {
             let _ = write!(std::io::stderr(), "\r{} of {many} {verb}", answer.done);
         }
-        if after.is_none() {
+        if cursor.is_none() {
             break;
         }
         if !shows {

@@ -1,13 +1,13 @@
 //! `bursar command`.
 
-use bursar::{IdempotencyKey, Op, Receipt, Request};
+use bursar::IdempotencyKey;
 use clap::Subcommand;
 
 use crate::commands::hold;
 use crate::session::Session;
+use bursar_server::wire;
 use bursar_server::wire::command::{CommandAnswer, CommandBody};
 use bursar_server::wire::problem::Problem;
-use bursar_server::wire::{self, stamp};
 
 /// What can be done with commands.
 #[derive(Subcommand)]
@@ -32,31 +32,26 @@ Example: {\"charges\":[{\"scope\":\"agent:1\",\"amount\":50000}],\"settle\":\"ho
 /// Does what was asked for.
 pub(crate) async fn run(args: Commands, session: &Session) -> Result<(), Problem> {
     let Commands::Submit { file, key, dry_run } = args;
-    let body: CommandBody = wire::read(&super::input(&file)?)?;
-    let (command, context, only_tried) = body.into_command(session.context.clone())?;
-    let dry_run = dry_run || only_tried;
-    let request = Request { context, idempotency_key: key, dry_run, if_match: None, op: Op::Submit(command) };
-    let receipt = Receipt::from(session.bursar.request(request).await?);
-    answer(&receipt, dry_run, session)
+    let mut body: CommandBody = wire::read(&super::input(&file)?)?;
+    body.dry_run |= dry_run;
+    answer(&*session.keyed(key).commands().submit(&body).await?, session)
 }
 
 /// Prints what a command did.
-pub(crate) fn answer(receipt: &Receipt, dry_run: bool, session: &Session) -> Result<(), Problem> {
-    session.out.data(&CommandAnswer::of(receipt, dry_run), || describe(receipt, dry_run))
+pub(crate) fn answer(answer: &CommandAnswer, session: &Session) -> Result<(), Problem> {
+    session.out.data(answer, || describe(answer))
 }
 
 /// What a command did, for people.
-pub(crate) fn describe(receipt: &Receipt, dry_run: bool) -> String {
-    let how = match (dry_run, receipt.replayed) {
+pub(crate) fn describe(done: &CommandAnswer) -> String {
+    let how = match (done.dry_run, done.replayed) {
         (true, _) => "would be done; nothing was written",
         (_, true) => "was done before under this key; this is the first answer again",
         _ => "done",
     };
-    let mut lines = vec![format!("{} {how}", receipt.command)];
-    let done = &receipt.done;
+    let mut lines = vec![format!("{} {how}", done.id)];
     if let Some(hold) = &done.hold {
-        let until = stamp(hold.expires_at).map_or("its job ends".to_owned(), |time| time);
-        lines.push(format!("{} holds until {until}", hold.id));
+        lines.push(format!("{} holds until {}", hold.id, hold.expires_at.as_deref().unwrap_or("its job ends")));
         lines.extend(hold.charges.iter().map(|charged| format!("  {} on {}", charged.amount, charged.scope)));
         lines.push(hold::left(&hold.charges));
     }

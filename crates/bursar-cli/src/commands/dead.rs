@@ -2,16 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use bursar::{Act, Job, JobFilter, JobId, JobState, Queue};
+use bursar::{JobId, JobState, Queue};
+use bursar_client::JobQuery;
 use clap::Subcommand;
 use serde::Serialize;
 
-use crate::commands::bulk::{self, Filter, Selection};
+use crate::commands::bulk::{self, Deed, Filter, Selection};
 use crate::commands::job;
 use crate::exit::Exit;
 use crate::output::table;
 use crate::session::Session;
-use bursar_server::wire::job::ErrorAnswer;
+use bursar_server::wire::job::{ErrorAnswer, JobAnswer};
 use bursar_server::wire::problem::{Kind, Problem};
 
 /// What can be done with dead letters.
@@ -50,23 +51,22 @@ pub(crate) enum Dead {
 
 /// Does what was asked for.
 pub(crate) async fn run(args: Dead, session: &Session) -> Result<Exit, Problem> {
-    let dead = Some(JobState::Dead);
     match args {
-        Dead::List { filter, page } => job::list(&filter.in_state(dead), &page, session).await?,
-        Dead::Groups { filter } => groups(&filter.in_state(dead), session).await?,
+        Dead::List { filter, page } => {
+            job::list(&*session.client.dead().list(&page.of(filter.query(None))).await?, session)?;
+        }
+        Dead::Groups { filter } => groups(filter.query(None), session).await?,
         Dead::Show { id } => {
-            let found = job::find(id, session).await?;
-            if found.life.state != JobState::Dead {
-                let detail = format!("{id} is {}, not dead", found.life.state);
+            let found = session.client.jobs().show(id).await?;
+            if found.state != JobState::Dead {
+                let detail = format!("{id} is {}, not dead", found.state);
                 return Err(Problem::new(Kind::Conflict, detail));
             }
             job::show(&found, session).await?;
         }
-        Dead::Retry(selection) => return bulk::act(Act::Retry, "retried", selection, dead, session).await,
-        Dead::Discard(selection) => return bulk::act(Act::Discard, "discarded", selection, dead, session).await,
-        Dead::Move { to, selection } => {
-            return bulk::act(Act::Move { queue: to }, "moved", selection, dead, session).await;
-        }
+        Dead::Retry(selection) => return bulk::act(&Deed::RetryDead, selection, None, session).await,
+        Dead::Discard(selection) => return bulk::act(&Deed::DiscardDead, selection, None, session).await,
+        Dead::Move { to, selection } => return bulk::act(&Deed::MoveDead { to }, selection, None, session).await,
     }
     Ok(Exit::Done)
 }
@@ -87,17 +87,17 @@ struct GroupAnswer {
     last: JobId,
 }
 
-async fn groups(filter: &JobFilter, session: &Session) -> Result<(), Problem> {
+async fn groups(query: JobQuery, session: &Session) -> Result<(), Problem> {
     let mut groups: BTreeMap<String, GroupAnswer> = BTreeMap::new();
-    let (mut after, mut seen) = (None, 0);
+    let (mut query, mut seen) = (JobQuery { limit: Some(PAGE), ..query }, 0);
     loop {
-        let page = session.bursar.jobs().list(filter, after, PAGE).await?;
-        page.iter().for_each(|job| add(&mut groups, job));
-        seen += page.len();
-        after = page.last().map(|job| job.id);
-        if page.len() < PAGE {
+        let page = session.client.dead().list(&query).await?.into_inner();
+        page.items.iter().for_each(|job| add(&mut groups, job));
+        seen += page.items.len();
+        if page.next.is_none() {
             break;
         }
+        query.cursor = page.next;
         if seen >= LOOKED_AT_MAX {
             session.out.note(&format!("only the first {seen} dead jobs were looked at: say --queue or --kind"));
             break;
@@ -114,8 +114,8 @@ async fn groups(filter: &JobFilter, session: &Session) -> Result<(), Problem> {
     })
 }
 
-fn add(groups: &mut BTreeMap<String, GroupAnswer>, job: &Job) {
-    let Some(error) = job.life.error.as_ref().map(ErrorAnswer::from) else { return };
+fn add(groups: &mut BTreeMap<String, GroupAnswer>, job: &JobAnswer) {
+    let Some(error) = job.error.as_ref() else { return };
     let fresh = || GroupAnswer { error: error.clone(), count: 0, first: job.id, last: job.id };
     let group = groups.entry(error.fingerprint.clone()).or_insert_with(fresh);
     group.count += 1;

@@ -12,10 +12,11 @@ use bursar_server::Settings;
 use clap::Args;
 use serde_json::{Map, Value, json};
 
-use crate::args::{DATABASE_DEFAULT, Global};
-use crate::commands::serve::{self, LISTEN_DEFAULT};
-use crate::commands::{command, hold, journal, upkeep};
+use crate::args::Global;
+use crate::commands::{command, hold, journal, serve, upkeep};
+use crate::config::{Config, DATABASE_DEFAULT};
 use crate::exit::Exit;
+use crate::log;
 use crate::output::{Output, cell, table};
 use crate::session::{Session, make_folder};
 use bursar_server::wire::budget::BudgetAnswer;
@@ -23,6 +24,7 @@ use bursar_server::wire::command::CommandAnswer;
 use bursar_server::wire::event::EventAnswer;
 use bursar_server::wire::hold::SettledAnswer;
 use bursar_server::wire::problem::{Kind, Problem};
+use bursar_server::wire::report::VerifyAnswer;
 
 /// Where to play.
 #[derive(Args)]
@@ -31,7 +33,7 @@ pub(crate) struct Dev {
     #[arg(long, value_name = "DIR", default_value = "bursar-data")]
     data: PathBuf,
     /// Where to serve it afterwards; port 0 takes a free one
-    #[arg(long, value_name = "ADDR", default_value = LISTEN_DEFAULT)]
+    #[arg(long, value_name = "ADDR", default_value_t = Config::default().listen)]
     listen: SocketAddr,
     /// Only show it: serve nothing
     #[arg(long)]
@@ -63,7 +65,7 @@ async fn serve_it(listen: SocketAddr, url: &str, out: Output) -> Result<Exit, Pr
         let detail = "`bursar dev` listens on this machine only, such as 127.0.0.1:7440: use `bursar serve` elsewhere";
         return Err(Problem::invalid("listen".into(), detail));
     }
-    serve::log_to_stderr(serve::LogForm::Text);
+    log::start(&Config::default().log);
     let bursar = Bursar::open(url).await?;
     let subject = Subject::new("dev").map_err(Error::from)?;
     let issued =
@@ -137,7 +139,7 @@ const ACTUAL: i64 = 320_000;
 const TOO_MUCH: i64 = 3_000_000;
 
 async fn tell(story: &mut Story, session: &Session, url: &str) -> Result<bool, Problem> {
-    let bursar = &session.bursar.because("bursar dev");
+    let bursar = &session.bursar()?.because("bursar dev");
     let before = bursar.health().await?.position;
     let cast = Cast::of(before + 1)?;
     story.told.insert("database".into(), json!(url));
@@ -206,8 +208,8 @@ async fn metered(story: &mut Story, bursar: &Bursar, cast: &Cast, token: &str) -
         "Hold 400000, redeem the upload and enqueue the job that uses it: all of it or none of it.",
     )?;
     let receipt = command(bursar, cast, token)?.submit().await?;
-    let human = command::describe(&receipt, false);
-    story.result("command", to_value(&CommandAnswer::of(&receipt, false))?, &human)?;
+    let answer = CommandAnswer::of(&receipt, false);
+    story.result("command", to_value(&answer)?, &command::describe(&answer))?;
     story.out.say("\n     The balances now, held on all three at once:\n")?;
     show(story, bursar, cast, "balances_held").await?;
     Ok(receipt)
@@ -217,7 +219,8 @@ async fn settle(story: &mut Story, bursar: &Bursar, cast: &Cast, receipt: &Recei
     story.step("The real cost", "The video cost 320000 in the end. Committing that frees the rest at once.")?;
     let Some(hold) = &receipt.done.hold else { return Err(surprise("the command placed no hold")) };
     let settled = bursar.ledger().commit(hold.id, ACTUAL).await?;
-    story.result("settled", to_value(&SettledAnswer::from(&settled))?, &hold::describe(&settled))?;
+    let settled = SettledAnswer::from(&settled);
+    story.result("settled", to_value(&settled)?, &hold::describe(&settled))?;
     story.out.say("")?;
     show(story, bursar, cast, "balances_settled").await
 }
@@ -264,18 +267,19 @@ async fn proof(story: &mut Story, bursar: &Bursar, before: u64) -> Result<bool, 
         .step("The journal", "Every change has its event, written in the same transaction. Refusals change nothing.")?;
     let (events, _) = bursar.journal().read(before, 100).await?;
     let answers: Vec<EventAnswer> = events.iter().map(EventAnswer::from).collect();
-    story.result("journal", to_value(&answers)?, &journal::lines(&events))?;
+    story.result("journal", to_value(&answers)?, &journal::lines(&answers))?;
     story.step("The proof", "Balances are kept, not summed. This sums them all the same, and compares.")?;
     let report = bursar.verify().await?;
-    story.result("verify", to_value(&upkeep::answer(&report))?, &upkeep::describe(&report))?;
-    Ok(report.is_ok())
+    let report = VerifyAnswer::from(&report);
+    story.result("verify", to_value(&report)?, &upkeep::describe(&report))?;
+    Ok(report.ok)
 }
 
 fn next(story: &mut Story, session: &Session, cast: &Cast, url: &str) -> Result<(), Problem> {
     let Cast { org, agent, .. } = cast;
     // What is the default anyway would only hide what the lines are about.
     let database = if url == DATABASE_DEFAULT { String::new() } else { format!(" --database {url}") };
-    let tenant = &session.context.tenant;
+    let tenant = &session.tenant;
     let tenant = if *tenant == Tenant::default() { String::new() } else { format!(" --tenant {tenant}") };
     let ask = format!("bursar{database}{tenant}");
     story.out.say(&format!(

@@ -69,7 +69,7 @@ impl Finding {
 /// Looks, repairs where that is asked for, and tells.
 pub(crate) async fn run(args: Doctor, global: &Global) -> Result<Exit, Problem> {
     let out = Output::new(global.json);
-    let diagnosis = match Session::open(global).await {
+    let diagnosis = match Session::on_database(global).await {
         Ok(session) => {
             let diagnosis = examine(&args, &session).await;
             session.close().await;
@@ -83,9 +83,9 @@ pub(crate) async fn run(args: Doctor, global: &Global) -> Result<Exit, Problem> 
             Ok(if diagnosis.ok { Exit::Done } else { Exit::Failed })
         }
         Err(problem) if exit::of_problem(problem.kind) == Exit::Unavailable => {
-            let (rebuilt, todo) = match salvage(&args, &global.database).await {
+            let (rebuilt, todo) = match salvage(&args, global.config.database.url()).await {
                 Some((events, todo)) => (Some(events), todo),
-                None => (None, way_back(&global.database)),
+                None => (None, way_back(global.config.database.url())),
             };
             let finding = Finding::bad(Component::Database, problem.detail, todo);
             tell(out, &Diagnosis { ok: false, findings: vec![finding], rebuilt })?;
@@ -97,7 +97,8 @@ pub(crate) async fn run(args: Doctor, global: &Global) -> Result<Exit, Problem> 
 
 async fn examine(args: &Doctor, session: &Session) -> Result<Diagnosis, Problem> {
     let wanted = |component| args.component.is_none_or(|only| only == component);
-    let health = session.bursar.health().await?;
+    let bursar = session.bursar()?;
+    let health = bursar.health().await?;
     let mut findings = Vec::new();
     if wanted(Component::Database) {
         findings.push(database(&health));
@@ -106,16 +107,16 @@ async fn examine(args: &Doctor, session: &Session) -> Result<Diagnosis, Problem>
         findings.extend(clock(&health));
     }
     // A repair needs to know whether the journal can be read, whatever was asked for.
-    let journal = if wanted(Component::Journal) || args.fix { Some(journal(&health, session).await) } else { None };
+    let journal = if wanted(Component::Journal) || args.fix { Some(journal(&health, bursar).await) } else { None };
     let readable = journal.as_ref().is_some_and(|finding| finding.ok);
     findings.extend(journal.filter(|finding| wanted(Component::Journal) || !finding.ok));
     let mut rebuilt = None;
     if wanted(Component::Balances) {
-        let mut found = balances(session).await;
+        let mut found = balances(bursar).await;
         if !found.ok && args.fix && readable {
             session.out.note(&format!("{}: making the tables anew from the journal", found.detail));
-            rebuilt = Some(session.bursar.rebuild().await?);
-            found = balances(session).await;
+            rebuilt = Some(bursar.rebuild().await?);
+            found = balances(bursar).await;
         }
         findings.push(found);
     }
@@ -169,11 +170,11 @@ fn clock(health: &Health) -> Vec<Finding> {
     findings
 }
 
-async fn journal(health: &Health, session: &Session) -> Finding {
+async fn journal(health: &Health, bursar: &Bursar) -> Finding {
     let todo = "restore a backup: the journal is what everything else follows from. Nothing was overwritten";
     let (mut after, mut read) = (0, 0);
     loop {
-        match session.bursar.journal().read(after, 1_000).await {
+        match bursar.journal().read(after, 1_000).await {
             Ok((events, at)) => {
                 read += events.len();
                 // Events may have been added since the health was asked for; none may be missing.
@@ -194,9 +195,9 @@ async fn journal(health: &Health, session: &Session) -> Finding {
     }
 }
 
-async fn balances(session: &Session) -> Finding {
+async fn balances(bursar: &Bursar) -> Finding {
     let todo = "`bursar doctor --fix` (or `bursar rebuild`) makes the tables anew from the journal";
-    match session.bursar.verify().await {
+    match bursar.verify().await {
         Ok(report) if report.is_ok() => {
             let detail = format!("{} scopes and {} holds agree", report.scopes, report.holds);
             Finding::good(Component::Balances, detail)

@@ -1,15 +1,13 @@
 //! `bursar grant`.
 
-use std::time::Duration;
-
-use bursar::{Command, GrantId, IdempotencyKey, Op, Payload, Purpose, Receipt, Redemption, Subject};
+use bursar::{GrantId, IdempotencyKey, Payload, Purpose, Subject};
 use clap::Subcommand;
 use serde_json::json;
 
 use crate::output::{cell, table};
 use crate::session::Session;
-use bursar_server::wire::Page;
-use bursar_server::wire::grant::{GrantAnswer, MintedAnswer, RedeemedAnswer};
+use bursar_server::wire::command::{CommandBody, RedeemBody};
+use bursar_server::wire::grant::{MintBody, RedeemedAnswer};
 use bursar_server::wire::problem::Problem;
 
 /// What can be done with grants.
@@ -69,11 +67,12 @@ fn payload(text: &str) -> Result<Payload, bursar::Invalid> {
 pub(crate) async fn run(args: Grants, session: &Session) -> Result<(), Problem> {
     match args {
         Grants::Mint { purpose, subject, payload, ttl_ms, key } => {
-            let (payload, ttl) = (payload.unwrap_or_default(), Duration::from_millis(ttl_ms));
-            let minted = session.bursar.grants().mint_with(purpose, subject, payload, ttl, key).await?;
-            session.out.data(&MintedAnswer::from(&minted), || {
-                let token = cell(minted.token.as_ref());
-                format!("grant    {}\ntoken    {token}\nexpires  {}", minted.id, minted.expires_at)
+            let ttl_ms = i64::try_from(ttl_ms).unwrap_or(i64::MAX);
+            let body = MintBody { purpose, subject, payload: payload.unwrap_or_default(), ttl_ms };
+            let minted = session.keyed(key).grants().mint(&body).await?;
+            session.out.data(&*minted, || {
+                let (token, expires) = (cell(minted.token.as_ref()), cell(minted.expires_at.as_ref()));
+                format!("grant    {}\ntoken    {token}\nexpires  {expires}", minted.id)
             })?;
             session.out.note(match minted.token {
                 Some(_) => "the token is shown this once: only its digest is stored",
@@ -83,12 +82,12 @@ pub(crate) async fn run(args: Grants, session: &Session) -> Result<(), Problem> 
         }
         Grants::Redeem { purpose, subject, token } => redeem(purpose, subject, token, session).await,
         Grants::Revoke { id, reason } => {
-            session.because(reason.as_deref()).ask(Op::Revoke { grant: id }, None).await?;
+            session.client.grants().revoke(id, reason.as_deref()).await?;
             session.out.data(&json!({ "id": id, "state": "revoked" }), || format!("{id} is revoked"))
         }
         Grants::List { after, most } => list(after, usize::from(most), session).await,
         Grants::Purge => {
-            let purged = session.bursar.grants().purge_expired().await?;
+            let purged = session.bursar()?.grants().purge_expired().await?;
             session.out.data(&json!({ "purged_count": purged }), || format!("{purged} expired grants removed"))
         }
     }
@@ -96,24 +95,22 @@ pub(crate) async fn run(args: Grants, session: &Session) -> Result<(), Problem> 
 
 async fn redeem(purpose: Purpose, subject: Subject, token: String, session: &Session) -> Result<(), Problem> {
     let token = if token == "-" { super::input("-")? } else { token };
-    let redemption = Redemption::new(purpose.clone(), subject.clone(), token.trim()).map_err(bursar::Error::from)?;
-    let command = Command { redeem: vec![redemption], ..Command::default() };
-    let receipt = Receipt::from(session.ask(Op::Submit(command), None).await?);
-    let payload = receipt.done.grants.into_iter().next().and_then(|grant| grant.payload).unwrap_or_default();
+    let redeem = RedeemBody { purpose: purpose.clone(), subject: subject.clone(), token: token.trim().to_owned() };
+    let command = CommandBody { redeem: vec![redeem], ..CommandBody::default() };
+    let done = session.client.commands().submit(&command).await?.into_inner();
+    let payload = done.grants.into_iter().next().and_then(|grant| grant.payload).unwrap_or_default();
     let answer = RedeemedAnswer { purpose, subject, payload };
     session.out.data(&answer, || answer.payload.as_str().to_owned())
 }
 
 async fn list(after: Option<GrantId>, most: usize, session: &Session) -> Result<(), Problem> {
-    let now = session.bursar.now().await?;
-    let found = session.bursar.grants().list(after, most).await?;
-    let answers = found.iter().map(|grant| GrantAnswer::at(grant, now)).collect();
-    let page = Page::of(answers, most, |last: &GrantAnswer| last.id.to_string());
-    session.out.data(&page, || {
+    let after = after.map(|id| id.to_string());
+    let page = session.client.grants().list(after.as_deref(), most).await?;
+    session.out.data(&*page, || {
         let rows = page.items.iter().map(|grant| {
             vec![
                 grant.id.to_string(),
-                grant.state.to_owned(),
+                grant.state.to_string(),
                 grant.purpose.to_string(),
                 grant.subject.to_string(),
                 cell(grant.expires_at.as_ref()),
@@ -121,8 +118,6 @@ async fn list(after: Option<GrantId>, most: usize, session: &Session) -> Result<
         });
         table(&["GRANT", "STATE", "PURPOSE", "SUBJECT", "EXPIRES"], &rows.collect::<Vec<_>>())
     })?;
-    if let Some(next) = &page.next {
-        session.out.note(&format!("there may be more: --after {next}"));
-    }
+    session.out.more(page.next.as_deref());
     Ok(())
 }

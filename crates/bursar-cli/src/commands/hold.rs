@@ -1,20 +1,17 @@
 //! `bursar hold` and `bursar post`.
 
-use bursar::{
-    Actual, Answer, Charge, Charged, Command, Hold, HoldId, IdempotencyKey, Limit, Op, Receipt, Scope, Settle, Settled,
-    Span, Stream, Time,
-};
+use std::time::Duration;
+
+use bursar::{HoldId, IdempotencyKey, Limit, Scope};
 use clap::{Args, Subcommand};
-use serde_json::json;
 
 use crate::args::{LIMIT_HELP, charge, limit};
-use crate::commands::budget::unexpected;
 use crate::commands::{command, journal};
 use crate::output::{cell, table};
 use crate::session::Session;
-use bursar_server::wire::hold::{HoldAnswer, SettledAnswer, actual};
+use bursar_server::wire::command::{ChargeAnswer, ChargeBody, CommandBody, ContextBody, SettleWord};
+use bursar_server::wire::hold::{ActualBody, CommitBody, HoldAnswer, SettledAnswer};
 use bursar_server::wire::problem::Problem;
-use bursar_server::wire::{self, Page, stamp};
 
 /// What can be done with holds.
 #[derive(Subcommand)]
@@ -33,7 +30,7 @@ pub(crate) enum Holds {
         scope: Scope,
         /// Only those after this place, as the page before told it
         #[arg(long, value_name = "CURSOR", value_parser = cursor)]
-        after: Option<(Time, HoldId)>,
+        after: Option<String>,
         /// At most so many
         #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..=1000))]
         most: u16,
@@ -129,104 +126,88 @@ fn cost(text: &str) -> Result<Cost, bursar::Invalid> {
 
 /// Does what was asked for.
 pub(crate) async fn run(args: Holds, session: &Session) -> Result<(), Problem> {
+    let holds = session.client.holds();
     match args {
         Holds::Place(Place { charges, limits, ttl_ms, key, reason }) => {
-            let settle = Settle::Hold { ttl: ttl_ms.map(Span::from_millis) };
-            let receipt = charge_all(charges, &limits, settle, key, &session.because(reason.as_deref())).await?;
-            command::answer(&receipt, false, session)
+            let ttl_ms = ttl_ms.map(|ttl| i64::try_from(ttl).unwrap_or(i64::MAX));
+            let body = CommandBody { settle: SettleWord::Hold, ttl_ms, ..charged(charges, &limits, reason) };
+            command::answer(&*session.keyed(key).commands().submit(&body).await?, session)
         }
-        Holds::Show { id } => show(id, session).await,
-        Holds::List { scope, after, most } => list(&scope, after, usize::from(most), session).await,
+        Holds::Show { id } => {
+            let hold = holds.show(id).await?.into_inner();
+            session.out.data(&hold, || listed(std::slice::from_ref(&hold)))
+        }
+        Holds::List { scope, after, most } => {
+            // What expired counts no more, swept or not.
+            let page = holds.list(&scope, Some("held"), after.as_deref(), usize::from(most)).await?;
+            session.out.data(&*page, || listed(&page.items))?;
+            session.out.more(page.next.as_deref());
+            Ok(())
+        }
         Holds::Commit { id, actual, key } => {
-            let op = Op::Commit { hold: id, actual: sum(actual)? };
-            settled(session.ask(op, key).await?.answer, session)
+            settled(&*session.keyed(key).holds().commit(id, &sum(actual)?).await?, session)
         }
         Holds::Release { id, reason, key } => {
-            let op = Op::Release { hold: id };
-            settled(session.because(reason.as_deref()).ask(op, key).await?.answer, session)
+            settled(&*session.keyed(key).holds().release(id, reason.as_deref()).await?, session)
         }
-        Holds::Extend { id, by_ms } => extend(id, Span::from_millis(by_ms), session).await,
-        Holds::History { id } => {
-            find(id, session).await?;
-            journal::history(&Stream::Hold(id), 1_000, session).await
+        Holds::Extend { id, by_ms } => {
+            let extended = holds.extend(id, Duration::from_millis(by_ms)).await?;
+            session.out.data(&*extended, || format!("{id} expires at {}", cell(extended.expires_at.as_ref())))
         }
+        Holds::History { id } => journal::show(holds.history(id, None, 1_000).await?.into_inner().items, session),
     }
 }
 
 /// Spends at once.
 pub(crate) async fn post(args: Post, session: &Session) -> Result<(), Problem> {
     let Post { charges, limits, key, reason } = args;
-    let receipt = charge_all(charges, &limits, Settle::Now, key, &session.because(reason.as_deref())).await?;
-    command::answer(&receipt, false, session)
+    let body = charged(charges, &limits, reason);
+    command::answer(&*session.keyed(key).commands().submit(&body).await?, session)
 }
 
-async fn charge_all(
-    charges: Vec<(Scope, i64)>,
-    limits: &[Limit],
-    settle: Settle,
-    key: Option<IdempotencyKey>,
-    session: &Session,
-) -> Result<Receipt, Problem> {
-    let charge = |(scope, amount)| Charge::new(scope, amount).within(limits.iter().cloned());
-    let command = Command { charges: charges.into_iter().map(charge).collect(), settle, ..Command::default() };
-    Ok(Receipt::from(session.ask(Op::Submit(command), key).await?))
+/// A command of charges, each under all of these limits.
+fn charged(charges: Vec<(Scope, i64)>, limits: &[Limit], reason: Option<String>) -> CommandBody {
+    let charge = |(scope, amount)| ChargeBody {
+        limits: limits.iter().map(Into::into).collect(),
+        ..ChargeBody::new(scope, amount)
+    };
+    CommandBody {
+        charges: charges.into_iter().map(charge).collect(),
+        context: ContextBody { correlation_id: None, reason },
+        ..CommandBody::default()
+    }
 }
 
-fn sum(costs: Vec<Cost>) -> Result<Actual, Problem> {
-    let (mut all, mut each) = (None, Vec::new());
+fn sum(costs: Vec<Cost>) -> Result<CommitBody, Problem> {
+    let mut body = CommitBody::default();
     for cost in costs {
         match cost {
-            Cost::All(_) if all.is_some() => {
+            Cost::All(_) if body.actual.is_some() => {
                 return Err(Problem::invalid("actual".into(), "actual is given twice: say SCOPE=N for each charge"));
             }
-            Cost::All(amount) => all = Some(amount),
-            Cost::On(scope, amount) => each.push((scope, amount)),
+            Cost::All(amount) => body.actual = Some(amount),
+            Cost::On(scope, amount) => body.actuals.push(ActualBody { scope, amount }),
         }
     }
-    Ok(actual(all, each)?)
-}
-
-async fn find(id: HoldId, session: &Session) -> Result<Hold, Problem> {
-    session.bursar.ledger().find(id).await?.ok_or_else(|| Problem::not_found(format_args!("hold {id}")))
-}
-
-async fn show(id: HoldId, session: &Session) -> Result<(), Problem> {
-    let hold = find(id, session).await?;
-    let now = session.bursar.now().await?;
-    session.out.data(&HoldAnswer::at(&hold, now), || listed(std::slice::from_ref(&hold), now))
-}
-
-async fn list(scope: &Scope, after: Option<(Time, HoldId)>, most: usize, session: &Session) -> Result<(), Problem> {
-    let now = session.bursar.now().await?;
-    let mut holds = session.bursar.ledger().live(scope, after, most).await?;
-    let last = if holds.len() >= most { holds.last() } else { None };
-    let next = last.map(|hold| format!("{}.{}", hold.expires_at.micros(), hold.id));
-    // What expired counts no more, swept or not.
-    holds.retain(|hold| hold.state_at(now) == bursar::HoldState::Held);
-    let page = Page { items: holds.iter().map(|hold| HoldAnswer::at(hold, now)).collect(), next };
-    session.out.data(&page, || listed(&holds, now))?;
-    if let Some(next) = &page.next {
-        session.out.note(&format!("there may be more: --after {next}"));
-    }
-    Ok(())
+    Ok(body)
 }
 
 /// Where a page of live holds ended: the expiry of the last one, in microseconds since 1970, and its id.
-fn cursor(text: &str) -> Result<(Time, HoldId), String> {
-    let parts = text.split_once('.').and_then(|(at, id)| Some((at.parse().ok()?, id.parse().ok()?)));
-    parts.map(|(at, id)| (Time::from_micros(at), id)).ok_or_else(|| "is not where a page ended".to_owned())
+fn cursor(text: &str) -> Result<String, String> {
+    let parts = text.split_once('.').filter(|(at, id)| at.parse::<i64>().is_ok() && id.parse::<HoldId>().is_ok());
+    parts.map(|_| text.to_owned()).ok_or_else(|| "is not where a page ended".to_owned())
 }
 
-fn listed(holds: &[Hold], now: Time) -> String {
+fn listed(holds: &[HoldAnswer]) -> String {
     let rows = holds.iter().flat_map(|hold| {
         hold.charges.iter().map(move |charge| {
             vec![
                 hold.id.to_string(),
-                hold.state_at(now).to_string(),
+                hold.state.to_string(),
                 charge.scope.to_string(),
                 charge.amount.to_string(),
                 cell(charge.actual),
-                cell(stamp(hold.expires_at)),
+                cell(hold.expires_at.as_ref()),
                 cell(hold.job),
             ]
         })
@@ -234,20 +215,19 @@ fn listed(holds: &[Hold], now: Time) -> String {
     table(&["HOLD", "STATE", "SCOPE", "HELD", "ACTUAL", "EXPIRES", "JOB"], &rows.collect::<Vec<_>>())
 }
 
-fn settled(answer: Answer, session: &Session) -> Result<(), Problem> {
-    let Answer::Settled(settled) = answer else { return Err(unexpected()) };
-    session.out.data(&SettledAnswer::from(&settled), || describe(&settled))?;
-    for warning in settled.warnings() {
+fn settled(settled: &SettledAnswer, session: &Session) -> Result<(), Problem> {
+    session.out.data(settled, || describe(settled))?;
+    for warning in &settled.warnings {
         session.out.note(&format!("warning: {warning}"));
     }
     Ok(())
 }
 
 /// A settled hold for people.
-pub(crate) fn describe(settled: &Settled) -> String {
-    let mut lines = vec![format!("{} is {}", settled.hold, settled.state)];
+pub(crate) fn describe(settled: &SettledAnswer) -> String {
+    let mut lines = vec![format!("{} is {}", settled.id, settled.state)];
     for charged in &settled.charges {
-        let Charged { scope, amount, actual, .. } = charged;
+        let ChargeAnswer { scope, amount, actual, .. } = charged;
         lines.push(match actual {
             Some(actual) if actual <= amount => {
                 format!("{scope}: {amount} was held, {actual} is spent, {} came back", amount - actual)
@@ -261,19 +241,13 @@ pub(crate) fn describe(settled: &Settled) -> String {
 }
 
 /// What the limits left, as a table.
-pub(crate) fn left(charges: &[Charged]) -> String {
+pub(crate) fn left(charges: &[ChargeAnswer]) -> String {
     let rows = charges.iter().flat_map(|charged| {
         charged.balances.iter().map(|left| {
             let scope = left.scope.as_ref().unwrap_or(&charged.scope);
-            vec![scope.to_string(), left.window.to_string(), left.limit.to_string(), left.remaining.to_string()]
+            let window = left.window.shown(Some(left.limit));
+            vec![scope.to_string(), window, left.limit.to_string(), left.remaining.to_string()]
         })
     });
     table(&["SCOPE", "WINDOW", "LIMIT", "REMAINING"], &rows.collect::<Vec<_>>())
-}
-
-async fn extend(id: HoldId, by: Span, session: &Session) -> Result<(), Problem> {
-    let outcome = session.ask(Op::Extend { hold: id, by }, None).await?;
-    let Answer::Extended { hold, expires_at } = outcome.answer else { return Err(unexpected()) };
-    let answer = json!({ "id": hold, "expires_at": wire::stamp(expires_at) });
-    session.out.data(&answer, || format!("{hold} expires at {expires_at}"))
 }

@@ -1,23 +1,20 @@
 //! `bursar job`.
 
-use std::time::Duration;
-
-use bursar::{
-    Act, Attempt, Beat, Failure, Finished, FlowKey, IdempotencyKey, Job, JobFilter, JobId, JobKind, JobSpec, JobState,
-    LeaseAsk, Payload, Queue, Scope, Span, Stream, Tag, Time, Usage, WorkerName,
-};
+use bursar::{FlowKey, IdempotencyKey, JobId, JobKind, JobState, Payload, Queue, Scope, Tag, Usage, WorkerName};
+use bursar_client::JobQuery;
 use clap::{Args, Subcommand};
-use serde_json::json;
 
 use crate::args::charge;
-use crate::commands::bulk::{self, Filter, Selection};
+use crate::commands::bulk::{self, Deed, Filter, Selection};
 use crate::commands::journal;
 use crate::exit::Exit;
 use crate::output::{cell, table};
 use crate::session::Session;
-use bursar_server::wire::job::{BeatenAnswer, BulkBody, ErrorAnswer, FinishedAnswer, JobAnswer, LeasedAnswer};
+use bursar_server::wire::command::EnqueuedAnswer;
+use bursar_server::wire::job::{AttemptAnswer, BulkBody, CostAnswer, FinishedAnswer, JobAnswer, JobBody};
 use bursar_server::wire::problem::Problem;
-use bursar_server::wire::{self, Page, stamp};
+use bursar_server::wire::work::{CompleteBody, ErrorBody, FailBody, HeartbeatBody, LeaseBody, ReturnBody, SnoozeBody};
+use bursar_server::wire::{self, Page};
 
 /// What can be done with jobs.
 #[derive(Subcommand)]
@@ -127,6 +124,14 @@ pub(crate) struct PageArgs {
     most: u16,
 }
 
+impl PageArgs {
+    /// The part of what a query finds.
+    pub(crate) fn of(&self, query: JobQuery) -> JobQuery {
+        let cursor = self.after.map(|id| id.to_string());
+        JobQuery { cursor, limit: Some(usize::from(self.most)), ..query }
+    }
+}
+
 /// A job to be enqueued.
 #[derive(Args)]
 pub(crate) struct Enqueue {
@@ -182,9 +187,9 @@ pub(crate) struct LeaseArgs {
     /// How long the lease lasts without a heartbeat; as the queue says unless said
     #[arg(long, value_name = "MS")]
     lease_ms: Option<u64>,
-    /// Who wants them
-    #[arg(long, default_value = "cli")]
-    worker: WorkerName,
+    /// Who wants them; cli unless it is said, or as the token says
+    #[arg(long)]
+    worker: Option<WorkerName>,
 }
 
 /// A job that the caller has.
@@ -224,100 +229,90 @@ pub(crate) fn payload(text: &str) -> Result<Payload, bursar::Invalid> {
 
 /// Does what was asked for.
 pub(crate) async fn run(args: Jobs, session: &Session) -> Result<Exit, Problem> {
+    let (jobs, work) = (session.client.jobs(), session.client.work());
     match args {
         Jobs::Enqueue(args) => enqueue(args, session).await?,
-        Jobs::Show { id } => show(&find(id, session).await?, session).await?,
-        Jobs::List { state, filter, page } => list(&filter.in_state(state), &page, session).await?,
-        Jobs::Events { id } => {
-            find(id, session).await?;
-            journal::history(&Stream::Job(id), 1_000, session).await?;
-        }
-        Jobs::Cancel { state, selection } => {
-            return bulk::act(Act::Cancel, "cancelled", selection, state, session).await;
-        }
-        Jobs::Retry { state, selection } => return bulk::act(Act::Retry, "retried", selection, state, session).await,
+        Jobs::Show { id } => show(&*jobs.show(id).await?, session).await?,
+        Jobs::List { state, filter, page } => list(&*jobs.list(&page.of(filter.query(state))).await?, session)?,
+        Jobs::Events { id } => journal::show(jobs.events(id, None, 1_000).await?.into_inner().items, session)?,
+        Jobs::Cancel { state, selection } => return bulk::act(&Deed::Cancel, selection, state, session).await,
+        Jobs::Retry { state, selection } => return bulk::act(&Deed::Retry, selection, state, session).await,
         Jobs::Edit { priority, delay_ms, selection } => {
-            let act = Act::Edit { priority, delay: delay_ms.map(Span::from_millis) };
-            return bulk::act(act, "edited", selection, None, session).await;
+            let deed = Deed::Edit { priority, delay_ms: delay_ms.map(millis) };
+            return bulk::act(&deed, selection, None, session).await;
         }
         Jobs::Lease(args) => lease(args, session).await?,
         Jobs::Heartbeat(Held { id, fence }) => {
-            let beaten = session.bursar.jobs().heartbeat(Beat { job: id, fence }).await?;
-            session.out.data(&BeatenAnswer::from(&beaten), || format!("{:?} until {}", beaten.order, beaten.until))?;
+            let beaten = work.heartbeat(id, &HeartbeatBody { fence, progress: None }).await?;
+            session.out.data(&*beaten, || format!("{:?} until {}", beaten.order, cell(beaten.expires_at.as_ref())))?;
         }
         Jobs::Complete { held: Held { id, fence }, result, usage } => {
-            ended(&session.bursar.jobs().complete(id, fence, result, usage.given()).await?, session)?;
+            let body = CompleteBody { fence, result, usage: usage.given() };
+            ended(&*work.complete(id, &body).await?, session)?;
         }
         Jobs::Fail { held: Held { id, fence }, error, message, for_good, retry_after_ms, usage } => {
-            let mut failure = Failure::new(error, message);
-            if for_good {
-                failure = failure.for_good();
-            }
-            if let Some(wait) = retry_after_ms {
-                failure = failure.retry_after(Duration::from_millis(wait));
-            }
-            if let Some(usage) = usage.given() {
-                failure = failure.spent(usage);
-            }
-            ended(&session.bursar.jobs().fail(id, fence, failure).await?, session)?;
+            let error = ErrorBody { kind: error, message };
+            let retry_after_ms = retry_after_ms.map(millis);
+            let body = FailBody { fence, error, retryable: !for_good, retry_after_ms, usage: usage.given() };
+            ended(&*work.fail(id, &body).await?, session)?;
         }
         Jobs::Snooze { held: Held { id, fence }, delay_ms } => {
-            let delay = Duration::from_millis(delay_ms);
-            ended(&session.bursar.jobs().snooze(id, fence, delay).await?, session)?;
+            let body = SnoozeBody { fence, delay_ms: millis(delay_ms) };
+            ended(&*work.snooze(id, &body).await?, session)?;
         }
-        Jobs::Return(Held { id, fence }) => ended(&session.bursar.jobs().hand_back(id, fence).await?, session)?,
+        Jobs::Return(Held { id, fence }) => {
+            ended(&*work.hand_back(id, &ReturnBody { fence }).await?, session)?;
+        }
     }
     Ok(Exit::Done)
 }
 
+fn millis(millis: u64) -> i64 {
+    i64::try_from(millis).unwrap_or(i64::MAX)
+}
+
 async fn enqueue(args: Enqueue, session: &Session) -> Result<(), Problem> {
-    let specs: Vec<JobSpec> = match (args.file, args.queue, args.kind) {
-        (Some(path), ..) => {
-            let body: BulkBody = wire::read(&super::input(&path)?)?;
-            body.jobs.into_iter().map(TryInto::try_into).collect::<Result<_, bursar::Error>>()?
-        }
-        (None, Some(queue), Some(kind)) => vec![JobSpec {
+    let jobs: Vec<JobBody> = match (args.file, args.queue, args.kind) {
+        (Some(path), ..) => wire::read::<BulkBody>(&super::input(&path)?)?.jobs,
+        (None, Some(queue), Some(kind)) => vec![JobBody {
             idempotency_key: args.key,
             key: args.flow_key,
             tags: args.tags,
             priority: args.priority,
-            delay: Span::from_millis(args.delay_ms),
+            delay_ms: millis(args.delay_ms),
             max_attempts: args.max_attempts,
-            deadline: args.deadline_ms.map(Span::from_millis),
-            ..JobSpec::new(queue, kind, args.payload.unwrap_or_default())
+            deadline_ms: args.deadline_ms.map(millis),
+            ..JobBody::new(queue, kind, args.payload.unwrap_or_default())
         }],
         _ => return Err(Problem::invalid("queue".into(), "say a queue and a kind, or --file")),
     };
-    let enqueued = session.bursar.jobs().enqueue_all(specs).await?;
-    let answers: Vec<_> = enqueued.iter().map(|job| json!({ "id": job.id, "created": job.created })).collect();
-    session.out.data(&json!({ "jobs": answers }), || {
-        let line = |job: &bursar::Enqueued| {
-            format!("{} {}", job.id, if job.created { "enqueued" } else { "was there already" })
-        };
-        enqueued.iter().map(line).collect::<Vec<_>>().join("\n")
+    let enqueued = session.client.jobs().enqueue_all(jobs).await?;
+    session.out.data(&*enqueued, || {
+        let line =
+            |job: &EnqueuedAnswer| format!("{} {}", job.id, if job.created { "enqueued" } else { "was there already" });
+        enqueued.jobs.iter().map(line).collect::<Vec<_>>().join("\n")
     })
 }
 
 async fn lease(args: LeaseArgs, session: &Session) -> Result<(), Problem> {
-    let ask = LeaseAsk {
+    let body = LeaseBody {
         queues: args.queues,
         kinds: args.kinds,
         capacity: args.capacity,
-        lease: args.lease_ms.map(Span::from_millis),
+        wait_ms: millis(args.wait_ms),
+        lease_ms: args.lease_ms.map(millis),
         worker: args.worker,
     };
-    let leased = session.bursar.jobs().lease_wait(ask, Duration::from_millis(args.wait_ms)).await?;
-    let answers: Vec<LeasedAnswer> = leased.jobs.iter().map(LeasedAnswer::from).collect();
-    session.out.data(&json!({ "jobs": answers }), || {
+    let leased = session.client.work().lease(&body).await?;
+    session.out.data(&*leased, || {
         let rows = leased.jobs.iter().map(|job| {
-            let until = job.life.lease.as_ref().map(bursar::Lease::lapses_at);
-            let [id, fence] = [job.id.to_string(), job.life.fence.to_string()];
+            let lease = job.lease.as_ref();
             vec![
-                id,
-                fence,
+                job.id.to_string(),
+                cell(lease.map(|lease| lease.fence)),
                 job.kind.to_string(),
-                job.life.attempts.to_string(),
-                cell(until),
+                job.attempt.to_string(),
+                cell(lease.and_then(|lease| lease.expires_at.as_ref())),
                 short(job.payload.as_str()),
             ]
         });
@@ -325,31 +320,22 @@ async fn lease(args: LeaseArgs, session: &Session) -> Result<(), Problem> {
     })
 }
 
-fn ended(done: &Finished, session: &Session) -> Result<(), Problem> {
-    session.out.data(&FinishedAnswer::from(done), || bulk::finished(std::slice::from_ref(done)))
+fn ended(done: &FinishedAnswer, session: &Session) -> Result<(), Problem> {
+    session.out.data(done, || bulk::finished(std::slice::from_ref(done)))
 }
 
-/// A job that must be there.
-pub(crate) async fn find(id: JobId, session: &Session) -> Result<Job, Problem> {
-    session.bursar.jobs().find(id).await?.ok_or_else(|| Problem::not_found(format_args!("job {id}")))
-}
-
-/// Jobs that match, a page of them.
-pub(crate) async fn list(filter: &JobFilter, page: &PageArgs, session: &Session) -> Result<(), Problem> {
-    let most = usize::from(page.most);
-    let jobs = session.bursar.jobs().list(filter, page.after, most).await?;
-    let now = session.bursar.now().await?;
-    let answers = jobs.iter().map(|job| JobAnswer::at(job, now)).collect();
-    session.out.data(&Page::of(answers, most, |job: &JobAnswer| job.id.to_string()), || {
-        let rows = jobs.iter().map(|job| {
+/// A page of jobs.
+pub(crate) fn list(page: &Page<JobAnswer>, session: &Session) -> Result<(), Problem> {
+    session.out.data(page, || {
+        let rows = page.items.iter().map(|job| {
             vec![
                 job.id.to_string(),
                 job.queue.to_string(),
                 job.kind.to_string(),
-                job.state_at(now).to_string(),
-                job.life.attempts.to_string(),
-                when(job, now),
-                job.life.error.as_ref().map_or("-".to_owned(), |error| error.kind.clone()),
+                job.state.to_string(),
+                job.attempts.to_string(),
+                when(job),
+                job.error.as_ref().map_or("-".to_owned(), |error| error.kind.clone()),
             ]
         });
         table(&["JOB", "QUEUE", "KIND", "STATE", "ATTEMPTS", "WHEN", "ERROR"], &rows.collect::<Vec<_>>())
@@ -357,72 +343,54 @@ pub(crate) async fn list(filter: &JobFilter, page: &PageArgs, session: &Session)
 }
 
 /// When it ended, runs again, or lapses.
-fn when(job: &Job, now: Time) -> String {
-    match job.state_at(now) {
-        JobState::Leased => cell(job.life.lease.as_ref().map(bursar::Lease::lapses_at)),
-        _ => cell(stamp(job.life.run_at)),
+fn when(job: &JobAnswer) -> String {
+    match job.state {
+        JobState::Leased => cell(job.lease.as_ref().and_then(|lease| lease.expires_at.as_ref())),
+        _ => cell(job.run_at.as_ref()),
     }
 }
 
 /// Tells all of a job, and how each attempt ended.
-pub(crate) async fn show(job: &Job, session: &Session) -> Result<(), Problem> {
-    let now = session.bursar.now().await?;
-    let attempts = session.bursar.jobs().attempts(job.id).await?;
-    let mut answer = serde_json::to_value(JobAnswer::at(job, now)).unwrap_or_default();
+pub(crate) async fn show(job: &JobAnswer, session: &Session) -> Result<(), Problem> {
+    let attempts = session.client.jobs().attempts(job.id).await?.into_inner().items;
+    let mut answer = serde_json::to_value(job).unwrap_or_default();
     if let Some(fields) = answer.as_object_mut() {
-        fields.insert("history".into(), attempts.iter().map(attempt).collect());
+        fields.insert("history".into(), serde_json::to_value(&attempts).unwrap_or_default());
     }
     session.out.data(&answer, || {
-        let lease = job.life.lease.as_ref();
-        let lease = lease.map(|lease| format!("{} by {} until {}", job.life.fence, lease.worker, lease.lapses_at()));
+        let lease = job.lease.as_ref();
+        let lease =
+            lease.map(|lease| format!("{} by {} until {}", lease.fence, lease.worker, cell(lease.expires_at.as_ref())));
         let most = job.max_attempts.map(|most| format!(" of {most}")).unwrap_or_default();
-        let cost = job.life.cost.iter().map(|(scope, amount)| format!("{amount} on {scope}"));
+        let cost = job.cost.iter().map(|CostAnswer { scope, amount }| format!("{amount} on {scope}"));
         let mut lines = vec![
             format!("job       {}", job.id),
-            format!("state     {}", job.state_at(now)),
+            format!("state     {}", job.state),
             format!("queue     {}", job.queue),
             format!("kind      {}", job.kind),
             format!("payload   {}", job.payload.as_str()),
             format!("priority  {}", job.priority),
-            format!("attempts  {}{most}", job.life.attempts),
-            format!("enqueued  {}", job.enqueued_at),
-            format!("when      {}", when(job, now)),
+            format!("attempts  {}{most}", job.attempts),
+            format!("enqueued  {}", cell(job.enqueued_at.as_ref())),
+            format!("when      {}", when(job)),
             format!("lease     {}", cell(lease)),
             format!("hold      {}", cell(job.hold)),
             format!("cost      {}", cell(Some(cost.collect::<Vec<_>>().join(", ")).filter(|cost| !cost.is_empty()))),
-            format!("result    {}", job.life.result.as_str()),
+            format!("result    {}", job.result.as_str()),
         ];
-        for attempt in &attempts {
-            let how = match &attempt.end {
-                None => "goes on".to_owned(),
-                Some((at, end)) => match end.error() {
-                    Some(error) => format!("{at} {}: {}", error.kind, error.message),
-                    None => format!("{at} {}", word(end)),
-                },
-            };
-            lines.push(format!("attempt {} by {} from {}: {how}", attempt.attempt, attempt.worker, attempt.began_at));
-        }
+        lines.extend(attempts.iter().map(attempt));
         lines.join("\n")
     })
 }
 
-fn attempt(attempt: &Attempt) -> serde_json::Value {
-    let end = attempt.end.as_ref();
-    json!({
-        "attempt": attempt.attempt, "fence": attempt.fence, "worker": attempt.worker,
-        "began_at": stamp(attempt.began_at), "ended_at": end.and_then(|(at, _)| stamp(*at)),
-        "end": end.map(|(_, end)| word(end)), "error": end.and_then(|(_, end)| end.error()).map(ErrorAnswer::from),
-    })
-}
-
-fn word(end: &bursar::AttemptEnd) -> &'static str {
-    match end {
-        bursar::AttemptEnd::Succeeded => "succeeded",
-        bursar::AttemptEnd::Failed(_) => "failed",
-        bursar::AttemptEnd::Rescued(_) => "rescued",
-        bursar::AttemptEnd::Snoozed => "snoozed",
-        bursar::AttemptEnd::Returned => "returned",
-    }
+fn attempt(attempt: &AttemptAnswer) -> String {
+    let AttemptAnswer { attempt: number, worker, began_at, ended_at, end, error, .. } = attempt;
+    let how = match (end, error) {
+        (None, _) => "goes on".to_owned(),
+        (Some(_), Some(error)) => format!("{} {}: {}", cell(ended_at.as_ref()), error.kind, error.message),
+        (Some(end), None) => format!("{} {end}", cell(ended_at.as_ref())),
+    };
+    format!("attempt {number} by {worker} from {}: {how}", cell(began_at.as_ref()))
 }
 
 /// As much of a text as fits a cell.

@@ -1,16 +1,18 @@
 //! `bursar journal`.
 
-use bursar::{Charged, Event, JournalEvent, Scope, Stream};
+use bursar::Scope;
+use bursar_client::JournalQuery;
 use clap::{Args, Subcommand};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::args::Global;
 use crate::exit::Exit;
-use crate::output::{Output, table};
+use crate::output::{Output, cell, table};
 use crate::session::Session;
 use bursar_server::wire::Page;
-use bursar_server::wire::event::{EventAnswer, stream_id};
+use bursar_server::wire::event::EventAnswer;
 use bursar_server::wire::problem::Problem;
+use bursar_server::wire::window::{LimitBody, WindowFields};
 
 /// What can be done with the journal.
 #[derive(Subcommand)]
@@ -32,48 +34,25 @@ pub(crate) struct List {
     most: u16,
     /// Only those of one thing: hold_…, grant_…, job_…, cmd_… or scope:NAME (all that moved it)
     #[arg(long, value_name = "ID", value_parser = thing)]
-    stream: Option<Thing>,
+    stream: Option<String>,
     /// Only those of one kind: hold.placed; a first word such as hold stands for all of hold.…
     #[arg(long, value_name = "KIND")]
     kind: Option<String>,
 }
 
-/// The thing whose events are wanted.
-#[derive(Clone, Debug)]
-pub(crate) enum Thing {
-    Scope(Scope),
-    Id(String),
-}
-
-fn thing(text: &str) -> Result<Thing, bursar::Invalid> {
-    if let Some(scope) = text.strip_prefix("scope:") {
-        return Ok(Thing::Scope(Scope::new(scope)?));
-    }
-    let known = text.parse::<bursar::HoldId>().is_ok()
-        || text.parse::<bursar::GrantId>().is_ok()
-        || text.parse::<bursar::JobId>().is_ok()
-        || text.parse::<bursar::CommandId>().is_ok();
-    if known {
-        return Ok(Thing::Id(text.to_owned()));
-    }
-    Err(bursar::Invalid::new("stream", "must be hold_…, grant_…, job_…, cmd_… or scope:NAME"))
-}
-
-impl List {
-    fn wants(&self, event: &JournalEvent) -> bool {
-        let kind = event.event.kind();
-        let of_kind = self
-            .kind
-            .as_deref()
-            .is_none_or(|wanted| kind == wanted || kind.strip_prefix(wanted).is_some_and(|rest| rest.starts_with('.')));
-        let of_thing = match &self.stream {
-            None => true,
-            Some(Thing::Id(id)) => event.stream.to_string() == *id || event.command.to_string() == *id,
-            Some(Thing::Scope(scope)) => {
-                matches!(&event.stream, Stream::Scope(_, own) if own == scope) || event.event.scopes().contains(&scope)
-            }
-        };
-        of_kind && of_thing
+fn thing(text: &str) -> Result<String, bursar::Invalid> {
+    let known = match text.strip_prefix("scope:") {
+        Some(scope) => Scope::new(scope).map(|_| true)?,
+        None => {
+            text.parse::<bursar::HoldId>().is_ok()
+                || text.parse::<bursar::GrantId>().is_ok()
+                || text.parse::<bursar::JobId>().is_ok()
+                || text.parse::<bursar::CommandId>().is_ok()
+        }
+    };
+    match known {
+        true => Ok(text.to_owned()),
+        false => Err(bursar::Invalid::new("stream", "must be hold_…, grant_…, job_…, cmd_… or scope:NAME")),
     }
 }
 
@@ -81,115 +60,126 @@ impl List {
 pub(crate) async fn run(args: Journals, session: &Session) -> Result<(), Problem> {
     match args {
         Journals::List(list) => {
-            let most = usize::from(list.most);
-            let (events, next) = read(&list, most, session).await?;
-            let page = Page { items: events.iter().map(EventAnswer::from).collect(), next };
-            session.out.data(&page, || lines(&events))?;
-            if let Some(next) = &page.next {
-                session.out.note(&format!("there may be more: --after {next}"));
-            }
+            let page = read(list, session).await?;
+            session.out.data(&page, || lines(&page.items))?;
+            session.out.more(page.next.as_deref());
             Ok(())
         }
         Journals::Query => unreachable!("the query needs no database"),
     }
 }
 
-async fn read(list: &List, most: usize, session: &Session) -> Result<(Vec<JournalEvent>, Option<String>), Problem> {
-    let (mut events, mut after) = (Vec::new(), list.after);
+/// As many as are wanted, from as many pages as that takes.
+async fn read(list: List, session: &Session) -> Result<Page<EventAnswer>, Problem> {
+    let most = usize::from(list.most);
+    let mut query = JournalQuery { after: list.after, stream: list.stream, kind: list.kind, limit: Some(1_000) };
+    let mut items = Vec::new();
     loop {
-        let (page, at) = session.bursar.journal().read(after, 1_000).await?;
-        let ended = at == after;
-        for event in page.into_iter().filter(|event| list.wants(event)) {
+        let page = session.client.journal().read(&query).await?.into_inner();
+        for event in page.items {
             let position = event.position;
-            events.push(event);
-            if events.len() >= most {
-                return Ok((events, Some(position.to_string())));
+            items.push(event);
+            if items.len() >= most {
+                return Ok(Page { items, next: Some(position.to_string()) });
             }
         }
-        if ended {
-            return Ok((events, None));
+        match page.next.and_then(|next| next.parse().ok()) {
+            Some(next) => query.after = next,
+            None => return Ok(Page { items, next: None }),
         }
-        after = at;
     }
 }
 
 /// Prints what happened to one thing, newest first.
-pub(crate) async fn history(stream: &Stream, most: usize, session: &Session) -> Result<(), Problem> {
-    let events = session.bursar.journal().history(stream, most).await?;
-    let page = Page { items: events.iter().map(EventAnswer::from).collect(), next: None };
-    session.out.data(&page, || lines(&events))
+pub(crate) fn show(items: Vec<EventAnswer>, session: &Session) -> Result<(), Problem> {
+    let page = Page { items, next: None };
+    session.out.data(&page, || lines(&page.items))
 }
 
 /// Events for people.
-pub(crate) fn lines(events: &[JournalEvent]) -> String {
+pub(crate) fn lines(events: &[EventAnswer]) -> String {
     let rows = events.iter().map(|event| {
         vec![
             event.position.to_string(),
-            event.at.to_string(),
-            event.event.kind().to_owned(),
-            stream_id(&event.stream),
-            told(&event.event, event.context.reason.as_deref()),
+            cell(event.at.as_ref()),
+            event.kind.to_string(),
+            event.stream.id.clone(),
+            told(event),
         ]
     });
     table(&["POSITION", "AT", "KIND", "STREAM", "WHAT"], &rows.collect::<Vec<_>>())
 }
 
 /// What happened, in a few words.
-fn told(event: &Event, reason: Option<&str>) -> String {
-    let list = |charges: &[Charged], amount: fn(&Charged) -> i64| {
-        let each: Vec<String> =
-            charges.iter().map(|charged| format!("{} on {}", amount(charged), charged.scope)).collect();
-        each.join(", ")
-    };
-    let what = match event {
-        Event::HoldPlaced { charges, .. } => format!("{} held", list(charges, |charged| charged.amount)),
-        Event::HoldCommitted { charges, late, .. } => {
-            let spent = list(charges, |charged| charged.actual.unwrap_or(charged.amount));
-            format!("{spent} spent{}", if *late { ", late" } else { "" })
-        }
-        Event::HoldReleased { charges, .. } => format!("{} freed", list(charges, |charged| charged.amount)),
-        Event::HoldExpired { at, .. } => format!("at {at}"),
-        Event::HoldExtended { expires_at, .. } => format!("until {expires_at}"),
-        Event::Posted { charges } => format!("{} spent", list(charges, |charged| charged.amount)),
-        Event::Credited { charge, .. } => format!("{} given back", charge.amount),
-        Event::BudgetDefined { budget, .. } => {
-            let limits: Vec<String> =
-                budget.limits.iter().map(|limit| format!("{} over {}", limit.amount, limit.window)).collect();
-            limits.join(", ")
-        }
-        Event::BudgetTripped { window, limit, spent, .. } => format!("{spent} of {limit} over {window}"),
-        Event::BudgetCrossed { window, percent, spent, limit, .. } => {
-            format!("{percent} % of {limit} over {window}: {spent}")
-        }
-        Event::BudgetCleared { window, percent, .. } => format!("below {percent} % over {window}"),
-        Event::GrantMinted { purpose, subject, .. } => format!("{purpose} for {subject}"),
-        Event::GrantRedeemed { purpose, .. } => purpose.to_string(),
-        Event::JobEnqueued { spec, .. } => format!("{} in {}", spec.kind, spec.queue),
-        Event::JobLeased { attempt, worker, fence, .. } => format!("attempt {attempt} by {worker}, lease {fence}"),
-        Event::JobFailed { error, .. } | Event::JobRescued { error, .. } => {
-            format!("{}: {}", error.kind, error.message)
-        }
-        Event::JobSnoozed { run_at, .. } => format!("until {run_at}"),
-        Event::JobParked { scope, .. } => format!("waits for {scope}"),
-        Event::JobMoved { queue, .. } => format!("to {queue}"),
-        Event::JobEdited { priority, run_at, .. } => format!("priority {priority}, not before {run_at}"),
-        Event::JobBilled { charges, lost, .. } => {
-            let spent = list(charges, |charged| charged.amount);
-            format!("{spent} spent{}", if *lost { " under a lost lease" } else { "" })
-        }
-        Event::QueueDefined { config, .. } if config.paused => "paused".to_owned(),
-        _ => String::new(),
-    };
-    match reason {
+fn told(event: &EventAnswer) -> String {
+    let what = what(&event.kind, &event.data);
+    match &event.reason {
         Some(reason) if what.is_empty() => format!("({reason})"),
         Some(reason) => format!("{what} ({reason})"),
         None => what,
     }
 }
 
+fn what(kind: &str, data: &Value) -> String {
+    let word = |field: &str| match &data[field] {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    let window = || {
+        let fields = serde_json::from_value::<WindowFields>(data.clone()).unwrap_or_default();
+        fields.shown(data["limit"].as_i64())
+    };
+    let charges = |amount: &str| {
+        let each = data["charges"].as_array().into_iter().flatten().map(|charge| {
+            let amount = charge[amount].as_i64().or_else(|| charge["amount"].as_i64()).unwrap_or_default();
+            format!("{amount} on {}", charge["scope"].as_str().unwrap_or_default())
+        });
+        each.collect::<Vec<_>>().join(", ")
+    };
+    let flag = |field: &str, words: &str| if data[field] == true { words.to_owned() } else { String::new() };
+    match kind {
+        "hold.placed" => format!("{} held", charges("amount")),
+        "hold.committed" => format!("{} spent{}", charges("actual"), flag("late", ", late")),
+        "hold.released" => format!("{} freed", charges("amount")),
+        "hold.expired" => format!("at {}", word("at")),
+        "hold.extended" => format!("until {}", word("expires_at")),
+        "spend.posted" => format!("{} spent", charges("amount")),
+        "spend.credited" => format!("{} given back", data["charge"]["amount"]),
+        "budget.defined" => limits(&data["budget"]["limits"]),
+        "budget.tripped" => format!("{} of {} over {}", word("spent"), word("limit"), window()),
+        "budget.crossed" => {
+            format!("{} % of {} over {}: {}", word("percent"), word("limit"), window(), word("spent"))
+        }
+        "budget.cleared" => format!("below {} % over {}", word("percent"), window()),
+        "grant.minted" => format!("{} for {}", word("purpose"), word("subject")),
+        "grant.redeemed" => word("purpose"),
+        "job.enqueued" => {
+            let spec = |field: &str| data["spec"][field].as_str().unwrap_or_default();
+            format!("{} in {}", spec("kind"), spec("queue"))
+        }
+        "job.leased" => format!("attempt {} by {}, lease {}", word("attempt"), word("worker"), word("fence")),
+        "job.failed" | "job.rescued" => {
+            let error = |field: &str| data["error"][field].as_str().unwrap_or_default();
+            format!("{}: {}", error("kind"), error("message"))
+        }
+        "job.snoozed" => format!("until {}", word("run_at")),
+        "job.parked" => format!("waits for {}", word("scope")),
+        "job.moved" => format!("to {}", word("queue")),
+        "job.edited" => format!("priority {}, not before {}", word("priority"), word("run_at")),
+        "job.billed" => format!("{} spent{}", charges("amount"), flag("lost", " under a lost lease")),
+        "queue.defined" if data["config"]["paused"] == true => "paused".to_owned(),
+        _ => String::new(),
+    }
+}
+
+fn limits(limits: &Value) -> String {
+    let limits = serde_json::from_value::<Vec<LimitBody>>(limits.clone()).unwrap_or_default();
+    limits.iter().map(|limit| format!("{} over {}", limit.amount, limit.shown())).collect::<Vec<_>>().join(", ")
+}
+
 /// Prints the documented query of the engine.
 pub(crate) fn query(global: &Global) -> Result<Exit, Problem> {
-    let postgres = global.database.starts_with("postgres");
+    let postgres = global.config.database.url().starts_with("postgres");
     let (engine, sql) = if postgres { ("postgres", POSTGRES) } else { ("sqlite", SQLITE) };
     Output::new(global.json).data(&json!({ "engine": engine, "sql": sql }), || sql.trim_end().to_owned())?;
     Ok(Exit::Done)

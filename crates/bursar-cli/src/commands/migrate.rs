@@ -22,12 +22,12 @@ pub(crate) struct Migrate {
 pub(crate) async fn run(args: Migrate, global: &Global) -> Result<Exit, Problem> {
     let out = Output::new(global.json);
     if args.print {
-        let sql = migration_sql(&global.database);
+        let sql = migration_sql(global.config.database.url());
         out.data(&json!({ "sql": sql }), || sql.trim_end().to_owned())?;
         return Ok(Exit::Done);
     }
-    let session = Session::prepare(global, &global.database).await?;
-    let health = session.bursar.health().await;
+    let session = Session::prepare(global, global.config.database.url()).await?;
+    let health = session.bursar()?.health().await;
     session.close().await;
     let health = health?;
     let answer = json!({ "engine": health.engine, "place": health.place, "schema": health.schema });

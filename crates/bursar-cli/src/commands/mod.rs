@@ -1,12 +1,17 @@
 //! One module a noun: its arguments, what it asks for, and how the answer looks to people.
 
+pub(crate) mod backup;
 pub(crate) mod bench;
 pub(crate) mod budget;
 pub(crate) mod bulk;
 pub(crate) mod command;
+pub(crate) mod completions;
+pub(crate) mod config;
+pub(crate) mod credential;
 pub(crate) mod dead;
 pub(crate) mod dev;
 pub(crate) mod doctor;
+mod dump;
 pub(crate) mod grant;
 pub(crate) mod hold;
 pub(crate) mod job;
@@ -20,24 +25,36 @@ pub(crate) mod upkeep;
 use std::io::Read;
 
 use crate::args::{Cli, Top};
+use crate::config::Config;
 use crate::exit::Exit;
 use crate::output::Output;
+use crate::place;
 use crate::session::Session;
 use bursar_server::wire::problem::{Kind, Problem};
 
 /// Does what was asked for.
 pub(crate) async fn run(cli: Cli) -> Result<Exit, Problem> {
-    let Cli { global, command } = cli;
+    let Cli { global: asked, command } = cli;
+    match &command {
+        Top::Serve(_) | Top::Dev(_) => place::is_no_client(&asked)?,
+        command if command.is_of_the_database() => place::needs_database(&asked)?,
+        _ => {}
+    }
     match command {
-        Top::Serve(args) => serve::run(args, &global).await,
-        Top::Openapi => openapi(Output::new(global.json)),
-        Top::Dev(args) => dev::run(args, &global).await,
-        Top::Migrate(args) => migrate::run(args, &global).await,
-        Top::Doctor(args) => doctor::run(args, &global).await,
-        Top::Bench(args) => bench::run(args, &global).await,
-        Top::Journal(journal::Journals::Query) => journal::query(&global),
+        // These go by no configuration, or read it in a way of their own.
+        Top::Serve(args) => serve::run(args, asked).await,
+        Top::Config(args) => config::run(args, &asked),
+        Top::Openapi => openapi(Output::new(asked.json)),
+        Top::Completions(args) => completions::run(&args),
+        Top::Dev(args) => dev::run(args, &asked.with(Config::default())).await,
+        Top::Bench(args) => bench::run(args, &asked).await,
+        Top::Backup(args) => backup::run(args, &asked.resolve()?).await,
+        Top::Restore(args) => backup::restore(args, &asked.resolve()?).await,
+        Top::Migrate(args) => migrate::run(args, &asked.resolve()?).await,
+        Top::Doctor(args) => doctor::run(args, &asked.resolve()?).await,
+        Top::Journal(journal::Journals::Query) => journal::query(&asked.resolve()?),
         command => {
-            let session = Session::open(&global).await?;
+            let session = Session::open(asked).await?;
             let done = ask(command, &session).await;
             session.close().await;
             done
@@ -57,11 +74,22 @@ async fn ask(command: Top, session: &Session) -> Result<Exit, Problem> {
         Top::Schedule(args) => schedule::run(args, session).await?,
         Top::Dead(args) => return dead::run(args, session).await,
         Top::Journal(args) => journal::run(args, session).await?,
+        Top::Worker(args) => credential::workers(args, session).await?,
+        Top::Token(args) => credential::tokens(args, session).await?,
         Top::Verify => return upkeep::verify(session).await,
         Top::Rebuild(args) => return upkeep::rebuild(args, session).await,
         Top::Sweep(args) => upkeep::sweep(args, session).await?,
-        Top::Serve(_) | Top::Openapi | Top::Dev(_) | Top::Migrate(_) | Top::Doctor(_) | Top::Bench(_) => {
-            unreachable!("these open the database themselves")
+        Top::Serve(_)
+        | Top::Config(_)
+        | Top::Openapi
+        | Top::Completions(_)
+        | Top::Dev(_)
+        | Top::Backup(_)
+        | Top::Restore(_)
+        | Top::Migrate(_)
+        | Top::Doctor(_)
+        | Top::Bench(_) => {
+            unreachable!("these open the database themselves, or need none")
         }
     }
     Ok(Exit::Done)

@@ -1,12 +1,12 @@
 //! `bursar queue`.
 
-use bursar::{Invalid, JobState, Queue, QueueConfig, Rate, Span};
+use bursar::{Invalid, JobState, Queue, Rate, Span};
 use clap::{Args, Subcommand};
 
 use crate::output::{cell, table};
 use crate::session::Session;
 use bursar_server::wire::problem::Problem;
-use bursar_server::wire::queue::{QueueAnswer, QueueBody};
+use bursar_server::wire::queue::{FiguresAnswer, QueueAnswer, QueueBody, RateBody};
 use bursar_server::wire::{self, Page};
 
 /// What can be done with queues.
@@ -108,84 +108,87 @@ fn maybe_rate(text: &str) -> Result<Maybe<Rate>, Invalid> {
 
 /// Does what was asked for.
 pub(crate) async fn run(args: Queues, session: &Session) -> Result<(), Problem> {
+    let queues = session.client.queues();
     match args {
         Queues::List { after, most } => list(after.as_ref(), usize::from(most), session).await,
-        Queues::Show { name, minutes } => show(&name, minutes, session).await,
+        Queues::Show { name, minutes } => show(&*queues.show(&name, Some(minutes)).await?, session),
         Queues::Set(set) => change(set, session).await,
-        Queues::Pause { name, reason } => {
-            session.because(reason.as_deref()).bursar.queues().pause(&name).await?;
-            show(&name, 60, session).await
-        }
-        Queues::Resume { name, reason } => {
-            session.because(reason.as_deref()).bursar.queues().resume(&name).await?;
-            show(&name, 60, session).await
-        }
+        Queues::Pause { name, reason } => show(&*queues.pause(&name, reason.as_deref()).await?, session),
+        Queues::Resume { name, reason } => show(&*queues.resume(&name, reason.as_deref()).await?, session),
     }
 }
 
 async fn change(set: Set, session: &Session) -> Result<(), Problem> {
-    let session = &session.because(set.reason.as_deref());
-    let queues = session.bursar.queues();
-    let config = match &set.file {
-        Some(path) => wire::read::<QueueBody>(&super::input(path)?)?.try_into()?,
-        None => changed(queues.get(&set.name).await?, &set),
+    let (client, body) = match &set.file {
+        Some(path) => (session.client.clone(), wire::read::<QueueBody>(&super::input(path)?)?),
+        None => {
+            // What is not said stays as it is, and is not taken back if somebody else changes it meanwhile.
+            let known = session.client.queues().show(&set.name, None).await?;
+            let client = known.etag().map_or_else(|| session.client.clone(), |etag| session.client.if_match(etag));
+            (client, changed(known.into_inner().config, &set))
+        }
     };
-    queues.define(&set.name, config).await?;
-    show(&set.name, 60, session).await
+    let body = QueueBody { reason: set.reason.or(body.reason), ..body };
+    show(&*client.queues().define(&set.name, &body).await?, session)
 }
 
-fn changed(mut config: QueueConfig, set: &Set) -> QueueConfig {
+fn changed(mut body: QueueBody, set: &Set) -> QueueBody {
+    let rate = |rate: Rate| RateBody { amount: rate.amount, per_ms: rate.per.millis() };
+    let millis = |millis: u64| i64::try_from(millis).unwrap_or(i64::MAX);
     if let Some(Maybe(most)) = set.concurrency {
-        config.concurrency = most;
+        body.concurrency = most;
     }
-    if let Some(Maybe(rate)) = set.rate {
-        config.rate = rate;
+    if let Some(Maybe(said)) = set.rate {
+        body.rate = said.map(rate);
     }
     if let Some(Maybe(most)) = set.key_concurrency {
-        config.key_concurrency = most;
+        body.key_concurrency = most;
     }
-    if let Some(Maybe(rate)) = set.key_rate {
-        config.key_rate = rate;
+    if let Some(Maybe(said)) = set.key_rate {
+        body.key_rate = said.map(rate);
     }
     if let Some(attempts) = set.max_attempts {
-        config.retry.max_attempts = attempts;
+        body.retry.max_attempts = attempts;
     }
     if let Some(lease) = set.lease_ms {
-        config.lease = Span::from_millis(lease);
+        body.lease_ms = millis(lease);
     }
     if let Some(Maybe(deadline)) = set.deadline_ms {
-        config.deadline = deadline.map(Span::from_millis);
+        body.deadline_ms = deadline.map(millis);
     }
-    config
+    body
 }
 
 async fn list(after: Option<&Queue>, most: usize, session: &Session) -> Result<(), Problem> {
-    let queues = session.bursar.queues();
-    let mut found = Vec::new();
-    for (name, config) in queues.list(after, most).await? {
-        let figures = queues.figures(&name, 1).await?;
-        found.push((name, config, figures));
+    let queues = session.client.queues();
+    let listed = queues.list(after.map(Queue::as_str), most).await?.into_inner();
+    let mut items = Vec::with_capacity(listed.items.len());
+    for queue in listed.items {
+        items.push(queues.show(&queue.name, Some(1)).await?.into_inner());
     }
-    let answer =
-        |(name, config, figures): &(Queue, QueueConfig, _)| QueueAnswer::of(name.clone(), config, Some(figures));
-    let page = Page::of(found.iter().map(answer).collect(), most, |queue: &QueueAnswer| queue.name.to_string());
+    let page = Page { items, next: listed.next };
     session.out.data(&page, || {
-        let rows = found.iter().map(|(name, config, figures)| {
-            let counts =
+        let rows = page.items.iter().map(|queue| {
+            let states =
                 [JobState::Queued, JobState::Scheduled, JobState::Leased, JobState::AwaitingBudget, JobState::Dead];
-            let mut row = vec![name.to_string(), if config.paused { "paused" } else { "open" }.to_owned()];
-            row.extend(counts.map(|state| figures.count(state).to_string()));
+            let is = if queue.config.paused { "paused" } else { "open" };
+            let mut row = vec![queue.name.to_string(), is.to_owned()];
+            row.extend(states.map(|state| count(queue.figures.as_ref(), state)));
             row
         });
         table(&["QUEUE", "IS", "QUEUED", "SCHEDULED", "LEASED", "AWAITING", "DEAD"], &rows.collect::<Vec<_>>())
     })
 }
 
-async fn show(name: &Queue, minutes: u32, session: &Session) -> Result<(), Problem> {
-    let queues = session.bursar.queues();
-    let (config, figures) = (queues.get(name).await?, queues.figures(name, minutes).await?);
-    session.out.data(&QueueAnswer::of(name.clone(), &config, Some(&figures)), || {
-        let rate = |rate: Option<Rate>| cell(rate.map(|rate| format!("{} in {} ms", rate.amount, rate.per.millis())));
+fn count(figures: Option<&FiguresAnswer>, state: JobState) -> String {
+    figures.and_then(|figures| figures.states.get(state.as_str())).map_or("-".into(), ToString::to_string)
+}
+
+fn show(queue: &QueueAnswer, session: &Session) -> Result<(), Problem> {
+    session.out.data(queue, || {
+        let QueueAnswer { name, config, figures } = queue;
+        let rate = |rate: Option<RateBody>| cell(rate.map(|rate| format!("{} in {} ms", rate.amount, rate.per_ms)));
+        let oldest = |of: fn(&FiguresAnswer) -> Option<&String>| cell(figures.as_ref().and_then(of));
         let mut lines = vec![
             format!("queue            {name}{}", if config.paused { " (paused)" } else { "" }),
             format!("concurrency      {}", cell(config.concurrency)),
@@ -193,16 +196,23 @@ async fn show(name: &Queue, minutes: u32, session: &Session) -> Result<(), Probl
             format!("key concurrency  {}", cell(config.key_concurrency)),
             format!("key rate         {}", rate(config.key_rate)),
             format!("attempts         {}", config.retry.max_attempts),
-            format!("lease            {} ms", config.lease.millis()),
-            format!("deadline         {}", cell(config.deadline.map(|span| format!("{} ms", span.millis())))),
-            format!("oldest waiting   {}", cell(figures.oldest_waiting)),
-            format!("oldest lease     {}", cell(figures.oldest_lease)),
+            format!("lease            {} ms", config.lease_ms),
+            format!("deadline         {}", cell(config.deadline_ms.map(|span| format!("{span} ms")))),
+            format!("oldest waiting   {}", oldest(|figures| figures.oldest_waiting.as_ref())),
+            format!("oldest lease     {}", oldest(|figures| figures.oldest_lease.as_ref())),
         ];
-        lines.extend(JobState::ALL.map(|state| format!("{:<16} {}", state.as_str(), figures.count(state))));
-        lines.push(format!(
-            "last {minutes} min: {} enqueued, {} succeeded, {} cancelled, {} died, {} attempts failed",
-            figures.enqueued, figures.succeeded, figures.cancelled, figures.dead, figures.failed_attempts
-        ));
+        lines.extend(JobState::ALL.map(|state| format!("{:<16} {}", state.as_str(), count(figures.as_ref(), state))));
+        lines.extend(figures.as_ref().map(|figures| {
+            format!(
+                "last {} min: {} enqueued, {} succeeded, {} cancelled, {} died, {} attempts failed",
+                figures.over_ms / 60_000,
+                figures.enqueued,
+                figures.succeeded,
+                figures.cancelled,
+                figures.dead,
+                figures.failed_attempts
+            )
+        }));
         lines.join("\n")
     })
 }

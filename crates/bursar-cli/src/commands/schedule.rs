@@ -1,8 +1,8 @@
 //! `bursar schedule`.
 
 use bursar::{
-    Cron, FlowKey, Invalid, JobKind, JobSpec, MissedTicks, Overlap, Payload, Queue, Schedule, ScheduleName,
-    ScheduleSpec, Span, Tag, Zone,
+    Cron, FlowKey, Invalid, JobKind, JobSpec, MissedTicks, Overlap, Payload, Queue, ScheduleName, ScheduleSpec, Tag,
+    Zone,
 };
 use clap::{Args, Subcommand};
 use serde::de::DeserializeOwned;
@@ -11,9 +11,9 @@ use serde_json::json;
 use crate::commands::job::payload;
 use crate::output::{cell, table};
 use crate::session::Session;
-use bursar_server::wire::problem::Problem;
+use bursar_server::wire::problem::{Kind, Problem};
 use bursar_server::wire::schedule::{ScheduleAnswer, ScheduleBody};
-use bursar_server::wire::{self, Page, stamp};
+use bursar_server::wire::{self, Page};
 
 /// What can be done with schedules.
 #[derive(Subcommand)]
@@ -113,110 +113,107 @@ fn word<T: DeserializeOwned>(text: &str) -> Result<T, String> {
 
 /// Does what was asked for.
 pub(crate) async fn run(args: Schedules, session: &Session) -> Result<(), Problem> {
+    let schedules = session.client.schedules();
     match args {
         Schedules::Set(set) => change(*set, session).await,
-        Schedules::Show { name } => show(&name, session).await,
-        Schedules::List { after, most } => list(after.as_ref(), usize::from(most), session).await,
-        Schedules::Pause(Named { name, reason }) => {
-            session.because(reason.as_deref()).bursar.schedules().pause(&name).await?;
-            show(&name, session).await
+        Schedules::Show { name } => show(&*schedules.show(&name).await?, session),
+        Schedules::List { after, most } => {
+            list(&*schedules.list(after.as_ref().map(ScheduleName::as_str), usize::from(most)).await?, session)
         }
-        Schedules::Resume(Named { name, reason }) => {
-            session.because(reason.as_deref()).bursar.schedules().resume(&name).await?;
-            show(&name, session).await
-        }
+        Schedules::Pause(Named { name, reason }) => show(&*schedules.pause(&name, reason.as_deref()).await?, session),
+        Schedules::Resume(Named { name, reason }) => show(&*schedules.resume(&name, reason.as_deref()).await?, session),
         Schedules::Run(Named { name, reason }) => {
-            let job = session.because(reason.as_deref()).bursar.schedules().run(&name).await?;
+            let job = schedules.run(&name, reason.as_deref()).await?.id;
             session.out.data(&json!({ "name": name, "job": job }), || format!("{job} enqueued"))
         }
         Schedules::Remove(Named { name, reason }) => {
-            session.because(reason.as_deref()).bursar.schedules().remove(&name).await?;
+            schedules.remove(&name, reason.as_deref()).await?;
             session.out.data(&json!({ "name": name, "removed": true }), || format!("{name} removed"))
         }
     }
 }
 
 async fn change(set: Set, session: &Session) -> Result<(), Problem> {
-    let session = &session.because(set.reason.as_deref());
-    let schedules = session.bursar.schedules();
-    let name = set.name.clone();
-    let spec = match &set.file {
-        Some(path) => wire::read::<ScheduleBody>(&super::input(path)?)?.try_into()?,
-        None => match schedules.find(&name).await? {
-            Some(known) => changed(known.spec, set),
-            None => changed(fresh(&set)?, set),
+    let (name, reason) = (set.name.clone(), set.reason.clone());
+    let (client, body) = match &set.file {
+        Some(path) => (session.client.clone(), wire::read::<ScheduleBody>(&super::input(path)?)?),
+        None => match session.client.schedules().show(&name).await {
+            // What is not said stays as it is, and is not taken back if somebody else changes it meanwhile.
+            Ok(known) => {
+                let client = known.etag().map_or_else(|| session.client.clone(), |etag| session.client.if_match(etag));
+                (client, changed(known.into_inner().spec, set))
+            }
+            Err(error) if error.kind() == Some(Kind::NotFound) => {
+                let fresh = fresh(&set)?;
+                (session.client.clone(), changed(fresh, set))
+            }
+            Err(error) => return Err(error.into()),
         },
     };
-    schedules.define(&name, spec).await?;
-    show(&name, session).await
+    let body = ScheduleBody { reason: reason.or(body.reason), ..body };
+    show(&*client.schedules().define(&name, &body).await?, session)
 }
 
 /// A new one from what must be said.
-fn fresh(set: &Set) -> Result<ScheduleSpec, Invalid> {
+fn fresh(set: &Set) -> Result<ScheduleBody, Invalid> {
     let lacks = |field: &'static str| Invalid::new(field, "is needed: there is no such schedule yet");
     let cron = set.cron.clone().ok_or_else(|| lacks("cron"))?;
     let queue = set.queue.clone().ok_or_else(|| lacks("queue"))?;
     let kind = set.kind.clone().ok_or_else(|| lacks("kind"))?;
-    Ok(ScheduleSpec::new(cron, Zone::utc(), JobSpec::new(queue, kind, Payload::default())))
+    let job = JobSpec::new(queue, kind, Payload::default());
+    Ok(ScheduleBody::from(&ScheduleSpec::new(cron, Zone::utc(), job)))
 }
 
-fn changed(spec: ScheduleSpec, set: Set) -> ScheduleSpec {
-    let ScheduleSpec { cron, zone, job, missed, overlap, paused } = spec;
-    ScheduleSpec {
-        cron: set.cron.unwrap_or(cron),
-        zone: set.zone.unwrap_or(zone),
-        missed: set.missed.unwrap_or(missed),
-        overlap: set.overlap.unwrap_or(overlap),
-        paused,
-        job: JobSpec {
-            queue: set.queue.unwrap_or(job.queue),
-            kind: set.kind.unwrap_or(job.kind),
-            payload: set.payload.unwrap_or(job.payload),
-            key: set.flow_key.or(job.key),
-            tags: if set.tags.is_empty() { job.tags } else { set.tags },
-            priority: set.priority.unwrap_or(job.priority),
-            delay: set.delay_ms.map_or(job.delay, Span::from_millis),
-            max_attempts: set.max_attempts.or(job.max_attempts),
-            deadline: set.deadline_ms.map(Span::from_millis).or(job.deadline),
-            ..job
-        },
+fn changed(spec: ScheduleBody, set: Set) -> ScheduleBody {
+    let millis = |millis: u64| i64::try_from(millis).unwrap_or(i64::MAX);
+    ScheduleBody {
+        cron: set.cron.unwrap_or(spec.cron),
+        zone: set.zone.map_or(spec.zone, |zone| zone.to_string()),
+        missed: set.missed.unwrap_or(spec.missed),
+        overlap: set.overlap.unwrap_or(spec.overlap),
+        queue: set.queue.unwrap_or(spec.queue),
+        kind: set.kind.unwrap_or(spec.kind),
+        payload: set.payload.unwrap_or(spec.payload),
+        key: set.flow_key.or(spec.key),
+        tags: if set.tags.is_empty() { spec.tags } else { set.tags },
+        priority: set.priority.unwrap_or(spec.priority),
+        delay_ms: set.delay_ms.map_or(spec.delay_ms, millis),
+        max_attempts: set.max_attempts.or(spec.max_attempts),
+        deadline_ms: set.deadline_ms.map(millis).or(spec.deadline_ms),
+        ..spec
     }
 }
 
-async fn list(after: Option<&ScheduleName>, most: usize, session: &Session) -> Result<(), Problem> {
-    let found = session.bursar.schedules().list(after, most).await?;
-    let answers = found.iter().map(|(name, schedule)| ScheduleAnswer::of(name.clone(), schedule)).collect();
-    session.out.data(&Page::of(answers, most, |schedule: &ScheduleAnswer| schedule.name.to_string()), || {
-        let rows = found.iter().map(|(name, Schedule { spec, next_at, last_tick, .. })| {
+fn list(page: &Page<ScheduleAnswer>, session: &Session) -> Result<(), Problem> {
+    session.out.data(page, || {
+        let rows = page.items.iter().map(|ScheduleAnswer { name, spec, next_at, last_tick, .. }| {
             vec![
                 name.to_string(),
                 spec.cron.to_string(),
-                spec.zone.to_string(),
-                spec.job.queue.to_string(),
-                spec.job.kind.to_string(),
-                if spec.paused { "paused".to_owned() } else { cell(stamp(*next_at)) },
-                cell(*last_tick),
+                spec.zone.clone(),
+                spec.queue.to_string(),
+                spec.kind.to_string(),
+                if spec.paused { "paused".to_owned() } else { cell(next_at.as_ref()) },
+                cell(last_tick.as_ref()),
             ]
         });
         table(&["SCHEDULE", "CRON", "ZONE", "QUEUE", "KIND", "NEXT", "LAST"], &rows.collect::<Vec<_>>())
     })
 }
 
-async fn show(name: &ScheduleName, session: &Session) -> Result<(), Problem> {
-    let found = session.bursar.schedules().find(name).await?;
-    let schedule = found.ok_or_else(|| Problem::not_found(format_args!("schedule {name}")))?;
-    session.out.data(&ScheduleAnswer::of(name.clone(), &schedule), || {
-        let Schedule { spec, next_at, last_tick, last_job, .. } = &schedule;
+fn show(schedule: &ScheduleAnswer, session: &Session) -> Result<(), Problem> {
+    session.out.data(schedule, || {
+        let ScheduleAnswer { name, spec, next_at, last_tick, last_job } = schedule;
         let lines = [
             format!("schedule   {name}{}", if spec.paused { " (paused)" } else { "" }),
             format!("cron       {} on the clocks of {}", spec.cron, spec.zone),
-            format!("queue      {}", spec.job.queue),
-            format!("kind       {}", spec.job.kind),
-            format!("payload    {}", spec.job.payload.as_str()),
+            format!("queue      {}", spec.queue),
+            format!("kind       {}", spec.kind),
+            format!("payload    {}", spec.payload.as_str()),
             format!("missed     {}", spelled(&spec.missed)),
             format!("overlap    {}", spelled(&spec.overlap)),
-            format!("next tick  {}", cell(stamp(*next_at))),
-            format!("last tick  {}", cell(*last_tick)),
+            format!("next tick  {}", cell(next_at.as_ref())),
+            format!("last tick  {}", cell(last_tick.as_ref())),
             format!("last job   {}", cell(*last_job)),
         ];
         lines.join("\n")

@@ -2,14 +2,14 @@
 
 use std::io::{BufRead, IsTerminal, Write};
 
-use bursar::{Report, bounds};
+use bursar::bounds;
 use clap::Args;
 use serde_json::json;
 
 use crate::exit::Exit;
 use crate::session::Session;
 use bursar_server::wire::problem::Problem;
-use bursar_server::wire::report::VerifyAnswer;
+use bursar_server::wire::report::{CheckedAnswer, VerifyAnswer};
 
 /// How to rebuild.
 #[derive(Args)]
@@ -30,23 +30,19 @@ pub(crate) struct Sweep {
 
 /// Checks that balances are what holds and postings say.
 pub(crate) async fn verify(session: &Session) -> Result<Exit, Problem> {
-    let report = session.bursar.verify().await?;
-    session.out.data(&answer(&report), || describe(&report))?;
-    if !report.is_ok() {
+    let report = session.client.verify().await?;
+    session.out.data(&*report, || describe(&report))?;
+    if !report.ok {
         session.out.note("hint: `bursar doctor --fix` makes the tables anew from the journal");
     }
-    Ok(if report.is_ok() { Exit::Done } else { Exit::Failed })
-}
-
-/// A report as `GET /v1/verify` answers it.
-pub(crate) fn answer(report: &Report) -> VerifyAnswer {
-    VerifyAnswer::from(report)
+    Ok(if report.ok { Exit::Done } else { Exit::Failed })
 }
 
 /// A report for people.
-pub(crate) fn describe(report: &Report) -> String {
-    let checked = format!("{} scopes, {} holds and {} jobs checked", report.scopes, report.holds, report.jobs);
-    if report.is_ok() {
+pub(crate) fn describe(report: &VerifyAnswer) -> String {
+    let CheckedAnswer { scopes, holds, jobs } = &report.checked;
+    let checked = format!("{scopes} scopes, {holds} holds and {jobs} jobs checked");
+    if report.ok {
         return format!("{checked}: every balance is what its holds and postings say");
     }
     format!("{checked}: {} things are wrong\n{}", report.violations.len(), report.violations.join("\n"))
@@ -54,7 +50,7 @@ pub(crate) fn describe(report: &Report) -> String {
 
 /// Makes the tables anew.
 pub(crate) async fn rebuild(args: Rebuild, session: &Session) -> Result<Exit, Problem> {
-    let health = session.bursar.health().await?;
+    let health = session.bursar()?.health().await?;
     session.out.note(&format!(
         "every table of {} but the journal and the payloads will be emptied and made anew from {} events, in one \
          transaction; writers wait meanwhile",
@@ -64,7 +60,7 @@ pub(crate) async fn rebuild(args: Rebuild, session: &Session) -> Result<Exit, Pr
         session.out.note("nothing was done");
         return Ok(Exit::Failed);
     }
-    let events = session.bursar.rebuild().await?;
+    let events = session.bursar()?.rebuild().await?;
     session.out.data(&json!({ "events": events }), || format!("rebuilt from {events} events"))?;
     Ok(Exit::Done)
 }
@@ -86,7 +82,7 @@ fn confirmed(session: &Session) -> Result<bool, Problem> {
 /// Writes down which holds have expired.
 pub(crate) async fn sweep(args: Sweep, session: &Session) -> Result<(), Problem> {
     let most = usize::try_from(args.most).unwrap_or(bounds::SWEEP_DEFAULT);
-    let swept = session.bursar.sweep(most).await?;
+    let swept = session.bursar()?.sweep(most).await?;
     let answer = json!({ "expired_count": swept.expired_count, "scanned_at": swept.scanned_at.to_string() });
     session.out.data(&answer, || format!("{} holds had expired by {}", swept.expired_count, swept.scanned_at))
 }

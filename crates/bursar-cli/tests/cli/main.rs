@@ -1,7 +1,10 @@
 //! The real binary on a folder of its own: what it prints, and how it ends.
 
+mod backends;
+mod backup;
 mod bench;
 mod commands;
+mod config;
 mod dev;
 mod doctor;
 mod faults;

@@ -45,6 +45,8 @@ impl Place {
             .args(args)
             .current_dir(self.0.path())
             .env_remove("BURSAR_DATABASE")
+            .env_remove("BURSAR_SERVER")
+            .env_remove("BURSAR_TOKEN")
             .envs(env.iter().copied())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

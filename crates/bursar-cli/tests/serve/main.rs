@@ -2,7 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
+mod backup;
 mod crowd;
+mod log;
 mod process;
 
 use serde_json::{Value, json};

@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, ChildStderr, Command, Stdio};
-use std::sync::mpsc;
+use std::sync::{Mutex, mpsc};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -15,7 +15,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(90);
 pub(crate) struct Process {
     child: Child,
     pub(crate) address: SocketAddr,
-    lines: mpsc::Receiver<String>,
+    lines: Mutex<mpsc::Receiver<String>>,
 }
 
 impl Drop for Process {
@@ -74,7 +74,7 @@ impl Process {
         };
         // Whatever it prints further is taken, so that it never waits for a reader.
         std::thread::spawn(move || std::io::copy(&mut stdout, &mut std::io::sink()));
-        Process { child, address, lines }
+        Process { child, address, lines: Mutex::new(lines) }
     }
 
     /// Starts it where it is to fail: how it ended, and what it said.
@@ -86,7 +86,7 @@ impl Process {
     /// What follows some words on standard error.
     pub(crate) fn told_after(&self, words: &str) -> String {
         loop {
-            let line = self.lines.recv_timeout(PATIENCE).expect("it is told");
+            let line = self.lines.lock().unwrap().recv_timeout(PATIENCE).expect("it is told");
             if let Some((_, rest)) = line.split_once(words) {
                 return rest.to_owned();
             }
@@ -156,7 +156,8 @@ impl Process {
         assert!(killed.success());
         let code = self.child.wait().unwrap().code();
         let mut told = Vec::new();
-        while let Ok(line) = self.lines.recv_timeout(PATIENCE) {
+        let lines = self.lines.lock().unwrap();
+        while let Ok(line) = lines.recv_timeout(PATIENCE) {
             told.push(line);
         }
         (code, told.join("\n"))

@@ -1,5 +1,6 @@
 //! What events of jobs and queues do.
 
+use crate::context::Context;
 use crate::event::{Charged, Event, Stream};
 use crate::id::{HoldId, JobId};
 use crate::job::{
@@ -13,9 +14,10 @@ use crate::time::{Span, Time};
 use super::scope::{post, touch_scope};
 
 /// Applies an event of a job or a queue.
-pub(super) fn apply(ws: &mut Workspace, tenant: &Tenant, event: &Event) -> u64 {
+pub(super) fn apply(ws: &mut Workspace, context: &Context, event: &Event) -> u64 {
+    let tenant = &context.tenant;
     match event {
-        Event::JobEnqueued { job, spec, run_at, hold } => enqueued(ws, tenant, *job, spec, *run_at, *hold),
+        Event::JobEnqueued { job, spec, run_at, hold } => enqueued(ws, context, *job, spec, *run_at, *hold),
         Event::JobFound { .. } => 0,
         Event::QueueDefined { queue, config } => queue_defined(ws, tenant, queue, config),
         Event::JobForgotten { job } => forgotten(ws, *job),
@@ -125,8 +127,15 @@ fn charge<'a>(ws: &mut Workspace, id: JobId, amounts: impl Iterator<Item = (&'a 
     }
 }
 
-fn enqueued(ws: &mut Workspace, tenant: &Tenant, id: JobId, spec: &JobSpec, run_at: Time, hold: Option<HoldId>) -> u64 {
-    let spec = spec.clone();
+fn enqueued(
+    ws: &mut Workspace,
+    context: &Context,
+    id: JobId,
+    spec: &JobSpec,
+    run_at: Time,
+    hold: Option<HoldId>,
+) -> u64 {
+    let (tenant, spec) = (&context.tenant, spec.clone());
     if let Some(key) = &spec.idempotency_key {
         ws.job_keys.put((tenant.clone(), spec.queue.clone(), key.clone()), id);
     }
@@ -147,6 +156,7 @@ fn enqueued(ws: &mut Workspace, tenant: &Tenant, id: JobId, spec: &JobSpec, run_
         max_attempts: spec.max_attempts,
         retry: spec.retry,
         deadline: spec.deadline,
+        traceparent: context.traceparent,
         hold,
         enqueued_at: ws.now,
         version: 1,

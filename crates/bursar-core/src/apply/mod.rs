@@ -92,7 +92,7 @@ pub(crate) fn apply(ws: &mut Workspace, context: &Context, event: &Event) -> u64
         | Event::ScheduleRemoved { .. }
         | Event::ScheduleTicked { .. }
         | Event::ScheduleSkipped { .. } => schedule::apply(ws, tenant, event),
-        _ => job::apply(ws, tenant, event),
+        _ => job::apply(ws, context, event),
     }
 }
 

@@ -23,7 +23,10 @@ impl Deed<'_> {
     /// It happens.
     pub(super) fn emit(&mut self, e: Event) {
         let v = apply(self.ws, self.context, &e);
-        self.events.push(Recorded { v, e });
+        // A worker ends many jobs in one request, each of which is of a trace of its own.
+        let t = e.job().and_then(|job| self.ws.jobs.get(&job)?.traceparent);
+        let t = t.filter(|_| t != self.context.traceparent);
+        self.events.push(Recorded { v, e, t });
     }
 
     pub(super) fn now(&self) -> Time {

@@ -172,7 +172,7 @@ fn answer(
         | Op::RunSchedule { .. }
         | Op::Tick { .. } => unreachable!("work on jobs and schedules is decided step by step"),
     };
-    let recorded = events.into_iter().map(|e| Recorded { v: 0, e }).collect();
+    let recorded = events.into_iter().map(|e| Recorded { v: 0, e, t: None }).collect();
     let mut entry =
         Entry { id: command, context: request.context.clone(), key, events: recorded, wakes: Wakes::default() };
     if !request.dry_run || Mutant::DryRunWrites.on() {
@@ -288,7 +288,7 @@ fn follow(ws: &mut Workspace, entry: &mut Entry, mut touched: Vec<ScopeKey>) {
     for key in touched {
         for e in consequence::of(ws, &key) {
             let v = apply(ws, &entry.context, &e);
-            entry.events.push(Recorded { v, e });
+            entry.events.push(Recorded { v, e, t: None });
         }
     }
 }

@@ -12,6 +12,7 @@ use crate::name::IdempotencyKey;
 use crate::payload::Payload;
 use crate::request::Fingerprint;
 use crate::time::Time;
+use crate::trace::TraceParent;
 use crate::wakes::Wakes;
 
 /// An event with its version in its stream.
@@ -21,6 +22,9 @@ pub struct Recorded {
     pub v: u64,
     /// What happened.
     pub e: Event,
+    /// The trace of the job it happened to, where the request that did it is of another or of none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub t: Option<TraceParent>,
 }
 
 /// All that one request did.

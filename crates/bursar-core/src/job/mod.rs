@@ -21,6 +21,7 @@ use crate::id::{BatchId, HoldId, JobId};
 use crate::name::{FlowKey, IdempotencyKey, JobKind, Queue, Scope, Tag, Tenant};
 use crate::payload::Payload;
 use crate::time::{Span, Time};
+use crate::trace::TraceParent;
 
 /// A job as it stands.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -55,6 +56,8 @@ pub struct Job {
     pub retry: Option<Retry>,
     /// How long one run may take, where the queue's is not taken.
     pub deadline: Option<Span>,
+    /// The trace it was enqueued in.
+    pub traceparent: Option<TraceParent>,
     /// The hold that its end settles; of a finished one the last.
     pub hold: Option<HoldId>,
     /// When it was enqueued.
@@ -111,6 +114,7 @@ pub struct Lapsed {
 
 /// Where a job is in its life, in the words of the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum JobState {
     /// Its time has not come; also between attempts.

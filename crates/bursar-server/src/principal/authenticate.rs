@@ -2,8 +2,7 @@
 
 use axum::http::request::Parts;
 use axum::http::{HeaderName, header};
-use bursar::{Bursar, Capabilities, Context, CredentialClass, CredentialToken, Grant, GrantFault, Tenant};
-use serde::{Deserialize, Serialize};
+use bursar::{Bursar, Context, CredentialClass, CredentialToken, Grant, GrantFault, Tenant};
 use sha2::{Digest, Sha256};
 
 use crate::app::App;
@@ -11,11 +10,12 @@ use crate::entry::Peer;
 use crate::principal::jwt::{JwtKey, JwtRules};
 use crate::principal::table::Role;
 use crate::principal::{Principal, unauthorized};
+use crate::wire::credential::Claims;
 use crate::wire::problem::{Kind, Problem};
 
 const WORKER_TOKEN: HeaderName = HeaderName::from_static("x-worker-token");
 /// The shortest operator's token that may be set.
-pub(crate) const OPERATOR_BYTES_MIN: usize = 32;
+pub const OPERATOR_BYTES_MIN: usize = 32;
 
 /// What tokens that are not in the database are checked with.
 pub(crate) struct Keys {
@@ -27,23 +27,6 @@ pub(crate) struct Keys {
 impl Keys {
     pub(crate) fn new(operator: Option<&str>, jwt: Vec<JwtKey>, rules: JwtRules) -> Keys {
         Keys { operator: operator.map(|token| Sha256::digest(token).into()), jwt, rules }
-    }
-}
-
-/// What is kept with an API key or a worker's token.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Claims {
-    pub(crate) name: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) role: Option<Role>,
-    #[serde(default)]
-    pub(crate) capabilities: Capabilities,
-}
-
-impl Claims {
-    /// What is kept with a row. What cannot be read allows nothing.
-    pub(crate) fn of(grant: &Grant) -> Option<Claims> {
-        serde_json::from_str(grant.payload.as_str()).ok()
     }
 }
 

@@ -1,46 +1,6 @@
 //! Who may do what: the one table that every route and stream asks.
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
-/// What a principal is to its tenant.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Role {
-    /// Runs the installation, and acts for any tenant.
-    Operator,
-    /// Sets up a tenant.
-    Admin,
-    /// Spends and enqueues.
-    User,
-    /// A program that spends and enqueues on its own.
-    Agent,
-    /// Looks.
-    Viewer,
-    /// Works on jobs, as far as its capabilities go.
-    Worker,
-    /// Reads metrics.
-    Monitor,
-}
-
-impl Role {
-    /// All of them, in the order of the table's columns.
-    pub const ALL: [Role; 7] =
-        [Role::Operator, Role::Admin, Role::User, Role::Agent, Role::Viewer, Role::Worker, Role::Monitor];
-
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Role::Operator => "operator",
-            Role::Admin => "admin",
-            Role::User => "user",
-            Role::Agent => "agent",
-            Role::Viewer => "viewer",
-            Role::Worker => "worker",
-            Role::Monitor => "monitor",
-        }
-    }
-}
+pub use crate::wire::role::Role;
 
 /// Whether a role may do something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,11 +12,11 @@ use crate::principal::table::Action;
 use crate::reply::Reply;
 use crate::route::Route;
 use crate::routes::{cursor, page_size};
-use crate::wire::Page;
 use crate::wire::budget::{BudgetAnswer, BudgetBody, CreditBody, ReasonBody, SpentAnswer};
 use crate::wire::command::ChargeAnswer;
 use crate::wire::event::EventAnswer;
 use crate::wire::problem::Problem;
+use crate::wire::{Page, stamp};
 
 pub(super) fn routes() -> Vec<Route> {
     let (read, write) = (Action::BudgetsRead, Action::BudgetsWrite);
@@ -75,10 +75,15 @@ async fn show(ask: Ask<Scope>) -> Result<Reply<BudgetAnswer>, Problem> {
     view(&ask.call, ask.at).await
 }
 
+/// A scope that nobody ever named has nothing to tell.
+async fn known(call: &Call, scope: &Scope) -> Result<BudgetView, Problem> {
+    let found = call.bursar().ledger().budget(scope).await?;
+    found.ok_or_else(|| Problem::not_found(format_args!("budget {scope}, and nothing was ever charged to it")))
+}
+
 /// A budget, with the digest of its definition.
 async fn view(call: &Call, scope: Scope) -> Result<Reply<BudgetAnswer>, Problem> {
-    let found: Option<BudgetView> = call.bursar().ledger().budget(&scope).await?;
-    let found = found.ok_or_else(|| Problem::not_found(format_args!("budget {scope}")))?;
+    let found = known(call, &scope).await?;
     let tag = found.budget.as_ref().map(Fingerprint::of);
     Ok(Reply::new(BudgetAnswer::from(&found)).tagged(tag))
 }
@@ -95,10 +100,15 @@ struct SpentQuery {
 }
 
 async fn spent(ask: Ask<Scope, SpentQuery>) -> Result<Reply<SpentAnswer>, Problem> {
-    let instant = |text: Option<String>, known: Time| text.map_or(Ok(known), |text| text.parse());
-    let (from, to) = (instant(ask.query.from, Time::MIN)?, instant(ask.query.to, Time::NEVER)?);
-    let spent = ask.call.bursar().ledger().spent(&ask.at, from, to).await?;
-    Ok(Reply::new(SpentAnswer { scope: ask.at, spent }))
+    let bursar = ask.call.bursar();
+    let from: Option<Time> = ask.query.from.map(|text| text.parse()).transpose()?;
+    let to = match ask.query.to {
+        Some(text) => text.parse()?,
+        None => bursar.now().await?,
+    };
+    known(&ask.call, &ask.at).await?;
+    let spent = bursar.ledger().spent(&ask.at, from.unwrap_or(Time::MIN), to).await?;
+    Ok(Reply::new(SpentAnswer { scope: ask.at, from: from.and_then(stamp), to: stamp(to), spent }))
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -114,6 +124,7 @@ pub(super) struct HistoryQuery {
 }
 
 async fn history(ask: Ask<Scope, HistoryQuery>) -> Result<Reply<Page<EventAnswer>>, Problem> {
+    known(&ask.call, &ask.at).await?;
     let stream = Stream::Scope(ask.call.context.tenant.clone(), ask.at);
     history_of(&ask.call, &stream, ask.query).await
 }

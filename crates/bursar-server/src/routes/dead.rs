@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::call::{Ask, Nothing};
 use crate::principal::table::Action;
 use crate::reply::Reply;
-use crate::route::Route;
+use crate::route::{Repeats, Route};
 use crate::routes::jobs::{ListQuery, act_on_many, listed};
 use crate::wire::Page;
 use crate::wire::job::JobAnswer;
@@ -17,8 +17,8 @@ use crate::wire::work::{ActedAnswer, SelectionBody};
 pub(super) fn routes() -> Vec<Route> {
     let act = Action::JobsOperate;
     let example = |to| json!({ "filter": { "queue": "media" }, "to": to, "reason": "provider is back" });
-    vec![
-        Route::new(Method::GET, "/v1/dead", Action::JobsRead, "Dead letters", list),
+    let list = Route::new(Method::GET, "/v1/dead", Action::JobsRead, "Dead letters", list);
+    let acts = vec![
         Route::new(Method::POST, "/v1/dead/retry", act, "Try dead letters again", retry).example(example(None)),
         Route::new(Method::POST, "/v1/dead/discard", act, "Dead letters are not wanted any more", discard)
             .example(example(None)),
@@ -30,7 +30,8 @@ pub(super) fn routes() -> Vec<Route> {
             move_to,
         )
         .example(example(Some("slow"))),
-    ]
+    ];
+    acts.into_iter().map(|route| route.repeats(Repeats::State)).chain([list]).collect()
 }
 
 async fn list(ask: Ask<(), ListQuery>) -> Result<Reply<Page<JobAnswer>>, Problem> {

@@ -8,7 +8,7 @@ use crate::call::{Ask, Nothing};
 use crate::principal::table::Action;
 use crate::reply::{Created, Done, Reply};
 use crate::route::Route;
-use crate::routes::{PageQuery, cursor, page_size};
+use crate::routes::{PageQuery, WhyQuery, cursor, page_size};
 use crate::wire::grant::{GrantAnswer, MintBody, MintedAnswer};
 use crate::wire::problem::Problem;
 use crate::wire::{Page, millis};
@@ -47,10 +47,10 @@ async fn list(ask: Ask<(), PageQuery>) -> Result<Reply<Page<GrantAnswer>>, Probl
     Ok(Reply::new(Page::of(items, limit, |grant| grant.id.to_string())))
 }
 
-async fn revoke(ask: Ask<GrantId>) -> Result<Done, Problem> {
+async fn revoke(ask: Ask<GrantId, WhyQuery>) -> Result<Done, Problem> {
     if is_credential(ask.at) {
         return Err(Problem::not_found(format_args!("grant {}", ask.at)));
     }
-    ask.call.ask(Op::Revoke { grant: ask.at }).await?;
+    ask.call.because(ask.query.reason).ask(Op::Revoke { grant: ask.at }).await?;
     Ok(Done)
 }

@@ -53,12 +53,11 @@ async fn ready(ask: Ask) -> Result<Reply<HealthAnswer>, Problem> {
 }
 
 async fn metrics(ask: Ask) -> Result<Text<PLAIN>, Problem> {
-    let app = &ask.call.app;
-    Ok(Text(app.metrics.render(app.bursar.counters(), app.metering.meter.counters())))
+    Ok(Text(crate::metrics::render(&ask.call.app).await))
 }
 
 async fn document(ask: Ask) -> Result<Text<DOCUMENT>, Problem> {
-    Ok(Text(ask.call.app.document.clone()))
+    Ok(Text(ask.call.app.document().to_owned()))
 }
 
 async fn show(_: Ask) -> Result<Text<HTML>, Problem> {

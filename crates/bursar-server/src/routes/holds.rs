@@ -1,7 +1,7 @@
 //! `/v1/holds`.
 
 use axum::http::Method;
-use bursar::{Answer, HoldId, HoldState, Op, Outcome, Scope, Time};
+use bursar::{Answer, HoldId, HoldState, Op, Outcome, Scope, Stream, Time};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
@@ -11,10 +11,11 @@ use crate::limits::PAGE_MAX;
 use crate::principal::table::Action;
 use crate::reply::{Created, Reply};
 use crate::route::Route;
-use crate::routes::budgets::unexpected;
+use crate::routes::budgets::{HistoryQuery, history_of, unexpected};
 use crate::routes::{commands, page_size};
 use crate::wire::budget::ReasonBody;
 use crate::wire::command::{CommandAnswer, CommandBody};
+use crate::wire::event::EventAnswer;
 use crate::wire::hold::{CommitBody, ExtendBody, ExtendedAnswer, HoldAnswer, HoldBody, SettledAnswer, actual};
 use crate::wire::problem::Problem;
 use crate::wire::{Page, millis, stamp};
@@ -26,6 +27,7 @@ pub(super) fn routes() -> Vec<Route> {
             .example(json!({ "charges": [{ "scope": "room:sales", "amount": 50_000 }], "ttl_ms": 60_000 })),
         Route::new(Method::GET, "/v1/holds", read, "Live holds on a scope, soonest to expire first", list),
         Route::new(Method::GET, "/v1/holds/{id}", read, "A hold as it stands", show),
+        Route::new(Method::GET, "/v1/holds/{id}/history", read, "What happened to a hold, newest first", history),
         Route::new(Method::POST, "/v1/holds/{id}/commit", settle, "Post what a hold really cost", commit)
             .example(json!({ "actual": 42_000 })),
         Route::new(Method::POST, "/v1/holds/{id}/release", settle, "Free what a hold set aside", release)
@@ -87,6 +89,13 @@ async fn show(ask: Ask<HoldId>) -> Result<Reply<HoldAnswer>, Problem> {
     let found = bursar.ledger().find(ask.at).await?;
     let found = found.ok_or_else(|| Problem::not_found(format_args!("hold {}", ask.at)))?;
     Ok(Reply::new(HoldAnswer::at(&found, bursar.now().await?)))
+}
+
+async fn history(ask: Ask<HoldId, HistoryQuery>) -> Result<Reply<Page<EventAnswer>>, Problem> {
+    if ask.call.bursar().ledger().find(ask.at).await?.is_none() {
+        return Err(Problem::not_found(format_args!("hold {}", ask.at)));
+    }
+    history_of(&ask.call, &Stream::Hold(ask.at), ask.query).await
 }
 
 async fn commit(ask: Ask<HoldId, Nothing, CommitBody>) -> Result<Reply<SettledAnswer>, Problem> {

@@ -3,8 +3,8 @@
 use axum::http::Method;
 use bursar::bounds::JOBS_MAX;
 use bursar::{
-    Act, Command, FlowKey, IdempotencyKey, JobFilter, JobId, JobKind, JobSpec, JobState, Op, Queue, Receipt, Request,
-    Stream, Tag,
+    Act, Command, Count, FlowKey, IdempotencyKey, JobFilter, JobId, JobKind, JobSpec, JobState, Op, Queue, Receipt,
+    Request, Stream, Tag,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -15,36 +15,30 @@ use crate::limits::BULK_BYTES_MAX;
 use crate::limits::PAGE_MAX;
 use crate::principal::table::Action;
 use crate::reply::{Created, Reply};
-use crate::route::Route;
+use crate::route::{Repeats, Route};
 use crate::routes::budgets::{HistoryQuery, history_of};
 use crate::routes::{cursor, page_size};
 use crate::wire::budget::ReasonBody;
 use crate::wire::command::EnqueuedAnswer;
 use crate::wire::event::EventAnswer;
-use crate::wire::job::{BulkBody, FinishedAnswer, JobAnswer, JobBody};
+use crate::wire::job::{AttemptAnswer, BulkBody, FinishedAnswer, JobAnswer, JobBody};
 use crate::wire::problem::Problem;
-use crate::wire::work::{ActedAnswer, EditBody, EnqueuedJobsAnswer, MoveBody, SelectionBody};
+use crate::wire::work::{ActedAnswer, EditBody, EditManyBody, EnqueuedJobsAnswer, MoveBody, SelectionBody};
 use crate::wire::{Page, millis};
 
 /// Jobs that one call enqueues at most.
 const BULK_MAX: usize = 100_000;
+/// Jobs that are counted at most before they are acted on.
+const COUNTED_MAX: usize = 1_000_000;
 /// Pages that one act on all that match takes at most.
 const PAGES_MAX: usize = 20;
 
 pub(super) fn routes() -> Vec<Route> {
     let (read, operate, enqueue_it) = (Action::JobsRead, Action::JobsOperate, Action::JobsEnqueue);
     let selection = json!({ "filter": { "queue": "media", "kind": "video.*" }, "reason": "provider was down" });
-    vec![
-        Route::new(Method::POST, "/v1/jobs", enqueue_it, "Enqueue a job", enqueue)
-            .example(json!({ "queue": "media", "kind": "video.generate", "payload": { "prompt": "a harbour" } })),
-        Route::new(Method::POST, "/v1/jobs/bulk", enqueue_it, "Enqueue many jobs, a thousand in a transaction", bulk)
-            .body_up_to(BULK_BYTES_MAX)
-            .example(json!({ "jobs": [{ "queue": "media", "kind": "video.generate", "idempotency_key": "gen-7" }] })),
-        Route::new(Method::GET, "/v1/jobs", read, "Jobs, in the order of their enqueueing", list),
-        Route::new(Method::GET, "/v1/jobs/{id}", read, "A job as it stands", show),
+    let acts = vec![
         Route::new(Method::PATCH, "/v1/jobs/{id}", operate, "Change a waiting job", edit)
             .example(json!({ "priority": 10, "delay_ms": 0 })),
-        Route::new(Method::GET, "/v1/jobs/{id}/events", read, "What happened to a job, newest first", events),
         Route::new(Method::POST, "/v1/jobs/{id}/cancel", Action::JobsCancel, "Give a job up", cancel)
             .example(json!({ "reason": "typo" })),
         Route::new(Method::POST, "/v1/jobs/{id}/retry", operate, "Try a dead or cancelled job again", retry)
@@ -69,7 +63,27 @@ pub(super) fn routes() -> Vec<Route> {
             retry_many,
         )
         .example(selection),
-    ]
+        Route::new(
+            Method::POST,
+            "/v1/jobs/edit",
+            operate,
+            "Change many waiting jobs: these, or all that match",
+            edit_many,
+        )
+        .example(json!({ "filter": { "queue": "media" }, "priority": 10 })),
+    ];
+    let others = vec![
+        Route::new(Method::POST, "/v1/jobs", enqueue_it, "Enqueue a job", enqueue)
+            .example(json!({ "queue": "media", "kind": "video.generate", "payload": { "prompt": "a harbour" } })),
+        Route::new(Method::POST, "/v1/jobs/bulk", enqueue_it, "Enqueue many jobs, a thousand in a transaction", bulk)
+            .body_up_to(BULK_BYTES_MAX)
+            .example(json!({ "jobs": [{ "queue": "media", "kind": "video.generate", "idempotency_key": "gen-7" }] })),
+        Route::new(Method::GET, "/v1/jobs", read, "Jobs, in the order of their enqueueing", list),
+        Route::new(Method::GET, "/v1/jobs/{id}", read, "A job as it stands", show),
+        Route::new(Method::GET, "/v1/jobs/{id}/events", read, "What happened to a job, newest first", events),
+        Route::new(Method::GET, "/v1/jobs/{id}/attempts", read, "How each attempt of a job went", attempts),
+    ];
+    acts.into_iter().map(|route| route.repeats(Repeats::State)).chain(others).collect()
 }
 
 async fn enqueue(ask: Ask<(), Nothing, JobBody>) -> Result<Created<EnqueuedAnswer>, Problem> {
@@ -173,6 +187,15 @@ async fn events(ask: Ask<JobId, HistoryQuery>) -> Result<Reply<Page<EventAnswer>
     history_of(&ask.call, &Stream::Job(ask.at), ask.query).await
 }
 
+async fn attempts(ask: Ask<JobId>) -> Result<Reply<Page<AttemptAnswer>>, Problem> {
+    let bursar = ask.call.bursar();
+    if bursar.jobs().find(ask.at).await?.is_none() {
+        return Err(Problem::not_found(format_args!("job {}", ask.at)));
+    }
+    let attempts = bursar.jobs().attempts(ask.at).await?;
+    Ok(Reply::new(Page { items: attempts.iter().map(AttemptAnswer::from).collect(), next: None }))
+}
+
 async fn cancel(ask: Ask<JobId, Nothing, ReasonBody>) -> Result<Reply<FinishedAnswer>, Problem> {
     act(ask.call.because(ask.body.reason), Act::Cancel, ask.at).await
 }
@@ -192,7 +215,7 @@ async fn move_to(ask: Ask<JobId, Nothing, MoveBody>) -> Result<Reply<FinishedAns
 
 async fn edit(ask: Ask<JobId, Nothing, EditBody>) -> Result<Reply<FinishedAnswer>, Problem> {
     let delay = ask.body.delay_ms.map(|delay| millis("delay_ms", delay)).transpose()?;
-    act(ask.call, Act::Edit { priority: ask.body.priority, delay }, ask.at).await
+    act(ask.call.because(ask.body.reason), Act::Edit { priority: ask.body.priority, delay }, ask.at).await
 }
 
 /// The state of a job makes it safe to ask for the same again, so that no key is needed.
@@ -210,6 +233,13 @@ async fn retry_many(ask: Ask<(), Nothing, SelectionBody>) -> Result<Reply<ActedA
     act_on_many(ask.call, Act::Retry, ask.body, None).await
 }
 
+async fn edit_many(ask: Ask<(), Nothing, EditManyBody>) -> Result<Reply<ActedAnswer>, Problem> {
+    let EditManyBody { ids, filter, priority, delay_ms, cursor, limit, reason, dry_run } = ask.body;
+    let delay = delay_ms.map(|delay| millis("delay_ms", delay)).transpose()?;
+    let selection = SelectionBody { ids, filter, to: None, cursor, limit, reason, dry_run };
+    act_on_many(ask.call, Act::Edit { priority, delay }, selection, None).await
+}
+
 /// Acts on the jobs that are named, or on those that match; `state` is the one they must be in to match.
 pub(super) async fn act_on_many(
     call: Call,
@@ -217,11 +247,14 @@ pub(super) async fn act_on_many(
     body: SelectionBody,
     state: Option<JobState>,
 ) -> Result<Reply<ActedAnswer>, Problem> {
-    let SelectionBody { ids, filter, cursor, reason, .. } = body;
+    let SelectionBody { ids, filter, cursor, limit, reason, dry_run, .. } = body;
     let call = call.because(reason);
     let bursar = call.bursar();
     let mut acted = ActedAnswer::default();
     let filter = match (ids.is_empty(), filter) {
+        (false, None) if dry_run => {
+            return Ok(Reply::new(ActedAnswer { matched: ids.len(), ..acted }));
+        }
         (false, None) if ids.len() <= JOBS_MAX => {
             let answers = bursar.jobs().act(act, &ids).await?;
             acted.matched = answers.len();
@@ -230,16 +263,23 @@ pub(super) async fn act_on_many(
             return Ok(Reply::new(acted));
         }
         (false, None) => return Err(Problem::invalid("ids".into(), format!("ids takes at most {JOBS_MAX} entries"))),
+        (true, Some(filter)) if state.is_some() && filter.state.is_some() => {
+            return Err(Problem::invalid("state".into(), "state is dead here: leave it out"));
+        }
         (true, Some(filter)) => filter.in_state(state),
         _ => return Err(Problem::invalid("filter".into(), "say which jobs: either ids or a filter")),
     };
+    if dry_run {
+        let Count { found, more } = bursar.jobs().count(&filter, COUNTED_MAX).await?;
+        return Ok(Reply::new(ActedAnswer { matched: found, more, ..acted }));
+    }
     acted.next = cursor;
     for _ in 0..PAGES_MAX {
         let page = bursar.jobs().act_on_page(act.clone(), &filter, acted.next).await?;
         acted.matched += page.answers.len();
         acted.done += page.done();
         acted.next = page.next;
-        if acted.next.is_none() {
+        if acted.next.is_none() || limit.is_some_and(|limit| acted.matched >= limit) {
             break;
         }
     }

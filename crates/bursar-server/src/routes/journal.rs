@@ -1,6 +1,7 @@
 //! `/v1/journal`, `/v1/events` and `/v1/verify`.
 
 use axum::http::Method;
+use bursar::{JournalEvent, Stream};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -12,7 +13,7 @@ use crate::reply::{EventStream, Reply};
 use crate::route::Route;
 use crate::routes::page_size;
 use crate::wire::Page;
-use crate::wire::event::EventAnswer;
+use crate::wire::event::{EventAnswer, stream_id};
 use crate::wire::problem::Problem;
 use crate::wire::report::VerifyAnswer;
 
@@ -46,10 +47,10 @@ struct JournalQuery {
     /// The same, as `next` of the last page said it.
     #[serde(default)]
     cursor: Option<u64>,
-    /// Only of this thing, such as `job:job_…` or `scope:room:sales`.
+    /// Only of this thing: `job:job_…`, or an id alone such as `hold_…` and `cmd_…`; `scope:room:sales` is all that moved the scope.
     #[serde(default)]
     stream: Option<String>,
-    /// Only of this kind, such as `job.succeeded`.
+    /// Only of this kind, such as `job.succeeded`; `job` is all of `job.…`.
     #[serde(default)]
     kind: Option<String>,
     #[serde(default)]
@@ -64,12 +65,31 @@ async fn read(ask: Ask<(), JournalQuery>) -> Result<Reply<Page<EventAnswer>>, Pr
     }
     let after = after.or(cursor).unwrap_or(0);
     let (events, at) = ask.call.bursar().journal().read(after, page_size(limit)?).await?;
-    let events = events.iter().map(EventAnswer::from);
-    let wanted = |event: &EventAnswer| {
-        stream.as_ref().is_none_or(|stream| event.is_of(stream)) && kind.as_ref().is_none_or(|kind| event.kind == kind)
+    let wanted = |event: &&JournalEvent| {
+        stream.as_deref().is_none_or(|stream| is_of(event, stream))
+            && kind.as_deref().is_none_or(|kind| is_kind(event.event.kind(), kind))
     };
+    let items = events.iter().filter(wanted).map(EventAnswer::from).collect();
     // The end is reached when the position does not move.
-    Ok(Reply::new(Page { items: events.filter(wanted).collect(), next: (at > after).then(|| at.to_string()) }))
+    Ok(Reply::new(Page { items, next: (at > after).then(|| at.to_string()) }))
+}
+
+/// Whether an event is of a thing: `job:job_…`, an id alone, or `scope:NAME` for all that moved the scope.
+fn is_of(event: &JournalEvent, thing: &str) -> bool {
+    let (kind, id) = thing.split_once(':').map_or((None, thing), |(kind, id)| (Some(kind), id));
+    match kind {
+        Some("scope") => {
+            matches!(&event.stream, Stream::Scope(_, own) if own.as_str() == id)
+                || event.event.scopes().iter().any(|scope| scope.as_str() == id)
+        }
+        Some(kind) => kind == event.stream.kind() && id == stream_id(&event.stream),
+        None => id == stream_id(&event.stream) || id == event.command.to_string(),
+    }
+}
+
+/// Whether a kind is the wanted one; its first word stands for all of them.
+fn is_kind(kind: &str, wanted: &str) -> bool {
+    kind.strip_prefix(wanted).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
 async fn listen(ask: Ask<(), EventsQuery>) -> Result<EventStream, Problem> {

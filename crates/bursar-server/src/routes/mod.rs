@@ -87,6 +87,14 @@ pub(crate) struct PageQuery {
     pub(crate) limit: Option<usize>,
 }
 
+/// Why, for the journal, where there is no body to say it in.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct WhyQuery {
+    #[serde(default)]
+    pub(crate) reason: Option<String>,
+}
+
 /// So many on a page.
 pub(crate) fn page_size(limit: Option<usize>) -> Result<usize, Problem> {
     match limit.unwrap_or(PAGE_DEFAULT) {

@@ -67,9 +67,10 @@ async fn view(call: &Call, queue: Queue, minutes: Option<u32>) -> Result<Reply<Q
 }
 
 async fn define(ask: Ask<Queue, Nothing, QueueBody>) -> Result<Reply<QueueAnswer>, Problem> {
-    let config = QueueConfig::try_from(ask.body)?;
-    let done = ask.call.ask(Op::DefineQueue { queue: ask.at.clone(), config }).await?;
-    Ok(view(&ask.call, ask.at, None).await?.replayed(done.replayed))
+    let Ask { call, at, mut body, .. } = ask;
+    let call = call.because(body.reason.take());
+    let done = call.ask(Op::DefineQueue { queue: at.clone(), config: QueueConfig::try_from(body)? }).await?;
+    Ok(view(&call, at, None).await?.replayed(done.replayed))
 }
 
 async fn pause(ask: Ask<Queue, Nothing, ReasonBody>) -> Result<Reply<QueueAnswer>, Problem> {

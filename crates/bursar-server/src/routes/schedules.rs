@@ -9,7 +9,7 @@ use crate::principal::table::Action;
 use crate::reply::{Created, Done, Reply};
 use crate::route::Route;
 use crate::routes::budgets::unexpected;
-use crate::routes::{PageQuery, cursor, page_size};
+use crate::routes::{PageQuery, WhyQuery, cursor, page_size};
 use crate::wire::Page;
 use crate::wire::budget::ReasonBody;
 use crate::wire::command::EnqueuedAnswer;
@@ -55,13 +55,14 @@ async fn view(call: &Call, name: ScheduleName) -> Result<Reply<ScheduleAnswer>, 
 }
 
 async fn define(ask: Ask<ScheduleName, Nothing, ScheduleBody>) -> Result<Reply<ScheduleAnswer>, Problem> {
-    let spec = ScheduleSpec::try_from(ask.body)?;
-    let done = ask.call.ask(Op::DefineSchedule { schedule: ask.at.clone(), spec }).await?;
-    Ok(view(&ask.call, ask.at).await?.replayed(done.replayed))
+    let Ask { call, at, mut body, .. } = ask;
+    let call = call.because(body.reason.take());
+    let done = call.ask(Op::DefineSchedule { schedule: at.clone(), spec: ScheduleSpec::try_from(body)? }).await?;
+    Ok(view(&call, at).await?.replayed(done.replayed))
 }
 
-async fn remove(ask: Ask<ScheduleName>) -> Result<Done, Problem> {
-    ask.call.ask(Op::RemoveSchedule { schedule: ask.at }).await?;
+async fn remove(ask: Ask<ScheduleName, WhyQuery>) -> Result<Done, Problem> {
+    ask.call.because(ask.query.reason).ask(Op::RemoveSchedule { schedule: ask.at }).await?;
     Ok(Done)
 }
 

@@ -8,13 +8,13 @@ use bursar::{CredentialClass, Grant, GrantId, KeyId, Payload, Span, Subject, Wor
 use serde_json::json;
 
 use crate::call::{Ask, Call, Nothing};
-use crate::principal::authenticate::Claims;
+
 use crate::principal::forbidden;
 use crate::principal::table::{Action, Role};
 use crate::reply::{Created, Done, Reply};
 use crate::route::Route;
 use crate::routes::{PageQuery, cursor, page_size};
-use crate::wire::credential::{CredentialAnswer, IssuedAnswer, KeyBody, RotateBody, WorkerBody};
+use crate::wire::credential::{Claims, CredentialAnswer, IssuedAnswer, KeyBody, RotateBody, WorkerBody};
 use crate::wire::problem::Problem;
 use crate::wire::{Page, millis, stamp};
 

@@ -4,7 +4,7 @@ use axum::http::Method;
 use std::collections::HashMap;
 
 use bursar::bounds::ITEMS_MAX;
-use bursar::{Beat, End, Error, Finish, JobId, JobKind, LeaseAsk, Span, WorkerName, covered};
+use bursar::{Beat, Bursar, End, Error, Finish, Job, JobId, JobKind, LeaseAsk, Span, WorkerName, covered};
 use serde_json::json;
 
 use crate::call::{Ask, Call, Nothing};
@@ -12,19 +12,20 @@ use crate::limits::BULK_BYTES_MAX;
 use crate::principal::table::{Action, Role};
 use crate::principal::{Principal, forbidden};
 use crate::reply::Reply;
-use crate::route::Route;
+use crate::route::{Repeats, Route};
 use crate::wire::job::{BeatenAnswer, FinishedAnswer, LeasedAnswer};
 use crate::wire::millis;
 use crate::wire::problem::Problem;
 use crate::wire::work::{
     BeatItem, BeatenItems, CompleteBody, CompleteItem, FailBody, FailItem, FinishedItems, HeartbeatBody, ItemAnswer,
-    ItemsBody, LeaseBody, LeasedJobsAnswer, ProgressBody, ReturnBody, SnoozeBody, not_durable, wait,
+    ItemsBody, LeaseBody, LeasedJobsAnswer, ProgressBody, ReturnBody, ReturnItem, SnoozeBody, SnoozeItem, not_durable,
+    wait,
 };
 
 pub(super) fn routes() -> Vec<Route> {
     let work = Action::JobsWork;
     let job = "job_01j9zq3v4w5x6y7z8abcdefghj";
-    vec![
+    let routes = vec![
         Route::new(Method::POST, "/v1/jobs/lease", work, "Take jobs to work on, and wait for some", lease)
             .waits()
             .example(json!({ "queues": ["media"], "kinds": ["video.*"], "capacity": 10, "wait_ms": 20_000 })),
@@ -47,9 +48,14 @@ pub(super) fn routes() -> Vec<Route> {
         Route::new(Method::POST, "/v1/jobs/fail", work, "Many attempts did not work", fail_many)
             .body_up_to(BULK_BYTES_MAX)
             .example(json!({ "items": [{ "id": job, "fence": 17, "error": { "kind": "timeout" } }] })),
+        Route::new(Method::POST, "/v1/jobs/snooze", work, "Put many jobs off; they were no attempts", snooze_many)
+            .example(json!({ "items": [{ "id": job, "fence": 17, "delay_ms": 60_000 }] })),
+        Route::new(Method::POST, "/v1/jobs/return", work, "Hand back many jobs that were not begun", return_many)
+            .example(json!({ "items": [{ "id": job, "fence": 17 }] })),
         Route::new(Method::POST, "/v1/jobs/heartbeat", work, "Many jobs are still worked on", heartbeat_many)
             .example(json!({ "items": [{ "id": job, "fence": 17 }] })),
-    ]
+    ];
+    routes.into_iter().map(|route| route.repeats(Repeats::Fence)).collect()
 }
 
 async fn lease(ask: Ask<(), Nothing, LeaseBody>) -> Result<Reply<LeasedJobsAnswer>, Problem> {
@@ -76,10 +82,25 @@ async fn lease(ask: Ask<(), Nothing, LeaseBody>) -> Result<Reply<LeasedJobsAnswe
             () = call.app.tails.stopped() => bursar::Leased::default(),
         }
     };
+    let fitting = fitting(&bursar, leased.jobs).await?;
     if principal.role == Some(Role::Worker) {
-        call.app.leases.remember(&leased.jobs);
+        call.app.leases.remember(&fitting);
     }
-    Ok(Reply::new(LeasedJobsAnswer { jobs: leased.jobs.iter().map(LeasedAnswer::from).collect() }))
+    Ok(Reply::new(LeasedJobsAnswer { jobs: fitting.iter().map(LeasedAnswer::from).collect() }))
+}
+
+/// As many as one answer may carry, and one at least; the others are handed back.
+async fn fitting(bursar: &Bursar, mut jobs: Vec<Job>) -> Result<Vec<Job>, Problem> {
+    let size = |job: &Job| job.payload.as_str().len() + job.metadata.as_str().len();
+    let mut bytes = 0;
+    let over = jobs.iter().position(|job| {
+        bytes += size(job);
+        bytes > BULK_BYTES_MAX
+    });
+    let beyond = jobs.split_off(over.map_or(jobs.len(), |over| over.max(1)));
+    let back = |job: &Job| Finish { job: job.id, fence: job.life.fence, end: End::Return };
+    bursar.jobs().finish_all(beyond.iter().map(back).collect()).await?;
+    Ok(jobs)
 }
 
 /// A worker gets the kinds it may work on, and asks for no other.
@@ -182,9 +203,22 @@ async fn complete_many(ask: Ask<(), Nothing, ItemsBody<CompleteItem>>) -> Result
 async fn fail_many(ask: Ask<(), Nothing, ItemsBody<FailItem>>) -> Result<Reply<FinishedItems>, Problem> {
     let finish = |item: FailItem| {
         let (job, body): (JobId, FailBody) = item.into();
-        Ok::<_, Error>(Finish { job, fence: body.fence, end: body.try_into()? })
+        Ok::<_, Problem>(Finish { job, fence: body.fence, end: body.try_into()? })
     };
     finish_many(&ask.call, ask.body.items.into_iter().map(finish).collect::<Result<_, _>>()?).await
+}
+
+async fn snooze_many(ask: Ask<(), Nothing, ItemsBody<SnoozeItem>>) -> Result<Reply<FinishedItems>, Problem> {
+    let finish = |item: SnoozeItem| {
+        let (job, body): (JobId, SnoozeBody) = item.into();
+        Ok::<_, Problem>(Finish { job, fence: body.fence, end: body.try_into()? })
+    };
+    finish_many(&ask.call, ask.body.items.into_iter().map(finish).collect::<Result<_, _>>()?).await
+}
+
+async fn return_many(ask: Ask<(), Nothing, ItemsBody<ReturnItem>>) -> Result<Reply<FinishedItems>, Problem> {
+    let finish = |item: ReturnItem| Finish { job: item.id, fence: item.fence, end: End::Return };
+    finish_many(&ask.call, ask.body.items.into_iter().map(finish).collect()).await
 }
 
 async fn finish_many(call: &Call, items: Vec<Finish>) -> Result<Reply<FinishedItems>, Problem> {

@@ -13,4 +13,5 @@ mod money;
 mod people;
 mod shape;
 mod tenants;
+mod watch;
 mod work;

@@ -10,6 +10,7 @@ on_both!(
     a_job_is_worked_on_and_settles_its_hold,
     an_idle_worker_is_woken_at_once,
     many_are_reported_together,
+    keys_are_looked_at_where_the_document_lists_them,
     workers_do_what_they_may,
     jobs_are_operated_on,
     queues_and_schedules_are_set_up
@@ -122,8 +123,62 @@ async fn many_are_reported_together(home: Home) {
     (dead["error"], dead["retryable"]) = (json!({ "kind": "bad" }), json!(false));
     let failed = home.ask("POST", "/v1/jobs/fail", json!({ "items": [dead] })).await.is(200).json();
     assert_eq!(failed["items"][0]["state"], "dead");
+    let mut later = item(3);
+    later["delay_ms"] = json!(60_000);
+    let snoozed = home.ask("POST", "/v1/jobs/snooze", json!({ "items": [later] })).await.is(200).json();
+    assert_eq!(snoozed["items"][0]["state"], "scheduled");
+    let back = json!({ "items": [item(4), item(5), item(0)] });
+    let back = home.ask("POST", "/v1/jobs/return", back).await.is(200).json();
+    assert_eq!((&back["items"][0]["state"], &back["items"][1]["state"]), (&json!("queued"), &json!("queued")));
+    assert_eq!(back["items"][2]["problem"]["type"], "/problems/lease-lost");
     let many: Vec<Value> = (0..1_001).map(|_| item(3)).collect();
     assert_eq!(home.ask("POST", "/v1/jobs/complete", json!({ "items": many })).await.is(400).json()["field"], "items");
+    home.stop().await;
+}
+
+/// A key is taken on any write. Where the fence or the state make a repetition safe it is not looked at, and the document says so.
+async fn keys_are_looked_at_where_the_document_lists_them(home: Home) {
+    for _ in 0..3 {
+        enqueue(&home, "q", "k").await;
+    }
+    let leased = home.ask("POST", "/v1/jobs/lease", json!({ "queues": ["q"], "capacity": 2 })).await.is(200).json();
+    let keyed = async |path: String, body: Value| {
+        home.ask_with(crate::home::OPERATOR, &[("Idempotency-Key", "one")], "POST", &path, body).await
+    };
+    for job in leased["jobs"].as_array().unwrap() {
+        let path = format!("/v1/jobs/{}/complete", job["id"].as_str().unwrap());
+        let done = keyed(path.clone(), json!({ "fence": job["lease"]["fence"] })).await.is(200);
+        assert_eq!(done.json()["state"], "succeeded", "another job is another report, whatever its key");
+        let again = keyed(path, json!({ "fence": job["lease"]["fence"] })).await.is(200);
+        assert_eq!((again.json(), again.header("idempotent-replayed")), (done.json(), None));
+    }
+    let third = home.ask("GET", "/v1/jobs?state=queued", Value::Null).await.is(200).json();
+    let third = third["items"][0]["id"].as_str().unwrap().to_owned();
+    for _ in 0..2 {
+        let cancelled = keyed(format!("/v1/jobs/{third}/cancel"), json!({})).await.is(200);
+        assert_eq!(cancelled.json()["state"], "cancelled");
+    }
+    let discard = format!("/v1/jobs/{third}/discard");
+    assert_eq!(keyed(discard, json!({})).await.is(409).problem(), "conflict", "it is not dead: the key does not help");
+    let first = keyed("/v1/jobs".into(), json!({ "queue": "q", "kind": "k" })).await.is(201);
+    let again = keyed("/v1/jobs".into(), json!({ "queue": "q", "kind": "k" })).await;
+    assert_eq!(
+        (again.json()["id"].clone(), again.header("idempotent-replayed")),
+        (first.json()["id"].clone(), Some("true"))
+    );
+
+    let document = bursar_server::document();
+    for (path, operations) in document["paths"].as_object().unwrap() {
+        for (method, operation) in operations.as_object().unwrap().iter().filter(|(method, _)| *method != "get") {
+            let parameters = operation["parameters"].as_array().unwrap();
+            let listed = parameters.iter().any(|parameter| parameter["name"] == "Idempotency-Key");
+            assert_eq!(
+                listed,
+                operation.get("description").is_none(),
+                "{method} {path} says what makes it safe to repeat"
+            );
+        }
+    }
     home.stop().await;
 }
 

@@ -319,6 +319,10 @@ impl Store for SimStore {
         nothing_of_this()
     }
 
+    async fn job_counts(&self) -> Result<Vec<(JobState, i64)>, StoreError> {
+        nothing_of_this()
+    }
+
     async fn due_jobs(&self, limit: usize) -> Result<DueJobs, StoreError> {
         self.world.step(self.node).await;
         let state = self.world.state();

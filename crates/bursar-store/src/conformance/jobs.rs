@@ -1,13 +1,15 @@
 //! Jobs: leases, fences, retries, and where a job is kept.
 
 use bursar_core::context::Context;
+use bursar_core::event::Event;
 use bursar_core::id::JobId;
-use bursar_core::job::{Beat, End, Finish, JobError, JobSpec, JobState};
+use bursar_core::job::{Beat, End, Finish, Job, JobError, JobSpec, JobState};
 use bursar_core::name::{IdempotencyKey, Tenant};
 use bursar_core::payload::Payload;
 use bursar_core::refusal::Refusal;
-use bursar_core::request::{Act, Op, Request};
+use bursar_core::request::{Act, Command, Op, Request};
 use bursar_core::time::Span;
+use bursar_core::trace::TraceParent;
 
 use super::work::{ask, complete, enqueue, fail, half_a_minute, is_lost, queue, work};
 use super::world::{World, secs};
@@ -298,4 +300,33 @@ impl World {
         let jobs = self.store.list_jobs(&Tenant::built_in(), &filter, None, 1).await.expect("works");
         jobs[0].id
     }
+}
+
+pub(super) async fn trace_goes_with_a_job_from_its_enqueueing_to_its_end(world: World) {
+    let parent = |n: u8| -> TraceParent { format!("00-{n:032x}-{n:016x}-01").parse().expect("a place in a trace") };
+    let enqueue = async |trace: Option<TraceParent>| {
+        let context = Context { traceparent: trace, ..Context::default() };
+        let command = Command { jobs: vec![work("q", "work")], ..Command::default() };
+        world.request(Request::from(Op::Submit(command)).in_context(context)).await.expect("done");
+    };
+    for trace in [Some(parent(1)), None, Some(parent(2))] {
+        enqueue(trace).await;
+    }
+    let traces = |jobs: &[Job]| jobs.iter().map(|job| job.traceparent).collect::<Vec<_>>();
+    world.store.rebuild().await.expect("works");
+    let leased = world.lease("q", 10).await;
+    assert_eq!(traces(&leased), [Some(parent(1)), None, Some(parent(2))], "rows have it, also those made anew");
+    // One request ends them all; it is of the second job's trace.
+    let end = |job: &Job| Finish { job: job.id, fence: 1, end: complete(None) };
+    let items = leased.iter().map(end).collect();
+    let context = Context { traceparent: Some(parent(2)), ..Context::default() };
+    world.request(Request::from(Op::Finish { items }).in_context(context)).await.expect("done");
+    let journal = world.store.journal(0, 100).await.expect("works");
+    let ends = journal.iter().flat_map(|row| &row.batch.entries).flat_map(|entry| {
+        let ended = entry.events.iter().filter(|recorded| matches!(recorded.e, Event::JobSucceeded { .. }));
+        ended.map(|recorded| recorded.t.or(entry.context.traceparent))
+    });
+    assert_eq!(ends.collect::<Vec<_>>(), [Some(parent(1)), Some(parent(2)), Some(parent(2))]);
+    let ended = world.store.job(leased[0].id).await.expect("works").expect("kept");
+    assert_eq!((ended.life.state, ended.traceparent), (JobState::Succeeded, Some(parent(1))));
 }

@@ -1,9 +1,10 @@
 //! Queues: flow control, figures, lists and retention.
 
+use bursar_core::context::Context;
 use bursar_core::id::JobId;
 use bursar_core::job::{Job, JobSpec, JobState, QueueConfig, Rate, Retention};
 use bursar_core::name::{FlowKey, Queue, Tag, Tenant};
-use bursar_core::request::{Act, Op, Request};
+use bursar_core::request::{Act, Command, Op, Request};
 use bursar_core::state::Counted;
 use bursar_core::time::Span;
 
@@ -192,6 +193,32 @@ pub(super) async fn figures_are_what_there_is(world: World) {
     let none = world.store.figures(&queue_key("none"), 0).await.expect("works");
     assert_eq!((none.counts.len(), none.oldest_waiting, none.oldest_lease), (0, None, None));
     world.verified().await;
+}
+
+/// Whoever has waited longest is told, wherever its priority, its kind or its key put it.
+pub(super) async fn the_oldest_waits_where_its_priority_puts_it(world: World) {
+    let oldest = async || world.store.figures(&queue_key("q"), 0).await.expect("works").oldest_waiting;
+    let mut due = Vec::new();
+    let specs = [
+        JobSpec { priority: -50, ..work("q", "late") },
+        JobSpec { priority: 50, ..work("q", "work") },
+        work("q", "work"),
+        JobSpec { key: Some(FlowKey::new("k").expect("good")), ..work("q", "keyed") },
+        JobSpec { key: Some(FlowKey::new("k").expect("good")), ..work("q", "keyed") },
+        JobSpec { priority: 50, ..work("q", "work") },
+        work("q", "other"),
+    ];
+    for spec in specs {
+        let id = world.enqueue(vec![spec]).await[0];
+        due.push((id, world.job(id).await.life.run_at));
+        world.clock.advance(secs(1));
+    }
+    while let Some((id, since)) = due.first().copied() {
+        assert_eq!(oldest().await, Some(since), "{} are left", due.len());
+        world.act(Act::Cancel, &[id]).await;
+        due.remove(0);
+    }
+    assert_eq!(oldest().await, None);
 }
 
 pub(super) async fn old_figures_are_forgotten(world: World) {
@@ -390,4 +417,17 @@ pub(super) async fn bell_rings_when_something_is_committed(world: World) {
     let paused = QueueConfig { paused: true, ..QueueConfig::default() };
     world.request(Request::from(Op::DefineQueue { queue: queue("q"), config: paused })).await.expect("done");
     assert_ne!(bell().await, after);
+}
+
+pub(super) async fn jobs_of_all_tenants_are_counted_together(world: World) {
+    assert_eq!(world.store.job_counts().await.expect("works"), []);
+    world.enqueue(vec![work("q", "work"), work("q", "work"), work("r", "work")]).await;
+    let other = Context::of(Tenant::new("other").expect("a name"));
+    let command = Command { jobs: vec![work("q", "work")], ..Command::default() };
+    world.request(Request::from(Op::Submit(command)).in_context(other)).await.expect("done");
+    let leased = world.lease("q", 1).await;
+    let counts = async || world.store.job_counts().await.expect("works");
+    assert_eq!(counts().await, [(JobState::Queued, 3), (JobState::Leased, 1)]);
+    world.finish(leased[0].id, 1, complete(None)).await.expect("its own");
+    assert_eq!(counts().await, [(JobState::Queued, 3), (JobState::Succeeded, 1)]);
 }

@@ -1,11 +1,11 @@
 //! Jobs and queues among the maps.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bursar_core::id::JobId;
 use bursar_core::job::{Job, JobState, Place, QueueState, line_up};
 use bursar_core::name::{FlowKey, Queue, Tenant};
-use bursar_core::state::{CostKey, LineKey, QueueKey, ScopeKey};
+use bursar_core::state::{CostKey, Counted, LineKey, QueueKey, ScopeKey};
 use bursar_core::time::Time;
 
 use super::Tables;
@@ -36,6 +36,16 @@ impl Tables {
     ) -> Vec<Job> {
         let all = self.jobs.values().filter(|job| job.tenant == *tenant && after.is_none_or(|after| job.id > after));
         all.filter(|job| filter.takes(job, now)).take(limit).cloned().collect()
+    }
+
+    pub(super) fn job_counts(&self) -> Vec<(JobState, i64)> {
+        let mut sums = BTreeMap::new();
+        for (tally, count) in &self.tallies {
+            if let Counted::In(state) = tally.what {
+                *sums.entry(state).or_insert(0) += count;
+            }
+        }
+        sums.into_iter().filter(|(_, count)| *count != 0).collect()
     }
 
     pub(super) fn list_queues(&self, tenant: &Tenant, after: Option<&Queue>, limit: usize) -> Vec<(Queue, QueueState)> {

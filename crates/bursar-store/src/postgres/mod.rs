@@ -10,6 +10,7 @@
 mod bell;
 mod commit;
 mod due;
+mod empty;
 mod error;
 mod forget;
 mod in_tx;
@@ -34,7 +35,7 @@ use async_trait::async_trait;
 use bursar_core::grant::Grant;
 use bursar_core::hold::Hold;
 use bursar_core::id::{BatchId, GrantId, HoldId, IdSource, JobId};
-use bursar_core::job::{Job, QueueState, Schedule};
+use bursar_core::job::{Job, JobState, QueueState, Schedule};
 use bursar_core::live::ChargeMark;
 use bursar_core::name::{FlowKey, Queue, ScheduleName, Scope, Tenant};
 use bursar_core::request::Request;
@@ -46,6 +47,7 @@ use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
 use sqlx::{Connection, PgConnection, Postgres, Transaction};
 
 use self::bell::{Bell, PgHints};
+pub use self::empty::is_empty;
 use self::error::{redacted, store_error};
 use self::lane::Kept;
 pub use self::migrate::migration_sql;
@@ -325,6 +327,10 @@ impl Store for PostgresStore {
 
     async fn costs(&self, tenant: &Tenant, from: i64, to: i64) -> Result<Vec<Cost>, StoreError> {
         self.read_costs(tenant, from, to).await
+    }
+
+    async fn job_counts(&self) -> Result<Vec<(JobState, i64)>, StoreError> {
+        self.read_job_counts().await
     }
 
     async fn due_jobs(&self, limit: usize) -> Result<DueJobs, StoreError> {

@@ -13,7 +13,9 @@ use bursar_core::name::{FlowKey, JobKind, Queue, Tenant};
 use rusqlite::Row;
 
 pub(super) use self::check::check_jobs;
-pub(super) use self::list::{awaited, awaiting, barred, costs, due_jobs, figures, list_jobs, list_queues, queue};
+pub(super) use self::list::{
+    awaited, awaiting, barred, costs, due_jobs, figures, job_counts, list_jobs, list_queues, queue,
+};
 use crate::codec::stored;
 use crate::error::StoreError;
 use crate::job_row::{Columns, Moving, Named, Spec};
@@ -25,7 +27,7 @@ pub(super) const INDEXES: [(&str, &str, &str, &str); 8] = [
     ("bursar_jobs", "bursar_jobs_ready", "state = 0", "tenant, queue, kind, rank, id"),
     ("bursar_jobs", "bursar_jobs_lines", "state IN (1, 2)", "tenant, queue, flow, state, kind, rank, id"),
     ("bursar_jobs", "bursar_jobs_due", "state IN (3, 4)", "tenant, queue, at"),
-    ("bursar_jobs", "bursar_jobs_waiting", "state < 3", "tenant, queue, at"),
+    ("bursar_jobs", "bursar_jobs_waiting", "state < 3 AND (state > 0 OR rank <> at)", "tenant, queue, at"),
     ("bursar_jobs", "bursar_jobs_lapse", "state = 6", "at, tenant, queue, rank"),
     ("bursar_jobs", "bursar_jobs_look", "state = 5", "at"),
     ("bursar_jobs", "bursar_jobs_awaits", "state = 5", "tenant, awaits, id"),

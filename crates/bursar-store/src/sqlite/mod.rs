@@ -1,10 +1,12 @@
 //! The embedded engine: one file, one writer, nothing to install.
 
+mod backup;
 mod bell;
 mod checkpoint;
 mod closure;
 mod error;
 mod forget;
+mod inserts;
 mod jobs;
 mod known;
 mod read;
@@ -28,7 +30,7 @@ use bursar_core::event::Entry;
 use bursar_core::grant::Grant;
 use bursar_core::hold::Hold;
 use bursar_core::id::{BatchId, GrantId, HoldId, JobId};
-use bursar_core::job::{Job, QueueState, Schedule};
+use bursar_core::job::{Job, JobState, QueueState, Schedule};
 use bursar_core::live::ChargeMark;
 use bursar_core::name::{FlowKey, Queue, ScheduleName, Scope, Tenant};
 use bursar_core::request::Request;
@@ -38,6 +40,7 @@ use bursar_core::time::Time;
 use rusqlite::Connection;
 use tokio::sync::{Semaphore, oneshot};
 
+pub use self::backup::{Copied, CopyOptions, CopyProgress, backup, restore};
 use self::bell::Bell;
 pub use self::closure::SqliteTx;
 pub use self::salvage::salvage;
@@ -277,6 +280,10 @@ impl Store for SqliteStore {
     async fn costs(&self, tenant: &Tenant, from: i64, to: i64) -> Result<Vec<Cost>, StoreError> {
         let tenant = tenant.clone();
         self.read(move |shared, conn| jobs::costs(shared, conn, &tenant, from, to)).await
+    }
+
+    async fn job_counts(&self) -> Result<Vec<(JobState, i64)>, StoreError> {
+        self.read(jobs::job_counts).await
     }
 
     async fn due_jobs(&self, limit: usize) -> Result<DueJobs, StoreError> {

@@ -27,6 +27,7 @@ use crate::error::StoreError;
 use crate::memory::ROLL_UP_STEP;
 use crate::rows::{ClaimAsk, Claimed, Found, PastAsk, Rows};
 use crate::sqlite::error::failed;
+use crate::sqlite::inserts::Into;
 use crate::sqlite::known::Known;
 use crate::sqlite::scribe::{Scribe, Writing};
 use crate::sqlite::writer::Counters;
@@ -67,10 +68,16 @@ pub(super) struct Statement<'a> {
     runs: u64,
 }
 
-impl Statement<'_> {
+impl<'a> Statement<'a> {
     pub(super) fn run(&mut self, params: impl Params) -> Result<usize, StoreError> {
         self.runs += 1;
         self.inner.execute(params).map_err(failed)
+    }
+
+    /// The statement, for one more run with values that are bound one by one.
+    pub(super) fn raw(&mut self) -> &mut CachedStatement<'a> {
+        self.runs += 1;
+        &mut self.inner
     }
 
     fn one<T>(
@@ -94,6 +101,7 @@ impl Drop for Statement<'_> {
 
 const SCOPE: &str = "SELECT state, budget FROM bursar_scopes WHERE tenant = ?1 AND scope = ?2";
 const HOLD: &str = "SELECT data FROM bursar_holds WHERE id = ?1";
+const HOLDS: Into = Into { table: "bursar_holds", columns: &["id", "tenant", "state", "expires_at", "data"] };
 const GRANT: &str = "SELECT data FROM bursar_grants WHERE id = ?1";
 
 impl<'a> SqliteRows<'a> {
@@ -257,18 +265,12 @@ impl<'a> SqliteRows<'a> {
     }
 
     fn write_holds(&self, ws: &Workspace) -> Result<(), StoreError> {
-        let mut insert =
-            self.prepare("INSERT INTO bursar_holds (id, tenant, state, expires_at, data) VALUES (?1, ?2, ?3, ?4, ?5)")?;
         let mut update =
             self.prepare("UPDATE bursar_holds SET state = ?2, expires_at = ?3, data = ?4 WHERE id = ?1")?;
-        let mut packed = Vec::new();
+        let (mut packed, mut placed) = (Vec::new(), Vec::with_capacity(ws.holds.count()));
         for (hold, change) in ws.holds.changes() {
             match change {
-                Change::Insert(row) => {
-                    let (tenant, state) = (row.tenant.as_str(), hold_state(row.state));
-                    let packed = row.pack_to(&mut packed);
-                    insert.run(params![id(hold.0), tenant, state, row.expires_at.micros(), packed])?;
-                }
+                Change::Insert(row) => placed.push(row),
                 Change::Update(row) => {
                     let packed = row.pack_to(&mut packed);
                     update.run(params![id(hold.0), hold_state(row.state), row.expires_at.micros(), packed])?;
@@ -276,6 +278,13 @@ impl<'a> SqliteRows<'a> {
                 Change::Delete => {}
             }
         }
+        self.insert_all(&HOLDS, &placed, |row, values| {
+            values.add(id(row.id.0))?;
+            values.add(row.tenant.as_str())?;
+            values.add(hold_state(row.state))?;
+            values.add(row.expires_at.micros())?;
+            values.add(row.pack_to(&mut packed))
+        })?;
         let mut insert = self.prepare("INSERT INTO bursar_live_charges (tenant, scope, expires_at, hold, placed_at, amount) VALUES (?1, ?2, ?3, ?4, ?5, ?6)")?;
         let mut delete = self.prepare(
             "DELETE FROM bursar_live_charges WHERE tenant = ?1 AND scope = ?2 AND expires_at = ?3 AND hold = ?4",

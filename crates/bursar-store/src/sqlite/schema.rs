@@ -49,7 +49,7 @@ CREATE TABLE bursar_jobs (
 CREATE INDEX bursar_jobs_ready ON bursar_jobs (tenant, queue, kind, rank, id) WHERE state = 0;
 CREATE INDEX bursar_jobs_lines ON bursar_jobs (tenant, queue, flow, state, kind, rank, id) WHERE state IN (1, 2);
 CREATE INDEX bursar_jobs_due ON bursar_jobs (tenant, queue, at) WHERE state IN (3, 4);
-CREATE INDEX bursar_jobs_waiting ON bursar_jobs (tenant, queue, at) WHERE state < 3;
+CREATE INDEX bursar_jobs_waiting ON bursar_jobs (tenant, queue, at) WHERE state < 3 AND (state > 0 OR rank <> at);
 CREATE INDEX bursar_jobs_lapse ON bursar_jobs (at, tenant, queue, rank) WHERE state = 6;
 CREATE INDEX bursar_jobs_look ON bursar_jobs (at) WHERE state = 5;
 CREATE INDEX bursar_jobs_awaits ON bursar_jobs (tenant, awaits, id) WHERE state = 5;

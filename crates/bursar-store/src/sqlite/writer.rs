@@ -303,7 +303,7 @@ fn synced(conn: &Connection) -> Result<(), StoreError> {
     conn.execute_batch(pragma).map_err(failed)
 }
 
-fn is_busy(error: &rusqlite::Error) -> bool {
+pub(super) fn is_busy(error: &rusqlite::Error) -> bool {
     matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
 }
 

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 mod ask;
+mod backup;
 mod closure;
 mod damage;
 mod log;

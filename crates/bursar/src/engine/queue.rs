@@ -103,7 +103,7 @@ impl Queue {
         if self.closed {
             return Err(StoreError::Closed.into());
         }
-        let waiting = self.waiting.len() + self.detoured.values().map(VecDeque::len).sum::<usize>();
+        let waiting = self.waiting();
         if waiting >= most {
             return Err(Error::Overloaded { waiting });
         }
@@ -162,6 +162,11 @@ impl Queue {
         for pending in again.into_iter().rev() {
             self.waiting.push_front(pending);
         }
+    }
+
+    /// Requests that wait for a commit, in line or for a lock.
+    pub(super) fn waiting(&self) -> usize {
+        self.waiting.len() + self.detoured.values().map(VecDeque::len).sum::<usize>()
     }
 
     pub(super) fn has_waiting(&self) -> bool {

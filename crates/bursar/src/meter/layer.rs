@@ -96,42 +96,53 @@ where
 {
     let (mut head, body) = request.into_parts();
     let own = |unserved: &Unserved, head: &Parts| Ok(unserved.respond(&head.headers).map(MeteredBody::own));
-    let caller = match meter.payer(&head) {
-        Ok(Payer::Caller(caller)) => caller,
-        Ok(Payer::Nobody) => {
-            let response = inner.call(Request::from_parts(head, CountedBody::new(body, None))).await?;
-            return Ok(response.map(|body| MeteredBody::of_handler(body, None)));
-        }
+    let asked = match meter.payer(&head) {
+        Ok(Payer::Caller(caller)) => Some(caller),
+        Ok(Payer::Nobody) => None,
         Err(unserved) => return own(&unserved, &head),
     };
-    let price = meter.inner.settings.costs.price(&head);
     let streamed = Streamed::default();
-    let payload = match body.size_hint().exact() {
-        Some(bytes) => Payload::Bytes(bytes),
-        None => Payload::Streamed(streamed.clone()),
-    };
-    let unserved = match meter.ask(&caller, price, payload).await {
-        Asked::Paid(standing) => {
-            let response = inner.call(Request::from_parts(head, CountedBody::new(body, None))).await?;
-            if response.extensions().get::<ActualCost>().is_some() {
-                count(&meter.inner.counters.unasked);
-                tracing::debug!(%caller, "a cost was reported for an operation of one phase, which is paid already");
-            }
-            return Ok(told(response, &standing, None));
+    let asked = match asked {
+        Some(caller) => {
+            let price = meter.inner.settings.costs.price(&head);
+            let payload = match body.size_hint().exact() {
+                Some(bytes) => Payload::Bytes(bytes),
+                None => Payload::Streamed(streamed.clone()),
+            };
+            meter.ask(&caller, price, payload).await
         }
+        None => Asked::Open,
+    };
+    let unserved = match asked {
         Asked::Held(settlement) => {
             head.extensions.insert(settlement.report());
             let request = Request::from_parts(head, CountedBody::new(body, Some(streamed)));
             return settled(inner.call(request), settlement).await;
         }
+        Asked::Paid(standing) => {
+            let response = inner.call(unsettled(head, body)).await?;
+            if response.extensions().get::<ActualCost>().is_some() {
+                count(&meter.inner.counters.unasked);
+                let caller = &standing.caller;
+                tracing::debug!(%caller, "a cost was reported for an operation of one phase, which is paid already");
+            }
+            return Ok(told(response, &standing, None));
+        }
         Asked::Open => {
-            let response = inner.call(Request::from_parts(head, CountedBody::new(body, None))).await?;
+            let response = inner.call(unsettled(head, body)).await?;
             return Ok(response.map(|body| MeteredBody::of_handler(body, None)));
         }
         Asked::Exceeded(exceeded) => Unserved::Exceeded(Box::new(exceeded)),
         Asked::Closed => Unserved::Unavailable,
     };
     own(&unserved, &head)
+}
+
+/// A request that nothing is settled for. What its handler says it cost goes nowhere, but it may say it: a handler does not know
+/// whether the meter is on.
+fn unsettled<I>(mut head: Parts, body: I) -> Request<CountedBody<I>> {
+    head.extensions.insert(ActualCost::unsaid());
+    Request::from_parts(head, CountedBody::new(body, None))
 }
 
 /// Waits for the answer of a handler, then settles it. Whatever ends this before drops the settlement, which settles itself.

@@ -13,7 +13,8 @@ use crate::meter::standing::Standing;
 ///
 /// The meter puts one among the extensions of the request, to be set while the handler runs: what was set last counts also when
 /// the caller leaves or the handler panics. One among the extensions of the response counts before it. Where neither says
-/// anything the estimate is charged.
+/// anything the estimate is charged. It is there too where it counts for nothing: in operations of one phase, for callers who
+/// pay nothing, and while the meter is off.
 #[derive(Clone, Debug)]
 pub struct ActualCost(Arc<Report>);
 

@@ -22,8 +22,9 @@ async fn a_meter_that_fails_open_serves_and_charges_nothing(url: String) {
     }
     // What is reported for an operation in two phases goes nowhere.
     assert_eq!(app.send(1, "POST", "/work?cost=3", "x").await.status, 200);
+    assert_eq!(app.send(1, "GET", "/stream", "").await.text, "part 1;part 2;part 3;");
     let counters = app.meter.counters();
-    assert_eq!((counters.failed_open, counters.failed_closed, counters.admitted), (3, 0, 0));
+    assert_eq!((counters.failed_open, counters.failed_closed, counters.admitted), (4, 0, 0));
 }
 
 async fn a_meter_that_fails_closed_serves_nothing(url: String) {
@@ -48,6 +49,8 @@ async fn a_meter_that_is_off_is_not_there(url: String) {
         let answer = app.send(1, "GET", "/other", Body::empty()).await;
         assert_eq!((answer.status, answer.header("x-quota-limit")), (200, None));
     }
+    // Handlers that say what they cost do not notice.
+    assert_eq!(app.send(1, "GET", "/stream", "").await.status, 200);
     // Not even nonsense is noticed.
     let nonsense = request("GET", "/other").header("x-agent-id", "nonsense").body(Body::empty()).unwrap();
     assert_eq!(app.ask(nonsense).await.status, 200);

@@ -13,14 +13,39 @@ use uuid::Uuid;
 use super::{attach_all, columns, live};
 use crate::codec::{Packed, from_json, stored};
 use crate::error::StoreError;
-use crate::figures::{Cost, DueJobs, Figures, JobFilter};
+use crate::figures::{AHEAD_LOOK, Cost, DueJobs, Figures, JobFilter};
 use crate::job_row::{state_number, state_of, what_counts};
 use crate::postgres::PostgresStore;
 use crate::postgres::error::store_error;
 use crate::postgres::rows::{PgRows, Taking};
+use crate::store::QUEUES_COUNTED;
 
 /// Rows that are read at a time to find those that a filter takes.
 const PAGE: i64 = 500;
+
+/// Since when the oldest waits: of those that stand elsewhere than their instant says, of those that have come due, and of
+/// each kind of the others; see [`AHEAD_LOOK`]. And since when the oldest lease lasts.
+const OLDEST: &str = "WITH RECURSIVE k(kind) AS (
+         (SELECT j.kind FROM bursar.jobs j WHERE j.state = 0 AND j.tenant = $1 AND j.queue = $2 ORDER BY j.kind LIMIT 1)
+         UNION ALL
+         SELECT (SELECT j.kind FROM bursar.jobs j
+                 WHERE j.state = 0 AND j.tenant = $1 AND j.queue = $2 AND j.kind > k.kind ORDER BY j.kind LIMIT 1)
+         FROM k WHERE k.kind IS NOT NULL)
+     SELECT
+         (SELECT at FROM bursar.jobs WHERE state < 3 AND (state > 0 OR rank <> at) AND tenant = $1 AND queue = $2
+          ORDER BY at LIMIT 1),
+         (SELECT min(at) FROM bursar.jobs
+          WHERE state IN (3, 4) AND state = 4 AND tenant = $1 AND queue = $2 AND at <= $3),
+         (SELECT min(coalesce(
+              (SELECT r.at FROM (
+                   SELECT j.rank, j.at FROM bursar.jobs j
+                   WHERE j.state = 0 AND j.tenant = $1 AND j.queue = $2 AND j.kind = k.kind
+                   ORDER BY j.rank, j.id LIMIT $4) r
+               WHERE r.rank = r.at LIMIT 1),
+              (SELECT j.rank FROM bursar.jobs j
+               WHERE j.state = 0 AND j.tenant = $1 AND j.queue = $2 AND j.kind = k.kind
+               ORDER BY j.rank, j.id LIMIT 1 OFFSET $4))) FROM k WHERE k.kind IS NOT NULL),
+         (SELECT min(rank) FROM bursar.jobs WHERE state = 6 AND tenant = $1 AND queue = $2)";
 
 impl PostgresStore {
     /// Live and finished ones in the order of their ids. What stands in columns is sorted out by the server, the rest here.
@@ -96,6 +121,27 @@ impl PostgresStore {
         Ok(found)
     }
 
+    /// From one queue to the next, past all figures of minutes.
+    pub(in crate::postgres) async fn read_job_counts(&self) -> Result<Vec<(JobState, i64)>, StoreError> {
+        let sql = "WITH RECURSIVE q(tenant, queue, n) AS (
+                (SELECT tenant, queue, 1 FROM bursar.tallies ORDER BY tenant, queue LIMIT 1)
+                UNION ALL
+                SELECT x.tenant, x.queue, q.n + 1 FROM q CROSS JOIN LATERAL (
+                    SELECT t.tenant, t.queue FROM bursar.tallies t WHERE (t.tenant, t.queue) > (q.tenant, q.queue)
+                    ORDER BY t.tenant, t.queue LIMIT 1) x
+                WHERE q.n < $1)
+            SELECT c.what, sum(c.count)::bigint FROM q CROSS JOIN LATERAL (
+                SELECT t.what, t.count FROM bursar.tallies t
+                WHERE t.tenant = q.tenant AND t.queue = q.queue AND t.what < 10) c
+            GROUP BY c.what HAVING sum(c.count) <> 0 ORDER BY c.what";
+        let counts: Vec<(i16, i64)> = sqlx::query_as(sql)
+            .bind(QUEUES_COUNTED as i64)
+            .fetch_all(&mut *self.acquire().await?)
+            .await
+            .map_err(store_error)?;
+        counts.into_iter().map(|(what, count)| Ok((state_of(i64::from(what))?, count))).collect()
+    }
+
     pub(in crate::postgres) async fn read_figures(
         &self,
         key: &QueueKey,
@@ -117,22 +163,18 @@ impl PostgresStore {
         let counts = counts.into_iter().map(|(what, minute, count)| Ok((what_counts(i64::from(what), minute)?, count)));
         let mut counts = counts.collect::<Result<Vec<_>, StoreError>>()?;
         counts.sort();
-        let oldest: (Option<i64>, Option<i64>, Option<i64>) = sqlx::query_as(
-            "SELECT (SELECT at FROM bursar.jobs WHERE state < 3 AND tenant = $1 AND queue = $2 ORDER BY at LIMIT 1),
-                 (SELECT min(at) FROM bursar.jobs
-                  WHERE state IN (3, 4) AND state = 4 AND tenant = $1 AND queue = $2 AND at <= $3),
-                 (SELECT min(rank) FROM bursar.jobs WHERE state = 6 AND tenant = $1 AND queue = $2)",
-        )
-        .bind(key.0.as_str())
-        .bind(key.1.as_str())
-        .bind(now.micros())
-        .fetch_one(&mut *conn)
-        .await
-        .map_err(store_error)?;
+        let oldest: (Option<i64>, Option<i64>, Option<i64>, Option<i64>) = sqlx::query_as(OLDEST)
+            .bind(key.0.as_str())
+            .bind(key.1.as_str())
+            .bind(now.micros())
+            .bind(AHEAD_LOOK)
+            .fetch_one(&mut *conn)
+            .await
+            .map_err(store_error)?;
         Ok(Figures {
             counts,
-            oldest_waiting: [oldest.0, oldest.1].into_iter().flatten().min().map(Time::from_micros),
-            oldest_lease: oldest.2.map(Time::from_micros),
+            oldest_waiting: [oldest.0, oldest.1, oldest.2].into_iter().flatten().min().map(Time::from_micros),
+            oldest_lease: oldest.3.map(Time::from_micros),
         })
     }
 

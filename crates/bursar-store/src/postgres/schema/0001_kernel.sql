@@ -98,7 +98,9 @@ CREATE TABLE bursar.jobs (
 CREATE INDEX jobs_ready ON bursar.jobs (tenant, queue, kind, rank, id) WHERE state = 0;
 CREATE INDEX jobs_lines ON bursar.jobs (tenant, queue, flow, state, kind, rank, id) WHERE state IN (1, 2);
 CREATE INDEX jobs_due ON bursar.jobs (tenant, queue, at) WHERE state IN (3, 4);
-CREATE INDEX jobs_waiting ON bursar.jobs (tenant, queue, at) WHERE state < 3;
+-- Of those that can be leased only who stands elsewhere than its instant says: of the others the order of `jobs_ready` tells who
+-- has waited longest.
+CREATE INDEX jobs_waiting ON bursar.jobs (tenant, queue, at) WHERE state < 3 AND (state > 0 OR rank <> at);
 CREATE INDEX jobs_lapse ON bursar.jobs (at) WHERE state = 6;
 CREATE INDEX jobs_look ON bursar.jobs (at) WHERE state = 5;
 CREATE INDEX jobs_awaits ON bursar.jobs (tenant, awaits, id) WHERE state = 5;

@@ -11,6 +11,7 @@ use rusqlite::params;
 use super::{LIVE, Names};
 use crate::claims::DUE_STEP;
 use crate::error::StoreError;
+use crate::figures::AHEAD_LOOK;
 use crate::job_row::Columns;
 use crate::rows::{ClaimAsk, Claimed};
 use crate::sqlite::error::failed;
@@ -31,7 +32,7 @@ impl SqliteRows<'_> {
     }
 
     fn ready(&self, ask: &ClaimAsk) -> Result<Vec<Job>, StoreError> {
-        let kinds = self.kinds(ask)?;
+        let kinds = self.kinds(&ask.queue, &ask.kinds)?;
         // Each kind is read a little at a time, so that no more rows are read than twice what is wanted.
         let page = ask.count.div_ceil(kinds.len().max(1));
         let mut names = Names::default();
@@ -69,14 +70,14 @@ impl SqliteRows<'_> {
     }
 
     /// The kinds that are asked for, as far as there may be such jobs: from one to the next, past all jobs between.
-    fn kinds(&self, ask: &ClaimAsk) -> Result<BTreeSet<JobKind>, StoreError> {
+    fn kinds(&self, (tenant, queue): &QueueKey, wanted: &[JobKind]) -> Result<BTreeSet<JobKind>, StoreError> {
         let sql = "SELECT kind FROM bursar_jobs INDEXED BY bursar_jobs_ready
             WHERE state = 0 AND tenant = ?1 AND queue = ?2 AND kind >= ?3 ORDER BY kind LIMIT 1";
-        let (tenant, queue) = (ask.queue.0.as_str(), ask.queue.1.as_str());
-        let all = ask.kinds.is_empty().then_some("");
-        let beginnings = ask.kinds.iter().filter_map(|kind| kind.as_str().strip_suffix('*')).chain(all);
+        let (tenant, queue) = (tenant.as_str(), queue.as_str());
+        let all = wanted.is_empty().then_some("");
+        let beginnings = wanted.iter().filter_map(|kind| kind.as_str().strip_suffix('*')).chain(all);
         let mut kinds: BTreeSet<JobKind> =
-            ask.kinds.iter().filter(|kind| !kind.as_str().ends_with('*')).cloned().collect();
+            wanted.iter().filter(|kind| !kind.as_str().ends_with('*')).cloned().collect();
         for beginning in beginnings {
             let mut from = beginning.to_owned();
             loop {
@@ -89,6 +90,24 @@ impl SqliteRows<'_> {
             }
         }
         Ok(kinds)
+    }
+
+    /// Since when the oldest waits of those that can be leased and stand where their instant says; see [`AHEAD_LOOK`].
+    pub(super) fn oldest_ready(&self, queue: &QueueKey) -> Result<Option<Time>, StoreError> {
+        let sql = "SELECT coalesce(
+            (SELECT at FROM (
+                SELECT rank, at FROM bursar_jobs INDEXED BY bursar_jobs_ready
+                WHERE state = 0 AND tenant = ?1 AND queue = ?2 AND kind = ?3 ORDER BY rank, id LIMIT ?4)
+             WHERE rank = at LIMIT 1),
+            (SELECT rank FROM bursar_jobs INDEXED BY bursar_jobs_ready
+             WHERE state = 0 AND tenant = ?1 AND queue = ?2 AND kind = ?3 ORDER BY rank, id LIMIT 1 OFFSET ?4))";
+        let mut oldest: Option<i64> = None;
+        for kind in self.kinds(queue, &[])? {
+            let params = params![queue.0.as_str(), queue.1.as_str(), kind.as_str(), AHEAD_LOOK];
+            let found = self.one(sql, params, |row| row.get::<_, Option<i64>>(0).map_err(failed))?.flatten();
+            oldest = oldest.into_iter().chain(found).min();
+        }
+        Ok(oldest.map(Time::from_micros))
     }
 
     /// A bounded number of those that time alone kept and that are due, and when the next one is.

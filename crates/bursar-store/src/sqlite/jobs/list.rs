@@ -1,5 +1,7 @@
 //! What is only read of jobs and queues.
 
+use std::collections::BTreeMap;
+
 use bursar_core::id::JobId;
 use bursar_core::job::{Job, JobState, QueueConfig, QueueState};
 use bursar_core::name::{FlowKey, JobKind, Queue, Scope, Tenant};
@@ -15,6 +17,7 @@ use crate::job_row::{state_number, state_of, what_counts};
 use crate::sqlite::error::failed;
 use crate::sqlite::rows::{SqliteRows, get_id, get_time, id, unpack};
 use crate::sqlite::writer::Shared;
+use crate::store::QUEUES_COUNTED;
 
 /// Rows that are read at a time to find those that a filter takes.
 const PAGE: usize = 500;
@@ -148,7 +151,7 @@ pub(in crate::sqlite) fn figures(
     found.sort();
     let at = |row: &Row<'_>| get_time(row, 0).map_err(failed);
     let waiting = "SELECT at FROM bursar_jobs INDEXED BY bursar_jobs_waiting
-        WHERE state < 3 AND tenant = ?1 AND queue = ?2 ORDER BY at LIMIT 1";
+        WHERE state < 3 AND (state > 0 OR rank <> at) AND tenant = ?1 AND queue = ?2 ORDER BY at LIMIT 1";
     let due = "SELECT at FROM bursar_jobs INDEXED BY bursar_jobs_due
         WHERE state IN (3, 4) AND state = 4 AND tenant = ?1 AND queue = ?2 AND at <= ?3 ORDER BY at LIMIT 1";
     // The index holds as many as are leased, all queues together, and this is all that is read of them.
@@ -156,12 +159,32 @@ pub(in crate::sqlite) fn figures(
         WHERE state = 6 AND tenant = ?1 AND queue = ?2";
     let waiting = rows.one(waiting, params![tenant, queue], at)?;
     let due = rows.one(due, params![tenant, queue, now.micros()], at)?;
+    let ready = rows.oldest_ready(key)?;
     let leased = rows.one(leased, params![tenant, queue], |row| row.get::<_, Option<i64>>(0).map_err(failed))?;
     Ok(Figures {
         counts: found,
-        oldest_waiting: [waiting, due].into_iter().flatten().min(),
+        oldest_waiting: [waiting, due, ready].into_iter().flatten().min(),
         oldest_lease: leased.flatten().map(Time::from_micros),
     })
+}
+
+/// From one queue to the next, past all figures of minutes.
+pub(in crate::sqlite) fn job_counts(shared: &Shared, conn: &Connection) -> Result<Vec<(JobState, i64)>, StoreError> {
+    let next =
+        "SELECT tenant, queue FROM bursar_tallies WHERE (tenant, queue) > (?1, ?2) ORDER BY tenant, queue LIMIT 1";
+    let counts = "SELECT what, count FROM bursar_tallies WHERE tenant = ?1 AND queue = ?2 AND what < 10";
+    let (rows, mut sums) = (shared.rows(conn), BTreeMap::new());
+    let mut at = (String::new(), String::new());
+    for _ in 0..QUEUES_COUNTED {
+        let text = |row: &Row<'_>| Ok((row.get(0).map_err(failed)?, row.get(1).map_err(failed)?));
+        let Some(found) = rows.one(next, params![at.0, at.1], text)? else { break };
+        at = found;
+        let number = |row: &Row<'_>| Ok((row.get::<_, i64>(0).map_err(failed)?, row.get::<_, i64>(1).map_err(failed)?));
+        for (what, count) in rows.all(counts, params![at.0, at.1], number)? {
+            *sums.entry(state_of(what)?).or_insert(0) += count;
+        }
+    }
+    Ok(sums.into_iter().filter(|(_, count)| *count != 0).collect())
 }
 
 pub(in crate::sqlite) fn costs(

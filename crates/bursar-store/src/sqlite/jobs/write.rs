@@ -8,10 +8,13 @@ use rusqlite::params;
 use crate::codec::{Packed, to_json};
 use crate::error::StoreError;
 use crate::job_row::{Columns, Moving, Spec, counted, ended, state_number};
+use crate::sqlite::inserts::Into;
 use crate::sqlite::rows::{SqliteRows, Statement, id};
 
-const INSERT: &str = "INSERT INTO bursar_jobs (id, tenant, queue, kind, flow, state, rank, at, awaits, spec, life)
-    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
+const JOBS: Into = Into {
+    table: "bursar_jobs",
+    columns: &["id", "tenant", "queue", "kind", "flow", "state", "rank", "at", "awaits", "spec", "life"],
+};
 const UPDATE: &str =
     "UPDATE bursar_jobs SET queue = ?2, state = ?3, rank = ?4, at = ?5, awaits = ?6, life = ?7 WHERE id = ?1";
 const DELETE: &str = "DELETE FROM bursar_jobs WHERE id = ?1";
@@ -24,25 +27,44 @@ impl SqliteRows<'_> {
     pub(in crate::sqlite) fn write_work(&self, ws: &Workspace) -> Result<(), StoreError> {
         self.write_job_keys(ws)?;
         let mut write = Write {
-            insert: self.prepare(INSERT)?,
             update: self.prepare(UPDATE)?,
             delete: self.prepare(DELETE)?,
             end: self.prepare(END)?,
             revive: self.prepare(REVIVE)?,
-            spec: Vec::new(),
             moving: Vec::new(),
         };
+        let mut new = Vec::with_capacity(ws.jobs.count());
         for (id, change) in ws.jobs.changes() {
             match change {
                 Change::Insert(job) if job.life.state.is_final() => write.end(job)?,
-                Change::Insert(job) => write.insert(job)?,
-                Change::Update(job) => write.update(job)?,
+                Change::Insert(job) => new.push(job),
+                Change::Update(job) if write.update(job)? => {}
+                Change::Update(job) => new.push(job),
                 Change::Delete => self.forget(&mut write, *id)?,
             }
         }
+        self.insert_jobs(&new)?;
         self.write_queues(ws)?;
         self.write_schedules(ws)?;
         self.write_figures(ws)
+    }
+
+    fn insert_jobs(&self, jobs: &[&Job]) -> Result<(), StoreError> {
+        let (mut packed_spec, mut packed_life) = (Vec::new(), Vec::new());
+        self.insert_all(&JOBS, jobs, |job, values| {
+            let Columns { state, rank, at } = Columns::of(job);
+            values.add(id(job.id.0))?;
+            values.add(job.tenant.as_str())?;
+            values.add(job.queue.as_str())?;
+            values.add(job.kind.as_str())?;
+            values.add(job.key.as_ref().map_or("", |key| key.as_str()))?;
+            values.add(state)?;
+            values.add(rank)?;
+            values.add(at)?;
+            values.add(job.life.awaits.as_ref().map(|scope| scope.as_str()))?;
+            values.add(Spec::of(job).pack_to(&mut packed_spec))?;
+            values.add(Moving::of(job).pack_to(&mut packed_life))
+        })
     }
 
     fn forget(&self, write: &mut Write<'_>, job: JobId) -> Result<(), StoreError> {
@@ -101,40 +123,29 @@ impl SqliteRows<'_> {
 }
 
 struct Write<'a> {
-    insert: Statement<'a>,
     update: Statement<'a>,
     delete: Statement<'a>,
     end: Statement<'a>,
     revive: Statement<'a>,
-    /// Room for the parts of one row after the other.
-    spec: Vec<u8>,
+    /// Room for one row after the other.
     moving: Vec<u8>,
 }
 
 impl Write<'_> {
-    fn insert(&mut self, job: &Job) -> Result<(), StoreError> {
-        let Columns { state, rank, at } = Columns::of(job);
-        let flow = job.key.as_ref().map_or("", |key| key.as_str());
-        let awaits = job.life.awaits.as_ref().map(|scope| scope.as_str());
-        let (tenant, queue, kind) = (job.tenant.as_str(), job.queue.as_str(), job.kind.as_str());
-        let (spec, life) = (Spec::of(job).pack_to(&mut self.spec), Moving::of(job).pack_to(&mut self.moving));
-        self.insert.run(params![id(job.id.0), tenant, queue, kind, flow, state, rank, at, awaits, spec, life])?;
-        Ok(())
-    }
-
-    fn update(&mut self, job: &Job) -> Result<(), StoreError> {
+    /// Writes what has changed of a job; says no of one that had ended, which is to be inserted among the live ones again.
+    fn update(&mut self, job: &Job) -> Result<bool, StoreError> {
         if job.life.state.is_final() {
             self.delete.run([id(job.id.0)])?;
-            return self.end(job);
+            return self.end(job).map(|()| true);
         }
         let Columns { state, rank, at } = Columns::of(job);
         let awaits = job.life.awaits.as_ref().map(|scope| scope.as_str());
         let life = Moving::of(job).pack_to(&mut self.moving);
-        if self.update.run(params![id(job.id.0), job.queue.as_str(), state, rank, at, awaits, life])? == 0 {
+        let lives = self.update.run(params![id(job.id.0), job.queue.as_str(), state, rank, at, awaits, life])? > 0;
+        if !lives {
             self.revive.run([id(job.id.0)])?;
-            self.insert(job)?;
         }
-        Ok(())
+        Ok(lives)
     }
 
     fn end(&mut self, job: &Job) -> Result<(), StoreError> {

@@ -1,0 +1,146 @@
+//! PostgreSQL's own programs for copies of its databases.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use bursar_server::wire::problem::{Kind, Problem};
+
+use crate::config::split_password;
+use crate::output::Output;
+
+/// Dumps a database to a file: one snapshot, in PostgreSQL's custom format. Returns how many bytes it has.
+pub(super) fn dump(url: &str, to: &Path, out: Output) -> Result<u64, Problem> {
+    let mut part = to.as_os_str().to_owned();
+    part.push(".part");
+    let part = Part(PathBuf::from(part));
+    let program = found("pg_dump").ok_or_else(|| missing("pg_dump", "--format=custom --file", to, url))?;
+    out.note(&format!("{} makes the copy", program.display()));
+    let mut command = connected(&program, url)?;
+    run(command.args(["--format=custom", "--no-password", "--file"]).arg(&part.0))?;
+    // Its table of contents is read, so that what was cut off is not taken for a copy.
+    if let Some(program) = found("pg_restore") {
+        run(Command::new(program).arg("--list").arg(&part.0))?;
+    }
+    let failed = |error: std::io::Error| {
+        Problem::new(Kind::Unavailable, format!("unavailable: {} cannot be written: {error}", to.display()))
+    };
+    let file = File::open(&part.0).map_err(failed)?;
+    file.sync_all().map_err(failed)?;
+    let bytes = file.metadata().map_err(failed)?.len();
+    std::fs::rename(&part.0, to).map_err(failed)?;
+    let folder = to.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    File::open(folder).and_then(|folder| folder.sync_all()).map_err(failed)?;
+    Ok(bytes)
+}
+
+/// Fills an empty database from a dump, in one transaction: all of it or nothing.
+pub(super) fn restore(url: &str, from: &Path, out: Output) -> Result<(), Problem> {
+    let program = found("pg_restore");
+    let program = program.ok_or_else(|| missing("pg_restore", "--single-transaction --no-owner", from, url))?;
+    out.note(&format!("{} fills the database", program.display()));
+    let mut command = connected(&program, url)?;
+    run(command.args(["--single-transaction", "--exit-on-error", "--no-owner", "--no-password"]).arg(from))
+}
+
+/// A file that is removed unless it was renamed.
+struct Part(PathBuf);
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// A program with the address of the database. The password goes by the environment: arguments are for everybody to see.
+fn connected(program: &Path, url: &str) -> Result<Command, Problem> {
+    let mut command = Command::new(program);
+    if url.split_once('?').is_some_and(|(_, query)| query.contains("password=")) {
+        let detail = "the password must stand before the host, as in postgres://USER:PASSWORD@HOST/DATABASE";
+        return Err(Problem::invalid("database".into(), detail));
+    }
+    match split_password(url) {
+        Some((before, password, after)) => {
+            let password = decoded(password);
+            let password = password.ok_or_else(|| Problem::invalid("database".into(), "the password is not UTF-8"))?;
+            command.env("PGPASSWORD", password).arg(format!("--dbname={before}{after}"))
+        }
+        None => command.arg(format!("--dbname={url}")),
+    };
+    Ok(command)
+}
+
+/// A text without its percent signs.
+fn decoded(text: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((first, after)) = rest.split_first() {
+        let digits = after.get(..2).filter(|_| *first == b'%').and_then(|digits| std::str::from_utf8(digits).ok());
+        match digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
+            Some(byte) => {
+                bytes.push(byte);
+                rest = &after[2..];
+            }
+            None => {
+                bytes.push(*first);
+                rest = after;
+            }
+        }
+    }
+    String::from_utf8(bytes).ok()
+}
+
+fn run(command: &mut Command) -> Result<(), Problem> {
+    let program = Path::new(command.get_program()).file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let output = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).output();
+    let failed = |why: &str| {
+        let detail = format!("unavailable: {program} failed, and nothing was changed: {why}");
+        Problem::new(Kind::Unavailable, detail)
+    };
+    let output = output.map_err(|error| failed(&error.to_string()))?;
+    match output.status.success() {
+        true => Ok(()),
+        false => Err(failed(String::from_utf8_lossy(&output.stderr).trim())),
+    }
+}
+
+/// The program on the path, or else the newest where Debian keeps them.
+fn found(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let on_path = std::env::split_paths(&path).map(|folder| folder.join(name)).find(|program| program.is_file());
+    on_path.or_else(|| {
+        let versions = std::fs::read_dir("/usr/lib/postgresql").ok()?.filter_map(|entry| Some(entry.ok()?.path()));
+        let number = |path: &PathBuf| path.file_name()?.to_str()?.parse::<u32>().ok();
+        let mut versions: Vec<PathBuf> = versions.collect();
+        versions.sort_by_key(number);
+        versions.iter().rev().map(|version| version.join("bin").join(name)).find(|program| program.is_file())
+    })
+}
+
+fn missing(program: &str, arguments: &str, file: &Path, url: &str) -> Problem {
+    let url = split_password(url).map_or_else(|| url.to_owned(), |(before, _, after)| format!("{before}{after}"));
+    let detail = format!(
+        "unavailable: {program} is not installed here; install PostgreSQL's client programs, or run where they are: \
+         {program} --dbname='{url}' {arguments} {}",
+        file.display()
+    );
+    Problem::new(Kind::Unavailable, detail)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_password_is_no_argument() {
+        let command = connected(Path::new("pg_dump"), "postgres://me:a%40b%25@host:1/db").unwrap();
+        let args: Vec<_> = command.get_args().collect();
+        assert_eq!(args, ["--dbname=postgres://me@host:1/db"]);
+        let env: Vec<_> = command.get_envs().collect();
+        assert_eq!(env, [("PGPASSWORD".as_ref(), Some("a@b%".as_ref()))]);
+        assert!(connected(Path::new("pg_dump"), "postgres://host/db?password=x").is_err());
+        let told =
+            missing("pg_dump", "--format=custom --file", Path::new("a.dump"), "postgres://me:secret@host/db").detail;
+        assert!(told.ends_with("pg_dump --dbname='postgres://me@host/db' --format=custom --file a.dump"), "{told}");
+    }
+}

@@ -1,0 +1,192 @@
+//! What is set by whom, and what is said of what is wrong.
+
+use std::path::PathBuf;
+
+use super::*;
+
+struct Place(tempfile::TempDir);
+
+impl Place {
+    fn new() -> Place {
+        Place(tempfile::tempdir().unwrap())
+    }
+
+    fn file(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.0.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path
+    }
+
+    /// What comes of a file alone: its problem, without the folder.
+    fn wrong(&self, text: &str) -> String {
+        let path = self.file("bursar.toml", text);
+        let detail = load_from(Some(&path), &[], &Flags::default()).unwrap_err().detail;
+        detail.replace(&format!("{}/", self.0.path().display()), "")
+    }
+}
+
+fn variables(given: &[(&str, &str)]) -> Vec<Variable> {
+    given.iter().map(|(name, value)| ((*name).to_owned(), Some((*value).to_owned()))).collect()
+}
+
+fn shown(loaded: &mut Loaded, name: &str) -> (Option<String>, String) {
+    let place = settings().iter().position(|setting| setting.name == name).unwrap();
+    (settings()[place].kind.show(&mut loaded.config), loaded.origins[place].to_string())
+}
+
+const TOKEN: &str = "a token of more than thirty-two characters";
+
+#[test]
+fn what_comes_later_wins_and_everybody_is_told_what_came_from_where() {
+    let place = Place::new();
+    let toml = "database = \"sqlite:///a.db\"\nlisten = \"127.0.0.1:1\"\n\n[limits]\nrequests = 5\nbody_ms = 1_000\n\n\
+        [log]\nformat = \"json\"\n";
+    let path = place.file("bursar.toml", toml);
+    let env = variables(&[("BURSAR_LISTEN", "127.0.0.1:2"), ("BURSAR_LIMITS_REQUESTS", "6"), ("BURSAR_URL", "x")]);
+    let flags = Flags::default().with("listen", Some("127.0.0.1:3"));
+    let mut loaded = load_from(Some(&path), &env, &flags).unwrap();
+    let file = path.display().to_string();
+    for (name, value, from) in [
+        ("database", "sqlite:///a.db", format!("{file}:1")),
+        ("listen", "127.0.0.1:3", "--listen".to_owned()),
+        ("limits.requests", "6", "BURSAR_LIMITS_REQUESTS".to_owned()),
+        ("limits.body_ms", "1000", format!("{file}:6")),
+        ("log.format", "json", format!("{file}:9")),
+        ("limits.waiting", "10000", "default".to_owned()),
+    ] {
+        assert_eq!(shown(&mut loaded, name), (Some(value.to_owned()), from), "{name}");
+    }
+    assert_eq!(loaded.unknown, ["BURSAR_URL"]);
+    assert_eq!((loaded.config.limits.requests, loaded.config.log.json), (6, true));
+}
+
+#[test]
+fn what_is_wrong_in_the_file_is_told_with_its_line_and_what_is_allowed() {
+    let place = Place::new();
+    for (text, told) in [
+        ("\nlisten = \"here\"", "bursar.toml:2: listen is \"here\"; it must be an address such as 127.0.0.1:7440"),
+        (
+            "[limits]\nrequests = 0",
+            "bursar.toml:2: limits.requests is \"0\"; it must be a whole number from 1 to 1000000",
+        ),
+        ("[limits]\nrequests = \"5\"", "bursar.toml:2: limits.requests must be an integer: a whole number from 1"),
+        ("[limits]\nbody_ms = 99999999999999999999", "bursar.toml:2: limits.body_ms is"),
+        ("[limits]\n\nrequest = 5", "bursar.toml:3: limits.request is not a setting; there are limits.connections"),
+        ("[limit]\nrequests = 5", "bursar.toml:1: [limit] is not a table of settings; there are jwt, log, limits"),
+        ("\n[meter]\n", "bursar.toml:2: [meter] is not a table of settings"),
+        ("[limits.requests]\nmost = 5", "bursar.toml:1: limits.requests must be an integer"),
+        ("limits = 5", "bursar.toml:1: limits is not a setting"),
+        ("databse = \"x\"", "bursar.toml:1: databse is not a setting; there are database, listen"),
+        ("database = \"mysql://x\"", "bursar.toml:1: database must be sqlite://PATH or postgres://…"),
+        ("migrate = 1", "bursar.toml:1: migrate must be true or false"),
+        ("[log]\nlevel = \"loud\"", "bursar.toml:2: log.level is \"loud\"; it must be a level"),
+        ("[log]\nformat = \"xml\"", "bursar.toml:2: log.format is \"xml\"; it must be text or json"),
+        ("a = \n", "bursar.toml:1: "),
+        ("operator_token_file = \"gone\"", "bursar.toml:1: operator_token_file: gone cannot be read"),
+        ("listen = \"127.0.0.1:1\"\nlisten_file = \"bursar.toml\"", "bursar.toml: set either listen or listen_file"),
+    ] {
+        let wrong = place.wrong(text);
+        assert!(wrong.starts_with(told), "{text:?}: {wrong}");
+    }
+}
+
+#[test]
+fn secrets_come_from_the_environment_or_from_files_and_are_shown_nowhere() {
+    let place = Place::new();
+    for (text, told) in [
+        (format!("operator_token = \"{TOKEN}\""), "operator_token is a secret"),
+        (format!("[jwt]\nsecret = \"{TOKEN}\""), "jwt.secret is a secret"),
+        (format!("database = \"postgres://me:{TOKEN}@host/db\""), "database has a password in it"),
+        (format!("operator_token = \"{TOKEN}"), "bursar.toml:1: "),
+        (format!("operator_token = [\"{TOKEN}\"]"), "operator_token must be a string"),
+    ] {
+        let wrong = place.wrong(&text);
+        assert!(wrong.contains(told) && !wrong.contains(TOKEN), "{wrong}");
+    }
+    let secret = place.file("operator", &format!("{TOKEN}\n"));
+    place.file("bursar.toml", "operator_token_file = \"operator\"");
+    let mut loaded = load_from(Some(&place.0.path().join("bursar.toml")), &[], &Flags::default()).unwrap();
+    let (value, from) = shown(&mut loaded, "operator_token");
+    assert_eq!(
+        (value.as_deref(), from.ends_with(&format!("({})", secret.display()))),
+        (Some("(secret)"), true),
+        "{from}"
+    );
+    assert_eq!(loaded.config.operator_token.as_ref().unwrap().reveal(), TOKEN);
+    assert!(!format!("{loaded:?}").contains(TOKEN), "a debugger's view is a view");
+
+    let url = format!("postgres://me:{TOKEN}@host/db").replace(' ', "+");
+    let loaded = load_from(None, &variables(&[("BURSAR_DATABASE", &url)]), &Flags::default()).unwrap();
+    assert_eq!(loaded.config.database.url(), url);
+    assert!(!format!("{loaded:?}").contains("thirty"), "{loaded:?}");
+    let short = load_from(None, &variables(&[("BURSAR_OPERATOR_TOKEN", "short")]), &Flags::default()).unwrap_err();
+    assert_eq!(short.detail, "BURSAR_OPERATOR_TOKEN: operator_token must be 32 characters or more");
+    let file = secret.display().to_string();
+    let both = variables(&[("BURSAR_OPERATOR_TOKEN", TOKEN), ("BURSAR_OPERATOR_TOKEN_FILE", &file)]);
+    let both = load_from(None, &both, &Flags::default()).unwrap_err().detail;
+    assert!(both.contains("not both") && !both.contains(TOKEN), "{both}");
+}
+
+#[test]
+fn a_password_in_an_address_is_never_shown() {
+    for (url, told) in [
+        ("postgres://me:secret@host:5432/db", "postgres://me:…@host:5432/db"),
+        ("postgres://me:se@cret@host/db?sslmode=require", "postgres://me:…@host/db?sslmode=require"),
+        ("postgres://me@host/db", "postgres://me@host/db"),
+        ("postgres://host/db?user=me&password=secret", "postgres://host/db?…"),
+        ("sqlite://a:b@c.db", "sqlite://a:…@c.db"),
+        ("sqlite:///var/lib/a.db", "sqlite:///var/lib/a.db"),
+    ] {
+        assert_eq!(kind::without_password(url), told);
+    }
+}
+
+#[test]
+fn every_setting_has_a_default_that_it_would_take_and_names_of_its_own() {
+    let mut names: Vec<String> = Vec::new();
+    for setting in settings() {
+        if let Some(default) = setting.default() {
+            let mut config = Config::default();
+            assert_eq!(setting.kind.put(&mut config, &default), Ok(()), "{}", setting.name);
+            assert_eq!(setting.kind.show(&mut config), Some(default), "{}", setting.name);
+        }
+        names.extend([setting.variable(), format!("{}_FILE", setting.variable()), setting.flag()]);
+        assert!(!setting.name.ends_with("_file"), "{}", setting.name);
+    }
+    let all = names.len();
+    names.sort();
+    names.dedup();
+    assert_eq!(names.len(), all, "two settings would share a name");
+}
+
+#[test]
+fn the_document_has_the_table() {
+    let document = include_str!("../../../../docs/configuration.md");
+    assert!(
+        document.contains(&markdown()),
+        "docs/configuration.md is out of date: put in what `bursar config table` prints"
+    );
+}
+
+#[test]
+fn the_meter_has_a_table_of_its_own() {
+    let place = Place::new();
+    let read = |text: &str| {
+        let path = place.file("bursar.toml", text);
+        let file = path.display().to_string();
+        load_from(Some(&path), &[], &Flags::default()).map_err(|problem| problem.detail.replace(&file, "FILE"))
+    };
+    assert!(read("").unwrap().config.meter.is_none(), "nobody is turned away unless somebody said so");
+    let loaded = read("listen = \"127.0.0.1:1\"\n[meter]\nquota = [{ amount = 7, window = \"day\" }]\n").unwrap();
+    let quota = loaded.config.meter.as_ref().unwrap().quota.clone();
+    assert_eq!((quota.len(), quota[0].amount), (1, 7));
+    assert!(loaded.meter_from.to_string().ends_with(":2"), "{}", loaded.meter_from);
+    assert_eq!(loaded.config.server().unwrap().meter.unwrap().quota, quota);
+    for (text, told) in [
+        ("[meter]\nquta = []\n", "FILE:2: meter: unknown field `quta`"),
+        ("[meter]\npatience_ms = 0\n", "FILE:1: meter.patience_ms: must be from 1 to 600000"),
+    ] {
+        let problem = read(text).err().unwrap();
+        assert!(problem.starts_with(told), "{problem}");
+    }
+}

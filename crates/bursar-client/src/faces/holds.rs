@@ -1,0 +1,81 @@
+//! Holds.
+
+use std::time::Duration;
+
+use bursar_core::id::HoldId;
+use bursar_core::name::Scope;
+use bursar_wire::Page;
+use bursar_wire::command::CommandAnswer;
+use bursar_wire::event::EventAnswer;
+use bursar_wire::hold::{CommitBody, ExtendBody, ExtendedAnswer, HoldAnswer, HoldBody, SettledAnswer};
+
+use crate::answered::Answered;
+use crate::client::Client;
+use crate::error::Error;
+use crate::faces::because;
+use crate::path::Path;
+
+/// Holds: units set aside until they are spent or given back.
+#[derive(Clone, Copy, Debug)]
+pub struct Holds<'a>(&'a Client);
+
+impl Client {
+    /// Holds.
+    pub fn holds(&self) -> Holds<'_> {
+        Holds(self)
+    }
+}
+
+fn at(id: HoldId) -> Path {
+    Path::new("/v1/holds").part(id)
+}
+
+impl Holds<'_> {
+    /// Sets units aside. The hold is in the answer, with what is left.
+    pub async fn place(&self, hold: &HoldBody) -> Result<Answered<CommandAnswer>, Error> {
+        self.0.post(Path::new("/v1/holds"), hold).answer().await
+    }
+
+    /// A hold as it stands.
+    pub async fn show(&self, id: HoldId) -> Result<Answered<HoldAnswer>, Error> {
+        self.0.get(at(id)).answer().await
+    }
+
+    /// Live holds on a scope, soonest to expire first; `state` is `held` or `expired`.
+    pub async fn list(
+        &self,
+        scope: &Scope,
+        state: Option<&str>,
+        cursor: Option<&str>,
+        limit: usize,
+    ) -> Result<Answered<Page<HoldAnswer>>, Error> {
+        let path = Path::new("/v1/holds").query("scope", Some(scope)).query("state", state);
+        self.0.get(path.query("cursor", cursor).query("limit", Some(limit))).answer().await
+    }
+
+    /// Posts what it really cost, and frees the rest.
+    pub async fn commit(&self, id: HoldId, actual: &CommitBody) -> Result<Answered<SettledAnswer>, Error> {
+        self.0.post(at(id).then("commit"), actual).answer().await
+    }
+
+    /// Frees it.
+    pub async fn release(&self, id: HoldId, reason: Option<&str>) -> Result<Answered<SettledAnswer>, Error> {
+        self.0.post(at(id).then("release"), &because(reason)).answer().await
+    }
+
+    /// Puts off its expiry.
+    pub async fn extend(&self, id: HoldId, by: Duration) -> Result<Answered<ExtendedAnswer>, Error> {
+        let body = ExtendBody { by_ms: i64::try_from(by.as_millis()).unwrap_or(i64::MAX) };
+        self.0.post(at(id).then("extend"), &body).answer().await
+    }
+
+    /// What happened to it, newest first.
+    pub async fn history(
+        &self,
+        id: HoldId,
+        cursor: Option<&str>,
+        limit: usize,
+    ) -> Result<Answered<Page<EventAnswer>>, Error> {
+        self.0.get(at(id).then("history").query("cursor", cursor).query("limit", Some(limit))).answer().await
+    }
+}

@@ -1,0 +1,74 @@
+//! The network: HTTP/1.1, with connections that are kept.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use http_body_util::{BodyExt, Full};
+use hyper::{Request, Response};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+
+use crate::transport::{Body, Transport, TransportError};
+
+/// How long making a connection may take.
+const CONNECT: Duration = Duration::from_secs(5);
+/// How long a connection is kept that nobody uses: shorter than the server keeps it, so that it is not closed under a request.
+const IDLE: Duration = Duration::from_secs(20);
+/// Connections that are kept while nobody uses them.
+const IDLE_MAX: usize = 32;
+
+#[cfg(feature = "tls")]
+type Connector = hyper_rustls::HttpsConnector<HttpConnector>;
+#[cfg(not(feature = "tls"))]
+type Connector = HttpConnector;
+
+/// Requests over the network.
+#[derive(Clone, Debug)]
+pub struct Http(Client<Connector, Full<Bytes>>);
+
+impl Http {
+    /// With connections of its own.
+    pub fn new() -> Http {
+        let mut http = HttpConnector::new();
+        http.set_connect_timeout(Some(CONNECT));
+        http.set_nodelay(true);
+        http.enforce_http(!cfg!(feature = "tls"));
+        let mut client = Client::builder(TokioExecutor::new());
+        client.pool_timer(TokioTimer::new()).pool_idle_timeout(IDLE).pool_max_idle_per_host(IDLE_MAX);
+        Http(client.build(connector(http)))
+    }
+}
+
+impl Default for Http {
+    fn default() -> Http {
+        Http::new()
+    }
+}
+
+#[cfg(feature = "tls")]
+fn connector(http: HttpConnector) -> Connector {
+    hyper_rustls::HttpsConnectorBuilder::new().with_webpki_roots().https_or_http().enable_http1().wrap_connector(http)
+}
+
+#[cfg(not(feature = "tls"))]
+fn connector(http: HttpConnector) -> Connector {
+    http
+}
+
+impl Transport for Http {
+    fn send(&self, request: Request<Bytes>) -> BoxFuture<'static, Result<Response<Body>, TransportError>> {
+        let answer = self.0.request(request.map(Full::new));
+        async move {
+            match answer.await {
+                Ok(response) => Ok(response.map(|body| {
+                    body.map_err(|error| TransportError { sent: true, source: error.into() }).boxed_unsync()
+                })),
+                Err(error) => Err(TransportError { sent: !error.is_connect(), source: error.into() }),
+            }
+        }
+        .boxed()
+    }
+}

@@ -1,0 +1,67 @@
+//! Bursar over HTTP: what the library does in a process, asked of a server, and workers for its jobs.
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! use bursar_client::{ChargeBody, Client, CommandBody, JobBody, Payload, SettleWord};
+//!
+//! let client = Client::new("http://127.0.0.1:7440")?.token(std::env::var("BURSAR_TOKEN")?);
+//! let command = CommandBody {
+//!     charges: vec![ChargeBody::new("room:sales".try_into()?, 50_000)],
+//!     settle: SettleWord::Job,
+//!     jobs: vec![JobBody::new("media".try_into()?, "video.generate".try_into()?, Payload::new(r#"{"prompt":"a harbour"}"#)?)],
+//!     ..CommandBody::default()
+//! };
+//! let done = client.key("order-7".try_into()?).commands().submit(&command).await?;
+//! println!("{}", done.jobs[0].id);
+//! # Ok(()) }
+//! ```
+//!
+//! Every write has an idempotency key, which the client makes unless one is given, and keeps over its repetitions: a call that is
+//! answered late, twice or not at all has one effect. What is safe is tried again, with pauses that grow and differ, until the
+//! call's patience is over; what the server says of when to come again is heeded.
+//!
+//! A worker is written like one in the process, see [`Client::worker`].
+
+mod answered;
+mod call;
+mod chance;
+mod client;
+mod error;
+mod events;
+mod faces;
+mod http;
+mod path;
+mod source;
+mod sse;
+mod transport;
+
+pub use bursar_core::budget::{Budget, HoldPolicy, Limit};
+pub use bursar_core::credential::{BlobCapabilities, Capabilities, Pattern};
+pub use bursar_core::hold::HoldState;
+pub use bursar_core::id::{CommandId, GrantId, HoldId, JobId, KeyId, WorkerId};
+pub use bursar_core::job::{JobState, Order, QueueConfig, ScheduleSpec, Usage};
+pub use bursar_core::name::{
+    FlowKey, IdempotencyKey, JobKind, Purpose, Queue, ScheduleName, Scope, Subject, Tag, Tenant, WorkerName,
+};
+pub use bursar_core::payload::Payload;
+pub use bursar_core::refusal::Invalid;
+pub use bursar_core::window::{Window, Zone};
+pub use bursar_wire as wire;
+pub use bursar_wire::budget::BudgetBody;
+pub use bursar_wire::command::{ChargeBody, CommandBody, SettleWord};
+pub use bursar_wire::hold::{CommitBody, HoldBody};
+pub use bursar_wire::job::JobBody;
+pub use bursar_wire::problem::{Kind, Problem, ViolationAnswer};
+pub use bursar_worker::{
+    HandlerError, JobContext, JobFailure, LeasedJob, Progress, RunningWorker, SourceError, Stop, Worker, WorkerReport,
+};
+
+pub use crate::answered::Answered;
+pub use crate::client::Client;
+pub use crate::error::Error;
+pub use crate::events::{Events, Told};
+pub use crate::faces::{
+    Budgets, Commands, Credentials, Dead, Grants, Holds, JobQuery, Jobs, Journal, JournalQuery, Queues, Schedules, Work,
+};
+pub use crate::http::Http;
+pub use crate::transport::{Body, Bytes, Request, Response, Transport, TransportError};

@@ -1,0 +1,65 @@
+//! Paths and queries.
+
+use std::fmt::{Display, Write};
+
+/// A path with a query, in the making.
+#[derive(Clone, Debug)]
+pub(crate) struct Path(String);
+
+impl Path {
+    /// A path that is fixed.
+    pub(crate) fn new(path: &str) -> Path {
+        Path(path.to_owned())
+    }
+
+    /// With a part that is not.
+    pub(crate) fn part(mut self, part: impl Display) -> Path {
+        self.0.push('/');
+        escape(&mut self.0, &part.to_string());
+        self
+    }
+
+    /// With a part that is fixed.
+    pub(crate) fn then(mut self, fixed: &str) -> Path {
+        self.0.push('/');
+        self.0.push_str(fixed);
+        self
+    }
+
+    /// With a field of the query, where there is one.
+    pub(crate) fn query(mut self, name: &str, value: Option<impl Display>) -> Path {
+        if let Some(value) = value {
+            self.0.push(if self.0.contains('?') { '&' } else { '?' });
+            self.0.push_str(name);
+            self.0.push('=');
+            escape(&mut self.0, &value.to_string());
+        }
+        self
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// Everything but letters, digits and a few signs as `%XX`.
+fn escape(to: &mut String, text: &str) {
+    for byte in text.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => to.push(char::from(byte)),
+            _ => drop(write!(to, "%{byte:02X}")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_and_queries_are_escaped() {
+        let path = Path::new("/v1/budgets").part("show:42/row A?").then("history");
+        let path = path.query("limit", Some(5)).query("cursor", None::<u8>).query("prefix", Some("ä&b"));
+        assert_eq!(path.as_str(), "/v1/budgets/show%3A42%2Frow%20A%3F/history?limit=5&prefix=%C3%A4%26b");
+    }
+}

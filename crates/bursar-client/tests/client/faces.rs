@@ -1,0 +1,272 @@
+//! Everything that can be asked, of a real server.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use bursar_client::wire::budget::CreditBody;
+use bursar_client::wire::credential::{KeyBody, RotateBody, WorkerBody};
+use bursar_client::wire::grant::MintBody;
+use bursar_client::wire::job::LeasedAnswer;
+use bursar_client::wire::queue::QueueBody;
+use bursar_client::wire::role::Role;
+use bursar_client::wire::schedule::ScheduleBody;
+use bursar_client::wire::work::{
+    BeatItem, CompleteBody, CompleteItem, EditBody, EditManyBody, ErrorBody, FailBody, FailItem, FilterBody,
+    HeartbeatBody, ItemAnswer, LeaseBody, ProgressBody, ReturnBody, ReturnItem, SelectionBody, SnoozeBody, SnoozeItem,
+};
+use bursar_client::{
+    Budget, BudgetBody, Capabilities, ChargeBody, Client, CommandBody, CommitBody, HoldBody, HoldState, JobBody, JobId,
+    JobQuery, JobState, JournalQuery, Kind, Limit, Payload, Queue, Scope, SettleWord,
+};
+
+use crate::home::Home;
+
+fn scope(name: &str) -> Scope {
+    Scope::new(name).unwrap()
+}
+
+fn queue() -> Queue {
+    Queue::new("q").unwrap()
+}
+
+fn job() -> JobBody {
+    JobBody::new(queue(), "k".try_into().unwrap(), Payload::new("[1]").unwrap())
+}
+
+async fn budget(client: &Client, name: &str) {
+    let budget = Budget::new([Limit::new(100, "day".parse().unwrap())]);
+    let made = client.budgets().define(&scope(name), &BudgetBody::from(&budget)).await.unwrap();
+    assert_eq!(made.balances[1].remaining, Some(100));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn budgets_holds_and_commands() {
+    let mut home = Home::sqlite().await;
+    let client = home.client();
+    let name = scope("room: a/b?ä");
+    budget(&client, name.as_str()).await;
+
+    // What was read is changed only as long as it is as it was read.
+    let read = client.budgets().show(&name).await.unwrap();
+    let body = read.budget.clone().unwrap();
+    let etag = read.etag().unwrap();
+    client.if_match(etag).budgets().define(&name, &BudgetBody { unit: "usd".into(), ..body.clone() }).await.unwrap();
+    let late = client.if_match(etag).budgets().define(&name, &body).await.unwrap_err();
+    assert_eq!(late.kind(), Some(Kind::Changed));
+
+    let charges = vec![ChargeBody::new(name.clone(), 60)];
+    let body = HoldBody { charges: charges.clone(), ttl_ms: Some(60_000), context: Default::default(), dry_run: false };
+    let keyed = client.key("place-1".try_into().unwrap());
+    let placed = keyed.holds().place(&body).await.unwrap();
+    let again = keyed.holds().place(&body).await.unwrap();
+    assert!(!placed.is_replayed() && again.is_replayed());
+    let hold = placed.hold.as_ref().unwrap().id;
+    assert_eq!(again.hold.as_ref().unwrap().id, hold);
+    assert_eq!(client.holds().list(&name, Some("held"), None, 10).await.unwrap().items.len(), 1);
+    client.holds().extend(hold, Duration::from_secs(1)).await.unwrap();
+    let refused = client.commands().submit(&CommandBody { charges, ..CommandBody::default() }).await.unwrap_err();
+    assert_eq!((refused.kind(), refused.violations().len()), (Some(Kind::Refused), 1));
+    let settled = client.holds().commit(hold, &CommitBody { actual: Some(42), actuals: Vec::new() }).await.unwrap();
+    assert_eq!((settled.state, settled.charges[0].actual), (HoldState::Committed, Some(42)));
+    let error = client.holds().release(hold, Some("too late")).await.unwrap_err();
+    assert_eq!(error.kind(), Some(Kind::AlreadySettled));
+    assert_eq!(client.holds().show(hold).await.unwrap().state, HoldState::Committed);
+    assert_eq!(client.holds().history(hold, None, 10).await.unwrap().items.len(), 3);
+
+    let credit = CreditBody { amount: 2, hold: None, reason: Some("refund".into()) };
+    client.budgets().credit(&name, &credit).await.unwrap();
+    assert_eq!(client.budgets().spent(&name, None, None).await.unwrap().spent, 40);
+    assert!(client.budgets().freeze(&name, Some("audit")).await.unwrap().frozen);
+    assert!(!client.budgets().unfreeze(&name, None).await.unwrap().frozen);
+    assert!(client.budgets().history(&name, None, 3).await.unwrap().next.is_some());
+    assert_eq!(client.budgets().list("room:", None, 10).await.unwrap().items.len(), 1);
+    assert_eq!(client.budgets().show(&scope("nowhere")).await.unwrap_err().kind(), Some(Kind::NotFound));
+
+    let shown = client.commands().show(placed.id).await.unwrap();
+    assert_eq!(shown.hold.as_ref().unwrap().id, hold);
+    let read =
+        JournalQuery { stream: Some(format!("scope:{name}")), kind: Some("hold".into()), ..JournalQuery::default() };
+    assert_eq!(client.journal().read(&read).await.unwrap().items.len(), 3);
+    assert!(client.verify().await.unwrap().ok);
+    home.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn grants_and_tokens() {
+    let mut home = Home::sqlite().await;
+    let client = home.client();
+    let body = MintBody {
+        purpose: "upload".try_into().unwrap(),
+        subject: "s".try_into().unwrap(),
+        payload: Payload::new("7").unwrap(),
+        ttl_ms: 60_000,
+    };
+    let minted = client.grants().mint(&body).await.unwrap();
+    assert!(minted.token.is_some());
+    client.grants().revoke(minted.id, Some("typo")).await.unwrap();
+    assert_eq!(client.grants().list(None, 10).await.unwrap().items[0].state, "revoked");
+
+    let other = client.tenant("acme".try_into().unwrap());
+    let key = KeyBody { name: "shop".into(), role: Role::User, expires_in_ms: None };
+    let key = other.make_key(&key).await.unwrap();
+    let shop = home.with(key.token.as_deref().unwrap());
+    assert_eq!(shop.verify().await.unwrap_err().kind(), Some(Kind::Forbidden));
+    shop.jobs().enqueue(&job()).await.unwrap();
+    assert_eq!(other.jobs().list(&JobQuery::default()).await.unwrap().items.len(), 1);
+    assert_eq!(client.jobs().list(&JobQuery::default()).await.unwrap().items.len(), 0);
+    let rotated = other.keys().rotate(&key.id, &RotateBody::default()).await.unwrap();
+    assert_ne!(rotated.id, key.id);
+    other.keys().revoke(&key.id).await.unwrap();
+    assert_eq!(other.keys().show(&key.id).await.unwrap().state, "revoked");
+    assert_eq!(shop.jobs().enqueue(&job()).await.unwrap_err().kind(), Some(Kind::Unauthorized));
+    let worker = WorkerBody { name: "w".into(), capabilities: Capabilities::default(), expires_in_ms: Some(60_000) };
+    client.make_worker(&worker).await.unwrap();
+    assert_eq!(client.workers().list(None, 10).await.unwrap().items.len(), 1);
+    home.stop().await;
+}
+
+async fn lease(client: &Client, capacity: u32) -> Vec<LeasedAnswer> {
+    let body = LeaseBody {
+        queues: vec![queue()],
+        kinds: Vec::new(),
+        capacity,
+        wait_ms: 0,
+        lease_ms: None,
+        worker: Some("by-hand".try_into().unwrap()),
+    };
+    client.work().lease(&body).await.unwrap().into_inner().jobs
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn jobs_and_who_works_on_them_by_hand() {
+    let mut home = Home::sqlite().await;
+    let client = home.client();
+    budget(&client, "a").await;
+    let command = CommandBody {
+        charges: vec![ChargeBody::new(scope("a"), 50)],
+        settle: SettleWord::Job,
+        jobs: vec![job()],
+        ..CommandBody::default()
+    };
+    let paid = client.commands().submit(&command).await.unwrap().jobs[0].id;
+    client.jobs().enqueue_all((0..8).map(|_| job()).collect()).await.unwrap();
+    let leased = lease(&client, 9).await;
+    let fence = |job: &LeasedAnswer| job.lease.as_ref().unwrap().fence;
+    let at = |place: usize| (leased[place].id, fence(&leased[place]));
+    let work = client.work();
+
+    let (id, fence) = at(0);
+    assert_eq!(id, paid);
+    work.heartbeat(id, &HeartbeatBody { fence, progress: None }).await.unwrap();
+    let progress = ProgressBody { fence, percent: Some(5.0), message: None, data: Payload::default(), durable: false };
+    work.progress(id, &progress).await.unwrap();
+    let usage = Some(vec![bursar_client::Usage { scope: None, amount: 31 }]);
+    let body = CompleteBody { fence, result: Payload::new("\"ok\"").unwrap(), usage };
+    let done = work.complete(id, &body).await.unwrap();
+    assert_eq!((done.state, done.cost), (JobState::Succeeded, 31));
+    // The same report again is the same answer.
+    assert_eq!(work.complete(id, &body).await.unwrap().cost, 31);
+    assert_eq!(client.budgets().spent(&scope("a"), None, None).await.unwrap().spent, 31);
+
+    let (id, fence) = at(1);
+    let error = ErrorBody { kind: "bad".into(), message: "worse".into() };
+    let body = FailBody { fence, error: error.clone(), retryable: false, retry_after_ms: None, usage: None };
+    assert_eq!(work.fail(id, &body).await.unwrap().state, JobState::Dead);
+    let attempts = client.jobs().attempts(id).await.unwrap();
+    assert_eq!(attempts.items[0].error.as_ref().unwrap().kind, "bad");
+    assert_eq!(client.jobs().events(id, None, 100).await.unwrap().items.len(), 4);
+    let (id, fence) = at(2);
+    assert_eq!(work.snooze(id, &SnoozeBody { fence, delay_ms: 60_000 }).await.unwrap().state, JobState::Scheduled);
+    let (id, fence) = at(3);
+    assert_eq!(work.hand_back(id, &ReturnBody { fence }).await.unwrap().state, JobState::Queued);
+
+    let (id, fence) = at(4);
+    let beats =
+        work.heartbeats(vec![BeatItem { id, fence, progress: None }, BeatItem { id, fence: 99, progress: None }]);
+    let beats = beats.await.unwrap().into_inner().items;
+    assert!(matches!(beats[0], ItemAnswer::Done(_)));
+    assert!(matches!(&beats[1], ItemAnswer::Not { problem } if problem.kind == Kind::LeaseLost));
+    let complete = CompleteItem { id, fence, result: Payload::default(), usage: None };
+    work.complete_all(vec![complete]).await.unwrap();
+    let (id, fence) = at(5);
+    work.fail_all(vec![FailItem { id, fence, error, retryable: false, retry_after_ms: None, usage: None }])
+        .await
+        .unwrap();
+    let (id, fence) = at(6);
+    work.snooze_all(vec![SnoozeItem { id, fence, delay_ms: 60_000 }]).await.unwrap();
+    let ((id, fence), (other, its)) = (at(7), at(8));
+    work.return_all(vec![ReturnItem { id, fence }, ReturnItem { id: other, fence: its }]).await.unwrap();
+    let counts = client.queues().show(&queue(), None).await.unwrap().figures.clone().unwrap().states;
+    let counted = |state: &str| counts[state].as_i64().unwrap();
+    assert_eq!((counted("dead"), counted("scheduled"), counted("queued"), counted("succeeded")), (2, 2, 3, 2));
+    assert_eq!(client.jobs().costs("2020-01-01", None).await.unwrap().items.len(), 0);
+    assert_eq!(client.jobs().show(other).await.unwrap().attempts, 0, "it was no attempt");
+    home.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn jobs_queues_and_schedules_are_operated() {
+    let mut home = Home::sqlite().await;
+    let client = home.client();
+    let ids: Vec<JobId> = client
+        .jobs()
+        .enqueue_all((0..6).map(|_| job()).collect())
+        .await
+        .unwrap()
+        .jobs
+        .iter()
+        .map(|job| job.id)
+        .collect();
+    let edit = EditBody { priority: Some(9), delay_ms: None, reason: None };
+    client.jobs().edit(ids[5], &edit).await.unwrap();
+    assert_eq!(lease(&client, 1).await[0].id, ids[5]);
+    assert_eq!(client.jobs().cancel(ids[0], Some("typo")).await.unwrap().state, JobState::Cancelled);
+    assert_eq!(client.jobs().cancel(ids[0], None).await.unwrap().state, JobState::Cancelled);
+    assert_eq!(client.jobs().retry(ids[0], None).await.unwrap().state, JobState::Queued);
+    let slow = Queue::new("slow").unwrap();
+    client.jobs().move_to(ids[1], &slow, None).await.unwrap();
+    let filter = Some(FilterBody { queue: Some(queue()), state: Some(JobState::Queued), ..FilterBody::default() });
+    let which = SelectionBody { filter: filter.clone(), dry_run: true, ..SelectionBody::default() };
+    assert_eq!(client.jobs().cancel_all(&which).await.unwrap().matched, 4);
+    let many = EditManyBody { filter: filter.clone(), delay_ms: Some(60_000), ..EditManyBody::default() };
+    assert_eq!(client.jobs().edit_all(&many).await.unwrap().done, 4);
+    let which = SelectionBody { ids: ids[2..4].to_vec(), ..SelectionBody::default() };
+    assert_eq!(client.jobs().cancel_all(&which).await.unwrap().done, 2);
+    assert_eq!(client.jobs().retry_all(&which).await.unwrap().done, 2);
+    let query = JobQuery { state: Some(JobState::Queued), limit: Some(2), ..JobQuery::default() };
+    let page = client.jobs().list(&query).await.unwrap();
+    let next = client.jobs().list(&JobQuery { cursor: page.next.clone(), ..query }).await.unwrap();
+    let seen: BTreeSet<JobId> = page.items.iter().chain(&next.items).map(|job| job.id).collect();
+    assert_eq!(seen.len(), 3);
+
+    let filter = || Some(FilterBody { queue: Some(queue()), ..FilterBody::default() });
+    assert_eq!(client.dead().list(&JobQuery::default()).await.unwrap().items.len(), 0);
+    let which = SelectionBody { filter: filter(), to: Some(slow), ..SelectionBody::default() };
+    assert_eq!(client.dead().retry(&which).await.unwrap().done, 0);
+    assert_eq!(client.dead().discard(&which).await.unwrap().done, 0);
+    assert_eq!(client.dead().move_to(&which).await.unwrap().done, 0);
+    assert_eq!(client.jobs().discard(ids[0], None).await.unwrap_err().kind(), Some(Kind::Conflict));
+
+    let body = QueueBody { concurrency: Some(3), reason: Some("slow provider".into()), ..QueueBody::default() };
+    assert_eq!(client.queues().define(&queue(), &body).await.unwrap().config.concurrency, Some(3));
+    assert!(client.queues().pause(&queue(), None).await.unwrap().config.paused);
+    assert!(!client.queues().resume(&queue(), None).await.unwrap().config.paused);
+    assert_eq!(client.queues().list(None, 10).await.unwrap().items.len(), 2);
+    let name = "nightly".try_into().unwrap();
+    let spec: ScheduleBody =
+        serde_json::from_str(r#"{ "cron": "@daily", "queue": "q", "kind": "k", "payload": [1.0] }"#).unwrap();
+    let made = client.schedules().define(&name, &ScheduleBody { reason: Some("why".into()), ..spec }).await.unwrap();
+    assert_eq!(made.spec.payload.as_str(), "[1.0]");
+    let run = client.schedules().run(&name, None).await.unwrap();
+    assert_eq!(client.jobs().show(run.id).await.unwrap().payload.as_str(), "[1.0]");
+    assert!(client.schedules().pause(&name, None).await.unwrap().spec.paused);
+    assert!(!client.schedules().resume(&name, None).await.unwrap().spec.paused);
+    assert_eq!(client.schedules().list(None, 10).await.unwrap().items.len(), 1);
+    client.schedules().remove(&name, Some("gone")).await.unwrap();
+    assert_eq!(client.schedules().show(&name).await.unwrap_err().kind(), Some(Kind::NotFound));
+    let read = JournalQuery { limit: Some(1_000), ..JournalQuery::default() };
+    let reasons =
+        client.journal().read(&read).await.unwrap().into_inner().items.into_iter().filter_map(|event| event.reason);
+    assert_eq!(reasons.collect::<BTreeSet<_>>(), ["gone", "slow provider", "typo", "why"].map(str::to_owned).into());
+    home.stop().await;
+}

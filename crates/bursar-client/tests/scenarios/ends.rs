@@ -1,0 +1,213 @@
+//! How handlers end, and what comes of it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bursar::{HandlerError, JobContext, JobService, JobState, Progress, SourceError, WorkerReport};
+use tower_layer::Layer;
+use tower_service::Service;
+
+use crate::world::{World, for_every_worker, spec};
+
+for_every_worker! {
+    sqlite: [usage_settles_the_hold, a_panic_is_a_failed_attempt, a_poison_job_dies_alone, progress_is_told,
+             the_key_of_a_job_can_be_read, layers_go_round_handlers, handlers_end_in_other_ways],
+    postgres: [usage_settles_the_hold, a_panic_is_a_failed_attempt, progress_is_told],
+    still: []
+}
+
+async fn usage_settles_the_hold(mut world: World) {
+    let id = world.enqueue_held("spend", 40).await;
+    let plain = world.enqueue_held("say nothing", 30).await;
+    assert_eq!(world.balance().await, (0, 70));
+    let worker = world.worker().on("spend", async |(): (), context: JobContext| {
+        context.usage(10)?;
+        context.usage(5)?;
+        assert!(context.usage(-1).is_err());
+        Ok::<_, HandlerError>("done")
+    });
+    let worker = worker.on("say nothing", async |(): (), _: JobContext| Ok::<_, HandlerError>(()));
+    let running = worker.start().unwrap();
+    let done = world.until(id, JobState::Succeeded).await;
+    assert_eq!((done.life.result.as_str(), done.total_cost()), ("\"done\"", 15));
+    world.until(plain, JobState::Succeeded).await;
+    assert_eq!(world.balance().await, (45, 0), "who says nothing has spent what was held");
+    assert_eq!(running.drain().await.unwrap(), WorkerReport { completed: 2, ..WorkerReport::default() });
+    world.stop().await;
+}
+
+async fn a_panic_is_a_failed_attempt(mut world: World) {
+    let id = world.enqueue("x", &()).await;
+    let handler = async |(): (), context: JobContext| {
+        assert_ne!(context.attempt(), 1, "the first time it crashes");
+        Ok::<_, HandlerError>(context.attempt())
+    };
+    let running = world.worker().on("x", handler).start().unwrap();
+    let done = world.until(id, JobState::Succeeded).await;
+    assert_eq!((done.life.result.as_str(), done.life.attempts), ("2", 2));
+    let attempts = world.bursar.jobs().attempts(id).await.unwrap();
+    let error = attempts[0].end.as_ref().unwrap().1.error().unwrap();
+    assert!(error.kind == "panic" && error.message.contains("the first time it crashes"), "{error:?}");
+    let report = running.drain().await.unwrap();
+    assert_eq!((report.completed, report.failed, report.lost), (1, 1, 0));
+    world.stop().await;
+}
+
+async fn a_poison_job_dies_alone(mut world: World) {
+    // One that can never be read, one that fails every time, and neighbours.
+    let unreadable = world.enqueue("x", &"not a number").await;
+    let hopeless = world.enqueue("x", &13u32).await;
+    let neighbours: Vec<_> = {
+        let specs = (0..20u32).map(|number| spec("x", &(number + 100)));
+        world.bursar.jobs().enqueue_all(specs).await.unwrap().into_iter().map(|job| job.id).collect()
+    };
+    let handler = async |number: u32, _: JobContext| match number {
+        13 => Err(HandlerError::retry("unlucky", "as always")),
+        number => Ok(number),
+    };
+    let running = world.worker().concurrency(4).on("x", handler).start().unwrap();
+    let job = world.until(unreadable, JobState::Dead).await;
+    assert_eq!((job.life.attempts, job.life.error.unwrap().kind.as_str()), (1, "payload"), "no try makes it readable");
+    let job = world.until(hopeless, JobState::Dead).await;
+    assert_eq!((job.life.attempts, job.life.error.unwrap().kind.as_str()), (3, "unlucky"));
+    for id in neighbours {
+        assert_eq!(world.until(id, JobState::Succeeded).await.life.attempts, 1);
+    }
+    let report = running.drain().await.unwrap();
+    assert_eq!((report.completed, report.failed), (20, 4));
+    world.stop().await;
+}
+
+async fn progress_is_told(mut world: World) {
+    let mut told = world.bursar.jobs().listen_progress();
+    let id = world.enqueue("x", &()).await;
+    let handler = async |(): (), context: JobContext| {
+        context.progress(Progress::percent(50.0).message("half")).await?;
+        Ok::<_, HandlerError>(())
+    };
+    let running = world.worker().on("x", handler).start().unwrap();
+    let told = tokio::time::timeout(Duration::from_secs(30), told.next()).await.unwrap().unwrap().unwrap();
+    assert_eq!((told.job, told.progress.percent), (id, Some(50.0)));
+    assert_eq!(told.progress.message.as_deref(), Some("half"));
+    world.until(id, JobState::Succeeded).await;
+    running.drain().await.unwrap();
+    world.stop().await;
+}
+
+async fn the_key_of_a_job_can_be_read(mut world: World) {
+    let mut job = spec("x", &());
+    job.idempotency_key = Some("order-7".try_into().unwrap());
+    job.tags = vec!["trial".try_into().unwrap()];
+    job.key = Some("provider-a".try_into().unwrap());
+    job.metadata = bursar::Payload::new(r#"{"by":"shop"}"#).unwrap();
+    let id = world.bursar.jobs().enqueue(job).await.unwrap().id;
+    let handler = async |(): (), context: JobContext| {
+        let job = context.job();
+        let key = context.idempotency_key().map(ToString::to_string);
+        let flow = job.key.as_ref().map(ToString::to_string);
+        Ok::<_, HandlerError>((key, flow, job.tags.len(), job.metadata.as_str().to_owned(), context.id().to_string()))
+    };
+    let running = world.worker().on("x", handler).start().unwrap();
+    let done = world.until(id, JobState::Succeeded).await;
+    let expected = format!(r#"["order-7","provider-a",1,"{{\"by\":\"shop\"}}","{id}"]"#);
+    assert_eq!(done.life.result.as_str(), expected);
+    running.drain().await.unwrap();
+    world.stop().await;
+}
+
+/// Counts the jobs that go through it, and lets none of a kind.
+#[derive(Clone)]
+struct Counting(Arc<AtomicUsize>);
+
+#[derive(Clone)]
+struct Counted(Arc<AtomicUsize>, JobService);
+
+impl Layer<JobService> for Counting {
+    type Service = Counted;
+
+    fn layer(&self, inner: JobService) -> Counted {
+        Counted(self.0.clone(), inner)
+    }
+}
+
+impl Service<JobContext> for Counted {
+    type Response = bursar::Payload;
+    type Error = Box<dyn std::error::Error + Send + Sync>;
+    type Future = std::pin::Pin<Box<dyn Future<Output = Result<bursar::Payload, Self::Error>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, context: JobContext) -> Self::Future {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        if context.job().kind.as_str() == "barred" {
+            return Box::pin(async { Err("not through here".into()) });
+        }
+        let work = self.1.call(context);
+        Box::pin(async move { Ok(work.await?) })
+    }
+}
+
+async fn layers_go_round_handlers(mut world: World) {
+    let fine = world.enqueue("fine", &()).await;
+    let wrong = world.enqueue("wrong", &()).await;
+    let barred = world.enqueue("barred", &()).await;
+    let counts: [Arc<AtomicUsize>; 2] = Default::default();
+    let worker = world.worker().layer(Counting(counts[0].clone())).layer(Counting(counts[1].clone()));
+    let worker = worker.on("fine", async |(): (), _: JobContext| Ok::<_, HandlerError>("through two layers"));
+    let worker =
+        worker.on("wrong", async |(): (), _: JobContext| Err::<(), _>(HandlerError::non_retryable("no", "way")));
+    let worker = worker.on("barred", async |(): (), _: JobContext| Ok::<_, HandlerError>("never run"));
+    let running = worker.start().unwrap();
+    assert_eq!(world.until(fine, JobState::Succeeded).await.life.result.as_str(), "\"through two layers\"");
+    let job = world.until(wrong, JobState::Dead).await;
+    assert_eq!(
+        (job.life.attempts, job.life.error.unwrap().kind.as_str()),
+        (1, "no"),
+        "what the handler said goes through"
+    );
+    let job = world.until(barred, JobState::Dead).await;
+    let error = job.life.error.unwrap();
+    assert_eq!((job.life.attempts, error.kind.as_str(), error.message.as_str()), (3, "layer", "not through here"));
+    // The first one is outermost, and lets no barred one in.
+    assert_eq!(counts.map(|count| count.load(Ordering::SeqCst)), [5, 2]);
+    running.drain().await.unwrap();
+    world.stop().await;
+}
+
+async fn handlers_end_in_other_ways(mut world: World) {
+    let later = world.enqueue("later", &()).await;
+    let after = world.enqueue("after", &()).await;
+    let usage = world.enqueue("usage", &()).await;
+    let snoozed = Arc::new(AtomicUsize::new(0));
+    let worker = world.worker().on("later", move |(): (), context: JobContext| {
+        let first = snoozed.fetch_add(1, Ordering::SeqCst) == 0;
+        async move {
+            match first {
+                true => Err(HandlerError::snooze(Duration::from_millis(1))),
+                false => Ok(context.attempt()),
+            }
+        }
+    });
+    let worker = worker.on("after", async |(): (), context: JobContext| match context.attempt() {
+        1 => Err(HandlerError::retry_after(Duration::from_millis(1), "busy", "come back")),
+        attempt => Ok(attempt),
+    });
+    // Usage without a scope, of a job without a hold: somebody has to look at it.
+    let worker = worker.on("usage", async |(): (), context: JobContext| {
+        context.usage(5)?;
+        Ok::<_, HandlerError>(())
+    });
+    let running = worker.start().unwrap();
+    assert_eq!(world.until(later, JobState::Succeeded).await.life.result.as_str(), "1", "a snooze is no attempt");
+    assert_eq!(world.until(after, JobState::Succeeded).await.life.result.as_str(), "2");
+    assert_eq!(world.until(usage, JobState::Dead).await.life.error.unwrap().kind, "report refused");
+    let report = running.drain().await.unwrap();
+    assert_eq!((report.completed, report.failed, report.snoozed, report.lost), (2, 2, 1, 0));
+    let nothing = world.worker().start().unwrap_err();
+    assert!(matches!(nothing, SourceError::Refused(_)), "{nothing:?}");
+    world.stop().await;
+}

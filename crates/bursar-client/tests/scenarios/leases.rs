@@ -1,0 +1,166 @@
+//! Leases: kept, lost, cancelled, left behind by a crash, and handed back.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use bursar::{HandlerError, JobContext, JobState, Span, Stop};
+use tokio::sync::{Notify, mpsc};
+
+use crate::world::{World, eventually, for_every_worker, spec};
+
+for_every_worker! {
+    sqlite: [a_worker_that_crashes_leaves_its_job_to_another, a_cancelled_job_is_told_to_its_handler,
+             a_slow_handler_keeps_its_lease, draining_hands_back_what_was_not_begun,
+             a_handler_that_never_ends_is_dropped_after_its_grace],
+    postgres: [a_worker_that_crashes_leaves_its_job_to_another, a_cancelled_job_is_told_to_its_handler,
+               draining_hands_back_what_was_not_begun],
+    still: [a_lost_lease_is_told_and_its_spend_is_charged_once]
+}
+
+async fn a_worker_that_crashes_leaves_its_job_to_another(mut world: World) {
+    let id = world.enqueue_held("x", 40).await;
+    let (begun, mut has_begun) = mpsc::unbounded_channel();
+    let first = world.worker().lease(Duration::from_millis(300)).on("x", move |(): (), _: JobContext| {
+        begun.send(()).unwrap();
+        std::future::pending::<Result<(), HandlerError>>()
+    });
+    let first = tokio::spawn(first.run());
+    has_begun.recv().await.unwrap();
+    // Everything of it is gone at once: its handlers, its heartbeats, its reports.
+    first.abort();
+    assert!(first.await.unwrap_err().is_cancelled());
+    let second = world.worker().on("x", async |(): (), context: JobContext| {
+        context.usage(9)?;
+        Ok::<_, HandlerError>(context.attempt())
+    });
+    let running = second.start().unwrap();
+    let done = world.until(id, JobState::Succeeded).await;
+    assert_eq!((done.life.result.as_str(), done.life.attempts), ("2", 2));
+    assert_eq!(world.balance().await, (9, 0));
+    running.drain().await.unwrap();
+    world.stop().await;
+}
+
+async fn a_cancelled_job_is_told_to_its_handler(mut world: World) {
+    let id = world.enqueue("x", &()).await;
+    let handler = async |(): (), context: JobContext| match context.stopped().await {
+        Stop::Cancelled => Err::<(), _>(HandlerError::retry("stopped", "as told")),
+        other => panic!("{other:?}"),
+    };
+    let running = world.worker().lease(Duration::from_millis(300)).on("x", handler).start().unwrap();
+    world.until(id, JobState::Leased).await;
+    assert_eq!(world.bursar.jobs().cancel(id).await.unwrap().state, JobState::Leased, "it runs");
+    let job = world.until(id, JobState::Cancelled).await;
+    assert_eq!(job.life.error.unwrap().kind, "stopped");
+    running.drain().await.unwrap();
+    world.stop().await;
+}
+
+async fn a_slow_handler_keeps_its_lease(mut world: World) {
+    let id = world.enqueue("x", &()).await;
+    let gate = Arc::new(Notify::new());
+    let handler = {
+        let gate = gate.clone();
+        move |(): (), _: JobContext| {
+            let gate = gate.clone();
+            async move {
+                gate.notified().await;
+                Ok::<_, HandlerError>(())
+            }
+        }
+    };
+    let running = world.worker().lease(Duration::from_millis(400)).on("x", handler).start().unwrap();
+    let leased = world.until(id, JobState::Leased).await.life.lease.unwrap();
+    // Until the lease has been put off to five times its length.
+    eventually(async || {
+        let life = world.job(id).await.life;
+        assert_eq!((life.state, life.attempts), (JobState::Leased, 1), "it was never taken back");
+        (life.lease.unwrap().until >= leased.since.after(Span::from_millis(2_000))).then_some(())
+    })
+    .await;
+    gate.notify_one();
+    world.until(id, JobState::Succeeded).await;
+    assert_eq!(running.drain().await.unwrap().completed, 1);
+    world.stop().await;
+}
+
+async fn draining_hands_back_what_was_not_begun(mut world: World) {
+    let (begun, mut has_begun) = mpsc::unbounded_channel();
+    let handler = move |hold: bool, context: JobContext| {
+        let begun = begun.clone();
+        async move {
+            if hold {
+                begun.send(context.id())?;
+                assert_eq!(context.stopped().await, Stop::Draining);
+            }
+            Ok::<_, HandlerError>(())
+        }
+    };
+    // Short jobs first, so that the worker leases ahead; then one that holds its only place.
+    let short = (0..300).map(|_| spec("x", &false));
+    let long = (0..50).map(|_| spec("x", &true));
+    world.bursar.jobs().enqueue_all(short.chain(long)).await.unwrap();
+    let running = world.worker().concurrency(1).on("x", handler).start().unwrap();
+    let held = has_begun.recv().await.unwrap();
+    let report = running.drain().await.unwrap();
+    assert_eq!((report.completed, report.failed, report.lost), (301, 0, 0), "what runs may come to its end");
+    assert_eq!(world.job(held).await.life.state, JobState::Succeeded);
+    // What was leased by a call that was on its way is handed back when its answer finds nobody.
+    eventually(async || {
+        let leased = world.bursar.queues().figures("q", 1).await.unwrap().count(JobState::Leased);
+        (leased == 0).then_some(())
+    })
+    .await;
+    let jobs = world.bursar.jobs().list(&bursar::JobFilter::default(), None, 1_000).await.unwrap();
+    let waiting: Vec<_> = jobs.iter().filter(|job| job.life.state == JobState::Queued).collect();
+    assert_eq!(waiting.len(), 49);
+    assert!(waiting.iter().all(|job| job.life.attempts == 0), "no attempt is burned");
+    world.stop().await;
+}
+
+async fn a_handler_that_never_ends_is_dropped_after_its_grace(mut world: World) {
+    let id = world.enqueue("x", &()).await;
+    let handler = async |(): (), _: JobContext| std::future::pending::<Result<(), HandlerError>>().await;
+    let running = world.worker().grace(Duration::from_millis(10)).on("x", handler).start().unwrap();
+    world.until(id, JobState::Leased).await;
+    let report = running.drain().await.unwrap();
+    assert_eq!((report.returned, report.completed, report.lost), (1, 0, 0));
+    let job = world.job(id).await;
+    assert_eq!((job.life.state, job.life.attempts), (JobState::Queued, 0));
+    world.stop().await;
+}
+
+async fn a_lost_lease_is_told_and_its_spend_is_charged_once(mut world: World) {
+    let id = world.enqueue_held("x", 40).await;
+    let runs = Arc::new(AtomicUsize::new(0));
+    let handler = {
+        let runs = runs.clone();
+        move |(): (), context: JobContext| {
+            let first = runs.fetch_add(1, Ordering::SeqCst) == 0;
+            async move {
+                context.usage(if first { 7 } else { 20 })?;
+                if first {
+                    assert_eq!(context.stopped().await, Stop::Lost);
+                }
+                Ok::<_, HandlerError>(())
+            }
+        }
+    };
+    let running = world.worker().lease(Duration::from_millis(300)).on("x", handler).start().unwrap();
+    world.until(id, JobState::Leased).await;
+    // The lease lapses, unless a heartbeat comes in between.
+    eventually(async || {
+        world.clock.advance(Span::from_secs(1));
+        (world.bursar.tend(10).await.unwrap().rescued == 1).then_some(())
+    })
+    .await;
+    world.until(id, JobState::Succeeded).await;
+    // What the second run cost is settled with the hold; what the first one spent is charged beside it.
+    eventually(async || (world.balance().await == (27, 0)).then_some(())).await;
+    let report = running.drain().await.unwrap();
+    assert_eq!((report.completed, report.lost), (1, 1));
+    assert_eq!(runs.load(Ordering::SeqCst), 2);
+    assert_eq!(world.job(id).await.total_cost(), 27);
+    world.stop().await;
+}

@@ -1,0 +1,192 @@
+//! A database, a server over it, and workers of either kind.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bursar::{
+    Backoff, Budget, Bursar, Job, JobId, JobSpec, JobState, Limit, ManualClock, Payload, Queue, QueueConfig, Retry,
+    Span, Time, Window, Worker,
+};
+use bursar_client::Client;
+use bursar_server::{Server, Settings};
+use tempfile::TempDir;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+/// The operator's token of every test.
+const OPERATOR: &str = "operator-token-for-tests-0123456789abcdef";
+
+/// How a worker gets at its jobs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum How {
+    InProcess,
+    Http,
+}
+
+/// Where.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum On {
+    Sqlite,
+    Postgres,
+    /// By a clock that stands until it is moved.
+    Still,
+}
+
+pub(crate) struct World {
+    pub(crate) bursar: Bursar,
+    pub(crate) clock: Arc<ManualClock>,
+    how: How,
+    on: On,
+    url: String,
+    address: SocketAddr,
+    running: Option<(oneshot::Sender<()>, JoinHandle<()>)>,
+    _folder: TempDir,
+}
+
+impl World {
+    pub(crate) async fn new(how: How, on: On) -> World {
+        let folder = tempfile::tempdir().unwrap();
+        let url = match on {
+            On::Postgres => bursar_testkit::fresh_database(),
+            On::Sqlite | On::Still => format!("sqlite://{}", folder.path().join("bursar.db").display()),
+        };
+        let clock = Arc::new(ManualClock::at(Time::from_micros(1_700_000_000_000_000)));
+        let bursar = open(&url, on, &clock).await;
+        let address = "127.0.0.1:0".parse().unwrap();
+        let mut world = World { bursar, clock, how, on, url, address, running: None, _folder: folder };
+        world.serve().await;
+        // Jobs that are tried again are tried again at once.
+        let retry = Retry { backoff: Backoff::Fixed { delay: Span::ZERO }, max_attempts: 3 };
+        world.bursar.queues().define("q", QueueConfig { retry, ..QueueConfig::default() }).await.unwrap();
+        world.bursar.ledger().define("team", Budget::new([Limit::new(1_000, Window::Lifetime)])).await.unwrap();
+        world
+    }
+
+    async fn serve(&mut self) {
+        let settings = Settings { operator_token: Some(OPERATOR.into()), ..Settings::default() };
+        let server = Server::bind(self.bursar.clone(), self.address, settings).await.unwrap();
+        self.address = server.address();
+        let (stop, stopped) = oneshot::channel();
+        let running = tokio::spawn(async move { server.run(async move { drop(stopped.await) }).await });
+        self.running = Some((stop, running));
+    }
+
+    /// Stops the server and closes the database.
+    pub(crate) async fn stop(&mut self) {
+        let (stop, running) = self.running.take().unwrap();
+        drop(stop);
+        running.await.unwrap();
+        self.bursar.clone().close().await;
+    }
+
+    /// Starts it again, on the same database and at the same address.
+    pub(crate) async fn start(&mut self) {
+        self.bursar = open(&self.url, self.on, &self.clock).await;
+        self.serve().await;
+    }
+
+    pub(crate) fn client(&self) -> Client {
+        Client::new(&format!("http://{}", self.address)).unwrap().token(OPERATOR)
+    }
+
+    /// A worker on the queue of the tests.
+    pub(crate) fn worker(&self) -> Worker {
+        match self.how {
+            How::InProcess => self.bursar.worker(),
+            How::Http => self.client().worker(),
+        }
+        .queue("q")
+    }
+
+    /// Enqueues a job.
+    pub(crate) async fn enqueue(&self, kind: &str, payload: &impl serde::Serialize) -> JobId {
+        self.bursar.jobs().enqueue(spec(kind, payload)).await.unwrap().id
+    }
+
+    /// Enqueues a job that owns a hold of the team.
+    pub(crate) async fn enqueue_held(&self, kind: &str, amount: i64) -> JobId {
+        let command = self.bursar.command().charge("team", amount).settle_with_job().job(spec(kind, &()));
+        command.submit().await.unwrap().done.jobs[0].id
+    }
+
+    pub(crate) async fn job(&self, id: JobId) -> Job {
+        self.bursar.jobs().find(id).await.unwrap().unwrap()
+    }
+
+    /// What is spent and held by the team.
+    pub(crate) async fn balance(&self) -> (i64, i64) {
+        let view = self.bursar.ledger().budget("team").await.unwrap().unwrap();
+        (view.balances[0].posted, view.balances[0].held)
+    }
+
+    /// Waits until a job is in a state.
+    pub(crate) async fn until(&self, id: JobId, state: JobState) -> Job {
+        eventually(async || {
+            let job = self.job(id).await;
+            (job.life.state == state).then_some(job)
+        })
+        .await
+    }
+}
+
+async fn open(url: &str, on: On, clock: &Arc<ManualClock>) -> Bursar {
+    let options = match on {
+        On::Still => Bursar::options(url).clock(clock.clone()).upkeep(None),
+        On::Sqlite | On::Postgres => Bursar::options(url).rescue(Duration::from_millis(100)),
+    };
+    options.open().await.unwrap()
+}
+
+pub(crate) fn spec(kind: &str, payload: &impl serde::Serialize) -> JobSpec {
+    JobSpec::new(Queue::new("q").unwrap(), kind.try_into().unwrap(), Payload::of(payload).unwrap())
+}
+
+/// Looks until there is something; a minute without is a failure.
+pub(crate) async fn eventually<T>(look: impl AsyncFn() -> Option<T>) -> T {
+    let found = async {
+        loop {
+            match look().await {
+                Some(found) => return found,
+                None => tokio::time::sleep(Duration::from_millis(5)).await,
+            }
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), found).await.expect("it comes about within a minute")
+}
+
+/// Runs stories for each kind of worker: all of them on SQLite, those that are named second on PostgreSQL too.
+macro_rules! for_every_worker {
+    (sqlite: [$($sqlite:ident),*], postgres: [$($postgres:ident),*], still: [$($still:ident),*]) => {
+        mod in_process {
+            use crate::world::{How, On, World};
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $sqlite() {
+                super::$sqlite(World::new(How::InProcess, On::Sqlite).await).await;
+            })*
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $still() {
+                super::$still(World::new(How::InProcess, On::Still).await).await;
+            })*
+        }
+        mod over_http {
+            use crate::world::{How, On, World};
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $sqlite() {
+                super::$sqlite(World::new(How::Http, On::Sqlite).await).await;
+            })*
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $still() {
+                super::$still(World::new(How::Http, On::Still).await).await;
+            })*
+            mod postgres {
+                use super::*;
+                $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $postgres() {
+                    super::super::$postgres(World::new(How::Http, On::Postgres).await).await;
+                })*
+            }
+        }
+    };
+}
+pub(crate) use for_every_worker;

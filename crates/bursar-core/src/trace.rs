@@ -1,0 +1,106 @@
+//! A place in a trace: it goes with a job from who enqueued it to what came of it.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::refusal::Invalid;
+
+/// A place in a trace, as W3C writes it: `00-TRACE-SPAN-FLAGS`. Bursar hands it on as it was given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct TraceParent {
+    trace: u128,
+    span: u64,
+    flags: u8,
+}
+
+impl TraceParent {
+    /// The trace, as 32 hexadecimal digits.
+    pub fn trace_id(&self) -> String {
+        format!("{:032x}", self.trace)
+    }
+
+    /// What its sender says of the trace; the lowest bit says that it is recorded.
+    pub fn flags(&self) -> u8 {
+        self.flags
+    }
+}
+
+impl fmt::Display for TraceParent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "00-{:032x}-{:016x}-{:02x}", self.trace, self.span, self.flags)
+    }
+}
+
+impl FromStr for TraceParent {
+    type Err = Invalid;
+
+    fn from_str(text: &str) -> Result<TraceParent, Invalid> {
+        read(text)
+            .ok_or_else(|| Invalid::new("traceparent", "must be 00-TRACE-SPAN-FLAGS in lower-case hexadecimal digits"))
+    }
+}
+
+fn read(text: &str) -> Option<TraceParent> {
+    let mut parts = text.split('-');
+    let (version, trace, span, flags) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
+    let hex = |part: &str, digits: usize| {
+        part.len() == digits && part.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+    };
+    if version != "00" || parts.next().is_some() || !hex(trace, 32) || !hex(span, 16) || !hex(flags, 2) {
+        return None;
+    }
+    let (trace, span) = (u128::from_str_radix(trace, 16).ok()?, u64::from_str_radix(span, 16).ok()?);
+    let flags = u8::from_str_radix(flags, 16).ok()?;
+    // Zeros stand for none.
+    (trace != 0 && span != 0).then_some(TraceParent { trace, span, flags })
+}
+
+/// As text where people read it, and short in rows.
+impl Serialize for TraceParent {
+    fn serialize<S: Serializer>(&self, ser: S) -> Result<S::Ok, S::Error> {
+        match ser.is_human_readable() {
+            true => ser.collect_str(self),
+            false => (self.trace, self.span, self.flags).serialize(ser),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for TraceParent {
+    fn deserialize<D: Deserializer<'de>>(de: D) -> Result<TraceParent, D::Error> {
+        if de.is_human_readable() {
+            let text = String::deserialize(de)?;
+            return text.parse().map_err(serde::de::Error::custom);
+        }
+        let (trace, span, flags) = Deserialize::deserialize(de)?;
+        Ok(TraceParent { trace, span, flags })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_read_strictly_and_written_as_it_was() {
+        let text = "00-0af7651916cd43dd8448eb211c80319c-00ad6b7169203331-01";
+        let parsed: TraceParent = text.parse().unwrap();
+        assert_eq!((parsed.to_string().as_str(), parsed.flags()), (text, 1));
+        assert_eq!(parsed.trace_id(), "0af7651916cd43dd8448eb211c80319c");
+        let json = serde_json::to_string(&parsed).unwrap();
+        assert_eq!(serde_json::from_str::<TraceParent>(&json).unwrap(), parsed);
+        for bad in [
+            "",
+            "00-0-0-0",
+            "00-00000000000000000000000000000000-b7ad6b7169203331-01",
+            "00-0af7651916cd43dd8448eb211c80319c-0000000000000000-01",
+            "00-0AF7651916CD43DD8448EB211C80319C-b7ad6b7169203331-01",
+            "01-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+            "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01-1",
+            "00-+af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+        ] {
+            assert!(bad.parse::<TraceParent>().is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! Events of the journal on the wire.
+
+#[cfg(feature = "library")]
+use bursar::JournalEvent;
+use bursar_core::event::{Event, Stream};
+use bursar_core::id::CommandId;
+use bursar_core::name::Tenant;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use std::borrow::Cow;
+
+use crate::budget::{ActorAnswer, BudgetBody};
+use crate::command::{ChargeAnswer, charges};
+use crate::job::{ErrorAnswer, JobBody};
+use crate::queue::QueueBody;
+use crate::schedule::ScheduleBody;
+use crate::stamp;
+use crate::window::WindowFields;
+
+/// An event at its place.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+pub struct EventAnswer {
+    pub position: u64,
+    pub stream: StreamAnswer,
+    pub version: u64,
+    pub kind: Cow<'static, str>,
+    pub at: Option<String>,
+    pub command: CommandId,
+    pub actor: ActorAnswer,
+    pub tenant: Tenant,
+    pub correlation_id: Option<String>,
+    /// The trace that the job was enqueued in, or that the request is of.
+    pub traceparent: Option<String>,
+    pub reason: Option<String>,
+    pub data: Value,
+}
+
+/// The thing something happened to.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+pub struct StreamAnswer {
+    pub kind: Cow<'static, str>,
+    pub id: String,
+}
+
+#[cfg(feature = "library")]
+impl From<&JournalEvent> for EventAnswer {
+    fn from(event: &JournalEvent) -> EventAnswer {
+        EventAnswer {
+            position: event.position,
+            stream: StreamAnswer { kind: event.stream.kind().into(), id: stream_id(&event.stream) },
+            version: event.version,
+            kind: event.event.kind().into(),
+            at: stamp(event.at),
+            command: event.command,
+            actor: ActorAnswer::from(&event.context.actor),
+            tenant: event.context.tenant.clone(),
+            correlation_id: event.context.correlation_id.clone(),
+            traceparent: event.traceparent.map(|parent| parent.to_string()),
+            reason: event.context.reason.clone(),
+            data: data(&event.event),
+        }
+    }
+}
+
+/// The id of a stream; the tenant is told beside it.
+pub fn stream_id(stream: &Stream) -> String {
+    match stream {
+        Stream::Scope(_, scope) => scope.to_string(),
+        Stream::Queue(_, queue) => queue.to_string(),
+        Stream::Schedule(_, schedule) => schedule.to_string(),
+        other => other.to_string(),
+    }
+}
+
+/// What happened, in the names of the wire. Digests of tokens are left out.
+pub fn data(event: &Event) -> Value {
+    match event {
+        Event::HoldPlaced { hold, charges: charged, expires_at, life_until, late, overrun, job } => json!({
+            "hold": hold, "charges": charges(charged), "expires_at": stamp(*expires_at),
+            "life_until": stamp(*life_until), "late": late, "overrun": overrun, "job": job,
+        }),
+        Event::HoldCommitted { hold, charges: charged, late, overrun } => {
+            json!({ "hold": hold, "charges": charges(charged), "late": late, "overrun": overrun })
+        }
+        Event::HoldReleased { hold, charges: charged } => json!({ "hold": hold, "charges": charges(charged) }),
+        Event::HoldExpired { hold, at, scopes } => json!({ "hold": hold, "at": stamp(*at), "scopes": scopes }),
+        Event::HoldExtended { hold, expires_at, scopes } => {
+            json!({ "hold": hold, "expires_at": stamp(*expires_at), "scopes": scopes })
+        }
+        Event::Posted { charges: charged } => json!({ "charges": charges(charged) }),
+        Event::Credited { charge, at, hold, beyond } => {
+            let beyond = beyond.as_ref().map(|beyond| json!({ "at": stamp(beyond.at), "scopes": beyond.left }));
+            json!({ "charge": ChargeAnswer::from(charge), "at": stamp(*at), "hold": hold, "beyond": beyond })
+        }
+        Event::BudgetDefined { scope, budget } => json!({ "scope": scope, "budget": BudgetBody::from(&**budget) }),
+        Event::BudgetFrozen { scope } => json!({ "scope": scope }),
+        Event::BudgetTripped { scope, window, limit, spent, until } => with_window(
+            window,
+            json!({ "scope": scope, "limit": limit, "spent": spent, "until": until.and_then(stamp) }),
+        ),
+        Event::BudgetUnfrozen { scope, turned } => json!({ "scope": scope, "turned": turned }),
+        Event::BudgetCrossed { scope, window, percent, limit, spent } => {
+            with_window(window, json!({ "scope": scope, "percent": percent, "limit": limit, "spent": spent }))
+        }
+        Event::BudgetCleared { scope, window, percent } => {
+            with_window(window, json!({ "scope": scope, "percent": percent }))
+        }
+        Event::GrantMinted { grant, purpose, subject, payload, expires_at, digest: _ } => json!({
+            "grant": grant, "purpose": purpose, "subject": subject, "payload": payload,
+            "expires_at": stamp(*expires_at),
+        }),
+        Event::GrantRedeemed { grant, purpose } => json!({ "grant": grant, "purpose": purpose }),
+        Event::GrantCurtailed { grant, expires_at } => json!({ "grant": grant, "expires_at": stamp(*expires_at) }),
+        Event::GrantUsed { grant } | Event::GrantRevoked { grant } | Event::GrantPurged { grant } => {
+            json!({ "grant": grant })
+        }
+        Event::JobEnqueued { job, spec, run_at, hold } => {
+            json!({ "job": job, "spec": JobBody::from(&**spec), "run_at": stamp(*run_at), "hold": hold })
+        }
+        Event::QueueDefined { queue, config } => json!({ "queue": queue, "config": QueueBody::from(&**config) }),
+        event => of_job(event),
+    }
+}
+
+/// What happened to a job that was there.
+fn of_job(event: &Event) -> Value {
+    match event {
+        Event::JobLeased { job, fence, attempt, worker, lease, deadline, slots } => json!({
+            "job": job, "fence": fence, "attempt": attempt, "worker": worker, "lease_ms": lease.millis(),
+            "deadline": stamp(*deadline), "slots": slots,
+        }),
+        Event::JobSucceeded { job, fence, result } => json!({ "job": job, "fence": fence, "result": result }),
+        Event::JobFailed { job, fence, attempt, worker, error, run_at }
+        | Event::JobRescued { job, fence, attempt, worker, error, run_at } => json!({
+            "job": job, "fence": fence, "attempt": attempt, "worker": worker, "error": ErrorAnswer::from(error),
+            "run_at": run_at.and_then(stamp),
+        }),
+        Event::JobSnoozed { job, fence, run_at } => json!({ "job": job, "fence": fence, "run_at": stamp(*run_at) }),
+        Event::JobReturned { job, fence } => json!({ "job": job, "fence": fence }),
+        Event::JobParked { job, scope, run_at } => json!({ "job": job, "scope": scope, "run_at": stamp(*run_at) }),
+        Event::JobResumed { job, scope, hold } => json!({ "job": job, "scope": scope, "hold": hold }),
+        Event::JobRetried { job, hold } => json!({ "job": job, "hold": hold }),
+        Event::JobFunded { job, hold } => json!({ "job": job, "hold": hold }),
+        Event::JobMoved { job, queue } => json!({ "job": job, "queue": queue }),
+        Event::JobEdited { job, priority, run_at } => {
+            json!({ "job": job, "priority": priority, "run_at": stamp(*run_at) })
+        }
+        Event::JobBilled { job, fence, charges: charged, lost } => {
+            json!({ "job": job, "fence": fence, "charges": charges(charged), "lost": lost })
+        }
+        Event::ScheduleDefined { schedule, next_at, spec } => {
+            json!({ "schedule": schedule, "spec": ScheduleBody::from(&**spec), "next_at": stamp(*next_at) })
+        }
+        Event::ScheduleRemoved { schedule } => json!({ "schedule": schedule }),
+        Event::ScheduleTicked { schedule, tick, job, next_at } => {
+            json!({ "schedule": schedule, "tick": stamp(*tick), "job": job, "next_at": stamp(*next_at) })
+        }
+        Event::ScheduleSkipped { schedule, tick, next_at } => {
+            json!({ "schedule": schedule, "tick": stamp(*tick), "next_at": stamp(*next_at) })
+        }
+        // What is left says no more than which job it is.
+        other => json!({ "job": other.job() }),
+    }
+}
+
+/// The data with the fields of a window among them.
+fn with_window(window: &bursar_core::window::Window, mut data: Value) -> Value {
+    if let (Some(data), Ok(Value::Object(fields))) =
+        (data.as_object_mut(), serde_json::to_value(WindowFields::from(window)))
+    {
+        data.extend(fields);
+    }
+    data
+}

@@ -1,0 +1,245 @@
+//! Objects are objects. Serde takes a list for the fields of a struct in order, so that `"filter": [null, null]` would be a filter
+//! that takes everything; here a list is refused wherever an object is meant, however deep it stands.
+
+use std::fmt;
+
+use serde::de::{
+    Deserialize, DeserializeSeed, Deserializer, EnumAccess, Error, MapAccess, SeqAccess, VariantAccess, Visitor,
+};
+
+/// Reads a value in which objects are objects.
+pub(super) fn read<'de, T: Deserialize<'de>, D: Deserializer<'de>>(de: D) -> Result<T, D::Error> {
+    T::deserialize(Objects(de))
+}
+
+/// What it stands around: everything that reads, and everything that is read into.
+struct Objects<T>(T);
+
+macro_rules! pass_on {
+    ($($method:ident)*) => {$(
+        fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, D::Error> {
+            self.0.$method(Objects(visitor))
+        }
+    )*};
+}
+
+impl<'de, D: Deserializer<'de>> Deserializer<'de> for Objects<D> {
+    type Error = D::Error;
+
+    pass_on! {
+        deserialize_any deserialize_bool deserialize_i8 deserialize_i16 deserialize_i32 deserialize_i64 deserialize_i128
+        deserialize_u8 deserialize_u16 deserialize_u32 deserialize_u64 deserialize_u128 deserialize_f32 deserialize_f64
+        deserialize_char deserialize_str deserialize_string deserialize_bytes deserialize_byte_buf deserialize_option
+        deserialize_unit deserialize_seq deserialize_map deserialize_identifier deserialize_ignored_any
+    }
+
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        _: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, D::Error> {
+        self.0.deserialize_map(Objects(visitor))
+    }
+
+    fn deserialize_unit_struct<V: Visitor<'de>>(self, name: &'static str, visitor: V) -> Result<V::Value, D::Error> {
+        self.0.deserialize_unit_struct(name, Objects(visitor))
+    }
+
+    fn deserialize_newtype_struct<V: Visitor<'de>>(self, name: &'static str, visitor: V) -> Result<V::Value, D::Error> {
+        self.0.deserialize_newtype_struct(name, Objects(visitor))
+    }
+
+    fn deserialize_tuple<V: Visitor<'de>>(self, length: usize, visitor: V) -> Result<V::Value, D::Error> {
+        self.0.deserialize_tuple(length, Objects(visitor))
+    }
+
+    fn deserialize_tuple_struct<V: Visitor<'de>>(
+        self,
+        name: &'static str,
+        length: usize,
+        visitor: V,
+    ) -> Result<V::Value, D::Error> {
+        self.0.deserialize_tuple_struct(name, length, Objects(visitor))
+    }
+
+    fn deserialize_enum<V: Visitor<'de>>(
+        self,
+        name: &'static str,
+        variants: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, D::Error> {
+        self.0.deserialize_enum(name, variants, Objects(visitor))
+    }
+
+    fn is_human_readable(&self) -> bool {
+        self.0.is_human_readable()
+    }
+}
+
+macro_rules! take {
+    ($($method:ident: $type:ty,)*) => {$(
+        fn $method<E: Error>(self, value: $type) -> Result<V::Value, E> {
+            self.0.$method(value)
+        }
+    )*};
+}
+
+impl<'de, V: Visitor<'de>> Visitor<'de> for Objects<V> {
+    type Value = V::Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.expecting(f)
+    }
+
+    take! {
+        visit_bool: bool, visit_i8: i8, visit_i16: i16, visit_i32: i32, visit_i64: i64, visit_i128: i128, visit_u8: u8,
+        visit_u16: u16, visit_u32: u32, visit_u64: u64, visit_u128: u128, visit_f32: f32, visit_f64: f64, visit_char: char,
+        visit_str: &str, visit_borrowed_str: &'de str, visit_string: String, visit_bytes: &[u8],
+        visit_borrowed_bytes: &'de [u8], visit_byte_buf: Vec<u8>,
+    }
+
+    fn visit_none<E: Error>(self) -> Result<V::Value, E> {
+        self.0.visit_none()
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<V::Value, E> {
+        self.0.visit_unit()
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, de: D) -> Result<V::Value, D::Error> {
+        self.0.visit_some(Objects(de))
+    }
+
+    fn visit_newtype_struct<D: Deserializer<'de>>(self, de: D) -> Result<V::Value, D::Error> {
+        self.0.visit_newtype_struct(Objects(de))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<V::Value, A::Error> {
+        self.0.visit_seq(Objects(list))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<V::Value, A::Error> {
+        self.0.visit_map(Objects(map))
+    }
+
+    fn visit_enum<A: EnumAccess<'de>>(self, word: A) -> Result<V::Value, A::Error> {
+        self.0.visit_enum(Objects(word))
+    }
+}
+
+impl<'de, S: DeserializeSeed<'de>> DeserializeSeed<'de> for Objects<S> {
+    type Value = S::Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, de: D) -> Result<S::Value, D::Error> {
+        self.0.deserialize(Objects(de))
+    }
+}
+
+impl<'de, A: SeqAccess<'de>> SeqAccess<'de> for Objects<A> {
+    type Error = A::Error;
+
+    fn next_element_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<Option<S::Value>, A::Error> {
+        self.0.next_element_seed(Objects(seed))
+    }
+
+    fn size_hint(&self) -> Option<usize> {
+        self.0.size_hint()
+    }
+}
+
+impl<'de, A: MapAccess<'de>> MapAccess<'de> for Objects<A> {
+    type Error = A::Error;
+
+    fn next_key_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<Option<S::Value>, A::Error> {
+        self.0.next_key_seed(Objects(seed))
+    }
+
+    fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, A::Error> {
+        self.0.next_value_seed(Objects(seed))
+    }
+
+    fn size_hint(&self) -> Option<usize> {
+        self.0.size_hint()
+    }
+}
+
+impl<'de, A: EnumAccess<'de>> EnumAccess<'de> for Objects<A> {
+    type Error = A::Error;
+    type Variant = Objects<A::Variant>;
+
+    fn variant_seed<S: DeserializeSeed<'de>>(self, seed: S) -> Result<(S::Value, Self::Variant), A::Error> {
+        self.0.variant_seed(Objects(seed)).map(|(value, variant)| (value, Objects(variant)))
+    }
+}
+
+impl<'de, A: VariantAccess<'de>> VariantAccess<'de> for Objects<A> {
+    type Error = A::Error;
+
+    fn unit_variant(self) -> Result<(), A::Error> {
+        self.0.unit_variant()
+    }
+
+    fn newtype_variant_seed<S: DeserializeSeed<'de>>(self, seed: S) -> Result<S::Value, A::Error> {
+        self.0.newtype_variant_seed(Objects(seed))
+    }
+
+    fn tuple_variant<V: Visitor<'de>>(self, length: usize, visitor: V) -> Result<V::Value, A::Error> {
+        self.0.tuple_variant(length, Objects(visitor))
+    }
+
+    fn struct_variant<V: Visitor<'de>>(
+        self,
+        fields: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, A::Error> {
+        self.0.struct_variant(fields, Objects(visitor))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bursar::Payload;
+    use serde::Deserialize;
+
+    #[derive(Debug, Default, Deserialize, PartialEq)]
+    #[serde(default, deny_unknown_fields)]
+    struct Part {
+        name: Option<String>,
+        size: i64,
+    }
+
+    #[derive(Debug, Default, Deserialize)]
+    #[serde(default, deny_unknown_fields)]
+    struct Whole {
+        part: Part,
+        maybe: Option<Part>,
+        parts: Vec<Part>,
+        payload: Payload,
+    }
+
+    #[test]
+    fn a_list_is_no_object_however_deep_it_stands() {
+        for list in [
+            r#"{"part":[null,1]}"#,
+            r#"{"part":[]}"#,
+            r#"{"maybe":[null,1]}"#,
+            r#"{"parts":[[null,1]]}"#,
+            r#"[{"name":null},null,[],1]"#,
+        ] {
+            let refused = crate::read::<Whole>(list).unwrap_err();
+            assert!(refused.detail.contains("sequence"), "{list}: {}", refused.detail);
+        }
+    }
+
+    #[test]
+    fn what_is_right_is_read_as_before() {
+        let text = r#"{"part":{"name":"a","size":1},"maybe":{"size":2},"parts":[{"size":3},{}],"payload":[{"a":[1]}]}"#;
+        let whole: Whole = crate::read(text).unwrap();
+        assert_eq!(whole.part, Part { name: Some("a".into()), size: 1 });
+        assert_eq!(whole.maybe, Some(Part { name: None, size: 2 }));
+        assert_eq!(whole.parts, [Part { name: None, size: 3 }, Part::default()]);
+        assert_eq!(whole.payload.as_str(), r#"[{"a":[1]}]"#);
+        assert!(crate::read::<Whole>(r#"{} {}"#).is_err(), "nothing may follow");
+    }
+}

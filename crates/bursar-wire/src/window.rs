@@ -1,0 +1,183 @@
+//! Windows and limits: a word, with what belongs to it in fields beside it.
+
+use bursar_core::budget::Limit;
+use bursar_core::refusal::Invalid;
+use bursar_core::window::{CalendarUnit, Weekday, Window, Zone};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
+
+use crate::millis;
+
+/// A limit, in requests and answers.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LimitBody {
+    pub amount: i64,
+    pub window: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub zone: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub week_start: Option<Weekday>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refill: Option<i64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub length_ms: Option<i64>,
+}
+
+/// A window in an answer, to be flattened into what it belongs to.
+#[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
+pub struct WindowFields {
+    pub window: Cow<'static, str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub zone: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub week_start: Option<Weekday>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub refill: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub length_ms: Option<i64>,
+}
+
+impl LimitBody {
+    /// The window in its text form.
+    pub fn shown(&self) -> String {
+        Limit::try_from(self.clone()).map_or_else(|_| self.window.clone(), |limit| limit.window.to_string())
+    }
+}
+
+impl WindowFields {
+    /// The window in its text form; of a bucket, `amount` is the capacity.
+    pub fn shown(&self, amount: Option<i64>) -> String {
+        let WindowFields { window, zone, week_start, refill, length_ms } = self.clone();
+        let limit = LimitBody {
+            amount: amount.unwrap_or_default(),
+            window: window.to_string(),
+            zone,
+            week_start,
+            refill,
+            length_ms,
+        };
+        limit.shown()
+    }
+}
+
+const UNITS: [(&str, CalendarUnit); 5] = [
+    ("hour", CalendarUnit::Hour),
+    ("day", CalendarUnit::Day),
+    ("week", CalendarUnit::Week),
+    ("month", CalendarUnit::Month),
+    ("year", CalendarUnit::Year),
+];
+
+impl From<&Window> for WindowFields {
+    fn from(window: &Window) -> WindowFields {
+        match window {
+            Window::Lifetime => WindowFields { window: "lifetime".into(), ..WindowFields::default() },
+            Window::Rolling { length } => {
+                WindowFields { window: "rolling".into(), length_ms: Some(length.millis()), ..WindowFields::default() }
+            }
+            Window::Bucket { refill, length, .. } => WindowFields {
+                window: "bucket".into(),
+                refill: Some(*refill),
+                length_ms: Some(length.millis()),
+                ..WindowFields::default()
+            },
+            Window::Calendar { unit, zone, week_start } => WindowFields {
+                window: UNITS.iter().find(|known| known.1 == *unit).map_or("lifetime", |known| known.0).into(),
+                zone: Some(zone.as_str().to_owned()),
+                week_start: (*unit == CalendarUnit::Week).then_some(*week_start),
+                ..WindowFields::default()
+            },
+        }
+    }
+}
+
+impl From<&Limit> for LimitBody {
+    fn from(limit: &Limit) -> LimitBody {
+        let WindowFields { window, zone, week_start, refill, length_ms } = WindowFields::from(&limit.window);
+        LimitBody { amount: limit.amount, window: window.into_owned(), zone, week_start, refill, length_ms }
+    }
+}
+
+impl TryFrom<LimitBody> for Limit {
+    type Error = Invalid;
+
+    fn try_from(body: LimitBody) -> Result<Limit, Invalid> {
+        let LimitBody { amount, window, zone, week_start, refill, length_ms } = body;
+        let unit = UNITS.iter().find(|known| known.0 == window).map(|known| known.1);
+        // A field that would be ignored is a mistake of whoever wrote it.
+        let stray = [
+            ("zone", zone.is_some() && unit.is_none()),
+            ("week_start", week_start.is_some() && unit != Some(CalendarUnit::Week)),
+            ("refill", refill.is_some() && window != "bucket"),
+            ("length_ms", length_ms.is_some() && window != "bucket" && window != "rolling"),
+        ];
+        if let Some((field, _)) = stray.into_iter().find(|(_, stray)| *stray) {
+            return Err(Invalid::new(field, format!("does not belong to the window {window:?}")));
+        }
+        let length = |given: Option<i64>| {
+            let given = given.ok_or_else(|| Invalid::new("length_ms", format!("is missing for the window {window:?}")));
+            millis("length_ms", given?)
+        };
+        let window = match (window.as_str(), unit) {
+            ("lifetime", _) => Window::Lifetime,
+            ("rolling", _) => Window::rolling(length(length_ms)?)?,
+            ("bucket", _) => {
+                let refill = refill.ok_or_else(|| Invalid::new("refill", "is missing for the window \"bucket\""))?;
+                Window::bucket(amount, refill, length(length_ms)?)?
+            }
+            (_, Some(unit)) => {
+                let zone = zone.map_or(Ok(Zone::utc()), |zone| Zone::new(&zone))?;
+                Window::Calendar { unit, zone, week_start: week_start.unwrap_or_default() }
+            }
+            _ => {
+                let known = "lifetime, rolling, bucket, hour, day, week, month, year";
+                return Err(Invalid::new("window", format!("{window:?} is not one of {known}")));
+            }
+        };
+        Ok(Limit::new(amount, window))
+    }
+}
+
+/// Reads all limits of a list.
+pub fn limits(bodies: Vec<LimitBody>) -> Result<Vec<Limit>, Invalid> {
+    bodies.into_iter().map(Limit::try_from).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_read_back_as_they_were_written() {
+        for (json, shown) in [
+            (r#"{"amount":1,"window":"lifetime"}"#, "lifetime"),
+            (r#"{"amount":1,"window":"rolling","length_ms":3600000}"#, "rolling:3600000"),
+            (r#"{"amount":9,"window":"bucket","refill":2,"length_ms":1000}"#, "bucket:9:2:1000"),
+            (r#"{"amount":1,"window":"month","zone":"Europe/Berlin"}"#, "month@Europe/Berlin"),
+            (r#"{"amount":1,"window":"week","zone":"UTC","week_start":"sunday"}"#, "week@UTC:sunday"),
+        ] {
+            let limit = Limit::try_from(serde_json::from_str::<LimitBody>(json).unwrap()).unwrap();
+            assert_eq!(limit.window.to_string(), shown);
+            assert_eq!(serde_json::to_string(&LimitBody::from(&limit)).unwrap(), json);
+        }
+    }
+
+    #[test]
+    fn limits_that_make_no_sense_are_refused_with_the_field() {
+        for (json, problem) in [
+            (r#"{"amount":1,"window":"fortnight"}"#, "window \"fortnight\" is not one of"),
+            (r#"{"amount":1,"window":"rolling"}"#, "length_ms is missing"),
+            (r#"{"amount":1,"window":"rolling","length_ms":-1}"#, "length_ms must not be negative"),
+            (r#"{"amount":1,"window":"bucket","length_ms":1}"#, "refill is missing"),
+            (r#"{"amount":1,"window":"day","zone":"Mars/Olympus"}"#, "zone \"Mars/Olympus\" is not a known"),
+            (r#"{"amount":1,"window":"day","week_start":"sunday"}"#, "week_start does not belong"),
+            (r#"{"amount":1,"window":"lifetime","zone":"UTC"}"#, "zone does not belong"),
+        ] {
+            let body: LimitBody = serde_json::from_str(json).unwrap();
+            let error = Limit::try_from(body).unwrap_err().to_string();
+            assert!(error.starts_with(problem), "{json}: {error}");
+        }
+    }
+}
