@@ -326,7 +326,13 @@ impl Shared {
     }
 
     fn answer_all(&self, answers: Vec<(Pending, Result<Outcome, Error>)>) {
-        answers.into_iter().for_each(|(pending, answer)| self.answer(pending, answer));
+        for (pending, answer) in answers {
+            // What is done is done. Who cannot be told is told that it is closed, and the lane goes on for the others.
+            let told = std::panic::catch_unwind(AssertUnwindSafe(|| self.answer(pending, answer)));
+            if told.is_err() {
+                tracing::error!("an answer could not be told");
+            }
+        }
     }
 
     /// Moves a request out of the lanes, to wait for a row that somebody else has locked.
