@@ -130,7 +130,8 @@ impl Engine {
         let mut awaited = Awaited { shared: &self.shared, answered, context };
         let pending = self.shared.pending(request, answer);
         self.shared.accept(pending)?;
-        (&mut awaited.answered).await.unwrap_or_else(|_| Err(StoreError::Closed.into()))
+        // It was done, or was not: whoever knew has failed.
+        (&mut awaited.answered).await.unwrap_or_else(|lost| Err(StoreError::UnknownOutcome(Box::new(lost)).into()))
     }
 
     /// What was done so far.
@@ -268,8 +269,13 @@ impl Shared {
         }
     }
 
-    /// Commits a batch: says what each request comes to, and which must be asked again.
+    /// Commits a batch, whatever fails on the way: a lane that ends would leave everybody waiting.
     async fn commit(self: &Arc<Self>, batch: Vec<Pending>, patience: Patience) -> Settled {
+        AssertUnwindSafe(self.try_commit(batch, patience)).catch_unwind().await.unwrap_or_default()
+    }
+
+    /// Commits a batch: says what each request comes to, and which must be asked again.
+    async fn try_commit(self: &Arc<Self>, batch: Vec<Pending>, patience: Patience) -> Settled {
         self.counts[3].fetch_add(1, Ordering::Relaxed);
         let requests: Vec<Arc<Request>> = batch.iter().map(|pending| pending.request.clone()).collect();
         self.sizes.add(requests.len() as f64);
@@ -327,11 +333,8 @@ impl Shared {
 
     fn answer_all(&self, answers: Vec<(Pending, Result<Outcome, Error>)>) {
         for (pending, answer) in answers {
-            // What is done is done. Who cannot be told is told that it is closed, and the lane goes on for the others.
-            let told = std::panic::catch_unwind(AssertUnwindSafe(|| self.answer(pending, answer)));
-            if told.is_err() {
-                tracing::error!("an answer could not be told");
-            }
+            // What is done is done. Who cannot be told knows that it does not know, and the lane goes on for the others.
+            let _ = std::panic::catch_unwind(AssertUnwindSafe(|| self.answer(pending, answer)));
         }
     }
 

@@ -118,6 +118,34 @@ async fn what_cannot_be_read_fails_alone_also_beside_others_in_a_batch() {
     assert_eq!((counters.done, counters.failed), (39, 1));
 }
 
+/// A log that cannot be written, on a full disk for one, and panics for it.
+struct FullLog;
+
+impl<S: tracing::Subscriber> tracing_subscriber::Layer<S> for FullLog {
+    fn on_event(&self, event: &tracing::Event<'_>, _: tracing_subscriber::layer::Context<'_, S>) {
+        assert!(*event.metadata().level() > tracing::Level::ERROR, "the log is full");
+    }
+}
+
+#[tokio::test]
+async fn a_failure_that_cannot_even_be_logged_is_its_own_only() {
+    use tracing_subscriber::layer::SubscriberExt;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("b.db");
+    let bursar = Bursar::options(&format!("sqlite://{}", file.display())).upkeep(None).open().await.unwrap();
+    bursar.ledger().define("room", budget(9)).await.unwrap();
+    bursar.ledger().define("spoiled", budget(9)).await.unwrap();
+    let other = rusqlite::Connection::open(&file).unwrap();
+    other.execute("UPDATE bursar_scopes SET state = x'00' WHERE scope = 'spoiled'", []).unwrap();
+    // The lanes of this runtime run on this thread.
+    let full = tracing::subscriber::set_default(tracing_subscriber::registry().with(FullLog));
+    let lost = bursar.ledger().post("spoiled", 1).await.unwrap_err();
+    assert!(matches!(&lost, Error::Store(error) if matches!(**error, StoreError::UnknownOutcome(_))), "{lost}");
+    drop(full);
+    let patient = tokio::time::timeout(Duration::from_secs(20), bursar.ledger().post("room", 1)).await;
+    patient.expect("the lane goes on").unwrap();
+}
+
 #[tokio::test]
 async fn close_answers_everything_it_accepted_and_refuses_the_rest() {
     let bursar = Bursar::options("sqlite::memory:").upkeep(None).open().await.unwrap();
