@@ -139,7 +139,11 @@ struct Leased {
     max_attempts: Option<u32>,
     idempotency_key: Option<String>,
     hold: Option<String>,
+    key: Option<String>,
+    tags: Vec<String>,
+    metadata: Option<Payload>,
     lease: Held,
+    traceparent: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -165,12 +169,16 @@ async fn lease(Json(lease): Json<Lease>) -> Json<LeasedJobs> {
         max_attempts: None,
         idempotency_key: None,
         hold: None,
+        key: None,
+        tags: Vec::new(),
+        metadata: None,
         lease: Held {
             fence: 1,
             worker: "bench",
             since: "2026-01-01T00:00:00.000000Z",
             expires_at: "2026-01-01T00:05:00.000000Z",
         },
+        traceparent: None,
     };
     Json(LeasedJobs { jobs: lease.queues.into_iter().map(leased).collect() })
 }

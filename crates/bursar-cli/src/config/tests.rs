@@ -73,7 +73,7 @@ fn what_is_wrong_in_the_file_is_told_with_its_line_and_what_is_allowed() {
         ("[limits]\nbody_ms = 99999999999999999999", "bursar.toml:2: limits.body_ms is"),
         ("[limits]\n\nrequest = 5", "bursar.toml:3: limits.request is not a setting; there are limits.connections"),
         ("[limit]\nrequests = 5", "bursar.toml:1: [limit] is not a table of settings; there are jwt, log, limits"),
-        ("\n[meter]\n", "bursar.toml:2: [meter] is not a table of settings"),
+        ("\n[metre]\n", "bursar.toml:2: [metre] is not a table of settings"),
         ("[limits.requests]\nmost = 5", "bursar.toml:1: limits.requests must be an integer"),
         ("limits = 5", "bursar.toml:1: limits is not a setting"),
         ("databse = \"x\"", "bursar.toml:1: databse is not a setting; there are database, listen"),
