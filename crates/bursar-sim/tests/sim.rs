@@ -30,7 +30,7 @@ fn nothing_goes_wrong_in_many_small_worlds() {
 /// had taken out of its line was let go as its first (26).
 #[test]
 fn a_seed_that_found_something_stays_right() {
-    for (seed, commands) in [(0, 2_000), (59, 600), (10_154, 1_000), (26, 2_000)] {
+    for (seed, commands) in [(0, 2_000), (59, 600), (10_154, 1_000), (26, 2_000), (20_501, 400)] {
         let failure = run(seed, commands).failure;
         assert!(failure.is_none(), "{seed}: {:?}", failure.map(|failure| (failure.check, failure.what)));
     }

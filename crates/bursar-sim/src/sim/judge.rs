@@ -36,13 +36,16 @@ pub(crate) struct Decision {
     pub(crate) now: Time,
     /// How many transactions had committed when its own began.
     pub(crate) began: u64,
+    /// How many had when it was decided: names were looked for once more then.
+    pub(crate) decided: u64,
     /// What its transaction found when it looked for jobs to lease.
     pub(crate) claim: Option<Arc<ClaimSeen>>,
 }
 
 impl Decision {
     pub(crate) fn new(request: &Request, answer: Result<Outcome, Refusal>, now: Time, tx: &SimTx) -> Arc<Decision> {
-        Arc::new(Decision { request: request.clone(), answer, now, began: tx.began, claim: tx.claim.clone() })
+        let (began, decided, claim) = (tx.began, tx.decided, tx.claim.clone());
+        Arc::new(Decision { request: request.clone(), answer, now, began, decided, claim })
     }
 
     /// The rows for lack of which it may have come to its answer. What is not there cannot be locked, and may come into
@@ -131,13 +134,15 @@ struct Remembered {
 
 impl Remembered {
     /// Whether a decision must go by it. Keys are read and not locked: who began before a key was taken for something else,
-    /// or forgotten, may have seen it as it was before.
+    /// or forgotten, may have seen it as it was before. Who was refused before a twin was done has taken no key, and is
+    /// told so whenever its transaction ends.
     fn binds(&self, decision: &Decision) -> bool {
         let replayed = decision.answer.as_ref().is_ok_and(|outcome| outcome.replayed);
         let conflict = matches!(decision.answer, Err(Refusal::KeyReused { .. }));
         let kept = self.forgotten.is_none_or(|forgotten| (replayed || conflict) && forgotten >= decision.began);
-        let other = decision.answer.is_err() && !conflict && !same(&self.op, &decision.request.op);
-        let missed = other && self.since >= decision.began;
+        let refused = decision.answer.is_err() && !conflict;
+        let other = !same(&self.op, &decision.request.op);
+        let missed = refused && (self.since >= decision.decided || other && self.since >= decision.began);
         self.until > decision.now.micros() && kept && !missed
     }
 }

@@ -91,6 +91,7 @@ impl SimStore {
         let taking = tx.taking;
         tx.disturbed |= requests.iter().any(|request| matches!(request.op, Op::Act { .. }));
         let run = work::run(tx, requests, &self.world.rules, self.when(), &mut self.ids.clone()).await;
+        tx.decided = self.world.state().judge.commits;
         let (mut ws, verdicts) = run.map_err(|error| match tx.trouble {
             Some(Trouble::LockTimeout) if taking != Taking::Skip => Setback::Contended,
             // Only for a queue that is to be changed is waited so: whoever wants others is not held up.

@@ -46,6 +46,8 @@ pub(crate) struct SimTx {
     pub(crate) id: TxId,
     /// How many transactions had committed when it began.
     pub(crate) began: u64,
+    /// How many had when its requests were decided.
+    pub(crate) decided: u64,
     pub(crate) taking: Taking,
     /// How long it waits for a name that somebody else is about to take.
     pub(crate) name_wait: Duration,
@@ -77,6 +79,7 @@ impl SimTx {
             node,
             id,
             began,
+            decided: began,
             taking,
             name_wait,
             writes,
