@@ -45,7 +45,7 @@ impl JobFilter {
 pub struct Figures {
     /// What is counted, and how many.
     pub counts: Vec<(Counted, i64)>,
-    /// When the job was due that has waited longest for a worker.
+    /// When the job was due that has waited longest for a worker; see `AHEAD_LOOK`.
     pub oldest_waiting: Option<Time>,
     /// When the lease began that has lasted longest.
     pub oldest_lease: Option<Time>,

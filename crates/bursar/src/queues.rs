@@ -33,7 +33,8 @@ pub struct QueueFigures {
     pub dead: i64,
     /// and attempts that failed.
     pub failed_attempts: i64,
-    /// When the job was due that has waited longest for a worker.
+    /// When the job was due that has waited longest for a worker. Where a thousand of its kind stand before it for their priority
+    /// it may be told too early, by what that priority is worth.
     pub oldest_waiting: Option<Time>,
     /// When the lease began that has lasted longest.
     pub oldest_lease: Option<Time>,
