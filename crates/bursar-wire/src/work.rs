@@ -248,8 +248,10 @@ pub struct SelectionBody {
 pub struct EditManyBody {
     pub ids: Vec<JobId>,
     pub filter: Option<FilterBody>,
+    #[schemars(range(min = -PRIORITY_MAX, max = PRIORITY_MAX))]
     pub priority: Option<i16>,
     /// So long from now.
+    #[schemars(range(min = 0, max = DELAY_MAX.millis()))]
     pub delay_ms: Option<i64>,
     /// Where to go on, as an earlier answer said.
     pub cursor: Option<JobId>,
