@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 /// Longer than anything takes that is not stuck, on a slow machine that has much else to do.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_secs(300);
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// What a process says, line by line. It is read all the time, so that the process never waits for a reader.
@@ -38,7 +38,7 @@ impl Says {
     /// The next line; `None` once it says nothing more.
     ///
     /// # Panics
-    /// When nothing comes for two minutes.
+    /// When nothing comes for five minutes.
     pub fn next_line(&self) -> Option<String> {
         match self.0.recv_timeout(PATIENCE) {
             Ok(line) => Some(line),
@@ -52,7 +52,7 @@ impl Says {
     /// All that is still to come, up to its end.
     ///
     /// # Panics
-    /// When nothing comes for two minutes.
+    /// When nothing comes for five minutes.
     pub fn rest(&self) -> Vec<String> {
         std::iter::from_fn(|| self.next_line()).collect()
     }
@@ -61,7 +61,7 @@ impl Says {
 /// Waits for the end of a process.
 ///
 /// # Panics
-/// When it has not ended after two minutes; it is killed then.
+/// When it has not ended after five minutes; it is killed then.
 pub fn ended(child: &mut Child) -> ExitStatus {
     for _ in 0..PATIENCE.as_millis() / LOOK_EVERY.as_millis() {
         if let Some(status) = child.try_wait().expect("it is our child") {

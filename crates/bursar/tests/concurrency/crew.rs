@@ -14,7 +14,7 @@ use tokio::runtime::Runtime;
 use crate::act::{Act, Member, Report};
 
 /// Nobody is to hear of contention, however slow the machine is.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_secs(300);
 const MORNING: Time = Time::from_micros(1_794_823_200_000_000);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
