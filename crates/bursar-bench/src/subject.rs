@@ -279,7 +279,7 @@ mod tests {
         };
         for tampered in [false, true] {
             let mut subject = Subject::open(&mut home, &line, 1).await.unwrap();
-            assert!(subject.round(Duration::from_millis(50)).await.unwrap().done > 0);
+            assert!(subject.round(Duration::from_millis(500)).await.unwrap().done > 0);
             if tampered && let Database::Sqlite(file) = &subject.database {
                 let (conn, sql) = (file.connect().unwrap(), "UPDATE bursar_live_charges SET amount = amount + 1");
                 // The first charges of a scope stand in its row.

@@ -239,6 +239,7 @@ enum Broken {
 /// How long what is too large is still taken, and thrown away: who is cut off while it sends may never see the answer.
 const LINGER: Duration = Duration::from_secs(1);
 
+/// Takes a body in. One that is too large is refused as soon as that is known, however slowly the rest of it comes.
 async fn collect(mut body: Body, length: Option<u64>, most: usize) -> Result<bytes::Bytes, Broken> {
     let mut bytes = bytes::BytesMut::new();
     let mut too_large = length.is_some_and(|length| length > most as u64);
@@ -253,8 +254,7 @@ async fn collect(mut body: Body, length: Option<u64>, most: usize) -> Result<byt
             }
         }
     }
-    drop(bytes);
-    let _ = timeout(LINGER, async { while let Some(Ok(_)) = body.frame().await {} }).await;
+    tokio::spawn(timeout(LINGER, async move { while let Some(Ok(_)) = body.frame().await {} }));
     Err(Broken::TooLarge)
 }
 

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use bursar_core::answer::Answer;
 use bursar_core::budget::{Budget, Limit};
@@ -313,9 +314,8 @@ async fn sqlite_leases_cost_the_same_beside_a_hundred_thousand_other_jobs() {
 async fn rows_read(conn: &mut PgConnection) -> i64 {
     let others = "SELECT count(*) FROM pg_stat_activity
         WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'";
-    while sqlx::query_scalar::<_, i64>(others).fetch_one(&mut *conn).await.unwrap() > 0 {
-        tokio::task::yield_now().await;
-    }
+    let alone = async { while sqlx::query_scalar::<_, i64>(others).fetch_one(&mut *conn).await.unwrap() > 0 {} };
+    tokio::time::timeout(Duration::from_secs(120), alone).await.expect("all other sessions end");
     let read = "SELECT sum(coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0))::bigint
         FROM pg_stat_user_tables WHERE schemaname = 'bursar'";
     sqlx::query_scalar(read).fetch_one(conn).await.unwrap()

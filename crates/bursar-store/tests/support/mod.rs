@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use bursar_core::answer::{Answer, Outcome};
 use bursar_core::budget::{Budget, Limit};
@@ -251,18 +252,10 @@ pub(crate) async fn commands(store: &impl Store, after: u64) -> Vec<(u64, Comman
 /// Waits until so many transactions of the database wait for a lock.
 pub(crate) async fn until_waiting(url: &str, count: i64) {
     let mut conn = PgConnection::connect(url).await.unwrap();
-    loop {
-        let waiting: i64 = sqlx::query_scalar(
-            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'",
-        )
-        .fetch_one(&mut conn)
-        .await
-        .unwrap();
-        if waiting >= count {
-            return;
-        }
-        tokio::task::yield_now().await;
-    }
+    let waiting =
+        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
+    let all_wait = async { while sqlx::query_scalar::<_, i64>(waiting).fetch_one(&mut conn).await.unwrap() < count {} };
+    tokio::time::timeout(Duration::from_secs(120), all_wait).await.expect("they wait for a lock");
 }
 
 /// Every row of every table, in order. Rows that exist only to be locked are not counted as rows.
