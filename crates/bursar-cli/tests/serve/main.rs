@@ -4,8 +4,10 @@
 
 mod backup;
 mod crowd;
+mod killed;
 mod log;
 mod process;
+mod woken;
 
 use serde_json::{Value, json};
 
