@@ -145,8 +145,17 @@ impl Process {
 
     /// The memory it has, in MB.
     pub(crate) fn memory_mb(&self) -> u64 {
+        self.memory("VmRSS:")
+    }
+
+    /// The most memory that it ever had, in MB.
+    pub(crate) fn memory_mb_max(&self) -> u64 {
+        self.memory("VmHWM:")
+    }
+
+    fn memory(&self, name: &str) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
         line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() / 1_024
     }
 
