@@ -190,9 +190,10 @@ fn header_text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&
 }
 
 /// The digest of what the caller has read: one strong tag, as it was given out.
-fn if_match(headers: &HeaderMap) -> Result<Option<Fingerprint>, Problem> {
+pub(crate) fn if_match(headers: &HeaderMap) -> Result<Option<Fingerprint>, Problem> {
     let Some(text) = header_text(headers, &header::IF_MATCH)? else { return Ok(None) };
-    let digits = text.strip_prefix('"').and_then(|text| text.strip_suffix('"')).filter(|digits| digits.len() == 32);
+    let hexadecimal = |digits: &&str| digits.len() == 32 && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+    let digits = text.strip_prefix('"').and_then(|text| text.strip_suffix('"')).filter(hexadecimal);
     match digits.map(|digits| u128::from_str_radix(digits, 16)) {
         Some(Ok(digest)) => Ok(Some(Fingerprint(digest))),
         _ => Err(Problem::invalid("if-match".into(), "If-Match takes one ETag, as an answer gave it")),

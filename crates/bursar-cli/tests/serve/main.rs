@@ -2,10 +2,13 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
+mod attacked;
 mod backup;
 mod crowd;
+mod killed;
 mod log;
 mod process;
+mod woken;
 
 use serde_json::{Value, json};
 

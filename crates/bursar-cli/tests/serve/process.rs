@@ -121,7 +121,7 @@ impl Process {
     }
 
     /// One of its figures.
-    fn figure(&self, token: &str, name: &str) -> u64 {
+    pub(crate) fn figure(&self, token: &str, name: &str) -> u64 {
         let mut sent = self.send(token, "GET", "/metrics", Value::Null);
         assert_eq!(sent.head(), 200);
         let mut text = String::new();
@@ -132,9 +132,24 @@ impl Process {
 
     /// The memory it has, in MB.
     pub(crate) fn memory_mb(&self) -> u64 {
+        self.memory("VmRSS:")
+    }
+
+    /// The most memory that it ever had, in MB.
+    pub(crate) fn memory_mb_max(&self) -> u64 {
+        self.memory("VmHWM:")
+    }
+
+    fn memory(&self, name: &str) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
         line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() / 1_024
+    }
+
+    /// Kills it: it has time for nothing. Those who ask it may go on doing so.
+    pub(crate) fn kill(&self) {
+        let killed = Command::new("kill").args(["-KILL", &self.child.id().to_string()]).status().unwrap();
+        assert!(killed.success());
     }
 
     /// Tells it to end: how it did, and what it said.
