@@ -30,6 +30,8 @@ pub(crate) struct Round<'a> {
     pub(crate) number: u64,
     pub(crate) processes: usize,
     pub(crate) tokens: &'a Path,
+    /// Where the leases of those are who were killed in earlier rounds.
+    pub(crate) dead: &'a Path,
     /// The server to be killed, where one is.
     pub(crate) server: Option<Arc<Cluster>>,
 }
@@ -97,6 +99,7 @@ impl Round<'_> {
             seed: dice.roll(),
             name,
             tokens: self.tokens.display().to_string(),
+            dead: self.dead.display().to_string(),
         };
         let child = Command::new(std::env::current_exe()?)
             .arg(WORKER)

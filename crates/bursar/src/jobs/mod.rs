@@ -4,6 +4,7 @@ mod act;
 mod attempt;
 mod finish;
 mod lease;
+mod lost;
 
 use bursar_core::answer::Enqueued;
 use bursar_core::bounds::JOBS_MAX;
@@ -18,6 +19,7 @@ pub use self::act::{Acted, Count};
 pub use self::attempt::{Attempt, AttemptEnd};
 pub use self::finish::Failure;
 pub(crate) use self::finish::one_of;
+pub use self::lost::LostLease;
 use crate::command::Receipt;
 use crate::error::Error;
 use crate::instance::Bursar;
