@@ -98,6 +98,7 @@ fn every_bench(database: &str) {
         ("enqueue", None, Some("bulk-insert")),
         ("enqueue-bulk", Some(2_345), Some("bulk-insert")),
         ("drain", Some(2_345), None),
+        ("drain-worker", Some(2_345), None),
         ("latency", Some(5), None),
     ] {
         let callers = if bench == "latency" { 1 } else { 3 };

@@ -146,7 +146,7 @@ async fn sqlite_wal_of_a_command_is_bounded() {
         let charges = vec![Charge::new(Scope::new("room").unwrap(), 10)];
         Arc::new(Request::from(Op::Submit(Command { charges, settle, jobs, ..Command::default() })))
     };
-    for (what, with_job, most) in [("hold", false, 2_000), ("hold with its job", true, 3_000)] {
+    for (what, with_job, most) in [("hold", false, 1_500), ("hold with its job", true, 2_000)] {
         let checkpoint = "PRAGMA wal_checkpoint(TRUNCATE)";
         rusqlite::Connection::open(&path).unwrap().query_row(checkpoint, [], |_| Ok(())).unwrap();
         let batch = (0..500).map(|_| match with_job {
@@ -275,6 +275,12 @@ async fn prepare(store: &dyn Store, clock: &ManualClock, beside: Beside, prefix:
     }
 }
 
+/// The first look finds what must be passed over from then on.
+async fn first_look(store: &dyn Store) {
+    let leased = lease(store, 2).await;
+    ask(store, Op::Finish { items: leased }).await;
+}
+
 /// Leases so many jobs and completes them.
 async fn lease_and_complete(store: &dyn Store, count: usize) {
     let leased = lease(store, count.try_into().unwrap()).await;
@@ -299,8 +305,7 @@ async fn cost_of_a_job(beside: Beside) -> (u64, u64) {
         rusqlite::Connection::open(&path).unwrap().execute_batch(&moved).unwrap();
     }
     let mut costs = Vec::new();
-    // The first look finds what must be passed over from then on.
-    lease_and_complete(&store, 2).await;
+    first_look(&store).await;
     for _ in 0..3 {
         clock.advance(Span::from_millis(1));
         let before = store.effort();
@@ -327,7 +332,7 @@ async fn rows_of_thirty_jobs(beside: Beside) -> i64 {
     }
     // Nobody tidies up in between, and what was moved away leaves nothing behind that has to be passed over.
     sqlx::raw_sql("VACUUM bursar.jobs").execute(&mut filler).await.unwrap();
-    lease_and_complete(&store, 2).await;
+    first_look(&store).await;
     store.close().await;
     let before = rows_read(&mut filler).await;
     let store = open().await.unwrap();
@@ -349,8 +354,7 @@ async fn postgres_leases_read_the_same_rows_beside_a_hundred_thousand_other_jobs
     let alone = rows_of_thirty_jobs(Beside::Nothing).await;
     for beside in [Beside::Blocked, Beside::Finished, Beside::Scheduled, Beside::Backlog] {
         let cost = rows_of_thirty_jobs(beside).await;
-        // Each of the three looks may pass over the one that is barred, and read a page of the backlog.
-        assert!(cost - alone <= 30, "{beside:?}: {cost} rows, {alone} without");
+        assert!(cost.abs_diff(alone) <= 10, "{beside:?}: {cost} rows, {alone} without");
     }
 }
 

@@ -151,7 +151,8 @@ impl Bursar {
         let bursar = self.clone();
         let lost = LostLeases::default();
         let noted = lost.clone();
-        let done = store.transaction(limit, move |tx| work(&mut Transaction { tx, bursar: &bursar, lost: noted })).await;
+        let done =
+            store.transaction(limit, move |tx| work(&mut Transaction { tx, bursar: &bursar, lost: noted })).await;
         let lost = std::mem::take(&mut *lost.lock().unwrap_or_else(PoisonError::into_inner));
         let rolled_back = match done {
             Ok(Ok((answer, told))) => {

@@ -19,9 +19,9 @@ static COUNTED: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 /// Commands that are counted.
 const COMMANDS: usize = 500;
 /// Allocations of a metered command that is asked for alone: the answer, the journal, the rows and the way through the engine.
-const ALONE_MAX: usize = 400;
+const ALONE_MAX: usize = 180;
 /// The same as one of a batch, in the store.
-const SHARED_MAX: usize = 150;
+const SHARED_MAX: usize = 40;
 
 fn scope() -> Scope {
     Scope::new("team").unwrap()

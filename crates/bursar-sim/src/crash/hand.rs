@@ -16,6 +16,8 @@ use super::worker::TEAMS;
 
 /// What the requests of workers are known by in the journal.
 pub(crate) const HAND: &str = "hand-";
+/// How an end that went well is called.
+pub(crate) const COMPLETED: &str = "completed";
 /// Jobs leased at once.
 const CAPACITY: u32 = 4;
 /// How long a lease lasts: short, so that those of the dead and of those who stall lapse within a run.
@@ -46,8 +48,10 @@ impl Hand {
         for _ in 0..LATE {
             let Some((job, fence)) = self.dice.take(&mut dead) else { break };
             until_taken_back(&bursar, job, fence).await;
-            self.end(&bursar, &diary, job, fence).await;
+            let end = if self.dice.percent(80) { self.spent() } else { self.any() };
+            self.end(&bursar, &diary, job, fence, &end).await;
         }
+        let mut drops = true;
         loop {
             let jobs = self.lease(&bursar).await;
             if jobs.is_empty() {
@@ -56,8 +60,8 @@ impl Hand {
             for job in jobs {
                 let (job, fence) = (job.id, job.life.fence);
                 diary.write(&Line::Leased { job, fence }).expect("a diary can be kept");
-                if self.dice.percent(10) {
-                    // Nothing is heard of it any more.
+                // Of the first one, and of some later, nothing is heard any more: there is always something to come late.
+                if std::mem::take(&mut drops) || self.dice.percent(10) {
                     continue;
                 }
                 if self.dice.percent(20) {
@@ -66,7 +70,8 @@ impl Hand {
                 if self.dice.percent(10) {
                     tokio::time::sleep(STALL).await;
                 }
-                self.end(&bursar, &diary, job, fence).await;
+                let end = self.any();
+                self.end(&bursar, &diary, job, fence, &end).await;
             }
         }
     }
@@ -95,15 +100,26 @@ impl Hand {
         }
     }
 
-    /// Ends a lease in some way, twice at times.
-    async fn end(&mut self, bursar: &Bursar, diary: &Diary, job: JobId, fence: u64) {
-        let end = match self.dice.below(20) {
+    /// Some way to end a lease.
+    fn any(&mut self) -> End {
+        match self.dice.below(20) {
             0 => End::Return,
             1..3 => End::Snooze { delay: Span::from_millis(self.dice.below(50)) },
-            3..6 => Failure::new("crash", "it did not work").retry_after(Duration::ZERO).spent(self.usage()).into(),
-            6..13 => End::Complete { result: Payload::default(), usage: Some(self.usage()) },
+            3..12 => self.spent(),
             _ => End::Complete { result: Payload::default(), usage: None },
-        };
+        }
+    }
+
+    /// One that tells what was spent.
+    fn spent(&mut self) -> End {
+        match self.dice.percent(30) {
+            true => Failure::new("crash", "it did not work").retry_after(Duration::ZERO).spent(self.usage()).into(),
+            false => End::Complete { result: Payload::default(), usage: Some(self.usage()) },
+        }
+    }
+
+    /// Ends a lease, twice at times.
+    async fn end(&mut self, bursar: &Bursar, diary: &Diary, job: JobId, fence: u64, end: &End) {
         let times = if self.dice.percent(20) { 2 } else { 1 };
         for _ in 0..times {
             let item = Finish { job, fence, end: end.clone() };
@@ -111,7 +127,7 @@ impl Hand {
             let Ok(Outcome { answer: Answer::Finished(done), .. }) = told else { return };
             match done.first() {
                 Some(Ok(_)) => {
-                    let end = word(&end).to_owned();
+                    let end = word(end).to_owned();
                     diary.write(&Line::Ended { job, fence, end }).expect("a diary can be kept");
                 }
                 Some(Err(refusal)) => lost(diary, refusal),
@@ -133,9 +149,9 @@ impl Hand {
 }
 
 /// How the journal calls an end.
-pub(crate) fn word(end: &End) -> &'static str {
+fn word(end: &End) -> &'static str {
     match end {
-        End::Complete { .. } => "completed",
+        End::Complete { .. } => COMPLETED,
         End::Fail { .. } => "failed",
         End::Snooze { .. } => "snoozed",
         End::Return => "returned",

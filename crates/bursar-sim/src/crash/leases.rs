@@ -6,6 +6,7 @@ use bursar::{Bursar, Error, Event, HoldId, JobId, JobState, JournalEvent};
 
 use super::book::Verdict;
 use super::diary::Line;
+use super::hand::COMPLETED;
 
 /// A lease: the job and the fence.
 pub(crate) type LeaseId = (JobId, u64);
@@ -83,7 +84,7 @@ impl Said {
     fn take(&mut self, event: &Event, position: u64, verdict: &mut Verdict) {
         let (job, by, end) = match event {
             Event::JobLeased { job, fence, .. } => (*job, *fence, None),
-            Event::JobSucceeded { job, fence, .. } => (*job, *fence, Some("completed")),
+            Event::JobSucceeded { job, fence, .. } => (*job, *fence, Some(COMPLETED)),
             Event::JobFailed { job, fence, .. } => (*job, *fence, Some("failed")),
             Event::JobRescued { job, fence, .. } => (*job, *fence, Some("lapsed")),
             Event::JobSnoozed { job, fence, .. } => (*job, *fence, Some("snoozed")),

@@ -273,7 +273,7 @@ impl Tally {
             match line {
                 Line::Asks { .. } => asked += 1,
                 Line::Leased { .. } => self.leased += 1,
-                Line::Ended { end, .. } => self.completed += usize::from(end == "completed"),
+                Line::Ended { end, .. } => self.completed += usize::from(end == hand::COMPLETED),
                 Line::Lost { .. } => self.lost += 1,
                 Line::Told { told, .. } => {
                     asked -= 1;

@@ -12,6 +12,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use super::diary::{self, Line};
 use super::dice::Dice;
+use super::hand::COMPLETED;
 use super::worker::Orders;
 use super::{WORKER, act::Told};
 
@@ -22,6 +23,10 @@ const AFTERWARDS: Duration = Duration::from_millis(250);
 /// How long the first answers may take.
 const BEGIN_WITHIN: Duration = Duration::from_secs(20);
 const LOOK_EVERY: Duration = Duration::from_millis(5);
+
+/// How long the first job that is completed may take.
+const WORK_WITHIN: Duration = Duration::from_secs(60);
+const WORK_LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// What a round is to do.
 pub(crate) struct Round<'a> {
@@ -83,6 +88,7 @@ impl Round<'_> {
             crew.push(self.start(&mut started, dice)?);
         }
         sleep_until(end).await;
+        until_worked(&mut crew).await?;
         while let Some(victim) = dice.take(&mut crew) {
             fallen.kill(victim)?;
         }
@@ -128,6 +134,27 @@ async fn until_all_are_answered(crew: &[Process]) {
     while Instant::now() < until && !crew.iter().all(told) {
         sleep(LOOK_EVERY).await;
     }
+}
+
+/// Waits until one of the processes has completed a job, or all have ended; a bounded time. Its workers have then told before what came of
+/// the leases of the dead.
+async fn until_worked(crew: &mut [Process]) -> io::Result<()> {
+    let until = Instant::now() + WORK_WITHIN;
+    while Instant::now() < until {
+        let mut alive = false;
+        for process in crew.iter_mut() {
+            let lines = diary::read(&process.diary, u64::MAX)?;
+            if lines.iter().any(|line| matches!(line, Line::Ended { end, .. } if end == COMPLETED)) {
+                return Ok(());
+            }
+            alive |= process.child.try_wait()?.is_none();
+        }
+        if !alive {
+            break;
+        }
+        sleep(WORK_LOOK_EVERY).await;
+    }
+    Ok(())
 }
 
 impl Fallen {

@@ -32,7 +32,9 @@ struct Spent {
 impl LostLease {
     /// The leases of a request in a caller's own transaction that were lost, and whose spend was charged there.
     pub(crate) fn of(bursar: &Bursar, request: &Request, outcome: &Outcome) -> Vec<LostLease> {
-        let (Op::Finish { items }, Answer::Finished(answers)) = (&request.op, &outcome.answer) else { return Vec::new() };
+        let (Op::Finish { items }, Answer::Finished(answers)) = (&request.op, &outcome.answer) else {
+            return Vec::new();
+        };
         if request.dry_run {
             return Vec::new();
         }
