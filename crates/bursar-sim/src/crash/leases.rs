@@ -191,3 +191,90 @@ pub(crate) fn job_of(event: &Event) -> Option<JobId> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use bursar_core::job::JobError;
+    use bursar_core::name::WorkerName;
+    use bursar_core::time::Time;
+
+    use super::*;
+
+    const JOB: JobId = JobId(7);
+
+    fn leased(fence: u64) -> Event {
+        let (worker, slots) = (WorkerName::new("w").expect("a name"), Vec::new());
+        let (lease, deadline, attempt) = (bursar_core::time::Span::from_secs(1), Time::NEVER, 1);
+        Event::JobLeased { job: JOB, fence, attempt, worker, lease, deadline, slots }
+    }
+
+    fn rescued(fence: u64) -> Event {
+        let (worker, error) = (WorkerName::new("w").expect("a name"), JobError::new("lease expired", ""));
+        Event::JobRescued { job: JOB, fence, attempt: 1, worker, error, run_at: None }
+    }
+
+    fn billed(fence: u64, lost: bool) -> Event {
+        Event::JobBilled { job: JOB, fence, charges: Vec::new(), lost }
+    }
+
+    fn returned(fence: u64) -> Event {
+        Event::JobReturned { job: JOB, fence }
+    }
+
+    /// What is found in a journal of these events.
+    fn found(events: &[Event]) -> Vec<String> {
+        let (mut said, mut verdict) = (Said::default(), Verdict::default());
+        (1..).zip(events).for_each(|(position, event)| said.take(event, position, &mut verdict));
+        verdict.findings
+    }
+
+    #[test]
+    fn a_lease_ends_once_and_a_lost_one_changes_nothing_but_the_bill() {
+        let right = [
+            leased(1),
+            rescued(1),
+            leased(2),
+            billed(1, true),
+            billed(2, false),
+            returned(2),
+            leased(3),
+            rescued(3),
+            billed(3, true),
+        ];
+        assert_eq!(found(&right), Vec::<String>::new());
+        for (wrong, word) in [
+            (&[leased(1), leased(2)][..], "which runs: true"),
+            (&[leased(2), rescued(2), leased(2)], "after 2"),
+            (&[leased(1), rescued(1), leased(2), returned(1)], "2 is the last"),
+            (&[leased(1), rescued(1), returned(1)], "it runs false"),
+            (&[leased(1), billed(1, true)], "did not lapse"),
+            (&[leased(1), returned(1), billed(1, true)], "did not lapse"),
+            (&[leased(1), rescued(1), billed(1, true), billed(1, true)], "billed before"),
+            (&[leased(1), rescued(1), billed(1, false)], "does not run"),
+        ] {
+            let found = found(wrong);
+            assert!(found.len() == 1 && found[0].contains(word), "{word}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn what_a_worker_was_told_must_be_in_the_journal() {
+        for (told, word) in [
+            (Line::Leased { job: JOB, fence: 1 }, "it has lease 1"),
+            (Line::Ended { job: JOB, fence: 1, end: COMPLETED.to_owned() }, "completed, and that is lost"),
+            (Line::Lost { job: JOB, fence: 1, billed: true }, "is charged, and it is not"),
+        ] {
+            let (mut leases, mut verdict) = (Leases::default(), Verdict::default());
+            leases.enter(&told);
+            leases.compare(&[], &mut verdict);
+            assert!(verdict.findings.len() == 1 && verdict.findings[0].contains(word), "{:?}", verdict.findings);
+        }
+        let mut leases = Leases::default();
+        for fence in 1..=3 {
+            leases.enter(&Line::Leased { job: JOB, fence });
+        }
+        leases.enter(&Line::Ended { job: JOB, fence: 1, end: "failed".to_owned() });
+        leases.enter(&Line::Lost { job: JOB, fence: 2, billed: false });
+        assert_eq!(leases.open(), [(JOB, 3)], "the others were told what became of theirs");
+    }
+}
