@@ -24,10 +24,6 @@ const AFTERWARDS: Duration = Duration::from_millis(250);
 const BEGIN_WITHIN: Duration = Duration::from_secs(20);
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
-/// How long the first job that is completed may take.
-const WORK_WITHIN: Duration = Duration::from_secs(60);
-const WORK_LOOK_EVERY: Duration = Duration::from_millis(20);
-
 /// What a round is to do.
 pub(crate) struct Round<'a> {
     pub(crate) url: &'a str,
@@ -87,8 +83,8 @@ impl Round<'_> {
             fallen.kill(victim)?;
             crew.push(self.start(&mut started, dice)?);
         }
-        sleep_until(end).await;
         until_worked(&mut crew).await?;
+        sleep_until(end).await;
         while let Some(victim) = dice.take(&mut crew) {
             fallen.kill(victim)?;
         }
@@ -136,27 +132,6 @@ async fn until_all_are_answered(crew: &[Process]) {
     }
 }
 
-/// Waits until one of the processes has completed a job, or all have ended; a bounded time. Its workers have then told before what came of
-/// the leases of the dead.
-async fn until_worked(crew: &mut [Process]) -> io::Result<()> {
-    let until = Instant::now() + WORK_WITHIN;
-    while Instant::now() < until {
-        let mut alive = false;
-        for process in crew.iter_mut() {
-            let lines = diary::read(&process.diary, u64::MAX)?;
-            if lines.iter().any(|line| matches!(line, Line::Ended { end, .. } if end == COMPLETED)) {
-                return Ok(());
-            }
-            alive |= process.child.try_wait()?.is_none();
-        }
-        if !alive {
-            break;
-        }
-        sleep(WORK_LOOK_EVERY).await;
-    }
-    Ok(())
-}
-
 impl Fallen {
     fn kill(&mut self, mut process: Process) -> io::Result<()> {
         if let Some(status) = process.child.try_wait()? {
@@ -187,4 +162,29 @@ impl Fallen {
 /// Writes the tokens that all processes know to a file.
 pub(crate) fn write_tokens(path: &Path, tokens: &[String]) -> io::Result<()> {
     File::create(path)?.write_all(tokens.join("\n").as_bytes())
+}
+
+/// How long the first job that is completed may take.
+const WORK_WITHIN: Duration = Duration::from_secs(60);
+const WORK_LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// Waits until one of the processes has completed a job, or all have ended; a bounded time. Its workers have then told before what came of
+/// the leases of the dead.
+async fn until_worked(crew: &mut [Process]) -> io::Result<()> {
+    let until = Instant::now() + WORK_WITHIN;
+    while Instant::now() < until {
+        let mut alive = false;
+        for process in crew.iter_mut() {
+            let lines = diary::read(&process.diary, u64::MAX)?;
+            if lines.iter().any(|line| matches!(line, Line::Ended { end, .. } if end == COMPLETED)) {
+                return Ok(());
+            }
+            alive |= process.child.try_wait()?.is_none();
+        }
+        if !alive {
+            break;
+        }
+        sleep(WORK_LOOK_EVERY).await;
+    }
+    Ok(())
 }
