@@ -74,14 +74,28 @@ fn the_server_is_measured_beside_a_bare_route() {
 }
 
 #[test]
+fn what_a_bench_has_no_use_for_is_ignored_with_a_note() {
+    let place = Place::empty();
+    let here = format!("sqlite://{}/bench.db", place.0.path().display());
+    let all =
+        ["--callers", "2", "--scopes", "3", "--history", "5", "--seconds", "0.1", "--rounds", "1", "--jobs", "20"];
+    for (bench, ignored) in
+        [("drain", "--scopes"), ("latency", "--callers"), ("hold", "--jobs"), ("meter", "--history")]
+    {
+        let args = [&["bench", bench, "--database", &here, "--baseline", "none", "--json"][..], &all].concat();
+        let ran = place.run(&args).ends(0);
+        let line: Value = serde_json::from_str(ran.out.lines().next().unwrap()).expect("a line of JSON");
+        assert_eq!(line["bench"], bench);
+        assert!(ran.err.contains(&format!("{ignored} is ignored by {bench}: ")), "{}", ran.err);
+    }
+}
+
+#[test]
 fn what_cannot_be_measured_is_wrong_usage() {
     let place = Place::empty();
     for (args, word) in [
         (&["bench", "quick"][..], "command, hold, settle, enqueue, enqueue-bulk, drain, latency, meter, http"),
-        (&["bench", "hold", "--backlog", "1"], "backlog"),
         (&["bench", "drain", "--jobs", "0"], "jobs"),
-        (&["bench", "drain", "--scopes", "1"], "scopes"),
-        (&["bench", "drain", "--processes", "2"], "processes"),
         (&["bench", "latency", "--processes", "3"], "processes"),
         (&["bench", "drain", "--baseline", "textbook"], "empty and none"),
         (&["bench", "meter", "--baseline", "textbook"], "unmetered and none"),

@@ -12,6 +12,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use super::diary::{self, Line};
 use super::dice::Dice;
+use super::hand::COMPLETED;
 use super::worker::Orders;
 use super::{WORKER, act::Told};
 
@@ -36,6 +37,8 @@ pub(crate) struct Round<'a> {
     pub(crate) number: u64,
     pub(crate) processes: usize,
     pub(crate) tokens: &'a Path,
+    /// Where the leases of those are who were killed in earlier rounds.
+    pub(crate) dead: &'a Path,
     /// The server to be killed, where one is.
     pub(crate) server: Option<Arc<Cluster>>,
 }
@@ -86,6 +89,7 @@ impl Round<'_> {
             fallen.kill(victim)?;
             crew.push(self.start(&mut started, dice)?);
         }
+        until_worked(&mut crew).await?;
         sleep_until(end).await;
         until_told(&mut crew, DONE_LEAST, REFUSED_LEAST).await?;
         while let Some(victim) = dice.take(&mut crew) {
@@ -104,6 +108,7 @@ impl Round<'_> {
             seed: dice.roll(),
             name,
             tokens: self.tokens.display().to_string(),
+            dead: self.dead.display().to_string(),
         };
         let child = Command::new(std::env::current_exe()?)
             .arg(WORKER)
@@ -171,4 +176,29 @@ impl Fallen {
 /// Writes the tokens that all processes know to a file.
 pub(crate) fn write_tokens(path: &Path, tokens: &[String]) -> io::Result<()> {
     File::create(path)?.write_all(tokens.join("\n").as_bytes())
+}
+
+/// How long the first job that is completed may take.
+const WORK_WITHIN: Duration = Duration::from_secs(60);
+const WORK_LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// Waits until one of the processes has completed a job, or all have ended; a bounded time. Its workers have then told before what came of
+/// the leases of the dead.
+async fn until_worked(crew: &mut [Process]) -> io::Result<()> {
+    let until = Instant::now() + WORK_WITHIN;
+    while Instant::now() < until {
+        let mut alive = false;
+        for process in crew.iter_mut() {
+            let lines = diary::read(&process.diary, u64::MAX)?;
+            if lines.iter().any(|line| matches!(line, Line::Ended { end, .. } if end == COMPLETED)) {
+                return Ok(());
+            }
+            alive |= process.child.try_wait()?.is_none();
+        }
+        if !alive {
+            break;
+        }
+        sleep(WORK_LOOK_EVERY).await;
+    }
+    Ok(())
 }

@@ -50,6 +50,8 @@ fn told(tally: &Tally, least: usize) {
     assert!(tally.findings.is_empty(), "{:#?}", tally.findings);
     assert!(tally.acknowledged >= least, "{tally}");
     assert_eq!((tally.idle, tally.rebuilt), (0, 1), "{tally}");
+    let workers = [tally.leased, tally.completed, tally.rescued, tally.lost, tally.billed];
+    assert!(workers.iter().all(|count| *count > 0), "workers ended their leases in time and late: {tally}");
 }
 
 /// What a crash could take away is taken away by hand, a row at a time.

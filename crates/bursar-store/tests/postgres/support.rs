@@ -286,6 +286,7 @@ pub(crate) async fn dump(url: &str) -> Vec<String> {
 pub(crate) struct Counters {
     pub(crate) statements: i64,
     pub(crate) seq_scans: i64,
+    /// Bytes of the log, without images of pages: how many of those there are depends on when there was a checkpoint.
     pub(crate) wal: i64,
 }
 
@@ -299,7 +300,7 @@ pub(crate) async fn counters(store: &PostgresStore, url: &str) -> Counters {
     let statements = "SELECT coalesce(sum(calls), 0)::bigint FROM pg_stat_statements s
                       JOIN pg_database d ON d.oid = s.dbid
                       WHERE d.datname = current_database() AND query !~ 'pg_stat|SELECT \\$1$'";
-    let wal = "SELECT coalesce(sum(wal_bytes), 0)::bigint FROM pg_stat_statements s
+    let wal = "SELECT coalesce(sum(greatest(wal_bytes - wal_fpi * 8192, 0)), 0)::bigint FROM pg_stat_statements s
                JOIN pg_database d ON d.oid = s.dbid WHERE d.datname = current_database()";
     Counters {
         statements: sqlx::query_scalar(statements).fetch_one(&mut conn).await.unwrap(),
