@@ -253,7 +253,7 @@ fn jobs_are_the_same_over_a_server() {
     both.run(0, &["job", "move", "{job}", "--to", "slow", "--reason", "later"], "");
     both.run(0, &["job", "move", "{job}", "--to", "q", "--json"], "");
     both.run(5, &["job", "discard", "{job}"], "");
-    both.run(2, &["job", "move", "--to", "q"], "");
+    both.run(2, &["job", "move", "--to", "q", "--json"], "");
     both.look(&["job", "costs", "--from", "2026-01-01"]);
     both.run(2, &["job", "costs", "--from", "tomorrow", "--json"], "");
     both.run(4, &["job", "show", "job_00000000000000000000000000", "--json"], "");

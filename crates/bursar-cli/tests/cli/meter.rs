@@ -14,8 +14,8 @@ fn quotas_are_the_same_over_a_server() {
     both.make("left", "/remaining", &["meter", "show", "bob"], "");
     both.run(0, &["meter", "limit", "bob", "--limit", "40:day", "--limit", "35:lifetime", "--key", "k"], "");
     both.run(0, &["meter", "limit", "bob", "--limit", "40:day", "--limit", "35:lifetime", "--key", "k"], "");
-    both.run(2, &["meter", "limit", "bob"], "");
-    both.run(2, &["meter", "limit", "bob", "5", "--limit", "40:day"], "");
+    both.run(2, &["meter", "limit", "bob", "--json"], "");
+    both.run(2, &["meter", "limit", "bob", "5", "--limit", "40:day", "--json"], "");
     both.run(2, &["meter", "limit", "", "5", "--json"], "");
 }
 
