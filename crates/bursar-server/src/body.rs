@@ -95,13 +95,37 @@ impl<'de> Visitor<'de> for Strict {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         let below = self.below()?;
-        let mut seen = HashSet::new();
+        let mut seen = Names::default();
         while let Some(name) = map.next_key_seed(Name)? {
-            if seen.contains(&name) {
+            if let Err(name) = seen.add(name) {
                 return Err(A::Error::custom(format_args!("duplicate field `{name}`")));
             }
-            seen.insert(name);
             map.next_value_seed(Strict(below))?;
+        }
+        Ok(())
+    }
+}
+
+/// Names that have been seen in an object.
+#[derive(Default)]
+struct Names<'de> {
+    few: Vec<Cow<'de, str>>,
+    many: HashSet<Cow<'de, str>>,
+}
+
+/// So many names are looked through faster than one is hashed.
+const FEW: usize = 8;
+
+impl<'de> Names<'de> {
+    /// Adds one that is new; gives back one that is not.
+    fn add(&mut self, name: Cow<'de, str>) -> Result<(), Cow<'de, str>> {
+        if self.few.contains(&name) || (!self.many.is_empty() && self.many.contains(&name)) {
+            return Err(name);
+        }
+        if self.few.len() < FEW {
+            self.few.push(name);
+        } else {
+            self.many.insert(name);
         }
         Ok(())
     }
@@ -169,6 +193,8 @@ mod tests {
             (r#"{"amount":1} x"#, "body"),
             (deep.as_str(), "body"),
             ("\u{feff}{}", "body"),
+            (r#"{"payload":{"a":1,"b":1,"c":1,"d":1,"e":1,"f":1,"g":1,"h":1,"i":1,"twice":1,"twice":2}}"#, "twice"),
+            (r#"{"payload":{"twice":1,"b":1,"c":1,"d":1,"e":1,"f":1,"g":1,"h":1,"i":1,"twice":2}}"#, "twice"),
         ] {
             let problem = json::<Body>(text.as_bytes()).unwrap_err();
             assert_eq!(problem.field.as_deref(), Some(field), "{:.60}: {}", text, problem.detail);

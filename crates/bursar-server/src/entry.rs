@@ -56,16 +56,16 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
     router
         .fallback(|request: Request| async move {
             let detail = format!("there is nothing at {}; see /v1/openapi.json", shown(request.uri().path()));
-            reply::problem(Problem::new(Kind::NotFound, detail), &trace_of(&request).request_id)
+            reply::problem(Problem::new(Kind::NotFound, detail), trace_of(&request).request_id())
         })
         .method_not_allowed_fallback(move |request: Request| {
             let methods = methods.clone();
             async move {
-                let id = trace_of(&request).request_id;
+                let trace = trace_of(&request);
                 let detail = format!("{} is not taken here", request.method());
                 let (mut parts, _) = request.into_parts();
                 let path = axum::extract::MatchedPath::from_request_parts(&mut parts, &()).await;
-                let mut response = reply::problem(Problem::new(Kind::MethodNotAllowed, detail), &id);
+                let mut response = reply::problem(Problem::new(Kind::MethodNotAllowed, detail), trace.request_id());
                 let known = path.ok().and_then(|path| methods.get(path.as_str()).map(|methods| methods.join(", ")));
                 if let Some(Ok(allow)) = known.as_deref().map(HeaderValue::from_str) {
                     response.headers_mut().insert(header::ALLOW, allow);
@@ -86,9 +86,10 @@ fn trace_of(request: &Request) -> Trace {
 
 async fn enter(app: Arc<App>, route: Arc<Route>, request: Request) -> Response {
     let trace = trace_of(&request);
-    // The route and not the path, which has names and ids of somebody's in it.
-    let span = tracing::info_span!(
-        "request", method = %route.method, route = route.path, request_id = trace.request_id, trace_id = trace.trace_id,
+    // The route and not the path, which has names and ids of somebody's in it. Where not every request is told, the few lines that
+    // are say themselves which request they are about: to keep a span for each would cost more than to read its body.
+    let span = tracing::debug_span!(
+        "request", method = %route.method, route = route.path, request_id = trace.request_id(), trace_id = trace.trace_id(),
         principal = tracing::field::Empty
     );
     enter_in(app, route, request, trace).instrument(span).await
@@ -100,10 +101,10 @@ async fn enter_in(app: Arc<App>, route: Arc<Route>, request: Request, trace: Tra
     let answered = AssertUnwindSafe(answer(&app, &route, request, &trace)).catch_unwind().await;
     let response = match answered {
         Ok(Ok(response)) => response,
-        Ok(Err(problem)) => refused(&app, problem, &trace),
+        Ok(Err(problem)) => refused(&app, &route, problem, &trace),
         Err(_) => {
-            tracing::error!("a handler panicked");
-            reply::problem(Problem::new(Kind::Internal, "the server failed; it was logged"), &trace.request_id)
+            tracing::error!(request_id = trace.request_id(), route = route.path, "a handler panicked");
+            reply::problem(Problem::new(Kind::Internal, "the server failed; it was logged"), trace.request_id())
         }
     };
     let (status, took) = (response.status(), began.elapsed());
@@ -125,7 +126,7 @@ async fn answer(app: &Arc<App>, route: &Route, request: Request, trace: &Trace) 
     let tenant = tenant(&principal, &parts.headers)?;
     // Where there is no request that somebody could look for, nothing is to be found by it.
     let correlation_id = app.insider.is_none().then(|| trace.correlation_id());
-    let traceparent = trace.parent;
+    let traceparent = trace.parent();
     let context = Context { correlation_id, traceparent, ..Context::of(tenant).by(principal.actor()) };
     let key = if route.writes() { header_text(&parts.headers, &IDEMPOTENCY_KEY)? } else { None };
     let call = Call {
@@ -141,7 +142,7 @@ async fn answer(app: &Arc<App>, route: &Route, request: Request, trace: &Trace) 
     let standing = match app.metering.charge(&call.principal, &call.context, &parts, body.len()).await {
         Ok(standing) => standing,
         Err(Unpaid { problem, standing }) => {
-            let mut response = reply::problem(problem, &trace.request_id);
+            let mut response = reply::problem(problem, trace.request_id());
             standing.inspect(|standing| standing.tell(response.headers_mut()));
             return Ok(response);
         }
@@ -150,21 +151,21 @@ async fn answer(app: &Arc<App>, route: &Route, request: Request, trace: &Trace) 
     let mut response = match route.run(Incoming { call, at, uri: parts.uri, body }).await {
         Ok(response) => response,
         Err(problem) if standing.is_none() => return Err(problem),
-        Err(problem) => refused(app, problem, trace),
+        Err(problem) => refused(app, route, problem, trace),
     };
     standing.inspect(|standing| standing.tell(response.headers_mut()));
     Ok(response)
 }
 
 /// Tells of a problem. What is the server's own fault is logged; whoever asks in the process is told all of it instead.
-fn refused(app: &App, problem: Problem, trace: &Trace) -> Response {
+fn refused(app: &App, route: &Route, problem: Problem, trace: &Trace) -> Response {
     if app.insider.is_some() {
         return reply::whole_problem(&problem);
     }
     if problem.status >= 500 {
-        tracing::warn!(kind = ?problem.kind, "{}", problem.detail);
+        tracing::warn!(request_id = trace.request_id(), route = route.path, kind = ?problem.kind, "{}", problem.detail);
     }
-    reply::problem(problem, &trace.request_id)
+    reply::problem(problem, trace.request_id())
 }
 
 /// Whose data it is: the operator says it, everybody else has one.

@@ -1,5 +1,7 @@
 //! What a request is known by: an id of its own, and its place in a trace.
 
+use std::sync::Arc;
+
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use bursar::TraceParent;
 
@@ -10,13 +12,14 @@ pub(crate) const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent"
 
 /// What a request is known by.
 #[derive(Clone, Debug)]
-pub(crate) struct Trace {
-    pub(crate) request_id: String,
-    pub(crate) trace_id: String,
+pub(crate) struct Trace(Arc<Known>);
+
+#[derive(Debug)]
+struct Known {
+    request_id: String,
+    trace_id: String,
     span_id: String,
-    flags: u8,
-    /// The place in a trace that the caller said.
-    pub(crate) parent: Option<TraceParent>,
+    parent: Option<TraceParent>,
 }
 
 /// Characters of an id that a caller gives.
@@ -29,27 +32,42 @@ impl Trace {
         let given = text(&REQUEST_ID)
             .filter(|id| !id.is_empty() && id.len() <= ID_MAX && id.bytes().all(|byte| byte.is_ascii_graphic()));
         let parent = text(&TRACEPARENT).and_then(|text| text.parse::<TraceParent>().ok());
-        let random = random_hex();
-        let (request_id, rest) = random.split_at(32);
-        let (trace_id, span_id) = rest.split_at(32);
-        Trace {
-            request_id: given.unwrap_or(request_id).to_owned(),
-            trace_id: parent.map_or_else(|| trace_id.to_owned(), |parent| parent.trace_id()),
-            span_id: span_id.to_owned(),
-            flags: parent.map_or(0, |parent| parent.flags()),
+        // The system is asked once for all of them.
+        let mut random = [0u8; 16 + 16 + 8];
+        getrandom::fill(&mut random).expect("the system has randomness");
+        let (request_id, rest) = random.split_at(16);
+        let (trace_id, span_id) = rest.split_at(16);
+        Trace(Arc::new(Known {
+            request_id: given.map_or_else(|| hex(request_id), str::to_owned),
+            trace_id: parent.map_or_else(|| hex(trace_id), |parent| parent.trace_id()),
+            span_id: hex(span_id),
             parent,
-        }
+        }))
+    }
+
+    pub(crate) fn request_id(&self) -> &str {
+        &self.0.request_id
+    }
+
+    pub(crate) fn trace_id(&self) -> &str {
+        &self.0.trace_id
+    }
+
+    /// The place in a trace that the caller said.
+    pub(crate) fn parent(&self) -> Option<TraceParent> {
+        self.0.parent
     }
 
     /// Ties what is written in the journal to the trace, or to the request.
     pub(crate) fn correlation_id(&self) -> String {
-        if self.parent.is_some() { self.trace_id.clone() } else { self.request_id.clone() }
+        if self.0.parent.is_some() { self.0.trace_id.clone() } else { self.0.request_id.clone() }
     }
 
     /// Tells both with the answer.
     pub(crate) fn tell(&self, headers: &mut HeaderMap) {
-        let parent = format!("00-{}-{}-{:02x}", self.trace_id, self.span_id, self.flags);
-        for (name, value) in [(REQUEST_ID, self.request_id.as_str()), (TRACEPARENT, &parent)] {
+        let flags = self.0.parent.map_or(0, |parent| parent.flags());
+        let parent = format!("00-{}-{}-{flags:02x}", self.0.trace_id, self.0.span_id);
+        for (name, value) in [(REQUEST_ID, self.request_id()), (TRACEPARENT, &parent)] {
             if let Ok(value) = HeaderValue::from_str(value) {
                 headers.insert(name, value);
             }
@@ -57,12 +75,11 @@ impl Trace {
     }
 }
 
-/// Digits for an id, a trace and a span: the system is asked once for all of them.
-fn random_hex() -> String {
-    let mut bytes = [0u8; 16 + 16 + 8];
-    getrandom::fill(&mut bytes).expect("the system has randomness");
+fn hex(bytes: &[u8]) -> String {
     let digit = |value: u8| char::from(b"0123456789abcdef"[usize::from(value)]);
-    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
+    let mut text = String::with_capacity(2 * bytes.len());
+    bytes.iter().for_each(|byte| text.extend([digit(byte >> 4), digit(byte & 15)]));
+    text
 }
 
 #[cfg(test)]
@@ -76,15 +93,15 @@ mod tests {
         headers.insert(REQUEST_ID, HeaderValue::from_static("abc-1"));
         headers.insert(TRACEPARENT, HeaderValue::from_static(trace));
         let taken = Trace::of(&headers);
-        assert_eq!((taken.request_id.as_str(), taken.parent.is_some()), ("abc-1", true));
+        assert_eq!((taken.request_id(), taken.parent().is_some()), ("abc-1", true));
         assert_eq!(taken.correlation_id(), "0af7651916cd43dd8448eb211c80319c");
         let mut out = HeaderMap::new();
         taken.tell(&mut out);
         let told = out[TRACEPARENT].to_str().unwrap();
         assert!(told.starts_with("00-0af7651916cd43dd8448eb211c80319c-") && told.ends_with("-01") && told != trace);
         headers.insert(TRACEPARENT, HeaderValue::from_static("00-0-0-0"));
-        assert!(Trace::of(&headers).parent.is_none());
+        assert!(Trace::of(&headers).parent().is_none());
         headers.insert(REQUEST_ID, HeaderValue::from_str(&"x".repeat(200)).unwrap());
-        assert_eq!(Trace::of(&headers).request_id.len(), 32);
+        assert_eq!(Trace::of(&headers).request_id().len(), 32);
     }
 }

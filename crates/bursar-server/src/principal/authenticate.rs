@@ -10,6 +10,7 @@ use crate::entry::Peer;
 use crate::principal::jwt::{JwtKey, JwtRules};
 use crate::principal::table::Role;
 use crate::principal::{Principal, unauthorized};
+use crate::trace::Trace;
 use crate::wire::credential::Claims;
 use crate::wire::problem::{Kind, Problem};
 
@@ -48,7 +49,8 @@ pub(crate) async fn authenticate(app: &App, parts: &Parts) -> Result<Principal, 
             app.attempts.failed(from);
             app.metrics.denied();
             // To an outsider all faults are one.
-            tracing::info!(%from, %fault, "a token was not taken");
+            let request_id = parts.extensions.get::<Trace>().map(Trace::request_id);
+            tracing::info!(request_id, %from, %fault, "a token was not taken");
             Err(unauthorized())
         }
     }

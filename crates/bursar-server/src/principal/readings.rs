@@ -44,7 +44,10 @@ impl<T: Clone + Send + 'static> Readings<T> {
         if let Some(line) = first {
             // A task of its own: who asked first may leave before it is answered.
             tokio::spawn(async move {
-                while let Some(waiting) = line.next() {
+                loop {
+                    // Those whose requests are here already come along: a reading takes longer than to let them ask.
+                    tokio::task::yield_now().await;
+                    let Some(waiting) = line.next() else { break };
                     // Where it failed they are told nothing, and each finds out for itself.
                     if let Some(read) = reading().await {
                         waiting.into_iter().for_each(|tell| drop(tell.send(read.clone())));

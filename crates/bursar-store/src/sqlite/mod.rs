@@ -162,9 +162,10 @@ impl SqliteStore {
         let work = move || {
             let idle = readers.lock().unwrap_or_else(PoisonError::into_inner).pop();
             let conn = idle.map_or_else(|| open_reader(&path), Ok)?;
-            conn.execute_batch("BEGIN").map_err(failed)?;
+            let run = |sql| conn.prepare_cached(sql)?.execute([]);
+            run("BEGIN").map_err(failed)?;
             let answer = ask(&shared, &conn);
-            conn.execute_batch("ROLLBACK").map_err(failed)?;
+            run("ROLLBACK").map_err(failed)?;
             readers.lock().unwrap_or_else(PoisonError::into_inner).push(conn);
             answer
         };

@@ -227,9 +227,8 @@ impl Writer {
     /// Keeps what is worth it of the last batch, whose callers have been told, and frees the rest.
     fn clear(&mut self) {
         let Some(mut ws) = self.done.take() else { return };
-        self.known.borrow_mut().keep(std::mem::take(&mut ws.scopes));
-        let rows = ws.holds.count() + ws.grants.count() + ws.jobs.count();
-        self.scribe.free(ws, rows);
+        self.known.borrow_mut().keep(&mut ws.scopes);
+        self.scribe.clear(ws);
     }
 }
 
