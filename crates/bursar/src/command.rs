@@ -155,6 +155,7 @@ impl CommandBuilder {
                 context: self.bursar.context,
                 idempotency_key: self.key,
                 dry_run: self.dry_run,
+                part: None,
                 if_match: None,
                 op: Op::Submit(self.command),
             }),

@@ -73,7 +73,9 @@ pub use bursar_core::name::{
 };
 pub use bursar_core::payload::Payload;
 pub use bursar_core::refusal::{Invalid, Refusal, Violation};
-pub use bursar_core::request::{Act, Actual, Charge, Command, Fingerprint, Op, Redemption, Request, Settle};
+pub use bursar_core::request::{
+    Act, Actual, Charge, Command, Fingerprint, IfMatch, Op, Part, Redemption, Request, Settle,
+};
 pub use bursar_core::scope::Freeze;
 pub use bursar_core::time::{Span, Time};
 pub use bursar_core::trace::TraceParent;

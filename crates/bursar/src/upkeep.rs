@@ -111,7 +111,7 @@ pub(crate) async fn each<T: Clone + Debug>(
         async move {
             Ok(match engine.submit(request).await?.answer {
                 Answer::Swept { count } => count,
-                Answer::Acted(answers) => answers.iter().filter(|answer| answer.is_ok()).count(),
+                Answer::Acted { each: answers, .. } => answers.iter().filter(|answer| answer.is_ok()).count(),
                 _ => 0,
             })
         }

@@ -91,7 +91,7 @@ impl Workload {
             let op = self.op(chance, &tenant);
             (tenant, op)
         };
-        if op.is_of_jobs() {
+        if op.is_of_jobs() && !op.is_act_of_callers() {
             return self.numbered(tenant, op);
         }
         let upkeep = matches!(op, Op::Expire { .. } | Op::Tidy { .. });
@@ -100,7 +100,8 @@ impl Workload {
         let request = Request {
             context: Context { correlation_id, ..Context::of(tenant) },
             idempotency_key: key.and_then(|key| IdempotencyKey::new(key).ok()),
-            dry_run: chance.one_in(20),
+            part: None,
+            dry_run: !op.is_act_of_callers() && chance.one_in(20),
             if_match: None,
             op,
         };
