@@ -5,7 +5,6 @@ use std::fmt::Debug;
 use std::hash::Hash;
 use std::sync::Arc;
 
-use indexmap::map::Entry as Place;
 use indexmap::{Equivalent, IndexMap};
 
 use crate::event::{Batch, Entry, Links, Stream};
@@ -144,13 +143,8 @@ impl<K: Hash + Eq + Debug, V> Table<K, V> {
 
     /// Puts a new row.
     pub fn put(&mut self, key: K, value: V) {
-        match self.slots.entry(key) {
-            Place::Vacant(place) => drop(place.insert(Slot { value: Some(value), stored: false, dirty: true })),
-            Place::Occupied(place) => {
-                let slot = place.into_mut();
-                (slot.value, slot.dirty) = (Some(value), true);
-            }
-        }
+        let stored = self.slots.get(&key).is_some_and(|slot| slot.stored);
+        self.slots.insert(key, Slot { value: Some(value), stored, dirty: true });
     }
 
     /// Takes a row away.

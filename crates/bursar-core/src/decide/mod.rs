@@ -60,27 +60,13 @@ pub enum Decided {
 
 /// Decides one request and applies its events to the workspace.
 pub fn decide(ws: &mut Workspace, request: &Request, rules: &Rules, ids: &mut (dyn IdSource + Send)) -> Decided {
-    match request.check() {
-        Ok(()) => decide_checked(ws, request, rules, ids),
-        Err(invalid) => Decided::Answered(Err(invalid.into())),
-    }
-}
-
-/// Decides one request that was checked by itself, and applies its events to the workspace.
-pub fn decide_checked(
-    ws: &mut Workspace,
-    request: &Request,
-    rules: &Rules,
-    ids: &mut (dyn IdSource + Send),
-) -> Decided {
-    debug_assert_eq!(request.check(), Ok(()));
     if !ws.unready.is_empty() {
         let mut wanted = Needs::of(request).scopes_in(ws);
         if wanted.any(|scope| ws.unready.contains(&scope)) {
             return Decided::Again;
         }
     }
-    if request.op.is_of_jobs() || request.op.is_of_schedules() {
+    if (request.op.is_of_jobs() || request.op.is_of_schedules()) && request.check().is_ok() {
         if let Some(refusal) = unknown_zone(ws, request) {
             return Decided::Answered(Err(refusal));
         }
@@ -140,6 +126,7 @@ fn answer(
     rules: &Rules,
     ids: &mut (dyn IdSource + Send),
 ) -> Result<Outcome, Refusal> {
+    request.check()?;
     reach(request, rules)?;
     let key = match key_of(ws, request, rules)? {
         Keyed::New(key) => key,
