@@ -169,7 +169,7 @@ fn expressions_of_cron_come_due_later_or_never() {
 fn zones_are_known_or_refused() {
     bursar_fuzz::texts(&["Europe/Berlin", "UTC", "Etc/GMT+5", "America/Argentina/Buenos_Aires"], |text| {
         let Ok(zone) = Zone::new(text) else { return };
-        assert_eq!(zone.as_str(), text);
+        assert!(zone.as_str().eq_ignore_ascii_case(text), "{zone} and {text:?}");
         assert!(zone.check().is_ok());
         assert_eq!(serde_json::from_str::<Zone>(&serde_json::to_string(&zone).unwrap()).unwrap(), zone);
     });

@@ -64,8 +64,10 @@ fn queries_are_read_or_refused() {
         let Ok(uri) = format!("/x?{text}").parse::<Uri>() else { return };
         told(body::query::<PageQuery>(&uri));
         told(body::query::<EventsQuery>(&uri));
-        if let Some(query) = told(body::query::<WhyQuery>(&uri)) {
-            assert_eq!(query.reason.is_some(), uri.query().is_some_and(|query| query.contains('=')), "{uri}");
+        if let Some(WhyQuery { reason: Some(reason) }) = told(body::query(&uri)) {
+            let written: String = reason.bytes().map(|byte| format!("%{byte:02X}")).collect();
+            let again: WhyQuery = body::query(&format!("/x?reason={written}").parse().unwrap()).unwrap();
+            assert_eq!(again.reason, Some(reason), "{uri}");
         }
     });
 }
@@ -116,7 +118,9 @@ fn traces_and_ids_of_requests_fit_into_headers_again() {
         let mut told = HeaderMap::new();
         trace.tell(&mut told);
         assert_eq!(told.len(), 2, "both are told");
-        assert_eq!(trace.parent.is_some(), bytes == parent.as_bytes());
+        if let Some(taken) = trace.parent {
+            assert_eq!(taken.to_string().as_bytes(), bytes);
+        }
     });
 }
 
