@@ -29,6 +29,8 @@ mod client;
 mod error;
 mod events;
 mod faces;
+#[cfg(test)]
+mod fuzz;
 mod http;
 mod path;
 mod source;

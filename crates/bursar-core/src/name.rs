@@ -16,20 +16,20 @@ use crate::refusal::Invalid;
 /// What names of Bursar's own scopes and purposes begin with; nobody else's do.
 const INTERNAL: &str = "bursar:";
 
-/// Checks a name of the kind `field`: 1 to 255 bytes, no control characters.
+/// Checks a name of the kind `field`: 1 to 255 bytes, no control characters. Scopes of Bursar's own are put together from two names,
+/// with a tab between them.
 fn check(field: &'static str, name: &str) -> Result<(), Invalid> {
-    if field == "scope" && name.starts_with(INTERNAL) && name.len() <= 3 * NAME_BYTES_MAX {
-        return Ok(());
-    }
+    let internal = field == "scope" && name.starts_with(INTERNAL);
+    let bytes_max = if internal { 3 * NAME_BYTES_MAX } else { NAME_BYTES_MAX };
     if name.is_empty() {
         return Err(Invalid::new(field, "must not be empty"));
     }
-    if name.len() > NAME_BYTES_MAX {
-        let problem = format!("has {} bytes; at most {NAME_BYTES_MAX} are allowed", name.len());
+    if name.len() > bytes_max {
+        let problem = format!("has {} bytes; at most {bytes_max} are allowed", name.len());
         return Err(Invalid::new(field, problem));
     }
     let plain = name.bytes().all(|byte| matches!(byte, b' '..=b'~'));
-    if !plain && name.chars().any(char::is_control) {
+    if !plain && name.chars().any(|sign| sign.is_control() && !(internal && sign == '\t')) {
         return Err(Invalid::new(field, "must not contain control characters"));
     }
     Ok(())
@@ -259,6 +259,8 @@ mod tests {
             ("комната/1", None),
             ("", Some("scope must not be empty")),
             ("a\nb", Some("scope must not contain control characters")),
+            ("bursar:slots:q\tkey", None),
+            ("bursar:\0", Some("scope must not contain control characters")),
         ];
         for (name, problem) in cases {
             let seen = Scope::new(name).err().map(|e| e.to_string());

@@ -190,18 +190,9 @@ impl<K: Hash + Eq + Debug, V> Table<K, V> {
 }
 
 impl<K, V> Table<K, V> {
-    /// Takes out the rows that were written, as they are now.
-    pub fn take_written(&mut self) -> impl Iterator<Item = (K, V)> {
-        self.slots.drain(..).filter(|(_, slot)| slot.dirty).filter_map(|(key, slot)| Some((key, slot.value?)))
-    }
-
-    /// Forgets the rows, and keeps the room they had unless it was for more than so many.
-    fn clear(&mut self, most: usize) {
-        if self.slots.capacity() > most {
-            self.slots = IndexMap::default();
-        } else {
-            self.slots.clear();
-        }
+    /// The rows that were written, as they are now.
+    pub fn into_written(self) -> impl Iterator<Item = (K, V)> {
+        self.slots.into_iter().filter(|(_, slot)| slot.dirty).filter_map(|(key, slot)| Some((key, slot.value?)))
     }
 }
 
@@ -332,16 +323,6 @@ impl Workspace {
             prev: Links::default(),
             entries: Vec::new(),
         }
-    }
-
-    /// Forgets everything, to be used again for another batch: the room of its largest tables is kept, up to so many rows each.
-    pub fn clear(self, most: usize) -> Workspace {
-        let Workspace { mut scopes, mut holds, mut grants, mut jobs, .. } = self;
-        scopes.clear(most);
-        holds.clear(most);
-        grants.clear(most);
-        jobs.clear(most);
-        Workspace { scopes, holds, grants, jobs, ..Workspace::new(Time::MIN, BatchId(0)) }
     }
 
     /// The row for the journal, if anything happened.

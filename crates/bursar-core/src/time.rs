@@ -78,11 +78,13 @@ impl fmt::Display for Time {
 impl std::str::FromStr for Time {
     type Err = Invalid;
     fn from_str(text: &str) -> Result<Time, Invalid> {
-        let stamp: jiff::Timestamp = text.parse().map_err(|_| {
-            let shown: String = text.chars().take(64).collect();
-            Invalid::new("time", format!("{shown:?} is not RFC 3339, such as 2026-11-15T10:00:00Z"))
-        })?;
-        Ok(Time(stamp.as_microsecond()))
+        let stamp = text.parse().ok().map(jiff::Timestamp::as_microsecond);
+        // What is later than can be shown is no instant that anybody means.
+        let shown = stamp.filter(|micros| jiff::Timestamp::from_microsecond(*micros).is_ok());
+        shown.map(Time).ok_or_else(|| {
+            let text: String = text.chars().take(64).collect();
+            Invalid::new("time", format!("{text:?} is not RFC 3339, such as 2026-11-15T10:00:00Z"))
+        })
     }
 }
 

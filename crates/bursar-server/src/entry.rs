@@ -190,12 +190,13 @@ fn header_text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&
 }
 
 /// What the caller has read: one strong tag, as it was given out, or that there is anything.
-fn if_match(headers: &HeaderMap) -> Result<Option<IfMatch>, Problem> {
+pub(crate) fn if_match(headers: &HeaderMap) -> Result<Option<IfMatch>, Problem> {
     let Some(text) = header_text(headers, &header::IF_MATCH)? else { return Ok(None) };
     if text == "*" {
         return Ok(Some(IfMatch::Any));
     }
-    let digits = text.strip_prefix('"').and_then(|text| text.strip_suffix('"')).filter(|digits| digits.len() == 32);
+    let hexadecimal = |digits: &&str| digits.len() == 32 && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+    let digits = text.strip_prefix('"').and_then(|text| text.strip_suffix('"')).filter(hexadecimal);
     match digits.map(|digits| u128::from_str_radix(digits, 16)) {
         Some(Ok(digest)) => Ok(Some(IfMatch::Only(Fingerprint(digest)))),
         _ => Err(Problem::invalid("if-match".into(), "If-Match takes one ETag, as an answer gave it, or *")),
@@ -242,6 +243,7 @@ enum Broken {
 /// How long what is too large is still taken, and thrown away: who is cut off while it sends may never see the answer.
 const LINGER: Duration = Duration::from_secs(1);
 
+/// Takes a body in. One that is too large is refused as soon as that is known, however slowly the rest of it comes.
 async fn collect(mut body: Body, length: Option<u64>, most: usize) -> Result<bytes::Bytes, Broken> {
     let mut bytes = bytes::BytesMut::new();
     let mut too_large = length.is_some_and(|length| length > most as u64);
@@ -256,8 +258,7 @@ async fn collect(mut body: Body, length: Option<u64>, most: usize) -> Result<byt
             }
         }
     }
-    drop(bytes);
-    let _ = timeout(LINGER, async { while let Some(Ok(_)) = body.frame().await {} }).await;
+    tokio::spawn(timeout(LINGER, async move { while let Some(Ok(_)) = body.frame().await {} }));
     Err(Broken::TooLarge)
 }
 

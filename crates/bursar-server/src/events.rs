@@ -56,7 +56,7 @@ pub(crate) struct EventsQuery {
 
 /// What can be listened to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Channel {
+pub(crate) enum Channel {
     Job(JobId),
     Queue(Queue),
     Budget(Scope),
@@ -64,7 +64,7 @@ enum Channel {
 }
 
 impl Channel {
-    fn read(text: &str) -> Result<Channel, Problem> {
+    pub(crate) fn read(text: &str) -> Result<Channel, Problem> {
         let plain = percent_decode(text).ok_or_else(|| wrong("a channel is not UTF-8 in percent-encoding"))?;
         match plain.split_once(':') {
             Some(("job", id)) => Ok(Channel::Job(id.parse()?)),
@@ -116,13 +116,14 @@ fn wrong(detail: &str) -> Problem {
     Problem::invalid("channels".into(), detail)
 }
 
-fn percent_decode(text: &str) -> Option<String> {
+/// The text that stands for this one in percent-encoding.
+pub(crate) fn percent_decode(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((first, after)) = rest.split_first() {
         if *first == b'%' {
-            let digits = std::str::from_utf8(after.get(..2)?).ok()?;
-            bytes.push(u8::from_str_radix(digits, 16).ok()?);
+            let digit = |at: usize| char::from(*after.get(at)?).to_digit(16);
+            bytes.push((digit(0)? << 4 | digit(1)?) as u8);
             rest = &after[2..];
         } else {
             bytes.push(*first);
@@ -453,7 +454,7 @@ mod tests {
         assert_eq!(Channel::read("queue:media").unwrap(), Channel::Queue(Queue::new("media").unwrap()));
         let scope = Scope::new("show:42/row,A").unwrap();
         assert_eq!(Channel::read("budget:show:42%2Frow%2CA").unwrap(), Channel::Budget(scope));
-        for bad in ["", "job", "job:x", "queue:", "journal:x", "blob:1", "budget:%ff", "budget:%4"] {
+        for bad in ["", "job", "job:x", "queue:", "journal:x", "blob:1", "budget:%ff", "budget:%4", "budget:%+4"] {
             assert!(Channel::read(bad).is_err(), "{bad}");
         }
     }

@@ -19,6 +19,8 @@ mod body;
 mod call;
 mod entry;
 mod events;
+#[cfg(test)]
+mod fuzz;
 mod leases;
 mod limits;
 mod local;

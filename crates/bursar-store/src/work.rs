@@ -241,8 +241,7 @@ async fn load<R: Rows>(
     when: When,
     replayed_at: Option<Time>,
 ) -> Result<(Workspace, Blocked), StoreError> {
-    let mut ws = rows.workspace();
-    ws.batch = when.batch;
+    let mut ws = Workspace::new(Time::MIN, when.batch);
     let mut blocked = Blocked::default();
     let mut needs = needs;
     load_keys(rows, &mut ws, &mut needs, replayed_at.is_some()).await?;

@@ -176,6 +176,7 @@ impl Kind {
     fn of(error: &Error) -> Kind {
         match error {
             Error::Refused(refusal) => Kind::of_refusal(refusal),
+            Error::LeaseLost(_) => Kind::LeaseLost,
             Error::Overloaded { .. } => Kind::Overloaded,
             Error::Store(error) => Kind::of_store(error),
             _ => Kind::Internal,

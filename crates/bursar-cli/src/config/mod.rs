@@ -5,6 +5,8 @@
 
 mod file;
 mod flags;
+#[cfg(test)]
+mod fuzz;
 mod kind;
 mod secret;
 mod settings;

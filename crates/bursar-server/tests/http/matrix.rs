@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use crate::client::{Connection, request};
 use crate::home::{Home, OPERATOR, on_both};
+use crate::people::jwt;
 
 on_both!(every_route_lets_in_whom_the_table_names_and_nobody_else);
 
@@ -41,6 +42,14 @@ pub(crate) fn body(route: &Declared) -> Value {
     body
 }
 
+/// The roles that a user's token may say.
+pub(crate) const SIGNED: [Role; 4] = [Role::Admin, Role::User, Role::Agent, Role::Viewer];
+
+/// A user of a tenant, as a token says it that somebody else has signed.
+pub(crate) fn user(tenant: &str, role: Role) -> String {
+    jwt(&json!({ "sub": "ann", "exp": 4_000_000_000_i64, "tenant": tenant, "role": role.name() }))
+}
+
 async fn status(home: &Home, token: Option<&str>, tenant: Option<&str>, route: &Declared) -> u16 {
     let bearer = token.map(|token| format!("Bearer {token}"));
     let mut headers: Vec<(&str, &str)> = bearer.iter().map(|bearer| ("Authorization", bearer.as_str())).collect();
@@ -64,6 +73,14 @@ async fn every_route_lets_in_whom_the_table_names_and_nobody_else(home: Home) {
         vec![(Role::Operator, OPERATOR.to_owned(), true), (Role::Worker, full, true), (Role::Worker, bare, false)];
     for role in [Role::Admin, Role::User, Role::Agent, Role::Viewer, Role::Monitor] {
         callers.push((role, home.key("acme", role.name()).await, false));
+    }
+    callers.extend(SIGNED.map(|role| (role, user("acme", role), false)));
+    // Whoever signs for users makes nobody more than that.
+    let beyond: Vec<_> = Role::ALL.into_iter().filter(|role| !SIGNED.contains(role)).collect();
+    assert_eq!(beyond, [Role::Operator, Role::Worker, Role::Monitor]);
+    for role in beyond {
+        let answer = home.ask_as(&user("acme", role), "GET", "/v1/budgets", Value::Null).await.is(401);
+        assert_eq!(answer.problem(), "unauthorized", "a user who says to be a {}", role.name());
     }
     for route in &routes {
         let public = route.action == Action::Public;

@@ -75,7 +75,8 @@ async fn tokens_are_shown_once_rotated_and_revoked(home: Home) {
     home.stop().await;
 }
 
-fn jwt(claims: &Value) -> String {
+/// A token of a user, signed by somebody whom the operator trusts.
+pub(crate) fn jwt(claims: &Value) -> String {
     let encode = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
     let text = format!("{}.{}", encode(&json!({ "alg": "HS256" })), encode(claims));
     let signature = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, SECRET), text.as_bytes());

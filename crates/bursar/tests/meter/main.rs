@@ -5,5 +5,6 @@
 mod app;
 mod callers;
 mod failures;
+mod fuzz;
 mod phases;
 mod quota;

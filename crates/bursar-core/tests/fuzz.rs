@@ -1,0 +1,218 @@
+//! Whatever is typed, nothing that reads it panics, and what was read is written so that it reads the same again.
+
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::fmt::{Debug, Display};
+use std::str::FromStr;
+
+use bursar_core::credential::{CredentialClass, CredentialToken, Pattern};
+use bursar_core::cron::Cron;
+use bursar_core::grant::Token;
+use bursar_core::id::{BatchId, CommandId, GrantId, HoldId, JobId, KeyId, WorkerId};
+use bursar_core::name::{
+    FlowKey, IdempotencyKey, JobKind, Purpose, Queue, ScheduleName, Scope, Subject, Tag, Tenant, WorkerName,
+};
+use bursar_core::payload::Payload;
+use bursar_core::time::{Span, Time};
+use bursar_core::trace::TraceParent;
+use bursar_core::window::{Window, Zone};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// What is read is written as it was, as text and as JSON.
+fn same<T>(text: &str)
+where
+    T: FromStr + Display + Debug + PartialEq + Serialize + DeserializeOwned,
+{
+    let json = serde_json::to_string(text).unwrap();
+    let from_json = serde_json::from_str::<T>(&json).ok();
+    let Ok(read) = text.parse::<T>() else {
+        assert!(from_json.is_none(), "{text:?} is refused as text and taken as JSON");
+        return;
+    };
+    assert_eq!(read.to_string(), text);
+    assert_eq!(from_json.as_ref(), Some(&read));
+    assert_eq!(serde_json::to_string(&read).unwrap(), json);
+}
+
+#[test]
+fn ids_have_one_form() {
+    let samples = [
+        "job_01j9zq3v4w5x6y7z8abcdefghj",
+        "hold_00000000000000000000000000",
+        "cmd_7zzzzzzzzzzzzzzzzzzzzzzzzz",
+        "grant_01m7g5qkttekg8ztwtpzgb7g37",
+        "wkr_4zzzzzzzzzzzzzzzzzzzzzzzzz",
+        "key_40000000000000000000000000",
+        "tx_01m7g5qkttekg8ztwtpzgb7g37",
+    ];
+    bursar_fuzz::texts(&samples, |text| {
+        same::<CommandId>(text);
+        same::<HoldId>(text);
+        same::<GrantId>(text);
+        same::<JobId>(text);
+        same::<WorkerId>(text);
+        same::<KeyId>(text);
+        same::<BatchId>(text);
+    });
+}
+
+#[test]
+fn names_are_what_was_typed_and_can_be_stored() {
+    let long = "x".repeat(255);
+    let samples = ["room:sales", "комната/1", "bursar:slots:q\tk", "a", &long, "bursar:key"];
+    bursar_fuzz::texts(&samples, |text| {
+        same::<Scope>(text);
+        same::<Tenant>(text);
+        same::<Queue>(text);
+        same::<JobKind>(text);
+        same::<Purpose>(text);
+        same::<Subject>(text);
+        same::<IdempotencyKey>(text);
+        same::<FlowKey>(text);
+        same::<Tag>(text);
+        same::<WorkerName>(text);
+        same::<ScheduleName>(text);
+        // PostgreSQL has no place for it.
+        assert!(Scope::new(text).is_err() || !text.contains('\0'), "{text:?}");
+    });
+}
+
+#[test]
+fn tokens_are_read_exactly_as_they_were_shown() {
+    let grant = Token::new(GrantId(42), [7; 32]).reveal();
+    let credentials = CredentialClass::ALL.map(|class| CredentialToken::new(class, 42, [9; 32]).reveal());
+    let mut samples: Vec<&str> = credentials.iter().map(String::as_str).collect();
+    samples.push(&grant);
+    bursar_fuzz::texts(&samples, |text| {
+        // The checksum lets through nothing that somebody mistyped.
+        if let Ok(token) = Token::parse(text) {
+            assert_eq!((token.reveal().as_str(), text), (text, grant.as_str()));
+        }
+        if let Ok(token) = CredentialToken::parse(text) {
+            assert_eq!(token.reveal(), text);
+            assert!(samples.contains(&text), "{text:?} was never shown");
+        }
+    });
+}
+
+#[test]
+fn windows_have_one_form_but_for_what_is_left_out() {
+    let samples = [
+        "lifetime",
+        "rolling:3600000",
+        "bucket:100:10:1000",
+        "month@Europe/Berlin",
+        "week@UTC:sunday",
+        "day",
+        "hour@Australia/Lord_Howe",
+        "rolling:9223372036854775807",
+        "bucket:9223372036854775807:1:18446744073709551615",
+    ];
+    bursar_fuzz::texts(&samples, |text| {
+        let Ok(window) = text.parse::<Window>() else { return };
+        let written = window.to_string();
+        assert_eq!(written.parse(), Ok(window.clone()), "{text:?}");
+        let json = serde_json::to_string(&window).unwrap();
+        assert_eq!(serde_json::from_str::<Window>(&json).unwrap(), window);
+        for now in [i64::MIN, -1, 0, 1_790_000_000_000_000, i64::MAX] {
+            if let Some((from, to)) = window.calendar_bounds(Time::from_micros(now)) {
+                assert!(from < to, "{text:?} at {now}");
+            }
+        }
+        assert!(window.check().is_ok(), "{text:?} is one that may be used");
+    });
+}
+
+#[test]
+fn times_read_back_to_the_microsecond() {
+    let samples = [
+        "2026-11-15T10:00:00Z",
+        "2026-11-15T10:00:00.123456+05:30",
+        "-009999-01-02T01:59:59Z",
+        "9999-12-30T22:00:00.999999999Z",
+        "1969-12-31T23:59:59.999999Z",
+    ];
+    bursar_fuzz::texts(&samples, |text| {
+        let Ok(time) = text.parse::<Time>() else { return };
+        assert_eq!(time.to_string().parse(), Ok(time), "{text:?}");
+    });
+}
+
+#[test]
+fn expressions_of_cron_come_due_later_or_never() {
+    let samples = [
+        "30 7 * * MON-FRI",
+        "0 0 1,15 * MON",
+        "*/5 10-30/5 5/15 L JAN-DEC SUN",
+        "@yearly",
+        "0 0 29 2 *",
+        "59 23 31 12 7",
+        "0 2 * * FRI-MON",
+    ];
+    let zones =
+        ["UTC", "Europe/Berlin", "America/St_Johns", "Australia/Lord_Howe"].map(|name| Zone::new(name).unwrap());
+    bursar_fuzz::texts(&samples, |text| {
+        same::<Cron>(text);
+        let Ok(cron) = text.parse::<Cron>() else { return };
+        for (zone, after) in zones.iter().zip([i64::MIN, 0, 1_790_000_000_000_000, 253_400_000_000_000_000]) {
+            let after = Time::from_micros(after);
+            if let Some(tick) = cron.next(zone, after) {
+                assert!(tick > after, "{text:?}");
+                assert_eq!(cron.ticks(zone, after, tick, 5), [tick], "{text:?}");
+            }
+        }
+    });
+}
+
+#[test]
+fn zones_are_known_or_refused() {
+    bursar_fuzz::texts(&["Europe/Berlin", "UTC", "Etc/GMT+5", "America/Argentina/Buenos_Aires"], |text| {
+        let Ok(zone) = Zone::new(text) else { return };
+        assert_eq!(zone.as_str(), text);
+        assert!(zone.check().is_ok());
+        assert_eq!(serde_json::from_str::<Zone>(&serde_json::to_string(&zone).unwrap()).unwrap(), zone);
+    });
+}
+
+#[test]
+fn traces_have_one_form() {
+    let samples = [
+        "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+        "00-ffffffffffffffffffffffffffffffff-ffffffffffffffff-ff",
+    ];
+    bursar_fuzz::texts(&samples, same::<TraceParent>);
+}
+
+#[test]
+fn patterns_admit_what_they_cover() {
+    bursar_fuzz::texts(&["media-*", "*", "video.generate", "a*b"], |text| {
+        let Ok(pattern) = Pattern::new(text) else { return };
+        assert_eq!(pattern.to_string(), text);
+        assert_eq!(serde_json::from_str::<Pattern>(&serde_json::to_string(&pattern).unwrap()).unwrap(), pattern);
+        assert!(pattern.covers(text), "{text:?} covers itself");
+        let name = format!("{}more", text.trim_end_matches('*'));
+        assert_eq!(pattern.admits(&name), text.ends_with('*'), "{text:?}");
+    });
+}
+
+#[test]
+fn payloads_are_carried_as_they_are() {
+    let deep = "[".repeat(10_000) + &"]".repeat(10_000);
+    let samples = [r#"{"a":[1,2.50,"x\u0000"],"b":null}"#, " 1e999 ", r#""\ud83d\ude00""#, "null", &deep];
+    bursar_fuzz::texts(&samples, |text| {
+        let Ok(payload) = Payload::new(text) else { return };
+        assert_eq!(payload.as_str(), text.trim_matches([' ', '\t', '\r', '\n']));
+        let json = serde_json::to_string(&payload).unwrap();
+        assert_eq!(serde_json::from_str::<Payload>(&json).unwrap(), payload);
+    });
+}
+
+#[test]
+fn spans_never_turn_back() {
+    bursar_fuzz::values(&[serde_json::json!(u64::MAX), serde_json::json!(1)], |value| {
+        let Some(millis) = value.as_u64() else { return };
+        let span = Span::from_millis(millis);
+        assert!(span >= Span::ZERO && Time::from_micros(0).after(span) >= Time::from_micros(0), "{millis}");
+    });
+}
