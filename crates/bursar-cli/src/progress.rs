@@ -43,8 +43,11 @@ mod tests {
     fn run(work: Duration) -> String {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
         let mut seen = Vec::new();
-        let answer = runtime.block_on(told("checking", async move { tokio::time::sleep(work).await }, &mut seen));
-        assert_eq!(answer, ());
+        let checking = async move {
+            tokio::time::sleep(work).await;
+            "sound"
+        };
+        assert_eq!(runtime.block_on(told("checking", checking, &mut seen)), "sound");
         String::from_utf8(seen).unwrap()
     }
 

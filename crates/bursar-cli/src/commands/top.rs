@@ -162,7 +162,7 @@ async fn view(client: &Client) -> Result<View, Error> {
     let known = client.queues().list(None, QUEUES).await?.into_inner();
     let mut queues = Vec::with_capacity(known.items.len());
     for queue in known.items {
-        queues.push(QueueRow::of(client.queues().show(&queue.name, Some(MINUTES)).await?.into_inner()));
+        queues.push(QueueRow::of(&*client.queues().show(&queue.name, Some(MINUTES)).await?));
     }
     queues.sort_by_key(|queue| std::cmp::Reverse(queue.waiting + queue.leased));
     let running = JobQuery { state: Some(JobState::Leased), limit: Some(LOOKED_AT), ..JobQuery::default() };
@@ -189,7 +189,7 @@ async fn view(client: &Client) -> Result<View, Error> {
 }
 
 impl QueueRow {
-    fn of(queue: QueueAnswer) -> QueueRow {
+    fn of(queue: &QueueAnswer) -> QueueRow {
         let figures = queue.figures.as_ref();
         let in_state = |state: JobState| {
             figures.and_then(|figures| figures.states.get(state.as_str())?.as_i64()).unwrap_or_default()

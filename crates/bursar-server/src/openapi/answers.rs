@@ -49,11 +49,13 @@ fn problems(route: &Route) -> Vec<u16> {
     let conflicts = writes && (keyed || !route.waits);
     let editable = super::defines(route) || route.path == "/v1/meter/quota/limit";
     let known = route.action != Action::Public;
+    // A channel may be that of a job.
+    let listens = route.action == Action::EventsListen;
     let cases = [
         (400, true),
         (401, known),
         (403, known),
-        (404, route.path.contains('{') && !route.always_there),
+        (404, route.path.contains('{') && !route.always_there || listens),
         (408, route.takes_body()),
         (409, conflicts),
         (412, editable && route.method != Method::GET),

@@ -33,10 +33,7 @@ pub(super) fn field(path: &str, name: &str) -> Value {
         ("cursor", path) if path.ends_with("/history") || path.ends_with("/events") => {
             json!("tx_01j9zq3v4w5x6y7z8abcdefghj.0")
         }
-        ("cursor", path) => match part(path) {
-            Value::String(id) => json!(id),
-            other => other,
-        },
+        ("cursor", path) => part(path),
         ("limit", _) => json!(100),
         ("minutes", _) => json!(60),
         ("queue", _) => json!("media"),

@@ -91,7 +91,7 @@ impl Workload {
             let op = self.op(chance, &tenant);
             (tenant, op)
         };
-        if op.is_of_jobs() && !op.is_act_of_callers() {
+        if op.is_of_jobs() {
             return self.numbered(tenant, op);
         }
         let upkeep = matches!(op, Op::Expire { .. } | Op::Tidy { .. });
@@ -101,7 +101,7 @@ impl Workload {
             context: Context { correlation_id, ..Context::of(tenant) },
             idempotency_key: key.and_then(|key| IdempotencyKey::new(key).ok()),
             part: None,
-            dry_run: !op.is_act_of_callers() && chance.one_in(20),
+            dry_run: chance.one_in(20),
             if_match: None,
             op,
         };
