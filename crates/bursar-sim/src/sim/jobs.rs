@@ -154,7 +154,7 @@ impl Model {
                 items.iter().zip(said).try_for_each(|(item, said)| self.finish(case, item, said, &mut story))?;
             }
             (Op::Act { act, jobs }, Answer::Acted { each: said, more: false }) => {
-                self.act(case, act, jobs, said, &mut story)?
+                self.act(case, act, jobs, said, &mut story)?;
             }
             (_, said) => return Err(format!("work on jobs is answered with {said:?}")),
         }
