@@ -28,7 +28,7 @@ pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) global: Asked,
     #[command(subcommand)]
-    pub(crate) command: Top,
+    pub(crate) command: Verb,
 }
 
 /// What every command takes.
@@ -112,7 +112,7 @@ impl Asked {
 
 /// The commands.
 #[derive(Subcommand)]
-pub(crate) enum Top {
+pub(crate) enum Verb {
     /// Serve everything over HTTP
     Serve(serve::Serve),
     /// Show what Bursar does, step by step, on a database in a folder, and serve it: not for production
@@ -190,14 +190,17 @@ pub(crate) struct Openapi {
     pub(crate) markdown: bool,
 }
 
-impl Top {
+impl Verb {
     /// Whether it works on a database and not over a server.
     pub(crate) fn is_of_the_database(&self) -> bool {
         match self {
-            Top::Migrate(_) | Top::Backup(_) | Top::Restore(_) | Top::Rebuild(_) | Top::Sweep(_) | Top::Doctor(_) => {
-                true
-            }
-            Top::Grant(grants) => matches!(grants, grant::Grants::Purge),
+            Verb::Migrate(_)
+            | Verb::Backup(_)
+            | Verb::Restore(_)
+            | Verb::Rebuild(_)
+            | Verb::Sweep(_)
+            | Verb::Doctor(_) => true,
+            Verb::Grant(grants) => matches!(grants, grant::Grants::Purge),
             _ => false,
         }
     }

@@ -14,7 +14,7 @@ mod place;
 mod progress;
 mod session;
 
-use crate::args::{Cli, Top};
+use crate::args::{Cli, Verb};
 use crate::output::Output;
 use bursar_server::wire::problem::{Kind, Problem};
 
@@ -30,7 +30,7 @@ fn main() -> std::process::ExitCode {
     let out = Output::new(cli.global.json);
     // A server uses all cores; a call asks one question.
     let mut runtime = match cli.command {
-        Top::Serve(_) | Top::Dev(_) => tokio::runtime::Builder::new_multi_thread(),
+        Verb::Serve(_) | Verb::Dev(_) => tokio::runtime::Builder::new_multi_thread(),
         _ => tokio::runtime::Builder::new_current_thread(),
     };
     let runtime = match runtime.enable_all().build() {

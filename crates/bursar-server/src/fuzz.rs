@@ -118,7 +118,7 @@ fn traces_and_ids_of_requests_fit_into_headers_again() {
         let mut told = HeaderMap::new();
         trace.tell(&mut told);
         assert_eq!(told.len(), 2, "both are told");
-        if let Some(taken) = trace.parent {
+        if let Some(taken) = trace.parent() {
             assert_eq!(taken.to_string().as_bytes(), bytes);
         }
     });

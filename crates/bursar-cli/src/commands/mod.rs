@@ -26,7 +26,7 @@ pub(crate) mod upkeep;
 
 use std::io::Read;
 
-use crate::args::{Cli, Openapi, Top};
+use crate::args::{Cli, Openapi, Verb};
 use crate::config::Config;
 use crate::exit::Exit;
 use crate::output::Output;
@@ -38,23 +38,23 @@ use bursar_server::wire::problem::{Kind, Problem};
 pub(crate) async fn run(cli: Cli) -> Result<Exit, Problem> {
     let Cli { global: asked, command } = cli;
     match &command {
-        Top::Serve(_) | Top::Dev(_) => place::is_no_client(&asked)?,
+        Verb::Serve(_) | Verb::Dev(_) => place::is_no_client(&asked)?,
         command if command.is_of_the_database() => place::needs_database(&asked)?,
         _ => {}
     }
     match command {
         // These go by no configuration, or read it in a way of their own.
-        Top::Serve(args) => serve::run(args, asked).await,
-        Top::Config(args) => config::run(args, &asked),
-        Top::Openapi(args) => openapi(&args, Output::new(asked.json && !args.markdown)),
-        Top::Completions(args) => completions::run(&args),
-        Top::Dev(args) => dev::run(args, &asked.with(Config::default())).await,
-        Top::Bench(args) => bench::run(args, &asked).await,
-        Top::Backup(args) => backup::run(args, &asked.resolve()?).await,
-        Top::Restore(args) => backup::restore(args, &asked.resolve()?).await,
-        Top::Migrate(args) => migrate::run(args, &asked.resolve()?).await,
-        Top::Doctor(args) => doctor::run(args, &asked.resolve()?).await,
-        Top::Journal(journal::Journals::Query) => journal::query(&asked.resolve()?),
+        Verb::Serve(args) => serve::run(args, asked).await,
+        Verb::Config(args) => config::run(args, &asked),
+        Verb::Openapi(args) => openapi(&args, Output::new(asked.json && !args.markdown)),
+        Verb::Completions(args) => completions::run(&args),
+        Verb::Dev(args) => dev::run(args, &asked.with(Config::default())).await,
+        Verb::Bench(args) => bench::run(args, &asked).await,
+        Verb::Backup(args) => backup::run(args, &asked.resolve()?).await,
+        Verb::Restore(args) => backup::restore(args, &asked.resolve()?).await,
+        Verb::Migrate(args) => migrate::run(args, &asked.resolve()?).await,
+        Verb::Doctor(args) => doctor::run(args, &asked.resolve()?).await,
+        Verb::Journal(journal::Journals::Query) => journal::query(&asked.resolve()?),
         command => {
             let session = Session::open(asked).await?;
             let done = ask(command, &session).await;
@@ -64,35 +64,35 @@ pub(crate) async fn run(cli: Cli) -> Result<Exit, Problem> {
     }
 }
 
-async fn ask(command: Top, session: &Session) -> Result<Exit, Problem> {
+async fn ask(command: Verb, session: &Session) -> Result<Exit, Problem> {
     match command {
-        Top::Budget(args) => budget::run(args, session).await?,
-        Top::Hold(args) => hold::run(args, session).await?,
-        Top::Post(args) => hold::post(args, session).await?,
-        Top::Grant(args) => grant::run(args, session).await?,
-        Top::Command(args) => command::run(args, session).await?,
-        Top::Job(args) => return job::run(args, session).await,
-        Top::Queue(args) => queue::run(args, session).await?,
-        Top::Schedule(args) => schedule::run(args, session).await?,
-        Top::Dead(args) => return dead::run(args, session).await,
-        Top::Journal(args) => journal::run(args, session).await?,
-        Top::Worker(args) => credential::workers(args, session).await?,
-        Top::Token(args) => credential::tokens(args, session).await?,
-        Top::Meter(args) => meter::run(args, session).await?,
-        Top::Top(args) => top::run(args, session).await?,
-        Top::Verify => return upkeep::verify(session).await,
-        Top::Rebuild(args) => return upkeep::rebuild(args, session).await,
-        Top::Sweep(args) => upkeep::sweep(args, session).await?,
-        Top::Serve(_)
-        | Top::Config(_)
-        | Top::Openapi(_)
-        | Top::Completions(_)
-        | Top::Dev(_)
-        | Top::Backup(_)
-        | Top::Restore(_)
-        | Top::Migrate(_)
-        | Top::Doctor(_)
-        | Top::Bench(_) => {
+        Verb::Budget(args) => budget::run(args, session).await?,
+        Verb::Hold(args) => hold::run(args, session).await?,
+        Verb::Post(args) => hold::post(args, session).await?,
+        Verb::Grant(args) => grant::run(args, session).await?,
+        Verb::Command(args) => command::run(args, session).await?,
+        Verb::Job(args) => return job::run(args, session).await,
+        Verb::Queue(args) => queue::run(args, session).await?,
+        Verb::Schedule(args) => schedule::run(args, session).await?,
+        Verb::Dead(args) => return dead::run(args, session).await,
+        Verb::Journal(args) => journal::run(args, session).await?,
+        Verb::Worker(args) => credential::workers(args, session).await?,
+        Verb::Token(args) => credential::tokens(args, session).await?,
+        Verb::Meter(args) => meter::run(args, session).await?,
+        Verb::Top(args) => top::run(args, session).await?,
+        Verb::Verify => return upkeep::verify(session).await,
+        Verb::Rebuild(args) => return upkeep::rebuild(args, session).await,
+        Verb::Sweep(args) => upkeep::sweep(args, session).await?,
+        Verb::Serve(_)
+        | Verb::Config(_)
+        | Verb::Openapi(_)
+        | Verb::Completions(_)
+        | Verb::Dev(_)
+        | Verb::Backup(_)
+        | Verb::Restore(_)
+        | Verb::Migrate(_)
+        | Verb::Doctor(_)
+        | Verb::Bench(_) => {
             unreachable!("these open the database themselves, or need none")
         }
     }
