@@ -52,7 +52,7 @@ fn bodies_of_every_route_are_read_or_refused() {
     for route in routes::all().iter().filter(|route| route.takes_body()) {
         let sample = route.example.clone().unwrap_or_else(|| json!({}));
         bursar_fuzz::values(&[sample], |value| {
-            assert!(told((route.readable)(value)).is_none_or(|()| value.is_object()))
+            assert!(told((route.readable)(value)).is_none_or(|()| value.is_object()));
         });
     }
 }
