@@ -59,6 +59,12 @@ bench-peers: setup
 	command -v python3 >/dev/null 2>&1 || need="$$need python3"; \
 	command -v npm >/dev/null 2>&1 || need="$$need npm"; \
 	command -v redis-server >/dev/null 2>&1 || need="$$need redis-server"; \
-	if [ -n "$$need" ]; then echo "please install:$$need" >&2; exit 1; fi
+	if [ -z "$$need" ]; then exit 0; fi; \
+	if [ "$$(id -u)" = 0 ]; then sudo=''; else sudo='sudo'; fi; \
+	if ! command -v apt-get >/dev/null 2>&1; then \
+		echo "please install:$$need (this machine has no apt-get)" >&2; exit 1; \
+	fi; \
+	$$sudo apt-get update -q; \
+	$$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends $$need
 	$(CARGO) build --release --locked
 	bench/run $(PEERS)

@@ -16,6 +16,8 @@ class Bursar:
     name: str = "bursar"
     kind: str = "bursar"
     works: tuple = peers.ALL
+    # Whether jobs are drained by a worker with a handler, as those of the peers are; else by bare loops.
+    worker: bool = False
 
     def round(self, work, running, _folder, options):
         """Runs the bench once. It makes a database of its own on the server, or beside the file, that it is given."""
@@ -23,14 +25,14 @@ class Bursar:
             running.server()
         watch = Watch(running.process)
         with running.fresh(self.engine) as database:
-            told = self.run(options, *arguments(work, options), "--database", database.split("?")[0])
+            told = self.run(options, *arguments(work, options, self.worker), "--database", database.split("?")[0])
         # Jobs a second of a latency would be no figure of its own.
         figures = {name: told[name] for name in ("per_second", "p50_ms", "p99_ms")}
         figures |= {"per_second": None} if work == "latency" else {}
         # What a bulk call took says nothing beside what others call a call.
         figures |= {"p50_ms": None, "p99_ms": None} if work.startswith(("drain", "enqueue-bulk")) else {}
         label = {"peer": self.name, "version": version(options.bursar), "engine": self.engine}
-        settings = SETTINGS[bench(work)].format(callers=told["callers"])
+        settings = SETTINGS[bench(work, self.worker)].format(callers=told["callers"])
         return {**label, "settings": settings, "work": work, "n": told["jobs"], **figures, "others_cpu": watch.others()}
 
     def run(self, options, *arguments):
@@ -46,22 +48,30 @@ class Bursar:
         return found[0]
 
 
-ENGINES = [Bursar("postgres"), Bursar("sqlite")]
+DRAINS = tuple(work for work in peers.ALL if work.startswith("drain"))
+ENGINES = [
+    Bursar("postgres"),
+    Bursar("sqlite"),
+    Bursar("postgres", "bursar-worker", works=DRAINS, worker=True),
+    Bursar("sqlite", "bursar-worker", works=DRAINS, worker=True),
+]
 
 SETTINGS = {
     "drain": "defaults; {callers} loops of lease(1000) and finish_all",
+    "drain-worker": "a worker with a handler, concurrency {callers}",
     "enqueue-bulk": "defaults; {callers} enqueue_all",
     "enqueue": "defaults",
     "latency": "defaults; a worker",
 }
 
 
-def bench(work):
-    return work.split("-finished")[0].split("-backlog")[0]
+def bench(work, worker):
+    name = work.split("-finished")[0].split("-backlog")[0]
+    return f"{name}-worker" if worker else name
 
 
-def arguments(work, options):
-    yield bench(work)
+def arguments(work, options, worker):
+    yield bench(work, worker)
     if work == "enqueue":
         yield from ("--callers", str(options.callers), "--seconds", str(options.seconds))
     else:

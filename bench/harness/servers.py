@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 WAIT_SECONDS = 30
+REDIS_SETTINGS = (("appendonly", "yes"), ("appendfsync", "always"), ("maxmemory-policy", "noeviction"))
 # Waits until its input ends, which it does with the program that started it, however that ends.
 KEEPER = """
 folder=$1; name=$2; pid=$3
@@ -97,7 +98,7 @@ def redis(parent):
     with server_folder("redis-", parent, {}) as folder:
         port = free_port()
         command = [program, "--port", str(port), "--bind", "127.0.0.1", "--dir", folder, "--save", ""]
-        command += ["--appendonly", "yes", "--appendfsync", "always", "--maxmemory-policy", "noeviction"]
+        command += [part for name, value in REDIS_SETTINGS for part in (f"--{name}", value)]
         with serving(command, folder, port, "redis-server", {}):
             yield f"redis://127.0.0.1:{port}"
 
@@ -151,6 +152,15 @@ def wait_for(ready):
 
 def sql(server, statement):
     run([postgres_programs() / "psql", "-q", "-X", "-v", "ON_ERROR_STOP=1", "-c", statement, f"{server}/postgres"])
+
+
+def ask(server, statement):
+    """The rows of an answer, columns apart by `|`."""
+    command = [postgres_programs() / "psql", "-q", "-X", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-c", statement]
+    done = subprocess.run([*command, f"{server}/postgres"], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise Failed(done.stderr.strip())
+    return done.stdout.splitlines()
 
 
 def postgres_programs():

@@ -70,7 +70,7 @@ def ratio(line, lines):
     engine = "sqlite" if line["engine"] == "sqlite" else "postgres"
     same = (own for own in lines if own["peer"] == "bursar" and (own["work"], own["engine"]) == (line["work"], engine))
     own = next(same, {}).get(figure(line["work"]))
-    if line["peer"] == "bursar" or not own:
+    if line["peer"].startswith("bursar") or not own:
         return ""
     other = line[figure(line["work"])]
     return f"{other / own if line['work'] == 'latency' else own / other:.2f}"

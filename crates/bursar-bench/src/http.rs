@@ -165,7 +165,8 @@ impl Served {
                 let (mut waited, mut bytes) = (Vec::new(), Vec::new());
                 let mut asked = Instant::now();
                 for number in (caller..).step_by(callers) {
-                    if asked.duration_since(begun) >= time || !asks.ask(&mut connection, number, &mut bytes).await? {
+                    let over = !waited.is_empty() && asked.duration_since(begun) >= time;
+                    if over || !asks.ask(&mut connection, number, &mut bytes).await? {
                         break;
                     }
                     let answered = Instant::now();

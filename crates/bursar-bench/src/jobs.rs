@@ -11,7 +11,7 @@ use bursar::{
     WorkerName,
 };
 use serde::{Deserialize, Serialize};
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -27,6 +27,8 @@ pub(crate) const KIND: &str = "nothing";
 const PAUSE: Duration = Duration::from_millis(23);
 /// Nothing that is measured waits so long.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+/// A worker that takes longer for its round has stopped.
+const DRAIN_PATIENCE: Duration = Duration::from_secs(600);
 /// Jobs, or samples, that are not counted.
 pub(crate) const WARM_JOBS: u64 = 2_000;
 const WARM_SAMPLES: usize = 20;
@@ -101,6 +103,29 @@ pub(crate) async fn drain(bursar: &Bursar, loops: usize, jobs: usize) -> Result<
         waited.extend(turns??);
     }
     Ok(Round::of(waited, jobs, begun.elapsed()))
+}
+
+/// Has a worker with a handler do so many of the jobs that wait, and what it has begun by then; until it has told of all of them.
+pub(crate) async fn drain_by_worker(bursar: &Bursar, handlers: usize, jobs: usize) -> Result<Round, BenchError> {
+    let (left, all_begun) = (Arc::new(AtomicUsize::new(jobs)), Arc::new(Notify::new()));
+    let handler = {
+        let (left, all_begun) = (left.clone(), all_begun.clone());
+        move |_: Nothing, _: JobContext| {
+            if left.fetch_sub(1, Ordering::Relaxed) == 1 {
+                all_begun.notify_one();
+            }
+            std::future::ready(Ok::<_, HandlerError>(()))
+        }
+    };
+    let begun = Instant::now();
+    let worker = bursar.worker().queue(QUEUE).concurrency(handlers).on(KIND, handler).start()?;
+    let done = timeout(DRAIN_PATIENCE, all_begun.notified()).await;
+    let completed = worker.drain().await?.completed as usize;
+    let took = begun.elapsed();
+    if done.is_err() || completed < jobs {
+        return Err(BenchError::Failed(format!("{completed} of {jobs} jobs were completed")));
+    }
+    Ok(Round::of(vec![took], completed, took))
 }
 
 /// As many of what is left as one call may lease.

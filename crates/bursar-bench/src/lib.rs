@@ -19,6 +19,7 @@
 mod apart;
 mod engine;
 mod error;
+mod fit;
 mod history;
 mod http;
 mod jobs;

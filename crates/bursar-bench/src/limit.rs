@@ -321,9 +321,9 @@ mod tests {
         };
         let mut subject = Subject::open(&mut home, &line, 1).await.unwrap();
         let mut limit = Limit::open(&mut home, &subject, &line).await.unwrap();
-        subject.prepare(Duration::from_millis(100)).await.unwrap();
+        subject.prepare(Duration::from_millis(500)).await.unwrap();
         limit.mark().await.unwrap();
-        let done = subject.round(Duration::from_millis(100)).await.unwrap().done;
+        let done = subject.round(Duration::from_millis(500)).await.unwrap().done;
         assert!(done > 0);
         assert_eq!(limit.round(bench).await.unwrap().done, done);
         let (twin, subject) = (limit.close().await.unwrap(), subject.close().await.unwrap());

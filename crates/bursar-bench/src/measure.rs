@@ -35,6 +35,9 @@ type Tell<'a> = &'a mut dyn FnMut(Told);
 /// program that embeds Bursar has.
 pub fn run(options: &Options, tell: Tell<'_>) -> Result<(), BenchError> {
     options.check()?;
+    let (options, ignored) = options.fit();
+    ignored.into_iter().for_each(|note| tell(Told::Note(note)));
+    let options = &options;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
         let mut stop = Stop::new()?;

@@ -59,7 +59,7 @@ impl Site {
                 let (mut connection, mut waited) = (Connection { stream, buffer: Vec::new() }, Vec::new());
                 let mut asked = Instant::now();
                 for number in (caller..).step_by(callers) {
-                    if asked.duration_since(begun) >= time {
+                    if !waited.is_empty() && asked.duration_since(begun) >= time {
                         break;
                     }
                     connection.ask(&requests[number % requests.len()]).await?;

@@ -4,6 +4,7 @@ use std::fmt::Display;
 use std::str::FromStr;
 use std::time::Duration;
 
+use bursar::bounds::CAPACITY_MAX;
 use serde::Serialize;
 
 use crate::error::BenchError;
@@ -30,6 +31,8 @@ pub enum Bench {
     Meter,
     /// What is asked of the server over HTTP.
     Http,
+    /// Jobs that do nothing, done by a worker with a handler.
+    DrainWorker,
 }
 
 /// What is asked of the server over HTTP.
@@ -129,7 +132,8 @@ pub(crate) struct Effort {
 }
 
 const BENCHES: [Bench; 3] = [Bench::Command, Bench::Hold, Bench::Settle];
-const BENCHES_OF_JOBS: [Bench; 4] = [Bench::Enqueue, Bench::EnqueueBulk, Bench::Drain, Bench::Latency];
+const BENCHES_OF_JOBS: [Bench; 5] =
+    [Bench::Enqueue, Bench::EnqueueBulk, Bench::Drain, Bench::DrainWorker, Bench::Latency];
 const CALLERS: [usize; 3] = [1, 50, 1_000];
 /// Each of them has a connection, of which this process has both ends.
 const CALLERS_HTTP: [usize; 2] = [1, 50];
@@ -151,6 +155,8 @@ const SAMPLES: usize = 200;
 const JOBS_LONG: u64 = 1_000_000;
 /// Loops that drain at once: enough that one leases while others complete.
 const LOOPS: usize = 8;
+/// Handlers of a worker that drains: with as many jobs leased ahead, one call leases as many as it may.
+const HANDLERS: usize = 500;
 const SECONDS: f64 = 2.0;
 const ROUNDS: usize = 3;
 
@@ -174,6 +180,9 @@ impl Options {
         within("backlog", self.backlog, 0, HISTORY_MAX)?;
         within("jobs", self.jobs, 1, JOBS_MAX)?;
         within("processes", self.processes, 1, 2)?;
+        if self.bench == Some(Bench::DrainWorker) {
+            within("callers", self.callers, 1, CAPACITY_MAX as usize)?;
+        }
         // Written so that what is not a number is refused as well.
         if let Some(seconds) = self.seconds.filter(|seconds| !(*seconds > 0.0 && *seconds <= SECONDS_MAX)) {
             let detail = format!("seconds must be above 0 and at most {SECONDS_MAX}: {seconds} is not");
@@ -184,22 +193,13 @@ impl Options {
                 history-10k or none";
             return Err(BenchError::Usage(detail.into()));
         }
-        self.check_bench()
+        self.check_baseline()
     }
 
-    /// Refuses what does not belong to the bench.
-    fn check_bench(&self) -> Result<(), BenchError> {
+    /// Refuses a baseline that the bench is not compared with. Other options that it has no use for are left out ([`Options::fit`]).
+    fn check_baseline(&self) -> Result<(), BenchError> {
         let wrong = |detail: &str| Err(BenchError::Usage(detail.to_owned()));
         let of_jobs = self.bench.filter(|bench| bench.is_of_jobs());
-        if of_jobs.is_none() && (self.backlog.is_some() || self.jobs.is_some()) {
-            return wrong("--backlog and --jobs are for enqueue, enqueue-bulk, drain and latency");
-        }
-        if of_jobs.is_some() && self.scopes.is_some() {
-            return wrong("--scopes is for command, hold and settle: jobs alone charge nothing");
-        }
-        if self.processes.is_some() && of_jobs != Some(Bench::Latency) {
-            return wrong("--processes is for latency");
-        }
         match self.bench {
             Some(Bench::Meter) => return self.check_http("meter", CALLERS_HTTP_MAX, Baseline::Unmetered),
             Some(Bench::Http) => return self.check_http("http", CALLERS_SERVED_MAX, Baseline::Axum),
@@ -208,15 +208,6 @@ impl Options {
         match (of_jobs, self.baseline) {
             (_, Some(Baseline::Unmetered)) => wrong("the baseline unmetered is for meter"),
             (_, Some(Baseline::Axum)) => wrong("the baseline axum is for http"),
-            (Some(Bench::Enqueue), _) if self.jobs.is_some() => {
-                wrong("--jobs is not for enqueue: its rounds take --seconds")
-            }
-            (Some(Bench::Latency), _) if self.callers.is_some_and(|callers| callers != 1) => {
-                wrong("--callers is not for latency: it is that of one job at a time")
-            }
-            (Some(Bench::Latency), _) if self.backlog.is_some() => {
-                wrong("--backlog is not for latency: it is that of an idle system")
-            }
             (Some(Bench::Enqueue | Bench::EnqueueBulk), Some(Baseline::BulkInsert))
             | (Some(_), None | Some(Baseline::None | Baseline::Empty)) => Ok(()),
             (Some(bench), Some(baseline)) => {
@@ -224,16 +215,13 @@ impl Options {
                 wrong(&format!("{bench} is not compared with {baseline}: there are empty and none"))
             }
             (None, Some(Baseline::Empty)) => {
-                wrong("the baseline empty is for enqueue, enqueue-bulk, drain and latency")
+                wrong("the baseline empty is for enqueue, enqueue-bulk, drain, drain-worker and latency")
             }
             (None, _) => Ok(()),
         }
     }
 
     fn check_http(&self, name: &str, callers_max: usize, usual: Baseline) -> Result<(), BenchError> {
-        if self.history.is_some() || self.keys.is_some() || self.snapshot {
-            return Err(BenchError::Usage(format!("--history, --keys and --snapshot are not for {name}")));
-        }
         within("callers", self.callers, 1, callers_max)?;
         match self.baseline {
             Some(other) if other != Baseline::None && other != usual => {
@@ -326,13 +314,18 @@ impl Options {
             Bench::Enqueue => (&CALLERS[..], None, Baseline::BulkInsert),
             Bench::EnqueueBulk => (&[1][..], Some(JOBS), Baseline::BulkInsert),
             Bench::Latency => (&[1][..], Some(SAMPLES), Baseline::None),
+            Bench::DrainWorker => (&[HANDLERS][..], Some(JOBS), Baseline::None),
             _ => (&[LOOPS][..], Some(JOBS), Baseline::None),
         };
         let line = |callers: &usize| Measurement {
             bench,
             work: None,
             // The latency is that of one job at a time, whatever the standard set is asked for.
-            callers: if bench == Bench::Latency { *callers } else { self.callers.unwrap_or(*callers) },
+            callers: match (bench, self.callers) {
+                (Bench::Latency, _) | (_, None) => *callers,
+                (Bench::DrainWorker, Some(handlers)) => handlers.min(CAPACITY_MAX as usize),
+                (_, Some(asked)) => asked,
+            },
             scopes: 0,
             jobs: jobs.map(|usual| self.jobs.unwrap_or(usual)),
             apart: self.processes == Some(2),
@@ -431,7 +424,7 @@ macro_rules! names {
 names!(
     Bench, "bench",
     "command" => Command, "hold" => Hold, "settle" => Settle, "enqueue" => Enqueue, "enqueue-bulk" => EnqueueBulk,
-    "drain" => Drain, "latency" => Latency, "meter" => Meter, "http" => Http
+    "drain" => Drain, "latency" => Latency, "meter" => Meter, "http" => Http, "drain-worker" => DrainWorker
 );
 names!(
     Baseline, "baseline",
@@ -491,6 +484,7 @@ mod tests {
         assert_eq!(told(&enqueue), ["enqueue 50 0 0 time / bulk-insert"]);
         assert_eq!(told(&of(Bench::EnqueueBulk)), ["enqueue-bulk 1 of 100000, 0 + 0 / bulk-insert"]);
         assert_eq!(told(&of(Bench::Drain)), ["drain 8 of 100000, 0 + 0 / none"]);
+        assert_eq!(told(&of(Bench::DrainWorker)), ["drain-worker 500 of 100000, 0 + 0 / none"]);
         assert_eq!(told(&of(Bench::Latency)), ["latency 1 of 200, 0 + 0 / none"]);
         let loaded = Options { history: Some(7), backlog: Some(5), jobs: Some(3), ..of(Bench::Drain) };
         assert_eq!(told(&loaded), ["drain 8 of 3, 7 + 5 / empty"]);
@@ -505,10 +499,13 @@ mod tests {
         // Those of the kernel, and four that enqueue.
         assert_eq!(count(Baseline::BulkInsert), 18 + 4);
         assert_eq!((count(Baseline::Textbook), count(Baseline::History10k)), (4, 9));
-        // A million kept, a million waiting; drain and latency alone.
-        assert_eq!((count(Baseline::Empty), count(Baseline::None)), (2, 2));
+        // A million kept, a million waiting; drain by loops, by a worker, and latency alone.
+        assert_eq!((count(Baseline::Empty), count(Baseline::None)), (2, 3));
         assert_eq!((count(Baseline::Unmetered), count(Baseline::Axum)), (1, 4));
         assert_eq!(lines.iter().filter(|line| line.snapshot).count(), 3);
+        let told = format!("# the standard set: {} lines an engine\n", lines.len());
+        let guide = include_str!("../../../docs/performance.md");
+        assert!(guide.contains(&told), "docs/performance.md does not say: {told}");
         let few = Options { callers: Some(7), ..Options::default() };
         let callers = |bench| few.plan().iter().filter(|line| line.bench == bench).map(|line| line.callers).max();
         assert_eq!((callers(Bench::Enqueue), callers(Bench::Latency)), (Some(7), Some(1)));
@@ -527,22 +524,16 @@ mod tests {
             (Options { seconds: Some(-1.0), ..Options::default() }, "seconds"),
             (Options { seconds: Some(f64::NAN), ..Options::default() }, "seconds"),
             (Options { snapshot: true, baseline: Some(Baseline::Textbook), ..Options::default() }, "snapshot"),
-            (Options { history: Some(1), bench: Some(Bench::Meter), ..Options::default() }, "history"),
             (Options { callers: Some(401), bench: Some(Bench::Meter), ..Options::default() }, "callers"),
             (Options { baseline: Some(Baseline::Empty), bench: Some(Bench::Meter), ..Options::default() }, "empty"),
             (Options { baseline: Some(Baseline::Unmetered), ..Options::default() }, "unmetered"),
             (Options { baseline: Some(Baseline::Axum), ..Options::default() }, "axum"),
             (Options { baseline: Some(Baseline::Empty), bench: Some(Bench::Http), ..Options::default() }, "empty"),
             (Options { callers: Some(901), bench: Some(Bench::Http), ..Options::default() }, "callers"),
+            (Options { callers: Some(1_001), bench: Some(Bench::DrainWorker), ..Options::default() }, "callers"),
             (Options { backlog: Some(HISTORY_MAX + 1), ..Options::default() }, "backlog"),
-            (Options { backlog: Some(1), ..Options::default() }, "backlog"),
             (Options { jobs: Some(0), ..Options::default() }, "jobs"),
-            (Options { jobs: Some(1), bench: Some(Bench::Enqueue), ..Options::default() }, "seconds"),
-            (Options { scopes: Some(1), bench: Some(Bench::Drain), ..Options::default() }, "scopes"),
-            (Options { callers: Some(2), bench: Some(Bench::Latency), ..Options::default() }, "callers"),
-            (Options { backlog: Some(2), bench: Some(Bench::Latency), ..Options::default() }, "backlog"),
             (Options { processes: Some(3), bench: Some(Bench::Latency), ..Options::default() }, "processes"),
-            (Options { processes: Some(2), bench: Some(Bench::Drain), ..Options::default() }, "processes"),
             (
                 Options { baseline: Some(Baseline::BulkInsert), bench: Some(Bench::Drain), ..Options::default() },
                 "bulk-insert",

@@ -100,7 +100,7 @@ impl Subject {
 
     /// What a round of this length needs beforehand.
     pub(crate) async fn prepare(&mut self, time: Duration) -> Result<(), BenchError> {
-        if self.bench == Bench::Drain {
+        if matches!(self.bench, Bench::Drain | Bench::DrainWorker) {
             jobs::enqueue_bulk(&self.bursar, 1, self.jobs).await?;
         }
         if self.bench.is_of_jobs() {
@@ -116,6 +116,7 @@ impl Subject {
         match self.bench {
             Bench::EnqueueBulk => jobs::enqueue_bulk(bursar, self.callers, jobs).await,
             Bench::Drain => jobs::drain(bursar, self.callers, jobs).await,
+            Bench::DrainWorker => jobs::drain_by_worker(bursar, self.callers, jobs).await,
             Bench::Latency => jobs::latency(bursar, &self.database, self.apart, jobs).await,
             Bench::Command | Bench::Hold | Bench::Settle | Bench::Enqueue => self.asked(time).await,
             Bench::Http => Err(BenchError::Failed("the server is measured in a process of its own".into())),
@@ -279,7 +280,7 @@ mod tests {
         };
         for tampered in [false, true] {
             let mut subject = Subject::open(&mut home, &line, 1).await.unwrap();
-            assert!(subject.round(Duration::from_millis(50)).await.unwrap().done > 0);
+            assert!(subject.round(Duration::from_millis(500)).await.unwrap().done > 0);
             if tampered && let Database::Sqlite(file) = &subject.database {
                 let (conn, sql) = (file.connect().unwrap(), "UPDATE bursar_live_charges SET amount = amount + 1");
                 // The first charges of a scope stand in its row.

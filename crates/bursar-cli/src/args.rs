@@ -7,7 +7,7 @@ use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::commands::{
     backup, bench, budget, command, completions, config, credential, dead, dev, doctor, grant, hold, job, journal,
-    migrate, queue, schedule, serve, upkeep,
+    meter, migrate, queue, schedule, serve, top, upkeep,
 };
 use crate::config::{Config, FILE_VARIABLE, Flags, load};
 use crate::place::Said;
@@ -158,9 +158,14 @@ pub(crate) enum Top {
     /// Workers: their tokens, and what they may do
     #[command(subcommand)]
     Worker(credential::Workers),
-    /// API keys: tokens of programs, in a role
+    /// API keys: tokens of programs, in a role; and tokens of operators
     #[command(subcommand)]
     Token(credential::Tokens),
+    /// Quotas: what callers may spend
+    #[command(subcommand)]
+    Meter(meter::Meters),
+    /// What goes on, each second: queues, workers, budgets near their limits
+    Top(top::Look),
     /// Check that balances are what holds and postings say
     Verify,
     /// Make every table but the journal anew from the journal
@@ -170,11 +175,19 @@ pub(crate) enum Top {
     /// Look for what is wrong, and say what to do about it
     Doctor(doctor::Doctor),
     /// Print the OpenAPI document of the server
-    Openapi,
+    Openapi(Openapi),
     /// Measure how fast it is here, beside what the engine itself can do
     Bench(bench::Bench),
     /// Print what a shell needs to complete commands
     Completions(completions::Completions),
+}
+
+/// How to print the document.
+#[derive(Args)]
+pub(crate) struct Openapi {
+    /// As a reference for people, in Markdown
+    #[arg(long)]
+    pub(crate) markdown: bool,
 }
 
 impl Top {

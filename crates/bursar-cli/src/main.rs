@@ -11,6 +11,7 @@ mod exit;
 mod log;
 mod output;
 mod place;
+mod progress;
 mod session;
 
 use crate::args::{Cli, Top};

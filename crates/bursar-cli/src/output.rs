@@ -18,6 +18,11 @@ impl Output {
         Output { json }
     }
 
+    /// Whether JSON is wanted.
+    pub(crate) fn is_json(self) -> bool {
+        self.json
+    }
+
     /// Prints what was asked for.
     pub(crate) fn data(self, value: &impl Serialize, human: impl FnOnce() -> String) -> Result<(), Problem> {
         let text = if self.json {
@@ -77,7 +82,7 @@ impl Output {
 }
 
 /// Reasons and payloads are other people's text: they must not steer the terminal.
-fn harmless(text: &str) -> String {
+pub(crate) fn harmless(text: &str) -> String {
     text.chars().map(|c| if c.is_control() && c != '\n' { '\u{fffd}' } else { c }).collect()
 }
 
@@ -91,6 +96,9 @@ fn advice(problem: &Problem) -> Option<&'static str> {
         }
         Kind::Refused if problem.violations.iter().any(grant) => {
             "nothing has changed; a token works once, until it expires, for its own purpose and subject: mint a new one"
+        }
+        Kind::QuotaExceeded => {
+            "nothing has changed; wait until the quota is there again, or `bursar meter limit` raises it"
         }
         Kind::Refused => "nothing has changed; ask for less, wait, or raise the limit with `bursar budget define`",
         Kind::UnknownScope => "`bursar budget define SCOPE --limit AMOUNT:WINDOW` makes a budget",

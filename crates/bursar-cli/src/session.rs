@@ -58,7 +58,9 @@ impl Session {
         let bursar = global.config.options(url).migrate(migrate).upkeep(None).open().await?;
         let name = std::env::var("USER").ok().filter(|user| !user.is_empty()).unwrap_or_else(|| "operator".to_owned());
         let tenant = global.tenant.clone().unwrap_or_default();
-        let local = InProcess(Local::new(bursar.clone(), name.clone()));
+        let meter = global.config.meter.clone();
+        let wrong = |error: bursar::meter::MeterError| Problem::invalid("meter".into(), format!("meter: {error}"));
+        let local = InProcess(Local::new(bursar.clone(), name.clone(), meter).map_err(wrong)?);
         // A call that cannot be lost is tried once.
         let client = Client::over(local, "http://in-process")?.once().tenant(tenant.clone());
         let bursar = bursar.in_context(Context::of(tenant.clone()).by(Actor::User(name)));

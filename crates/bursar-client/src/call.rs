@@ -45,8 +45,6 @@ enum Repeats {
     ByNature,
     /// The same idempotency key.
     ByKey,
-    /// Nothing: it is tried again only if nothing was done.
-    Never,
 }
 
 impl Client {
@@ -108,11 +106,6 @@ impl Call {
         Call { repeats: Repeats::ByNature, ..self }
     }
 
-    /// The same again may be answered differently, and no key helps.
-    pub(crate) fn never_twice(self) -> Self {
-        Call { repeats: Repeats::Never, ..self }
-    }
-
     /// Makes the call; there is nothing to read in the answer.
     pub(crate) fn done(self) -> Answer<()> {
         self.ask(|_| Ok(())).boxed()
@@ -127,7 +120,7 @@ impl Call {
         let options = &self.client.options;
         let key = match self.repeats {
             Repeats::ByKey => options.key.clone().or_else(|| (options.tries > 1).then(chance::key)),
-            Repeats::ByNature | Repeats::Never => None,
+            Repeats::ByNature => None,
         };
         let request = self.request(key.as_ref())?;
         let deadline = Instant::now() + options.patience + self.waits;

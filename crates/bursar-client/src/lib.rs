@@ -63,7 +63,8 @@ pub use crate::client::Client;
 pub use crate::error::Error;
 pub use crate::events::{Events, Told};
 pub use crate::faces::{
-    Budgets, Commands, Credentials, Dead, Grants, Holds, JobQuery, Jobs, Journal, JournalQuery, Queues, Schedules, Work,
+    Budgets, Commands, Credentials, Dead, Grants, Holds, JobQuery, Jobs, Journal, JournalQuery, Meter, Queues,
+    Schedules, Work,
 };
 pub use crate::http::Http;
 pub use crate::transport::{Body, Bytes, Request, Response, Transport, TransportError};

@@ -6,7 +6,7 @@ use crate::event::{Charged, Entry, Event};
 use crate::hold::HoldState;
 use crate::id::{CommandId, GrantId, HoldId, JobId};
 use crate::job::{Job, JobState, Order};
-use crate::name::Purpose;
+use crate::name::{Purpose, Scope};
 use crate::payload::Payload;
 use crate::refusal::Refusal;
 use crate::time::Time;
@@ -58,8 +58,13 @@ pub enum Answer {
     Beaten(Vec<Result<Beaten, Refusal>>),
     /// Leases were ended, one answer for each.
     Finished(Vec<Result<Finished, Refusal>>),
-    /// Something was done to jobs, one answer for each.
-    Acted(Vec<Result<Finished, Refusal>>),
+    /// Something was done to jobs.
+    Acted {
+        /// One answer for each, in order.
+        each: Vec<Result<Finished, Refusal>>,
+        /// It was a part of something larger, and more parts follow.
+        more: bool,
+    },
     /// There is nothing to tell.
     Done,
 }
@@ -97,8 +102,15 @@ pub struct Finished {
     pub run_at: Option<Time>,
     /// Its hold, or the last one.
     pub hold: Option<HoldId>,
-    /// Units charged for it so far.
-    pub cost: i64,
+    /// Units charged for it so far, scope by scope.
+    pub cost: Vec<(Scope, i64)>,
+}
+
+impl Finished {
+    /// Units charged for it so far, on all scopes together.
+    pub fn total_cost(&self) -> i64 {
+        self.cost.iter().fold(0i64, |sum, (_, amount)| sum.saturating_add(*amount))
+    }
 }
 
 /// What a command did.

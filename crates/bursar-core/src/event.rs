@@ -7,7 +7,7 @@ mod stream;
 use serde::{Deserialize, Serialize};
 
 pub use self::charged::{Charged, Left};
-pub use self::journal::{Batch, Entry, KeyUse, Links, Recorded};
+pub use self::journal::{Acted, ActedOn, Batch, Entry, KeyUse, Links, Recorded};
 pub use self::stream::Stream;
 use crate::budget::{Budget, Cover};
 use crate::grant::TokenDigest;

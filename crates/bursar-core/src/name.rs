@@ -6,9 +6,11 @@ use std::fmt;
 
 use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
+use sha2::{Digest, Sha256};
 use smol_str::SmolStr;
 
 use crate::bounds::NAME_BYTES_MAX;
+use crate::id::base32;
 use crate::refusal::Invalid;
 
 /// What names of Bursar's own scopes and purposes begin with; nobody else's do.
@@ -200,6 +202,26 @@ impl Purpose {
     }
 }
 
+impl IdempotencyKey {
+    /// The key of a part of what was asked under this one. It is one of Bursar's own, so that it is no caller's, however long
+    /// this one is and whatever it says.
+    pub(crate) fn of_part(&self, number: u32) -> IdempotencyKey {
+        let mut digest = Sha256::new();
+        digest.update(number.to_be_bytes());
+        digest.update(self.0.as_bytes());
+        IdempotencyKey(format!("{INTERNAL}part:{}", base32(&digest.finalize()[..20])).into())
+    }
+
+    /// Refuses one of Bursar's own.
+    pub(crate) fn check_own(&self) -> Result<(), Invalid> {
+        if self.0.starts_with(INTERNAL) {
+            let problem = format!("must not begin with {INTERNAL:?}: these are Bursar's own");
+            return Err(Invalid::new("idempotency_key", problem));
+        }
+        Ok(())
+    }
+}
+
 impl Tenant {
     /// The tenant of whoever names none.
     pub fn built_in() -> Tenant {
@@ -216,6 +238,19 @@ impl Default for Tenant {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn keys_of_parts_are_nobodys_own() {
+        let longest = IdempotencyKey::new("k".repeat(NAME_BYTES_MAX)).unwrap();
+        let parts = [longest.of_part(1), longest.of_part(2), IdempotencyKey::new("k").unwrap().of_part(1)];
+        for (place, part) in parts.iter().enumerate() {
+            assert!(IdempotencyKey::new(part.as_str()).is_ok(), "it can be stored: {part}");
+            assert!(part.check_own().is_err(), "nobody can send it: {part}");
+            assert!(!parts[..place].contains(part), "{parts:?}");
+        }
+        assert_eq!(longest.of_part(1), parts[0]);
+        assert!(longest.check_own().is_ok());
+    }
 
     #[test]
     fn names_are_checked() {

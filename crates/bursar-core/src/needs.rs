@@ -79,7 +79,7 @@ impl Needs {
     /// Adds what a request needs.
     pub fn add(&mut self, request: &Request) {
         let tenant = &request.context.tenant;
-        self.keys.extend(request.idempotency_key.iter().map(|key| (tenant.clone(), key.clone())));
+        self.keys.extend(request.key().map(|key| (tenant.clone(), key.into_owned())));
         match &request.op {
             Op::Submit(command) => {
                 for charge in &command.charges {

@@ -1,5 +1,6 @@
 //! Every way in which a request is not done, by name.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use serde::Serialize;
@@ -138,7 +139,7 @@ pub enum Refusal {
         grant: GrantId,
     },
     /// What is defined is not what the caller has read.
-    #[error("the {what} has changed since it was read: read it again")]
+    #[error("the {what} is not as it was read, or there is none: read it again")]
     Changed {
         /// What was to be changed.
         what: &'static str,
@@ -215,7 +216,7 @@ pub enum Refusal {
         /// The state it is in.
         state: JobState,
         /// What does not go.
-        problem: &'static str,
+        problem: Cow<'static, str>,
     },
     /// Usage without a scope does not say which of several it is for, or there is no hold to say it.
     #[error("usage of {job} must name its scope: its hold has {charges} charges")]

@@ -1,10 +1,13 @@
 //! Requests: everything that can be asked of the kernel, in one shape.
 
+mod fingerprint;
+
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 
+pub use self::fingerprint::{Fingerprint, IfMatch, Part};
 use crate::bounds::{
     CHARGES_MAX, GRANT_TTL_MAX, ITEMS_MAX, JOBS_MAX, LIMITS_MAX, REDEMPTIONS_MAX, SWEEP_MAX, TTL_MAX, TTL_MIN,
 };
@@ -26,17 +29,19 @@ pub struct Request {
     pub context: Context,
     /// Makes a repetition have one effect and one answer.
     pub idempotency_key: Option<IdempotencyKey>,
+    /// It is a part of something larger that was asked under the key.
+    pub part: Option<Part>,
     /// Decide and answer, but write nothing.
     pub dry_run: bool,
-    /// Only if what is defined now has this digest: who changes what it has read does not undo what others changed since.
-    pub if_match: Option<Fingerprint>,
+    /// Only if what is defined now is as the caller says: who changes what it has read does not undo what others changed since.
+    pub if_match: Option<IfMatch>,
     /// What is asked.
     pub op: Op,
 }
 
 impl From<Op> for Request {
     fn from(op: Op) -> Request {
-        Request { context: Context::default(), idempotency_key: None, dry_run: false, if_match: None, op }
+        Request { context: Context::default(), idempotency_key: None, part: None, dry_run: false, if_match: None, op }
     }
 }
 
@@ -350,19 +355,6 @@ impl From<i64> for Actual {
     }
 }
 
-/// The digest of what was asked, or of what is defined: that it is another is noticed by it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Fingerprint(pub u128);
-
-impl Fingerprint {
-    /// The digest of plain data.
-    pub fn of(data: &impl Serialize) -> Fingerprint {
-        let text = serde_json::to_vec(data).expect("it is plain data");
-        let digest = Sha256::digest(text);
-        Fingerprint(u128::from_be_bytes(digest[..16].try_into().expect("16 of 32 bytes")))
-    }
-}
-
 impl Request {
     /// The request with an idempotency key.
     pub fn with_key(self, key: IdempotencyKey) -> Request {
@@ -374,9 +366,18 @@ impl Request {
         Request { context, ..self }
     }
 
+    /// The key that it is remembered by.
+    pub fn key(&self) -> Option<Cow<'_, IdempotencyKey>> {
+        let key = self.idempotency_key.as_ref()?;
+        match self.part {
+            Some(Part { number: number @ 1.., .. }) => Some(Cow::Owned(key.of_part(number))),
+            _ => Some(Cow::Borrowed(key)),
+        }
+    }
+
     /// The digest of what is asked, without who asks or why.
     pub fn fingerprint(&self) -> Fingerprint {
-        Fingerprint::of(&self.op)
+        self.part.map_or_else(|| Fingerprint::of(&self.op), |part| part.whole)
     }
 
     /// Refuses what no state of the world would make right.
@@ -385,9 +386,11 @@ impl Request {
         if self.dry_run && (self.op.is_of_jobs() || self.op.is_of_schedules()) {
             return Err(Invalid::new("dry_run", "is not possible with work on jobs"));
         }
-        if self.idempotency_key.is_some() && self.op.is_of_jobs() {
-            let problem = "is not taken here: fences and states make it safe to repeat";
-            return Err(Invalid::new("idempotency_key", problem));
+        if let Some(key) = &self.idempotency_key {
+            key.check_own()?;
+            if self.op.is_of_jobs() && !self.op.is_act_of_callers() {
+                return Err(Invalid::new("idempotency_key", "is not taken here: fences make it safe to repeat"));
+            }
         }
         if self.if_match.is_some() && !self.op.defines() {
             return Err(Invalid::new("if_match", "is taken only where something is defined or removed"));
@@ -443,6 +446,12 @@ impl Op {
     /// Work on jobs that are there, which is answered job by job.
     pub fn is_of_jobs(&self) -> bool {
         matches!(self, Op::Lease(_) | Op::Heartbeat { .. } | Op::Finish { .. } | Op::Act { .. })
+    }
+
+    /// Something done to jobs because somebody wants it, and not because it is due.
+    pub fn is_act_of_callers(&self) -> bool {
+        let Op::Act { act, .. } = self else { return false };
+        matches!(act, Act::Cancel | Act::Retry | Act::Discard | Act::Move { .. } | Act::Edit { .. })
     }
 
     /// Work on a schedule.

@@ -5,7 +5,6 @@ use std::fmt::Debug;
 use std::hash::Hash;
 use std::sync::Arc;
 
-use indexmap::map::Entry as Place;
 use indexmap::{Equivalent, IndexMap};
 
 use crate::event::{Batch, Entry, Links, Stream};
@@ -144,13 +143,8 @@ impl<K: Hash + Eq + Debug, V> Table<K, V> {
 
     /// Puts a new row.
     pub fn put(&mut self, key: K, value: V) {
-        match self.slots.entry(key) {
-            Place::Vacant(place) => drop(place.insert(Slot { value: Some(value), stored: false, dirty: true })),
-            Place::Occupied(place) => {
-                let slot = place.into_mut();
-                (slot.value, slot.dirty) = (Some(value), true);
-            }
-        }
+        let stored = self.slots.get(&key).is_some_and(|slot| slot.stored);
+        self.slots.insert(key, Slot { value: Some(value), stored, dirty: true });
     }
 
     /// Takes a row away.
@@ -190,18 +184,9 @@ impl<K: Hash + Eq + Debug, V> Table<K, V> {
 }
 
 impl<K, V> Table<K, V> {
-    /// Takes out the rows that were written, as they are now.
-    pub fn take_written(&mut self) -> impl Iterator<Item = (K, V)> {
-        self.slots.drain(..).filter(|(_, slot)| slot.dirty).filter_map(|(key, slot)| Some((key, slot.value?)))
-    }
-
-    /// Forgets the rows, and keeps the room they had unless it was for more than so many.
-    fn clear(&mut self, most: usize) {
-        if self.slots.capacity() > most {
-            self.slots = IndexMap::default();
-        } else {
-            self.slots.clear();
-        }
+    /// The rows that were written, as they are now.
+    pub fn into_written(self) -> impl Iterator<Item = (K, V)> {
+        self.slots.into_iter().filter(|(_, slot)| slot.dirty).filter_map(|(key, slot)| Some((key, slot.value?)))
     }
 }
 
@@ -332,16 +317,6 @@ impl Workspace {
             prev: Links::default(),
             entries: Vec::new(),
         }
-    }
-
-    /// Forgets everything, to be used again for another batch: the room of its largest tables is kept, up to so many rows each.
-    pub fn clear(self, most: usize) -> Workspace {
-        let Workspace { mut scopes, mut holds, mut grants, mut jobs, .. } = self;
-        scopes.clear(most);
-        holds.clear(most);
-        grants.clear(most);
-        jobs.clear(most);
-        Workspace { scopes, holds, grants, jobs, ..Workspace::new(Time::MIN, BatchId(0)) }
     }
 
     /// The row for the journal, if anything happened.

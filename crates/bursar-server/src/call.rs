@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use bursar::{
-    Bursar, CommandId, Context, Fingerprint, GrantId, HoldId, IdempotencyKey, JobId, KeyId, Op, Outcome, Queue,
-    Request, ScheduleName, Scope, WorkerId,
+    Bursar, CommandId, Context, GrantId, HoldId, IdempotencyKey, IfMatch, JobId, KeyId, Op, Outcome, Queue, Request,
+    ScheduleName, Scope, WorkerId,
 };
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Deserialize;
@@ -37,7 +37,7 @@ pub(crate) struct Call {
     pub(crate) principal: Principal,
     pub(crate) context: Context,
     pub(crate) key: Option<IdempotencyKey>,
-    pub(crate) if_match: Option<Fingerprint>,
+    pub(crate) if_match: Option<IfMatch>,
     /// What the caller has seen of the stream of events.
     pub(crate) last_event: Option<String>,
 }

@@ -12,7 +12,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::Response;
 use axum::routing::{MethodFilter, on};
-use bursar::{Context, Fingerprint, IdempotencyKey, Tenant};
+use bursar::{Context, Fingerprint, IdempotencyKey, IfMatch, Tenant};
 use futures_util::FutureExt;
 use http_body_util::BodyExt;
 use tokio::time::timeout;
@@ -189,14 +189,17 @@ fn header_text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&
     text.map(Some)
 }
 
-/// The digest of what the caller has read: one strong tag, as it was given out.
-pub(crate) fn if_match(headers: &HeaderMap) -> Result<Option<Fingerprint>, Problem> {
+/// What the caller has read: one strong tag, as it was given out, or that there is anything.
+pub(crate) fn if_match(headers: &HeaderMap) -> Result<Option<IfMatch>, Problem> {
     let Some(text) = header_text(headers, &header::IF_MATCH)? else { return Ok(None) };
+    if text == "*" {
+        return Ok(Some(IfMatch::Any));
+    }
     let hexadecimal = |digits: &&str| digits.len() == 32 && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
     let digits = text.strip_prefix('"').and_then(|text| text.strip_suffix('"')).filter(hexadecimal);
     match digits.map(|digits| u128::from_str_radix(digits, 16)) {
-        Some(Ok(digest)) => Ok(Some(Fingerprint(digest))),
-        _ => Err(Problem::invalid("if-match".into(), "If-Match takes one ETag, as an answer gave it")),
+        Some(Ok(digest)) => Ok(Some(IfMatch::Only(Fingerprint(digest)))),
+        _ => Err(Problem::invalid("if-match".into(), "If-Match takes one ETag, as an answer gave it, or *")),
     }
 }
 
@@ -240,6 +243,7 @@ enum Broken {
 /// How long what is too large is still taken, and thrown away: who is cut off while it sends may never see the answer.
 const LINGER: Duration = Duration::from_secs(1);
 
+/// Takes a body in. One that is too large is refused as soon as that is known, however slowly the rest of it comes.
 async fn collect(mut body: Body, length: Option<u64>, most: usize) -> Result<bytes::Bytes, Broken> {
     let mut bytes = bytes::BytesMut::new();
     let mut too_large = length.is_some_and(|length| length > most as u64);
@@ -254,8 +258,7 @@ async fn collect(mut body: Body, length: Option<u64>, most: usize) -> Result<byt
             }
         }
     }
-    drop(bytes);
-    let _ = timeout(LINGER, async { while let Some(Ok(_)) = body.frame().await {} }).await;
+    tokio::spawn(timeout(LINGER, async move { while let Some(Ok(_)) = body.frame().await {} }));
     Err(Broken::TooLarge)
 }
 

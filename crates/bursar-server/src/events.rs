@@ -46,8 +46,9 @@ const PAGE: usize = 500;
 #[serde(deny_unknown_fields)]
 pub(crate) struct EventsQuery {
     /// One or more, with commas between: `job:{id}`, `queue:{name}`, `budget:{scope}`, `journal`; each percent-encoded where it
-    /// has a comma in its name.
-    channels: String,
+    /// has a comma in its name. The journal unless it is said.
+    #[serde(default)]
+    channels: Option<String>,
     /// The last position that was seen, where it is not said by `Last-Event-ID`.
     #[serde(default)]
     after: Option<u64>,
@@ -261,7 +262,10 @@ async fn queue_of(bursar: &Bursar, known: &mut HashMap<JobId, Queue>, event: &Jo
 
 /// Opens a stream.
 pub(crate) async fn listen(call: Call, query: EventsQuery) -> Result<EventStream, Problem> {
-    let channels = query.channels.split(',').map(Channel::read).collect::<Result<Vec<_>, _>>()?;
+    let channels = match query.channels.as_deref() {
+        Some(channels) => channels.split(',').map(Channel::read).collect::<Result<Vec<_>, _>>()?,
+        None => vec![Channel::Journal],
+    };
     if channels.len() > CHANNELS_MAX {
         return Err(wrong("at most 100 channels are listened to at once"));
     }

@@ -7,6 +7,7 @@ use axum::Router;
 use axum::body::Body;
 use axum::extract::Request;
 use axum::response::Response;
+use bursar::meter::{MeterError, MeterSettings};
 use bursar::{Bursar, SystemClock};
 use hyper_util::service::TowerToHyperService;
 
@@ -24,14 +25,14 @@ use crate::principal::jwt::JwtRules;
 pub struct Local(TowerToHyperService<Router>);
 
 impl Local {
-    /// Over this database; `name` is who asks, for the journal.
-    pub fn new(bursar: Bursar, name: String) -> Local {
+    /// Over this database; `name` is who asks, for the journal, and `meter` what is set for the callers of a server over it.
+    pub fn new(bursar: Bursar, name: String, meter: Option<MeterSettings>) -> Result<Local, MeterError> {
         let keys = Keys::new(None, Vec::new(), JwtRules::default());
         let insider = Principal { name, ..Principal::operator() };
-        let metering = Metering::off(bursar.clone(), Arc::new(SystemClock));
+        let metering = Metering::off(bursar.clone(), meter, Arc::new(SystemClock))?;
         let mut app = App::new(bursar, keys, Limits::default(), Arc::new(SystemClock), metering);
         app.insider = Some(insider);
-        Local(TowerToHyperService::new(entry::router(&Arc::new(app))))
+        Ok(Local(TowerToHyperService::new(entry::router(&Arc::new(app)))))
     }
 
     /// Answers a request.

@@ -1,5 +1,8 @@
 //! The OpenAPI 3.1 document, made from the list of routes.
 
+mod answers;
+mod examples;
+
 use bursar::bounds::NAME_BYTES_MAX;
 use schemars::generate::{SchemaGenerator, SchemaSettings};
 use schemars::{JsonSchema, Schema};
@@ -37,6 +40,7 @@ pub fn document() -> Value {
         "paths": paths,
         "components": {
             "schemas": components,
+            "responses": answers::components(),
             "securitySchemes": {
                 "bearer": { "type": "http", "scheme": "bearer" },
                 "worker": { "type": "apiKey", "in": "header", "name": "X-Worker-Token" },
@@ -49,9 +53,10 @@ fn operation(route: &Route, schemas: &mut SchemaGenerator) -> Value {
     let Described { at, query, body, answers } = (route.described)(schemas);
     let mut parameters = Vec::new();
     if let (Some(schema), Some(name)) = (at, part(route.path)) {
-        parameters.push(json!({ "name": name, "in": "path", "required": true, "schema": schema }));
+        let example = examples::part(route.path);
+        parameters.push(json!({ "name": name, "in": "path", "required": true, "schema": schema, "example": example }));
     }
-    parameters.extend(queried(&query));
+    parameters.extend(queried(route, &query));
     parameters.extend(headers(route));
     let mut operation = json!({
         "summary": route.summary,
@@ -59,7 +64,7 @@ fn operation(route: &Route, schemas: &mut SchemaGenerator) -> Value {
         "tags": [tag(route.path)],
         "x-bursar-action": route.action.name(),
         "x-bursar-roles": roles(route.action),
-        "responses": responses(answers),
+        "responses": answers::responses(route, answers),
     });
     if let Some(words) = repeated(route) {
         operation["description"] = words.into();
@@ -90,34 +95,16 @@ fn schema_of<'a>(schema: &'a Schema, schemas: &'a SchemaGenerator) -> &'a Value 
     named.and_then(|name| schemas.definitions().get(name)).unwrap_or(schema.as_value())
 }
 
-fn responses(answers: crate::reply::Answered) -> Value {
-    let status = answers.status.as_u16().to_string();
-    let mut good = json!({ "description": answers.status.canonical_reason().unwrap_or("done") });
-    if !answers.media.is_empty() {
-        let content = answers.schema.map_or(json!({}), |schema| json!({ "schema": schema }));
-        good["content"] = json!({ answers.media: content });
-    }
-    let problem = json!({ "schema": { "$ref": "#/components/schemas/Problem" } });
-    let mut responses = json!({
-        "default": { "description": "Why it was not done", "content": { "application/problem+json": problem } },
-    });
-    if status == "201" {
-        // A dry run makes nothing, and a key may name what is there already.
-        responses["200"] = json!({ "description": "Nothing new was made", "content": good["content"] });
-        good["headers"] = json!({ "Location": { "schema": { "type": "string" } } });
-    }
-    responses[status] = good;
-    responses
-}
-
 /// The fields of a query, each a parameter.
-fn queried(query: &Schema) -> Vec<Value> {
+fn queried(route: &Route, query: &Schema) -> Vec<Value> {
     let required = query.get("required").and_then(Value::as_array).cloned().unwrap_or_default();
     let fields = query.get("properties").and_then(Value::as_object).cloned().unwrap_or_default();
     let parameter = |(name, mut schema): (String, Value)| {
         let required = required.iter().any(|field| *field == *name);
         let description = schema.as_object_mut().and_then(|schema| schema.remove("description"));
-        let mut parameter = json!({ "name": name, "in": "query", "required": required, "schema": schema });
+        let example = examples::field(route.path, &name);
+        let mut parameter =
+            json!({ "name": name, "in": "query", "required": required, "schema": schema, "example": example });
         if let Some(description) = description {
             parameter["description"] = description;
         }
@@ -132,7 +119,7 @@ const PRINTABLE: &str = "^[!-~]([ -~]*[!-~])?$";
 fn headers(route: &Route) -> Vec<Value> {
     let header = |name: &str, description: &str, pattern: &str, most: usize| {
         json!({ "name": name, "in": "header", "required": false, "description": description,
-                "schema": { "type": "string", "pattern": pattern, "maxLength": most } })
+                "schema": { "type": "string", "pattern": pattern, "maxLength": most }, "example": examples::header(name) })
     };
     let mut headers = Vec::new();
     if route.action != Action::Public {
@@ -149,8 +136,8 @@ fn headers(route: &Route) -> Vec<Value> {
     if defines(route) {
         headers.push(header(
             "If-Match",
-            "Only if it is as it was read: the ETag of an answer",
-            "^\"[0-9a-f]{32}\"$",
+            "Only if it is as it was read: the ETag of an answer; `*` if there is anything",
+            "^(\\*|\"[0-9a-f]{32}\")$",
             34,
         ));
     }
@@ -170,10 +157,6 @@ fn repeated(route: &Route) -> Option<&'static str> {
         Repeats::Fence => {
             Some("Safe to repeat without a key: the same report of the same fence is answered in the same way.")
         }
-        Repeats::State => Some(
-            "No key is needed: the state of a job says whether it has been done. A repetition finds the job as it is by then, \
-             and may be a conflict.",
-        ),
     }
 }
 

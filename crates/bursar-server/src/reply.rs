@@ -93,11 +93,15 @@ impl<T: Serialize + JsonSchema + Send> Answers for Created<T> {
 }
 
 /// Nothing to tell, with status 204.
-pub(crate) struct Done;
+pub(crate) struct Done {
+    pub(crate) replayed: bool,
+}
 
 impl Answers for Done {
     fn respond(self) -> Response {
-        StatusCode::NO_CONTENT.into_response()
+        let mut response = StatusCode::NO_CONTENT.into_response();
+        mark(&mut response, self.replayed);
+        response
     }
 
     fn answered(_: &mut SchemaGenerator) -> Answered {

@@ -24,6 +24,8 @@ pub(crate) struct Route {
     pub(crate) summary: &'static str,
     /// It may take as long as its caller wants: it stands in a line of its own.
     pub(crate) waits: bool,
+    /// What stands at its path is there for whoever asks, as nobody has to make it first.
+    pub(crate) always_there: bool,
     /// What makes a repetition safe, if it changes anything.
     pub(crate) repeats: Repeats,
     pub(crate) body_bytes_max: usize,
@@ -40,8 +42,6 @@ pub(crate) enum Repeats {
     Key,
     /// The fence of the lease: the same report again is answered in the same way. A key is taken and not looked at.
     Fence,
-    /// The state of the job: what has been done is not done again. A key is taken and not looked at.
-    State,
 }
 
 type Run = dyn Fn(Incoming) -> Pin<Box<dyn Future<Output = Result<Response, Problem>> + Send>> + Send + Sync;
@@ -98,6 +98,7 @@ impl Route {
             action,
             summary,
             waits: false,
+            always_there: false,
             repeats: Repeats::Key,
             body_bytes_max: limits::BODY_BYTES_MAX,
             example: None,
@@ -120,6 +121,11 @@ impl Route {
     /// It may take as long as its caller wants.
     pub(crate) fn waits(self) -> Route {
         Route { waits: true, ..self }
+    }
+
+    /// What stands at its path need not be made first: it is never not found.
+    pub(crate) fn always_there(self) -> Route {
+        Route { always_there: true, ..self }
     }
 
     /// What makes a repetition safe, where it is not the key.

@@ -83,10 +83,6 @@ pub struct Claimed {
     reason = "an engine is named where it is used, so that the compiler sees what its futures are"
 )]
 pub trait Rows {
-    /// Where a batch is to work: nothing in it, and perhaps room for many rows.
-    fn workspace(&mut self) -> Workspace {
-        Workspace::new(Time::MIN, BatchId(0))
-    }
     /// What will be asked for by `holds`, `grants` and `scopes`, in this order and once each: an engine may take some of it
     /// together.
     async fn foresee(&mut self, _needs: &Needs) -> Result<(), StoreError> {

@@ -5,7 +5,7 @@ mod jobs;
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use bursar_core::decide::{Decided, Rules, decide_checked, reapply};
+use bursar_core::decide::{Decided, Rules, decide, reapply};
 use bursar_core::event::{Batch, Entry, Event};
 use bursar_core::id::{BatchId, GrantId, HoldId, IdSource, JobId};
 use bursar_core::mutant::Mutant;
@@ -41,22 +41,16 @@ pub async fn run<R: Rows>(
 ) -> Result<(Workspace, Vec<Verdict>), StoreError> {
     let mut needs = Needs::default();
     // What is wrong in itself needs no rows.
-    let checked: Vec<_> = requests.iter().map(|request| request.check()).collect();
-    let good = requests.iter().zip(&checked).filter(|(_, checked)| checked.is_ok());
-    good.for_each(|(request, _)| needs.add(request));
+    requests.iter().filter(|request| request.check().is_ok()).for_each(|request| needs.add(request));
     let (mut ws, blocked) = load(rows, needs, when, None).await?;
     let commands =
         || requests.iter().filter_map(|request| if let Op::Submit(it) = &request.op { Some(it) } else { None });
     ws.holds.reserve(commands().filter(|command| !command.charges.is_empty()).count());
     ws.jobs.reserve(commands().map(|command| command.jobs.len()).sum());
     let mut verdicts = Vec::with_capacity(requests.len());
-    for (request, checked) in requests.iter().zip(checked) {
-        if let Err(invalid) = checked {
-            verdicts.push(Verdict::Answered(Err(invalid.into())));
-            continue;
-        }
+    for request in requests {
         let mut request = Cow::Borrowed(*request);
-        if !blocked.is_empty() && !Mutant::LockedIsGone.on() {
+        if !blocked.is_empty() && request.check().is_ok() && !Mutant::LockedIsGone.on() {
             blocked.spare(&mut request, &ws);
             let locks = blocked.concerning(&Needs::of(&request), &ws);
             if !locks.is_empty() {
@@ -64,7 +58,7 @@ pub async fn run<R: Rows>(
                 continue;
             }
         }
-        verdicts.push(match decide_checked(&mut ws, &request, rules, ids) {
+        verdicts.push(match decide(&mut ws, &request, rules, ids) {
             Decided::Answered(answer) => Verdict::Answered(answer),
             Decided::Again => Verdict::Again,
         });
@@ -241,8 +235,7 @@ async fn load<R: Rows>(
     when: When,
     replayed_at: Option<Time>,
 ) -> Result<(Workspace, Blocked), StoreError> {
-    let mut ws = rows.workspace();
-    ws.batch = when.batch;
+    let mut ws = Workspace::new(Time::MIN, when.batch);
     let mut blocked = Blocked::default();
     let mut needs = needs;
     load_keys(rows, &mut ws, &mut needs, replayed_at.is_some()).await?;

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use bursar_core::answer::Answer;
 use bursar_core::budget::{Budget, Limit};
@@ -142,20 +143,26 @@ async fn sqlite_wal_of_a_command_is_bounded() {
     let clock = Arc::new(ManualClock::at(NOON));
     let store = SqliteStore::open(&path, setup(&clock)).await.unwrap();
     define(&store).await;
-    rusqlite::Connection::open(&path).unwrap().query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).unwrap();
-    let hold = || {
+    let command = |settle: Settle, jobs: Vec<JobSpec>| {
         let charges = vec![Charge::new(Scope::new("room").unwrap(), 10)];
-        Arc::new(Request::from(Op::Submit(Command {
-            charges,
-            settle: Settle::Hold { ttl: None },
-            ..Command::default()
-        })))
+        Arc::new(Request::from(Op::Submit(Command { charges, settle, jobs, ..Command::default() })))
     };
-    let batch: Vec<_> = (0..500).map(|_| hold()).collect();
-    store.commit(&batch, Patience::Skip).await.unwrap();
-    let wal = std::fs::metadata(folder.path().join("b.db-wal")).unwrap().len() / 500;
-    println!("WAL bytes for each hold of a batch of 500 on SQLite: {wal}");
-    assert!(wal < 2_000, "{wal}");
+    for (what, with_job, most) in [("hold", false, 1_500), ("hold with its job", true, 2_000)] {
+        let checkpoint = "PRAGMA wal_checkpoint(TRUNCATE)";
+        rusqlite::Connection::open(&path).unwrap().query_row(checkpoint, [], |_| Ok(())).unwrap();
+        let batch = (0..500).map(|_| match with_job {
+            true => command(Settle::Job, vec![work(None)]),
+            false => command(Settle::Hold { ttl: None }, Vec::new()),
+        });
+        done_all(&store.commit(&batch.collect::<Vec<_>>(), Patience::Skip).await.unwrap());
+        let wal = std::fs::metadata(folder.path().join("b.db-wal")).unwrap().len() / 500;
+        println!("WAL bytes for each {what} of a batch of 500 on SQLite: {wal}");
+        assert!(wal > 100 && wal < most, "{what}: {wal}");
+    }
+}
+
+fn done_all(verdicts: &[Verdict]) {
+    assert!(verdicts.iter().all(|verdict| matches!(verdict, Verdict::Answered(Ok(_)))), "{verdicts:?}");
 }
 
 #[tokio::test]
@@ -202,8 +209,7 @@ fn work(key: Option<&str>) -> JobSpec {
 async fn enqueue(store: &dyn Store, key: Option<&str>, count: usize) {
     let jobs = |count: usize| Op::Submit(Command { jobs: vec![work(key); count], ..Command::default() });
     let bulk = (0..count).step_by(1_000).map(|from| Arc::new(Request::from(jobs((count - from).min(1_000)))));
-    let verdicts = store.commit(&bulk.collect::<Vec<_>>(), Patience::Skip).await.unwrap();
-    assert!(verdicts.iter().all(|verdict| matches!(verdict, Verdict::Answered(Ok(_)))));
+    done_all(&store.commit(&bulk.collect::<Vec<_>>(), Patience::Skip).await.unwrap());
 }
 
 async fn lease(store: &dyn Store, capacity: u32) -> Vec<Finish> {
@@ -232,62 +238,125 @@ enum Beside {
     Backlog,
 }
 
+/// How many jobs there are beside those that are leased.
+const BESIDE: usize = 100_000;
+
+/// Jobs to be leased, and others beside them; returns the statements, in the words of the engine, that move these to where they are to be.
+async fn prepare(store: &dyn Store, clock: &ManualClock, beside: Beside, prefix: &str) -> Option<String> {
+    let config = QueueConfig { key_concurrency: Some(1), ..QueueConfig::default() };
+    ask(store, Op::DefineQueue { queue: Queue::new("q").unwrap(), config }).await;
+    enqueue(store, Some("other"), 1).await;
+    enqueue(store, None, 40).await;
+    clock.advance(Span::from_millis(1));
+    let late = NOON.micros() + 500;
+    match beside {
+        Beside::Nothing => None,
+        Beside::Blocked => {
+            enqueue(store, Some("blocked"), BESIDE).await;
+            // One of them runs for as long as this takes, and the next is found to be barred.
+            ask(store, Op::Act { act: Act::Edit { priority: Some(9), delay: None }, jobs: blocked(store).await }).await;
+            assert_eq!(lease(store, 1).await.len(), 1);
+            None
+        }
+        Beside::Backlog => {
+            enqueue(store, None, BESIDE).await;
+            None
+        }
+        Beside::Scheduled => {
+            enqueue(store, None, BESIDE).await;
+            Some(format!("UPDATE {prefix}jobs SET state = 4, at = at + 99999999999 WHERE at > {late}"))
+        }
+        Beside::Finished => {
+            enqueue(store, None, BESIDE).await;
+            Some(format!(
+                "INSERT INTO {prefix}ended_jobs SELECT id, tenant, queue, kind, 4, at, life FROM {prefix}jobs WHERE at > {late};
+                 DELETE FROM {prefix}jobs WHERE at > {late}"
+            ))
+        }
+    }
+}
+
+/// The first look finds what must be passed over from then on.
+async fn first_look(store: &dyn Store) {
+    let leased = lease(store, 2).await;
+    ask(store, Op::Finish { items: leased }).await;
+}
+
+/// Leases so many jobs and completes them.
+async fn lease_and_complete(store: &dyn Store, count: usize) {
+    let leased = lease(store, count.try_into().unwrap()).await;
+    assert_eq!(leased.len(), count);
+    ask(store, Op::Finish { items: leased }).await;
+}
+
+/// The line of the blocked key is as it was: all wait but one, which runs, and the next, which is barred.
+async fn assert_blocked(store: &dyn Store) {
+    let line = FlowScopes::of_key(&Queue::new("q").unwrap(), &FlowKey::new("blocked").unwrap()).slots;
+    let row = store.scope(&(Tenant::built_in(), line)).await.unwrap().unwrap();
+    assert_eq!((row.line.waiting[0].1, row.line.barred, row.balances[0].held), (BESIDE as u64 - 1, 1, 1));
+}
+
 /// What leasing and completing a job costs beside a hundred thousand others.
 async fn cost_of_a_job(beside: Beside) -> (u64, u64) {
-    const COUNT: usize = 100_000;
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("b.db");
     let clock = Arc::new(ManualClock::at(NOON));
     let store = SqliteStore::open(&path, setup(&clock)).await.unwrap();
-    let config = QueueConfig { key_concurrency: Some(1), ..QueueConfig::default() };
-    ask(&store, Op::DefineQueue { queue: Queue::new("q").unwrap(), config }).await;
-    enqueue(&store, Some("other"), 1).await;
-    enqueue(&store, None, 40).await;
-    clock.advance(Span::from_millis(1));
-    match beside {
-        Beside::Nothing => {}
-        Beside::Blocked => {
-            enqueue(&store, Some("blocked"), COUNT).await;
-            // One of them runs for as long as this takes, and the next is found to be barred.
-            ask(&store, Op::Act { act: Act::Edit { priority: Some(9), delay: None }, jobs: blocked(&store).await })
-                .await;
-            assert_eq!(lease(&store, 1).await.len(), 1);
-        }
-        Beside::Backlog => enqueue(&store, None, COUNT).await,
-        Beside::Scheduled | Beside::Finished => {
-            enqueue(&store, None, COUNT).await;
-            let filler = rusqlite::Connection::open(&path).unwrap();
-            let moved = match beside {
-                Beside::Scheduled => format!("UPDATE bursar_jobs SET state = 4, at = at + 99999999999 WHERE at > {}", NOON.micros() + 500),
-                _ => format!(
-                    "INSERT INTO bursar_ended_jobs SELECT id, tenant, queue, kind, 4, at, x'00' FROM bursar_jobs WHERE at > {0};
-                     DELETE FROM bursar_jobs WHERE at > {0}",
-                    NOON.micros() + 500
-                ),
-            };
-            filler.execute_batch(&moved).unwrap();
-        }
+    if let Some(moved) = prepare(&store, &clock, beside, "bursar_").await {
+        rusqlite::Connection::open(&path).unwrap().execute_batch(&moved).unwrap();
     }
     let mut costs = Vec::new();
-    // The first look finds what must be passed over from then on.
-    let leased = lease(&store, 2).await;
-    ask(&store, Op::Finish { items: leased }).await;
+    first_look(&store).await;
     for _ in 0..3 {
         clock.advance(Span::from_millis(1));
         let before = store.effort();
-        let leased = lease(&store, 10).await;
-        assert_eq!(leased.len(), 10, "{beside:?}");
-        ask(&store, Op::Finish { items: leased }).await;
+        lease_and_complete(&store, 10).await;
         let after = store.effort();
         costs.push(((after.0 - before.0) / 10, (after.1 - before.1) / 10));
     }
     if beside == Beside::Blocked {
-        let line = FlowScopes::of_key(&Queue::new("q").unwrap(), &FlowKey::new("blocked").unwrap()).slots;
-        let row = store.scope(&(Tenant::built_in(), line)).await.unwrap().unwrap();
-        assert_eq!((row.line.waiting[0].1, row.line.barred, row.balances[0].held), (COUNT as u64 - 1, 1, 1));
+        assert_blocked(&store).await;
     }
     println!("beside {beside:?}: {costs:?} statements and steps a job");
     costs[1]
+}
+
+/// Rows that are read for leasing and completing thirty jobs beside a hundred thousand others.
+async fn rows_of_thirty_jobs(beside: Beside) -> i64 {
+    let url = bursar_testkit::fresh_database();
+    let clock = Arc::new(ManualClock::at(NOON));
+    let open = || PostgresStore::open(&url, setup(&clock), PostgresOptions::default());
+    let store = open().await.unwrap();
+    let mut filler = PgConnection::connect(&url).await.unwrap();
+    if let Some(moved) = prepare(&store, &clock, beside, "bursar.").await {
+        sqlx::raw_sql(sqlx::AssertSqlSafe(moved)).execute(&mut filler).await.unwrap();
+    }
+    // Nobody tidies up in between, and what was moved away leaves nothing behind that has to be passed over.
+    sqlx::raw_sql("VACUUM bursar.jobs").execute(&mut filler).await.unwrap();
+    first_look(&store).await;
+    store.close().await;
+    let before = rows_read(&mut filler).await;
+    let store = open().await.unwrap();
+    for _ in 0..3 {
+        clock.advance(Span::from_millis(1));
+        lease_and_complete(&store, 10).await;
+    }
+    store.close().await;
+    let after = rows_read(&mut filler).await;
+    if beside == Beside::Blocked {
+        assert_blocked(&open().await.unwrap()).await;
+    }
+    println!("beside {beside:?}: {} rows read for 30 jobs", after - before);
+    after - before
+}
+
+#[tokio::test]
+async fn postgres_leases_read_the_same_rows_beside_a_hundred_thousand_other_jobs() {
+    let alone = rows_of_thirty_jobs(Beside::Nothing).await;
+    for beside in [Beside::Blocked, Beside::Finished, Beside::Scheduled, Beside::Backlog] {
+        let cost = rows_of_thirty_jobs(beside).await;
+        assert!(cost.abs_diff(alone) <= 10, "{beside:?}: {cost} rows, {alone} without");
+    }
 }
 
 /// A job of the key that will be blocked.
@@ -313,9 +382,8 @@ async fn sqlite_leases_cost_the_same_beside_a_hundred_thousand_other_jobs() {
 async fn rows_read(conn: &mut PgConnection) -> i64 {
     let others = "SELECT count(*) FROM pg_stat_activity
         WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'";
-    while sqlx::query_scalar::<_, i64>(others).fetch_one(&mut *conn).await.unwrap() > 0 {
-        tokio::task::yield_now().await;
-    }
+    let alone = async { while sqlx::query_scalar::<_, i64>(others).fetch_one(&mut *conn).await.unwrap() > 0 {} };
+    tokio::time::timeout(Duration::from_secs(120), alone).await.expect("all other sessions end");
     let read = "SELECT sum(coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0))::bigint
         FROM pg_stat_user_tables WHERE schemaname = 'bursar'";
     sqlx::query_scalar(read).fetch_one(conn).await.unwrap()

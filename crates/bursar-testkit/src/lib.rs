@@ -9,8 +9,10 @@ mod cases;
 mod clock;
 mod ids;
 mod postgres;
+mod process;
 
 pub use cases::{Case, run_cases};
 pub use clock::FileClock;
 pub use ids::{RandomIds, SeqIds};
 pub use postgres::{Cluster, fresh_database, postgres};
+pub use process::{Says, ended};

@@ -43,7 +43,7 @@ fn a_dropped_cluster_is_gone_at_once() {
 
 /// The folder goes after the server has stopped.
 fn until_gone(folder: &Path) {
-    for _ in 0..600 {
+    for _ in 0..2_400 {
         if !folder.exists() {
             return;
         }

@@ -45,7 +45,7 @@ pub struct KeyBody {
 pub struct RotateBody {
     /// How long the old one is good yet; a day unless it is said.
     pub overlap_ms: Option<i64>,
-    /// How long the new one is good; 90 days unless it is said.
+    /// How long the new one is good; 90 days unless it is said, an operator's for ever.
     #[schemars(range(min = 1, max = GRANT_TTL_MAX.millis()))]
     pub expires_in_ms: Option<i64>,
 }
@@ -119,7 +119,10 @@ impl CredentialAnswer {
         CredentialAnswer {
             id: shown_id(class, grant.id),
             name: grant.subject.to_string(),
-            role: claims.as_ref().and_then(|claims| claims.role),
+            role: match class {
+                CredentialClass::Operator => Some(Role::Operator),
+                _ => claims.as_ref().and_then(|claims| claims.role),
+            },
             capabilities: claims.filter(|_| worker).map(|claims| claims.capabilities),
             state: state.into(),
             expires_at: stamp(grant.expires_at),

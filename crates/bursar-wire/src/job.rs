@@ -162,6 +162,10 @@ pub struct CostAnswer {
     pub amount: i64,
 }
 
+fn costs(costs: &[(Scope, i64)]) -> Vec<CostAnswer> {
+    costs.iter().map(|(scope, amount)| CostAnswer { scope: scope.clone(), amount: *amount }).collect()
+}
+
 impl From<&JobError> for ErrorAnswer {
     fn from(error: &JobError) -> ErrorAnswer {
         let fingerprint = error.fingerprint();
@@ -173,7 +177,6 @@ impl JobAnswer {
     /// The job at an instant.
     pub fn at(job: &Job, now: Time) -> JobAnswer {
         let life = &job.life;
-        let cost = life.cost.iter().map(|(scope, amount)| CostAnswer { scope: scope.clone(), amount: *amount });
         JobAnswer {
             id: job.id,
             queue: job.queue.clone(),
@@ -196,7 +199,7 @@ impl JobAnswer {
             result: life.result.clone(),
             error: life.error.as_ref().map(ErrorAnswer::from),
             hold: job.hold,
-            cost: cost.collect(),
+            cost: costs(&life.cost),
             traceparent: job.traceparent.map(|parent| parent.to_string()),
         }
     }
@@ -299,7 +302,8 @@ pub struct FinishedAnswer {
     pub state: JobState,
     pub run_at: Option<String>,
     pub hold: Option<HoldId>,
-    pub cost: i64,
+    /// Units charged for it so far, scope by scope.
+    pub cost: Vec<CostAnswer>,
 }
 
 impl From<&Finished> for FinishedAnswer {
@@ -309,7 +313,7 @@ impl From<&Finished> for FinishedAnswer {
             state: done.state,
             run_at: done.run_at.and_then(stamp),
             hold: done.hold,
-            cost: done.cost,
+            cost: costs(&done.cost),
         }
     }
 }

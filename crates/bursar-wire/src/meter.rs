@@ -15,29 +15,29 @@ use crate::problem::Problem;
 use crate::window::{LimitBody, WindowFields, limits};
 
 /// How a caller stands with its quota. What is told beside `limits` is of the tightest of them.
-#[derive(Serialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 pub struct QuotaAnswer {
     pub agent_id: String,
     /// Its budget.
     pub scope: Scope,
     #[serde(flatten)]
-    tightest: Option<QuotaLimitAnswer>,
-    limits: Vec<QuotaLimitAnswer>,
+    pub tightest: Option<QuotaLimitAnswer>,
+    pub limits: Vec<QuotaLimitAnswer>,
 }
 
 /// How a caller stands with one limit.
-#[derive(Clone, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 pub struct QuotaLimitAnswer {
     #[serde(flatten)]
-    window: WindowFields,
-    limit: i64,
+    pub window: WindowFields,
+    pub limit: i64,
     /// Units posted and held.
-    used: i64,
-    remaining: i64,
+    pub used: i64,
+    pub remaining: i64,
     /// Since when it counts, in seconds since 1970, if there is such an instant.
-    window_start: Option<i64>,
+    pub window_start: Option<i64>,
     /// When all of it is there again if nothing more is spent, in seconds since 1970; `null` for never.
-    reset_at: Option<i64>,
+    pub reset_at: Option<i64>,
 }
 
 #[cfg(feature = "library")]
@@ -68,16 +68,16 @@ impl From<&LimitStanding> for QuotaLimitAnswer {
 }
 
 /// Limits of one caller's own: the body of `POST /v1/meter/quota/limit`.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct QuotaLimitBody {
     pub agent_id: String,
     /// So much in the window of the quota that everybody has …
     #[serde(default)]
-    limit: Option<i64>,
+    pub limit: Option<i64>,
     /// … or these limits.
     #[serde(default)]
-    limits: Option<Vec<LimitBody>>,
+    pub limits: Option<Vec<LimitBody>>,
     #[serde(default)]
     pub reason: Option<String>,
 }

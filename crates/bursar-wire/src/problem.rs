@@ -71,7 +71,7 @@ impl<'de> Deserialize<'de> for Problem {
 impl From<Told> for Problem {
     fn from(told: Told) -> Problem {
         let word = told.kind.rsplit('/').next().unwrap_or_default();
-        let kind = Kind::ALL.into_iter().find(|kind| kind.words().0 == word);
+        let kind = Kind::ALL.iter().copied().find(|kind| kind.word() == word);
         let kind = kind.unwrap_or_else(|| Kind::of_status(told.status));
         let beside = Beside { retry_after_ms: told.retry_after_ms, request_id: told.request_id };
         Problem {
@@ -87,82 +87,67 @@ impl From<Told> for Problem {
     }
 }
 
-/// The kinds of problems.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    Refused,
-    UnknownScope,
-    AlreadySettled,
-    LeaseLost,
-    Conflict,
-    Changed,
-    NotFound,
-    Invalid,
-    TooLarge,
-    Unauthorized,
-    Forbidden,
-    MethodNotAllowed,
-    UnsupportedMediaType,
-    Timeout,
-    TooManyAttempts,
-    QuotaExceeded,
-    Overloaded,
-    Busy,
-    Unavailable,
-    UnknownOutcome,
-    Internal,
+/// The kinds, each with the last word of its type, its title and its status: said once, so that none can be forgotten.
+macro_rules! kinds {
+    ($($kind:ident = $word:literal, $title:literal, $status:literal;)*) => {
+        /// The kinds of problems.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Kind {
+            $(#[doc = $title] $kind,)*
+        }
+
+        impl Kind {
+            /// All of them.
+            pub const ALL: &[Kind] = &[$(Kind::$kind),*];
+
+            /// The last word of its type, its title and its status.
+            fn words(self) -> (&'static str, &'static str, u16) {
+                match self {
+                    $(Kind::$kind => ($word, $title, $status),)*
+                }
+            }
+        }
+    };
+}
+
+kinds! {
+    Refused = "refused", "The budget, the limit or the grant does not allow it", 409;
+    UnknownScope = "unknown-scope", "Nothing limits this scope yet", 409;
+    AlreadySettled = "already-settled", "The hold has been settled before", 409;
+    LeaseLost = "lease-lost", "The lease is over, or somebody else has the job", 409;
+    Conflict = "conflict", "The state of things does not allow it", 409;
+    Changed = "changed", "It is not as it was read", 412;
+    NotFound = "not-found", "There is no such thing", 404;
+    Invalid = "invalid", "The request is wrong", 400;
+    TooLarge = "too-large", "The request is too large", 413;
+    Unauthorized = "unauthorized", "Nobody knows who asks", 401;
+    Forbidden = "forbidden", "Who asks may not do this", 403;
+    MethodNotAllowed = "method-not-allowed", "The method is not taken here", 405;
+    UnsupportedMediaType = "unsupported-media-type", "The body is of another kind than is taken", 415;
+    Timeout = "timeout", "The request took too long to arrive", 408;
+    TooManyAttempts = "too-many-attempts", "Too many failed attempts", 429;
+    QuotaExceeded = "quota-exceeded", "The quota leaves too little", 429;
+    Overloaded = "overloaded", "Too much is waiting already", 503;
+    Busy = "busy", "Others are using the database", 503;
+    Unavailable = "unavailable", "The database cannot be used", 503;
+    UnknownOutcome = "unknown-outcome", "Nobody knows whether it was done", 504;
+    Internal = "internal", "Bursar failed", 500;
 }
 
 impl Kind {
-    /// All of them.
-    pub const ALL: [Kind; 20] = [
-        Kind::Refused,
-        Kind::UnknownScope,
-        Kind::AlreadySettled,
-        Kind::LeaseLost,
-        Kind::Conflict,
-        Kind::Changed,
-        Kind::NotFound,
-        Kind::Invalid,
-        Kind::TooLarge,
-        Kind::Unauthorized,
-        Kind::Forbidden,
-        Kind::MethodNotAllowed,
-        Kind::UnsupportedMediaType,
-        Kind::Timeout,
-        Kind::TooManyAttempts,
-        Kind::Overloaded,
-        Kind::Busy,
-        Kind::Unavailable,
-        Kind::UnknownOutcome,
-        Kind::Internal,
-    ];
+    /// The last word of its type, which is stable.
+    pub fn word(self) -> &'static str {
+        self.words().0
+    }
 
-    /// The last word of its type, its title and its status.
-    fn words(self) -> (&'static str, &'static str, u16) {
-        match self {
-            Kind::Refused => ("refused", "The budget, the limit or the grant does not allow it", 409),
-            Kind::UnknownScope => ("unknown-scope", "Nothing limits this scope yet", 409),
-            Kind::AlreadySettled => ("already-settled", "The hold has been settled before", 409),
-            Kind::LeaseLost => ("lease-lost", "The lease is over, or somebody else has the job", 409),
-            Kind::Conflict => ("conflict", "The state of things does not allow it", 409),
-            Kind::Changed => ("changed", "It is not as it was read", 412),
-            Kind::NotFound => ("not-found", "There is no such thing", 404),
-            Kind::Invalid => ("invalid", "The request is wrong", 400),
-            Kind::TooLarge => ("too-large", "The request is too large", 413),
-            Kind::Unauthorized => ("unauthorized", "Nobody knows who asks", 401),
-            Kind::Forbidden => ("forbidden", "Who asks may not do this", 403),
-            Kind::MethodNotAllowed => ("method-not-allowed", "The method is not taken here", 405),
-            Kind::UnsupportedMediaType => ("unsupported-media-type", "The body is of another kind than is taken", 415),
-            Kind::Timeout => ("timeout", "The request took too long to arrive", 408),
-            Kind::TooManyAttempts => ("too-many-attempts", "Too many failed attempts", 429),
-            Kind::QuotaExceeded => ("quota-exceeded", "The quota leaves too little", 429),
-            Kind::Overloaded => ("overloaded", "Too much is waiting already", 503),
-            Kind::Busy => ("busy", "Others are using the database", 503),
-            Kind::Unavailable => ("unavailable", "The database cannot be used", 503),
-            Kind::UnknownOutcome => ("unknown-outcome", "Nobody knows whether it was done", 504),
-            Kind::Internal => ("internal", "Bursar failed", 500),
-        }
+    /// The kind in words.
+    pub fn title(self) -> &'static str {
+        self.words().1
+    }
+
+    /// The status it has over HTTP.
+    pub fn status(self) -> u16 {
+        self.words().2
     }
 
     /// What a status alone says, where the kind is not known.
@@ -191,6 +176,7 @@ impl Kind {
     fn of(error: &Error) -> Kind {
         match error {
             Error::Refused(refusal) => Kind::of_refusal(refusal),
+            Error::LeaseLost(_) => Kind::LeaseLost,
             Error::Overloaded { .. } => Kind::Overloaded,
             Error::Store(error) => Kind::of_store(error),
             _ => Kind::Internal,

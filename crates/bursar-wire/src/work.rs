@@ -130,20 +130,19 @@ report! {
     }
 }
 
-/// How far a job is, by its worker.
-#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct ProgressBody {
-    pub fence: u64,
-    #[serde(default)]
-    pub percent: Option<f64>,
-    #[serde(default)]
-    pub message: Option<String>,
-    #[serde(default)]
-    pub data: Payload,
-    /// To be kept for the next attempt.
-    #[serde(default)]
-    pub durable: bool,
+report! {
+    /// How far a job is, by its worker.
+    ProgressBody, ProgressItem {
+        #[serde(default)]
+        percent: Option<f64>,
+        #[serde(default)]
+        message: Option<String>,
+        #[serde(default)]
+        data: Payload,
+        /// To be kept for the next attempt.
+        #[serde(default)]
+        durable: bool,
+    }
 }
 
 /// What went wrong.

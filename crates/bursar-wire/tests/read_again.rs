@@ -59,7 +59,8 @@ fn queues_items_and_problems_are_read_again() {
     let read: Problem = again(&problem);
     assert_eq!((read.kind, read.retry_after_ms()), (Kind::Refused, Some(5)));
     assert!(matches!(&read.violations[0], ViolationAnswer::Limit { window, .. } if window.length_ms == Some(5)));
-    let done = json!({ "id": "job_01j9zq3v4w5x6y7z8abcdefghj", "state": "awaiting_budget", "run_at": null, "hold": null, "cost": 4 });
+    let done = json!({ "id": "job_01j9zq3v4w5x6y7z8abcdefghj", "state": "awaiting_budget", "run_at": null, "hold": null,
+                       "cost": [{ "scope": "a", "amount": 4 }] });
     let items: FinishedItems = again(&json!({ "items": [done, { "problem": problem }] }));
     assert!(matches!(items.items[0], ItemAnswer::Done(_)) && matches!(items.items[1], ItemAnswer::Not { .. }));
 }
@@ -71,7 +72,7 @@ fn a_problem_of_an_unknown_kind_is_read_by_its_status() {
         let told = json!({ "type": "/problems/of-tomorrow", "title": "t", "status": status, "detail": "d" });
         assert_eq!(serde_json::from_value::<Problem>(told).unwrap().kind, kind);
     }
-    for kind in Kind::ALL {
+    for kind in Kind::ALL.iter().copied() {
         let told = serde_json::to_string(&Problem::new(kind, "d")).unwrap();
         assert_eq!(serde_json::from_str::<Problem>(&told).unwrap().kind, kind);
     }

@@ -155,6 +155,7 @@ impl CommandBuilder {
                 context: self.bursar.context,
                 idempotency_key: self.key,
                 dry_run: self.dry_run,
+                part: None,
                 if_match: None,
                 op: Op::Submit(self.command),
             }),
@@ -212,7 +213,8 @@ impl From<Outcome> for Receipt {
 }
 
 impl Bursar {
-    /// Does a request in the caller's own PostgreSQL transaction.
+    /// Does a request in the caller's own PostgreSQL transaction. Answers are as they are: where a [`Op::Finish`] is told that a lease is
+    /// lost and what it spent is billed, the bill is in this transaction alone; [`crate::Jobs::finish_in`] sees to it.
     pub async fn request_in(&self, conn: &mut PgConnection, request: &Request) -> Result<Outcome, Error> {
         match &self.inner.backend {
             Backend::Postgres(store) => Ok(store.commit_in(conn, request).await??),

@@ -83,13 +83,24 @@ impl Credentials<'_> {
         after: Option<GrantId>,
         limit: usize,
     ) -> Result<Vec<Grant>, Error> {
-        let (limit, purpose) = (limit.clamp(1, LIST_MAX), class.purpose());
+        self.list_of(&[class], after, limit).await
+    }
+
+    /// The same for several classes together.
+    pub async fn list_of(
+        &self,
+        classes: &[CredentialClass],
+        after: Option<GrantId>,
+        limit: usize,
+    ) -> Result<Vec<Grant>, Error> {
+        let limit = limit.clamp(1, LIST_MAX);
+        let purposes: Vec<_> = classes.iter().map(|class| class.purpose()).collect();
         let mut after = after.unwrap_or(before_all()).max(before_all());
         let mut found = Vec::new();
         loop {
             let page = self.0.inner.store.grants(&self.0.context.tenant, Some(after), LIST_MAX).await?;
             let (full, last) = (page.len() >= LIST_MAX, page.last().map(|grant| grant.id));
-            found.extend(page.into_iter().filter(|grant| grant.purpose == purpose).take(limit - found.len()));
+            found.extend(page.into_iter().filter(|grant| purposes.contains(&grant.purpose)).take(limit - found.len()));
             match last {
                 Some(last) if full && found.len() < limit => after = last,
                 _ => return Ok(found),

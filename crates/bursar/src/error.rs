@@ -5,6 +5,8 @@ use std::sync::Arc;
 use bursar_core::refusal::{Invalid, Refusal};
 use bursar_store::StoreError;
 
+use crate::jobs::LostLease;
+
 /// Why a request was not done.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -12,6 +14,11 @@ pub enum Error {
     /// The rules say no. Nothing has changed.
     #[error(transparent)]
     Refused(#[from] Refusal),
+    /// A lease that was ended in the caller's own transaction is lost ([`Refusal::LeaseLost`]), and what was reported as spent is
+    /// charged there only: with a rollback it would be gone. [`Error::bill`] charges it outside; it is done in the background if
+    /// nobody does it. `Bursar::transaction` has done it when it returns.
+    #[error("{}", .0.refusal())]
+    LeaseLost(LostLease),
     /// Too much is waiting already. Nothing has changed; try again later.
     #[error("overloaded: {waiting} requests are waiting; try again later")]
     Overloaded {
@@ -40,7 +47,7 @@ impl Error {
 
     /// The lease is over, or somebody else has the job: nothing that is done for it counts any more.
     pub fn is_lease_lost(&self) -> bool {
-        matches!(self, Error::Refused(Refusal::LeaseLost { .. }))
+        matches!(self.refusal(), Some(Refusal::LeaseLost { .. }))
     }
 
     /// There is no such job of this tenant.
@@ -60,7 +67,16 @@ impl Error {
             Error::Store(error) => {
                 matches!(**error, StoreError::Busy(_) | StoreError::Unavailable { .. } | StoreError::UnknownOutcome(_))
             }
-            Error::Refused(_) | Error::Internal(_) => false,
+            Error::Refused(_) | Error::LeaseLost(_) | Error::Internal(_) => false,
+        }
+    }
+
+    /// Charges what was spent under a lost lease and told in the caller's own transaction, which has ended by now; see
+    /// [`LostLease::bill`]. For any other error there is nothing to do.
+    pub async fn bill(&self) -> Result<(), Error> {
+        match self {
+            Error::LeaseLost(lost) => lost.bill().await,
+            _ => Ok(()),
         }
     }
 
@@ -68,6 +84,7 @@ impl Error {
     pub fn refusal(&self) -> Option<&Refusal> {
         match self {
             Error::Refused(refusal) => Some(refusal),
+            Error::LeaseLost(lost) => Some(lost.refusal()),
             _ => None,
         }
     }

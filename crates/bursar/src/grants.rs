@@ -99,6 +99,12 @@ impl Grants<'_> {
         self.0.ask(Op::Revoke { grant }).await.map(drop)
     }
 
+    /// A grant of this tenant, without its secret.
+    pub async fn find(&self, id: GrantId) -> Result<Option<Grant>, Error> {
+        let found = self.0.inner.store.grant(id).await?;
+        Ok(found.filter(|grant| grant.tenant == self.0.context.tenant && !is_credential(grant.id)))
+    }
+
     /// Grants after an id, by id, without secrets.
     pub async fn list(&self, after: Option<GrantId>, limit: usize) -> Result<Vec<Grant>, Error> {
         let mut found = self.0.inner.store.grants(&self.0.context.tenant, after, limit.min(1_000)).await?;

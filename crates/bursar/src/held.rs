@@ -90,8 +90,8 @@ pub(crate) fn unexpected(answer: &Answer) -> Error {
     Error::Internal(format!("unexpected answer {answer:?}"))
 }
 
-/// How long to wait before a dropped hold is tried again, each time. Nobody waits for it, so that it may take a while.
-const PAUSES: [Duration; 5] = [
+/// How long to wait before what somebody dropped is tried again, each time. Nobody waits for it, so that it may take a while.
+pub(crate) const PAUSES: [Duration; 5] = [
     Duration::from_millis(50),
     Duration::from_millis(250),
     Duration::from_secs(1),

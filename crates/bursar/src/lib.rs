@@ -73,7 +73,9 @@ pub use bursar_core::name::{
 };
 pub use bursar_core::payload::Payload;
 pub use bursar_core::refusal::{Invalid, Refusal, Violation};
-pub use bursar_core::request::{Act, Actual, Charge, Command, Fingerprint, Op, Redemption, Request, Settle};
+pub use bursar_core::request::{
+    Act, Actual, Charge, Command, Fingerprint, IfMatch, Op, Part, Redemption, Request, Settle,
+};
 pub use bursar_core::scope::Freeze;
 pub use bursar_core::time::{Span, Time};
 pub use bursar_core::trace::TraceParent;
@@ -99,7 +101,7 @@ pub use crate::grants::{Grants, Minted};
 pub use crate::held::Held;
 pub use crate::histogram::{Distribution, Histogram};
 pub use crate::instance::{Bursar, Options};
-pub use crate::jobs::{Acted, Attempt, AttemptEnd, Count, Failure, Jobs};
+pub use crate::jobs::{Acted, Attempt, AttemptEnd, Count, Failure, Jobs, LostLease};
 pub use crate::journal::{HistoryMark, Journal, JournalEvent};
 pub use crate::ledger::{BalanceView, BudgetView, Ledger};
 pub use crate::queues::{QueueFigures, Queues};

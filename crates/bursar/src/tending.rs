@@ -103,7 +103,7 @@ pub(crate) async fn resume(store: &Arc<dyn Store>, engine: &Engine, scope: &Scop
         }
         let asked = jobs.len();
         let request = Request::from(Op::Act { act: Act::Resume, jobs }).in_context(Context::of(scope.0.clone()));
-        let Answer::Acted(answers) = engine.submit(request).await?.answer else { return Ok(()) };
+        let Answer::Acted { each: answers, .. } = engine.submit(request).await?.answer else { return Ok(()) };
         let waits = |state: JobState| state == JobState::AwaitingBudget;
         let resumed = answers.iter().flatten().filter(|job| !waits(job.state)).count();
         if resumed < asked {

@@ -1,5 +1,6 @@
 //! A caller's own rows and Bursar's in one SQLite transaction.
 
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bursar_core::answer::{Enqueued, Finished, Outcome};
@@ -18,13 +19,17 @@ use rusqlite::Connection;
 use crate::command::{CommandBuilder, Receipt};
 use crate::error::Error;
 use crate::instance::{Backend, Bursar};
-use crate::jobs::{Failure, one_of};
+use crate::jobs::{Failure, LostLease, one_of};
 
 /// A transaction on the writer's thread. What is done in it commits together, or not at all.
 pub struct Transaction<'a, 'tx> {
     tx: &'a mut SqliteTx<'tx>,
     bursar: &'a Bursar,
+    lost: LostLeases,
 }
+
+/// Leases that turned out to be lost, with what was spent under them: a rollback must not take that back.
+type LostLeases = Arc<Mutex<Vec<LostLease>>>;
 
 impl Transaction<'_, '_> {
     /// The connection, for the caller's own statements. Transaction control, `ATTACH` and `PRAGMA` are refused.
@@ -45,7 +50,7 @@ impl Transaction<'_, '_> {
 
     /// Does any request within the transaction.
     pub fn request(&mut self, request: &Request) -> Result<Outcome, Error> {
-        Ok(self.tx.request(request)??)
+        Ok(self.ask(request)?.0)
     }
 
     /// Redeems a token; a rollback leaves it unspent.
@@ -81,10 +86,11 @@ impl Transaction<'_, '_> {
         self.finish(Finish { job, fence, end: failure.into() })
     }
 
-    /// Ends a lease.
+    /// Ends a lease. Where it is lost, what was reported as spent is charged once, also if all else is rolled back.
     pub fn finish(&mut self, item: Finish) -> Result<Finished, Error> {
         let request = Request::from(Op::Finish { items: vec![item] }).in_context(self.bursar.context.clone());
-        Ok(one_of(self.request(&request)?)?.0)
+        let (outcome, mut lost) = self.ask(&request)?;
+        Ok(one_of(outcome, lost.pop())?.0)
     }
 
     /// Spends `amount` if no more than `limit` units are spent in the window with it.
@@ -100,12 +106,22 @@ impl Transaction<'_, '_> {
     }
 }
 
+impl Transaction<'_, '_> {
+    fn ask(&mut self, request: &Request) -> Result<(Outcome, Vec<LostLease>), Error> {
+        let outcome = self.tx.request(request)??;
+        let lost = LostLease::of(self.bursar, request, &outcome);
+        self.lost.lock().unwrap_or_else(PoisonError::into_inner).extend(lost.iter().cloned());
+        Ok((outcome, lost))
+    }
+}
+
 /// How long a closure may take unless told otherwise. Everybody else waits for it.
 const LIMIT: Duration = Duration::from_secs(5);
 
 impl Bursar {
     /// Runs a closure in a transaction of its own on the thread that owns the writing connection. It is rolled back
-    /// when the closure fails, panics or takes longer than five seconds; nobody hears of it then.
+    /// when the closure fails, panics or takes longer than five seconds; nobody hears of it then. What was spent under a lost
+    /// lease is charged all the same; if that fails, its error is what is returned.
     pub async fn transaction<T, E>(
         &self,
         work: impl FnOnce(&mut Transaction<'_, '_>) -> Result<T, E> + Send + 'static,
@@ -133,9 +149,23 @@ impl Bursar {
             return Err(Error::from(StoreError::WrongTransaction(hint.into())).into());
         };
         let bursar = self.clone();
-        let done = store.transaction(limit, move |tx| work(&mut Transaction { tx, bursar: &bursar })).await;
-        let (answer, told) = done.map_err(Error::from)??;
-        told.iter().for_each(|entry| self.inner.feed.tell(entry));
-        Ok(answer)
+        let lost = LostLeases::default();
+        let noted = lost.clone();
+        let done =
+            store.transaction(limit, move |tx| work(&mut Transaction { tx, bursar: &bursar, lost: noted })).await;
+        let lost = std::mem::take(&mut *lost.lock().unwrap_or_else(PoisonError::into_inner));
+        let rolled_back = match done {
+            Ok(Ok((answer, told))) => {
+                told.iter().for_each(|entry| self.inner.feed.tell(entry));
+                lost.iter().for_each(LostLease::settled);
+                return Ok(answer);
+            }
+            Ok(Err(error)) => error,
+            Err(error) => Error::from(error).into(),
+        };
+        for lost in &lost {
+            lost.bill().await?;
+        }
+        Err(rolled_back)
     }
 }

@@ -111,7 +111,7 @@ pub(crate) async fn each<T: Clone + Debug>(
         async move {
             Ok(match engine.submit(request).await?.answer {
                 Answer::Swept { count } => count,
-                Answer::Acted(answers) => answers.iter().filter(|answer| answer.is_ok()).count(),
+                Answer::Acted { each: answers, .. } => answers.iter().filter(|answer| answer.is_ok()).count(),
                 _ => 0,
             })
         }
@@ -142,7 +142,7 @@ pub(crate) async fn each<T: Clone + Debug>(
 /// Whether an error comes from some of the rows, so that others may do better. A database that is gone is not.
 fn is_of_some(error: &Error) -> bool {
     match error {
-        Error::Refused(_) | Error::Internal(_) => true,
+        Error::Refused(_) | Error::LeaseLost(_) | Error::Internal(_) => true,
         Error::Store(error) => {
             matches!(**error, StoreError::Busy(_) | StoreError::Corrupt { .. } | StoreError::Rejected(_))
         }

@@ -20,7 +20,8 @@ async fn room() -> Bursar {
 
 /// Waits until something is told of a hold, and says what.
 async fn next_kind(notices: &mut bursar::Notices) -> &'static str {
-    notices.next().await.expect("open").expect("not lagging").event().kind()
+    let told = tokio::time::timeout(Duration::from_secs(120), notices.next()).await;
+    told.expect("something is told within two minutes").expect("open").expect("not lagging").event().kind()
 }
 
 #[tokio::test]

@@ -13,7 +13,8 @@ fn budget() -> Budget {
 }
 
 async fn open(url: &str, upkeep: Option<Duration>) -> Bursar {
-    Bursar::options(url).upkeep(upkeep).patience(Duration::from_secs(60)).open().await.unwrap()
+    // Longer than any test here takes: nobody who waits for a stranger is told busy before the stranger ends.
+    Bursar::options(url).upkeep(upkeep).patience(Duration::from_secs(600)).open().await.unwrap()
 }
 
 /// A stranger's transaction that has locked a scope by posting to it.
@@ -104,7 +105,7 @@ async fn detour_holds_its_first_row_for_a_moment_only() {
     // Somebody who wants the first row alone, and is next after the detour.
     let mut third = PgConnection::connect(&url).await.unwrap();
     let want = tokio::spawn(async move {
-        sqlx::raw_sql("BEGIN; SET LOCAL lock_timeout = '20s'").execute(&mut third).await.unwrap();
+        sqlx::raw_sql("BEGIN; SET LOCAL lock_timeout = '120s'").execute(&mut third).await.unwrap();
         let row = sqlx::query("SELECT 1 FROM bursar.scopes WHERE scope = 'a' FOR UPDATE").execute(&mut third).await;
         (third, row.map(|done| done.rows_affected()))
     });

@@ -55,8 +55,8 @@ async fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Cuts a video. It runs at least once: so its row and the end of its job are one transaction, and whoever has lost the job
-/// meanwhile writes nothing.
+/// Cuts a video. It runs at least once: so its row and the end of its job are one transaction. Whoever has lost the job
+/// meanwhile writes nothing, and is charged once for what it spent.
 async fn cut_video(bursar: Bursar, cut: Cut, context: JobContext) -> Result<(), HandlerError> {
     context.progress(Progress::percent(10.0).message("cutting")).await?;
     let (job, fence, attempt) = (context.id(), context.fence(), context.attempt());

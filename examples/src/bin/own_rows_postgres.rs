@@ -4,7 +4,11 @@
 //! cargo run -p bursar-examples --bin own_rows_postgres -- postgres://localhost/shop
 //! ```
 
-use bursar::{Budget, Bursar, JobSpec, Limit, Payload, Window};
+use std::time::Duration;
+
+use bursar::{
+    Backoff, Budget, Bursar, Job, JobSpec, LeaseAsk, Limit, Payload, QueueConfig, Retry, Span, Usage, Window,
+};
 use bursar_examples::Failure;
 use sqlx::PgPool;
 
@@ -15,6 +19,10 @@ async fn main() -> Result<(), Failure> {
     let pool = PgPool::connect(&url).await?;
     sqlx::query("DROP TABLE IF EXISTS example_orders").execute(&pool).await?;
     sqlx::query("CREATE TABLE example_orders (item text, price bigint)").execute(&pool).await?;
+    sqlx::query("DROP TABLE IF EXISTS example_parcels").execute(&pool).await?;
+    sqlx::query("CREATE TABLE example_parcels (job text)").execute(&pool).await?;
+    let retry = Retry { max_attempts: 3, backoff: Backoff::Fixed { delay: Span::ZERO } };
+    bursar.queues().define("orders", QueueConfig { retry, ..QueueConfig::default() }).await?;
     // The database may have seen this example before: the budget admits 1,000 more than was spent until now.
     let spent = bursar.ledger().budget("customer:7").await?.map_or(0, |budget| budget.balances[0].posted);
     bursar.ledger().define("customer:7", Budget::new([Limit::new(spent + 1_000, Window::Lifetime)])).await?;
@@ -35,6 +43,14 @@ async fn main() -> Result<(), Failure> {
     assert_eq!(failed.map_err(|error| error.to_string()), Err("out of stock".to_owned()));
     assert_eq!(state(&bursar, &pool).await?, (1, 400));
 
+    // A worker that gives no sign of life loses the job. It changes nothing any more, and is charged for what it spent.
+    let lost = next_job(&bursar, Span::from_millis(100)).await?;
+    while notices.next().await.ok_or("Bursar is open")??.event().kind() != "job.rescued" {}
+    assert!(ship(&bursar, &pool, &lost, 20).await.is_err());
+    assert_eq!((parcels(&pool).await?, state(&bursar, &pool).await?), (0, (1, 380)));
+    ship(&bursar, &pool, &next_job(&bursar, Span::from_secs(30)).await?, 30).await?;
+    assert_eq!((parcels(&pool).await?, state(&bursar, &pool).await?), (1, (1, 350)));
+
     assert!(bursar.verify().await?.is_ok());
     bursar.close().await;
     Ok(())
@@ -54,6 +70,41 @@ async fn order(bursar: &Bursar, pool: &PgPool, item: &str, price: i64, in_stock:
     // Only now may others hear of it.
     bursar.announce([&receipt]);
     Ok(())
+}
+
+/// Ships an order: its parcel, the end of the job and what the parcel cost are one transaction.
+async fn ship(bursar: &Bursar, pool: &PgPool, job: &Job, cost: i64) -> Result<(), Failure> {
+    let mut tx = pool.begin().await?;
+    let insert = sqlx::query("INSERT INTO example_parcels VALUES ($1)").bind(job.id.to_string());
+    insert.execute(&mut *tx).await?;
+    let usage = Usage { scope: Some("customer:7".try_into()?), amount: cost };
+    let jobs = bursar.jobs();
+    match jobs.complete_in(&mut tx, job.id, job.life.fence, Payload::default(), Some(vec![usage])).await {
+        Ok((_, receipt)) => {
+            tx.commit().await?;
+            bursar.announce([&receipt]);
+            Ok(())
+        }
+        Err(error) => {
+            tx.rollback().await?;
+            // If the lease was lost, nothing of this counts but what was spent: that is charged outside.
+            error.bill().await?;
+            Err(error.into())
+        }
+    }
+}
+
+/// The next order to be shipped, leased for so long.
+async fn next_job(bursar: &Bursar, lease: Span) -> Result<Job, Failure> {
+    let (queues, worker) = (vec!["orders".try_into()?], "shipping".try_into()?);
+    let ask = LeaseAsk { queues, kinds: Vec::new(), capacity: 1, lease: Some(lease), worker };
+    let mut leased = bursar.jobs().lease_wait(ask, Duration::from_secs(10)).await?;
+    Ok(leased.jobs.pop().ok_or("there is an order to be shipped")?)
+}
+
+/// How many parcels there are.
+async fn parcels(pool: &PgPool) -> Result<i64, Failure> {
+    Ok(sqlx::query_scalar("SELECT count(*) FROM example_parcels").fetch_one(pool).await?)
 }
 
 /// How many orders there are, and what the customer has left.

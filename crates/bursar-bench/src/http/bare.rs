@@ -194,9 +194,9 @@ struct Completed {
     state: &'static str,
     run_at: Option<String>,
     hold: Option<String>,
-    cost: u64,
+    cost: Vec<u64>,
 }
 
 async fn complete(Path(id): Path<String>, Json(complete): Json<Complete>) -> Json<Completed> {
-    Json(Completed { id, state: "succeeded", run_at: None, hold: None, cost: complete.fence.saturating_sub(1) })
+    Json(Completed { id, state: "succeeded", run_at: None, hold: None, cost: (1..complete.fence).collect() })
 }

@@ -67,8 +67,9 @@ impl Textbook {
         let (work, stop, busy) = (&self.work, AtomicBool::new(false), AtomicUsize::new(0));
         let begun = Instant::now();
         let caller = |conn: &mut Connection| -> Result<Vec<Duration>, BenchError> {
-            let mut done = Vec::new();
-            while begun.elapsed() < time && !stop.load(Ordering::Relaxed) {
+            let (mut done, mut asked) = (Vec::new(), false);
+            while (!asked || begun.elapsed() < time) && !stop.load(Ordering::Relaxed) {
+                asked = true;
                 let number = next.fetch_add(1, Ordering::Relaxed);
                 if number >= grants {
                     break;

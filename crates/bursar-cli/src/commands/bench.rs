@@ -15,10 +15,10 @@ Both engines are measured in places of their own: SQLite in a temporary folder, 
 is installed. With --database sqlite://PATH databases are made beside PATH, with postgres://… on that server; what is \
 there already is left alone, and all that was made is removed. How to read the figures: docs/performance.md.")]
 pub(crate) struct Bench {
-    /// command, hold or settle; of jobs enqueue, enqueue-bulk, drain or latency; over HTTP meter or http; the standard set
-    /// unless said
+    /// command, hold or settle; of jobs enqueue, enqueue-bulk, drain, drain-worker or latency; over HTTP meter or http; the
+    /// standard set unless said
     name: Option<bursar_bench::Bench>,
-    /// Callers at once; loops that drain, calls that enqueue in bulk
+    /// Callers at once; loops that drain, handlers of a worker that does, calls that enqueue in bulk
     #[arg(long, value_name = "N")]
     callers: Option<usize>,
     /// Scopes they charge in turn

@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use crate::exit::{self, Exit};
 use crate::output::table;
+use crate::progress::watched;
 use crate::session::Session;
 use bursar_server::wire::job::FinishedAnswer;
 use bursar_server::wire::problem::Problem;
@@ -91,10 +92,17 @@ struct BulkAnswer {
 pub(crate) enum Deed {
     Cancel,
     Retry,
-    Edit { priority: Option<i16>, delay_ms: Option<i64> },
+    Edit {
+        priority: Option<i16>,
+        delay_ms: Option<i64>,
+    },
     RetryDead,
+    /// Only dead ones can be discarded.
     DiscardDead,
-    MoveDead { to: Queue },
+    /// By a filter dead ones; by name those that wait too.
+    MoveDead {
+        to: Queue,
+    },
 }
 
 impl Deed {
@@ -166,11 +174,21 @@ pub(crate) async fn act(
         })?;
         return Ok(Exit::Done);
     }
+    act_on(deed, &ids, reason.as_deref(), session).await
+}
+
+/// Acts on the jobs that are named.
+pub(crate) async fn act_on(
+    deed: &Deed,
+    ids: &[JobId],
+    reason: Option<&str>,
+    session: &Session,
+) -> Result<Exit, Problem> {
     let mut answers = Vec::with_capacity(ids.len());
-    for id in &ids {
-        answers.push(deed.to_one(*id, reason.as_deref(), session).await);
+    for id in ids {
+        answers.push(deed.to_one(*id, reason, session).await);
     }
-    tell(&ids, answers, session)
+    tell(ids, answers, session)
 }
 
 /// Tells what each job became. Ends like the first that was refused, if one was.
@@ -197,13 +215,15 @@ fn tell(ids: &[JobId], answers: Vec<Result<FinishedAnswer, Error>>, session: &Se
 
 /// Jobs as they have become, for people.
 pub(crate) fn finished(done: &[FinishedAnswer]) -> String {
-    let rows = done.iter().map(|done| vec![done.id.to_string(), done.state.to_string(), done.cost.to_string()]);
+    let cost = |done: &FinishedAnswer| done.cost.iter().map(|cost| cost.amount).fold(0, i64::saturating_add);
+    let rows = done.iter().map(|done| vec![done.id.to_string(), done.state.to_string(), cost(done).to_string()]);
     table(&["JOB", "STATE", "COST"], &rows.collect::<Vec<_>>())
 }
 
 async fn act_on_matching(deed: &Deed, which: SelectionBody, yes: bool, session: &Session) -> Result<Exit, Problem> {
     let verb = deed.verb();
-    let counted = deed.to_many(SelectionBody { dry_run: true, ..which.clone() }, session).await?;
+    let counting = deed.to_many(SelectionBody { dry_run: true, ..which.clone() }, session);
+    let counted = watched("counting", counting).await?;
     let ActedAnswer { matched: found, more, .. } = counted;
     let mut answer = BulkAnswer { matched: found, dry_run: which.dry_run, ..BulkAnswer::default() };
     let many = format!("{}{found} job{}", if more { "more than " } else { "" }, if found == 1 { "" } else { "s" });

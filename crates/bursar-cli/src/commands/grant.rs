@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::output::{cell, table};
 use crate::session::Session;
 use bursar_server::wire::command::{CommandBody, RedeemBody};
-use bursar_server::wire::grant::{MintBody, RedeemedAnswer};
+use bursar_server::wire::grant::{GrantAnswer, MintBody, RedeemedAnswer};
 use bursar_server::wire::problem::Problem;
 
 /// What can be done with grants.
@@ -45,6 +45,11 @@ pub(crate) enum Grants {
         /// Why, for the journal
         #[arg(long)]
         reason: Option<String>,
+    },
+    /// A grant, without its secret
+    Show {
+        /// Which one
+        id: GrantId,
     },
     /// Grants, without their secrets
     List {
@@ -85,6 +90,10 @@ pub(crate) async fn run(args: Grants, session: &Session) -> Result<(), Problem> 
             session.client.grants().revoke(id, reason.as_deref()).await?;
             session.out.data(&json!({ "id": id, "state": "revoked" }), || format!("{id} is revoked"))
         }
+        Grants::Show { id } => {
+            let grant = session.client.grants().show(id).await?;
+            session.out.data(&*grant, || listed(std::slice::from_ref(&*grant)))
+        }
         Grants::List { after, most } => list(after, usize::from(most), session).await,
         Grants::Purge => {
             let purged = session.bursar()?.grants().purge_expired().await?;
@@ -106,18 +115,20 @@ async fn redeem(purpose: Purpose, subject: Subject, token: String, session: &Ses
 async fn list(after: Option<GrantId>, most: usize, session: &Session) -> Result<(), Problem> {
     let after = after.map(|id| id.to_string());
     let page = session.client.grants().list(after.as_deref(), most).await?;
-    session.out.data(&*page, || {
-        let rows = page.items.iter().map(|grant| {
-            vec![
-                grant.id.to_string(),
-                grant.state.to_string(),
-                grant.purpose.to_string(),
-                grant.subject.to_string(),
-                cell(grant.expires_at.as_ref()),
-            ]
-        });
-        table(&["GRANT", "STATE", "PURPOSE", "SUBJECT", "EXPIRES"], &rows.collect::<Vec<_>>())
-    })?;
+    session.out.data(&*page, || listed(&page.items))?;
     session.out.more(page.next.as_deref());
     Ok(())
+}
+
+fn listed(grants: &[GrantAnswer]) -> String {
+    let rows = grants.iter().map(|grant| {
+        vec![
+            grant.id.to_string(),
+            grant.state.to_string(),
+            grant.purpose.to_string(),
+            grant.subject.to_string(),
+            cell(grant.expires_at.as_ref()),
+        ]
+    });
+    table(&["GRANT", "STATE", "PURPOSE", "SUBJECT", "EXPIRES"], &rows.collect::<Vec<_>>())
 }

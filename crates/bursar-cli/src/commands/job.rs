@@ -9,10 +9,12 @@ use crate::commands::bulk::{self, Deed, Filter, Selection};
 use crate::commands::journal;
 use crate::exit::Exit;
 use crate::output::{cell, table};
+use crate::progress::watched;
 use crate::session::Session;
 use bursar_server::wire::command::EnqueuedAnswer;
 use bursar_server::wire::job::{AttemptAnswer, BulkBody, CostAnswer, FinishedAnswer, JobAnswer, JobBody};
 use bursar_server::wire::problem::Problem;
+use bursar_server::wire::report::DayCostAnswer;
 use bursar_server::wire::work::{CompleteBody, ErrorBody, FailBody, HeartbeatBody, LeaseBody, ReturnBody, SnoozeBody};
 use bursar_server::wire::{self, Page};
 
@@ -68,6 +70,25 @@ pub(crate) enum Jobs {
         #[command(flatten)]
         selection: Selection,
     },
+    /// Put jobs in another queue; dead ones are tried again there. `bursar dead move` takes a filter
+    Move {
+        /// Which queue
+        #[arg(long, value_name = "QUEUE")]
+        to: Queue,
+        #[command(flatten)]
+        named: Named,
+    },
+    /// Dead jobs are not wanted any more. `bursar dead discard` takes a filter
+    Discard(Named),
+    /// What jobs cost day by day, in UTC, by queue, kind and scope
+    Costs {
+        /// The first day, such as 2026-11-01
+        #[arg(long, value_name = "DAY")]
+        from: String,
+        /// The last day; the first one unless said
+        #[arg(long, value_name = "DAY")]
+        to: Option<String>,
+    },
     /// Take jobs to work on
     Lease(LeaseArgs),
     /// Say that a job is still worked on
@@ -111,6 +132,17 @@ pub(crate) enum Jobs {
     },
     /// Hand a job back that was not begun; it was no attempt
     Return(Held),
+}
+
+/// Jobs that are named.
+#[derive(Args)]
+pub(crate) struct Named {
+    /// Which ones
+    #[arg(required = true, value_name = "ID")]
+    ids: Vec<JobId>,
+    /// Why, for the journal
+    #[arg(long)]
+    reason: Option<String>,
 }
 
 /// A part of a list.
@@ -241,6 +273,13 @@ pub(crate) async fn run(args: Jobs, session: &Session) -> Result<Exit, Problem> 
             let deed = Deed::Edit { priority, delay_ms: delay_ms.map(millis) };
             return bulk::act(&deed, selection, None, session).await;
         }
+        Jobs::Move { to, named: Named { ids, reason } } => {
+            return bulk::act_on(&Deed::MoveDead { to }, &ids, reason.as_deref(), session).await;
+        }
+        Jobs::Discard(Named { ids, reason }) => {
+            return bulk::act_on(&Deed::DiscardDead, &ids, reason.as_deref(), session).await;
+        }
+        Jobs::Costs { from, to } => costs(&*jobs.costs(&from, to.as_deref()).await?, session)?,
         Jobs::Lease(args) => lease(args, session).await?,
         Jobs::Heartbeat(Held { id, fence }) => {
             let beaten = work.heartbeat(id, &HeartbeatBody { fence, progress: None }).await?;
@@ -286,7 +325,7 @@ async fn enqueue(args: Enqueue, session: &Session) -> Result<(), Problem> {
         }],
         _ => return Err(Problem::invalid("queue".into(), "say a queue and a kind, or --file")),
     };
-    let enqueued = session.client.jobs().enqueue_all(jobs).await?;
+    let enqueued = watched("enqueueing", session.client.jobs().enqueue_all(jobs)).await?;
     session.out.data(&*enqueued, || {
         let line =
             |job: &EnqueuedAnswer| format!("{} {}", job.id, if job.created { "enqueued" } else { "was there already" });
@@ -317,6 +356,16 @@ async fn lease(args: LeaseArgs, session: &Session) -> Result<(), Problem> {
             ]
         });
         table(&["JOB", "FENCE", "KIND", "ATTEMPT", "UNTIL", "PAYLOAD"], &rows.collect::<Vec<_>>())
+    })
+}
+
+fn costs(page: &Page<DayCostAnswer>, session: &Session) -> Result<(), Problem> {
+    session.out.data(page, || {
+        let rows = page.items.iter().map(|cost| {
+            let DayCostAnswer { day, queue, kind, scope, amount } = cost;
+            vec![day.clone(), queue.to_string(), kind.to_string(), scope.to_string(), amount.to_string()]
+        });
+        table(&["DAY", "QUEUE", "KIND", "SCOPE", "COST"], &rows.collect::<Vec<_>>())
     })
 }
 

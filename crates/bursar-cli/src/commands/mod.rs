@@ -16,15 +16,17 @@ pub(crate) mod grant;
 pub(crate) mod hold;
 pub(crate) mod job;
 pub(crate) mod journal;
+pub(crate) mod meter;
 pub(crate) mod migrate;
 pub(crate) mod queue;
 pub(crate) mod schedule;
 pub(crate) mod serve;
+pub(crate) mod top;
 pub(crate) mod upkeep;
 
 use std::io::Read;
 
-use crate::args::{Cli, Top};
+use crate::args::{Cli, Openapi, Top};
 use crate::config::Config;
 use crate::exit::Exit;
 use crate::output::Output;
@@ -44,7 +46,7 @@ pub(crate) async fn run(cli: Cli) -> Result<Exit, Problem> {
         // These go by no configuration, or read it in a way of their own.
         Top::Serve(args) => serve::run(args, asked).await,
         Top::Config(args) => config::run(args, &asked),
-        Top::Openapi => openapi(Output::new(asked.json)),
+        Top::Openapi(args) => openapi(&args, Output::new(asked.json && !args.markdown)),
         Top::Completions(args) => completions::run(&args),
         Top::Dev(args) => dev::run(args, &asked.with(Config::default())).await,
         Top::Bench(args) => bench::run(args, &asked).await,
@@ -76,12 +78,14 @@ async fn ask(command: Top, session: &Session) -> Result<Exit, Problem> {
         Top::Journal(args) => journal::run(args, session).await?,
         Top::Worker(args) => credential::workers(args, session).await?,
         Top::Token(args) => credential::tokens(args, session).await?,
+        Top::Meter(args) => meter::run(args, session).await?,
+        Top::Top(args) => top::run(args, session).await?,
         Top::Verify => return upkeep::verify(session).await,
         Top::Rebuild(args) => return upkeep::rebuild(args, session).await,
         Top::Sweep(args) => upkeep::sweep(args, session).await?,
         Top::Serve(_)
         | Top::Config(_)
-        | Top::Openapi
+        | Top::Openapi(_)
         | Top::Completions(_)
         | Top::Dev(_)
         | Top::Backup(_)
@@ -95,10 +99,14 @@ async fn ask(command: Top, session: &Session) -> Result<Exit, Problem> {
     Ok(Exit::Done)
 }
 
-/// Prints the document of the API, as `/v1/openapi.json` serves it.
-fn openapi(out: Output) -> Result<Exit, Problem> {
+/// Prints the document of the API, as `/v1/openapi.json` serves it, or as pages of a reference.
+fn openapi(args: &Openapi, out: Output) -> Result<Exit, Problem> {
     let document = bursar_server::document();
-    out.data(&document, || format!("{document:#}"))?;
+    if args.markdown {
+        out.say(bursar_server::reference().trim_end())?;
+    } else {
+        out.data(&document, || format!("{document:#}"))?;
+    }
     Ok(Exit::Done)
 }
 

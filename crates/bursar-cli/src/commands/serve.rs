@@ -59,12 +59,13 @@ pub(crate) async fn serve(
     let mut interrupted = signal(SignalKind::interrupt()).map_err(failed)?;
     let server = Server::bind(bursar.clone(), listen, settings).await.map_err(told)?;
     let address = server.address();
-    // Whoever started it reads this line to learn the port, so that it is written at once.
-    let mut stdout = std::io::stdout();
-    let _ = writeln!(stdout, "listening on http://{address}").and_then(|()| stdout.flush());
+    // Before it is told where to ask: whoever reads that line can read this one already.
     if let Some(token) = server.operator_token() {
         out.note(&format!("The operator's token, made at this first start and shown this once:\n  {token}"));
     }
+    // Whoever started it reads this line to learn the port, so that it is written at once.
+    let mut stdout = std::io::stdout();
+    let _ = writeln!(stdout, "listening on http://{address}").and_then(|()| stdout.flush());
     tracing::info!(%address, version = env!("CARGO_PKG_VERSION"), "listening");
     ready(address);
     let stop = async move {

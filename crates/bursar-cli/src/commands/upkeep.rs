@@ -7,6 +7,7 @@ use clap::Args;
 use serde_json::json;
 
 use crate::exit::Exit;
+use crate::progress::watched;
 use crate::session::Session;
 use bursar_server::wire::problem::Problem;
 use bursar_server::wire::report::{CheckedAnswer, VerifyAnswer};
@@ -30,7 +31,7 @@ pub(crate) struct Sweep {
 
 /// Checks that balances are what holds and postings say.
 pub(crate) async fn verify(session: &Session) -> Result<Exit, Problem> {
-    let report = session.client.verify().await?;
+    let report = watched("checking the books", session.client.verify()).await?;
     session.out.data(&*report, || describe(&report))?;
     if !report.ok {
         session.out.note("hint: `bursar doctor --fix` makes the tables anew from the journal");
@@ -60,7 +61,7 @@ pub(crate) async fn rebuild(args: Rebuild, session: &Session) -> Result<Exit, Pr
         session.out.note("nothing was done");
         return Ok(Exit::Failed);
     }
-    let events = session.bursar()?.rebuild().await?;
+    let events = watched("making the tables anew", session.bursar()?.rebuild()).await?;
     session.out.data(&json!({ "events": events }), || format!("rebuilt from {events} events"))?;
     Ok(Exit::Done)
 }
@@ -82,7 +83,7 @@ fn confirmed(session: &Session) -> Result<bool, Problem> {
 /// Writes down which holds have expired.
 pub(crate) async fn sweep(args: Sweep, session: &Session) -> Result<(), Problem> {
     let most = usize::try_from(args.most).unwrap_or(bounds::SWEEP_DEFAULT);
-    let swept = session.bursar()?.sweep(most).await?;
+    let swept = watched("sweeping", session.bursar()?.sweep(most)).await?;
     let answer = json!({ "expired_count": swept.expired_count, "scanned_at": swept.scanned_at.to_string() });
     session.out.data(&answer, || format!("{} holds had expired by {}", swept.expired_count, swept.scanned_at))
 }

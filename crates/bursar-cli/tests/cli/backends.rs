@@ -5,37 +5,51 @@ use std::process::{Child, Command, Stdio};
 
 use crate::place::{Place, Ran};
 
-const TOKEN: &str = "operator-token-for-tests-0123456789abcdef";
+pub(crate) const TOKEN: &str = "operator-token-for-tests-0123456789abcdef";
 
 /// A server over a database of its own, on a free port.
-struct Served {
-    place: Place,
+pub(crate) struct Served {
+    pub(crate) place: Place,
     child: Child,
-    url: String,
+    pub(crate) url: String,
 }
 
 impl Served {
     fn new() -> Served {
-        let place = Place::ready();
+        Served::in_place(Place::ready(), &[("BURSAR_OPERATOR_TOKEN", TOKEN)]).0
+    }
+
+    /// In a folder that is ready, and what it says at its start.
+    pub(crate) fn in_place(place: Place, env: &[(&str, &str)]) -> (Served, String) {
+        let notes = place.0.path().join("notes");
         let mut child = Command::new(env!("CARGO_BIN_EXE_bursar"))
             .args(["serve", "--listen", "127.0.0.1:0"])
             .current_dir(place.0.path())
             .env_remove("BURSAR_DATABASE")
-            .env("BURSAR_OPERATOR_TOKEN", TOKEN)
+            .env_remove("BURSAR_OPERATOR_TOKEN")
+            .envs(env.iter().copied())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
-            .stderr(Stdio::null())
+            .stderr(std::fs::File::create(&notes).expect("a file"))
             .spawn()
             .expect("the server starts");
         let mut line = String::new();
         BufReader::new(child.stdout.as_mut().expect("a pipe")).read_line(&mut line).expect("its first line");
         let url = line.trim().strip_prefix("listening on ").expect("where it listens").to_owned();
-        Served { place, child, url }
+        let notes = std::fs::read_to_string(notes).expect("what it said");
+        (Served { place, child, url }, notes)
     }
 
     fn run(&self, args: &[&str], input: &str) -> Ran {
         let env = [("BURSAR_SERVER", self.url.as_str()), ("BURSAR_TOKEN", TOKEN)];
         self.place.run_in(&env, args, input)
+    }
+}
+
+impl Served {
+    /// Ends it; what it worked on stays.
+    pub(crate) fn end(mut self) -> Place {
+        std::mem::replace(&mut self.place, Place::empty())
     }
 }
 
@@ -86,19 +100,19 @@ fn masked(text: &str) -> String {
 }
 
 /// Both, with the ids that each has seen.
-struct Both {
+pub(crate) struct Both {
     local: Place,
-    served: Served,
+    pub(crate) served: Served,
     seen: [std::collections::BTreeMap<String, String>; 2],
 }
 
 impl Both {
-    fn new() -> Both {
+    pub(crate) fn new() -> Both {
         Both { local: Place::ready(), served: Served::new(), seen: Default::default() }
     }
 
     /// Runs it on both; `{name}` stands for what was remembered.
-    fn run(&mut self, code: i32, args: &[&str], input: &str) -> [Ran; 2] {
+    pub(crate) fn run(&mut self, code: i32, args: &[&str], input: &str) -> [Ran; 2] {
         let filled = |place: usize, text: &str| {
             self.seen[place].iter().fold(text.to_owned(), |text, (name, id)| text.replace(&format!("{{{name}}}"), id))
         };
@@ -123,13 +137,13 @@ impl Both {
     }
 
     /// The same twice: for people, and as JSON. Only for what can be asked twice.
-    fn look(&mut self, args: &[&str]) {
+    pub(crate) fn look(&mut self, args: &[&str]) {
         self.run(0, args, "");
         self.run(0, &[args, &["--json"]].concat(), "");
     }
 
     /// As JSON, remembering a part of the answer.
-    fn make(&mut self, name: &str, pointer: &str, args: &[&str], input: &str) {
+    pub(crate) fn make(&mut self, name: &str, pointer: &str, args: &[&str], input: &str) {
         let ran = self.run(0, &[args, &["--json"]].concat(), input);
         for (place, ran) in ran.iter().enumerate() {
             let json: serde_json::Value = serde_json::from_str(&ran.out).expect("JSON");
@@ -180,6 +194,8 @@ fn money_is_the_same_over_a_server() {
     both.run(3, &["grant", "redeem", "upload", "t", "{token}"], "");
     both.run(0, &["grant", "revoke", "{grant}", "--reason", "typo"], "");
     both.look(&["grant", "list"]);
+    both.look(&["grant", "show", "{grant}"]);
+    both.run(4, &["grant", "show", "grant_00000000000000000000000000", "--json"], "");
     let command = r#"{ "charges": [{ "scope": "child", "amount": 3 }], "jobs": [{ "queue": "q", "kind": "k" }] }"#;
     both.run(0, &["command", "submit", "-", "--dry-run"], command);
     both.run(0, &["command", "submit", "-", "--key", "once", "--json"], command);
@@ -234,6 +250,12 @@ fn jobs_are_the_same_over_a_server() {
     both.run(5, &["job", "cancel", "{next}", "{job}"], "");
     both.run(0, &["job", "retry", "{job}"], "");
     both.run(2, &["job", "retry"], "");
+    both.run(0, &["job", "move", "{job}", "--to", "slow", "--reason", "later"], "");
+    both.run(0, &["job", "move", "{job}", "--to", "q", "--json"], "");
+    both.run(5, &["job", "discard", "{job}"], "");
+    both.run(2, &["job", "move", "--to", "q", "--json"], "");
+    both.look(&["job", "costs", "--from", "2026-01-01"]);
+    both.run(2, &["job", "costs", "--from", "tomorrow", "--json"], "");
     both.run(4, &["job", "show", "job_00000000000000000000000000", "--json"], "");
     both.run(0, &["queue", "set", "q", "--concurrency", "3", "--rate", "5/1000", "--reason", "slow"], "");
     both.run(0, &["queue", "set", "q", "--rate", "none", "--json"], "");

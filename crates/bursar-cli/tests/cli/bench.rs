@@ -1,7 +1,9 @@
 //! `bursar bench`: what it prints, what it refuses, and what it leaves.
 
-use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use bursar_testkit::{Says, ended};
 
 use serde_json::{Value, json};
 use sqlx::{Connection, PgConnection};
@@ -72,14 +74,28 @@ fn the_server_is_measured_beside_a_bare_route() {
 }
 
 #[test]
+fn what_a_bench_has_no_use_for_is_ignored_with_a_note() {
+    let place = Place::empty();
+    let here = format!("sqlite://{}/bench.db", place.0.path().display());
+    let all =
+        ["--callers", "2", "--scopes", "3", "--history", "5", "--seconds", "0.1", "--rounds", "1", "--jobs", "20"];
+    for (bench, ignored) in
+        [("drain", "--scopes"), ("latency", "--callers"), ("hold", "--jobs"), ("meter", "--history")]
+    {
+        let args = [&["bench", bench, "--database", &here, "--baseline", "none", "--json"][..], &all].concat();
+        let ran = place.run(&args).ends(0);
+        let line: Value = serde_json::from_str(ran.out.lines().next().unwrap()).expect("a line of JSON");
+        assert_eq!(line["bench"], bench);
+        assert!(ran.err.contains(&format!("{ignored} is ignored by {bench}: ")), "{}", ran.err);
+    }
+}
+
+#[test]
 fn what_cannot_be_measured_is_wrong_usage() {
     let place = Place::empty();
     for (args, word) in [
         (&["bench", "quick"][..], "command, hold, settle, enqueue, enqueue-bulk, drain, latency, meter, http"),
-        (&["bench", "hold", "--backlog", "1"], "backlog"),
         (&["bench", "drain", "--jobs", "0"], "jobs"),
-        (&["bench", "drain", "--scopes", "1"], "scopes"),
-        (&["bench", "drain", "--processes", "2"], "processes"),
         (&["bench", "latency", "--processes", "3"], "processes"),
         (&["bench", "drain", "--baseline", "textbook"], "empty and none"),
         (&["bench", "meter", "--baseline", "textbook"], "unmetered and none"),
@@ -128,35 +144,42 @@ fn both_engines_are_measured_in_places_of_their_own_whatever_the_environment_nam
 fn an_interrupted_bench_removes_what_it_made() {
     let place = Place::empty();
     let server = bursar_testkit::fresh_database();
-    let databases = || {
+    // Those of one process: other tests measure on the same server.
+    let databases = |process: u32| {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let count = "SELECT count(*) FROM pg_database WHERE datname LIKE 'bursar_bench%'";
+        let count = "SELECT count(*) FROM pg_database WHERE starts_with(datname, $1)";
         runtime.block_on(async {
             let mut conn = PgConnection::connect(&server).await.unwrap();
-            sqlx::query_scalar::<_, i64>(count).fetch_one(&mut conn).await.unwrap()
+            let own = format!("bursar_bench_{process}_");
+            sqlx::query_scalar::<_, i64>(count).bind(own).fetch_one(&mut conn).await.unwrap()
         })
     };
-    let files = || std::fs::read_dir(place.0.path()).unwrap().count();
+    let files = |_| std::fs::read_dir(place.0.path()).unwrap().count();
     let here = format!("sqlite://{}/bench.db", place.0.path().display());
-    for (url, signal, busy) in
-        [(&here, "-INT", &(|| files() > 0) as &dyn Fn() -> bool), (&server, "-TERM", &|| databases() > 0)]
-    {
+    for (url, signal, busy) in [
+        (&here, "-INT", &(|own| files(own) > 0) as &dyn Fn(u32) -> bool),
+        (&server, "-TERM", &|own| databases(own) > 0),
+    ] {
         let mut child = Command::new(env!("CARGO_BIN_EXE_bursar"))
             .args(["bench", "hold", "--callers", "2", "--scopes", "1", "--seconds", "600", "--database", url])
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
             .expect("the binary starts");
-        let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
-        assert!(lines.any(|line| line.expect("text").contains("one fsync takes")));
-        while !busy() {
-            std::thread::yield_now();
-        }
-        let killed = Command::new("kill").args([signal, &child.id().to_string()]).status().expect("kill runs");
+        let says = Says::on(child.stdout.take().expect("a pipe"));
+        let complains = Says::on(child.stderr.take().expect("a pipe"));
+        while !says.next_line().expect("it tells of the disk").contains("one fsync takes") {}
+        let process = child.id();
+        let began = (0..1_200).any(|_| {
+            std::thread::sleep(Duration::from_millis(100));
+            busy(process)
+        });
+        assert!(began, "nothing is made at {url} in two minutes");
+        let killed = Command::new("kill").args([signal, &process.to_string()]).status().expect("kill runs");
         assert!(killed.success());
-        let ended = child.wait_with_output().expect("the binary ends");
-        assert_eq!(ended.status.code(), Some(1));
-        assert!(String::from_utf8_lossy(&ended.stderr).contains("interrupted"), "{ended:?}");
-        assert!(!busy(), "what was made at {url} is there still");
+        assert_eq!(ended(&mut child).code(), Some(1));
+        let complaint = complains.rest().join("\n");
+        assert!(complaint.contains("interrupted"), "{complaint}");
+        assert!(!busy(process), "what was made at {url} is there still");
     }
 }

@@ -40,7 +40,7 @@ fn a_job_is_enqueued_leased_completed_and_told_in_json() {
     let lost = place.problem(5, &["job", "complete", &id, "--fence", "2"]);
     assert_eq!((&lost["type"], &lost["state"]), (&json!("/problems/lease-lost"), &json!("leased")));
     let done = place.json(&["job", "complete", &id, "--fence", "1", "--result", "[1]"]);
-    assert_eq!((&done["state"], &done["cost"]), (&json!("succeeded"), &json!(0)));
+    assert_eq!((&done["state"], &done["cost"]), (&json!("succeeded"), &json!([])));
 
     let shown = place.json(&["job", "show", &id]);
     assert_eq!((&shown["result"], &shown["history"][0]["end"]), (&json!([1]), &json!("succeeded")));
@@ -151,7 +151,7 @@ fn what_a_job_cost_is_settled_with_its_end() {
     place.json(&["command", "submit", file.to_str().unwrap()]);
     let (id, fence) = lease(&place, "q");
     let done = place.json(&["job", "complete", &id, "--fence", &fence, "--usage", "25"]);
-    assert_eq!(done["cost"], 25);
+    assert_eq!(done["cost"], json!([{ "scope": "team", "amount": 25 }]));
     assert_eq!(place.json(&["job", "show", &id])["cost"], json!([{ "scope": "team", "amount": 25 }]));
     assert_eq!(place.json(&["budget", "show", "team"])["balances"][0]["posted"], 25);
 }

@@ -14,7 +14,7 @@ const ADDRESS: &str = "127.0.0.1:7440";
 /// Begins the line that tells how a command ended.
 const MARK: char = '\u{1e}';
 /// Longer than any document takes.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_secs(600);
 
 /// Runs the commands of a document one after the other; how each ended, and what it printed. It ends where a command ends the shell.
 pub(crate) fn run(steps: &[Step]) -> Vec<(i32, String)> {

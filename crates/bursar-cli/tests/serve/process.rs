@@ -2,10 +2,11 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::process::{Child, ChildStderr, Command, Stdio};
-use std::sync::{Mutex, mpsc};
+use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+use bursar_testkit::{Says, ended};
 use serde_json::Value;
 
 /// Longer than anything takes here.
@@ -15,7 +16,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(90);
 pub(crate) struct Process {
     child: Child,
     pub(crate) address: SocketAddr,
-    lines: Mutex<mpsc::Receiver<String>>,
+    says: Mutex<Says>,
 }
 
 impl Drop for Process {
@@ -40,18 +41,6 @@ fn command(args: &[&str], env: &[(&str, &str)]) -> Child {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary starts")
 }
 
-fn lines(stderr: ChildStderr) -> mpsc::Receiver<String> {
-    let (told, lines) = mpsc::channel();
-    std::thread::spawn(move || {
-        for line in BufReader::new(stderr).lines().map_while(Result::ok) {
-            if told.send(line).is_err() {
-                break;
-            }
-        }
-    });
-    lines
-}
-
 impl Process {
     pub(crate) fn start(url: &str, env: &[(&str, &str)]) -> Process {
         Process::start_with(&["serve", "--database", url, "--listen", "127.0.0.1:0"], env)
@@ -59,22 +48,19 @@ impl Process {
 
     pub(crate) fn start_with(args: &[&str], env: &[(&str, &str)]) -> Process {
         let mut child = command(args, env);
-        let lines = lines(child.stderr.take().unwrap());
-        let mut stdout = BufReader::new(child.stdout.take().unwrap());
+        let says = Says::on(child.stderr.take().unwrap());
+        let prints = Says::on(child.stdout.take().unwrap());
         let address = loop {
-            let mut line = String::new();
-            if stdout.read_line(&mut line).unwrap() == 0 {
-                let _ = child.wait();
-                panic!("it did not start: {}", lines.try_iter().collect::<Vec<_>>().join("\n"));
-            }
-            if let Some(address) = line.trim().strip_prefix("listening on http://") {
+            let Some(line) = prints.next_line() else {
+                ended(&mut child);
+                panic!("it did not start: {}", says.rest().join("\n"));
+            };
+            if let Some(address) = line.strip_prefix("listening on http://") {
                 break address.parse().unwrap();
             }
             assert!(args[0] == "dev", "the first line says where: {line:?}");
         };
-        // Whatever it prints further is taken, so that it never waits for a reader.
-        std::thread::spawn(move || std::io::copy(&mut stdout, &mut std::io::sink()));
-        Process { child, address, lines: Mutex::new(lines) }
+        Process { child, address, says: Mutex::new(says) }
     }
 
     /// Starts it where it is to fail: how it ended, and what it said.
@@ -86,7 +72,7 @@ impl Process {
     /// What follows some words on standard error.
     pub(crate) fn told_after(&self, words: &str) -> String {
         loop {
-            let line = self.lines.lock().unwrap().recv_timeout(PATIENCE).expect("it is told");
+            let line = self.says.lock().unwrap().next_line().expect("it is told");
             if let Some((_, rest)) = line.split_once(words) {
                 return rest.to_owned();
             }
@@ -125,6 +111,7 @@ impl Process {
                 return;
             }
             assert!(began.elapsed() < PATIENCE, "nobody waits");
+            std::thread::sleep(Duration::from_millis(50));
         }
     }
 
@@ -169,13 +156,8 @@ impl Process {
     pub(crate) fn end(mut self) -> (Option<i32>, String) {
         let killed = Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status().unwrap();
         assert!(killed.success());
-        let code = self.child.wait().unwrap().code();
-        let mut told = Vec::new();
-        let lines = self.lines.lock().unwrap();
-        while let Ok(line) = lines.recv_timeout(PATIENCE) {
-            told.push(line);
-        }
-        (code, told.join("\n"))
+        let code = ended(&mut self.child).code();
+        (code, self.says.lock().unwrap().rest().join("\n"))
     }
 }
 

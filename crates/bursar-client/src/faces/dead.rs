@@ -43,8 +43,7 @@ impl Dead<'_> {
         self.act("move", which).await
     }
 
-    /// Whoever is dead no more is passed over the second time.
     async fn act(&self, act: &str, which: &SelectionBody) -> Result<Answered<ActedAnswer>, Error> {
-        self.0.post(Path::new("/v1/dead").then(act), which).by_nature().answer().await
+        self.0.post(Path::new("/v1/dead").then(act), which).answer().await
     }
 }

@@ -33,6 +33,11 @@ impl Grants<'_> {
         self.0.get(path).answer().await
     }
 
+    /// A grant without its secret.
+    pub async fn show(&self, id: GrantId) -> Result<Answered<GrantAnswer>, Error> {
+        self.0.get(Path::new("/v1/grants").part(id)).answer().await
+    }
+
     /// Takes a grant back.
     pub async fn revoke(&self, id: GrantId, reason: Option<&str>) -> Result<Answered<()>, Error> {
         self.0.delete(Path::new("/v1/grants").part(id).query("reason", reason)).done().await

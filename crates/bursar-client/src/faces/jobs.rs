@@ -103,17 +103,17 @@ impl Jobs<'_> {
 
     /// Gives a job up; one that runs is told.
     pub async fn cancel(&self, id: JobId, reason: Option<&str>) -> Result<Answered<FinishedAnswer>, Error> {
-        self.0.post(at(id).then("cancel"), &because(reason)).by_nature().answer().await
+        self.0.post(at(id).then("cancel"), &because(reason)).answer().await
     }
 
-    /// Tries a dead or cancelled job again. It is not repeated by itself: the job may have run meanwhile.
+    /// Tries a dead or cancelled job again.
     pub async fn retry(&self, id: JobId, reason: Option<&str>) -> Result<Answered<FinishedAnswer>, Error> {
-        self.0.post(at(id).then("retry"), &because(reason)).never_twice().answer().await
+        self.0.post(at(id).then("retry"), &because(reason)).answer().await
     }
 
-    /// A dead job is not wanted any more. It is not repeated by itself: the second time it is not dead any more.
+    /// A dead job is not wanted any more.
     pub async fn discard(&self, id: JobId, reason: Option<&str>) -> Result<Answered<FinishedAnswer>, Error> {
-        self.0.post(at(id).then("discard"), &because(reason)).never_twice().answer().await
+        self.0.post(at(id).then("discard"), &because(reason)).answer().await
     }
 
     /// Puts a job in another queue.
@@ -124,27 +124,27 @@ impl Jobs<'_> {
         reason: Option<&str>,
     ) -> Result<Answered<FinishedAnswer>, Error> {
         let body = MoveBody { queue: queue.clone(), reason: reason.map(str::to_owned) };
-        self.0.post(at(id).then("move"), &body).by_nature().answer().await
+        self.0.post(at(id).then("move"), &body).answer().await
     }
 
     /// Changes a waiting job.
     pub async fn edit(&self, id: JobId, change: &EditBody) -> Result<Answered<FinishedAnswer>, Error> {
-        self.0.patch(at(id), change).by_nature().answer().await
+        self.0.patch(at(id), change).answer().await
     }
 
     /// Gives up many: these, or all that match. Go on with the cursor that it says, until it says none.
     pub async fn cancel_all(&self, which: &SelectionBody) -> Result<Answered<ActedAnswer>, Error> {
-        self.0.post(Path::new("/v1/jobs/cancel"), which).by_nature().answer().await
+        self.0.post(Path::new("/v1/jobs/cancel"), which).answer().await
     }
 
     /// Tries many again.
     pub async fn retry_all(&self, which: &SelectionBody) -> Result<Answered<ActedAnswer>, Error> {
-        self.0.post(Path::new("/v1/jobs/retry"), which).by_nature().answer().await
+        self.0.post(Path::new("/v1/jobs/retry"), which).answer().await
     }
 
     /// Changes many that wait.
     pub async fn edit_all(&self, change: &EditManyBody) -> Result<Answered<ActedAnswer>, Error> {
-        self.0.post(Path::new("/v1/jobs/edit"), change).by_nature().answer().await
+        self.0.post(Path::new("/v1/jobs/edit"), change).answer().await
     }
 
     /// What jobs cost from a day to another, such as `2026-11-01`, in UTC.

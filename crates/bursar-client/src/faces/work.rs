@@ -6,7 +6,7 @@ use bursar_core::id::JobId;
 use bursar_wire::job::{BeatenAnswer, FinishedAnswer};
 use bursar_wire::work::{
     BeatItem, BeatenItems, CompleteBody, CompleteItem, FailBody, FailItem, FinishedItems, HeartbeatBody, ItemsBody,
-    LeaseBody, LeasedJobsAnswer, ProgressBody, ReturnBody, ReturnItem, SnoozeBody, SnoozeItem,
+    LeaseBody, LeasedJobsAnswer, ProgressBody, ProgressItem, ReturnBody, ReturnItem, SnoozeBody, SnoozeItem,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -67,6 +67,11 @@ impl Work<'_> {
     /// Many jobs are still worked on; one answer an item.
     pub async fn heartbeats(&self, items: Vec<BeatItem>) -> Result<Answered<BeatenItems>, Error> {
         self.many("heartbeat", items).await
+    }
+
+    /// How far many jobs are; one answer an item.
+    pub async fn progress_all(&self, items: Vec<ProgressItem>) -> Result<Answered<BeatenItems>, Error> {
+        self.many("progress", items).await
     }
 
     /// Many jobs are done; one answer an item.

@@ -163,9 +163,9 @@ async fn jobs_and_who_works_on_them_by_hand() {
     let usage = Some(vec![bursar_client::Usage { scope: None, amount: 31 }]);
     let body = CompleteBody { fence, result: Payload::new("\"ok\"").unwrap(), usage };
     let done = work.complete(id, &body).await.unwrap();
-    assert_eq!((done.state, done.cost), (JobState::Succeeded, 31));
+    assert_eq!((done.state, done.cost[0].amount), (JobState::Succeeded, 31));
     // The same report again is the same answer.
-    assert_eq!(work.complete(id, &body).await.unwrap().cost, 31);
+    assert_eq!(work.complete(id, &body).await.unwrap().cost[0].amount, 31);
     assert_eq!(client.budgets().spent(&scope("a"), None, None).await.unwrap().spent, 31);
 
     let (id, fence) = at(1);

@@ -1,10 +1,11 @@
 //! A real server of a test's own, on loopback.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use bursar::Bursar;
 use bursar_client::Client;
-use bursar_server::{Server, Settings};
+use bursar_server::{Server, Settings, StartError};
 use tempfile::TempDir;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -36,8 +37,18 @@ impl Home {
     /// Starts it where it was.
     pub(crate) async fn start(&mut self) {
         let bursar = Bursar::open(&self.url).await.unwrap();
-        let settings = Settings { operator_token: Some(OPERATOR.into()), ..Settings::default() };
-        let server = Server::bind(bursar.clone(), self.address, settings).await.unwrap();
+        // Somebody else may have been given the port while it was free, for a moment.
+        let mut tries = 0..100;
+        let server = loop {
+            let settings = Settings { operator_token: Some(OPERATOR.into()), ..Settings::default() };
+            match Server::bind(bursar.clone(), self.address, settings).await {
+                Ok(server) => break server,
+                Err(StartError::Listen(..)) if tries.next().is_some() => {
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                }
+                Err(error) => panic!("{error}"),
+            }
+        };
         self.address = server.address();
         let (stop, stopped) = oneshot::channel();
         let run = async move {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use bursar_client::wire::work::{ReturnBody, SelectionBody};
 use bursar_client::{ChargeBody, CommandBody, Error, JobId, Kind, ViolationAnswer};
 use tokio::time::Instant;
 
@@ -65,21 +66,30 @@ async fn a_refusal_is_told_with_its_violations_and_not_repeated() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_no_key_makes_safe_is_repeated_only_if_nothing_was_done() {
-    let script = Script::new([Step::Breaks { sent: true }]);
-    let error = script.client().jobs().discard(job(), None).await.unwrap_err();
-    assert!(matches!(error, Error::UnknownOutcome { key: None, .. }), "{error:?}");
-    assert_eq!(script.asked().len(), 1);
+async fn a_quota_that_is_used_up_is_told_and_not_asked_for_again() {
+    let script = Script::new([told(429, &[("retry-after", "1")], "quota-exceeded")]);
+    let error = script.client().commands().submit(&command()).await.unwrap_err();
+    assert_eq!((error.kind(), error.is_transient()), (Some(Kind::QuotaExceeded), false));
+    assert_eq!(script.asked().len(), 1, "the window does not turn because somebody insists");
+}
 
-    let finished = r#"{"id":"job_01j9zq3v4w5x6y7z8abcdefghj","state":"cancelled","run_at":null,"hold":null,"cost":0}"#;
+#[tokio::test(start_paused = true)]
+async fn what_is_done_to_jobs_has_a_key_and_what_workers_report_has_a_fence() {
+    let finished = r#"{"id":"job_01j9zq3v4w5x6y7z8abcdefghj","state":"cancelled","run_at":null,"hold":null,"cost":[]}"#;
     let answered = || Step::Answer(200, &[], finished.into());
-    let script = Script::new([Step::Breaks { sent: false }, problem(503, "busy"), answered()]);
+    let script = Script::new([Step::Breaks { sent: true }, problem(503, "busy"), answered()]);
     script.client().jobs().discard(job(), None).await.unwrap();
-    assert_eq!(script.asked().len(), 3);
+    let keys = script.headers("idempotency-key");
+    assert!(keys.len() == 3 && keys[0].is_some() && keys.iter().all(|key| *key == keys[0]), "{keys:?}");
 
-    // The state of the job makes it safe to cancel it twice.
+    let acted = r#"{"matched":1,"done":1,"refused":0,"next":null}"#;
+    let script = Script::new([Step::Breaks { sent: true }, Step::Answer(200, &[], acted.into())]);
+    script.client().dead().retry(&SelectionBody::default()).await.unwrap();
+    let keys = script.headers("idempotency-key");
+    assert!(keys.len() == 2 && keys[0].is_some() && keys[0] == keys[1], "{keys:?}");
+
     let script = Script::new([Step::Breaks { sent: true }, answered()]);
-    script.client().jobs().cancel(job(), None).await.unwrap();
+    script.client().work().hand_back(job(), &ReturnBody { fence: 1 }).await.unwrap();
     assert_eq!(script.headers("idempotency-key"), [None, None]);
 }
 

@@ -7,7 +7,10 @@ use std::time::Duration;
 use bursar::{HandlerError, JobContext, JobState, Span, Stop};
 use tokio::sync::{Notify, mpsc};
 
-use crate::world::{World, eventually, for_every_worker, spec};
+use crate::world::{World, eventually, for_every_worker, soon, spec};
+
+/// Long enough that heartbeats are in time on a slow machine.
+const LEASE: Span = Span::from_secs(3);
 
 for_every_worker! {
     sqlite: [a_worker_that_crashes_leaves_its_job_to_another, a_cancelled_job_is_told_to_its_handler,
@@ -21,12 +24,12 @@ for_every_worker! {
 async fn a_worker_that_crashes_leaves_its_job_to_another(mut world: World) {
     let id = world.enqueue_held("x", 40).await;
     let (begun, mut has_begun) = mpsc::unbounded_channel();
-    let first = world.worker().lease(Duration::from_millis(300)).on("x", move |(): (), _: JobContext| {
+    let first = world.worker().lease(LEASE.into()).on("x", move |(): (), _: JobContext| {
         begun.send(()).unwrap();
         std::future::pending::<Result<(), HandlerError>>()
     });
     let first = tokio::spawn(first.run());
-    has_begun.recv().await.unwrap();
+    soon(has_begun.recv()).await.unwrap();
     // Everything of it is gone at once: its handlers, its heartbeats, its reports.
     first.abort();
     assert!(first.await.unwrap_err().is_cancelled());
@@ -48,7 +51,7 @@ async fn a_cancelled_job_is_told_to_its_handler(mut world: World) {
         Stop::Cancelled => Err::<(), _>(HandlerError::retry("stopped", "as told")),
         other => panic!("{other:?}"),
     };
-    let running = world.worker().lease(Duration::from_millis(300)).on("x", handler).start().unwrap();
+    let running = world.worker().lease(LEASE.into()).on("x", handler).start().unwrap();
     world.until(id, JobState::Leased).await;
     assert_eq!(world.bursar.jobs().cancel(id).await.unwrap().state, JobState::Leased, "it runs");
     let job = world.until(id, JobState::Cancelled).await;
@@ -70,13 +73,13 @@ async fn a_slow_handler_keeps_its_lease(mut world: World) {
             }
         }
     };
-    let running = world.worker().lease(Duration::from_millis(400)).on("x", handler).start().unwrap();
+    let running = world.worker().lease(LEASE.into()).on("x", handler).start().unwrap();
     let leased = world.until(id, JobState::Leased).await.life.lease.unwrap();
-    // Until the lease has been put off to five times its length.
+    // Until the lease has been put off to three times its length.
     eventually(async || {
         let life = world.job(id).await.life;
         assert_eq!((life.state, life.attempts), (JobState::Leased, 1), "it was never taken back");
-        (life.lease.unwrap().until >= leased.since.after(Span::from_millis(2_000))).then_some(())
+        (life.lease.unwrap().until >= leased.since.after(LEASE).after(LEASE).after(LEASE)).then_some(())
     })
     .await;
     gate.notify_one();
@@ -102,7 +105,7 @@ async fn draining_hands_back_what_was_not_begun(mut world: World) {
     let long = (0..50).map(|_| spec("x", &true));
     world.bursar.jobs().enqueue_all(short.chain(long)).await.unwrap();
     let running = world.worker().concurrency(1).on("x", handler).start().unwrap();
-    let held = has_begun.recv().await.unwrap();
+    let held = soon(has_begun.recv()).await.unwrap();
     let report = running.drain().await.unwrap();
     assert_eq!((report.completed, report.failed, report.lost), (301, 0, 0), "what runs may come to its end");
     assert_eq!(world.job(held).await.life.state, JobState::Succeeded);
@@ -121,9 +124,13 @@ async fn draining_hands_back_what_was_not_begun(mut world: World) {
 
 async fn a_handler_that_never_ends_is_dropped_after_its_grace(mut world: World) {
     let id = world.enqueue("x", &()).await;
-    let handler = async |(): (), _: JobContext| std::future::pending::<Result<(), HandlerError>>().await;
+    let (begun, mut has_begun) = mpsc::unbounded_channel();
+    let handler = move |(): (), _: JobContext| {
+        begun.send(()).unwrap();
+        std::future::pending::<Result<(), HandlerError>>()
+    };
     let running = world.worker().grace(Duration::from_millis(10)).on("x", handler).start().unwrap();
-    world.until(id, JobState::Leased).await;
+    soon(has_begun.recv()).await.unwrap();
     let report = running.drain().await.unwrap();
     assert_eq!((report.returned, report.completed, report.lost), (1, 0, 0));
     let job = world.job(id).await;
@@ -147,7 +154,7 @@ async fn a_lost_lease_is_told_and_its_spend_is_charged_once(mut world: World) {
             }
         }
     };
-    let running = world.worker().lease(Duration::from_millis(300)).on("x", handler).start().unwrap();
+    let running = world.worker().lease(LEASE.into()).on("x", handler).start().unwrap();
     world.until(id, JobState::Leased).await;
     // The lease lapses, unless a heartbeat comes in between.
     eventually(async || {

@@ -9,7 +9,7 @@ use bursar::{
     Span, Time, Window, Worker,
 };
 use bursar_client::Client;
-use bursar_server::{Server, Settings};
+use bursar_server::{Server, Settings, StartError};
 use tempfile::TempDir;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -64,8 +64,18 @@ impl World {
     }
 
     async fn serve(&mut self) {
-        let settings = Settings { operator_token: Some(OPERATOR.into()), ..Settings::default() };
-        let server = Server::bind(self.bursar.clone(), self.address, settings).await.unwrap();
+        // Somebody else may have been given the port while it was free, for a moment.
+        let mut tries = 0..100;
+        let server = loop {
+            let settings = Settings { operator_token: Some(OPERATOR.into()), ..Settings::default() };
+            match Server::bind(self.bursar.clone(), self.address, settings).await {
+                Ok(server) => break server,
+                Err(StartError::Listen(..)) if tries.next().is_some() => {
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                }
+                Err(error) => panic!("{error}"),
+            }
+        };
         self.address = server.address();
         let (stop, stopped) = oneshot::channel();
         let running = tokio::spawn(async move { server.run(async move { drop(stopped.await) }).await });
@@ -142,7 +152,12 @@ pub(crate) fn spec(kind: &str, payload: &impl serde::Serialize) -> JobSpec {
     JobSpec::new(Queue::new("q").unwrap(), kind.try_into().unwrap(), Payload::of(payload).unwrap())
 }
 
-/// Looks until there is something; a minute without is a failure.
+/// Waits for what must come; two minutes without it are a failure.
+pub(crate) async fn soon<T>(what: impl Future<Output = T>) -> T {
+    tokio::time::timeout(Duration::from_secs(120), what).await.expect("it comes within two minutes")
+}
+
+/// Looks until there is something; two minutes without are a failure.
 pub(crate) async fn eventually<T>(look: impl AsyncFn() -> Option<T>) -> T {
     let found = async {
         loop {
@@ -152,7 +167,7 @@ pub(crate) async fn eventually<T>(look: impl AsyncFn() -> Option<T>) -> T {
             }
         }
     };
-    tokio::time::timeout(Duration::from_secs(60), found).await.expect("it comes about within a minute")
+    soon(found).await
 }
 
 /// Runs stories for each kind of worker: all of them on SQLite, those that are named second on PostgreSQL too.

@@ -85,7 +85,7 @@ impl Deed<'_> {
     pub(super) fn leaving(&self, job: &Job) -> Result<Option<LineKey>, Refusal> {
         if !self.can_leave(job) {
             let problem = "somebody else is changing its line: ask again";
-            return Err(Refusal::WrongState { job: job.id, state: JobState::Queued, problem });
+            return Err(Refusal::WrongState { job: job.id, state: JobState::Queued, problem: problem.into() });
         }
         Ok(job.line_led())
     }

@@ -76,7 +76,7 @@ pub(super) fn rescue(deed: &mut Deed<'_>, id: JobId) -> Result<Finished, Refusal
 /// The job as it is told to who did something to it.
 pub(super) fn finished(job: &Job) -> Finished {
     let run_at = (!job.life.state.is_final() && job.life.lease.is_none()).then_some(job.life.run_at);
-    Finished { job: job.id, state: job.life.state, run_at, hold: job.hold, cost: job.total_cost() }
+    Finished { job: job.id, state: job.life.state, run_at, hold: job.hold, cost: job.life.cost.clone() }
 }
 
 struct Failure {

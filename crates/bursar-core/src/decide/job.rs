@@ -31,7 +31,7 @@ pub(super) fn work(deed: &mut Deed<'_>, op: &Op) -> Option<Result<Answer, Refusa
             if line_unknown(deed, jobs.iter().copied()) {
                 return None;
             }
-            Answer::Acted(jobs.iter().map(|job| act_on(deed, act, *job)).collect())
+            Answer::Acted { each: jobs.iter().map(|job| act_on(deed, act, *job)).collect(), more: false }
         }
         Op::DefineSchedule { schedule, spec } => {
             return Some(schedule::define(deed, schedule, spec).map(|()| Answer::Done));
@@ -67,7 +67,7 @@ fn act_on(deed: &mut Deed<'_>, act: &Act, id: JobId) -> Result<Finished, Refusal
 }
 
 fn wrong(job: &Job, problem: &'static str) -> Refusal {
-    Refusal::WrongState { job: job.id, state: job.life.state, problem }
+    Refusal::WrongState { job: job.id, state: job.life.state, problem: problem.into() }
 }
 
 pub(super) fn cancel(deed: &mut Deed<'_>, id: JobId) -> Result<(), Refusal> {

@@ -14,18 +14,19 @@ mod submit;
 
 use crate::answer::{Answer, Outcome};
 use crate::apply::apply;
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::bounds::LENGTH_MAX;
 use crate::budget::Budget;
 use crate::decide::deed::Deed;
-use crate::event::{Entry, Event, KeyUse, Recorded};
+use crate::event::{Acted, ActedOn, Entry, Event, KeyUse, Recorded};
 use crate::id::{CommandId, GrantId, IdSource};
 use crate::job::QueueConfig;
 use crate::mutant::Mutant;
 use crate::needs::Needs;
 use crate::refusal::{Invalid, Refusal};
-use crate::request::{Fingerprint, Op, Request};
+use crate::request::{Fingerprint, IfMatch, Op, Request};
 use crate::state::{KeyRow, ScopeKey, Workspace};
 use crate::time::Span;
 use crate::wakes::Wakes;
@@ -59,27 +60,13 @@ pub enum Decided {
 
 /// Decides one request and applies its events to the workspace.
 pub fn decide(ws: &mut Workspace, request: &Request, rules: &Rules, ids: &mut (dyn IdSource + Send)) -> Decided {
-    match request.check() {
-        Ok(()) => decide_checked(ws, request, rules, ids),
-        Err(invalid) => Decided::Answered(Err(invalid.into())),
-    }
-}
-
-/// Decides one request that was checked by itself, and applies its events to the workspace.
-pub fn decide_checked(
-    ws: &mut Workspace,
-    request: &Request,
-    rules: &Rules,
-    ids: &mut (dyn IdSource + Send),
-) -> Decided {
-    debug_assert_eq!(request.check(), Ok(()));
     if !ws.unready.is_empty() {
         let mut wanted = Needs::of(request).scopes_in(ws);
         if wanted.any(|scope| ws.unready.contains(&scope)) {
             return Decided::Again;
         }
     }
-    if request.op.is_of_jobs() || request.op.is_of_schedules() {
+    if (request.op.is_of_jobs() || request.op.is_of_schedules()) && request.check().is_ok() {
         if let Some(refusal) = unknown_zone(ws, request) {
             return Decided::Answered(Err(refusal));
         }
@@ -98,7 +85,7 @@ fn work(
     rules: &Rules,
     ids: &mut (dyn IdSource + Send),
 ) -> Option<Result<Outcome, Refusal>> {
-    let key = match key_of(ws, request, rules) {
+    let mut key = match key_of(ws, request, rules) {
         Ok(Keyed::New(key)) => key,
         Ok(Keyed::Done(outcome)) => return Some(Ok(outcome)),
         Err(refusal) => return Some(Err(refusal)),
@@ -108,11 +95,18 @@ fn work(
     }
     let command = CommandId(ids.next_id(ws.now));
     let mut deed = Deed { ws, context: &request.context, ids, events: Vec::new() };
-    let answer = match job::work(&mut deed, &request.op)? {
+    let mut answer = match job::work(&mut deed, &request.op)? {
         Ok(answer) => answer,
         Err(refusal) => return Some(Err(refusal)),
     };
     let events = deed.events;
+    if let (Op::Act { jobs, .. }, Answer::Acted { each, more }) = (&request.op, &mut answer) {
+        *more = request.part.is_some_and(|part| part.more);
+        if let Some(key) = &mut key {
+            let jobs = jobs.iter().zip(&*each).map(|(job, answer)| ActedOn::of(*job, answer)).collect();
+            key.acted = Some(Acted { jobs, more: *more });
+        }
+    }
     let mut entry = Entry { id: command, context: request.context.clone(), key, events, wakes: Wakes::default() };
     let touched = entry.events.iter().flat_map(|r| r.e.scopes());
     let touched = touched.map(|scope| (entry.context.tenant.clone(), scope.clone())).collect();
@@ -132,6 +126,7 @@ fn answer(
     rules: &Rules,
     ids: &mut (dyn IdSource + Send),
 ) -> Result<Outcome, Refusal> {
+    request.check()?;
     reach(request, rules)?;
     let key = match key_of(ws, request, rules)? {
         Keyed::New(key) => key,
@@ -219,14 +214,14 @@ enum Keyed {
 }
 
 fn key_of(ws: &Workspace, request: &Request, rules: &Rules) -> Result<Keyed, Refusal> {
-    let Some(key) = &request.idempotency_key else { return Ok(Keyed::New(None)) };
+    let Some(key) = request.key().map(Cow::into_owned) else { return Ok(Keyed::New(None)) };
     let fingerprint = request.fingerprint();
     let known = ws.keys.get(&(request.context.tenant.clone(), key.clone()));
     if let Some(row) = known.filter(|row| row.until > ws.now) {
         let same = fingerprint == row.fingerprint || Mutant::DropFingerprint.on();
         return replay(ws, row, same, request).map(Keyed::Done);
     }
-    Ok(Keyed::New(Some(KeyUse { key: key.clone(), fingerprint, until: ws.now.after(rules.key_kept) })))
+    Ok(Keyed::New(Some(KeyUse { key, fingerprint, until: ws.now.after(rules.key_kept), acted: None })))
 }
 
 /// Refuses to change what is not as the caller has read it.
@@ -248,7 +243,11 @@ fn unchanged(ws: &Workspace, request: &Request) -> Result<(), Refusal> {
         }
         _ => return Ok(()),
     };
-    if found == Some(expected) { Ok(()) } else { Err(Refusal::Changed { what }) }
+    let matches = match expected {
+        IfMatch::Any => found.is_some(),
+        IfMatch::Only(digest) => found == Some(digest),
+    };
+    if matches { Ok(()) } else { Err(Refusal::Changed { what }) }
 }
 
 /// A window that has ended, in a zone that this build does not know, is never guessed.
@@ -307,7 +306,7 @@ fn follow(ws: &mut Workspace, entry: &mut Entry, mut touched: Vec<ScopeKey>) {
 }
 
 fn remember(ws: &mut Workspace, entry: &Entry) {
-    if let Some(KeyUse { key, fingerprint, until }) = entry.key.as_ref().filter(|_| !Mutant::ForgetKey.on()) {
+    if let Some(KeyUse { key, fingerprint, until, .. }) = entry.key.as_ref().filter(|_| !Mutant::ForgetKey.on()) {
         let row = KeyRow { fingerprint: *fingerprint, batch: ws.batch, command: entry.id, until: *until };
         ws.keys.put((entry.context.tenant.clone(), key.clone()), row);
     }
@@ -325,7 +324,8 @@ fn replay(ws: &Workspace, row: &KeyRow, same: bool, request: &Request) -> Result
         .find(|entry| entry.id == row.command)
         .or_else(|| ws.replays.get(&row.command))
         .expect("what was done under a key is loaded with it");
-    let answer = render(ws, entry);
+    let acted = entry.key.as_ref().and_then(|key| key.acted.as_ref());
+    let answer = acted.map_or_else(|| render(ws, entry), Acted::answer);
     Ok(Outcome { command: row.command, replayed: true, answer, entry: None })
 }
 

@@ -51,7 +51,7 @@ pub(super) fn run(deed: &mut Deed<'_>, name: &ScheduleName) -> Result<JobId, Ref
     enqueue(deed, name, &schedule, tick, next_at).map_err(|running| Refusal::WrongState {
         job: running.id,
         state: running.life.state,
-        problem: "the schedule leaves out what comes before it has ended",
+        problem: "the schedule leaves out what comes before it has ended".into(),
     })
 }
 

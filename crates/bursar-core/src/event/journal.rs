@@ -5,11 +5,14 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::answer::{Answer, Finished};
 use crate::context::Context;
 use crate::event::{Event, Stream};
-use crate::id::{BatchId, CommandId};
-use crate::name::IdempotencyKey;
+use crate::id::{BatchId, CommandId, HoldId, JobId};
+use crate::job::JobState;
+use crate::name::{IdempotencyKey, Scope};
 use crate::payload::Payload;
+use crate::refusal::Refusal;
 use crate::request::Fingerprint;
 use crate::time::Time;
 use crate::trace::TraceParent;
@@ -61,6 +64,73 @@ pub struct KeyUse {
     pub fingerprint: Fingerprint,
     /// Remembered until then.
     pub until: Time,
+    /// What became of the jobs that were acted on, in order: events alone do not tell what each was answered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub acted: Option<Acted>,
+}
+
+/// What an act on jobs came to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Acted {
+    /// What became of each, in order.
+    pub jobs: Vec<ActedOn>,
+    /// More parts follow.
+    #[serde(default, skip_serializing_if = "super::is_false")]
+    pub more: bool,
+}
+
+impl Acted {
+    /// The answer again.
+    pub(crate) fn answer(&self) -> Answer {
+        Answer::Acted { each: self.jobs.iter().map(ActedOn::answer).collect(), more: self.more }
+    }
+}
+
+/// What became of a job that was acted on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ActedOn {
+    /// The job.
+    pub job: JobId,
+    /// The state it was in then; `None` where there was no such job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<JobState>,
+    /// When it was to run again, if it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_at: Option<Time>,
+    /// Its hold, or the last one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hold: Option<HoldId>,
+    /// Units charged for it until then.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cost: Vec<(Scope, i64)>,
+    /// Why nothing was done to it, where nothing was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused: Option<String>,
+}
+
+impl ActedOn {
+    /// What was answered for a job.
+    pub(crate) fn of(job: JobId, answer: &Result<Finished, Refusal>) -> ActedOn {
+        let nothing = ActedOn { job, state: None, run_at: None, hold: None, cost: Vec::new(), refused: None };
+        match answer {
+            Ok(Finished { state, run_at, hold, cost, .. }) => {
+                ActedOn { state: Some(*state), run_at: *run_at, hold: *hold, cost: cost.clone(), ..nothing }
+            }
+            Err(Refusal::WrongState { state, problem, .. }) => {
+                ActedOn { state: Some(*state), refused: Some(problem.to_string()), ..nothing }
+            }
+            Err(_) => nothing,
+        }
+    }
+
+    fn answer(&self) -> Result<Finished, Refusal> {
+        let ActedOn { job, run_at, hold, .. } = *self;
+        match (self.state, &self.refused) {
+            (None, _) => Err(Refusal::UnknownJob { job }),
+            (Some(state), Some(problem)) => Err(Refusal::WrongState { job, state, problem: problem.clone().into() }),
+            (Some(state), None) => Ok(Finished { job, state, run_at, hold, cost: self.cost.clone() }),
+        }
+    }
 }
 
 /// All that one transaction did: one row of the journal.

@@ -22,20 +22,22 @@ pub(super) fn routes() -> Vec<Route> {
     let (read, write) = (Action::BudgetsRead, Action::BudgetsWrite);
     vec![
         Route::new(Method::GET, "/v1/budgets", read, "Budgets, by scope", list),
-        Route::new(Method::PUT, "/v1/budgets/{scope}", write, "Create or change a budget, as a whole", define).example(
-            json!({
+        Route::new(Method::PUT, "/v1/budgets/{scope}", write, "Create or change a budget, as a whole", define)
+            .always_there()
+            .example(json!({
                 "unit": "micro_usd",
                 "limits": [{ "amount": 1_000_000, "window": "month", "zone": "Europe/Berlin" },
                            { "amount": 50_000, "window": "rolling", "length_ms": 3_600_000 }],
                 "thresholds": [50, 80, 100], "reason": "autumn plan",
-            }),
-        ),
+            })),
         Route::new(Method::GET, "/v1/budgets/{scope}", read, "A budget as it stands", show),
         Route::new(Method::GET, "/v1/budgets/{scope}/spent", read, "Units posted in a time", spent),
         Route::new(Method::GET, "/v1/budgets/{scope}/history", read, "What moved a scope, newest first", history),
         Route::new(Method::POST, "/v1/budgets/{scope}/freeze", write, "Refuse new spend", freeze)
+            .always_there()
             .example(json!({ "reason": "audit" })),
         Route::new(Method::POST, "/v1/budgets/{scope}/unfreeze", write, "Admit spend again", unfreeze)
+            .always_there()
             .example(json!({ "reason": "audit is over" })),
         Route::new(Method::POST, "/v1/budgets/{scope}/credits", write, "Give units back", credit)
             .example(json!({ "amount": 1_000, "reason": "refund" })),

@@ -1,13 +1,16 @@
 //! `/v1/dead`: dead letters.
 
 use axum::http::Method;
-use bursar::{Act, JobState};
+use bursar::{Act, FlowKey, JobKind, JobState, Queue, Tag};
+use schemars::JsonSchema;
+use serde::Deserialize;
 use serde_json::json;
 
 use crate::call::{Ask, Nothing};
+use crate::limits::PAGE_MAX;
 use crate::principal::table::Action;
 use crate::reply::Reply;
-use crate::route::{Repeats, Route};
+use crate::route::Route;
 use crate::routes::jobs::{ListQuery, act_on_many, listed};
 use crate::wire::Page;
 use crate::wire::job::JobAnswer;
@@ -31,14 +34,37 @@ pub(super) fn routes() -> Vec<Route> {
         )
         .example(example(Some("slow"))),
     ];
-    acts.into_iter().map(|route| route.repeats(Repeats::State)).chain([list]).collect()
+    acts.into_iter().chain([list]).collect()
 }
 
-async fn list(ask: Ask<(), ListQuery>) -> Result<Reply<Page<JobAnswer>>, Problem> {
-    if ask.query.state.is_some() {
-        return Err(Problem::invalid("state".into(), "state is dead here: leave it out"));
-    }
-    listed(&ask.call, ask.query, Some(JobState::Dead)).await
+/// Which dead letters are listed.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct DeadQuery {
+    #[serde(default)]
+    queue: Option<Queue>,
+    /// A kind, or the beginning of kinds before a `*`.
+    #[serde(default)]
+    kind: Option<JobKind>,
+    /// A flow key.
+    #[serde(default)]
+    key: Option<FlowKey>,
+    #[serde(default)]
+    tag: Option<Tag>,
+    /// Of the last error.
+    #[serde(default)]
+    fingerprint: Option<String>,
+    #[serde(default)]
+    cursor: Option<String>,
+    #[serde(default)]
+    #[schemars(range(min = 1, max = PAGE_MAX))]
+    limit: Option<usize>,
+}
+
+async fn list(ask: Ask<(), DeadQuery>) -> Result<Reply<Page<JobAnswer>>, Problem> {
+    let DeadQuery { queue, kind, key, tag, fingerprint, cursor, limit } = ask.query;
+    let query = ListQuery { queue, state: None, kind, key, tag, fingerprint, cursor, limit };
+    listed(&ask.call, query, Some(JobState::Dead)).await
 }
 
 async fn retry(ask: Ask<(), Nothing, SelectionBody>) -> Result<Reply<ActedAnswer>, Problem> {

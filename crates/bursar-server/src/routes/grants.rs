@@ -26,6 +26,7 @@ pub(super) fn routes() -> Vec<Route> {
             json!({ "purpose": "upload", "subject": "session-7", "payload": { "assetId": "a-1" }, "ttl_ms": 60_000 }),
         ),
         Route::new(Method::GET, "/v1/grants", Action::GrantsRead, "Grants, without their secrets", list),
+        Route::new(Method::GET, "/v1/grants/{id}", Action::GrantsRead, "A grant, without its secret", show),
         Route::new(Method::DELETE, "/v1/grants/{id}", Action::GrantsWrite, "Take a grant back", revoke),
     ]
 }
@@ -47,10 +48,17 @@ async fn list(ask: Ask<(), PageQuery>) -> Result<Reply<Page<GrantAnswer>>, Probl
     Ok(Reply::new(Page::of(items, limit, |grant| grant.id.to_string())))
 }
 
+async fn show(ask: Ask<GrantId>) -> Result<Reply<GrantAnswer>, Problem> {
+    let bursar = ask.call.bursar();
+    let found = bursar.grants().find(ask.at).await?;
+    let found = found.ok_or_else(|| Problem::not_found(format_args!("grant {}", ask.at)))?;
+    Ok(Reply::new(GrantAnswer::at(&found, bursar.now().await?)))
+}
+
 async fn revoke(ask: Ask<GrantId, WhyQuery>) -> Result<Done, Problem> {
     if is_credential(ask.at) {
         return Err(Problem::not_found(format_args!("grant {}", ask.at)));
     }
-    ask.call.because(ask.query.reason).ask(Op::Revoke { grant: ask.at }).await?;
-    Ok(Done)
+    let outcome = ask.call.because(ask.query.reason).ask(Op::Revoke { grant: ask.at }).await?;
+    Ok(Done { replayed: outcome.replayed })
 }

@@ -3,8 +3,8 @@
 use axum::http::Method;
 use bursar::bounds::JOBS_MAX;
 use bursar::{
-    Act, Command, Count, FlowKey, IdempotencyKey, JobFilter, JobId, JobKind, JobSpec, JobState, Op, Queue, Receipt,
-    Request, Stream, Tag,
+    Act, Answer, Command, Count, Fingerprint, Finished, FlowKey, IdempotencyKey, JobFilter, JobId, JobKind, JobSpec,
+    JobState, Op, Part, Queue, Receipt, Refusal, Request, Stream, Tag,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -15,8 +15,8 @@ use crate::limits::BULK_BYTES_MAX;
 use crate::limits::PAGE_MAX;
 use crate::principal::table::Action;
 use crate::reply::{Created, Reply};
-use crate::route::{Repeats, Route};
-use crate::routes::budgets::{HistoryQuery, history_of};
+use crate::route::Route;
+use crate::routes::budgets::{HistoryQuery, history_of, unexpected};
 use crate::routes::{cursor, page_size};
 use crate::wire::budget::ReasonBody;
 use crate::wire::command::EnqueuedAnswer;
@@ -83,12 +83,12 @@ pub(super) fn routes() -> Vec<Route> {
         Route::new(Method::GET, "/v1/jobs/{id}/events", read, "What happened to a job, newest first", events),
         Route::new(Method::GET, "/v1/jobs/{id}/attempts", read, "How each attempt of a job went", attempts),
     ];
-    acts.into_iter().map(|route| route.repeats(Repeats::State)).chain(others).collect()
+    acts.into_iter().chain(others).collect()
 }
 
 async fn enqueue(ask: Ask<(), Nothing, JobBody>) -> Result<Created<EnqueuedAnswer>, Problem> {
     let spec = JobSpec::try_from(ask.body)?;
-    let receipt = submit(&ask.call, vec![spec], ask.call.key.clone()).await?;
+    let receipt = Receipt::from(ask.call.ask(Op::Submit(Command { jobs: vec![spec], ..Command::default() })).await?);
     let answer = answers(&receipt).into_iter().next();
     let answer = answer.ok_or_else(|| Problem::from(bursar::Error::Internal("no job was enqueued".into())))?;
     let location = answer.created.then(|| format!("/v1/jobs/{}", answer.id));
@@ -103,21 +103,56 @@ async fn bulk(ask: Ask<(), Nothing, BulkBody>) -> Result<Reply<EnqueuedJobsAnswe
     }
     let specs = jobs.into_iter().map(JobSpec::try_from).collect::<Result<Vec<_>, _>>()?;
     let mut enqueued = Vec::with_capacity(specs.len());
+    // Each transaction is remembered by itself, so that the whole call can be repeated.
+    let mut parts = Parts::of(&ask.call, &specs);
     let mut specs = specs.into_iter().peekable();
-    let mut part = 0;
     while specs.peek().is_some() {
-        // Each transaction has a key of its own, so that the whole call can be repeated.
-        let key = ask.call.key.as_ref().map(|key| IdempotencyKey::new(format!("{key}/{part}"))).transpose()?;
-        let receipt = submit(&ask.call, specs.by_ref().take(JOBS_MAX).collect(), key).await?;
+        let some = specs.by_ref().take(JOBS_MAX).collect();
+        let more = specs.peek().is_some();
+        let keyed = parts.next().map(|(key, number, whole)| (key, Part { number, whole, more }));
+        let receipt = submit(&ask.call, some, keyed).await?;
+        parts.note(receipt.replayed);
         enqueued.extend(answers(&receipt));
-        part += 1;
     }
-    Ok(Reply::new(EnqueuedJobsAnswer { jobs: enqueued }))
+    Ok(Reply::new(EnqueuedJobsAnswer { jobs: enqueued }).replayed(parts.replayed()))
 }
 
-async fn submit(call: &Call, jobs: Vec<JobSpec>, key: Option<IdempotencyKey>) -> Result<Receipt, Problem> {
+/// The parts of something that is too large for one transaction.
+struct Parts {
+    whole: Option<(IdempotencyKey, Fingerprint)>,
+    number: u32,
+    replayed: u32,
+}
+
+impl Parts {
+    /// Of what was asked, as far as it has a key.
+    fn of(call: &Call, asked: &impl serde::Serialize) -> Parts {
+        let whole = call.key.clone().map(|key| (key, Fingerprint::of(asked)));
+        Parts { whole, number: 0, replayed: 0 }
+    }
+
+    /// The next one, with the key of the whole.
+    fn next(&mut self) -> Option<(IdempotencyKey, u32, Fingerprint)> {
+        let number = self.number;
+        self.number += 1;
+        self.whole.clone().map(|(key, whole)| (key, number, whole))
+    }
+
+    /// Whether it had been done before.
+    fn note(&mut self, replayed: bool) {
+        self.replayed += u32::from(replayed);
+    }
+
+    /// Whether all of them had been done before.
+    fn replayed(&self) -> bool {
+        self.number > 0 && self.replayed == self.number
+    }
+}
+
+async fn submit(call: &Call, jobs: Vec<JobSpec>, keyed: Option<(IdempotencyKey, Part)>) -> Result<Receipt, Problem> {
     let op = Op::Submit(Command { jobs, ..Command::default() });
-    let request = Request { idempotency_key: key, ..Request::from(op).in_context(call.context.clone()) };
+    let (idempotency_key, part) = keyed.unzip();
+    let request = Request { idempotency_key, part, ..Request::from(op).in_context(call.context.clone()) };
     Ok(Receipt::from(call.submit(request).await?))
 }
 
@@ -130,26 +165,26 @@ fn answers(receipt: &Receipt) -> Vec<EnqueuedAnswer> {
 #[serde(deny_unknown_fields)]
 pub(super) struct ListQuery {
     #[serde(default)]
-    queue: Option<Queue>,
+    pub(super) queue: Option<Queue>,
     /// One of the states of a job.
     #[serde(default)]
     pub(super) state: Option<String>,
     /// A kind, or the beginning of kinds before a `*`.
     #[serde(default)]
-    kind: Option<JobKind>,
+    pub(super) kind: Option<JobKind>,
     /// A flow key.
     #[serde(default)]
-    key: Option<FlowKey>,
+    pub(super) key: Option<FlowKey>,
     #[serde(default)]
-    tag: Option<Tag>,
+    pub(super) tag: Option<Tag>,
     /// Of the last error.
     #[serde(default)]
-    fingerprint: Option<String>,
+    pub(super) fingerprint: Option<String>,
     #[serde(default)]
-    cursor: Option<String>,
+    pub(super) cursor: Option<String>,
     #[serde(default)]
     #[schemars(range(min = 1, max = PAGE_MAX))]
-    limit: Option<usize>,
+    pub(super) limit: Option<usize>,
 }
 
 async fn list(ask: Ask<(), ListQuery>) -> Result<Reply<Page<JobAnswer>>, Problem> {
@@ -218,11 +253,20 @@ async fn edit(ask: Ask<JobId, Nothing, EditBody>) -> Result<Reply<FinishedAnswer
     act(ask.call.because(ask.body.reason), Act::Edit { priority: ask.body.priority, delay }, ask.at).await
 }
 
-/// The state of a job makes it safe to ask for the same again, so that no key is needed.
 async fn act(call: Call, act: Act, job: JobId) -> Result<Reply<FinishedAnswer>, Problem> {
-    let done = call.bursar().jobs().act(act, &[job]).await?.into_iter().next();
+    let (answers, replayed) = acted_on(&call, act, vec![job]).await?;
+    let done = answers.into_iter().next();
     let done = done.ok_or_else(|| Problem::from(bursar::Error::Internal("an act was not answered".into())))??;
-    Ok(Reply::new(FinishedAnswer::from(&done)))
+    Ok(Reply::new(FinishedAnswer::from(&done)).replayed(replayed))
+}
+
+/// What became of each of these jobs, and whether that had been done before.
+async fn acted_on(call: &Call, act: Act, jobs: Vec<JobId>) -> Result<(Vec<Result<Finished, Refusal>>, bool), Problem> {
+    let outcome = call.ask(Op::Act { act, jobs }).await?;
+    match outcome.answer {
+        Answer::Acted { each, .. } => Ok((each, outcome.replayed)),
+        other => Err(unexpected(&other)),
+    }
 }
 
 async fn cancel_many(ask: Ask<(), Nothing, SelectionBody>) -> Result<Reply<ActedAnswer>, Problem> {
@@ -250,17 +294,18 @@ pub(super) async fn act_on_many(
     let SelectionBody { ids, filter, cursor, limit, reason, dry_run, .. } = body;
     let call = call.because(reason);
     let bursar = call.bursar();
+    let filter_body = filter.clone();
     let mut acted = ActedAnswer::default();
     let filter = match (ids.is_empty(), filter) {
         (false, None) if dry_run => {
             return Ok(Reply::new(ActedAnswer { matched: ids.len(), ..acted }));
         }
         (false, None) if ids.len() <= JOBS_MAX => {
-            let answers = bursar.jobs().act(act, &ids).await?;
+            let (answers, replayed) = acted_on(&call, act, ids).await?;
             acted.matched = answers.len();
             acted.done = answers.iter().filter(|answer| answer.is_ok()).count();
             acted.refused = acted.matched - acted.done;
-            return Ok(Reply::new(acted));
+            return Ok(Reply::new(acted).replayed(replayed));
         }
         (false, None) => return Err(Problem::invalid("ids".into(), format!("ids takes at most {JOBS_MAX} entries"))),
         (true, Some(filter)) if state.is_some() && filter.state.is_some() => {
@@ -274,8 +319,15 @@ pub(super) async fn act_on_many(
         return Ok(Reply::new(ActedAnswer { matched: found, more, ..acted }));
     }
     acted.next = cursor;
+    // Which jobs match may be others by the time it is asked again: what was asked is the filter.
+    let mut parts = Parts::of(&call, &(&act, &filter_body, state, cursor, limit));
     for _ in 0..PAGES_MAX {
-        let page = bursar.jobs().act_on_page(act.clone(), &filter, acted.next).await?;
+        let jobs = bursar.jobs();
+        let page = match parts.next() {
+            Some(part) => jobs.act_on_page_once(act.clone(), &filter, acted.next, part).await?,
+            None => jobs.act_on_page(act.clone(), &filter, acted.next).await?,
+        };
+        parts.note(page.replayed);
         acted.matched += page.answers.len();
         acted.done += page.done();
         acted.next = page.next;
@@ -284,5 +336,5 @@ pub(super) async fn act_on_many(
         }
     }
     acted.refused = acted.matched - acted.done;
-    Ok(Reply::new(acted))
+    Ok(Reply::new(acted).replayed(parts.replayed()))
 }

@@ -2,7 +2,7 @@
 
 use axum::http::Method;
 use bursar::meter::{AgentId, BadCaller, Caller, Meter};
-use bursar::{Error, Op, Refusal, Request};
+use bursar::{Error, IfMatch, Op, Refusal, Request};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
@@ -59,7 +59,7 @@ async fn limit(ask: Ask<(), Nothing, QuotaLimitBody>) -> Result<Reply<QuotaAnswe
         let (budget, read) = meter.limited(&caller, limits.clone()).await?;
         let request = Request {
             idempotency_key: call.key.clone(),
-            if_match: call.if_match.or(read),
+            if_match: call.if_match.or(read.map(IfMatch::Only)),
             ..Request::from(Op::Define { scope: caller.scope().clone(), budget }).in_context(call.context.clone())
         };
         tries += 1;

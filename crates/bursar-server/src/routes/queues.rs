@@ -21,15 +21,19 @@ pub(super) fn routes() -> Vec<Route> {
     let reason = || json!({ "reason": "provider is down" });
     vec![
         Route::new(Method::GET, "/v1/queues", read, "Queues, by name", list),
-        Route::new(Method::GET, "/v1/queues/{name}", read, "A queue, with its figures", show),
-        Route::new(Method::PUT, "/v1/queues/{name}", write, "Set up or change a queue, as a whole", define).example(
-            json!({
+        Route::new(Method::GET, "/v1/queues/{name}", read, "A queue, with its figures", show).always_there(),
+        Route::new(Method::PUT, "/v1/queues/{name}", write, "Set up or change a queue, as a whole", define)
+            .always_there()
+            .example(json!({
                 "concurrency": 20, "rate": { "amount": 100, "per_ms": 1_000 }, "key_concurrency": 2, "lease_ms": 30_000,
                 "retry": { "max_attempts": 5, "backoff": "exponential", "first_ms": 1_000, "most_ms": 3_600_000 },
-            }),
-        ),
-        Route::new(Method::POST, "/v1/queues/{name}/pause", write, "Lease nothing more", pause).example(reason()),
-        Route::new(Method::POST, "/v1/queues/{name}/resume", write, "Lease again", resume).example(reason()),
+            })),
+        Route::new(Method::POST, "/v1/queues/{name}/pause", write, "Lease nothing more", pause)
+            .always_there()
+            .example(reason()),
+        Route::new(Method::POST, "/v1/queues/{name}/resume", write, "Lease again", resume)
+            .always_there()
+            .example(reason()),
     ]
 }
 

@@ -23,6 +23,7 @@ pub(super) fn routes() -> Vec<Route> {
         Route::new(Method::GET, "/v1/schedules", read, "Schedules, by name", list),
         Route::new(Method::GET, "/v1/schedules/{name}", read, "A schedule as it stands", show),
         Route::new(Method::PUT, "/v1/schedules/{name}", write, "Register or change a schedule, as a whole", define)
+            .always_there()
             .example(json!({
                 "cron": "30 7 * * MON-FRI", "zone": "Europe/Berlin", "queue": "reports", "kind": "report.daily",
                 "missed": "one", "overlap": "skip",
@@ -62,8 +63,8 @@ async fn define(ask: Ask<ScheduleName, Nothing, ScheduleBody>) -> Result<Reply<S
 }
 
 async fn remove(ask: Ask<ScheduleName, WhyQuery>) -> Result<Done, Problem> {
-    ask.call.because(ask.query.reason).ask(Op::RemoveSchedule { schedule: ask.at }).await?;
-    Ok(Done)
+    let outcome = ask.call.because(ask.query.reason).ask(Op::RemoveSchedule { schedule: ask.at }).await?;
+    Ok(Done { replayed: outcome.replayed })
 }
 
 async fn run(ask: Ask<ScheduleName, Nothing, ReasonBody>) -> Result<Created<EnqueuedAnswer>, Problem> {

@@ -4,7 +4,7 @@ use axum::http::Method;
 use std::time::Duration;
 
 use bursar::bounds::GRANT_TTL_MAX;
-use bursar::{CredentialClass, Grant, GrantId, KeyId, Payload, Span, Subject, WorkerId, WorkerName};
+use bursar::{CredentialClass, Grant, GrantId, KeyId, Op, Payload, Span, Subject, WorkerId, WorkerName};
 use serde_json::json;
 
 use crate::call::{Ask, Call, Nothing};
@@ -40,7 +40,7 @@ pub(super) fn routes() -> Vec<Route> {
         Route::new(Method::DELETE, "/v1/workers/{id}", write, "Revoke a worker's token, at once", revoke_worker),
         Route::new(Method::POST, "/v1/keys", write, "Make an API key; it is shown once", make_key)
             .example(json!({ "name": "shop", "role": "user" })),
-        Route::new(Method::GET, "/v1/keys", write, "API keys, without their secrets", list_keys),
+        Route::new(Method::GET, "/v1/keys", write, "API keys, without their secrets; for the operator the tokens of operators too", list_keys),
         Route::new(Method::GET, "/v1/keys/{id}", write, "An API key, without its secret", show_key),
         Route::new(Method::POST, "/v1/keys/{id}/rotate", write, "Replace an API key; the old one is good for a while", rotate_key)
             .example(rotate()),
@@ -103,81 +103,102 @@ fn good_for(expires_in_ms: Option<i64>) -> Result<Duration, Problem> {
     }
 }
 
-async fn find(call: &Call, class: CredentialClass, id: GrantId, shown: String) -> Result<Grant, Problem> {
-    let found = call.bursar().credentials().find(class, id).await?;
-    found.ok_or_else(|| Problem::not_found(format_args!("token {shown}")))
+/// A token that the caller may know of, with its class. Tokens of operators stand among the keys, for operators.
+async fn find(
+    call: &Call,
+    classes: &[CredentialClass],
+    id: GrantId,
+    shown: impl std::fmt::Display,
+) -> Result<(CredentialClass, Grant), Problem> {
+    let bursar = call.bursar();
+    for class in classes {
+        if let Some(grant) = bursar.credentials().find(*class, id).await? {
+            return Ok((*class, grant));
+        }
+    }
+    Err(Problem::not_found(format_args!("token {shown}")))
+}
+
+/// What stands among the keys for a caller.
+fn keys_for(call: &Call) -> &'static [CredentialClass] {
+    if call.principal.is_operator() { &[KEY, CredentialClass::Operator] } else { &[KEY] }
 }
 
 async fn rotate(
     call: &Call,
-    class: CredentialClass,
-    old: &Grant,
+    (class, old): (CredentialClass, Grant),
     body: RotateBody,
 ) -> Result<Created<IssuedAnswer>, Problem> {
     let overlap = body.overlap_ms.map(|overlap| millis("overlap_ms", overlap)).transpose()?;
     let overlap = overlap.map_or(OVERLAP, Duration::from);
-    let ttl = good_for(body.expires_in_ms)?;
-    let issued = call.bursar().credentials().rotate(old, class, Some(ttl), overlap, call.key.clone()).await?;
+    // Nobody is to be locked out because time has passed.
+    let for_ever = class == CredentialClass::Operator && body.expires_in_ms.is_none();
+    let ttl = if for_ever { None } else { Some(good_for(body.expires_in_ms)?) };
+    let issued = call.bursar().credentials().rotate(&old, class, ttl, overlap, call.key.clone()).await?;
     Ok(created(class, issued))
 }
 
 async fn list(
     call: &Call,
-    class: CredentialClass,
+    classes: &[CredentialClass],
     after: Option<GrantId>,
     limit: Option<usize>,
 ) -> Result<Reply<Page<CredentialAnswer>>, Problem> {
     let limit = page_size(limit)?;
     let bursar = call.bursar();
-    let found = bursar.credentials().list(class, after, limit).await?;
+    let found = bursar.credentials().list_of(classes, after, limit).await?;
     let now = bursar.now().await?;
-    let items: Vec<_> = found.iter().map(|grant| CredentialAnswer::at(class, grant, now)).collect();
-    Ok(Reply::new(Page::of(items, limit, |item| item.id.clone())))
+    let items = found.iter().map(|grant| {
+        let class = CredentialClass::of(&grant.purpose).unwrap_or(KEY);
+        CredentialAnswer::at(class, grant, now)
+    });
+    Ok(Reply::new(Page::of(items.collect(), limit, |item| item.id.clone())))
 }
 
-async fn show(call: &Call, class: CredentialClass, grant: &Grant) -> Result<Reply<CredentialAnswer>, Problem> {
+async fn show(call: &Call, (class, grant): (CredentialClass, Grant)) -> Result<Reply<CredentialAnswer>, Problem> {
     let bursar = call.bursar();
     let last_used_at = bursar.credentials().last_used(grant.id).await?.and_then(stamp);
-    let answer = CredentialAnswer::at(class, grant, bursar.now().await?);
+    let answer = CredentialAnswer::at(class, &grant, bursar.now().await?);
     Ok(Reply::new(CredentialAnswer { last_used_at, ..answer }))
+}
+
+async fn revoke(call: &Call, (_, grant): (CredentialClass, Grant)) -> Result<Done, Problem> {
+    let outcome = call.ask(Op::Revoke { grant: grant.id }).await?;
+    Ok(Done { replayed: outcome.replayed })
 }
 
 async fn list_workers(ask: Ask<(), PageQuery>) -> Result<Reply<Page<CredentialAnswer>>, Problem> {
     let after: Option<WorkerId> = cursor(ask.query.cursor.as_deref())?;
-    list(&ask.call, WORKER, after.map(|id| GrantId(id.0)), ask.query.limit).await
+    list(&ask.call, &[WORKER], after.map(|id| GrantId(id.0)), ask.query.limit).await
 }
 
 async fn show_worker(ask: Ask<WorkerId>) -> Result<Reply<CredentialAnswer>, Problem> {
-    show(&ask.call, WORKER, &find(&ask.call, WORKER, GrantId(ask.at.0), ask.at.to_string()).await?).await
+    show(&ask.call, find(&ask.call, &[WORKER], GrantId(ask.at.0), ask.at).await?).await
 }
 
 async fn rotate_worker(ask: Ask<WorkerId, Nothing, RotateBody>) -> Result<Created<IssuedAnswer>, Problem> {
-    let old = find(&ask.call, WORKER, GrantId(ask.at.0), ask.at.to_string()).await?;
-    rotate(&ask.call, WORKER, &old, ask.body).await
+    let old = find(&ask.call, &[WORKER], GrantId(ask.at.0), ask.at).await?;
+    rotate(&ask.call, old, ask.body).await
 }
 
 async fn revoke_worker(ask: Ask<WorkerId>) -> Result<Done, Problem> {
-    let grant = find(&ask.call, WORKER, GrantId(ask.at.0), ask.at.to_string()).await?;
-    ask.call.bursar().credentials().revoke(grant.id, ask.call.key.clone()).await?;
-    Ok(Done)
+    revoke(&ask.call, find(&ask.call, &[WORKER], GrantId(ask.at.0), ask.at).await?).await
 }
 
 async fn list_keys(ask: Ask<(), PageQuery>) -> Result<Reply<Page<CredentialAnswer>>, Problem> {
     let after: Option<KeyId> = cursor(ask.query.cursor.as_deref())?;
-    list(&ask.call, KEY, after.map(|id| GrantId(id.0)), ask.query.limit).await
+    list(&ask.call, keys_for(&ask.call), after.map(|id| GrantId(id.0)), ask.query.limit).await
 }
 
 async fn show_key(ask: Ask<KeyId>) -> Result<Reply<CredentialAnswer>, Problem> {
-    show(&ask.call, KEY, &find(&ask.call, KEY, GrantId(ask.at.0), ask.at.to_string()).await?).await
+    show(&ask.call, find(&ask.call, keys_for(&ask.call), GrantId(ask.at.0), ask.at).await?).await
 }
 
 async fn rotate_key(ask: Ask<KeyId, Nothing, RotateBody>) -> Result<Created<IssuedAnswer>, Problem> {
-    let old = find(&ask.call, KEY, GrantId(ask.at.0), ask.at.to_string()).await?;
-    rotate(&ask.call, KEY, &old, ask.body).await
+    let old = find(&ask.call, keys_for(&ask.call), GrantId(ask.at.0), ask.at).await?;
+    rotate(&ask.call, old, ask.body).await
 }
 
 async fn revoke_key(ask: Ask<KeyId>) -> Result<Done, Problem> {
-    let grant = find(&ask.call, KEY, GrantId(ask.at.0), ask.at.to_string()).await?;
-    ask.call.bursar().credentials().revoke(grant.id, ask.call.key.clone()).await?;
-    Ok(Done)
+    revoke(&ask.call, find(&ask.call, keys_for(&ask.call), GrantId(ask.at.0), ask.at).await?).await
 }

@@ -4,7 +4,7 @@ use axum::http::Method;
 use std::collections::HashMap;
 
 use bursar::bounds::ITEMS_MAX;
-use bursar::{Beat, Bursar, End, Error, Finish, Job, JobId, JobKind, LeaseAsk, Span, WorkerName, covered};
+use bursar::{Beat, Bursar, End, Error, Finish, Job, JobId, JobKind, LeaseAsk, Progress, Span, WorkerName, covered};
 use serde_json::json;
 
 use crate::call::{Ask, Call, Nothing};
@@ -18,8 +18,8 @@ use crate::wire::millis;
 use crate::wire::problem::Problem;
 use crate::wire::work::{
     BeatItem, BeatenItems, CompleteBody, CompleteItem, FailBody, FailItem, FinishedItems, HeartbeatBody, ItemAnswer,
-    ItemsBody, LeaseBody, LeasedJobsAnswer, ProgressBody, ReturnBody, ReturnItem, SnoozeBody, SnoozeItem, not_durable,
-    wait,
+    ItemsBody, LeaseBody, LeasedJobsAnswer, ProgressBody, ProgressItem, ReturnBody, ReturnItem, SnoozeBody, SnoozeItem,
+    not_durable, wait,
 };
 
 pub(super) fn routes() -> Vec<Route> {
@@ -52,6 +52,8 @@ pub(super) fn routes() -> Vec<Route> {
             .example(json!({ "items": [{ "id": job, "fence": 17, "delay_ms": 60_000 }] })),
         Route::new(Method::POST, "/v1/jobs/return", work, "Hand back many jobs that were not begun", return_many)
             .example(json!({ "items": [{ "id": job, "fence": 17 }] })),
+        Route::new(Method::POST, "/v1/jobs/progress", work, "How far many jobs are", progress_many)
+            .example(json!({ "items": [{ "id": job, "fence": 17, "percent": 40, "message": "rendering" }] })),
         Route::new(Method::POST, "/v1/jobs/heartbeat", work, "Many jobs are still worked on", heartbeat_many)
             .example(json!({ "items": [{ "id": job, "fence": 17 }] })),
     ];
@@ -161,7 +163,7 @@ async fn progress(ask: Ask<JobId, Nothing, ProgressBody>) -> Result<Reply<Beaten
     let ProgressBody { fence, percent, message, data, durable } = ask.body;
     not_durable(durable)?;
     may_report(&ask.call, ask.at).await?;
-    let progress = bursar::Progress { percent, message, data };
+    let progress = Progress { percent, message, data };
     let beaten = ask.call.bursar().jobs().progress(Beat { job: ask.at, fence }, progress).await?;
     Ok(Reply::new(BeatenAnswer::from(&beaten)))
 }
@@ -232,16 +234,31 @@ async fn finish_many(call: &Call, items: Vec<Finish>) -> Result<Reply<FinishedIt
 }
 
 async fn heartbeat_many(ask: Ask<(), Nothing, ItemsBody<BeatItem>>) -> Result<Reply<BeatenItems>, Problem> {
-    let bodies = ask.body.items.into_iter().map(<(JobId, HeartbeatBody)>::from);
-    let beats: Vec<_> = bodies.map(|(job, body)| (Beat { job, fence: body.fence }, body.progress)).collect();
-    let barred = barred(&ask.call, beats.iter().map(|(beat, _)| beat.job)).await?;
+    let beats = ask.body.items.into_iter().map(|BeatItem { id, fence, progress }| {
+        let progress = progress.map(Progress::from);
+        (Beat { job: id, fence }, progress)
+    });
+    beat_many(&ask.call, beats.collect()).await
+}
+
+async fn progress_many(ask: Ask<(), Nothing, ItemsBody<ProgressItem>>) -> Result<Reply<BeatenItems>, Problem> {
+    let beats = ask.body.items.into_iter().map(|ProgressItem { id, fence, percent, message, data, durable }| {
+        not_durable(durable)?;
+        Ok::<_, Problem>((Beat { job: id, fence }, Some(Progress { percent, message, data })))
+    });
+    beat_many(&ask.call, beats.collect::<Result<_, _>>()?).await
+}
+
+/// Signs of life of many jobs; how far each is, is told to who listens.
+async fn beat_many(call: &Call, beats: Vec<(Beat, Option<Progress>)>) -> Result<Reply<BeatenItems>, Problem> {
+    let barred = barred(call, beats.iter().map(|(beat, _)| beat.job)).await?;
     let allowed = beats.iter().map(|(beat, _)| beat).filter(|beat| !barred.contains_key(&beat.job)).cloned().collect();
-    let bursar = ask.call.bursar();
+    let bursar = call.bursar();
     let mut answers = bursar.jobs().heartbeats(allowed).await?.into_iter();
     let items = beats.into_iter().map(|(beat, progress)| {
         let answer = one(&barred, beat.job, &mut answers, |beaten| BeatenAnswer::from(&beaten));
         if let (ItemAnswer::Done(_), Some(progress)) = (&answer, progress) {
-            bursar.jobs().tell_progress(&beat, progress.into());
+            bursar.jobs().tell_progress(&beat, progress);
         }
         answer
     });

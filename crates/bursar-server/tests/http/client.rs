@@ -9,7 +9,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 /// Longer than any answer of a test takes.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// What was answered.
 #[derive(Debug)]
@@ -112,7 +112,7 @@ impl Connection {
         String::from_utf8(line).unwrap().trim_end_matches('\r').to_owned()
     }
 
-    async fn rest(&mut self, head: &Answer) -> String {
+    pub(crate) async fn rest(&mut self, head: &Answer) -> String {
         if head.header("transfer-encoding") == Some("chunked") {
             let mut text = String::new();
             while let Some(part) = self.chunk().await {

@@ -66,6 +66,78 @@ fn examples_are_there_and_are_read() {
     }
 }
 
+#[test]
+fn the_reference_is_that_of_the_document() {
+    let known = include_str!("../../../../docs/http.md");
+    assert!(bursar_server::reference() == known, "it is old: `bursar openapi --markdown > docs/http.md`");
+}
+
+/// The operations of the document, with their paths and methods.
+fn operations(document: &Value) -> Vec<(&str, &str, &Value)> {
+    let paths = document["paths"].as_object().unwrap().iter();
+    let all = paths.flat_map(|(path, methods)| {
+        methods.as_object().unwrap().iter().map(move |(method, operation)| (path.as_str(), method.as_str(), operation))
+    });
+    all.collect()
+}
+
+#[tokio::test]
+async fn examples_of_parameters_are_taken() {
+    let home = Home::limited(bursar_server::Limits::default()).await;
+    let document = document();
+    let mut tried = 0;
+    for (path, method, operation) in operations(&document) {
+        let parameters: Vec<&Value> = operation["parameters"].as_array().into_iter().flatten().collect();
+        for parameter in &parameters {
+            assert!(parameter.get("example").is_some(), "{method} {path} has no example of {}", parameter["name"]);
+        }
+        if method != "get" || path == "/v1/events" {
+            continue;
+        }
+        let text = |parameter: &Value| match &parameter["example"] {
+            Value::String(text) => text.clone(),
+            other => other.to_string(),
+        };
+        let of = |place: &str| parameters.iter().filter(|one| one["in"] == *place).collect::<Vec<_>>();
+        let part = of("path").first().map(|part| text(part)).unwrap_or_default();
+        let at = match path.split_once('{') {
+            Some((before, rest)) => format!("{before}{part}{}", rest.split_once('}').unwrap().1),
+            None => path.to_owned(),
+        };
+        // Each by itself, beside those that must be said.
+        for wanted in of("query") {
+            let said = of("query").into_iter().filter(|one| one["required"] == true || one["name"] == wanted["name"]);
+            let query: Vec<String> = said
+                .map(|one| format!("{}={}", one["name"].as_str().unwrap(), text(one).replace(' ', "%20")))
+                .collect();
+            let asked = format!("{at}?{}", query.join("&"));
+            let answer = home.ask("GET", &asked, Value::Null).await;
+            assert!(matches!(answer.status, 200 | 404), "{asked}: {answer:?}");
+            tried += 1;
+        }
+    }
+    assert!(tried > 40, "{tried}");
+    home.stop().await;
+}
+
+#[test]
+fn every_route_says_how_it_may_fail() {
+    let document = document();
+    for (path, method, operation) in operations(&document) {
+        let says = |status: &str| operation["responses"].get(status).is_some();
+        let public = operation["x-bursar-action"] == "public";
+        assert!(says("400") && says("503") && !says("default"), "{method} {path}");
+        assert_eq!(says("401") && says("403") && says("429"), !public, "{method} {path}");
+        assert_eq!(says("413"), operation.get("requestBody").is_some(), "{method} {path}");
+        assert_eq!(says("504"), method != "get", "{method} {path}");
+        let parameters = operation["parameters"].as_array().cloned().unwrap_or_default();
+        let keyed = parameters.iter().any(|parameter| parameter["name"] == "Idempotency-Key");
+        assert!(!keyed || says("409"), "{method} {path}: a key can be used for something else");
+        let matched = parameters.iter().any(|parameter| parameter["name"] == "If-Match");
+        assert!(!matched || says("412"), "{method} {path}");
+    }
+}
+
 #[tokio::test]
 async fn the_page_needs_nothing_from_elsewhere() {
     let home = Home::limited(bursar_server::Limits::default()).await;

@@ -6,9 +6,13 @@ use bursar_server::Limits;
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpSocket;
+use tokio::time::Instant;
 
 use crate::client::{Connection, request};
 use crate::home::{Home, OPERATOR, on_both};
+
+/// Longer than anything takes that is not stuck.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 #[tokio::test]
 async fn a_stream_ends_with_its_token_and_beats_until_then() {
@@ -28,7 +32,7 @@ async fn a_stream_ends_with_its_token_and_beats_until_then() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_does_not_listen_is_dropped_and_delays_nobody() {
-    let limits = Limits { listener: Duration::from_millis(100), ..Limits::default() };
+    let limits = Limits { listener: Duration::from_secs(3), ..Limits::default() };
     let home = Home::limited(limits).await;
     // It asks, and reads nothing of what it is sent.
     let socket = TcpSocket::new_v4().unwrap();
@@ -41,16 +45,24 @@ async fn who_does_not_listen_is_dropped_and_delays_nobody() {
         let text = home.ask("GET", "/metrics", Value::Null).await.is(200).text;
         text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse::<u64>().ok()).unwrap()
     };
-    while metric("bursar_event_listeners ").await == 0 {}
+    let until = Instant::now() + PATIENCE;
+    while metric("bursar_event_listeners ").await == 0 {
+        assert!(Instant::now() < until, "nobody listens");
+    }
     let mut live = Listening::open(&home, OPERATOR, "journal", None).await;
     assert_eq!(live.next().await.kind, "ready");
     let text = "x".repeat(900);
+    let until = Instant::now() + PATIENCE;
     while metric("bursar_event_listeners_dropped_total ").await == 0 {
+        assert!(Instant::now() < until, "who does not listen is not dropped");
         let jobs: Vec<Value> = (0..500).map(|_| json!({ "queue": "q", "kind": "k", "payload": text })).collect();
-        home.ask("POST", "/v1/jobs/bulk", json!({ "jobs": jobs })).await.is(200);
-        for _ in 0..500 {
-            assert_eq!(live.next().await.kind, "job.enqueued", "who listens hears everything");
-        }
+        let hears = async {
+            for _ in 0..500 {
+                assert_eq!(live.next().await.kind, "job.enqueued", "who listens hears everything");
+            }
+        };
+        let (told, ()) = tokio::join!(home.ask("POST", "/v1/jobs/bulk", json!({ "jobs": jobs })), hears);
+        told.is(200);
     }
     drop(deaf);
     home.stop().await;

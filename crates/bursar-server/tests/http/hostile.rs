@@ -105,9 +105,8 @@ async fn every_route_answers_nonsense_with_a_problem() {
 }
 
 #[tokio::test]
-async fn large_and_slow_requests_are_cut_off() {
-    let limits = Limits { body: Duration::from_millis(200), head: Duration::from_millis(300), ..Limits::default() };
-    let home = Home::limited(limits).await;
+async fn large_requests_are_cut_off() {
+    let home = Home::limited(Limits::default()).await;
     let large = format!("{{\"queue\":\"q\",\"kind\":\"k\",\"payload\":\"{}\"}}", "x".repeat(5 << 20));
     assert_eq!(post(&home, "/v1/jobs", &JSON, &large).await.is(413).problem(), "too-large");
     let payload = format!("{{\"queue\":\"q\",\"kind\":\"k\",\"payload\":\"{}\"}}", "x".repeat(2 << 20));
@@ -121,6 +120,18 @@ async fn large_and_slow_requests_are_cut_off() {
     let chunk = format!("{:x}\r\n{}\r\n", 1 << 20, "x".repeat(1 << 20));
     let text = format!("{head}{}0\r\n\r\n", chunk.repeat(6));
     assert_eq!(send(home.address, text.as_bytes()).await.is(413).problem(), "too-large");
+    let many: String = (0..200).map(|n| format!("X-{n}: y\r\n")).collect();
+    let answer = send(home.address, format!("GET /livez HTTP/1.1\r\nHost: x\r\n{many}\r\n").as_bytes()).await;
+    assert_eq!(answer.status, 431, "a head has a limit");
+    home.ask("GET", "/v1/budgets", Value::Null).await.is(200);
+    home.stop().await;
+}
+
+#[tokio::test]
+async fn slow_requests_are_cut_off() {
+    let limits = Limits { body: Duration::from_millis(200), head: Duration::from_millis(300), ..Limits::default() };
+    let home = Home::limited(limits).await;
+    let bearer = format!("Bearer {OPERATOR}");
     // A body that never ends, and a head that never does.
     let slow = format!(
         "POST /v1/jobs HTTP/1.1\r\nHost: x\r\nAuthorization: {bearer}\r\nContent-Type: application/json\r\nContent-Length: 10\r\n\r\n{{"
@@ -129,12 +140,34 @@ async fn large_and_slow_requests_are_cut_off() {
     assert_eq!(answer.status, 408);
     let mut stream = TcpStream::connect(home.address).await.unwrap();
     stream.write_all(b"GET /livez HTTP/1.1\r\nHost: x\r\nX-Slow: ").await.unwrap();
-    let ended = tokio::time::timeout(Duration::from_secs(30), Connection::of(stream).line()).await;
+    let ended = tokio::time::timeout(Duration::from_secs(60), Connection::of(stream).line()).await;
     assert!(ended.is_ok(), "the connection is closed");
-    let many: String = (0..200).map(|n| format!("X-{n}: y\r\n")).collect();
-    let answer = send(home.address, format!("GET /livez HTTP/1.1\r\nHost: x\r\n{many}\r\n").as_bytes()).await;
-    assert_eq!(answer.status, 431, "a head has a limit");
-    home.ask("GET", "/v1/budgets", Value::Null).await.is(200);
+    home.stop().await;
+}
+
+#[tokio::test]
+async fn what_is_too_large_is_refused_before_all_of_it_has_come() {
+    // Were the rest waited for, it would be too late for it.
+    let limits = Limits { body: Duration::from_millis(200), body_bytes: 1_000, ..Limits::default() };
+    let home = Home::limited(limits).await;
+    let head = format!(
+        "POST /v1/jobs HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {OPERATOR}\r\nContent-Type: application/json\r\n"
+    );
+    let part = "x".repeat(1_001);
+    for begun in
+        ["Content-Length: 1001\r\n\r\n{".to_owned(), format!("Transfer-Encoding: chunked\r\n\r\n3e9\r\n{part}\r\n")]
+    {
+        let (mut connection, answer) = Connection::open(home.address, &format!("{head}{begun}")).await;
+        assert_eq!(
+            (answer.status, answer.header("content-type")),
+            (413, Some("application/problem+json")),
+            "{answer:?}"
+        );
+        assert!(connection.rest(&answer).await.contains("/problems/too-large"));
+        // Who sends on all the same is let go of.
+        let ended = async { while !connection.line().await.is_empty() {} };
+        tokio::time::timeout(Duration::from_secs(60), ended).await.expect("the connection is closed");
+    }
     home.stop().await;
 }
 
@@ -172,9 +205,12 @@ async fn a_server_that_ends_answers_what_it_has_begun() {
     let mut stream = TcpStream::connect(home.address).await.unwrap();
     stream.write_all(text.as_bytes()).await.unwrap();
     // It waits when somebody looks at the bell for it.
-    while home.bursar.counters().bells == 0 {
-        tokio::task::yield_now().await;
-    }
+    let waits = async {
+        while home.bursar.counters().bells == 0 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), waits).await.expect("it is let in, and waits");
     let running = home.stop_soon();
     let line = Connection::of(stream).line().await;
     assert!(line.contains("200"), "who waits for jobs is answered: {line:?}");

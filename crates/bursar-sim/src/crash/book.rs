@@ -1,6 +1,6 @@
 //! What all callers asked for and were told, and whether it is so.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use bursar::{Bursar, CommandId, Error, Event, GrantId, GrantState, HoldId, HoldState, JobId, JournalEvent};
 use tokio::task::JoinSet;
@@ -9,7 +9,7 @@ use super::act::{Act, Made, Told};
 use super::caps::Caps;
 use super::diary::Line;
 use super::hand::HAND;
-use super::leases::Leases;
+use super::leases::{LeaseId, Leases, Whereabouts, job_of};
 
 /// Findings that are kept: one fault shows itself many times.
 const FINDINGS_MAX: usize = 40;
@@ -45,6 +45,9 @@ pub(crate) struct Verdict {
     pub(crate) resolved_done: usize,
     pub(crate) resolved_not: usize,
     pub(crate) unknown_there: usize,
+    /// Leases that lapsed since the last check, and those whose spend was charged late.
+    pub(crate) rescued: usize,
+    pub(crate) billed: usize,
 }
 
 /// A command of the journal.
@@ -95,7 +98,7 @@ impl Book {
         for line in lines {
             self.leases.enter(&line);
             match line {
-                Line::Leased { .. } | Line::Completed { .. } => {}
+                Line::Leased { .. } | Line::Ended { .. } | Line::Lost { .. } => {}
                 Line::Asks { key, act } => {
                     if !self.asked.contains_key(&key) {
                         self.fresh.push(key.clone());
@@ -109,6 +112,11 @@ impl Book {
                 }
             }
         }
+    }
+
+    /// Leases that the dead have left behind.
+    pub(crate) fn open_leases(&self) -> Vec<LeaseId> {
+        self.leases.open()
     }
 
     /// What came in so far was looked at before: it is still compared, but only what nobody knows is asked again.
@@ -131,6 +139,10 @@ impl Book {
         Caps::check(&after, bursar, &mut verdict).await?;
         let report = bursar.verify().await?;
         report.violations.iter().for_each(|violation| verdict.find(format!("verify: {violation}")));
+        for event in &after[self.checked.min(after.len())..] {
+            verdict.rescued += usize::from(matches!(event.event, Event::JobRescued { .. }));
+            verdict.billed += usize::from(matches!(event.event, Event::JobBilled { lost: true, .. }));
+        }
         self.checked = after.len();
         Ok(verdict)
     }
@@ -138,7 +150,7 @@ impl Book {
     /// What was told, against the journal.
     fn compare(&self, journal: &[JournalEvent], verdict: &mut Verdict) {
         let happened = by_key(journal);
-        let jobs: HashSet<JobId> = journal.iter().filter_map(|event| job_of(&event.event)).collect();
+        let jobs: HashSet<JobId> = journal.iter().filter_map(|event| enqueued(&event.event)).collect();
         for (key, asked) in &self.asked {
             let found = happened.get(key.as_str()).map_or(&[][..], Vec::as_slice);
             if found.len() > 1 {
@@ -205,14 +217,11 @@ impl Book {
                 verdict.find(format!("{hold} is {found:?}, the journal says {said:?}"));
             }
         }
-        for event in journal.iter().skip(self.checked) {
-            if let Event::JobEnqueued { job, hold, .. } = &event.event {
-                let found = bursar.jobs().find(*job).await?.map(|row| row.hold);
-                if found != Some(*hold) {
-                    verdict.find(format!("{job} with {hold:?} was enqueued, and its row says {found:?}"));
-                }
-            }
-        }
+        let mut whereabouts = Whereabouts::default();
+        journal.iter().for_each(|event| whereabouts.take(&event.event));
+        let touched: BTreeSet<JobId> =
+            journal.iter().skip(self.checked).filter_map(|event| job_of(&event.event)).collect();
+        whereabouts.check(touched, bursar, verdict).await?;
         let mut after = None;
         loop {
             let page = bursar.grants().list(after, PAGE).await?;
@@ -334,7 +343,7 @@ fn made_by(events: &[Event]) -> Made {
     made
 }
 
-fn job_of(event: &Event) -> Option<JobId> {
+fn enqueued(event: &Event) -> Option<JobId> {
     match event {
         Event::JobEnqueued { job, .. } => Some(*job),
         _ => None,

@@ -77,6 +77,14 @@ impl Caps {
                 }
             }
             Event::HoldReleased { hold, .. } | Event::HoldExpired { hold, .. } => self.free(*hold),
+            // It has been spent: no cap keeps it out.
+            Event::JobBilled { charges, .. } => {
+                for charge in charges {
+                    for scope in charge.scopes() {
+                        self.of(scope.as_str()).posted += charge.amount;
+                    }
+                }
+            }
             _ => {}
         }
     }

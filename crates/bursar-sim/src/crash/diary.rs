@@ -19,8 +19,10 @@ pub(crate) enum Line {
     Told { key: String, told: Told },
     /// A worker was told that it has this lease.
     Leased { job: JobId, fence: u64 },
-    /// It was told that it has completed the job.
-    Completed { job: JobId, fence: u64 },
+    /// It was told that it has ended the lease in this way.
+    Ended { job: JobId, fence: u64, end: String },
+    /// It was told that the lease is lost, and whether what it spent is charged.
+    Lost { job: JobId, fence: u64, billed: bool },
 }
 
 /// A diary that is being written. What is written survives the end of the process, as the system has it by then.

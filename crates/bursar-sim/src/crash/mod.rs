@@ -82,6 +82,16 @@ pub struct Tally {
     pub killed: usize,
     /// Of these, those that waited for an answer.
     pub in_flight: usize,
+    /// Leases that workers were told to have.
+    pub leased: usize,
+    /// Times that workers were told that a job is completed.
+    pub completed: usize,
+    /// Times that workers were told that their lease is lost.
+    pub lost: usize,
+    /// Leases that lapsed and were taken back.
+    pub rescued: usize,
+    /// Of these, those whose spend was told late and charged.
+    pub billed: usize,
     /// Servers killed.
     pub server_kills: usize,
     /// Journals replayed and compared.
@@ -161,8 +171,9 @@ impl Run {
             self.book = Book::default();
         }
         let tokens: Vec<String> = (0..TOKENS).map(|_| worker::token(&mut self.dice)).collect();
-        let path = self.place.folder().join("tokens");
+        let (path, dead) = (self.place.folder().join("tokens"), self.place.folder().join("dead"));
         round::write_tokens(&path, &tokens)?;
+        std::fs::write(&dead, serde_json::to_string(&self.book.open_leases())?)?;
         self.runtime.block_on(prepare(&self.url, &tokens, self.tally.rounds, &mut self.book))?;
         let round = Round {
             url: &self.url,
@@ -170,6 +181,7 @@ impl Run {
             number: self.tally.rounds,
             processes: self.plan.processes,
             tokens: &path,
+            dead: &dead,
             server: self.place.cluster().filter(|_| self.tally.rounds % SPARED != 2),
         };
         let fallen = self.runtime.block_on(round.run(&mut self.dice))?;
@@ -199,6 +211,8 @@ impl Run {
         });
         let verdict = checked?;
         self.tally.unknown_there += verdict.unknown_there;
+        self.tally.rescued += verdict.rescued;
+        self.tally.billed += verdict.billed;
         let round = self.tally.rounds;
         let named = verdict.findings.into_iter().map(|text| format!("round {round}: {text}"));
         self.tally.findings.extend(named);
@@ -258,7 +272,9 @@ impl Tally {
         for line in lines {
             match line {
                 Line::Asks { .. } => asked += 1,
-                Line::Leased { .. } | Line::Completed { .. } => {}
+                Line::Leased { .. } => self.leased += 1,
+                Line::Ended { end, .. } => self.completed += usize::from(end == hand::COMPLETED),
+                Line::Lost { .. } => self.lost += 1,
                 Line::Told { told, .. } => {
                     asked -= 1;
                     match told {
@@ -277,11 +293,13 @@ impl Tally {
 impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Tally { rounds, acknowledged, refused, unchanged, unknown, unknown_there, .. } = self;
+        let Tally { leased, completed, lost, rescued, billed, .. } = self;
         let Tally { killed, in_flight, server_kills, rebuilt, idle, findings, .. } = self;
         write!(
             f,
             "{rounds} rounds: {acknowledged} acknowledged, {refused} refused, {unchanged} told unchanged, {unknown} \
-             unknown of which {unknown_there} were there; {killed} processes killed, {in_flight} in flight, \
+             unknown of which {unknown_there} were there; {leased} leases, {completed} times completed, {rescued} rescued, {lost} \
+             times told lost, {billed} billed late; {killed} processes killed, {in_flight} in flight, \
              {server_kills} server kills; {rebuilt} journals replayed; {idle} idle rounds; {} findings",
             findings.len()
         )

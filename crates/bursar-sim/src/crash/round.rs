@@ -12,16 +12,23 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use super::diary::{self, Line};
 use super::dice::Dice;
+use super::hand::COMPLETED;
 use super::worker::Orders;
 use super::{WORKER, act::Told};
 
-/// How long processes are left under load, once all of them have been answered.
+/// How long processes are left under load at least, once all of them have been answered.
 const LOAD: Duration = Duration::from_millis(300);
 /// How long after its restart a server is left under load.
 const AFTERWARDS: Duration = Duration::from_millis(250);
-/// How long the first answers may take.
-const BEGIN_WITHIN: Duration = Duration::from_secs(20);
-const LOOK_EVERY: Duration = Duration::from_millis(5);
+/// What each of the last processes has done, and how often it was refused, before it is killed: a round on a slow machine has work
+/// to lose too, and caps that are felt.
+const DONE_LEAST: usize = 15;
+const REFUSED_LEAST: usize = 1;
+/// How long answers may take.
+const TOLD_WITHIN: Duration = Duration::from_secs(60);
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+/// How much of a diary is looked at: more than what has to be in it.
+const LOOK_BYTES: u64 = 200_000;
 
 /// What a round is to do.
 pub(crate) struct Round<'a> {
@@ -30,6 +37,8 @@ pub(crate) struct Round<'a> {
     pub(crate) number: u64,
     pub(crate) processes: usize,
     pub(crate) tokens: &'a Path,
+    /// Where the leases of those are who were killed in earlier rounds.
+    pub(crate) dead: &'a Path,
     /// The server to be killed, where one is.
     pub(crate) server: Option<Arc<Cluster>>,
 }
@@ -60,7 +69,7 @@ impl Round<'_> {
         for _ in 0..self.processes {
             crew.push(self.start(&mut started, dice)?);
         }
-        until_all_are_answered(&crew).await;
+        until_told(&mut crew, 1, 0).await?;
         let mut end = Instant::now() + LOAD;
         let mut server_at = self.server.as_ref().map(|_| Instant::now() + Duration::from_millis(dice.below(200)));
         loop {
@@ -80,7 +89,9 @@ impl Round<'_> {
             fallen.kill(victim)?;
             crew.push(self.start(&mut started, dice)?);
         }
+        until_worked(&mut crew).await?;
         sleep_until(end).await;
+        until_told(&mut crew, DONE_LEAST, REFUSED_LEAST).await?;
         while let Some(victim) = dice.take(&mut crew) {
             fallen.kill(victim)?;
         }
@@ -97,6 +108,7 @@ impl Round<'_> {
             seed: dice.roll(),
             name,
             tokens: self.tokens.display().to_string(),
+            dead: self.dead.display().to_string(),
         };
         let child = Command::new(std::env::current_exe()?)
             .arg(WORKER)
@@ -115,16 +127,23 @@ impl Round<'_> {
     }
 }
 
-/// Waits until every process was told something, or has ended, a bounded time.
-async fn until_all_are_answered(crew: &[Process]) {
-    let until = Instant::now() + BEGIN_WITHIN;
-    let told = |process: &Process| {
-        let lines = diary::read(&process.diary, 100_000).unwrap_or_default();
-        lines.iter().any(|line| matches!(line, Line::Told { told: Told::Done { .. }, .. }))
-    };
-    while Instant::now() < until && !crew.iter().all(told) {
-        sleep(LOOK_EVERY).await;
+/// Waits until every process was told so often that something is done, and that it is refused, or has ended; a bounded time.
+async fn until_told(crew: &mut [Process], done: usize, refused: usize) -> io::Result<()> {
+    let until = Instant::now() + TOLD_WITHIN;
+    for process in crew {
+        while Instant::now() < until && process.child.try_wait()?.is_none() {
+            let lines = diary::read(&process.diary, LOOK_BYTES)?;
+            let told =
+                lines.iter().filter_map(|line| if let Line::Told { told, .. } = line { Some(told) } else { None });
+            let (has_done, others): (Vec<&Told>, Vec<_>) = told.partition(|told| matches!(told, Told::Done { .. }));
+            let has_refused = others.iter().filter(|told| matches!(told, Told::Refused(_))).count();
+            if has_done.len() >= done && has_refused >= refused {
+                break;
+            }
+            sleep(LOOK_EVERY).await;
+        }
     }
+    Ok(())
 }
 
 impl Fallen {
@@ -157,4 +176,29 @@ impl Fallen {
 /// Writes the tokens that all processes know to a file.
 pub(crate) fn write_tokens(path: &Path, tokens: &[String]) -> io::Result<()> {
     File::create(path)?.write_all(tokens.join("\n").as_bytes())
+}
+
+/// How long the first job that is completed may take.
+const WORK_WITHIN: Duration = Duration::from_secs(60);
+const WORK_LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// Waits until one of the processes has completed a job, or all have ended; a bounded time. Its workers have then told before what came of
+/// the leases of the dead.
+async fn until_worked(crew: &mut [Process]) -> io::Result<()> {
+    let until = Instant::now() + WORK_WITHIN;
+    while Instant::now() < until {
+        let mut alive = false;
+        for process in crew.iter_mut() {
+            let lines = diary::read(&process.diary, u64::MAX)?;
+            if lines.iter().any(|line| matches!(line, Line::Ended { end, .. } if end == COMPLETED)) {
+                return Ok(());
+            }
+            alive |= process.child.try_wait()?.is_none();
+        }
+        if !alive {
+            break;
+        }
+        sleep(WORK_LOOK_EVERY).await;
+    }
+    Ok(())
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use bursar_core::decide::Rules;
 use bursar_core::event::Event;
 use bursar_core::id::{GrantId, HoldId, JobId};
-use bursar_core::job::Place;
+use bursar_core::job::{JobState, Place};
 use bursar_core::time::{Span, Time};
 use bursar_store::{
     Clock, ManualClock, PostgresOptions, PostgresStore, Setup, SqliteStore, Store, StoreError, SystemClock,
@@ -73,6 +73,13 @@ async fn rows(store: &dyn Store) -> Result<BTreeSet<String>, StoreError> {
         // lines are checked by `verify`.
         if let Some(job) = &mut job {
             (job.life.state, job.life.place) = (job.state_at(Time::NEVER), Place::Out);
+            // Signs of life are no events, nor is when one that awaits units is looked at again.
+            if let Some(lease) = &mut job.life.lease {
+                lease.until = Time::NEVER;
+            }
+            if job.life.state == JobState::AwaitingBudget {
+                job.life.run_at = Time::NEVER;
+            }
         }
         rows.insert(format!("{id} {job:?}"));
     }

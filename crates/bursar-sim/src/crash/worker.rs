@@ -14,6 +14,7 @@ use super::act::{Act, Told};
 use super::diary::{Diary, Line};
 use super::dice::Dice;
 use super::hand::Hand;
+use super::leases::LeaseId;
 
 /// Scopes with a cap each. The first ones have one parent, whose cap is below their sum.
 pub(crate) const TEAMS: [&str; 4] = ["team:0", "team:1", "team:2", "team:3"];
@@ -26,6 +27,8 @@ pub(crate) const BRIEF: &str = "brief";
 const CALLERS: usize = 6;
 /// Workers in a process, beside them.
 const HANDS: usize = 2;
+/// How often lapsed leases are looked for: often, as nobody lives long.
+const RESCUE: Duration = Duration::from_millis(50);
 /// Between two attempts to open the database of a server that is down.
 const PAUSE: Duration = Duration::from_millis(25);
 /// Job keys that callers share in a round, so that some find a job that is there already.
@@ -40,18 +43,21 @@ pub(crate) struct Orders {
     pub(crate) name: String,
     /// Tokens that all processes know.
     pub(crate) tokens: String,
+    /// Leases of those who were killed in earlier rounds.
+    pub(crate) dead: String,
 }
 
 impl Orders {
-    pub(crate) fn args(&self) -> [String; 5] {
-        let Orders { url, diary, seed, name, tokens } = self;
-        [url.clone(), diary.clone(), seed.to_string(), name.clone(), tokens.clone()]
+    pub(crate) fn args(&self) -> [String; 6] {
+        let Orders { url, diary, seed, name, tokens, dead } = self;
+        [url.clone(), diary.clone(), seed.to_string(), name.clone(), tokens.clone(), dead.clone()]
     }
 
     pub(crate) fn parse(args: &[String]) -> Orders {
-        let [url, diary, seed, name, tokens] = args else { panic!("not the orders of a worker: {args:?}") };
+        let [url, diary, seed, name, tokens, dead] = args else { panic!("not the orders of a worker: {args:?}") };
         let seed = seed.parse().expect("a seed is a number");
-        Orders { url: url.clone(), diary: diary.clone(), seed, name: name.clone(), tokens: tokens.clone() }
+        let [url, diary, name, tokens, dead] = [url, diary, name, tokens, dead].map(String::clone);
+        Orders { url, diary, seed, name, tokens, dead }
     }
 }
 
@@ -60,6 +66,8 @@ pub(crate) async fn live(orders: &Orders) {
     let diary = Arc::new(Diary::open(Path::new(&orders.diary)).expect("a diary can be kept"));
     let shared = std::fs::read_to_string(&orders.tokens).expect("the tokens can be read");
     let shared: Arc<Vec<String>> = Arc::new(shared.lines().map(str::to_owned).collect());
+    let dead = std::fs::read_to_string(&orders.dead).expect("the leases of the dead can be read");
+    let dead: Vec<LeaseId> = serde_json::from_str(&dead).expect("they are a list");
     let bursar = open(&orders.url).await;
     let mut dice = Dice::new(orders.seed);
     let callers: Vec<_> = (0..CALLERS)
@@ -71,7 +79,7 @@ pub(crate) async fn live(orders: &Orders) {
         .collect();
     for place in 0..HANDS {
         let hand = Hand::new(&format!("{}-{place}", orders.name), dice.fork());
-        tokio::spawn(hand.work_on(bursar.clone(), diary.clone()));
+        tokio::spawn(hand.work_on(bursar.clone(), diary.clone(), dead.clone()));
     }
     for caller in callers {
         caller.await.expect("a caller does not panic");
@@ -81,7 +89,7 @@ pub(crate) async fn live(orders: &Orders) {
 /// Opens the database, which may have been killed: that is tried until this process is killed too.
 async fn open(url: &str) -> Bursar {
     loop {
-        match Bursar::open(url).await {
+        match Bursar::options(url).rescue(RESCUE).open().await {
             Ok(bursar) => return bursar,
             Err(error) => eprintln!("not open yet: {error}"),
         }

@@ -153,7 +153,9 @@ impl Model {
                 is("ends of leases", &said.len(), &items.len())?;
                 items.iter().zip(said).try_for_each(|(item, said)| self.finish(case, item, said, &mut story))?;
             }
-            (Op::Act { act, jobs }, Answer::Acted(said)) => self.act(case, act, jobs, said, &mut story)?,
+            (Op::Act { act, jobs }, Answer::Acted { each: said, more: false }) => {
+                self.act(case, act, jobs, said, &mut story)?;
+            }
             (_, said) => return Err(format!("work on jobs is answered with {said:?}")),
         }
         if let Some(event) = story.peek() {

@@ -385,7 +385,7 @@ impl Model {
     pub(super) fn told(&self, id: JobId, said: Said<'_>) -> Check {
         let job = &self.jobs[&id];
         let Ok(said) = said else { return Err(format!("it is done, and answered is {said:?}; it is {job:?}")) };
-        is("the job told", &(said.job, said.hold, said.cost), &(id, job.hold, job.cost))?;
+        is("the job told", &(said.job, said.hold, said.total_cost()), &(id, job.hold, job.cost))?;
         let waits = job.state == JobState::Queued;
         let exact = !waits || said.run_at.map(|time| time.micros()) == Some(job.run_at);
         if same_state(said.state, job.state) && exact {

@@ -100,6 +100,7 @@ impl Workload {
         let request = Request {
             context: Context { correlation_id, ..Context::of(tenant) },
             idempotency_key: key.and_then(|key| IdempotencyKey::new(key).ok()),
+            part: None,
             dry_run: chance.one_in(20),
             if_match: None,
             op,

@@ -10,7 +10,7 @@ use bursar_core::job::{QueueConfig, ScheduleSpec};
 use bursar_core::name::{IdempotencyKey, Queue, ScheduleName, Subject, Tenant};
 use bursar_core::payload::Payload;
 use bursar_core::refusal::Refusal;
-use bursar_core::request::{Fingerprint, Mint, Op, Request};
+use bursar_core::request::{Fingerprint, IfMatch, Mint, Op, Request};
 use bursar_core::time::Span;
 use bursar_core::window::Zone;
 
@@ -89,7 +89,7 @@ pub(super) async fn credentials_are_no_grants(world: World) {
 pub(super) async fn what_changed_since_it_was_read_is_not_overwritten(world: World) {
     let budget = |amount| Budget::new([limit(amount, "day")]);
     let define = |amount, seen: Option<&Budget>| Request {
-        if_match: seen.map(Fingerprint::of),
+        if_match: seen.map(Fingerprint::of).map(IfMatch::Only),
         ..Request::from(Op::Define { scope: scope("room"), budget: budget(amount) })
     };
     let ask = async |request| world.batch(vec![request]).await.remove(0).map(drop);
@@ -103,7 +103,7 @@ pub(super) async fn what_changed_since_it_was_read_is_not_overwritten(world: Wor
     assert_eq!(both.iter().map(Result::is_ok).collect::<Vec<_>>(), [true, false]);
 
     let queue = |config: QueueConfig, seen: &QueueConfig| Request {
-        if_match: Some(Fingerprint::of(seen)),
+        if_match: Some(IfMatch::Only(Fingerprint::of(seen))),
         ..Request::from(Op::DefineQueue { queue: Queue::new("q").expect("good"), config })
     };
     let paused = QueueConfig { paused: true, ..QueueConfig::default() };
@@ -112,7 +112,7 @@ pub(super) async fn what_changed_since_it_was_read_is_not_overwritten(world: Wor
 
     let spec = |cron: &str| ScheduleSpec::new(Cron::new(cron).expect("good"), Zone::utc(), work("q", "tick"));
     let schedule = |op: fn(ScheduleName, ScheduleSpec) -> Op, seen: Option<ScheduleSpec>| Request {
-        if_match: seen.as_ref().map(Fingerprint::of),
+        if_match: seen.as_ref().map(Fingerprint::of).map(IfMatch::Only),
         ..Request::from(op(ScheduleName::new("s").expect("good"), spec("@daily")))
     };
     let put: fn(ScheduleName, ScheduleSpec) -> Op = |schedule, spec| Op::DefineSchedule { schedule, spec };
@@ -121,7 +121,8 @@ pub(super) async fn what_changed_since_it_was_read_is_not_overwritten(world: Wor
     assert_eq!(ask(schedule(put, Some(spec("@hourly")))).await, changed("schedule"));
     assert_eq!(ask(schedule(remove, Some(spec("@hourly")))).await, changed("schedule"));
     assert_eq!(ask(schedule(remove, Some(spec("@daily")))).await, Ok(()));
-    let elsewhere = Request { if_match: Some(Fingerprint(1)), ..Request::from(Op::Freeze { scope: scope("room") }) };
+    let elsewhere =
+        Request { if_match: Some(IfMatch::Only(Fingerprint(1))), ..Request::from(Op::Freeze { scope: scope("room") }) };
     assert!(matches!(ask(elsewhere).await, Err(Refusal::Invalid(invalid)) if invalid.field == "if_match"));
 }
 

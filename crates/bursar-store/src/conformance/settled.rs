@@ -23,7 +23,7 @@ pub(super) async fn success_settles_in_the_same_transaction(world: World) {
     for ((id, usage), cost) in ids.iter().zip(usages).zip(costs) {
         let position = world.position().await;
         let done = world.finish(*id, 1, complete(usage)).await.expect("its own");
-        assert_eq!((done.state, done.cost), (JobState::Succeeded, cost));
+        assert_eq!((done.state, done.total_cost()), (JobState::Succeeded, cost));
         let row = world.store.journal(position, 10).await.expect("works");
         assert_eq!(row.len(), 1, "one transaction");
         assert_eq!(world.hold_state(world.job(*id).await.hold.expect("its own")).await, HoldState::Committed);
@@ -39,7 +39,7 @@ pub(super) async fn parked_job_is_found_by_its_scope_and_by_time(world: World) {
     let id = world.enqueue_one(owning(keyed("q", "customer"), &[("room", 60)])).await;
     world.lease("q", 1).await;
     let parked = world.finish(id, 1, fail(spent(50))).await.expect("its own");
-    assert_eq!((parked.state, parked.cost), (JobState::AwaitingBudget, 50));
+    assert_eq!((parked.state, parked.total_cost()), (JobState::AwaitingBudget, 50));
     assert_eq!(world.state("room").await.awaited, 1);
     assert_eq!(world.store.awaiting(&key, 10).await.expect("works"), [id]);
     assert_eq!(world.store.due_jobs(10).await.expect("works").awaiting, []);
@@ -103,7 +103,7 @@ pub(super) async fn spend_of_a_lost_lease_is_charged_once(world: World) {
     assert_eq!(world.job_state(id).await, JobState::Leased);
     world.store.rebuild().await.expect("works");
     assert!(is_lost(&world.finish(id, 1, complete(spent(20))).await, true), "also after a rebuild");
-    assert_eq!(world.finish(id, 2, fail(spent(5))).await.expect("its own").cost, 25);
+    assert_eq!(world.finish(id, 2, fail(spent(5))).await.expect("its own").total_cost(), 25);
     world.clock.advance(secs(10));
     world.lease("q", 1).await;
     assert!(is_lost(&world.finish(id, 2, fail(spent(5))).await, false), "it has been charged when it failed");

@@ -104,7 +104,7 @@ impl World {
 
     pub(super) async fn act(&self, act: Act, jobs: &[JobId]) -> Vec<Result<Finished, Refusal>> {
         match self.done(Op::Act { act, jobs: jobs.to_vec() }).await.answer {
-            Answer::Acted(each) => each,
+            Answer::Acted { each, .. } => each,
             other => panic!("jobs that were acted on are expected: {other:?}"),
         }
     }

@@ -37,11 +37,11 @@ impl Known {
     }
 
     /// Keeps what a transaction wrote, once it is committed.
-    pub(super) fn keep(&mut self, scopes: &mut Table<ScopeKey, ScopeState>) {
+    pub(super) fn keep(&mut self, scopes: Table<ScopeKey, ScopeState>) {
         if self.rows.len() > Known::KEPT {
             self.rows.clear();
         }
-        for (key, mut row) in scopes.take_written() {
+        for (key, mut row) in scopes.into_written() {
             row.balances.retain(Balance::lasts);
             row.redefined = false;
             self.rows.insert(key, row);

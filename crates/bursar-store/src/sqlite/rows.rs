@@ -409,10 +409,6 @@ fn each<K: Clone, V>(
 }
 
 impl Rows for SqliteRows<'_> {
-    fn workspace(&mut self) -> Workspace {
-        self.scribe.map_or_else(|| Workspace::new(Time::MIN, BatchId(0)), Scribe::workspace)
-    }
-
     async fn keys(&mut self, keys: &[KeyKey]) -> Result<Vec<(KeyKey, KeyRow)>, StoreError> {
         let sql = "SELECT fingerprint, batch, command, until FROM bursar_keys WHERE tenant = ?1 AND key = ?2";
         let mut statement = self.prepare(sql)?;

@@ -1,30 +1,20 @@
-//! A second thread beside the writer's: it makes the text of the journal while the rows are written, and clears away what a
+//! A second thread beside the writer's: it makes the text of the journal while the rows are written, and frees what a
 //! batch leaves behind.
 
 use std::cell::OnceCell;
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::{Arc, mpsc};
 use std::thread;
 
 use bursar_core::event::Batch;
-use bursar_core::id::BatchId;
-use bursar_core::state::Workspace;
-use bursar_core::time::Time;
 
 use crate::codec::to_json;
 
 /// Entries that are worth a second thread; the hand-over takes longer than to write fewer.
 const WORTH_IT: usize = 8;
 
-/// Rows of a kind for which room is kept from one batch to the next: as many as requests share a commit, and some.
-const ROOM_KEPT: usize = 4_096;
-
 /// The way to the thread, which is started when there is enough to do.
 #[derive(Default)]
-pub(super) struct Scribe {
-    thread: OnceCell<Option<mpsc::Sender<Work>>>,
-    /// What a batch before has worked in, cleared: memory that is there already.
-    cleared: Arc<Mutex<Option<Workspace>>>,
-}
+pub(super) struct Scribe(OnceCell<Option<mpsc::Sender<Work>>>);
 
 /// Something to do on the thread.
 type Work = Box<dyn FnOnce() + Send>;
@@ -71,26 +61,16 @@ impl Scribe {
         Writing { batch, texts: sent.then_some(texts) }
     }
 
-    /// Clears what a batch has worked in, for one of the next.
-    pub(super) fn clear(&self, ws: Workspace) {
-        if ws.holds.count() + ws.grants.count() + ws.jobs.count() >= WORTH_IT {
-            let cleared = self.cleared.clone();
-            self.hand_over(Box::new(move || {
-                let ws = ws.clear(ROOM_KEPT);
-                *cleared.lock().unwrap_or_else(PoisonError::into_inner) = Some(ws);
-            }));
+    /// Frees something that took so many requests to fill.
+    pub(super) fn free(&self, what: impl Send + 'static, requests: usize) {
+        if requests >= WORTH_IT {
+            self.hand_over(Box::new(move || drop(what)));
         }
-    }
-
-    /// Where a batch is to work.
-    pub(super) fn workspace(&self) -> Workspace {
-        let cleared = self.cleared.lock().unwrap_or_else(PoisonError::into_inner).take();
-        cleared.unwrap_or_else(|| Workspace::new(Time::MIN, BatchId(0)))
     }
 
     /// False when there is no such thread: then whoever asks does it himself.
     fn hand_over(&self, work: Work) -> bool {
-        let thread = self.thread.get_or_init(|| {
+        let thread = self.0.get_or_init(|| {
             let (work, waiting) = mpsc::channel::<Work>();
             let named = thread::Builder::new().name("bursar-scribe".into());
             let started = named.spawn(move || waiting.into_iter().for_each(|work| work()));

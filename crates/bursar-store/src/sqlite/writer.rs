@@ -128,8 +128,8 @@ impl Writer {
                 let conn = Connection::open_with_flags(path, flags).map_err(|error| named(path, error))?;
                 // A file that is no database is left alone: no lock files beside it.
                 configure(&conn)?;
-                conn.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))
-                    .map_err(|error| named(path, error))?;
+                let look = |conn: &Connection| conn.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()));
+                retrying(&conn, look).map_err(|error| named(path, error))?;
                 (conn, Turnstile::beside(path)?)
             }
         };
@@ -144,7 +144,9 @@ impl Writer {
 
     /// Every commit is on the disk before it is answered.
     fn durable(&self) -> Result<(), StoreError> {
-        let mode: String = self.retrying(|conn| conn.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0)))?;
+        let mode: String =
+            retrying(&self.conn, |conn| conn.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0)))
+                .map_err(failed)?;
         if self.shared.path.is_some() && mode != "wal" {
             return Err(StoreError::Unavailable {
                 what: format!("the database cannot use a write-ahead log (it says {mode})"),
@@ -155,19 +157,6 @@ impl Writer {
         synced(&self.conn)?;
         let pragma = format!("PRAGMA cache_size = -{CACHE_KIB}");
         self.conn.execute_batch(&pragma).map_err(failed)
-    }
-
-    fn retrying<T>(&self, mut ask: impl FnMut(&Connection) -> rusqlite::Result<T>) -> Result<T, StoreError> {
-        let mut waits = WAITS.iter();
-        loop {
-            match ask(&self.conn) {
-                Err(error) if is_busy(&error) => match waits.next() {
-                    Some(wait) => thread::sleep(*wait),
-                    None => return Err(failed(error)),
-                },
-                other => return other.map_err(failed),
-            }
-        }
     }
 
     /// One transaction: everything or nothing, also when `work` panics.
@@ -181,7 +170,7 @@ impl Writer {
 
     fn in_turn<T>(&mut self, work: impl FnOnce(&Writer) -> Result<T, StoreError>) -> Result<T, StoreError> {
         let _turn = self.turnstile.enter()?;
-        self.retrying(|conn| conn.execute_batch("BEGIN IMMEDIATE"))?;
+        retrying(&self.conn, |conn| conn.execute_batch("BEGIN IMMEDIATE")).map_err(failed)?;
         let done = catch_unwind(AssertUnwindSafe(|| work(self)));
         let done = match done {
             Ok(Ok(done)) => {
@@ -227,8 +216,9 @@ impl Writer {
     /// Keeps what is worth it of the last batch, whose callers have been told, and frees the rest.
     fn clear(&mut self) {
         let Some(mut ws) = self.done.take() else { return };
-        self.known.borrow_mut().keep(&mut ws.scopes);
-        self.scribe.clear(ws);
+        self.known.borrow_mut().keep(std::mem::take(&mut ws.scopes));
+        let rows = ws.holds.count() + ws.grants.count() + ws.jobs.count();
+        self.scribe.free(ws, rows);
     }
 }
 
@@ -254,6 +244,20 @@ fn decide_with(
         Ok((ws, verdicts))
     };
     work.now_or_never().expect("SQLite never waits within a transaction")
+}
+
+/// Asks again while others are in the way, a bounded time: not all that is busy is waited for by SQLite itself.
+fn retrying<T>(conn: &Connection, ask: impl Fn(&Connection) -> rusqlite::Result<T>) -> rusqlite::Result<T> {
+    let mut waits = WAITS.iter();
+    loop {
+        match ask(conn) {
+            Err(error) if is_busy(&error) => match waits.next() {
+                Some(wait) => thread::sleep(*wait),
+                None => return Err(error),
+            },
+            other => return other,
+        }
+    }
 }
 
 /// What is wrong with which file.

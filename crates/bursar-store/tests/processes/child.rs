@@ -1,8 +1,8 @@
 //! A process of its own: how it is started, and what it does.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, Write};
 use std::path::Path;
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 
 use bursar_core::budget::Limit;
@@ -15,12 +15,12 @@ use bursar_core::request::{Charge, Command as Submit, Op, Request, Settle};
 use bursar_core::time::Time;
 use bursar_core::window::Window;
 use bursar_store::{ManualClock, Patience, Setup, SqliteStore, Store, Verdict};
-use bursar_testkit::SeqIds;
+use bursar_testkit::{Says, SeqIds, ended};
 
 /// A started process that waits for the word to begin.
 pub(crate) struct Process {
     pub(crate) child: Child,
-    pub(crate) says: BufReader<ChildStdout>,
+    says: Says,
 }
 
 impl Process {
@@ -31,8 +31,8 @@ impl Process {
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
-        let says = BufReader::new(child.stdout.take().unwrap());
-        let mut process = Process { child, says };
+        let says = Says::on(child.stdout.take().unwrap());
+        let process = Process { child, says };
         assert_eq!(process.hear().as_deref(), Some("ready"));
         process
     }
@@ -41,17 +41,15 @@ impl Process {
         writeln!(self.child.stdin.as_mut().unwrap(), "go").unwrap();
     }
 
-    pub(crate) fn hear(&mut self) -> Option<String> {
-        let mut line = String::new();
-        // A line that was cut off by a kill was not said.
-        let read = self.says.read_line(&mut line).unwrap_or(0);
-        (read > 0 && line.ends_with('\n')).then(|| line.trim_end().to_owned())
+    /// The next that it says; `None` when it has ended.
+    pub(crate) fn hear(&self) -> Option<String> {
+        self.says.next_line()
     }
 
     /// Waits for its end; it must end well.
     pub(crate) fn end(mut self) {
         drop(self.child.stdin.take());
-        assert!(self.child.wait().unwrap().success());
+        assert!(ended(&mut self.child).success());
     }
 }
 

@@ -64,6 +64,26 @@ fn what_was_refused_may_be_tried_again_with_the_same_key() {
 }
 
 #[test]
+fn what_is_done_to_jobs_under_a_key_is_done_once_and_answered_in_the_same_way() {
+    story(
+        "
+        enqueue a max=1                        => a
+        lease 1                                => a#1
+        fail a#1 boom final                    => dead
+        retry a key=r                          => queued
+        lease 1                                => a#2
+        retry a key=r                          => again: queued
+        fail a#2 boom final                    => dead
+        retry a key=r                          => again: queued
+        cancel a key=r                         => idempotency key r was used for a different request: use a new key, or repeat the same request
+        discard a key=d                        => cancelled
+        discard a key=d                        => again: cancelled
+        discard a                              => a is cancelled: only dead ones can be discarded
+        ",
+    );
+}
+
+#[test]
 fn a_repeated_mint_keeps_the_first_grant() {
     story(
         r#"

@@ -30,7 +30,7 @@ impl World {
             Answer::Minted { expires_at, .. } => format!("minted for {}", self.how_long(*expires_at)),
             Answer::Swept { count } => format!("swept {count}"),
             Answer::Done => "done".to_owned(),
-            Answer::Leased(_) | Answer::Beaten(_) | Answer::Finished(_) | Answer::Acted(_) => {
+            Answer::Leased(_) | Answer::Beaten(_) | Answer::Finished(_) | Answer::Acted { .. } => {
                 self.work_answer(&outcome.answer)
             }
         };

@@ -141,7 +141,7 @@ impl World {
                 let order = serde_json::to_string(&beaten.order).unwrap();
                 format!("{}, for {}", order.trim_matches('"'), self.how_long(beaten.until))
             }),
-            Answer::Finished(each) | Answer::Acted(each) => self.each(each, |finished| self.finished(finished)),
+            Answer::Finished(each) | Answer::Acted { each, .. } => self.each(each, |finished| self.finished(finished)),
             other => panic!("{other:?} is no answer about jobs"),
         }
     }
@@ -159,8 +159,8 @@ impl World {
         if let Some(at) = finished.run_at.filter(|at| *at > self.clock.now()) {
             said.push_str(&format!(" in {}", self.how_long(at)));
         }
-        if finished.cost != 0 {
-            said.push_str(&format!(", cost {}", finished.cost));
+        if finished.total_cost() != 0 {
+            said.push_str(&format!(", cost {}", finished.total_cost()));
         }
         said
     }

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use bursar_core::answer::{Answer, Finished};
+use bursar_core::answer::{Answer, Finished, Outcome};
 use bursar_core::bounds::ITEMS_MAX;
 use bursar_core::id::JobId;
-use bursar_core::name::Queue;
-use bursar_core::refusal::Invalid;
-use bursar_core::request::{Act, Op};
+use bursar_core::name::{IdempotencyKey, Queue};
+use bursar_core::refusal::{Invalid, Refusal};
+use bursar_core::request::{Act, Fingerprint, Op, Part, Request};
 use bursar_store::JobFilter;
 
 use super::lease::unexpected;
@@ -21,6 +21,8 @@ pub struct Acted {
     pub answers: Vec<(JobId, Result<Finished, Error>)>,
     /// Go on after this one; `None` at the end.
     pub next: Option<JobId>,
+    /// It had been done before, under the same key.
+    pub replayed: bool,
 }
 
 impl Acted {
@@ -76,7 +78,9 @@ impl Jobs<'_> {
         let mut answers = Vec::with_capacity(jobs.len());
         for jobs in jobs.chunks(ITEMS_MAX) {
             match self.0.ask(Op::Act { act: act.clone(), jobs: jobs.to_vec() }).await? {
-                Answer::Acted(some) => answers.extend(some.into_iter().map(|answer| answer.map_err(Error::from))),
+                Answer::Acted { each: some, .. } => {
+                    answers.extend(some.into_iter().map(|answer| answer.map_err(Error::from)));
+                }
                 other => return Err(unexpected(&other)),
             }
         }
@@ -88,7 +92,31 @@ impl Jobs<'_> {
         let jobs: Vec<JobId> = self.list(filter, after, PAGE).await?.into_iter().map(|job| job.id).collect();
         let next = if jobs.len() < PAGE { None } else { jobs.last().copied() };
         let answers = self.act(act, &jobs).await?;
-        Ok(Acted { answers: jobs.into_iter().zip(answers).collect(), next })
+        Ok(Acted { answers: jobs.into_iter().zip(answers).collect(), next, replayed: false })
+    }
+
+    /// The same as a part, by its number, of something larger that was asked under a key, with the digest of the whole: what was done
+    /// is told again, whatever matches by now.
+    pub async fn act_on_page_once(
+        &self,
+        act: Act,
+        filter: &JobFilter,
+        after: Option<JobId>,
+        (key, number, whole): (IdempotencyKey, u32, Fingerprint),
+    ) -> Result<Acted, Error> {
+        let found = self.list(filter, after, PAGE + 1).await?;
+        // That nothing follows is remembered: who comes later is not meant.
+        let more = found.len() > PAGE;
+        let jobs: Vec<JobId> = found.into_iter().take(PAGE).map(|job| job.id).collect();
+        let part = Some(Part { number, whole, more });
+        let request = Request::from(Op::Act { act, jobs }).with_key(key).in_context(self.0.context.clone());
+        let Outcome { answer, replayed, .. } = self.0.request(Request { part, ..request }).await?;
+        let Answer::Acted { each, more } = answer else { return Err(unexpected(&answer)) };
+        // What is told again is about the jobs of then, which are the ones to go on after.
+        let answers = each.into_iter().map(|answer| Ok((job_of(&answer)?, answer.map_err(Error::from))));
+        let answers = answers.collect::<Result<Vec<_>, Error>>()?;
+        let next = answers.last().filter(|_| more).map(|(job, _)| *job);
+        Ok(Acted { answers, next, replayed })
     }
 
     /// Counts the jobs that match, up to `most`: what an act on them would come to.
@@ -109,5 +137,14 @@ impl Jobs<'_> {
 
     async fn act_on_one(&self, act: Act, id: JobId) -> Result<Finished, Error> {
         only_answer(self.act(act, &[id]).await?)
+    }
+}
+
+/// The job that an answer to an act is about.
+fn job_of(answer: &Result<Finished, Refusal>) -> Result<JobId, Error> {
+    match answer {
+        Ok(done) => Ok(done.job),
+        Err(Refusal::UnknownJob { job } | Refusal::WrongState { job, .. }) => Ok(*job),
+        Err(other) => Err(other.clone().into()),
     }
 }

@@ -12,7 +12,7 @@ use bursar_core::time::Span;
 use sqlx::PgConnection;
 
 use super::lease::unexpected;
-use super::{Jobs, only_answer};
+use super::{Jobs, LostLease, only_answer};
 use crate::command::Receipt;
 use crate::error::Error;
 
@@ -98,7 +98,8 @@ impl Jobs<'_> {
     }
 
     /// A job is done, in the caller's own PostgreSQL transaction (READ COMMITTED): its end, what it cost and the caller's rows
-    /// commit together. The caller commits, then calls [`crate::Bursar::announce`] with the receipt.
+    /// commit together. The caller commits, then calls [`crate::Bursar::announce`] with the receipt. Where the lease is lost, see
+    /// [`Jobs::finish_in`].
     pub async fn complete_in(
         &self,
         conn: &mut PgConnection,
@@ -122,16 +123,24 @@ impl Jobs<'_> {
     }
 
     /// Ends a lease in the caller's own PostgreSQL transaction.
+    ///
+    /// Where the lease is lost and `usage` was reported, the error is [`Error::LeaseLost`]: roll back, then [`Error::bill`] charges
+    /// it outside.
     pub async fn finish_in(&self, conn: &mut PgConnection, item: Finish) -> Result<(Finished, Receipt), Error> {
         let request = Request::from(Op::Finish { items: vec![item] }).in_context(self.0.context.clone());
-        one_of(self.0.request_in(conn, &request).await?)
+        let outcome = self.0.request_in(conn, &request).await?;
+        let lost = LostLease::of(self.0, &request, &outcome).pop();
+        one_of(outcome, lost)
     }
 }
 
 /// What one lease that was ended in a caller's transaction came to, with what is to be told once that is committed.
-pub(crate) fn one_of(outcome: Outcome) -> Result<(Finished, Receipt), Error> {
-    let done = only_answer(finished(outcome.answer.clone())?)?;
-    Ok((done, Receipt::from(outcome)))
+pub(crate) fn one_of(outcome: Outcome, lost: Option<LostLease>) -> Result<(Finished, Receipt), Error> {
+    match (only_answer(finished(outcome.answer.clone())?), lost) {
+        (Ok(done), _) => Ok((done, Receipt::from(outcome))),
+        (Err(_), Some(lost)) => Err(Error::LeaseLost(lost)),
+        (Err(error), None) => Err(error),
+    }
 }
 
 fn finished(answer: Answer) -> Result<Vec<Result<Finished, Error>>, Error> {

@@ -4,6 +4,7 @@ mod act;
 mod attempt;
 mod finish;
 mod lease;
+mod lost;
 
 use bursar_core::answer::Enqueued;
 use bursar_core::bounds::JOBS_MAX;
@@ -18,6 +19,7 @@ pub use self::act::{Acted, Count};
 pub use self::attempt::{Attempt, AttemptEnd};
 pub use self::finish::Failure;
 pub(crate) use self::finish::one_of;
+pub use self::lost::LostLease;
 use crate::command::Receipt;
 use crate::error::Error;
 use crate::instance::Bursar;
@@ -117,4 +119,19 @@ fn only(receipt: &Receipt) -> Result<Enqueued, Error> {
 fn only_answer<T, E: Into<Error>>(answers: Vec<Result<T, E>>) -> Result<T, Error> {
     let answer = answers.into_iter().next().ok_or_else(|| Error::Internal("a request was not answered".into()))?;
     answer.map_err(Into::into)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn guides_tell_how_many_commands_are_on_their_way() {
+        assert_eq!(IN_FLIGHT, 8, "the guides say eight");
+        let limits = include_str!("../../../../docs/limits.md");
+        assert!(limits.contains("`enqueue_all` has eight commands of at most a thousand jobs on their way"));
+        assert_eq!(JOBS_MAX, 1_000, "the guide says a thousand");
+        let performance = include_str!("../../../../docs/performance.md");
+        assert!(performance.contains("in commands of a thousand, eight at once"));
+    }
 }

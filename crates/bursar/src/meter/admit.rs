@@ -3,7 +3,7 @@
 use bursar_core::budget::{Budget, Limit};
 use bursar_core::context::Actor;
 use bursar_core::refusal::Refusal;
-use bursar_core::request::{Actual, Fingerprint, Op, Request};
+use bursar_core::request::{Actual, Fingerprint, IfMatch, Op, Request};
 use http::request::Parts;
 
 use crate::command::CommandBuilder;
@@ -56,7 +56,7 @@ impl Meter {
         for _ in 0..DEFINITIONS_MAX {
             let (budget, read) = self.limited(caller, limits.clone()).await?;
             let op = Op::Define { scope: caller.scope().clone(), budget };
-            let request = Request { if_match: read, ..Request::from(op) };
+            let request = Request { if_match: read.map(IfMatch::Only), ..Request::from(op) };
             match self.bursar.ask(request).await {
                 Err(Error::Refused(Refusal::Changed { .. })) => {}
                 other => return other.map(drop),

@@ -1,17 +1,20 @@
 //! Crews: tasks with one Bursar in this process, or processes with one each.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread;
+use std::time::Duration;
 
 use bursar::{Bursar, Span, Time};
-use bursar_testkit::FileClock;
+use bursar_testkit::{FileClock, Says, ended};
 use tokio::runtime::Runtime;
 
 use crate::act::{Act, Member, Report};
 
+/// Nobody is to hear of contention, however slow the machine is.
+const PATIENCE: Duration = Duration::from_secs(300);
 const MORNING: Time = Time::from_micros(1_794_823_200_000_000);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +40,7 @@ pub(crate) struct World {
 }
 
 async fn open(url: &str, clock: Arc<FileClock>) -> Bursar {
-    let options = Bursar::options(url).clock(clock).upkeep(None);
+    let options = Bursar::options(url).clock(clock).upkeep(None).patience(PATIENCE);
     options.open().await.unwrap_or_else(|error| panic!("{url}: {error}"))
 }
 
@@ -84,7 +87,7 @@ pub(crate) enum Crew<'a> {
 
 pub(crate) struct Process {
     child: Child,
-    answers: BufReader<std::process::ChildStdout>,
+    answers: Says,
 }
 
 impl<'a> Crew<'a> {
@@ -146,7 +149,7 @@ impl<'a> Crew<'a> {
         let mut process = members[place].lock().expect("nobody panics with it");
         process.tell(act);
         assert_eq!(process.hear(), None, "it should have died");
-        let _ = process.child.wait();
+        ended(&mut process.child);
     }
 
     /// What the members came to together.
@@ -178,9 +181,9 @@ impl Process {
             .stdout(Stdio::piped())
             .spawn()
             .expect("a process starts");
-        let answers = BufReader::new(child.stdout.take().expect("it is piped"));
-        let mut process = Process { child, answers };
-        assert_eq!(process.line().as_deref(), Some("ready"));
+        let answers = Says::on(child.stdout.take().expect("it is piped"));
+        let process = Process { child, answers };
+        assert_eq!(process.answers.next_line().as_deref(), Some("ready"));
         process
     }
 
@@ -189,21 +192,19 @@ impl Process {
         writeln!(self.child.stdin.as_mut().expect("it is piped"), "{line}").expect("it listens");
     }
 
-    fn line(&mut self) -> Option<String> {
-        let mut line = String::new();
-        let read = self.answers.read_line(&mut line).expect("it is text");
-        (read > 0).then(|| line.trim_end().to_owned())
-    }
-
-    fn hear(&mut self) -> Option<Report> {
-        self.line().map(|line| serde_json::from_str(&line).expect("a report"))
+    fn hear(&self) -> Option<Report> {
+        self.answers.next_line().map(|line| serde_json::from_str(&line).expect("a report"))
     }
 }
 
 impl Drop for Process {
     fn drop(&mut self) {
         drop(self.child.stdin.take());
-        let _ = self.child.wait();
+        if thread::panicking() {
+            // It may be what is stuck.
+            let _ = self.child.kill();
+        }
+        ended(&mut self.child);
     }
 }
 

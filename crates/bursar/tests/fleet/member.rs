@@ -7,14 +7,14 @@ use bursar::{Bursar, End, Error, Finish, Job, LeaseAsk, Payload, Refusal, Span, 
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
-use crate::process::{ask, runtime};
+use crate::process::{PATIENCE, ask, runtime};
 
 /// What a job really cost …
 pub(crate) const COST: i64 = 7;
 /// … and what one reports who lost its lease.
 pub(crate) const LATE: i64 = 3;
-/// Short, so that many lapse.
-const LEASE: Span = Span::from_millis(300);
+/// Short, so that many lapse, and long beside what it takes to end a job.
+const LEASE: Span = Span::from_secs(2);
 /// Of so many jobs one is not ended until it is somebody else's.
 const STALLS: usize = 10;
 
@@ -28,7 +28,8 @@ pub(crate) fn live(args: &[String]) {
         let _ = over.send(());
     });
     runtime.block_on(async {
-        let options = Bursar::options(url).listen(listen == "listens").rescue(Duration::from_millis(50));
+        let options =
+            Bursar::options(url).listen(listen == "listens").rescue(Duration::from_millis(50)).patience(PATIENCE);
         let bursar = options.open().await.unwrap();
         say("ready");
         match role.as_str() {

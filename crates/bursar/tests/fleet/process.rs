@@ -1,12 +1,10 @@
 //! A process of the fleet, as its parent has it.
 
-use std::io::{BufRead, BufReader};
 use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::mpsc::{Receiver, channel};
-use std::thread;
 use std::time::Duration;
 
 use bursar::{JobKind, JobSpec, LeaseAsk, Payload, Queue, WorkerName};
+use bursar_testkit::{Says, ended};
 use tokio::runtime::Runtime;
 
 /// Longer than anything takes that is not stuck.
@@ -15,7 +13,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) struct Process {
     child: Child,
     stdin: Option<ChildStdin>,
-    says: Receiver<String>,
+    says: Says,
 }
 
 impl Process {
@@ -28,10 +26,7 @@ impl Process {
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
-        let (tell, says) = channel();
-        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        // It must never wait for somebody to read.
-        thread::spawn(move || lines.map_while(Result::ok).try_for_each(|line| tell.send(line)));
+        let says = Says::on(child.stdout.take().unwrap());
         let process = Process { stdin: child.stdin.take(), child, says };
         assert_eq!(process.hear(), "ready");
         process
@@ -39,14 +34,14 @@ impl Process {
 
     /// The next that it says.
     pub(crate) fn hear(&self) -> String {
-        self.says.recv_timeout(PATIENCE).expect("it has something to say")
+        self.says.next_line().expect("it has something to say")
     }
 
     /// Tells it to end, waits for that, and returns what it said last.
     pub(crate) fn end(mut self) -> Vec<String> {
         drop(self.stdin.take());
-        let rest = self.says.iter().collect();
-        assert!(self.child.wait().unwrap().success());
+        let rest = self.says.rest();
+        assert!(ended(&mut self.child).success());
         rest
     }
 }

@@ -115,7 +115,7 @@ async fn a_job_settles_its_hold_with_what_it_cost() {
         let leased = lease_one(&bursar, "q").await;
         let usage = Some(vec![Usage { scope: None, amount: 25 }]);
         let done = bursar.jobs().complete(id, leased.life.fence, Payload::default(), usage).await.unwrap();
-        assert_eq!(done.cost, 25);
+        assert_eq!(done.cost, [("team".try_into().unwrap(), 25)]);
         assert_eq!(balance(&bursar, "team").await, (25, 0));
         let day = bursar.now().await.unwrap().micros().div_euclid(86_400_000_000);
         let costs = bursar.jobs().costs(day, day).await.unwrap();

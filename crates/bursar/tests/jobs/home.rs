@@ -1,6 +1,7 @@
 //! Engines to test on, and shorthands.
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use bursar::{
     Budget, Bursar, Clock, Job, JobKind, JobSpec, LeaseAsk, Limit, ManualClock, Options, Payload, Queue, Rules, Span,
@@ -91,6 +92,11 @@ pub(crate) async fn enqueue_held(bursar: &Bursar, queue: &str, scope: &str, amou
 pub(crate) async fn balance(bursar: &Bursar, scope: &str) -> (i64, i64) {
     let view = bursar.ledger().budget(scope).await.unwrap().unwrap();
     (view.balances[0].posted, view.balances[0].held)
+}
+
+/// Waits for what must come; two minutes without it are a failure.
+pub(crate) async fn soon<T>(what: impl Future<Output = T>) -> T {
+    tokio::time::timeout(Duration::from_secs(120), what).await.expect("it comes within two minutes")
 }
 
 /// So many seconds.

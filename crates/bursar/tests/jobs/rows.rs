@@ -3,9 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use bursar::{Bursar, Error, Failure, JobSpec, JobState, Payload, Transaction, Usage};
+use bursar::{
+    Act, Bursar, Error, Event, Failure, JobId, JobSpec, JobState, ManualClock, Op, Payload, Request, Time, Transaction,
+    Usage,
+};
 
-use crate::home::{balance, budget, enqueue_held, job, lease_one};
+use crate::home::{balance, budget, enqueue_held, job, lease_one, open, secs};
 
 #[tokio::test]
 async fn rows_job_and_cost_commit_together_or_not_at_all_on_sqlite() {
@@ -78,6 +81,170 @@ async fn rows_job_and_cost_commit_together_or_not_at_all_on_postgres() {
     assert!(late.is_lease_lost());
     tx.rollback().await.unwrap();
     assert_eq!(lease_one(&bursar, "q").await.kind.as_str(), "follow");
+    bursar.close().await;
+}
+
+/// How a transaction ends in which it turns out that the lease is lost.
+#[derive(Clone, Copy, Debug)]
+enum Then {
+    /// With the error, as by `?`.
+    RollBack,
+    /// It panics.
+    Panic,
+    /// The worker keeps its rows all the same.
+    Commit,
+    /// It is rolled back, and nobody looks at the error.
+    Forget,
+}
+
+/// A job whose first lease has lapsed and whose second one runs, in a clock's year zero; with the fences of both.
+async fn lost_and_running(bursar: &Bursar, clock: &ManualClock) -> (JobId, u64, u64) {
+    bursar.ledger().define("team", budget(100)).await.unwrap();
+    let id = enqueue_held(bursar, "q", "team", 40).await;
+    let first = lease_one(bursar, "q").await.life.fence;
+    clock.advance(secs(60));
+    assert_eq!(bursar.tend(10).await.unwrap().rescued, 1);
+    clock.advance(secs(60));
+    (id, first, lease_one(bursar, "q").await.life.fence)
+}
+
+/// The spend of the lost lease is charged once and flagged, and the other lease is as it was.
+async fn assert_billed_once(bursar: &Bursar, id: JobId, lost: u64, running: u64) {
+    let expected: [(u64, bool, i64); 1] = [(lost, true, 25)];
+    assert_eq!(bills(bursar, id).await, expected);
+    let job = bursar.jobs().find(id).await.unwrap().unwrap();
+    assert_eq!((job.life.state, job.life.fence, job.life.lease.is_some()), (JobState::Leased, running, true));
+    assert_eq!((balance(bursar, "team").await, job.total_cost()), ((25, 40), 25));
+    // However often it is told.
+    let again = bursar.jobs().complete(id, lost, Payload::default(), spent(25)).await.unwrap_err();
+    assert!(again.is_lease_lost());
+    assert_eq!(bills(bursar, id).await, expected);
+    bursar.jobs().complete(id, running, Payload::default(), spent(30)).await.unwrap();
+    assert_eq!(balance(bursar, "team").await, (55, 0));
+    assert!(bursar.verify().await.unwrap().is_ok());
+}
+
+/// The bills of a job: fence, whether it was lost, and how much.
+async fn bills(bursar: &Bursar, id: JobId) -> Vec<(u64, bool, i64)> {
+    let history = bursar.jobs().history(id, 100).await.unwrap();
+    let billed = history.iter().filter_map(|event| match &event.event {
+        Event::JobBilled { fence, charges, lost, .. } => Some((*fence, *lost, charges.iter().map(|c| c.amount).sum())),
+        _ => None,
+    });
+    billed.collect()
+}
+
+fn spent(amount: i64) -> Option<Vec<Usage>> {
+    Some(vec![Usage { scope: None, amount }])
+}
+
+#[tokio::test]
+async fn spend_of_a_lost_lease_is_charged_once_whatever_becomes_of_the_transaction_on_sqlite() {
+    for then in [Then::RollBack, Then::Panic, Then::Commit, Then::Forget] {
+        let (bursar, clock) = open("sqlite").await;
+        let (id, lost, running) = lost_and_running(&bursar, &clock).await;
+        let done = bursar.transaction(move |tx| {
+            let told = tx.complete(id, lost, Payload::default(), spent(25)).unwrap_err();
+            match then {
+                Then::RollBack => Err(Wrong::Bursar(told)),
+                Then::Panic => panic!("the worker stumbles"),
+                Then::Commit => Ok(told.is_lease_lost()),
+                Then::Forget => Err(Wrong::Changed),
+            }
+        });
+        match (then, done.await) {
+            (Then::RollBack, Err(Wrong::Bursar(told))) => assert!(told.is_lease_lost()),
+            (Then::Panic, Err(Wrong::Bursar(told))) => assert!(!told.is_lease_lost(), "{told}"),
+            (Then::Commit, Ok(true)) | (Then::Forget, Err(Wrong::Changed)) => {}
+            (then, done) => panic!("{then:?} came to {done:?}"),
+        }
+        // It is so when the transaction has been answered: nothing is waited for.
+        assert_billed_once(&bursar, id, lost, running).await;
+        bursar.close().await;
+    }
+}
+
+/// A caller that goes away takes its future along, and the closure on the writer's thread goes on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn spend_of_a_lost_lease_is_charged_also_if_nobody_waits_for_the_transaction_on_sqlite() {
+    let (bursar, clock) = open("sqlite").await;
+    let (id, lost, running) = lost_and_running(&bursar, &clock).await;
+    let (is_open, opened) = tokio::sync::oneshot::channel();
+    let (go_on, told) = std::sync::mpsc::channel::<()>();
+    let caller = tokio::spawn({
+        let bursar = bursar.clone();
+        async move {
+            let work = move |tx: &mut Transaction<'_, '_>| {
+                is_open.send(()).unwrap();
+                told.recv().unwrap();
+                tx.complete(id, lost, Payload::default(), spent(25)).map(drop).map_err(Wrong::from)
+            };
+            bursar.transaction(work).await.is_err()
+        }
+    });
+    opened.await.unwrap();
+    caller.abort();
+    assert!(caller.await.unwrap_err().is_cancelled());
+    let mut notices = bursar.listen();
+    go_on.send(()).unwrap();
+    while notices.next().await.unwrap().unwrap().event().kind() != "job.billed" {}
+    assert_billed_once(&bursar, id, lost, running).await;
+    bursar.close().await;
+}
+
+#[tokio::test]
+async fn spend_of_a_lost_lease_is_charged_once_whatever_becomes_of_the_transaction_on_postgres() {
+    for then in [Then::RollBack, Then::Commit, Then::Forget] {
+        let url = bursar_testkit::fresh_database();
+        let clock = Arc::new(ManualClock::at(Time::from_micros(1_700_000_000_000_000)));
+        let bursar = Bursar::options(&url).upkeep(None).clock(clock.clone()).open().await.unwrap();
+        let pool = sqlx::PgPool::connect(&url).await.unwrap();
+        let (id, lost, running) = lost_and_running(&bursar, &clock).await;
+        let mut notices = bursar.listen();
+        let mut tx = pool.begin().await.unwrap();
+        let told = bursar.jobs().complete_in(&mut tx, id, lost, Payload::default(), spent(25)).await.unwrap_err();
+        assert!(told.is_lease_lost() && matches!(told, Error::LeaseLost(_)), "{told:?}");
+        match then {
+            Then::RollBack => {
+                tx.rollback().await.unwrap();
+                assert_eq!(bills(&bursar, id).await, []);
+                told.bill().await.unwrap();
+            }
+            Then::Commit => {
+                tx.commit().await.unwrap();
+                told.bill().await.unwrap();
+            }
+            // Nobody thinks of it: it is charged in the background, as soon as the transaction has let go of its locks.
+            Then::Forget => {
+                drop(told);
+                tx.rollback().await.unwrap();
+                while notices.next().await.unwrap().unwrap().event().kind() != "job.billed" {}
+            }
+            Then::Panic => unreachable!("a transaction of the caller's has no closure"),
+        }
+        assert_billed_once(&bursar, id, lost, running).await;
+        bursar.close().await;
+    }
+}
+
+/// A lease that is taken back in the transaction itself is its worker's again after a rollback: nothing is ended behind its back.
+#[tokio::test]
+async fn lease_that_a_rollback_gives_back_is_not_ended() {
+    let (bursar, clock) = open("sqlite").await;
+    bursar.ledger().define("team", budget(100)).await.unwrap();
+    let id = enqueue_held(&bursar, "q", "team", 40).await;
+    let fence = lease_one(&bursar, "q").await.life.fence;
+    clock.advance(secs(60));
+    let rescue = Request::from(Op::Act { act: Act::Rescue, jobs: vec![id] });
+    let done = bursar.transaction(move |tx| {
+        tx.request(&rescue)?;
+        let told = tx.complete(id, fence, Payload::default(), spent(25)).unwrap_err();
+        Err::<(), Wrong>(Wrong::Bursar(told))
+    });
+    assert!(matches!(done.await, Err(Wrong::Bursar(told)) if told.is_lease_lost()));
+    assert_eq!((bills(&bursar, id).await, balance(&bursar, "team").await), (Vec::new(), (0, 40)));
+    let done = bursar.jobs().complete(id, fence, Payload::default(), spent(25)).await.unwrap();
+    assert_eq!((done.state, balance(&bursar, "team").await), (JobState::Succeeded, (25, 0)));
     bursar.close().await;
 }
 

@@ -9,9 +9,13 @@ use bursar::{
     Backoff, Bursar, Context, HandlerError, JobContext, JobId, JobSpec, JobState, Payload, Progress, QueueConfig,
     Retry, Span, Stop, TraceParent, WorkerReport,
 };
+use futures_util::future::join_all;
 use tokio::sync::{Notify, mpsc};
 
-use crate::home::{ENGINES, balance, budget, enqueue_held, job, open, open_live, secs};
+use crate::home::{ENGINES, balance, budget, enqueue_held, job, open, open_live, secs, soon};
+
+/// Long enough that heartbeats are in time on a slow machine.
+const LEASE: Span = Span::from_secs(3);
 
 /// A queue whose jobs are tried again at once.
 async fn eager(bursar: &Bursar, queue: &str) {
@@ -30,7 +34,7 @@ async fn state(bursar: &Bursar, id: JobId) -> JobState {
 /// Waits for an event of a job, from now on.
 async fn until(notices: &mut bursar::Notices, id: JobId, kind: &str) {
     loop {
-        let notice = notices.next().await.unwrap().unwrap();
+        let notice = soon(notices.next()).await.unwrap().unwrap();
         if notice.event().job() == Some(id) && notice.event().kind() == kind {
             return;
         }
@@ -60,7 +64,7 @@ async fn a_thousand_jobs_run_exactly_once_each_when_nothing_goes_wrong() {
         let mut runs = runs;
         let mut numbers = Vec::new();
         while numbers.len() < 1_000 {
-            numbers.push(runs.recv().await.unwrap());
+            numbers.push(soon(runs.recv()).await.unwrap());
         }
         let mut sum = WorkerReport::default();
         for worker in workers {
@@ -115,7 +119,7 @@ async fn handlers_end_in_every_way() {
         let worker = bursar.worker().queue("q").on("x", handler).start().unwrap();
         let mut ended = 0;
         while ended < 7 {
-            let notice = notices.next().await.unwrap().unwrap();
+            let notice = soon(notices.next()).await.unwrap().unwrap();
             ended += usize::from(matches!(notice.event().kind(), "job.succeeded" | "job.dead_lettered"));
         }
         worker.drain().await.unwrap();
@@ -155,7 +159,7 @@ async fn usage_is_charged_and_progress_is_told() {
         let mut notices = bursar.listen();
         let id = enqueue_held(&bursar, "q", "team", 40).await;
         let worker = bursar.worker().queue("q").on("work", handler).start().unwrap();
-        let told = progress.next().await.unwrap().unwrap();
+        let told = soon(progress.next()).await.unwrap().unwrap();
         assert_eq!((told.job, told.progress.message.as_deref()), (id, Some("half")));
         until(&mut notices, id, "job.succeeded").await;
         assert_eq!(balance(&bursar, "team").await, (15, 0));
@@ -191,14 +195,17 @@ async fn draining_hands_back_what_was_not_begun_without_burning_an_attempt() {
         let long = (0..50).map(|_| with_payload(job("q", "x"), &true));
         bursar.jobs().enqueue_all(short.chain(long)).await.unwrap();
         let worker = bursar.worker().queue("q").concurrency(1).on("x", handler).start().unwrap();
-        let running = has_begun.recv().await.unwrap();
+        let running = soon(has_begun.recv()).await.unwrap();
         let report = worker.drain().await.unwrap();
         assert_eq!(report.completed, 201, "what runs may come to its end");
         assert_eq!(state(&bursar, running).await, JobState::Succeeded);
         // What was leased by a call that was on its way is handed back when its answer finds nobody.
-        while bursar.queues().figures("q", 1).await.unwrap().count(JobState::Leased) > 0 {
-            tokio::task::yield_now().await;
-        }
+        soon(async {
+            while bursar.queues().figures("q", 1).await.unwrap().count(JobState::Leased) > 0 {
+                tokio::task::yield_now().await;
+            }
+        })
+        .await;
         let waiting = bursar.jobs().list(&bursar::JobFilter::default(), None, 1_000).await.unwrap();
         let waiting: Vec<_> = waiting.iter().filter(|job| job.life.state == JobState::Queued).collect();
         assert_eq!(waiting.len(), 49);
@@ -214,10 +221,13 @@ async fn a_handler_that_never_ends_is_dropped_after_its_grace() {
     for engine in ENGINES {
         let bursar = open_live(engine).await;
         let id = bursar.jobs().enqueue(job("q", "x")).await.unwrap().id;
-        let mut notices = bursar.listen();
-        let handler = async |(): (), _: JobContext| std::future::pending::<Result<(), HandlerError>>().await;
+        let (begun, mut has_begun) = mpsc::unbounded_channel();
+        let handler = move |(): (), _: JobContext| {
+            begun.send(()).unwrap();
+            std::future::pending::<Result<(), HandlerError>>()
+        };
         let worker = bursar.worker().queue("q").grace(Duration::from_millis(1)).on("x", handler).start().unwrap();
-        until(&mut notices, id, "job.leased").await;
+        soon(has_begun.recv()).await.unwrap();
         let report = worker.drain().await.unwrap();
         assert_eq!(report, WorkerReport { returned: 1, ..WorkerReport::default() });
         let job = bursar.jobs().find(id).await.unwrap().unwrap();
@@ -236,7 +246,7 @@ async fn a_cancelled_job_is_told_to_its_handler() {
             Stop::Cancelled => Err::<(), _>(HandlerError::retry("stopped", "as told")),
             other => panic!("{other:?}"),
         };
-        let worker = bursar.worker().queue("q").lease(Duration::from_millis(300)).on("x", handler).start().unwrap();
+        let worker = bursar.worker().queue("q").lease(LEASE.into()).on("x", handler).start().unwrap();
         until(&mut notices, id, "job.leased").await;
         assert_eq!(bursar.jobs().cancel(id).await.unwrap().state, JobState::Leased);
         until(&mut notices, id, "job.cancelled").await;
@@ -247,8 +257,8 @@ async fn a_cancelled_job_is_told_to_its_handler() {
 }
 
 #[tokio::test]
-async fn heartbeats_keep_a_lease_many_times_its_length() {
-    for engine in ENGINES {
+async fn heartbeats_keep_a_lease_for_several_times_its_length() {
+    let kept = ENGINES.iter().map(async |engine| {
         let bursar = open_live(engine).await;
         let id = bursar.jobs().enqueue(job("q", "x")).await.unwrap().id;
         let mut notices = bursar.listen();
@@ -263,23 +273,27 @@ async fn heartbeats_keep_a_lease_many_times_its_length() {
                 }
             }
         };
-        let worker = bursar.worker().queue("q").lease(Duration::from_millis(200)).on("x", handler).start().unwrap();
+        let worker = bursar.worker().queue("q").lease(LEASE.into()).on("x", handler).start().unwrap();
         until(&mut notices, id, "job.leased").await;
         let leased = bursar.jobs().find(id).await.unwrap().unwrap().life.lease.unwrap();
-        // Until the lease has been put off to five times its length.
-        loop {
-            let life = bursar.jobs().find(id).await.unwrap().unwrap().life;
-            assert_eq!((life.state, life.attempts), (JobState::Leased, 1), "it was never taken back");
-            if life.lease.unwrap().until >= leased.since.after(Span::from_millis(1_000)) {
-                break;
+        // Until the lease has been put off to three times its length.
+        soon(async {
+            loop {
+                let life = bursar.jobs().find(id).await.unwrap().unwrap().life;
+                assert_eq!((life.state, life.attempts), (JobState::Leased, 1), "it was never taken back");
+                if life.lease.unwrap().until >= leased.since.after(LEASE).after(LEASE).after(LEASE) {
+                    break;
+                }
+                tokio::time::sleep(Duration::from_millis(50)).await;
             }
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+        })
+        .await;
         gate.notify_one();
         until(&mut notices, id, "job.succeeded").await;
         assert_eq!(worker.drain().await.unwrap().completed, 1);
         bursar.close().await;
-    }
+    });
+    join_all(kept).await;
 }
 
 #[tokio::test]
@@ -304,19 +318,19 @@ async fn a_lost_lease_is_told_to_the_handler_and_its_spend_is_charged_once() {
                 }
             }
         };
-        let worker = bursar.worker().queue("q").lease(Duration::from_millis(300)).on("work", handler).start().unwrap();
+        let worker = bursar.worker().queue("q").lease(LEASE.into()).on("work", handler).start().unwrap();
         until(&mut notices, id, "job.leased").await;
         // The lease lapses, unless a heartbeat comes in between.
-        loop {
-            clock.advance(secs(1));
-            if bursar.tend(10).await.unwrap().rescued == 1 {
-                break;
+        soon(async {
+            while bursar.tend(10).await.unwrap().rescued == 0 {
+                clock.advance(secs(1));
             }
-        }
+        })
+        .await;
         // In either order.
         let mut told = Vec::new();
         while !(told.contains(&"job.succeeded") && told.contains(&"job.billed")) {
-            told.push(notices.next().await.unwrap().unwrap().event().kind());
+            told.push(soon(notices.next()).await.unwrap().unwrap().event().kind());
         }
         let report = worker.drain().await.unwrap();
         assert_eq!((report.completed, report.lost), (1, 1));

@@ -77,7 +77,7 @@ async fn who_speaks_grpc_is_answered_in_grpc(url: String) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_quota_that_somebody_has_locked_is_waited_for_no_longer_than_was_said() {
     let url = bursar_testkit::fresh_database();
-    let patient = |settings: &mut bursar::meter::MeterSettings| settings.patience_ms = 50;
+    let patient = |settings: &mut bursar::meter::MeterSettings| settings.patience_ms = 3_000;
     let app = App::open_with(url.clone(), |meter| meter.set(patient)).await;
     assert!(app.meter.check_and_record(&caller(1), 1).await.unwrap().is_ok());
     let mut other = PgConnection::connect(&url).await.unwrap();

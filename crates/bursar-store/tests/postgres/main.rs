@@ -1,6 +1,7 @@
 //! What is particular to PostgreSQL: locks, other people's transactions, positions, plans.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod counts;
 mod support;
 
 use std::sync::Arc;
@@ -381,44 +382,6 @@ async fn readers_and_writers_at_once_miss_nothing() {
         writer.await.unwrap();
     }
     assert!(store.journal(after, 7).await.unwrap().is_empty());
-}
-
-#[tokio::test]
-async fn five_hundred_commands_take_few_statements_and_look_up_every_row() {
-    let (store, url) = open_with(1, PostgresOptions { connections: 1, ..PostgresOptions::default() }).await;
-    let scopes: Vec<String> = (0..500).map(|n| format!("s{n:03}")).collect();
-    define(&store, &scopes.iter().map(String::as_str).collect::<Vec<_>>(), 1_000_000).await;
-    sqlx::raw_sql("CREATE EXTENSION pg_stat_statements").execute(store.pool()).await.unwrap();
-    let mut batches = Vec::new();
-    for n in 0..3 {
-        let mut batch = Vec::new();
-        for scope in &scopes {
-            let (_, redemption) = mint(&store).await;
-            batch.push(Arc::new(full_command(scope, 1, redemption, &format!("{scope}/{n}"))));
-        }
-        batches.push(batch);
-    }
-    // No statistics, and plans that were made when the tables were small.
-    done_all(store.commit(&batches[0], Patience::Skip).await);
-    let before = counters(&store, &url).await;
-    done_all(store.commit(&batches[1], Patience::Skip).await);
-    let after = counters(&store, &url).await;
-    let statements = after.statements - before.statements;
-    println!("statements for a batch of 500 commands: {statements}");
-    println!("WAL bytes for each command: {}", (after.wal - before.wal) / 500);
-    assert!(statements <= 15, "{statements}");
-    assert_eq!(after.seq_scans, before.seq_scans, "every row is looked up by its key");
-
-    // The same commands once more are answered from the journal; settling them takes as few.
-    let replayed = store.commit(&batches[1], Patience::Skip).await.unwrap();
-    let holds: Vec<_> = replayed.iter().map(hold_of).collect();
-    let before = counters(&store, &url).await;
-    let commits = holds.iter().map(|hold| Arc::new(Op::Commit { hold: *hold, actual: Default::default() }.into()));
-    done_all(store.commit(&commits.collect::<Vec<_>>(), Patience::Skip).await);
-    let after = counters(&store, &url).await;
-    assert!(after.statements - before.statements <= 15);
-    assert_eq!(after.seq_scans, before.seq_scans, "every row is looked up by its key");
-    assert!(store.verify().await.unwrap().is_ok());
 }
 
 #[tokio::test]

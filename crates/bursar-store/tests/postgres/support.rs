@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use bursar_core::answer::{Answer, Outcome};
 use bursar_core::budget::{Budget, Limit};
@@ -251,18 +252,10 @@ pub(crate) async fn commands(store: &impl Store, after: u64) -> Vec<(u64, Comman
 /// Waits until so many transactions of the database wait for a lock.
 pub(crate) async fn until_waiting(url: &str, count: i64) {
     let mut conn = PgConnection::connect(url).await.unwrap();
-    loop {
-        let waiting: i64 = sqlx::query_scalar(
-            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'",
-        )
-        .fetch_one(&mut conn)
-        .await
-        .unwrap();
-        if waiting >= count {
-            return;
-        }
-        tokio::task::yield_now().await;
-    }
+    let waiting =
+        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
+    let all_wait = async { while sqlx::query_scalar::<_, i64>(waiting).fetch_one(&mut conn).await.unwrap() < count {} };
+    tokio::time::timeout(Duration::from_secs(120), all_wait).await.expect("they wait for a lock");
 }
 
 /// Every row of every table, in order. Rows that exist only to be locked are not counted as rows.
@@ -293,6 +286,7 @@ pub(crate) async fn dump(url: &str) -> Vec<String> {
 pub(crate) struct Counters {
     pub(crate) statements: i64,
     pub(crate) seq_scans: i64,
+    /// Bytes of the log, without images of pages: how many of those there are depends on when there was a checkpoint.
     pub(crate) wal: i64,
 }
 
@@ -306,7 +300,7 @@ pub(crate) async fn counters(store: &PostgresStore, url: &str) -> Counters {
     let statements = "SELECT coalesce(sum(calls), 0)::bigint FROM pg_stat_statements s
                       JOIN pg_database d ON d.oid = s.dbid
                       WHERE d.datname = current_database() AND query !~ 'pg_stat|SELECT \\$1$'";
-    let wal = "SELECT coalesce(sum(wal_bytes), 0)::bigint FROM pg_stat_statements s
+    let wal = "SELECT coalesce(sum(greatest(wal_bytes - wal_fpi * 8192, 0)), 0)::bigint FROM pg_stat_statements s
                JOIN pg_database d ON d.oid = s.dbid WHERE d.datname = current_database()";
     Counters {
         statements: sqlx::query_scalar(statements).fetch_one(&mut conn).await.unwrap(),

@@ -1,0 +1,70 @@
+//! Examples of what stands in paths, queries and headers.
+
+use serde_json::{Value, json};
+
+const HOLD: &str = "hold_01j9zq3v4w5x6y7z8abcdefghj";
+const JOB: &str = "job_01j9zq3v4w5x6y7z8abcdefghj";
+
+/// The changing part of a path.
+pub(super) fn part(path: &str) -> Value {
+    let id = |prefix: &str| format!("{prefix}_01j9zq3v4w5x6y7z8abcdefghj");
+    let example = match path.split('/').nth(2).unwrap_or_default() {
+        "budgets" => "room:sales".to_owned(),
+        "queues" => "media".to_owned(),
+        "schedules" => "nightly".to_owned(),
+        "jobs" => JOB.to_owned(),
+        "holds" => HOLD.to_owned(),
+        "grants" => id("grant"),
+        "commands" => id("cmd"),
+        // Tokens stand behind all grants, by the first bit of their ids.
+        "workers" => id("wkr").replacen("_0", "_4", 1),
+        "keys" => id("key").replacen("_0", "_4", 1),
+        other => unreachable!("there is no example of what stands below {other}"),
+    };
+    example.into()
+}
+
+/// A field of a query.
+pub(super) fn field(path: &str, name: &str) -> Value {
+    match (name, path) {
+        ("cursor", "/v1/journal") | ("after", _) => json!(1042),
+        ("cursor", "/v1/holds") => json!(format!("1794736800000000.{HOLD}")),
+        ("cursor", "/v1/jobs" | "/v1/dead") => json!(JOB),
+        ("cursor", path) if path.ends_with("/history") || path.ends_with("/events") => {
+            json!("tx_01j9zq3v4w5x6y7z8abcdefghj.0")
+        }
+        ("cursor", path) => part(path),
+        ("limit", _) => json!(100),
+        ("minutes", _) => json!(60),
+        ("queue", _) => json!("media"),
+        ("state", "/v1/holds") => json!("held"),
+        ("state", _) => json!("queued"),
+        ("kind", "/v1/journal") => json!("job.succeeded"),
+        ("kind", _) => json!("video.*"),
+        ("key", _) => json!("provider-a"),
+        ("tag", _) => json!("trial"),
+        ("fingerprint", _) => json!("k3v9w2m4x7c1b5n8"),
+        ("scope", _) => json!("room:sales"),
+        ("prefix", _) => json!("room:"),
+        ("stream", _) => json!("scope:room:sales"),
+        ("reason", _) => json!("typo"),
+        ("channels", _) => json!("queue:media,budget:room:sales"),
+        ("agent_id", _) => json!("0a".repeat(32)),
+        ("from", "/v1/costs") => json!("2026-11-01"),
+        ("to", "/v1/costs") => json!("2026-11-30"),
+        ("from", _) => json!("2026-11-01T00:00:00Z"),
+        ("to", _) => json!("2026-12-01T00:00:00Z"),
+        (name, path) => unreachable!("there is no example of {name} at {path}"),
+    }
+}
+
+/// A header.
+pub(super) fn header(name: &str) -> Value {
+    match name {
+        "Bursar-Tenant" => json!("acme"),
+        "Idempotency-Key" => json!("order-7"),
+        "If-Match" => json!("\"9f2b4c6d8e0a1b3c5d7f9e1a3b5c7d9f\""),
+        "Last-Event-ID" => json!("1042"),
+        other => unreachable!("there is no example of the header {other}"),
+    }
+}

@@ -1,0 +1,194 @@
+//! The HTTP reference for people: the OpenAPI document, as Markdown.
+
+use std::fmt::Write;
+
+use serde_json::{Map, Value};
+
+use crate::openapi::document;
+
+/// The reference: every route with what it takes and answers, then the shapes.
+pub fn reference() -> String {
+    let document = document();
+    let mut page = String::from(INTRODUCTION);
+    let mut tags: Vec<&str> = Vec::new();
+    let mut operations = Vec::new();
+    for (path, methods) in fields(&document["paths"]) {
+        for (method, operation) in methods.as_object().into_iter().flatten() {
+            let tag = operation["tags"][0].as_str().unwrap_or_default();
+            if !tags.contains(&tag) {
+                tags.push(tag);
+            }
+            operations.push((tag, path, method, operation));
+        }
+    }
+    tags.sort_unstable();
+    for tag in tags {
+        let _ = write!(page, "\n## {tag}\n");
+        for (_, path, method, operation) in operations.iter().filter(|(of, ..)| *of == tag) {
+            described(&mut page, path, method, operation);
+        }
+    }
+    page.push_str("\n## Shapes\n\nFields without *required* may be left out, or are not always told.\n");
+    for (name, schema) in fields(&document["components"]["schemas"]) {
+        shape(&mut page, name, schema);
+    }
+    page
+}
+
+const INTRODUCTION: &str = "\
+# HTTP reference
+
+Made from [openapi.json](openapi.json) by `bursar openapi --markdown`. How to ask, who may, and what the problems mean is in
+[server.md](server.md); every route takes `Authorization: Bearer TOKEN`, but for those that are everybody's. Problems are of the shape
+[Problem](#problem).
+";
+
+fn described(page: &mut String, path: &str, method: &str, operation: &Value) {
+    let text = |name: &str| operation[name].as_str().unwrap_or_default();
+    let _ = write!(page, "\n### {} {path}\n\n{}.", method.to_uppercase(), text("summary"));
+    if !text("description").is_empty() {
+        let _ = write!(page, " {}", text("description"));
+    }
+    let roles: Vec<&str> =
+        operation["x-bursar-roles"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    match text("x-bursar-action") {
+        "public" => page.push_str("\n\nFor everybody.\n"),
+        action => {
+            let _ = write!(page, "\n\nFor who may `{action}`: {}.\n", roles.join(", "));
+        }
+    }
+    let parameters = operation["parameters"].as_array();
+    let parameters: Vec<&Value> =
+        parameters.into_iter().flatten().filter(|one| one["name"] != "Bursar-Tenant").collect();
+    if !parameters.is_empty() {
+        page.push_str("\n| parameter | in | type | example | |\n| --- | --- | --- | --- | --- |\n");
+    }
+    for parameter in parameters {
+        let text = |name: &str| parameter[name].as_str().unwrap_or_default();
+        let required = if parameter["required"] == true { "*required* " } else { "" };
+        let example = match &parameter["example"] {
+            Value::String(text) => text.clone(),
+            other => other.to_string(),
+        };
+        let about = cell(text("description"));
+        let _ = writeln!(
+            page,
+            "| `{}` | {} | {} | `{example}` | {} |",
+            text("name"),
+            text("in"),
+            kind(&parameter["schema"]),
+            format!("{required}{about}").trim_end()
+        );
+    }
+    if let Some(content) = operation.pointer("/requestBody/content/application~1json") {
+        let _ = write!(page, "\nBody: {}.\n", kind(&content["schema"]));
+        if let Some(example) = content.get("example") {
+            let _ = write!(page, "\n```json\n{example:#}\n```\n");
+        }
+    }
+    answers(page, &operation["responses"]);
+}
+
+fn answers(page: &mut String, responses: &Value) {
+    let (mut good, mut bad) = (Vec::new(), Vec::new());
+    for (status, response) in fields(responses) {
+        if response.get("$ref").is_some() {
+            bad.push(status.as_str());
+            continue;
+        }
+        let content = response["content"].as_object().and_then(|content| content.iter().next());
+        let what = match content {
+            Some((_, content)) if content.get("schema").is_some() => kind(&content["schema"]),
+            Some((media, _)) => format!("`{media}`"),
+            None => "nothing".to_owned(),
+        };
+        good.push(format!("{status} with {what}"));
+    }
+    let _ = write!(page, "\nAnswers: {}. Problems: {}.\n", good.join(", "), bad.join(", "));
+}
+
+fn shape(page: &mut String, name: &str, schema: &Value) {
+    let _ = write!(page, "\n### {name}\n");
+    if let Some(about) = schema["description"].as_str() {
+        let _ = write!(page, "\n{about}\n");
+    }
+    let known = fields(&schema["properties"]);
+    let either: Vec<&Value> = ["oneOf", "anyOf"].iter().flat_map(|word| schema[*word].as_array()).flatten().collect();
+    if known.is_empty() && either.iter().all(|one| fields(&one["properties"]).is_empty()) {
+        let _ = write!(page, "\n{}.\n", kind(schema));
+        return;
+    }
+    if !known.is_empty() {
+        table(page, schema);
+    }
+    for one in either {
+        let also = if known.is_empty() { "One of them" } else { "Or also" };
+        match fields(&one["properties"]).is_empty() {
+            true => drop(write!(page, "\n{also}: {}.\n", kind(one))),
+            false => {
+                let _ = write!(page, "\n{also}:\n");
+                table(page, one);
+            }
+        }
+    }
+}
+
+/// The fields of a shape.
+fn table(page: &mut String, schema: &Value) {
+    page.push_str("\n| field | type | |\n| --- | --- | --- |\n");
+    let required = |name: &str| schema["required"].as_array().into_iter().flatten().any(|field| field == name);
+    for (field, of) in fields(&schema["properties"]) {
+        let must = if required(field) { "*required* " } else { "" };
+        let about = cell(of["description"].as_str().unwrap_or_default());
+        let _ = writeln!(page, "| `{field}` | {} | {} |", kind(of), format!("{must}{about}").trim_end());
+    }
+}
+
+/// What a value is, in a few words. A shape of its own is linked.
+fn kind(schema: &Value) -> String {
+    if let Some(path) = schema["$ref"].as_str() {
+        let name = path.rsplit('/').next().unwrap_or_default();
+        return format!("[{name}](#{})", name.to_lowercase());
+    }
+    if let Some(values) = schema["enum"].as_array() {
+        return values.iter().map(|value| format!("`{value}`")).collect::<Vec<_>>().join(", ");
+    }
+    if let Some(value) = schema.get("const") {
+        return format!("`{value}`");
+    }
+    for word in ["oneOf", "anyOf", "allOf"] {
+        if let Some(parts) = schema[word].as_array() {
+            return parts.iter().map(kind).collect::<Vec<_>>().join(" or ");
+        }
+    }
+    match &schema["type"] {
+        Value::String(name) => one(name, schema),
+        Value::Array(names) => {
+            names.iter().filter_map(Value::as_str).map(|name| one(name, schema)).collect::<Vec<_>>().join(" or ")
+        }
+        _ => "any JSON".to_owned(),
+    }
+}
+
+fn one(name: &str, schema: &Value) -> String {
+    let (least, most) = (&schema["minimum"], &schema["maximum"]);
+    match name {
+        "array" => format!("list of {}", kind(&schema["items"])),
+        "integer" | "number" => match (least, most) {
+            (Value::Null, Value::Null) => name.to_owned(),
+            (least, Value::Null) => format!("{name}, at least {least}"),
+            (Value::Null, most) => format!("{name}, at most {most}"),
+            (least, most) => format!("{name}, {least} to {most}"),
+        },
+        _ => name.to_owned(),
+    }
+}
+
+fn fields(value: &Value) -> Vec<(&String, &Value)> {
+    value.as_object().map(Map::iter).into_iter().flatten().collect()
+}
+
+/// A text that stands in a table.
+fn cell(text: &str) -> String {
+    text.replace('\n', " ").replace('|', "\\|")
+}

@@ -1,0 +1,136 @@
+//! Counted, not timed: what a batch takes of statements and of the log, however many are in it.
+
+use std::sync::Arc;
+
+use bursar_core::answer::Answer;
+use bursar_core::id::JobId;
+use bursar_core::job::{Beat, End, Finish, JobSpec, LeaseAsk};
+use bursar_core::name::{JobKind, Queue, WorkerName};
+use bursar_core::payload::Payload;
+use bursar_core::request::{Charge, Command, Op, Request, Settle};
+use bursar_store::{Patience, PostgresOptions, PostgresStore, Store, Verdict};
+
+use crate::support::*;
+
+/// Statements of a batch of commands at most, and of one of leases, heartbeats or completions.
+const STATEMENTS_MAX: i64 = 15;
+const WORK_STATEMENTS_MAX: i64 = 12;
+/// Bytes of the log for each command with its job at most, and for each job that is completed and settles its hold.
+const WAL_MAX: i64 = 3_000;
+const WORK_WAL_MAX: i64 = 2_000;
+/// Workers that ask at once, and jobs that each gets.
+const WORKERS: usize = 50;
+const EACH: usize = 10;
+
+#[tokio::test]
+async fn five_hundred_commands_take_few_statements_and_look_up_every_row() {
+    let (store, url) = open_with(1, PostgresOptions { connections: 1, ..PostgresOptions::default() }).await;
+    let scopes: Vec<String> = (0..500).map(|n| format!("s{n:03}")).collect();
+    define(&store, &scopes.iter().map(String::as_str).collect::<Vec<_>>(), 1_000_000).await;
+    sqlx::raw_sql("CREATE EXTENSION pg_stat_statements").execute(store.pool()).await.unwrap();
+    let mut batches = Vec::new();
+    for n in 0..3 {
+        let mut batch = Vec::new();
+        for scope in &scopes {
+            let (_, redemption) = mint(&store).await;
+            batch.push(Arc::new(full_command(scope, 1, redemption, &format!("{scope}/{n}"))));
+        }
+        batches.push(batch);
+    }
+    // No statistics, and plans that were made when the tables were small.
+    done_all(store.commit(&batches[0], Patience::Skip).await);
+    let before = counters(&store, &url).await;
+    done_all(store.commit(&batches[1], Patience::Skip).await);
+    let after = counters(&store, &url).await;
+    let statements = after.statements - before.statements;
+    println!("statements for a batch of 500 commands: {statements}");
+    let wal = (after.wal - before.wal) / 500;
+    println!("WAL bytes for each command: {wal}");
+    assert!(statements <= STATEMENTS_MAX && wal <= WAL_MAX, "{statements} statements, {wal} bytes of WAL a command");
+    assert_eq!(after.seq_scans, before.seq_scans, "every row is looked up by its key");
+
+    // The same commands once more are answered from the journal; settling them takes as few.
+    let replayed = store.commit(&batches[1], Patience::Skip).await.unwrap();
+    let holds: Vec<_> = replayed.iter().map(hold_of).collect();
+    let before = counters(&store, &url).await;
+    let commits = holds.iter().map(|hold| Arc::new(Op::Commit { hold: *hold, actual: Default::default() }.into()));
+    done_all(store.commit(&commits.collect::<Vec<_>>(), Patience::Skip).await);
+    let after = counters(&store, &url).await;
+    assert!(after.statements - before.statements <= STATEMENTS_MAX);
+    assert_eq!(after.seq_scans, before.seq_scans, "every row is looked up by its key");
+    assert!(store.verify().await.unwrap().is_ok());
+}
+
+/// Commits requests together; returns their answers, the statements that took, and the bytes of the log.
+async fn counted(store: &PostgresStore, url: &str, ops: Vec<Op>) -> (Vec<Answer>, i64, i64) {
+    let requests: Vec<_> = ops.into_iter().map(|op| Arc::new(Request::from(op))).collect();
+    let before = counters(store, url).await;
+    let verdicts = store.commit(&requests, Patience::Skip).await.unwrap();
+    let after = counters(store, url).await;
+    assert_eq!(after.seq_scans, before.seq_scans, "every row is looked up by an index");
+    let answers = verdicts.into_iter().map(|verdict| match verdict {
+        Verdict::Answered(Ok(outcome)) => outcome.answer,
+        other => panic!("it should be done: {other:?}"),
+    });
+    (answers.collect(), after.statements - before.statements, after.wal - before.wal)
+}
+
+fn lease(worker: usize) -> Op {
+    let (queues, worker) = (vec![Queue::new("q").unwrap()], WorkerName::new(format!("w{worker}")).unwrap());
+    Op::Lease(LeaseAsk { queues, kinds: Vec::new(), capacity: EACH.try_into().unwrap(), lease: None, worker })
+}
+
+/// A command with a job that owns its hold.
+fn held() -> Arc<Request> {
+    let job = JobSpec::new(Queue::new("q").unwrap(), JobKind::new("work").unwrap(), Payload::default());
+    let (charges, jobs) = (vec![Charge::new(scope("team"), 1)], vec![job]);
+    Arc::new(Op::Submit(Command { charges, jobs, settle: Settle::Job, ..Command::default() }).into())
+}
+
+/// The leases that each worker got.
+fn leases(answers: &[Answer]) -> Vec<Vec<(JobId, u64)>> {
+    let each = answers.iter().map(|answer| match answer {
+        Answer::Leased(leased) => leased.jobs.iter().map(|job| (job.id, job.life.fence)).collect(),
+        other => panic!("jobs are leased: {other:?}"),
+    });
+    each.collect()
+}
+
+#[tokio::test]
+async fn batches_of_leases_heartbeats_and_completions_take_few_statements() {
+    let (store, url) = open_with(1, PostgresOptions { connections: 1, ..PostgresOptions::default() }).await;
+    define(&store, &["team"], 1_000_000).await;
+    sqlx::raw_sql("CREATE EXTENSION pg_stat_statements").execute(store.pool()).await.unwrap();
+    for _ in 0..3 {
+        let batch: Vec<_> = (0..WORKERS * EACH).map(|_| held()).collect();
+        done_all(store.commit(&batch, Patience::Skip).await);
+    }
+    let mut seen = Vec::new();
+    // The first time plans are made.
+    for workers in [WORKERS, 1, WORKERS] {
+        let (answers, to_lease, _) = counted(&store, &url, (0..workers).map(lease).collect()).await;
+        let leases = leases(&answers);
+        assert!(leases.iter().all(|jobs| jobs.len() == EACH), "each worker gets what it asks for");
+        let beats = leases.iter().map(|jobs| Op::Heartbeat {
+            beats: jobs.iter().map(|(job, fence)| Beat { job: *job, fence: *fence }).collect(),
+        });
+        let (_, to_beat, _) = counted(&store, &url, beats.collect()).await;
+        let end = || End::Complete { result: Payload::default(), usage: None };
+        let ends = leases.iter().map(|jobs| Op::Finish {
+            items: jobs.iter().map(|(job, fence)| Finish { job: *job, fence: *fence, end: end() }).collect(),
+        });
+        let (answers, to_end, wal) = counted(&store, &url, ends.collect()).await;
+        let ended = |answer: &Answer| matches!(answer, Answer::Finished(all) if all.iter().all(Result::is_ok));
+        assert!(answers.iter().all(ended), "each job is completed");
+        let wal = wal / i64::try_from(workers * EACH).unwrap();
+        println!(
+            "{workers} workers: {to_lease} statements to lease, {to_beat} to beat, {to_end} to end; {wal} bytes of WAL an end"
+        );
+        assert!([to_lease, to_beat, to_end].iter().all(|statements| *statements <= WORK_STATEMENTS_MAX));
+        seen.push((to_lease, to_beat, to_end, wal));
+    }
+    let (one, many) = (seen[1], seen[2]);
+    assert_eq!((one.0, one.1, one.2), (many.0, many.1, many.2), "fifty workers take as many statements as one");
+    assert!(many.3 <= WORK_WAL_MAX, "bytes of WAL a job that is completed and settled: {}", many.3);
+    assert!(store.verify().await.unwrap().is_ok());
+}

@@ -1,0 +1,83 @@
+//! Counted, not timed: how often a metered command takes memory from the system. Alone in this program, for all that is taken in it
+//! is counted, by whichever thread.
+
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::alloc::System;
+use std::sync::{Arc, Mutex};
+
+use bursar::{
+    Budget, Bursar, Charge, Command, JobKind, JobSpec, Limit, Op, Payload, Queue, Request, Rules, Scope, Settle, Window,
+};
+use bursar_store::{Patience, Setup, SqliteStore, Store, Verdict};
+use bursar_testkit::SeqIds;
+use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
+
+#[global_allocator]
+static COUNTED: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+
+/// Commands that are counted.
+const COMMANDS: usize = 500;
+/// Allocations of a metered command that is asked for alone: the answer, the journal, the rows and the way through the engine.
+const ALONE_MAX: usize = 180;
+/// The same as one of a batch, in the store.
+const SHARED_MAX: usize = 40;
+
+fn scope() -> Scope {
+    Scope::new("team").unwrap()
+}
+
+fn job() -> JobSpec {
+    JobSpec::new(Queue::new("q").unwrap(), JobKind::new("work").unwrap(), Payload::of(&"small").unwrap())
+}
+
+/// A hold that its job owns, and the job.
+fn metered() -> Arc<Request> {
+    let (charges, jobs) = (vec![Charge::new(scope(), 1)], vec![job()]);
+    Arc::new(Op::Submit(Command { charges, jobs, settle: Settle::Job, ..Command::default() }).into())
+}
+
+fn budget() -> Budget {
+    Budget::new([Limit::new(1 << 40, Window::Lifetime)])
+}
+
+/// How often memory was taken since, for each command.
+fn each(region: &Region<'_, System>) -> usize {
+    let taken = region.change();
+    (taken.allocations + taken.reallocations) / COMMANDS
+}
+
+#[tokio::test]
+async fn metered_command_takes_memory_a_bounded_number_of_times() {
+    let bursar = Bursar::options("sqlite::memory:").upkeep(None).open().await.unwrap();
+    bursar.ledger().define("team", budget()).await.unwrap();
+    let submit = async || bursar.command().charge("team", 1).settle_with_job().job(job()).submit().await.unwrap();
+    // Statements are prepared and tables of the process grow in the beginning.
+    for _ in 0..COMMANDS {
+        submit().await;
+    }
+    let region = Region::new(COUNTED);
+    for _ in 0..COMMANDS {
+        submit().await;
+    }
+    let alone = each(&region);
+    bursar.close().await;
+
+    let ids = Arc::new(Mutex::new(SeqIds::new(1)));
+    let setup = Setup { rules: Rules::default(), clock: None, ids, migrate: true };
+    let store = SqliteStore::in_memory(setup).await.unwrap();
+    let define = Arc::new(Request::from(Op::Define { scope: scope(), budget: budget() }));
+    store.commit(&[define], Patience::Skip).await.unwrap();
+    let mut shared = 0;
+    for _ in 0..2 {
+        let batch: Vec<_> = (0..COMMANDS).map(|_| metered()).collect();
+        let region = Region::new(COUNTED);
+        let verdicts = store.commit(&batch, Patience::Skip).await.unwrap();
+        shared = each(&region);
+        assert!(verdicts.iter().all(|verdict| matches!(verdict, Verdict::Answered(Ok(_)))));
+    }
+    store.close().await;
+    println!("allocations of a metered command: {alone} alone, {shared} in a batch of {COMMANDS}");
+    assert!(alone > 10 && alone <= ALONE_MAX, "alone: {alone}");
+    assert!(shared > 5 && shared <= SHARED_MAX, "in a batch: {shared}");
+}
