@@ -37,7 +37,7 @@ pub fn texts(samples: &[&str], check: impl Fn(&str)) {
     let sign = prop_oneof![3 => select(SIGNS.chars().collect::<Vec<_>>()), 1 => any::<char>()].boxed();
     let text = |signs: &Vec<char>| signs.iter().collect::<String>();
     samples.iter().for_each(|sample| check(&text(sample)));
-    run(edited(samples, sign), |signs| check(&text(signs)));
+    run(&edited(samples, sign), |signs| check(&text(signs)));
 }
 
 /// The same, in bytes.
@@ -48,7 +48,7 @@ pub fn bytes(samples: &[&[u8]], check: impl Fn(&[u8])) {
     samples.iter().for_each(|sample| check(sample));
     let samples = samples.iter().map(|sample| sample.to_vec()).collect();
     let sign = prop_oneof![1 => select(SIGNS.as_bytes().to_vec()), 1 => any::<u8>()].boxed();
-    run(edited(samples, sign), |bytes| check(bytes));
+    run(&edited(samples, sign), |bytes| check(bytes));
 }
 
 /// Tries JSON: the samples with parts of them replaced by others.
@@ -58,7 +58,7 @@ pub fn bytes(samples: &[&[u8]], check: impl Fn(&[u8])) {
 pub fn values(samples: &[Value], check: impl Fn(&Value)) {
     samples.iter().for_each(&check);
     let changes = vec((any::<Index>(), json()), 0..4);
-    run((any::<Index>(), changes), |(sample, changes)| {
+    run(&(any::<Index>(), changes), |(sample, changes)| {
         let mut value = if samples.is_empty() { Value::Null } else { sample.get(samples).clone() };
         for (place, part) in changes {
             let nodes = count(&value);
@@ -166,9 +166,9 @@ fn edited<T: Clone + Debug + 'static>(samples: Vec<Vec<T>>, sign: BoxedStrategy<
     prop_oneof![1 => anything, 2 => edited].boxed()
 }
 
-fn run<S: Strategy>(input: S, check: impl Fn(&S::Value)) {
+fn run<S: Strategy>(input: &S, check: impl Fn(&S::Value)) {
     let config = Config { failure_persistence: None, rng_seed: RngSeed::Fixed(SEED), ..Config::default() };
-    let outcome = TestRunner::new(config).run(&input, |input| {
+    let outcome = TestRunner::new(config).run(input, |input| {
         check(&input);
         Ok(())
     });

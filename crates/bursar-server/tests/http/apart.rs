@@ -58,6 +58,12 @@ impl Thing {
     }
 }
 
+async fn does(home: &Home, token: &str, method: &str, path: &str, body: Value) -> Answer {
+    let done = home.ask_as(token, method, path, body).await;
+    assert!(done.status < 300, "{method} {path}: {done:?}");
+    done
+}
+
 /// Who has things.
 struct Owner {
     admin: String,
@@ -70,54 +76,48 @@ impl Owner {
         Owner { admin: home.key(OURS, "admin").await, worker: home.worker(OURS, works).await }
     }
 
-    async fn does(&self, home: &Home, token: &str, method: &str, path: &str, body: Value) -> Answer {
-        let done = home.ask_as(token, method, path, body).await;
-        assert!(done.status < 300, "{method} {path}: {done:?}");
-        done
-    }
-
     /// Makes what a route is about, in a state in which it can be asked for that. A route that is about something new is not
     /// passed over: this must be told how the thing is made.
     async fn make(&self, home: &Home, route: &Declared, number: usize) -> Thing {
         let (place, name) = (route.path.split("/{").next().unwrap(), format!("thing-{number:06}"));
-        let does = async |method: &str, path: &str, body: Value| self.does(home, &self.admin, method, path, body).await;
-        let id = async |made: Answer| made.header("location").unwrap().rsplit('/').next().unwrap().to_owned();
+        let admin = async |method: &str, path: &str, body: Value| does(home, &self.admin, method, path, body).await;
+        let id = |made: Answer| made.header("location").unwrap().rsplit('/').next().unwrap().to_owned();
         let limits = json!([{ "amount": 1_000_000, "window": "lifetime" }]);
         let charges = json!([{ "scope": "room", "amount": 1, "limits": limits }]);
         let act = route.path.rsplit_once("}/").map_or("", |(_, act)| act);
         let mut fence = Value::Null;
         let id = match place {
             "/v1/budgets" => {
-                does("PUT", &format!("{place}/{name}"), json!({ "limits": limits })).await;
+                admin("PUT", &format!("{place}/{name}"), json!({ "limits": limits })).await;
                 let spend = json!({ "charges": [{ "scope": name, "amount": 1_000 }] });
-                does("POST", "/v1/commands", spend).await;
+                admin("POST", "/v1/commands", spend).await;
                 if act == "unfreeze" {
-                    does("POST", &format!("{place}/{name}/freeze"), json!({})).await;
+                    admin("POST", &format!("{place}/{name}/freeze"), json!({})).await;
                 }
                 name
             }
-            "/v1/commands" => id(does("POST", place, json!({ "charges": charges })).await).await,
-            "/v1/holds" => id(does("POST", place, json!({ "charges": charges, "ttl_ms": LONG_MS })).await).await,
+            "/v1/commands" => id(admin("POST", place, json!({ "charges": charges })).await),
+            "/v1/holds" => id(admin("POST", place, json!({ "charges": charges, "ttl_ms": LONG_MS })).await),
             "/v1/grants" => {
                 let body = json!({ "purpose": "p", "subject": "s", "payload": "secret", "ttl_ms": LONG_MS });
-                id(does("POST", place, body).await).await
+                id(admin("POST", place, body).await)
             }
             "/v1/jobs" => {
-                let job = id(does("POST", place, json!({ "queue": name, "kind": "k", "payload": 1 })).await).await;
+                let job = id(admin("POST", place, json!({ "queue": name, "kind": "k", "payload": 1 })).await);
                 fence = self.bring_to(home, &job, &name, act).await;
                 job
             }
             "/v1/queues" => {
-                does("PUT", &format!("{place}/{name}"), json!({ "concurrency": 3 })).await;
+                admin("PUT", &format!("{place}/{name}"), json!({ "concurrency": 3 })).await;
                 name
             }
             "/v1/schedules" => {
                 let body = json!({ "cron": "@yearly", "queue": "q", "kind": "k" });
-                does("PUT", &format!("{place}/{name}"), body).await;
+                admin("PUT", &format!("{place}/{name}"), body).await;
                 name
             }
-            "/v1/workers" => id(does("POST", place, json!({ "name": name })).await).await,
-            "/v1/keys" => id(does("POST", place, json!({ "name": name, "role": "user" })).await).await,
+            "/v1/workers" => id(admin("POST", place, json!({ "name": name })).await),
+            "/v1/keys" => id(admin("POST", place, json!({ "name": name, "role": "user" })).await),
             _ => panic!("{} {}: how is what it is about made? say it here", route.method, route.path),
         };
         Thing { place, id, fence }
@@ -131,12 +131,12 @@ impl Owner {
         }
         // By a worker's token: this node remembers what workers have leased.
         let lease = json!({ "queues": [queue], "lease_ms": LONG_MS });
-        let leased = self.does(home, &self.worker, "POST", "/v1/jobs/lease", lease).await.json();
+        let leased = does(home, &self.worker, "POST", "/v1/jobs/lease", lease).await.json();
         assert_eq!(leased["jobs"][0]["id"], job);
         let fence = leased["jobs"][0]["lease"]["fence"].clone();
         if !works {
             let dies = json!({ "fence": fence, "error": { "kind": "bad" }, "retryable": false });
-            self.does(home, &self.worker, "POST", &format!("/v1/jobs/{job}/fail"), dies).await;
+            does(home, &self.worker, "POST", &format!("/v1/jobs/{job}/fail"), dies).await;
         }
         fence
     }
@@ -148,7 +148,7 @@ impl Owner {
             let listed = thing.place == "/v1/grants";
             let path =
                 if listed { thing.place.to_owned() + "?limit=1000" } else { format!("{}/{}", thing.place, thing.id) };
-            let found = self.does(home, &self.admin, "GET", &path, Value::Null).await.json();
+            let found = does(home, &self.admin, "GET", &path, Value::Null).await.json();
             if !listed {
                 return found;
             }
@@ -163,7 +163,7 @@ impl Owner {
         let (mut count, mut last, mut after) = (0, Value::Null, "0".to_owned());
         loop {
             let path = format!("/v1/journal?limit=1000&after={after}");
-            let page = self.does(home, &self.admin, "GET", &path, Value::Null).await.json();
+            let page = does(home, &self.admin, "GET", &path, Value::Null).await.json();
             let items = page["items"].as_array().unwrap();
             count += items.len();
             last = items.last().unwrap_or(&last).clone();
