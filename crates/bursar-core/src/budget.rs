@@ -151,6 +151,9 @@ impl Budget {
         if self.unit.len() > NAME_BYTES_MAX {
             return Err(Invalid::new("unit", format!("is longer than {NAME_BYTES_MAX} bytes")));
         }
+        if self.unit.chars().any(char::is_control) {
+            return Err(Invalid::new("unit", "must not contain control characters"));
+        }
         if self.limits.is_empty() {
             return Err(Invalid::new("limits", "must not be empty: a budget without a limit would be unlimited"));
         }
@@ -188,5 +191,21 @@ impl Budget {
             return Err(Invalid::new("hold.life_ms_max", "must not be below ttl_ms_min"));
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_unit_is_a_name_or_nothing() {
+        let budget = |unit: &str| Budget { unit: unit.into(), ..Budget::new([Limit::new(1, Window::Lifetime)]) };
+        for good in ["", "micro_usd", "a token", "€", &"u".repeat(NAME_BYTES_MAX)] {
+            assert_eq!(budget(good).check(), Ok(()), "{good:?}");
+        }
+        for bad in ["\0", "a\nb", &"u".repeat(NAME_BYTES_MAX + 1)] {
+            assert_eq!(budget(bad).check().unwrap_err().field, "unit", "{bad:?}");
+        }
     }
 }

@@ -133,6 +133,8 @@ mutants! {
     RetryForever = "retry-forever",
     /// A dead job keeps its hold.
     KeepDeadHold = "keep-dead-hold",
+    /// What was held for a job is counted on when its hold is settled.
+    CountSettled = "count-settled",
     /// What a failed attempt spent is not charged.
     ForgetFailedUsage = "forget-failed-usage",
     /// What a worker spent that lost its lease is not charged.

@@ -240,6 +240,9 @@ impl Counted {
 /// Where the cost of jobs is counted: whose, on which day since 1970 (UTC), of which queue and kind, on which scope.
 pub type CostKey = (Tenant, i64, Queue, JobKind, Scope);
 
+/// Where it is counted what holds of jobs set aside: whose, of which queue and kind, in which unit.
+pub type HeldKey = (Tenant, Queue, JobKind, String);
+
 /// All that a batch works on.
 #[derive(Debug)]
 pub struct Workspace {
@@ -273,6 +276,8 @@ pub struct Workspace {
     pub tallies: BTreeMap<Tally, i64>,
     /// What jobs cost, to be added to the figures of a day.
     pub costs: BTreeMap<CostKey, i64>,
+    /// How much more, or less, the holds of jobs set aside.
+    pub held: BTreeMap<HeldKey, i128>,
     /// What was done under keys that are used again.
     pub replays: HashMap<CommandId, Arc<Entry>>,
     /// Scopes on which more is due than one step folds.
@@ -308,6 +313,7 @@ impl Workspace {
             barred: HashMap::new(),
             tallies: BTreeMap::new(),
             costs: BTreeMap::new(),
+            held: BTreeMap::new(),
             replays: HashMap::new(),
             unready: HashSet::new(),
             unturned: HashMap::new(),

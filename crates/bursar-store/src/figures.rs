@@ -1,4 +1,4 @@
-//! What can be asked of jobs and queues beside one job: lists, figures, costs, and what is due.
+//! What can be asked of jobs and queues beside one job: lists, figures, costs, what is held, and what is due.
 
 use bursar_core::bounds::FIGURES_KEPT;
 use bursar_core::id::JobId;
@@ -73,6 +73,49 @@ pub struct Cost {
     pub scope: Scope,
     /// How many units.
     pub amount: i64,
+}
+
+/// What the holds of jobs set aside now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeldSum {
+    /// Of which queue.
+    pub queue: Queue,
+    /// Of which kind.
+    pub kind: JobKind,
+    /// The unit of the budgets it is held on; empty where they name none.
+    pub unit: String,
+    /// How many units, on all scopes together; not more than can be told.
+    pub amount: i64,
+}
+
+/// What was told last of what is held: queue, kind and unit, in the order they are told in.
+pub type HeldMark = (Queue, JobKind, String);
+
+/// A sum as it is stored where it may pass 64 bits: `high` counts in steps of 2^32.
+#[derive(Clone, Copy)]
+pub(crate) struct Halves {
+    pub(crate) high: i64,
+    pub(crate) low: i64,
+}
+
+impl Halves {
+    /// Where each of many sums has its halves, the sum of all has theirs.
+    pub(crate) fn whole(self) -> i128 {
+        (i128::from(self.high) << 32) + i128::from(self.low)
+    }
+}
+
+impl From<i128> for Halves {
+    fn from(sum: i128) -> Halves {
+        Halves { high: (sum >> 32) as i64, low: (sum & 0xffff_ffff) as i64 }
+    }
+}
+
+impl HeldSum {
+    pub(crate) fn new(queue: Queue, kind: JobKind, unit: String, sum: i128) -> HeldSum {
+        let amount = i64::try_from(sum).unwrap_or(if sum > 0 { i64::MAX } else { i64::MIN });
+        HeldSum { queue, kind, unit, amount }
+    }
 }
 
 /// Jobs that the upkeep has to look at.

@@ -1,5 +1,6 @@
 //! The model: everything in maps. What the other engines must do, in the plainest form.
 
+mod check;
 mod forget;
 mod jobs;
 #[cfg(test)]
@@ -21,19 +22,18 @@ use bursar_core::payload::Payload;
 use bursar_core::request::Request;
 use bursar_core::scope::{Balance, Batchwise, Due, DueAsk, Past, Posting, ScopeState};
 use bursar_core::state::{
-    Change, CostKey, JobKey, KeyKey, KeyRow, LineKey, QueueKey, ScheduleKey, ScopeKey, Tally, Workspace,
+    Change, CostKey, HeldKey, JobKey, KeyKey, KeyRow, LineKey, QueueKey, ScheduleKey, ScopeKey, Tally, Workspace,
 };
 use bursar_core::time::Time;
 use futures_util::FutureExt;
 
 use crate::claims;
 use crate::clock::{Clock, SystemClock};
-use crate::codec::hold_state;
 use crate::error::StoreError;
-use crate::figures::{Cost, DueJobs, Figures, JobFilter};
+use crate::figures::{Cost, DueJobs, Figures, HeldMark, HeldSum, JobFilter};
 use crate::rows::{ClaimAsk, Claimed, Found, PastAsk, Rows};
 use crate::store::{Health, Journaled, Patience, Setup, Store, Verdict};
-use crate::verify::{self, JobCounts, Report};
+use crate::verify::Report;
 use crate::work::{self, When};
 
 /// Postings that are rolled up at most in one transaction, oldest first; the same on every engine.
@@ -59,6 +59,7 @@ pub(crate) struct Tables {
     pub(crate) schedules: BTreeMap<ScheduleKey, Schedule>,
     pub(crate) tallies: BTreeMap<Tally, i64>,
     pub(crate) costs: BTreeMap<CostKey, i64>,
+    pub(crate) held: BTreeMap<HeldKey, i128>,
     pub(crate) live: BTreeMap<(ScopeKey, Time, HoldId), LiveCharge>,
     pub(crate) postings: BTreeMap<(ScopeKey, Time, u64), Posting>,
     pub(crate) rollups: BTreeMap<ScopeKey, i64>,
@@ -265,6 +266,9 @@ impl Rows for MemoryRows<'_> {
         for (key, by) in &ws.costs {
             *tables.costs.entry(key.clone()).or_insert(0) += by;
         }
+        for (key, by) in &ws.held {
+            *tables.held.entry(key.clone()).or_insert(0) += by;
+        }
         for (key, change) in &ws.live {
             match change {
                 Some(charge) => drop(tables.live.insert(key.clone(), charge.clone())),
@@ -449,6 +453,16 @@ impl Store for MemoryStore {
         Ok(self.tables().costs(tenant, from, to))
     }
 
+    async fn held(
+        &self,
+        tenant: &Tenant,
+        queue: Option<&Queue>,
+        after: Option<&HeldMark>,
+        limit: usize,
+    ) -> Result<Vec<HeldSum>, StoreError> {
+        Ok(self.tables().held(tenant, queue, after, limit))
+    }
+
     async fn job_counts(&self) -> Result<Vec<(JobState, i64)>, StoreError> {
         Ok(self.tables().job_counts())
     }
@@ -530,33 +544,7 @@ impl Store for MemoryStore {
     }
 
     async fn verify(&self) -> Result<Report, StoreError> {
-        let mut tables = self.tables();
-        let mut report = Report::default();
-        let counts = JobCounts::of(tables.jobs.values());
-        for (key, row) in &tables.scopes.clone() {
-            let mut rows = MemoryRows { tables: &mut tables, clock: &*self.clock };
-            let asks: Vec<_> = verify::asks(key, row).collect();
-            let sums = rows.past(&asks).now_or_never().expect("memory never waits")?;
-            report.check_scope(key, row, tables.rollups.get(key).copied().unwrap_or(0), &sums, Some(&counts));
-        }
-        let recent = tables.scopes.iter().flat_map(|(key, row)| row.recent.iter().map(move |charge| (key, charge)));
-        for (key, charge) in tables.live.iter().map(|((key, ..), charge)| (key, charge)).chain(recent) {
-            report.check_charge(key, charge, tables.holds.get(&charge.hold));
-        }
-        for hold in tables.holds.values() {
-            let missing = verify::charged(hold).into_iter().filter(|place| {
-                let row = tables.scopes.get(&place.0);
-                !tables.live.contains_key(place) && !verify::has_recent(row, place.1, place.2)
-            });
-            let missing: Vec<Scope> = missing.map(|((_, scope), ..)| scope).collect();
-            report.check_hold(hold, (hold_state(hold.state), hold.expires_at), &missing);
-            report.check_owner(hold, hold.job.and_then(|job| tables.jobs.get(&job)));
-        }
-        for job in tables.jobs.values() {
-            report.check_job(job, job.hold.and_then(|hold| tables.holds.get(&hold)));
-        }
-        report.check_tallies(&counts, tables.tallies.iter().map(|(tally, count)| (tally.clone(), *count)));
-        Ok(report)
+        self.check()
     }
 
     async fn rebuild(&self) -> Result<u64, StoreError> {

@@ -21,7 +21,7 @@ use bursar_core::time::Time;
 
 use crate::clock::Clock;
 use crate::error::StoreError;
-use crate::figures::{Cost, DueJobs, Figures, JobFilter};
+use crate::figures::{Cost, DueJobs, Figures, HeldMark, HeldSum, JobFilter};
 use crate::hint::Hints;
 use crate::verify::Report;
 
@@ -175,6 +175,14 @@ pub trait Store: Send + Sync + 'static {
     async fn figures(&self, key: &QueueKey, since_minute: i64) -> Result<Figures, StoreError>;
     /// What the jobs of a tenant cost on the days from one to another.
     async fn costs(&self, tenant: &Tenant, from: i64, to: i64) -> Result<Vec<Cost>, StoreError>;
+    /// What the holds of a tenant's jobs set aside now, of one queue or of all, after what was told last.
+    async fn held(
+        &self,
+        tenant: &Tenant,
+        queue: Option<&Queue>,
+        after: Option<&HeldMark>,
+        limit: usize,
+    ) -> Result<Vec<HeldSum>, StoreError>;
     /// How many jobs are in each state, of all tenants together; as the figures of the first [`QUEUES_COUNTED`] queues say.
     async fn job_counts(&self) -> Result<Vec<(JobState, i64)>, StoreError>;
     /// Jobs for the upkeep to look at, at most so many of each kind.

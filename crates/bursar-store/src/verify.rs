@@ -129,6 +129,13 @@ impl Report {
                 self.violation(format!("{} is {}, and {has} {part}", job.id, life.state));
             }
         }
+        let set_aside = hold.filter(|hold| hold.state == HoldState::Held && hold.job == Some(job.id));
+        let set_aside: i128 =
+            set_aside.iter().flat_map(|hold| &hold.charges).map(|charge| i128::from(charge.amount)).sum();
+        let held: i128 = life.held.iter().map(|(_, amount)| amount).sum();
+        if held != set_aside {
+            self.violation(format!("{}: {held} units are said to be held for it, and {set_aside} are", job.id));
+        }
         let Some(id) = job.hold else { return };
         match hold {
             None => self.violation(format!("{}: its hold {id} is not there", job.id)),

@@ -1,7 +1,7 @@
-//! Reports on the wire: what was checked, what it costs.
+//! Reports on the wire: what was checked, what jobs cost and hold.
 
 #[cfg(feature = "library")]
-use bursar::{Cost, Report};
+use bursar::{Cost, HeldSum, Report};
 use bursar_core::name::{JobKind, Queue, Scope};
 #[cfg(feature = "library")]
 use bursar_core::time::Time;
@@ -44,6 +44,25 @@ pub struct DayCostAnswer {
     pub kind: JobKind,
     pub scope: Scope,
     pub amount: i64,
+}
+
+/// What the holds of jobs set aside now.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+pub struct HeldAnswer {
+    pub queue: Queue,
+    pub kind: JobKind,
+    /// The unit of the budgets it is held on; empty where they name none.
+    pub unit: String,
+    /// On all scopes of the unit together.
+    pub amount: i64,
+}
+
+#[cfg(feature = "library")]
+impl From<HeldSum> for HeldAnswer {
+    fn from(held: HeldSum) -> HeldAnswer {
+        let HeldSum { queue, kind, unit, amount } = held;
+        HeldAnswer { queue, kind, unit, amount }
+    }
 }
 
 /// Microseconds in a day.

@@ -14,7 +14,7 @@ use crate::session::Session;
 use bursar_server::wire::command::EnqueuedAnswer;
 use bursar_server::wire::job::{AttemptAnswer, BulkBody, CostAnswer, FinishedAnswer, JobAnswer, JobBody};
 use bursar_server::wire::problem::Problem;
-use bursar_server::wire::report::DayCostAnswer;
+use bursar_server::wire::report::{DayCostAnswer, HeldAnswer};
 use bursar_server::wire::work::{CompleteBody, ErrorBody, FailBody, HeartbeatBody, LeaseBody, ReturnBody, SnoozeBody};
 use bursar_server::wire::{self, Page};
 
@@ -88,6 +88,18 @@ pub(crate) enum Jobs {
         /// The last day; the first one unless said
         #[arg(long, value_name = "DAY")]
         to: Option<String>,
+    },
+    /// What is held for jobs now, by queue, kind and unit
+    Held {
+        /// Of this queue only
+        #[arg(long, value_name = "QUEUE")]
+        queue: Option<Queue>,
+        /// Only those after this cursor: `next` of the last page
+        #[arg(long, value_name = "CURSOR")]
+        after: Option<String>,
+        /// At most so many
+        #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..=1000))]
+        most: u16,
     },
     /// Take jobs to work on
     Lease(LeaseArgs),
@@ -280,6 +292,9 @@ pub(crate) async fn run(args: Jobs, session: &Session) -> Result<Exit, Problem> 
             return bulk::act_on(&Deed::DiscardDead, &ids, reason.as_deref(), session).await;
         }
         Jobs::Costs { from, to } => costs(&*jobs.costs(&from, to.as_deref()).await?, session)?,
+        Jobs::Held { queue, after, most } => {
+            held(&*jobs.held(queue.as_ref(), after.as_deref(), most.into()).await?, session)?;
+        }
         Jobs::Lease(args) => lease(args, session).await?,
         Jobs::Heartbeat(Held { id, fence }) => {
             let beaten = work.heartbeat(id, &HeartbeatBody { fence, progress: None }).await?;
@@ -366,6 +381,17 @@ fn costs(page: &Page<DayCostAnswer>, session: &Session) -> Result<(), Problem> {
             vec![day.clone(), queue.to_string(), kind.to_string(), scope.to_string(), amount.to_string()]
         });
         table(&["DAY", "QUEUE", "KIND", "SCOPE", "COST"], &rows.collect::<Vec<_>>())
+    })
+}
+
+fn held(page: &Page<HeldAnswer>, session: &Session) -> Result<(), Problem> {
+    session.out.data(page, || {
+        let rows = page.items.iter().map(|held| {
+            let HeldAnswer { queue, kind, unit, amount } = held;
+            let unit = cell(Some(unit).filter(|unit| !unit.is_empty()));
+            vec![queue.to_string(), kind.to_string(), unit, amount.to_string()]
+        });
+        table(&["QUEUE", "KIND", "UNIT", "HELD"], &rows.collect::<Vec<_>>())
     })
 }
 

@@ -256,6 +256,8 @@ fn jobs_are_the_same_over_a_server() {
     both.run(2, &["job", "move", "--to", "q", "--json"], "");
     both.look(&["job", "costs", "--from", "2026-01-01"]);
     both.run(2, &["job", "costs", "--from", "tomorrow", "--json"], "");
+    both.look(&["job", "held"]);
+    both.run(2, &["job", "held", "--after", "nothing", "--json"], "");
     both.run(4, &["job", "show", "job_00000000000000000000000000", "--json"], "");
     both.run(0, &["queue", "set", "q", "--concurrency", "3", "--rate", "5/1000", "--reason", "slow"], "");
     both.run(0, &["queue", "set", "q", "--rate", "none", "--json"], "");

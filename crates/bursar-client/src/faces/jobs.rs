@@ -7,7 +7,7 @@ use bursar_wire::Page;
 use bursar_wire::command::EnqueuedAnswer;
 use bursar_wire::event::EventAnswer;
 use bursar_wire::job::{AttemptAnswer, BulkBody, FinishedAnswer, JobAnswer, JobBody};
-use bursar_wire::report::DayCostAnswer;
+use bursar_wire::report::{DayCostAnswer, HeldAnswer};
 use bursar_wire::work::{ActedAnswer, EditBody, EditManyBody, EnqueuedJobsAnswer, MoveBody, SelectionBody};
 
 use crate::answered::Answered;
@@ -150,5 +150,16 @@ impl Jobs<'_> {
     /// What jobs cost from a day to another, such as `2026-11-01`, in UTC.
     pub async fn costs(&self, from: &str, to: Option<&str>) -> Result<Answered<Page<DayCostAnswer>>, Error> {
         self.0.get(Path::new("/v1/costs").query("from", Some(from)).query("to", to)).answer().await
+    }
+
+    /// What is held for jobs now, by queue, kind and unit, of one queue or of all, after a cursor.
+    pub async fn held(
+        &self,
+        queue: Option<&Queue>,
+        cursor: Option<&str>,
+        limit: usize,
+    ) -> Result<Answered<Page<HeldAnswer>>, Error> {
+        let path = Path::new("/v1/held").query("queue", queue).query("cursor", cursor).query("limit", Some(limit));
+        self.0.get(path).answer().await
     }
 }

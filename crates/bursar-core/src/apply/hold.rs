@@ -64,6 +64,7 @@ pub(super) fn committed(ws: &mut Workspace, tenant: &Tenant, hold: HoldId, charg
     }
     if let Some(job) = settled.job {
         super::job::charge_committed(ws, job, charges);
+        super::job::set_aside(ws, job, None);
     }
     settled.version
 }
@@ -75,6 +76,9 @@ pub(super) fn released(ws: &mut Workspace, tenant: &Tenant, hold: HoldId, charge
         let key = (tenant.clone(), scope);
         touch_scope(ws, &key).release(settled.placed_at, held);
         ws.remove_live(key, settled.expires_at, hold);
+    }
+    if let Some(job) = settled.job {
+        super::job::set_aside(ws, job, None);
     }
     settled.version
 }

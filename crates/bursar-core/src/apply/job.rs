@@ -7,8 +7,8 @@ use crate::job::{
     Job, JobError, JobSpec, JobState, Lapsed, Lease, LeaseEnd, Life, Place, QueueConfig, QueueState, rank,
 };
 use crate::mutant::Mutant;
-use crate::name::{Queue, Scope, Tenant};
-use crate::state::{Counted, Tally, Workspace};
+use crate::name::{JobKind, Queue, Scope, Tenant};
+use crate::state::{At, Counted, Tally, Workspace};
 use crate::time::{Span, Time};
 
 use super::scope::{post, touch_scope};
@@ -62,6 +62,7 @@ pub(super) fn apply(ws: &mut Workspace, context: &Context, event: &Event) -> u64
         }
         Event::JobResumed { job, hold, .. } => {
             stop_waiting(ws, *job);
+            set_aside(ws, *job, Some(*hold));
             change(ws, *job, |job, now| {
                 job.hold = Some(*hold);
                 job.wait_until(now, now);
@@ -69,6 +70,7 @@ pub(super) fn apply(ws: &mut Workspace, context: &Context, event: &Event) -> u64
         }
         Event::JobRetried { job, hold } => {
             stop_waiting(ws, *job);
+            hold.iter().for_each(|hold| set_aside(ws, *job, Some(*hold)));
             change(ws, *job, |job, now| {
                 job.hold = hold.or(job.hold);
                 job.life.attempts = 0;
@@ -76,7 +78,10 @@ pub(super) fn apply(ws: &mut Workspace, context: &Context, event: &Event) -> u64
                 job.wait_until(now, now);
             })
         }
-        Event::JobFunded { job, hold } => change(ws, *job, |job, _| job.hold = Some(*hold)),
+        Event::JobFunded { job, hold } => {
+            set_aside(ws, *job, Some(*hold));
+            change(ws, *job, |job, _| job.hold = Some(*hold))
+        }
         Event::JobCancelling { job } => change(ws, *job, |job, _| job.life.cancelling = true),
         Event::JobCancelled { job } => {
             stop_waiting(ws, *job);
@@ -127,6 +132,28 @@ fn charge<'a>(ws: &mut Workspace, id: JobId, amounts: impl Iterator<Item = (&'a 
     }
 }
 
+/// What a job's hold sets aside counts for its queue and kind, from now on or, without one, no more.
+pub(super) fn set_aside(ws: &mut Workspace, id: JobId, hold: Option<HoldId>) {
+    if hold.is_none() && Mutant::CountSettled.on() {
+        return;
+    }
+    let hold = hold.and_then(|hold| ws.holds.get(&hold));
+    let mut held: Vec<(String, i128)> = Vec::new();
+    for (tenant, charge) in hold.iter().flat_map(|hold| hold.charges.iter().map(|charge| (&hold.tenant, charge))) {
+        let budget = ws.scopes.get(&At(tenant, &charge.scope)).and_then(|row| row.budget.as_deref());
+        let unit = budget.map_or("", |budget| &budget.unit);
+        match held.iter_mut().find(|(known, _)| known == unit) {
+            Some((_, sum)) => *sum += i128::from(charge.amount),
+            None => held.push((unit.to_owned(), charge.amount.into())),
+        }
+    }
+    let Some(job) = ws.jobs.get_mut(&id) else { return };
+    let before = std::mem::replace(&mut job.life.held, held.clone());
+    let (tenant, queue, kind) = (job.tenant.clone(), job.queue.clone(), job.kind.clone());
+    count_held(ws, (&tenant, &queue, &kind), &before, -1);
+    count_held(ws, (&tenant, &queue, &kind), &held, 1);
+}
+
 fn enqueued(
     ws: &mut Workspace,
     context: &Context,
@@ -166,6 +193,9 @@ fn enqueued(
     count(ws, &job, Counted::In(job.life.state), 1);
     count(ws, &job, Counted::Enqueued(minute), 1);
     ws.jobs.put(id, job);
+    if hold.is_some() {
+        set_aside(ws, id, hold);
+    }
     enter_line(ws, id);
     1
 }
@@ -293,6 +323,10 @@ fn change(ws: &mut Workspace, id: JobId, with: impl FnOnce(&mut Job, Time)) -> u
         let left = Job { queue, ..row.clone() };
         count(ws, &left, Counted::In(before), -1);
         count(ws, &row, Counted::In(after), 1);
+        if moved {
+            count_held(ws, (&left.tenant, &left.queue, &left.kind), &left.life.held, -1);
+            count_held(ws, (&row.tenant, &row.queue, &row.kind), &row.life.held, 1);
+        }
         if after.is_final() && before != after {
             count(ws, &row, Counted::Ended(after, minute(now)), 1);
         }
@@ -304,6 +338,13 @@ fn change(ws: &mut Workspace, id: JobId, with: impl FnOnce(&mut Job, Time)) -> u
 fn count(ws: &mut Workspace, job: &Job, what: Counted, by: i64) {
     let tally = Tally { tenant: job.tenant.clone(), queue: job.queue.clone(), what };
     *ws.tallies.entry(tally).or_insert(0) += by;
+}
+
+fn count_held(ws: &mut Workspace, of: (&Tenant, &Queue, &JobKind), held: &[(String, i128)], by: i128) {
+    for (unit, amount) in held {
+        let key = (of.0.clone(), of.1.clone(), of.2.clone(), unit.clone());
+        *ws.held.entry(key).or_insert(0) += by * amount;
+    }
 }
 
 fn minute(now: Time) -> i64 {

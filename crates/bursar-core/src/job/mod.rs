@@ -99,6 +99,8 @@ pub struct Life {
     pub error: Option<JobError>,
     /// Units that were charged for it so far, by scope.
     pub cost: Vec<(Scope, i64)>,
+    /// What its hold sets aside, by the units that the budgets had when it got the hold; empty without a live one.
+    pub held: Vec<(String, i128)>,
     /// Leases that lapsed: their workers may still report what they spent.
     pub lapsed: Vec<Lapsed>,
 }
@@ -199,6 +201,7 @@ impl Life {
             result: Payload::default(),
             error: None,
             cost: Vec::new(),
+            held: Vec::new(),
             lapsed: Vec::new(),
         }
     }

@@ -1,20 +1,27 @@
-//! `/v1/costs`: what jobs cost.
+//! `/v1/costs` and `/v1/held`: what jobs cost, and what is set aside for them.
 
 use axum::http::Method;
-use bursar::Time;
+use bursar::{HeldMark, JobKind, Queue, Time};
 use schemars::JsonSchema;
 use serde::Deserialize;
+use serde_json::json;
 
 use crate::call::Ask;
+use crate::limits::PAGE_MAX;
 use crate::principal::table::Action;
 use crate::reply::Reply;
 use crate::route::Route;
+use crate::routes::{cursor, page_size};
 use crate::wire::Page;
 use crate::wire::problem::Problem;
-use crate::wire::report::DayCostAnswer;
+use crate::wire::report::{DayCostAnswer, HeldAnswer};
 
 pub(super) fn routes() -> Vec<Route> {
-    vec![Route::new(Method::GET, "/v1/costs", Action::JobsRead, "What jobs cost, by day, queue, kind and scope", list)]
+    let read = Action::JobsRead;
+    vec![
+        Route::new(Method::GET, "/v1/costs", read, "What jobs cost, by day, queue, kind and scope", list),
+        Route::new(Method::GET, "/v1/held", read, "What is held for jobs now, by queue, kind and unit", held),
+    ]
 }
 
 /// Days that one call looks at.
@@ -44,4 +51,44 @@ async fn list(ask: Ask<(), DaysQuery>) -> Result<Reply<Page<DayCostAnswer>>, Pro
     }
     let costs = ask.call.bursar().jobs().costs(from, to).await?;
     Ok(Reply::new(Page { items: costs.iter().map(DayCostAnswer::from).collect(), next: None }))
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct HeldQuery {
+    /// Of this queue only.
+    #[serde(default)]
+    queue: Option<Queue>,
+    /// Where the page begins, as `next` of the last one said.
+    #[serde(default)]
+    cursor: Option<String>,
+    /// So many at most, from 1 to 1000.
+    #[serde(default)]
+    #[schemars(range(min = 1, max = PAGE_MAX))]
+    limit: Option<usize>,
+}
+
+async fn held(ask: Ask<(), HeldQuery>) -> Result<Reply<Page<HeldAnswer>>, Problem> {
+    let HeldQuery { queue, cursor: at, limit } = ask.query;
+    let (limit, after) = (page_size(limit)?, cursor::<Mark>(at.as_deref())?);
+    let found = ask.call.bursar().jobs().held(queue.as_ref(), after.map(|mark| mark.0).as_ref(), limit).await?;
+    let items = found.into_iter().map(HeldAnswer::from).collect();
+    Ok(Reply::new(Page::of(items, limit, Mark::after)))
+}
+
+/// A cursor: queue, kind and unit as JSON, for each may have any sign in it.
+struct Mark(HeldMark);
+
+impl Mark {
+    fn after(told: &HeldAnswer) -> String {
+        json!([told.queue, told.kind, told.unit]).to_string()
+    }
+}
+
+impl std::str::FromStr for Mark {
+    type Err = serde_json::Error;
+    fn from_str(text: &str) -> Result<Mark, Self::Err> {
+        let (queue, kind, unit): (Queue, JobKind, String) = serde_json::from_str(text)?;
+        Ok(Mark((queue, kind, unit)))
+    }
 }

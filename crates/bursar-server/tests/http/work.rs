@@ -25,8 +25,13 @@ async fn enqueue(home: &Home, queue: &str, kind: &str) -> String {
     id
 }
 
+async fn held(home: &Home, query: &str) -> Vec<Value> {
+    let page = home.ask("GET", &format!("/v1/held{query}"), Value::Null).await.is(200).json();
+    page["items"].as_array().unwrap().clone()
+}
+
 async fn a_job_is_worked_on_and_settles_its_hold(home: Home) {
-    let budget = json!({ "limits": [{ "amount": 100, "window": "lifetime" }] });
+    let budget = json!({ "unit": "cent", "limits": [{ "amount": 100, "window": "lifetime" }] });
     home.ask("PUT", "/v1/budgets/room", budget).await.is(200);
     let body = json!({ "charges": [{ "scope": "room", "amount": 60 }], "settle": "job",
                        "jobs": [{ "queue": "media", "kind": "video", "idempotency_key": "gen-7", "max_attempts": 3 }] });
@@ -34,6 +39,12 @@ async fn a_job_is_worked_on_and_settles_its_hold(home: Home) {
     let twin =
         home.ask("POST", "/v1/jobs", json!({ "queue": "media", "kind": "video", "idempotency_key": "gen-7" })).await;
     assert_eq!(twin.is(200).json(), json!({ "id": id, "created": false }));
+    let told = json!({ "queue": "media", "kind": "video", "unit": "cent", "amount": 60 });
+    let page = home.ask("GET", "/v1/held?queue=media&limit=1", Value::Null).await.is(200).json();
+    assert_eq!(page, json!({ "items": [told], "next": "[\"media\",\"video\",\"cent\"]" }));
+    assert_eq!(held(&home, "?cursor=%5B%22media%22,%22video%22,%22cent%22%5D").await, Vec::<Value>::new());
+    assert_eq!(held(&home, "?queue=other").await, Vec::<Value>::new());
+    assert_eq!(home.ask("GET", "/v1/held?cursor=media", Value::Null).await.is(400).problem(), "invalid");
     let worker = home.worker("default", json!({ "queues": ["media"], "kinds": ["video"] })).await;
     let lease = json!({ "queues": ["media"], "capacity": 10, "lease_ms": 30_000 });
     let leased = home.ask_as(&worker, "POST", "/v1/jobs/lease", lease.clone()).await.is(200).json();
@@ -78,6 +89,7 @@ async fn a_job_is_worked_on_and_settles_its_hold(home: Home) {
     let costs = home.ask("GET", &format!("/v1/costs?from={day}&to={day}"), Value::Null).await.is(200).json();
     let sum: i64 = costs["items"].as_array().unwrap().iter().map(|cost| cost["amount"].as_i64().unwrap()).sum();
     assert_eq!(sum, 35);
+    assert_eq!(held(&home, "").await, Vec::<Value>::new(), "it is settled");
     assert_eq!(home.ask("GET", "/v1/verify", Value::Null).await.is(200).json()["ok"], true);
     home.stop().await;
 }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use bursar_core::answer::{Answer, Beaten, Leased};
 use bursar_core::budget::Limit;
 use bursar_core::event::Event;
+use bursar_core::hold::HoldState;
 use bursar_core::id::{HoldId, JobId};
 use bursar_core::job::{Beat, FlowScopes, Job, JobSpec, JobState, LeaseAsk, LeaseEnd, Order, QueueConfig, Rate, Retry};
 use bursar_core::name::{FlowKey, IdempotencyKey, JobKind, Queue, Scope, Tenant, WorkerName};
@@ -107,6 +108,7 @@ pub(crate) fn promise(what: &str) -> &'static str {
         Some("fence") => "I7 fenced",
         Some("gone") => "I8 no job disappears",
         Some("spend") => "I6 real spend is never dropped",
+        Some("held") => "I2 conservation",
         Some("limit") => "J17 limits of queues",
         Some("order") => "J6 the best first",
         Some("attempts") => "J14 attempts",
@@ -483,6 +485,9 @@ impl Model {
         let billed: BTreeSet<u64> = life.lapsed.iter().filter(|l| l.billed).map(|lapsed| lapsed.fence).collect();
         is(&format!("spend: of {id}"), &(row.total_cost(), billed), &(job.cost, job.billed.clone()))?;
         is(&format!("the hold of {id}"), &(row.hold, &life.awaits), &(job.hold, &job.awaits))?;
+        let live = job.hold.and_then(|hold| self.holds.get(&hold)).filter(|hold| hold.state == HoldState::Held);
+        let set_aside: i128 = live.iter().flat_map(|hold| &hold.charges).map(|charge| i128::from(charge.amount)).sum();
+        is(&format!("held: for {id}"), &life.held.iter().map(|(_, amount)| amount).sum(), &set_aside)?;
         is(&format!("the place of {id}"), &(&row.queue, row.priority), &(&job.queue, job.priority))?;
         let waits = job.state == JobState::Queued;
         let exact = job.state.is_final() || waits;

@@ -19,7 +19,8 @@ use bursar_store::attempt::{self, Attempts, Prepared, Setback};
 use bursar_store::rows::Rows;
 use bursar_store::work::{self, When};
 use bursar_store::{
-    Cost, DueJobs, Figures, Health, JobFilter, Journaled, Lock, Patience, Report, Store, StoreError, Verdict, claims,
+    Cost, DueJobs, Figures, Health, HeldMark, HeldSum, JobFilter, Journaled, Lock, Patience, Report, Store, StoreError,
+    Verdict, claims,
 };
 use bursar_testkit::SeqIds;
 
@@ -317,6 +318,16 @@ impl Store for SimStore {
     }
 
     async fn costs(&self, _: &Tenant, _: i64, _: i64) -> Result<Vec<Cost>, StoreError> {
+        nothing_of_this()
+    }
+
+    async fn held(
+        &self,
+        _: &Tenant,
+        _: Option<&Queue>,
+        _: Option<&HeldMark>,
+        _: usize,
+    ) -> Result<Vec<HeldSum>, StoreError> {
         nothing_of_this()
     }
 

@@ -6,6 +6,7 @@
 mod commands;
 mod credentials;
 mod grants;
+mod held;
 mod holds;
 mod jobs;
 mod journal;
@@ -115,6 +116,9 @@ cases! {
     settled::awaited_scopes_are_found_past_all_their_jobs,
     settled::spend_of_a_lost_lease_is_charged_once,
     settled::costs_are_told_by_day_queue_kind_and_scope,
+    held::what_is_held_is_told_by_queue_kind_and_unit,
+    held::what_is_held_follows_the_attempts_of_a_job,
+    held::what_is_held_may_pass_64_bits,
     queues::jobs_of_all_tenants_are_counted_together,
     jobs::trace_goes_with_a_job_from_its_enqueueing_to_its_end,
     queues::key_at_its_limit_is_passed_over_until_a_slot_is_free,

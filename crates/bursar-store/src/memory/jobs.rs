@@ -10,7 +10,7 @@ use bursar_core::time::Time;
 
 use super::Tables;
 use crate::claims::{self, is_in};
-use crate::figures::{Cost, DueJobs, Figures, JobFilter};
+use crate::figures::{Cost, DueJobs, Figures, HeldMark, HeldSum, JobFilter};
 use crate::rows::{ClaimAsk, Claimed};
 
 impl Tables {
@@ -83,6 +83,23 @@ impl Tables {
             amount: *amount,
         };
         all.map(cost).collect()
+    }
+
+    pub(super) fn held(
+        &self,
+        tenant: &Tenant,
+        queue: Option<&Queue>,
+        after: Option<&HeldMark>,
+        limit: usize,
+    ) -> Vec<HeldSum> {
+        let wanted = self.held.iter().filter(|((of, in_queue, kind, unit), sum)| {
+            let asked = of == tenant && queue.is_none_or(|queue| queue == in_queue);
+            let later = after.is_none_or(|(q, k, u)| (in_queue, kind, unit) > (q, k, u));
+            asked && later && **sum != 0
+        });
+        let held =
+            wanted.map(|((_, queue, kind, unit), sum)| HeldSum::new(queue.clone(), kind.clone(), unit.clone(), *sum));
+        held.take(limit).collect()
     }
 
     pub(super) fn due_jobs(&self, limit: usize, now: Time) -> DueJobs {

@@ -200,7 +200,7 @@ impl PostgresStore {
         drop(side);
         sqlx::raw_sql(
             "TRUNCATE bursar.keys, bursar.job_keys, bursar.jobs, bursar.ended_jobs, bursar.queues, bursar.schedules,
-                 bursar.tallies, bursar.costs, bursar.holds, bursar.grants, bursar.scopes,
+                 bursar.tallies, bursar.costs, bursar.held, bursar.holds, bursar.grants, bursar.scopes,
                  bursar.live_charges, bursar.postings, bursar.rollups",
         )
         .execute(&mut *tx)

@@ -55,7 +55,7 @@ use crate::attempt;
 use crate::clock::{Clock, SystemClock};
 use crate::codec::Budgets;
 use crate::error::StoreError;
-use crate::figures::{Cost, DueJobs, Figures, JobFilter};
+use crate::figures::{Cost, DueJobs, Figures, HeldMark, HeldSum, JobFilter};
 use crate::hint::Hints;
 use crate::store::{Health, Journaled, Patience, Setup, Store, Verdict};
 use crate::verify::Report;
@@ -327,6 +327,16 @@ impl Store for PostgresStore {
 
     async fn costs(&self, tenant: &Tenant, from: i64, to: i64) -> Result<Vec<Cost>, StoreError> {
         self.read_costs(tenant, from, to).await
+    }
+
+    async fn held(
+        &self,
+        tenant: &Tenant,
+        queue: Option<&Queue>,
+        after: Option<&HeldMark>,
+        limit: usize,
+    ) -> Result<Vec<HeldSum>, StoreError> {
+        self.read_held(tenant, queue, after, limit).await
     }
 
     async fn job_counts(&self) -> Result<Vec<(JobState, i64)>, StoreError> {

@@ -14,7 +14,7 @@ use rusqlite::Row;
 
 pub(super) use self::check::check_jobs;
 pub(super) use self::list::{
-    awaited, awaiting, barred, costs, due_jobs, figures, job_counts, list_jobs, list_queues, queue,
+    awaited, awaiting, barred, costs, due_jobs, figures, held, job_counts, list_jobs, list_queues, queue,
 };
 use crate::codec::stored;
 use crate::error::StoreError;

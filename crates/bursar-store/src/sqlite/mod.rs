@@ -48,7 +48,7 @@ use self::writer::{Counters, Handle, Shared, Writer, open_reader};
 use crate::clock::SystemClock;
 use crate::codec::Budgets;
 use crate::error::StoreError;
-use crate::figures::{Cost, DueJobs, Figures, JobFilter};
+use crate::figures::{Cost, DueJobs, Figures, HeldMark, HeldSum, JobFilter};
 use crate::sqlite::error::failed;
 use crate::store::{Health, Journaled, Patience, Setup, Store, Verdict};
 use crate::verify::Report;
@@ -281,6 +281,17 @@ impl Store for SqliteStore {
     async fn costs(&self, tenant: &Tenant, from: i64, to: i64) -> Result<Vec<Cost>, StoreError> {
         let tenant = tenant.clone();
         self.read(move |shared, conn| jobs::costs(shared, conn, &tenant, from, to)).await
+    }
+
+    async fn held(
+        &self,
+        tenant: &Tenant,
+        queue: Option<&Queue>,
+        after: Option<&HeldMark>,
+        limit: usize,
+    ) -> Result<Vec<HeldSum>, StoreError> {
+        let (tenant, queue, after) = (tenant.clone(), queue.cloned(), after.cloned());
+        self.read(move |shared, conn| jobs::held(shared, conn, &tenant, queue.as_ref(), after.as_ref(), limit)).await
     }
 
     async fn job_counts(&self) -> Result<Vec<(JobState, i64)>, StoreError> {

@@ -76,6 +76,11 @@ CREATE TABLE bursar_costs (
     amount INTEGER NOT NULL,
     PRIMARY KEY (tenant, day, queue, kind, scope)
 ) STRICT, WITHOUT ROWID;
+CREATE TABLE bursar_held (
+    tenant TEXT NOT NULL, queue TEXT NOT NULL, kind TEXT NOT NULL, unit TEXT NOT NULL,
+    high INTEGER NOT NULL, low INTEGER NOT NULL,
+    PRIMARY KEY (tenant, queue, kind, unit)
+) STRICT, WITHOUT ROWID;
 CREATE TABLE bursar_payloads (id BLOB PRIMARY KEY, data TEXT NOT NULL) STRICT, WITHOUT ROWID;
 CREATE TABLE bursar_journal (
     position INTEGER PRIMARY KEY, at INTEGER NOT NULL, count INTEGER NOT NULL, prev TEXT NOT NULL, entries TEXT NOT NULL
@@ -83,7 +88,7 @@ CREATE TABLE bursar_journal (
 "];
 
 /// The tables that can be made anew from the journal.
-pub(super) const REBUILT: [&str; 14] = [
+pub(super) const REBUILT: [&str; 15] = [
     "bursar_scopes",
     "bursar_holds",
     "bursar_live_charges",
@@ -98,6 +103,7 @@ pub(super) const REBUILT: [&str; 14] = [
     "bursar_schedules",
     "bursar_tallies",
     "bursar_costs",
+    "bursar_held",
 ];
 
 /// The schema version this build knows.

@@ -6,7 +6,7 @@ use bursar_core::hold::{Hold, HoldState};
 use bursar_core::job::{Job, JobState, Place};
 use bursar_core::name::JobKind;
 use bursar_core::scope::ScopeState;
-use bursar_core::state::{Counted, QueueKey, ScopeKey, Tally};
+use bursar_core::state::{Counted, HeldKey, QueueKey, ScopeKey, Tally};
 
 use super::Report;
 
@@ -18,6 +18,7 @@ pub(crate) struct JobCounts {
     lines: BTreeMap<ScopeKey, LineCount>,
     awaited: BTreeMap<ScopeKey, u64>,
     states: BTreeMap<(QueueKey, JobState), i64>,
+    held: BTreeMap<HeldKey, i128>,
 }
 
 #[derive(Default)]
@@ -42,6 +43,10 @@ impl JobCounts {
     pub(crate) fn add(&mut self, job: &Job) {
         let tenant = &job.tenant;
         self.add_states((tenant.clone(), job.queue.clone()), job.life.state, 1);
+        for (unit, amount) in &job.life.held {
+            let key = (tenant.clone(), job.queue.clone(), job.kind.clone(), unit.clone());
+            *self.held.entry(key).or_default() += amount;
+        }
         for scope in job.life.lease.iter().flat_map(|lease| &lease.slots) {
             *self.slots.entry((tenant.clone(), scope.clone())).or_default() += 1;
         }
@@ -115,6 +120,22 @@ impl Report {
             if real != 0 {
                 self.violation(format!("{tenant}/{queue}: no job is counted as {state}, and {real} are"));
             }
+        }
+    }
+
+    /// Checks what is said to be held for jobs, by queue, kind and unit.
+    pub(crate) fn check_held(&mut self, jobs: &JobCounts, kept: impl Iterator<Item = (HeldKey, i128)>) {
+        let mut real = jobs.held.clone();
+        for (key, kept) in kept {
+            let real = real.remove(&key).unwrap_or(0);
+            if real != kept {
+                let (tenant, queue, kind, unit) = key;
+                let text = format!("{kept} {unit:?} are said to be held for {kind}, and {real} are");
+                self.violation(format!("{tenant}/{queue}: {text}"));
+            }
+        }
+        for ((tenant, queue, kind, unit), real) in real.into_iter().filter(|(_, real)| *real != 0) {
+            self.violation(format!("{tenant}/{queue}: nothing is said to be held for {kind}, and {real} {unit:?} are"));
         }
     }
 }

@@ -9,7 +9,7 @@ use bursar_core::name::{Queue, ScheduleName, Tenant};
 use bursar_core::scope::ScopeState;
 use bursar_core::state::{Counted, ScopeKey};
 use bursar_core::time::{Span, Time};
-use bursar_store::{Clock, Cost, Store};
+use bursar_store::{Clock, Cost, HeldSum, Store};
 use futures_util::FutureExt;
 
 use crate::story::World;
@@ -26,6 +26,7 @@ struct Tables {
     queues: Vec<Kept>,
     schedules: Vec<(ScheduleName, Schedule)>,
     costs: Vec<Cost>,
+    held: Vec<HeldSum>,
 }
 
 impl World {
@@ -72,6 +73,7 @@ impl World {
             queues: self.queues(),
             schedules: self.store.list_schedules(&Tenant::built_in(), None, 100).now_or_never().unwrap().unwrap(),
             costs: self.store.costs(&Tenant::built_in(), i64::MIN, i64::MAX).now_or_never().unwrap().unwrap(),
+            held: self.store.held(&Tenant::built_in(), None, None, 1_000).now_or_never().unwrap().unwrap(),
         }
     }
 }

@@ -76,7 +76,7 @@ async fn sqlite_finds_what_does_not_agree() {
 }
 
 /// What is done to the tables of jobs, and what is found then.
-const JOB_CASES: [(&str, &[&str]); 9] = [
+const JOB_CASES: [(&str, &[&str]); 12] = [
     (
         "UPDATE bursar.jobs SET state = 4 WHERE state = 0",
         &[
@@ -101,11 +101,14 @@ const JOB_CASES: [(&str, &[&str]); 9] = [
     ("DELETE FROM bursar.jobs WHERE state = 1", &["its line has 2 jobs with 0 barred, and 1 with 0 stand in it"]),
     ("UPDATE bursar.tallies SET count = 7 WHERE what = 4", &["7 jobs are counted as succeeded, and 1 are"]),
     ("DELETE FROM bursar.tallies WHERE what = 4", &["no job is counted as succeeded, and 1 are"]),
+    ("UPDATE bursar.held SET low = low + 1", &["/q: 6 \"\" are said to be held for k, and 5 are"]),
+    ("UPDATE bursar.held SET high = high - 1", &["/q: -4294967291 \"\" are said to be held for k, and 5 are"]),
+    ("DELETE FROM bursar.held", &["/q: nothing is said to be held for k, and 5 \"\" are"]),
     ("UPDATE bursar.ended_jobs SET state = 6", &["it would not be found by its state or instant"]),
     (
         "UPDATE bursar.holds SET state = 1, data = (SELECT data FROM bursar.holds WHERE state = 1)
          WHERE state = 0 AND expires_at = 9223372036854775807",
-        &["does not name it"],
+        &["does not name it", "5 units are said to be held for it, and 0 are"],
     ),
 ];
 

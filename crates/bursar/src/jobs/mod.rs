@@ -11,7 +11,8 @@ use bursar_core::bounds::JOBS_MAX;
 use bursar_core::event::Stream;
 use bursar_core::id::JobId;
 use bursar_core::job::{Job, JobSpec};
-use bursar_store::{Cost, JobFilter};
+use bursar_core::name::Queue;
+use bursar_store::{Cost, HeldMark, HeldSum, JobFilter};
 use futures_util::{StreamExt, TryStreamExt, stream};
 use sqlx::PgConnection;
 
@@ -108,6 +109,18 @@ impl Jobs<'_> {
     /// What jobs cost, by day (since 1970, in UTC; both included), queue, kind and scope.
     pub async fn costs(&self, from_day: i64, to_day: i64) -> Result<Vec<Cost>, Error> {
         Ok(self.0.inner.store.costs(&self.0.context.tenant, from_day, to_day).await?)
+    }
+
+    /// What the holds of jobs set aside now, by queue, kind and unit, of one queue or of all; at most `limit` (from 1 to 1,000) after
+    /// what was told last. A job that is charged on several scopes of one unit counts with each of them.
+    pub async fn held(
+        &self,
+        queue: Option<&Queue>,
+        after: Option<&HeldMark>,
+        limit: usize,
+    ) -> Result<Vec<HeldSum>, Error> {
+        let (store, tenant) = (&self.0.inner.store, &self.0.context.tenant);
+        Ok(store.held(tenant, queue, after, limit.clamp(1, LIST_MAX)).await?)
     }
 }
 

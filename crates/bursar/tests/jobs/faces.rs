@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bursar::{AttemptEnd, Beat, Failure, JobFilter, JobState, Order, Payload, QueueConfig, Refusal, Usage};
+use bursar::{AttemptEnd, Beat, Failure, JobFilter, JobState, Order, Payload, Queue, QueueConfig, Refusal, Usage};
 
 use crate::home::{ENGINES, ask, balance, budget, enqueue_held, job, lease_one, open, secs};
 
@@ -112,6 +112,11 @@ async fn a_job_settles_its_hold_with_what_it_cost() {
         bursar.ledger().define("team", budget(100)).await.unwrap();
         let id = enqueue_held(&bursar, "q", "team", 40).await;
         assert_eq!(balance(&bursar, "team").await, (0, 40));
+        let held = bursar.jobs().held(None, None, 10).await.unwrap();
+        let told = held.iter().map(|held| (held.queue.as_str(), held.kind.as_str(), held.unit.as_str(), held.amount));
+        assert_eq!(told.collect::<Vec<_>>(), [("q", "work", "", 40)]);
+        let other: Queue = "r".try_into().unwrap();
+        assert_eq!(bursar.jobs().held(Some(&other), None, 10).await.unwrap(), []);
         let leased = lease_one(&bursar, "q").await;
         let usage = Some(vec![Usage { scope: None, amount: 25 }]);
         let done = bursar.jobs().complete(id, leased.life.fence, Payload::default(), usage).await.unwrap();
@@ -121,6 +126,7 @@ async fn a_job_settles_its_hold_with_what_it_cost() {
         let costs = bursar.jobs().costs(day, day).await.unwrap();
         assert_eq!(costs.len(), 1);
         assert_eq!((costs[0].queue.as_str(), costs[0].kind.as_str(), costs[0].amount), ("q", "work", 25));
+        assert_eq!(bursar.jobs().held(None, None, 10).await.unwrap(), []);
         bursar.close().await;
     }
 }

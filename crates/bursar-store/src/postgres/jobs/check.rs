@@ -5,13 +5,14 @@ use std::collections::HashMap;
 use bursar_core::hold::Hold;
 use bursar_core::id::HoldId;
 use bursar_core::job::{Job, Place, line_up};
-use bursar_core::state::{ScopeKey, Tally};
+use bursar_core::state::{HeldKey, ScopeKey, Tally};
 use sqlx::{PgConnection, Row};
 use uuid::Uuid;
 
 use super::{columns, live};
 use crate::codec::{Packed, stored};
 use crate::error::StoreError;
+use crate::figures::Halves;
 use crate::job_row::{Columns, state_of, what_counts};
 use crate::postgres::error::store_error;
 use crate::postgres::rows::{PgRows, Taking};
@@ -46,6 +47,19 @@ impl PostgresStore {
         };
         let tallies = tallies.into_iter().map(tally).collect::<Result<Vec<_>, StoreError>>()?;
         report.check_tallies(&counts, tallies.into_iter());
+        let held: Vec<(String, String, String, String, i64, i64)> = sqlx::query_as(
+            "SELECT tenant, queue, kind, unit, sum(high)::bigint, sum(low)::bigint FROM bursar.held
+             GROUP BY tenant, queue, kind, unit",
+        )
+        .fetch_all(&mut *tx)
+        .await
+        .map_err(store_error)?;
+        let sum = |(tenant, queue, kind, unit, high, low)| {
+            let key: HeldKey = (stored("tenant", tenant)?, stored("queue", queue)?, stored("kind", kind)?, unit);
+            Ok((key, Halves { high, low }.whole()))
+        };
+        let held = held.into_iter().map(sum).collect::<Result<Vec<_>, StoreError>>()?;
+        report.check_held(&counts, held.into_iter());
         self.check_scopes_of_jobs(&mut tx, report, &counts).await?;
         tx.commit().await.map_err(store_error)
     }

@@ -13,7 +13,7 @@ use uuid::Uuid;
 use super::{attach_all, columns, live};
 use crate::codec::{Packed, from_json, stored};
 use crate::error::StoreError;
-use crate::figures::{AHEAD_LOOK, Cost, DueJobs, Figures, JobFilter};
+use crate::figures::{AHEAD_LOOK, Cost, DueJobs, Figures, Halves, HeldMark, HeldSum, JobFilter};
 use crate::job_row::{state_number, state_of, what_counts};
 use crate::postgres::PostgresStore;
 use crate::postgres::error::store_error;
@@ -204,6 +204,34 @@ impl PostgresStore {
             })
         };
         rows.into_iter().map(cost).collect()
+    }
+
+    pub(in crate::postgres) async fn read_held(
+        &self,
+        tenant: &Tenant,
+        queue: Option<&Queue>,
+        after: Option<&HeldMark>,
+        limit: usize,
+    ) -> Result<Vec<HeldSum>, StoreError> {
+        let sql = "SELECT queue, kind, unit, sum(high)::bigint, sum(low)::bigint FROM bursar.held
+            WHERE tenant = $1 AND ($2::text IS NULL OR queue = $2) AND (queue, kind, unit) > ($3, $4, $5)
+            GROUP BY queue, kind, unit HAVING sum(high) * 4294967296 + sum(low) <> 0 ORDER BY queue, kind, unit LIMIT $6";
+        let (after_queue, kind, unit) = after.map_or(("", "", ""), |(q, k, u)| (q.as_str(), k.as_str(), u.as_str()));
+        let rows: Vec<(String, String, String, i64, i64)> = sqlx::query_as(sql)
+            .bind(tenant.as_str())
+            .bind(queue.map(Queue::as_str))
+            .bind(after_queue)
+            .bind(kind)
+            .bind(unit)
+            .bind(limit as i64)
+            .fetch_all(&mut *self.acquire().await?)
+            .await
+            .map_err(store_error)?;
+        let held = |(queue, kind, unit, high, low)| {
+            let (queue, kind) = (stored("queue", queue)?, stored("kind", kind)?);
+            Ok(HeldSum::new(queue, kind, unit, Halves { high, low }.whole()))
+        };
+        rows.into_iter().map(held).collect()
     }
 
     pub(in crate::postgres) async fn read_due_jobs(&self, limit: usize) -> Result<DueJobs, StoreError> {

@@ -7,6 +7,7 @@ use uuid::Uuid;
 
 use crate::codec::Packed;
 use crate::codec::to_json;
+use crate::figures::Halves;
 use crate::job_row::{Columns, Moving, Spec, counted, ended, state_number};
 use crate::postgres::rows::{PgRows, Taking};
 use crate::postgres::statement::Statement;
@@ -54,6 +55,12 @@ const ADD_COSTS: &str = "INSERT INTO bursar.costs AS c (tenant, day, queue, kind
     SELECT w.tenant, w.day, w.queue, w.kind, w.scope, pg_backend_pid() % 64, w.amount
     FROM unnest(@) AS w(tenant, day, queue, kind, scope, amount)
     ON CONFLICT (tenant, day, queue, kind, scope, lane) DO UPDATE SET amount = c.amount + EXCLUDED.amount";
+// The low half stays below 2^32, so that no sum of it passes 64 bits.
+const ADD_HELD: &str = "INSERT INTO bursar.held AS h (tenant, queue, kind, unit, lane, high, low)
+    SELECT w.tenant, w.queue, w.kind, w.unit, pg_backend_pid() % 64, w.high, w.low
+    FROM unnest(@) AS w(tenant, queue, kind, unit, high, low)
+    ON CONFLICT (tenant, queue, kind, unit, lane) DO UPDATE
+    SET high = h.high + EXCLUDED.high + ((h.low + EXCLUDED.low) >> 32), low = (h.low + EXCLUDED.low) & 4294967295";
 
 impl PgRows<'_> {
     /// Adds what is to be written of jobs, their keys, queues, schedules and figures.
@@ -223,5 +230,14 @@ fn write_figures(statement: &mut Statement, ws: &Workspace) {
         part.array(rows.iter().map(|((_, _, _, kind, _), _)| kind.as_str()));
         part.array(rows.iter().map(|((_, _, _, _, scope), _)| scope.as_str()));
         part.array(rows.iter().map(|(_, amount)| **amount));
+    });
+    let held: Vec<_> = ws.held.iter().filter(|(_, by)| **by != 0).collect();
+    statement.part(ADD_HELD, &held, |part, rows| {
+        part.array(rows.iter().map(|((tenant, ..), _)| tenant.as_str()));
+        part.array(rows.iter().map(|((_, queue, ..), _)| queue.as_str()));
+        part.array(rows.iter().map(|((_, _, kind, _), _)| kind.as_str()));
+        part.array(rows.iter().map(|((_, _, _, unit), _)| unit.as_str()));
+        part.array(rows.iter().map(|(_, by)| Halves::from(**by).high));
+        part.array(rows.iter().map(|(_, by)| Halves::from(**by).low));
     });
 }

@@ -152,6 +152,17 @@ CREATE TABLE bursar.costs (
     amount bigint NOT NULL,
     PRIMARY KEY (tenant, day, queue, kind, scope, lane)
 ) WITH (fillfactor = 50);
+-- What holds of jobs set aside now: `high` counts in steps of 2^32.
+CREATE TABLE bursar.held (
+    tenant text COLLATE "C" NOT NULL,
+    queue  text COLLATE "C" NOT NULL,
+    kind   text COLLATE "C" NOT NULL,
+    unit   text COLLATE "C" NOT NULL,
+    lane   smallint NOT NULL,
+    high   bigint NOT NULL,
+    low    bigint NOT NULL,
+    PRIMARY KEY (tenant, queue, kind, unit, lane)
+) WITH (fillfactor = 50);
 
 CREATE TABLE bursar.payloads (
     id   uuid PRIMARY KEY,

@@ -1,13 +1,14 @@
 //! Verification of jobs, and their lines after a rebuild.
 
 use bursar_core::job::{Job, Place, line_up};
-use bursar_core::name::{Queue, Tenant};
+use bursar_core::name::{JobKind, Queue, Tenant};
 use bursar_core::state::Tally;
 use rusqlite::{Row, params};
 
 use super::{LIVE, Names};
 use crate::codec::{Packed, stored};
 use crate::error::StoreError;
+use crate::figures::Halves;
 use crate::job_row::{Columns, state_of, what_counts};
 use crate::sqlite::error::failed;
 use crate::sqlite::rows::{SqliteRows, get_id, id, unpack};
@@ -63,6 +64,13 @@ pub(in crate::sqlite) fn check_jobs(rows: &SqliteRows<'_>, report: &mut Report) 
         Ok((Tally { tenant, queue, what }, number(4)?))
     })?;
     report.check_tallies(&counts, tallies.into_iter());
+    let held = rows.all("SELECT tenant, queue, kind, unit, high, low FROM bursar_held", [], |row| {
+        let text = |column| row.get::<_, String>(column).map_err(failed);
+        let (tenant, queue) = (stored::<Tenant>("tenant", text(0)?)?, stored::<Queue>("queue", text(1)?)?);
+        let sum = Halves { high: row.get(4).map_err(failed)?, low: row.get(5).map_err(failed)? };
+        Ok(((tenant, queue, stored::<JobKind>("kind", text(2)?)?, text(3)?), sum.whole()))
+    })?;
+    report.check_held(&counts, held.into_iter());
     Ok(counts)
 }
 

@@ -12,7 +12,7 @@ use rusqlite::{Connection, Row, params};
 use super::{LIVE, Names};
 use crate::codec::{from_json, stored};
 use crate::error::StoreError;
-use crate::figures::{Cost, DueJobs, Figures, JobFilter};
+use crate::figures::{Cost, DueJobs, Figures, Halves, HeldMark, HeldSum, JobFilter};
 use crate::job_row::{state_number, state_of, what_counts};
 use crate::sqlite::error::failed;
 use crate::sqlite::rows::{SqliteRows, get_id, get_time, id, unpack};
@@ -205,6 +205,27 @@ pub(in crate::sqlite) fn costs(
             scope: stored::<Scope>("scope", text(3)?)?,
             amount: row.get(4).map_err(failed)?,
         })
+    })
+}
+
+pub(in crate::sqlite) fn held(
+    shared: &Shared,
+    conn: &Connection,
+    tenant: &Tenant,
+    queue: Option<&Queue>,
+    after: Option<&HeldMark>,
+    limit: usize,
+) -> Result<Vec<HeldSum>, StoreError> {
+    let sql = "SELECT queue, kind, unit, high, low FROM bursar_held
+        WHERE tenant = ?1 AND (?2 IS NULL OR queue = ?2) AND (queue, kind, unit) > (?3, ?4, ?5) AND (high <> 0 OR low <> 0)
+        ORDER BY queue, kind, unit LIMIT ?6";
+    let (after_queue, kind, unit) = after.map_or(("", "", ""), |(q, k, u)| (q.as_str(), k.as_str(), u.as_str()));
+    let params = params![tenant.as_str(), queue.map(Queue::as_str), after_queue, kind, unit, limit as i64];
+    shared.rows(conn).all(sql, params, |row| {
+        let text = |column| row.get::<_, String>(column).map_err(failed);
+        let (queue, kind) = (stored::<Queue>("queue", text(0)?)?, stored::<JobKind>("kind", text(1)?)?);
+        let sum = Halves { high: row.get(3).map_err(failed)?, low: row.get(4).map_err(failed)? };
+        Ok(HeldSum::new(queue, kind, text(2)?, sum.whole()))
     })
 }
 

@@ -7,6 +7,7 @@ use rusqlite::params;
 
 use crate::codec::{Packed, to_json};
 use crate::error::StoreError;
+use crate::figures::Halves;
 use crate::job_row::{Columns, Moving, Spec, counted, ended, state_number};
 use crate::sqlite::inserts::Into;
 use crate::sqlite::rows::{SqliteRows, Statement, id};
@@ -20,6 +21,10 @@ const UPDATE: &str =
 const DELETE: &str = "DELETE FROM bursar_jobs WHERE id = ?1";
 const END: &str = "INSERT OR REPLACE INTO bursar_ended_jobs (id, tenant, queue, kind, state, at, data)
     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+// The low half stays below 2^32, so that no sum of it passes 64 bits.
+const ADD_HELD: &str = "INSERT INTO bursar_held (tenant, queue, kind, unit, high, low) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+    ON CONFLICT DO UPDATE SET high = high + excluded.high + ((low + excluded.low) >> 32),
+        low = (low + excluded.low) & 4294967295";
 const REVIVE: &str = "DELETE FROM bursar_ended_jobs WHERE id = ?1";
 
 impl SqliteRows<'_> {
@@ -117,6 +122,11 @@ impl SqliteRows<'_> {
         )?;
         for ((tenant, day, queue, kind, scope), amount) in &ws.costs {
             add.run(params![tenant.as_str(), day, queue.as_str(), kind.as_str(), scope.as_str(), amount])?;
+        }
+        let held = ws.held.iter().filter(|(_, by)| **by != 0);
+        for ((tenant, queue, kind, unit), by) in held {
+            let Halves { high, low } = Halves::from(*by);
+            self.run(ADD_HELD, params![tenant.as_str(), queue.as_str(), kind.as_str(), unit, high, low])?;
         }
         Ok(())
     }
