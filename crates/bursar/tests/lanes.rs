@@ -4,8 +4,8 @@
 
 use std::time::Duration;
 
-use bursar::{Budget, Bursar, Limit, Window};
-use sqlx::{Connection, PgConnection};
+use bursar::{Budget, Bursar, JobSpec, Limit, Payload, Window};
+use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use tokio::task::JoinSet;
 
 fn budget() -> Budget {
@@ -71,6 +71,54 @@ async fn who_waits_too_long_is_busy_and_the_others_go_on_waiting() {
     sqlx::raw_sql("COMMIT").execute(&mut held).await.unwrap();
     waiting.await.unwrap().unwrap();
     hasty.ledger().post("m", 1).await.unwrap();
+}
+
+/// The key of a job is taken in a stranger's transaction that is still open: who wants it waits so long and is told busy, or gets
+/// what becomes of it. Whoever enqueues beside him is done meanwhile.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_key_in_an_open_transaction_is_waited_for_and_nobody_else_is() {
+    let url = bursar_testkit::fresh_database();
+    let patient = open(&url, None).await;
+    let hasty = Bursar::options(&url).upkeep(None).patience(Duration::from_millis(50)).open().await.unwrap();
+    let mut watch = PgConnection::connect(&url).await.unwrap();
+    for end in ["ROLLBACK", "COMMIT"] {
+        let mut conn = PgConnection::connect(&url).await.unwrap();
+        sqlx::raw_sql("BEGIN").execute(&mut conn).await.unwrap();
+        let (first, _) = patient.jobs().enqueue_in(&mut conn, unique(end)).await.unwrap();
+        let beside = |bursar: &Bursar, n: usize| {
+            let bursar = bursar.clone();
+            async move { bursar.jobs().enqueue(unique(&format!("{end} {n}"))).await }
+        };
+        let jobs = hasty.jobs();
+        // Asked at once, so that they are of one batch.
+        let (busy, others) =
+            tokio::join!(jobs.enqueue(unique(end)), futures_util::future::join_all((0..20).map(|n| beside(&hasty, n))));
+        assert!(busy.unwrap_err().is_busy());
+        assert!(others.into_iter().all(|enqueued| enqueued.unwrap().created));
+        let waiting = tokio::spawn({
+            let patient = patient.clone();
+            async move { patient.jobs().enqueue(unique(end)).await }
+        });
+        until_waiting(&mut watch, 1).await;
+        for n in 20..40 {
+            assert!(beside(&patient, n).await.unwrap().created, "the stranger has not ended");
+        }
+        assert!(!waiting.is_finished());
+        sqlx::raw_sql(AssertSqlSafe(end)).execute(&mut conn).await.unwrap();
+        let second = waiting.await.unwrap().unwrap();
+        let commits = end == "COMMIT";
+        assert_eq!((second.created, second.id == first.id), (!commits, commits), "{end}");
+        assert!(patient.jobs().find(second.id).await.unwrap().is_some(), "{end}");
+    }
+    for bursar in [patient, hasty] {
+        bursar.close().await;
+    }
+}
+
+/// A job with a key.
+fn unique(key: &str) -> JobSpec {
+    let job = JobSpec::new("q".try_into().unwrap(), "work".try_into().unwrap(), Payload::default());
+    JobSpec { idempotency_key: Some(key.try_into().unwrap()), ..job }
 }
 
 /// How many sessions of this database wait for a lock.

@@ -115,6 +115,10 @@ async fn many_tell_how_far_they_are(home: Home) {
     let told = home.ask("POST", "/v1/jobs/progress", json!({ "items": items })).await.is(200).json();
     assert_eq!(told["items"][0]["problem"]["type"], "/problems/lease-lost");
     assert_eq!(told["items"][1]["order"], "continue");
+    let alone = home.ask("POST", &format!("/v1/jobs/{}/progress", id(1)), json!({ "fence": 1 })).await.is(200).json();
+    let until = |lease: &Value| lease["expires_at"].as_str().unwrap().parse::<bursar::Time>().unwrap();
+    let lapses = [until(&leased["jobs"][1]["lease"]), until(&told["items"][1]), until(&alone)];
+    assert!(lapses[0] < lapses[1] && lapses[1] < lapses[2], "each report renews the lease: {lapses:?}");
     loop {
         let part = stream.chunk().await.expect("the stream goes on");
         if part.contains("\"half\"") {

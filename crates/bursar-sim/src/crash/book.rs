@@ -9,7 +9,7 @@ use super::act::{Act, Made, Told};
 use super::caps::Caps;
 use super::diary::Line;
 use super::hand::HAND;
-use super::leases::{LeaseId, Leases, Whereabouts, job_of};
+use super::leases::{LeaseId, Leases, Whereabouts};
 
 /// Findings that are kept: one fault shows itself many times.
 const FINDINGS_MAX: usize = 40;
@@ -220,7 +220,7 @@ impl Book {
         let mut whereabouts = Whereabouts::default();
         journal.iter().for_each(|event| whereabouts.take(&event.event));
         let touched: BTreeSet<JobId> =
-            journal.iter().skip(self.checked).filter_map(|event| job_of(&event.event)).collect();
+            journal.iter().skip(self.checked).filter_map(|event| event.event.job()).collect();
         whereabouts.check(touched, bursar, verdict).await?;
         let mut after = None;
         loop {

@@ -134,7 +134,7 @@ impl Whereabouts {
         if let Event::JobEnqueued { job, hold, .. } = event {
             self.0.insert(*job, (JobState::Queued, *hold));
         }
-        let Some((state, hold)) = job_of(event).and_then(|job| self.0.get_mut(&job)) else { return };
+        let Some((state, hold)) = event.job().and_then(|job| self.0.get_mut(&job)) else { return };
         match event {
             Event::JobLeased { .. } => *state = JobState::Leased,
             Event::JobSucceeded { .. } => *state = JobState::Succeeded,
@@ -170,25 +170,6 @@ impl Whereabouts {
             }
         }
         Ok(())
-    }
-}
-
-/// The job an event is of.
-pub(crate) fn job_of(event: &Event) -> Option<JobId> {
-    match event {
-        Event::JobEnqueued { job, .. }
-        | Event::JobLeased { job, .. }
-        | Event::JobSucceeded { job, .. }
-        | Event::JobFailed { job, .. }
-        | Event::JobRescued { job, .. }
-        | Event::JobSnoozed { job, .. }
-        | Event::JobReturned { job, .. }
-        | Event::JobDied { job }
-        | Event::JobParked { job, .. }
-        | Event::JobResumed { job, .. }
-        | Event::JobFunded { job, .. }
-        | Event::JobBilled { job, .. } => Some(*job),
-        _ => None,
     }
 }
 

@@ -1,12 +1,17 @@
 //! Lapsed leases, parked jobs and finished ones are looked after.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use bursar::{AttemptEnd, Failure, JobState, Payload, QueueConfig, Retention, Tended, Usage};
+use bursar::{
+    AttemptEnd, Beat, Failure, JobState, ManualClock, Payload, Progress, QueueConfig, Retention, Tended, Usage,
+};
 
 use futures_util::FutureExt;
 
-use crate::home::{ENGINES, TIMELESS, balance, budget, enqueue_held, job, lease_one, open, open_live, secs};
+use crate::home::{
+    ENGINES, TIMELESS, ask, balance, budget, enqueue_held, job, lease_one, open, open_live, open_with, secs,
+};
 
 #[tokio::test]
 async fn lapsed_leases_are_taken_back_and_count_as_attempts() {
@@ -24,6 +29,59 @@ async fn lapsed_leases_are_taken_back_and_count_as_attempts() {
         let late = bursar.jobs().complete(id, leased.life.fence, Payload::default(), None).await.unwrap_err();
         assert!(late.is_lease_lost());
         bursar.close().await;
+    }
+}
+
+#[tokio::test]
+async fn a_heartbeat_and_progress_each_put_the_lapse_of_a_lease_off() {
+    for engine in ENGINES {
+        for tells_progress in [false, true] {
+            let (bursar, clock) = open(engine).await;
+            let id = bursar.jobs().enqueue(job("q", "work")).await.unwrap().id;
+            let leased = lease_one(&bursar, "q").await;
+            let beat = Beat { job: id, fence: leased.life.fence };
+            for _ in 0..3 {
+                clock.advance(secs(29));
+                let beaten = if tells_progress {
+                    bursar.jobs().progress(beat.clone(), Progress::percent(1.0)).await.unwrap()
+                } else {
+                    bursar.jobs().heartbeat(beat.clone()).await.unwrap()
+                };
+                let now = bursar.now().await.unwrap();
+                let lease = bursar.jobs().find(id).await.unwrap().unwrap().life.lease.unwrap();
+                assert_eq!((lease.until, beaten.until), (now.after(secs(30)), now.after(secs(30))), "{engine}");
+                assert_eq!(bursar.tend(100).await.unwrap(), Tended::default(), "{engine}");
+            }
+            clock.advance(secs(30));
+            assert_eq!(bursar.tend(100).await.unwrap().rescued, 1, "{engine}: nothing was heard for a whole lease");
+            bursar.close().await;
+        }
+    }
+}
+
+/// In time that the test holds: whenever a lease lapses between two looks of the background, the job is ready within a second.
+#[tokio::test(start_paused = true)]
+async fn by_default_a_job_is_in_its_queue_again_within_a_second_of_its_lapse() {
+    for engine in TIMELESS {
+        for phase_ms in [0, 1, 250, 499, 500, 777] {
+            let clock = Arc::new(ManualClock::at(bursar::Time::from_micros(1_700_000_000_000_000)));
+            let bursar = open_with(engine, Some(clock.clone()), |options| options).await;
+            let retry = bursar::Retry {
+                backoff: bursar::Backoff::Fixed { delay: bursar::Span::ZERO },
+                ..bursar::Retry::default()
+            };
+            let id =
+                bursar.jobs().enqueue(bursar::JobSpec { retry: Some(retry), ..job("q", "work") }).await.unwrap().id;
+            lease_one(&bursar, "q").await;
+            tokio::time::sleep(Duration::from_millis(phase_ms)).await;
+            clock.advance(secs(30));
+            let lapsed = tokio::time::Instant::now();
+            let leased = bursar.jobs().lease_wait(ask("q", 1), Duration::from_secs(50)).await.unwrap().jobs.remove(0);
+            assert_eq!((leased.id, leased.life.attempts), (id, 2));
+            let took = lapsed.elapsed();
+            assert!(took <= Duration::from_secs(1), "{phase_ms} ms after a look: {took:?}");
+            bursar.close().await;
+        }
     }
 }
 

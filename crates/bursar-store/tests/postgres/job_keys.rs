@@ -1,0 +1,50 @@
+//! Keys of jobs that are taken in a transaction that is still open.
+
+use std::sync::Arc;
+
+use bursar_core::answer::{Answer, Enqueued, Outcome};
+use bursar_core::refusal::Refusal;
+use bursar_store::{Patience, Store, Verdict};
+use sqlx::{Connection, PgConnection};
+
+use crate::support::{done, job, one, open};
+
+#[tokio::test]
+async fn a_job_key_about_to_be_taken_by_a_stranger_delays_only_those_who_want_it() {
+    let (store, url) = open(1).await;
+    for commits in [true, false] {
+        let unique = |n: usize| format!("{commits} {n}");
+        let mut conn = PgConnection::connect(&url).await.unwrap();
+        let mut theirs = conn.begin().await.unwrap();
+        let first = only(store.commit_in(&mut theirs, &job(&unique(5))).await.unwrap());
+
+        let requests: Vec<_> = (0..8).map(|n| Arc::new(job(&unique(n)))).collect();
+        let verdicts = store.commit(&requests, Patience::Skip).await.unwrap();
+        for (n, verdict) in verdicts.into_iter().enumerate() {
+            match verdict {
+                Verdict::Blocked(locks) => assert_eq!((n, locks.is_empty()), (5, false)),
+                Verdict::Answered(done) => {
+                    assert_ne!(n, 5, "{done:?}");
+                    let neighbour = only(done).id;
+                    assert!(store.job(neighbour).await.unwrap().is_some(), "{n} is done");
+                }
+                other => panic!("{n}: {other:?}"),
+            }
+        }
+        if commits {
+            theirs.commit().await.unwrap();
+        } else {
+            theirs.rollback().await.unwrap();
+        }
+        let second = only(one(&store, &requests[5]).await);
+        assert_eq!((second.created, second.id == first.id), (!commits, commits));
+        assert!(store.job(second.id).await.unwrap().is_some());
+    }
+}
+
+/// The only job of an answer.
+fn only(answer: Result<Outcome, Refusal>) -> Enqueued {
+    let Answer::Submitted(submitted) = done(answer) else { panic!("a job") };
+    let [enqueued] = submitted.jobs[..] else { panic!("one job: {:?}", submitted.jobs) };
+    enqueued
+}
