@@ -8,6 +8,7 @@ use bursar_core::refusal::Refusal;
 use bursar_core::request::{Actual, Op};
 use bursar_core::time::{Span, Time};
 
+use crate::dropped;
 use crate::error::Error;
 use crate::instance::Bursar;
 
@@ -90,15 +91,6 @@ pub(crate) fn unexpected(answer: &Answer) -> Error {
     Error::Internal(format!("unexpected answer {answer:?}"))
 }
 
-/// How long to wait before what somebody dropped is tried again, each time. Nobody waits for it, so that it may take a while.
-pub(crate) const PAUSES: [Duration; 5] = [
-    Duration::from_millis(50),
-    Duration::from_millis(250),
-    Duration::from_secs(1),
-    Duration::from_secs(5),
-    Duration::from_secs(15),
-];
-
 impl Drop for Held {
     fn drop(&mut self) {
         let Some(bursar) = self.bursar.take() else { return };
@@ -129,26 +121,20 @@ impl Drop for Unsettled {
     }
 }
 
-/// Settles a hold that nobody else will. What may pass is tried again; whoever is gone cannot be told of an error.
+/// Settles a hold that nobody else will.
 async fn settle_dropped(bursar: Bursar, hold: HoldId, mut unsettled: Unsettled) {
-    let mut pauses = PAUSES.iter();
     let op = unsettled.0.clone().expect("it was just dropped");
-    loop {
-        let error = match settle(&bursar, op.clone()).await {
+    let attempt = || async {
+        match settle(&bursar, op.clone()).await {
             // An attempt of which nothing was heard may have settled it.
-            Ok(_) | Err(Error::Refused(Refusal::AlreadySettled { .. })) => {
-                unsettled.0 = None;
-                return;
-            }
-            Err(error) => error,
-        };
-        let passes = !matches!(error, Error::Refused(_)) && !error.is_closed();
-        let Some(pause) = pauses.next().filter(|_| passes) else {
-            unsettled.0 = None;
-            tracing::error!(%hold, ?op, %error, "a dropped hold could not be settled; it stays until it expires");
-            return;
-        };
-        tracing::warn!(%hold, %error, "a dropped hold could not be settled; it is tried again");
-        tokio::time::sleep(*pause).await;
+            Ok(_) | Err(Error::Refused(Refusal::AlreadySettled { .. })) => Ok(()),
+            Err(error) => Err(error),
+        }
+    };
+    let again = |error: &Error| tracing::warn!(%hold, %error, "a dropped hold could not be settled; it is tried again");
+    let settled = dropped::attempts(attempt, again).await;
+    unsettled.0 = None;
+    if let Err(error) = settled {
+        tracing::error!(%hold, ?op, %error, "a dropped hold could not be settled; it stays until it expires");
     }
 }

@@ -23,6 +23,7 @@
 mod backup;
 mod command;
 mod credentials;
+mod dropped;
 mod engine;
 mod error;
 mod feed;

@@ -9,8 +9,8 @@ use bursar_core::job::Finish;
 use bursar_core::refusal::Refusal;
 use bursar_core::request::{Op, Request};
 
+use crate::dropped;
 use crate::error::Error;
-use crate::held::PAUSES;
 use crate::instance::Bursar;
 
 /// A lease that was lost, with what was spent under it. In the transaction in which that was told it is charged already, and with
@@ -111,18 +111,15 @@ impl Drop for Owed {
     }
 }
 
-/// Charges what nobody else will. What may pass is tried again; whoever is gone cannot be told of an error.
+/// Charges what nobody else will.
 async fn charge_dropped(bursar: Bursar, mut owed: Owed) {
-    let mut pauses = PAUSES.iter();
     let item = owed.0.clone().expect("it was just dropped");
-    while let Err(error) = charge(&bursar, &item).await {
-        let passes = !matches!(error, Error::Refused(_)) && !error.is_closed();
-        let Some(pause) = pauses.next().filter(|_| passes) else {
-            tracing::error!(?item, %error, "what a lost lease spent could not be charged");
-            break;
-        };
+    let again = |error: &Error| {
         tracing::warn!(job = %item.job, fence = item.fence, %error, "what a lost lease spent is not charged yet; it is tried again");
-        tokio::time::sleep(*pause).await;
-    }
+    };
+    let charged = dropped::attempts(|| charge(&bursar, &item), again).await;
     owed.0 = None;
+    if let Err(error) = charged {
+        tracing::error!(?item, %error, "what a lost lease spent could not be charged");
+    }
 }
