@@ -11,7 +11,7 @@ use bursar_core::answer::Answer;
 use bursar_core::budget::{Budget, Limit};
 use bursar_core::name::{IdempotencyKey, Tenant};
 use bursar_core::refusal::{Refusal, Violation};
-use bursar_core::request::{Charge, Command, Op};
+use bursar_core::request::{Charge, Command, Op, Request};
 use bursar_core::time::{Span, Time};
 use bursar_core::window::Window;
 use bursar_store::{Lock, MemoryStore, Patience, PostgresOptions, PostgresStore, Store, StoreError, Verdict};
@@ -143,6 +143,59 @@ async fn a_waiter_sees_the_balance_as_it_is_after_the_wait() {
     let verdicts = waiter.await.unwrap().unwrap();
     let [Verdict::Answered(Err(Refusal::Refused(violations)))] = verdicts.as_slice() else { panic!("{verdicts:?}") };
     assert!(matches!(violations[0], Violation::Limit { available: 100, requested: 200, .. }), "{violations:?}");
+}
+
+/// A stranger who has locked a scope.
+async fn locked(url: &str, scope: &str) -> PgConnection {
+    let mut stranger = PgConnection::connect(url).await.unwrap();
+    sqlx::raw_sql("BEGIN").execute(&mut stranger).await.unwrap();
+    let sql = "SELECT 1 FROM bursar.scopes WHERE scope = $1 FOR UPDATE";
+    sqlx::query(sql).bind(scope).execute(&mut stranger).await.unwrap();
+    stranger
+}
+
+#[tokio::test]
+async fn whoever_has_a_row_waits_for_later_ones_and_never_for_earlier_ones() {
+    // Far longer than the test: whoever waits for a row that he must not wait for does not come back from it.
+    let patient = Duration::from_secs(3_600);
+    let (store, url) = open_with(1, PostgresOptions { key_patience: patient, ..PostgresOptions::default() }).await;
+    define(&store, &["a", "b"], 1_000).await;
+    let store = Arc::new(store);
+    let charges = ["a", "b"].map(|name| Charge::new(scope(name), 1)).to_vec();
+    let both: Arc<Request> = Arc::new(Op::Submit(Command { charges, ..Command::default() }).into());
+    let waits_for = |name: &str| {
+        let (store, both, first) = (store.clone(), both.clone(), Patience::First(lock(name), patient));
+        tokio::spawn(async move { store.commit(&[both], first).await })
+    };
+
+    let (on_a, mut on_b) = (locked(&url, "a").await, locked(&url, "b").await);
+    let waiter = waits_for("b");
+    until_waiting(&url, 1).await;
+    sqlx::raw_sql("ROLLBACK").execute(&mut on_b).await.unwrap();
+    // It has the later row now, gives it back, and says what is in the way, while the stranger still has that.
+    let verdicts = waiter.await.unwrap().unwrap();
+    assert!(matches!(verdicts.as_slice(), [Verdict::Blocked(locks)] if *locks == [lock("a")]), "{verdicts:?}");
+    done(one(&*store, &post("b", 1)).await);
+
+    let (mut on_a, mut on_b) = (on_a, locked(&url, "b").await);
+    let waiter = waits_for("a");
+    until_waiting(&url, 1).await;
+    sqlx::raw_sql("ROLLBACK").execute(&mut on_a).await.unwrap();
+    // It has the earlier row now, and waits for the later one.
+    until_locked(&url, "a").await;
+    until_waiting(&url, 1).await;
+    sqlx::raw_sql("ROLLBACK").execute(&mut on_b).await.unwrap();
+    let verdicts = waiter.await.unwrap().unwrap();
+    assert!(matches!(verdicts.as_slice(), [Verdict::Answered(Ok(_))]), "{verdicts:?}");
+}
+
+/// Waits until somebody has locked a scope.
+async fn until_locked(url: &str, scope: &str) {
+    let mut conn = PgConnection::connect(url).await.unwrap();
+    let sql = "SELECT 1 FROM bursar.scopes WHERE scope = $1 FOR UPDATE SKIP LOCKED";
+    while sqlx::query(sql).bind(scope).fetch_optional(&mut conn).await.unwrap().is_some() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
 }
 
 #[tokio::test]
