@@ -169,7 +169,8 @@ impl Attempts for SimStore {
         entered.map_err(|error| tried(tx.trouble, error))?;
         let (verdicts, now) = self.fill(&mut tx, requests).await.inspect_err(|setback| {
             if tx.trouble == Some(Trouble::Deadlock) {
-                self.world.fail("deadlock", format!("a batch of node {} is the victim: {setback:?}", self.node.place));
+                self.world
+                    .fail("no deadlock", format!("a batch of node {} is the victim: {setback:?}", self.node.place));
             }
         })?;
         let answered = requests.iter().zip(&verdicts).filter_map(|(request, verdict)| match verdict {
