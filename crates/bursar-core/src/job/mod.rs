@@ -222,6 +222,25 @@ impl Job {
         }
     }
 
+    /// What of it follows from events alone, so that a rebuild gives the same at an instant that none of its times passes. Not: whether
+    /// somebody has found that it is due, how far heartbeats have put its lapse off, when its budget is looked at again, and its
+    /// place and rank in a line.
+    #[must_use]
+    pub fn lasting(mut self, now: Time) -> Job {
+        self.life.state = self.state_at(now);
+        self.life.place = Place::Out;
+        if let Some(lease) = &mut self.life.lease {
+            lease.until = lease.since;
+        }
+        if self.life.state == JobState::AwaitingBudget {
+            self.life.run_at = Time::NEVER;
+        }
+        if self.key.is_some() {
+            self.life.rank = self.life.run_at;
+        }
+        self
+    }
+
     /// The rules of its retries: its own, else those of its queue.
     pub fn retry<'a>(&'a self, queue: &'a QueueConfig) -> &'a Retry {
         self.retry.as_ref().unwrap_or(&queue.retry)

@@ -7,7 +7,7 @@ use bursar_core::event::{Batch, Entry};
 use bursar_core::grant::Grant;
 use bursar_core::hold::{Hold, HoldState};
 use bursar_core::id::{BatchId, CommandId, GrantId, HoldId, JobId};
-use bursar_core::job::{Job, JobState, Place, QueueState, Schedule};
+use bursar_core::job::{Job, QueueState, Schedule};
 use bursar_core::name::FlowKey;
 use bursar_core::scope::{Due, DueAsk, Past, ScopeState};
 use bursar_core::state::{JobKey, KeyKey, KeyRow, LineKey, QueueKey, ScheduleKey, ScopeKey, Workspace};
@@ -188,7 +188,7 @@ pub(crate) fn rebuild(tables: &Tables) -> Result<(), (&'static str, String)> {
     }
     same("holds", &tables.holds, &anew.holds).map_err(failed)?;
     same("grants", &tables.grants, &anew.grants).map_err(failed)?;
-    same("jobs", &timeless(&tables.jobs, &tables.jobs), &timeless(&anew.jobs, &tables.jobs)).map_err(failed)?;
+    same("jobs", &timeless(&tables.jobs), &timeless(&anew.jobs)).map_err(failed)?;
     same("queues", &tables.queues, &anew.queues).map_err(failed)?;
     same("schedules", &tables.schedules, &anew.schedules).map_err(failed)?;
     same("job keys", &tables.job_keys, &anew.job_keys).map_err(failed)?;
@@ -211,31 +211,9 @@ fn same<K: Ord + std::fmt::Debug, V: PartialEq + std::fmt::Debug>(
     if stored.len() == anew.len() { Ok(()) } else { Err(format!("{what}: {}, rebuilt {}", stored.len(), anew.len())) }
 }
 
-/// Jobs without what follows from time and from who asked: how far leases were put off, places in lines, what has come due,
-/// and when one that awaits its budget is looked at again. Those are taken from what is `stored`.
-fn timeless(jobs: &BTreeMap<JobId, Job>, stored: &BTreeMap<JobId, Job>) -> BTreeMap<JobId, Job> {
-    let timeless = jobs.iter().map(|(id, job)| {
-        let mut job = job.clone();
-        job.life.place = Place::Out;
-        let waits = matches!(job.life.state, JobState::Queued | JobState::Scheduled);
-        if waits {
-            job.life.state = JobState::Queued;
-        }
-        if let Some(stored) = stored.get(id) {
-            if job.life.state == JobState::AwaitingBudget {
-                job.life.run_at = stored.life.run_at;
-            }
-            // Once it has stepped up in a line, its rank is another until it waits anew.
-            if job.key.is_some() || !waits {
-                job.life.rank = stored.life.rank;
-            }
-            if let (Some(lease), Some(stored)) = (&mut job.life.lease, &stored.life.lease) {
-                lease.until = stored.until;
-            }
-        }
-        (*id, job)
-    });
-    timeless.collect()
+/// Jobs without what follows from time and from who asked.
+fn timeless(jobs: &BTreeMap<JobId, Job>) -> BTreeMap<JobId, Job> {
+    jobs.iter().map(|(id, job)| (*id, job.clone().lasting(Time::NEVER))).collect()
 }
 
 /// Every scope with events, brought to an instant. How far it was folded before depends on who looked at it.

@@ -2,11 +2,11 @@
 
 use bursar_core::answer::{Answer, Outcome};
 use bursar_core::id::JobId;
-use bursar_core::job::{Beat, End, Finish, Job, JobSpec, JobState, Place, QueueConfig, Rate, Retention, Usage};
+use bursar_core::job::{Beat, End, Finish, JobSpec, JobState, QueueConfig, Rate, Retention, Usage};
 use bursar_core::name::{FlowKey, IdempotencyKey, Tenant};
 use bursar_core::request::{Act, Op, Request};
 use bursar_core::state::Counted;
-use bursar_core::time::{Span, Time};
+use bursar_core::time::Span;
 
 use super::mixed::Dice;
 use super::work::{ask, complete, enqueue, fail, owning, queue, work};
@@ -230,7 +230,7 @@ async fn lasting(world: &World) -> Vec<String> {
     let (tenant, now) = (Tenant::built_in(), world.now());
     let mut rows = Vec::new();
     for job in world.store.list_jobs(&tenant, &Default::default(), None, 100_000).await.expect("works") {
-        rows.push(format!("{:?}", without_marks(job, now)));
+        rows.push(format!("{:?}", job.lasting(now)));
     }
     for key in world.store.page_scopes(None, 1_000).await.expect("works") {
         let row = world.store.scope(&key).await.expect("works").expect("is there");
@@ -250,19 +250,4 @@ async fn lasting(world: &World) -> Vec<String> {
     rows.push(format!("{:?}", world.store.costs(&tenant, i64::MIN, i64::MAX).await.expect("works")));
     rows.push(format!("{:?}", world.store.held(&tenant, None, None, 1_000).await.expect("works")));
     rows
-}
-
-fn without_marks(mut job: Job, now: Time) -> Job {
-    job.life.state = job.state_at(now);
-    job.life.place = Place::Out;
-    if job.key.is_some() {
-        job.life.rank = job.life.run_at;
-    }
-    if let Some(lease) = &mut job.life.lease {
-        lease.until = lease.since;
-    }
-    if job.life.state == JobState::AwaitingBudget {
-        job.life.run_at = Time::NEVER;
-    }
-    job
 }

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use bursar_core::grant::Grant;
 use bursar_core::hold::Hold;
-use bursar_core::job::{Job, JobState, Place, QueueState, Schedule};
+use bursar_core::job::{Job, JobState, QueueState, Schedule};
 use bursar_core::name::{Queue, ScheduleName, Tenant};
 use bursar_core::scope::ScopeState;
 use bursar_core::state::{Counted, ScopeKey};
-use bursar_core::time::{Span, Time};
+use bursar_core::time::Span;
 use bursar_store::{Clock, Cost, HeldSum, Store};
 use futures_util::FutureExt;
 
@@ -68,7 +68,7 @@ impl World {
                 .jobs
                 .iter()
                 .map(|id| self.store.job(*id).now_or_never().unwrap().unwrap())
-                .map(|job| job.map(|job| self.lasting(job)))
+                .map(|job| job.map(|job| job.lasting(self.clock.now())))
                 .collect(),
             queues: self.queues(),
             schedules: self.store.list_schedules(&Tenant::built_in(), None, 100).now_or_never().unwrap().unwrap(),
@@ -79,23 +79,6 @@ impl World {
 }
 
 impl World {
-    /// A job without what follows from time or from others: when its lease lapses or its budget is looked at again, its
-    /// place in a line, and whether somebody has found that it is due.
-    fn lasting(&self, mut job: Job) -> Job {
-        job.life.state = job.state_at(self.clock.now());
-        job.life.place = Place::Out;
-        if job.key.is_some() {
-            job.life.rank = job.life.run_at;
-        }
-        if let Some(lease) = &mut job.life.lease {
-            lease.until = lease.since;
-        }
-        if job.life.state == JobState::AwaitingBudget {
-            job.life.run_at = Time::NEVER;
-        }
-        job
-    }
-
     /// Queues with their figures; those that wait for a worker or for their time are counted together.
     fn queues(&self) -> Vec<Kept> {
         let tenant = Tenant::built_in();
