@@ -161,7 +161,9 @@ fn yes() -> bool {
 report! {
     /// A job is put off.
     SnoozeBody, SnoozeItem {
-        #[schemars(range(min = 0, max = DELAY_MAX.millis()))]
+        /// Ten years at most; of one of many jobs more is told of that one.
+        // The schema has no maximum, as a body of many jobs is answered though one of them has more.
+        #[schemars(range(min = 0))]
         delay_ms: i64,
     }
 }

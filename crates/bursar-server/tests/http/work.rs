@@ -10,6 +10,8 @@ on_both!(
     a_job_is_worked_on_and_settles_its_hold,
     an_idle_worker_is_woken_at_once,
     many_are_reported_together,
+    a_bad_job_among_many_is_told_before_any_is_enqueued,
+    what_is_wrong_with_an_act_is_told_whatever_it_would_be_done_to,
     keys_are_looked_at_where_the_document_lists_them,
     workers_do_what_they_may,
     jobs_are_operated_on,
@@ -133,6 +135,31 @@ async fn many_are_reported_together(home: Home) {
     assert_eq!(back["items"][2]["problem"]["type"], "/problems/lease-lost");
     let many: Vec<Value> = (0..1_001).map(|_| item(3)).collect();
     assert_eq!(home.ask("POST", "/v1/jobs/complete", json!({ "items": many })).await.is(400).json()["field"], "items");
+    home.stop().await;
+}
+
+async fn a_bad_job_among_many_is_told_before_any_is_enqueued(home: Home) {
+    let mut jobs: Vec<Value> = (0..1_001).map(|n| json!({ "queue": "q", "kind": "k", "payload": n })).collect();
+    jobs[1_000]["priority"] = json!(2_000);
+    let refused = home.ask("POST", "/v1/jobs/bulk", json!({ "jobs": jobs })).await.is(400);
+    assert_eq!(refused.json()["field"], "jobs.priority");
+    let listed = home.ask("GET", "/v1/jobs?queue=q", Value::Null).await.is(200).json();
+    assert_eq!(listed["items"], json!([]), "not even those of the first transaction");
+    home.stop().await;
+}
+
+async fn what_is_wrong_with_an_act_is_told_whatever_it_would_be_done_to(home: Home) {
+    let edit = async |which: Value, dry_run: bool| {
+        let mut body = json!({ "priority": 2_000, "dry_run": dry_run });
+        body.as_object_mut().unwrap().extend(which.as_object().unwrap().clone());
+        home.ask("POST", "/v1/jobs/edit", body).await.is(400).json()["field"].clone()
+    };
+    for dry_run in [false, true] {
+        assert_eq!(edit(json!({ "filter": { "queue": "empty" } }), dry_run).await, "priority");
+        assert_eq!(edit(json!({ "ids": [format!("job_{DIGITS}")] }), dry_run).await, "priority");
+        let many = json!({ "ids": vec![format!("job_{DIGITS}"); 1_001], "dry_run": dry_run });
+        assert_eq!(home.ask("POST", "/v1/jobs/cancel", many).await.is(400).json()["field"], "ids");
+    }
     home.stop().await;
 }
 
