@@ -285,11 +285,7 @@ pub(crate) async fn listen(call: Call, query: EventsQuery) -> Result<EventStream
     // Before the end is read: what happens after that is heard.
     let live = call.app.tails.subscribe(&call.context.tenant).await?;
     let end = call.app.bursar.health().await?.position;
-    let (from, resync) = match seen {
-        Some(seen) if seen <= end && end - seen <= REPLAY_MAX => (seen, false),
-        Some(_) => (end, true),
-        None => (end, false),
-    };
+    let (from, resync) = begun_at(seen, end);
     let bursar = call.bursar();
     let told_progress = channels.iter().any(|channel| matches!(channel, Channel::Job(_)));
     let progress = told_progress.then(|| bursar.jobs().listen_progress());
@@ -299,6 +295,15 @@ pub(crate) async fn listen(call: Call, query: EventsQuery) -> Result<EventStream
         frames.poll_recv(context).map(|frame| frame.map(Ok::<_, std::convert::Infallible>))
     });
     Ok(EventStream(Body::from_stream(frames)))
+}
+
+/// Where a stream begins for who has seen a position, and whether more was missed than is replayed.
+fn begun_at(seen: Option<u64>, end: u64) -> (u64, bool) {
+    match seen {
+        Some(seen) if seen <= end && end - seen <= REPLAY_MAX => (seen, false),
+        Some(_) => (end, true),
+        None => (end, false),
+    }
 }
 
 /// What feeds one connection.
@@ -447,6 +452,18 @@ async fn next(progress: &mut Option<ProgressNotices>) -> Arc<bursar::Progressed>
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_missed_too_much_begins_anew() {
+        let end = 3 * REPLAY_MAX;
+        assert_eq!(begun_at(None, end), (end, false), "who has seen nothing has missed nothing");
+        assert_eq!(begun_at(Some(end), end), (end, false));
+        assert_eq!(begun_at(Some(end - REPLAY_MAX), end), (end - REPLAY_MAX, false));
+        assert_eq!(begun_at(Some(end - REPLAY_MAX - 1), end), (end, true));
+        assert_eq!(begun_at(Some(0), end), (end, true));
+        assert_eq!(begun_at(Some(end + 1), end), (end, true), "a position that was never told");
+        assert_eq!(begun_at(Some(u64::MAX), 0), (0, true));
+    }
 
     #[test]
     fn channels_are_read() {
