@@ -68,6 +68,8 @@ pub const GRANT_TTL_MAX: Span = Span::from_days(366);
 pub const LEASE_MIN: Span = Span::from_millis(100);
 /// The longest lease without a heartbeat.
 pub const LEASE_MAX: Span = Span::from_days(1);
+/// How long one call waits for jobs.
+pub const WAIT_MAX: Span = Span::from_secs(60);
 /// The longest run of a job.
 pub const DEADLINE_MAX: Span = Span::from_days(366);
 /// What one step of priority is worth: a job that has waited so much longer goes first.

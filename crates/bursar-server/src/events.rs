@@ -3,6 +3,7 @@
 //! One task for each tenant that somebody listens to reads the journal and tells all its listeners, so that it costs the same
 //! however many they are. The journal is the truth: who comes back with the position it has seen gets what it missed from there.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -13,6 +14,7 @@ use bursar::{
 };
 use bytes::Bytes;
 use futures_util::FutureExt;
+use percent_encoding::percent_decode_str;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
@@ -116,21 +118,11 @@ fn wrong(detail: &str) -> Problem {
     Problem::invalid("channels".into(), detail)
 }
 
-/// The text that stands for this one in percent-encoding.
+/// The text that stands for this one in percent-encoding, where each sign of percent is one of it.
 pub(crate) fn percent_decode(text: &str) -> Option<String> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((first, after)) = rest.split_first() {
-        if *first == b'%' {
-            let digit = |at: usize| char::from(*after.get(at)?).to_digit(16);
-            bytes.push((digit(0)? << 4 | digit(1)?) as u8);
-            rest = &after[2..];
-        } else {
-            bytes.push(*first);
-            rest = after;
-        }
-    }
-    String::from_utf8(bytes).ok()
+    let encodes = |part: &str| part.as_bytes().get(..2).is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit));
+    let plain = text.split('%').skip(1).all(encodes).then(|| percent_decode_str(text).decode_utf8())?;
+    plain.ok().map(Cow::into_owned)
 }
 
 /// An event, with the queue of its job.

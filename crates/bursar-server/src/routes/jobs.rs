@@ -164,7 +164,7 @@ async fn submit(call: &Call, jobs: Vec<JobSpec>, keyed: Option<(IdempotencyKey, 
 }
 
 fn answers(receipt: &Receipt) -> Vec<EnqueuedAnswer> {
-    receipt.done.jobs.iter().map(|job| EnqueuedAnswer { id: job.id, created: job.created }).collect()
+    receipt.done.jobs.iter().copied().map(EnqueuedAnswer::from).collect()
 }
 
 /// Which jobs are listed.
@@ -285,10 +285,9 @@ async fn retry_many(ask: Ask<(), Nothing, SelectionBody>) -> Result<Reply<ActedA
 }
 
 async fn edit_many(ask: Ask<(), Nothing, EditManyBody>) -> Result<Reply<ActedAnswer>, Problem> {
-    let EditManyBody { ids, filter, priority, delay_ms, cursor, limit, reason, dry_run } = ask.body;
+    let EditManyBody { priority, delay_ms, .. } = ask.body;
     let delay = delay_ms.map(|delay| millis("delay_ms", delay)).transpose()?;
-    let selection = SelectionBody { ids, filter, to: None, cursor, limit, reason, dry_run };
-    act_on_many(ask.call, Act::Edit { priority, delay }, selection, None).await
+    act_on_many(ask.call, Act::Edit { priority, delay }, ask.body.which(), None).await
 }
 
 /// Acts on the jobs that are named, or on those that match; `state` is the one they must be in to match.
@@ -299,7 +298,7 @@ pub(super) async fn act_on_many(
     state: Option<JobState>,
 ) -> Result<Reply<ActedAnswer>, Problem> {
     act.check()?;
-    let SelectionBody { ids, filter, cursor, limit, reason, dry_run, .. } = body;
+    let SelectionBody { ids, filter, cursor, limit, reason, dry_run } = body;
     check_items("ids", ids.len())?;
     let call = call.because(reason);
     let bursar = call.bursar();

@@ -19,7 +19,7 @@ use crate::wire::problem::Problem;
 use crate::wire::work::{
     BeatItem, BeatenItems, CompleteBody, CompleteItem, FailBody, FailItem, FinishedItems, HeartbeatBody, ItemAnswer,
     ItemsBody, LeaseBody, LeasedJobsAnswer, ProgressBody, ProgressItem, ReturnBody, ReturnItem, SnoozeBody, SnoozeItem,
-    not_durable, wait,
+    wait,
 };
 
 pub(super) fn routes() -> Vec<Route> {
@@ -164,8 +164,7 @@ async fn heartbeat(ask: Ask<JobId, Nothing, HeartbeatBody>) -> Result<Reply<Beat
 }
 
 async fn progress(ask: Ask<JobId, Nothing, ProgressBody>) -> Result<Reply<BeatenAnswer>, Problem> {
-    let ProgressBody { fence, percent, message, data, durable } = ask.body;
-    not_durable(durable)?;
+    let ProgressBody { fence, percent, message, data } = ask.body;
     may_report(&ask.call, ask.at).await?;
     let progress = Progress { percent, message, data };
     let beaten = ask.call.bursar().jobs().progress(Beat { job: ask.at, fence }, progress).await?;
@@ -246,11 +245,10 @@ async fn heartbeat_many(ask: Ask<(), Nothing, ItemsBody<BeatItem>>) -> Result<Re
 }
 
 async fn progress_many(ask: Ask<(), Nothing, ItemsBody<ProgressItem>>) -> Result<Reply<BeatenItems>, Problem> {
-    let beats = ask.body.items.into_iter().map(|ProgressItem { id, fence, percent, message, data, durable }| {
-        not_durable(durable)?;
-        Ok::<_, Problem>((Beat { job: id, fence }, Some(Progress { percent, message, data })))
+    let beats = ask.body.items.into_iter().map(|ProgressItem { id, fence, percent, message, data }| {
+        (Beat { job: id, fence }, Some(Progress { percent, message, data }))
     });
-    beat_many(&ask.call, beats.collect::<Result<_, _>>()?).await
+    beat_many(&ask.call, beats.collect()).await
 }
 
 /// Signs of life of many jobs; how far each is, is told to who listens.

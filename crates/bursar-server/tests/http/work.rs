@@ -173,6 +173,18 @@ async fn keys_are_looked_at_where_the_document_lists_them(home: Home) {
         let key = if path == "/v1/jobs" { "two" } else { "one" };
         home.ask_with(crate::home::OPERATOR, &[("Idempotency-Key", key)], "POST", &path, body).await
     };
+    // What is not looked at may be anything; where it is looked at it must be a key.
+    let odd = "k".repeat(300);
+    let odd = [("Idempotency-Key", odd.as_str()), ("Idempotency-Key", "twice")];
+    home.ask_with(crate::home::OPERATOR, &odd, "POST", "/v1/jobs/lease", json!({ "queues": ["none"] })).await.is(200);
+    let job = json!({ "queue": "q", "kind": "k" });
+    home.ask_with(crate::home::OPERATOR, &odd, "POST", "/v1/jobs", job.clone()).await.is(400);
+    // A condition that nobody looks at is not passed over.
+    let any = [("If-Match", "*")];
+    for (path, body) in [("/v1/jobs", job), ("/v1/jobs/lease", json!({ "queues": ["none"] }))] {
+        let refused = home.ask_with(crate::home::OPERATOR, &any, "POST", path, body).await.is(400);
+        assert_eq!(refused.json()["field"], "if-match", "{path}");
+    }
     for job in leased["jobs"].as_array().unwrap() {
         let path = format!("/v1/jobs/{}/complete", job["id"].as_str().unwrap());
         let done = keyed(path.clone(), json!({ "fence": job["lease"]["fence"] })).await.is(200);
@@ -291,6 +303,10 @@ async fn jobs_are_operated_on(home: Home) {
         "it is not dead"
     );
     assert_eq!(home.ask("POST", "/v1/dead/retry", json!({})).await.is(400).json()["field"], "filter");
+    let whereto = json!({ "filter": { "queue": "q" } });
+    assert_eq!(home.ask("POST", "/v1/dead/move", whereto).await.is(400).json()["field"], "to");
+    let nowhere = json!({ "filter": { "queue": "q" }, "to": "other" });
+    assert_eq!(home.ask("POST", "/v1/dead/retry", nowhere).await.is(400).json()["field"], "to", "it is not moved");
     let all = home.ask("POST", "/v1/jobs/cancel", json!({ "filter": { "queue": "q" } })).await.is(200).json();
     assert_eq!(all["done"], 2);
     let missing = home.ask("POST", &format!("/v1/jobs/job_{DIGITS}/cancel"), Value::Null).await.is(404);
