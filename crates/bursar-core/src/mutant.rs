@@ -95,6 +95,8 @@ mutants! {
     ClockGoesBack = "clock-goes-back",
     /// Rows are not locked in the one order.
     LockInAnyOrder = "lock-in-any-order",
+    /// A batch that has a row waits for others that come before it.
+    WaitOutOfTurn = "wait-out-of-turn",
     /// Balances are read before their rows are locked (in the simulated database).
     ReadBeforeLock = "read-before-lock",
     /// A row that somebody else has locked is taken for one that is not there.

@@ -23,9 +23,21 @@ pub struct Hint {
     queues: BTreeSet<u64>,
     /// Any queue may have more to lease.
     any: bool,
+    /// Somebody writes, who may be this process: it is to be looked what comes of it.
+    write: bool,
 }
 
 impl Hint {
+    /// Somebody writes to the database. What it is can be seen once it is committed.
+    pub fn of_a_write() -> Hint {
+        Hint { write: true, ..Hint::default() }
+    }
+
+    /// Whether it tells only that somebody writes.
+    pub fn is_of_a_write(&self) -> bool {
+        *self == Hint::of_a_write()
+    }
+
     /// A queue has more to lease.
     pub fn add_queue(&mut self, key: &QueueKey) {
         if self.queues.len() < QUEUES_MAX {
@@ -74,6 +86,10 @@ fn number((tenant, queue): &QueueKey) -> u64 {
 /// A way to tell other processes, and to be told.
 #[async_trait]
 pub trait Hints: Send + Sync + 'static {
+    /// Whether others hear only of what is rung.
+    fn is_rung(&self) -> bool {
+        true
+    }
     /// Tells whoever else listens. Cheap where nobody does.
     async fn ring(&self, hint: &Hint) -> Result<(), StoreError>;
     /// Begins to listen, and makes sure that what others ring arrives. An error where it does not.

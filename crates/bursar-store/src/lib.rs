@@ -19,6 +19,7 @@ pub mod postgres;
 pub mod rows;
 pub mod sqlite;
 pub mod store;
+pub mod turn;
 pub mod verify;
 pub mod work;
 

@@ -46,9 +46,16 @@ impl Hearing {
                     let hints = hints.clone();
                     self.state = State::Opening(tokio::spawn(async move { hints.listen().await }));
                 }
-                State::Opening(opening) => match opening.await.unwrap_or(Err(StoreError::Closed)) {
-                    Ok(ear) => self.state = State::Listening { ear, since: Instant::now() },
-                    Err(error) => self.fail(&error),
+                State::Opening(opening) => match opening.await {
+                    Ok(Ok(ear)) => self.state = State::Listening { ear, since: Instant::now() },
+                    Ok(Err(error)) => self.fail(&error),
+                    // It cannot be listened here at all, as on a runtime without I/O.
+                    Err(panic) => {
+                        tracing::debug!(%panic, "nothing will be heard of other processes; they are looked at instead");
+                        self.state = State::Resting(Instant::now());
+                        self.hints = None;
+                        return pending().await;
+                    }
                 },
                 State::Listening { ear, .. } => match ear.next().await {
                     Ok(hint) => {

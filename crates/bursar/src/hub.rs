@@ -33,6 +33,8 @@ pub(crate) const BELL_EVERY: Duration = Duration::from_millis(3);
 const TOLD_EVERY: Duration = Duration::from_secs(1);
 /// How often while it cannot be looked at: a database that is down is not to be bothered.
 const FAILED_EVERY: Duration = Duration::from_millis(250);
+/// How long the bell is looked at often after somebody was heard to write: it is written first, and seen once the disk has it.
+const STIRRED: Duration = Duration::from_secs(1);
 /// How long it is listened for other processes when nobody waits any more: somebody may soon again.
 const LINGER: Duration = Duration::from_secs(10);
 /// The longest that a line does not listen to the bell after it rang for nothing: it rings of every commit there is.
@@ -94,7 +96,7 @@ impl Hub {
     /// Looks so often at the bell, and listens to other processes if it should and can.
     pub(crate) fn new(store: Arc<dyn Store>, bell_every: Duration, listen: bool) -> Arc<Hub> {
         Arc::new(Hub {
-            ringer: store.hints().map(Ringer::new),
+            ringer: store.hints().filter(|hints| hints.is_rung()).map(Ringer::new),
             store,
             bell_every,
             listen,
@@ -217,6 +219,8 @@ struct Watch {
     /// What the bell said last. What happened before the first look is not known: that is a reason to ask.
     heard: Option<u64>,
     look_at: Instant,
+    /// Somebody was heard to write: until then it is looked often, and not listened for more of it.
+    stirred_until: Instant,
     backstop: Instant,
     /// Nobody waits; when that stays so until then, it is over.
     idle_until: Option<Instant>,
@@ -226,7 +230,8 @@ impl Watch {
     fn new(hub: Arc<Hub>) -> Watch {
         let hearing = Hearing::new(hub.store.hints().filter(|_| hub.listen));
         let now = Instant::now();
-        Watch { hub, hearing, heard: None, look_at: now, backstop: now + BACKSTOP, idle_until: None }
+        let (look_at, stirred_until, backstop) = (now, now, now + BACKSTOP);
+        Watch { hub, hearing, heard: None, look_at, stirred_until, backstop, idle_until: None }
     }
 
     async fn run(mut self) {
@@ -251,18 +256,26 @@ impl Watch {
             };
             tokio::select! {
                 biased;
-                hint = self.hearing.next() => {
-                    self.hub.hints.fetch_add(1, Ordering::Relaxed);
-                    self.hub.lines().hint(&hint);
-                }
+                hint = self.hearing.next(), if now >= self.stirred_until => self.told(&hint),
                 () = self.hub.changed.notified() => {}
                 () = sleep_until(due) => {}
             }
         }
     }
 
+    fn told(&mut self, hint: &Hint) {
+        if hint.is_of_a_write() {
+            self.look_at = Instant::now();
+            self.stirred_until = self.look_at + STIRRED;
+        } else {
+            self.hub.hints.fetch_add(1, Ordering::Relaxed);
+            self.hub.lines().hint(hint);
+        }
+    }
+
     async fn look(&mut self) {
-        let mut every = if self.hearing.is_told() { TOLD_EVERY.max(self.hub.bell_every) } else { self.hub.bell_every };
+        let told = self.hearing.is_told() && Instant::now() >= self.stirred_until;
+        let mut every = if told { TOLD_EVERY.max(self.hub.bell_every) } else { self.hub.bell_every };
         match self.hub.store.bell().await {
             Ok(bell) if self.heard == Some(bell) => {}
             Ok(bell) => {

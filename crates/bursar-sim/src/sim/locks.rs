@@ -1,6 +1,6 @@
 //! Row locks of the simulated database: exclusive, first come, first served.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use bursar_store::Lock;
@@ -14,6 +14,8 @@ pub(crate) struct Locks {
     rows: BTreeMap<Lock, Row>,
     held: HashMap<TxId, Vec<Lock>>,
     waits: HashMap<TxId, Lock>,
+    /// Transactions of callers, who lock what they like in the order they like.
+    strangers: HashSet<TxId>,
 }
 
 struct Row {
@@ -59,11 +61,28 @@ impl Locks {
         Asked::Queued(told)
     }
 
+    /// Notes that a transaction is a caller's own.
+    pub(crate) fn note_stranger(&mut self, tx: TxId) {
+        self.strangers.insert(tx);
+    }
+
     /// Whether a transaction waits, directly or not, for itself.
     pub(crate) fn is_in_cycle(&self, tx: TxId) -> bool {
+        self.returns(tx, |_| true)
+    }
+
+    /// Whether batches wait for each other, without a caller's own transaction among them.
+    pub(crate) fn is_cycle_of_batches(&self, tx: TxId) -> bool {
+        self.returns(tx, |other| !self.strangers.contains(&other))
+    }
+
+    /// Whether who waits for whom leads back to where it began, over such transactions.
+    fn returns(&self, tx: TxId, over: impl Fn(TxId) -> bool) -> bool {
         let mut at = tx;
         for _ in 0..self.waits.len() {
-            let Some(row) = self.waits.get(&at).and_then(|lock| self.rows.get(lock)) else { return false };
+            let Some(row) = self.waits.get(&at).filter(|_| over(at)).and_then(|lock| self.rows.get(lock)) else {
+                return false;
+            };
             at = row.owner;
             if at == tx {
                 return true;
@@ -87,6 +106,7 @@ impl Locks {
 
     /// Gives back all locks of a transaction.
     pub(crate) fn release(&mut self, tx: TxId) {
+        self.strangers.remove(&tx);
         if let Some(lock) = self.waits.get(&tx).cloned() {
             self.leave(tx, &lock);
         }

@@ -17,6 +17,7 @@ use bursar_core::state::{QueueKey, ScheduleKey, ScopeKey};
 use bursar_core::time::Time;
 use bursar_store::attempt::{self, Attempts, Prepared, Setback};
 use bursar_store::rows::Rows;
+use bursar_store::turn::Turn;
 use bursar_store::work::{self, When};
 use bursar_store::{
     Cost, DueJobs, Figures, Health, JobFilter, Journaled, Lock, Patience, Report, Store, StoreError, Verdict, claims,
@@ -153,13 +154,14 @@ impl Attempts for SimStore {
         first: Option<(&Lock, Duration)>,
         wait: Duration,
     ) -> Result<Prepared<Open>, Setback> {
-        let taking = if first.is_some() { Taking::Wait(wait) } else { Taking::Skip };
+        let taking = if first.is_some() { Taking::InTurn(wait) } else { Taking::Skip };
         let mut tx = SimTx::begin(&self.world, self.node, taking, wait);
         let entered = async {
             tx.step().await?;
             self.take_turn(&mut tx).await?;
             if let Some((lock, patience)) = first {
                 tx.wait_for(lock, patience).await?;
+                tx.turn = Some(Turn::from(lock));
             }
             Ok(())
         };
@@ -167,7 +169,8 @@ impl Attempts for SimStore {
         entered.map_err(|error| tried(tx.trouble, error))?;
         let (verdicts, now) = self.fill(&mut tx, requests).await.inspect_err(|setback| {
             if tx.trouble == Some(Trouble::Deadlock) {
-                self.world.fail("deadlock", format!("a batch of node {} is the victim: {setback:?}", self.node.place));
+                self.world
+                    .fail("no deadlock", format!("a batch of node {} is the victim: {setback:?}", self.node.place));
             }
         })?;
         let answered = requests.iter().zip(&verdicts).filter_map(|(request, verdict)| match verdict {

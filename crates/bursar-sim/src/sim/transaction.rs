@@ -14,6 +14,7 @@ use bursar_core::scope::{Due, DueAsk, Past, ScopeState};
 use bursar_core::state::{Change, JobKey, KeyKey, KeyRow, LineKey, QueueKey, ScheduleKey, ScopeKey, Workspace};
 use bursar_core::time::Time;
 use bursar_store::rows::{ClaimAsk, Claimed, Found, PastAsk, Rows};
+use bursar_store::turn::Turn;
 use bursar_store::{Lock, StoreError, claims};
 use tokio::time::{Instant, timeout_at};
 
@@ -28,8 +29,12 @@ const DEADLOCK_AFTER: Duration = Duration::from_secs(1);
 /// What to do about a row that somebody else has locked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Taking {
+    /// Leave it.
     Skip,
+    /// Wait for it.
     Wait(Duration),
+    /// Wait for it if it is its turn, and leave it otherwise.
+    InTurn(Duration),
 }
 
 /// What stood in the way.
@@ -57,6 +62,8 @@ pub(crate) struct SimTx {
     pub(crate) disturbed: bool,
     /// What it found when it looked for jobs to lease.
     pub(crate) claim: Option<Arc<ClaimSeen>>,
+    /// How far it has come in the one order of locks, where it must not wait for what comes before that.
+    pub(crate) turn: Option<Turn>,
     /// The last lock that was asked for within a part, by which the order of locks is checked.
     last: Option<Lock>,
 }
@@ -71,7 +78,11 @@ impl SimTx {
     pub(crate) fn begin(world: &Arc<World>, node: Node, taking: Taking, name_wait: Duration) -> SimTx {
         let (id, began) = {
             let mut state = world.state();
-            (state.open(node), state.judge.commits)
+            let id = state.open(node);
+            if matches!(taking, Taking::Wait(_)) {
+                state.locks.note_stranger(id);
+            }
+            (id, state.judge.commits)
         };
         let writes = Writes::default();
         SimTx {
@@ -86,6 +97,7 @@ impl SimTx {
             trouble: None,
             disturbed: false,
             claim: None,
+            turn: None,
             last: None,
         }
     }
@@ -120,6 +132,9 @@ impl SimTx {
         self.world.outlive(self.node).await;
         let asked = self.world.state().locks.ask(self.id, lock);
         let Asked::Queued(told) = asked else { return Ok(()) };
+        if self.world.state().locks.is_cycle_of_batches(self.id) {
+            self.world.fail("no deadlock", format!("a batch of node {} waits for itself: {lock:?}", self.node.place));
+        }
         let until = Instant::now() + wait;
         let look_at = Instant::now() + DEADLOCK_AFTER;
         if timeout_at(until.min(look_at), told.notified()).await.is_ok() {
@@ -149,12 +164,16 @@ impl SimTx {
             self.world.fail("one order of locks", format!("{lock:?} is asked for after {last:?}"));
         }
         self.last = Some(lock.clone());
+        let its_turn = self.turn.as_ref().is_none_or(|turn| turn.may_wait(&lock));
+        if let Some(turn) = &mut self.turn {
+            turn.reach(lock.clone());
+        }
         match self.taking {
-            Taking::Skip => {
+            Taking::Wait(wait) | Taking::InTurn(wait) if its_turn => self.wait_for(&lock, wait).await.map(|()| true),
+            _ => {
                 self.world.outlive(self.node).await;
                 Ok(self.world.state().locks.try_take(self.id, &lock))
             }
-            Taking::Wait(wait) => self.wait_for(&lock, wait).await.map(|()| true),
         }
     }
 

@@ -15,6 +15,7 @@ use crate::attempt::{Attempts, Prepared, Setback};
 use crate::error::StoreError;
 use crate::rows::Rows;
 use crate::store::{Lock, Verdict};
+use crate::turn::Turn;
 use crate::work::{self, When};
 
 impl Attempts for PostgresStore {
@@ -102,10 +103,11 @@ impl PostgresStore {
             waited.await.map_err(|error| tried(trouble(&error), store_error(error)))?;
         }
         let when = When { floor: self.floor(), batch: self.next_batch() };
-        // With the row in hand that was waited for, those it is wanted with are worth a moment.
+        // With the row in hand that was waited for, those it is wanted with are worth a moment, as far as it is their turn.
         let taking = if first.is_some() { Taking::Wait } else { Taking::Skip };
+        let turn = first.map(|(lock, _)| Turn::from(lock));
         let began = tx.began;
-        let mut rows = PgRows { clock: Some(began), ..PgRows::new(tx.conn(), self, taking) };
+        let mut rows = PgRows { clock: Some(began), turn, ..PgRows::new(tx.conn(), self, taking) };
         let run = work::run(&mut rows, requests, &self.setup.rules, when, &mut self.ids()).await;
         let (mut ws, verdicts) = run.map_err(|error| match rows.trouble {
             Some(Trouble::LockTimeout) if taking == Taking::Wait => Setback::Contended,

@@ -23,6 +23,7 @@ use crate::codec::{Packed, from_json, stored, to_json};
 use crate::error::StoreError;
 use crate::job_row::{Columns, Moving, Named, Spec};
 use crate::rows::Found;
+use crate::store::Lock;
 
 /// The columns of a live job, in the order that [`live`] reads them.
 macro_rules! columns {
@@ -127,23 +128,17 @@ macro_rules! taking {
 impl PgRows<'_> {
     /// Jobs by their ids, live or finished.
     pub(super) async fn take_jobs(&mut self, ids: &[JobId], locked: bool) -> Result<Found<JobId, Job>, StoreError> {
-        let wanted = uuids(ids, |id| id.0);
-        let rows = self.fetch(sqlx::query(taking!(locked, self.taking, live_by_id)).bind(&wanted)).await?;
         let mut found = Vec::with_capacity(ids.len());
-        for row in &rows {
-            found.push(self.note(row, 0, locked)?);
-        }
-        let mut missing = missing(ids, &found);
-        if !missing.is_empty() {
-            let sql = taking!(locked, self.taking, ended_by_id);
-            let rows = self.fetch(sqlx::query(sql).bind(uuids(&missing, |id| id.0))).await?;
-            for row in &rows {
-                found.push(Job::unpack(row.try_get_unchecked(0).map_err(store_error)?)?);
+        if locked {
+            for (way, ids) in self.ways(ids, |id| Lock::Job(*id)) {
+                found.extend(self.take_some(way, ids, locked).await?);
             }
-            missing = self::missing(ids, &found);
+        } else {
+            found = self.take_some(self.taking, ids, locked).await?;
         }
+        let missing = missing(ids, &found);
         let mut blocked = Vec::new();
-        if locked && self.taking == Taking::Skip && !missing.is_empty() {
+        if locked && self.passes_over() && !missing.is_empty() {
             let there = "SELECT w.id FROM unnest($1::uuid[]) AS w(id)
                 WHERE EXISTS (SELECT 1 FROM bursar.jobs j WHERE j.id = w.id)
                    OR EXISTS (SELECT 1 FROM bursar.ended_jobs j WHERE j.id = w.id)";
@@ -153,6 +148,23 @@ impl PgRows<'_> {
         }
         attach_all(self.conn, &mut found).await?;
         Ok(Found { rows: found.into_iter().map(|job| (job.id, job)).collect(), blocked })
+    }
+
+    async fn take_some(&mut self, way: Taking, ids: &[JobId], locked: bool) -> Result<Vec<Job>, StoreError> {
+        let rows = self.fetch(sqlx::query(taking!(locked, way, live_by_id)).bind(uuids(ids, |id| id.0))).await?;
+        let mut found = Vec::with_capacity(ids.len());
+        for row in &rows {
+            found.push(self.note(row, 0, locked)?);
+        }
+        let missing = missing(ids, &found);
+        if !missing.is_empty() {
+            let sql = taking!(locked, way, ended_by_id);
+            let rows = self.fetch(sqlx::query(sql).bind(uuids(&missing, |id| id.0))).await?;
+            for row in &rows {
+                found.push(Job::unpack(row.try_get_unchecked(0).map_err(store_error)?)?);
+            }
+        }
+        Ok(found)
     }
 
     /// A live job, whose place is remembered if it is locked.
@@ -203,20 +215,26 @@ impl PgRows<'_> {
         &mut self,
         keys: &[ScheduleKey],
     ) -> Result<Found<ScheduleKey, Schedule>, StoreError> {
-        let tenants: Vec<&str> = keys.iter().map(|(tenant, _)| tenant.as_str()).collect();
-        let names: Vec<&str> = keys.iter().map(|(_, name)| name.as_str()).collect();
-        let ask = |sql: &'static str| sqlx::query_as::<_, (i64, String)>(sql).bind(tenants.clone()).bind(names.clone());
-        let rows = ask(taking!(true, self.taking, schedules_by_name)).fetch_all(&mut *self.conn).await;
-        let rows = rows.map_err(|e| self.failed(e))?;
-        let taken: HashSet<i64> = rows.iter().map(|(n, _)| *n).collect();
-        let mut blocked = Vec::new();
-        if taken.len() < keys.len() && self.taking == Taking::Skip {
-            let there = ask(schedules_by_name!(" OFFSET 0")).fetch_all(&mut *self.conn).await;
-            let there = there.map_err(|e| self.failed(e))?.into_iter().filter(|(n, _)| !taken.contains(n));
-            blocked = there.map(|(n, _)| keys[place(n)].clone()).collect();
+        let ask = |sql: &'static str, keys: &[ScheduleKey]| {
+            let (tenants, names): (Vec<String>, Vec<String>) =
+                keys.iter().map(|(tenant, name)| (tenant.as_str().to_owned(), name.as_str().to_owned())).unzip();
+            sqlx::query_as::<_, (i64, String)>(sql).bind(tenants).bind(names)
+        };
+        let mut rows = Vec::with_capacity(keys.len());
+        for (way, keys) in self.ways(keys, |key| Lock::Schedule(key.clone())) {
+            let found = ask(taking!(true, way, schedules_by_name), keys).fetch_all(&mut *self.conn).await;
+            for (n, data) in found.map_err(|e| self.failed(e))? {
+                rows.push((keys[place(n)].clone(), from_json("schedule", &data)?));
+            }
         }
-        let rows = rows.into_iter().map(|(n, data)| Ok((keys[place(n)].clone(), from_json("schedule", &data)?)));
-        Ok(Found { rows: rows.collect::<Result<_, StoreError>>()?, blocked })
+        let mut blocked = Vec::new();
+        if rows.len() < keys.len() && self.passes_over() {
+            let taken: HashSet<&ScheduleKey> = rows.iter().map(|(key, _)| key).collect();
+            let there = ask(schedules_by_name!(" OFFSET 0"), keys).fetch_all(&mut *self.conn).await;
+            let there = there.map_err(|e| self.failed(e))?.into_iter().map(|(n, _)| &keys[place(n)]);
+            blocked = there.filter(|key| !taken.contains(key)).cloned().collect();
+        }
+        Ok(Found { rows, blocked })
     }
 }
 

@@ -27,6 +27,8 @@ use super::{PostgresStore, scopes};
 use crate::codec::{Carries, Packed, from_json};
 use crate::error::StoreError;
 use crate::rows::{ClaimAsk, Claimed, Found, PastAsk, Rows};
+use crate::store::Lock;
+use crate::turn::Turn;
 
 /// How rows are taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +48,8 @@ pub(super) struct PgRows<'c> {
     pub(super) conn: &'c mut PgConnection,
     pub(super) store: &'c PostgresStore,
     pub(super) taking: Taking,
+    /// How far it has come in the one order of locks, where it must not wait for what comes before that.
+    pub(super) turn: Option<Turn>,
     /// What stood in the way, for whoever decides whether to try again.
     pub(super) trouble: Option<Trouble>,
     /// The database's clock, read after the rows were locked that were taken last.
@@ -148,7 +152,26 @@ macro_rules! together {
 impl<'c> PgRows<'c> {
     pub(super) fn new(conn: &'c mut PgConnection, store: &'c PostgresStore, taking: Taking) -> PgRows<'c> {
         let (places, ahead) = (Places::default(), Ahead::default());
-        PgRows { conn, store, taking, trouble: None, clock: None, places, ahead }
+        PgRows { conn, store, taking, turn: None, trouble: None, clock: None, places, ahead }
+    }
+
+    /// How rows are taken, which are in order: perhaps some are passed over where they are locked, and others waited for.
+    pub(super) fn ways<'k, K, L: Fn(&K) -> Lock>(
+        &mut self,
+        keys: &'k [K],
+        lock: L,
+    ) -> impl Iterator<Item = (Taking, &'k [K])> + use<'k, K, L> {
+        let early = self.turn.as_ref().map_or(0, |turn| keys.partition_point(|key| !turn.may_wait(&lock(key))));
+        if let (Some(turn), Some(last)) = (&mut self.turn, keys.last()) {
+            turn.reach(lock(last));
+        }
+        let (early, rest) = keys.split_at(early);
+        [(Taking::Skip, early), (self.taking, rest)].into_iter().filter(|(_, keys)| !keys.is_empty())
+    }
+
+    /// Whether rows may have been passed over that somebody else has locked.
+    pub(super) fn passes_over(&self) -> bool {
+        self.taking == Taking::Skip || self.turn.is_some()
     }
 
     /// Whether the rows are locked that are taken.
@@ -204,7 +227,7 @@ impl<'c> PgRows<'c> {
         found: &[(u128, V)],
     ) -> Result<Vec<u128>, StoreError> {
         // Who waited for a row that is not there has seen it go.
-        if found.len() == ids.len() || self.taking != Taking::Skip {
+        if found.len() == ids.len() || !self.passes_over() {
             return Ok(Vec::new());
         }
         let taken: HashSet<u128> = found.iter().map(|(id, _)| *id).collect();
@@ -376,8 +399,14 @@ impl Rows for PgRows<'_> {
     }
 
     async fn foresee(&mut self, needs: &Needs) -> Result<(), StoreError> {
-        // Holds name scopes that are not known before, and all scopes are to be taken in one sorted sweep.
-        if !self.locks() || !needs.holds.is_empty() || needs.grants.is_empty() || needs.scopes.is_empty() {
+        // Holds name scopes that are not known before, and all scopes are to be taken in one sorted sweep. Where the turn
+        // is to be kept, each kind of row is taken by itself.
+        if !self.locks()
+            || self.turn.is_some()
+            || !needs.holds.is_empty()
+            || needs.grants.is_empty()
+            || needs.scopes.is_empty()
+        {
             return Ok(());
         }
         let scopes = needs.scopes.iter().map(|(key, need)| (key.clone(), need.create)).collect();
@@ -387,16 +416,17 @@ impl Rows for PgRows<'_> {
     }
 
     async fn holds(&mut self, ids: &[HoldId]) -> Result<Found<HoldId, Hold>, StoreError> {
-        let taking = taking!(self.taking, holds);
         let there = "SELECT h.id FROM unnest($1::uuid[]) AS w(id)
              CROSS JOIN LATERAL (SELECT h.id FROM bursar.holds h WHERE h.id = w.id OFFSET 0) h";
         let ids = uuids(ids, |id| id.0);
         let mut found = Vec::with_capacity(ids.len());
-        for (id, place, hold) in self.take::<Hold>(taking, &ids).await? {
-            if self.locks() {
-                self.places.holds.insert(id, place);
+        for (way, ids) in self.ways(&ids, |id| Lock::Hold(HoldId(id.as_u128()))) {
+            for (id, place, hold) in self.take::<Hold>(taking!(way, holds), ids).await? {
+                if self.locks() {
+                    self.places.holds.insert(id, place);
+                }
+                found.push((id, hold));
             }
-            found.push((id, hold));
         }
         let blocked = self.locked(there, &ids, &found).await?;
         Ok(Found {
@@ -406,7 +436,6 @@ impl Rows for PgRows<'_> {
     }
 
     async fn grants(&mut self, ids: &[GrantId]) -> Result<Found<GrantId, Grant>, StoreError> {
-        let taking = taking!(self.taking, grants);
         let there = "SELECT g.id FROM unnest($1::uuid[]) AS w(id)
              CROSS JOIN LATERAL (SELECT g.id FROM bursar.grants g WHERE g.id = w.id OFFSET 0) g";
         let ids = uuids(ids, |id| id.0);
@@ -414,11 +443,13 @@ impl Rows for PgRows<'_> {
             Some(found) => found,
             None => {
                 let mut found = Vec::with_capacity(ids.len());
-                for (id, place, grant) in self.take::<Grant>(taking, &ids).await? {
-                    if self.locks() {
-                        self.places.grants.insert(id, place);
+                for (way, ids) in self.ways(&ids, |id| Lock::Grant(GrantId(id.as_u128()))) {
+                    for (id, place, grant) in self.take::<Grant>(taking!(way, grants), ids).await? {
+                        if self.locks() {
+                            self.places.grants.insert(id, place);
+                        }
+                        found.push((id, grant));
                     }
-                    found.push((id, grant));
                 }
                 found
             }

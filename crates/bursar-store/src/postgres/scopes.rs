@@ -17,6 +17,7 @@ use super::rows::{PgRows, Taking, place, scopes_by_name, taking};
 use crate::codec::Packed;
 use crate::error::StoreError;
 use crate::rows::Found;
+use crate::store::Lock;
 
 /// Scopes a node remembers to have seen.
 const KNOWN_MAX: usize = 100_000;
@@ -81,16 +82,18 @@ impl PgRows<'_> {
 
     /// Takes scopes in the order of the keys.
     async fn lock_and_read(&mut self, keys: &[ScopeKey]) -> Result<Found<ScopeKey, ScopeState>, StoreError> {
-        let (tenants, names) = columns(keys);
-        let rows = self.fetch(sqlx::query(taking!(self.taking, scopes_by_name)).bind(tenants).bind(names)).await?;
-        let mut found = Found::all(Vec::with_capacity(rows.len()));
-        for row in &rows {
-            let (n, lies, state) = self.taken(row)?;
-            let key = &keys[place(n)];
-            if self.locks() {
-                self.places.scopes.insert(key.clone(), lies);
+        let mut found = Found::all(Vec::with_capacity(keys.len()));
+        for (way, keys) in self.ways(keys, |key| Lock::Scope(key.clone())) {
+            let (tenants, names) = columns(keys);
+            let rows = self.fetch(sqlx::query(taking!(way, scopes_by_name)).bind(tenants).bind(names)).await?;
+            for row in &rows {
+                let (n, lies, state) = self.taken(row)?;
+                let key = &keys[place(n)];
+                if self.locks() {
+                    self.places.scopes.insert(key.clone(), lies);
+                }
+                found.rows.push((key.clone(), self.scope_of(row, state)?));
             }
-            found.rows.push((key.clone(), self.scope_of(row, state)?));
         }
         self.see_blocked(&mut found, keys).await?;
         Ok(found)
@@ -109,7 +112,7 @@ impl PgRows<'_> {
         keys: &[ScopeKey],
     ) -> Result<(), StoreError> {
         self.store.remember(&found.rows);
-        if found.rows.len() == keys.len() || self.taking != Taking::Skip {
+        if found.rows.len() == keys.len() || !self.passes_over() {
             return Ok(());
         }
         let taken: HashSet<&ScopeKey> = found.rows.iter().map(|(key, _)| key).collect();

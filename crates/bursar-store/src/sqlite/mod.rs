@@ -16,6 +16,7 @@ mod schedules;
 pub mod schema;
 mod scribe;
 mod soundness;
+mod stirs;
 mod turnstile;
 mod verify;
 mod writer;
@@ -49,6 +50,7 @@ use crate::clock::SystemClock;
 use crate::codec::Budgets;
 use crate::error::StoreError;
 use crate::figures::{Cost, DueJobs, Figures, JobFilter};
+use crate::hint::Hints;
 use crate::sqlite::error::failed;
 use crate::store::{Health, Journaled, Patience, Setup, Store, Verdict};
 use crate::verify::Report;
@@ -312,6 +314,10 @@ impl Store for SqliteStore {
 
     async fn bell(&self) -> Result<u64, StoreError> {
         self.bell.listen(self.writer()?, &self.shared).await
+    }
+
+    fn hints(&self) -> Option<Arc<dyn Hints>> {
+        stirs::of(self.shared.path.as_deref()?)
     }
 
     async fn journal(&self, after: u64, limit: usize) -> Result<Vec<Journaled>, StoreError> {

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod counts;
+mod locks;
 mod support;
 
 use std::sync::Arc;
@@ -9,12 +10,12 @@ use std::time::Duration;
 
 use bursar_core::answer::Answer;
 use bursar_core::budget::{Budget, Limit};
-use bursar_core::name::{IdempotencyKey, Tenant};
-use bursar_core::refusal::{Refusal, Violation};
+use bursar_core::name::IdempotencyKey;
+use bursar_core::refusal::Refusal;
 use bursar_core::request::{Charge, Command, Op};
 use bursar_core::time::{Span, Time};
 use bursar_core::window::Window;
-use bursar_store::{Lock, MemoryStore, Patience, PostgresOptions, PostgresStore, Store, StoreError, Verdict};
+use bursar_store::{MemoryStore, Patience, PostgresOptions, PostgresStore, Store, StoreError, Verdict};
 use bursar_testkit::{Cluster, fresh_database, postgres};
 use sqlx::{Connection, PgConnection};
 use support::*;
@@ -90,85 +91,6 @@ async fn a_story_gives_the_answers_of_the_model() {
     assert_eq!(positions(&all), positions(&expected));
     assert_eq!(store.verify().await.unwrap(), model.verify().await.unwrap());
     assert!(store.verify().await.unwrap().is_ok());
-}
-
-fn lock(scope: &str) -> Lock {
-    Lock::Scope((Tenant::built_in(), scope.try_into().unwrap()))
-}
-
-#[tokio::test]
-async fn what_somebody_else_has_locked_is_blocked_and_nothing_else_is() {
-    let (store, url) = open(1).await;
-    define(&store, &["a", "b"], 1_000).await;
-    let Answer::Submitted(placed) = done(one(&store, &hold("b", 10)).await) else { panic!("a hold") };
-    let placed = placed.hold.unwrap().id;
-    let mut stranger = PgConnection::connect(&url).await.unwrap();
-    let mut theirs = stranger.begin().await.unwrap();
-    sqlx::query("SELECT 1 FROM bursar.scopes WHERE scope = 'a' FOR UPDATE").execute(&mut *theirs).await.unwrap();
-
-    let requests = [Arc::new(post("a", 1)), Arc::new(post("b", 1)), Arc::new(post_within("new", 1, 5))];
-    let verdicts = store.commit(&requests, Patience::Skip).await.unwrap();
-    assert!(matches!(verdicts[0], Verdict::Blocked(_)), "{verdicts:?}");
-    assert!(matches!(verdicts[1], Verdict::Answered(Ok(_))), "{verdicts:?}");
-    assert!(matches!(verdicts[2], Verdict::Answered(Ok(_))), "{verdicts:?}");
-
-    sqlx::query("SELECT 1 FROM bursar.holds FOR UPDATE").execute(&mut *theirs).await.unwrap();
-    let requests = [Arc::new(Op::Release { hold: placed }.into()), Arc::new(post("b", 1))];
-    let verdicts = store.commit(&requests, Patience::Skip).await.unwrap();
-    assert!(matches!(verdicts[0], Verdict::Blocked(_)), "{verdicts:?}");
-    assert!(matches!(verdicts[1], Verdict::Answered(Ok(_))), "{verdicts:?}");
-
-    let short = Patience::First(lock("a"), Duration::from_millis(20));
-    let busy = store.commit(&[Arc::new(post("a", 1))], short).await;
-    assert!(matches!(busy, Err(StoreError::Busy(_))), "{busy:?}");
-    theirs.rollback().await.unwrap();
-    done(one(&store, &post("a", 1)).await);
-}
-
-#[tokio::test]
-async fn a_waiter_sees_the_balance_as_it_is_after_the_wait() {
-    let (store, url) = open(1).await;
-    define(&store, &["a"], 1_000).await;
-    let mut conn = PgConnection::connect(&url).await.unwrap();
-    let mut theirs = conn.begin().await.unwrap();
-    store.commit_in(&mut theirs, &post("a", 900)).await.unwrap().unwrap();
-
-    let store = Arc::new(store);
-    let waiter = tokio::spawn({
-        let store = store.clone();
-        async move { store.commit(&[Arc::new(post("a", 200))], Patience::First(lock("a"), Duration::from_secs(30))).await }
-    });
-    until_waiting(&url, 1).await;
-    theirs.commit().await.unwrap();
-    let verdicts = waiter.await.unwrap().unwrap();
-    let [Verdict::Answered(Err(Refusal::Refused(violations)))] = verdicts.as_slice() else { panic!("{verdicts:?}") };
-    assert!(matches!(violations[0], Violation::Limit { available: 100, requested: 200, .. }), "{violations:?}");
-}
-
-#[tokio::test]
-async fn a_key_about_to_be_taken_by_a_stranger_delays_only_those_who_want_it() {
-    let (store, url) = open(1).await;
-    define(&store, &["a", "b"], 1_000_000).await;
-    let mut conn = PgConnection::connect(&url).await.unwrap();
-    let mut theirs = conn.begin().await.unwrap();
-    store.commit_in(&mut theirs, &post("b", 5).with_key(key("mine"))).await.unwrap().unwrap();
-
-    let mut requests: Vec<_> = (0..8).map(|n| Arc::new(post("a", 1).with_key(key(&format!("k{n}"))))).collect();
-    // The stranger's scope is locked as well, so this asks for the same key on another one.
-    requests[5] = Arc::new(post("a", 5).with_key(key("mine")));
-    let verdicts = store.commit(&requests, Patience::Skip).await.unwrap();
-    for (n, verdict) in verdicts.iter().enumerate() {
-        match verdict {
-            Verdict::Blocked(_) => assert_eq!(n, 5),
-            Verdict::Answered(Ok(_)) => assert_ne!(n, 5),
-            other => panic!("{n}: {other:?}"),
-        }
-    }
-    theirs.commit().await.unwrap();
-    let reused = one(&store, &requests[5]).await;
-    assert!(matches!(reused, Err(Refusal::KeyReused { .. })), "{reused:?}");
-    let replayed = one(&store, &post("b", 5).with_key(key("mine"))).await.unwrap();
-    assert!(replayed.replayed);
 }
 
 #[tokio::test]

@@ -41,6 +41,41 @@ async fn a_job_of_another_process_is_noticed_by_the_bell() {
     there.close().await;
 }
 
+/// Where the system tells of writes: elsewhere it is looked for them.
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_waits_does_not_look_while_nobody_writes_and_is_woken_by_who_does() {
+    let folder = tempfile::tempdir().unwrap();
+    let [here, there] = two(&folder).await;
+    for _ in 0..2 {
+        let waiter = tokio::spawn({
+            let here = here.clone();
+            async move { here.jobs().lease_wait(ask("q", 1), Duration::from_secs(300)).await.unwrap() }
+        });
+        soon(quiet(&here)).await;
+        let hints = here.counters().hints;
+        let id = there.jobs().enqueue(job("q", "work")).await.unwrap().id;
+        assert_eq!(waiter.await.unwrap().jobs[0].id, id);
+        assert_eq!(here.counters().hints, hints, "a write is no hint of a job");
+    }
+    here.close().await;
+    there.close().await;
+}
+
+/// Returns when the bell was looked at, and then not for half a second.
+#[cfg(target_os = "linux")]
+async fn quiet(bursar: &Bursar) {
+    let mut last = 0;
+    loop {
+        let bells = bursar.counters().bells;
+        if bells == last && bells > 0 {
+            return;
+        }
+        last = bells;
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_job_goes_to_one_of_two_processes() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,0 +1,145 @@
+//! Rows and names that somebody else has locked.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bursar_core::answer::Answer;
+use bursar_core::name::Tenant;
+use bursar_core::refusal::{Refusal, Violation};
+use bursar_core::request::{Charge, Command, Op, Request};
+use bursar_store::{Lock, Patience, PostgresOptions, Store, StoreError, Verdict};
+use sqlx::{Connection, PgConnection};
+
+use crate::support::*;
+
+fn lock(scope: &str) -> Lock {
+    Lock::Scope((Tenant::built_in(), scope.try_into().unwrap()))
+}
+
+#[tokio::test]
+async fn what_somebody_else_has_locked_is_blocked_and_nothing_else_is() {
+    let (store, url) = open(1).await;
+    define(&store, &["a", "b"], 1_000).await;
+    let Answer::Submitted(placed) = done(one(&store, &hold("b", 10)).await) else { panic!("a hold") };
+    let placed = placed.hold.unwrap().id;
+    let mut stranger = PgConnection::connect(&url).await.unwrap();
+    let mut theirs = stranger.begin().await.unwrap();
+    sqlx::query("SELECT 1 FROM bursar.scopes WHERE scope = 'a' FOR UPDATE").execute(&mut *theirs).await.unwrap();
+
+    let requests = [Arc::new(post("a", 1)), Arc::new(post("b", 1)), Arc::new(post_within("new", 1, 5))];
+    let verdicts = store.commit(&requests, Patience::Skip).await.unwrap();
+    assert!(matches!(verdicts[0], Verdict::Blocked(_)), "{verdicts:?}");
+    assert!(matches!(verdicts[1], Verdict::Answered(Ok(_))), "{verdicts:?}");
+    assert!(matches!(verdicts[2], Verdict::Answered(Ok(_))), "{verdicts:?}");
+
+    sqlx::query("SELECT 1 FROM bursar.holds FOR UPDATE").execute(&mut *theirs).await.unwrap();
+    let requests = [Arc::new(Op::Release { hold: placed }.into()), Arc::new(post("b", 1))];
+    let verdicts = store.commit(&requests, Patience::Skip).await.unwrap();
+    assert!(matches!(verdicts[0], Verdict::Blocked(_)), "{verdicts:?}");
+    assert!(matches!(verdicts[1], Verdict::Answered(Ok(_))), "{verdicts:?}");
+
+    let short = Patience::First(lock("a"), Duration::from_millis(20));
+    let busy = store.commit(&[Arc::new(post("a", 1))], short).await;
+    assert!(matches!(busy, Err(StoreError::Busy(_))), "{busy:?}");
+    theirs.rollback().await.unwrap();
+    done(one(&store, &post("a", 1)).await);
+}
+
+#[tokio::test]
+async fn a_waiter_sees_the_balance_as_it_is_after_the_wait() {
+    let (store, url) = open(1).await;
+    define(&store, &["a"], 1_000).await;
+    let mut conn = PgConnection::connect(&url).await.unwrap();
+    let mut theirs = conn.begin().await.unwrap();
+    store.commit_in(&mut theirs, &post("a", 900)).await.unwrap().unwrap();
+
+    let store = Arc::new(store);
+    let waiter = tokio::spawn({
+        let store = store.clone();
+        async move { store.commit(&[Arc::new(post("a", 200))], Patience::First(lock("a"), Duration::from_secs(30))).await }
+    });
+    until_waiting(&url, 1).await;
+    theirs.commit().await.unwrap();
+    let verdicts = waiter.await.unwrap().unwrap();
+    let [Verdict::Answered(Err(Refusal::Refused(violations)))] = verdicts.as_slice() else { panic!("{verdicts:?}") };
+    assert!(matches!(violations[0], Violation::Limit { available: 100, requested: 200, .. }), "{violations:?}");
+}
+
+/// A stranger who has locked a scope.
+async fn locked(url: &str, scope: &str) -> PgConnection {
+    let mut stranger = PgConnection::connect(url).await.unwrap();
+    sqlx::raw_sql("BEGIN").execute(&mut stranger).await.unwrap();
+    let sql = "SELECT 1 FROM bursar.scopes WHERE scope = $1 FOR UPDATE";
+    sqlx::query(sql).bind(scope).execute(&mut stranger).await.unwrap();
+    stranger
+}
+
+#[tokio::test]
+async fn whoever_has_a_row_waits_for_later_ones_and_never_for_earlier_ones() {
+    // Far longer than the test: whoever waits for a row that he must not wait for does not come back from it.
+    let patient = Duration::from_secs(3_600);
+    let (store, url) = open_with(1, PostgresOptions { key_patience: patient, ..PostgresOptions::default() }).await;
+    define(&store, &["a", "b"], 1_000).await;
+    let store = Arc::new(store);
+    let charges = ["a", "b"].map(|name| Charge::new(scope(name), 1)).to_vec();
+    let both: Arc<Request> = Arc::new(Op::Submit(Command { charges, ..Command::default() }).into());
+    let waits_for = |name: &str| {
+        let (store, both, first) = (store.clone(), both.clone(), Patience::First(lock(name), patient));
+        tokio::spawn(async move { store.commit(&[both], first).await })
+    };
+
+    let (on_a, mut on_b) = (locked(&url, "a").await, locked(&url, "b").await);
+    let waiter = waits_for("b");
+    until_waiting(&url, 1).await;
+    sqlx::raw_sql("ROLLBACK").execute(&mut on_b).await.unwrap();
+    // It has the later row now, gives it back, and says what is in the way, while the stranger still has that.
+    let verdicts = waiter.await.unwrap().unwrap();
+    assert!(matches!(verdicts.as_slice(), [Verdict::Blocked(locks)] if *locks == [lock("a")]), "{verdicts:?}");
+    done(one(&*store, &post("b", 1)).await);
+
+    let (mut on_a, mut on_b) = (on_a, locked(&url, "b").await);
+    let waiter = waits_for("a");
+    until_waiting(&url, 1).await;
+    sqlx::raw_sql("ROLLBACK").execute(&mut on_a).await.unwrap();
+    // It has the earlier row now, and waits for the later one.
+    until_locked(&url, "a").await;
+    until_waiting(&url, 1).await;
+    sqlx::raw_sql("ROLLBACK").execute(&mut on_b).await.unwrap();
+    let verdicts = waiter.await.unwrap().unwrap();
+    assert!(matches!(verdicts.as_slice(), [Verdict::Answered(Ok(_))]), "{verdicts:?}");
+}
+
+/// Waits until somebody has locked a scope.
+async fn until_locked(url: &str, scope: &str) {
+    let mut conn = PgConnection::connect(url).await.unwrap();
+    let sql = "SELECT 1 FROM bursar.scopes WHERE scope = $1 FOR UPDATE SKIP LOCKED";
+    while sqlx::query(sql).bind(scope).fetch_optional(&mut conn).await.unwrap().is_some() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_key_about_to_be_taken_by_a_stranger_delays_only_those_who_want_it() {
+    let (store, url) = open(1).await;
+    define(&store, &["a", "b"], 1_000_000).await;
+    let mut conn = PgConnection::connect(&url).await.unwrap();
+    let mut theirs = conn.begin().await.unwrap();
+    store.commit_in(&mut theirs, &post("b", 5).with_key(key("mine"))).await.unwrap().unwrap();
+
+    let mut requests: Vec<_> = (0..8).map(|n| Arc::new(post("a", 1).with_key(key(&format!("k{n}"))))).collect();
+    // The stranger's scope is locked as well, so this asks for the same key on another one.
+    requests[5] = Arc::new(post("a", 5).with_key(key("mine")));
+    let verdicts = store.commit(&requests, Patience::Skip).await.unwrap();
+    for (n, verdict) in verdicts.iter().enumerate() {
+        match verdict {
+            Verdict::Blocked(_) => assert_eq!(n, 5),
+            Verdict::Answered(Ok(_)) => assert_ne!(n, 5),
+            other => panic!("{n}: {other:?}"),
+        }
+    }
+    theirs.commit().await.unwrap();
+    let reused = one(&store, &requests[5]).await;
+    assert!(matches!(reused, Err(Refusal::KeyReused { .. })), "{reused:?}");
+    let replayed = one(&store, &post("b", 5).with_key(key("mine"))).await.unwrap();
+    assert!(replayed.replayed);
+}
