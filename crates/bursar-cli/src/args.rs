@@ -182,6 +182,20 @@ pub(crate) enum Verb {
     Completions(completions::Completions),
 }
 
+/// How many are listed.
+#[derive(Args, Clone, Copy)]
+pub(crate) struct Most {
+    /// At most so many
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    most: u16,
+}
+
+impl From<Most> for usize {
+    fn from(Most { most }: Most) -> usize {
+        usize::from(most)
+    }
+}
+
 /// How to print the document.
 #[derive(Args)]
 pub(crate) struct Openapi {

@@ -1,9 +1,12 @@
 //! Where to ask: a server or a database, as the options and the environment say.
 
+use std::path::Path;
+
 use clap::ArgMatches;
 use clap::parser::ValueSource;
 
 use crate::args::Asked;
+use crate::config::value_in;
 use bursar_server::wire::problem::Problem;
 
 /// Whom to ask.
@@ -116,8 +119,6 @@ fn token(asked: &Asked) -> Result<Option<String>, Problem> {
 /// What is in the file that a variable names.
 fn value_of_file(name: &str) -> Result<Option<String>, Problem> {
     let Some(path) = std::env::var_os(name).filter(|path| !path.is_empty()) else { return Ok(None) };
-    let text = std::fs::read_to_string(&path).map_err(|error| {
-        Problem::invalid(name.to_owned(), format!("{name}: {} cannot be read: {error}", path.display()))
-    })?;
-    Ok(Some(text.trim().to_owned()))
+    let value = value_in(Path::new(&path));
+    value.map(Some).map_err(|wrong| Problem::invalid(name.to_owned(), format!("{name}: {wrong}")))
 }

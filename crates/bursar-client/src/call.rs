@@ -18,7 +18,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 use crate::answered::Answered;
 use crate::chance;
 use crate::client::Client;
-use crate::error::{Error, is_transient};
+use crate::error::Error;
 use crate::path::Path;
 use crate::transport::{Body, TransportError};
 
@@ -150,7 +150,7 @@ impl Call {
         match failed {
             Failed::Problem { problem, wait } => {
                 let safe = repeats || problem.kind != Kind::UnknownOutcome;
-                (is_transient(problem.kind) && safe).then(|| wait.unwrap_or_default().max(chance::pause(tried)))
+                (problem.kind.is_transient() && safe).then(|| wait.unwrap_or_default().max(chance::pause(tried)))
             }
             Failed::Transport(error) => (repeats || !error.sent).then(|| chance::pause(tried)),
             Failed::Unreadable { .. } => None,

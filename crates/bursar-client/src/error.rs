@@ -63,7 +63,7 @@ impl Error {
     pub fn is_transient(&self) -> bool {
         match self {
             Error::Unreachable { .. } | Error::UnknownOutcome { .. } => true,
-            Error::Problem(problem) => is_transient(problem.kind),
+            Error::Problem(problem) => problem.kind.is_transient(),
             Error::Invalid(_) | Error::Unreadable { .. } => false,
         }
     }
@@ -87,17 +87,4 @@ impl From<Error> for Problem {
             Error::Unreadable { .. } => Problem::new(Kind::Internal, detail),
         }
     }
-}
-
-/// A problem that goes away by itself.
-pub(crate) fn is_transient(kind: Kind) -> bool {
-    matches!(
-        kind,
-        Kind::Overloaded
-            | Kind::Busy
-            | Kind::Unavailable
-            | Kind::UnknownOutcome
-            | Kind::Timeout
-            | Kind::TooManyAttempts
-    )
 }

@@ -1,6 +1,8 @@
 //! Paths and queries.
 
-use std::fmt::{Display, Write};
+use std::fmt::Display;
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 /// A path with a query, in the making.
 #[derive(Clone, Debug)]
@@ -42,14 +44,11 @@ impl Path {
     }
 }
 
-/// Everything but letters, digits and a few signs as `%XX`.
+/// Everything but letters, digits and a few signs.
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+
 fn escape(to: &mut String, text: &str) {
-    for byte in text.bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => to.push(char::from(byte)),
-            _ => drop(write!(to, "%{byte:02X}")),
-        }
-    }
+    to.extend(utf8_percent_encode(text, RESERVED));
 }
 
 #[cfg(test)]

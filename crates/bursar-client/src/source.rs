@@ -4,13 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use bursar_core::bounds::WAIT_MAX;
 use bursar_core::credential::{CredentialClass, CredentialToken};
 use bursar_core::job::{Beat, End, Finish, LeaseAsk, Order};
 use bursar_core::time::{Span, Time};
 use bursar_wire::job::{BeatenAnswer, FinishedAnswer, LeasedAnswer};
 use bursar_wire::problem::{Kind, Problem};
 use bursar_wire::work::{
-    BeatItem, CompleteItem, ErrorBody, FailItem, ItemAnswer, LeaseBody, ProgressBody, ReturnItem, SnoozeItem, WAIT_MAX,
+    BeatItem, CompleteItem, ErrorBody, FailItem, ItemAnswer, LeaseBody, ProgressBody, ReturnItem, SnoozeItem,
 };
 use bursar_worker::{LeasedJob, NotTaken, Progress, Source, SourceError, Worker};
 use futures_util::FutureExt;
@@ -104,10 +105,10 @@ impl Source for Remote {
 
     async fn progress(&self, beat: Beat, progress: Progress) -> Result<(), SourceError> {
         let Progress { percent, message, data } = progress;
-        let body = ProgressBody { fence: beat.fence, percent, message, data, durable: false };
+        let body = ProgressBody { fence: beat.fence, percent, message, data };
         match self.client.within(BEAT).work().progress(beat.job, &body).await {
             Ok(_) => Ok(()),
-            Err(Error::Problem(problem)) if !is_transient(&problem) => Err(not_taken(&problem).into()),
+            Err(Error::Problem(problem)) if !may_be_taken(&problem) => Err(not_taken(&problem).into()),
             Err(error) => Err(failed(error)),
         }
     }
@@ -273,14 +274,15 @@ fn one_by_one<T, A>(items: Vec<ItemAnswer<T>>, take: impl Fn(T) -> A) -> Result<
     let one = |item| match item {
         ItemAnswer::Done(done) => Ok(Ok(take(done))),
         // The same report again is answered in the same way by who could take it before.
-        ItemAnswer::Not { problem } if is_transient(&problem) => Err(failed(problem.into())),
+        ItemAnswer::Not { problem } if may_be_taken(&problem) => Err(failed(problem.into())),
         ItemAnswer::Not { problem } => Ok(Err(not_taken(&problem))),
     };
     items.into_iter().map(one).collect()
 }
 
-fn is_transient(problem: &Problem) -> bool {
-    crate::error::is_transient(problem.kind) || problem.kind == Kind::Internal
+/// Whether the same report may be taken later. A server that failed may have been mended by then.
+fn may_be_taken(problem: &Problem) -> bool {
+    problem.kind.is_transient() || problem.kind == Kind::Internal
 }
 
 fn not_taken(problem: &Problem) -> NotTaken {

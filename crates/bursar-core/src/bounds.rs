@@ -1,5 +1,6 @@
 //! Every limit Bursar sets on its input, in one place.
 
+use crate::refusal::Invalid;
 use crate::time::Span;
 
 /// Bytes in a scope, tenant, queue, kind, purpose, subject, key or tag.
@@ -67,6 +68,8 @@ pub const GRANT_TTL_MAX: Span = Span::from_days(366);
 pub const LEASE_MIN: Span = Span::from_millis(100);
 /// The longest lease without a heartbeat.
 pub const LEASE_MAX: Span = Span::from_days(1);
+/// How long one call waits for jobs.
+pub const WAIT_MAX: Span = Span::from_secs(60);
 /// The longest run of a job.
 pub const DEADLINE_MAX: Span = Span::from_days(366);
 /// What one step of priority is worth: a job that has waited so much longer goes first.
@@ -85,3 +88,11 @@ pub const LENGTH_MIN: Span = Span::from_millis(1);
 pub const LENGTH_MAX: Span = Span::from_days(400);
 /// A window that only callers name, not a budget, is closed after this long without being named when its place is wanted.
 pub const WINDOW_IDLE: Span = Span::from_days(31);
+
+/// Refuses more items than one call acts on.
+pub fn check_items(field: &'static str, count: usize) -> Result<(), Invalid> {
+    if count > ITEMS_MAX {
+        return Err(Invalid::new(field, format!("has {count} entries; at most {ITEMS_MAX} are allowed")));
+    }
+    Ok(())
+}

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::fingerprint::{Fingerprint, IfMatch, Part};
 use crate::bounds::{
-    CHARGES_MAX, GRANT_TTL_MAX, ITEMS_MAX, JOBS_MAX, LIMITS_MAX, REDEMPTIONS_MAX, SWEEP_MAX, TTL_MAX, TTL_MIN,
+    CHARGES_MAX, GRANT_TTL_MAX, JOBS_MAX, LIMITS_MAX, REDEMPTIONS_MAX, SWEEP_MAX, TTL_MAX, TTL_MIN, check_items,
 };
 use crate::budget::{Budget, Cover, Limit};
 use crate::context::Context;
@@ -425,18 +425,12 @@ impl Request {
             Op::DefineSchedule { spec, .. } => spec.check(),
             Op::PauseSchedule { .. } | Op::RemoveSchedule { .. } | Op::RunSchedule { .. } | Op::Tick { .. } => Ok(()),
             Op::Lease(ask) => ask.check(),
-            Op::Heartbeat { beats } => items("beats", beats.len()),
+            Op::Heartbeat { beats } => check_items("beats", beats.len()),
             // What is wrong with one is told for that one.
-            Op::Finish { items: all } => items("items", all.len()),
+            Op::Finish { items } => check_items("items", items.len()),
             Op::Act { act, jobs } => {
-                items("jobs", jobs.len())?;
-                match act {
-                    Act::Edit { priority, delay } => {
-                        priority.map_or(Ok(()), |priority| check_priority("priority", priority))?;
-                        delay.map_or(Ok(()), |delay| check_delay("delay_ms", delay))
-                    }
-                    _ => Ok(()),
-                }
+                check_items("jobs", jobs.len())?;
+                act.check()
             }
         }
     }
@@ -491,11 +485,13 @@ impl Op {
     }
 }
 
-fn items(field: &'static str, count: usize) -> Result<(), Invalid> {
-    if count > ITEMS_MAX {
-        return Err(Invalid::new(field, format!("has {count} entries; at most {ITEMS_MAX} are allowed")));
+impl Act {
+    /// Refuses what no state of the world would make right, whichever jobs it is done to.
+    pub fn check(&self) -> Result<(), Invalid> {
+        let Act::Edit { priority, delay } = self else { return Ok(()) };
+        priority.map_or(Ok(()), |priority| check_priority("priority", priority))?;
+        delay.map_or(Ok(()), |delay| check_delay("delay_ms", delay))
     }
-    Ok(())
 }
 
 impl Mint {

@@ -16,6 +16,16 @@ pub struct TraceParent {
 }
 
 impl TraceParent {
+    /// The beginning of a trace that nobody records. Zeros stand for none, and are taken for ones.
+    pub fn new(trace: u128, span: u64) -> TraceParent {
+        TraceParent { trace: trace.max(1), span: span.max(1), flags: 0 }
+    }
+
+    /// Another place in the same trace.
+    pub fn at(self, span: u64) -> TraceParent {
+        TraceParent { span: span.max(1), ..self }
+    }
+
     /// The trace, as 32 hexadecimal digits.
     pub fn trace_id(&self) -> String {
         format!("{:032x}", self.trace)
@@ -88,6 +98,8 @@ mod tests {
         let parsed: TraceParent = text.parse().unwrap();
         assert_eq!((parsed.to_string().as_str(), parsed.flags()), (text, 1));
         assert_eq!(parsed.trace_id(), "0af7651916cd43dd8448eb211c80319c");
+        assert_eq!(parsed.at(5).to_string(), text.replace("00ad6b7169203331", "0000000000000005"));
+        assert_eq!(TraceParent::new(0, 0).to_string().parse(), Ok(TraceParent::new(1, 1)));
         let json = serde_json::to_string(&parsed).unwrap();
         assert_eq!(serde_json::from_str::<TraceParent>(&json).unwrap(), parsed);
         for bad in [

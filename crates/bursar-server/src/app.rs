@@ -73,13 +73,7 @@ impl App {
     pub(crate) fn methods(&self) -> BTreeMap<&'static str, Vec<&'static str>> {
         let mut methods: BTreeMap<&'static str, Vec<&'static str>> = BTreeMap::new();
         for route in &self.routes {
-            methods.entry(route.path).or_default().push(match route.method.as_str() {
-                "GET" => "GET",
-                "POST" => "POST",
-                "PUT" => "PUT",
-                "PATCH" => "PATCH",
-                _ => "DELETE",
-            });
+            methods.entry(route.path).or_default().push(route.method_name());
         }
         methods
     }

@@ -128,11 +128,11 @@ async fn answer(app: &Arc<App>, route: &Route, request: Request, trace: &Trace) 
     let correlation_id = app.insider.is_none().then(|| trace.correlation_id());
     let traceparent = trace.parent();
     let context = Context { correlation_id, traceparent, ..Context::of(tenant).by(principal.actor()) };
-    let key = if route.writes() { header_text(&parts.headers, &IDEMPOTENCY_KEY)? } else { None };
+    let key = if route.is_keyed() { header_text(&parts.headers, &IDEMPOTENCY_KEY)? } else { None };
     let call = Call {
         app: app.clone(),
         key: key.map(IdempotencyKey::new).transpose()?,
-        if_match: if_match(&parts.headers)?,
+        if_match: if route.writes() { wanted(route, if_match(&parts.headers)?)? } else { None },
         last_event: header_text(&parts.headers, &LAST_EVENT)?.map(str::to_owned),
         principal,
         context,
@@ -200,6 +200,17 @@ pub(crate) fn if_match(headers: &HeaderMap) -> Result<Option<IfMatch>, Problem> 
     match digits.map(|digits| u128::from_str_radix(digits, 16)) {
         Some(Ok(digest)) => Ok(Some(IfMatch::Only(Fingerprint(digest)))),
         _ => Err(Problem::invalid("if-match".into(), "If-Match takes one ETag, as an answer gave it, or *")),
+    }
+}
+
+/// A condition that nobody looks at must not be taken for one that holds.
+fn wanted(route: &Route, if_match: Option<IfMatch>) -> Result<Option<IfMatch>, Problem> {
+    match if_match {
+        Some(_) if !route.edits => {
+            let detail = "If-Match is taken only where something is defined or removed";
+            Err(Problem::invalid("if-match".into(), detail))
+        }
+        if_match => Ok(if_match),
     }
 }
 

@@ -3,6 +3,7 @@
 //! One task for each tenant that somebody listens to reads the journal and tells all its listeners, so that it costs the same
 //! however many they are. The journal is the truth: who comes back with the position it has seen gets what it missed from there.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -13,6 +14,7 @@ use bursar::{
 };
 use bytes::Bytes;
 use futures_util::FutureExt;
+use percent_encoding::percent_decode_str;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
@@ -116,21 +118,11 @@ fn wrong(detail: &str) -> Problem {
     Problem::invalid("channels".into(), detail)
 }
 
-/// The text that stands for this one in percent-encoding.
+/// The text that stands for this one in percent-encoding, where each sign of percent is one of it.
 pub(crate) fn percent_decode(text: &str) -> Option<String> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((first, after)) = rest.split_first() {
-        if *first == b'%' {
-            let digit = |at: usize| char::from(*after.get(at)?).to_digit(16);
-            bytes.push((digit(0)? << 4 | digit(1)?) as u8);
-            rest = &after[2..];
-        } else {
-            bytes.push(*first);
-            rest = after;
-        }
-    }
-    String::from_utf8(bytes).ok()
+    let encodes = |part: &str| part.as_bytes().get(..2).is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit));
+    let plain = text.split('%').skip(1).all(encodes).then(|| percent_decode_str(text).decode_utf8())?;
+    plain.ok().map(Cow::into_owned)
 }
 
 /// An event, with the queue of its job.
@@ -285,11 +277,7 @@ pub(crate) async fn listen(call: Call, query: EventsQuery) -> Result<EventStream
     // Before the end is read: what happens after that is heard.
     let live = call.app.tails.subscribe(&call.context.tenant).await?;
     let end = call.app.bursar.health().await?.position;
-    let (from, resync) = match seen {
-        Some(seen) if seen <= end && end - seen <= REPLAY_MAX => (seen, false),
-        Some(_) => (end, true),
-        None => (end, false),
-    };
+    let (from, resync) = begun_at(seen, end);
     let bursar = call.bursar();
     let told_progress = channels.iter().any(|channel| matches!(channel, Channel::Job(_)));
     let progress = told_progress.then(|| bursar.jobs().listen_progress());
@@ -299,6 +287,15 @@ pub(crate) async fn listen(call: Call, query: EventsQuery) -> Result<EventStream
         frames.poll_recv(context).map(|frame| frame.map(Ok::<_, std::convert::Infallible>))
     });
     Ok(EventStream(Body::from_stream(frames)))
+}
+
+/// Where a stream begins for who has seen a position, and whether more was missed than is replayed.
+fn begun_at(seen: Option<u64>, end: u64) -> (u64, bool) {
+    match seen {
+        Some(seen) if seen <= end && end - seen <= REPLAY_MAX => (seen, false),
+        Some(_) => (end, true),
+        None => (end, false),
+    }
 }
 
 /// What feeds one connection.
@@ -447,6 +444,18 @@ async fn next(progress: &mut Option<ProgressNotices>) -> Arc<bursar::Progressed>
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_missed_too_much_begins_anew() {
+        let end = 3 * REPLAY_MAX;
+        assert_eq!(begun_at(None, end), (end, false), "who has seen nothing has missed nothing");
+        assert_eq!(begun_at(Some(end), end), (end, false));
+        assert_eq!(begun_at(Some(end - REPLAY_MAX), end), (end - REPLAY_MAX, false));
+        assert_eq!(begun_at(Some(end - REPLAY_MAX - 1), end), (end, true));
+        assert_eq!(begun_at(Some(0), end), (end, true));
+        assert_eq!(begun_at(Some(end + 1), end), (end, true), "a position that was never told");
+        assert_eq!(begun_at(Some(u64::MAX), 0), (0, true));
+    }
 
     #[test]
     fn channels_are_read() {

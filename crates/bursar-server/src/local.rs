@@ -29,7 +29,8 @@ impl Local {
     pub fn new(bursar: Bursar, name: String, meter: Option<MeterSettings>) -> Result<Local, MeterError> {
         let keys = Keys::new(None, Vec::new(), JwtRules::default());
         let insider = Principal { name, ..Principal::operator() };
-        let metering = Metering::off(bursar.clone(), meter, Arc::new(SystemClock))?;
+        // The operator is never metered: what others have is told.
+        let metering = Metering::new(bursar.clone(), meter, Arc::new(SystemClock))?;
         let mut app = App::new(bursar, keys, Limits::default(), Arc::new(SystemClock), metering);
         app.insider = Some(insider);
         Ok(Local(TowerToHyperService::new(entry::router(&Arc::new(app)))))

@@ -38,15 +38,6 @@ impl Metering {
         Ok(Metering { meter: Meter::builder(bursar).settings(settings).clock(clock).build()?, on })
     }
 
-    /// Quotas that nobody who asks here has to keep to: what others have is told.
-    pub(crate) fn off(
-        bursar: Bursar,
-        settings: Option<MeterSettings>,
-        clock: Arc<dyn Clock>,
-    ) -> Result<Metering, MeterError> {
-        Ok(Metering { on: false, ..Metering::new(bursar, settings, clock)? })
-    }
-
     /// Charges a request to who asks; `None` where it costs nothing.
     pub(crate) async fn charge(
         &self,

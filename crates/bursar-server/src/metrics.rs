@@ -94,15 +94,8 @@ pub(crate) struct Metrics {
 impl Metrics {
     /// A request was answered.
     pub(crate) fn count(&self, route: &Route, status: StatusCode, took: Duration) {
-        let method = match route.method.as_str() {
-            "GET" => "GET",
-            "POST" => "POST",
-            "PUT" => "PUT",
-            "DELETE" => "DELETE",
-            _ => "PATCH",
-        };
         let mut requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
-        *requests.entry((method, route.path, status.as_u16())).or_default() += 1;
+        *requests.entry((route.method_name(), route.path, status.as_u16())).or_default() += 1;
         drop(requests);
         // How long somebody waited for jobs or events says nothing about the server.
         if route.waits {

@@ -125,7 +125,7 @@ fn headers(route: &Route) -> Vec<Value> {
     if route.action != Action::Public {
         headers.push(header("Bursar-Tenant", "For whom the operator acts", PRINTABLE, NAME_BYTES_MAX));
     }
-    if route.writes() && route.repeats == Repeats::Key {
+    if route.is_keyed() {
         headers.push(header(
             "Idempotency-Key",
             "Makes a repetition have one effect and one answer",
@@ -133,7 +133,7 @@ fn headers(route: &Route) -> Vec<Value> {
             NAME_BYTES_MAX,
         ));
     }
-    if defines(route) {
+    if route.edits {
         headers.push(header(
             "If-Match",
             "Only if it is as it was read: the ETag of an answer; `*` if there is anything",
@@ -158,12 +158,6 @@ fn repeated(route: &Route) -> Option<&'static str> {
             Some("Safe to repeat without a key: the same report of the same fence is answered in the same way.")
         }
     }
-}
-
-/// Whether the thing at this path can be changed as it was read.
-fn defines(route: &Route) -> bool {
-    let editable = ["/v1/budgets/{scope}", "/v1/queues/{name}", "/v1/schedules/{name}"].contains(&route.path);
-    editable && route.writes()
 }
 
 /// The changing part of a path.

@@ -28,6 +28,8 @@ pub(crate) struct Route {
     pub(crate) always_there: bool,
     /// What makes a repetition safe, if it changes anything.
     pub(crate) repeats: Repeats,
+    /// What it changes can be named as it was read: it takes `If-Match`.
+    pub(crate) edits: bool,
     pub(crate) body_bytes_max: usize,
     pub(crate) example: Option<Value>,
     pub(crate) described: fn(&mut SchemaGenerator) -> Described,
@@ -100,6 +102,7 @@ impl Route {
             waits: false,
             always_there: false,
             repeats: Repeats::Key,
+            edits: false,
             body_bytes_max: limits::BODY_BYTES_MAX,
             example: None,
             described: |schemas| Described {
@@ -128,6 +131,11 @@ impl Route {
         Route { always_there: true, ..self }
     }
 
+    /// It changes something only if it is as it was read, where the caller says so.
+    pub(crate) fn edits(self) -> Route {
+        Route { edits: true, ..self }
+    }
+
     /// What makes a repetition safe, where it is not the key.
     pub(crate) fn repeats(self, repeats: Repeats) -> Route {
         Route { repeats, ..self }
@@ -138,9 +146,26 @@ impl Route {
         Route { body_bytes_max: bytes, ..self }
     }
 
+    /// The name of its method.
+    pub(crate) fn method_name(&self) -> &'static str {
+        match self.method.as_str() {
+            "GET" => "GET",
+            "POST" => "POST",
+            "PUT" => "PUT",
+            "PATCH" => "PATCH",
+            "DELETE" => "DELETE",
+            other => unreachable!("no route is declared with {other}"),
+        }
+    }
+
     /// Whether it takes a body.
     pub(crate) fn takes_body(&self) -> bool {
         self.method == Method::POST || self.method == Method::PUT || self.method == Method::PATCH
+    }
+
+    /// Whether a key makes a repetition safe.
+    pub(crate) fn is_keyed(&self) -> bool {
+        self.writes() && self.repeats == Repeats::Key
     }
 
     /// Whether it changes anything.

@@ -18,8 +18,10 @@ pub(crate) struct Trace(Arc<Known>);
 struct Known {
     request_id: String,
     trace_id: String,
-    span_id: String,
+    /// What the caller said.
     parent: Option<TraceParent>,
+    /// What the caller is told.
+    own: TraceParent,
 }
 
 /// Characters of an id that a caller gives.
@@ -33,15 +35,15 @@ impl Trace {
             .filter(|id| !id.is_empty() && id.len() <= ID_MAX && id.bytes().all(|byte| byte.is_ascii_graphic()));
         let parent = text(&TRACEPARENT).and_then(|text| text.parse::<TraceParent>().ok());
         // The system is asked once for all of them.
-        let mut random = [0u8; 16 + 16 + 8];
-        getrandom::fill(&mut random).expect("the system has randomness");
-        let (request_id, rest) = random.split_at(16);
-        let (trace_id, span_id) = rest.split_at(16);
+        let mut random = [[0; 16]; 3];
+        getrandom::fill(random.as_flattened_mut()).expect("the system has randomness");
+        let [request_id, trace, span] = random.map(u128::from_be_bytes);
+        let own = parent.map_or_else(|| TraceParent::new(trace, span as u64), |parent| parent.at(span as u64));
         Trace(Arc::new(Known {
-            request_id: given.map_or_else(|| hex(request_id), str::to_owned),
-            trace_id: parent.map_or_else(|| hex(trace_id), |parent| parent.trace_id()),
-            span_id: hex(span_id),
+            request_id: given.map_or_else(|| format!("{request_id:032x}"), str::to_owned),
+            trace_id: own.trace_id(),
             parent,
+            own,
         }))
     }
 
@@ -65,21 +67,13 @@ impl Trace {
 
     /// Tells both with the answer.
     pub(crate) fn tell(&self, headers: &mut HeaderMap) {
-        let flags = self.0.parent.map_or(0, |parent| parent.flags());
-        let parent = format!("00-{}-{}-{flags:02x}", self.0.trace_id, self.0.span_id);
+        let parent = self.0.own.to_string();
         for (name, value) in [(REQUEST_ID, self.request_id()), (TRACEPARENT, &parent)] {
             if let Ok(value) = HeaderValue::from_str(value) {
                 headers.insert(name, value);
             }
         }
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    let digit = |value: u8| char::from(b"0123456789abcdef"[usize::from(value)]);
-    let mut text = String::with_capacity(2 * bytes.len());
-    bytes.iter().for_each(|byte| text.extend([digit(byte >> 4), digit(byte & 15)]));
-    text
 }
 
 #[cfg(test)]

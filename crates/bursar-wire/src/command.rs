@@ -2,7 +2,7 @@
 
 #[cfg(feature = "library")]
 use bursar::Receipt;
-use bursar_core::answer::Placed;
+use bursar_core::answer::{Enqueued, Placed};
 use bursar_core::context::Context;
 use bursar_core::event::{Charged, Left};
 use bursar_core::hold::HoldState;
@@ -140,6 +140,12 @@ pub struct EnqueuedAnswer {
     pub created: bool,
 }
 
+impl From<Enqueued> for EnqueuedAnswer {
+    fn from(Enqueued { id, created }: Enqueued) -> EnqueuedAnswer {
+        EnqueuedAnswer { id, created }
+    }
+}
+
 /// A charge with what its limits left afterwards.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 pub struct ChargeAnswer {
@@ -180,7 +186,7 @@ impl CommandAnswer {
             hold: done.hold.as_ref().map(PlacedAnswer::from),
             posted: charges(&done.posted),
             grants: done.grants.iter().map(redeemed).collect(),
-            jobs: done.jobs.iter().map(|job| EnqueuedAnswer { id: job.id, created: job.created }).collect(),
+            jobs: done.jobs.iter().copied().map(EnqueuedAnswer::from).collect(),
         }
     }
 }

@@ -150,6 +150,19 @@ impl Kind {
         self.words().2
     }
 
+    /// It goes away by itself: the same may be asked again.
+    pub fn is_transient(self) -> bool {
+        matches!(
+            self,
+            Kind::Overloaded
+                | Kind::Busy
+                | Kind::Unavailable
+                | Kind::UnknownOutcome
+                | Kind::Timeout
+                | Kind::TooManyAttempts
+        )
+    }
+
     /// What a status alone says, where the kind is not known.
     pub fn of_status(status: u16) -> Kind {
         match status {
@@ -288,7 +301,7 @@ impl From<Error> for Problem {
     fn from(error: Error) -> Problem {
         let kind = Kind::of(&error);
         let mut problem = Problem::new(kind, described(&error));
-        if matches!(kind, Kind::Overloaded | Kind::Busy | Kind::Unavailable | Kind::UnknownOutcome) {
+        if kind.is_transient() {
             problem = problem.retry_after(std::time::Duration::from_secs(1));
         }
         match error.refusal() {

@@ -40,4 +40,13 @@ impl Role {
             Role::Monitor => "monitor",
         }
     }
+    /// Whether an API key can have it. Operators and workers have tokens of a class of their own.
+    pub fn is_of_keys(self) -> bool {
+        !matches!(self, Role::Operator | Role::Worker)
+    }
+
+    /// The roles that an API key can have.
+    pub fn of_keys() -> impl Iterator<Item = Role> {
+        Role::ALL.into_iter().filter(|role| role.is_of_keys())
+    }
 }

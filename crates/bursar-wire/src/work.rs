@@ -2,7 +2,7 @@
 
 #[cfg(feature = "library")]
 use bursar::{JobFilter, Progress};
-use bursar_core::bounds::{CAPACITY_MAX, DELAY_MAX, PRIORITY_MAX};
+use bursar_core::bounds::{CAPACITY_MAX, DELAY_MAX, PRIORITY_MAX, WAIT_MAX};
 use bursar_core::id::JobId;
 use bursar_core::job::{End, JobError, JobState, Usage};
 use bursar_core::name::{FlowKey, JobKind, Queue, Tag, WorkerName};
@@ -15,9 +15,6 @@ use serde::{Deserialize, Serialize};
 use crate::job::{BeatenAnswer, FinishedAnswer, LeasedAnswer};
 use crate::millis;
 use crate::problem::Problem;
-
-/// How long a worker may wait for jobs in one request.
-pub const WAIT_MAX: Span = Span::from_secs(60);
 
 /// Jobs that a worker wants.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
@@ -139,9 +136,6 @@ report! {
         message: Option<String>,
         #[serde(default)]
         data: Payload,
-        /// To be kept for the next attempt.
-        #[serde(default)]
-        durable: bool,
     }
 }
 
@@ -161,7 +155,9 @@ fn yes() -> bool {
 report! {
     /// A job is put off.
     SnoozeBody, SnoozeItem {
-        #[schemars(range(min = 0, max = DELAY_MAX.millis()))]
+        /// Ten years at most; of one of many jobs more is told of that one.
+        // The schema has no maximum, as a body of many jobs is answered though one of them has more.
+        #[schemars(range(min = 0))]
         delay_ms: i64,
     }
 }
@@ -230,8 +226,6 @@ pub type BeatenItems = ItemsAnswer<BeatenAnswer>;
 pub struct SelectionBody {
     pub ids: Vec<JobId>,
     pub filter: Option<FilterBody>,
-    /// The queue to move them to.
-    pub to: Option<Queue>,
     /// Where to go on, as an earlier answer said.
     pub cursor: Option<JobId>,
     /// Answer after so many, where there are more; after 10,000 unless it is said.
@@ -241,24 +235,66 @@ pub struct SelectionBody {
     pub dry_run: bool,
 }
 
-/// Which waiting jobs to change, and how.
-#[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct EditManyBody {
-    pub ids: Vec<JobId>,
-    pub filter: Option<FilterBody>,
-    #[schemars(range(min = -PRIORITY_MAX, max = PRIORITY_MAX))]
-    pub priority: Option<i16>,
-    /// So long from now.
-    #[schemars(range(min = 0, max = DELAY_MAX.millis()))]
-    pub delay_ms: Option<i64>,
-    /// Where to go on, as an earlier answer said.
-    pub cursor: Option<JobId>,
-    /// Answer after so many, where there are more; after 10,000 unless it is said.
-    pub limit: Option<usize>,
-    pub reason: Option<String>,
-    /// Only count them.
-    pub dry_run: bool,
+/// What is to be done to the jobs that are selected. A flattened part would take unknown fields.
+macro_rules! selecting {
+    ($(#[$about:meta])* $body:ident { $($(#[$meta:meta])* $field:ident: $type:ty,)* }) => {
+        $(#[$about])*
+        #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+        #[serde(deny_unknown_fields)]
+        pub struct $body {
+            $($(#[$meta])* pub $field: $type,)*
+            #[serde(default)]
+            pub ids: Vec<JobId>,
+            #[serde(default)]
+            pub filter: Option<FilterBody>,
+            /// Where to go on, as an earlier answer said.
+            #[serde(default)]
+            pub cursor: Option<JobId>,
+            /// Answer after so many, where there are more; after 10,000 unless it is said.
+            #[serde(default)]
+            pub limit: Option<usize>,
+            #[serde(default)]
+            pub reason: Option<String>,
+            /// Only count them.
+            #[serde(default)]
+            pub dry_run: bool,
+        }
+
+        impl $body {
+            /// To be done to these jobs.
+            pub fn to(which: SelectionBody, $($field: $type),*) -> $body {
+                let SelectionBody { ids, filter, cursor, limit, reason, dry_run } = which;
+                $body { $($field,)* ids, filter, cursor, limit, reason, dry_run }
+            }
+
+            /// The jobs that it is to be done to.
+            pub fn which(self) -> SelectionBody {
+                let $body { ids, filter, cursor, limit, reason, dry_run, .. } = self;
+                SelectionBody { ids, filter, cursor, limit, reason, dry_run }
+            }
+        }
+    };
+}
+
+selecting! {
+    /// Which waiting jobs to change, and how.
+    EditManyBody {
+        #[serde(default)]
+        #[schemars(range(min = -PRIORITY_MAX, max = PRIORITY_MAX))]
+        priority: Option<i16>,
+        /// So long from now.
+        #[serde(default)]
+        #[schemars(range(min = 0, max = DELAY_MAX.millis()))]
+        delay_ms: Option<i64>,
+    }
+}
+
+selecting! {
+    /// Which dead letters to put in another queue.
+    MoveManyBody {
+        /// The queue to move them to.
+        to: Queue,
+    }
 }
 
 /// Which jobs, by what they are.
@@ -324,20 +360,10 @@ pub struct EnqueuedJobsAnswer {
     pub jobs: Vec<crate::command::EnqueuedAnswer>,
 }
 
-/// Refuses what this build cannot do, before anything is done.
-pub fn not_durable(durable: bool) -> Result<(), Invalid> {
-    match durable {
-        true => Err(Invalid::new("durable", "is not supported by this build: leave it out or say false")),
-        false => Ok(()),
-    }
-}
-
 /// A wait within what is allowed.
 pub fn wait(wait_ms: i64) -> Result<Span, Invalid> {
     match millis("wait_ms", wait_ms)? {
-        wait if wait > WAIT_MAX => {
-            Err(Invalid::new("wait_ms", format!("must be at most {}", WAIT_MAX.micros() / 1_000)))
-        }
+        wait if wait > WAIT_MAX => Err(Invalid::new("wait_ms", format!("must be at most {}", WAIT_MAX.millis()))),
         wait => Ok(wait),
     }
 }

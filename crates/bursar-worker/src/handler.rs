@@ -111,12 +111,8 @@ impl Handlers {
     fn together(self) -> JobService {
         JobService::new(move |context| {
             let handler = self.of(&context.job().kind);
-            async move {
-                match handler {
-                    Some(handler) => handler.run(context).await,
-                    None => Err(HandlerError::Snooze(Duration::ZERO)),
-                }
-            }
+            // Layers pass on the job that they were given.
+            async move { handler.expect("a job without a handler is handed back before").run(context).await }
         })
     }
 }

@@ -102,7 +102,7 @@ pub use crate::grants::{Grants, Minted};
 pub use crate::held::Held;
 pub use crate::histogram::{Distribution, Histogram};
 pub use crate::instance::{Bursar, Options};
-pub use crate::jobs::{Acted, Attempt, AttemptEnd, Count, Failure, Jobs, LostLease};
+pub use crate::jobs::{Acted, Attempt, AttemptEnd, Count, Failure, Jobs, LostLease, commands_of};
 pub use crate::journal::{HistoryMark, Journal, JournalEvent};
 pub use crate::ledger::{BalanceView, BudgetView, Ledger};
 pub use crate::queues::{QueueFigures, Queues};

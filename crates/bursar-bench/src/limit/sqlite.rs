@@ -29,6 +29,8 @@ struct Loaded<'a> {
     settled: Vec<Row>,
     redeemed: Vec<Row>,
     jobs: Vec<Row>,
+    live: Vec<Row>,
+    postings: Vec<Row>,
 }
 
 const SCOPE: &str = "SELECT version, state, tenant, scope FROM bursar_scopes WHERE tenant = ?1 AND scope = ?2";
@@ -83,6 +85,8 @@ impl Writer {
             settled: wrote.settled.iter().map(|id| one(HOLD, id.0)).collect::<Result<_, _>>()?,
             redeemed: wrote.redeemed.iter().map(|id| one(GRANT, id.0)).collect::<Result<_, _>>()?,
             jobs: wrote.jobs.iter().map(|id| one(JOB, id.0)).collect::<Result<_, _>>()?,
+            live: wrote.live.iter().map(live).collect(),
+            postings: wrote.postings.iter().map(posting).collect(),
         })
     }
 
@@ -96,10 +100,7 @@ impl Writer {
         };
         run("UPDATE bursar_scopes SET version = ?1, state = ?2 WHERE tenant = ?3 AND scope = ?4", &loaded.scopes)?;
         insert_many(&self.to, "bursar_holds", "(?, ?, 0, ?, ?)", &loaded.placed)?;
-        let mut live = self.to.prepare_cached("INSERT INTO bursar_live_charges VALUES (?1, ?2, ?3, ?4, ?5, ?6)")?;
-        for Charge { tenant, scope, expires_at, hold, placed_at, amount } in &loaded.wrote.live {
-            live.execute(params![tenant, scope, expires_at, hold.0.to_be_bytes(), placed_at, amount])?;
-        }
+        insert_many(&self.to, "bursar_live_charges", "(?, ?, ?, ?, ?, ?)", &loaded.live)?;
         let jobs = || insert_many(&self.to, "bursar_jobs", "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", &loaded.jobs);
         match bench {
             Bench::Hold => {}
@@ -122,10 +123,7 @@ impl Writer {
                 for Charge { tenant, scope, expires_at, hold, .. } in &loaded.wrote.ended {
                     ended.execute(params![tenant, scope, expires_at, hold.0.to_be_bytes()])?;
                 }
-                let mut post = self.to.prepare_cached("INSERT INTO bursar_postings VALUES (?1, ?2, ?3, ?4, ?5, ?6)")?;
-                for (Charge { tenant, scope, hold, placed_at, amount, .. }, seq) in &loaded.wrote.postings {
-                    post.execute(params![tenant, scope, placed_at, seq, amount, hold.0.to_be_bytes()])?;
-                }
+                insert_many(&self.to, "bursar_postings", "(?, ?, ?, ?, ?, ?)", &loaded.postings)?;
             }
             _ => jobs()?,
         }
@@ -135,6 +133,16 @@ impl Writer {
     pub(super) fn close(self) -> File {
         self.file
     }
+}
+
+fn live(Charge { tenant, scope, expires_at, hold, placed_at, amount }: &Charge) -> Row {
+    let hold = Value::Blob(hold.0.to_be_bytes().to_vec());
+    vec![tenant.clone().into(), scope.clone().into(), (*expires_at).into(), hold, (*placed_at).into(), (*amount).into()]
+}
+
+fn posting((Charge { tenant, scope, hold, placed_at, amount, .. }, seq): &(Charge, i64)) -> Row {
+    let hold = Value::Blob(hold.0.to_be_bytes().to_vec());
+    vec![tenant.clone().into(), scope.clone().into(), (*placed_at).into(), (*seq).into(), (*amount).into(), hold]
 }
 
 fn all(from: &Connection, sql: &str, params: impl Params) -> Result<Vec<Row>, BenchError> {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bursar::{Bursar, Copied, CopyOptions, CopyProgress, Health, Report};
 use bursar_server::wire::problem::{Kind, Problem};
-use bursar_server::wire::report::VerifyAnswer;
+use bursar_server::wire::report::{CheckedAnswer, VerifyAnswer};
 use clap::Args;
 use serde::Serialize;
 use tokio::time::Instant;
@@ -59,6 +59,16 @@ struct Done {
     verified: Option<VerifyAnswer>,
 }
 
+impl Done {
+    /// How much was verified, for people, if it was.
+    fn checked(&self) -> String {
+        let Some(VerifyAnswer { checked: CheckedAnswer { scopes, holds, jobs }, .. }) = &self.verified else {
+            return String::new();
+        };
+        format!(", verified: {scopes} scopes, {holds} holds, {jobs} jobs")
+    }
+}
+
 /// Makes a backup.
 pub(crate) async fn run(args: Backup, global: &Global) -> Result<Exit, Problem> {
     let out = Output::new(global.json);
@@ -86,11 +96,7 @@ pub(crate) async fn run(args: Backup, global: &Global) -> Result<Exit, Problem> 
         }
     };
     out.data(&done, || {
-        let end = match &done.verified {
-            Some(answer) => format!(", verified: {}", counted(answer)),
-            None => String::new(),
-        };
-        format!("{} has {} of {}{end}", done.file.display(), size(done.bytes), done.database)
+        format!("{} has {} of {}{}", done.file.display(), size(done.bytes), done.database, done.checked())
     })?;
     if done.verified.is_none() {
         out.note("the copy was not opened: `bursar restore` checks it, and verifies what it made");
@@ -123,9 +129,8 @@ pub(crate) async fn restore(args: Restore, global: &Global) -> Result<Exit, Prob
         None => restore_dump(args, global, out).await?,
     };
     out.data(&done, || {
-        let end = done.verified.as_ref().map_or_else(String::new, |answer| format!(", verified: {}", counted(answer)));
-        let position = done.position.unwrap_or(0);
-        format!("{} was restored from {}, up to position {position}{end}", done.database, done.file.display())
+        let (position, checked) = (done.position.unwrap_or(0), done.checked());
+        format!("{} was restored from {}, up to position {position}{checked}", done.database, done.file.display())
     })?;
     Ok(Exit::Done)
 }
@@ -179,12 +184,6 @@ fn mismatch(file: &Path, engine: &str, url: &str) -> Problem {
 
 fn nowhere() -> Problem {
     Problem::invalid("database".into(), "a database in memory has no copy: name a file, sqlite://PATH")
-}
-
-fn counted(answer: &VerifyAnswer) -> String {
-    let checked = serde_json::to_value(answer).unwrap_or_default();
-    let count = |name: &str| checked["checked"][name].as_u64().unwrap_or(0);
-    format!("{} scopes, {} holds, {} jobs", count("scopes"), count("holds"), count("jobs"))
 }
 
 /// How often progress is told.

@@ -3,7 +3,7 @@
 use bursar::{Budget, Cover, HoldId, HoldPolicy, Limit, Scope, Time};
 use clap::{Args, Subcommand, ValueEnum};
 
-use crate::args::{LIMIT_HELP, limit};
+use crate::args::{LIMIT_HELP, Most, limit};
 use crate::commands::journal;
 use crate::output::{cell, table};
 use crate::session::Session;
@@ -30,17 +30,15 @@ pub(crate) enum Budgets {
         /// Only those after this name
         #[arg(long, value_name = "SCOPE")]
         after: Option<Scope>,
-        /// At most so many
-        #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..=1000))]
-        most: u16,
+        #[command(flatten)]
+        most: Most,
     },
     /// Everything that moved a scope, newest first
     History {
         /// Which one
         scope: Scope,
-        /// At most so many
-        #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..=1000))]
-        most: u16,
+        #[command(flatten)]
+        most: Most,
     },
     /// Refuse new spend until it is unfrozen
     Freeze(Order),

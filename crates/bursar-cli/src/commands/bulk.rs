@@ -13,7 +13,7 @@ use crate::progress::watched;
 use crate::session::Session;
 use bursar_server::wire::job::FinishedAnswer;
 use bursar_server::wire::problem::Problem;
-use bursar_server::wire::work::{ActedAnswer, EditBody, EditManyBody, FilterBody, SelectionBody};
+use bursar_server::wire::work::{ActedAnswer, EditBody, EditManyBody, FilterBody, MoveManyBody, SelectionBody};
 
 /// Jobs that are acted on before it is told how far it is.
 const STEP: usize = 500;
@@ -138,14 +138,10 @@ impl Deed {
         let done = match self {
             Deed::Cancel => jobs.cancel_all(&which).await,
             Deed::Retry => jobs.retry_all(&which).await,
-            Deed::Edit { priority, delay_ms } => {
-                let SelectionBody { ids, filter, cursor, limit, reason, dry_run, .. } = which;
-                let (priority, delay_ms) = (*priority, *delay_ms);
-                jobs.edit_all(&EditManyBody { ids, filter, priority, delay_ms, cursor, limit, reason, dry_run }).await
-            }
+            Deed::Edit { priority, delay_ms } => jobs.edit_all(&EditManyBody::to(which, *priority, *delay_ms)).await,
             Deed::RetryDead => dead.retry(&which).await,
             Deed::DiscardDead => dead.discard(&which).await,
-            Deed::MoveDead { to } => dead.move_to(&SelectionBody { to: Some(to.clone()), ..which }).await,
+            Deed::MoveDead { to } => dead.move_to(&MoveManyBody::to(which, to.clone())).await,
         };
         done.map(Answered::into_inner)
     }

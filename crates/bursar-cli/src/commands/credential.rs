@@ -2,10 +2,12 @@
 
 use bursar::{BlobCapabilities, Capabilities, IdempotencyKey, KeyId, Pattern, WorkerId};
 use bursar_client::Credentials;
-use clap::{Args, Subcommand, ValueEnum};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Args, Subcommand};
 use serde_json::json;
 use std::fmt::Display;
 
+use crate::args::Most;
 use crate::output::{cell, table};
 use crate::session::Session;
 use bursar_server::wire::credential::{CredentialAnswer, IssuedAnswer, KeyBody, RotateBody, WorkerBody};
@@ -92,8 +94,8 @@ pub(crate) struct CreateToken {
     /// Whose it is
     name: String,
     /// What it may do
-    #[arg(long)]
-    role: RoleWord,
+    #[arg(long, value_parser = role_of_key())]
+    role: Role,
     /// How long it is good; 90 days unless said
     #[arg(long, value_name = "MS")]
     expires_in_ms: Option<i64>,
@@ -102,26 +104,10 @@ pub(crate) struct CreateToken {
     key: Option<IdempotencyKey>,
 }
 
-/// Roles that a key can have.
-#[derive(Clone, Copy, ValueEnum)]
-enum RoleWord {
-    Admin,
-    User,
-    Agent,
-    Viewer,
-    Monitor,
-}
-
-impl From<RoleWord> for Role {
-    fn from(word: RoleWord) -> Role {
-        match word {
-            RoleWord::Admin => Role::Admin,
-            RoleWord::User => Role::User,
-            RoleWord::Agent => Role::Agent,
-            RoleWord::Viewer => Role::Viewer,
-            RoleWord::Monitor => Role::Monitor,
-        }
-    }
+/// Reads a role that a key can have.
+fn role_of_key() -> impl TypedValueParser<Value = Role> {
+    let known = |name: String| Role::of_keys().find(|role| role.name() == name).ok_or("no role of a key");
+    PossibleValuesParser::new(Role::of_keys().map(Role::name)).try_map(known)
 }
 
 /// How to replace a token.
@@ -144,9 +130,8 @@ pub(crate) struct Page {
     /// Only those after this one
     #[arg(long, value_name = "ID")]
     after: Option<String>,
-    /// At most so many
-    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..=1000))]
-    most: u16,
+    #[command(flatten)]
+    most: Most,
 }
 
 fn pattern(text: &str) -> Result<Pattern, bursar::Invalid> {
@@ -178,7 +163,7 @@ pub(crate) async fn tokens(args: Tokens, session: &Session) -> Result<(), Proble
     let known = session.client.keys();
     match args {
         Tokens::Create(CreateToken { name, role, expires_in_ms, key }) => {
-            let body = KeyBody { name, role: role.into(), expires_in_ms };
+            let body = KeyBody { name, role, expires_in_ms };
             issued(&*session.keyed(key).make_key(&body).await?, session)
         }
         Tokens::List(page) => list(known, page, session).await,

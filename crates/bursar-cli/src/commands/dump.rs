@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use bursar_server::wire::problem::{Kind, Problem};
+use percent_encoding::percent_decode_str;
 
-use crate::config::split_password;
+use crate::config::{has_password_parameter, split_password};
 use crate::output::Output;
 
 /// Dumps a database to a file: one snapshot, in PostgreSQL's custom format. Returns how many bytes it has.
@@ -55,39 +56,19 @@ impl Drop for Part {
 /// A program with the address of the database. The password goes by the environment: arguments are for everybody to see.
 fn connected(program: &Path, url: &str) -> Result<Command, Problem> {
     let mut command = Command::new(program);
-    if url.split_once('?').is_some_and(|(_, query)| query.contains("password=")) {
+    if has_password_parameter(url) {
         let detail = "the password must stand before the host, as in postgres://USER:PASSWORD@HOST/DATABASE";
         return Err(Problem::invalid("database".into(), detail));
     }
     match split_password(url) {
         Some((before, password, after)) => {
-            let password = decoded(password);
-            let password = password.ok_or_else(|| Problem::invalid("database".into(), "the password is not UTF-8"))?;
-            command.env("PGPASSWORD", password).arg(format!("--dbname={before}{after}"))
+            let password = percent_decode_str(password).decode_utf8();
+            let password = password.map_err(|_| Problem::invalid("database".into(), "the password is not UTF-8"))?;
+            command.env("PGPASSWORD", &*password).arg(format!("--dbname={before}{after}"))
         }
         None => command.arg(format!("--dbname={url}")),
     };
     Ok(command)
-}
-
-/// A text without its percent signs.
-fn decoded(text: &str) -> Option<String> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((first, after)) = rest.split_first() {
-        let digits = after.get(..2).filter(|_| *first == b'%').and_then(|digits| std::str::from_utf8(digits).ok());
-        match digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
-            Some(byte) => {
-                bytes.push(byte);
-                rest = &after[2..];
-            }
-            None => {
-                bytes.push(*first);
-                rest = after;
-            }
-        }
-    }
-    String::from_utf8(bytes).ok()
 }
 
 fn run(command: &mut Command) -> Result<(), Problem> {

@@ -4,6 +4,7 @@ use bursar::{GrantId, IdempotencyKey, Payload, Purpose, Subject};
 use clap::Subcommand;
 use serde_json::json;
 
+use crate::args::Most;
 use crate::output::{cell, table};
 use crate::session::Session;
 use bursar_server::wire::command::{CommandBody, RedeemBody};
@@ -56,9 +57,8 @@ pub(crate) enum Grants {
         /// Only those after this one
         #[arg(long, value_name = "ID")]
         after: Option<GrantId>,
-        /// At most so many
-        #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..=1000))]
-        most: u16,
+        #[command(flatten)]
+        most: Most,
     },
     /// Remove the grants that have expired
     Purge,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use bursar::{HoldId, IdempotencyKey, Limit, Scope};
 use clap::{Args, Subcommand};
 
-use crate::args::{LIMIT_HELP, charge, limit};
+use crate::args::{LIMIT_HELP, Most, charge, limit};
 use crate::commands::{command, journal};
 use crate::output::{cell, table};
 use crate::session::Session;
@@ -31,9 +31,8 @@ pub(crate) enum Holds {
         /// Only those after this place, as the page before told it
         #[arg(long, value_name = "CURSOR", value_parser = cursor)]
         after: Option<String>,
-        /// At most so many
-        #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..=1000))]
-        most: u16,
+        #[command(flatten)]
+        most: Most,
     },
     /// Post what it really cost, and free the rest
     Commit {

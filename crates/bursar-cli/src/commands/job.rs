@@ -4,9 +4,9 @@ use bursar::{FlowKey, IdempotencyKey, JobId, JobKind, JobState, Payload, Queue, 
 use bursar_client::JobQuery;
 use clap::{Args, Subcommand};
 
-use crate::args::charge;
+use crate::args::{Most, charge};
 use crate::commands::bulk::{self, Deed, Filter, Selection};
-use crate::commands::journal;
+use crate::commands::{journal, millis};
 use crate::exit::Exit;
 use crate::output::{cell, table};
 use crate::progress::watched;
@@ -163,9 +163,8 @@ pub(crate) struct PageArgs {
     /// Only those after this one
     #[arg(long, value_name = "ID")]
     after: Option<JobId>,
-    /// At most so many
-    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..=1000))]
-    most: u16,
+    #[command(flatten)]
+    most: Most,
 }
 
 impl PageArgs {
@@ -319,10 +318,6 @@ pub(crate) async fn run(args: Jobs, session: &Session) -> Result<Exit, Problem> 
         }
     }
     Ok(Exit::Done)
-}
-
-fn millis(millis: u64) -> i64 {
-    i64::try_from(millis).unwrap_or(i64::MAX)
 }
 
 async fn enqueue(args: Enqueue, session: &Session) -> Result<(), Problem> {

@@ -5,7 +5,7 @@ use bursar_client::JournalQuery;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
-use crate::args::Global;
+use crate::args::{Global, Most};
 use crate::exit::Exit;
 use crate::output::{Output, cell, table};
 use crate::session::Session;
@@ -29,9 +29,8 @@ pub(crate) struct List {
     /// Only those after this position
     #[arg(long, value_name = "N", default_value_t = 0)]
     after: u64,
-    /// At most so many
-    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..=1000))]
-    most: u16,
+    #[command(flatten)]
+    most: Most,
     /// Only those of one thing: hold_…, grant_…, job_…, cmd_… or scope:NAME (all that moved it)
     #[arg(long, value_name = "ID", value_parser = thing)]
     stream: Option<String>,

@@ -126,3 +126,8 @@ pub(crate) fn input(path: &str) -> Result<String, Problem> {
     }
     Ok(text)
 }
+
+/// A time as the wire has it; what is too long for it is longer than anything that is allowed.
+fn millis(millis: u64) -> i64 {
+    i64::try_from(millis).unwrap_or(i64::MAX)
+}

@@ -3,6 +3,8 @@
 use bursar::{Invalid, JobState, Queue, Rate, Span};
 use clap::{Args, Subcommand};
 
+use crate::args::Most;
+use crate::commands::millis;
 use crate::output::{cell, table};
 use crate::session::Session;
 use bursar_server::wire::problem::Problem;
@@ -17,9 +19,8 @@ pub(crate) enum Queues {
         /// Only those after this name
         #[arg(long, value_name = "NAME")]
         after: Option<Queue>,
-        /// At most so many
-        #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..=1000))]
-        most: u16,
+        #[command(flatten)]
+        most: Most,
     },
     /// What is set for a queue, and its figures
     Show {
@@ -134,7 +135,6 @@ async fn change(set: Set, session: &Session) -> Result<(), Problem> {
 
 fn changed(mut body: QueueBody, set: &Set) -> QueueBody {
     let rate = |rate: Rate| RateBody { amount: rate.amount, per_ms: rate.per.millis() };
-    let millis = |millis: u64| i64::try_from(millis).unwrap_or(i64::MAX);
     if let Some(Maybe(most)) = set.concurrency {
         body.concurrency = most;
     }

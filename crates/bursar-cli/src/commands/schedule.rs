@@ -8,7 +8,9 @@ use clap::{Args, Subcommand};
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
+use crate::args::Most;
 use crate::commands::job::payload;
+use crate::commands::millis;
 use crate::output::{cell, table};
 use crate::session::Session;
 use bursar_server::wire::problem::{Kind, Problem};
@@ -30,9 +32,8 @@ pub(crate) enum Schedules {
         /// Only those after this name
         #[arg(long, value_name = "NAME")]
         after: Option<ScheduleName>,
-        /// At most so many
-        #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..=1000))]
-        most: u16,
+        #[command(flatten)]
+        most: Most,
     },
     /// Enqueue nothing more; ticks that pass meanwhile are nobody's
     Pause(Named),
@@ -165,7 +166,6 @@ fn fresh(set: &Set) -> Result<ScheduleBody, Invalid> {
 }
 
 fn changed(spec: ScheduleBody, set: Set) -> ScheduleBody {
-    let millis = |millis: u64| i64::try_from(millis).unwrap_or(i64::MAX);
     ScheduleBody {
         cron: set.cron.unwrap_or(spec.cron),
         zone: set.zone.map_or(spec.zone, |zone| zone.to_string()),

@@ -161,7 +161,12 @@ pub(crate) fn split_password(url: &str) -> Option<(&str, &str, &str)> {
 
 /// Whether an address has a password in it, as part of the user or as a parameter.
 pub(crate) fn has_password(url: &str) -> bool {
-    split_password(url).is_some() || url.split_once('?').is_some_and(|(_, query)| query.contains("password="))
+    split_password(url).is_some() || has_password_parameter(url)
+}
+
+/// Whether a parameter of an address is a password.
+pub(crate) fn has_password_parameter(url: &str) -> bool {
+    url.split_once('?').is_some_and(|(_, query)| query.contains("password="))
 }
 
 /// The address as it may be shown.

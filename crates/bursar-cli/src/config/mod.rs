@@ -22,7 +22,7 @@ use bursar_server::wire::problem::Problem;
 use bursar_server::{JwtKey, JwtRules, Limits, Settings};
 
 pub(crate) use self::flags::Flags;
-pub(crate) use self::kind::{Kind, split_password};
+pub(crate) use self::kind::{Kind, has_password_parameter, split_password};
 pub(crate) use self::secret::{Database, Secret};
 pub(crate) use self::settings::{Setting, markdown, settings};
 
@@ -313,7 +313,7 @@ fn environment(variables: &[Variable]) -> Result<(Vec<Given>, Vec<String>), Prob
 }
 
 /// The value that a file has: all of it, but for blanks around it.
-fn value_in(path: &Path) -> Result<String, String> {
+pub(crate) fn value_in(path: &Path) -> Result<String, String> {
     let text = text_of(path)?;
     match text.trim() {
         "" => Err(format!("{} is empty", path.display())),

@@ -339,6 +339,10 @@ fn where_to_ask_is_said_in_one_way_and_a_bad_token_or_server_is_told() {
     run(&[], &["--server", url, "--database", "sqlite://x.db", "budget", "list"]).ends(2);
     let twice = run(&[("BURSAR_TOKEN", TOKEN), files[0]], &["--server", url, "budget", "list"]).ends(2);
     assert!(twice.err.contains("not both"), "{}", twice.err);
+    let nothing = place.file("nothing", "\n");
+    let nothing = [("BURSAR_TOKEN_FILE", nothing.to_str().unwrap())];
+    let empty = run(&nothing, &["--server", url, "budget", "list"]).ends(2);
+    assert!(empty.err.contains("BURSAR_TOKEN_FILE") && empty.err.contains("is empty"), "{}", empty.err);
     // What goes wrong with a server.
     let unknown = run(&[], &["--server", url, "--token", "nobody", "budget", "list", "--json"]).ends(1);
     assert_eq!(unknown.problem()["type"], "/problems/unauthorized");

@@ -27,9 +27,15 @@ fn a_line_of_json_for_each_measurement_and_a_table_for_people() {
         assert!(ran.err.contains("machine: ") && ran.err.contains("one fsync takes"), "{}", ran.err);
 
         let ran = place.run(&args).ends(0);
-        for word in ["machine: ", "one fsync takes", "p99 ms", "bulk-insert", "ratio"] {
+        for word in ["machine: ", "one fsync takes", "p99 ms", "p99/fsync", "bulk-insert", "ratio"] {
             assert!(ran.out.contains(word), "{word} is missing in\n{}", ran.out);
         }
+        // So many times as long as one fsync takes.
+        let row = ran.out.lines().find(|line| line.contains("bulk-insert")).unwrap();
+        let before = row.split_once("bulk-insert").unwrap().0;
+        let times: f64 = before.split_whitespace().next_back().unwrap().parse().expect("a figure");
+        assert!(times >= 0.0, "{row}");
+        assert!(line["fsync_ms"].as_f64().unwrap() > 0.0, "{line}");
     }
     assert_eq!(std::fs::read_dir(place.0.path()).unwrap().count(), 0, "nothing is left");
 }

@@ -4,6 +4,25 @@ use serde_json::json;
 
 use crate::place::{Place, text};
 
+/// A terminal would have the help and the errors of usage in bold and in colour; what is forced is as on a terminal.
+#[test]
+fn nothing_is_in_colour_for_who_does_not_want_it() {
+    let place = Place::ready();
+    let forced = ("CLICOLOR_FORCE", "1");
+    let bold = place.run_in(&[forced], &["--help"], "").ends(0);
+    assert!(bold.out.contains('\x1b'), "it could be seen if it were in colour: {}", bold.out);
+    for (code, args) in [
+        (0, &["--help"][..]),
+        (2, &["frobnicate"]),
+        (0, &["budget", "list"]),
+        (4, &["budget", "show", "a"]),
+        (0, &["doctor"]),
+    ] {
+        let plain = place.run_in(&[forced, ("NO_COLOR", "1")], args, "").ends(code);
+        assert!(!plain.out.contains('\x1b') && !plain.err.contains('\x1b'), "{args:?}: {}{}", plain.out, plain.err);
+    }
+}
+
 #[test]
 fn every_exit_code_is_used_as_documented() {
     let place = Place::ready();

@@ -2,7 +2,8 @@
 
 use bursar_wire::Page;
 use bursar_wire::job::JobAnswer;
-use bursar_wire::work::{ActedAnswer, SelectionBody};
+use bursar_wire::work::{ActedAnswer, MoveManyBody, SelectionBody};
+use serde::Serialize;
 
 use crate::answered::Answered;
 use crate::client::Client;
@@ -38,12 +39,12 @@ impl Dead<'_> {
         self.act("discard", which).await
     }
 
-    /// Puts them in the queue that the selection names, where they are tried again.
-    pub async fn move_to(&self, which: &SelectionBody) -> Result<Answered<ActedAnswer>, Error> {
+    /// Puts them in another queue, where they are tried again.
+    pub async fn move_to(&self, which: &MoveManyBody) -> Result<Answered<ActedAnswer>, Error> {
         self.act("move", which).await
     }
 
-    async fn act(&self, act: &str, which: &SelectionBody) -> Result<Answered<ActedAnswer>, Error> {
+    async fn act(&self, act: &str, which: &impl Serialize) -> Result<Answered<ActedAnswer>, Error> {
         self.0.post(Path::new("/v1/dead").then(act), which).answer().await
     }
 }

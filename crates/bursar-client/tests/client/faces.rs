@@ -12,7 +12,8 @@ use bursar_client::wire::role::Role;
 use bursar_client::wire::schedule::ScheduleBody;
 use bursar_client::wire::work::{
     BeatItem, CompleteBody, CompleteItem, EditBody, EditManyBody, ErrorBody, FailBody, FailItem, FilterBody,
-    HeartbeatBody, ItemAnswer, LeaseBody, ProgressBody, ReturnBody, ReturnItem, SelectionBody, SnoozeBody, SnoozeItem,
+    HeartbeatBody, ItemAnswer, LeaseBody, MoveManyBody, ProgressBody, ReturnBody, ReturnItem, SelectionBody,
+    SnoozeBody, SnoozeItem,
 };
 use bursar_client::{
     Budget, BudgetBody, Capabilities, ChargeBody, Client, CommandBody, CommitBody, HoldBody, HoldState, JobBody, JobId,
@@ -158,7 +159,7 @@ async fn jobs_and_who_works_on_them_by_hand() {
     let (id, fence) = at(0);
     assert_eq!(id, paid);
     work.heartbeat(id, &HeartbeatBody { fence, progress: None }).await.unwrap();
-    let progress = ProgressBody { fence, percent: Some(5.0), message: None, data: Payload::default(), durable: false };
+    let progress = ProgressBody { fence, percent: Some(5.0), message: None, data: Payload::default() };
     work.progress(id, &progress).await.unwrap();
     let usage = Some(vec![bursar_client::Usage { scope: None, amount: 31 }]);
     let body = CompleteBody { fence, result: Payload::new("\"ok\"").unwrap(), usage };
@@ -229,7 +230,8 @@ async fn jobs_queues_and_schedules_are_operated() {
     let filter = Some(FilterBody { queue: Some(queue()), state: Some(JobState::Queued), ..FilterBody::default() });
     let which = SelectionBody { filter: filter.clone(), dry_run: true, ..SelectionBody::default() };
     assert_eq!(client.jobs().cancel_all(&which).await.unwrap().matched, 4);
-    let many = EditManyBody { filter: filter.clone(), delay_ms: Some(60_000), ..EditManyBody::default() };
+    let many =
+        EditManyBody::to(SelectionBody { filter: filter.clone(), ..SelectionBody::default() }, None, Some(60_000));
     assert_eq!(client.jobs().edit_all(&many).await.unwrap().done, 4);
     let which = SelectionBody { ids: ids[2..4].to_vec(), ..SelectionBody::default() };
     assert_eq!(client.jobs().cancel_all(&which).await.unwrap().done, 2);
@@ -242,10 +244,10 @@ async fn jobs_queues_and_schedules_are_operated() {
 
     let filter = || Some(FilterBody { queue: Some(queue()), ..FilterBody::default() });
     assert_eq!(client.dead().list(&JobQuery::default()).await.unwrap().items.len(), 0);
-    let which = SelectionBody { filter: filter(), to: Some(slow), ..SelectionBody::default() };
+    let which = SelectionBody { filter: filter(), ..SelectionBody::default() };
     assert_eq!(client.dead().retry(&which).await.unwrap().done, 0);
     assert_eq!(client.dead().discard(&which).await.unwrap().done, 0);
-    assert_eq!(client.dead().move_to(&which).await.unwrap().done, 0);
+    assert_eq!(client.dead().move_to(&MoveManyBody::to(which, slow)).await.unwrap().done, 0);
     assert_eq!(client.jobs().discard(ids[0], None).await.unwrap_err().kind(), Some(Kind::Conflict));
 
     let body = QueueBody { concurrency: Some(3), reason: Some("slow provider".into()), ..QueueBody::default() };

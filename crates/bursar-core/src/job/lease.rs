@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::bounds::{CAPACITY_MAX, ERROR_BYTES_MAX, ITEMS_MAX, LEASE_MAX, LEASE_MIN, QUEUES_MAX};
+use crate::bounds::{CAPACITY_MAX, ERROR_BYTES_MAX, LEASE_MAX, LEASE_MIN, QUEUES_MAX, check_items};
 use crate::id::JobId;
 use crate::job::spec::check_delay;
 use crate::name::{JobKind, Queue, Scope, WorkerName};
@@ -215,9 +215,7 @@ impl End {
 
     pub(crate) fn check(&self) -> Result<(), Invalid> {
         if let Some(usage) = self.usage() {
-            if usage.len() > ITEMS_MAX {
-                return Err(Invalid::new("usage", format!("has more than {ITEMS_MAX} entries")));
-            }
+            check_items("usage", usage.len())?;
             if usage.iter().any(|usage| usage.amount < 0) {
                 return Err(Invalid::new("usage.amount", "must not be negative"));
             }

@@ -81,7 +81,8 @@ impl JobSpec {
         }
     }
 
-    pub(crate) fn check(&self, redemptions: usize) -> Result<(), Invalid> {
+    /// Refuses what no state of the world would make right, in a command that redeems so many grants.
+    pub fn check(&self, redemptions: usize) -> Result<(), Invalid> {
         if self.tags.len() > TAGS_MAX {
             return Err(Invalid::new("jobs.tags", format!("has more than {TAGS_MAX} entries")));
         }

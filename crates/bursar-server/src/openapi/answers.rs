@@ -1,11 +1,11 @@
 //! What a route answers: when all is well, and when it is not.
 
-use axum::http::{Method, StatusCode};
+use axum::http::StatusCode;
 use serde_json::{Map, Value, json};
 
 use crate::principal::table::Action;
 use crate::reply::Answered;
-use crate::route::{Repeats, Route};
+use crate::route::Route;
 use crate::wire::problem::Kind;
 
 /// Every answer of a route, by status.
@@ -44,10 +44,9 @@ pub(super) fn components() -> Value {
 
 /// The statuses with which a route says no.
 fn problems(route: &Route) -> Vec<u16> {
-    let (writes, keyed) = (route.writes(), route.repeats == Repeats::Key);
+    let writes = route.writes();
     // A lease is a question: there is nothing that it could be at odds with.
-    let conflicts = writes && (keyed || !route.waits);
-    let editable = super::defines(route) || route.path == "/v1/meter/quota/limit";
+    let conflicts = route.is_keyed() || writes && !route.waits;
     let known = route.action != Action::Public;
     // A channel may be that of a job.
     let listens = route.action == Action::EventsListen;
@@ -58,7 +57,7 @@ fn problems(route: &Route) -> Vec<u16> {
         (404, route.path.contains('{') && !route.always_there || listens),
         (408, route.takes_body()),
         (409, conflicts),
-        (412, editable && route.method != Method::GET),
+        (412, route.edits),
         (413, route.takes_body()),
         (415, route.takes_body()),
         (429, known),

@@ -143,7 +143,7 @@ fn principal(class: CredentialClass, grant: &Grant) -> Result<Principal, GrantFa
     let claims = Claims::of(grant).ok_or(GrantFault::Mismatch)?;
     let role = match (class, claims.role) {
         (CredentialClass::Worker, _) => Role::Worker,
-        (_, Some(role)) if role != Role::Operator && role != Role::Worker => role,
+        (_, Some(role)) if role.is_of_keys() => role,
         _ => return Err(GrantFault::Mismatch),
     };
     Ok(Principal {

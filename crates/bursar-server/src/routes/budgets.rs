@@ -23,6 +23,7 @@ pub(super) fn routes() -> Vec<Route> {
     vec![
         Route::new(Method::GET, "/v1/budgets", read, "Budgets, by scope", list),
         Route::new(Method::PUT, "/v1/budgets/{scope}", write, "Create or change a budget, as a whole", define)
+            .edits()
             .always_there()
             .example(json!({
                 "unit": "micro_usd",

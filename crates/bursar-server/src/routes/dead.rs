@@ -15,16 +15,16 @@ use crate::routes::jobs::{ListQuery, act_on_many, listed};
 use crate::wire::Page;
 use crate::wire::job::JobAnswer;
 use crate::wire::problem::Problem;
-use crate::wire::work::{ActedAnswer, SelectionBody};
+use crate::wire::work::{ActedAnswer, MoveManyBody, SelectionBody};
 
 pub(super) fn routes() -> Vec<Route> {
     let act = Action::JobsOperate;
-    let example = |to| json!({ "filter": { "queue": "media" }, "to": to, "reason": "provider is back" });
+    let example = || json!({ "filter": { "queue": "media" }, "reason": "provider is back" });
     let list = Route::new(Method::GET, "/v1/dead", Action::JobsRead, "Dead letters", list);
     let acts = vec![
-        Route::new(Method::POST, "/v1/dead/retry", act, "Try dead letters again", retry).example(example(None)),
+        Route::new(Method::POST, "/v1/dead/retry", act, "Try dead letters again", retry).example(example()),
         Route::new(Method::POST, "/v1/dead/discard", act, "Dead letters are not wanted any more", discard)
-            .example(example(None)),
+            .example(example()),
         Route::new(
             Method::POST,
             "/v1/dead/move",
@@ -32,7 +32,7 @@ pub(super) fn routes() -> Vec<Route> {
             "Put dead letters in another queue, where they are tried again",
             move_to,
         )
-        .example(example(Some("slow"))),
+        .example(json!({ "filter": { "queue": "media" }, "to": "slow", "reason": "provider is back" })),
     ];
     acts.into_iter().chain([list]).collect()
 }
@@ -75,7 +75,7 @@ async fn discard(ask: Ask<(), Nothing, SelectionBody>) -> Result<Reply<ActedAnsw
     act_on_many(ask.call, Act::Discard, ask.body, Some(JobState::Dead)).await
 }
 
-async fn move_to(ask: Ask<(), Nothing, SelectionBody>) -> Result<Reply<ActedAnswer>, Problem> {
-    let queue = ask.body.to.clone().ok_or_else(|| Problem::invalid("to".into(), "to says which queue"))?;
-    act_on_many(ask.call, Act::Move { queue }, ask.body, Some(JobState::Dead)).await
+async fn move_to(ask: Ask<(), Nothing, MoveManyBody>) -> Result<Reply<ActedAnswer>, Problem> {
+    let queue = ask.body.to.clone();
+    act_on_many(ask.call, Act::Move { queue }, ask.body.which(), Some(JobState::Dead)).await
 }

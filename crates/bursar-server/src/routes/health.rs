@@ -63,3 +63,39 @@ async fn document(ask: Ask) -> Result<Text<DOCUMENT>, Problem> {
 async fn show(_: Ask) -> Result<Text<HTML>, Problem> {
     Ok(Text(page::PAGE.to_owned()))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::{IpAddr, Ipv4Addr};
+    use std::sync::Arc;
+
+    use axum::body::Body;
+    use axum::http::{Request, StatusCode};
+    use bursar::{Bursar, SystemClock};
+    use hyper_util::service::TowerToHyperService;
+
+    use crate::app::App;
+    use crate::entry::{self, Peer};
+    use crate::limits::Limits;
+    use crate::metering::Metering;
+    use crate::principal::authenticate::Keys;
+    use crate::principal::jwt::JwtRules;
+
+    #[tokio::test]
+    async fn a_server_that_ends_is_alive_and_not_ready() {
+        let bursar = Bursar::open("sqlite::memory:").await.expect("a database in memory");
+        let clock = Arc::new(SystemClock);
+        let metering = Metering::new(bursar.clone(), None, clock.clone()).expect("the default meter");
+        let keys = Keys::new(None, Vec::new(), JwtRules::default());
+        let app = Arc::new(App::new(bursar.clone(), keys, Limits::default(), clock, metering));
+        let router = TowerToHyperService::new(entry::router(&app));
+        let ask = async |path: &str| {
+            let request = Request::get(path).body(Body::empty()).expect("a request");
+            entry::handle(&router, request, Peer(IpAddr::V4(Ipv4Addr::LOCALHOST))).await.status()
+        };
+        assert_eq!((ask("/livez").await, ask("/readyz").await), (StatusCode::OK, StatusCode::OK));
+        app.stop();
+        assert_eq!((ask("/livez").await, ask("/readyz").await), (StatusCode::OK, StatusCode::SERVICE_UNAVAILABLE));
+        bursar.close().await;
+    }
+}

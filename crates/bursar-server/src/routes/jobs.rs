@@ -1,10 +1,10 @@
 //! `/v1/jobs`: what is asked of jobs by who does not work on them.
 
 use axum::http::Method;
-use bursar::bounds::JOBS_MAX;
+use bursar::bounds::check_items;
 use bursar::{
     Act, Answer, Command, Count, Fingerprint, Finished, FlowKey, IdempotencyKey, JobFilter, JobId, JobKind, JobSpec,
-    JobState, Op, Part, Queue, Receipt, Refusal, Request, Stream, Tag,
+    JobState, Op, Part, Queue, Receipt, Refusal, Request, Stream, Tag, commands_of,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -75,9 +75,15 @@ pub(super) fn routes() -> Vec<Route> {
     let others = vec![
         Route::new(Method::POST, "/v1/jobs", enqueue_it, "Enqueue a job", enqueue)
             .example(json!({ "queue": "media", "kind": "video.generate", "payload": { "prompt": "a harbour" } })),
-        Route::new(Method::POST, "/v1/jobs/bulk", enqueue_it, "Enqueue many jobs, a thousand in a transaction", bulk)
-            .body_up_to(BULK_BYTES_MAX)
-            .example(json!({ "jobs": [{ "queue": "media", "kind": "video.generate", "idempotency_key": "gen-7" }] })),
+        Route::new(
+            Method::POST,
+            "/v1/jobs/bulk",
+            enqueue_it,
+            "Enqueue many jobs, up to a thousand in a transaction",
+            bulk,
+        )
+        .body_up_to(BULK_BYTES_MAX)
+        .example(json!({ "jobs": [{ "queue": "media", "kind": "video.generate", "idempotency_key": "gen-7" }] })),
         Route::new(Method::GET, "/v1/jobs", read, "Jobs, in the order of their enqueueing", list),
         Route::new(Method::GET, "/v1/jobs/{id}", read, "A job as it stands", show),
         Route::new(Method::GET, "/v1/jobs/{id}/events", read, "What happened to a job, newest first", events),
@@ -102,15 +108,16 @@ async fn bulk(ask: Ask<(), Nothing, BulkBody>) -> Result<Reply<EnqueuedJobsAnswe
         return Err(Problem::invalid("jobs".into(), detail));
     }
     let specs = jobs.into_iter().map(JobSpec::try_from).collect::<Result<Vec<_>, _>>()?;
+    // What is wrong with one is told before any is enqueued, also if it is of a later transaction.
+    specs.iter().try_for_each(|spec| spec.check(0))?;
     let mut enqueued = Vec::with_capacity(specs.len());
     // Each transaction is remembered by itself, so that the whole call can be repeated.
     let mut parts = Parts::of(&ask.call, &specs);
-    let mut specs = specs.into_iter().peekable();
-    while specs.peek().is_some() {
-        let some = specs.by_ref().take(JOBS_MAX).collect();
-        let more = specs.peek().is_some();
+    let mut commands = commands_of(specs).peekable();
+    while let Some(jobs) = commands.next() {
+        let more = commands.peek().is_some();
         let keyed = parts.next().map(|(key, number, whole)| (key, Part { number, whole, more }));
-        let receipt = submit(&ask.call, some, keyed).await?;
+        let receipt = submit(&ask.call, jobs, keyed).await?;
         parts.note(receipt.replayed);
         enqueued.extend(answers(&receipt));
     }
@@ -157,7 +164,7 @@ async fn submit(call: &Call, jobs: Vec<JobSpec>, keyed: Option<(IdempotencyKey, 
 }
 
 fn answers(receipt: &Receipt) -> Vec<EnqueuedAnswer> {
-    receipt.done.jobs.iter().map(|job| EnqueuedAnswer { id: job.id, created: job.created }).collect()
+    receipt.done.jobs.iter().copied().map(EnqueuedAnswer::from).collect()
 }
 
 /// Which jobs are listed.
@@ -278,10 +285,9 @@ async fn retry_many(ask: Ask<(), Nothing, SelectionBody>) -> Result<Reply<ActedA
 }
 
 async fn edit_many(ask: Ask<(), Nothing, EditManyBody>) -> Result<Reply<ActedAnswer>, Problem> {
-    let EditManyBody { ids, filter, priority, delay_ms, cursor, limit, reason, dry_run } = ask.body;
+    let EditManyBody { priority, delay_ms, .. } = ask.body;
     let delay = delay_ms.map(|delay| millis("delay_ms", delay)).transpose()?;
-    let selection = SelectionBody { ids, filter, to: None, cursor, limit, reason, dry_run };
-    act_on_many(ask.call, Act::Edit { priority, delay }, selection, None).await
+    act_on_many(ask.call, Act::Edit { priority, delay }, ask.body.which(), None).await
 }
 
 /// Acts on the jobs that are named, or on those that match; `state` is the one they must be in to match.
@@ -291,7 +297,9 @@ pub(super) async fn act_on_many(
     body: SelectionBody,
     state: Option<JobState>,
 ) -> Result<Reply<ActedAnswer>, Problem> {
-    let SelectionBody { ids, filter, cursor, limit, reason, dry_run, .. } = body;
+    act.check()?;
+    let SelectionBody { ids, filter, cursor, limit, reason, dry_run } = body;
+    check_items("ids", ids.len())?;
     let call = call.because(reason);
     let bursar = call.bursar();
     let filter_body = filter.clone();
@@ -300,14 +308,13 @@ pub(super) async fn act_on_many(
         (false, None) if dry_run => {
             return Ok(Reply::new(ActedAnswer { matched: ids.len(), ..acted }));
         }
-        (false, None) if ids.len() <= JOBS_MAX => {
+        (false, None) => {
             let (answers, replayed) = acted_on(&call, act, ids).await?;
             acted.matched = answers.len();
             acted.done = answers.iter().filter(|answer| answer.is_ok()).count();
             acted.refused = acted.matched - acted.done;
             return Ok(Reply::new(acted).replayed(replayed));
         }
-        (false, None) => return Err(Problem::invalid("ids".into(), format!("ids takes at most {JOBS_MAX} entries"))),
         (true, Some(filter)) if state.is_some() && filter.state.is_some() => {
             return Err(Problem::invalid("state".into(), "state is dead here: leave it out"));
         }

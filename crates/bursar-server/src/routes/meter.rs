@@ -26,6 +26,7 @@ pub(super) fn routes() -> Vec<Route> {
             "Give a caller limits of its own",
             limit,
         )
+        .edits()
         .example(json!({ "agent_id": "0a".repeat(32), "limit": 50_000, "reason": "paid plan" })),
     ]
 }

@@ -23,6 +23,7 @@ pub(super) fn routes() -> Vec<Route> {
         Route::new(Method::GET, "/v1/queues", read, "Queues, by name", list),
         Route::new(Method::GET, "/v1/queues/{name}", read, "A queue, with its figures", show).always_there(),
         Route::new(Method::PUT, "/v1/queues/{name}", write, "Set up or change a queue, as a whole", define)
+            .edits()
             .always_there()
             .example(json!({
                 "concurrency": 20, "rate": { "amount": 100, "per_ms": 1_000 }, "key_concurrency": 2, "lease_ms": 30_000,

@@ -23,12 +23,13 @@ pub(super) fn routes() -> Vec<Route> {
         Route::new(Method::GET, "/v1/schedules", read, "Schedules, by name", list),
         Route::new(Method::GET, "/v1/schedules/{name}", read, "A schedule as it stands", show),
         Route::new(Method::PUT, "/v1/schedules/{name}", write, "Register or change a schedule, as a whole", define)
+            .edits()
             .always_there()
             .example(json!({
                 "cron": "30 7 * * MON-FRI", "zone": "Europe/Berlin", "queue": "reports", "kind": "report.daily",
                 "missed": "one", "overlap": "skip",
             })),
-        Route::new(Method::DELETE, "/v1/schedules/{name}", write, "Remove a schedule; its jobs stay", remove),
+        Route::new(Method::DELETE, "/v1/schedules/{name}", write, "Remove a schedule; its jobs stay", remove).edits(),
         Route::new(Method::POST, "/v1/schedules/{name}/run", write, "Enqueue its job now", run).example(reason()),
         Route::new(Method::POST, "/v1/schedules/{name}/pause", write, "Enqueue nothing more", pause).example(reason()),
         Route::new(Method::POST, "/v1/schedules/{name}/resume", write, "Go on with the next tick from now", resume)
@@ -71,9 +72,9 @@ async fn run(ask: Ask<ScheduleName, Nothing, ReasonBody>) -> Result<Created<Enqu
     let done = ask.call.because(ask.body.reason).ask(Op::RunSchedule { schedule: ask.at }).await?;
     match &done.answer {
         Answer::Submitted(submitted) if submitted.jobs.len() == 1 => {
-            let bursar::Enqueued { id, created } = submitted.jobs[0];
-            let location = Some(format!("/v1/jobs/{id}"));
-            Ok(Created { answer: EnqueuedAnswer { id, created }, location, replayed: done.replayed })
+            let answer = EnqueuedAnswer::from(submitted.jobs[0]);
+            let location = Some(format!("/v1/jobs/{}", answer.id));
+            Ok(Created { answer, location, replayed: done.replayed })
         }
         other => Err(unexpected(other)),
     }

@@ -58,15 +58,13 @@ async fn make_worker(ask: Ask<(), Nothing, WorkerBody>) -> Result<Created<Issued
 
 async fn make_key(ask: Ask<(), Nothing, KeyBody>) -> Result<Created<IssuedAnswer>, Problem> {
     let KeyBody { name, role, expires_in_ms } = ask.body;
-    match role {
-        Role::Operator | Role::Worker => {
-            return Err(Problem::invalid("role".into(), "role is admin, user, agent, viewer or monitor"));
-        }
-        // What it sees is everybody's.
-        Role::Monitor if !ask.call.principal.is_operator() => {
-            return Err(forbidden("only the operator makes keys that read metrics"));
-        }
-        _ => {}
+    if !role.is_of_keys() {
+        let roles: Vec<&str> = Role::of_keys().map(Role::name).collect();
+        return Err(Problem::invalid("role".into(), format!("role is one of {}", roles.join(", "))));
+    }
+    // What it sees is everybody's.
+    if role == Role::Monitor && !ask.call.principal.is_operator() {
+        return Err(forbidden("only the operator makes keys that read metrics"));
     }
     let claims = Claims { name, role: Some(role), capabilities: bursar::Capabilities::default() };
     issue(&ask.call, KEY, claims, expires_in_ms).await

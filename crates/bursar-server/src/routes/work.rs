@@ -3,7 +3,7 @@
 use axum::http::Method;
 use std::collections::HashMap;
 
-use bursar::bounds::ITEMS_MAX;
+use bursar::bounds::check_items;
 use bursar::{Beat, Bursar, End, Error, Finish, Job, JobId, JobKind, LeaseAsk, Progress, Span, WorkerName, covered};
 use serde_json::json;
 
@@ -19,7 +19,7 @@ use crate::wire::problem::Problem;
 use crate::wire::work::{
     BeatItem, BeatenItems, CompleteBody, CompleteItem, FailBody, FailItem, FinishedItems, HeartbeatBody, ItemAnswer,
     ItemsBody, LeaseBody, LeasedJobsAnswer, ProgressBody, ProgressItem, ReturnBody, ReturnItem, SnoozeBody, SnoozeItem,
-    not_durable, wait,
+    wait,
 };
 
 pub(super) fn routes() -> Vec<Route> {
@@ -84,15 +84,16 @@ async fn lease(ask: Ask<(), Nothing, LeaseBody>) -> Result<Reply<LeasedJobsAnswe
             () = call.app.tails.stopped() => bursar::Leased::default(),
         }
     };
-    let fitting = fitting(&bursar, leased.jobs).await?;
+    let fitting = fitting(&bursar, leased.jobs).await;
     if principal.role == Some(Role::Worker) {
         call.app.leases.remember(&fitting);
     }
     Ok(Reply::new(LeasedJobsAnswer { jobs: fitting.iter().map(LeasedAnswer::from).collect() }))
 }
 
-/// As many as one answer may carry, and one at least; the others are handed back.
-async fn fitting(bursar: &Bursar, mut jobs: Vec<Job>) -> Result<Vec<Job>, Problem> {
+/// As many as one answer may carry, and one at least; the others are handed back. Those that cannot be are leased until their time
+/// is over: that is no reason to keep the first ones from who works on them.
+async fn fitting(bursar: &Bursar, mut jobs: Vec<Job>) -> Vec<Job> {
     let size = |job: &Job| job.payload.as_str().len() + job.metadata.as_str().len();
     let mut bytes = 0;
     let over = jobs.iter().position(|job| {
@@ -101,8 +102,11 @@ async fn fitting(bursar: &Bursar, mut jobs: Vec<Job>) -> Result<Vec<Job>, Proble
     });
     let beyond = jobs.split_off(over.map_or(jobs.len(), |over| over.max(1)));
     let back = |job: &Job| Finish { job: job.id, fence: job.life.fence, end: End::Return };
-    bursar.jobs().finish_all(beyond.iter().map(back).collect()).await?;
-    Ok(jobs)
+    if let Err(error) = bursar.jobs().finish_all(beyond.iter().map(back).collect()).await {
+        let (jobs, first) = (beyond.len(), beyond.first().map(|job| job.id.to_string()));
+        tracing::warn!(%error, jobs, first, "leased jobs that did not fit into the answer were not handed back");
+    }
+    jobs
 }
 
 /// A worker gets the kinds it may work on, and asks for no other.
@@ -160,8 +164,7 @@ async fn heartbeat(ask: Ask<JobId, Nothing, HeartbeatBody>) -> Result<Reply<Beat
 }
 
 async fn progress(ask: Ask<JobId, Nothing, ProgressBody>) -> Result<Reply<BeatenAnswer>, Problem> {
-    let ProgressBody { fence, percent, message, data, durable } = ask.body;
-    not_durable(durable)?;
+    let ProgressBody { fence, percent, message, data } = ask.body;
     may_report(&ask.call, ask.at).await?;
     let progress = Progress { percent, message, data };
     let beaten = ask.call.bursar().jobs().progress(Beat { job: ask.at, fence }, progress).await?;
@@ -242,11 +245,10 @@ async fn heartbeat_many(ask: Ask<(), Nothing, ItemsBody<BeatItem>>) -> Result<Re
 }
 
 async fn progress_many(ask: Ask<(), Nothing, ItemsBody<ProgressItem>>) -> Result<Reply<BeatenItems>, Problem> {
-    let beats = ask.body.items.into_iter().map(|ProgressItem { id, fence, percent, message, data, durable }| {
-        not_durable(durable)?;
-        Ok::<_, Problem>((Beat { job: id, fence }, Some(Progress { percent, message, data })))
+    let beats = ask.body.items.into_iter().map(|ProgressItem { id, fence, percent, message, data }| {
+        (Beat { job: id, fence }, Some(Progress { percent, message, data }))
     });
-    beat_many(&ask.call, beats.collect::<Result<_, _>>()?).await
+    beat_many(&ask.call, beats.collect()).await
 }
 
 /// Signs of life of many jobs; how far each is, is told to who listens.
@@ -266,11 +268,8 @@ async fn beat_many(call: &Call, beats: Vec<(Beat, Option<Progress>)>) -> Result<
 }
 
 /// The jobs that a worker may not report on, with why.
-async fn barred(call: &Call, jobs: impl ExactSizeIterator<Item = JobId>) -> Result<HashMap<JobId, String>, Problem> {
-    if jobs.len() > ITEMS_MAX {
-        let detail = format!("items has {} entries; at most {ITEMS_MAX} are allowed", jobs.len());
-        return Err(Problem::invalid("items".into(), detail));
-    }
+async fn barred(call: &Call, jobs: impl ExactSizeIterator<Item = JobId>) -> Result<HashMap<JobId, Problem>, Problem> {
+    check_items("items", jobs.len())?;
     let mut barred = HashMap::new();
     if call.principal.role == Some(Role::Worker) {
         for job in jobs {
@@ -278,7 +277,7 @@ async fn barred(call: &Call, jobs: impl ExactSizeIterator<Item = JobId>) -> Resu
                 if problem.status != 403 {
                     return Err(problem);
                 }
-                barred.insert(job, problem.detail);
+                barred.insert(job, problem);
             }
         }
     }
@@ -286,17 +285,41 @@ async fn barred(call: &Call, jobs: impl ExactSizeIterator<Item = JobId>) -> Resu
 }
 
 fn one<T, A>(
-    barred: &HashMap<JobId, String>,
+    barred: &HashMap<JobId, Problem>,
     job: JobId,
     answers: &mut impl Iterator<Item = Result<T, Error>>,
     told: impl Fn(T) -> A,
 ) -> ItemAnswer<A> {
-    if let Some(detail) = barred.get(&job) {
-        return ItemAnswer::Not { problem: forbidden(detail.clone()) };
+    if let Some(problem) = barred.get(&job) {
+        return ItemAnswer::Not { problem: problem.clone() };
     }
     match answers.next() {
         Some(Ok(done)) => ItemAnswer::Done(told(done)),
         Some(Err(error)) => ItemAnswer::Not { problem: Problem::from(error).for_outsiders() },
         None => ItemAnswer::Not { problem: Problem::from(Error::Internal("no answer".into())).for_outsiders() },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bursar::bounds::PAYLOAD_BYTES_MAX;
+    use bursar::{JobSpec, Payload, Queue};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_fits_is_answered_also_when_the_rest_cannot_be_handed_back() {
+        let bursar = Bursar::open("sqlite::memory:").await.expect("a database in memory");
+        let (queue, kind) = (Queue::new("q").expect("a queue"), JobKind::new("k").expect("a kind"));
+        let large = "x".repeat(PAYLOAD_BYTES_MAX - 2);
+        let spec = JobSpec::new(queue.clone(), kind, Payload::of(&large).expect("a payload"));
+        bursar.jobs().enqueue(spec).await.expect("it is enqueued");
+        let worker = WorkerName::new("w").expect("a name");
+        let ask = LeaseAsk { queues: vec![queue], kinds: Vec::new(), capacity: 1, lease: None, worker };
+        let leased = bursar.jobs().lease(ask).await.expect("it is leased").jobs.remove(0);
+        bursar.clone().close().await;
+        let fitting = fitting(&bursar, vec![leased; 40]).await;
+        let bytes: usize = fitting.iter().map(|job| job.payload.as_str().len() + job.metadata.as_str().len()).sum();
+        assert_eq!(fitting.len(), BULK_BYTES_MAX / PAYLOAD_BYTES_MAX - 1, "{bytes} bytes");
     }
 }

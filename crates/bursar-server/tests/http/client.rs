@@ -62,10 +62,7 @@ pub(crate) async fn send(address: SocketAddr, bytes: &[u8]) -> Answer {
     let mut stream = TcpStream::connect(address).await.unwrap();
     // The server may answer, and hang up, before it has read all.
     let _ = stream.write_all(bytes).await;
-    let mut connection = Connection::of(stream);
-    let mut answer = connection.head().await;
-    answer.text = connection.rest(&answer).await;
-    answer
+    Connection::of(stream).answer().await
 }
 
 /// A connection whose answer is read bit by bit.
@@ -85,6 +82,24 @@ impl Connection {
         let mut connection = Connection::of(stream);
         let head = connection.head().await;
         (connection, head)
+    }
+
+    /// Sends a request and reads the answer; the connection is kept.
+    pub(crate) async fn ask(&mut self, text: &str) -> Answer {
+        self.say(text).await;
+        self.answer().await
+    }
+
+    /// Sends a request.
+    pub(crate) async fn say(&mut self, text: &str) {
+        self.stream.write_all(text.as_bytes()).await.unwrap();
+    }
+
+    /// Reads an answer.
+    pub(crate) async fn answer(&mut self) -> Answer {
+        let mut answer = self.head().await;
+        answer.text = self.rest(&answer).await;
+        answer
     }
 
     async fn head(&mut self) -> Answer {

@@ -197,6 +197,32 @@ async fn too_many_at_once_are_told_to_come_again() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_connection_more_than_there_may_be_waits_until_another_is_gone() {
+    let home = Home::limited(Limits { connections: 2, ..Limits::default() }).await;
+    let metrics = format!("GET /metrics HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {OPERATOR}\r\n\r\n");
+    let mut first = Connection::of(TcpStream::connect(home.address).await.unwrap());
+    let connected = async |connection: &mut Connection| {
+        let told = connection.ask(&metrics).await.is(200).text;
+        told.lines().find_map(|line| line.strip_prefix("bursar_http_connections ")?.parse::<u64>().ok()).unwrap()
+    };
+    assert_eq!(connected(&mut first).await, 1);
+    let mut second = Connection::of(TcpStream::connect(home.address).await.unwrap());
+    assert_eq!(connected(&mut second).await, 2);
+    let third = TcpStream::connect(home.address).await.unwrap();
+    let mut third = Connection::of(third);
+    third.say(&metrics).await;
+    // Those who are there are served as before, and it is not let in meanwhile.
+    for _ in 0..100 {
+        assert_eq!((connected(&mut first).await, connected(&mut second).await), (2, 2));
+    }
+    drop(first);
+    third.answer().await.is(200);
+    assert_eq!(connected(&mut second).await, 2);
+    drop((second, third));
+    home.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_ends_answers_what_it_has_begun() {
     let mut home = Home::limited(Limits::default()).await;
     let bearer = format!("Bearer {OPERATOR}");

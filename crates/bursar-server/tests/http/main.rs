@@ -6,6 +6,7 @@ mod apart;
 mod client;
 mod document;
 mod events;
+mod failing;
 mod home;
 mod hostile;
 mod matrix;

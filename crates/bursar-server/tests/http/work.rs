@@ -10,6 +10,8 @@ on_both!(
     a_job_is_worked_on_and_settles_its_hold,
     an_idle_worker_is_woken_at_once,
     many_are_reported_together,
+    a_bad_job_among_many_is_told_before_any_is_enqueued,
+    what_is_wrong_with_an_act_is_told_whatever_it_would_be_done_to,
     keys_are_looked_at_where_the_document_lists_them,
     workers_do_what_they_may,
     jobs_are_operated_on,
@@ -148,6 +150,31 @@ async fn many_are_reported_together(home: Home) {
     home.stop().await;
 }
 
+async fn a_bad_job_among_many_is_told_before_any_is_enqueued(home: Home) {
+    let mut jobs: Vec<Value> = (0..1_001).map(|n| json!({ "queue": "q", "kind": "k", "payload": n })).collect();
+    jobs[1_000]["priority"] = json!(2_000);
+    let refused = home.ask("POST", "/v1/jobs/bulk", json!({ "jobs": jobs })).await.is(400);
+    assert_eq!(refused.json()["field"], "jobs.priority");
+    let listed = home.ask("GET", "/v1/jobs?queue=q", Value::Null).await.is(200).json();
+    assert_eq!(listed["items"], json!([]), "not even those of the first transaction");
+    home.stop().await;
+}
+
+async fn what_is_wrong_with_an_act_is_told_whatever_it_would_be_done_to(home: Home) {
+    let edit = async |which: Value, dry_run: bool| {
+        let mut body = json!({ "priority": 2_000, "dry_run": dry_run });
+        body.as_object_mut().unwrap().extend(which.as_object().unwrap().clone());
+        home.ask("POST", "/v1/jobs/edit", body).await.is(400).json()["field"].clone()
+    };
+    for dry_run in [false, true] {
+        assert_eq!(edit(json!({ "filter": { "queue": "empty" } }), dry_run).await, "priority");
+        assert_eq!(edit(json!({ "ids": [format!("job_{DIGITS}")] }), dry_run).await, "priority");
+        let many = json!({ "ids": vec![format!("job_{DIGITS}"); 1_001], "dry_run": dry_run });
+        assert_eq!(home.ask("POST", "/v1/jobs/cancel", many).await.is(400).json()["field"], "ids");
+    }
+    home.stop().await;
+}
+
 /// A key is taken on any write. Where the fence or the state make a repetition safe it is not looked at, and the document says so.
 async fn keys_are_looked_at_where_the_document_lists_them(home: Home) {
     for _ in 0..3 {
@@ -158,6 +185,18 @@ async fn keys_are_looked_at_where_the_document_lists_them(home: Home) {
         let key = if path == "/v1/jobs" { "two" } else { "one" };
         home.ask_with(crate::home::OPERATOR, &[("Idempotency-Key", key)], "POST", &path, body).await
     };
+    // What is not looked at may be anything; where it is looked at it must be a key.
+    let odd = "k".repeat(300);
+    let odd = [("Idempotency-Key", odd.as_str()), ("Idempotency-Key", "twice")];
+    home.ask_with(crate::home::OPERATOR, &odd, "POST", "/v1/jobs/lease", json!({ "queues": ["none"] })).await.is(200);
+    let job = json!({ "queue": "q", "kind": "k" });
+    home.ask_with(crate::home::OPERATOR, &odd, "POST", "/v1/jobs", job.clone()).await.is(400);
+    // A condition that nobody looks at is not passed over.
+    let any = [("If-Match", "*")];
+    for (path, body) in [("/v1/jobs", job), ("/v1/jobs/lease", json!({ "queues": ["none"] }))] {
+        let refused = home.ask_with(crate::home::OPERATOR, &any, "POST", path, body).await.is(400);
+        assert_eq!(refused.json()["field"], "if-match", "{path}");
+    }
     for job in leased["jobs"].as_array().unwrap() {
         let path = format!("/v1/jobs/{}/complete", job["id"].as_str().unwrap());
         let done = keyed(path.clone(), json!({ "fence": job["lease"]["fence"] })).await.is(200);
@@ -276,6 +315,10 @@ async fn jobs_are_operated_on(home: Home) {
         "it is not dead"
     );
     assert_eq!(home.ask("POST", "/v1/dead/retry", json!({})).await.is(400).json()["field"], "filter");
+    let whereto = json!({ "filter": { "queue": "q" } });
+    assert_eq!(home.ask("POST", "/v1/dead/move", whereto).await.is(400).json()["field"], "to");
+    let nowhere = json!({ "filter": { "queue": "q" }, "to": "other" });
+    assert_eq!(home.ask("POST", "/v1/dead/retry", nowhere).await.is(400).json()["field"], "to", "it is not moved");
     let all = home.ask("POST", "/v1/jobs/cancel", json!({ "filter": { "queue": "q" } })).await.is(200).json();
     assert_eq!(all["done"], 2);
     let missing = home.ask("POST", &format!("/v1/jobs/job_{DIGITS}/cancel"), Value::Null).await.is(404);

@@ -186,8 +186,8 @@ impl Book {
         }
         for (key, done) in happened {
             let known = self.asked.contains_key(key) || key == OWN || key.starts_with(HAND);
-            if !known && !done.iter().all(|done| is_upkeep(&done.events)) {
-                verdict.find(format!("{key:?} did what nobody asked for: {:?}", done[0].events));
+            for other in done.iter().filter(|done| !known && !is_upkeep(&done.events)) {
+                verdict.find(format!("{key:?} did what nobody asked for: {:?}", other.events));
             }
         }
         once(journal, verdict);
@@ -361,12 +361,14 @@ fn hold_of(event: &Event) -> Option<HoldId> {
     }
 }
 
-/// Whether events are of the upkeep: holds that expired, or jobs that were rescued, resumed or forgotten.
+/// Whether events are of the upkeep: holds that expired, jobs that were rescued, resumed or forgotten, or jobs that were to be
+/// resumed and wait for another scope now.
 fn is_upkeep(events: &[Event]) -> bool {
     let of_jobs = |event: &Event| {
         matches!(event, Event::JobRescued { .. } | Event::JobResumed { .. } | Event::JobForgotten { .. })
     };
-    events.iter().any(of_jobs) || events.iter().all(|event| matches!(event, Event::HoldExpired { .. }))
+    let waits = |event: &Event| matches!(event, Event::HoldExpired { .. } | Event::JobParked { .. });
+    events.iter().any(of_jobs) || events.iter().all(waits)
 }
 
 /// Whether a command did all that was asked, and nothing else.

@@ -9,6 +9,7 @@ mod forget;
 mod inserts;
 mod jobs;
 mod known;
+mod packs;
 mod read;
 mod rows;
 mod salvage;

@@ -1,8 +1,8 @@
 //! Rows on SQLite: a plain loop of prepared statements on one connection.
 
 use std::cell::RefCell;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, mpsc};
 
 use bursar_core::bounds::FOLD_STEP;
 use bursar_core::event::{Batch, Entry};
@@ -29,6 +29,7 @@ use crate::rows::{ClaimAsk, Claimed, Found, PastAsk, Rows};
 use crate::sqlite::error::failed;
 use crate::sqlite::inserts::Into;
 use crate::sqlite::known::Known;
+use crate::sqlite::packs::{Pack, Packs};
 use crate::sqlite::scribe::{Scribe, Writing};
 use crate::sqlite::writer::Counters;
 
@@ -42,6 +43,8 @@ pub(super) struct SqliteRows<'a> {
     pub(super) known: Option<&'a RefCell<Known>>,
     /// Who makes the texts of the journal meanwhile.
     pub(super) scribe: Option<&'a Scribe>,
+    /// What is to be written, as bytes that are on their way.
+    pub(super) packs: Option<mpsc::Receiver<Packs>>,
 }
 
 /// A 128-bit id as stored: big-endian, so that it sorts by time.
@@ -102,6 +105,9 @@ impl Drop for Statement<'_> {
 const SCOPE: &str = "SELECT state, budget FROM bursar_scopes WHERE tenant = ?1 AND scope = ?2";
 const HOLD: &str = "SELECT data FROM bursar_holds WHERE id = ?1";
 const HOLDS: Into = Into { table: "bursar_holds", columns: &["id", "tenant", "state", "expires_at", "data"] };
+const LIVE_CHARGES: Into =
+    Into { table: "bursar_live_charges", columns: &["tenant", "scope", "expires_at", "hold", "placed_at", "amount"] };
+const POSTINGS: Into = Into { table: "bursar_postings", columns: &["tenant", "scope", "at", "seq", "amount", "hold"] };
 const GRANT: &str = "SELECT data FROM bursar_grants WHERE id = ?1";
 
 impl<'a> SqliteRows<'a> {
@@ -239,7 +245,7 @@ impl<'a> SqliteRows<'a> {
         Ok(step(items, next))
     }
 
-    fn write_scopes(&self, ws: &Workspace) -> Result<(), StoreError> {
+    fn write_scopes(&self, ws: &Workspace, packs: &mut Pack) -> Result<(), StoreError> {
         let mut keep =
             self.prepare("UPDATE bursar_scopes SET version = ?3, state = ?4 WHERE tenant = ?1 AND scope = ?2")?;
         let mut insert =
@@ -248,11 +254,10 @@ impl<'a> SqliteRows<'a> {
             "INSERT INTO bursar_scopes (tenant, scope, version, state, budget) VALUES (?1, ?2, ?3, ?4, ?5)
              ON CONFLICT DO UPDATE SET version = excluded.version, state = excluded.state, budget = excluded.budget",
         )?;
-        let mut packed = Vec::new();
-        for (key, change) in ws.scopes.changes() {
+        for (place, (key, change)) in ws.scopes.changes().enumerate() {
             let (Change::Insert(row) | Change::Update(row)) = change else { continue };
             let (tenant, scope, version) = (key.0.as_str(), key.1.as_str(), row.version as i64);
-            let packed = row.pack_to(&mut packed);
+            let packed = packs.get(place, row, Packed::pack_to);
             if row.redefined {
                 let budget = row.budget.as_deref().map(to_json);
                 define.run(params![tenant, scope, version, packed, budget])?;
@@ -264,69 +269,77 @@ impl<'a> SqliteRows<'a> {
         Ok(())
     }
 
-    fn write_holds(&self, ws: &Workspace) -> Result<(), StoreError> {
+    fn write_holds(&self, ws: &Workspace, packs: &mut Pack) -> Result<(), StoreError> {
         let mut update =
             self.prepare("UPDATE bursar_holds SET state = ?2, expires_at = ?3, data = ?4 WHERE id = ?1")?;
-        let (mut packed, mut placed) = (Vec::new(), Vec::with_capacity(ws.holds.count()));
-        for (hold, change) in ws.holds.changes() {
+        let mut placed = Vec::with_capacity(ws.holds.count());
+        for (place, (hold, change)) in ws.holds.changes().enumerate() {
             match change {
-                Change::Insert(row) => placed.push(row),
+                Change::Insert(row) => placed.push((place, row)),
                 Change::Update(row) => {
-                    let packed = row.pack_to(&mut packed);
+                    let packed = packs.get(place, row, Packed::pack_to);
                     update.run(params![id(hold.0), hold_state(row.state), row.expires_at.micros(), packed])?;
                 }
                 Change::Delete => {}
             }
         }
-        self.insert_all(&HOLDS, &placed, |row, values| {
+        self.insert_all(&HOLDS, &placed, |(place, row), values| {
             values.add(id(row.id.0))?;
             values.add(row.tenant.as_str())?;
             values.add(hold_state(row.state))?;
             values.add(row.expires_at.micros())?;
-            values.add(row.pack_to(&mut packed))
-        })?;
-        let mut insert = self.prepare("INSERT INTO bursar_live_charges (tenant, scope, expires_at, hold, placed_at, amount) VALUES (?1, ?2, ?3, ?4, ?5, ?6)")?;
+            values.add(packs.get(*place, *row, Packed::pack_to))
+        })
+    }
+
+    /// What holds count on scopes, and what was spent.
+    fn write_charges(&self, ws: &Workspace) -> Result<(), StoreError> {
         let mut delete = self.prepare(
             "DELETE FROM bursar_live_charges WHERE tenant = ?1 AND scope = ?2 AND expires_at = ?3 AND hold = ?4",
         )?;
+        let mut live = Vec::with_capacity(ws.live.len());
         for ((key, expires_at, hold), change) in &ws.live {
-            let (tenant, scope, expires_at) = (key.0.as_str(), key.1.as_str(), expires_at.micros());
             match change {
-                Some(charge) => {
-                    let (placed_at, amount) = (charge.placed_at.micros(), charge.amount);
-                    insert.run(params![tenant, scope, expires_at, id(hold.0), placed_at, amount])?;
-                }
+                Some(charge) => live.push((key, charge)),
                 None => {
-                    delete.run(params![tenant, scope, expires_at, id(hold.0)])?;
+                    delete.run(params![key.0.as_str(), key.1.as_str(), expires_at.micros(), id(hold.0)])?;
                 }
             }
         }
-        let mut insert = self.prepare(
-            "INSERT INTO bursar_postings (tenant, scope, at, seq, amount, hold) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-        )?;
-        for (key, posting) in &ws.postings {
-            let (at, hold) = (posting.at.micros(), posting.hold.map(|hold| id(hold.0)));
-            insert.run(params![key.0.as_str(), key.1.as_str(), at, seq(posting.seq), posting.amount, hold])?;
-        }
-        Ok(())
+        self.insert_all(&LIVE_CHARGES, &live, |(key, charge), values| {
+            values.add(key.0.as_str())?;
+            values.add(key.1.as_str())?;
+            values.add(charge.expires_at.micros())?;
+            values.add(id(charge.hold.0))?;
+            values.add(charge.placed_at.micros())?;
+            values.add(charge.amount)
+        })?;
+        self.insert_all(&POSTINGS, &ws.postings, |(key, posting), values| {
+            values.add(key.0.as_str())?;
+            values.add(key.1.as_str())?;
+            values.add(posting.at.micros())?;
+            values.add(seq(posting.seq))?;
+            values.add(posting.amount)?;
+            values.add(posting.hold.map(|hold| id(hold.0)))
+        })
     }
 
-    fn write_grants(&self, ws: &Workspace) -> Result<(), StoreError> {
+    fn write_grants(&self, ws: &Workspace, packs: &mut Pack) -> Result<(), StoreError> {
         let mut insert = self
             .prepare("INSERT INTO bursar_grants (id, tenant, state, expires_at, data) VALUES (?1, ?2, ?3, ?4, ?5)")?;
         let mut update =
             self.prepare("UPDATE bursar_grants SET state = ?2, expires_at = ?3, data = ?4 WHERE id = ?1")?;
-        let mut packed = Vec::new();
-        for (grant, change) in ws.grants.changes() {
+        for (place, (grant, change)) in ws.grants.changes().enumerate() {
             match change {
                 Change::Insert(row) => {
                     let (tenant, state) = (row.tenant.as_str(), grant_state(row.state));
-                    let packed = row.pack_light_to(&mut packed);
+                    let packed = packs.get(place, row, Carries::pack_light_to);
                     insert.run(params![id(grant.0), tenant, state, row.expires_at.micros(), packed])?;
                 }
                 Change::Update(row) => {
                     let (state, expires_at) = (grant_state(row.state), row.expires_at.micros());
-                    update.run(params![id(grant.0), state, expires_at, row.pack_light_to(&mut packed)])?;
+                    let packed = packs.get(place, row, Carries::pack_light_to);
+                    update.run(params![id(grant.0), state, expires_at, packed])?;
                 }
                 Change::Delete => {
                     self.run("DELETE FROM bursar_grants WHERE id = ?1", [id(grant.0)])?;
@@ -561,11 +574,14 @@ impl Rows for SqliteRows<'_> {
 
     async fn store(&mut self, ws: &Workspace, batch: Option<Batch>) -> Result<bool, StoreError> {
         let journal = batch.map(|batch| self.begin_journal(batch)).transpose()?;
-        self.write_scopes(ws)?;
-        self.write_holds(ws)?;
-        self.write_grants(ws)?;
+        // First what needs no bytes of rows: they are made meanwhile.
+        self.write_charges(ws)?;
         self.write_keys(ws)?;
-        self.write_work(ws)?;
+        let mut packs = self.packs.take().and_then(|packs| packs.recv().ok()).unwrap_or_default();
+        self.write_scopes(ws, &mut packs.scopes)?;
+        self.write_holds(ws, &mut packs.holds)?;
+        self.write_grants(ws, &mut packs.grants)?;
+        self.write_work(ws, &mut packs)?;
         journal.map_or(Ok(()), |begun| self.write_journal(begun))?;
         Ok(true)
     }

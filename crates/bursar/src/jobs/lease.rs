@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bursar_core::answer::{Answer, Beaten, Leased};
-use bursar_core::bounds::ITEMS_MAX;
+use bursar_core::bounds::{ITEMS_MAX, WAIT_MAX};
 use bursar_core::job::{Beat, LeaseAsk};
 use bursar_core::request::Op;
 use bursar_worker::Progress;
@@ -12,9 +12,6 @@ use tokio::time::{Instant, timeout_at};
 use super::{Jobs, only_answer};
 use crate::error::Error;
 use crate::feed::{ProgressNotices, Progressed};
-
-/// The longest that one call waits for jobs.
-const WAIT_MAX: Duration = Duration::from_secs(60);
 
 impl Jobs<'_> {
     /// Takes jobs to work on, as many as there are now. Each is the caller's until its lease lapses; a heartbeat puts that off.
@@ -28,7 +25,7 @@ impl Jobs<'_> {
     /// The same, and waits up to `wait` (a minute at most) for some if there are none. Whoever stops waiting loses no job: what
     /// was leased for it meanwhile is handed back.
     pub async fn lease_wait(&self, ask: LeaseAsk, wait: Duration) -> Result<Leased, Error> {
-        let until = Instant::now() + wait.min(WAIT_MAX);
+        let until = Instant::now() + wait.min(WAIT_MAX.into());
         // Before it asks: who makes jobs ready after that finds it in line.
         let place = self.0.inner.hub.join(&self.0.context.tenant, &ask)?;
         loop {

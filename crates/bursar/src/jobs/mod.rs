@@ -33,7 +33,7 @@ pub struct Jobs<'a>(pub(crate) &'a Bursar);
 /// Commands of [`Jobs::enqueue_all`] that are on their way at once: enough that each lane of the engine has some to gather while
 /// both commit.
 const IN_FLIGHT: usize = 8;
-/// Bytes of payload in one such command, unless one payload alone has more.
+/// Bytes of payloads in one command of [`commands_of`], unless one payload alone has more.
 const BYTES: usize = 4 << 20;
 /// Jobs that one call lists at most.
 const LIST_MAX: usize = 1_000;
@@ -51,23 +51,11 @@ impl Jobs<'_> {
     where
         I: IntoIterator<Item = JobSpec>,
     {
-        let mut jobs = jobs.into_iter().peekable();
-        let chunks = std::iter::from_fn(move || {
-            let mut chunk: Vec<JobSpec> = Vec::new();
-            let mut bytes = 0;
-            while chunk.len() < JOBS_MAX
-                && let Some(job) = jobs.next_if(|job| chunk.is_empty() || bytes + job.payload.as_str().len() <= BYTES)
-            {
-                bytes += job.payload.as_str().len();
-                chunk.push(job);
-            }
-            (!chunk.is_empty()).then_some(chunk)
-        });
-        let submit = |chunk: Vec<JobSpec>| {
-            let command = chunk.into_iter().fold(self.0.command(), |command, job| command.job(job));
+        let submit = |jobs: Vec<JobSpec>| {
+            let command = jobs.into_iter().fold(self.0.command(), |command, job| command.job(job));
             async move { Ok::<_, Error>(command.submit().await?.done.jobs) }
         };
-        let enqueued = stream::iter(chunks).map(submit).buffered(IN_FLIGHT);
+        let enqueued = stream::iter(commands_of(jobs)).map(submit).buffered(IN_FLIGHT);
         enqueued
             .try_fold(Vec::new(), async |mut all, some| {
                 all.extend(some);
@@ -124,6 +112,26 @@ impl Jobs<'_> {
     }
 }
 
+/// Jobs as they are cut into commands: a thousand at most, and 4 MiB of payloads, unless one payload alone has more. The same jobs
+/// are always cut in the same places.
+pub fn commands_of<I>(jobs: I) -> impl Iterator<Item = Vec<JobSpec>>
+where
+    I: IntoIterator<Item = JobSpec>,
+{
+    let mut jobs = jobs.into_iter().peekable();
+    std::iter::from_fn(move || {
+        let mut command: Vec<JobSpec> = Vec::new();
+        let mut bytes = 0;
+        while command.len() < JOBS_MAX
+            && let Some(job) = jobs.next_if(|job| command.is_empty() || bytes + job.payload.as_str().len() <= BYTES)
+        {
+            bytes += job.payload.as_str().len();
+            command.push(job);
+        }
+        (!command.is_empty()).then_some(command)
+    })
+}
+
 fn only(receipt: &Receipt) -> Result<Enqueued, Error> {
     receipt.done.jobs.first().copied().ok_or_else(|| Error::Internal("a job command enqueued no job".into()))
 }
@@ -136,7 +144,25 @@ fn only_answer<T, E: Into<Error>>(answers: Vec<Result<T, E>>) -> Result<T, Error
 
 #[cfg(test)]
 mod tests {
+    use bursar_core::name::{JobKind, Queue};
+    use bursar_core::payload::Payload;
+
     use super::*;
+
+    #[test]
+    fn jobs_are_cut_by_their_number_and_by_their_bytes() {
+        let (queue, kind) = ("q".parse().expect("a queue"), "k".parse().expect("a kind"));
+        let job = |bytes: usize| JobSpec::new(Queue::clone(&queue), JobKind::clone(&kind), payload(bytes));
+        let cut = |jobs: Vec<JobSpec>| commands_of(jobs).map(|command| command.len()).collect::<Vec<_>>();
+        assert!(cut(Vec::new()).is_empty());
+        assert_eq!(cut(vec![job(2); 2_001]), [1_000, 1_000, 1]);
+        assert_eq!(cut(vec![job(BYTES / 4); 9]), [4, 4, 1]);
+        assert_eq!(cut([vec![job(BYTES / 4); 3], vec![job(3), job(BYTES / 4)]].concat()), [4, 1]);
+    }
+
+    fn payload(bytes: usize) -> Payload {
+        Payload::of(&"x".repeat(bytes - 2)).expect("a payload")
+    }
 
     #[test]
     fn guides_tell_how_many_commands_are_on_their_way() {

@@ -274,3 +274,60 @@ impl Meter {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::sync::{Arc, Mutex};
+
+    use bursar_store::ManualClock;
+
+    use super::*;
+    use crate::instance::Bursar;
+
+    /// A log that can be read.
+    #[derive(Clone, Default)]
+    struct Lines(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Lines {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().expect("nobody panicked").extend(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    impl Lines {
+        fn take(&self) -> String {
+            String::from_utf8(std::mem::take(&mut *self.0.lock().expect("nobody panicked"))).expect("text")
+        }
+    }
+
+    #[tokio::test]
+    async fn a_quota_that_cannot_be_asked_is_logged_whatever_becomes_of_the_request() {
+        let (lines, bursar) = (Lines::default(), Bursar::open("sqlite::memory:").await.expect("a database in memory"));
+        let clock = Arc::new(ManualClock::at(bursar_core::time::Time::from_micros(0)));
+        let meter = |on_failure| {
+            let builder = Meter::builder(bursar.clone()).clock(clock.clone());
+            builder.set(|settings| settings.on_failure = on_failure).build().expect("a meter")
+        };
+        let (open, closed) = (meter(OnFailure::Open), meter(OnFailure::Closed));
+        let writer = lines.clone();
+        let log = tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();
+        let _log = tracing::subscriber::set_default(log);
+        let (caller, (head, ())) = (Caller::new("somebody").expect("a caller"), http::Request::new(()).into_parts());
+        assert!(matches!(open.charge_request(&caller, &head, 0).await, Verdict::Paid(_)));
+        assert!(matches!(closed.charge_request(&caller, &head, 0).await, Verdict::Paid(_)));
+        assert_eq!(lines.take(), "", "what goes well is not logged");
+        bursar.clone().close().await;
+        assert!(matches!(open.charge_request(&caller, &head, 0).await, Verdict::FailedOpen));
+        let told = lines.take();
+        assert!(told.contains(" WARN ") && told.contains("somebody") && told.contains("is served"), "{told:?}");
+        assert!(matches!(closed.charge_request(&caller, &head, 0).await, Verdict::FailedClosed));
+        let told = lines.take();
+        assert!(told.contains(" WARN ") && told.contains("somebody") && told.contains("is refused"), "{told:?}");
+    }
+}
