@@ -20,13 +20,13 @@ impl Packs {
     pub(super) fn of(ws: &Workspace) -> Packs {
         let mut packs = Packs::default();
         for (_, change) in ws.scopes.changes() {
-            packs.scopes.add(change, |row, room| row.pack_to(room));
+            packs.scopes.add(&change, |row, room| row.pack_to(room));
         }
         for (_, change) in ws.holds.changes() {
-            packs.holds.add(change, |row, room| row.pack_to(room));
+            packs.holds.add(&change, |row, room| row.pack_to(room));
         }
         for (_, change) in ws.grants.changes() {
-            packs.grants.add(change, |row, room| row.pack_light_to(room));
+            packs.grants.add(&change, |row, room| row.pack_light_to(room));
         }
         for (_, change) in ws.jobs.changes() {
             // Of one that was there already only what moves is written.
@@ -35,7 +35,7 @@ impl Packs {
                 _ => None,
             };
             packs.specs.put(new, spec);
-            packs.lives.add(change, life);
+            packs.lives.add(&change, life);
         }
         packs
     }
@@ -60,9 +60,9 @@ pub(super) struct Pack {
 }
 
 impl Pack {
-    fn add<V>(&mut self, change: Change<'_, V>, pack: impl for<'a> Fn(&V, &'a mut Vec<u8>) -> &'a [u8]) {
+    fn add<V>(&mut self, change: &Change<'_, V>, pack: impl for<'a> Fn(&V, &'a mut Vec<u8>) -> &'a [u8]) {
         let row = match change {
-            Change::Insert(row) | Change::Update(row) => Some(row),
+            Change::Insert(row) | Change::Update(row) => Some(*row),
             Change::Delete => None,
         };
         self.put(row, pack);
