@@ -9,7 +9,6 @@ mod forget;
 mod inserts;
 mod jobs;
 mod known;
-mod packs;
 mod read;
 mod rows;
 mod salvage;

@@ -1,8 +1,8 @@
 //! Rows on SQLite: a plain loop of prepared statements on one connection.
 
 use std::cell::RefCell;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, mpsc};
 
 use bursar_core::bounds::FOLD_STEP;
 use bursar_core::event::{Batch, Entry};
@@ -29,7 +29,6 @@ use crate::rows::{ClaimAsk, Claimed, Found, PastAsk, Rows};
 use crate::sqlite::error::failed;
 use crate::sqlite::inserts::Into;
 use crate::sqlite::known::Known;
-use crate::sqlite::packs::{Pack, Packs};
 use crate::sqlite::scribe::{Scribe, Writing};
 use crate::sqlite::writer::Counters;
 
@@ -43,8 +42,6 @@ pub(super) struct SqliteRows<'a> {
     pub(super) known: Option<&'a RefCell<Known>>,
     /// Who makes the texts of the journal meanwhile.
     pub(super) scribe: Option<&'a Scribe>,
-    /// What is to be written, as bytes that are on their way.
-    pub(super) packs: Option<mpsc::Receiver<Packs>>,
 }
 
 /// A 128-bit id as stored: big-endian, so that it sorts by time.
@@ -245,7 +242,7 @@ impl<'a> SqliteRows<'a> {
         Ok(step(items, next))
     }
 
-    fn write_scopes(&self, ws: &Workspace, packs: &mut Pack) -> Result<(), StoreError> {
+    fn write_scopes(&self, ws: &Workspace) -> Result<(), StoreError> {
         let mut keep =
             self.prepare("UPDATE bursar_scopes SET version = ?3, state = ?4 WHERE tenant = ?1 AND scope = ?2")?;
         let mut insert =
@@ -254,10 +251,11 @@ impl<'a> SqliteRows<'a> {
             "INSERT INTO bursar_scopes (tenant, scope, version, state, budget) VALUES (?1, ?2, ?3, ?4, ?5)
              ON CONFLICT DO UPDATE SET version = excluded.version, state = excluded.state, budget = excluded.budget",
         )?;
-        for (place, (key, change)) in ws.scopes.changes().enumerate() {
+        let mut packed = Vec::new();
+        for (key, change) in ws.scopes.changes() {
             let (Change::Insert(row) | Change::Update(row)) = change else { continue };
             let (tenant, scope, version) = (key.0.as_str(), key.1.as_str(), row.version as i64);
-            let packed = packs.get(place, row, Packed::pack_to);
+            let packed = row.pack_to(&mut packed);
             if row.redefined {
                 let budget = row.budget.as_deref().map(to_json);
                 define.run(params![tenant, scope, version, packed, budget])?;
@@ -269,26 +267,26 @@ impl<'a> SqliteRows<'a> {
         Ok(())
     }
 
-    fn write_holds(&self, ws: &Workspace, packs: &mut Pack) -> Result<(), StoreError> {
+    fn write_holds(&self, ws: &Workspace) -> Result<(), StoreError> {
         let mut update =
             self.prepare("UPDATE bursar_holds SET state = ?2, expires_at = ?3, data = ?4 WHERE id = ?1")?;
-        let mut placed = Vec::with_capacity(ws.holds.count());
-        for (place, (hold, change)) in ws.holds.changes().enumerate() {
+        let (mut packed, mut placed) = (Vec::new(), Vec::with_capacity(ws.holds.count()));
+        for (hold, change) in ws.holds.changes() {
             match change {
-                Change::Insert(row) => placed.push((place, row)),
+                Change::Insert(row) => placed.push(row),
                 Change::Update(row) => {
-                    let packed = packs.get(place, row, Packed::pack_to);
+                    let packed = row.pack_to(&mut packed);
                     update.run(params![id(hold.0), hold_state(row.state), row.expires_at.micros(), packed])?;
                 }
                 Change::Delete => {}
             }
         }
-        self.insert_all(&HOLDS, &placed, |(place, row), values| {
+        self.insert_all(&HOLDS, &placed, |row, values| {
             values.add(id(row.id.0))?;
             values.add(row.tenant.as_str())?;
             values.add(hold_state(row.state))?;
             values.add(row.expires_at.micros())?;
-            values.add(packs.get(*place, *row, Packed::pack_to))
+            values.add(row.pack_to(&mut packed))
         })
     }
 
@@ -324,22 +322,22 @@ impl<'a> SqliteRows<'a> {
         })
     }
 
-    fn write_grants(&self, ws: &Workspace, packs: &mut Pack) -> Result<(), StoreError> {
+    fn write_grants(&self, ws: &Workspace) -> Result<(), StoreError> {
         let mut insert = self
             .prepare("INSERT INTO bursar_grants (id, tenant, state, expires_at, data) VALUES (?1, ?2, ?3, ?4, ?5)")?;
         let mut update =
             self.prepare("UPDATE bursar_grants SET state = ?2, expires_at = ?3, data = ?4 WHERE id = ?1")?;
-        for (place, (grant, change)) in ws.grants.changes().enumerate() {
+        let mut packed = Vec::new();
+        for (grant, change) in ws.grants.changes() {
             match change {
                 Change::Insert(row) => {
                     let (tenant, state) = (row.tenant.as_str(), grant_state(row.state));
-                    let packed = packs.get(place, row, Carries::pack_light_to);
+                    let packed = row.pack_light_to(&mut packed);
                     insert.run(params![id(grant.0), tenant, state, row.expires_at.micros(), packed])?;
                 }
                 Change::Update(row) => {
                     let (state, expires_at) = (grant_state(row.state), row.expires_at.micros());
-                    let packed = packs.get(place, row, Carries::pack_light_to);
-                    update.run(params![id(grant.0), state, expires_at, packed])?;
+                    update.run(params![id(grant.0), state, expires_at, row.pack_light_to(&mut packed)])?;
                 }
                 Change::Delete => {
                     self.run("DELETE FROM bursar_grants WHERE id = ?1", [id(grant.0)])?;
@@ -574,14 +572,12 @@ impl Rows for SqliteRows<'_> {
 
     async fn store(&mut self, ws: &Workspace, batch: Option<Batch>) -> Result<bool, StoreError> {
         let journal = batch.map(|batch| self.begin_journal(batch)).transpose()?;
-        // First what needs no bytes of rows: they are made meanwhile.
+        self.write_scopes(ws)?;
+        self.write_holds(ws)?;
         self.write_charges(ws)?;
+        self.write_grants(ws)?;
         self.write_keys(ws)?;
-        let mut packs = self.packs.take().and_then(|packs| packs.recv().ok()).unwrap_or_default();
-        self.write_scopes(ws, &mut packs.scopes)?;
-        self.write_holds(ws, &mut packs.holds)?;
-        self.write_grants(ws, &mut packs.grants)?;
-        self.write_work(ws, &mut packs)?;
+        self.write_work(ws)?;
         journal.map_or(Ok(()), |begun| self.write_journal(begun))?;
         Ok(true)
     }

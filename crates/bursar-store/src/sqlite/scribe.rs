@@ -1,15 +1,13 @@
-//! A second thread beside the writer's: it makes rows into bytes and the text of the journal while others are written, and
-//! frees what a batch leaves behind.
+//! A second thread beside the writer's: it makes the text of the journal while the rows are written, and frees what a
+//! batch leaves behind.
 
 use std::cell::OnceCell;
 use std::sync::{Arc, mpsc};
 use std::thread;
 
 use bursar_core::event::Batch;
-use bursar_core::state::Workspace;
 
 use crate::codec::to_json;
-use crate::sqlite::packs::Packs;
 
 /// Entries that are worth a second thread; the hand-over takes longer than to write fewer.
 const WORTH_IT: usize = 8;
@@ -49,22 +47,6 @@ impl Writing {
 }
 
 impl Scribe {
-    /// Begins to make bytes of what is to be written. None where it is not worth it.
-    pub(super) fn pack(&self, ws: &Arc<Workspace>) -> Option<mpsc::Receiver<Packs>> {
-        if ws.scopes.count() + ws.holds.count() + ws.grants.count() + ws.jobs.count() < WORTH_IT {
-            return None;
-        }
-        let (send, packs) = mpsc::sync_channel(1);
-        let read = ws.clone();
-        let sent = self.hand_over(Box::new(move || {
-            let packs = Packs::of(&read);
-            // The writer has it alone again before it is told.
-            drop(read);
-            let _ = send.send(packs);
-        }));
-        sent.then_some(packs)
-    }
-
     /// Begins to write the texts of a batch.
     pub(super) fn begin(&self, batch: Batch) -> Writing {
         let batch = Arc::new(batch);

@@ -66,7 +66,7 @@ pub(super) struct Counters {
 impl Shared {
     pub(super) fn rows<'a>(&'a self, conn: &'a Connection) -> SqliteRows<'a> {
         let (clock, budgets, effort) = (&*self.clock, &self.budgets, &self.effort);
-        SqliteRows { conn, clock, budgets, effort, known: None, scribe: None, packs: None }
+        SqliteRows { conn, clock, budgets, effort, known: None, scribe: None }
     }
 }
 
@@ -196,12 +196,8 @@ impl Writer {
             decide_with(&writer.shared, rows, &requests)
         });
         match done {
-            Ok((Some(ws), verdicts)) => {
+            Ok((ws, verdicts)) => {
                 self.done = Some(ws);
-                Ok(verdicts)
-            }
-            Ok((None, verdicts)) => {
-                self.known.borrow_mut().forget();
                 Ok(verdicts)
             }
             Err(error) => {
@@ -231,12 +227,11 @@ pub(super) fn decide_in(shared: &Shared, conn: &Connection, requests: &[&Request
     decide_with(shared, shared.rows(conn), requests).map(|(_, verdicts)| verdicts)
 }
 
-/// The workspace is given back unless somebody else still has it.
 fn decide_with(
     shared: &Shared,
     mut rows: SqliteRows<'_>,
     requests: &[&Request],
-) -> Result<(Option<Workspace>, Vec<Verdict>), StoreError> {
+) -> Result<(Workspace, Vec<Verdict>), StoreError> {
     let (position, last) = rows.end_of_journal()?;
     let high = Time::from_micros(shared.high.load(Ordering::SeqCst));
     let when = When { floor: last.unwrap_or(Time::MIN).max(high), batch: BatchId(u128::from(position)) };
@@ -244,11 +239,9 @@ fn decide_with(
     let work = async {
         let (mut ws, verdicts) = work::run(&mut rows, requests, &shared.setup.rules, when, &mut *ids).await?;
         let batch = ws.take_batch();
-        let ws = Arc::new(ws);
-        rows.packs = rows.scribe.and_then(|scribe| scribe.pack(&ws));
         rows.store(&ws, batch).await?;
         shared.high.fetch_max(ws.now.micros(), Ordering::SeqCst);
-        Ok((Arc::into_inner(ws), verdicts))
+        Ok((ws, verdicts))
     };
     work.now_or_never().expect("SQLite never waits within a transaction")
 }

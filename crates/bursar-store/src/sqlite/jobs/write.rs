@@ -5,12 +5,11 @@ use bursar_core::job::Job;
 use bursar_core::state::{Change, Workspace};
 use rusqlite::params;
 
-use crate::codec::to_json;
+use crate::codec::{Packed, to_json};
 use crate::error::StoreError;
 use crate::figures::Halves;
-use crate::job_row::{Columns, counted, state_number};
+use crate::job_row::{Columns, Moving, Spec, counted, ended, state_number};
 use crate::sqlite::inserts::Into;
-use crate::sqlite::packs::{Pack, Packs, life, spec};
 use crate::sqlite::rows::{SqliteRows, Statement, id};
 
 const JOBS: Into = Into {
@@ -30,32 +29,34 @@ const REVIVE: &str = "DELETE FROM bursar_ended_jobs WHERE id = ?1";
 
 impl SqliteRows<'_> {
     /// Writes jobs with their keys, queues and figures.
-    pub(in crate::sqlite) fn write_work(&self, ws: &Workspace, packs: &mut Packs) -> Result<(), StoreError> {
+    pub(in crate::sqlite) fn write_work(&self, ws: &Workspace) -> Result<(), StoreError> {
         self.write_job_keys(ws)?;
         let mut write = Write {
             update: self.prepare(UPDATE)?,
             delete: self.prepare(DELETE)?,
             end: self.prepare(END)?,
             revive: self.prepare(REVIVE)?,
+            moving: Vec::new(),
         };
         let mut new = Vec::with_capacity(ws.jobs.count());
-        for (place, (id, change)) in ws.jobs.changes().enumerate() {
+        for (id, change) in ws.jobs.changes() {
             match change {
-                Change::Insert(job) if job.life.state.is_final() => write.end(job, place, &mut packs.lives)?,
-                Change::Insert(job) => new.push((place, job)),
-                Change::Update(job) if write.update(job, place, &mut packs.lives)? => {}
-                Change::Update(job) => new.push((place, job)),
+                Change::Insert(job) if job.life.state.is_final() => write.end(job)?,
+                Change::Insert(job) => new.push(job),
+                Change::Update(job) if write.update(job)? => {}
+                Change::Update(job) => new.push(job),
                 Change::Delete => self.forget(&mut write, *id)?,
             }
         }
-        self.insert_jobs(&new, packs)?;
+        self.insert_jobs(&new)?;
         self.write_queues(ws)?;
         self.write_schedules(ws)?;
         self.write_figures(ws)
     }
 
-    fn insert_jobs(&self, jobs: &[(usize, &Job)], packs: &mut Packs) -> Result<(), StoreError> {
-        self.insert_all(&JOBS, jobs, |(place, job), values| {
+    fn insert_jobs(&self, jobs: &[&Job]) -> Result<(), StoreError> {
+        let (mut packed_spec, mut packed_life) = (Vec::new(), Vec::new());
+        self.insert_all(&JOBS, jobs, |job, values| {
             let Columns { state, rank, at } = Columns::of(job);
             values.add(id(job.id.0))?;
             values.add(job.tenant.as_str())?;
@@ -66,8 +67,8 @@ impl SqliteRows<'_> {
             values.add(rank)?;
             values.add(at)?;
             values.add(job.life.awaits.as_ref().map(|scope| scope.as_str()))?;
-            values.add(packs.specs.get(*place, *job, spec))?;
-            values.add(packs.lives.get(*place, *job, life))
+            values.add(Spec::of(job).pack_to(&mut packed_spec))?;
+            values.add(Moving::of(job).pack_to(&mut packed_life))
         })
     }
 
@@ -136,18 +137,20 @@ struct Write<'a> {
     delete: Statement<'a>,
     end: Statement<'a>,
     revive: Statement<'a>,
+    /// Room for one row after the other.
+    moving: Vec<u8>,
 }
 
 impl Write<'_> {
     /// Writes what has changed of a job; says no of one that had ended, which is to be inserted among the live ones again.
-    fn update(&mut self, job: &Job, place: usize, lives: &mut Pack) -> Result<bool, StoreError> {
+    fn update(&mut self, job: &Job) -> Result<bool, StoreError> {
         if job.life.state.is_final() {
             self.delete.run([id(job.id.0)])?;
-            return self.end(job, place, lives).map(|()| true);
+            return self.end(job).map(|()| true);
         }
         let Columns { state, rank, at } = Columns::of(job);
         let awaits = job.life.awaits.as_ref().map(|scope| scope.as_str());
-        let life = lives.get(place, job, life);
+        let life = Moving::of(job).pack_to(&mut self.moving);
         let lives = self.update.run(params![id(job.id.0), job.queue.as_str(), state, rank, at, awaits, life])? > 0;
         if !lives {
             self.revive.run([id(job.id.0)])?;
@@ -155,10 +158,12 @@ impl Write<'_> {
         Ok(lives)
     }
 
-    fn end(&mut self, job: &Job, place: usize, lives: &mut Pack) -> Result<(), StoreError> {
+    fn end(&mut self, job: &Job) -> Result<(), StoreError> {
         let (tenant, queue, kind) = (job.tenant.as_str(), job.queue.as_str(), job.kind.as_str());
         let (state, at) = (state_number(job.life.state), job.life.run_at.micros());
-        self.end.run(params![id(job.id.0), tenant, queue, kind, state, at, lives.get(place, job, life)])?;
+        let ended = ended(job);
+        let data = ended.pack_to(&mut self.moving);
+        self.end.run(params![id(job.id.0), tenant, queue, kind, state, at, data])?;
         Ok(())
     }
 }
