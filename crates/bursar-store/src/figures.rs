@@ -75,6 +75,9 @@ pub struct Cost {
     pub amount: i64,
 }
 
+/// What was told last of what jobs cost: day, queue, kind and scope, in the order they are told in.
+pub type CostMark = (i64, Queue, JobKind, Scope);
+
 /// What the holds of jobs set aside now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeldSum {
@@ -86,6 +89,14 @@ pub struct HeldSum {
     pub unit: String,
     /// How many units, on all scopes together; not more than can be told.
     pub amount: i64,
+}
+
+/// Whatever comes after this is to be told: of the days from the first one on, and after what was told last.
+pub(crate) fn first_after(day: i64, after: Option<&CostMark>) -> (i64, &str, &str, &str) {
+    // No name is empty: all of a day comes after its empty names.
+    let begin = (day, "", "", "");
+    let after = after.map(|(day, queue, kind, scope)| (*day, queue.as_str(), kind.as_str(), scope.as_str()));
+    after.map_or(begin, |after| after.max(begin))
 }
 
 /// What was told last of what is held: queue, kind and unit, in the order they are told in.

@@ -7,6 +7,7 @@ mod jobs;
 mod zones;
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use async_trait::async_trait;
@@ -30,7 +31,7 @@ use futures_util::FutureExt;
 use crate::claims;
 use crate::clock::{Clock, SystemClock};
 use crate::error::StoreError;
-use crate::figures::{Cost, DueJobs, Figures, HeldMark, HeldSum, JobFilter};
+use crate::figures::{Cost, CostMark, DueJobs, Figures, HeldMark, HeldSum, JobFilter};
 use crate::rows::{ClaimAsk, Claimed, Found, PastAsk, Rows};
 use crate::store::{Health, Journaled, Patience, Setup, Store, Verdict};
 use crate::verify::Report;
@@ -449,8 +450,14 @@ impl Store for MemoryStore {
         Ok(self.tables().figures(key, since_minute, self.clock.now()))
     }
 
-    async fn costs(&self, tenant: &Tenant, from: i64, to: i64) -> Result<Vec<Cost>, StoreError> {
-        Ok(self.tables().costs(tenant, from, to))
+    async fn costs(
+        &self,
+        tenant: &Tenant,
+        days: RangeInclusive<i64>,
+        after: Option<&CostMark>,
+        limit: usize,
+    ) -> Result<Vec<Cost>, StoreError> {
+        Ok(self.tables().costs(tenant, &days, after, limit))
     }
 
     async fn held(

@@ -1,5 +1,6 @@
 //! The face of every engine.
 
+use std::ops::RangeInclusive;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -21,7 +22,7 @@ use bursar_core::time::Time;
 
 use crate::clock::Clock;
 use crate::error::StoreError;
-use crate::figures::{Cost, DueJobs, Figures, HeldMark, HeldSum, JobFilter};
+use crate::figures::{Cost, CostMark, DueJobs, Figures, HeldMark, HeldSum, JobFilter};
 use crate::hint::Hints;
 use crate::verify::Report;
 
@@ -173,8 +174,14 @@ pub trait Store: Send + Sync + 'static {
     async fn due_schedules(&self, limit: usize) -> Result<(Vec<ScheduleKey>, Option<Time>), StoreError>;
     /// The figures of a queue: what is counted now, and what was in the minutes from one on.
     async fn figures(&self, key: &QueueKey, since_minute: i64) -> Result<Figures, StoreError>;
-    /// What the jobs of a tenant cost on the days from one to another.
-    async fn costs(&self, tenant: &Tenant, from: i64, to: i64) -> Result<Vec<Cost>, StoreError>;
+    /// What the jobs of a tenant cost on some days, after what was told last.
+    async fn costs(
+        &self,
+        tenant: &Tenant,
+        days: RangeInclusive<i64>,
+        after: Option<&CostMark>,
+        limit: usize,
+    ) -> Result<Vec<Cost>, StoreError>;
     /// What the holds of a tenant's jobs set aside now, of one queue or of all, after what was told last.
     async fn held(
         &self,

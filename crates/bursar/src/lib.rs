@@ -82,8 +82,8 @@ pub use bursar_core::time::{Span, Time};
 pub use bursar_core::trace::TraceParent;
 pub use bursar_core::window::{CalendarUnit, Weekday, Window, Zone};
 pub use bursar_store::{
-    Clock, Copied, CopyOptions, CopyProgress, Cost, Health, HeldMark, HeldSum, JobFilter, ManualClock, PostgresOptions,
-    Report, StoreError, SystemClock, migration_sql,
+    Clock, Copied, CopyOptions, CopyProgress, Cost, CostMark, Health, HeldMark, HeldSum, JobFilter, ManualClock,
+    PostgresOptions, Report, StoreError, SystemClock, migration_sql,
 };
 pub use bursar_worker::{
     HandlerError, JobContext, JobFailure, JobService, LeasedJob, NotTaken, Progress, RunningWorker, Source,

@@ -88,18 +88,16 @@ pub(crate) enum Jobs {
         /// The last day; the first one unless said
         #[arg(long, value_name = "DAY")]
         to: Option<String>,
+        #[command(flatten)]
+        page: CursorArgs,
     },
     /// What is held for jobs now, by queue, kind and unit
     Held {
         /// Of this queue only
         #[arg(long, value_name = "QUEUE")]
         queue: Option<Queue>,
-        /// Only those after this cursor: `next` of the last page
-        #[arg(long, value_name = "CURSOR")]
-        after: Option<String>,
-        /// At most so many
-        #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..=1000))]
-        most: u16,
+        #[command(flatten)]
+        page: CursorArgs,
     },
     /// Take jobs to work on
     Lease(LeaseArgs),
@@ -155,6 +153,17 @@ pub(crate) struct Named {
     /// Why, for the journal
     #[arg(long)]
     reason: Option<String>,
+}
+
+/// A part of a list that goes on after a cursor.
+#[derive(Args)]
+pub(crate) struct CursorArgs {
+    /// Only those after this cursor: `next` of the last page
+    #[arg(long, value_name = "CURSOR")]
+    after: Option<String>,
+    /// At most so many
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    most: u16,
 }
 
 /// A part of a list.
@@ -290,8 +299,10 @@ pub(crate) async fn run(args: Jobs, session: &Session) -> Result<Exit, Problem> 
         Jobs::Discard(Named { ids, reason }) => {
             return bulk::act_on(&Deed::DiscardDead, &ids, reason.as_deref(), session).await;
         }
-        Jobs::Costs { from, to } => costs(&*jobs.costs(&from, to.as_deref()).await?, session)?,
-        Jobs::Held { queue, after, most } => {
+        Jobs::Costs { from, to, page: CursorArgs { after, most } } => {
+            costs(&*jobs.costs(&from, to.as_deref(), after.as_deref(), most.into()).await?, session)?;
+        }
+        Jobs::Held { queue, page: CursorArgs { after, most } } => {
             held(&*jobs.held(queue.as_ref(), after.as_deref(), most.into()).await?, session)?;
         }
         Jobs::Lease(args) => lease(args, session).await?,

@@ -147,9 +147,16 @@ impl Jobs<'_> {
         self.0.post(Path::new("/v1/jobs/edit"), change).answer().await
     }
 
-    /// What jobs cost from a day to another, such as `2026-11-01`, in UTC.
-    pub async fn costs(&self, from: &str, to: Option<&str>) -> Result<Answered<Page<DayCostAnswer>>, Error> {
-        self.0.get(Path::new("/v1/costs").query("from", Some(from)).query("to", to)).answer().await
+    /// What jobs cost from a day to another, such as `2026-11-01`, in UTC, after a cursor.
+    pub async fn costs(
+        &self,
+        from: &str,
+        to: Option<&str>,
+        cursor: Option<&str>,
+        limit: usize,
+    ) -> Result<Answered<Page<DayCostAnswer>>, Error> {
+        let path = Path::new("/v1/costs").query("from", Some(from)).query("to", to);
+        self.0.get(path.query("cursor", cursor).query("limit", Some(limit))).answer().await
     }
 
     /// What is held for jobs now, by queue, kind and unit, of one queue or of all, after a cursor.

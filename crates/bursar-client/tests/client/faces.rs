@@ -200,7 +200,7 @@ async fn jobs_and_who_works_on_them_by_hand() {
     let counts = client.queues().show(&queue(), None).await.unwrap().figures.clone().unwrap().states;
     let counted = |state: &str| counts[state].as_i64().unwrap();
     assert_eq!((counted("dead"), counted("scheduled"), counted("queued"), counted("succeeded")), (2, 2, 3, 2));
-    assert_eq!(client.jobs().costs("2020-01-01", None).await.unwrap().items.len(), 0);
+    assert_eq!(client.jobs().costs("2020-01-01", None, None, 10).await.unwrap().items.len(), 0);
     assert_eq!(client.jobs().held(Some(&queue()), None, 10).await.unwrap().items.len(), 0);
     assert_eq!(client.jobs().show(other).await.unwrap().attempts, 0, "it was no attempt");
     home.stop().await;

@@ -31,6 +31,7 @@ pub(super) fn field(path: &str, name: &str) -> Value {
         ("cursor", "/v1/holds") => json!(format!("1794736800000000.{HOLD}")),
         ("cursor", "/v1/jobs" | "/v1/dead") => json!(JOB),
         ("cursor", "/v1/held") => json!(json!(["media", "video.cut", "cent"]).to_string()),
+        ("cursor", "/v1/costs") => json!(json!(["2026-11-02", "media", "video.cut", "room:sales"]).to_string()),
         ("cursor", path) if path.ends_with("/history") || path.ends_with("/events") => {
             json!("tx_01j9zq3v4w5x6y7z8abcdefghj.0")
         }

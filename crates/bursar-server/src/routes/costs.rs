@@ -1,7 +1,7 @@
 //! `/v1/costs` and `/v1/held`: what jobs cost, and what is set aside for them.
 
 use axum::http::Method;
-use bursar::{HeldMark, JobKind, Queue, Time};
+use bursar::{CostMark, HeldMark, JobKind, Queue, Scope, Time};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
@@ -37,20 +37,52 @@ struct DaysQuery {
     /// The last day; the first one unless it is said.
     #[serde(default)]
     to: Option<String>,
+    /// Where the page begins, as `next` of the last one said.
+    #[serde(default)]
+    cursor: Option<String>,
+    /// So many at most, from 1 to 1000.
+    #[serde(default)]
+    #[schemars(range(min = 1, max = PAGE_MAX))]
+    limit: Option<usize>,
 }
 
 async fn list(ask: Ask<(), DaysQuery>) -> Result<Reply<Page<DayCostAnswer>>, Problem> {
-    let day = |field: &str, text: &str| match format!("{text}T00:00:00Z").parse::<Time>() {
-        Ok(time) => Ok(time.micros().div_euclid(DAY)),
-        Err(_) => Err(Problem::invalid(field.into(), format!("{field} must be a day such as 2026-11-01"))),
+    let day = |field: &str, text: &str| {
+        day_of(text).ok_or_else(|| Problem::invalid(field.into(), format!("{field} must be a day such as 2026-11-01")))
     };
     let from = day("from", &ask.query.from)?;
     let to = ask.query.to.as_deref().map_or(Ok(from), |to| day("to", to))?;
     if to - from >= DAYS_MAX {
         return Err(Problem::invalid("to".into(), format!("at most {DAYS_MAX} days are told at once")));
     }
-    let costs = ask.call.bursar().jobs().costs(from, to).await?;
-    Ok(Reply::new(Page { items: costs.iter().map(DayCostAnswer::from).collect(), next: None }))
+    let (limit, after) = (page_size(ask.query.limit)?, cursor::<Billed>(ask.query.cursor.as_deref())?);
+    let costs = ask.call.bursar().jobs().costs(from..=to, after.map(|told| told.0).as_ref(), limit).await?;
+    let items = costs.iter().map(DayCostAnswer::from).collect();
+    Ok(Reply::new(Page::of(items, limit, Billed::after)))
+}
+
+/// The day since 1970 that is written so.
+fn day_of(text: &str) -> Option<i64> {
+    let time = format!("{text}T00:00:00Z").parse::<Time>().ok()?;
+    Some(time.micros().div_euclid(DAY))
+}
+
+/// A cursor: day, queue, kind and scope as JSON.
+struct Billed(CostMark);
+
+impl Billed {
+    fn after(told: &DayCostAnswer) -> String {
+        json!([told.day, told.queue, told.kind, told.scope]).to_string()
+    }
+}
+
+impl std::str::FromStr for Billed {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Billed, String> {
+        let told: (String, Queue, JobKind, Scope) = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        let (day, queue, kind, scope) = told;
+        Ok(Billed((day_of(&day).ok_or("it names no day")?, queue, kind, scope)))
+    }
 }
 
 #[derive(Deserialize, JsonSchema)]

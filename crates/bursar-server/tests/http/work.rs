@@ -89,6 +89,14 @@ async fn a_job_is_worked_on_and_settles_its_hold(home: Home) {
     assert_eq!((kinds.first(), kinds.last()), (Some(&"job.succeeded"), Some(&"job.enqueued")));
     let day = job["enqueued_at"].as_str().unwrap().split('T').next().unwrap();
     let costs = home.ask("GET", &format!("/v1/costs?from={day}&to={day}"), Value::Null).await.is(200).json();
+    let page = home.ask("GET", &format!("/v1/costs?from={day}&limit=1"), Value::Null).await.is(200).json();
+    assert_eq!(page["next"], json!([day, "media", "video", "room"]).to_string());
+    let rest = format!("/v1/costs?from={day}&cursor=%5B%22{day}%22,%22media%22,%22video%22,%22room%22%5D");
+    assert_eq!(home.ask("GET", &rest, Value::Null).await.is(200).json()["items"], json!([]));
+    for wrong in ["media", "%5B%22today%22,%22media%22,%22video%22,%22room%22%5D"] {
+        let path = format!("/v1/costs?from={day}&cursor={wrong}");
+        assert_eq!(home.ask("GET", &path, Value::Null).await.is(400).problem(), "invalid");
+    }
     let sum: i64 = costs["items"].as_array().unwrap().iter().map(|cost| cost["amount"].as_i64().unwrap()).sum();
     assert_eq!(sum, 35);
     assert_eq!(held(&home, "").await, Vec::<Value>::new(), "it is settled");

@@ -1,5 +1,6 @@
 //! A node's connection to the simulated database: what the real engine is given for a store.
 
+use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -20,8 +21,8 @@ use bursar_store::rows::Rows;
 use bursar_store::turn::Turn;
 use bursar_store::work::{self, When};
 use bursar_store::{
-    Cost, DueJobs, Figures, Health, HeldMark, HeldSum, JobFilter, Journaled, Lock, Patience, Report, Store, StoreError,
-    Verdict, claims,
+    Cost, CostMark, DueJobs, Figures, Health, HeldMark, HeldSum, JobFilter, Journaled, Lock, Patience, Report, Store,
+    StoreError, Verdict, claims,
 };
 use bursar_testkit::SeqIds;
 
@@ -320,7 +321,13 @@ impl Store for SimStore {
         nothing_of_this()
     }
 
-    async fn costs(&self, _: &Tenant, _: i64, _: i64) -> Result<Vec<Cost>, StoreError> {
+    async fn costs(
+        &self,
+        _: &Tenant,
+        _: RangeInclusive<i64>,
+        _: Option<&CostMark>,
+        _: usize,
+    ) -> Result<Vec<Cost>, StoreError> {
         nothing_of_this()
     }
 

@@ -8,6 +8,7 @@ use bursar_core::time::Span;
 
 use super::work::{complete, fail, is_lost, keyed, owning, spent, work};
 use super::world::{World, limit, scope, secs};
+use crate::CostMark;
 
 pub(super) async fn success_settles_in_the_same_transaction(world: World) {
     world.budget("room", &[limit(100, "lifetime"), limit(100, "hour")]).await;
@@ -131,13 +132,22 @@ pub(super) async fn costs_are_told_by_day_queue_kind_and_scope(world: World) {
     world.lease("q", 1).await;
     world.finish(id, 1, complete(None)).await.expect("its own");
     let tell = async |from: i64, to: i64| {
-        let costs = world.store.costs(&Tenant::built_in(), day + from, day + to).await.expect("works");
-        let words = costs.iter().map(|c| format!("{} {} {} {} {}", c.day - day, c.queue, c.kind, c.scope, c.amount));
-        words.collect::<Vec<_>>()
+        let (mut told, mut words): (Option<CostMark>, _) = (None, Vec::new());
+        // One after the other, so that each is told once.
+        loop {
+            let days = day + from..=day + to;
+            let costs = world.store.costs(&Tenant::built_in(), days, told.as_ref(), 1).await.expect("works");
+            let [c] = costs.as_slice() else { break };
+            words.push(format!("{} {} {} {} {}", c.day - day, c.queue, c.kind, c.scope, c.amount));
+            told = Some((c.day, c.queue.clone(), c.kind.clone(), c.scope.clone()));
+        }
+        words
     };
     for _ in 0..2 {
         assert_eq!(tell(0, 0).await, ["0 q x a 11", "0 q y a 7", "0 r x a 8"]);
         assert_eq!(tell(1, 9).await, ["1 q x b 3"]);
+        assert_eq!(tell(-9, 9).await, ["0 q x a 11", "0 q y a 7", "0 r x a 8", "1 q x b 3"]);
+        assert_eq!(tell(2, 9).await, Vec::<String>::new());
         world.store.rebuild().await.expect("works");
     }
 }

@@ -247,7 +247,7 @@ async fn lasting(world: &World) -> Vec<String> {
         let others: Vec<_> = figures.counts.iter().filter(|(what, _)| !waits(what)).collect();
         rows.push(format!("{queue} {state:?} {waiting} {others:?}"));
     }
-    rows.push(format!("{:?}", world.store.costs(&tenant, i64::MIN, i64::MAX).await.expect("works")));
+    rows.push(format!("{:?}", world.store.costs(&tenant, i64::MIN..=i64::MAX, None, 1_000).await.expect("works")));
     rows.push(format!("{:?}", world.store.held(&tenant, None, None, 1_000).await.expect("works")));
     rows
 }

@@ -1,6 +1,7 @@
 //! Jobs and queues among the maps.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
 
 use bursar_core::id::JobId;
 use bursar_core::job::{Job, JobState, Place, QueueState, line_up};
@@ -10,7 +11,7 @@ use bursar_core::time::Time;
 
 use super::Tables;
 use crate::claims::{self, is_in};
-use crate::figures::{Cost, DueJobs, Figures, HeldMark, HeldSum, JobFilter};
+use crate::figures::{Cost, CostMark, DueJobs, Figures, HeldMark, HeldSum, JobFilter};
 use crate::rows::{ClaimAsk, Claimed};
 
 impl Tables {
@@ -73,8 +74,17 @@ impl Tables {
         }
     }
 
-    pub(super) fn costs(&self, tenant: &Tenant, from: i64, to: i64) -> Vec<Cost> {
-        let all = self.costs.iter().filter(|((of, day, ..), _)| of == tenant && (from..=to).contains(day));
+    pub(super) fn costs(
+        &self,
+        tenant: &Tenant,
+        days: &RangeInclusive<i64>,
+        after: Option<&CostMark>,
+        limit: usize,
+    ) -> Vec<Cost> {
+        let wanted = self.costs.iter().filter(|((of, day, queue, kind, scope), _)| {
+            let later = after.is_none_or(|(d, q, k, s)| (day, queue, kind, scope) > (d, q, k, s));
+            of == tenant && days.contains(day) && later
+        });
         let cost = |((_, day, queue, kind, scope), amount): (&CostKey, &i64)| Cost {
             day: *day,
             queue: queue.clone(),
@@ -82,7 +92,7 @@ impl Tables {
             scope: scope.clone(),
             amount: *amount,
         };
-        all.map(cost).collect()
+        wanted.map(cost).take(limit).collect()
     }
 
     pub(super) fn held(

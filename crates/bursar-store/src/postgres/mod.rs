@@ -27,6 +27,7 @@ mod wire;
 mod write;
 
 use std::collections::HashMap;
+use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -55,7 +56,7 @@ use crate::attempt;
 use crate::clock::{Clock, SystemClock};
 use crate::codec::Budgets;
 use crate::error::StoreError;
-use crate::figures::{Cost, DueJobs, Figures, HeldMark, HeldSum, JobFilter};
+use crate::figures::{Cost, CostMark, DueJobs, Figures, HeldMark, HeldSum, JobFilter};
 use crate::hint::Hints;
 use crate::store::{Health, Journaled, Patience, Setup, Store, Verdict};
 use crate::verify::Report;
@@ -325,8 +326,14 @@ impl Store for PostgresStore {
         self.read_figures(key, since_minute).await
     }
 
-    async fn costs(&self, tenant: &Tenant, from: i64, to: i64) -> Result<Vec<Cost>, StoreError> {
-        self.read_costs(tenant, from, to).await
+    async fn costs(
+        &self,
+        tenant: &Tenant,
+        days: RangeInclusive<i64>,
+        after: Option<&CostMark>,
+        limit: usize,
+    ) -> Result<Vec<Cost>, StoreError> {
+        self.read_costs(tenant, days, after, limit).await
     }
 
     async fn held(

@@ -21,6 +21,7 @@ mod turnstile;
 mod verify;
 mod writer;
 
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -49,7 +50,7 @@ use self::writer::{Counters, Handle, Shared, Writer, open_reader};
 use crate::clock::SystemClock;
 use crate::codec::Budgets;
 use crate::error::StoreError;
-use crate::figures::{Cost, DueJobs, Figures, HeldMark, HeldSum, JobFilter};
+use crate::figures::{Cost, CostMark, DueJobs, Figures, HeldMark, HeldSum, JobFilter};
 use crate::hint::Hints;
 use crate::sqlite::error::failed;
 use crate::store::{Health, Journaled, Patience, Setup, Store, Verdict};
@@ -280,9 +281,15 @@ impl Store for SqliteStore {
         self.read(move |shared, conn| jobs::figures(shared, conn, &key, since_minute)).await
     }
 
-    async fn costs(&self, tenant: &Tenant, from: i64, to: i64) -> Result<Vec<Cost>, StoreError> {
-        let tenant = tenant.clone();
-        self.read(move |shared, conn| jobs::costs(shared, conn, &tenant, from, to)).await
+    async fn costs(
+        &self,
+        tenant: &Tenant,
+        days: RangeInclusive<i64>,
+        after: Option<&CostMark>,
+        limit: usize,
+    ) -> Result<Vec<Cost>, StoreError> {
+        let (tenant, after) = (tenant.clone(), after.cloned());
+        self.read(move |shared, conn| jobs::costs(shared, conn, &tenant, days, after.as_ref(), limit)).await
     }
 
     async fn held(

@@ -72,7 +72,12 @@ impl World {
                 .collect(),
             queues: self.queues(),
             schedules: self.store.list_schedules(&Tenant::built_in(), None, 100).now_or_never().unwrap().unwrap(),
-            costs: self.store.costs(&Tenant::built_in(), i64::MIN, i64::MAX).now_or_never().unwrap().unwrap(),
+            costs: self
+                .store
+                .costs(&Tenant::built_in(), i64::MIN..=i64::MAX, None, 1_000)
+                .now_or_never()
+                .unwrap()
+                .unwrap(),
             held: self.store.held(&Tenant::built_in(), None, None, 1_000).now_or_never().unwrap().unwrap(),
         }
     }

@@ -6,13 +6,15 @@ mod finish;
 mod lease;
 mod lost;
 
+use std::ops::RangeInclusive;
+
 use bursar_core::answer::Enqueued;
 use bursar_core::bounds::JOBS_MAX;
 use bursar_core::event::Stream;
 use bursar_core::id::JobId;
 use bursar_core::job::{Job, JobSpec};
 use bursar_core::name::Queue;
-use bursar_store::{Cost, HeldMark, HeldSum, JobFilter};
+use bursar_store::{Cost, CostMark, HeldMark, HeldSum, JobFilter};
 use futures_util::{StreamExt, TryStreamExt, stream};
 use sqlx::PgConnection;
 
@@ -94,9 +96,16 @@ impl Jobs<'_> {
         Ok(attempt::attempts(&events))
     }
 
-    /// What jobs cost, by day (since 1970, in UTC; both included), queue, kind and scope.
-    pub async fn costs(&self, from_day: i64, to_day: i64) -> Result<Vec<Cost>, Error> {
-        Ok(self.0.inner.store.costs(&self.0.context.tenant, from_day, to_day).await?)
+    /// What jobs cost on some days (since 1970, in UTC), by day, queue, kind and scope; at most `limit` (from 1 to 1,000) after what was
+    /// told last.
+    pub async fn costs(
+        &self,
+        days: RangeInclusive<i64>,
+        after: Option<&CostMark>,
+        limit: usize,
+    ) -> Result<Vec<Cost>, Error> {
+        let (store, tenant) = (&self.0.inner.store, &self.0.context.tenant);
+        Ok(store.costs(tenant, days, after, limit.clamp(1, LIST_MAX)).await?)
     }
 
     /// What the holds of jobs set aside now, by queue, kind and unit, of one queue or of all; at most `limit` (from 1 to 1,000) after

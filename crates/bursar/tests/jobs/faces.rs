@@ -123,7 +123,7 @@ async fn a_job_settles_its_hold_with_what_it_cost() {
         assert_eq!(done.cost, [("team".try_into().unwrap(), 25)]);
         assert_eq!(balance(&bursar, "team").await, (25, 0));
         let day = bursar.now().await.unwrap().micros().div_euclid(86_400_000_000);
-        let costs = bursar.jobs().costs(day, day).await.unwrap();
+        let costs = bursar.jobs().costs(day..=day, None, 10).await.unwrap();
         assert_eq!(costs.len(), 1);
         assert_eq!((costs[0].queue.as_str(), costs[0].kind.as_str(), costs[0].amount), ("q", "work", 25));
         assert_eq!(bursar.jobs().held(None, None, 10).await.unwrap(), []);

@@ -1,6 +1,7 @@
 //! What is only read of jobs, queues and schedules.
 
 use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
 
 use bursar_core::id::JobId;
 use bursar_core::job::{Job, JobState, QueueConfig, QueueState, Schedule};
@@ -13,7 +14,7 @@ use uuid::Uuid;
 use super::{attach_all, columns, live};
 use crate::codec::{Packed, from_json, stored};
 use crate::error::StoreError;
-use crate::figures::{AHEAD_LOOK, Cost, DueJobs, Figures, Halves, HeldMark, HeldSum, JobFilter};
+use crate::figures::{AHEAD_LOOK, Cost, CostMark, DueJobs, Figures, Halves, HeldMark, HeldSum, JobFilter, first_after};
 use crate::job_row::{state_number, state_of, what_counts};
 use crate::postgres::PostgresStore;
 use crate::postgres::error::store_error;
@@ -181,16 +182,24 @@ impl PostgresStore {
     pub(in crate::postgres) async fn read_costs(
         &self,
         tenant: &Tenant,
-        from: i64,
-        to: i64,
+        days: RangeInclusive<i64>,
+        after: Option<&CostMark>,
+        limit: usize,
     ) -> Result<Vec<Cost>, StoreError> {
+        let (first, last) = days.into_inner();
+        let (day, queue, kind, scope) = first_after(first, after);
         let rows: Vec<(i64, String, String, String, i64)> = sqlx::query_as(
             "SELECT day, queue, kind, scope, sum(amount)::bigint FROM bursar.costs
-             WHERE tenant = $1 AND day BETWEEN $2 AND $3 GROUP BY day, queue, kind, scope ORDER BY 1, 2, 3, 4",
+             WHERE tenant = $1 AND (day, queue, kind, scope) > ($2, $3, $4, $5) AND day <= $6
+             GROUP BY day, queue, kind, scope ORDER BY 1, 2, 3, 4 LIMIT $7",
         )
         .bind(tenant.as_str())
-        .bind(from)
-        .bind(to)
+        .bind(day)
+        .bind(queue)
+        .bind(kind)
+        .bind(scope)
+        .bind(last)
+        .bind(limit as i64)
         .fetch_all(&mut *self.acquire().await?)
         .await
         .map_err(store_error)?;

@@ -1,6 +1,7 @@
 //! What is only read of jobs and queues.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 
 use bursar_core::id::JobId;
 use bursar_core::job::{Job, JobState, QueueConfig, QueueState};
@@ -12,7 +13,7 @@ use rusqlite::{Connection, Row, params};
 use super::{LIVE, Names};
 use crate::codec::{from_json, stored};
 use crate::error::StoreError;
-use crate::figures::{Cost, DueJobs, Figures, Halves, HeldMark, HeldSum, JobFilter};
+use crate::figures::{Cost, CostMark, DueJobs, Figures, Halves, HeldMark, HeldSum, JobFilter, first_after};
 use crate::job_row::{state_number, state_of, what_counts};
 use crate::sqlite::error::failed;
 use crate::sqlite::rows::{SqliteRows, get_id, get_time, id, unpack};
@@ -191,12 +192,16 @@ pub(in crate::sqlite) fn costs(
     shared: &Shared,
     conn: &Connection,
     tenant: &Tenant,
-    from: i64,
-    to: i64,
+    days: RangeInclusive<i64>,
+    after: Option<&CostMark>,
+    limit: usize,
 ) -> Result<Vec<Cost>, StoreError> {
     let sql = "SELECT day, queue, kind, scope, amount FROM bursar_costs
-        WHERE tenant = ?1 AND day BETWEEN ?2 AND ?3 ORDER BY day, queue, kind, scope";
-    shared.rows(conn).all(sql, params![tenant.as_str(), from, to], |row| {
+        WHERE tenant = ?1 AND (day, queue, kind, scope) > (?2, ?3, ?4, ?5) AND day <= ?6
+        ORDER BY day, queue, kind, scope LIMIT ?7";
+    let (tenant, (first, last)) = (tenant.as_str(), days.into_inner());
+    let (day, queue, kind, scope) = first_after(first, after);
+    shared.rows(conn).all(sql, params![tenant, day, queue, kind, scope, last, limit as i64], |row| {
         let text = |column| row.get::<_, String>(column).map_err(failed);
         Ok(Cost {
             day: row.get(0).map_err(failed)?,
