@@ -147,13 +147,19 @@ impl Budget {
         brought.iter().filter_map(|new| Some((nearest(new)?, *new))).collect()
     }
 
-    pub(crate) fn check(&self) -> Result<(), Invalid> {
-        if self.unit.len() > NAME_BYTES_MAX {
+    /// Whether a unit can be one.
+    pub fn check_unit(unit: &str) -> Result<(), Invalid> {
+        if unit.len() > NAME_BYTES_MAX {
             return Err(Invalid::new("unit", format!("is longer than {NAME_BYTES_MAX} bytes")));
         }
-        if self.unit.chars().any(char::is_control) {
+        if unit.chars().any(char::is_control) {
             return Err(Invalid::new("unit", "must not contain control characters"));
         }
+        Ok(())
+    }
+
+    pub(crate) fn check(&self) -> Result<(), Invalid> {
+        Budget::check_unit(&self.unit)?;
         if self.limits.is_empty() {
             return Err(Invalid::new("limits", "must not be empty: a budget without a limit would be unlimited"));
         }

@@ -98,7 +98,9 @@ pub async fn commit_all<A: Attempts>(
             }
             Err(Setback::KeyLocked) => {
                 for place in part {
-                    verdicts[place] = Some(Verdict::Blocked(names(requests[place])));
+                    let names = names(requests[place]);
+                    let busy = || Verdict::Failed(Arc::new(StoreError::Busy("somebody else changes the same".into())));
+                    verdicts[place] = Some(if names.is_empty() { busy() } else { Verdict::Blocked(names) });
                 }
                 continue;
             }

@@ -63,7 +63,8 @@ pub enum Lock {
 pub enum Patience {
     /// Leave them, and say which requests are blocked.
     Skip,
-    /// Wait for this one so long before anything else is locked, then leave the others. `Busy` when the time is over.
+    /// Wait for this one so long before anything else is locked, `Busy` when the time is over; then for those that come after it a
+    /// moment, and leave those that come before it.
     First(Lock, Duration),
 }
 

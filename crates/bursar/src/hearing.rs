@@ -19,6 +19,7 @@ pub(crate) struct Hearing {
     hints: Option<Arc<dyn Hints>>,
     state: State,
     rest: Duration,
+    deaf: bool,
 }
 
 enum State {
@@ -33,7 +34,7 @@ enum State {
 
 impl Hearing {
     pub(crate) fn new(hints: Option<Arc<dyn Hints>>) -> Hearing {
-        Hearing { hints, state: State::Resting(Instant::now()), rest: REST }
+        Hearing { hints, state: State::Resting(Instant::now()), rest: REST, deaf: false }
     }
 
     /// The next hint. Waits for ever where there is none; nothing is lost by who stops waiting.
@@ -53,7 +54,7 @@ impl Hearing {
                     Err(panic) => {
                         tracing::debug!(%panic, "nothing will be heard of other processes; they are looked at instead");
                         self.state = State::Resting(Instant::now());
-                        self.hints = None;
+                        (self.hints, self.deaf) = (None, true);
                         return pending().await;
                     }
                 },
@@ -72,6 +73,11 @@ impl Hearing {
     /// to listen do not tell at once.
     pub(crate) fn is_told(&self) -> bool {
         matches!(&self.state, State::Listening { since, .. } if Instant::now() >= *since + UNHEARD)
+    }
+
+    /// Whether it has turned out that it cannot be listened at all.
+    pub(crate) fn is_deaf(&self) -> bool {
+        self.deaf
     }
 
     /// Whether there is something that listens, or is about to.

@@ -5,7 +5,7 @@
 //! the engine has a way for it, and noticed by the store's bell; what becomes due by one timer for all.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -45,7 +45,8 @@ const BACKSTOP: Duration = Duration::from_secs(1);
 pub(crate) struct Hub {
     store: Arc<dyn Store>,
     bell_every: Duration,
-    listen: bool,
+    /// Whether to listen to other processes; not any more where that cannot be.
+    listen: AtomicBool,
     lines: Mutex<Lines>,
     /// Whoever watches has to look again what it waits for.
     changed: Notify,
@@ -99,7 +100,7 @@ impl Hub {
             ringer: store.hints().filter(|hints| hints.is_rung()).map(Ringer::new),
             store,
             bell_every,
-            listen,
+            listen: listen.into(),
             lines: Mutex::default(),
             changed: Notify::new(),
             bells: AtomicU64::new(0),
@@ -228,7 +229,7 @@ struct Watch {
 
 impl Watch {
     fn new(hub: Arc<Hub>) -> Watch {
-        let hearing = Hearing::new(hub.store.hints().filter(|_| hub.listen));
+        let hearing = Hearing::new(hub.store.hints().filter(|_| hub.listen.load(Ordering::Relaxed)));
         let now = Instant::now();
         let (look_at, stirred_until, backstop) = (now, now, now + BACKSTOP);
         Watch { hub, hearing, heard: None, look_at, stirred_until, backstop, idle_until: None }
@@ -274,6 +275,9 @@ impl Watch {
     }
 
     async fn look(&mut self) {
+        if self.hearing.is_deaf() {
+            self.hub.listen.store(false, Ordering::Relaxed);
+        }
         let told = self.hearing.is_told() && Instant::now() >= self.stirred_until;
         let mut every = if told { TOLD_EVERY.max(self.hub.bell_every) } else { self.hub.bell_every };
         match self.hub.store.bell().await {

@@ -370,7 +370,8 @@ impl Options {
         self
     }
 
-    /// Whether to listen to other processes while somebody waits for jobs, on PostgreSQL: by `LISTEN`, on a connection of its own. It is
+    /// Whether to listen to other processes while somebody waits for jobs. On SQLite Linux tells when somebody writes to the file, for
+    /// which the runtime must have its I/O turned on. On PostgreSQL it is by `LISTEN`, on a connection of its own; it is
     /// made sure that they are heard; where they are not, as through a pooler that pools transactions, jobs are looked for
     /// instead ([`Options::bell`]), which costs more statements. Other processes are told in any case.
     pub fn listen(mut self, listen: bool) -> Options {

@@ -161,9 +161,8 @@ pub(crate) struct CursorArgs {
     /// Only those after this cursor: `next` of the last page
     #[arg(long, value_name = "CURSOR")]
     after: Option<String>,
-    /// At most so many
-    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..=1000))]
-    most: u16,
+    #[command(flatten)]
+    most: Most,
 }
 
 /// A part of a list.
@@ -387,7 +386,9 @@ fn costs(page: &Page<DayCostAnswer>, session: &Session) -> Result<(), Problem> {
             vec![day.clone(), queue.to_string(), kind.to_string(), scope.to_string(), amount.to_string()]
         });
         table(&["DAY", "QUEUE", "KIND", "SCOPE", "COST"], &rows.collect::<Vec<_>>())
-    })
+    })?;
+    more(page.next.as_deref(), session);
+    Ok(())
 }
 
 fn held(page: &Page<HeldAnswer>, session: &Session) -> Result<(), Problem> {
@@ -398,7 +399,15 @@ fn held(page: &Page<HeldAnswer>, session: &Session) -> Result<(), Problem> {
             vec![queue.to_string(), kind.to_string(), unit, amount.to_string()]
         });
         table(&["QUEUE", "KIND", "UNIT", "HELD"], &rows.collect::<Vec<_>>())
-    })
+    })?;
+    more(page.next.as_deref(), session);
+    Ok(())
+}
+
+/// How the list goes on, in quotes as a shell takes them: a cursor has any sign in it.
+fn more(next: Option<&str>, session: &Session) {
+    let quoted = next.map(|next| format!("'{}'", next.replace('\'', "'\\''")));
+    session.out.more(quoted.as_deref());
 }
 
 fn ended(done: &FinishedAnswer, session: &Session) -> Result<(), Problem> {

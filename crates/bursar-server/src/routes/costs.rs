@@ -1,7 +1,7 @@
 //! `/v1/costs` and `/v1/held`: what jobs cost, and what is set aside for them.
 
 use axum::http::Method;
-use bursar::{CostMark, HeldMark, JobKind, Queue, Scope, Time};
+use bursar::{Budget, CostMark, HeldMark, JobKind, Queue, Scope, Time};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
@@ -118,9 +118,10 @@ impl Mark {
 }
 
 impl std::str::FromStr for Mark {
-    type Err = serde_json::Error;
-    fn from_str(text: &str) -> Result<Mark, Self::Err> {
-        let (queue, kind, unit): (Queue, JobKind, String) = serde_json::from_str(text)?;
-        Ok(Mark((queue, kind, unit)))
+    type Err = String;
+    fn from_str(text: &str) -> Result<Mark, String> {
+        let told: (Queue, JobKind, String) = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        Budget::check_unit(&told.2).map_err(|error| error.to_string())?;
+        Ok(Mark(told))
     }
 }

@@ -46,7 +46,10 @@ async fn a_job_is_worked_on_and_settles_its_hold(home: Home) {
     assert_eq!(page, json!({ "items": [told], "next": "[\"media\",\"video\",\"cent\"]" }));
     assert_eq!(held(&home, "?cursor=%5B%22media%22,%22video%22,%22cent%22%5D").await, Vec::<Value>::new());
     assert_eq!(held(&home, "?queue=other").await, Vec::<Value>::new());
-    assert_eq!(home.ask("GET", "/v1/held?cursor=media", Value::Null).await.is(400).problem(), "invalid");
+    for wrong in ["media", "%5B%22media%22,%22video%22,%22%5Cu0000%22%5D"] {
+        let path = format!("/v1/held?cursor={wrong}");
+        assert_eq!(home.ask("GET", &path, Value::Null).await.is(400).problem(), "invalid");
+    }
     let worker = home.worker("default", json!({ "queues": ["media"], "kinds": ["video"] })).await;
     let lease = json!({ "queues": ["media"], "capacity": 10, "lease_ms": 30_000 });
     let leased = home.ask_as(&worker, "POST", "/v1/jobs/lease", lease.clone()).await.is(200).json();

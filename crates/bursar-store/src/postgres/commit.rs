@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bursar_core::request::Request;
 use bursar_core::time::Time;
-use sqlx::PgConnection;
+use sqlx::{PgConnection, Row};
 use uuid::Uuid;
 
 use super::error::{Trouble, commit_error, store_error, trouble};
@@ -100,7 +100,7 @@ impl PostgresStore {
                 lock_row(tx.conn(), lock).await?;
                 enter(tx.conn(), wait).await
             };
-            waited.await.map_err(|error| tried(trouble(&error), store_error(error)))?;
+            tx.began = waited.await.map_err(|error| tried(trouble(&error), store_error(error)))?;
         }
         let when = When { floor: self.floor(), batch: self.next_batch() };
         // With the row in hand that was waited for, those it is wanted with are worth a moment, as far as it is their turn.
@@ -111,6 +111,8 @@ impl PostgresStore {
         let run = work::run(&mut rows, requests, &self.setup.rules, when, &mut self.ids()).await;
         let (mut ws, verdicts) = run.map_err(|error| match rows.trouble {
             Some(Trouble::LockTimeout) if taking == Taking::Wait => Setback::Contended,
+            // Only a queue that is to be changed is waited for otherwise: whoever wants others is not held up.
+            Some(Trouble::LockTimeout) => Setback::KeyLocked,
             trouble => tried(trouble, error),
         })?;
         let batch = ws.take_batch();
@@ -136,7 +138,11 @@ async fn lock_row(conn: &mut PgConnection, lock: &Lock) -> Result<(), sqlx::Erro
             let sql = "SELECT 1 FROM bursar.schedules WHERE tenant = $1 AND name = $2 FOR UPDATE";
             sqlx::query(sql).bind(tenant.as_str()).bind(name.as_str())
         }
-        Lock::Job(id) => sqlx::query("SELECT 1 FROM bursar.jobs WHERE id = $1 FOR UPDATE").bind(Uuid::from_u128(id.0)),
+        Lock::Job(id) => {
+            let sql = "SELECT 1 FROM (SELECT 1 FROM bursar.jobs WHERE id = $1 FOR UPDATE) live
+                UNION ALL SELECT 1 FROM (SELECT 1 FROM bursar.ended_jobs WHERE id = $1 FOR UPDATE) ended";
+            sqlx::query(sql).bind(Uuid::from_u128(id.0))
+        }
         Lock::Hold(id) => {
             sqlx::query("SELECT 1 FROM bursar.holds WHERE id = $1 FOR UPDATE").bind(Uuid::from_u128(id.0))
         }
@@ -156,13 +162,15 @@ async fn lock_row(conn: &mut PgConnection, lock: &Lock) -> Result<(), sqlx::Erro
     statement.execute(conn).await.map(drop)
 }
 
-/// Sets how long this transaction waits for locks, has its commit wait for the disk, and joins the writers.
-pub(super) async fn enter(conn: &mut PgConnection, wait: Duration) -> Result<(), sqlx::Error> {
-    sqlx::query(ENTER).bind(format!("{}ms", lock_timeout_ms(wait))).bind(GATE).execute(conn).await.map(drop)
+/// Sets how long this transaction waits for locks, has its commit wait for the disk, and joins the writers; tells the
+/// database's clock.
+pub(super) async fn enter(conn: &mut PgConnection, wait: Duration) -> Result<Time, sqlx::Error> {
+    let row = sqlx::query(ENTER).bind(format!("{}ms", lock_timeout_ms(wait))).bind(GATE).fetch_one(conn).await?;
+    row.try_get(0).map(Time::from_micros)
 }
 
 // A plan is made once and kept. One made while a table is small would read all of it by and by: not that one.
-const ENTER: &str = "SELECT set_config('lock_timeout', $1, true), set_config('enable_seqscan', 'off', true),
+const ENTER: &str = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint, set_config('lock_timeout', $1, true), set_config('enable_seqscan', 'off', true),
     set_config('synchronous_commit', coalesce(nullif(current_setting('synchronous_commit'), 'off'), 'on'), true),
     pg_advisory_xact_lock_shared($2)";
 

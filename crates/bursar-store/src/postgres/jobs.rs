@@ -131,10 +131,10 @@ impl PgRows<'_> {
         let mut found = Vec::with_capacity(ids.len());
         if locked {
             for (way, ids) in self.ways(ids, |id| Lock::Job(*id)) {
-                found.extend(self.take_some(way, ids, locked).await?);
+                found.extend(self.take_each(way, ids, locked).await?);
             }
         } else {
-            found = self.take_some(self.taking, ids, locked).await?;
+            found = self.take_each(self.taking, ids, locked).await?;
         }
         let missing = missing(ids, &found);
         let mut blocked = Vec::new();
@@ -163,6 +163,17 @@ impl PgRows<'_> {
             for row in &rows {
                 found.push(Job::unpack(row.try_get_unchecked(0).map_err(store_error)?)?);
             }
+        }
+        Ok(found)
+    }
+
+    /// Jobs of two tables. Who waited for one, or looked at the tables one after the other, may have missed it on its way from one
+    /// to the other: what is not found is looked for twice.
+    async fn take_each(&mut self, way: Taking, ids: &[JobId], locked: bool) -> Result<Vec<Job>, StoreError> {
+        let mut found = self.take_some(way, ids, locked).await?;
+        let missing = missing(ids, &found);
+        if !missing.is_empty() && way != Taking::Skip {
+            found.extend(self.take_some(way, &missing, locked).await?);
         }
         Ok(found)
     }

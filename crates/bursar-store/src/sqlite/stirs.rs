@@ -38,7 +38,9 @@ mod inotify {
 
     impl Stirs {
         pub(super) fn of(database: &Path) -> Stirs {
-            let mut log = database.as_os_str().to_owned();
+            // The log stands beside the file itself, wherever a link to it stands.
+            let database = database.canonicalize().unwrap_or_else(|_| database.to_owned());
+            let mut log = database.into_os_string();
             log.push("-wal");
             Stirs { log: log.into() }
         }

@@ -4,10 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bursar_core::answer::Answer;
-use bursar_core::name::Tenant;
+use bursar_core::id::JobId;
+use bursar_core::job::JobState;
+use bursar_core::name::{Queue, Tenant};
 use bursar_core::refusal::{Refusal, Violation};
-use bursar_core::request::{Charge, Command, Op, Request};
-use bursar_store::{Lock, Patience, PostgresOptions, Store, StoreError, Verdict};
+use bursar_core::request::{Act, Charge, Command, Op, Request};
+use bursar_store::{Lock, Patience, PostgresOptions, PostgresStore, Store, StoreError, Verdict};
 use sqlx::{Connection, PgConnection};
 
 use crate::support::*;
@@ -142,4 +144,79 @@ async fn a_key_about_to_be_taken_by_a_stranger_delays_only_those_who_want_it() {
     assert!(matches!(reused, Err(Refusal::KeyReused { .. })), "{reused:?}");
     let replayed = one(&store, &post("b", 5).with_key(key("mine"))).await.unwrap();
     assert!(replayed.replayed);
+}
+
+/// A job that has ended.
+async fn cancelled(store: &PostgresStore) -> JobId {
+    let Answer::Submitted(submitted) = done(one(store, &job("a")).await) else { panic!("a job") };
+    let id = submitted.jobs[0].id;
+    done(one(store, &act(Act::Cancel, id)).await);
+    id
+}
+
+fn act(act: Act, id: JobId) -> Request {
+    Op::Act { act, jobs: vec![id] }.into()
+}
+
+#[tokio::test]
+async fn a_job_that_has_ended_is_waited_for_where_it_lies() {
+    let (store, url) = open(1).await;
+    let id = cancelled(&store).await;
+    let store = Arc::new(store);
+    let mut stranger = PgConnection::connect(&url).await.unwrap();
+    let mut theirs = stranger.begin().await.unwrap();
+    sqlx::query("SELECT 1 FROM bursar.ended_jobs FOR UPDATE").execute(&mut *theirs).await.unwrap();
+    let waiter = tokio::spawn({
+        let (store, first) = (store.clone(), Patience::First(Lock::Job(id), Duration::from_secs(3_600)));
+        async move { store.commit(&[Arc::new(act(Act::Retry, id))], first).await }
+    });
+    until_waiting(&url, 1).await;
+    theirs.rollback().await.unwrap();
+    let verdicts = waiter.await.unwrap().unwrap();
+    assert!(matches!(verdicts.as_slice(), [Verdict::Answered(Ok(_))]), "{verdicts:?}");
+    assert_eq!(store.job(id).await.unwrap().unwrap().life.state, JobState::Queued);
+}
+
+#[tokio::test]
+async fn a_job_that_comes_back_to_life_while_it_is_waited_for_is_found() {
+    let (store, url) = open(1).await;
+    let id = cancelled(&store).await;
+    let store = Arc::new(store);
+    let mut conn = PgConnection::connect(&url).await.unwrap();
+    let mut theirs = conn.begin().await.unwrap();
+    store.commit_in(&mut theirs, &act(Act::Retry, id)).await.unwrap().unwrap();
+    let other = tokio::spawn({
+        let (store, url) = (store.clone(), url.clone());
+        async move {
+            let mut conn = PgConnection::connect(&url).await.unwrap();
+            let mut ours = conn.begin().await.unwrap();
+            let answer = store.commit_in(&mut ours, &act(Act::Cancel, id)).await.unwrap();
+            ours.commit().await.unwrap();
+            answer
+        }
+    });
+    until_waiting(&url, 1).await;
+    theirs.commit().await.unwrap();
+    let Answer::Acted { each, .. } = done(other.await.unwrap()) else { panic!("an act") };
+    assert!(matches!(each.as_slice(), [Ok(_)]), "{each:?}");
+    assert_eq!(store.job(id).await.unwrap().unwrap().life.state, JobState::Cancelled);
+}
+
+#[tokio::test]
+async fn a_queue_that_a_stranger_changes_delays_only_those_who_change_it() {
+    let (store, url) = open(1).await;
+    define(&store, &["a"], 1_000).await;
+    let pause = || -> Request { Op::PauseQueue { queue: Queue::new("q").unwrap(), paused: true }.into() };
+    let mut conn = PgConnection::connect(&url).await.unwrap();
+    let mut theirs = conn.begin().await.unwrap();
+    store.commit_in(&mut theirs, &pause()).await.unwrap().unwrap();
+
+    let requests = [Arc::new(post("a", 1)), Arc::new(pause()), Arc::new(post("a", 2))];
+    let verdicts = store.commit(&requests, Patience::Skip).await.unwrap();
+    assert!(matches!(&verdicts[1], Verdict::Failed(error) if matches!(**error, StoreError::Busy(_))), "{verdicts:?}");
+    for place in [0, 2] {
+        assert!(matches!(verdicts[place], Verdict::Answered(Ok(_))), "{verdicts:?}");
+    }
+    theirs.rollback().await.unwrap();
+    done(one(&store, &pause()).await);
 }
