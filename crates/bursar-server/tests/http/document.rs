@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use bursar_server::{declared, document};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 
 use crate::client::{request, send};
@@ -108,7 +109,9 @@ async fn examples_of_parameters_are_taken() {
         for wanted in of("query") {
             let said = of("query").into_iter().filter(|one| one["required"] == true || one["name"] == wanted["name"]);
             let query: Vec<String> = said
-                .map(|one| format!("{}={}", one["name"].as_str().unwrap(), text(one).replace(' ', "%20")))
+                .map(|one| {
+                    format!("{}={}", one["name"].as_str().unwrap(), utf8_percent_encode(&text(one), NON_ALPHANUMERIC))
+                })
                 .collect();
             let asked = format!("{at}?{}", query.join("&"));
             let answer = home.ask("GET", &asked, Value::Null).await;
