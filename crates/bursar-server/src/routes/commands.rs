@@ -47,7 +47,6 @@ pub(super) async fn done(call: &Call, body: CommandBody) -> Result<(CommandAnswe
     }
     let request = Request {
         idempotency_key: call.key.clone(),
-        if_match: call.if_match,
         dry_run,
         ..Request::from(Op::Submit(command)).in_context(context)
     };

@@ -121,6 +121,16 @@ mod tests {
     use crate::hint::Hint;
 
     #[tokio::test]
+    async fn the_log_of_a_linked_database_stands_beside_the_file_itself() {
+        let folder = tempfile::tempdir().unwrap();
+        let (database, link) = (folder.path().join("b.db"), folder.path().join("link.db"));
+        std::fs::File::create(&database).unwrap();
+        std::fs::File::create(folder.path().join("b.db-wal")).unwrap();
+        std::os::unix::fs::symlink(&database, &link).unwrap();
+        assert!(of(&link).unwrap().listen().await.is_ok());
+    }
+
+    #[tokio::test]
     async fn a_write_is_heard_and_the_end_of_the_log_too() {
         let folder = tempfile::tempdir().unwrap();
         let (database, log) = (folder.path().join("b.db"), folder.path().join("b.db-wal"));
