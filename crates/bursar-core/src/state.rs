@@ -65,7 +65,30 @@ pub struct Table<K, V> {
 struct Slot<V> {
     value: Option<V>,
     stored: bool,
+    /// Was changed since it was loaded …
+    changed: bool,
+    /// … and what became of it must still be written.
     dirty: bool,
+}
+
+impl<V> Slot<V> {
+    fn loaded(value: Option<V>) -> Slot<V> {
+        Slot { stored: value.is_some(), value, changed: false, dirty: false }
+    }
+
+    fn soil(&mut self) {
+        (self.changed, self.dirty) = (true, true);
+    }
+
+    fn change(&self) -> Option<Change<'_, V>> {
+        match (&self.value, self.stored) {
+            _ if !self.dirty => None,
+            (Some(value), true) => Some(Change::Update(value)),
+            (Some(value), false) => Some(Change::Insert(value)),
+            (None, true) => Some(Change::Delete),
+            (None, false) => None,
+        }
+    }
 }
 
 /// What became of a row.
@@ -88,13 +111,12 @@ impl<K, V> Default for Table<K, V> {
 impl<K: Hash + Eq + Debug, V> Table<K, V> {
     /// Takes a row as it is stored, or the fact that there is none.
     pub fn load(&mut self, key: K, value: Option<V>) {
-        let stored = value.is_some();
-        self.slots.entry(key).or_insert(Slot { value, stored, dirty: false });
+        self.slots.entry(key).or_insert(Slot::loaded(value));
     }
 
     /// Takes a row as it is stored, in the place of one that was read before it could be changed.
     pub fn reload(&mut self, key: K, value: V) {
-        self.slots.insert(key, Slot { value: Some(value), stored: true, dirty: false });
+        self.slots.insert(key, Slot::loaded(Some(value)));
     }
 
     /// Makes room for rows that are to come.
@@ -120,7 +142,7 @@ impl<K: Hash + Eq + Debug, V> Table<K, V> {
     /// The row, to be changed.
     pub fn get_mut<Q: Hash + Equivalent<K> + Debug>(&mut self, key: &Q) -> Option<&mut V> {
         let slot = self.slots.get_mut(key).unwrap_or_else(|| panic!("{key:?} was written but not loaded"));
-        slot.dirty = true;
+        slot.soil();
         slot.value.as_mut()
     }
 
@@ -132,7 +154,7 @@ impl<K: Hash + Eq + Debug, V> Table<K, V> {
     /// The row, to be changed; made where there is none.
     pub(crate) fn get_or_put(&mut self, key: &K, make: impl FnOnce() -> V) -> &mut V {
         let slot = self.slots.get_mut(key).unwrap_or_else(|| panic!("{key:?} was written but not loaded"));
-        slot.dirty = true;
+        slot.soil();
         slot.value.get_or_insert_with(make)
     }
 
@@ -144,19 +166,19 @@ impl<K: Hash + Eq + Debug, V> Table<K, V> {
     /// Puts a new row.
     pub fn put(&mut self, key: K, value: V) {
         let stored = self.slots.get(&key).is_some_and(|slot| slot.stored);
-        self.slots.insert(key, Slot { value: Some(value), stored, dirty: true });
+        self.slots.insert(key, Slot { value: Some(value), stored, changed: true, dirty: true });
     }
 
     /// Takes a row away.
     pub fn remove(&mut self, key: &K) {
         let slot = self.slots.get_mut(key).unwrap_or_else(|| panic!("{key:?} was removed but not loaded"));
         slot.value = None;
-        slot.dirty = true;
+        slot.soil();
     }
 
     /// Whether the row was changed since it was loaded.
     pub fn is_changed<Q: Hash + Equivalent<K>>(&self, key: &Q) -> bool {
-        self.slots.get(key).is_some_and(|slot| slot.dirty)
+        self.slots.get(key).is_some_and(|slot| slot.changed)
     }
 
     /// The rows that are there.
@@ -171,22 +193,23 @@ impl<K: Hash + Eq + Debug, V> Table<K, V> {
 
     /// What must be written.
     pub fn changes(&self) -> impl Iterator<Item = (&K, Change<'_, V>)> {
-        self.slots.iter().filter(|(_, slot)| slot.dirty).filter_map(|(key, slot)| {
-            let change = match (&slot.value, slot.stored) {
-                (Some(value), true) => Change::Update(value),
-                (Some(value), false) => Change::Insert(value),
-                (None, true) => Change::Delete,
-                (None, false) => return None,
-            };
-            Some((key, change))
-        })
+        self.slots.iter().filter_map(|(key, slot)| Some((key, slot.change()?)))
+    }
+
+    /// Gives out what must be written while more is to come; what is taken counts as stored from here on.
+    pub fn hand_out(&mut self, mut take: impl FnMut(&K, Change<'_, V>) -> bool) {
+        for (key, slot) in &mut self.slots {
+            if slot.change().is_some_and(|change| take(key, change)) {
+                (slot.stored, slot.dirty) = (slot.value.is_some(), false);
+            }
+        }
     }
 }
 
 impl<K, V> Table<K, V> {
     /// The rows that were written, as they are now.
     pub fn into_written(self) -> impl Iterator<Item = (K, V)> {
-        self.slots.into_iter().filter(|(_, slot)| slot.dirty).filter_map(|(key, slot)| Some((key, slot.value?)))
+        self.slots.into_iter().filter(|(_, slot)| slot.changed).filter_map(|(key, slot)| Some((key, slot.value?)))
     }
 }
 
@@ -376,7 +399,7 @@ impl Workspace {
             return;
         }
         let key = (key, expires_at, hold);
-        // What this batch put there itself was never stored.
+        // What this batch put there itself was never stored, unless it was handed out: then it stands here no more.
         if self.live.get(&key).is_some_and(Option::is_some) {
             self.live.remove(&key);
         } else {

@@ -42,20 +42,25 @@ impl Flavor for End<'_> {
     }
 }
 
-fn encode<'a>(row: &impl Serialize, buffer: &'a mut Vec<u8>) -> &'a [u8] {
-    buffer.clear();
+fn encode(row: &impl Serialize, buffer: &mut Vec<u8>) {
     buffer.push(VERSION);
     postcard::serialize_with_flavor(row, End(buffer)).expect("rows are plain data");
-    buffer
 }
 
 /// A row that is stored as bytes.
 pub(crate) trait Packed: Serialize + Sized {
     const WHAT: &'static str;
 
+    /// Writes it to the end of a buffer.
+    fn append_to(&self, buffer: &mut Vec<u8>) {
+        encode(self, buffer);
+    }
+
     /// Writes it to a buffer that serves one row after the other.
     fn pack_to<'a>(&self, buffer: &'a mut Vec<u8>) -> &'a [u8] {
-        encode(self, buffer)
+        buffer.clear();
+        self.append_to(buffer);
+        buffer
     }
 
     fn pack(&self) -> Vec<u8> {
@@ -83,13 +88,13 @@ impl Packed for Hold {
 impl Packed for ScopeState {
     const WHAT: &'static str = "scope";
 
-    fn pack_to<'a>(&self, buffer: &'a mut Vec<u8>) -> &'a [u8] {
+    fn append_to(&self, buffer: &mut Vec<u8>) {
         if self.balances.iter().all(Balance::lasts) {
             return encode(self, buffer);
         }
         let mut lasting = self.clone();
         lasting.balances.retain(Balance::lasts);
-        encode(&lasting, buffer)
+        encode(&lasting, buffer);
     }
 }
 
@@ -99,18 +104,18 @@ pub(crate) trait Carries: Packed + DeserializeOwned + Clone {
 
     fn has_large_payload(&self) -> bool;
 
-    fn pack_light_to<'a>(&self, buffer: &'a mut Vec<u8>) -> &'a [u8] {
+    fn append_light_to(&self, buffer: &mut Vec<u8>) {
         if !self.has_large_payload() {
-            return self.pack_to(buffer);
+            return self.append_to(buffer);
         }
         let mut light = self.clone();
         *light.payload() = Payload::elsewhere();
-        light.pack_to(buffer)
+        light.append_to(buffer);
     }
 
     fn pack_light(&self) -> Vec<u8> {
         let mut buffer = Vec::with_capacity(USUAL_BYTES);
-        self.pack_light_to(&mut buffer);
+        self.append_light_to(&mut buffer);
         buffer
     }
 }

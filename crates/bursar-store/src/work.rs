@@ -39,36 +39,63 @@ pub async fn run<R: Rows>(
     when: When,
     ids: &mut (dyn IdSource + Send),
 ) -> Result<(Workspace, Vec<Verdict>), StoreError> {
-    let mut needs = Needs::default();
-    // What is wrong in itself needs no rows.
-    requests.iter().filter(|request| request.check().is_ok()).for_each(|request| needs.add(request));
-    let (mut ws, blocked) = load(rows, needs, when, None).await?;
-    let commands =
-        || requests.iter().filter_map(|request| if let Op::Submit(it) = &request.op { Some(it) } else { None });
-    ws.holds.reserve(commands().filter(|command| !command.charges.is_empty()).count());
-    ws.jobs.reserve(commands().map(|command| command.jobs.len()).sum());
-    let mut verdicts = Vec::with_capacity(requests.len());
-    for request in requests {
-        let mut request = Cow::Borrowed(*request);
-        if !blocked.is_empty() && request.check().is_ok() && !Mutant::LockedIsGone.on() {
-            blocked.spare(&mut request, &ws);
-            let locks = blocked.concerning(&Needs::of(&request), &ws);
-            if !locks.is_empty() {
-                verdicts.push(Verdict::Blocked(locks));
-                continue;
-            }
-        }
-        verdicts.push(match decide(&mut ws, &request, rules, ids) {
-            Decided::Answered(answer) => Verdict::Answered(answer),
-            Decided::Again => Verdict::Again,
-        });
+    let loaded = Loaded::of(rows, requests, when).await?;
+    let (ws, mut verdicts) = loaded.decide(requests, rules, ids, |_, _| {});
+    conclude(rows, requests, rules, &ws, &mut verdicts).await?;
+    Ok((ws, verdicts))
+}
+
+/// All that requests need, to be decided without the database.
+pub(crate) struct Loaded {
+    ws: Workspace,
+    blocked: Blocked,
+}
+
+impl Loaded {
+    pub(crate) async fn of<R: Rows>(rows: &mut R, requests: &[&Request], when: When) -> Result<Loaded, StoreError> {
+        let mut needs = Needs::default();
+        // What is wrong in itself needs no rows.
+        requests.iter().filter(|request| request.check().is_ok()).for_each(|request| needs.add(request));
+        let (ws, blocked) = load(rows, needs, when, None).await?;
+        Ok(Loaded { ws, blocked })
     }
-    ask_again_where_names_were_taken(rows, requests, &ws, &mut verdicts).await?;
-    let tidied = tidied(requests, &ws, rules);
+
+    /// Decides the requests one after the other; `after` sees what the workspace has become after so many of them.
+    pub(crate) fn decide(
+        self,
+        requests: &[&Request],
+        rules: &Rules,
+        ids: &mut (dyn IdSource + Send),
+        mut after: impl FnMut(usize, &mut Workspace),
+    ) -> (Workspace, Vec<Verdict>) {
+        let Loaded { mut ws, blocked } = self;
+        let commands =
+            || requests.iter().filter_map(|request| if let Op::Submit(it) = &request.op { Some(it) } else { None });
+        ws.holds.reserve(commands().filter(|command| !command.charges.is_empty()).count());
+        ws.jobs.reserve(commands().map(|command| command.jobs.len()).sum());
+        let mut verdicts = Vec::with_capacity(requests.len());
+        for request in requests {
+            verdicts.push(blocked.decide(&mut ws, request, rules, ids));
+            after(verdicts.len(), &mut ws);
+        }
+        (ws, verdicts)
+    }
+}
+
+/// What is left to do with the database once all is decided, and before it is written.
+pub(crate) async fn conclude<R: Rows>(
+    rows: &mut R,
+    requests: &[&Request],
+    rules: &Rules,
+    ws: &Workspace,
+    verdicts: &mut [Verdict],
+) -> Result<(), StoreError> {
+    ask_again_where_names_were_taken(rows, requests, ws, verdicts).await?;
+    let tidied = tidied(requests, ws, rules);
     if !tidied.is_empty() {
         rows.roll_up(&tidied).await?;
     }
-    Ok((ws, verdicts))
+    Ok(())
 }
 
 /// Names are looked up before rows are locked. Whoever has an effect finds a name taken meanwhile when it is written; but who
@@ -171,6 +198,22 @@ impl Blocked {
             && holds.is_empty()
             && grants.is_empty()
             && scopes.is_empty()
+    }
+
+    /// Decides a request, unless it wants what somebody else has locked.
+    fn decide(&self, ws: &mut Workspace, request: &Request, rules: &Rules, ids: &mut (dyn IdSource + Send)) -> Verdict {
+        let mut request = Cow::Borrowed(request);
+        if !self.is_empty() && request.check().is_ok() && !Mutant::LockedIsGone.on() {
+            self.spare(&mut request, ws);
+            let locks = self.concerning(&Needs::of(&request), ws);
+            if !locks.is_empty() {
+                return Verdict::Blocked(locks);
+            }
+        }
+        match decide(ws, &request, rules, ids) {
+            Decided::Answered(answer) => Verdict::Answered(answer),
+            Decided::Again => Verdict::Again,
+        }
     }
 
     /// The blocked rows that a request cannot do without.

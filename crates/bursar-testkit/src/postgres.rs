@@ -108,7 +108,9 @@ impl Cluster {
     pub fn kill_and_restart(&self) {
         let written = std::fs::read_to_string(self.folder.join("data/postmaster.pid")).expect("the server runs");
         let server = written.lines().next().expect("its first line is the process").trim().to_owned();
-        // Its children are asked for before it is gone and they are nobody's.
+        // Its children are asked for before it is gone and they are nobody's; it makes no more of them meanwhile, of which one would be left.
+        let stopped = Command::new("kill").args(["-STOP", &server]).stderr(Stdio::null()).status();
+        stopped.expect("kill runs");
         let mut all = vec![server.clone()];
         all.extend(children(&server));
         // One that ended meanwhile is no failure.

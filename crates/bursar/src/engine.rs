@@ -80,6 +80,12 @@ pub struct Vitals {
 const SIZES: [f64; 10] = [1.0, 2.0, 5.0, 10.0, 25.0, 50.0, 100.0, 250.0, 500.0, 1_000.0];
 const SECONDS: [f64; 10] = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 2.5, 10.0];
 
+/// So many callers are told before the next batch is taken: they are soon back, and what a batch costs by itself is paid once for
+/// all of them.
+const FEW: usize = 64;
+/// How often the others have a turn meanwhile, if they are not back before.
+const YIELDS: usize = 3;
+
 /// Rows that are waited for at once.
 const DETOURS: usize = 4;
 
@@ -364,7 +370,8 @@ fn log_refusal(request: &Request, refusal: &Refusal) {
     tracing::debug!(tenant = %request.context.tenant, %refusal, "refused");
 }
 
-/// Commits batch after batch. The next one is on its way to the disk while the callers of the last one are answered.
+/// Commits batch after batch. The next one is on its way to the disk while the callers of the last one are answered, unless they are
+/// few.
 async fn lane(shared: Arc<Shared>) {
     let mut answers = Vec::new();
     loop {
@@ -389,6 +396,16 @@ async fn lane(shared: Arc<Shared>) {
         let keys: Vec<u64> = batch.iter().flat_map(|pending| pending.keys.iter().copied()).collect();
         let (settled, ()) = join(shared.commit(batch, Patience::Skip), async { shared.answer_all(told) }).await;
         answers = settled.answers;
+        if answers.len() <= FEW {
+            let all = shared.queue().waiting() + answers.len();
+            shared.answer_all(std::mem::take(&mut answers));
+            for _ in 0..YIELDS {
+                if shared.queue().waiting() >= all {
+                    break;
+                }
+                tokio::task::yield_now().await;
+            }
+        }
         let more = {
             let mut queue = shared.queue();
             queue.give_back(&keys);

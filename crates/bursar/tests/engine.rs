@@ -257,3 +257,27 @@ async fn replayed_mint_does_not_show_the_token_again() {
     assert_eq!(grants.list(None, 10).await.unwrap().len(), 1);
     grants.redeem("upload", "s", &first.token.unwrap()).await.unwrap();
 }
+
+/// Who asks again as soon as he is answered shares the next batch with all others who do.
+#[tokio::test]
+async fn a_few_callers_share_every_batch() {
+    let bursar = Bursar::options("sqlite::memory:").upkeep(None).open().await.unwrap();
+    bursar.ledger().define("team", budget(1_000_000)).await.unwrap();
+    let before = bursar.counters().batches;
+    let mut callers = JoinSet::new();
+    for place in 0..20 {
+        // Half of them come while the first batch is under way.
+        while place == 10 && bursar.counters().batches == before {
+            tokio::task::yield_now().await;
+        }
+        let bursar = bursar.clone();
+        callers.spawn(async move {
+            for _ in 0..30 {
+                bursar.ledger().post("team", 1).await.unwrap();
+            }
+        });
+    }
+    callers.join_all().await;
+    let batches = bursar.counters().batches - before;
+    assert!((30..=33).contains(&batches), "30 rounds of 20 callers took {batches} batches");
+}

@@ -33,7 +33,9 @@ pub async fn job_stream(world: &World, seed: u64, steps: usize) -> Vec<String> {
     let mut seen = Seen::default();
     let mut answers = Vec::new();
     for step in 0..steps {
-        let requests: Vec<Request> = (0..=dice.roll(3)).map(|_| random(&mut dice, &seen).into()).collect();
+        // Some batches are large enough that an engine may write them in parts.
+        let most = if dice.roll(20) == 0 { 100 } else { 3 };
+        let requests: Vec<Request> = (0..=dice.roll(most)).map(|_| random(&mut dice, &seen).into()).collect();
         let asked = format!("{requests:?}");
         for outcome in world.batch(requests).await {
             seen.note(&outcome.as_ref().ok().map(|outcome| &outcome.answer));

@@ -32,6 +32,8 @@ pub(super) struct Checkpoints {
     copier: Option<Copier>,
     /// How long the log was when it was copied last.
     copied: u32,
+    /// How long it must be before that is tried again, where something was in the way.
+    again: u32,
 }
 
 impl Checkpoints {
@@ -41,15 +43,18 @@ impl Checkpoints {
             LENGTH.set(pages.unsigned_abs());
             Ok(())
         }));
-        Checkpoints { path: path.to_owned(), copier: None, copied: 0 }
+        Checkpoints { path: path.to_owned(), copier: None, copied: 0, again: 0 }
     }
 
     /// Sees to the log between two transactions. What cannot be copied, for somebody still reads what was before, or for the
-    /// disk is full, stays in the log, where nothing is lost, and is tried again when there is more.
+    /// disk is full, stays in the log, where nothing is lost, and is tried again when there is half as much more: to try, SQLite
+    /// puts all pages of the log in order.
     pub(super) fn tend(&mut self, conn: &Connection) {
         let length = LENGTH.get();
-        if length < LONG {
-            self.copied = 0;
+        if length < LONG || length < self.copied {
+            (self.copied, self.again) = (0, 0);
+        }
+        if length < LONG.max(self.again) {
             return;
         }
         let copying = self.copier.as_mut().is_some_and(|copier| copier.is_copying(length >= TOO_LONG));
@@ -59,9 +64,11 @@ impl Checkpoints {
         let to_copy = length.saturating_sub(self.copied);
         let mine = self.copied > 0 && to_copy <= WRITERS_SHARE;
         if mine || !self.ask() {
-            if let Err(error) = copy(conn) {
+            let whole = copy(conn).unwrap_or_else(|error| {
                 tracing::warn!(%error, pages = length, "the write-ahead log was not copied");
-            }
+                false
+            });
+            self.again = if whole { 0 } else { length.saturating_add(length / 2) };
             // The next commit tells how long it is then.
             LENGTH.set(0);
         }
@@ -134,7 +141,54 @@ impl Drop for Copier {
     }
 }
 
-/// Copies as much as can be without waiting for anybody.
-fn copy(conn: &Connection) -> Result<(), StoreError> {
-    conn.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(())).map_err(failed)
+/// Copies as much as can be without waiting for anybody; says whether that is all, but for what others may have added meanwhile.
+fn copy(conn: &Connection) -> Result<bool, StoreError> {
+    let count = |row: &rusqlite::Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, row.get::<_, i64>(2)?));
+    let (busy, pages, copied) = conn.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], count).map_err(failed)?;
+    Ok(busy == 0 && pages - copied <= i64::from(WRITERS_SHARE))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Adds so many pages to the log, by single commits.
+    fn write(conn: &Connection, pages: u32) {
+        for _ in 0..pages {
+            conn.execute_batch("INSERT INTO t (x) VALUES (randomblob(3500))").unwrap();
+        }
+    }
+
+    #[test]
+    fn a_reader_that_stays_is_not_run_against_at_every_commit() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log.db");
+        let conn = Connection::open(&path).unwrap();
+        let set = "PRAGMA journal_mode = WAL; PRAGMA synchronous = OFF; PRAGMA wal_autocheckpoint = 0;
+            CREATE TABLE t (id INTEGER PRIMARY KEY, x BLOB)";
+        conn.execute_batch(set).unwrap();
+        let mut checkpoints = Checkpoints::of(&conn, &path);
+        // No thread beside it, so that it is known when a copy is over.
+        let alone = |checkpoints: &mut Checkpoints| checkpoints.copied = LENGTH.get().saturating_sub(1);
+        let reader = Connection::open(&path).unwrap();
+        reader.execute_batch("BEGIN; SELECT count(*) FROM t").unwrap();
+        write(&conn, LONG);
+        alone(&mut checkpoints);
+        let length = LENGTH.get();
+        checkpoints.tend(&conn);
+        assert_eq!((checkpoints.copied, checkpoints.again), (length, length + length / 2), "it was tried, in vain");
+        write(&conn, 10);
+        checkpoints.tend(&conn);
+        assert_eq!(checkpoints.copied, length, "it is not tried again so soon");
+        reader.execute_batch("COMMIT").unwrap();
+        write(&conn, length / 2);
+        assert!(LENGTH.get() >= checkpoints.again);
+        alone(&mut checkpoints);
+        checkpoints.tend(&conn);
+        assert_eq!(checkpoints.again, 0, "all of it was copied");
+        write(&conn, 1);
+        assert!(LENGTH.get() < LONG, "the log begins anew");
+        checkpoints.tend(&conn);
+        assert_eq!((checkpoints.copied, checkpoints.again), (0, 0));
+    }
 }

@@ -1,5 +1,6 @@
 //! The embedded engine: one file, one writer, nothing to install.
 
+mod ahead;
 mod backup;
 mod bell;
 mod checkpoint;
@@ -19,6 +20,7 @@ mod soundness;
 mod stirs;
 mod turnstile;
 mod verify;
+mod write;
 mod writer;
 
 use std::ops::RangeInclusive;
@@ -179,7 +181,7 @@ impl SqliteStore {
 #[async_trait]
 impl Store for SqliteStore {
     async fn commit(&self, requests: &[Arc<Request>], _: Patience) -> Result<Vec<Verdict>, StoreError> {
-        let requests = requests.to_vec();
+        let requests: Arc<[Arc<Request>]> = requests.into();
         self.writer()?.call(move |writer| writer.commit(&requests)).await
     }
 

@@ -15,21 +15,20 @@ use bursar_core::name::FlowKey;
 use bursar_core::payload::Payload;
 use bursar_core::request::Fingerprint;
 use bursar_core::scope::{Batchwise, Due, DueAsk, Past, Posting, PostingMark, ScopeState};
-use bursar_core::state::{Change, JobKey, KeyKey, KeyRow, LineKey, QueueKey, ScheduleKey, ScopeKey, Workspace};
+use bursar_core::state::{JobKey, KeyKey, KeyRow, LineKey, QueueKey, ScheduleKey, ScopeKey, Workspace};
 use bursar_core::time::Time;
 use rusqlite::types::ValueRef;
 use rusqlite::{CachedStatement, Connection, Params, Row, StatementStatus, params};
 use serde::de::DeserializeOwned;
 
 use crate::clock::Clock;
-use crate::codec::{Budgets, Carries, Packed, from_json, grant_state, hold_state, to_json};
+use crate::codec::{Budgets, Carries, Packed, from_json};
 use crate::error::StoreError;
 use crate::memory::ROLL_UP_STEP;
 use crate::rows::{ClaimAsk, Claimed, Found, PastAsk, Rows};
 use crate::sqlite::error::failed;
-use crate::sqlite::inserts::Into;
 use crate::sqlite::known::Known;
-use crate::sqlite::scribe::{Scribe, Writing};
+use crate::sqlite::scribe::Scribe;
 use crate::sqlite::writer::Counters;
 
 /// One transaction on a connection.
@@ -57,7 +56,7 @@ pub(super) fn get_time(row: &Row<'_>, column: usize) -> rusqlite::Result<Time> {
     row.get(column).map(Time::from_micros)
 }
 
-fn seq(seq: u64) -> i64 {
+pub(super) fn seq(seq: u64) -> i64 {
     i64::try_from(seq).unwrap_or(i64::MAX)
 }
 
@@ -101,10 +100,6 @@ impl Drop for Statement<'_> {
 
 const SCOPE: &str = "SELECT state, budget FROM bursar_scopes WHERE tenant = ?1 AND scope = ?2";
 const HOLD: &str = "SELECT data FROM bursar_holds WHERE id = ?1";
-const HOLDS: Into = Into { table: "bursar_holds", columns: &["id", "tenant", "state", "expires_at", "data"] };
-const LIVE_CHARGES: Into =
-    Into { table: "bursar_live_charges", columns: &["tenant", "scope", "expires_at", "hold", "placed_at", "amount"] };
-const POSTINGS: Into = Into { table: "bursar_postings", columns: &["tenant", "scope", "at", "seq", "amount", "hold"] };
 const GRANT: &str = "SELECT data FROM bursar_grants WHERE id = ?1";
 
 impl<'a> SqliteRows<'a> {
@@ -240,139 +235,6 @@ impl<'a> SqliteRows<'a> {
             WHERE tenant = ?1 AND scope = ?2 AND at > ?3 ORDER BY at LIMIT 1";
         let next = self.one(next, params![tenant, scope, until.micros()], |row| get_time(row, 0).map_err(failed))?;
         Ok(step(items, next))
-    }
-
-    fn write_scopes(&self, ws: &Workspace) -> Result<(), StoreError> {
-        let mut keep =
-            self.prepare("UPDATE bursar_scopes SET version = ?3, state = ?4 WHERE tenant = ?1 AND scope = ?2")?;
-        let mut insert =
-            self.prepare("INSERT INTO bursar_scopes (tenant, scope, version, state) VALUES (?1, ?2, ?3, ?4)")?;
-        let mut define = self.prepare(
-            "INSERT INTO bursar_scopes (tenant, scope, version, state, budget) VALUES (?1, ?2, ?3, ?4, ?5)
-             ON CONFLICT DO UPDATE SET version = excluded.version, state = excluded.state, budget = excluded.budget",
-        )?;
-        let mut packed = Vec::new();
-        for (key, change) in ws.scopes.changes() {
-            let (Change::Insert(row) | Change::Update(row)) = change else { continue };
-            let (tenant, scope, version) = (key.0.as_str(), key.1.as_str(), row.version as i64);
-            let packed = row.pack_to(&mut packed);
-            if row.redefined {
-                let budget = row.budget.as_deref().map(to_json);
-                define.run(params![tenant, scope, version, packed, budget])?;
-            } else if keep.run(params![tenant, scope, version, packed])? == 0 {
-                // A scope that was brought into being for this batch is loaded as if it were there.
-                insert.run(params![tenant, scope, version, packed])?;
-            }
-        }
-        Ok(())
-    }
-
-    fn write_holds(&self, ws: &Workspace) -> Result<(), StoreError> {
-        let mut update =
-            self.prepare("UPDATE bursar_holds SET state = ?2, expires_at = ?3, data = ?4 WHERE id = ?1")?;
-        let (mut packed, mut placed) = (Vec::new(), Vec::with_capacity(ws.holds.count()));
-        for (hold, change) in ws.holds.changes() {
-            match change {
-                Change::Insert(row) => placed.push(row),
-                Change::Update(row) => {
-                    let packed = row.pack_to(&mut packed);
-                    update.run(params![id(hold.0), hold_state(row.state), row.expires_at.micros(), packed])?;
-                }
-                Change::Delete => {}
-            }
-        }
-        self.insert_all(&HOLDS, &placed, |row, values| {
-            values.add(id(row.id.0))?;
-            values.add(row.tenant.as_str())?;
-            values.add(hold_state(row.state))?;
-            values.add(row.expires_at.micros())?;
-            values.add(row.pack_to(&mut packed))
-        })
-    }
-
-    /// What holds count on scopes, and what was spent.
-    fn write_charges(&self, ws: &Workspace) -> Result<(), StoreError> {
-        let mut delete = self.prepare(
-            "DELETE FROM bursar_live_charges WHERE tenant = ?1 AND scope = ?2 AND expires_at = ?3 AND hold = ?4",
-        )?;
-        let mut live = Vec::with_capacity(ws.live.len());
-        for ((key, expires_at, hold), change) in &ws.live {
-            match change {
-                Some(charge) => live.push((key, charge)),
-                None => {
-                    delete.run(params![key.0.as_str(), key.1.as_str(), expires_at.micros(), id(hold.0)])?;
-                }
-            }
-        }
-        self.insert_all(&LIVE_CHARGES, &live, |(key, charge), values| {
-            values.add(key.0.as_str())?;
-            values.add(key.1.as_str())?;
-            values.add(charge.expires_at.micros())?;
-            values.add(id(charge.hold.0))?;
-            values.add(charge.placed_at.micros())?;
-            values.add(charge.amount)
-        })?;
-        self.insert_all(&POSTINGS, &ws.postings, |(key, posting), values| {
-            values.add(key.0.as_str())?;
-            values.add(key.1.as_str())?;
-            values.add(posting.at.micros())?;
-            values.add(seq(posting.seq))?;
-            values.add(posting.amount)?;
-            values.add(posting.hold.map(|hold| id(hold.0)))
-        })
-    }
-
-    fn write_grants(&self, ws: &Workspace) -> Result<(), StoreError> {
-        let mut insert = self
-            .prepare("INSERT INTO bursar_grants (id, tenant, state, expires_at, data) VALUES (?1, ?2, ?3, ?4, ?5)")?;
-        let mut update =
-            self.prepare("UPDATE bursar_grants SET state = ?2, expires_at = ?3, data = ?4 WHERE id = ?1")?;
-        let mut packed = Vec::new();
-        for (grant, change) in ws.grants.changes() {
-            match change {
-                Change::Insert(row) => {
-                    let (tenant, state) = (row.tenant.as_str(), grant_state(row.state));
-                    let packed = row.pack_light_to(&mut packed);
-                    insert.run(params![id(grant.0), tenant, state, row.expires_at.micros(), packed])?;
-                }
-                Change::Update(row) => {
-                    let (state, expires_at) = (grant_state(row.state), row.expires_at.micros());
-                    update.run(params![id(grant.0), state, expires_at, row.pack_light_to(&mut packed)])?;
-                }
-                Change::Delete => {
-                    self.run("DELETE FROM bursar_grants WHERE id = ?1", [id(grant.0)])?;
-                    self.run("DELETE FROM bursar_payloads WHERE id = ?1", [id(grant.0)])?;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn write_keys(&self, ws: &Workspace) -> Result<(), StoreError> {
-        let mut insert = self.prepare("INSERT OR REPLACE INTO bursar_keys (tenant, key, fingerprint, batch, command, until) VALUES (?1, ?2, ?3, ?4, ?5, ?6)")?;
-        for ((tenant, key), change) in ws.keys.changes() {
-            let (Change::Insert(row) | Change::Update(row)) = change else { continue };
-            let (fingerprint, batch, command) = (id(row.fingerprint.0), id(row.batch.0), id(row.command.0));
-            insert.run(params![tenant.as_str(), key.as_str(), fingerprint, batch, command, row.until.micros()])?;
-        }
-        Ok(())
-    }
-
-    /// Begins a row of the journal: its texts are made while other rows are written.
-    fn begin_journal(&self, mut batch: Batch) -> Result<Writing, StoreError> {
-        for (owner, payload) in batch.detach_payloads() {
-            let sql = "INSERT INTO bursar_payloads (id, data) VALUES (?1, ?2) ON CONFLICT DO NOTHING";
-            self.run(sql, params![id(owner), payload.as_str()])?;
-        }
-        Ok(self.scribe.unwrap_or(&Scribe::default()).begin(batch))
-    }
-
-    fn write_journal(&self, begun: Writing) -> Result<(), StoreError> {
-        let sql = "INSERT INTO bursar_journal (position, at, count, prev, entries) VALUES (?1, ?2, ?3, ?4, ?5)";
-        let (batch, texts) = begun.finish();
-        let (position, at, count) = (batch.id.0 as i64, batch.at.micros(), batch.count() as i64);
-        self.run(sql, params![position, at, count, texts.prev, texts.entries])?;
-        Ok(())
     }
 }
 
@@ -571,14 +433,8 @@ impl Rows for SqliteRows<'_> {
     }
 
     async fn store(&mut self, ws: &Workspace, batch: Option<Batch>) -> Result<bool, StoreError> {
-        let journal = batch.map(|batch| self.begin_journal(batch)).transpose()?;
-        self.write_scopes(ws)?;
-        self.write_holds(ws)?;
-        self.write_charges(ws)?;
-        self.write_grants(ws)?;
-        self.write_keys(ws)?;
-        self.write_work(ws)?;
-        journal.map_or(Ok(()), |begun| self.write_journal(begun))?;
+        let journal = batch.map(|batch| self.scribe.unwrap_or(&Scribe::default()).begin(batch));
+        self.write(ws, journal)?;
         Ok(true)
     }
 }

@@ -21,6 +21,7 @@ use crate::clock::Clock;
 use crate::codec::Budgets;
 use crate::error::StoreError;
 use crate::rows::Rows;
+use crate::sqlite::ahead::{self, Decided};
 use crate::sqlite::checkpoint::Checkpoints;
 use crate::sqlite::closure::still_open;
 use crate::sqlite::error::failed;
@@ -29,7 +30,7 @@ use crate::sqlite::rows::SqliteRows;
 use crate::sqlite::scribe::Scribe;
 use crate::sqlite::turnstile::{BUSY_TIMEOUT, Turnstile, WAITS};
 use crate::store::{Setup, Verdict};
-use crate::work::{self, When};
+use crate::work::{self, Loaded, When};
 
 /// The writing connection and what goes with it.
 pub(super) struct Writer {
@@ -187,12 +188,15 @@ impl Writer {
     }
 
     /// Does the requests in one transaction.
-    pub(super) fn commit(&mut self, requests: &[Arc<Request>]) -> Result<Vec<Verdict>, StoreError> {
-        let requests: Vec<&Request> = requests.iter().map(|request| &**request).collect();
+    pub(super) fn commit(&mut self, requests: &Arc<[Arc<Request>]>) -> Result<Vec<Verdict>, StoreError> {
         let done = self.in_turn(|writer| {
             writer.known.borrow_mut().check(&writer.conn)?;
             let (known, scribe) = (Some(&writer.known), Some(&writer.scribe));
             let rows = SqliteRows { known, scribe, ..writer.shared.rows(&writer.conn) };
+            if requests.len() >= ahead::WORTH_IT {
+                return decide_ahead(&writer.shared, &writer.scribe, rows, requests);
+            }
+            let requests: Vec<&Request> = requests.iter().map(|request| &**request).collect();
             decide_with(&writer.shared, rows, &requests)
         });
         match done {
@@ -232,18 +236,50 @@ fn decide_with(
     mut rows: SqliteRows<'_>,
     requests: &[&Request],
 ) -> Result<(Workspace, Vec<Verdict>), StoreError> {
-    let (position, last) = rows.end_of_journal()?;
-    let high = Time::from_micros(shared.high.load(Ordering::SeqCst));
-    let when = When { floor: last.unwrap_or(Time::MIN).max(high), batch: BatchId(u128::from(position)) };
+    let when = when(shared, &rows)?;
     let mut ids = shared.setup.ids.lock().unwrap_or_else(PoisonError::into_inner);
     let work = async {
         let (mut ws, verdicts) = work::run(&mut rows, requests, &shared.setup.rules, when, &mut *ids).await?;
         let batch = ws.take_batch();
         rows.store(&ws, batch).await?;
-        shared.high.fetch_max(ws.now.micros(), Ordering::SeqCst);
         Ok((ws, verdicts))
     };
-    work.now_or_never().expect("SQLite never waits within a transaction")
+    reached(shared, work.now_or_never())
+}
+
+/// The same, with a second thread that decides.
+fn decide_ahead(
+    shared: &Arc<Shared>,
+    scribe: &Scribe,
+    mut rows: SqliteRows<'_>,
+    requests: &Arc<[Arc<Request>]>,
+) -> Result<(Workspace, Vec<Verdict>), StoreError> {
+    let when = when(shared, &rows)?;
+    let asked: Vec<&Request> = requests.iter().map(|request| &**request).collect();
+    let work = async {
+        let loaded = Loaded::of(&mut rows, &asked, when).await?;
+        let Decided { ws, mut verdicts, journal } = ahead::decide(shared, scribe, &rows, loaded, requests)?;
+        work::conclude(&mut rows, &asked, &shared.setup.rules, &ws, &mut verdicts).await?;
+        rows.write(&ws, journal)?;
+        Ok((ws, verdicts))
+    };
+    reached(shared, work.now_or_never())
+}
+
+fn when(shared: &Shared, rows: &SqliteRows<'_>) -> Result<When, StoreError> {
+    let (position, last) = rows.end_of_journal()?;
+    let high = Time::from_micros(shared.high.load(Ordering::SeqCst));
+    Ok(When { floor: last.unwrap_or(Time::MIN).max(high), batch: BatchId(u128::from(position)) })
+}
+
+/// What was decided, whose instant time does not go below any more.
+fn reached(
+    shared: &Shared,
+    done: Option<Result<(Workspace, Vec<Verdict>), StoreError>>,
+) -> Result<(Workspace, Vec<Verdict>), StoreError> {
+    let (ws, verdicts) = done.expect("SQLite never waits within a transaction")?;
+    shared.high.fetch_max(ws.now.micros(), Ordering::SeqCst);
+    Ok((ws, verdicts))
 }
 
 /// Asks again while others are in the way, a bounded time: not all that is busy is waited for by SQLite itself.

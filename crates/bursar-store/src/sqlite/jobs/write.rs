@@ -8,14 +8,10 @@ use rusqlite::params;
 use crate::codec::{Packed, to_json};
 use crate::error::StoreError;
 use crate::figures::Halves;
-use crate::job_row::{Columns, Moving, Spec, counted, ended, state_number};
-use crate::sqlite::inserts::Into;
+use crate::job_row::{Columns, Moving, counted, ended, state_number};
 use crate::sqlite::rows::{SqliteRows, Statement, id};
+use crate::sqlite::write::Part;
 
-const JOBS: Into = Into {
-    table: "bursar_jobs",
-    columns: &["id", "tenant", "queue", "kind", "flow", "state", "rank", "at", "awaits", "spec", "life"],
-};
 const UPDATE: &str =
     "UPDATE bursar_jobs SET queue = ?2, state = ?3, rank = ?4, at = ?5, awaits = ?6, life = ?7 WHERE id = ?1";
 const DELETE: &str = "DELETE FROM bursar_jobs WHERE id = ?1";
@@ -28,8 +24,8 @@ const ADD_HELD: &str = "INSERT INTO bursar_held (tenant, queue, kind, unit, high
 const REVIVE: &str = "DELETE FROM bursar_ended_jobs WHERE id = ?1";
 
 impl SqliteRows<'_> {
-    /// Writes jobs with their keys, queues and figures.
-    pub(in crate::sqlite) fn write_work(&self, ws: &Workspace) -> Result<(), StoreError> {
+    /// Writes jobs with their keys, queues and figures; what is to stand among the live ones goes to the part.
+    pub(in crate::sqlite) fn write_work(&self, ws: &Workspace, part: &mut Part) -> Result<(), StoreError> {
         self.write_job_keys(ws)?;
         let mut write = Write {
             update: self.prepare(UPDATE)?,
@@ -38,38 +34,18 @@ impl SqliteRows<'_> {
             revive: self.prepare(REVIVE)?,
             moving: Vec::new(),
         };
-        let mut new = Vec::with_capacity(ws.jobs.count());
         for (id, change) in ws.jobs.changes() {
             match change {
-                Change::Insert(job) if job.life.state.is_final() => write.end(job)?,
-                Change::Insert(job) => new.push(job),
+                _ if part.job(&change) => {}
+                Change::Insert(job) => write.end(job)?,
                 Change::Update(job) if write.update(job)? => {}
-                Change::Update(job) => new.push(job),
+                Change::Update(job) => part.live_job(job),
                 Change::Delete => self.forget(&mut write, *id)?,
             }
         }
-        self.insert_jobs(&new)?;
         self.write_queues(ws)?;
         self.write_schedules(ws)?;
         self.write_figures(ws)
-    }
-
-    fn insert_jobs(&self, jobs: &[&Job]) -> Result<(), StoreError> {
-        let (mut packed_spec, mut packed_life) = (Vec::new(), Vec::new());
-        self.insert_all(&JOBS, jobs, |job, values| {
-            let Columns { state, rank, at } = Columns::of(job);
-            values.add(id(job.id.0))?;
-            values.add(job.tenant.as_str())?;
-            values.add(job.queue.as_str())?;
-            values.add(job.kind.as_str())?;
-            values.add(job.key.as_ref().map_or("", |key| key.as_str()))?;
-            values.add(state)?;
-            values.add(rank)?;
-            values.add(at)?;
-            values.add(job.life.awaits.as_ref().map(|scope| scope.as_str()))?;
-            values.add(Spec::of(job).pack_to(&mut packed_spec))?;
-            values.add(Moving::of(job).pack_to(&mut packed_life))
-        })
     }
 
     fn forget(&self, write: &mut Write<'_>, job: JobId) -> Result<(), StoreError> {
