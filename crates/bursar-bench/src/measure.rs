@@ -90,7 +90,11 @@ async fn measure_all(mut home: Home, options: &Options, stop: &mut Stop, tell: T
 
 async fn measure_each(home: &mut Home, options: &Options, tell: Tell<'_>) -> Result<(), BenchError> {
     let fsync = home.fsync_ms().await?;
-    tell(Told::Place(format!("{}; one fsync takes {fsync:.2} ms", home.describe().await?)));
+    let synced = match fsync > 0.0 {
+        true => format!("one fsync takes {fsync:.2} ms"),
+        false => "one fsync takes no time that can be told".to_owned(),
+    };
+    tell(Told::Place(format!("{}; {synced}", home.describe().await?)));
     let lines = options.plan();
     if lines.iter().any(|line| line.baseline == Baseline::Textbook && line.callers > CONNECTIONS_MAX) {
         let capped = format!("the textbook design has {CONNECTIONS_MAX} connections at most, which its callers share");
