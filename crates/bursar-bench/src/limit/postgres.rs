@@ -38,29 +38,29 @@ struct Stored {
     journal: HashMap<u128, StoredJournal>,
 }
 
-/// A part of the statement, `@` for its arrays, and their types.
+/// A part of the statement, `@` for its columns, and their types.
 type Part = (&'static str, &'static [&'static str]);
 
 const SCOPES: Part = (
     "s AS (UPDATE bursar.scopes s SET version = w.version, state = w.state
-     FROM unnest(@) AS w(tenant, scope, version, state) WHERE s.tenant = w.tenant AND s.scope = w.scope)",
+     FROM (SELECT @) AS w(tenant, scope, version, state) WHERE s.tenant = w.tenant AND s.scope = w.scope)",
     &["text", "text", "bigint", "bytea"],
 );
 const PLACED: Part = (
     "h AS (INSERT INTO bursar.holds (id, tenant, state, expires_at, data)
-     SELECT w.id, w.tenant, 0, w.expires_at, w.data FROM unnest(@) AS w(id, tenant, expires_at, data))",
+     SELECT w.id, w.tenant, 0, w.expires_at, w.data FROM (SELECT @) AS w(id, tenant, expires_at, data))",
     &["uuid", "text", "bigint", "bytea"],
 );
 const LIVE: Part = (
-    "c AS (INSERT INTO bursar.live_charges (tenant, scope, expires_at, hold, placed_at, amount) SELECT * FROM unnest(@))",
+    "c AS (INSERT INTO bursar.live_charges (tenant, scope, expires_at, hold, placed_at, amount) SELECT @)",
     &["text", "text", "bigint", "uuid", "bigint", "bigint"],
 );
 const REDEEMED: Part = (
-    "g AS (UPDATE bursar.grants g SET state = 1, data = w.data FROM unnest(@) AS w(id, data) WHERE g.id = w.id)",
+    "g AS (UPDATE bursar.grants g SET state = 1, data = w.data FROM (SELECT @) AS w(id, data) WHERE g.id = w.id)",
     &["uuid", "bytea"],
 );
 const JOBS: Part = (
-    "j AS (INSERT INTO bursar.jobs (id, tenant, queue, kind, flow, state, rank, at, spec, life) SELECT * FROM unnest(@))",
+    "j AS (INSERT INTO bursar.jobs (id, tenant, queue, kind, flow, state, rank, at, spec, life) SELECT @)",
     &["uuid", "text", "text", "text", "text", "smallint", "bigint", "bigint", "bytea", "bytea"],
 );
 /// A job that was just enqueued awaits nothing.
@@ -69,22 +69,21 @@ const JOBS_WRITTEN: &str =
 const GRANTS_WRITTEN: &str = "SELECT id, tenant, expires_at, data FROM bursar.grants WHERE id = ANY ($1)";
 const SETTLED: Part = (
     "e AS (UPDATE bursar.holds h SET state = 1, expires_at = w.expires_at, data = w.data
-     FROM unnest(@) AS w(id, expires_at, data) WHERE h.id = w.id)",
+     FROM (SELECT @) AS w(id, expires_at, data) WHERE h.id = w.id)",
     &["uuid", "bigint", "bytea"],
 );
 const ENDED: Part = (
-    "d AS (DELETE FROM bursar.live_charges c USING unnest(@) AS w(tenant, scope, expires_at, hold)
+    "d AS (DELETE FROM bursar.live_charges c USING (SELECT @) AS w(tenant, scope, expires_at, hold)
      WHERE c.tenant = w.tenant AND c.scope = w.scope AND c.expires_at = w.expires_at AND c.hold = w.hold)",
     &["text", "text", "bigint", "uuid"],
 );
 const POSTED: Part = (
-    "p AS (INSERT INTO bursar.postings (tenant, scope, at, seq, amount, hold) SELECT * FROM unnest(@))",
+    "p AS (INSERT INTO bursar.postings (tenant, scope, at, seq, amount, hold) SELECT @)",
     &["text", "text", "bigint", "bigint", "bigint", "uuid"],
 );
-const SEQUENCED: Part =
-    ("n AS (INSERT INTO bursar.journal_new (id, count) SELECT * FROM unnest(@))", &["uuid", "integer"]);
+const SEQUENCED: Part = ("n AS (INSERT INTO bursar.journal_new (id, count) SELECT @)", &["uuid", "integer"]);
 const JOURNAL: Part = (
-    "INSERT INTO bursar.journal (id, at, count, prev, entries) SELECT * FROM unnest(@)",
+    "INSERT INTO bursar.journal (id, at, count, prev, entries) SELECT @",
     &["uuid", "bigint", "integer", "text", "text"],
 );
 
@@ -108,7 +107,7 @@ fn statement(bench: Bench) -> String {
             .iter()
             .map(|kind| {
                 number += 1;
-                format!("${number}::{kind}[]")
+                format!("unnest(${number}::{kind}[])")
             })
             .collect();
         filled.push(sql.replace('@', &arrays.join(", ")));

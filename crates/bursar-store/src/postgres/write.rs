@@ -25,51 +25,48 @@ use crate::error::StoreError;
 /// What a plain insert of a name fails with that is taken.
 const UNIQUE_VIOLATION: &str = "23505";
 
-const INSERT_HOLDS: &str = "INSERT INTO bursar.holds (id, tenant, state, expires_at, data) SELECT * FROM unnest(@)";
-const PUT_HOLDS: &str = "INSERT INTO bursar.holds (id, tenant, state, expires_at, data) SELECT * FROM unnest(@)
+const INSERT_HOLDS: &str = "INSERT INTO bursar.holds (id, tenant, state, expires_at, data) SELECT @";
+const PUT_HOLDS: &str = "INSERT INTO bursar.holds (id, tenant, state, expires_at, data) SELECT @
     ON CONFLICT (id) DO UPDATE SET state = EXCLUDED.state, expires_at = EXCLUDED.expires_at, data = EXCLUDED.data";
 const UPDATE_HOLDS: &str = "UPDATE bursar.holds h SET state = w.state, expires_at = w.expires_at, data = w.data
-    FROM unnest(@) AS w(place, state, expires_at, data) WHERE h.ctid = w.place";
+    FROM (SELECT @) AS w(place, state, expires_at, data) WHERE h.ctid = w.place";
 const END_CHARGES: &str = "DELETE FROM bursar.live_charges WHERE ctid = ANY (ARRAY(
-        SELECT c.ctid FROM unnest(@) AS w(tenant, scope, at, hold)
+        SELECT c.ctid FROM (SELECT @) AS w(tenant, scope, at, hold)
         CROSS JOIN LATERAL (
             SELECT c.ctid FROM bursar.live_charges c
             WHERE c.tenant = w.tenant AND c.scope = w.scope AND c.expires_at = w.at AND c.hold = w.hold
             OFFSET 0) c))";
 const INSERT_CHARGES: &str =
-    "INSERT INTO bursar.live_charges (tenant, scope, expires_at, hold, placed_at, amount) SELECT * FROM unnest(@)";
-const INSERT_POSTINGS: &str =
-    "INSERT INTO bursar.postings (tenant, scope, at, seq, amount, hold) SELECT * FROM unnest(@)";
-const PUT_SCOPES: &str =
-    "INSERT INTO bursar.scopes AS s (tenant, scope, version, state, budget) SELECT * FROM unnest(@)
+    "INSERT INTO bursar.live_charges (tenant, scope, expires_at, hold, placed_at, amount) SELECT @";
+const INSERT_POSTINGS: &str = "INSERT INTO bursar.postings (tenant, scope, at, seq, amount, hold) SELECT @";
+const PUT_SCOPES: &str = "INSERT INTO bursar.scopes AS s (tenant, scope, version, state, budget) SELECT @
     ON CONFLICT (tenant, scope) DO UPDATE SET version = EXCLUDED.version, state = EXCLUDED.state,
         budget = coalesce(EXCLUDED.budget, s.budget)";
 const UPDATE_SCOPES: &str = "UPDATE bursar.scopes s SET version = w.version, state = w.state
-    FROM unnest(@) AS w(place, version, state) WHERE s.ctid = w.place";
+    FROM (SELECT @) AS w(place, version, state) WHERE s.ctid = w.place";
 const UPDATE_REDEFINED: &str = "UPDATE bursar.scopes s SET version = w.version, state = w.state, budget = w.budget
-    FROM unnest(@) AS w(place, version, state, budget) WHERE s.ctid = w.place";
-const INSERT_JOURNAL: &str = "INSERT INTO bursar.journal (id, at, count, prev, entries) SELECT * FROM unnest(@)";
-const NUMBER_JOURNAL: &str = "INSERT INTO bursar.journal_new (id, count) SELECT * FROM unnest(@)";
-const INSERT_KEYS: &str =
-    "INSERT INTO bursar.keys (tenant, key, fingerprint, batch, command, until) SELECT * FROM unnest(@)";
+    FROM (SELECT @) AS w(place, version, state, budget) WHERE s.ctid = w.place";
+const INSERT_JOURNAL: &str = "INSERT INTO bursar.journal (id, at, count, prev, entries) SELECT @";
+const NUMBER_JOURNAL: &str = "INSERT INTO bursar.journal_new (id, count) SELECT @";
+const INSERT_KEYS: &str = "INSERT INTO bursar.keys (tenant, key, fingerprint, batch, command, until) SELECT @";
 const TAKE_OVER_KEYS: &str = "INSERT INTO bursar.keys AS k (tenant, key, fingerprint, batch, command, until)
     SELECT w.tenant, w.key, w.fingerprint, w.batch, w.command, w.until
-    FROM unnest(@) AS w(tenant, key, fingerprint, batch, command, until)
+    FROM (SELECT @) AS w(tenant, key, fingerprint, batch, command, until)
     ON CONFLICT (tenant, key) DO UPDATE SET fingerprint = EXCLUDED.fingerprint, batch = EXCLUDED.batch,
         command = EXCLUDED.command, until = EXCLUDED.until
     WHERE k.until <= #";
-const INSERT_GRANTS: &str = "INSERT INTO bursar.grants (id, tenant, expires_at, state, data) SELECT * FROM unnest(@)";
-const PUT_GRANTS: &str = "INSERT INTO bursar.grants (id, tenant, expires_at, state, data) SELECT * FROM unnest(@)
+const INSERT_GRANTS: &str = "INSERT INTO bursar.grants (id, tenant, expires_at, state, data) SELECT @";
+const PUT_GRANTS: &str = "INSERT INTO bursar.grants (id, tenant, expires_at, state, data) SELECT @
     ON CONFLICT (id) DO UPDATE SET state = EXCLUDED.state, expires_at = EXCLUDED.expires_at, data = EXCLUDED.data";
 const UPDATE_GRANTS: &str = "UPDATE bursar.grants g SET state = w.state, expires_at = w.expires_at, data = w.data
-    FROM unnest(@) AS w(place, state, expires_at, data) WHERE g.ctid = w.place";
+    FROM (SELECT @) AS w(place, state, expires_at, data) WHERE g.ctid = w.place";
 const DELETE_GRANTS: &str = "DELETE FROM bursar.grants WHERE ctid = ANY (ARRAY(
-        SELECT g.ctid FROM unnest(@) AS w(id)
+        SELECT g.ctid FROM (SELECT @) AS w(id)
         CROSS JOIN LATERAL (SELECT g.ctid FROM bursar.grants g WHERE g.id = w.id OFFSET 0) g))";
 const DELETE_PAYLOADS: &str = "DELETE FROM bursar.payloads WHERE ctid = ANY (ARRAY(
-        SELECT p.ctid FROM unnest(@) AS w(id)
+        SELECT p.ctid FROM (SELECT @) AS w(id)
         CROSS JOIN LATERAL (SELECT p.ctid FROM bursar.payloads p WHERE p.id = w.id OFFSET 0) p))";
-const INSERT_PAYLOADS: &str = "INSERT INTO bursar.payloads (id, data) SELECT * FROM unnest(@)";
+const INSERT_PAYLOADS: &str = "INSERT INTO bursar.payloads (id, data) SELECT @";
 
 impl PgRows<'_> {
     /// Writes what a batch changed, in one statement. False when a name was taken meanwhile.

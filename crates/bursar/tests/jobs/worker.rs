@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bursar::{
-    Backoff, Bursar, Context, HandlerError, JobContext, JobId, JobSpec, JobState, Payload, Progress, QueueConfig,
-    Retry, Span, Stop, TraceParent, WorkerReport,
+    Backoff, Bursar, HandlerError, JobContext, JobId, JobSpec, JobState, Payload, Progress, QueueConfig, Retry, Span,
+    Stop, WorkerReport,
 };
 use futures_util::future::join_all;
 use tokio::sync::{Notify, mpsc};
@@ -354,48 +354,5 @@ async fn a_worker_without_queues_or_handlers_is_refused() {
     ] {
         assert!(matches!(worker.start(), Err(bursar::SourceError::Refused(_))));
     }
-    bursar.close().await;
-}
-
-/// A log that can be read.
-#[derive(Clone, Default)]
-struct Lines(Arc<Mutex<Vec<u8>>>);
-
-impl std::io::Write for Lines {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap().extend(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
-#[tokio::test]
-async fn a_handler_runs_in_the_trace_that_its_job_was_enqueued_in() {
-    let (lines, bursar) = (Lines::default(), open_live("memory").await);
-    let writer = lines.clone();
-    let log = tracing_subscriber::fmt().json().with_writer(move || writer.clone()).finish();
-    let _log = tracing::subscriber::set_default(log);
-    let parent: TraceParent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".parse().unwrap();
-    let context = Context { traceparent: Some(parent), ..Context::default() };
-    let mut notices = bursar.listen();
-    let id = bursar.in_context(context).jobs().enqueue(job("q", "k")).await.unwrap().id;
-    let work = async |(): (), context: JobContext| {
-        tracing::info!("at work");
-        assert_eq!(context.job().traceparent.map(|parent| parent.to_string().len()), Some(55));
-        Ok::<_, HandlerError>(())
-    };
-    let worker = bursar.worker().queue("q").on("k", work).start().unwrap();
-    until(&mut notices, id, "job.succeeded").await;
-    worker.drain().await.unwrap();
-    let text = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
-    let line = text.lines().find(|line| line.contains("at work")).unwrap();
-    let line: serde_json::Value = serde_json::from_str(line).unwrap();
-    assert_eq!(line["span"]["trace_id"], "0af7651916cd43dd8448eb211c80319c", "{line}");
-    assert_eq!((&line["span"]["name"], &line["span"]["id"]), (&"job".into(), &id.to_string().into()));
-    let (events, _) = bursar.journal().read(0, 100).await.unwrap();
-    assert!(events.len() >= 3 && events.iter().all(|event| event.traceparent == Some(parent)), "{events:?}");
     bursar.close().await;
 }

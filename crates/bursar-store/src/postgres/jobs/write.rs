@@ -14,51 +14,51 @@ use crate::postgres::statement::Statement;
 use crate::postgres::wire::Place;
 
 const INSERT: &str = "INSERT INTO bursar.jobs (id, tenant, queue, kind, flow, state, rank, at, awaits, spec, life)
-    SELECT * FROM unnest(@)";
+    SELECT @";
 const PUT: &str = "INSERT INTO bursar.jobs (id, tenant, queue, kind, flow, state, rank, at, awaits, spec, life)
-    SELECT * FROM unnest(@) ON CONFLICT (id) DO UPDATE SET queue = EXCLUDED.queue, state = EXCLUDED.state,
+    SELECT @ ON CONFLICT (id) DO UPDATE SET queue = EXCLUDED.queue, state = EXCLUDED.state,
         rank = EXCLUDED.rank, at = EXCLUDED.at, awaits = EXCLUDED.awaits, life = EXCLUDED.life";
 const UPDATE: &str = "UPDATE bursar.jobs j
     SET queue = w.queue, state = w.state, rank = w.rank, at = w.at, awaits = w.awaits, life = w.life
-    FROM unnest(@) AS w(place, queue, state, rank, at, awaits, life) WHERE j.ctid = w.place";
-const LEAVE: &str = "DELETE FROM bursar.jobs WHERE ctid = ANY (@)";
+    FROM (SELECT @) AS w(place, queue, state, rank, at, awaits, life) WHERE j.ctid = w.place";
+const LEAVE: &str = "DELETE FROM bursar.jobs WHERE ctid = ANY (ARRAY(SELECT @))";
 const DELETE: &str = "DELETE FROM bursar.jobs WHERE ctid = ANY (ARRAY(
-        SELECT j.ctid FROM unnest(@) AS w(id)
+        SELECT j.ctid FROM (SELECT @) AS w(id)
         CROSS JOIN LATERAL (SELECT j.ctid FROM bursar.jobs j WHERE j.id = w.id OFFSET 0) j))";
-const END: &str = "INSERT INTO bursar.ended_jobs (id, tenant, queue, kind, state, at, data) SELECT * FROM unnest(@)
+const END: &str = "INSERT INTO bursar.ended_jobs (id, tenant, queue, kind, state, at, data) SELECT @
     ON CONFLICT (id) DO UPDATE SET queue = EXCLUDED.queue, state = EXCLUDED.state, at = EXCLUDED.at, data = EXCLUDED.data";
 const REVIVE: &str = "DELETE FROM bursar.ended_jobs WHERE ctid = ANY (ARRAY(
-        SELECT j.ctid FROM unnest(@) AS w(id)
+        SELECT j.ctid FROM (SELECT @) AS w(id)
         CROSS JOIN LATERAL (SELECT j.ctid FROM bursar.ended_jobs j WHERE j.id = w.id OFFSET 0) j))";
 const DELETE_PAYLOADS: &str = "DELETE FROM bursar.payloads WHERE ctid = ANY (ARRAY(
-        SELECT p.ctid FROM unnest(@) AS w(id)
+        SELECT p.ctid FROM (SELECT @) AS w(id)
         CROSS JOIN LATERAL (SELECT p.ctid FROM bursar.payloads p WHERE p.id = w.id OFFSET 0) p))";
-const INSERT_JOB_KEYS: &str = "INSERT INTO bursar.job_keys (tenant, queue, key, job) SELECT * FROM unnest(@)";
+const INSERT_JOB_KEYS: &str = "INSERT INTO bursar.job_keys (tenant, queue, key, job) SELECT @";
 const DELETE_JOB_KEYS: &str = "DELETE FROM bursar.job_keys WHERE ctid = ANY (ARRAY(
-        SELECT k.ctid FROM unnest(@) AS w(tenant, queue, key)
+        SELECT k.ctid FROM (SELECT @) AS w(tenant, queue, key)
         CROSS JOIN LATERAL (
             SELECT k.ctid FROM bursar.job_keys k
             WHERE k.tenant = w.tenant AND k.queue = w.queue AND k.key = w.key OFFSET 0) k))";
-const PUT_QUEUES: &str = "INSERT INTO bursar.queues (tenant, queue, data) SELECT * FROM unnest(@)
+const PUT_QUEUES: &str = "INSERT INTO bursar.queues (tenant, queue, data) SELECT @
     ON CONFLICT (tenant, queue) DO UPDATE SET data = EXCLUDED.data";
-const INSERT_SCHEDULES: &str = "INSERT INTO bursar.schedules (tenant, name, next_at, data) SELECT * FROM unnest(@)";
-const PUT_SCHEDULES: &str = "INSERT INTO bursar.schedules (tenant, name, next_at, data) SELECT * FROM unnest(@)
+const INSERT_SCHEDULES: &str = "INSERT INTO bursar.schedules (tenant, name, next_at, data) SELECT @";
+const PUT_SCHEDULES: &str = "INSERT INTO bursar.schedules (tenant, name, next_at, data) SELECT @
     ON CONFLICT (tenant, name) DO UPDATE SET next_at = EXCLUDED.next_at, data = EXCLUDED.data";
-const DELETE_SCHEDULES: &str = "DELETE FROM bursar.schedules s USING unnest(@) AS w(tenant, name)
+const DELETE_SCHEDULES: &str = "DELETE FROM bursar.schedules s USING (SELECT @) AS w(tenant, name)
     WHERE s.tenant = w.tenant AND s.name = w.name";
 // Each connection adds to a part of its own as far as there are enough of them.
 const ADD_TALLIES: &str = "INSERT INTO bursar.tallies AS t (tenant, queue, what, minute, lane, count)
     SELECT w.tenant, w.queue, w.what, w.minute, pg_backend_pid() % 64, w.count
-    FROM unnest(@) AS w(tenant, queue, what, minute, count)
+    FROM (SELECT @) AS w(tenant, queue, what, minute, count)
     ON CONFLICT (tenant, queue, what, minute, lane) DO UPDATE SET count = t.count + EXCLUDED.count";
 const ADD_COSTS: &str = "INSERT INTO bursar.costs AS c (tenant, day, queue, kind, scope, lane, amount)
     SELECT w.tenant, w.day, w.queue, w.kind, w.scope, pg_backend_pid() % 64, w.amount
-    FROM unnest(@) AS w(tenant, day, queue, kind, scope, amount)
+    FROM (SELECT @) AS w(tenant, day, queue, kind, scope, amount)
     ON CONFLICT (tenant, day, queue, kind, scope, lane) DO UPDATE SET amount = c.amount + EXCLUDED.amount";
 // The low half stays below 2^32, so that no sum of it passes 64 bits.
 const ADD_HELD: &str = "INSERT INTO bursar.held AS h (tenant, queue, kind, unit, lane, high, low)
     SELECT w.tenant, w.queue, w.kind, w.unit, pg_backend_pid() % 64, w.high, w.low
-    FROM unnest(@) AS w(tenant, queue, kind, unit, high, low)
+    FROM (SELECT @) AS w(tenant, queue, kind, unit, high, low)
     ON CONFLICT (tenant, queue, kind, unit, lane) DO UPDATE
     SET high = h.high + EXCLUDED.high + ((h.low + EXCLUDED.low) >> 32), low = (h.low + EXCLUDED.low) & 4294967295";
 
