@@ -118,6 +118,12 @@ pub trait Store: Send + Sync + 'static {
     /// Does the requests in one transaction, each all or nothing, and returns when it is durable.
     async fn commit(&self, requests: &[Arc<Request>], patience: Patience) -> Result<Vec<Verdict>, StoreError>;
 
+    /// Does what can be done for a batch before it is there. Whoever then has none says so with `stand_down`.
+    async fn stand_ready(&self) {}
+
+    /// No batch comes soon.
+    async fn stand_down(&self) {}
+
     /// A scope as it stands now.
     async fn scope(&self, key: &ScopeKey) -> Result<Option<ScopeState>, StoreError>;
     /// Scopes of a tenant whose names begin with `prefix`, after a name, as they stand now.

@@ -344,6 +344,18 @@ impl Shared {
         }
     }
 
+    /// Answers callers that are few, and lets them come back.
+    async fn tell_few(&self, answers: Vec<(Pending, Result<Outcome, Error>)>) {
+        let all = self.queue().waiting() + answers.len();
+        self.answer_all(answers);
+        for _ in 0..YIELDS {
+            if self.queue().waiting() >= all {
+                break;
+            }
+            tokio::task::yield_now().await;
+        }
+    }
+
     /// Moves a request out of the lanes, to wait for a row that somebody else has locked.
     fn detour(self: &Arc<Self>, pending: Pending, locks: &[Lock]) {
         let Some(lock) = locks.iter().min() else {
@@ -374,6 +386,7 @@ fn log_refusal(request: &Request, refusal: &Refusal) {
 /// few.
 async fn lane(shared: Arc<Shared>) {
     let mut answers = Vec::new();
+    let mut ready = false;
     loop {
         let woken = shared.wake.notified();
         tokio::pin!(woken);
@@ -386,6 +399,10 @@ async fn lane(shared: Arc<Shared>) {
                 shared.answer_all(told);
                 continue;
             }
+            if std::mem::take(&mut ready) {
+                shared.store.stand_down().await;
+                continue;
+            }
             if shared.queue().is_over() {
                 shared.wake.notify_waiters();
                 return;
@@ -393,17 +410,18 @@ async fn lane(shared: Arc<Shared>) {
             woken.await;
             continue;
         }
+        ready = false;
         let keys: Vec<u64> = batch.iter().flat_map(|pending| pending.keys.iter().copied()).collect();
         let (settled, ()) = join(shared.commit(batch, Patience::Skip), async { shared.answer_all(told) }).await;
         answers = settled.answers;
         if answers.len() <= FEW {
-            let all = shared.queue().waiting() + answers.len();
-            shared.answer_all(std::mem::take(&mut answers));
-            for _ in 0..YIELDS {
-                if shared.queue().waiting() >= all {
-                    break;
-                }
-                tokio::task::yield_now().await;
+            let several = answers.len() > 1;
+            let tell = shared.tell_few(std::mem::take(&mut answers));
+            if several {
+                ready = true;
+                join(shared.store.stand_ready(), tell).await;
+            } else {
+                tell.await;
             }
         }
         let more = {

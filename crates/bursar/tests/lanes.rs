@@ -5,6 +5,7 @@
 use std::time::Duration;
 
 use bursar::{Budget, Bursar, JobSpec, Limit, Payload, Window};
+use futures_util::future::join_all;
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use tokio::task::JoinSet;
 
@@ -235,5 +236,36 @@ async fn lanes_share_hot_scopes_without_waiting_for_each_other() {
     println!("2,000 requests on one hot parent took {} batches", counters.batches);
     assert!(counters.batches < 1_000, "requests should share commits: {counters:?}");
     assert!(bursar.verify().await.unwrap().is_ok());
+    bursar.close().await;
+}
+
+/// A transaction is begun while the callers of the last one are told, for the batch they come back with. Who does not come back
+/// leaves none open: whoever wants the tables for himself would wait for it.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_transaction_is_left_open_for_callers_who_do_not_come_back() {
+    let url = bursar_testkit::fresh_database();
+    let bursar = open(&url, None).await;
+    bursar.ledger().define("team", budget()).await.unwrap();
+    let mut stranger = PgConnection::connect(&url).await.unwrap();
+    for round in 1..=20 {
+        let callers = (0..20).map(|_| async { bursar.ledger().post("team", 1).await.map(drop) });
+        assert!(join_all(callers).await.into_iter().all(|answer| answer.is_ok()));
+        let open = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND xact_start IS NOT NULL
+             AND pid <> pg_backend_pid()";
+        let until = tokio::time::Instant::now() + Duration::from_secs(60);
+        while sqlx::query_scalar::<_, i64>(open).fetch_one(&mut stranger).await.unwrap() > 0 {
+            assert!(tokio::time::Instant::now() < until, "a transaction is open a minute after round {round}");
+            tokio::task::yield_now().await;
+        }
+    }
+    // One that is lost meanwhile is begun anew.
+    let callers = (0..20).map(|_| async { bursar.ledger().post("team", 1).await.map(drop) });
+    assert!(join_all(callers).await.into_iter().all(|answer| answer.is_ok()));
+    let lost = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database()
+        AND pid <> pg_backend_pid()";
+    sqlx::query(lost).execute(&mut stranger).await.unwrap();
+    let callers = (0..20).map(|_| async { bursar.ledger().post("team", 1).await.map(drop) });
+    assert!(join_all(callers).await.into_iter().all(|answer| answer.is_ok()));
+    assert_eq!(bursar.ledger().budget("team").await.unwrap().unwrap().balances[0].posted, 440);
     bursar.close().await;
 }

@@ -239,6 +239,14 @@ impl Store for PostgresStore {
         attempt::commit_all(self, &requests, patience).await
     }
 
+    async fn stand_ready(&self) {
+        self.open_early().await;
+    }
+
+    async fn stand_down(&self) {
+        self.close_early().await;
+    }
+
     async fn scope(&self, key: &ScopeKey) -> Result<Option<ScopeState>, StoreError> {
         self.read_scope(key).await
     }
