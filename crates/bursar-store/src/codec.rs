@@ -160,7 +160,7 @@ pub(crate) fn from_json<T: DeserializeOwned>(what: &'static str, json: &str) -> 
     serde_json::from_str(json).map_err(|problem| StoreError::corrupt(what, problem))
 }
 
-pub(crate) fn to_json(value: &impl Serialize) -> String {
+pub(crate) fn to_json(value: &(impl Serialize + ?Sized)) -> String {
     serde_json::to_string(value).expect("rows are plain data")
 }
 

@@ -4,11 +4,12 @@
 //! the connection is still good; the first statement of a batch says so too.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bursar_core::time::{Span, Time};
 use sqlx::pool::PoolConnection;
 use sqlx::{AssertSqlSafe, PgConnection, Postgres, Row};
+use tokio::time::Instant;
 
 use super::error::{Trouble, trouble};
 use super::{GATE, PostgresStore};

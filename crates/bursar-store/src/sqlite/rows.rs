@@ -434,7 +434,7 @@ impl Rows for SqliteRows<'_> {
 
     async fn store(&mut self, ws: &Workspace, batch: Option<Batch>) -> Result<bool, StoreError> {
         let journal = batch.map(|batch| self.scribe.unwrap_or(&Scribe::default()).begin(batch));
-        self.write(ws, journal)?;
+        self.write(ws, journal.as_ref())?;
         Ok(true)
     }
 }

@@ -2,7 +2,7 @@
 //! frees what a batch leaves behind.
 
 use std::cell::OnceCell;
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, OnceLock, mpsc};
 use std::thread;
 
 use bursar_core::event::Batch;
@@ -20,53 +20,80 @@ pub(super) struct Scribe(OnceCell<Option<mpsc::Sender<Work>>>);
 /// Something to do on the thread.
 pub(super) type Work = Box<dyn FnOnce() + Send>;
 
-/// The texts of a row of the journal.
-pub(super) struct Texts {
-    pub(super) prev: String,
-    pub(super) entries: String,
+/// A row of the journal, and the texts of its entries, which two threads make: one from the end, and who needs them from the
+/// beginning, as far as they are not there.
+struct Row {
+    batch: Batch,
+    texts: Vec<OnceLock<String>>,
 }
 
-impl Texts {
-    fn of(batch: &Batch) -> Texts {
-        Texts { prev: to_json(&batch.prev), entries: to_json(&batch.entries) }
+impl Row {
+    /// Entries that make a text.
+    const STEP: usize = 32;
+
+    fn of(batch: Batch) -> Row {
+        let texts = batch.entries.chunks(Row::STEP).map(|_| OnceLock::new()).collect();
+        Row { batch, texts }
+    }
+
+    /// Some entries, as they stand in the list of all.
+    fn text(&self, place: usize) -> &str {
+        let text = self.texts[place].get_or_init(|| {
+            let from = place * Row::STEP;
+            let to = self.batch.entries.len().min(from + Row::STEP);
+            to_json(&self.batch.entries[from..to])
+        });
+        &text[1..text.len() - 1]
+    }
+
+    fn entries(&self) -> String {
+        let texts: Vec<&str> = (0..self.texts.len()).map(|place| self.text(place)).collect();
+        let mut entries = String::with_capacity(texts.iter().map(|text| text.len() + 1).sum::<usize>() + 1);
+        for text in texts {
+            entries.push(if entries.is_empty() { '[' } else { ',' });
+            entries.push_str(text);
+        }
+        entries.push(']');
+        entries
     }
 }
 
 /// A row of the journal whose texts are on their way.
 pub(super) struct Writing {
-    batch: Arc<Batch>,
+    row: Arc<Row>,
     /// What is kept beside it.
     payloads: Vec<(u128, Payload)>,
-    texts: Option<mpsc::Receiver<Texts>>,
 }
 
 impl Writing {
-    /// A row whose texts are made when it is finished.
     fn of(mut batch: Batch) -> Writing {
         let payloads = batch.detach_payloads();
-        Writing { batch: Arc::new(batch), payloads, texts: None }
+        Writing { row: Arc::new(Row::of(batch)), payloads }
     }
 
     /// The row, and the work of making its texts, for another thread.
     pub(super) fn begun(batch: Batch) -> (Writing, impl FnOnce() + Send + 'static) {
         let writing = Writing::of(batch);
-        let (send, texts) = mpsc::sync_channel(1);
-        let read = writing.batch.clone();
+        let row = writing.row.clone();
         let work = move || {
-            let _ = send.send(Texts::of(&read));
+            for place in (0..row.texts.len()).rev() {
+                let _ = row.text(place);
+            }
         };
-        (Writing { texts: Some(texts), ..writing }, work)
+        (writing, work)
     }
 
     pub(super) fn payloads(&self) -> &[(u128, Payload)] {
         &self.payloads
     }
 
-    /// The row and its texts, once they are there.
-    pub(super) fn finish(self) -> (Arc<Batch>, Texts) {
-        let texts = self.texts.and_then(|texts| texts.recv().ok());
-        let texts = texts.unwrap_or_else(|| Texts::of(&self.batch));
-        (self.batch, texts)
+    pub(super) fn batch(&self) -> &Batch {
+        &self.row.batch
+    }
+
+    /// The text of what it follows, and that of its entries.
+    pub(super) fn texts(&self) -> (String, String) {
+        (to_json(&self.row.batch.prev), self.row.entries())
     }
 }
 
@@ -99,6 +126,34 @@ impl Scribe {
         match thread {
             Some(thread) => thread.send(work).unwrap_or_else(|refused| refused.0()),
             None => work(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bursar_core::event::Entry;
+    use bursar_core::id::{BatchId, CommandId};
+    use bursar_core::time::Time;
+
+    use super::*;
+
+    #[test]
+    fn two_threads_make_the_text_that_one_would_make() {
+        for count in [1, 2, Row::STEP - 1, Row::STEP, Row::STEP + 1, 5 * Row::STEP, 511] {
+            let entry = |n: usize| {
+                let id = CommandId(u128::try_from(n).expect("it is small"));
+                Entry { id, context: Default::default(), key: None, events: Vec::new(), wakes: Default::default() }
+            };
+            let entries: Vec<Arc<Entry>> = (0..count).map(|n| Arc::new(entry(n))).collect();
+            let all = to_json(&entries);
+            let batch = Batch { id: BatchId(7), at: Time::MIN, prev: Default::default(), entries };
+            let alone = Writing::of(batch.clone());
+            let (shared, work) = Writing::begun(batch);
+            let other = thread::spawn(work);
+            assert_eq!(shared.texts(), (to_json(&shared.batch().prev), all.clone()), "{count} entries");
+            other.join().expect("it ends");
+            assert_eq!(alone.texts().1, all, "{count} entries by one");
         }
     }
 }

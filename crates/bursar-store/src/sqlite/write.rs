@@ -130,8 +130,8 @@ impl Part {
 
 impl SqliteRows<'_> {
     /// Writes all that is left of a batch.
-    pub(super) fn write(&self, ws: &Workspace, journal: Option<Writing>) -> Result<(), StoreError> {
-        for (owner, payload) in journal.iter().flat_map(Writing::payloads) {
+    pub(super) fn write(&self, ws: &Workspace, journal: Option<&Writing>) -> Result<(), StoreError> {
+        for (owner, payload) in journal.into_iter().flat_map(Writing::payloads) {
             let sql = "INSERT INTO bursar_payloads (id, data) VALUES (?1, ?2) ON CONFLICT DO NOTHING";
             self.run(sql, params![id(*owner), payload.as_str()])?;
         }
@@ -252,11 +252,11 @@ impl SqliteRows<'_> {
         Ok(())
     }
 
-    fn write_journal(&self, begun: Writing) -> Result<(), StoreError> {
+    fn write_journal(&self, begun: &Writing) -> Result<(), StoreError> {
         let sql = "INSERT INTO bursar_journal (position, at, count, prev, entries) VALUES (?1, ?2, ?3, ?4, ?5)";
-        let (batch, texts) = begun.finish();
+        let (batch, (prev, entries)) = (begun.batch(), begun.texts());
         let (position, at, count) = (batch.id.0 as i64, batch.at.micros(), batch.count() as i64);
-        self.run(sql, params![position, at, count, texts.prev, texts.entries])?;
+        self.run(sql, params![position, at, count, prev, entries])?;
         Ok(())
     }
 }

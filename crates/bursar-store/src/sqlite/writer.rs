@@ -260,7 +260,8 @@ fn decide_ahead(
         let loaded = Loaded::of(&mut rows, &asked, when).await?;
         let Decided { ws, mut verdicts, journal } = ahead::decide(shared, scribe, &rows, loaded, requests)?;
         work::conclude(&mut rows, &asked, &shared.setup.rules, &ws, &mut verdicts).await?;
-        rows.write(&ws, journal)?;
+        rows.write(&ws, journal.as_ref())?;
+        scribe.free(journal, requests.len());
         Ok((ws, verdicts))
     };
     reached(shared, work.now_or_never())
