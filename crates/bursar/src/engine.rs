@@ -344,6 +344,11 @@ impl Shared {
         }
     }
 
+    /// Has something done that nobody is answered for; whatever comes of it, the lane goes on.
+    async fn calmly(&self, work: impl Future<Output = ()>) {
+        let _ = AssertUnwindSafe(work).catch_unwind().await;
+    }
+
     /// Answers callers that are few, and lets them come back.
     async fn tell_few(&self, answers: Vec<(Pending, Result<Outcome, Error>)>) {
         let all = self.queue().waiting() + answers.len();
@@ -400,7 +405,7 @@ async fn lane(shared: Arc<Shared>) {
                 continue;
             }
             if std::mem::take(&mut ready) {
-                shared.store.stand_down().await;
+                shared.calmly(shared.store.stand_down()).await;
                 continue;
             }
             if shared.queue().is_over() {
@@ -415,11 +420,11 @@ async fn lane(shared: Arc<Shared>) {
         let (settled, ()) = join(shared.commit(batch, Patience::Skip), async { shared.answer_all(told) }).await;
         answers = settled.answers;
         if answers.len() <= FEW {
-            let several = answers.len() > 1;
+            // They are expected back where they are several, and were done.
+            ready = answers.len() > 1 && answers.iter().any(|(_, answer)| answer.is_ok());
             let tell = shared.tell_few(std::mem::take(&mut answers));
-            if several {
-                ready = true;
-                join(shared.store.stand_ready(), tell).await;
+            if ready {
+                join(shared.calmly(shared.store.stand_ready()), tell).await;
             } else {
                 tell.await;
             }

@@ -65,11 +65,12 @@ pub(super) fn commit_error(error: sqlx::Error) -> StoreError {
     if is_lost(&error) { StoreError::UnknownOutcome(Box::new(error) as Source) } else { store_error(error) }
 }
 
-/// The connection is gone, or the server is on its way out and may have done what it was told.
+/// The connection is gone, or the server is on its way out and may have done what it was told. It also ends connections whose
+/// transactions are idle for too long.
 fn is_lost(error: &sqlx::Error) -> bool {
     match error {
         sqlx::Error::Io(_) | sqlx::Error::Tls(_) | sqlx::Error::Protocol(_) | sqlx::Error::WorkerCrashed => true,
-        _ => code(error).is_some_and(|code| code.starts_with("57P") || code.starts_with("08")),
+        _ => code(error).is_some_and(|code| ["57P", "08", "25P03", "25P04"].iter().any(|lost| code.starts_with(lost))),
     }
 }
 

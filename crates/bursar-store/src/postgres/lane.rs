@@ -7,6 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bursar_core::time::{Span, Time};
+use futures_util::future::join_all;
 use sqlx::pool::PoolConnection;
 use sqlx::{AssertSqlSafe, PgConnection, Postgres, Row};
 use tokio::time::Instant;
@@ -105,8 +106,8 @@ impl PostgresStore {
         let kept = self.kept.list().idle.pop();
         let Some(conn) = kept else { return };
         let begin = begin(self.options.key_patience);
-        // Where that fails the batch itself finds out why.
-        let Ok(Ok(batch)) = tokio::time::timeout(self.options.answer_within, open(conn, &begin)).await else { return };
+        // Where that fails the batch itself finds out why. It is not worth a wait.
+        let Ok(Ok(batch)) = tokio::time::timeout(self.options.key_patience, open(conn, &begin)).await else { return };
         let mut list = self.kept.list();
         if !list.closed {
             list.ready.push((batch, Instant::now()));
@@ -116,9 +117,9 @@ impl PostgresStore {
     /// Ends what was begun early.
     pub(super) async fn close_early(&self) {
         let ready = std::mem::take(&mut self.kept.list().ready);
-        for (batch, _) in ready {
-            self.undo_batch(batch).await;
-        }
+        // Of one that has no answer in time the connection is dropped, and with it the transaction.
+        let undo = |batch| tokio::time::timeout(self.options.key_patience, self.undo_batch(batch));
+        join_all(ready.into_iter().map(|(batch, _)| undo(batch))).await;
     }
 
     /// Commits.
