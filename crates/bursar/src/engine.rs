@@ -344,11 +344,6 @@ impl Shared {
         }
     }
 
-    /// Has something done that nobody is answered for; whatever comes of it, the lane goes on.
-    async fn calmly(&self, work: impl Future<Output = ()>) {
-        let _ = AssertUnwindSafe(work).catch_unwind().await;
-    }
-
     /// Answers callers that are few, and lets them come back.
     async fn tell_few(&self, answers: Vec<(Pending, Result<Outcome, Error>)>) {
         let all = self.queue().waiting() + answers.len();
@@ -387,6 +382,11 @@ fn log_refusal(request: &Request, refusal: &Refusal) {
     tracing::debug!(tenant = %request.context.tenant, %refusal, "refused");
 }
 
+/// Has something done that nobody is answered for; whatever comes of it, the lane goes on.
+async fn calmly(work: impl Future<Output = ()>) {
+    let _ = AssertUnwindSafe(work).catch_unwind().await;
+}
+
 /// Commits batch after batch. The next one is on its way to the disk while the callers of the last one are answered, unless they are
 /// few.
 async fn lane(shared: Arc<Shared>) {
@@ -405,7 +405,7 @@ async fn lane(shared: Arc<Shared>) {
                 continue;
             }
             if std::mem::take(&mut ready) {
-                shared.calmly(shared.store.stand_down()).await;
+                calmly(shared.store.stand_down()).await;
                 continue;
             }
             if shared.queue().is_over() {
@@ -424,7 +424,7 @@ async fn lane(shared: Arc<Shared>) {
             ready = answers.len() > 1 && answers.iter().any(|(_, answer)| answer.is_ok());
             let tell = shared.tell_few(std::mem::take(&mut answers));
             if ready {
-                join(shared.calmly(shared.store.stand_ready()), tell).await;
+                join(calmly(shared.store.stand_ready()), tell).await;
             } else {
                 tell.await;
             }

@@ -63,7 +63,7 @@ const UPDATE_GRANTS: &str = "UPDATE bursar.grants g SET state = w.state, expires
 const DELETE_GRANTS: &str = "DELETE FROM bursar.grants WHERE ctid = ANY (ARRAY(
         SELECT g.ctid FROM (SELECT @) AS w(id)
         CROSS JOIN LATERAL (SELECT g.ctid FROM bursar.grants g WHERE g.id = w.id OFFSET 0) g))";
-const DELETE_PAYLOADS: &str = "DELETE FROM bursar.payloads WHERE ctid = ANY (ARRAY(
+pub(super) const DELETE_PAYLOADS: &str = "DELETE FROM bursar.payloads WHERE ctid = ANY (ARRAY(
         SELECT p.ctid FROM (SELECT @) AS w(id)
         CROSS JOIN LATERAL (SELECT p.ctid FROM bursar.payloads p WHERE p.id = w.id OFFSET 0) p))";
 const INSERT_PAYLOADS: &str = "INSERT INTO bursar.payloads (id, data) SELECT @";

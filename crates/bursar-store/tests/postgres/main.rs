@@ -365,6 +365,28 @@ async fn commits_wait_for_the_disk_whatever_the_database_says() {
     }
 }
 
+/// A server may end connections whose transactions are idle. One that was begun early has done nothing yet.
+#[tokio::test]
+async fn a_transaction_that_stood_ready_for_too_long_is_begun_anew() {
+    let url = fresh_database();
+    let mut conn = PgConnection::connect(&url).await.unwrap();
+    let set =
+        format!("ALTER DATABASE {} SET idle_in_transaction_session_timeout = 3000", url.rsplit('/').next().unwrap());
+    sqlx::raw_sql(sqlx::AssertSqlSafe(set)).execute(&mut conn).await.unwrap();
+    let store = PostgresStore::open(&url, setup(1), PostgresOptions::default()).await.unwrap();
+    define(&store, &["a"], 1_000).await;
+    store.stand_ready().await;
+    let idle =
+        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND state = 'idle in transaction'";
+    let mut count = async || sqlx::query_scalar::<_, i64>(idle).fetch_one(&mut conn).await.unwrap();
+    assert_eq!(count().await, 1, "it stands ready");
+    while count().await > 0 {
+        tokio::task::yield_now().await;
+    }
+    let verdicts = store.commit(&[Arc::new(post_within("a", 1, 10))], Patience::Skip).await.unwrap();
+    assert!(matches!(&verdicts[..], [Verdict::Answered(Ok(_))]), "{verdicts:?}");
+}
+
 #[tokio::test]
 async fn time_does_not_go_back_when_a_node_starts_with_a_slow_clock() {
     let (first, second) = (clock(), clock());

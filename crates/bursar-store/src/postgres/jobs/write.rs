@@ -12,6 +12,7 @@ use crate::job_row::{Columns, Moving, Spec, counted, ended, state_number};
 use crate::postgres::rows::{PgRows, Taking};
 use crate::postgres::statement::Statement;
 use crate::postgres::wire::Place;
+use crate::postgres::write::DELETE_PAYLOADS;
 
 const INSERT: &str = "INSERT INTO bursar.jobs (id, tenant, queue, kind, flow, state, rank, at, awaits, spec, life)
     SELECT @";
@@ -30,9 +31,6 @@ const END: &str = "INSERT INTO bursar.ended_jobs (id, tenant, queue, kind, state
 const REVIVE: &str = "DELETE FROM bursar.ended_jobs WHERE ctid = ANY (ARRAY(
         SELECT j.ctid FROM (SELECT @) AS w(id)
         CROSS JOIN LATERAL (SELECT j.ctid FROM bursar.ended_jobs j WHERE j.id = w.id OFFSET 0) j))";
-const DELETE_PAYLOADS: &str = "DELETE FROM bursar.payloads WHERE ctid = ANY (ARRAY(
-        SELECT p.ctid FROM (SELECT @) AS w(id)
-        CROSS JOIN LATERAL (SELECT p.ctid FROM bursar.payloads p WHERE p.id = w.id OFFSET 0) p))";
 const INSERT_JOB_KEYS: &str = "INSERT INTO bursar.job_keys (tenant, queue, key, job) SELECT @";
 const DELETE_JOB_KEYS: &str = "DELETE FROM bursar.job_keys WHERE ctid = ANY (ARRAY(
         SELECT k.ctid FROM (SELECT @) AS w(tenant, queue, key)
