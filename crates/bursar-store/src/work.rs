@@ -2,7 +2,7 @@
 
 mod jobs;
 
-use std::borrow::Cow;
+use std::borrow::{Borrow, Cow};
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use bursar_core::decide::{Decided, Rules, decide, reapply};
@@ -39,15 +39,18 @@ pub async fn run<R: Rows>(
     when: When,
     ids: &mut (dyn IdSource + Send),
 ) -> Result<(Workspace, Vec<Verdict>), StoreError> {
-    let loaded = Loaded::of(rows, requests, when).await?;
-    let (ws, mut verdicts) = loaded.decide(requests, rules, ids, |_, _| {});
+    let mut loaded = Loaded::of(rows, requests, when).await?;
+    loaded.decide(requests, requests.len(), rules, ids);
+    let Loaded { ws, mut verdicts, .. } = loaded;
     conclude(rows, requests, rules, &ws, &mut verdicts).await?;
     Ok((ws, verdicts))
 }
 
-/// All that requests need, to be decided without the database.
+/// All that requests need, to be decided without the database, and how far they are.
 pub(crate) struct Loaded {
-    ws: Workspace,
+    pub(crate) ws: Workspace,
+    /// Of those that are decided, in order.
+    pub(crate) verdicts: Vec<Verdict>,
     blocked: Blocked,
 }
 
@@ -56,29 +59,26 @@ impl Loaded {
         let mut needs = Needs::default();
         // What is wrong in itself needs no rows.
         requests.iter().filter(|request| request.check().is_ok()).for_each(|request| needs.add(request));
-        let (ws, blocked) = load(rows, needs, when, None).await?;
-        Ok(Loaded { ws, blocked })
-    }
-
-    /// Decides the requests one after the other; `after` sees what the workspace has become after so many of them.
-    pub(crate) fn decide(
-        self,
-        requests: &[&Request],
-        rules: &Rules,
-        ids: &mut (dyn IdSource + Send),
-        mut after: impl FnMut(usize, &mut Workspace),
-    ) -> (Workspace, Vec<Verdict>) {
-        let Loaded { mut ws, blocked } = self;
+        let (mut ws, blocked) = load(rows, needs, when, None).await?;
         let commands =
             || requests.iter().filter_map(|request| if let Op::Submit(it) = &request.op { Some(it) } else { None });
         ws.holds.reserve(commands().filter(|command| !command.charges.is_empty()).count());
         ws.jobs.reserve(commands().map(|command| command.jobs.len()).sum());
-        let mut verdicts = Vec::with_capacity(requests.len());
-        for request in requests {
-            verdicts.push(blocked.decide(&mut ws, request, rules, ids));
-            after(verdicts.len(), &mut ws);
+        Ok(Loaded { ws, verdicts: Vec::with_capacity(requests.len()), blocked })
+    }
+
+    /// Decides the next of the requests, one after the other, at most so many.
+    pub(crate) fn decide(
+        &mut self,
+        requests: &[impl Borrow<Request>],
+        most: usize,
+        rules: &Rules,
+        ids: &mut (dyn IdSource + Send),
+    ) {
+        let Loaded { ws, verdicts, blocked } = self;
+        for request in requests.iter().skip(verdicts.len()).take(most) {
+            verdicts.push(blocked.decide(ws, request.borrow(), rules, ids));
         }
-        (ws, verdicts)
     }
 }
 

@@ -1,15 +1,19 @@
-//! A large batch is decided beside the writer's thread, so that its first rows are written while the rest is decided.
+//! A large batch is decided by two threads, so that its first rows are written while the rest is decided.
+//!
+//! The second thread decides and the writer writes, as long as there is something to write. When the second one is behind, or
+//! has no core to run on yet, the writer decides too: what is undecided lies between them, and who is free takes it.
 
 use std::any::Any;
+use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::{Arc, PoisonError, mpsc};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use bursar_core::request::Request;
 use bursar_core::state::Workspace;
 
 use crate::error::StoreError;
 use crate::sqlite::rows::SqliteRows;
-use crate::sqlite::scribe::{Scribe, Writing};
+use crate::sqlite::scribe::{Scribe, Work, Writing};
 use crate::sqlite::write::Part;
 use crate::sqlite::writer::Shared;
 use crate::store::Verdict;
@@ -28,12 +32,6 @@ pub(super) struct Decided {
     pub(super) journal: Option<Writing>,
 }
 
-enum Told {
-    Part(Box<Part>),
-    All(Box<Decided>),
-    Panic(Box<dyn Any + Send>),
-}
-
 /// Decides what is loaded, and writes meanwhile what is ready.
 pub(super) fn decide(
     shared: &Arc<Shared>,
@@ -42,55 +40,297 @@ pub(super) fn decide(
     loaded: Loaded,
     requests: &Arc<[Arc<Request>]>,
 ) -> Result<Decided, StoreError> {
-    let (tell, told) = mpsc::channel();
     let (shared, requests) = (shared.clone(), requests.clone());
-    scribe.hand_over(Box::new(move || {
-        let work = || {
-            let (mut ws, verdicts) = in_parts(&shared, loaded, &requests, |part| {
-                // Who does not listen any more has failed, and the batch with it.
-                let _ = tell.send(Told::Part(Box::new(part)));
-            });
-            let (journal, texts) = ws.take_batch().map(Writing::begun).unzip();
-            if tell.send(Told::All(Box::new(Decided { ws, verdicts, journal }))).is_ok() {
-                texts.into_iter().for_each(|make| make());
-            }
-        };
-        if let Err(panic) = catch_unwind(AssertUnwindSafe(work)) {
-            let _ = tell.send(Told::Panic(panic));
-        }
-    }));
+    let desk = Arc::new(Desk::new(Undecided { loaded, requests, shared }));
+    let (helped, mut left) = (desk.clone(), Left(Some(&desk)));
+    scribe.hand_over(Box::new(move || helped.help()));
     let mut written = Vec::new();
     let decided = loop {
-        match told.recv().map_err(|_| StoreError::Closure("who decides has ended".into()))? {
-            Told::Part(part) => {
+        match desk.next() {
+            Next::Part(part) => {
                 rows.write_part(&part)?;
                 written.push(part);
             }
-            Told::All(decided) => break *decided,
-            Told::Panic(panic) => resume_unwind(panic),
+            Next::All(decided) => break *decided,
+            Next::Panic(panic) => resume_unwind(panic),
         }
     };
+    left.0 = None;
     // Where it was made, memory is freed best.
     scribe.free(written, decided.verdicts.len());
     Ok(decided)
 }
 
-fn in_parts(
-    shared: &Shared,
-    loaded: Loaded,
-    requests: &[Arc<Request>],
-    mut hand_on: impl FnMut(Part),
-) -> (Workspace, Vec<Verdict>) {
-    let requests: Vec<&Request> = requests.iter().map(|request| &**request).collect();
-    let mut ids = shared.setup.ids.lock().unwrap_or_else(PoisonError::into_inner);
-    let (mut ws, verdicts) = loaded.decide(&requests, &shared.setup.rules, &mut *ids, |count, ws| {
-        if count.is_multiple_of(PART) {
-            hand_on(Part::early(ws));
-        }
-    });
-    hand_on(Part::early(&mut ws));
-    while let Some(scopes) = Part::scopes(&mut ws, 2 * PART) {
-        hand_on(scopes);
+/// What two threads share.
+struct Desk {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    /// Unless somebody is at it.
+    undecided: Option<Undecided>,
+    /// What is to be written.
+    parts: VecDeque<Part>,
+    /// What is left, once everything is decided.
+    all: Option<Box<Decided>>,
+    /// The making of the journal's text, for the second thread.
+    texts: Option<Work>,
+    panic: Option<Box<dyn Any + Send>>,
+    /// The writer has failed, and the batch with it.
+    left: bool,
+}
+
+/// What the writer is to do next.
+enum Next {
+    Part(Part),
+    All(Box<Decided>),
+    Panic(Box<dyn Any + Send>),
+}
+
+impl Desk {
+    fn new(undecided: Undecided) -> Desk {
+        let state = State { undecided: Some(undecided), ..State::default() };
+        Desk { state: Mutex::new(state), changed: Condvar::new() }
     }
-    (ws, verdicts)
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn changed<'a>(&self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for something to do; where nobody is at it, decides some more.
+    fn next(&self) -> Next {
+        let mut state = self.state();
+        loop {
+            if let Some(part) = state.parts.pop_front() {
+                return Next::Part(part);
+            }
+            if let Some(panic) = state.panic.take() {
+                return Next::Panic(panic);
+            }
+            if let Some(all) = state.all.take() {
+                return Next::All(all);
+            }
+            state = match state.undecided.take() {
+                Some(undecided) => self.go_on(state, undecided),
+                None => self.changed(state),
+            };
+        }
+    }
+
+    /// Decides, and then makes texts, until all is done.
+    fn help(&self) {
+        let mut state = self.state();
+        while !state.left && state.panic.is_none() {
+            if let Some(texts) = state.texts.take() {
+                drop(state);
+                return texts();
+            }
+            state = match state.undecided.take() {
+                Some(undecided) => self.go_on(state, undecided),
+                None => self.changed(state),
+            };
+        }
+    }
+
+    /// Decides some more, while the other one may see to the rest.
+    fn go_on<'a>(&'a self, state: MutexGuard<'a, State>, undecided: Undecided) -> MutexGuard<'a, State> {
+        drop(state);
+        let done = catch_unwind(AssertUnwindSafe(|| undecided.go_on()));
+        let mut state = self.state();
+        match done {
+            Ok((part, Rest::Undecided(rest))) => {
+                state.parts.extend(part);
+                state.undecided = Some(rest);
+            }
+            Ok((part, Rest::All(all, texts))) => {
+                state.parts.extend(part);
+                (state.all, state.texts) = (Some(all), Some(texts));
+            }
+            Err(panic) => state.panic = Some(panic),
+        }
+        self.changed.notify_one();
+        state
+    }
+}
+
+/// Tells the second thread that nobody waits for it any more, unless it is taken away.
+struct Left<'a>(Option<&'a Desk>);
+
+impl Drop for Left<'_> {
+    fn drop(&mut self) {
+        if let Some(desk) = self.0 {
+            desk.state().left = true;
+            desk.changed.notify_one();
+        }
+    }
+}
+
+/// A batch that is not decided to the end.
+struct Undecided {
+    loaded: Loaded,
+    requests: Arc<[Arc<Request>]>,
+    shared: Arc<Shared>,
+}
+
+enum Rest {
+    Undecided(Undecided),
+    All(Box<Decided>, Work),
+}
+
+impl Undecided {
+    /// Decides some of it, or hands on what every request may add to: says what can be written, and what is left.
+    fn go_on(mut self) -> (Option<Part>, Rest) {
+        if self.loaded.verdicts.len() < self.requests.len() {
+            let setup = &self.shared.setup;
+            let mut ids = setup.ids.lock().unwrap_or_else(PoisonError::into_inner);
+            self.loaded.decide(&self.requests, PART, &setup.rules, &mut *ids);
+            drop(ids);
+            return (Some(Part::early(&mut self.loaded.ws)), Rest::Undecided(self));
+        }
+        if let Some(scopes) = Part::scopes(&mut self.loaded.ws, 2 * PART) {
+            return (Some(scopes), Rest::Undecided(self));
+        }
+        let Loaded { mut ws, verdicts, .. } = self.loaded;
+        let (journal, texts) = ws.take_batch().map(Writing::begun).unzip();
+        let texts: Work = Box::new(move || texts.into_iter().for_each(|make| make()));
+        (None, Rest::All(Box::new(Decided { ws, verdicts, journal }), texts))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicI64;
+    use std::thread;
+
+    use bursar_core::budget::Limit;
+    use bursar_core::decide::Rules;
+    use bursar_core::id::BatchId;
+    use bursar_core::job::JobSpec;
+    use bursar_core::name::{JobKind, Queue, Scope};
+    use bursar_core::payload::Payload;
+    use bursar_core::request::{Charge, Command, Op, Settle};
+    use bursar_core::time::Time;
+    use bursar_core::window::Window;
+    use bursar_testkit::SeqIds;
+    use futures_util::FutureExt;
+    use rusqlite::types::Value;
+
+    use super::*;
+    use crate::clock::ManualClock;
+    use crate::codec::Budgets;
+    use crate::sqlite::schema;
+    use crate::sqlite::writer::{Counters, Writer};
+    use crate::store::Setup;
+    use crate::work::When;
+
+    const NOW: Time = Time::from_micros(1_794_823_200_000_000);
+
+    fn request(number: usize) -> Arc<Request> {
+        let scope = Scope::new(format!("room/{}", number % 100)).unwrap();
+        let charge = Charge::new(scope, 10).within([Limit::new(1_000, Window::Lifetime)]);
+        let job = JobSpec::new(Queue::new("q").unwrap(), JobKind::new("k").unwrap(), Payload::default());
+        let (charges, jobs, settle) = (vec![charge], vec![job], Settle::Hold { ttl: None });
+        Arc::new(Op::Submit(Command { charges, jobs, settle, ..Command::default() }).into())
+    }
+
+    struct World {
+        writer: Writer,
+        requests: Arc<[Arc<Request>]>,
+    }
+
+    impl World {
+        fn new() -> World {
+            let ids = Arc::new(Mutex::new(SeqIds::new(1)));
+            let clock = Arc::new(ManualClock::at(NOW));
+            let shared = Shared {
+                setup: Setup { rules: Rules::default(), clock: Some(clock.clone()), ids, migrate: true },
+                clock,
+                budgets: Budgets::default(),
+                effort: Counters::default(),
+                high: AtomicI64::new(i64::MIN),
+                path: None,
+            };
+            let mut writer = Writer::open(Arc::new(shared)).unwrap();
+            writer.transaction(|_, conn| schema::migrate(conn)).unwrap();
+            World { writer, requests: (0..7 * PART + 3).map(request).collect() }
+        }
+
+        fn desk(&self) -> Arc<Desk> {
+            let asked: Vec<&Request> = self.requests.iter().map(|request| &**request).collect();
+            let when = When { floor: NOW, batch: BatchId(1) };
+            let mut rows = self.writer.shared.rows(&self.writer.conn);
+            let loaded = Loaded::of(&mut rows, &asked, when).now_or_never().unwrap().unwrap();
+            let (requests, shared) = (self.requests.clone(), self.writer.shared.clone());
+            Arc::new(Desk::new(Undecided { loaded, requests, shared }))
+        }
+
+        /// Writes what the desk says; tells the rows of all tables that it wrote to, and how many parts there were.
+        fn written(&self, desk: &Desk) -> (Vec<Vec<Value>>, usize) {
+            let rows = self.writer.shared.rows(&self.writer.conn);
+            let mut parts = 0;
+            let decided = loop {
+                match desk.next() {
+                    Next::Part(part) => {
+                        rows.write_part(&part).unwrap();
+                        parts += 1;
+                    }
+                    Next::All(decided) => break decided,
+                    Next::Panic(_) => panic!("nobody fails here"),
+                }
+            };
+            assert_eq!(decided.verdicts.len(), self.requests.len());
+            rows.write(&decided.ws, decided.journal.as_ref()).unwrap();
+            let tables = ["scopes", "holds", "live_charges", "jobs", "journal"].map(|table| {
+                let mut select = self.writer.conn.prepare(&format!("SELECT * FROM bursar_{table}")).unwrap();
+                let width = select.column_count();
+                let row = |row: &rusqlite::Row<'_>| (0..width).map(|column| row.get(column)).collect();
+                let found: rusqlite::Result<Vec<Vec<Value>>> = select.query_map([], row).unwrap().collect();
+                found.unwrap()
+            });
+            (tables.concat(), parts)
+        }
+    }
+
+    #[test]
+    fn whoever_decides_the_same_is_written() {
+        let alone = World::new();
+        let (by_the_writer, parts) = alone.written(&alone.desk());
+        assert_eq!(by_the_writer.len(), 2 * alone.requests.len() + 100 + 1, "holds and jobs, scopes, the journal");
+        assert_eq!(parts, 8 + 2, "of requests, and of scopes");
+
+        let first = World::new();
+        let desk = first.desk();
+        desk.help();
+        assert!(desk.state().undecided.is_none(), "the other one decided all");
+        assert_eq!(first.written(&desk), (by_the_writer.clone(), parts));
+
+        for _ in 0..20 {
+            let both = World::new();
+            let desk = both.desk();
+            let helped = desk.clone();
+            let other = thread::spawn(move || helped.help());
+            assert!(both.written(&desk) == (by_the_writer.clone(), parts), "other rows than by one thread");
+            other.join().unwrap();
+        }
+    }
+
+    #[test]
+    fn the_other_one_ends_when_the_writer_has_failed() {
+        let world = World::new();
+        let desk = world.desk();
+        // As if the writer were at it.
+        let undecided = desk.state().undecided.take();
+        let left = Left(Some(&desk));
+        let helped = desk.clone();
+        let other = thread::spawn(move || helped.help());
+        drop(left);
+        other.join().unwrap();
+        drop(undecided);
+    }
 }
