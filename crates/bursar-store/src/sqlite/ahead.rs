@@ -70,28 +70,30 @@ struct Desk {
 #[derive(Default)]
 struct State {
     /// Unless somebody is at it.
-    undecided: Option<Undecided>,
+    undecided: Option<Box<Undecided>>,
     /// What is to be written.
-    parts: VecDeque<Part>,
+    parts: VecDeque<Box<Part>>,
     /// What is left, once everything is decided.
     all: Option<Box<Decided>>,
     /// The making of the journal's text, for the second thread.
     texts: Option<Work>,
     panic: Option<Box<dyn Any + Send>>,
+    /// One of the two waits for the other.
+    waited_for: bool,
     /// The writer has failed, and the batch with it.
     left: bool,
 }
 
 /// What the writer is to do next.
 enum Next {
-    Part(Part),
+    Part(Box<Part>),
     All(Box<Decided>),
     Panic(Box<dyn Any + Send>),
 }
 
 impl Desk {
     fn new(undecided: Undecided) -> Desk {
-        let state = State { undecided: Some(undecided), ..State::default() };
+        let state = State { undecided: Some(Box::new(undecided)), ..State::default() };
         Desk { state: Mutex::new(state), changed: Condvar::new() }
     }
 
@@ -99,8 +101,17 @@ impl Desk {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn changed<'a>(&self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+    /// Waits until the other one has changed something.
+    fn wait<'a>(&self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        state.waited_for = true;
         self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells the other one, if it waits; to tell somebody who does not would cost as much.
+    fn tell(&self, state: &mut State) {
+        if std::mem::take(&mut state.waited_for) {
+            self.changed.notify_one();
+        }
     }
 
     /// Waits for something to do; where nobody is at it, decides some more.
@@ -118,7 +129,7 @@ impl Desk {
             }
             state = match state.undecided.take() {
                 Some(undecided) => self.go_on(state, undecided),
-                None => self.changed(state),
+                None => self.wait(state),
             };
         }
     }
@@ -133,13 +144,13 @@ impl Desk {
             }
             state = match state.undecided.take() {
                 Some(undecided) => self.go_on(state, undecided),
-                None => self.changed(state),
+                None => self.wait(state),
             };
         }
     }
 
     /// Decides some more, while the other one may see to the rest.
-    fn go_on<'a>(&'a self, state: MutexGuard<'a, State>, undecided: Undecided) -> MutexGuard<'a, State> {
+    fn go_on<'a>(&'a self, state: MutexGuard<'a, State>, undecided: Box<Undecided>) -> MutexGuard<'a, State> {
         drop(state);
         let done = catch_unwind(AssertUnwindSafe(|| undecided.go_on()));
         let mut state = self.state();
@@ -154,7 +165,7 @@ impl Desk {
             }
             Err(panic) => state.panic = Some(panic),
         }
-        self.changed.notify_one();
+        self.tell(&mut state);
         state
     }
 }
@@ -165,8 +176,9 @@ struct Left<'a>(Option<&'a Desk>);
 impl Drop for Left<'_> {
     fn drop(&mut self) {
         if let Some(desk) = self.0 {
-            desk.state().left = true;
-            desk.changed.notify_one();
+            let mut state = desk.state();
+            state.left = true;
+            desk.tell(&mut state);
         }
     }
 }
@@ -179,22 +191,22 @@ struct Undecided {
 }
 
 enum Rest {
-    Undecided(Undecided),
+    Undecided(Box<Undecided>),
     All(Box<Decided>, Work),
 }
 
 impl Undecided {
     /// Decides some of it, or hands on what every request may add to: says what can be written, and what is left.
-    fn go_on(mut self) -> (Option<Part>, Rest) {
+    fn go_on(mut self: Box<Self>) -> (Option<Box<Part>>, Rest) {
         if self.loaded.verdicts.len() < self.requests.len() {
             let setup = &self.shared.setup;
             let mut ids = setup.ids.lock().unwrap_or_else(PoisonError::into_inner);
             self.loaded.decide(&self.requests, PART, &setup.rules, &mut *ids);
             drop(ids);
-            return (Some(Part::early(&mut self.loaded.ws)), Rest::Undecided(self));
+            return (Some(Box::new(Part::early(&mut self.loaded.ws))), Rest::Undecided(self));
         }
         if let Some(scopes) = Part::scopes(&mut self.loaded.ws, 2 * PART) {
-            return (Some(scopes), Rest::Undecided(self));
+            return (Some(Box::new(scopes)), Rest::Undecided(self));
         }
         let Loaded { mut ws, verdicts, .. } = self.loaded;
         let (journal, texts) = ws.take_batch().map(Writing::begun).unzip();

@@ -17,6 +17,9 @@ const LONG: u32 = 8_192;
 /// Pages that the writer copies itself. Only it can bring the copy to the end of the log, so that the log begins anew: while
 /// it goes on writing, whoever copies beside it never arrives.
 const WRITERS_SHARE: u32 = 2_048;
+/// How often the log is copied beside the writer before it does the rest. The last time there is little left, and often
+/// nothing is added meanwhile: then SQLite syncs the database, which would keep the writer longer than all the rest.
+const PASSES: usize = 4;
 /// Where the writer waits for the copy.
 const TOO_LONG: u32 = 4 * LONG;
 
@@ -57,18 +60,24 @@ impl Checkpoints {
         if length < LONG.max(self.again) {
             return;
         }
-        let copying = self.copier.as_mut().is_some_and(|copier| copier.is_copying(length >= TOO_LONG));
-        if copying {
-            return;
+        if let Some(copier) = &mut self.copier {
+            if copier.is_copying(length >= TOO_LONG) {
+                return;
+            }
+            self.copied = self.copied.max(std::mem::take(&mut copier.reached));
         }
         let to_copy = length.saturating_sub(self.copied);
         let mine = self.copied > 0 && to_copy <= WRITERS_SHARE;
         if mine || !self.ask() {
-            let whole = copy(conn).unwrap_or_else(|error| {
-                tracing::warn!(%error, pages = length, "the write-ahead log was not copied");
-                false
-            });
-            self.again = if whole { 0 } else { length.saturating_add(length / 2) };
+            let left = copy(conn).map_or_else(
+                |error| {
+                    tracing::warn!(%error, pages = length, "the write-ahead log was not copied");
+                    length
+                },
+                |copied| copied.left,
+            );
+            // Others may have added something meanwhile.
+            self.again = if left <= WRITERS_SHARE { 0 } else { length.saturating_add(length / 2) };
             // The next commit tells how long it is then.
             LENGTH.set(0);
         }
@@ -87,8 +96,11 @@ impl Checkpoints {
 /// The thread beside the writer's.
 struct Copier {
     asks: Option<Sender<()>>,
-    done: Receiver<()>,
+    /// So many pages were copied in all.
+    done: Receiver<u32>,
     copying: bool,
+    /// So far it came the last time.
+    reached: u32,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -100,19 +112,20 @@ impl Copier {
             let mut conn = None;
             for () in asked {
                 let copied = match &conn {
-                    Some(conn) => copy(conn),
-                    None => open_durable(&path).and_then(|opened| copy(conn.insert(opened))),
+                    Some(conn) => copy_on(conn),
+                    None => open_durable(&path).and_then(|opened| copy_on(conn.insert(opened))),
                 };
-                if let Err(error) = copied {
+                let reached = copied.unwrap_or_else(|error| {
                     tracing::warn!(%error, "the write-ahead log was not copied");
-                }
-                if tell.send(()).is_err() {
+                    0
+                });
+                if tell.send(reached).is_err() {
                     return;
                 }
             }
         };
         let thread = thread::Builder::new().name("bursar-checkpoint".into()).spawn(run).ok()?;
-        Some(Copier { asks: Some(asks), done, copying: false, thread: Some(thread) })
+        Some(Copier { asks: Some(asks), done, copying: false, reached: 0, thread: Some(thread) })
     }
 
     fn ask(&mut self) -> bool {
@@ -122,10 +135,9 @@ impl Copier {
 
     fn is_copying(&mut self, wait: bool) -> bool {
         if self.copying {
-            self.copying = match wait {
-                true => self.done.recv().is_err(),
-                false => self.done.try_recv() == Err(TryRecvError::Empty),
-            };
+            let told = if wait { self.done.recv().map_err(TryRecvError::from) } else { self.done.try_recv() };
+            self.reached = told.unwrap_or_default();
+            self.copying = told == Err(TryRecvError::Empty);
         }
         self.copying
     }
@@ -141,11 +153,32 @@ impl Drop for Copier {
     }
 }
 
-/// Copies as much as can be without waiting for anybody; says whether that is all, but for what others may have added meanwhile.
-fn copy(conn: &Connection) -> Result<bool, StoreError> {
+/// Pages of the log, of those it had when it was looked at.
+struct Copied {
+    pages: u32,
+    left: u32,
+}
+
+/// Copies as much as can be without waiting for anybody.
+fn copy(conn: &Connection) -> Result<Copied, StoreError> {
     let count = |row: &rusqlite::Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, row.get::<_, i64>(2)?));
-    let (busy, pages, copied) = conn.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], count).map_err(failed)?;
-    Ok(busy == 0 && pages - copied <= i64::from(WRITERS_SHARE))
+    let (busy, all, copied) = conn.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], count).map_err(failed)?;
+    let pages = |count: i64| u32::try_from(count).unwrap_or(0);
+    Ok(Copied { pages: pages(copied), left: if busy == 0 { pages(all - copied) } else { u32::MAX } })
+}
+
+/// Copies what is there, and what is added meanwhile, until there is nothing new or nothing more can be copied; says how far it
+/// came.
+fn copy_on(conn: &Connection) -> Result<u32, StoreError> {
+    let mut reached = 0;
+    for _ in 0..PASSES {
+        let Copied { pages, .. } = copy(conn)?;
+        if pages == reached {
+            break;
+        }
+        reached = pages;
+    }
+    Ok(reached)
 }
 
 #[cfg(test)]
@@ -159,14 +192,43 @@ mod tests {
         }
     }
 
+    fn open(path: &Path) -> Connection {
+        let conn = Connection::open(path).unwrap();
+        let set = "PRAGMA journal_mode = WAL; PRAGMA synchronous = OFF; PRAGMA wal_autocheckpoint = 0;
+            CREATE TABLE t (id INTEGER PRIMARY KEY, x BLOB)";
+        conn.execute_batch(set).unwrap();
+        conn
+    }
+
+    #[test]
+    fn who_copies_beside_the_writer_says_how_far_it_came() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log.db");
+        let conn = open(&path);
+        let _checkpoints = Checkpoints::of(&conn, &path);
+        write(&conn, 100);
+        let length = LENGTH.get();
+        let mut copier = Copier::start(path.clone()).unwrap();
+        assert!(copier.ask());
+        assert!(!copier.is_copying(true));
+        assert_eq!(copier.reached, length);
+        // What a reader is kept from seeing is not copied, and not tried for ever. The log began anew with this.
+        write(&conn, 10);
+        let seen = LENGTH.get();
+        let reader = Connection::open(&path).unwrap();
+        reader.execute_batch("BEGIN; SELECT count(*) FROM t").unwrap();
+        write(&conn, 10);
+        assert!(LENGTH.get() > seen && seen < length);
+        assert!(copier.ask());
+        assert!(!copier.is_copying(true));
+        assert_eq!(copier.reached, seen);
+    }
+
     #[test]
     fn a_reader_that_stays_is_not_run_against_at_every_commit() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("log.db");
-        let conn = Connection::open(&path).unwrap();
-        let set = "PRAGMA journal_mode = WAL; PRAGMA synchronous = OFF; PRAGMA wal_autocheckpoint = 0;
-            CREATE TABLE t (id INTEGER PRIMARY KEY, x BLOB)";
-        conn.execute_batch(set).unwrap();
+        let conn = open(&path);
         let mut checkpoints = Checkpoints::of(&conn, &path);
         // No thread beside it, so that it is known when a copy is over.
         let alone = |checkpoints: &mut Checkpoints| checkpoints.copied = LENGTH.get().saturating_sub(1);
