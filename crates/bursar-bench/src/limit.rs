@@ -71,8 +71,9 @@ struct Charge {
 
 /// The seed of random ids, another than the subject's.
 const TWIN: u64 = 3;
-/// Rows of the journal read at once: a row holds up to a thousand commands.
-const PAGE: usize = 16;
+/// Rows of the journal read at once: a row holds up to a thousand commands, and what they take in memory should not be taken
+/// for Bursar's.
+const PAGE: usize = 2;
 /// Operations, and transactions, that are kept in memory to be written again.
 const OPERATIONS_MAX: usize = 5_000;
 const TRANSACTIONS_MAX: usize = 2_000;
@@ -103,8 +104,6 @@ impl Limit {
     /// What follows in the journal is the next round's.
     pub(crate) async fn mark(&mut self) -> Result<(), BenchError> {
         self.after = self.reader.health().await?.position;
-        self.live.clear();
-        self.recent.clear();
         let tenant = Tenant::built_in();
         let mut last: Option<Scope> = None;
         loop {
@@ -134,6 +133,8 @@ impl Limit {
         loop {
             let transactions = self.next_transactions().await?;
             if transactions.is_empty() {
+                // The memory of the next round is Bursar's.
+                (self.live, self.recent) = (HashMap::new(), HashMap::new());
                 return Ok(Round { done, took, p50_ms: 0.0, p99_ms: 0.0 });
             }
             done += transactions.iter().map(|transaction| transaction.operations(bench)).sum::<usize>();

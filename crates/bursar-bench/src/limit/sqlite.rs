@@ -18,6 +18,9 @@ pub(super) struct Writer {
     file: File,
 }
 
+/// Pages it keeps in memory, as many as Bursar does.
+const CACHE_KIB: u32 = 16_384;
+
 type Row = Vec<Value>;
 
 /// A transaction with its rows as they are stored.
@@ -43,6 +46,7 @@ impl Writer {
     /// Reads what is in one file, and writes it to another of the same shape.
     pub(super) fn new(from: &File, file: File) -> Result<Writer, BenchError> {
         let (from, to) = (from.connect()?, file.connect()?);
+        to.execute_batch(&format!("PRAGMA cache_size = -{CACHE_KIB}"))?;
         Ok(Writer { from, to, file })
     }
 
