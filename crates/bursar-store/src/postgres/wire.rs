@@ -39,6 +39,38 @@ impl Decode<'_, Postgres> for Place {
     }
 }
 
+/// The transaction that wrote a row as it is: a row that lies where it lay, of the same writer, was not changed meanwhile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Writer([u8; 4]);
+
+const XID: Oid = Oid(28);
+const XID_ARRAY: Oid = Oid(1011);
+
+impl Type<Postgres> for Writer {
+    fn type_info() -> PgTypeInfo {
+        PgTypeInfo::with_oid(XID)
+    }
+}
+
+impl PgHasArrayType for Writer {
+    fn array_type_info() -> PgTypeInfo {
+        PgTypeInfo::with_oid(XID_ARRAY)
+    }
+}
+
+impl Encode<'_, Postgres> for Writer {
+    fn encode_by_ref(&self, buffer: &mut PgArgumentBuffer) -> Result<IsNull, BoxDynError> {
+        buffer.extend_from_slice(&self.0);
+        Ok(IsNull::No)
+    }
+}
+
+impl Decode<'_, Postgres> for Writer {
+    fn decode(value: PgValueRef<'_>) -> Result<Writer, BoxDynError> {
+        Ok(Writer(binary(&value)?.try_into()?))
+    }
+}
+
 /// An instant of the server's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stamp(pub(super) Time);

@@ -3,7 +3,7 @@
 //! The statement has a part for each kind of row that there is something of: a part with nothing to do would cost the
 //! server as much as a row or two. New rows are inserted plainly: a name that somebody else took meanwhile fails the
 //! statement, and the batch is decided anew. (`ON CONFLICT` for all of them would cost a second WAL record a row.) Rows that
-//! this transaction has locked are written where they lie. Other rows that were there are written by
+//! this transaction has locked are written where they lie, and so are grants it has only looked at, if they still are as they were. Other rows that were there are written by
 //! `ON CONFLICT … DO UPDATE`, which goes by the primary key whatever the planner knows of the table.
 
 use bursar_core::event::Batch;
@@ -59,7 +59,9 @@ const INSERT_GRANTS: &str = "INSERT INTO bursar.grants (id, tenant, expires_at, 
 const PUT_GRANTS: &str = "INSERT INTO bursar.grants (id, tenant, expires_at, state, data) SELECT @
     ON CONFLICT (id) DO UPDATE SET state = EXCLUDED.state, expires_at = EXCLUDED.expires_at, data = EXCLUDED.data";
 const UPDATE_GRANTS: &str = "UPDATE bursar.grants g SET state = w.state, expires_at = w.expires_at, data = w.data
-    FROM (SELECT @) AS w(place, state, expires_at, data) WHERE g.ctid = w.place";
+    FROM (SELECT @) AS w(place, writer, state, expires_at, data) WHERE g.ctid = w.place AND g.xmin = w.writer";
+const END_GRANTS: &str = "DELETE FROM bursar.grants g USING (SELECT @) AS w(place, writer)
+    WHERE g.ctid = w.place AND g.xmin = w.writer";
 const DELETE_GRANTS: &str = "DELETE FROM bursar.grants WHERE ctid = ANY (ARRAY(
         SELECT g.ctid FROM (SELECT @) AS w(id)
         CROSS JOIN LATERAL (SELECT g.ctid FROM bursar.grants g WHERE g.id = w.id OFFSET 0) g))";
@@ -102,27 +104,40 @@ impl PgRows<'_> {
     }
 
     fn write_grants(&self, statement: &mut Statement, ws: &Workspace) {
-        let (mut new, mut moved, mut other, mut gone) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let (mut new, mut moved, mut other) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut ended, mut deleted, mut gone) = (Vec::new(), Vec::new(), Vec::new());
         for (id, change) in ws.grants.changes() {
             match (change, self.places.grants.get(&id.0)) {
                 (Change::Insert(grant), _) => new.push(grant),
-                (Change::Update(grant), Some(place)) => moved.push((*place, grant)),
+                (Change::Update(grant), Some(seen)) => moved.push((*seen, grant)),
                 (Change::Update(grant), None) => other.push(grant),
-                (Change::Delete, _) => gone.push(Uuid::from_u128(id.0)),
+                (Change::Delete, seen) => {
+                    gone.push(Uuid::from_u128(id.0));
+                    match seen {
+                        Some(seen) => ended.push(*seen),
+                        None => deleted.push(Uuid::from_u128(id.0)),
+                    }
+                }
             }
         }
         // In the order of time, so that neighbours in an index are written together.
         new.sort_unstable_by_key(|grant| grant.id);
         statement.part(INSERT_GRANTS, &new, whole_grants);
         statement.part(PUT_GRANTS, &other, whole_grants);
+        // What was only looked at may have been changed since: then there is no such row.
         statement.counted_part(UPDATE_GRANTS, &moved, |part, rows| {
-            part.array(rows.iter().map(|(place, _)| *place));
+            part.array(rows.iter().map(|((place, _), _)| *place));
+            part.array(rows.iter().map(|((_, writer), _)| *writer));
             part.array(rows.iter().map(|(_, grant)| grant_state(grant.state)));
             part.array(rows.iter().map(|(_, grant)| grant.expires_at.micros()));
             part.array(rows.iter().map(|(_, grant)| grant.pack_light()));
         });
-        for sql in [DELETE_GRANTS, DELETE_PAYLOADS] {
-            statement.part(sql, &gone, |part, rows| part.array(rows.iter().copied()));
+        statement.counted_part(END_GRANTS, &ended, |part, rows| {
+            part.array(rows.iter().map(|(place, _)| *place));
+            part.array(rows.iter().map(|(_, writer)| *writer));
+        });
+        for (sql, rows) in [(DELETE_GRANTS, &deleted), (DELETE_PAYLOADS, &gone)] {
+            statement.part(sql, rows, |part, rows| part.array(rows.iter().copied()));
         }
     }
 

@@ -1,0 +1,122 @@
+//! Grants, which are looked at without being locked, and written if they still are as they were seen.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bursar_core::request::{Command, Op, Redemption, Request};
+use bursar_core::time::Span;
+use bursar_store::{Patience, PostgresOptions, PostgresStore, Store, Verdict};
+use sqlx::{AssertSqlSafe, Connection, PgConnection};
+
+use crate::support::*;
+
+/// Somebody who has a statement wait that is about to change grants, and says such a word, after it has begun to see the
+/// database as it is.
+struct Barrier(PgConnection);
+
+impl Barrier {
+    async fn before(word: &str, url: &str) -> Barrier {
+        let mut conn = PgConnection::connect(url).await.unwrap();
+        let sql = format!(
+            "CREATE FUNCTION wait_here() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+                 IF current_query() LIKE '%{word}%' THEN PERFORM pg_advisory_xact_lock(4711); END IF; RETURN NULL; END $$;
+             CREATE TRIGGER barrier BEFORE UPDATE OR DELETE ON bursar.grants
+                 FOR EACH STATEMENT EXECUTE FUNCTION wait_here();
+             SELECT pg_advisory_lock(4711)"
+        );
+        sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut conn).await.unwrap();
+        Barrier(conn)
+    }
+
+    async fn lift(mut self) {
+        sqlx::raw_sql("SELECT pg_advisory_unlock(4711)").execute(&mut self.0).await.unwrap();
+    }
+}
+
+/// A store whose batches wait long for locks, as the barrier is one.
+async fn patient() -> (Arc<PostgresStore>, String) {
+    let options = PostgresOptions { key_patience: Duration::from_secs(60), ..PostgresOptions::default() };
+    let (store, url) = open_with(1, options).await;
+    define(&store, &["a"], 1_000).await;
+    (Arc::new(store), url)
+}
+
+fn redeem(redemption: Redemption) -> Request {
+    Op::Submit(Command { redeem: vec![redemption], ..Command::default() }).into()
+}
+
+async fn held(store: &PostgresStore) -> i64 {
+    store.scope(&scope_key("a")).await.unwrap().unwrap().balances[0].held
+}
+
+#[tokio::test]
+async fn a_grant_that_changes_after_it_was_looked_at_is_decided_anew() {
+    for change in ["redeemed", "revoked", "touched"] {
+        let (store, url) = patient().await;
+        let (grant, redemption) = mint(&*store).await;
+        let barrier = Barrier::before("INTO bursar.jobs", &url).await;
+        let command = full_command("a", 10, redemption.clone(), "work");
+        let late = tokio::spawn({
+            let store = store.clone();
+            async move { one(&*store, &command).await }
+        });
+        until_waiting(&url, 1).await;
+        match change {
+            "redeemed" => drop(done(one(&*store, &redeem(redemption)).await)),
+            "revoked" => drop(done(one(&*store, &Op::Revoke { grant }.into()).await)),
+            _ => {
+                let mut stranger = PgConnection::connect(&url).await.unwrap();
+                let touch = "UPDATE bursar.grants SET expires_at = expires_at";
+                assert_eq!(sqlx::query(touch).execute(&mut stranger).await.unwrap().rows_affected(), 1);
+            }
+        }
+        barrier.lift().await;
+        let answer = late.await.unwrap();
+        assert_eq!(answer.is_ok(), change == "touched", "{change}: {answer:?}");
+        assert_eq!(held(&store).await, if change == "touched" { 10 } else { 0 }, "{change}");
+        let seen = store.grants(&scope_key("a").0, None, 10).await.unwrap();
+        assert_eq!((seen.len(), seen[0].version), (1, 2), "it changed once: {change}");
+        let report = store.verify().await.unwrap();
+        assert!(report.is_ok(), "{change}: {:#?}", report.violations);
+    }
+}
+
+#[tokio::test]
+async fn a_grant_that_changes_before_it_is_removed_is_looked_at_again() {
+    let clock = clock();
+    let url = bursar_testkit::fresh_database();
+    let options = PostgresOptions { key_patience: Duration::from_secs(60), ..PostgresOptions::default() };
+    let store = Arc::new(PostgresStore::open(&url, timed(1, &clock), options).await.unwrap());
+    let (grant, _) = mint(&*store).await;
+    clock.advance(Span::from_secs(400 * 86_400));
+    let barrier = Barrier::before("DELETE FROM bursar.grants", &url).await;
+    let late = tokio::spawn({
+        let store = store.clone();
+        async move { one(&*store, &Op::PurgeGrants { grants: vec![grant] }.into()).await }
+    });
+    until_waiting(&url, 1).await;
+    let mut stranger = PgConnection::connect(&url).await.unwrap();
+    sqlx::query("UPDATE bursar.grants SET expires_at = expires_at").execute(&mut stranger).await.unwrap();
+    barrier.lift().await;
+    done(late.await.unwrap());
+    assert!(store.grants(&scope_key("a").0, None, 10).await.unwrap().is_empty(), "it was removed all the same");
+    let report = store.verify().await.unwrap();
+    assert!(report.is_ok(), "{:#?}", report.violations);
+}
+
+#[tokio::test]
+async fn a_grant_that_somebody_else_has_in_hand_is_blocked_and_no_other_is() {
+    let (store, url) = patient().await;
+    let ((theirs, blocked), (_, free)) = (mint(&*store).await, mint(&*store).await);
+    let mut stranger = PgConnection::connect(&url).await.unwrap();
+    let mut tx = stranger.begin().await.unwrap();
+    let lock = sqlx::query("SELECT 1 FROM bursar.grants WHERE id = $1 FOR UPDATE");
+    lock.bind(uuid::Uuid::from_u128(theirs.0)).execute(&mut *tx).await.unwrap();
+    let requests = [blocked.clone(), free].map(|redemption| Arc::new(redeem(redemption)));
+    let verdicts = store.commit(&requests, Patience::Skip).await.unwrap();
+    assert!(matches!(verdicts[0], Verdict::Blocked(_)), "{verdicts:?}");
+    assert!(matches!(verdicts[1], Verdict::Answered(Ok(_))), "{verdicts:?}");
+    // The lock leaves a trace in the row, which is no reason to pass it over.
+    tx.rollback().await.unwrap();
+    done(one(&*store, &redeem(blocked)).await);
+}
