@@ -28,7 +28,7 @@ pub(crate) struct Subject {
     /// The application that it meters.
     site: Option<Site>,
     /// Tokens of grants for the round to come.
-    tokens: Arc<[String]>,
+    tokens: Arc<Tokens>,
     /// Operations a second, as far as is known.
     rate: f64,
 }
@@ -38,6 +38,34 @@ pub(crate) const AMPLE: i64 = 1 << 50;
 /// A hold outlives the measurement of its line.
 const TTL: Duration = Duration::from_secs(300);
 const GRANT_TTL: Duration = Duration::from_secs(24 * 3_600);
+/// Tokens, one after the other: what the callers keep counts as memory of the process.
+#[derive(Default)]
+struct Tokens {
+    text: String,
+    ends: Vec<usize>,
+}
+
+impl Tokens {
+    /// Adds one of so many.
+    fn push(&mut self, token: &str, of: usize) {
+        if self.ends.is_empty() {
+            self.text.reserve(of * token.len());
+            self.ends.reserve(of);
+        }
+        self.text.push_str(token);
+        self.ends.push(self.text.len());
+    }
+
+    fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    fn get(&self, number: usize) -> &str {
+        let from = if number == 0 { 0 } else { self.ends[number - 1] };
+        &self.text[from..self.ends[number]]
+    }
+}
+
 /// What the grants permit, and whom.
 const PURPOSE: &str = "upload";
 const SESSION: &str = "session-7";
@@ -58,7 +86,7 @@ impl Subject {
         let names: Result<Arc<[Scope]>, _> =
             (0..line.scopes).map(|number| Scope::new(format!("agent:{number:06}"))).collect();
         let (bench, callers, jobs, scopes) = (line.bench, line.callers, line.jobs.unwrap_or(0), names?);
-        let (apart, tokens, site) = (line.apart, Arc::new([]), None);
+        let (apart, tokens, site) = (line.apart, Arc::default(), None);
         let mut subject = Subject { bursar, database, bench, callers, jobs, apart, scopes, site, tokens, rate: 0.0 };
         if bench == Bench::Meter {
             subject.site = Some(Site::open(Some(&subject.bursar)).await?);
@@ -137,7 +165,7 @@ impl Subject {
             async move {
                 let scope = || &scopes[number % scopes.len()];
                 match bench {
-                    Bench::Command => command(&bursar, scope(), &tokens[number]).await,
+                    Bench::Command => command(&bursar, scope(), tokens.get(number)).await,
                     Bench::Hold => hold(&bursar, scope()).await,
                     Bench::Settle => settle(&bursar, scope()).await,
                     _ => jobs::enqueue(&bursar).await,
@@ -146,7 +174,7 @@ impl Subject {
         };
         let round = closed_loop(self.callers, time, most, operation).await?;
         self.rate = self.rate.max(round.per_second());
-        self.tokens = Arc::new([]);
+        self.tokens = Arc::default();
         Ok(round)
     }
 
@@ -155,7 +183,7 @@ impl Subject {
         if self.bench != Bench::Command {
             return Ok(());
         }
-        let tokens = Arc::new(Mutex::new(Vec::with_capacity(count)));
+        let tokens = Arc::new(Mutex::new(Tokens::default()));
         let (bursar, minted) = (self.bursar.clone(), tokens.clone());
         each(count, move |_| {
             let (bursar, minted) = (bursar.clone(), minted.clone());
@@ -163,13 +191,13 @@ impl Subject {
                 let payload = Payload::of(&"asset-7")?;
                 let grant = bursar.grants().mint(PURPOSE, SESSION, payload, GRANT_TTL).await?;
                 let token = grant.token.ok_or_else(|| BenchError::Failed("a new grant has a token".into()))?;
-                minted.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(token);
+                minted.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(&token, count);
                 Ok(())
             }
         })
         .await?;
         let tokens = std::mem::take(&mut *tokens.lock().unwrap_or_else(std::sync::PoisonError::into_inner));
-        self.tokens = tokens.into();
+        self.tokens = Arc::new(tokens);
         Ok(())
     }
 
