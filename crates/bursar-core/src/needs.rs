@@ -22,6 +22,8 @@ pub struct Needs {
     pub holds: BTreeSet<HoldId>,
     /// Grants.
     pub grants: BTreeSet<GrantId>,
+    /// Those of them from which something follows although they may not be changed: nobody else may change them meanwhile.
+    pub grants_relied_on: BTreeSet<GrantId>,
     /// Jobs, whose holds, lines and slots are needed too.
     pub jobs: BTreeSet<JobId>,
     /// Jobs that give a sign of life, and nothing more.
@@ -114,7 +116,11 @@ impl Needs {
             Op::Freeze { scope } | Op::Unfreeze { scope } => self.scope(tenant, scope, [], false),
             // Its id is new.
             Op::Mint(_) => {}
-            Op::Revoke { grant } | Op::Rotate { grant, .. } | Op::Use { grant } => {
+            Op::Rotate { grant, .. } => {
+                self.grants.insert(*grant);
+                self.grants_relied_on.insert(*grant);
+            }
+            Op::Revoke { grant } | Op::Use { grant } => {
                 self.grants.insert(*grant);
             }
             Op::PurgeGrants { grants } => self.grants.extend(grants),

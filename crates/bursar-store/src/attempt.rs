@@ -165,8 +165,9 @@ async fn once<A: Attempts>(
     Ok(verdicts)
 }
 
-/// The names a request takes, on one of which somebody else is sitting.
+/// The names a request takes, and the grants it ends, on one of which somebody else is sitting.
 fn names(request: &Request) -> Vec<Lock> {
-    let needs = Needs::of(request);
-    needs.keys.into_iter().map(Lock::Key).chain(needs.job_keys.into_iter().map(Lock::JobKey)).collect()
+    let Needs { keys, job_keys, grants, .. } = Needs::of(request);
+    let names = keys.into_iter().map(Lock::Key).chain(job_keys.into_iter().map(Lock::JobKey));
+    names.chain(grants.into_iter().map(Lock::Grant)).collect()
 }

@@ -54,6 +54,8 @@ pub(super) struct PgRows<'c> {
     pub(super) trouble: Option<Trouble>,
     /// The database's clock, read after the rows were locked that were taken last.
     pub(super) clock: Option<Time>,
+    /// Grants are locked too, and not only looked at.
+    pub(super) firm: bool,
     /// Where the rows lie that were taken.
     pub(super) places: Places,
     /// What was taken before it was asked for.
@@ -171,7 +173,7 @@ const SEEN_TOGETHER: &str =
 impl<'c> PgRows<'c> {
     pub(super) fn new(conn: &'c mut PgConnection, store: &'c PostgresStore, taking: Taking) -> PgRows<'c> {
         let (places, ahead) = (Places::default(), Ahead::default());
-        PgRows { conn, store, taking, turn: None, trouble: None, clock: None, places, ahead }
+        PgRows { conn, store, taking, turn: None, trouble: None, clock: None, firm: false, places, ahead }
     }
 
     /// How rows are taken, which are in order: perhaps some are passed over where they are locked, and others waited for.
@@ -291,7 +293,7 @@ impl<'c> PgRows<'c> {
 
     /// Whether grants are looked at without being locked: where all can be decided anew if one of them is changed meanwhile.
     fn sees_grants(&self) -> bool {
-        self.taking == Taking::Skip && self.turn.is_none()
+        self.taking == Taking::Skip && self.turn.is_none() && !self.firm
     }
 
     /// Takes grants and, after them, scopes in one trip.
@@ -470,6 +472,7 @@ impl Rows for PgRows<'_> {
     }
 
     async fn foresee(&mut self, needs: &Needs) -> Result<(), StoreError> {
+        self.firm = !needs.grants_relied_on.is_empty();
         // Holds name scopes that are not known before, and all scopes are to be taken in one sorted sweep. Where the turn
         // is to be kept, each kind of row is taken by itself.
         if !self.locks()

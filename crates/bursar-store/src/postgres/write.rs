@@ -114,7 +114,7 @@ impl PgRows<'_> {
                 (Change::Delete, seen) => {
                     gone.push(Uuid::from_u128(id.0));
                     match seen {
-                        Some(seen) => ended.push(*seen),
+                        Some(seen) => ended.push((*id, *seen)),
                         None => deleted.push(Uuid::from_u128(id.0)),
                     }
                 }
@@ -124,6 +124,9 @@ impl PgRows<'_> {
         new.sort_unstable_by_key(|grant| grant.id);
         statement.part(INSERT_GRANTS, &new, whole_grants);
         statement.part(PUT_GRANTS, &other, whole_grants);
+        // Two that want the same ones, which neither has locked, take them in the same order.
+        moved.sort_unstable_by_key(|(_, grant)| grant.id);
+        ended.sort_unstable_by_key(|(id, _)| *id);
         // What was only looked at may have been changed since: then there is no such row.
         statement.counted_part(UPDATE_GRANTS, &moved, |part, rows| {
             part.array(rows.iter().map(|((place, _), _)| *place));
@@ -133,8 +136,8 @@ impl PgRows<'_> {
             part.array(rows.iter().map(|(_, grant)| grant.pack_light()));
         });
         statement.counted_part(END_GRANTS, &ended, |part, rows| {
-            part.array(rows.iter().map(|(place, _)| *place));
-            part.array(rows.iter().map(|(_, writer)| *writer));
+            part.array(rows.iter().map(|(_, (place, _))| *place));
+            part.array(rows.iter().map(|(_, (_, writer))| *writer));
         });
         for (sql, rows) in [(DELETE_GRANTS, &deleted), (DELETE_PAYLOADS, &gone)] {
             statement.part(sql, rows, |part, rows| part.array(rows.iter().copied()));

@@ -54,8 +54,13 @@ impl Checkpoints {
     /// puts all pages of the log in order.
     pub(super) fn tend(&mut self, conn: &Connection) {
         let length = LENGTH.get();
+        if length == 0 {
+            return;
+        }
         if length < LONG || length < self.copied {
             (self.copied, self.again) = (0, 0);
+            // What was copied of the log that was is nothing of this one.
+            self.copier.iter_mut().for_each(|copier| copier.outdated = copier.copying);
         }
         if length < LONG.max(self.again) {
             return;
@@ -67,7 +72,7 @@ impl Checkpoints {
             self.copied = self.copied.max(std::mem::take(&mut copier.reached));
         }
         let to_copy = length.saturating_sub(self.copied);
-        let mine = self.copied > 0 && to_copy <= WRITERS_SHARE;
+        let mine = length >= TOO_LONG || (self.copied > 0 && to_copy <= WRITERS_SHARE);
         if mine || !self.ask() {
             let left = copy(conn).map_or_else(
                 |error| {
@@ -99,6 +104,8 @@ struct Copier {
     /// So many pages were copied in all.
     done: Receiver<u32>,
     copying: bool,
+    /// The log has begun anew since it was asked.
+    outdated: bool,
     /// So far it came the last time.
     reached: u32,
     thread: Option<JoinHandle<()>>,
@@ -125,7 +132,7 @@ impl Copier {
             }
         };
         let thread = thread::Builder::new().name("bursar-checkpoint".into()).spawn(run).ok()?;
-        Some(Copier { asks: Some(asks), done, copying: false, reached: 0, thread: Some(thread) })
+        Some(Copier { asks: Some(asks), done, copying: false, outdated: false, reached: 0, thread: Some(thread) })
     }
 
     fn ask(&mut self) -> bool {
@@ -136,8 +143,10 @@ impl Copier {
     fn is_copying(&mut self, wait: bool) -> bool {
         if self.copying {
             let told = if wait { self.done.recv().map_err(TryRecvError::from) } else { self.done.try_recv() };
-            self.reached = told.unwrap_or_default();
             self.copying = told == Err(TryRecvError::Empty);
+            if !self.copying {
+                self.reached = if std::mem::take(&mut self.outdated) { 0 } else { told.unwrap_or_default() };
+            }
         }
         self.copying
     }
@@ -222,6 +231,26 @@ mod tests {
         assert!(copier.ask());
         assert!(!copier.is_copying(true));
         assert_eq!(copier.reached, seen);
+    }
+
+    #[test]
+    fn what_was_copied_of_the_log_that_was_is_nothing_of_the_next() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log.db");
+        let conn = open(&path);
+        let mut checkpoints = Checkpoints::of(&conn, &path);
+        // One that was asked, and has copied all.
+        let (asks, asked) = channel();
+        let (tell, done) = channel();
+        tell.send(LONG + 5).unwrap();
+        let copying = Copier { asks: Some(asks), done, copying: true, outdated: false, reached: 0, thread: None };
+        (checkpoints.copier, checkpoints.copied) = (Some(copying), LONG + 5);
+        LENGTH.set(3);
+        checkpoints.tend(&conn);
+        LENGTH.set(LONG + 10);
+        checkpoints.tend(&conn);
+        assert_eq!(asked.try_recv(), Ok(()), "it is asked to copy this one too");
+        assert_eq!(checkpoints.copied, LONG + 10);
     }
 
     #[test]

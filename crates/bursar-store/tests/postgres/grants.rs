@@ -3,9 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bursar_core::request::{Command, Op, Redemption, Request};
+use bursar_core::grant::Token;
+use bursar_core::id::GrantId;
+use bursar_core::name::{Purpose, Subject};
+use bursar_core::payload::Payload;
+use bursar_core::request::{Command, Mint, Op, Redemption, Request};
 use bursar_core::time::Span;
-use bursar_store::{Patience, PostgresOptions, PostgresStore, Store, Verdict};
+use bursar_store::{Lock, Patience, PostgresOptions, PostgresStore, Store, Verdict};
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 
 use crate::support::*;
@@ -20,7 +24,7 @@ impl Barrier {
         let sql = format!(
             "CREATE FUNCTION wait_here() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
                  IF current_query() LIKE '%{word}%' THEN PERFORM pg_advisory_xact_lock(4711); END IF; RETURN NULL; END $$;
-             CREATE TRIGGER barrier BEFORE UPDATE OR DELETE ON bursar.grants
+             CREATE TRIGGER barrier BEFORE INSERT OR UPDATE OR DELETE ON bursar.grants
                  FOR EACH STATEMENT EXECUTE FUNCTION wait_here();
              SELECT pg_advisory_lock(4711)"
         );
@@ -119,4 +123,40 @@ async fn a_grant_that_somebody_else_has_in_hand_is_blocked_and_no_other_is() {
     // The lock leaves a trace in the row, which is no reason to pass it over.
     tx.rollback().await.unwrap();
     done(one(&*store, &redeem(blocked)).await);
+}
+
+#[tokio::test]
+async fn a_credential_that_is_being_rotated_is_not_revoked_meanwhile() {
+    let (store, url) = patient().await;
+    let (grant, _) = mint(&*store).await;
+    let token = Token::new(GrantId(grant.0 + 1), [8; 32]);
+    let (purpose, subject) = (Purpose::new("upload").unwrap(), Subject::new("bob").unwrap());
+    let (id, digest, payload) = (token.id(), token.digest(), Payload::default());
+    let new = Mint { id, digest, purpose, subject, payload, ttl: Span::from_secs(3_600) };
+    // The old one is to be good for longer than it is anyway, so that nothing is written of it.
+    let rotate = Op::Rotate { grant, mint: new, overlap: Span::from_secs(86_400) };
+    let barrier = Barrier::before("INTO bursar.grants", &url).await;
+    let late = tokio::spawn({
+        let store = store.clone();
+        async move { one(&*store, &rotate.into()).await }
+    });
+    until_waiting(&url, 1).await;
+    let revoke = Arc::new(Request::from(Op::Revoke { grant }));
+    let verdicts = store.commit(std::slice::from_ref(&revoke), Patience::Skip).await.unwrap();
+    assert!(matches!(verdicts[0], Verdict::Blocked(_)), "{verdicts:?}");
+    barrier.lift().await;
+    done(late.await.unwrap());
+    done(one(&*store, &revoke).await);
+}
+
+#[tokio::test]
+async fn who_cannot_have_a_grant_in_time_is_told_what_to_wait_for() {
+    let (store, url) = open(1).await;
+    let (grant, redemption) = mint(&store).await;
+    let barrier = Barrier::before("UPDATE bursar.grants", &url).await;
+    let request = Arc::new(redeem(redemption));
+    let verdicts = store.commit(std::slice::from_ref(&request), Patience::Skip).await.unwrap();
+    assert!(matches!(&verdicts[0], Verdict::Blocked(locks) if *locks == [Lock::Grant(grant)]), "{verdicts:?}");
+    barrier.lift().await;
+    done(one(&store, &request).await);
 }
