@@ -295,7 +295,9 @@ async fn load<R: Rows>(
         blocked.holds.extend(found.blocked);
         wanted.into_iter().for_each(|id| ws.holds.load(id, None));
     }
-    let again = needs.jobs.iter().filter_map(|id| ws.holds.get(&ws.jobs.get(id)?.hold?)).cloned();
+    // A job that was locked when it was asked for may have been found since by who leases: its hold was not.
+    let held = |id: &JobId| ws.jobs.get(id)?.hold.filter(|hold| ws.holds.is_loaded(hold));
+    let again = needs.jobs.iter().filter_map(|id| ws.holds.get(&held(id)?)).cloned();
     again.collect::<Vec<_>>().iter().for_each(|hold| needs.add_hold_again(hold));
     let wanted: Vec<GrantId> = needs.grants.iter().copied().collect();
     if !wanted.is_empty() {

@@ -10,32 +10,9 @@ use bursar_core::payload::Payload;
 use bursar_core::request::{Command, Mint, Op, Redemption, Request};
 use bursar_core::time::Span;
 use bursar_store::{Lock, Patience, PostgresOptions, PostgresStore, Store, Verdict};
-use sqlx::{AssertSqlSafe, Connection, PgConnection};
+use sqlx::{Connection, PgConnection};
 
 use crate::support::*;
-
-/// Somebody who has a statement wait that is about to change grants, and says such a word, after it has begun to see the
-/// database as it is.
-struct Barrier(PgConnection);
-
-impl Barrier {
-    async fn before(word: &str, url: &str) -> Barrier {
-        let mut conn = PgConnection::connect(url).await.unwrap();
-        let sql = format!(
-            "CREATE FUNCTION wait_here() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
-                 IF current_query() LIKE '%{word}%' THEN PERFORM pg_advisory_xact_lock(4711); END IF; RETURN NULL; END $$;
-             CREATE TRIGGER barrier BEFORE INSERT OR UPDATE OR DELETE ON bursar.grants
-                 FOR EACH STATEMENT EXECUTE FUNCTION wait_here();
-             SELECT pg_advisory_lock(4711)"
-        );
-        sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut conn).await.unwrap();
-        Barrier(conn)
-    }
-
-    async fn lift(mut self) {
-        sqlx::raw_sql("SELECT pg_advisory_unlock(4711)").execute(&mut self.0).await.unwrap();
-    }
-}
 
 /// A store whose batches wait long for locks, as the barrier is one.
 async fn patient() -> (Arc<PostgresStore>, String) {
@@ -58,7 +35,7 @@ async fn a_grant_that_changes_after_it_was_looked_at_is_decided_anew() {
     for change in ["redeemed", "revoked", "touched"] {
         let (store, url) = patient().await;
         let (grant, redemption) = mint(&*store).await;
-        let barrier = Barrier::before("INTO bursar.jobs", &url).await;
+        let barrier = Barrier::before("bursar.grants", "INTO bursar.jobs", &url).await;
         let command = full_command("a", 10, redemption.clone(), "work");
         let late = tokio::spawn({
             let store = store.clone();
@@ -93,7 +70,7 @@ async fn a_grant_that_changes_before_it_is_removed_is_looked_at_again() {
     let store = Arc::new(PostgresStore::open(&url, timed(1, &clock), options).await.unwrap());
     let (grant, _) = mint(&*store).await;
     clock.advance(Span::from_secs(400 * 86_400));
-    let barrier = Barrier::before("DELETE FROM bursar.grants", &url).await;
+    let barrier = Barrier::before("bursar.grants", "DELETE FROM bursar.grants", &url).await;
     let late = tokio::spawn({
         let store = store.clone();
         async move { one(&*store, &Op::PurgeGrants { grants: vec![grant] }.into()).await }
@@ -135,7 +112,7 @@ async fn a_credential_that_is_being_rotated_is_not_revoked_meanwhile() {
     let new = Mint { id, digest, purpose, subject, payload, ttl: Span::from_secs(3_600) };
     // The old one is to be good for longer than it is anyway, so that nothing is written of it.
     let rotate = Op::Rotate { grant, mint: new, overlap: Span::from_secs(86_400) };
-    let barrier = Barrier::before("INTO bursar.grants", &url).await;
+    let barrier = Barrier::before("bursar.grants", "INTO bursar.grants", &url).await;
     let late = tokio::spawn({
         let store = store.clone();
         async move { one(&*store, &rotate.into()).await }
@@ -153,7 +130,7 @@ async fn a_credential_that_is_being_rotated_is_not_revoked_meanwhile() {
 async fn who_cannot_have_a_grant_in_time_is_told_what_to_wait_for() {
     let (store, url) = open(1).await;
     let (grant, redemption) = mint(&store).await;
-    let barrier = Barrier::before("UPDATE bursar.grants", &url).await;
+    let barrier = Barrier::before("bursar.grants", "UPDATE bursar.grants", &url).await;
     let request = Arc::new(redeem(redemption));
     let verdicts = store.commit(std::slice::from_ref(&request), Patience::Skip).await.unwrap();
     assert!(matches!(&verdicts[0], Verdict::Blocked(locks) if *locks == [Lock::Grant(grant)]), "{verdicts:?}");

@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use bursar_core::answer::Answer;
 use bursar_core::id::JobId;
-use bursar_core::job::JobState;
-use bursar_core::name::{Queue, Tenant};
+use bursar_core::job::{JobSpec, JobState, LeaseAsk, QueueConfig};
+use bursar_core::name::{JobKind, Queue, Tenant, WorkerName};
+use bursar_core::payload::Payload;
 use bursar_core::refusal::{Refusal, Violation};
-use bursar_core::request::{Act, Charge, Command, Op, Request};
+use bursar_core::request::{Act, Charge, Command, Op, Request, Settle};
 use bursar_store::{Lock, Patience, PostgresOptions, PostgresStore, Store, StoreError, Verdict};
 use sqlx::{Connection, PgConnection};
 
@@ -219,4 +220,45 @@ async fn a_queue_that_a_stranger_changes_delays_only_those_who_change_it() {
     }
     theirs.rollback().await.unwrap();
     done(one(&store, &pause()).await);
+}
+
+#[tokio::test]
+async fn a_job_that_is_locked_first_and_leased_then_is_blocked_for_who_named_it() {
+    let options = PostgresOptions { key_patience: Duration::from_secs(60), ..PostgresOptions::default() };
+    let (store, url) = open_with(1, options).await;
+    define(&store, &["a"], 1_000).await;
+    let spec = JobSpec::new(Queue::new("q").unwrap(), JobKind::new("k").unwrap(), Payload::default());
+    let charges = vec![Charge::new(scope("a"), 10)];
+    let held = Command { charges, settle: Settle::Job, jobs: vec![spec], ..Command::default() };
+    let Answer::Submitted(placed) = done(one(&store, &Op::Submit(held).into()).await) else { panic!("a job") };
+    let job = placed.jobs[0].id;
+    let mut stranger = PgConnection::connect(&url).await.unwrap();
+    let mut theirs = stranger.begin().await.unwrap();
+    sqlx::query("SELECT 1 FROM bursar.jobs FOR UPDATE").execute(&mut *theirs).await.unwrap();
+
+    // Between looking for the job that is named and for those that can be leased, the batch comes to what is set for queues.
+    let barrier = Barrier::before("bursar.queues", "INTO bursar.queues", &url).await;
+    let (queue, worker) = (Queue::new("q").unwrap(), WorkerName::new("w").unwrap());
+    let lease = LeaseAsk { queues: vec![queue], kinds: Vec::new(), capacity: 1, lease: None, worker };
+    let requests: Vec<Arc<Request>> = vec![
+        Arc::new(Op::Act { act: Act::Cancel, jobs: vec![job] }.into()),
+        Arc::new(Op::DefineQueue { queue: Queue::new("other").unwrap(), config: QueueConfig::default() }.into()),
+        Arc::new(Op::Lease(lease).into()),
+    ];
+    let store = Arc::new(store);
+    let late = tokio::spawn({
+        let store = store.clone();
+        async move { store.commit(&requests, Patience::Skip).await }
+    });
+    until_waiting(&url, 1).await;
+    theirs.rollback().await.unwrap();
+    barrier.lift().await;
+    let verdicts = late.await.expect("it does not panic").unwrap();
+    assert!(matches!(verdicts[0], Verdict::Blocked(_)), "{verdicts:?}");
+    assert!(matches!(verdicts[1], Verdict::Answered(Ok(_))), "{verdicts:?}");
+    let Verdict::Answered(Ok(leased)) = &verdicts[2] else { panic!("{verdicts:?}") };
+    assert!(matches!(&leased.answer, Answer::Leased(leased) if leased.jobs.len() == 1), "{leased:?}");
+    done(one(&*store, &Op::Act { act: Act::Cancel, jobs: vec![job] }.into()).await);
+    let report = store.verify().await.unwrap();
+    assert!(report.is_ok(), "{:#?}", report.violations);
 }

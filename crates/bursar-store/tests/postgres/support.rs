@@ -19,7 +19,7 @@ use bursar_core::time::{Span, Time};
 use bursar_core::window::Window;
 use bursar_store::{ManualClock, Patience, PostgresOptions, PostgresStore, Setup, Store, StoreError, Verdict};
 use bursar_testkit::{SeqIds, fresh_database};
-use sqlx::{Connection, PgConnection};
+use sqlx::{AssertSqlSafe, Connection, PgConnection};
 
 pub(crate) fn clock() -> Arc<ManualClock> {
     Arc::new(ManualClock::at(Time::from_micros(1_700_000_000_000_000)))
@@ -306,5 +306,28 @@ pub(crate) async fn counters(store: &PostgresStore, url: &str) -> Counters {
         statements: sqlx::query_scalar(statements).fetch_one(&mut conn).await.unwrap(),
         seq_scans: sqlx::query_scalar(seq_scans).fetch_one(&mut conn).await.unwrap(),
         wal: sqlx::query_scalar(wal).fetch_one(&mut conn).await.unwrap(),
+    }
+}
+
+/// Somebody who has a statement wait that is about to change a table, and says such a word, after it has begun to see the
+/// database as it is.
+pub(crate) struct Barrier(PgConnection);
+
+impl Barrier {
+    pub(crate) async fn before(table: &str, word: &str, url: &str) -> Barrier {
+        let mut conn = PgConnection::connect(url).await.unwrap();
+        let sql = format!(
+            "CREATE FUNCTION wait_here() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+                 IF current_query() LIKE '%{word}%' THEN PERFORM pg_advisory_xact_lock(4711); END IF; RETURN NULL; END $$;
+             CREATE TRIGGER barrier BEFORE INSERT OR UPDATE OR DELETE ON {table}
+                 FOR EACH STATEMENT EXECUTE FUNCTION wait_here();
+             SELECT pg_advisory_lock(4711)"
+        );
+        sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut conn).await.unwrap();
+        Barrier(conn)
+    }
+
+    pub(crate) async fn lift(mut self) {
+        sqlx::raw_sql("SELECT pg_advisory_unlock(4711)").execute(&mut self.0).await.unwrap();
     }
 }
