@@ -64,7 +64,7 @@ pub struct Prepared<T> {
 pub enum Setback {
     /// A key that was free has been taken meanwhile: what was decided is out of date.
     Taken,
-    /// A key is about to be taken, or a queue to be changed, by somebody who takes his time.
+    /// A key is about to be taken, or a queue or a grant to be changed, by somebody who takes his time.
     KeyLocked,
     /// Beside the row that was waited for, others are locked.
     Contended,

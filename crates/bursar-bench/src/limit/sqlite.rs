@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use bursar_core::id::GrantId;
+use bursar_store::SqliteStore;
 use rusqlite::types::Value;
 use rusqlite::{Connection, Params, params, params_from_iter};
 use tokio::time::Instant;
@@ -17,9 +18,6 @@ pub(super) struct Writer {
     to: Connection,
     file: File,
 }
-
-/// Pages it keeps in memory, as many as Bursar does.
-const CACHE_KIB: u32 = 16_384;
 
 type Row = Vec<Value>;
 
@@ -46,7 +44,7 @@ impl Writer {
     /// Reads what is in one file, and writes it to another of the same shape.
     pub(super) fn new(from: &File, file: File) -> Result<Writer, BenchError> {
         let (from, to) = (from.connect()?, file.connect()?);
-        to.execute_batch(&format!("PRAGMA cache_size = -{CACHE_KIB}"))?;
+        to.execute_batch(&format!("PRAGMA cache_size = -{}", SqliteStore::CACHE_KIB))?;
         Ok(Writer { from, to, file })
     }
 

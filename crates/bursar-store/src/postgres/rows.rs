@@ -55,7 +55,7 @@ pub(super) struct PgRows<'c> {
     /// The database's clock, read after the rows were locked that were taken last.
     pub(super) clock: Option<Time>,
     /// Grants are locked too, and not only looked at.
-    pub(super) firm: bool,
+    pub(super) locks_grants: bool,
     /// Where the rows lie that were taken.
     pub(super) places: Places,
     /// What was taken before it was asked for.
@@ -173,7 +173,7 @@ const SEEN_TOGETHER: &str =
 impl<'c> PgRows<'c> {
     pub(super) fn new(conn: &'c mut PgConnection, store: &'c PostgresStore, taking: Taking) -> PgRows<'c> {
         let (places, ahead) = (Places::default(), Ahead::default());
-        PgRows { conn, store, taking, turn: None, trouble: None, clock: None, firm: false, places, ahead }
+        PgRows { conn, store, taking, turn: None, trouble: None, clock: None, locks_grants: false, places, ahead }
     }
 
     /// How rows are taken, which are in order: perhaps some are passed over where they are locked, and others waited for.
@@ -266,10 +266,7 @@ impl<'c> PgRows<'c> {
         let mut found = Vec::with_capacity(ids.len());
         if self.sees_grants() {
             self.take_grants_by(SEEN_GRANTS, ids, &mut found).await?;
-            let missing = missing(ids, found.iter().map(|grant| grant.id.0));
-            if !missing.is_empty() {
-                self.take_grants_by(grants!(" FOR UPDATE SKIP LOCKED"), &missing, &mut found).await?;
-            }
+            self.take_unseen(ids, &mut found).await?;
             return Ok(found);
         }
         for (way, ids) in self.ways(ids, |id| Lock::Grant(GrantId(id.as_u128()))) {
@@ -291,9 +288,18 @@ impl<'c> PgRows<'c> {
         Ok(())
     }
 
+    /// Locks those that were not seen because somebody has them in hand, or had.
+    async fn take_unseen(&mut self, ids: &[Uuid], found: &mut Vec<Grant>) -> Result<(), StoreError> {
+        let unseen = missing(ids, found.iter().map(|grant| grant.id.0));
+        if unseen.is_empty() {
+            return Ok(());
+        }
+        self.take_grants_by(grants!(" FOR UPDATE SKIP LOCKED"), &unseen, found).await
+    }
+
     /// Whether grants are looked at without being locked: where all can be decided anew if one of them is changed meanwhile.
     fn sees_grants(&self) -> bool {
-        self.taking == Taking::Skip && self.turn.is_none() && !self.firm
+        self.taking == Taking::Skip && self.turn.is_none() && !self.locks_grants
     }
 
     /// Takes grants and, after them, scopes in one trip.
@@ -314,10 +320,7 @@ impl<'c> PgRows<'c> {
             }
         }
         if self.sees_grants() {
-            let missing = missing(grants, redeemable.iter().map(|grant| grant.id.0));
-            if !missing.is_empty() {
-                self.take_grants_by(grants!(" FOR UPDATE SKIP LOCKED"), &missing, &mut redeemable).await?;
-            }
+            self.take_unseen(grants, &mut redeemable).await?;
         }
         self.see_blocked(&mut found, scopes).await?;
         self.ahead = Ahead { grants: Some(redeemable), scopes: Some(found) };
@@ -472,7 +475,7 @@ impl Rows for PgRows<'_> {
     }
 
     async fn foresee(&mut self, needs: &Needs) -> Result<(), StoreError> {
-        self.firm = !needs.grants_relied_on.is_empty();
+        self.locks_grants = !needs.grants_relied_on.is_empty();
         // Holds name scopes that are not known before, and all scopes are to be taken in one sorted sweep. Where the turn
         // is to be kept, each kind of row is taken by itself.
         if !self.locks()

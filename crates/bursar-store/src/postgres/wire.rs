@@ -7,67 +7,38 @@ use sqlx::postgres::types::Oid;
 use sqlx::postgres::{PgArgumentBuffer, PgHasArrayType, PgTypeInfo, PgValueFormat, PgValueRef};
 use sqlx::{Decode, Encode, Postgres, Type};
 
-/// Where a row lies: the fastest way to a row that is locked, since nobody moves it meanwhile.
+/// A value of a type that is so many bytes, by the numbers that PostgreSQL has for it and for arrays of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place([u8; 6]);
+pub(super) struct Raw<const OID: u32, const ARRAY: u32, const BYTES: usize>([u8; BYTES]);
 
-const TID: Oid = Oid(27);
-const TID_ARRAY: Oid = Oid(1010);
+/// Where a row lies (`tid`): the fastest way to a row that is locked, since nobody moves it meanwhile.
+pub(super) type Place = Raw<27, 1010, 6>;
 
-impl Type<Postgres> for Place {
+/// The transaction that wrote a row as it is (`xid`): a row that lies where it lay, of the same writer, was not changed meanwhile.
+pub(super) type Writer = Raw<28, 1011, 4>;
+
+impl<const OID: u32, const ARRAY: u32, const BYTES: usize> Type<Postgres> for Raw<OID, ARRAY, BYTES> {
     fn type_info() -> PgTypeInfo {
-        PgTypeInfo::with_oid(TID)
+        PgTypeInfo::with_oid(Oid(OID))
     }
 }
 
-impl PgHasArrayType for Place {
+impl<const OID: u32, const ARRAY: u32, const BYTES: usize> PgHasArrayType for Raw<OID, ARRAY, BYTES> {
     fn array_type_info() -> PgTypeInfo {
-        PgTypeInfo::with_oid(TID_ARRAY)
+        PgTypeInfo::with_oid(Oid(ARRAY))
     }
 }
 
-impl Encode<'_, Postgres> for Place {
+impl<const OID: u32, const ARRAY: u32, const BYTES: usize> Encode<'_, Postgres> for Raw<OID, ARRAY, BYTES> {
     fn encode_by_ref(&self, buffer: &mut PgArgumentBuffer) -> Result<IsNull, BoxDynError> {
         buffer.extend_from_slice(&self.0);
         Ok(IsNull::No)
     }
 }
 
-impl Decode<'_, Postgres> for Place {
-    fn decode(value: PgValueRef<'_>) -> Result<Place, BoxDynError> {
-        Ok(Place(binary(&value)?.try_into()?))
-    }
-}
-
-/// The transaction that wrote a row as it is: a row that lies where it lay, of the same writer, was not changed meanwhile.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Writer([u8; 4]);
-
-const XID: Oid = Oid(28);
-const XID_ARRAY: Oid = Oid(1011);
-
-impl Type<Postgres> for Writer {
-    fn type_info() -> PgTypeInfo {
-        PgTypeInfo::with_oid(XID)
-    }
-}
-
-impl PgHasArrayType for Writer {
-    fn array_type_info() -> PgTypeInfo {
-        PgTypeInfo::with_oid(XID_ARRAY)
-    }
-}
-
-impl Encode<'_, Postgres> for Writer {
-    fn encode_by_ref(&self, buffer: &mut PgArgumentBuffer) -> Result<IsNull, BoxDynError> {
-        buffer.extend_from_slice(&self.0);
-        Ok(IsNull::No)
-    }
-}
-
-impl Decode<'_, Postgres> for Writer {
-    fn decode(value: PgValueRef<'_>) -> Result<Writer, BoxDynError> {
-        Ok(Writer(binary(&value)?.try_into()?))
+impl<const OID: u32, const ARRAY: u32, const BYTES: usize> Decode<'_, Postgres> for Raw<OID, ARRAY, BYTES> {
+    fn decode(value: PgValueRef<'_>) -> Result<Self, BoxDynError> {
+        Ok(Raw(binary(&value)?.try_into()?))
     }
 }
 

@@ -54,6 +54,7 @@ impl Checkpoints {
     /// puts all pages of the log in order.
     pub(super) fn tend(&mut self, conn: &Connection) {
         let length = LENGTH.get();
+        // Nothing was committed since it was copied.
         if length == 0 {
             return;
         }

@@ -74,6 +74,9 @@ const READERS: usize = 4;
 const CLOSURES_MAX: usize = 1_000;
 
 impl SqliteStore {
+    /// Pages the writer keeps in memory, in KiB: enough that a batch over a thousand scopes reads none of them again.
+    pub const CACHE_KIB: u32 = 16_384;
+
     /// Opens a database file.
     pub async fn open(path: impl AsRef<Path>, setup: Setup) -> Result<SqliteStore, StoreError> {
         SqliteStore::start(Some(path.as_ref().to_owned()), setup).await

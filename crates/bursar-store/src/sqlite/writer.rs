@@ -21,6 +21,7 @@ use crate::clock::Clock;
 use crate::codec::Budgets;
 use crate::error::StoreError;
 use crate::rows::Rows;
+use crate::sqlite::SqliteStore;
 use crate::sqlite::ahead::{self, Decided};
 use crate::sqlite::checkpoint::Checkpoints;
 use crate::sqlite::closure::still_open;
@@ -70,9 +71,6 @@ impl Shared {
         SqliteRows { conn, clock, budgets, effort, known: None, scribe: None }
     }
 }
-
-/// Pages the writer keeps in memory, in KiB: enough that a batch over a thousand scopes reads none of them again.
-const CACHE_KIB: u32 = 16_384;
 
 /// Something to do on the writer's thread.
 type Task = Box<dyn FnOnce(&mut Writer) + Send>;
@@ -156,7 +154,7 @@ impl Writer {
             });
         }
         synced(&self.conn)?;
-        let pragma = format!("PRAGMA cache_size = -{CACHE_KIB}");
+        let pragma = format!("PRAGMA cache_size = -{}", SqliteStore::CACHE_KIB);
         self.conn.execute_batch(&pragma).map_err(failed)
     }
 
