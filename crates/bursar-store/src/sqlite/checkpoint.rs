@@ -252,6 +252,11 @@ mod tests {
         checkpoints.tend(&conn);
         assert_eq!(asked.try_recv(), Ok(()), "it is asked to copy this one too");
         assert_eq!(checkpoints.copied, LONG + 10);
+        // Where it is always a batch behind, the writer ends it some time: the next commit tells how long the log is then.
+        tell.send(LONG + 10).unwrap();
+        LENGTH.set(TOO_LONG);
+        checkpoints.tend(&conn);
+        assert_eq!(LENGTH.get(), 0, "the writer has copied the rest");
     }
 
     #[test]
