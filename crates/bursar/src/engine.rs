@@ -345,9 +345,26 @@ impl Shared {
     }
 
     /// Answers callers that are few, and lets them come back.
-    async fn tell_few(&self, answers: Vec<(Pending, Result<Outcome, Error>)>) {
+    async fn tell_few(self: &Arc<Self>, mut answers: Vec<(Pending, Result<Outcome, Error>)>) {
         let all = self.queue().waiting() + answers.len();
+        let half = answers.len() / 2;
+        if half >= 8 {
+            let second = answers.split_off(half);
+            let shared = self.clone();
+            let other = tokio::spawn(async move {
+                shared.answer_all(second);
+                shared.back(all).await;
+            });
+            self.answer_all(answers);
+            self.back(all).await;
+            let _ = other.await;
+            return;
+        }
         self.answer_all(answers);
+        self.back(all).await;
+    }
+
+    async fn back(&self, all: usize) {
         for _ in 0..YIELDS {
             if self.queue().waiting() >= all {
                 break;

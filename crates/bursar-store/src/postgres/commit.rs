@@ -25,6 +25,10 @@ impl Attempts for PostgresStore {
         self.options.key_patience
     }
 
+    async fn at_once(&self, requests: &[&Request]) -> Result<Option<(Vec<Verdict>, Time)>, Setback> {
+        self.do_at_once(requests).await
+    }
+
     async fn prepare(
         &self,
         requests: &[&Request],

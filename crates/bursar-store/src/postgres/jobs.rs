@@ -181,7 +181,7 @@ impl PgRows<'_> {
     /// A live job, whose place is remembered if it is locked.
     fn note(&mut self, row: &PgRow, skip: usize, locked: bool) -> Result<Job, StoreError> {
         let (job, lies) = live(row, skip)?;
-        if locked && self.locks() {
+        if locked && self.notes_places() {
             self.places.jobs.insert(job.id.0, lies);
         }
         Ok(job)
@@ -194,7 +194,7 @@ impl PgRows<'_> {
     ) -> Result<Vec<(QueueKey, QueueState)>, StoreError> {
         let tenants: Vec<&str> = keys.iter().map(|(tenant, _)| tenant.as_str()).collect();
         let names: Vec<&str> = keys.iter().map(|(_, queue)| queue.as_str()).collect();
-        let locks = locked && self.locks();
+        let locks = locked && self.notes_places();
         if locks {
             // Nobody else may define one that is not there yet at the same time.
             let sql = "INSERT INTO bursar.queues (tenant, queue, data)

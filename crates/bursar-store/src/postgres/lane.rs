@@ -18,23 +18,54 @@ use super::{GATE, PostgresStore};
 /// Of so many connections one is kept for batches: the others remain for everybody.
 const SHARE: u32 = 4;
 
-/// An open transaction of a batch. Dropped before its end it takes its connection with it, and the server undoes it.
-pub struct OpenBatch {
+/// A connection of the pool. One that is set for batches is not given back to it, but ended.
+struct Laned {
     conn: Option<PoolConnection<Postgres>>,
+    set: bool,
+}
+
+impl Laned {
+    fn new(conn: PoolConnection<Postgres>) -> Laned {
+        Laned { conn: Some(conn), set: false }
+    }
+
+    fn conn(&mut self) -> &mut PgConnection {
+        self.conn.as_mut().expect("it is there until the end")
+    }
+
+    fn end(&mut self) {
+        if let Some(conn) = self.conn.take() {
+            drop(conn.detach());
+        }
+    }
+}
+
+impl Drop for Laned {
+    fn drop(&mut self) {
+        if self.set {
+            self.end();
+        }
+    }
+}
+
+/// What a batch has in hand: a connection, mostly with an open transaction. Dropped before its end it takes its connection with
+/// it, and the server undoes what it did.
+pub struct OpenBatch {
+    laned: Option<Laned>,
     /// The database's clock when it began.
     pub(super) began: Time,
 }
 
 impl OpenBatch {
     pub(super) fn conn(&mut self) -> &mut PgConnection {
-        self.conn.as_mut().expect("it is there until the end")
+        self.laned.as_mut().expect("it is there until the end").conn()
     }
 }
 
 impl Drop for OpenBatch {
     fn drop(&mut self) {
-        if let Some(conn) = self.conn.take() {
-            drop(conn.detach());
+        if let Some(mut laned) = self.laned.take() {
+            laned.end();
         }
     }
 }
@@ -45,7 +76,7 @@ pub(super) struct Kept(Mutex<Connections>);
 
 #[derive(Default)]
 struct Connections {
-    idle: Vec<PoolConnection<Postgres>>,
+    idle: Vec<Laned>,
     /// Transactions that are open already, since then, for batches that are expected any moment.
     ready: Vec<(OpenBatch, Instant)>,
     /// The store is closed: none is kept.
@@ -74,7 +105,7 @@ impl Kept {
 /// Somebody may drop a store where there is no runtime any more, which a pool needs to take a connection back.
 impl Drop for Kept {
     fn drop(&mut self) {
-        self.list().idle.drain(..).for_each(|conn| drop(conn.detach()));
+        self.list().idle.drain(..).for_each(|mut laned| laned.end());
     }
 }
 
@@ -97,7 +128,35 @@ impl PostgresStore {
                 opened => return opened,
             }
         }
-        open(self.pool.acquire().await?, &begin).await
+        open(Laned::new(self.pool.acquire().await?), &begin).await
+    }
+
+    /// A connection without a transaction, for statements that are transactions of their own. It is set for that once.
+    pub(super) async fn open_alone(&self) -> Result<OpenBatch, sqlx::Error> {
+        let kept = {
+            let mut list = self.kept.list();
+            let set = list.idle.iter().position(|laned| laned.set);
+            set.map(|place| list.idle.swap_remove(place)).or_else(|| list.idle.pop())
+        };
+        let laned = match kept {
+            Some(laned) => laned,
+            None => Laned::new(self.pool.acquire().await?),
+        };
+        let is_set = laned.set;
+        let mut batch = OpenBatch { laned: Some(laned), began: Time::MIN };
+        if !is_set {
+            // See `begin`.
+            sqlx::raw_sql("SET enable_seqscan = off").execute(batch.conn()).await?;
+            batch.laned.as_mut().expect("it was just there").set = true;
+        }
+        Ok(batch)
+    }
+
+    /// Keeps the connection of a batch that had no transaction.
+    pub(super) fn close_alone(&self, mut batch: OpenBatch) {
+        if let Some(laned) = batch.laned.take() {
+            self.keep(laned);
+        }
     }
 
     /// Begins the transaction of a batch that is expected any moment, where there is a connection for it: one trip less while
@@ -134,26 +193,29 @@ impl PostgresStore {
 
     async fn end(&self, mut batch: OpenBatch, how: &'static str) -> Result<(), sqlx::Error> {
         sqlx::raw_sql(how).execute(batch.conn()).await?;
-        if let Some(conn) = batch.conn.take() {
-            self.keep(conn);
+        if let Some(laned) = batch.laned.take() {
+            self.keep(laned);
         }
         Ok(())
     }
 
-    fn keep(&self, conn: PoolConnection<Postgres>) {
+    /// Keeps a connection, or lets the pool have it: one that is not set for batches first.
+    fn keep(&self, laned: Laned) {
         let most = (self.options.connections / SHARE) as usize;
         let mut list = self.kept.list();
-        if !list.closed && list.idle.len() + list.ready.len() < most {
-            list.idle.push(conn);
-        } else {
-            // The pool takes it back.
-            drop(conn);
+        if list.closed {
+            return;
+        }
+        list.idle.push(laned);
+        if list.idle.len() + list.ready.len() > most {
+            let other = list.idle.iter().position(|laned| !laned.set).unwrap_or(0);
+            drop(list.idle.swap_remove(other));
         }
     }
 }
 
-async fn open(conn: PoolConnection<Postgres>, begin: &str) -> Result<OpenBatch, sqlx::Error> {
-    let mut batch = OpenBatch { conn: Some(conn), began: Time::MIN };
+async fn open(laned: Laned, begin: &str) -> Result<OpenBatch, sqlx::Error> {
+    let mut batch = OpenBatch { laned: Some(laned), began: Time::MIN };
     let row = sqlx::raw_sql(AssertSqlSafe(begin.to_owned())).fetch_one(batch.conn()).await?;
     batch.began = Time::from_micros(row.try_get(0)?);
     Ok(batch)

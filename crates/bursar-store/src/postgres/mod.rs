@@ -23,6 +23,7 @@ mod read;
 mod rows;
 mod scopes;
 mod statement;
+mod swift;
 mod wire;
 mod write;
 
@@ -52,6 +53,7 @@ pub use self::empty::is_empty;
 use self::error::{redacted, store_error};
 use self::lane::Kept;
 pub use self::migrate::migration_sql;
+use self::swift::Wary;
 use crate::attempt;
 use crate::clock::{Clock, SystemClock};
 use crate::codec::Budgets;
@@ -65,6 +67,7 @@ use crate::verify::Report;
 pub struct PostgresStore {
     pool: PgPool,
     kept: Kept,
+    wary: Wary,
     /// Connections for short statements that somebody needs who has a connection already: never the same pool, in which
     /// all could wait for each other.
     side: PgPool,
@@ -145,6 +148,7 @@ impl PostgresStore {
         let store = PostgresStore {
             pool: pool(options.connections.max(1)).connect_lazy_with(connect.clone()),
             kept: Kept::default(),
+            wary: Wary::default(),
             side: pool(2).connect_lazy_with(connect),
             bell: Arc::new(bell),
             setup,
@@ -240,7 +244,9 @@ impl Store for PostgresStore {
     }
 
     async fn stand_ready(&self) {
-        self.open_early().await;
+        if self.locked_last() {
+            self.open_early().await;
+        }
     }
 
     async fn stand_down(&self) {

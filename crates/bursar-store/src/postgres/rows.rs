@@ -37,6 +37,8 @@ pub(super) enum Taking {
     Skip,
     /// Locked, after waiting for them.
     Wait,
+    /// Looked at, where nobody else has them locked, by one who writes them if they still are as they were then.
+    See,
     /// Only looked at.
     Look,
     /// Only looked at, by one who keeps everybody else out and writes.
@@ -62,13 +64,14 @@ pub(super) struct PgRows<'c> {
     pub(super) ahead: Ahead,
 }
 
-/// Where rows lie that this transaction has locked. Grants it may only have looked at, which is known by who wrote them.
+/// Where rows lie that are to be written. Grants and scopes may only have been looked at: that they still are as they were is
+/// known by who wrote them.
 #[derive(Default)]
 pub(super) struct Places {
     pub(super) jobs: HashMap<u128, Place>,
     pub(super) holds: HashMap<u128, Place>,
     pub(super) grants: HashMap<u128, (Place, Writer)>,
-    pub(super) scopes: HashMap<ScopeKey, Place>,
+    pub(super) scopes: HashMap<ScopeKey, (Place, Writer)>,
 }
 
 impl Places {
@@ -84,12 +87,13 @@ pub(super) struct Ahead {
     pub(super) scopes: Option<Found<ScopeKey, ScopeState>>,
 }
 
-/// A statement in its three ways of taking rows.
+/// A statement in its ways of taking rows.
 macro_rules! taking {
     ($taking:expr, $sql:ident) => {
         match $taking {
             Taking::Skip => $sql!(" FOR UPDATE SKIP LOCKED"),
             Taking::Wait => $sql!(" FOR UPDATE"),
+            Taking::See => $sql!(" AND xmax = 0 OFFSET 0"),
             // Keeps the planner from making a join of it that reads the whole table.
             Taking::Look | Taking::Alone => $sql!(" OFFSET 0"),
         }
@@ -142,15 +146,11 @@ macro_rules! grants_seen {
 
 macro_rules! scopes_by_name {
     ($lock:literal) => {
-        scopes_by_name!($lock, "")
-    };
-    ($lock:literal, $more:literal) => {
         concat!(
-            "SELECT w.n, s.ctid, clock_timestamp(), s.state, s.budget",
-            $more,
-            " FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS w(tenant, scope, n)
+            "SELECT w.n, s.ctid, clock_timestamp(), s.state, s.budget, s.xmin
+             FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS w(tenant, scope, n)
              CROSS JOIN LATERAL (
-                 SELECT s.ctid, s.state, s.budget FROM bursar.scopes s
+                 SELECT s.ctid, s.state, s.budget, s.xmin FROM bursar.scopes s
                  WHERE s.tenant = w.tenant AND s.scope = w.scope",
             $lock,
             ") s"
@@ -162,13 +162,18 @@ pub(super) use scopes_by_name;
 /// Grants first, numbered downwards, then scopes: the parts are run one after the other.
 macro_rules! together {
     ($lock:literal) => {
-        concat!(grants!($lock, "$3"), " UNION ALL ", scopes_by_name!($lock, ", NULL::xid"))
+        concat!(grants!($lock, "$3"), " UNION ALL ", scopes_by_name!($lock))
     };
 }
 
 const SEEN_GRANTS: &str = grants_seen!("$1");
-const SEEN_TOGETHER: &str =
-    concat!(grants_seen!("$3"), " UNION ALL ", scopes_by_name!(" FOR UPDATE SKIP LOCKED", ", NULL::xid"));
+
+/// The same with grants that are only looked at.
+macro_rules! seen_together {
+    ($lock:literal) => {
+        concat!(grants_seen!("$3"), " UNION ALL ", scopes_by_name!($lock))
+    };
+}
 
 impl<'c> PgRows<'c> {
     pub(super) fn new(conn: &'c mut PgConnection, store: &'c PostgresStore, taking: Taking) -> PgRows<'c> {
@@ -192,12 +197,12 @@ impl<'c> PgRows<'c> {
 
     /// Whether rows may have been passed over that somebody else has locked.
     pub(super) fn passes_over(&self) -> bool {
-        self.taking == Taking::Skip || self.turn.is_some()
+        matches!(self.taking, Taking::Skip | Taking::See) || self.turn.is_some()
     }
 
-    /// Whether the rows are locked that are taken.
-    pub(super) fn locks(&self) -> bool {
-        matches!(self.taking, Taking::Skip | Taking::Wait)
+    /// Whether it is noted where the rows lie that are taken: they are written there.
+    pub(super) fn notes_places(&self) -> bool {
+        matches!(self.taking, Taking::Skip | Taking::Wait | Taking::See)
     }
 
     /// Notes what stood in the way.
@@ -253,9 +258,8 @@ impl<'c> PgRows<'c> {
     /// A grant from the columns of a statement that takes it, and where it lies.
     fn granted(&mut self, row: &PgRow, data: &[u8], lies: Place) -> Result<Grant, StoreError> {
         let grant = Grant::unpack(data)?;
-        if self.locks() {
-            let writer: Writer = row.try_get_unchecked(5).map_err(store_error)?;
-            self.places.grants.insert(grant.id.0, (lies, writer));
+        if self.notes_places() {
+            self.places.grants.insert(grant.id.0, (lies, writer_of(row)?));
         }
         Ok(grant)
     }
@@ -291,7 +295,7 @@ impl<'c> PgRows<'c> {
     /// Locks those that were not seen because somebody has them in hand, or had.
     async fn take_unseen(&mut self, ids: &[Uuid], found: &mut Vec<Grant>) -> Result<(), StoreError> {
         let unseen = missing(ids, found.iter().map(|grant| grant.id.0));
-        if unseen.is_empty() {
+        if unseen.is_empty() || self.taking == Taking::See {
             return Ok(());
         }
         self.take_grants_by(grants!(" FOR UPDATE SKIP LOCKED"), &unseen, found).await
@@ -299,12 +303,12 @@ impl<'c> PgRows<'c> {
 
     /// Whether grants are looked at without being locked: where all can be decided anew if one of them is changed meanwhile.
     fn sees_grants(&self) -> bool {
-        self.taking == Taking::Skip && self.turn.is_none() && !self.locks_grants
+        matches!(self.taking, Taking::Skip | Taking::See) && self.turn.is_none() && !self.locks_grants
     }
 
     /// Takes grants and, after them, scopes in one trip.
     async fn take_together(&mut self, grants: &[Uuid], scopes: &[ScopeKey]) -> Result<(), StoreError> {
-        let sql = if self.sees_grants() { SEEN_TOGETHER } else { taking!(self.taking, together) };
+        let sql = if self.sees_grants() { taking!(self.taking, seen_together) } else { taking!(self.taking, together) };
         let (tenants, names) = scopes::columns(scopes);
         let rows = self.fetch(sqlx::query(sql).bind(tenants).bind(names).bind(grants)).await?;
         let mut redeemable = Vec::with_capacity(grants.len());
@@ -314,9 +318,9 @@ impl<'c> PgRows<'c> {
             if n < 0 {
                 redeemable.push(self.granted(row, data, lies)?);
             } else {
-                let key = scopes[place(n)].clone();
-                found.rows.push((key, self.scope_of(row, data)?));
-                self.places.scopes.insert(scopes[place(n)].clone(), lies);
+                let key = &scopes[place(n)];
+                found.rows.push((key.clone(), self.scope_of(row, data)?));
+                self.places.scopes.insert(key.clone(), (lies, writer_of(row)?));
             }
         }
         if self.sees_grants() {
@@ -326,6 +330,11 @@ impl<'c> PgRows<'c> {
         self.ahead = Ahead { grants: Some(redeemable), scopes: Some(found) };
         Ok(())
     }
+}
+
+/// Who wrote a row as it is, of a statement that takes grants or scopes.
+pub(super) fn writer_of(row: &PgRow) -> Result<Writer, StoreError> {
+    row.try_get_unchecked(5).map_err(store_error)
 }
 
 /// The rows that were not found.
@@ -478,7 +487,7 @@ impl Rows for PgRows<'_> {
         self.locks_grants = !needs.grants_relied_on.is_empty();
         // Holds name scopes that are not known before, and all scopes are to be taken in one sorted sweep. Where the turn
         // is to be kept, each kind of row is taken by itself.
-        if !self.locks()
+        if !self.notes_places()
             || self.turn.is_some()
             || !needs.holds.is_empty()
             || needs.grants.is_empty()
@@ -499,7 +508,7 @@ impl Rows for PgRows<'_> {
         let mut found = Vec::with_capacity(ids.len());
         for (way, ids) in self.ways(&ids, |id| Lock::Hold(HoldId(id.as_u128()))) {
             for (id, place, hold) in self.take::<Hold>(taking!(way, holds), ids).await? {
-                if self.locks() {
+                if self.notes_places() {
                     self.places.holds.insert(id, place);
                 }
                 found.push((id, hold));

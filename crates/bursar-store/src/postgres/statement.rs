@@ -6,6 +6,9 @@ use sqlx::error::BoxDynError;
 use sqlx::postgres::{PgArguments, PgHasArrayType};
 use sqlx::{Arguments, Encode, Postgres, Type};
 
+/// What a statement fails with that was finished to stand alone, and did not find things as it must.
+pub(super) const SPOILED: &str = "22012";
+
 /// A statement in the making. The same parts give the same text, so that the server's plan is found again.
 #[derive(Default)]
 pub(super) struct Statement {
@@ -71,7 +74,8 @@ impl Statement {
         self.single = format!("${}", self.bind(value));
     }
 
-    fn bind<'q, T: Encode<'q, Postgres> + Type<Postgres>>(&mut self, value: T) -> usize {
+    /// Adds a value by itself; says its number.
+    pub(super) fn bind<'q, T: Encode<'q, Postgres> + Type<Postgres>>(&mut self, value: T) -> usize {
         if let Err(error) = self.arguments.add(value) {
             self.failed.get_or_insert(error);
         }
@@ -84,11 +88,29 @@ impl Statement {
 
     /// The text, its arguments, and the number of rows it must come to if all that are counted are there.
     pub(super) fn finish(self) -> (String, Result<PgArguments, BoxDynError>, i64) {
-        let Statement { mut sql, arguments, failed, counted, expected, .. } = self;
-        sql.push_str(" SELECT 0::bigint");
-        for part in counted {
-            write!(sql, " + (SELECT count(*) FROM p{part})").expect("text takes text");
-        }
+        let sum = self.sum();
+        let Statement { mut sql, arguments, failed, expected, .. } = self;
+        write!(sql, " SELECT {sum}").expect("text takes text");
         (sql, failed.map_or(Ok(arguments), Err), expected)
+    }
+
+    /// The text and its arguments of a statement that fails, and has done nothing, where a condition is not met that is looked at
+    /// first, or where rows that are counted are not there: by `SPOILED`.
+    pub(super) fn finish_alone(mut self, condition: &str) -> (String, Result<PgArguments, BoxDynError>) {
+        let expected = self.bind(self.expected);
+        let sum = self.sum();
+        let Statement { mut sql, arguments, failed, .. } = self;
+        let written = write!(
+            sql,
+            " SELECT 1::bigint / CASE WHEN {condition} THEN CASE WHEN {sum} = ${expected} THEN 1 ELSE 0 END ELSE 0 END"
+        );
+        written.expect("text takes text");
+        (sql, failed.map_or(Ok(arguments), Err))
+    }
+
+    /// How many rows were written of those that are counted.
+    fn sum(&self) -> String {
+        let counts = self.counted.iter().map(|part| format!(" + (SELECT count(*) FROM p{part})"));
+        std::iter::once("0::bigint".to_owned()).chain(counts).collect()
     }
 }

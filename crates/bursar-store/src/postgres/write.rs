@@ -3,7 +3,7 @@
 //! The statement has a part for each kind of row that there is something of: a part with nothing to do would cost the
 //! server as much as a row or two. New rows are inserted plainly: a name that somebody else took meanwhile fails the
 //! statement, and the batch is decided anew. (`ON CONFLICT` for all of them would cost a second WAL record a row.) Rows that
-//! this transaction has locked are written where they lie, and so are grants it has only looked at, if they still are as they were. Other rows that were there are written by
+//! this transaction has locked are written where they lie, and so are those it has only looked at, if they still are as they were. Other rows that were there are written by
 //! `ON CONFLICT … DO UPDATE`, which goes by the primary key whatever the planner knows of the table.
 
 use bursar_core::event::Batch;
@@ -13,12 +13,16 @@ use bursar_core::scope::ScopeState;
 use bursar_core::state::{Change, KeyKey, KeyRow, ScopeKey, Workspace};
 use bursar_core::time::Time;
 use sqlx::AssertSqlSafe;
+use sqlx::error::BoxDynError;
+use sqlx::postgres::PgArguments;
 use uuid::Uuid;
 
+use super::GATE;
 use super::error::code;
+use super::lane::lock_timeout_ms;
 use super::rows::{PgRows, Taking};
-use super::statement::Statement;
-use super::wire::Place;
+use super::statement::{SPOILED, Statement};
+use super::wire::{Place, Writer};
 use crate::codec::{Carries, Packed, grant_state, hold_state, to_json};
 use crate::error::StoreError;
 
@@ -43,9 +47,9 @@ const PUT_SCOPES: &str = "INSERT INTO bursar.scopes AS s (tenant, scope, version
     ON CONFLICT (tenant, scope) DO UPDATE SET version = EXCLUDED.version, state = EXCLUDED.state,
         budget = coalesce(EXCLUDED.budget, s.budget)";
 const UPDATE_SCOPES: &str = "UPDATE bursar.scopes s SET version = w.version, state = w.state
-    FROM (SELECT @) AS w(place, version, state) WHERE s.ctid = w.place";
+    FROM (SELECT @) AS w(place, writer, version, state) WHERE s.ctid = w.place AND s.xmin = w.writer";
 const UPDATE_REDEFINED: &str = "UPDATE bursar.scopes s SET version = w.version, state = w.state, budget = w.budget
-    FROM (SELECT @) AS w(place, version, state, budget) WHERE s.ctid = w.place";
+    FROM (SELECT @) AS w(place, writer, version, state, budget) WHERE s.ctid = w.place AND s.xmin = w.writer";
 const INSERT_JOURNAL: &str = "INSERT INTO bursar.journal (id, at, count, prev, entries) SELECT @";
 const NUMBER_JOURNAL: &str = "INSERT INTO bursar.journal_new (id, count) SELECT @";
 const INSERT_KEYS: &str = "INSERT INTO bursar.keys (tenant, key, fingerprint, batch, command, until) SELECT @";
@@ -71,8 +75,49 @@ pub(super) const DELETE_PAYLOADS: &str = "DELETE FROM bursar.payloads WHERE ctid
 const INSERT_PAYLOADS: &str = "INSERT INTO bursar.payloads (id, data) SELECT @";
 
 impl PgRows<'_> {
-    /// Writes what a batch changed, in one statement. False when a name was taken meanwhile.
+    /// Writes what a batch changed, in one statement. False when a name was taken meanwhile, or something changed that was only
+    /// looked at.
     pub(super) async fn write(&mut self, ws: &Workspace, batch: Option<Batch>) -> Result<bool, StoreError> {
+        let statement = self.statement(ws, batch);
+        if statement.is_empty() {
+            return Ok(true);
+        }
+        // A row lies elsewhere once it is written.
+        self.places.clear();
+        let (sql, arguments, expected) = statement.finish();
+        match self.execute(sql, arguments).await {
+            Ok(done) => Ok(done == expected),
+            Err(error) if code(&error).as_deref() == Some(UNIQUE_VIOLATION) => Ok(false),
+            Err(error) => Err(self.failed(error)),
+        }
+    }
+
+    /// The same by a statement that is a transaction of its own. It does not wait for who makes the tables anew, whom it would
+    /// keep waiting as well, and not longer for others than batches do.
+    pub(super) async fn write_alone(&mut self, ws: &Workspace, batch: Option<Batch>) -> Result<bool, sqlx::Error> {
+        let mut statement = self.statement(ws, batch);
+        if statement.is_empty() {
+            return Ok(true);
+        }
+        let wait = statement.bind(format!("{}ms", lock_timeout_ms(self.store.options.key_patience)));
+        let condition = format!(
+            "pg_try_advisory_xact_lock_shared({GATE}) AND current_setting('synchronous_commit') <> 'off'
+             AND set_config('lock_timeout', ${wait}, true) IS NOT NULL"
+        );
+        let (sql, arguments) = statement.finish_alone(&condition);
+        match self.execute(sql, arguments).await {
+            Ok(_) => Ok(true),
+            Err(error) if matches!(code(&error).as_deref(), Some(UNIQUE_VIOLATION | SPOILED)) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn execute(&mut self, sql: String, arguments: Result<PgArguments, BoxDynError>) -> Result<i64, sqlx::Error> {
+        let arguments = arguments.map_err(sqlx::Error::Encode)?;
+        sqlx::query_scalar_with::<_, i64, _>(AssertSqlSafe(sql), arguments).fetch_one(&mut *self.conn).await
+    }
+
+    fn statement(&self, ws: &Workspace, batch: Option<Batch>) -> Statement {
         let mut batch = batch;
         let payloads = batch.as_mut().map(Batch::detach_payloads).unwrap_or_default();
         // What the journal says of a key is so, whatever the clock said when it was forgotten or taken over.
@@ -89,18 +134,7 @@ impl PgRows<'_> {
         write_charges(&mut statement, ws);
         self.write_scopes(&mut statement, ws);
         write_journal(&mut statement, batch.as_slice());
-        if statement.is_empty() {
-            return Ok(true);
-        }
-        // A row lies elsewhere once it is written.
-        self.places.clear();
-        let (sql, arguments, expected) = statement.finish();
-        let arguments = arguments.map_err(|error| self.failed(sqlx::Error::Encode(error)))?;
-        match sqlx::query_scalar_with::<_, i64, _>(AssertSqlSafe(sql), arguments).fetch_one(&mut *self.conn).await {
-            Ok(done) => Ok(done == expected),
-            Err(error) if code(&error).as_deref() == Some(UNIQUE_VIOLATION) => Ok(false),
-            Err(error) => Err(self.failed(error)),
-        }
+        statement
     }
 
     fn write_grants(&self, statement: &mut Statement, ws: &Workspace) {
@@ -170,23 +204,26 @@ impl PgRows<'_> {
         for (key, change) in ws.scopes.changes() {
             let row: &ScopeState = kept(&change);
             match self.places.scopes.get(key) {
-                Some(place) if row.redefined => redefined.push((*place, row)),
-                Some(place) => moved.push((*place, row)),
+                Some(seen) if row.redefined => redefined.push((key, *seen, row)),
+                Some(seen) => moved.push((key, *seen, row)),
                 None => other.push((key, row)),
             }
         }
-        let both = |part: &mut Statement, rows: &[(Place, &ScopeState)]| {
-            part.array(rows.iter().map(|(place, _)| *place));
-            part.array(rows.iter().map(|(_, row)| count(row.version)));
-            part.array(rows.iter().map(|(_, row)| row.pack()));
+        let all = |part: &mut Statement, rows: &[(&ScopeKey, (Place, Writer), &ScopeState)]| {
+            part.array(rows.iter().map(|(_, (place, _), _)| *place));
+            part.array(rows.iter().map(|(_, (_, writer), _)| *writer));
+            part.array(rows.iter().map(|(.., row)| count(row.version)));
+            part.array(rows.iter().map(|(.., row)| row.pack()));
         };
-        statement.counted_part(UPDATE_SCOPES, &moved, both);
-        statement.counted_part(UPDATE_REDEFINED, &redefined, |part, rows| {
-            both(part, rows);
-            part.array(rows.iter().map(|(_, row)| row.budget.as_deref().map(to_json)));
-        });
         // Two that want the same rows take them in the same order.
+        moved.sort_unstable_by_key(|(key, ..)| *key);
+        redefined.sort_unstable_by_key(|(key, ..)| *key);
         other.sort_unstable_by_key(|(key, _): &(&ScopeKey, _)| *key);
+        statement.counted_part(UPDATE_SCOPES, &moved, all);
+        statement.counted_part(UPDATE_REDEFINED, &redefined, |part, rows| {
+            all(part, rows);
+            part.array(rows.iter().map(|(.., row)| row.budget.as_deref().map(to_json)));
+        });
         statement.part(PUT_SCOPES, &other, |part, rows| {
             part.array(rows.iter().map(|(key, _)| key.0.as_str()));
             part.array(rows.iter().map(|(key, _)| key.1.as_str()));

@@ -96,7 +96,7 @@ macro_rules! skipping {
     ($taking:expr, $sql:ident) => {
         match $taking {
             Taking::Skip | Taking::Wait => $sql!(" FOR UPDATE SKIP LOCKED"),
-            Taking::Look | Taking::Alone => $sql!(" OFFSET 0"),
+            Taking::See | Taking::Look | Taking::Alone => $sql!(" OFFSET 0"),
         }
     };
 }
