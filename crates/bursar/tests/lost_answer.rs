@@ -10,6 +10,9 @@ use std::thread;
 
 use bursar::{Bursar, Error, Limit, StoreError, Window};
 
+/// What the journal says of a charge.
+const POSTED: &[u8] = b"spend.posted";
+
 /// Stands between a client and its server, and can cut the line just when a commit has been done.
 struct Line {
     server: String,
@@ -52,7 +55,8 @@ impl Line {
         });
         let mut buffer = [0; 65_536];
         while let Ok(read @ 1..) = client.read(&mut buffer) {
-            let commit = buffer[..read].windows(7).any(|words| words == b"COMMIT\0");
+            // A charge is written by a statement that commits by itself, and carries the words of the journal.
+            let commit = buffer[..read].windows(POSTED.len()).any(|words| words == POSTED);
             if commit && self.cut_next.swap(false, Ordering::SeqCst) {
                 self.down.store(true, Ordering::SeqCst);
             }

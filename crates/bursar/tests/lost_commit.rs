@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use bursar::{Budget, Bursar, Error, Limit, StoreError, Window};
+use bursar::{Budget, Bursar, Charge, Command, Error, IdempotencyKey, Limit, Op, Request, Scope, StoreError, Window};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -16,8 +16,9 @@ const LOSE_ANSWER: u8 = 1;
 /// The next commit never arrives.
 const LOSE_COMMIT: u8 = 2;
 
-/// The message with which a client commits.
-const COMMIT: &[u8] = b"Q\0\0\0\x0bCOMMIT\0";
+/// What a client commits with: a message of its own, or a statement that commits by itself, which carries what the journal says of
+/// a charge.
+const COMMITS: [&[u8]; 2] = [b"Q\0\0\0\x0bCOMMIT\0", b"spend.posted"];
 
 /// A network between Bursar and its database, that can be told to fail once.
 struct Network {
@@ -55,7 +56,8 @@ async fn carry(mut client: TcpStream, mut server: TcpStream, fails: Arc<AtomicU8
         tokio::select! {
             read = client.read(&mut asked) => {
                 let Ok(length @ 1..) = read else { return };
-                let commits = asked[..length].windows(COMMIT.len()).any(|part| part == COMMIT);
+                let says = |words: &[u8]| asked[..length].windows(words.len()).any(|part| part == words);
+                let commits = COMMITS.iter().any(|words| says(words));
                 match if commits { fails.swap(PASS, Ordering::SeqCst) } else { PASS } {
                     LOSE_COMMIT => return,
                     LOSE_ANSWER => {
@@ -86,27 +88,34 @@ async fn connection_lost_during_commit_is_asked_again_with_a_key_and_unknown_wit
     let ledger = bursar.ledger();
     ledger.define("room", Budget::new([Limit::new(100, Window::Lifetime)])).await.unwrap();
     let posted = async || bursar.ledger().budget("room").await.unwrap().unwrap().balances[0].posted;
+    let room = Scope::new("room").unwrap();
+    // A charge, which is done at once, and a credit, which locks its scope and commits.
+    let charge = Command { charges: vec![Charge::new(room.clone(), 1)], ..Command::default() };
+    let credit = Op::Credit { scope: room, amount: 1, hold: None };
 
     let mut expected = 0;
-    for (how, key) in [(LOSE_ANSWER, "answer"), (LOSE_COMMIT, "commit")] {
-        network.fail(how);
-        let receipt = bursar.command().charge("room", 1).key(key).submit().await.unwrap();
-        assert!(network.has_failed(), "the connection was cut");
-        expected += 1;
-        assert_eq!(posted().await, expected, "once, whether the commit was done or not");
-        let again = bursar.command().charge("room", 1).key(key).submit().await.unwrap();
-        assert!(again.replayed && again.command == receipt.command);
-        assert_eq!(posted().await, expected);
-    }
-
-    for (how, done) in [(LOSE_ANSWER, 1), (LOSE_COMMIT, 0)] {
-        network.fail(how);
-        let unknown = bursar.ledger().post("room", 1).await.unwrap_err();
-        assert!(network.has_failed(), "the connection was cut");
-        let Error::Store(error) = &unknown else { panic!("{unknown}") };
-        assert!(matches!(**error, StoreError::UnknownOutcome(_)), "{unknown}");
-        expected += done;
-        assert_eq!(posted().await, expected, "nobody asked again in the caller's name");
+    for (name, op, each) in [("charge", Op::Submit(charge), 1), ("credit", credit, -1)] {
+        let request = || Request::from(op.clone());
+        for (how, lost) in [(LOSE_ANSWER, "answer"), (LOSE_COMMIT, "commit")] {
+            let key = || IdempotencyKey::new(format!("{name}/{lost}")).unwrap();
+            network.fail(how);
+            let first = bursar.request(request().with_key(key())).await.unwrap();
+            assert!(network.has_failed(), "the connection was cut: {name}");
+            expected += each;
+            assert_eq!(posted().await, expected, "once, whether the commit was done or not");
+            let again = bursar.request(request().with_key(key())).await.unwrap();
+            assert!(again.replayed && again.command == first.command);
+            assert_eq!(posted().await, expected);
+        }
+        for (how, done) in [(LOSE_ANSWER, each), (LOSE_COMMIT, 0)] {
+            network.fail(how);
+            let unknown = bursar.request(request()).await.unwrap_err();
+            assert!(network.has_failed(), "the connection was cut: {name}");
+            let Error::Store(error) = &unknown else { panic!("{unknown}") };
+            assert!(matches!(**error, StoreError::UnknownOutcome(_)), "{unknown}");
+            expected += done;
+            assert_eq!(posted().await, expected, "nobody asked again in the caller's name");
+        }
     }
     assert!(bursar.verify().await.unwrap().is_ok());
     bursar.close().await;

@@ -37,7 +37,7 @@ pub(super) enum Taking {
     Skip,
     /// Locked, after waiting for them.
     Wait,
-    /// Looked at, where nobody else has them locked, by one who writes them if they still are as they were then.
+    /// Only looked at, by one who writes them if they still are as they were then.
     See,
     /// Only looked at.
     Look,
@@ -93,9 +93,8 @@ macro_rules! taking {
         match $taking {
             Taking::Skip => $sql!(" FOR UPDATE SKIP LOCKED"),
             Taking::Wait => $sql!(" FOR UPDATE"),
-            Taking::See => $sql!(" AND xmax = 0 OFFSET 0"),
             // Keeps the planner from making a join of it that reads the whole table.
-            Taking::Look | Taking::Alone => $sql!(" OFFSET 0"),
+            Taking::See | Taking::Look | Taking::Alone => $sql!(" OFFSET 0"),
         }
     };
 }
@@ -131,16 +130,24 @@ macro_rules! grants {
     };
 }
 
-// A grant that is open is redeemed once, and hardly ever by two at a time. So it is only looked at, where nobody else has it
-// in hand, and written if it still is as it was seen: that takes the server a third of the time of locking it.
+// A grant that is open is redeemed once, and hardly ever by two at a time. So it is only looked at, and written if it still is
+// as it was seen: that takes the server a third of the time of locking it.
 macro_rules! grants_seen {
-    ($ids:literal) => {
+    ($ids:literal, $free:literal) => {
         concat!(
             "SELECT -1::bigint, g.ctid, clock_timestamp(), g.data, NULL, g.xmin
              FROM bursar.grants g WHERE g.id = ANY (",
             $ids,
-            "::uuid[]) AND g.xmax = 0"
+            "::uuid[])",
+            $free
         )
+    };
+}
+
+/// Where nobody else has it in hand.
+macro_rules! grants_free {
+    ($ids:literal) => {
+        grants_seen!($ids, " AND g.xmax = 0")
     };
 }
 
@@ -166,14 +173,11 @@ macro_rules! together {
     };
 }
 
-const SEEN_GRANTS: &str = grants_seen!("$1");
-
+const SEEN: &str = grants_seen!("$1", "");
+const FREE: &str = grants_free!("$1");
 /// The same with grants that are only looked at.
-macro_rules! seen_together {
-    ($lock:literal) => {
-        concat!(grants_seen!("$3"), " UNION ALL ", scopes_by_name!($lock))
-    };
-}
+const SEEN_TOGETHER: &str = concat!(grants_seen!("$3", ""), " UNION ALL ", scopes_by_name!(" OFFSET 0"));
+const FREE_TOGETHER: &str = concat!(grants_free!("$3"), " UNION ALL ", scopes_by_name!(" FOR UPDATE SKIP LOCKED"));
 
 impl<'c> PgRows<'c> {
     pub(super) fn new(conn: &'c mut PgConnection, store: &'c PostgresStore, taking: Taking) -> PgRows<'c> {
@@ -197,7 +201,7 @@ impl<'c> PgRows<'c> {
 
     /// Whether rows may have been passed over that somebody else has locked.
     pub(super) fn passes_over(&self) -> bool {
-        matches!(self.taking, Taking::Skip | Taking::See) || self.turn.is_some()
+        self.taking == Taking::Skip || self.turn.is_some()
     }
 
     /// Whether it is noted where the rows lie that are taken: they are written there.
@@ -269,7 +273,7 @@ impl<'c> PgRows<'c> {
     async fn take_grants(&mut self, ids: &[Uuid]) -> Result<Vec<Grant>, StoreError> {
         let mut found = Vec::with_capacity(ids.len());
         if self.sees_grants() {
-            self.take_grants_by(SEEN_GRANTS, ids, &mut found).await?;
+            self.take_grants_by(if self.taking == Taking::See { SEEN } else { FREE }, ids, &mut found).await?;
             self.take_unseen(ids, &mut found).await?;
             return Ok(found);
         }
@@ -308,7 +312,11 @@ impl<'c> PgRows<'c> {
 
     /// Takes grants and, after them, scopes in one trip.
     async fn take_together(&mut self, grants: &[Uuid], scopes: &[ScopeKey]) -> Result<(), StoreError> {
-        let sql = if self.sees_grants() { taking!(self.taking, seen_together) } else { taking!(self.taking, together) };
+        let sql = match self.taking {
+            Taking::See if self.sees_grants() => SEEN_TOGETHER,
+            Taking::Skip if self.sees_grants() => FREE_TOGETHER,
+            taking => taking!(taking, together),
+        };
         let (tenants, names) = scopes::columns(scopes);
         let rows = self.fetch(sqlx::query(sql).bind(tenants).bind(names).bind(grants)).await?;
         let mut redeemable = Vec::with_capacity(grants.len());

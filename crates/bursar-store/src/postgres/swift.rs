@@ -25,6 +25,8 @@ use crate::error::StoreError;
 use crate::store::Verdict;
 use crate::work::{self, When};
 
+/// So long a batch waits for who has one of its rows in hand: what it has seen of it is mostly not so any more after that.
+const PATIENCE: Duration = Duration::from_millis(5);
 /// So long batches lock their rows after somebody was in the way.
 const WARY: Duration = Duration::from_secs(1);
 
@@ -103,7 +105,7 @@ impl PostgresStore {
         if blocked || !relies_on_what_it_writes(&ws, events.as_ref()) {
             return Ok(None);
         }
-        match tokio::time::timeout(within, rows.write_alone(&ws, events)).await {
+        match tokio::time::timeout(within, rows.write_alone(&ws, events, PATIENCE)).await {
             Ok(Ok(true)) => Ok(Some((verdicts, ws.now))),
             Ok(Ok(false)) => Ok(None),
             Ok(Err(error)) => match trouble(&error) {

@@ -6,6 +6,8 @@
 //! this transaction has locked are written where they lie, and so are those it has only looked at, if they still are as they were. Other rows that were there are written by
 //! `ON CONFLICT … DO UPDATE`, which goes by the primary key whatever the planner knows of the table.
 
+use std::time::Duration;
+
 use bursar_core::event::Batch;
 use bursar_core::grant::Grant;
 use bursar_core::hold::Hold;
@@ -92,14 +94,19 @@ impl PgRows<'_> {
         }
     }
 
-    /// The same by a statement that is a transaction of its own. It does not wait for who makes the tables anew, whom it would
-    /// keep waiting as well, and not longer for others than batches do.
-    pub(super) async fn write_alone(&mut self, ws: &Workspace, batch: Option<Batch>) -> Result<bool, sqlx::Error> {
+    /// The same by a statement that is a transaction of its own, and waits no longer than this for who has a row in hand. It does
+    /// not wait for who makes the tables anew, and would have to wait for it.
+    pub(super) async fn write_alone(
+        &mut self,
+        ws: &Workspace,
+        batch: Option<Batch>,
+        wait: Duration,
+    ) -> Result<bool, sqlx::Error> {
         let mut statement = self.statement(ws, batch);
         if statement.is_empty() {
             return Ok(true);
         }
-        let wait = statement.bind(format!("{}ms", lock_timeout_ms(self.store.options.key_patience)));
+        let wait = statement.bind(format!("{}ms", lock_timeout_ms(wait)));
         let condition = format!(
             "pg_try_advisory_xact_lock_shared({GATE}) AND current_setting('synchronous_commit') <> 'off'
              AND set_config('lock_timeout', ${wait}, true) IS NOT NULL"
