@@ -83,6 +83,8 @@ const SECONDS: [f64; 10] = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5,
 /// So many callers are told before the next batch is taken: they are soon back, and what a batch costs by itself is paid once for
 /// all of them.
 const FEW: usize = 64;
+/// So many are told by two.
+const SEVERAL: usize = 16;
 /// How often the others have a turn meanwhile, if they are not back before.
 const YIELDS: usize = 3;
 
@@ -344,27 +346,23 @@ impl Shared {
         }
     }
 
-    /// Answers callers that are few, and lets them come back.
+    /// Answers callers that are few, and lets them come back: by two tasks, as one alone would wake the other threads again and
+    /// again, each time for one caller.
     async fn tell_few(self: &Arc<Self>, mut answers: Vec<(Pending, Result<Outcome, Error>)>) {
         let all = self.queue().waiting() + answers.len();
-        let half = answers.len() / 2;
-        if half >= 8 {
-            let second = answers.split_off(half);
-            let shared = self.clone();
-            let other = tokio::spawn(async move {
-                shared.answer_all(second);
-                shared.back(all).await;
-            });
-            self.answer_all(answers);
-            self.back(all).await;
+        let other = (answers.len() >= SEVERAL).then(|| {
+            let (shared, second) = (self.clone(), answers.split_off(answers.len() / 2));
+            tokio::spawn(async move { shared.tell(second, all).await })
+        });
+        self.tell(answers, all).await;
+        if let Some(other) = other {
             let _ = other.await;
-            return;
         }
-        self.answer_all(answers);
-        self.back(all).await;
     }
 
-    async fn back(&self, all: usize) {
+    /// Answers, and waits a little for so many to be in line.
+    async fn tell(&self, answers: Vec<(Pending, Result<Outcome, Error>)>, all: usize) {
+        self.answer_all(answers);
         for _ in 0..YIELDS {
             if self.queue().waiting() >= all {
                 break;

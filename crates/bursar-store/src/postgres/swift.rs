@@ -105,8 +105,9 @@ impl PostgresStore {
         if blocked || !relies_on_what_it_writes(&ws, events.as_ref()) {
             return Ok(None);
         }
-        match tokio::time::timeout(within, rows.write_alone(&ws, events, PATIENCE)).await {
-            Ok(Ok(true)) => Ok(Some((verdicts, ws.now))),
+        let now = ws.now;
+        match tokio::time::timeout(within, rows.write_alone(ws, events, PATIENCE)).await {
+            Ok(Ok(true)) => Ok(Some((verdicts, now))),
             Ok(Ok(false)) => Ok(None),
             Ok(Err(error)) => match trouble(&error) {
                 Some(Trouble::LockTimeout | Trouble::Deadlock) => Ok(None),

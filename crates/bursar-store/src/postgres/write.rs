@@ -14,6 +14,7 @@ use bursar_core::hold::Hold;
 use bursar_core::scope::ScopeState;
 use bursar_core::state::{Change, KeyKey, KeyRow, ScopeKey, Workspace};
 use bursar_core::time::Time;
+use futures_util::future::join;
 use sqlx::AssertSqlSafe;
 use sqlx::error::BoxDynError;
 use sqlx::postgres::PgArguments;
@@ -98,11 +99,11 @@ impl PgRows<'_> {
     /// not wait for who makes the tables anew, and would have to wait for it.
     pub(super) async fn write_alone(
         &mut self,
-        ws: &Workspace,
+        ws: Workspace,
         batch: Option<Batch>,
         wait: Duration,
     ) -> Result<bool, sqlx::Error> {
-        let mut statement = self.statement(ws, batch);
+        let mut statement = self.statement(&ws, batch);
         if statement.is_empty() {
             return Ok(true);
         }
@@ -112,7 +113,9 @@ impl PgRows<'_> {
              AND set_config('lock_timeout', ${wait}, true) IS NOT NULL"
         );
         let (sql, arguments) = statement.finish_alone(&condition);
-        match self.execute(sql, arguments).await {
+        // There is time to clear the table while the server is at work.
+        let (done, ()) = join(self.execute(sql, arguments), async { drop(ws) }).await;
+        match done {
             Ok(_) => Ok(true),
             Err(error) if matches!(code(&error).as_deref(), Some(UNIQUE_VIOLATION | SPOILED)) => Ok(false),
             Err(error) => Err(error),

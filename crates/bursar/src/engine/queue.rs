@@ -73,7 +73,8 @@ impl Hints {
             for charge in charges.iter().filter(|charge| !charge.ancestors.is_empty()) {
                 self.above.insert(key(&charge.scope), charge.ancestors.iter().map(key).collect());
             }
-            if let Event::HoldPlaced { hold, .. } = &recorded.e {
+            // One that a job owns is settled by the job's name.
+            if let Event::HoldPlaced { hold, job: None, .. } = &recorded.e {
                 self.holds.insert(*hold, charges.iter().flat_map(Charged::scopes).map(key).collect());
             }
         }
