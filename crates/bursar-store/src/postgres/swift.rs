@@ -40,14 +40,12 @@ pub(super) struct Wary {
 }
 
 impl Wary {
-    fn is_now(&self) -> bool {
-        let mut until = self.until.lock().unwrap_or_else(PoisonError::into_inner);
-        *until = until.filter(|until| Instant::now() < *until);
-        until.is_some()
+    fn is_at(&self, now: Instant) -> bool {
+        self.until.lock().unwrap_or_else(PoisonError::into_inner).is_some_and(|until| now < until)
     }
 
-    fn begin(&self) {
-        *self.until.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now() + WARY);
+    fn begin(&self, now: Instant) {
+        *self.until.lock().unwrap_or_else(PoisonError::into_inner) = Some(now + WARY);
     }
 }
 
@@ -62,7 +60,7 @@ impl PostgresStore {
 
     /// Does requests at once; `None` where they need locks, and nothing has happened.
     pub(super) async fn do_at_once(&self, requests: &[&Request]) -> Result<Done, Setback> {
-        let fits = requests.iter().all(|request| fits(request)) && !self.wary.is_now();
+        let fits = requests.iter().all(|request| fits(request)) && !self.wary.is_at(Instant::now());
         let done = if fits { self.try_at_once(requests).await } else { Ok(None) };
         self.wary.locked_last.store(matches!(done, Ok(None)), Ordering::Relaxed);
         done
@@ -77,7 +75,7 @@ impl PostgresStore {
             Ok(done) => {
                 self.close_alone(batch);
                 if done.is_none() {
-                    self.wary.begin();
+                    self.wary.begin(Instant::now());
                 }
                 Ok(done)
             }
@@ -146,4 +144,20 @@ fn relies_on_what_it_writes(ws: &Workspace, batch: Option<&Batch>) -> bool {
 
 fn adds_only<K: Hash + Eq + Debug, V>(table: &Table<K, V>) -> bool {
     table.changes().all(|(_, change)| matches!(change, Change::Insert(_)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn batches_lock_for_a_while_after_somebody_was_in_the_way() {
+        let (wary, now) = (Wary::default(), Instant::now());
+        assert!(!wary.is_at(now));
+        wary.begin(now);
+        assert!(wary.is_at(now + WARY / 2));
+        wary.begin(now + WARY / 2);
+        assert!(wary.is_at(now + WARY), "it began anew");
+        assert!(!wary.is_at(now + WARY * 3 / 2));
+    }
 }

@@ -6,6 +6,7 @@ mod grants;
 mod job_keys;
 mod locks;
 mod support;
+mod swift;
 
 use std::sync::Arc;
 use std::time::Duration;

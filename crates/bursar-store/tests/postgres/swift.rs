@@ -1,0 +1,264 @@
+//! Commands that lock nothing: written by one statement that commits by itself, if all still is as it was seen.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bursar_core::budget::{Budget, Limit};
+use bursar_core::job::JobSpec;
+use bursar_core::name::{JobKind, Queue};
+use bursar_core::payload::Payload;
+use bursar_core::refusal::Refusal;
+use bursar_core::request::{Command, Op, Redemption, Request};
+use bursar_core::window::Window;
+use bursar_store::{Patience, PostgresOptions, PostgresStore, Store, Verdict};
+use bursar_testkit::Cluster;
+use sqlx::{AssertSqlSafe, Connection, PgConnection};
+
+use crate::support::*;
+
+/// What only such a statement says.
+const ALONE: &str = "pg_try_advisory_xact_lock_shared";
+
+/// A table that such statements do not come to write before it is lifted. They wait for no lock meanwhile, for which they have
+/// little time.
+struct Gate(PgConnection);
+
+impl Gate {
+    async fn before(table: &str, url: &str) -> Gate {
+        let mut conn = PgConnection::connect(url).await.unwrap();
+        let sql = format!(
+            "CREATE FUNCTION stand_here() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+                 WHILE current_query() LIKE '%{ALONE}%' AND NOT pg_try_advisory_xact_lock_shared(4712) LOOP
+                     PERFORM pg_sleep(0.002);
+                 END LOOP; RETURN NULL; END $$;
+             CREATE TRIGGER gate BEFORE INSERT OR UPDATE OR DELETE ON {table}
+                 FOR EACH STATEMENT EXECUTE FUNCTION stand_here();
+             SELECT pg_advisory_lock(4712)"
+        );
+        sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut conn).await.unwrap();
+        Gate(conn)
+    }
+
+    /// Waits until somebody stands before it.
+    async fn until_somebody_stands(&mut self) {
+        let standing = "SELECT count(*) FROM pg_stat_activity
+            WHERE datname = current_database() AND pid <> pg_backend_pid() AND wait_event = 'PgSleep'";
+        let stands =
+            async { while sqlx::query_scalar::<_, i64>(standing).fetch_one(&mut self.0).await.unwrap() == 0 {} };
+        tokio::time::timeout(Duration::from_secs(120), stands).await.expect("somebody comes to the gate");
+    }
+
+    async fn lift(mut self) {
+        sqlx::raw_sql("SELECT pg_advisory_unlock(4712)").execute(&mut self.0).await.unwrap();
+    }
+}
+
+fn later(store: &Arc<PostgresStore>, request: Request) -> tokio::task::JoinHandle<Result<(), Refusal>> {
+    let store = store.clone();
+    tokio::spawn(async move { one(&*store, &request).await.map(drop) })
+}
+
+/// Somebody else's transaction.
+async fn stranger_does(store: &PostgresStore, url: &str, request: &Request) {
+    let mut conn = PgConnection::connect(url).await.unwrap();
+    let mut tx = conn.begin().await.unwrap();
+    store.commit_in(&mut tx, request).await.unwrap().unwrap();
+    tx.commit().await.unwrap();
+}
+
+async fn balance(store: &PostgresStore, name: &str) -> (i64, i64) {
+    let balances = store.scope(&scope_key(name)).await.unwrap().unwrap().balances;
+    (balances[0].posted, balances[0].held)
+}
+
+async fn is_whole(store: &PostgresStore, case: &str) {
+    let report = store.verify().await.unwrap();
+    assert!(report.is_ok(), "{case}: {:#?}", report.violations);
+}
+
+#[tokio::test]
+async fn a_scope_that_changes_after_it_was_looked_at_is_decided_anew() {
+    for change in ["charged", "frozen", "redefined", "touched"] {
+        let (store, url) = open(1).await;
+        let store = Arc::new(store);
+        define(&*store, &["a"], 1_000).await;
+        let mut gate = Gate::before("bursar.scopes", &url).await;
+        let late = later(&store, post("a", 200));
+        gate.until_somebody_stands().await;
+        let less = Budget::new([Limit::new(100, Window::Lifetime)]);
+        match change {
+            "charged" => stranger_does(&store, &url, &post("a", 900)).await,
+            "frozen" => stranger_does(&store, &url, &Op::Freeze { scope: scope("a") }.into()).await,
+            "redefined" => stranger_does(&store, &url, &Op::Define { scope: scope("a"), budget: less }.into()).await,
+            _ => {
+                let mut stranger = PgConnection::connect(&url).await.unwrap();
+                let touch = "UPDATE bursar.scopes SET version = version WHERE scope = 'a'";
+                assert_eq!(sqlx::query(touch).execute(&mut stranger).await.unwrap().rows_affected(), 1);
+            }
+        }
+        gate.lift().await;
+        let answer = late.await.unwrap();
+        assert_eq!(answer.is_ok(), change == "touched", "{change}: {answer:?}");
+        let posted = match change {
+            "charged" => 900,
+            "touched" => 200,
+            _ => 0,
+        };
+        assert_eq!(balance(&store, "a").await, (posted, 0), "{change}");
+        is_whole(&store, change).await;
+    }
+}
+
+#[tokio::test]
+async fn a_grant_that_changes_after_it_was_looked_at_is_redeemed_once() {
+    for change in ["redeemed", "revoked", "touched"] {
+        let (store, url) = open(1).await;
+        let store = Arc::new(store);
+        define(&*store, &["a"], 1_000).await;
+        let (grant, redemption) = mint(&*store).await;
+        let mut gate = Gate::before("bursar.grants", &url).await;
+        let late = later(&store, full_command("a", 10, redemption.clone(), "work"));
+        gate.until_somebody_stands().await;
+        match change {
+            "redeemed" => stranger_does(&store, &url, &redeem(redemption)).await,
+            "revoked" => stranger_does(&store, &url, &Op::Revoke { grant }.into()).await,
+            _ => {
+                let mut stranger = PgConnection::connect(&url).await.unwrap();
+                sqlx::query("UPDATE bursar.grants SET expires_at = expires_at").execute(&mut stranger).await.unwrap();
+            }
+        }
+        gate.lift().await;
+        let answer = late.await.unwrap();
+        assert_eq!(answer.is_ok(), change == "touched", "{change}: {answer:?}");
+        assert_eq!(balance(&store, "a").await.1, if change == "touched" { 10 } else { 0 }, "{change}");
+        is_whole(&store, change).await;
+    }
+}
+
+fn redeem(redemption: Redemption) -> Request {
+    Op::Submit(Command { redeem: vec![redemption], ..Command::default() }).into()
+}
+
+/// What is charged above a scope is written too, and found out as well.
+#[tokio::test]
+async fn an_ancestor_that_changes_after_it_was_looked_at_is_decided_anew() {
+    let (store, url) = open(1).await;
+    let store = Arc::new(store);
+    define(&*store, &["above"], 1_000).await;
+    let below = Budget { parent: Some(scope("above")), ..Budget::new([Limit::new(500, Window::Lifetime)]) };
+    done(one(&*store, &Op::Define { scope: scope("below"), budget: below }.into()).await);
+    let mut gate = Gate::before("bursar.scopes", &url).await;
+    let late = later(&store, post("below", 200));
+    gate.until_somebody_stands().await;
+    stranger_does(&store, &url, &post("above", 900)).await;
+    gate.lift().await;
+    assert!(late.await.unwrap().is_err(), "there are 100 left above it");
+    assert_eq!((balance(&store, "above").await, balance(&store, "below").await), ((900, 0), (0, 0)));
+    is_whole(&store, "ancestor").await;
+}
+
+#[tokio::test]
+async fn a_key_that_is_taken_after_it_was_looked_for_is_answered_from_the_journal() {
+    let (store, url) = open(1).await;
+    let store = Arc::new(store);
+    let work = JobSpec::new(Queue::new("q").unwrap(), JobKind::new("work").unwrap(), Payload::default());
+    let twin = Request::from(Op::Submit(Command { jobs: vec![work], ..Command::default() })).with_key(key("twin"));
+    let mut gate = Gate::before("bursar.keys", &url).await;
+    let late = tokio::spawn({
+        let (store, twin) = (store.clone(), twin.clone());
+        async move { one(&*store, &twin).await }
+    });
+    gate.until_somebody_stands().await;
+    stranger_does(&store, &url, &twin).await;
+    gate.lift().await;
+    assert!(late.await.unwrap().unwrap().replayed);
+    assert_eq!(commands(&*store, 0).await.len(), 1, "one of them was done");
+    is_whole(&store, "twin").await;
+}
+
+/// Whoever makes the tables anew holds this alone.
+#[tokio::test]
+async fn nothing_is_written_while_the_tables_are_made_anew() {
+    let options = PostgresOptions { key_patience: Duration::from_secs(60), ..PostgresOptions::default() };
+    let (store, url) = open_with(1, options).await;
+    let store = Arc::new(store);
+    define(&*store, &["a"], 1_000).await;
+    let gate = 0x6275_7273_6172_0002_i64;
+    let mut stranger = PgConnection::connect(&url).await.unwrap();
+    sqlx::query("SELECT pg_advisory_lock($1)").bind(gate).execute(&mut stranger).await.unwrap();
+    let late = later(&store, post("a", 10));
+    until_waiting(&url, 1).await;
+    let held = "SELECT count(*) FROM pg_locks l JOIN pg_class c ON c.oid = l.relation
+        JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = 'bursar'";
+    let held: i64 = sqlx::query_scalar(held).fetch_one(&mut stranger).await.unwrap();
+    assert_eq!(held, 0, "who waits keeps no table from being emptied");
+    assert_eq!(balance(&store, "a").await, (0, 0));
+    sqlx::query("SELECT pg_advisory_unlock($1)").bind(gate).execute(&mut stranger).await.unwrap();
+    late.await.unwrap().unwrap();
+    assert_eq!(balance(&store, "a").await, (10, 0));
+}
+
+#[tokio::test]
+async fn a_stranger_with_a_scope_in_hand_delays_others_no_longer_than_a_moment() {
+    let options = PostgresOptions { key_patience: Duration::from_secs(3_600), ..PostgresOptions::default() };
+    let (store, url) = open_with(1, options).await;
+    define(&store, &["a", "b"], 1_000).await;
+    let mut stranger = PgConnection::connect(&url).await.unwrap();
+    let mut theirs = stranger.begin().await.unwrap();
+    sqlx::query("SELECT 1 FROM bursar.scopes WHERE scope = 'a' FOR UPDATE").execute(&mut *theirs).await.unwrap();
+    // An hour is what it would wait for a name.
+    let requests = [Arc::new(post("a", 1)), Arc::new(post("b", 1))];
+    let verdicts = store.commit(&requests, Patience::Skip).await.unwrap();
+    assert!(matches!(verdicts[..], [Verdict::Blocked(_), Verdict::Answered(Ok(_))]), "{verdicts:?}");
+    theirs.rollback().await.unwrap();
+    done(one(&store, &requests[0]).await);
+}
+
+#[tokio::test]
+async fn a_server_that_begins_not_to_wait_for_its_disk_does_for_bursar() {
+    let cluster = tokio::task::spawn_blocking(|| Cluster::start(false)).await.unwrap();
+    let url = cluster.url("postgres");
+    let store = PostgresStore::open(&url, setup(1), PostgresOptions::default()).await.unwrap();
+    define(&store, &["a"], 1_000).await;
+    done(one(&store, &post("a", 1)).await);
+    let mut conn = PgConnection::connect(&url).await.unwrap();
+    let note = "CREATE TABLE noted (setting text);
+        CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+            INSERT INTO noted VALUES (current_setting('synchronous_commit')); RETURN NULL; END $$;
+        CREATE TRIGGER note AFTER INSERT ON bursar.journal FOR EACH STATEMENT EXECUTE FUNCTION note()";
+    sqlx::raw_sql(note).execute(&mut conn).await.unwrap();
+    sqlx::raw_sql("ALTER SYSTEM SET synchronous_commit = off").execute(&mut conn).await.unwrap();
+    sqlx::raw_sql("SELECT pg_reload_conf()").execute(&mut conn).await.unwrap();
+    // Every connection hears of it before its next statement, once the server has told them.
+    let now = "SELECT current_setting('synchronous_commit')";
+    while sqlx::query_scalar::<_, String>(now).fetch_one(&mut conn).await.unwrap() != "off" {}
+    for _ in 0..5 {
+        done(one(&store, &post("a", 1)).await);
+    }
+    let noted: Vec<String> =
+        sqlx::query_scalar("SELECT DISTINCT setting FROM noted").fetch_all(&mut conn).await.unwrap();
+    assert_eq!(noted, ["on"]);
+}
+
+/// A connection is set for batches, which others must not find.
+#[tokio::test]
+async fn callers_of_the_pool_find_connections_as_they_were() {
+    let options = PostgresOptions { connections: 4, ..PostgresOptions::default() };
+    let (store, _) = open_with(1, options).await;
+    let store = Arc::new(store);
+    define(&*store, &["a", "b", "c", "d"], 1_000).await;
+    for round in 0..3 {
+        let names = ["a", "b", "c", "d"];
+        let all = names.map(|name| later(&store, post(name, round)));
+        for one in all {
+            one.await.unwrap().unwrap();
+        }
+    }
+    let mut all = Vec::new();
+    for _ in 0..3 {
+        let mut conn = store.pool().acquire().await.unwrap();
+        let set = "SELECT current_setting('enable_seqscan') || current_setting('lock_timeout')";
+        assert_eq!(sqlx::query_scalar::<_, String>(set).fetch_one(&mut *conn).await.unwrap(), "on0");
+        all.push(conn);
+    }
+}
