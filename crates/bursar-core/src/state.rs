@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use indexmap::{Equivalent, IndexMap};
 
-use crate::event::{Batch, Entry, Links, Stream};
+use crate::event::{Batch, Charged, Entry, Event, Links, Stream};
 use crate::grant::Grant;
 use crate::hold::Hold;
 use crate::id::{BatchId, CommandId, GrantId, HoldId, JobId};
@@ -196,6 +196,11 @@ impl<K: Hash + Eq + Debug, V> Table<K, V> {
         self.slots.iter().filter_map(|(key, slot)| Some((key, slot.change()?)))
     }
 
+    /// Whether no row changes that was there.
+    fn adds_only(&self) -> bool {
+        self.changes().all(|(_, change)| matches!(change, Change::Insert(_)))
+    }
+
     /// Gives out what must be written while more is to come; what is taken counts as stored from here on.
     pub fn hand_out(&mut self, mut take: impl FnMut(&K, Change<'_, V>) -> bool) {
         for (key, slot) in &mut self.slots {
@@ -346,6 +351,33 @@ impl Workspace {
             prev: Links::default(),
             entries: Vec::new(),
         }
+    }
+
+    /// Whether all that had an effect relies on rows alone that are written, or on names that are taken: who has locked nothing finds
+    /// out when it writes them whether somebody else was there meanwhile. Who was refused had no effect. Of events that are
+    /// not listed here it is not known.
+    pub fn relies_on_what_it_writes(&self) -> bool {
+        let scope = |entry: &Entry, scope: &Scope| self.scopes.is_changed(&At(&entry.context.tenant, scope));
+        let relies = |entry: &Entry, event: &Event| match event {
+            Event::HoldPlaced { charges, .. } | Event::Posted { charges } => {
+                charges.iter().flat_map(Charged::scopes).all(|name| scope(entry, name))
+            }
+            Event::BudgetDefined { scope: name, .. }
+            | Event::BudgetTripped { scope: name, .. }
+            | Event::BudgetCrossed { scope: name, .. }
+            | Event::BudgetCleared { scope: name, .. } => scope(entry, name),
+            Event::GrantRedeemed { grant, .. } | Event::GrantMinted { grant, .. } => self.grants.is_changed(grant),
+            Event::JobEnqueued { job, .. } => self.jobs.is_changed(job),
+            // A job is found by its key, and only told.
+            Event::JobFound { .. } => true,
+            _ => false,
+        };
+        let all = |entry: &Entry| entry.events.iter().all(|recorded| relies(entry, &recorded.e));
+        self.entries.iter().all(|entry| all(entry))
+            && self.holds.adds_only()
+            && self.jobs.adds_only()
+            && self.queues.adds_only()
+            && self.schedules.adds_only()
     }
 
     /// The row for the journal, if anything happened.

@@ -245,6 +245,12 @@ impl Shared {
     }
 
     fn answer(&self, mut pending: Pending, answer: Result<Outcome, Error>) {
+        let answer = self.announce(&mut pending, answer);
+        self.send(pending, answer);
+    }
+
+    /// Counts an answer, and tells listeners what was done, in the order of commits.
+    fn announce(&self, pending: &mut Pending, answer: Result<Outcome, Error>) -> Result<Outcome, Error> {
         // That a later attempt changed nothing does not say what became of the earlier one; only the rules, which look
         // for the key, can say that.
         let answer = match (answer, pending.unknown.take()) {
@@ -271,6 +277,10 @@ impl Shared {
             }
             Err(_) => drop(failed.fetch_add(1, Ordering::Relaxed)),
         }
+        answer
+    }
+
+    fn send(&self, pending: Pending, answer: Result<Outcome, Error>) {
         // A caller that went away has its effect all the same.
         if let Err(Ok(outcome)) = pending.answer.send(answer) {
             self.hand_back(pending.request.context.clone(), &outcome);
@@ -341,15 +351,21 @@ impl Shared {
 
     fn answer_all(&self, answers: Vec<(Pending, Result<Outcome, Error>)>) {
         for (pending, answer) in answers {
-            // What is done is done. Who cannot be told knows that it does not know, and the lane goes on for the others.
-            let _ = std::panic::catch_unwind(AssertUnwindSafe(|| self.answer(pending, answer)));
+            calm(|| self.answer(pending, answer));
         }
     }
 
     /// Answers callers that are few, and lets them come back: by two tasks, as one alone would wake the other threads again and
     /// again, each time for one caller.
-    async fn tell_few(self: &Arc<Self>, mut answers: Vec<(Pending, Result<Outcome, Error>)>) {
+    async fn tell_few(self: &Arc<Self>, answers: Vec<(Pending, Result<Outcome, Error>)>) {
         let all = self.queue().waiting() + answers.len();
+        let announced = |(mut pending, answer): (Pending, Result<Outcome, Error>)| {
+            calm(|| {
+                let answer = self.announce(&mut pending, answer);
+                (pending, answer)
+            })
+        };
+        let mut answers: Vec<_> = answers.into_iter().filter_map(announced).collect();
         let other = (answers.len() >= SEVERAL).then(|| {
             let (shared, second) = (self.clone(), answers.split_off(answers.len() / 2));
             tokio::spawn(async move { shared.tell(second, all).await })
@@ -362,7 +378,9 @@ impl Shared {
 
     /// Answers, and waits a little for so many to be in line.
     async fn tell(&self, answers: Vec<(Pending, Result<Outcome, Error>)>, all: usize) {
-        self.answer_all(answers);
+        for (pending, answer) in answers {
+            calm(|| self.send(pending, answer));
+        }
         for _ in 0..YIELDS {
             if self.queue().waiting() >= all {
                 break;
@@ -395,6 +413,11 @@ fn log_refusal(request: &Request, refusal: &Refusal) {
         }
     }
     tracing::debug!(tenant = %request.context.tenant, %refusal, "refused");
+}
+
+/// What is done is done. Who cannot be told knows that it does not know, and the lane goes on for the others.
+fn calm<T>(work: impl FnOnce() -> T) -> Option<T> {
+    std::panic::catch_unwind(AssertUnwindSafe(work)).ok()
 }
 
 /// Has something done that nobody is answered for; whatever comes of it, the lane goes on.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use bursar::{Budget, Bursar, Clock, Error, Limit, Payload, StoreError, SystemClock, Time, Window};
+use bursar::{Budget, Bursar, Clock, Error, Event, Limit, Payload, StoreError, SystemClock, Time, Window};
 use tokio::task::JoinSet;
 
 fn budget(cap: i64) -> Budget {
@@ -38,6 +38,30 @@ async fn many_callers_share_commits() {
     instants.dedup();
     assert_eq!(events.len(), 501);
     assert!(instants.len() < 100, "500 callers took {} transactions", instants.len());
+    bursar.close().await;
+}
+
+/// Callers that are few are told by two, but listeners by one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn listeners_hear_in_the_order_of_commits() {
+    let bursar = Bursar::options("sqlite::memory:").upkeep(None).open().await.unwrap();
+    bursar.ledger().define("room", budget(1_000_000)).await.unwrap();
+    let mut notices = bursar.listen();
+    for _ in 0..50 {
+        let mut callers = JoinSet::new();
+        for _ in 0..40 {
+            let bursar = bursar.clone();
+            callers.spawn(async move { bursar.ledger().post("room", 1).await.map(drop) });
+        }
+        assert!(callers.join_all().await.into_iter().all(|answer| answer.is_ok()));
+    }
+    let mut left = 1_000_000;
+    for _ in 0..50 * 40 {
+        let notice = notices.next().await.unwrap().unwrap();
+        let Event::Posted { charges } = notice.event() else { panic!("{:?}", notice.event()) };
+        assert_eq!(charges[0].balances[0].remaining, left - 1);
+        left -= 1;
+    }
     bursar.close().await;
 }
 

@@ -194,7 +194,7 @@ impl PgRows<'_> {
     ) -> Result<Vec<(QueueKey, QueueState)>, StoreError> {
         let tenants: Vec<&str> = keys.iter().map(|(tenant, _)| tenant.as_str()).collect();
         let names: Vec<&str> = keys.iter().map(|(_, queue)| queue.as_str()).collect();
-        let locks = locked && self.notes_places();
+        let locks = locked && self.locks();
         if locks {
             // Nobody else may define one that is not there yet at the same time.
             let sql = "INSERT INTO bursar.queues (tenant, queue, data)

@@ -15,6 +15,12 @@ use tokio::time::Instant;
 use super::error::{Trouble, trouble};
 use super::{GATE, PostgresStore};
 
+/// How a connection is set for statements that commit by themselves: for a plan see `begin`. What is locked is mostly not as it
+/// was seen any more when it is free, so that it is not worth a wait.
+const SET_ALONE: &str = "SET enable_seqscan = off; SET lock_timeout = '5ms';
+    SET default_transaction_isolation = 'read committed'";
+const RESET_ALONE: &str = "RESET enable_seqscan; RESET lock_timeout; RESET default_transaction_isolation";
+
 /// Of so many connections one is kept for batches: the others remain for everybody.
 const SHARE: u32 = 4;
 
@@ -131,8 +137,18 @@ impl PostgresStore {
         open(Laned::new(self.pool.acquire().await?), &begin).await
     }
 
-    /// A connection without a transaction, for statements that are transactions of their own. It is set for that once.
-    pub(super) async fn open_alone(&self) -> Result<OpenBatch, sqlx::Error> {
+    /// Whether batches keep connections from one to the next.
+    pub(super) fn keeps_connections(&self) -> bool {
+        self.kept_at_most() > 0
+    }
+
+    fn kept_at_most(&self) -> usize {
+        (self.options.connections / SHARE) as usize
+    }
+
+    /// A connection without a transaction, for statements that are transactions of their own. It is set for that once; `None` where
+    /// that fails.
+    pub(super) async fn open_alone(&self) -> Result<Option<OpenBatch>, sqlx::Error> {
         let kept = {
             let mut list = self.kept.list();
             let set = list.idle.iter().position(|laned| laned.set);
@@ -145,17 +161,18 @@ impl PostgresStore {
         let is_set = laned.set;
         let mut batch = OpenBatch { laned: Some(laned), began: Time::MIN };
         if !is_set {
-            // See `begin`.
-            sqlx::raw_sql("SET enable_seqscan = off").execute(batch.conn()).await?;
+            if sqlx::raw_sql(SET_ALONE).execute(batch.conn()).await.is_err() {
+                return Ok(None);
+            }
             batch.laned.as_mut().expect("it was just there").set = true;
         }
-        Ok(batch)
+        Ok(Some(batch))
     }
 
     /// Keeps the connection of a batch that had no transaction.
-    pub(super) fn close_alone(&self, mut batch: OpenBatch) {
+    pub(super) async fn close_alone(&self, mut batch: OpenBatch) {
         if let Some(laned) = batch.laned.take() {
-            self.keep(laned);
+            self.keep(laned).await;
         }
     }
 
@@ -194,22 +211,26 @@ impl PostgresStore {
     async fn end(&self, mut batch: OpenBatch, how: &'static str) -> Result<(), sqlx::Error> {
         sqlx::raw_sql(how).execute(batch.conn()).await?;
         if let Some(laned) = batch.laned.take() {
-            self.keep(laned);
+            self.keep(laned).await;
         }
         Ok(())
     }
 
-    /// Keeps a connection, or lets the pool have it: one that is not set for batches first.
-    fn keep(&self, laned: Laned) {
-        let most = (self.options.connections / SHARE) as usize;
-        let mut list = self.kept.list();
-        if list.closed {
-            return;
-        }
-        list.idle.push(laned);
-        if list.idle.len() + list.ready.len() > most {
+    /// Keeps a connection, or lets the pool have it: one that is not set for batches first, or as it was before.
+    async fn keep(&self, laned: Laned) {
+        let mut left_over = {
+            let mut list = self.kept.list();
+            list.idle.push(laned);
+            if !list.closed && list.idle.len() + list.ready.len() <= self.kept_at_most() {
+                return;
+            }
             let other = list.idle.iter().position(|laned| !laned.set).unwrap_or(0);
-            drop(list.idle.swap_remove(other));
+            list.idle.swap_remove(other)
+        };
+        if left_over.set {
+            let reset = sqlx::raw_sql(RESET_ALONE).execute(left_over.conn());
+            let reset = tokio::time::timeout(self.options.key_patience, reset).await;
+            left_over.set = !matches!(reset, Ok(Ok(_)));
         }
     }
 }

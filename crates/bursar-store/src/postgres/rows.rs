@@ -13,7 +13,7 @@ use bursar_core::needs::Needs;
 use bursar_core::payload::Payload;
 use bursar_core::request::Fingerprint;
 use bursar_core::scope::{Due, DueAsk, Past, ScopeState};
-use bursar_core::state::{JobKey, KeyKey, KeyRow, LineKey, QueueKey, ScheduleKey, ScopeKey, Workspace};
+use bursar_core::state::{Change, JobKey, KeyKey, KeyRow, LineKey, QueueKey, ScheduleKey, ScopeKey, Workspace};
 use bursar_core::time::Time;
 use serde::de::DeserializeOwned;
 use sqlx::postgres::{PgArguments, PgRow};
@@ -204,6 +204,11 @@ impl<'c> PgRows<'c> {
         self.taking == Taking::Skip || self.turn.is_some()
     }
 
+    /// Whether the rows are locked that are taken.
+    pub(super) fn locks(&self) -> bool {
+        matches!(self.taking, Taking::Skip | Taking::Wait)
+    }
+
     /// Whether it is noted where the rows lie that are taken: they are written there.
     pub(super) fn notes_places(&self) -> bool {
         matches!(self.taking, Taking::Skip | Taking::Wait | Taking::See)
@@ -259,11 +264,28 @@ impl<'c> PgRows<'c> {
         Ok(locked.map_err(|e| self.failed(e))?.into_iter().map(|id| id.as_u128()).collect())
     }
 
+    /// Notes where a scope lies. It may be read twice, and what is worked on is as it was the first time.
+    pub(super) fn note_scope(&mut self, key: &ScopeKey, lies: Place, row: &PgRow) -> Result<(), StoreError> {
+        if self.notes_places() {
+            let writer = writer_of(row)?;
+            self.places.scopes.entry(key.clone()).or_insert((lies, writer));
+        }
+        Ok(())
+    }
+
+    /// Whether it is known of all scopes and grants that change where they lie, and of whom.
+    pub(super) fn has_places_of(&self, ws: &Workspace) -> bool {
+        let grant =
+            |(id, change): (&GrantId, _)| matches!(change, Change::Insert(_)) || self.places.grants.contains_key(&id.0);
+        ws.scopes.changes().all(|(key, _)| self.places.scopes.contains_key(key)) && ws.grants.changes().all(grant)
+    }
+
     /// A grant from the columns of a statement that takes it, and where it lies.
     fn granted(&mut self, row: &PgRow, data: &[u8], lies: Place) -> Result<Grant, StoreError> {
         let grant = Grant::unpack(data)?;
         if self.notes_places() {
-            self.places.grants.insert(grant.id.0, (lies, writer_of(row)?));
+            let writer = writer_of(row)?;
+            self.places.grants.entry(grant.id.0).or_insert((lies, writer));
         }
         Ok(grant)
     }
@@ -328,7 +350,7 @@ impl<'c> PgRows<'c> {
             } else {
                 let key = &scopes[place(n)];
                 found.rows.push((key.clone(), self.scope_of(row, data)?));
-                self.places.scopes.insert(key.clone(), (lies, writer_of(row)?));
+                self.note_scope(key, lies, row)?;
             }
         }
         if self.sees_grants() {
@@ -341,7 +363,7 @@ impl<'c> PgRows<'c> {
 }
 
 /// Who wrote a row as it is, of a statement that takes grants or scopes.
-pub(super) fn writer_of(row: &PgRow) -> Result<Writer, StoreError> {
+fn writer_of(row: &PgRow) -> Result<Writer, StoreError> {
     row.try_get_unchecked(5).map_err(store_error)
 }
 

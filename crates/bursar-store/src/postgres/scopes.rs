@@ -13,7 +13,7 @@ use sqlx::{PgExecutor, Row};
 
 use super::PostgresStore;
 use super::error::store_error;
-use super::rows::{PgRows, Taking, place, scopes_by_name, taking, writer_of};
+use super::rows::{PgRows, Taking, place, scopes_by_name, taking};
 use crate::codec::Packed;
 use crate::error::StoreError;
 use crate::rows::Found;
@@ -89,9 +89,7 @@ impl PgRows<'_> {
             for row in &rows {
                 let (n, lies, state) = self.taken(row)?;
                 let key = &keys[place(n)];
-                if self.notes_places() {
-                    self.places.scopes.insert(key.clone(), (lies, writer_of(row)?));
-                }
+                self.note_scope(key, lies, row)?;
                 found.rows.push((key.clone(), self.scope_of(row, state)?));
             }
         }

@@ -74,8 +74,7 @@ impl Statement {
         self.single = format!("${}", self.bind(value));
     }
 
-    /// Adds a value by itself; says its number.
-    pub(super) fn bind<'q, T: Encode<'q, Postgres> + Type<Postgres>>(&mut self, value: T) -> usize {
+    fn bind<'q, T: Encode<'q, Postgres> + Type<Postgres>>(&mut self, value: T) -> usize {
         if let Err(error) = self.arguments.add(value) {
             self.failed.get_or_insert(error);
         }

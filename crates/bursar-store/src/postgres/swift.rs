@@ -1,18 +1,14 @@
 //! Batches without locks: rows are looked at, and written by one statement that commits by itself, if nobody has changed them
 //! meanwhile. That is two trips instead of four.
 //!
-//! It is for commands and new grants, which write all that they rely on: scopes they charge and grants they redeem are written
-//! by whoever wrote them last, names by their keys. Where others are at the same rows, batches lock for a while.
+//! It is for commands and new grants, which write all that they rely on: the scopes they charge, the grants they redeem, their
+//! names. Where others are at the same rows, batches lock for a while.
 
-use std::fmt::Debug;
-use std::hash::Hash;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use bursar_core::event::{Batch, Charged, Entry, Event};
 use bursar_core::request::{Op, Request};
-use bursar_core::state::{At, Change, Table, Workspace};
 use bursar_core::time::Time;
 use tokio::time::Instant;
 
@@ -25,8 +21,6 @@ use crate::error::StoreError;
 use crate::store::Verdict;
 use crate::work::{self, When};
 
-/// So long a batch waits for who has one of its rows in hand: what it has seen of it is mostly not so any more after that.
-const PATIENCE: Duration = Duration::from_millis(5);
 /// So long batches lock their rows after somebody was in the way.
 const WARY: Duration = Duration::from_secs(1);
 
@@ -60,23 +54,32 @@ impl PostgresStore {
 
     /// Does requests at once; `None` where they need locks, and nothing has happened.
     pub(super) async fn do_at_once(&self, requests: &[&Request]) -> Result<Done, Setback> {
-        let fits = requests.iter().all(|request| fits(request)) && !self.wary.is_at(Instant::now());
+        let fits = self.keeps_connections()
+            && requests.iter().all(|request| fits(request))
+            && !self.wary.is_at(Instant::now());
         let done = if fits { self.try_at_once(requests).await } else { Ok(None) };
         self.wary.locked_last.store(matches!(done, Ok(None)), Ordering::Relaxed);
         done
     }
 
     async fn try_at_once(&self, requests: &[&Request]) -> Result<Done, Setback> {
+        // A transaction that stands ready for another batch would keep its connection, and those out who make the tables anew.
+        self.close_early().await;
         let within = self.options.connect_within + self.options.answer_within;
-        let opened = tokio::time::timeout(within, self.open_alone()).await;
-        // What a connection is good for finds out who opens a transaction on it.
-        let Ok(Ok(mut batch)) = opened else { return Ok(None) };
-        match self.look_and_write(&mut batch, requests).await {
+        let mut batch = match tokio::time::timeout(within, self.open_alone()).await {
+            Ok(Ok(Some(batch))) => batch,
+            // What its connection is good for finds out who opens a transaction on it.
+            Ok(Ok(None)) => return Ok(None),
+            Ok(Err(error)) => return Err(Setback::Final(self.pool_error(error))),
+            Err(_) => return Err(Setback::Final(no_answer(within))),
+        };
+        let done = self.look_and_write(&mut batch, requests).await;
+        if matches!(done, Ok(None) | Err(None)) {
+            self.wary.begin(Instant::now());
+        }
+        match done {
             Ok(done) => {
-                self.close_alone(batch);
-                if done.is_none() {
-                    self.wary.begin(Instant::now());
-                }
+                self.close_alone(batch).await;
                 Ok(done)
             }
             // The connection is not known to be at rest, and goes with what is dropped here.
@@ -98,13 +101,12 @@ impl PostgresStore {
             Ok(Err(_)) => return Err(None),
             Err(_) => return set_back(no_answer(within)),
         };
-        let events = ws.take_batch();
         let blocked = verdicts.iter().any(|verdict| matches!(verdict, Verdict::Blocked(_)));
-        if blocked || !relies_on_what_it_writes(&ws, events.as_ref()) {
+        if blocked || !ws.relies_on_what_it_writes() || !rows.has_places_of(&ws) {
             return Ok(None);
         }
-        let now = ws.now;
-        match tokio::time::timeout(within, rows.write_alone(ws, events, PATIENCE)).await {
+        let (now, events) = (ws.now, ws.take_batch());
+        match tokio::time::timeout(within, rows.write_alone(ws, events)).await {
             Ok(Ok(true)) => Ok(Some((verdicts, now))),
             Ok(Ok(false)) => Ok(None),
             Ok(Err(error)) => match trouble(&error) {
@@ -116,39 +118,33 @@ impl PostgresStore {
     }
 }
 
-/// Whether a request may be done without locks. A job in a line relies on who stands there.
+/// Whether a request may be done without locks. A job in a line relies on who stands there; a dry run on what it does not write.
 fn fits(request: &Request) -> bool {
     match &request.op {
+        _ if request.dry_run => false,
         Op::Submit(command) => command.jobs.iter().all(|job| job.key.is_none()),
         Op::Mint(_) => true,
         _ => false,
     }
 }
 
-/// Whether all that had an effect relied on rows that are written, and are found out if somebody else wrote them meanwhile. Who
-/// was refused had none.
-fn relies_on_what_it_writes(ws: &Workspace, batch: Option<&Batch>) -> bool {
-    let written = |tenant: &_, charges: &[Charged]| {
-        charges.iter().flat_map(Charged::scopes).all(|scope| ws.scopes.is_changed(&At(tenant, scope)))
-    };
-    let covered = |entry: &Entry| {
-        entry.events.iter().all(|recorded| match &recorded.e {
-            Event::HoldPlaced { charges, .. } | Event::Posted { charges } => written(&entry.context.tenant, charges),
-            Event::GrantRedeemed { grant, .. } => ws.grants.is_changed(grant),
-            _ => true,
-        })
-    };
-    let only_new = adds_only(&ws.holds) && adds_only(&ws.jobs) && adds_only(&ws.queues) && adds_only(&ws.schedules);
-    only_new && batch.is_none_or(|batch| batch.entries.iter().all(|entry| covered(entry)))
-}
-
-fn adds_only<K: Hash + Eq + Debug, V>(table: &Table<K, V>) -> bool {
-    table.changes().all(|(_, change)| matches!(change, Change::Insert(_)))
-}
-
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use bursar_core::decide::Rules;
+    use bursar_core::name::{Scope, Tenant};
+    use bursar_core::scope::ScopeState;
+    use bursar_core::state::{ScopeKey, Workspace};
+    use bursar_core::time::Time;
+    use bursar_testkit::SeqIds;
+    use sqlx::{Connection, PgConnection};
+
     use super::*;
+    use crate::codec::Packed;
+    use crate::postgres::PostgresOptions;
+    use crate::rows::Rows;
+    use crate::store::Setup;
 
     #[test]
     fn batches_lock_for_a_while_after_somebody_was_in_the_way() {
@@ -159,5 +155,64 @@ mod tests {
         wary.begin(now + WARY / 2);
         assert!(wary.is_at(now + WARY), "it began anew");
         assert!(!wary.is_at(now + WARY * 3 / 2));
+    }
+
+    fn key(name: &str) -> ScopeKey {
+        (Tenant::built_in(), Scope::new(name).expect("a name"))
+    }
+
+    async fn open() -> (PostgresStore, PgConnection) {
+        let url = bursar_testkit::fresh_database();
+        let ids = Arc::new(Mutex::new(SeqIds::new(1)));
+        let setup = Setup { rules: Rules::default(), clock: None, ids, migrate: true };
+        let store = PostgresStore::open(&url, setup, PostgresOptions::default()).await.expect("it opens");
+        (store, PgConnection::connect(&url).await.expect("a connection"))
+    }
+
+    async fn run(conn: &mut PgConnection, sql: &'static str) {
+        sqlx::raw_sql(sql).execute(conn).await.expect("it is run");
+    }
+
+    /// Looks at a scope, lets something happen, perhaps looks again, and writes what it saw first; says whether it could.
+    async fn writes_after(happens: &'static str, looks_again: bool) -> bool {
+        let (store, mut stranger) = open().await;
+        // One after the other on their page, of one transaction.
+        let create = "INSERT INTO bursar.scopes (tenant, scope, version, state)
+            SELECT 'default', unnest(ARRAY['x', 'a', 'b']), 0, $1";
+        sqlx::query(create).bind(ScopeState::default().pack()).execute(&mut stranger).await.expect("they are made");
+        run(&mut stranger, "DELETE FROM bursar.scopes WHERE scope = 'x'").await;
+        let mut batch = store.open_alone().await.expect("a connection").expect("it is set");
+        let mut rows = PgRows::new(batch.conn(), &store, Taking::See);
+        let asked = [(key("a"), false)];
+        let seen = rows.scopes(&asked).await.expect("it is there").rows.remove(0).1;
+        run(&mut stranger, happens).await;
+        if looks_again {
+            rows.scopes(&asked).await.expect("it is still there");
+        }
+        let mut ws = Workspace::new(Time::MIN, store.next_batch());
+        ws.scopes.load(key("a"), Some(seen));
+        ws.scopes.get_mut(&key("a")).expect("it was loaded").version = 7;
+        let written = rows.write_alone(ws, None).await.expect("an answer");
+        let versions = "SELECT count(*) FROM bursar.scopes WHERE version = 7 AND scope = 'a'";
+        let there: i64 = sqlx::query_scalar(versions).fetch_one(&mut stranger).await.expect("a count");
+        assert_eq!(there, i64::from(written), "and nothing else was written");
+        let others = "SELECT count(*) FROM bursar.scopes WHERE version = 7 AND scope <> 'a'";
+        let others: i64 = sqlx::query_scalar(others).fetch_one(&mut stranger).await.expect("a count");
+        assert_eq!(others, 0, "not in the place of another");
+        written
+    }
+
+    #[tokio::test]
+    async fn what_was_seen_first_is_what_must_still_be_there() {
+        assert!(writes_after("SELECT 1", true).await, "nothing happened");
+        let touched = "UPDATE bursar.scopes SET version = version WHERE scope = 'a'";
+        assert!(!writes_after(touched, false).await);
+        assert!(!writes_after(touched, true).await, "what it works on is older than what it saw last");
+    }
+
+    /// The server may lay all rows of a table elsewhere, and leaves them of whom they were.
+    #[tokio::test]
+    async fn a_row_that_lies_where_another_lay_is_not_taken_for_it() {
+        assert!(!writes_after("VACUUM FULL bursar.scopes", false).await);
     }
 }

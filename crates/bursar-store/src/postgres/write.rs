@@ -6,8 +6,6 @@
 //! this transaction has locked are written where they lie, and so are those it has only looked at, if they still are as they were. Other rows that were there are written by
 //! `ON CONFLICT … DO UPDATE`, which goes by the primary key whatever the planner knows of the table.
 
-use std::time::Duration;
-
 use bursar_core::event::Batch;
 use bursar_core::grant::Grant;
 use bursar_core::hold::Hold;
@@ -22,7 +20,6 @@ use uuid::Uuid;
 
 use super::GATE;
 use super::error::code;
-use super::lane::lock_timeout_ms;
 use super::rows::{PgRows, Taking};
 use super::statement::{SPOILED, Statement};
 use super::wire::{Place, Writer};
@@ -50,9 +47,11 @@ const PUT_SCOPES: &str = "INSERT INTO bursar.scopes AS s (tenant, scope, version
     ON CONFLICT (tenant, scope) DO UPDATE SET version = EXCLUDED.version, state = EXCLUDED.state,
         budget = coalesce(EXCLUDED.budget, s.budget)";
 const UPDATE_SCOPES: &str = "UPDATE bursar.scopes s SET version = w.version, state = w.state
-    FROM (SELECT @) AS w(place, writer, version, state) WHERE s.ctid = w.place AND s.xmin = w.writer";
+    FROM (SELECT @) AS w(place, writer, tenant, scope, version, state)
+    WHERE s.ctid = w.place AND s.xmin = w.writer AND s.tenant = w.tenant AND s.scope = w.scope";
 const UPDATE_REDEFINED: &str = "UPDATE bursar.scopes s SET version = w.version, state = w.state, budget = w.budget
-    FROM (SELECT @) AS w(place, writer, version, state, budget) WHERE s.ctid = w.place AND s.xmin = w.writer";
+    FROM (SELECT @) AS w(place, writer, tenant, scope, version, state, budget)
+    WHERE s.ctid = w.place AND s.xmin = w.writer AND s.tenant = w.tenant AND s.scope = w.scope";
 const INSERT_JOURNAL: &str = "INSERT INTO bursar.journal (id, at, count, prev, entries) SELECT @";
 const NUMBER_JOURNAL: &str = "INSERT INTO bursar.journal_new (id, count) SELECT @";
 const INSERT_KEYS: &str = "INSERT INTO bursar.keys (tenant, key, fingerprint, batch, command, until) SELECT @";
@@ -66,9 +65,10 @@ const INSERT_GRANTS: &str = "INSERT INTO bursar.grants (id, tenant, expires_at, 
 const PUT_GRANTS: &str = "INSERT INTO bursar.grants (id, tenant, expires_at, state, data) SELECT @
     ON CONFLICT (id) DO UPDATE SET state = EXCLUDED.state, expires_at = EXCLUDED.expires_at, data = EXCLUDED.data";
 const UPDATE_GRANTS: &str = "UPDATE bursar.grants g SET state = w.state, expires_at = w.expires_at, data = w.data
-    FROM (SELECT @) AS w(place, writer, state, expires_at, data) WHERE g.ctid = w.place AND g.xmin = w.writer";
-const END_GRANTS: &str = "DELETE FROM bursar.grants g USING (SELECT @) AS w(place, writer)
-    WHERE g.ctid = w.place AND g.xmin = w.writer";
+    FROM (SELECT @) AS w(place, writer, id, state, expires_at, data)
+    WHERE g.ctid = w.place AND g.xmin = w.writer AND g.id = w.id";
+const END_GRANTS: &str = "DELETE FROM bursar.grants g USING (SELECT @) AS w(place, writer, id)
+    WHERE g.ctid = w.place AND g.xmin = w.writer AND g.id = w.id";
 const DELETE_GRANTS: &str = "DELETE FROM bursar.grants WHERE ctid = ANY (ARRAY(
         SELECT g.ctid FROM (SELECT @) AS w(id)
         CROSS JOIN LATERAL (SELECT g.ctid FROM bursar.grants g WHERE g.id = w.id OFFSET 0) g))";
@@ -95,23 +95,15 @@ impl PgRows<'_> {
         }
     }
 
-    /// The same by a statement that is a transaction of its own, and waits no longer than this for who has a row in hand. It does
-    /// not wait for who makes the tables anew, and would have to wait for it.
-    pub(super) async fn write_alone(
-        &mut self,
-        ws: Workspace,
-        batch: Option<Batch>,
-        wait: Duration,
-    ) -> Result<bool, sqlx::Error> {
-        let mut statement = self.statement(&ws, batch);
+    /// The same by a statement that is a transaction of its own. It does not wait for who makes the tables anew, and would have to
+    /// wait for it.
+    pub(super) async fn write_alone(&mut self, ws: Workspace, batch: Option<Batch>) -> Result<bool, sqlx::Error> {
+        let statement = self.statement(&ws, batch);
         if statement.is_empty() {
             return Ok(true);
         }
-        let wait = statement.bind(format!("{}ms", lock_timeout_ms(wait)));
-        let condition = format!(
-            "pg_try_advisory_xact_lock_shared({GATE}) AND current_setting('synchronous_commit') <> 'off'
-             AND set_config('lock_timeout', ${wait}, true) IS NOT NULL"
-        );
+        let condition =
+            format!("pg_try_advisory_xact_lock_shared({GATE}) AND current_setting('synchronous_commit') <> 'off'");
         let (sql, arguments) = statement.finish_alone(&condition);
         // There is time to clear the table while the server is at work.
         let (done, ()) = join(self.execute(sql, arguments), async { drop(ws) }).await;
@@ -175,6 +167,7 @@ impl PgRows<'_> {
         statement.counted_part(UPDATE_GRANTS, &moved, |part, rows| {
             part.array(rows.iter().map(|((place, _), _)| *place));
             part.array(rows.iter().map(|((_, writer), _)| *writer));
+            part.array(rows.iter().map(|(_, grant)| Uuid::from_u128(grant.id.0)));
             part.array(rows.iter().map(|(_, grant)| grant_state(grant.state)));
             part.array(rows.iter().map(|(_, grant)| grant.expires_at.micros()));
             part.array(rows.iter().map(|(_, grant)| grant.pack_light()));
@@ -182,6 +175,7 @@ impl PgRows<'_> {
         statement.counted_part(END_GRANTS, &ended, |part, rows| {
             part.array(rows.iter().map(|(_, (place, _))| *place));
             part.array(rows.iter().map(|(_, (_, writer))| *writer));
+            part.array(rows.iter().map(|(id, _)| Uuid::from_u128(id.0)));
         });
         for (sql, rows) in [(DELETE_GRANTS, &deleted), (DELETE_PAYLOADS, &gone)] {
             statement.part(sql, rows, |part, rows| part.array(rows.iter().copied()));
@@ -222,6 +216,8 @@ impl PgRows<'_> {
         let all = |part: &mut Statement, rows: &[(&ScopeKey, (Place, Writer), &ScopeState)]| {
             part.array(rows.iter().map(|(_, (place, _), _)| *place));
             part.array(rows.iter().map(|(_, (_, writer), _)| *writer));
+            part.array(rows.iter().map(|(key, ..)| key.0.as_str()));
+            part.array(rows.iter().map(|(key, ..)| key.1.as_str()));
             part.array(rows.iter().map(|(.., row)| count(row.version)));
             part.array(rows.iter().map(|(.., row)| row.pack()));
         };

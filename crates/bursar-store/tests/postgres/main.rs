@@ -385,8 +385,23 @@ async fn a_transaction_that_stood_ready_for_too_long_is_begun_anew() {
     while count().await > 0 {
         tokio::task::yield_now().await;
     }
-    let verdicts = store.commit(&[Arc::new(post_within("a", 1, 10))], Patience::Skip).await.unwrap();
-    assert!(matches!(&verdicts[..], [Verdict::Answered(Ok(_))]), "{verdicts:?}");
+    define(&store, &["b"], 1_000).await;
+}
+
+#[tokio::test]
+async fn a_transaction_that_stands_ready_is_ended_where_it_is_not_needed() {
+    let (store, url) = open(1).await;
+    define(&store, &["a"], 1_000).await;
+    let mut conn = PgConnection::connect(&url).await.unwrap();
+    let idle =
+        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND state = 'idle in transaction'";
+    let mut count = async || sqlx::query_scalar::<_, i64>(idle).fetch_one(&mut conn).await.unwrap();
+    store.stand_ready().await;
+    assert_eq!(count().await, 1, "it stands ready");
+    done(one(&store, &post("a", 1)).await);
+    assert_eq!(count().await, 0, "what needs no transaction has ended it");
+    store.stand_ready().await;
+    assert_eq!(count().await, 0, "nor does it expect one");
 }
 
 #[tokio::test]

@@ -10,7 +10,7 @@ use bursar_core::payload::Payload;
 use bursar_core::refusal::Refusal;
 use bursar_core::request::{Command, Op, Redemption, Request};
 use bursar_core::window::Window;
-use bursar_store::{Patience, PostgresOptions, PostgresStore, Store, Verdict};
+use bursar_store::{Patience, PostgresOptions, PostgresStore, Store, StoreError, Verdict};
 use bursar_testkit::Cluster;
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 
@@ -212,6 +212,26 @@ async fn a_stranger_with_a_scope_in_hand_delays_others_no_longer_than_a_moment()
     assert!(matches!(verdicts[..], [Verdict::Blocked(_), Verdict::Answered(Ok(_))]), "{verdicts:?}");
     theirs.rollback().await.unwrap();
     done(one(&store, &requests[0]).await);
+}
+
+/// As while the tables are made anew, or changed.
+#[tokio::test]
+async fn a_table_that_somebody_has_locked_is_not_waited_for_without_end() {
+    for table in ["bursar.scopes", "bursar.postings"] {
+        let (store, url) = open(1).await;
+        define(&store, &["a"], 1_000).await;
+        done(one(&store, &post("a", 1)).await);
+        let mut stranger = PgConnection::connect(&url).await.unwrap();
+        let mut theirs = stranger.begin().await.unwrap();
+        let lock = AssertSqlSafe(format!("LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE"));
+        sqlx::raw_sql(lock).execute(&mut *theirs).await.unwrap();
+        let verdicts = store.commit(&[Arc::new(post("a", 1))], Patience::Skip).await.unwrap();
+        let busy = |error: &StoreError| matches!(error, StoreError::Busy(_));
+        assert!(matches!(&verdicts[..], [Verdict::Failed(error)] if busy(error)), "{table}: {verdicts:?}");
+        theirs.rollback().await.unwrap();
+        done(one(&store, &post("a", 1)).await);
+        assert_eq!(balance(&store, "a").await, (2, 0), "what was told to be busy was not done");
+    }
 }
 
 #[tokio::test]
