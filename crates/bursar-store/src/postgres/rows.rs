@@ -13,7 +13,7 @@ use bursar_core::needs::Needs;
 use bursar_core::payload::Payload;
 use bursar_core::request::Fingerprint;
 use bursar_core::scope::{Due, DueAsk, Past, ScopeState};
-use bursar_core::state::{Change, JobKey, KeyKey, KeyRow, LineKey, QueueKey, ScheduleKey, ScopeKey, Workspace};
+use bursar_core::state::{JobKey, KeyKey, KeyRow, LineKey, QueueKey, ScheduleKey, ScopeKey, Workspace};
 use bursar_core::time::Time;
 use serde::de::DeserializeOwned;
 use sqlx::postgres::{PgArguments, PgRow};
@@ -22,7 +22,8 @@ use sqlx::{PgConnection, Postgres, Row};
 use uuid::Uuid;
 
 use super::error::{Trouble, store_error, trouble};
-use super::wire::{Place, Stamp, Writer};
+use super::places::{Places, writer_of};
+use super::wire::{Place, Stamp};
 use super::{PostgresStore, scopes};
 use crate::codec::{Carries, Packed, from_json};
 use crate::error::StoreError;
@@ -62,22 +63,6 @@ pub(super) struct PgRows<'c> {
     pub(super) places: Places,
     /// What was taken before it was asked for.
     pub(super) ahead: Ahead,
-}
-
-/// Where rows lie that are to be written. Grants and scopes may only have been looked at: that they still are as they were is
-/// known by who wrote them.
-#[derive(Default)]
-pub(super) struct Places {
-    pub(super) jobs: HashMap<u128, Place>,
-    pub(super) holds: HashMap<u128, Place>,
-    pub(super) grants: HashMap<u128, (Place, Writer)>,
-    pub(super) scopes: HashMap<ScopeKey, (Place, Writer)>,
-}
-
-impl Places {
-    pub(super) fn clear(&mut self) {
-        *self = Places::default();
-    }
 }
 
 /// Grants and scopes that were taken together, until somebody asks for them.
@@ -209,11 +194,6 @@ impl<'c> PgRows<'c> {
         matches!(self.taking, Taking::Skip | Taking::Wait)
     }
 
-    /// Whether it is noted where the rows lie that are taken: they are written there.
-    pub(super) fn notes_places(&self) -> bool {
-        matches!(self.taking, Taking::Skip | Taking::Wait | Taking::See)
-    }
-
     /// Notes what stood in the way.
     pub(super) fn failed(&mut self, error: sqlx::Error) -> StoreError {
         self.trouble = trouble(&error);
@@ -262,22 +242,6 @@ impl<'c> PgRows<'c> {
         }
         let locked = sqlx::query_scalar::<_, Uuid>(there).bind(missing).fetch_all(&mut *self.conn).await;
         Ok(locked.map_err(|e| self.failed(e))?.into_iter().map(|id| id.as_u128()).collect())
-    }
-
-    /// Notes where a scope lies. It may be read twice, and what is worked on is as it was the first time.
-    pub(super) fn note_scope(&mut self, key: &ScopeKey, lies: Place, row: &PgRow) -> Result<(), StoreError> {
-        if self.notes_places() {
-            let writer = writer_of(row)?;
-            self.places.scopes.entry(key.clone()).or_insert((lies, writer));
-        }
-        Ok(())
-    }
-
-    /// Whether it is known of all scopes and grants that change where they lie, and of whom.
-    pub(super) fn has_places_of(&self, ws: &Workspace) -> bool {
-        let grant =
-            |(id, change): (&GrantId, _)| matches!(change, Change::Insert(_)) || self.places.grants.contains_key(&id.0);
-        ws.scopes.changes().all(|(key, _)| self.places.scopes.contains_key(key)) && ws.grants.changes().all(grant)
     }
 
     /// A grant from the columns of a statement that takes it, and where it lies.
@@ -360,11 +324,6 @@ impl<'c> PgRows<'c> {
         self.ahead = Ahead { grants: Some(redeemable), scopes: Some(found) };
         Ok(())
     }
-}
-
-/// Who wrote a row as it is, of a statement that takes grants or scopes.
-fn writer_of(row: &PgRow) -> Result<Writer, StoreError> {
-    row.try_get_unchecked(5).map_err(store_error)
 }
 
 /// The rows that were not found.
