@@ -14,6 +14,8 @@ use crate::support::*;
 
 /// Statements of a batch of commands at most, and of one of leases, heartbeats or completions.
 const STATEMENTS_MAX: i64 = 15;
+/// Of a batch of commands that locks nothing: looks for names, a look at rows, and the writing.
+const AT_ONCE_MAX: i64 = 5;
 const WORK_STATEMENTS_MAX: i64 = 12;
 /// Bytes of the log for each command with its job at most, and for each job that is completed and settles its hold.
 const WAL_MAX: i64 = 3_000;
@@ -22,9 +24,16 @@ const WORK_WAL_MAX: i64 = 2_000;
 const WORKERS: usize = 50;
 const EACH: usize = 10;
 
+/// The first with locks, as no connection is kept for batches; the others without.
 #[tokio::test]
 async fn five_hundred_commands_take_few_statements_and_look_up_every_row() {
-    let (store, url) = open_with(1, PostgresOptions { connections: 1, ..PostgresOptions::default() }).await;
+    for (connections, most) in [(1, STATEMENTS_MAX), (4, AT_ONCE_MAX)] {
+        commands_take_at_most(connections, most).await;
+    }
+}
+
+async fn commands_take_at_most(connections: u32, most: i64) {
+    let (store, url) = open_with(1, PostgresOptions { connections, ..PostgresOptions::default() }).await;
     let scopes: Vec<String> = (0..500).map(|n| format!("s{n:03}")).collect();
     define(&store, &scopes.iter().map(String::as_str).collect::<Vec<_>>(), 1_000_000).await;
     sqlx::raw_sql("CREATE EXTENSION pg_stat_statements").execute(store.pool()).await.unwrap();
@@ -43,10 +52,10 @@ async fn five_hundred_commands_take_few_statements_and_look_up_every_row() {
     done_all(store.commit(&batches[1], Patience::Skip).await);
     let after = counters(&store, &url).await;
     let statements = after.statements - before.statements;
-    println!("statements for a batch of 500 commands: {statements}");
+    println!("statements for a batch of 500 commands, of {connections} connections: {statements}");
     let wal = (after.wal - before.wal) / 500;
     println!("WAL bytes for each command: {wal}");
-    assert!(statements <= STATEMENTS_MAX && wal <= WAL_MAX, "{statements} statements, {wal} bytes of WAL a command");
+    assert!(statements <= most && wal <= WAL_MAX, "{statements} statements, {wal} bytes of WAL a command");
     assert_eq!(after.seq_scans, before.seq_scans, "every row is looked up by its key");
 
     // The same commands once more are answered from the journal; settling them takes as few.
