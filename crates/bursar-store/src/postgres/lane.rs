@@ -15,63 +15,26 @@ use tokio::time::Instant;
 use super::error::{Trouble, trouble};
 use super::{GATE, PostgresStore};
 
-/// How a connection is set for statements that commit by themselves: for a plan see `begin`. What is locked is mostly not as it
-/// was seen any more when it is free, so that it is not worth a wait.
-const SET_ALONE: &str = "SET enable_seqscan = off; SET lock_timeout = '5ms';
-    SET default_transaction_isolation = 'read committed'";
-const RESET_ALONE: &str = "RESET enable_seqscan; RESET lock_timeout; RESET default_transaction_isolation";
+/// Of so many connections one is kept for batches that lock, and one is for those that do not: the others remain for everybody.
+pub(super) const SHARE: u32 = 4;
 
-/// Of so many connections one is kept for batches: the others remain for everybody.
-const SHARE: u32 = 4;
-
-/// A connection of the pool. One that is set for batches is not given back to it, but ended.
-struct Laned {
-    conn: Option<PoolConnection<Postgres>>,
-    set: bool,
-}
-
-impl Laned {
-    fn new(conn: PoolConnection<Postgres>) -> Laned {
-        Laned { conn: Some(conn), set: false }
-    }
-
-    fn conn(&mut self) -> &mut PgConnection {
-        self.conn.as_mut().expect("it is there until the end")
-    }
-
-    fn end(&mut self) {
-        if let Some(conn) = self.conn.take() {
-            drop(conn.detach());
-        }
-    }
-}
-
-impl Drop for Laned {
-    fn drop(&mut self) {
-        if self.set {
-            self.end();
-        }
-    }
-}
-
-/// What a batch has in hand: a connection, mostly with an open transaction. Dropped before its end it takes its connection with
-/// it, and the server undoes what it did.
+/// An open transaction of a batch. Dropped before its end it takes its connection with it, and the server undoes it.
 pub struct OpenBatch {
-    laned: Option<Laned>,
+    conn: Option<PoolConnection<Postgres>>,
     /// The database's clock when it began.
     pub(super) began: Time,
 }
 
 impl OpenBatch {
     pub(super) fn conn(&mut self) -> &mut PgConnection {
-        self.laned.as_mut().expect("it is there until the end").conn()
+        self.conn.as_mut().expect("it is there until the end")
     }
 }
 
 impl Drop for OpenBatch {
     fn drop(&mut self) {
-        if let Some(mut laned) = self.laned.take() {
-            laned.end();
+        if let Some(conn) = self.conn.take() {
+            drop(conn.detach());
         }
     }
 }
@@ -82,7 +45,7 @@ pub(super) struct Kept(Mutex<Connections>);
 
 #[derive(Default)]
 struct Connections {
-    idle: Vec<Laned>,
+    idle: Vec<PoolConnection<Postgres>>,
     /// Transactions that are open already, since then, for batches that are expected any moment.
     ready: Vec<(OpenBatch, Instant)>,
     /// The store is closed: none is kept.
@@ -111,7 +74,7 @@ impl Kept {
 /// Somebody may drop a store where there is no runtime any more, which a pool needs to take a connection back.
 impl Drop for Kept {
     fn drop(&mut self) {
-        self.list().idle.drain(..).for_each(|mut laned| laned.end());
+        self.list().idle.drain(..).for_each(|conn| drop(conn.detach()));
     }
 }
 
@@ -134,46 +97,7 @@ impl PostgresStore {
                 opened => return opened,
             }
         }
-        open(Laned::new(self.pool.acquire().await?), &begin).await
-    }
-
-    /// Whether batches keep connections from one to the next.
-    pub(super) fn keeps_connections(&self) -> bool {
-        self.kept_at_most() > 0
-    }
-
-    fn kept_at_most(&self) -> usize {
-        (self.options.connections / SHARE) as usize
-    }
-
-    /// A connection without a transaction, for statements that are transactions of their own. It is set for that once; `None` where
-    /// that fails.
-    pub(super) async fn open_alone(&self) -> Result<Option<OpenBatch>, sqlx::Error> {
-        let kept = {
-            let mut list = self.kept.list();
-            let set = list.idle.iter().position(|laned| laned.set);
-            set.map(|place| list.idle.swap_remove(place)).or_else(|| list.idle.pop())
-        };
-        let laned = match kept {
-            Some(laned) => laned,
-            None => Laned::new(self.pool.acquire().await?),
-        };
-        let is_set = laned.set;
-        let mut batch = OpenBatch { laned: Some(laned), began: Time::MIN };
-        if !is_set {
-            if sqlx::raw_sql(SET_ALONE).execute(batch.conn()).await.is_err() {
-                return Ok(None);
-            }
-            batch.laned.as_mut().expect("it was just there").set = true;
-        }
-        Ok(Some(batch))
-    }
-
-    /// Keeps the connection of a batch that had no transaction.
-    pub(super) async fn close_alone(&self, mut batch: OpenBatch) {
-        if let Some(laned) = batch.laned.take() {
-            self.keep(laned).await;
-        }
+        open(self.pool.acquire().await?, &begin).await
     }
 
     /// Begins the transaction of a batch that is expected any moment, where there is a connection for it: one trip less while
@@ -210,33 +134,26 @@ impl PostgresStore {
 
     async fn end(&self, mut batch: OpenBatch, how: &'static str) -> Result<(), sqlx::Error> {
         sqlx::raw_sql(how).execute(batch.conn()).await?;
-        if let Some(laned) = batch.laned.take() {
-            self.keep(laned).await;
+        if let Some(conn) = batch.conn.take() {
+            self.keep(conn);
         }
         Ok(())
     }
 
-    /// Keeps a connection, or lets the pool have it: one that is not set for batches first, or as it was before.
-    async fn keep(&self, laned: Laned) {
-        let mut left_over = {
-            let mut list = self.kept.list();
-            list.idle.push(laned);
-            if !list.closed && list.idle.len() + list.ready.len() <= self.kept_at_most() {
-                return;
-            }
-            let other = list.idle.iter().position(|laned| !laned.set).unwrap_or(0);
-            list.idle.swap_remove(other)
-        };
-        if left_over.set {
-            let reset = sqlx::raw_sql(RESET_ALONE).execute(left_over.conn());
-            let reset = tokio::time::timeout(self.options.key_patience, reset).await;
-            left_over.set = !matches!(reset, Ok(Ok(_)));
+    fn keep(&self, conn: PoolConnection<Postgres>) {
+        let most = (self.options.connections / SHARE) as usize;
+        let mut list = self.kept.list();
+        if !list.closed && list.idle.len() + list.ready.len() < most {
+            list.idle.push(conn);
+        } else {
+            // The pool takes it back.
+            drop(conn);
         }
     }
 }
 
-async fn open(laned: Laned, begin: &str) -> Result<OpenBatch, sqlx::Error> {
-    let mut batch = OpenBatch { laned: Some(laned), began: Time::MIN };
+async fn open(conn: PoolConnection<Postgres>, begin: &str) -> Result<OpenBatch, sqlx::Error> {
+    let mut batch = OpenBatch { conn: Some(conn), began: Time::MIN };
     let row = sqlx::raw_sql(AssertSqlSafe(begin.to_owned())).fetch_one(batch.conn()).await?;
     batch.began = Time::from_micros(row.try_get(0)?);
     Ok(batch)

@@ -52,9 +52,9 @@ use sqlx::{Connection, PgConnection, Postgres, Transaction};
 use self::bell::{Bell, PgHints};
 pub use self::empty::is_empty;
 use self::error::{redacted, store_error};
-use self::lane::Kept;
+use self::lane::{Kept, SHARE};
 pub use self::migrate::migration_sql;
-use self::swift::Wary;
+use self::swift::{Alone, Wary};
 use crate::attempt;
 use crate::clock::{Clock, SystemClock};
 use crate::codec::Budgets;
@@ -68,6 +68,8 @@ use crate::verify::Report;
 pub struct PostgresStore {
     pool: PgPool,
     kept: Kept,
+    /// Where there are enough of them.
+    alone: Option<Alone>,
     wary: Wary,
     /// Connections for short statements that somebody needs who has a connection already: never the same pool, in which
     /// all could wait for each other.
@@ -86,7 +88,7 @@ pub struct PostgresStore {
 /// How the store uses its database.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PostgresOptions {
-    /// Connections at most, beside two for short statements and, where somebody waits for jobs, two for that. Of each four, batches keep one for themselves.
+    /// Connections at most, beside two for short statements and, where somebody waits for jobs, two for that. Of each four, one is for batches that lock nothing, and one is kept by those that lock.
     pub connections: u32,
     /// How long to wait for a free connection, or for the server.
     pub connect_within: Duration,
@@ -146,8 +148,10 @@ impl PostgresStore {
         };
         probe(&connect, options.connect_within).await?;
         let bell = Bell::new(connect.clone(), options.connect_within, options.answer_within);
+        let share = options.connections / SHARE;
         let store = PostgresStore {
-            pool: pool(options.connections.max(1)).connect_lazy_with(connect.clone()),
+            pool: pool(options.connections.max(1) - share).connect_lazy_with(connect.clone()),
+            alone: (share > 0).then(|| Alone::new(pool(share), connect.clone())),
             kept: Kept::default(),
             wary: Wary::default(),
             side: pool(2).connect_lazy_with(connect),
@@ -440,6 +444,9 @@ impl Store for PostgresStore {
 
     async fn close(&self) {
         self.kept.close();
+        if let Some(alone) = &self.alone {
+            alone.close().await;
+        }
         self.bell.close().await;
         self.pool.close().await;
         self.side.close().await;

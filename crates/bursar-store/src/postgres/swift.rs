@@ -5,15 +5,17 @@
 //! names. Where others are at the same rows, batches lock for a while.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bursar_core::request::{Op, Request};
 use bursar_core::time::Time;
+use sqlx::pool::PoolConnection;
+use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
+use sqlx::{PgConnection, Postgres};
 use tokio::time::Instant;
 
 use super::error::{Trouble, commit_error, trouble};
-use super::lane::OpenBatch;
 use super::rows::{PgRows, Taking};
 use super::{PostgresStore, no_answer};
 use crate::attempt::Setback;
@@ -23,6 +25,61 @@ use crate::work::{self, When};
 
 /// So long batches lock their rows after somebody was in the way.
 const WARY: Duration = Duration::from_secs(1);
+
+/// And so long after no connection was to be had for them.
+const NONE_TO_BE_HAD: Duration = Duration::from_secs(60);
+
+/// How the connections are set, from their beginning: so nobody else finds one that is, also where a pooler hands them on. A plan
+/// is made once and kept, and must not read a whole table as long as it is small. What is locked is mostly not as it was seen
+/// any more when it is free, so that it is not worth a wait.
+const SET: [(&str, &str); 3] =
+    [("enable_seqscan", "off"), ("lock_timeout", "5ms"), ("default_transaction_isolation", "read committed")];
+
+/// Connections for statements that commit by themselves. They are kept from one batch to the next: the pool would ask the server
+/// each time whether they are still good.
+pub(super) struct Alone {
+    pool: PgPool,
+    idle: Mutex<Vec<PoolConnection<Postgres>>>,
+}
+
+impl Alone {
+    pub(super) fn new(pool: PgPoolOptions, connect: PgConnectOptions) -> Alone {
+        Alone { pool: pool.connect_lazy_with(connect.options(SET)), idle: Mutex::default() }
+    }
+
+    fn idle(&self) -> MutexGuard<'_, Vec<PoolConnection<Postgres>>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn take(&self) -> Result<PoolConnection<Postgres>, sqlx::Error> {
+        let kept = self.idle().pop();
+        match kept {
+            Some(conn) => Ok(conn),
+            None => self.pool.acquire().await,
+        }
+    }
+
+    fn keep(&self, conn: PoolConnection<Postgres>) {
+        let mut idle = self.idle();
+        if !self.pool.is_closed() {
+            idle.push(conn);
+        }
+    }
+
+    pub(super) async fn close(&self) {
+        // It is closed from here on, and waits for its connections.
+        let closing = self.pool.close();
+        self.idle().clear();
+        closing.await;
+    }
+}
+
+/// A pool cannot take them back where there is no runtime any more.
+impl Drop for Alone {
+    fn drop(&mut self) {
+        self.idle().drain(..).for_each(|conn| drop(conn.detach()));
+    }
+}
 
 /// How batches fared.
 #[derive(Default)]
@@ -38,8 +95,8 @@ impl Wary {
         self.until.lock().unwrap_or_else(PoisonError::into_inner).is_some_and(|until| now < until)
     }
 
-    fn begin(&self, now: Instant) {
-        *self.until.lock().unwrap_or_else(PoisonError::into_inner) = Some(now + WARY);
+    fn begin(&self, until: Instant) {
+        *self.until.lock().unwrap_or_else(PoisonError::into_inner) = Some(until);
     }
 }
 
@@ -54,46 +111,46 @@ impl PostgresStore {
 
     /// Does requests at once; `None` where they need locks, and nothing has happened.
     pub(super) async fn do_at_once(&self, requests: &[&Request]) -> Result<Done, Setback> {
-        let fits = self.keeps_connections()
-            && requests.iter().all(|request| fits(request))
-            && !self.wary.is_at(Instant::now());
-        let done = if fits { self.try_at_once(requests).await } else { Ok(None) };
+        let fits = requests.iter().all(|request| fits(request)) && !self.wary.is_at(Instant::now());
+        let done = match &self.alone {
+            Some(alone) if fits => self.try_at_once(alone, requests).await,
+            _ => Ok(None),
+        };
         self.wary.locked_last.store(matches!(done, Ok(None)), Ordering::Relaxed);
         done
     }
 
-    async fn try_at_once(&self, requests: &[&Request]) -> Result<Done, Setback> {
+    async fn try_at_once(&self, alone: &Alone, requests: &[&Request]) -> Result<Done, Setback> {
         // A transaction that stands ready for another batch would keep its connection, and those out who make the tables anew.
         self.close_early().await;
-        let within = self.options.connect_within + self.options.answer_within;
-        let mut batch = match tokio::time::timeout(within, self.open_alone()).await {
-            Ok(Ok(Some(batch))) => batch,
-            // What its connection is good for finds out who opens a transaction on it.
-            Ok(Ok(None)) => return Ok(None),
-            Ok(Err(error)) => return Err(Setback::Final(self.pool_error(error))),
-            Err(_) => return Err(Setback::Final(no_answer(within))),
+        let Ok(mut conn) = alone.take().await else {
+            // Why, finds out who opens a transaction.
+            self.wary.begin(Instant::now() + NONE_TO_BE_HAD);
+            return Ok(None);
         };
-        let done = self.look_and_write(&mut batch, requests).await;
+        let done = self.look_and_write(&mut conn, requests).await;
         if matches!(done, Ok(None) | Err(None)) {
-            self.wary.begin(Instant::now());
+            self.wary.begin(Instant::now() + WARY);
         }
         match done {
             Ok(done) => {
-                self.close_alone(batch).await;
+                alone.keep(conn);
                 Ok(done)
             }
-            // The connection is not known to be at rest, and goes with what is dropped here.
-            Err(Some(setback)) => Err(setback),
-            Err(None) => Ok(None),
+            Err(setback) => {
+                // It is not known to be at rest.
+                drop(conn.detach());
+                setback.map_or(Ok(None), Err)
+            }
         }
     }
 
     /// An error that says nothing is for who tries it with locks.
-    async fn look_and_write(&self, batch: &mut OpenBatch, requests: &[&Request]) -> Result<Done, Option<Setback>> {
+    async fn look_and_write(&self, conn: &mut PgConnection, requests: &[&Request]) -> Result<Done, Option<Setback>> {
         let set_back = |error| Err(Some(Setback::Final(error)));
         let within = self.options.answer_within;
         let when = When { floor: self.floor(), batch: self.next_batch() };
-        let mut rows = PgRows::new(batch.conn(), self, Taking::See);
+        let mut rows = PgRows::new(conn, self, Taking::See);
         let mut ids = self.ids();
         let decided = work::run(&mut rows, requests, &self.setup.rules, when, &mut ids);
         let (mut ws, verdicts) = match tokio::time::timeout(within, decided).await {
@@ -138,7 +195,7 @@ mod tests {
     use bursar_core::state::{ScopeKey, Workspace};
     use bursar_core::time::Time;
     use bursar_testkit::SeqIds;
-    use sqlx::{Connection, PgConnection};
+    use sqlx::Connection;
 
     use super::*;
     use crate::codec::Packed;
@@ -150,9 +207,9 @@ mod tests {
     fn batches_lock_for_a_while_after_somebody_was_in_the_way() {
         let (wary, now) = (Wary::default(), Instant::now());
         assert!(!wary.is_at(now));
-        wary.begin(now);
+        wary.begin(now + WARY);
         assert!(wary.is_at(now + WARY / 2));
-        wary.begin(now + WARY / 2);
+        wary.begin(now + WARY * 3 / 2);
         assert!(wary.is_at(now + WARY), "it began anew");
         assert!(!wary.is_at(now + WARY * 3 / 2));
     }
@@ -182,8 +239,8 @@ mod tests {
             SELECT 'default', unnest(ARRAY['x', 'a', 'b']), 0, $1";
         sqlx::query(create).bind(ScopeState::default().pack()).execute(&mut stranger).await.expect("they are made");
         run(&mut stranger, "DELETE FROM bursar.scopes WHERE scope = 'x'").await;
-        let mut batch = store.open_alone().await.expect("a connection").expect("it is set");
-        let mut rows = PgRows::new(batch.conn(), &store, Taking::See);
+        let mut conn = store.alone.as_ref().expect("there are enough").take().await.expect("a connection");
+        let mut rows = PgRows::new(&mut conn, &store, Taking::See);
         let asked = [(key("a"), false)];
         let seen = rows.scopes(&asked).await.expect("it is there").rows.remove(0).1;
         run(&mut stranger, happens).await;

@@ -259,26 +259,3 @@ async fn a_server_that_begins_not_to_wait_for_its_disk_does_for_bursar() {
         sqlx::query_scalar("SELECT DISTINCT setting FROM noted").fetch_all(&mut conn).await.unwrap();
     assert_eq!(noted, ["on"]);
 }
-
-/// A connection is set for batches, which others must not find.
-#[tokio::test]
-async fn callers_of_the_pool_find_connections_as_they_were() {
-    let options = PostgresOptions { connections: 4, ..PostgresOptions::default() };
-    let (store, _) = open_with(1, options).await;
-    let store = Arc::new(store);
-    define(&*store, &["a", "b", "c", "d"], 1_000).await;
-    for round in 0..3 {
-        let names = ["a", "b", "c", "d"];
-        let all = names.map(|name| later(&store, post(name, round)));
-        for one in all {
-            one.await.unwrap().unwrap();
-        }
-    }
-    let mut all = Vec::new();
-    for _ in 0..3 {
-        let mut conn = store.pool().acquire().await.unwrap();
-        let set = "SELECT current_setting('enable_seqscan') || current_setting('lock_timeout')";
-        assert_eq!(sqlx::query_scalar::<_, String>(set).fetch_one(&mut *conn).await.unwrap(), "on0");
-        all.push(conn);
-    }
-}
