@@ -26,7 +26,9 @@ use crate::work::{self, When};
 /// So long batches lock their rows after somebody was in the way.
 const WARY: Duration = Duration::from_secs(1);
 
-/// And so long after no connection was to be had for them.
+/// So long one waits for a connection for them: a server may have none left but those of the other batches.
+const CONNECT_WITHIN: Duration = Duration::from_secs(2);
+/// And so long batches lock after none was to be had.
 const NONE_TO_BE_HAD: Duration = Duration::from_secs(60);
 
 /// How the connections are set, from their beginning: so nobody else finds one that is, also where a pooler hands them on. A plan
@@ -44,7 +46,8 @@ pub(super) struct Alone {
 
 impl Alone {
     pub(super) fn new(pool: PgPoolOptions, connect: PgConnectOptions) -> Alone {
-        Alone { pool: pool.connect_lazy_with(connect.options(SET)), idle: Mutex::default() }
+        let pool = pool.acquire_timeout(CONNECT_WITHIN).connect_lazy_with(connect.options(SET));
+        Alone { pool, idle: Mutex::default() }
     }
 
     fn idle(&self) -> MutexGuard<'_, Vec<PoolConnection<Postgres>>> {
