@@ -367,7 +367,8 @@ impl Workspace {
             | Event::BudgetCrossed { scope: name, .. }
             | Event::BudgetCleared { scope: name, .. } => scope(entry, name),
             Event::GrantRedeemed { grant, .. } | Event::GrantMinted { grant, .. } => self.grants.is_changed(grant),
-            Event::JobEnqueued { job, .. } => self.jobs.is_changed(job),
+            // Who stands in a line relies on the others there.
+            Event::JobEnqueued { job, spec, .. } => self.jobs.is_changed(job) && spec.key.is_none(),
             // A job is found by its key, and only told.
             Event::JobFound { .. } => true,
             _ => false,

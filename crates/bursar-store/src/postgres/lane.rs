@@ -57,6 +57,18 @@ impl Kept {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    pub(super) fn take(&self) -> Option<PoolConnection<Postgres>> {
+        self.list().idle.pop()
+    }
+
+    /// Keeps one if so many are not kept already: the pool takes the others back.
+    pub(super) fn keep(&self, conn: PoolConnection<Postgres>, most: usize) {
+        let mut list = self.list();
+        if !list.closed && list.idle.len() + list.ready.len() < most {
+            list.idle.push(conn);
+        }
+    }
+
     /// Gives the pool back what is kept, which looks whether it is still good.
     fn give_back(&self) {
         self.list().idle.clear();
@@ -89,7 +101,7 @@ impl PostgresStore {
             return Ok(batch);
         }
         let begin = begin(wait);
-        let kept = self.kept.list().idle.pop();
+        let kept = self.kept.take();
         if let Some(conn) = kept {
             match open(conn, &begin).await {
                 // It was lost while nobody used it, and with it all that were kept as long.
@@ -103,7 +115,7 @@ impl PostgresStore {
     /// Begins the transaction of a batch that is expected any moment, where there is a connection for it: one trip less while
     /// its callers wait.
     pub(super) async fn open_early(&self) {
-        let kept = self.kept.list().idle.pop();
+        let kept = self.kept.take();
         let Some(conn) = kept else { return };
         let begin = begin(self.options.key_patience);
         // Where that fails the batch itself finds out why. It is not worth a wait.
@@ -135,20 +147,9 @@ impl PostgresStore {
     async fn end(&self, mut batch: OpenBatch, how: &'static str) -> Result<(), sqlx::Error> {
         sqlx::raw_sql(how).execute(batch.conn()).await?;
         if let Some(conn) = batch.conn.take() {
-            self.keep(conn);
+            self.kept.keep(conn, (self.options.connections / SHARE) as usize);
         }
         Ok(())
-    }
-
-    fn keep(&self, conn: PoolConnection<Postgres>) {
-        let most = (self.options.connections / SHARE) as usize;
-        let mut list = self.kept.list();
-        if !list.closed && list.idle.len() + list.ready.len() < most {
-            list.idle.push(conn);
-        } else {
-            // The pool takes it back.
-            drop(conn);
-        }
     }
 }
 

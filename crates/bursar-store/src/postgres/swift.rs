@@ -5,7 +5,7 @@
 //! names. Where others are at the same rows, batches lock for a while.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use bursar_core::request::{Op, Request};
@@ -16,6 +16,7 @@ use sqlx::{PgConnection, Postgres};
 use tokio::time::Instant;
 
 use super::error::{Trouble, commit_error, trouble};
+use super::lane::Kept;
 use super::rows::{PgRows, Taking};
 use super::{PostgresStore, no_answer};
 use crate::attempt::Setback;
@@ -41,46 +42,25 @@ const SET: [(&str, &str); 3] =
 /// each time whether they are still good.
 pub(super) struct Alone {
     pool: PgPool,
-    idle: Mutex<Vec<PoolConnection<Postgres>>>,
+    kept: Kept,
 }
 
 impl Alone {
     pub(super) fn new(pool: PgPoolOptions, connect: PgConnectOptions) -> Alone {
         let pool = pool.acquire_timeout(CONNECT_WITHIN).connect_lazy_with(connect.options(SET));
-        Alone { pool, idle: Mutex::default() }
-    }
-
-    fn idle(&self) -> MutexGuard<'_, Vec<PoolConnection<Postgres>>> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+        Alone { pool, kept: Kept::default() }
     }
 
     async fn take(&self) -> Result<PoolConnection<Postgres>, sqlx::Error> {
-        let kept = self.idle().pop();
-        match kept {
+        match self.kept.take() {
             Some(conn) => Ok(conn),
             None => self.pool.acquire().await,
         }
     }
 
-    fn keep(&self, conn: PoolConnection<Postgres>) {
-        let mut idle = self.idle();
-        if !self.pool.is_closed() {
-            idle.push(conn);
-        }
-    }
-
     pub(super) async fn close(&self) {
-        // It is closed from here on, and waits for its connections.
-        let closing = self.pool.close();
-        self.idle().clear();
-        closing.await;
-    }
-}
-
-/// A pool cannot take them back where there is no runtime any more.
-impl Drop for Alone {
-    fn drop(&mut self) {
-        self.idle().drain(..).for_each(|conn| drop(conn.detach()));
+        self.kept.close();
+        self.pool.close().await;
     }
 }
 
@@ -137,7 +117,7 @@ impl PostgresStore {
         }
         match done {
             Ok(done) => {
-                alone.keep(conn);
+                alone.kept.keep(conn, usize::MAX);
                 Ok(done)
             }
             Err(setback) => {
@@ -161,8 +141,7 @@ impl PostgresStore {
             Ok(Err(_)) => return Err(None),
             Err(_) => return set_back(no_answer(within)),
         };
-        let blocked = verdicts.iter().any(|verdict| matches!(verdict, Verdict::Blocked(_)));
-        if blocked || !ws.relies_on_what_it_writes() || !rows.has_places_of(&ws) {
+        if !ws.relies_on_what_it_writes() || !rows.has_places_of(&ws) {
             return Ok(None);
         }
         let (now, events) = (ws.now, ws.take_batch());

@@ -7,7 +7,7 @@ use bursar_core::grant::Token;
 use bursar_core::id::GrantId;
 use bursar_core::name::{Purpose, Subject};
 use bursar_core::payload::Payload;
-use bursar_core::request::{Command, Mint, Op, Redemption, Request};
+use bursar_core::request::{Mint, Op, Request};
 use bursar_core::time::Span;
 use bursar_store::{Lock, Patience, PostgresOptions, PostgresStore, Store, Verdict};
 use sqlx::{Connection, PgConnection};
@@ -20,10 +20,6 @@ async fn patient() -> (Arc<PostgresStore>, String) {
     let (store, url) = open_with(1, options).await;
     define(&store, &["a"], 1_000).await;
     (Arc::new(store), url)
-}
-
-fn redeem(redemption: Redemption) -> Request {
-    Op::Submit(Command { redeem: vec![redemption], ..Command::default() }).into()
 }
 
 async fn held(store: &PostgresStore) -> i64 {

@@ -124,6 +124,10 @@ pub(crate) async fn mint(store: &impl Store) -> (GrantId, Redemption) {
 }
 
 /// Registers budgets in one batch.
+pub(crate) fn redeem(redemption: Redemption) -> Request {
+    Op::Submit(Command { redeem: vec![redemption], ..Command::default() }).into()
+}
+
 pub(crate) async fn define(store: &impl Store, names: &[&str], limit: i64) {
     let requests = names.iter().map(|name| {
         let budget = Budget::new([Limit::new(limit, Window::Lifetime)]);

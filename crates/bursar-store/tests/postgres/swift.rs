@@ -8,7 +8,7 @@ use bursar_core::job::JobSpec;
 use bursar_core::name::{JobKind, Queue};
 use bursar_core::payload::Payload;
 use bursar_core::refusal::Refusal;
-use bursar_core::request::{Command, Op, Redemption, Request};
+use bursar_core::request::{Command, Op, Request};
 use bursar_core::window::Window;
 use bursar_store::{Patience, PostgresOptions, PostgresStore, Store, StoreError, Verdict};
 use bursar_testkit::Cluster;
@@ -133,10 +133,6 @@ async fn a_grant_that_changes_after_it_was_looked_at_is_redeemed_once() {
         assert_eq!(balance(&store, "a").await.1, if change == "touched" { 10 } else { 0 }, "{change}");
         is_whole(&store, change).await;
     }
-}
-
-fn redeem(redemption: Redemption) -> Request {
-    Op::Submit(Command { redeem: vec![redemption], ..Command::default() }).into()
 }
 
 /// What is charged above a scope is written too, and found out as well.
