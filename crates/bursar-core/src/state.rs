@@ -440,3 +440,67 @@ impl Workspace {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::budget::{Budget, Limit};
+    use crate::decide::{Decided, Rules, decide};
+    use crate::id::IdSource;
+    use crate::job::JobSpec;
+    use crate::name::{JobKind, Queue};
+    use crate::payload::Payload;
+    use crate::request::{Charge, Command, Op, Request};
+    use crate::window::Window;
+
+    struct Counting(u128);
+
+    impl IdSource for Counting {
+        fn next_id(&mut self, _: Time) -> u128 {
+            self.0 += 1;
+            self.0
+        }
+    }
+
+    fn scope() -> ScopeKey {
+        (Tenant::built_in(), Scope::new("a").expect("a name"))
+    }
+
+    /// A workspace with a budget in it, after a request was done.
+    fn after(op: Op) -> Workspace {
+        let mut ws = Workspace::new(Time::from_micros(1), BatchId(1));
+        let budget = Budget::new([Limit::new(10, Window::Lifetime)]);
+        let there = ScopeState { version: 1, budget: Some(budget.into()), ..ScopeState::default() };
+        ws.scopes.load(scope(), Some(there));
+        let line = crate::job::FlowScopes::of_key(&Queue::new("q").expect("a name"), &flow()).slots;
+        ws.scopes.load((Tenant::built_in(), line), Some(ScopeState::default()));
+        let done = decide(&mut ws, &Request::from(op), &Rules::default(), &mut Counting(1));
+        assert!(matches!(done, Decided::Answered(Ok(_))), "{done:?}");
+        ws
+    }
+
+    fn flow() -> FlowKey {
+        FlowKey::new("k").expect("a name")
+    }
+
+    fn job(key: Option<FlowKey>) -> Op {
+        let spec =
+            JobSpec::new(Queue::new("q").expect("a name"), JobKind::new("w").expect("a name"), Payload::default());
+        Op::Submit(Command { jobs: vec![JobSpec { key, ..spec }], ..Command::default() })
+    }
+
+    #[test]
+    fn what_a_command_relies_on_is_what_it_writes() {
+        let post = Op::Submit(Command { charges: vec![Charge::new(scope().1, 1)], ..Command::default() });
+        let posted = after(post);
+        assert!(posted.relies_on_what_it_writes());
+        assert!(after(job(None)).relies_on_what_it_writes());
+        assert!(!after(job(Some(flow()))).relies_on_what_it_writes(), "who stands in its line is not written");
+        assert!(!after(Op::Freeze { scope: scope().1 }).relies_on_what_it_writes(), "not every event is known");
+        // The same events, where the scope they were decided from is only read.
+        let mut read = Workspace::new(posted.now, posted.batch);
+        read.scopes.load(scope(), Some(ScopeState::default()));
+        read.entries = posted.entries;
+        assert!(!read.relies_on_what_it_writes());
+    }
+}
