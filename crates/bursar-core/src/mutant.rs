@@ -99,6 +99,8 @@ mutants! {
     WaitOutOfTurn = "wait-out-of-turn",
     /// Balances are read before their rows are locked (in the simulated database).
     ReadBeforeLock = "read-before-lock",
+    /// What was only looked at is written whatever became of it meanwhile (in the simulated database).
+    WriteUnseen = "write-unseen",
     /// A row that somebody else has locked is taken for one that is not there.
     LockedIsGone = "locked-is-gone",
     /// A repetition that waited for its twin is refused for what the twin did.

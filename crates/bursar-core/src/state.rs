@@ -11,7 +11,7 @@ use crate::event::{Batch, Charged, Entry, Event, Links, Stream};
 use crate::grant::Grant;
 use crate::hold::Hold;
 use crate::id::{BatchId, CommandId, GrantId, HoldId, JobId};
-use crate::job::{Job, JobState, QueueState, Schedule};
+use crate::job::{Job, JobState, Place, QueueState, Schedule};
 use crate::live::LiveCharge;
 use crate::name::{FlowKey, IdempotencyKey, JobKind, Queue, ScheduleName, Scope, Tenant};
 use crate::request::Fingerprint;
@@ -367,8 +367,10 @@ impl Workspace {
             | Event::BudgetCrossed { scope: name, .. }
             | Event::BudgetCleared { scope: name, .. } => scope(entry, name),
             Event::GrantRedeemed { grant, .. } | Event::GrantMinted { grant, .. } => self.grants.is_changed(grant),
-            // Who stands in a line relies on the others there.
-            Event::JobEnqueued { job, spec, .. } => self.jobs.is_changed(job) && spec.key.is_none(),
+            Event::JobEnqueued { job, .. } => {
+                let line = self.jobs.get(job).filter(|job| job.life.place != Place::Out).and_then(Job::line);
+                self.jobs.is_changed(job) && line.is_none_or(|line| scope(entry, &line))
+            }
             // A job is found by its key, and only told.
             Event::JobFound { .. } => true,
             _ => false,
@@ -495,12 +497,15 @@ mod tests {
         let posted = after(post);
         assert!(posted.relies_on_what_it_writes());
         assert!(after(job(None)).relies_on_what_it_writes());
-        assert!(!after(job(Some(flow()))).relies_on_what_it_writes(), "who stands in its line is not written");
+        let mut lined = after(job(Some(flow())));
+        assert!(lined.relies_on_what_it_writes(), "it is counted in its line");
         assert!(!after(Op::Freeze { scope: scope().1 }).relies_on_what_it_writes(), "not every event is known");
         // The same events, where the scope they were decided from is only read.
         let mut read = Workspace::new(posted.now, posted.batch);
         read.scopes.load(scope(), Some(ScopeState::default()));
         read.entries = posted.entries;
         assert!(!read.relies_on_what_it_writes());
+        lined.scopes = Table::default();
+        assert!(!lined.relies_on_what_it_writes(), "its line is not written");
     }
 }

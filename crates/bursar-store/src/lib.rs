@@ -2,7 +2,7 @@
 //!
 //! A store loads and locks what requests need, lets `bursar-core` decide, writes what changed, and answers when it is
 //! durable. No rule lives here: the three engines differ in how rows are found and written, in nothing else. An engine
-//! elsewhere, such as a simulated one, implements [`rows::Rows`] and runs the same [`work`] and the same [`attempt`]s.
+//! elsewhere, such as a simulated one, implements [`rows::Rows`] and runs the same [`work`] and the same [`attempt`]s, [`swift`] ones among them.
 
 pub mod attempt;
 pub mod claims;
@@ -19,6 +19,7 @@ pub mod postgres;
 pub mod rows;
 pub mod sqlite;
 pub mod store;
+pub mod swift;
 pub mod turn;
 pub mod verify;
 pub mod work;

@@ -11,7 +11,6 @@ use bursar_core::id::{BatchId, GrantId, HoldId, IdSource, JobId};
 use bursar_core::mutant::Mutant;
 use bursar_core::name::Scope;
 use bursar_core::needs::Needs;
-use bursar_core::refusal::Refusal;
 use bursar_core::request::{Act, Op, Request};
 use bursar_core::scope::{Balance, Due, DueAsk, Past, ScopeState};
 use bursar_core::state::{QueueKey, ScheduleKey, ScopeKey, Workspace};
@@ -112,12 +111,7 @@ async fn ask_again_where_names_were_taken<R: Rows>(
     let mut doubtful = Vec::new();
     let mut names = Needs::default();
     for (place, (request, verdict)) in requests.iter().zip(verdicts.iter()).enumerate() {
-        let came_to_nothing = match verdict {
-            Verdict::Answered(Ok(outcome)) => outcome.entry.is_none() && !outcome.replayed,
-            Verdict::Answered(Err(refusal)) => !matches!(refusal, Refusal::Invalid(_)),
-            _ => false,
-        };
-        if !came_to_nothing {
+        if !verdict.came_to_nothing() {
             continue;
         }
         let Needs { mut keys, mut job_keys, .. } = Needs::of(request);

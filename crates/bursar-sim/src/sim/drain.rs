@@ -115,7 +115,7 @@ async fn ask(world: &World, cluster: &Cluster, tenant: Tenant, op: Op) -> Option
 }
 
 /// Asks until there is an answer.
-async fn answered(world: &World, cluster: &Cluster, request: Request) -> Option<Outcome> {
+async fn answered(world: &World, cluster: &Cluster, mut request: Request) -> Option<Outcome> {
     for attempt in 0..20 {
         let place = attempt % world.plan.nodes;
         let Some((_, bursar)) = cluster.get(place) else { continue };
@@ -125,6 +125,10 @@ async fn answered(world: &World, cluster: &Cluster, request: Request) -> Option<
         // Who asks for work again asks for other work.
         if matches!(request.op, Op::Lease(_)) {
             return None;
+        }
+        // A queue may be defined twice, and that is written twice.
+        if let Op::DefineQueue { .. } = &request.op {
+            request = world.state().workload.numbered(request.context.tenant, request.op);
         }
         sleep(Duration::from_millis(50)).await;
     }

@@ -241,7 +241,8 @@ impl Model {
     fn owner_found(&self, case: &Case<'_>, command: &Command) -> Option<Check<bool>> {
         let first = command.jobs.first().filter(|_| command.settle == Settle::Job)?;
         let key = (case.tenant().clone(), first.queue.clone(), first.idempotency_key.clone()?);
-        let job = self.job_keys.get(&key).copied().or_else(|| self.just_given_up(case, &key))?;
+        let made = matches!(case.answer(), Ok(Answer::Submitted(it)) if it.jobs.first().is_some_and(|job| job.created));
+        let job = self.job_keys.get(&key).copied().or_else(|| self.just_given_up(case, &key, made))?;
         let check = || {
             let Answer::Submitted(said) = case.answer()? else { return Err("a found job is no command".into()) };
             is("jobs", &said.jobs.iter().map(|job| (job.id, job.created)).collect::<Vec<_>>(), &vec![(job, false)])?;
@@ -291,8 +292,7 @@ impl Model {
             let key = asked.idempotency_key.clone().map(|key| (case.tenant().clone(), asked.queue.clone(), key));
             let known = key.as_ref().and_then(|key| self.job_keys.get(key)).copied();
             let twin = twins.iter().find(|(known, _)| key.is_some() && *known == key).map(|(_, id)| *id);
-            let found = |key| self.just_given_up(case, key).filter(|_| !said.created);
-            match known.or(twin).or_else(|| key.as_ref().and_then(found)) {
+            match known.or(twin).or_else(|| self.just_given_up(case, key.as_ref()?, said.created)) {
                 Some(known) => is("a job found", &(said.id, said.created), &(known, false))?,
                 None => is("a new job", &said.created, &true)?,
             }

@@ -229,9 +229,10 @@ impl Model {
         self.unended.insert(id);
     }
 
-    /// The job of a key that was given up since a decision began, which may still have found it.
-    pub(super) fn just_given_up(&self, case: &Case<'_>, key: &JobKey) -> Option<JobId> {
-        self.given_up.get(key).filter(|(_, commits)| *commits > case.began).map(|(job, _)| *job)
+    /// The job of a key that was given up since a decision began, which may still have found it, unless it made one anew.
+    pub(super) fn just_given_up(&self, case: &Case<'_>, key: &JobKey, made: bool) -> Option<JobId> {
+        let since = |(_, commits): &&(JobId, u64)| *commits > case.began && !made;
+        self.given_up.get(key).filter(since).map(|(job, _)| *job)
     }
 
     /// What is told of a job that is found by its key is read without a lock: its hold is one that it had.

@@ -40,12 +40,15 @@ pub(crate) struct Decision {
     pub(crate) decided: u64,
     /// What its transaction found when it looked for jobs to lease.
     pub(crate) claim: Option<Arc<ClaimSeen>>,
+    /// It goes by something that was only looked at, and that has changed since.
+    pub(crate) outdated: bool,
 }
 
 impl Decision {
     pub(crate) fn new(request: &Request, answer: Result<Outcome, Refusal>, now: Time, tx: &SimTx) -> Arc<Decision> {
         let (began, decided, claim) = (tx.began, tx.decided, tx.claim.clone());
-        Arc::new(Decision { request: request.clone(), answer, now, began, decided, claim })
+        let outdated = tx.is_outdated();
+        Arc::new(Decision { request: request.clone(), answer, now, began, decided, claim, outdated })
     }
 
     /// The rows for lack of which it may have come to its answer. What is not there cannot be locked, and may come into
@@ -130,19 +133,21 @@ struct Remembered {
     /// How many transactions had committed when it was remembered, and when it was forgotten.
     since: u64,
     forgotten: Option<u64>,
+    /// What it had been remembered for before its time was over, and the key was taken over.
+    before: Option<(Op, Outcome)>,
 }
 
 impl Remembered {
     /// Whether a decision must go by it. Keys are read and not locked: who began before a key was taken for something else,
-    /// or forgotten, may have seen it as it was before. Who was refused before a twin was done has taken no key, and is
+    /// or forgotten, may have seen it as it was before. Who came to nothing before a twin was done has taken no key, and is
     /// told so whenever its transaction ends.
     fn binds(&self, decision: &Decision) -> bool {
         let replayed = decision.answer.as_ref().is_ok_and(|outcome| outcome.replayed);
         let conflict = matches!(decision.answer, Err(Refusal::KeyReused { .. }));
         let kept = self.forgotten.is_none_or(|forgotten| (replayed || conflict) && forgotten >= decision.began);
-        let refused = decision.answer.is_err() && !conflict;
+        let idle = decision.entry().is_none() && !replayed && !conflict;
         let other = !same(&self.op, &decision.request.op);
-        let missed = refused && (self.since >= decision.decided || other && self.since >= decision.began);
+        let missed = idle && (self.since >= decision.decided || other && self.since >= decision.began);
         self.until > decision.now.micros() && kept && !missed
     }
 }
@@ -273,7 +278,14 @@ impl Judge {
             self.seen.insert(number);
             // What was leased for somebody who is gone is handed back in his name: that is another request.
             let what = std::mem::discriminant(&request.op);
-            if effect && request.idempotency_key.is_none() && !self.spent.insert((number, what)) {
+            // Of several jobs one may follow later, when it is said again. That each ends once is judged by its fence.
+            let several = match &request.op {
+                Op::Finish { items } => items.len() > 1,
+                Op::Act { jobs, .. } => jobs.len() > 1,
+                _ => false,
+            };
+            let once = request.idempotency_key.is_none() && !several;
+            if effect && once && !self.spent.insert((number, what)) {
                 return Err(("I4 once", "a request without a key has a second effect".into()));
             }
         }
@@ -283,6 +295,10 @@ impl Judge {
             return replayed(known, decision).map_err(|what| ("I4 once", what));
         }
         if decision.lacking().iter().any(|row| self.born.get(row).is_some_and(|born| *born >= decision.began)) {
+            return Ok(());
+        }
+        // Whoever locks nothing and comes to nothing is told what was so when it looked.
+        if decision.outdated && !effect && !answer.as_ref().is_ok_and(|outcome| outcome.replayed) {
             return Ok(());
         }
         let (began, commits) = (decision.began, self.commits);
@@ -298,12 +314,14 @@ impl Judge {
         }
         if let (Some(key), Ok(outcome), true) = (key, answer, effect) {
             let until = now.after(self.rules.key_kept).micros();
+            let before = self.keys.remove(&key).map(|known| (known.op, known.outcome));
             let known = Remembered {
                 op: request.op.clone(),
                 outcome: outcome.clone(),
                 until,
                 since: self.commits,
                 forgotten: None,
+                before,
             };
             self.keys.insert(key, known);
         }
@@ -449,22 +467,29 @@ fn same(first: &Op, again: &Op) -> bool {
 
 /// The first answer again, or a conflict.
 fn replayed(known: &Remembered, decision: &Decision) -> Check {
-    if !same(&known.op, &decision.request.op) {
+    let told = told_again(&known.op, &known.outcome, decision);
+    // Who began before the key was taken over may have seen what it was for until then.
+    let before = known.before.as_ref().filter(|_| told.is_err() && known.since >= decision.began);
+    before.map_or(told, |(op, outcome)| told_again(op, outcome, decision))
+}
+
+fn told_again(op: &Op, outcome: &Outcome, decision: &Decision) -> Check {
+    if !same(op, &decision.request.op) {
         return match &decision.answer {
             Err(Refusal::KeyReused { .. }) => Ok(()),
-            said => Err(format!("the key was used for {:?}, answered was {said:?}", known.op)),
+            said => Err(format!("the key was used for {op:?}, answered was {said:?}")),
         };
     }
     let Ok(said) = &decision.answer else { return Err(format!("a repetition was refused: {:?}", decision.answer)) };
-    let mut first = known.outcome.answer.clone();
+    let mut first = outcome.answer.clone();
     if let (Answer::Submitted(first), Answer::Submitted(again)) = (&mut first, &said.answer) {
         // Payloads of grants that were removed meanwhile are not told again.
         for (first, again) in first.grants.iter_mut().zip(&again.grants) {
             first.payload = again.payload.clone();
         }
     }
-    if said.answer != first || said.command != known.outcome.command || !said.replayed || said.entry.is_some() {
-        return Err(format!("the first answer was {:?}, now it is {said:?}", known.outcome));
+    if said.answer != first || said.command != outcome.command || !said.replayed || said.entry.is_some() {
+        return Err(format!("the first answer was {outcome:?}, now it is {said:?}"));
     }
     Ok(())
 }

@@ -109,7 +109,7 @@ impl Rows for Alone<'_> {
     async fn store(&mut self, ws: &Workspace, batch: Option<Batch>) -> Result<bool, StoreError> {
         let mut writes = Writes::default();
         writes.take(ws, batch);
-        self.tables.apply(writes);
+        self.tables.apply(0, writes);
         Ok(true)
     }
 }

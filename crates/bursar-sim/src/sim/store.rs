@@ -18,6 +18,7 @@ use bursar_core::state::{QueueKey, ScheduleKey, ScopeKey};
 use bursar_core::time::Time;
 use bursar_store::attempt::{self, Attempts, Prepared, Setback};
 use bursar_store::rows::Rows;
+use bursar_store::swift::{self, Wary};
 use bursar_store::turn::Turn;
 use bursar_store::work::{self, When};
 use bursar_store::{
@@ -25,6 +26,7 @@ use bursar_store::{
     StoreError, Verdict, claims,
 };
 use bursar_testkit::SeqIds;
+use tokio::time::Instant;
 
 use super::judge::Decision;
 use super::lines;
@@ -60,6 +62,7 @@ pub(crate) struct SimStore {
     node: Node,
     ids: Ids,
     high: AtomicI64,
+    wary: Wary,
 }
 
 /// A transaction with what was decided in it, to be judged when it commits.
@@ -73,7 +76,7 @@ impl SimStore {
     pub(crate) fn new(world: &Arc<World>, node: Node) -> SimStore {
         let high = AtomicI64::new(world.state().tables.newest().micros());
         let ids = world.state().next_ids();
-        SimStore { world: world.clone(), node, ids, high }
+        SimStore { world: world.clone(), node, ids, high, wary: Wary::default() }
     }
 
     fn when(&self) -> When {
@@ -130,6 +133,45 @@ impl SimStore {
     }
 }
 
+impl SimStore {
+    /// Looks at what requests need, and writes it in one step if it still is as it was. `None` where they need locks.
+    async fn look_and_write(&self, requests: &[&Request]) -> Result<Option<(Vec<Verdict>, Time)>, Setback> {
+        let mut tx = SimTx::begin(&self.world, self.node, Taking::See, swift::WAIT);
+        let run = work::run(&mut tx, requests, &self.world.rules, self.when(), &mut self.ids.clone()).await;
+        tx.decided = self.world.state().judge.commits;
+        let Ok((mut ws, verdicts)) = run else { return Ok(None) };
+        if !swift::stands(&ws, &verdicts, tx.looks <= 1) {
+            return Ok(None);
+        }
+        let (batch, now) = (ws.take_batch(), ws.now);
+        tx.step().await.map_err(unknown)?;
+        match tx.write_seen(&ws, batch).await {
+            Ok(true) => {}
+            Ok(false) => return Ok(None),
+            Err(_) if tx.trouble == Some(Trouble::LockTimeout) => return Ok(None),
+            Err(error) => return Err(unknown(error)),
+        }
+        let decisions = decisions(requests, &verdicts, now, &tx);
+        commit(&mut tx, &decisions);
+        tx.step().await.map_err(unknown)?;
+        Ok(Some((verdicts, now)))
+    }
+}
+
+/// What was answered, to be judged.
+fn decisions(requests: &[&Request], verdicts: &[Verdict], now: Time, tx: &SimTx) -> Vec<Arc<Decision>> {
+    let answered = requests.iter().zip(verdicts).filter_map(|(request, verdict)| match verdict {
+        Verdict::Answered(answer) => Some(Decision::new(request, answer.clone(), now, tx)),
+        _ => None,
+    });
+    answered.collect()
+}
+
+/// Nobody knows whether it was done.
+fn unknown(error: StoreError) -> Setback {
+    Setback::Final(StoreError::UnknownOutcome(Box::new(error)))
+}
+
 /// Before the commit nothing has happened: what passes by itself is tried again.
 fn tried(trouble: Option<Trouble>, error: StoreError) -> Setback {
     match trouble {
@@ -148,6 +190,18 @@ impl Attempts for SimStore {
 
     fn key_patience(&self) -> Duration {
         KEY_PATIENCE
+    }
+
+    async fn at_once(&self, requests: &[&Request]) -> Result<Option<(Vec<Verdict>, Time)>, Setback> {
+        let fit = requests.iter().all(|request| swift::fits(request));
+        if self.world.plan.one_writer || !fit || self.wary.is_at(Instant::now()) {
+            return Ok(None);
+        }
+        let done = self.look_and_write(requests).await?;
+        if done.is_none() {
+            self.wary.begin(Instant::now() + swift::WARY);
+        }
+        Ok(done)
     }
 
     async fn prepare(
@@ -175,17 +229,12 @@ impl Attempts for SimStore {
                     .fail("no deadlock", format!("a batch of node {} is the victim: {setback:?}", self.node.place));
             }
         })?;
-        let answered = requests.iter().zip(&verdicts).filter_map(|(request, verdict)| match verdict {
-            Verdict::Answered(answer) => Some(Decision::new(request, answer.clone(), now, &tx)),
-            _ => None,
-        });
-        let decisions = answered.collect();
+        let decisions = decisions(requests, &verdicts, now, &tx);
         Ok(Prepared { tx: Open { tx, decisions }, verdicts, now })
     }
 
     async fn finish(&self, open: Open) -> Result<(), Setback> {
         let Open { mut tx, decisions } = open;
-        let unknown = |error: StoreError| Setback::Final(StoreError::UnknownOutcome(Box::new(error)));
         tx.step().await.map_err(unknown)?;
         commit(&mut tx, &decisions);
         // It is done, and the answer is on its way.
@@ -211,7 +260,7 @@ pub(crate) fn commit(tx: &mut SimTx, decisions: &[Arc<Decision>]) {
     state.judge.committed(tx.node, decisions, &writes);
     let lines_moved = !writes.jobs.is_empty();
     writes.new_rows(&state.tables).into_iter().for_each(|row| state.judge.born(row));
-    state.tables.apply(writes);
+    state.tables.apply(tx.id, writes);
     if lines_moved && state.judge.commits.is_multiple_of(LINES_CHECKED) {
         lines::check(&mut state.judge, &state.tables);
     }

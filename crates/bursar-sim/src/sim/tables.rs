@@ -16,6 +16,8 @@ use bursar_core::time::Time;
 use bursar_store::Lock;
 use bursar_store::rows::PastAsk;
 
+use super::locks::TxId;
+
 type Charges<V> = BTreeMap<ScopeKey, BTreeMap<(Time, HoldId), V>>;
 type Postings<V> = BTreeMap<ScopeKey, BTreeMap<(Time, u64), V>>;
 
@@ -35,6 +37,8 @@ pub(crate) struct Tables {
     /// In the order of commits.
     pub(crate) journal: Vec<Batch>,
     places: HashMap<BatchId, usize>,
+    /// Scopes and grants that were written, with who did it last.
+    writers: HashMap<Lock, TxId>,
 }
 
 /// What one transaction has written. `None` is a row that is gone.
@@ -255,7 +259,10 @@ fn copy_or_remove<K: Ord + std::hash::Hash + Eq + Clone + std::fmt::Debug, V: Cl
 
 impl Tables {
     /// Makes what a transaction has written seen by everybody.
-    pub(crate) fn apply(&mut self, writes: Writes) {
+    pub(crate) fn apply(&mut self, writer: TxId, writes: Writes) {
+        let scopes = writes.scopes.keys().cloned().map(Lock::Scope);
+        let grants = writes.grants.keys().copied().map(Lock::Grant);
+        self.writers.extend(scopes.chain(grants).map(|row| (row, writer)));
         self.scopes.extend(writes.scopes);
         self.holds.extend(writes.holds);
         self.keys.extend(writes.keys);
@@ -274,6 +281,11 @@ impl Tables {
             self.places.insert(batch.id, self.journal.len());
             self.journal.push(batch);
         }
+    }
+
+    /// Who wrote a scope or a grant last, if anybody has since it came into being.
+    pub(crate) fn writer(&self, row: &Lock) -> Option<TxId> {
+        self.writers.get(row).copied()
     }
 
     /// The instant of the latest event.

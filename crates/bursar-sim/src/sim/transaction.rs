@@ -1,5 +1,6 @@
 //! One transaction of the simulated database: read committed, locked rows, a step of chance before everything it does.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,6 +36,8 @@ pub(crate) enum Taking {
     Wait(Duration),
     /// Wait for it if it is its turn, and leave it otherwise.
     InTurn(Duration),
+    /// Only look at it, and write it if it still is as it was then.
+    See,
 }
 
 /// What stood in the way.
@@ -66,6 +69,10 @@ pub(crate) struct SimTx {
     pub(crate) turn: Option<Turn>,
     /// The last lock that was asked for within a part, by which the order of locks is checked.
     last: Option<Lock>,
+    /// What was looked at without being locked, and whose it was then.
+    seen: BTreeMap<Lock, Option<TxId>>,
+    /// How often rows were taken, grants aside: each time by a statement of its own.
+    pub(crate) looks: u32,
 }
 
 impl Drop for SimTx {
@@ -99,6 +106,8 @@ impl SimTx {
             claim: None,
             turn: None,
             last: None,
+            seen: BTreeMap::new(),
+            looks: 0,
         }
     }
 
@@ -156,8 +165,40 @@ impl SimTx {
         Err(self.failed(Trouble::LockTimeout))
     }
 
+    /// Whether something that was only looked at is not as it was any more.
+    pub(crate) fn is_outdated(&self) -> bool {
+        let state = self.world.state();
+        self.seen.iter().any(|(row, writer)| state.tables.writer(row) != *writer)
+    }
+
+    /// Writes what was only looked at; false when it is not as it was any more, or a name is taken.
+    pub(crate) async fn write_seen(&mut self, ws: &Workspace, batch: Option<Batch>) -> Result<bool, StoreError> {
+        let grants = ws.grants.changes().filter(|(_, change)| !matches!(change, Change::Insert(_)));
+        let grants = grants.map(|(id, _)| Lock::Grant(*id));
+        let mut rows: Vec<Lock> = grants.chain(ws.scopes.changes().map(|(key, _)| Lock::Scope(key.clone()))).collect();
+        rows.sort();
+        for row in &rows {
+            self.wait_for(row, self.name_wait).await?;
+            let writer = self.world.state().tables.writer(row);
+            if self.seen.get(row) != Some(&writer) && !Mutant::WriteUnseen.on() {
+                return Ok(false);
+            }
+        }
+        if !self.take_names(ws).await? {
+            return Ok(false);
+        }
+        self.writes.take(ws, batch);
+        Ok(true)
+    }
+
     /// Locks a row, as this transaction takes them; false when somebody else has it.
     async fn lock(&mut self, lock: Lock) -> Result<bool, StoreError> {
+        if self.taking == Taking::See {
+            // It may be read twice, and what is worked on is as it was the first time.
+            let writer = self.world.state().tables.writer(&lock);
+            self.seen.entry(lock).or_insert(writer);
+            return Ok(true);
+        }
         let ordered = self.last.as_ref().is_none_or(|last| *last < lock || kind(last) == 6 && kind(&lock) == 6);
         if !ordered {
             let last = self.last.take();
@@ -284,6 +325,7 @@ impl Rows for SimTx {
     }
 
     async fn jobs(&mut self, ids: &[JobId], locked: bool) -> Result<Found<JobId, Job>, StoreError> {
+        self.looks += 1;
         self.step().await?;
         if !locked {
             let rows = self.see(|view| ids.iter().filter_map(|id| Some((*id, view.job(id)?.clone()))).collect());
@@ -355,6 +397,7 @@ impl Rows for SimTx {
     }
 
     async fn holds(&mut self, ids: &[HoldId]) -> Result<Found<HoldId, Hold>, StoreError> {
+        self.looks += 1;
         self.step().await?;
         self.check_order(ids);
         let mut found = Found::all(Vec::new());
@@ -389,6 +432,7 @@ impl Rows for SimTx {
     }
 
     async fn scopes(&mut self, keys: &[(ScopeKey, bool)]) -> Result<Found<ScopeKey, ScopeState>, StoreError> {
+        self.looks += 1;
         self.step().await?;
         let names: Vec<&ScopeKey> = keys.iter().map(|(key, _)| key).collect();
         self.check_order(&names);

@@ -83,6 +83,10 @@ impl Workload {
         } else if !self.keyed.is_empty() && chance.one_in(25) {
             let mut again = chance.pick(&self.keyed).clone();
             again.context.correlation_id = Some(self.numbers.to_string());
+            // The secret of a grant is drawn for each request, and its name with it.
+            if let Op::Mint(mint) = &mut again.op {
+                (mint.id, mint.digest) = drawn(self.numbers);
+            }
             if chance.one_in(5) {
                 again.op = self.op(chance, &tenant);
             }
@@ -269,9 +273,10 @@ impl Workload {
 
     fn mint(&self, chance: &mut Chance) -> Op {
         let number = self.numbers;
+        let (id, digest) = drawn(number);
         Op::Mint(Mint {
-            id: GrantId(u128::from(number) << 64 | 0x6a),
-            digest: TokenDigest([number as u8; 32]),
+            id,
+            digest,
             purpose: purpose(chance),
             subject: Subject::new("a reader").expect("a name"),
             payload: Payload::new(number.to_string()).expect("a number is JSON"),
@@ -371,4 +376,9 @@ fn remember<T>(all: &mut Vec<T>, new: T, chance: &mut Chance) {
         let place = chance.below(REMEMBERED as u64) as usize;
         all[place] = new;
     }
+}
+
+/// The name of the grant that a request mints, and the digest of its secret.
+fn drawn(number: u64) -> (GrantId, TokenDigest) {
+    (GrantId(u128::from(number) << 64 | 0x6a), TokenDigest([number as u8; 32]))
 }

@@ -30,7 +30,7 @@ mod write;
 
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -54,7 +54,7 @@ pub use self::empty::is_empty;
 use self::error::{redacted, store_error};
 use self::lane::{Kept, SHARE};
 pub use self::migrate::migration_sql;
-use self::swift::{Alone, Wary};
+use self::swift::Alone;
 use crate::attempt;
 use crate::clock::{Clock, SystemClock};
 use crate::codec::Budgets;
@@ -62,6 +62,7 @@ use crate::error::StoreError;
 use crate::figures::{Cost, CostMark, DueJobs, Figures, HeldMark, HeldSum, JobFilter};
 use crate::hint::Hints;
 use crate::store::{Health, Journaled, Patience, Setup, Store, Verdict};
+use crate::swift::Wary;
 use crate::verify::Report;
 
 /// A store in a PostgreSQL database.
@@ -71,6 +72,8 @@ pub struct PostgresStore {
     /// Where there are enough of them.
     alone: Option<Alone>,
     wary: Wary,
+    /// The last batch locked its rows.
+    locked_last: AtomicBool,
     /// Connections for short statements that somebody needs who has a connection already: never the same pool, in which
     /// all could wait for each other.
     side: PgPool,
@@ -154,6 +157,7 @@ impl PostgresStore {
             alone: (share > 0).then(|| Alone::new(pool(share), connect.clone())),
             kept: Kept::default(),
             wary: Wary::default(),
+            locked_last: AtomicBool::new(false),
             side: pool(2).connect_lazy_with(connect),
             bell: Arc::new(bell),
             setup,
@@ -249,7 +253,7 @@ impl Store for PostgresStore {
     }
 
     async fn stand_ready(&self) {
-        if self.locked_last() {
+        if self.has_locked_last() {
             self.open_early().await;
         }
     }

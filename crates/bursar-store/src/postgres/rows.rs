@@ -63,6 +63,8 @@ pub(super) struct PgRows<'c> {
     pub(super) places: Places,
     /// What was taken before it was asked for.
     pub(super) ahead: Ahead,
+    /// How often rows were taken: each time by a statement of its own.
+    pub(super) looks: u32,
 }
 
 /// Grants and scopes that were taken together, until somebody asks for them.
@@ -167,7 +169,18 @@ const FREE_TOGETHER: &str = concat!(grants_free!("$3"), " UNION ALL ", scopes_by
 impl<'c> PgRows<'c> {
     pub(super) fn new(conn: &'c mut PgConnection, store: &'c PostgresStore, taking: Taking) -> PgRows<'c> {
         let (places, ahead) = (Places::default(), Ahead::default());
-        PgRows { conn, store, taking, turn: None, trouble: None, clock: None, locks_grants: false, places, ahead }
+        PgRows {
+            conn,
+            store,
+            taking,
+            turn: None,
+            trouble: None,
+            clock: None,
+            locks_grants: false,
+            places,
+            ahead,
+            looks: 0,
+        }
     }
 
     /// How rows are taken, which are in order: perhaps some are passed over where they are locked, and others waited for.
@@ -205,6 +218,7 @@ impl<'c> PgRows<'c> {
         &mut self,
         statement: Query<'_, Postgres, PgArguments>,
     ) -> Result<Vec<PgRow>, StoreError> {
+        self.looks += 1;
         statement.fetch_all(&mut *self.conn).await.map_err(|e| self.failed(e))
     }
 

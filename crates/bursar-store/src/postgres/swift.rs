@@ -1,14 +1,10 @@
 //! Batches without locks: rows are looked at, and written by one statement that commits by itself, if nobody has changed them
-//! meanwhile. That is two trips instead of four.
-//!
-//! It is for commands and new grants, which write all that they rely on: the scopes they charge, the grants they redeem, their
-//! names. Where others are at the same rows, batches lock for a while.
+//! meanwhile. That is two trips instead of four. Which batches, and when, is said in `crate::swift`.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use bursar_core::request::{Op, Request};
+use bursar_core::request::Request;
 use bursar_core::time::Time;
 use sqlx::pool::PoolConnection;
 use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
@@ -22,10 +18,8 @@ use super::{PostgresStore, no_answer};
 use crate::attempt::Setback;
 use crate::error::StoreError;
 use crate::store::Verdict;
+use crate::swift::{WAIT, WARY, fits, stands};
 use crate::work::{self, When};
-
-/// So long batches lock their rows after somebody was in the way.
-const WARY: Duration = Duration::from_secs(1);
 
 /// So long one waits for a connection for them: a server may have none left but those of the other batches.
 const CONNECT_WITHIN: Duration = Duration::from_secs(2);
@@ -33,10 +27,14 @@ const CONNECT_WITHIN: Duration = Duration::from_secs(2);
 const NONE_TO_BE_HAD: Duration = Duration::from_secs(60);
 
 /// How the connections are set, from their beginning: so nobody else finds one that is, also where a pooler hands them on. A plan
-/// is made once and kept, and must not read a whole table as long as it is small. What is locked is mostly not as it was seen
-/// any more when it is free, so that it is not worth a wait.
-const SET: [(&str, &str); 3] =
-    [("enable_seqscan", "off"), ("lock_timeout", "5ms"), ("default_transaction_isolation", "read committed")];
+/// is made once and kept, and must not read a whole table as long as it is small.
+fn settings() -> [(&'static str, String); 3] {
+    [
+        ("enable_seqscan", "off".into()),
+        ("lock_timeout", format!("{}ms", WAIT.as_millis())),
+        ("default_transaction_isolation", "read committed".into()),
+    ]
+}
 
 /// Connections for statements that commit by themselves. They are kept from one batch to the next: the pool would ask the server
 /// each time whether they are still good.
@@ -47,7 +45,7 @@ pub(super) struct Alone {
 
 impl Alone {
     pub(super) fn new(pool: PgPoolOptions, connect: PgConnectOptions) -> Alone {
-        let pool = pool.acquire_timeout(CONNECT_WITHIN).connect_lazy_with(connect.options(SET));
+        let pool = pool.acquire_timeout(CONNECT_WITHIN).connect_lazy_with(connect.options(settings()));
         Alone { pool, kept: Kept::default() }
     }
 
@@ -64,32 +62,13 @@ impl Alone {
     }
 }
 
-/// How batches fared.
-#[derive(Default)]
-pub(super) struct Wary {
-    /// Until then they lock their rows.
-    until: Mutex<Option<Instant>>,
-    /// The last one locked its rows.
-    locked_last: AtomicBool,
-}
-
-impl Wary {
-    fn is_at(&self, now: Instant) -> bool {
-        self.until.lock().unwrap_or_else(PoisonError::into_inner).is_some_and(|until| now < until)
-    }
-
-    fn begin(&self, until: Instant) {
-        *self.until.lock().unwrap_or_else(PoisonError::into_inner) = Some(until);
-    }
-}
-
 /// What a batch came to that was done at once, if it was.
 type Done = Option<(Vec<Verdict>, Time)>;
 
 impl PostgresStore {
     /// Whether the last batch locked its rows, as the next one then may.
-    pub(super) fn locked_last(&self) -> bool {
-        self.wary.locked_last.load(Ordering::Relaxed)
+    pub(super) fn has_locked_last(&self) -> bool {
+        self.locked_last.load(Ordering::Relaxed)
     }
 
     /// Does requests at once; `None` where they need locks, and nothing has happened.
@@ -99,7 +78,7 @@ impl PostgresStore {
             Some(alone) if fits => self.try_at_once(alone, requests).await,
             _ => Ok(None),
         };
-        self.wary.locked_last.store(matches!(done, Ok(None)), Ordering::Relaxed);
+        self.locked_last.store(matches!(done, Ok(None)), Ordering::Relaxed);
         done
     }
 
@@ -141,7 +120,7 @@ impl PostgresStore {
             Ok(Err(_)) => return Err(None),
             Err(_) => return set_back(no_answer(within)),
         };
-        if !ws.relies_on_what_it_writes() || !rows.has_places_of(&ws) {
+        if !stands(&ws, &verdicts, rows.looks <= 1) || !rows.has_places_of(&ws) {
             return Ok(None);
         }
         let (now, events) = (ws.now, ws.take_batch());
@@ -157,19 +136,9 @@ impl PostgresStore {
     }
 }
 
-/// Whether a request may be done without locks. A job in a line relies on who stands there; a dry run on what it does not write.
-fn fits(request: &Request) -> bool {
-    match &request.op {
-        _ if request.dry_run => false,
-        Op::Submit(command) => command.jobs.iter().all(|job| job.key.is_none()),
-        Op::Mint(_) => true,
-        _ => false,
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
+    use std::sync::{Arc, Mutex};
 
     use bursar_core::decide::Rules;
     use bursar_core::name::{Scope, Tenant};
@@ -184,17 +153,6 @@ mod tests {
     use crate::postgres::PostgresOptions;
     use crate::rows::Rows;
     use crate::store::Setup;
-
-    #[test]
-    fn batches_lock_for_a_while_after_somebody_was_in_the_way() {
-        let (wary, now) = (Wary::default(), Instant::now());
-        assert!(!wary.is_at(now));
-        wary.begin(now + WARY);
-        assert!(wary.is_at(now + WARY / 2));
-        wary.begin(now + WARY * 3 / 2);
-        assert!(wary.is_at(now + WARY), "it began anew");
-        assert!(!wary.is_at(now + WARY * 3 / 2));
-    }
 
     fn key(name: &str) -> ScopeKey {
         (Tenant::built_in(), Scope::new(name).expect("a name"))

@@ -4,13 +4,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bursar_core::budget::{Budget, Limit};
-use bursar_core::job::JobSpec;
-use bursar_core::name::{JobKind, Queue};
+use bursar_core::decide::Rules;
+use bursar_core::job::{JobSpec, Place};
+use bursar_core::live::RECENT_MAX;
+use bursar_core::name::{FlowKey, JobKind, Queue, Scope, Tenant};
 use bursar_core::payload::Payload;
 use bursar_core::refusal::Refusal;
 use bursar_core::request::{Command, Op, Request};
+use bursar_core::time::Span;
 use bursar_core::window::Window;
-use bursar_store::{Patience, PostgresOptions, PostgresStore, Store, StoreError, Verdict};
+use bursar_store::{JobFilter, Patience, PostgresOptions, PostgresStore, Store, StoreError, Verdict};
 use bursar_testkit::Cluster;
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 
@@ -36,6 +39,21 @@ impl Gate {
              SELECT pg_advisory_lock(4712)"
         );
         sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut conn).await.unwrap();
+        Gate(conn)
+    }
+
+    /// Rows of scopes that somebody looks at without locking them, who gets them as they were, but not before it is lifted.
+    async fn behind_looks(url: &str) -> Gate {
+        let mut conn = PgConnection::connect(url).await.unwrap();
+        let sql = "CREATE FUNCTION look_here() RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN
+                 WHILE current_query() LIKE '%OFFSET 0) s' AND NOT pg_try_advisory_xact_lock_shared(4712) LOOP
+                     PERFORM pg_sleep(0.002);
+                 END LOOP; RETURN true; END $$;
+             ALTER TABLE bursar.scopes RENAME TO kept_scopes;
+             CREATE VIEW bursar.scopes AS SELECT ctid, xmin, tenant, scope, version, state, budget
+                 FROM bursar.kept_scopes WHERE look_here();
+             SELECT pg_advisory_lock(4712)";
+        sqlx::raw_sql(sql).execute(&mut conn).await.unwrap();
         Gate(conn)
     }
 
@@ -151,6 +169,75 @@ async fn an_ancestor_that_changes_after_it_was_looked_at_is_decided_anew() {
     assert!(late.await.unwrap().is_err(), "there are 100 left above it");
     assert_eq!((balance(&store, "above").await, balance(&store, "below").await), ((900, 0), (0, 0)));
     is_whole(&store, "ancestor").await;
+}
+
+/// A scope and those above it may be read one after the other.
+#[tokio::test]
+async fn a_scope_is_not_refused_for_what_is_spent_above_it_once_it_is_elsewhere() {
+    let (store, url) = open(1).await;
+    define(&store, &["above"], 1_000).await;
+    let define = |parent: Option<Scope>| -> Request {
+        let budget = Budget { parent, ..Budget::new([Limit::new(500, Window::Lifetime)]) };
+        Op::Define { scope: scope("below"), budget }.into()
+    };
+    done(one(&store, &define(Some(scope("above")))).await);
+    // One who does not know yet what is above it.
+    let other = Arc::new(PostgresStore::open(&url, setup(2), PostgresOptions::default()).await.unwrap());
+    let mut gate = Gate::behind_looks(&url).await;
+    let late = later(&other, post("below", 200));
+    gate.until_somebody_stands().await;
+    stranger_does(&store, &url, &define(None)).await;
+    stranger_does(&store, &url, &post("above", 1_000)).await;
+    gate.lift().await;
+    late.await.unwrap().expect("nothing is above it any more");
+    assert_eq!((balance(&store, "above").await, balance(&store, "below").await), ((1_000, 0), (200, 0)));
+}
+
+/// What lies in a scope's row and what lies beside it are read one after the other, and whether they belong together is found out
+/// also where somebody is refused.
+#[tokio::test]
+async fn what_expires_between_two_looks_is_held_against_nobody() {
+    let clock = clock();
+    let (store, url) = open_timed(1, &clock).await;
+    let store = Arc::new(store);
+    define(&*store, &["a"], 100).await;
+    let mut holds = Vec::new();
+    // So many that the first of them lie beside the row.
+    for _ in 0..RECENT_MAX {
+        holds.push(hold_of(&Verdict::Answered(one(&*store, &hold("a", 5)).await)));
+    }
+    clock.advance(Span::from_secs(1));
+    done(one(&*store, &hold("a", 1)).await);
+    // The last one lives on.
+    clock.advance(Span::from_micros(Rules::default().hold_ttl.micros() - 1_000));
+    let mut gate = Gate::behind_looks(&url).await;
+    let late = later(&store, post("a", 50));
+    gate.until_somebody_stands().await;
+    stranger_does(&store, &url, &Op::Expire { holds }.into()).await;
+    gate.lift().await;
+    late.await.unwrap().expect("99 of 100 are left");
+    assert_eq!(balance(&store, "a").await, (50, 1));
+}
+
+/// Who stands in a line, and where, is kept by its scope.
+#[tokio::test]
+async fn two_jobs_that_enter_a_line_at_once_stand_one_behind_the_other() {
+    let (store, url) = open(1).await;
+    let store = Arc::new(store);
+    let work = JobSpec::new(Queue::new("q").unwrap(), JobKind::new("work").unwrap(), Payload::default());
+    let lined = JobSpec { key: Some(FlowKey::new("line").unwrap()), ..work };
+    let enter = Request::from(Op::Submit(Command { jobs: vec![lined], ..Command::default() }));
+    let mut gate = Gate::before("bursar.scopes", &url).await;
+    let late = later(&store, enter.clone());
+    gate.until_somebody_stands().await;
+    stranger_does(&store, &url, &enter).await;
+    gate.lift().await;
+    late.await.unwrap().unwrap();
+    let jobs = store.list_jobs(&Tenant::built_in(), &JobFilter::default(), None, 10).await.unwrap();
+    let mut places: Vec<Place> = jobs.iter().map(|job| job.life.place.clone()).collect();
+    places.sort_by_key(|place| *place == Place::Behind);
+    assert_eq!(places, [Place::First, Place::Behind]);
+    is_whole(&store, "line").await;
 }
 
 #[tokio::test]
