@@ -234,7 +234,7 @@ async fn two_jobs_that_enter_a_line_at_once_stand_one_behind_the_other() {
     gate.lift().await;
     late.await.unwrap().unwrap();
     let jobs = store.list_jobs(&Tenant::built_in(), &JobFilter::default(), None, 10).await.unwrap();
-    let mut places: Vec<Place> = jobs.iter().map(|job| job.life.place.clone()).collect();
+    let mut places: Vec<Place> = jobs.iter().map(|job| job.life.place).collect();
     places.sort_by_key(|place| *place == Place::Behind);
     assert_eq!(places, [Place::First, Place::Behind]);
     is_whole(&store, "line").await;
