@@ -13,9 +13,11 @@ use bursar_core::refusal::Refusal;
 use bursar_core::request::{Command, Op, Request};
 use bursar_core::time::Span;
 use bursar_core::window::Window;
+use bursar_store::swift::WARY;
 use bursar_store::{JobFilter, Patience, PostgresOptions, PostgresStore, Store, StoreError, Verdict};
 use bursar_testkit::Cluster;
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
+use tokio::time::Instant;
 
 use crate::support::*;
 
@@ -66,8 +68,16 @@ impl Gate {
         tokio::time::timeout(Duration::from_secs(120), stands).await.expect("somebody comes to the gate");
     }
 
-    async fn lift(mut self) {
+    async fn open(&mut self) {
         sqlx::raw_sql("SELECT pg_advisory_unlock(4712)").execute(&mut self.0).await.unwrap();
+    }
+
+    async fn close(&mut self) {
+        sqlx::raw_sql("SELECT pg_advisory_lock(4712)").execute(&mut self.0).await.unwrap();
+    }
+
+    async fn lift(mut self) {
+        self.open().await;
     }
 }
 
@@ -257,6 +267,48 @@ async fn a_key_that_is_taken_after_it_was_looked_for_is_answered_from_the_journa
     assert!(late.await.unwrap().unwrap().replayed);
     assert_eq!(commands(&*store, 0).await.len(), 1, "one of them was done");
     is_whole(&store, "twin").await;
+}
+
+/// Processes that charge the same scope all the time take turns better than they race.
+#[tokio::test]
+async fn batches_lock_once_somebody_was_in_the_way() {
+    let (store, url) = open(1).await;
+    let store = Arc::new(store);
+    define(&*store, &["a"], 1_000_000).await;
+    let mut conn = PgConnection::connect(&url).await.unwrap();
+    let note = format!(
+        "CREATE TABLE ways (n serial, alone boolean);
+         CREATE FUNCTION note_way() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+             INSERT INTO ways (alone) VALUES (current_query() LIKE '%{ALONE}%'); RETURN NULL; END $$;
+         CREATE TRIGGER way AFTER UPDATE ON bursar.scopes FOR EACH STATEMENT EXECUTE FUNCTION note_way()"
+    );
+    sqlx::raw_sql(AssertSqlSafe(note)).execute(&mut conn).await.unwrap();
+    let mut gate = Gate::before("bursar.scopes", &url).await;
+    let quick = async {
+        loop {
+            let late = later(&store, post("a", 2));
+            gate.until_somebody_stands().await;
+            stranger_does(&store, &url, &post("a", 3)).await;
+            let before = Instant::now();
+            gate.open().await;
+            late.await.unwrap().unwrap();
+            done(one(&*store, &post("a", 4)).await);
+            if before.elapsed() < WARY {
+                break;
+            }
+            // It took too long to tell anything: until batches lock no more.
+            let last = "SELECT alone FROM ways ORDER BY n DESC LIMIT 1";
+            while !sqlx::query_scalar::<_, bool>(last).fetch_one(&mut conn).await.unwrap() {
+                done(one(&*store, &post("a", 1)).await);
+            }
+            gate.close().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(120), quick).await.expect("within a second for once");
+    let ways = "SELECT alone FROM (SELECT * FROM ways ORDER BY n DESC LIMIT 3) w ORDER BY n";
+    let ways: Vec<bool> = sqlx::query_scalar(ways).fetch_all(&mut conn).await.unwrap();
+    // What the one wrote at once that was too late is gone with it.
+    assert_eq!(ways, [false; 3], "a stranger, the one he was in the way of, the next");
 }
 
 /// Whoever makes the tables anew holds this alone.
