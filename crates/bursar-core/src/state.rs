@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use indexmap::{Equivalent, IndexMap};
 
+use crate::bounds::DEPTH_MAX;
 use crate::event::{Batch, Charged, Entry, Event, Links, Stream};
 use crate::grant::Grant;
 use crate::hold::Hold;
@@ -396,17 +397,18 @@ impl Workspace {
         })
     }
 
-    /// The chain above a scope, nearest first.
+    /// The chain above a scope, nearest first. It ends, also where rows are not what they should be.
     pub(crate) fn ancestors(&self, tenant: &Tenant, scope: &Scope) -> Vec<Scope> {
         let mut chain: Vec<Scope> = Vec::new();
-        loop {
+        while chain.len() < DEPTH_MAX {
             let at = chain.last().unwrap_or(scope).clone();
             let row = self.scopes.get(&(tenant.clone(), at));
             match row.and_then(|row| row.budget.as_ref()?.parent.clone()) {
                 Some(parent) => chain.push(parent),
-                None => return chain,
+                None => break,
             }
         }
+        chain
     }
 
     /// Notes that an event of this batch touches a stream that `last` touched before.

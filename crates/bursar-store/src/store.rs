@@ -39,17 +39,6 @@ pub enum Verdict {
     Failed(Arc<StoreError>),
 }
 
-impl Verdict {
-    /// Whether it was answered, and neither had an effect nor tells of an earlier one. What is wrong in itself does not count.
-    pub fn came_to_nothing(&self) -> bool {
-        match self {
-            Verdict::Answered(Ok(outcome)) => outcome.entry.is_none() && !outcome.replayed,
-            Verdict::Answered(Err(refusal)) => !matches!(refusal, Refusal::Invalid(_)),
-            _ => false,
-        }
-    }
-}
-
 /// A row that somebody else can lock.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Lock {

@@ -1,16 +1,17 @@
 //! Batches without locks: which may be done so, when, and what may come of it. How, is an engine's affair.
 //!
 //! Rows are looked at, and written in one step if nobody has changed them meanwhile. It is for commands and new grants, which
-//! write all that they rely on: the scopes they charge, the lines that jobs enter, the grants they redeem, their names. Where others are at the same
+//! write all that they rely on: the scopes they charge, the grants they redeem, their names. Where others are at the same
 //! rows, batches lock for a while.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use bursar_core::request::{Op, Request};
-use bursar_core::state::Workspace;
+use bursar_core::time::Time;
 use tokio::time::Instant;
 
+use crate::error::StoreError;
 use crate::store::Verdict;
 
 /// So long batches lock their rows after somebody was in the way.
@@ -25,38 +26,74 @@ pub struct Wary {
     until: Mutex<Option<Instant>>,
 }
 
+/// What came of an attempt without locks. Unless it was done, nothing has happened.
+#[derive(Debug)]
+pub enum Attempted {
+    /// It was done: what the requests come to, and the instant it was decided at.
+    Done(Vec<Verdict>, Time),
+    /// It needs locks.
+    Unfit,
+    /// Somebody was in the way: for so long batches lock.
+    Spoiled(Duration),
+}
+
 impl Wary {
+    /// Does requests without locks, if they may be done so, and takes note of how that went. `None` where they need locks.
+    pub async fn attempt<E>(
+        &self,
+        requests: &[&Request],
+        attempt: impl Future<Output = Result<Attempted, E>>,
+    ) -> Result<Option<(Vec<Verdict>, Time)>, E> {
+        if self.is_at(Instant::now()) || !requests.iter().all(|request| fits(request)) {
+            return Ok(None);
+        }
+        match attempt.await? {
+            Attempted::Done(verdicts, now) => Ok(Some((verdicts, now))),
+            Attempted::Unfit => Ok(None),
+            Attempted::Spoiled(wary) => {
+                self.begin(Instant::now() + wary);
+                Ok(None)
+            }
+        }
+    }
+
     /// Whether batches lock their rows at an instant.
-    pub fn is_at(&self, now: Instant) -> bool {
+    fn is_at(&self, now: Instant) -> bool {
         self.until.lock().unwrap_or_else(PoisonError::into_inner).is_some_and(|until| now < until)
     }
 
     /// From now on they do, until then.
-    pub fn begin(&self, until: Instant) {
+    fn begin(&self, until: Instant) {
         *self.until.lock().unwrap_or_else(PoisonError::into_inner) = Some(until);
     }
 }
 
-/// Whether a request may be done without locks. A dry run relies on what it does not write.
-pub fn fits(request: &Request) -> bool {
-    !request.dry_run && matches!(request.op, Op::Submit(_) | Op::Mint(_))
+/// Whether a request may be done without locks. A dry run relies on what it does not write. Who enters a line would mostly meet
+/// those who lease from it, and make all others lock.
+fn fits(request: &Request) -> bool {
+    match &request.op {
+        _ if request.dry_run => false,
+        Op::Submit(command) => command.jobs.iter().all(|job| job.key.is_none()),
+        Op::Mint(_) => true,
+        _ => false,
+    }
 }
 
-/// Whether what was decided without locks may be written and told. Who has an effect finds out when it is written whether what it
-/// goes by was changed meanwhile. Who came to nothing does not, and goes by what was so once if all rows were seen at once: what
-/// is spent above a scope need not have been above it then. (What is read beside a scope's row makes that row be written.)
-pub fn stands(ws: &Workspace, verdicts: &[Verdict], seen_at_once: bool) -> bool {
-    let told = seen_at_once || !verdicts.iter().any(Verdict::came_to_nothing);
-    told && ws.relies_on_what_it_writes()
+/// What an engine answers that is asked for more scopes than it has seen at once, when nothing is locked. A chain of budgets that
+/// was seen in two looks need not have been one at any moment: somebody may be refused for what was never above it, and the chain
+/// may have no end. (What is read beside a scope's row makes that row be written, and so is found out.)
+pub fn seen_in_parts() -> StoreError {
+    StoreError::Busy("scopes were not seen at once".into())
 }
 
 #[cfg(test)]
 mod tests {
-    use bursar_core::answer::{Answer, Outcome};
-    use bursar_core::id::{BatchId, CommandId};
-    use bursar_core::name::Scope;
-    use bursar_core::refusal::Refusal;
-    use bursar_core::time::Time;
+    use bursar_core::grant::TokenDigest;
+    use bursar_core::id::GrantId;
+    use bursar_core::name::{Purpose, Subject};
+    use bursar_core::payload::Payload;
+    use bursar_core::request::Mint;
+    use bursar_core::time::Span;
 
     use super::*;
 
@@ -71,17 +108,24 @@ mod tests {
         assert!(!wary.is_at(now + WARY * 3 / 2));
     }
 
-    #[test]
-    fn who_comes_to_nothing_goes_by_what_was_seen_at_once() {
-        let ws = Workspace::new(Time::MIN, BatchId(1));
-        let scope = Scope::new("a").expect("a name");
-        let refused = || Verdict::Answered(Err(Refusal::UnknownScope { scope: scope.clone() }));
-        let replayed = || {
-            let (command, answer) = (CommandId(1), Answer::Done);
-            Verdict::Answered(Ok(Outcome { command, answer, replayed: true, entry: None }))
+    #[tokio::test]
+    async fn only_who_was_in_the_way_makes_others_lock() {
+        let mint = Mint {
+            id: GrantId(1),
+            digest: TokenDigest([0; 32]),
+            purpose: Purpose::new("read").expect("a name"),
+            subject: Subject::new("a reader").expect("a name"),
+            payload: Payload::default(),
+            ttl: Span::from_secs(1),
         };
-        assert!(stands(&ws, &[refused()], true));
-        assert!(!stands(&ws, &[replayed(), refused()], false));
-        assert!(stands(&ws, &[replayed(), Verdict::Again], false), "neither was refused");
+        let (wary, request) = (Wary::default(), Request::from(Op::Mint(mint)));
+        let attempt = async |came_of_it: Attempted| {
+            let done = wary.attempt(&[&request], async { Ok::<_, ()>(came_of_it) }).await;
+            done.expect("nothing fails").is_some()
+        };
+        assert!(!attempt(Attempted::Unfit).await);
+        assert!(attempt(Attempted::Done(Vec::new(), Time::MIN)).await);
+        assert!(!attempt(Attempted::Spoiled(Duration::from_secs(3_600))).await);
+        assert!(!attempt(Attempted::Done(Vec::new(), Time::MIN)).await, "it is not even tried");
     }
 }

@@ -11,6 +11,7 @@ use bursar_core::id::{BatchId, GrantId, HoldId, IdSource, JobId};
 use bursar_core::mutant::Mutant;
 use bursar_core::name::Scope;
 use bursar_core::needs::Needs;
+use bursar_core::refusal::Refusal;
 use bursar_core::request::{Act, Op, Request};
 use bursar_core::scope::{Balance, Due, DueAsk, Past, ScopeState};
 use bursar_core::state::{QueueKey, ScheduleKey, ScopeKey, Workspace};
@@ -111,7 +112,12 @@ async fn ask_again_where_names_were_taken<R: Rows>(
     let mut doubtful = Vec::new();
     let mut names = Needs::default();
     for (place, (request, verdict)) in requests.iter().zip(verdicts.iter()).enumerate() {
-        if !verdict.came_to_nothing() {
+        let came_to_nothing = match verdict {
+            Verdict::Answered(Ok(outcome)) => outcome.entry.is_none() && !outcome.replayed,
+            Verdict::Answered(Err(refusal)) => !matches!(refusal, Refusal::Invalid(_)),
+            _ => false,
+        };
+        if !came_to_nothing {
             continue;
         }
         let Needs { mut keys, mut job_keys, .. } = Needs::of(request);
@@ -233,8 +239,11 @@ impl Blocked {
         schedules.map(Lock::Schedule).chain(last).chain(jobs.map(Lock::Job)).chain(rows).chain(claims).collect()
     }
 
-    /// Upkeep passes over what somebody else has locked, and comes back another time.
+    /// Upkeep passes over what somebody else has locked, and comes back another time. Under a key it must be the same each time.
     fn spare(&self, request: &mut Cow<'_, Request>, ws: &Workspace) {
+        if request.idempotency_key.is_some() {
+            return;
+        }
         let tenant = &request.context.tenant;
         let locked = |scope: &Scope| self.scopes.contains(&(tenant.clone(), scope.clone()));
         let op = match &request.op {
@@ -465,13 +474,12 @@ async fn open_windows<R: Rows>(rows: &mut R, ws: &mut Workspace, needs: &Needs) 
     let fresh = |ws: &Workspace, key: &ScopeKey| {
         ws.scopes.get(key).is_some_and(|row| row.postings == 0 && row.balances[0].held == 0)
     };
-    let pasts = if windows.iter().all(|(key, _)| fresh(ws, key)) {
-        vec![Past::default(); windows.len()]
-    } else {
-        rows.past(&asks).await?
-    };
-    let now = ws.now;
-    for (((key, window), ask), mut past) in windows.into_iter().zip(asks).zip(pasts) {
+    let asked: Vec<PastAsk> = asks.iter().filter(|ask| !fresh(ws, &ask.scope)).cloned().collect();
+    let pasts = if asked.is_empty() { Vec::new() } else { rows.past(&asked).await? };
+    let (now, mut pasts) = (ws.now, pasts.into_iter());
+    for ((key, window), ask) in windows.into_iter().zip(asks) {
+        let past = if fresh(ws, &key) { None } else { pasts.next() };
+        let mut past = past.unwrap_or_default();
         // What was summed over a past is written also when the request is refused, so that the next need not sum it again;
         // but not for a dry run.
         let kept = needs.scopes.get(&key).is_some_and(|need| need.create) && !fresh(ws, &key);

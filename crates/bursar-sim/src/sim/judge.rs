@@ -8,7 +8,7 @@ use bursar_core::answer::{Answer, Outcome};
 use bursar_core::decide::Rules;
 use bursar_core::event::Entry;
 use bursar_core::grant::GrantFault;
-use bursar_core::id::CommandId;
+use bursar_core::id::{CommandId, JobId};
 use bursar_core::name::Scope;
 use bursar_core::refusal::{Refusal, Violation};
 use bursar_core::request::{Op, Request, Settle};
@@ -82,6 +82,18 @@ impl Decision {
         lacking
     }
 
+    /// What it had an effect on that it can have only once: of several jobs one may follow later, when it is said again.
+    fn effects(&self) -> Vec<Option<JobId>> {
+        let Some(entry) = self.entry() else { return Vec::new() };
+        let named: Vec<JobId> = match &self.request.op {
+            Op::Finish { items } => items.iter().map(|item| item.job).collect(),
+            Op::Act { jobs, .. } => jobs.clone(),
+            _ => return vec![None],
+        };
+        let touched: HashSet<JobId> = entry.events.iter().filter_map(|recorded| recorded.e.job()).collect();
+        touched.into_iter().filter(|job| named.contains(job)).map(Some).collect()
+    }
+
     fn entry(&self) -> Option<&Arc<Entry>> {
         self.answer.as_ref().ok()?.entry.as_ref()
     }
@@ -109,7 +121,7 @@ pub(crate) struct Judge {
     /// The numbers of requests that were decided in a transaction that committed.
     seen: HashSet<u64>,
     /// Requests without a key that had an effect.
-    spent: HashSet<(u64, Discriminant<Op>)>,
+    spent: HashSet<(u64, Discriminant<Op>, Option<JobId>)>,
     /// Notices of each command that each life of each node gave out.
     told: HashMap<(Node, CommandId), usize>,
     /// Who answered that a command is done.
@@ -134,7 +146,7 @@ struct Remembered {
     since: u64,
     forgotten: Option<u64>,
     /// What it had been remembered for before its time was over, and the key was taken over.
-    before: Option<(Op, Outcome)>,
+    before: Option<Box<Remembered>>,
 }
 
 impl Remembered {
@@ -278,14 +290,8 @@ impl Judge {
             self.seen.insert(number);
             // What was leased for somebody who is gone is handed back in his name: that is another request.
             let what = std::mem::discriminant(&request.op);
-            // Of several jobs one may follow later, when it is said again. That each ends once is judged by its fence.
-            let several = match &request.op {
-                Op::Finish { items } => items.len() > 1,
-                Op::Act { jobs, .. } => jobs.len() > 1,
-                _ => false,
-            };
-            let once = request.idempotency_key.is_none() && !several;
-            if effect && once && !self.spent.insert((number, what)) {
+            let mut effects = decision.effects().into_iter();
+            if request.idempotency_key.is_none() && !effects.all(|on| self.spent.insert((number, what, on))) {
                 return Err(("I4 once", "a request without a key has a second effect".into()));
             }
         }
@@ -314,7 +320,7 @@ impl Judge {
         }
         if let (Some(key), Ok(outcome), true) = (key, answer, effect) {
             let until = now.after(self.rules.key_kept).micros();
-            let before = self.keys.remove(&key).map(|known| (known.op, known.outcome));
+            let before = self.keys.remove(&key).map(|known| Box::new(Remembered { before: None, ..known }));
             let known = Remembered {
                 op: request.op.clone(),
                 outcome: outcome.clone(),
@@ -467,13 +473,14 @@ fn same(first: &Op, again: &Op) -> bool {
 
 /// The first answer again, or a conflict.
 fn replayed(known: &Remembered, decision: &Decision) -> Check {
-    let told = told_again(&known.op, &known.outcome, decision);
+    let told = told_again(known, decision);
     // Who began before the key was taken over may have seen what it was for until then.
-    let before = known.before.as_ref().filter(|_| told.is_err() && known.since >= decision.began);
-    before.map_or(told, |(op, outcome)| told_again(op, outcome, decision))
+    let before = known.before.as_ref().filter(|before| known.since >= decision.began && before.binds(decision));
+    if told.is_ok() { told } else { before.map_or(told, |before| told_again(before, decision)) }
 }
 
-fn told_again(op: &Op, outcome: &Outcome, decision: &Decision) -> Check {
+fn told_again(known: &Remembered, decision: &Decision) -> Check {
+    let Remembered { op, outcome, .. } = known;
     if !same(op, &decision.request.op) {
         return match &decision.answer {
             Err(Refusal::KeyReused { .. }) => Ok(()),

@@ -18,7 +18,7 @@ use bursar_core::state::{QueueKey, ScheduleKey, ScopeKey};
 use bursar_core::time::Time;
 use bursar_store::attempt::{self, Attempts, Prepared, Setback};
 use bursar_store::rows::Rows;
-use bursar_store::swift::{self, Wary};
+use bursar_store::swift::{self, Attempted, Wary};
 use bursar_store::turn::Turn;
 use bursar_store::work::{self, When};
 use bursar_store::{
@@ -26,7 +26,6 @@ use bursar_store::{
     StoreError, Verdict, claims,
 };
 use bursar_testkit::SeqIds;
-use tokio::time::Instant;
 
 use super::judge::Decision;
 use super::lines;
@@ -134,27 +133,31 @@ impl SimStore {
 }
 
 impl SimStore {
-    /// Looks at what requests need, and writes it in one step if it still is as it was. `None` where they need locks.
-    async fn look_and_write(&self, requests: &[&Request]) -> Result<Option<(Vec<Verdict>, Time)>, Setback> {
+    /// Looks at what requests need, and writes it in one step if it still is as it was.
+    async fn look_and_write(&self, requests: &[&Request]) -> Result<Attempted, Setback> {
         let mut tx = SimTx::begin(&self.world, self.node, Taking::See, swift::WAIT);
         let run = work::run(&mut tx, requests, &self.world.rules, self.when(), &mut self.ids.clone()).await;
         tx.decided = self.world.state().judge.commits;
-        let Ok((mut ws, verdicts)) = run else { return Ok(None) };
-        if !swift::stands(&ws, &verdicts, tx.looks <= 1) {
-            return Ok(None);
+        let (mut ws, verdicts) = match run {
+            Ok(decided) => decided,
+            Err(_) if tx.trouble.is_none() => return Ok(Attempted::Unfit),
+            Err(_) => return Ok(Attempted::Spoiled(swift::WARY)),
+        };
+        if !ws.relies_on_what_it_writes() {
+            return Ok(Attempted::Unfit);
         }
         let (batch, now) = (ws.take_batch(), ws.now);
         tx.step().await.map_err(unknown)?;
         match tx.write_seen(&ws, batch).await {
             Ok(true) => {}
-            Ok(false) => return Ok(None),
-            Err(_) if tx.trouble == Some(Trouble::LockTimeout) => return Ok(None),
+            Ok(false) => return Ok(Attempted::Spoiled(swift::WARY)),
+            Err(_) if tx.trouble == Some(Trouble::LockTimeout) => return Ok(Attempted::Spoiled(swift::WARY)),
             Err(error) => return Err(unknown(error)),
         }
         let decisions = decisions(requests, &verdicts, now, &tx);
         commit(&mut tx, &decisions);
         tx.step().await.map_err(unknown)?;
-        Ok(Some((verdicts, now)))
+        Ok(Attempted::Done(verdicts, now))
     }
 }
 
@@ -193,15 +196,10 @@ impl Attempts for SimStore {
     }
 
     async fn at_once(&self, requests: &[&Request]) -> Result<Option<(Vec<Verdict>, Time)>, Setback> {
-        let fit = requests.iter().all(|request| swift::fits(request));
-        if self.world.plan.one_writer || !fit || self.wary.is_at(Instant::now()) {
+        if self.world.plan.one_writer {
             return Ok(None);
         }
-        let done = self.look_and_write(requests).await?;
-        if done.is_none() {
-            self.wary.begin(Instant::now() + swift::WARY);
-        }
-        Ok(done)
+        self.wary.attempt(requests, self.look_and_write(requests)).await
     }
 
     async fn prepare(

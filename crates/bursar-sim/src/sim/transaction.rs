@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bursar_core::bounds::DEPTH_MAX;
 use bursar_core::event::{Batch, Entry};
 use bursar_core::grant::Grant;
 use bursar_core::hold::Hold;
@@ -15,6 +16,7 @@ use bursar_core::scope::{Due, DueAsk, Past, ScopeState};
 use bursar_core::state::{Change, JobKey, KeyKey, KeyRow, LineKey, QueueKey, ScheduleKey, ScopeKey, Workspace};
 use bursar_core::time::Time;
 use bursar_store::rows::{ClaimAsk, Claimed, Found, PastAsk, Rows};
+use bursar_store::swift::seen_in_parts;
 use bursar_store::turn::Turn;
 use bursar_store::{Lock, StoreError, claims};
 use tokio::time::{Instant, timeout_at};
@@ -71,8 +73,8 @@ pub(crate) struct SimTx {
     last: Option<Lock>,
     /// What was looked at without being locked, and whose it was then.
     seen: BTreeMap<Lock, Option<TxId>>,
-    /// How often rows were taken, grants aside: each time by a statement of its own.
-    pub(crate) looks: u32,
+    /// Scopes were looked at: more of them would not be seen with them.
+    sees_scopes: bool,
 }
 
 impl Drop for SimTx {
@@ -107,7 +109,7 @@ impl SimTx {
             turn: None,
             last: None,
             seen: BTreeMap::new(),
-            looks: 0,
+            sees_scopes: false,
         }
     }
 
@@ -165,6 +167,26 @@ impl SimTx {
         Err(self.failed(Trouble::LockTimeout))
     }
 
+    /// Those above scopes, as far as a node may have seen them: mostly it has.
+    fn widened(&self, keys: &[(ScopeKey, bool)]) -> Vec<ScopeKey> {
+        let mut state = self.world.state();
+        if state.chance.one_in(4) {
+            return Vec::new();
+        }
+        let parent = |key: &ScopeKey| {
+            let budget = state.tables.scopes.get(key)?.budget.as_ref()?;
+            Some((key.0.clone(), budget.parent.clone()?))
+        };
+        let above = |key: &ScopeKey| std::iter::successors(parent(key), parent).take(DEPTH_MAX).collect::<Vec<_>>();
+        keys.iter().flat_map(|(key, _)| above(key)).collect()
+    }
+
+    /// Notes whose a row is that is looked at. It may be read twice, and what is worked on is as it was the first time.
+    fn note_seen(&mut self, row: Lock) {
+        let writer = self.world.state().tables.writer(&row);
+        self.seen.entry(row).or_insert(writer);
+    }
+
     /// Whether something that was only looked at is not as it was any more.
     pub(crate) fn is_outdated(&self) -> bool {
         let state = self.world.state();
@@ -194,9 +216,7 @@ impl SimTx {
     /// Locks a row, as this transaction takes them; false when somebody else has it.
     async fn lock(&mut self, lock: Lock) -> Result<bool, StoreError> {
         if self.taking == Taking::See {
-            // It may be read twice, and what is worked on is as it was the first time.
-            let writer = self.world.state().tables.writer(&lock);
-            self.seen.entry(lock).or_insert(writer);
+            self.note_seen(lock);
             return Ok(true);
         }
         let ordered = self.last.as_ref().is_none_or(|last| *last < lock || kind(last) == 6 && kind(&lock) == 6);
@@ -325,7 +345,6 @@ impl Rows for SimTx {
     }
 
     async fn jobs(&mut self, ids: &[JobId], locked: bool) -> Result<Found<JobId, Job>, StoreError> {
-        self.looks += 1;
         self.step().await?;
         if !locked {
             let rows = self.see(|view| ids.iter().filter_map(|id| Some((*id, view.job(id)?.clone()))).collect());
@@ -397,7 +416,6 @@ impl Rows for SimTx {
     }
 
     async fn holds(&mut self, ids: &[HoldId]) -> Result<Found<HoldId, Hold>, StoreError> {
-        self.looks += 1;
         self.step().await?;
         self.check_order(ids);
         let mut found = Found::all(Vec::new());
@@ -432,10 +450,18 @@ impl Rows for SimTx {
     }
 
     async fn scopes(&mut self, keys: &[(ScopeKey, bool)]) -> Result<Found<ScopeKey, ScopeState>, StoreError> {
-        self.looks += 1;
         self.step().await?;
-        let names: Vec<&ScopeKey> = keys.iter().map(|(key, _)| key).collect();
+        if self.taking == Taking::See && std::mem::replace(&mut self.sees_scopes, true) {
+            return Err(seen_in_parts());
+        }
+        let mut names: Vec<&ScopeKey> = keys.iter().map(|(key, _)| key).collect();
         self.check_order(&names);
+        let known = if self.taking == Taking::See { self.widened(keys) } else { Vec::new() };
+        if !known.is_empty() {
+            names.extend(&known);
+            names.sort();
+            names.dedup();
+        }
         for (key, _) in keys.iter().filter(|(_, create)| *create) {
             // In a transaction of its own, so that nobody waits for a row that exists only to be locked.
             self.world.state().create_scope(key);
@@ -451,7 +477,7 @@ impl Rows for SimTx {
             if self.see(|view| view.scope(key).is_none()) {
                 continue;
             }
-            if self.lock(Lock::Scope((*key).clone())).await? {
+            if self.taking == Taking::See || self.lock(Lock::Scope((*key).clone())).await? {
                 locked.push(*key);
             } else {
                 found.blocked.push((*key).clone());
@@ -461,6 +487,9 @@ impl Rows for SimTx {
         self.step().await?;
         found.rows = self
             .see(|view| locked.into_iter().filter_map(|key| Some((key.clone(), view.scope(key)?.clone()))).collect());
+        if self.taking == Taking::See {
+            found.rows.iter().for_each(|(key, _)| self.note_seen(Lock::Scope(key.clone())));
+        }
         for (key, row) in names.into_iter().zip(before) {
             let read = found.rows.iter_mut().find(|(locked, _)| locked == key).map(|(_, read)| read);
             read.into_iter().zip(row).for_each(|(read, row)| *read = row);

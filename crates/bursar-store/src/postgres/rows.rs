@@ -29,6 +29,7 @@ use crate::codec::{Carries, Packed, from_json};
 use crate::error::StoreError;
 use crate::rows::{ClaimAsk, Claimed, Found, PastAsk, Rows};
 use crate::store::Lock;
+use crate::swift::seen_in_parts;
 use crate::turn::Turn;
 
 /// How rows are taken.
@@ -63,8 +64,10 @@ pub(super) struct PgRows<'c> {
     pub(super) places: Places,
     /// What was taken before it was asked for.
     pub(super) ahead: Ahead,
-    /// How often rows were taken: each time by a statement of its own.
-    pub(super) looks: u32,
+    /// Scopes were looked at …
+    pub(super) sees_scopes: bool,
+    /// … and more of them were asked for, which were not seen with them.
+    pub(super) seen_in_parts: bool,
 }
 
 /// Grants and scopes that were taken together, until somebody asks for them.
@@ -179,7 +182,8 @@ impl<'c> PgRows<'c> {
             locks_grants: false,
             places,
             ahead,
-            looks: 0,
+            sees_scopes: false,
+            seen_in_parts: false,
         }
     }
 
@@ -213,12 +217,18 @@ impl<'c> PgRows<'c> {
         store_error(error)
     }
 
+    /// Who only looks sees all scopes at once, or none.
+    pub(super) fn may_look_at_scopes(&mut self) -> Result<(), StoreError> {
+        self.seen_in_parts = self.taking == Taking::See && self.sees_scopes;
+        self.sees_scopes = true;
+        if self.seen_in_parts { Err(seen_in_parts()) } else { Ok(()) }
+    }
+
     /// Runs a statement that takes rows; they are in the order they were asked for.
     pub(super) async fn fetch(
         &mut self,
         statement: Query<'_, Postgres, PgArguments>,
     ) -> Result<Vec<PgRow>, StoreError> {
-        self.looks += 1;
         statement.fetch_all(&mut *self.conn).await.map_err(|e| self.failed(e))
     }
 
@@ -312,6 +322,7 @@ impl<'c> PgRows<'c> {
 
     /// Takes grants and, after them, scopes in one trip.
     async fn take_together(&mut self, grants: &[Uuid], scopes: &[ScopeKey]) -> Result<(), StoreError> {
+        self.may_look_at_scopes()?;
         let sql = match self.taking {
             Taking::See if self.sees_grants() => SEEN_TOGETHER,
             Taking::Skip if self.sees_grants() => FREE_TOGETHER,

@@ -82,6 +82,7 @@ impl PgRows<'_> {
 
     /// Takes scopes in the order of the keys.
     async fn lock_and_read(&mut self, keys: &[ScopeKey]) -> Result<Found<ScopeKey, ScopeState>, StoreError> {
+        self.may_look_at_scopes()?;
         let mut found = Found::all(Vec::with_capacity(keys.len()));
         for (way, keys) in self.ways(keys, |key| Lock::Scope(key.clone())) {
             let (tenants, names) = columns(keys);

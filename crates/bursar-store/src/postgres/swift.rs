@@ -9,7 +9,6 @@ use bursar_core::time::Time;
 use sqlx::pool::PoolConnection;
 use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
 use sqlx::{PgConnection, Postgres};
-use tokio::time::Instant;
 
 use super::error::{Trouble, commit_error, trouble};
 use super::lane::Kept;
@@ -18,7 +17,7 @@ use super::{PostgresStore, no_answer};
 use crate::attempt::Setback;
 use crate::error::StoreError;
 use crate::store::Verdict;
-use crate::swift::{WAIT, WARY, fits, stands};
+use crate::swift::{Attempted, WAIT, WARY};
 use crate::work::{self, When};
 
 /// So long one waits for a connection for them: a server may have none left but those of the other batches.
@@ -62,9 +61,6 @@ impl Alone {
     }
 }
 
-/// What a batch came to that was done at once, if it was.
-type Done = Option<(Vec<Verdict>, Time)>;
-
 impl PostgresStore {
     /// Whether the last batch locked its rows, as the next one then may.
     pub(super) fn has_locked_last(&self) -> bool {
@@ -72,29 +68,23 @@ impl PostgresStore {
     }
 
     /// Does requests at once; `None` where they need locks, and nothing has happened.
-    pub(super) async fn do_at_once(&self, requests: &[&Request]) -> Result<Done, Setback> {
-        let fits = requests.iter().all(|request| fits(request)) && !self.wary.is_at(Instant::now());
+    pub(super) async fn do_at_once(&self, requests: &[&Request]) -> Result<Option<(Vec<Verdict>, Time)>, Setback> {
         let done = match &self.alone {
-            Some(alone) if fits => self.try_at_once(alone, requests).await,
-            _ => Ok(None),
+            Some(alone) => self.wary.attempt(requests, self.try_at_once(alone, requests)).await,
+            None => Ok(None),
         };
         self.locked_last.store(matches!(done, Ok(None)), Ordering::Relaxed);
         done
     }
 
-    async fn try_at_once(&self, alone: &Alone, requests: &[&Request]) -> Result<Done, Setback> {
+    async fn try_at_once(&self, alone: &Alone, requests: &[&Request]) -> Result<Attempted, Setback> {
         // A transaction that stands ready for another batch would keep its connection, and those out who make the tables anew.
         self.close_early().await;
         let Ok(mut conn) = alone.take().await else {
             // Why, finds out who opens a transaction.
-            self.wary.begin(Instant::now() + NONE_TO_BE_HAD);
-            return Ok(None);
+            return Ok(Attempted::Spoiled(NONE_TO_BE_HAD));
         };
-        let done = self.look_and_write(&mut conn, requests).await;
-        if matches!(done, Ok(None) | Err(None)) {
-            self.wary.begin(Instant::now() + WARY);
-        }
-        match done {
+        match self.look_and_write(&mut conn, requests).await {
             Ok(done) => {
                 alone.kept.keep(conn, usize::MAX);
                 Ok(done)
@@ -102,13 +92,17 @@ impl PostgresStore {
             Err(setback) => {
                 // It is not known to be at rest.
                 drop(conn.detach());
-                setback.map_or(Ok(None), Err)
+                setback.map_or(Ok(Attempted::Spoiled(WARY)), Err)
             }
         }
     }
 
     /// An error that says nothing is for who tries it with locks.
-    async fn look_and_write(&self, conn: &mut PgConnection, requests: &[&Request]) -> Result<Done, Option<Setback>> {
+    async fn look_and_write(
+        &self,
+        conn: &mut PgConnection,
+        requests: &[&Request],
+    ) -> Result<Attempted, Option<Setback>> {
         let set_back = |error| Err(Some(Setback::Final(error)));
         let within = self.options.answer_within;
         let when = When { floor: self.floor(), batch: self.next_batch() };
@@ -117,18 +111,19 @@ impl PostgresStore {
         let decided = work::run(&mut rows, requests, &self.setup.rules, when, &mut ids);
         let (mut ws, verdicts) = match tokio::time::timeout(within, decided).await {
             Ok(Ok(decided)) => decided,
+            Ok(Err(_)) if rows.seen_in_parts => return Ok(Attempted::Unfit),
             Ok(Err(_)) => return Err(None),
             Err(_) => return set_back(no_answer(within)),
         };
-        if !stands(&ws, &verdicts, rows.looks <= 1) || !rows.has_places_of(&ws) {
-            return Ok(None);
+        if !ws.relies_on_what_it_writes() || !rows.has_places_of(&ws) {
+            return Ok(Attempted::Unfit);
         }
         let (now, events) = (ws.now, ws.take_batch());
         match tokio::time::timeout(within, rows.write_alone(ws, events)).await {
-            Ok(Ok(true)) => Ok(Some((verdicts, now))),
-            Ok(Ok(false)) => Ok(None),
+            Ok(Ok(true)) => Ok(Attempted::Done(verdicts, now)),
+            Ok(Ok(false)) => Ok(Attempted::Spoiled(WARY)),
             Ok(Err(error)) => match trouble(&error) {
-                Some(Trouble::LockTimeout | Trouble::Deadlock) => Ok(None),
+                Some(Trouble::LockTimeout | Trouble::Deadlock) => Ok(Attempted::Spoiled(WARY)),
                 Some(Trouble::Lost) | None => set_back(commit_error(error)),
             },
             Err(late) => set_back(StoreError::UnknownOutcome(Box::new(late))),
@@ -170,9 +165,8 @@ mod tests {
         sqlx::raw_sql(sql).execute(conn).await.expect("it is run");
     }
 
-    /// Looks at a scope, lets something happen until it is so, perhaps looks again, and writes what it saw first; says whether it
-    /// could.
-    async fn writes_after(happens: &'static str, until: &'static str, looks_again: bool) -> bool {
+    /// Looks at a scope, lets something happen until it is so, and writes what it saw; says whether it could.
+    async fn writes_after(happens: &'static str, until: &'static str) -> bool {
         let (store, mut stranger) = open().await;
         // One after the other on their page, of one transaction.
         let create = "INSERT INTO bursar.scopes (tenant, scope, version, state)
@@ -187,9 +181,8 @@ mod tests {
         while !sqlx::query_scalar::<_, bool>(until).fetch_one(&mut stranger).await.expect("yes or no") {
             run(&mut stranger, happens).await;
         }
-        if looks_again {
-            rows.scopes(&asked).await.expect("it is still there");
-        }
+        rows.scopes(&asked).await.expect_err("what is seen later may not go with it");
+        assert!(rows.seen_in_parts);
         let mut ws = Workspace::new(Time::MIN, store.next_batch());
         ws.scopes.load(key("a"), Some(seen));
         ws.scopes.get_mut(&key("a")).expect("it was loaded").version = 7;
@@ -204,12 +197,10 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_was_seen_first_is_what_must_still_be_there() {
+    async fn what_was_seen_is_what_must_still_be_there() {
         let at_once = "SELECT true";
-        assert!(writes_after("SELECT 1", at_once, true).await, "nothing happened");
-        let touched = "UPDATE bursar.scopes SET version = version WHERE scope = 'a'";
-        assert!(!writes_after(touched, at_once, false).await);
-        assert!(!writes_after(touched, at_once, true).await, "what it works on is older than what it saw last");
+        assert!(writes_after("SELECT 1", at_once).await, "nothing happened");
+        assert!(!writes_after("UPDATE bursar.scopes SET version = version WHERE scope = 'a'", at_once).await);
     }
 
     /// The server may lay all rows of a table elsewhere, and leaves them of whom they were.
@@ -217,6 +208,6 @@ mod tests {
     async fn a_row_that_lies_where_another_lay_is_not_taken_for_it() {
         // One that was deleted is left out once nobody can see it any more.
         let b_is_where_a_was = "SELECT ctid = '(0,2)' FROM bursar.scopes WHERE scope = 'b'";
-        assert!(!writes_after("VACUUM FULL bursar.scopes", b_is_where_a_was, false).await);
+        assert!(!writes_after("VACUUM FULL bursar.scopes", b_is_where_a_was).await);
     }
 }

@@ -10,6 +10,7 @@ use bursar_core::name::{JobKind, Queue, Tenant, WorkerName};
 use bursar_core::payload::Payload;
 use bursar_core::refusal::{Refusal, Violation};
 use bursar_core::request::{Act, Charge, Command, Op, Request, Settle};
+use bursar_core::time::Span;
 use bursar_store::{Lock, Patience, PostgresOptions, PostgresStore, Store, StoreError, Verdict};
 use sqlx::{Connection, PgConnection};
 
@@ -46,6 +47,31 @@ async fn what_somebody_else_has_locked_is_blocked_and_nothing_else_is() {
     assert!(matches!(busy, Err(StoreError::Busy(_))), "{busy:?}");
     theirs.rollback().await.unwrap();
     done(one(&store, &post("a", 1)).await);
+}
+
+/// Upkeep passes over what is locked, but not under a key: who repeats it is to get the answer, and not to hear that it asks for
+/// something else.
+#[tokio::test]
+async fn what_has_a_key_is_done_whole_or_not_yet() {
+    let clock = clock();
+    let (store, url) = open_timed(1, &clock).await;
+    define(&store, &["a"], 1_000).await;
+    let holds = vec![
+        hold_of(&Verdict::Answered(one(&store, &hold("a", 10)).await)),
+        hold_of(&Verdict::Answered(one(&store, &hold("a", 10)).await)),
+    ];
+    clock.advance(Span::from_secs(3_600));
+    let keyed = Arc::new(Request::from(Op::Expire { holds: holds.clone() }).with_key(key("sweep")));
+    let mut stranger = PgConnection::connect(&url).await.unwrap();
+    let mut theirs = stranger.begin().await.unwrap();
+    let take =
+        sqlx::query("SELECT 1 FROM bursar.holds WHERE id = $1 FOR UPDATE").bind(uuid::Uuid::from_u128(holds[0].0));
+    take.execute(&mut *theirs).await.unwrap();
+    let verdicts = store.commit(&[keyed.clone()], Patience::Skip).await.unwrap();
+    assert!(matches!(verdicts[0], Verdict::Blocked(_)), "{verdicts:?}");
+    theirs.rollback().await.unwrap();
+    assert_eq!(done(one(&store, &keyed).await), Answer::Swept { count: 2 });
+    assert!(one(&store, &keyed).await.expect("the same again").replayed);
 }
 
 #[tokio::test]

@@ -5,16 +5,16 @@ use std::time::Duration;
 
 use bursar_core::budget::{Budget, Limit};
 use bursar_core::decide::Rules;
-use bursar_core::job::{JobSpec, Place};
+use bursar_core::job::JobSpec;
 use bursar_core::live::RECENT_MAX;
-use bursar_core::name::{FlowKey, JobKind, Queue, Scope, Tenant};
+use bursar_core::name::{JobKind, Queue, Scope};
 use bursar_core::payload::Payload;
 use bursar_core::refusal::Refusal;
-use bursar_core::request::{Command, Op, Request};
+use bursar_core::request::{Charge, Command, Op, Request};
 use bursar_core::time::Span;
 use bursar_core::window::Window;
 use bursar_store::swift::WARY;
-use bursar_store::{JobFilter, Patience, PostgresOptions, PostgresStore, Store, StoreError, Verdict};
+use bursar_store::{Patience, PostgresOptions, PostgresStore, Store, StoreError, Verdict};
 use bursar_testkit::Cluster;
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use tokio::time::Instant;
@@ -171,13 +171,15 @@ async fn an_ancestor_that_changes_after_it_was_looked_at_is_decided_anew() {
     define(&*store, &["above"], 1_000).await;
     let below = Budget { parent: Some(scope("above")), ..Budget::new([Limit::new(500, Window::Lifetime)]) };
     done(one(&*store, &Op::Define { scope: scope("below"), budget: below }.into()).await);
+    // So that it is known what is above it.
+    done(one(&*store, &post("below", 1)).await);
     let mut gate = Gate::before("bursar.scopes", &url).await;
     let late = later(&store, post("below", 200));
     gate.until_somebody_stands().await;
     stranger_does(&store, &url, &post("above", 900)).await;
     gate.lift().await;
-    assert!(late.await.unwrap().is_err(), "there are 100 left above it");
-    assert_eq!((balance(&store, "above").await, balance(&store, "below").await), ((900, 0), (0, 0)));
+    assert!(late.await.unwrap().is_err(), "there are 99 left above it");
+    assert_eq!((balance(&store, "above").await, balance(&store, "below").await), ((901, 0), (1, 0)));
     is_whole(&store, "ancestor").await;
 }
 
@@ -229,25 +231,33 @@ async fn what_expires_between_two_looks_is_held_against_nobody() {
     assert_eq!(balance(&store, "a").await, (50, 1));
 }
 
-/// Who stands in a line, and where, is kept by its scope.
+/// A budget that a charge brings along is of no account where somebody has defined one, and what was spent since then neither.
 #[tokio::test]
-async fn two_jobs_that_enter_a_line_at_once_stand_one_behind_the_other() {
+async fn what_is_spent_on_a_scope_that_was_new_is_not_held_against_a_default() {
     let (store, url) = open(1).await;
     let store = Arc::new(store);
-    let work = JobSpec::new(Queue::new("q").unwrap(), JobKind::new("work").unwrap(), Payload::default());
-    let lined = JobSpec { key: Some(FlowKey::new("line").unwrap()), ..work };
-    let enter = Request::from(Op::Submit(Command { jobs: vec![lined], ..Command::default() }));
-    let mut gate = Gate::before("bursar.scopes", &url).await;
-    let late = later(&store, enter.clone());
+    define(&*store, &["old"], 1_000).await;
+    done(one(&*store, &post("old", 1)).await);
+    // Brought into being, and nothing else.
+    let dry = Charge { default: Some(Arc::new(daily(100).by_default())), ..Charge::new(scope("new"), 500) };
+    assert!(one(&*store, &Op::Submit(Command { charges: vec![dry], ..Command::default() }).into()).await.is_err());
+    let mut gate = Gate::behind_looks(&url).await;
+    // The window of the one has a past, and is opened by a look of its own.
+    let limits = daily(100).limits;
+    let charges = vec![
+        Charge { limits, ..Charge::new(scope("old"), 1) },
+        Charge { default: Some(Arc::new(daily(100).by_default())), ..Charge::new(scope("new"), 50) },
+    ];
+    let late = later(&store, Op::Submit(Command { charges, ..Command::default() }).into());
     gate.until_somebody_stands().await;
-    stranger_does(&store, &url, &enter).await;
+    stranger_does(&store, &url, &Op::Define { scope: scope("new"), budget: daily(1_000) }.into()).await;
+    stranger_does(&store, &url, &post("new", 60)).await;
     gate.lift().await;
-    late.await.unwrap().unwrap();
-    let jobs = store.list_jobs(&Tenant::built_in(), &JobFilter::default(), None, 10).await.unwrap();
-    let mut places: Vec<Place> = jobs.iter().map(|job| job.life.place).collect();
-    places.sort_by_key(|place| *place == Place::Behind);
-    assert_eq!(places, [Place::First, Place::Behind]);
-    is_whole(&store, "line").await;
+    late.await.unwrap().expect("940 of 1,000 are left");
+}
+
+fn daily(amount: i64) -> Budget {
+    Budget::new([Limit::new(amount, Window::rolling(Span::from_secs(86_400)).unwrap())])
 }
 
 #[tokio::test]
