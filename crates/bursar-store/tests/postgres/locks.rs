@@ -67,7 +67,7 @@ async fn what_has_a_key_is_done_whole_or_not_yet() {
     let take =
         sqlx::query("SELECT 1 FROM bursar.holds WHERE id = $1 FOR UPDATE").bind(uuid::Uuid::from_u128(holds[0].0));
     take.execute(&mut *theirs).await.unwrap();
-    let verdicts = store.commit(&[keyed.clone()], Patience::Skip).await.unwrap();
+    let verdicts = store.commit(std::slice::from_ref(&keyed), Patience::Skip).await.unwrap();
     assert!(matches!(verdicts[0], Verdict::Blocked(_)), "{verdicts:?}");
     theirs.rollback().await.unwrap();
     assert_eq!(done(one(&store, &keyed).await), Answer::Swept { count: 2 });
