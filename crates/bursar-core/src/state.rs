@@ -494,6 +494,18 @@ mod tests {
     }
 
     #[test]
+    fn a_chain_ends_also_where_each_is_above_the_other() {
+        let mut ws = Workspace::new(Time::from_micros(1), BatchId(1));
+        for (name, above) in [("a", "b"), ("b", "a")] {
+            let parent = Some(Scope::new(above).expect("a name"));
+            let budget = Budget { parent, ..Budget::new([Limit::new(10, Window::Lifetime)]) };
+            let row = ScopeState { budget: Some(budget.into()), ..ScopeState::default() };
+            ws.scopes.load((Tenant::built_in(), Scope::new(name).expect("a name")), Some(row));
+        }
+        assert_eq!(ws.ancestors(&Tenant::built_in(), &scope().1).len(), DEPTH_MAX);
+    }
+
+    #[test]
     fn what_a_command_relies_on_is_what_it_writes() {
         let post = Op::Submit(Command { charges: vec![Charge::new(scope().1, 1)], ..Command::default() });
         let posted = after(post);
