@@ -2,7 +2,8 @@
 //!
 //! A store loads and locks what requests need, lets `bursar-core` decide, writes what changed, and answers when it is
 //! durable. No rule lives here: the three engines differ in how rows are found and written, in nothing else. An engine
-//! elsewhere, such as a simulated one, implements [`rows::Rows`] and runs the same [`work`] and the same [`attempt`]s, [`swift`] ones among them.
+//! elsewhere, such as a simulated one, implements [`rows::Rows`] and runs the same [`work`] and the same [`attempt`]s,
+//! [`swift`] ones among them.
 
 pub mod attempt;
 pub mod claims;

@@ -471,18 +471,19 @@ async fn open_windows<R: Rows>(rows: &mut R, ws: &mut Workspace, needs: &Needs) 
     if windows.is_empty() {
         return Ok(());
     }
-    let fresh = |ws: &Workspace, key: &ScopeKey| {
-        ws.scopes.get(key).is_some_and(|row| row.postings == 0 && row.balances[0].held == 0)
-    };
-    let asked: Vec<PastAsk> = asks.iter().filter(|ask| !fresh(ws, &ask.scope)).cloned().collect();
+    // Where nothing was spent or held there is no past to ask for.
+    let fresh = |key: &ScopeKey| ws.scopes.get(key).is_some_and(|row| row.postings == 0 && row.balances[0].held == 0);
+    let fresh: HashSet<ScopeKey> = asks.iter().map(|ask| ask.scope.clone()).filter(|key| fresh(key)).collect();
+    let asked: Vec<PastAsk> = asks.iter().filter(|ask| !fresh.contains(&ask.scope)).cloned().collect();
     let pasts = if asked.is_empty() { Vec::new() } else { rows.past(&asked).await? };
     let (now, mut pasts) = (ws.now, pasts.into_iter());
     for ((key, window), ask) in windows.into_iter().zip(asks) {
-        let past = if fresh(ws, &key) { None } else { pasts.next() };
-        let mut past = past.unwrap_or_default();
+        let is_fresh = fresh.contains(&key);
+        let mut past =
+            if is_fresh { Past::default() } else { pasts.next().expect("each that is asked for is answered") };
         // What was summed over a past is written also when the request is refused, so that the next need not sum it again;
         // but not for a dry run.
-        let kept = needs.scopes.get(&key).is_some_and(|need| need.create) && !fresh(ws, &key);
+        let kept = needs.scopes.get(&key).is_some_and(|need| need.create) && !is_fresh;
         let row = if kept { ws.scopes.get_mut(&key) } else { ws.scopes.peek_mut(&key) };
         let row = row.expect("it was listed");
         past.held = match window {
