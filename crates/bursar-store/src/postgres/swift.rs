@@ -9,6 +9,7 @@ use bursar_core::time::Time;
 use sqlx::pool::PoolConnection;
 use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
 use sqlx::{PgConnection, Postgres};
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::error::{Trouble, commit_error, trouble};
 use super::lane::Kept;
@@ -40,19 +41,33 @@ fn settings() -> [(&'static str, String); 3] {
 pub(super) struct Alone {
     pool: PgPool,
     kept: Kept,
+    /// One for each of them: the pool takes those that are kept for taken.
+    turns: Semaphore,
+}
+
+/// Why there is no connection for a batch.
+#[derive(Debug)]
+enum Lack {
+    /// Others are using them.
+    InUse,
+    /// None is to be had of the server. Why, finds out who opens a transaction.
+    Refused,
 }
 
 impl Alone {
     pub(super) fn new(pool: PgPoolOptions, connect: PgConnectOptions) -> Alone {
+        let turns = Semaphore::new(pool.get_max_connections() as usize);
         let pool = pool.acquire_timeout(CONNECT_WITHIN).connect_lazy_with(connect.options(settings()));
-        Alone { pool, kept: Kept::default() }
+        Alone { pool, kept: Kept::default(), turns }
     }
 
-    async fn take(&self) -> Result<PoolConnection<Postgres>, sqlx::Error> {
-        match self.kept.take() {
-            Some(conn) => Ok(conn),
-            None => self.pool.acquire().await,
-        }
+    async fn take(&self) -> Result<(SemaphorePermit<'_>, PoolConnection<Postgres>), Lack> {
+        let turn = self.turns.try_acquire().map_err(|_| Lack::InUse)?;
+        let conn = match self.kept.take() {
+            Some(conn) => conn,
+            None => self.pool.acquire().await.map_err(|_| Lack::Refused)?,
+        };
+        Ok((turn, conn))
     }
 
     pub(super) async fn close(&self) {
@@ -80,9 +95,10 @@ impl PostgresStore {
     async fn try_at_once(&self, alone: &Alone, requests: &[&Request]) -> Result<Attempted, Setback> {
         // A transaction that stands ready for another batch would keep its connection, and those out who make the tables anew.
         self.close_early().await;
-        let Ok(mut conn) = alone.take().await else {
-            // Why, finds out who opens a transaction.
-            return Ok(Attempted::Spoiled(NONE_TO_BE_HAD));
+        let (_turn, mut conn) = match alone.take().await {
+            Ok(taken) => taken,
+            Err(Lack::InUse) => return Ok(Attempted::Unfit),
+            Err(Lack::Refused) => return Ok(Attempted::Spoiled(NONE_TO_BE_HAD)),
         };
         match self.look_and_write(&mut conn, requests).await {
             Ok(done) => {
@@ -173,7 +189,7 @@ mod tests {
             SELECT 'default', unnest(ARRAY['x', 'a', 'b']), 0, $1";
         sqlx::query(create).bind(ScopeState::default().pack()).execute(&mut stranger).await.expect("they are made");
         run(&mut stranger, "DELETE FROM bursar.scopes WHERE scope = 'x'").await;
-        let mut conn = store.alone.as_ref().expect("there are enough").take().await.expect("a connection");
+        let (_turn, mut conn) = store.alone.as_ref().expect("there are enough").take().await.expect("a connection");
         let mut rows = PgRows::new(&mut conn, &store, Taking::See);
         let asked = [(key("a"), false)];
         let seen = rows.scopes(&asked).await.expect("it is there").rows.remove(0).1;

@@ -279,13 +279,9 @@ async fn a_key_that_is_taken_after_it_was_looked_for_is_answered_from_the_journa
     is_whole(&store, "twin").await;
 }
 
-/// Processes that charge the same scope all the time take turns better than they race.
-#[tokio::test]
-async fn batches_lock_once_somebody_was_in_the_way() {
-    let (store, url) = open(1).await;
-    let store = Arc::new(store);
-    define(&*store, &["a"], 1_000_000).await;
-    let mut conn = PgConnection::connect(&url).await.unwrap();
+/// From now on it is noted how scopes are written: by such a statement, or with locks.
+async fn notes_ways(url: &str) -> PgConnection {
+    let mut conn = PgConnection::connect(url).await.unwrap();
     let note = format!(
         "CREATE TABLE ways (n serial, alone boolean);
          CREATE FUNCTION note_way() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
@@ -293,6 +289,42 @@ async fn batches_lock_once_somebody_was_in_the_way() {
          CREATE TRIGGER way AFTER UPDATE ON bursar.scopes FOR EACH STATEMENT EXECUTE FUNCTION note_way()"
     );
     sqlx::raw_sql(AssertSqlSafe(note)).execute(&mut conn).await.unwrap();
+    conn
+}
+
+async fn last_three_ways(conn: &mut PgConnection) -> Vec<bool> {
+    let ways = "SELECT alone FROM (SELECT * FROM ways ORDER BY n DESC LIMIT 3) w ORDER BY n";
+    sqlx::query_scalar(ways).fetch_all(conn).await.unwrap()
+}
+
+/// Of more batches at once than there are connections for, some lock; and the next ones do not.
+#[tokio::test]
+async fn a_batch_that_finds_no_connection_of_its_own_locks_and_nobody_else_does() {
+    let one_for_them = PostgresOptions { connections: 4, ..PostgresOptions::default() };
+    let (store, url) = open_with(1, one_for_them).await;
+    let store = Arc::new(store);
+    define(&*store, &["a", "b"], 1_000).await;
+    done(one(&*store, &post("b", 1)).await);
+    let mut conn = notes_ways(&url).await;
+    let mut gate = Gate::before("bursar.scopes", &url).await;
+    let first = later(&store, post("a", 2));
+    gate.until_somebody_stands().await;
+    done(one(&*store, &post("b", 3)).await);
+    gate.lift().await;
+    first.await.unwrap().unwrap();
+    done(one(&*store, &post("b", 4)).await);
+    assert_eq!(last_three_ways(&mut conn).await, [false, true, true], "beside the first, the first, after it");
+    assert_eq!((balance(&store, "a").await, balance(&store, "b").await), ((2, 0), (8, 0)));
+    is_whole(&store, "more batches than connections").await;
+}
+
+/// Processes that charge the same scope all the time take turns better than they race.
+#[tokio::test]
+async fn batches_lock_once_somebody_was_in_the_way() {
+    let (store, url) = open(1).await;
+    let store = Arc::new(store);
+    define(&*store, &["a"], 1_000_000).await;
+    let mut conn = notes_ways(&url).await;
     let mut gate = Gate::before("bursar.scopes", &url).await;
     let quick = async {
         loop {
@@ -315,8 +347,7 @@ async fn batches_lock_once_somebody_was_in_the_way() {
         }
     };
     tokio::time::timeout(Duration::from_secs(120), quick).await.expect("within a second for once");
-    let ways = "SELECT alone FROM (SELECT * FROM ways ORDER BY n DESC LIMIT 3) w ORDER BY n";
-    let ways: Vec<bool> = sqlx::query_scalar(ways).fetch_all(&mut conn).await.unwrap();
+    let ways = last_three_ways(&mut conn).await;
     // What the one wrote at once that was too late is gone with it.
     assert_eq!(ways, [false; 3], "a stranger, the one he was in the way of, the next");
 }
