@@ -318,6 +318,32 @@ async fn a_batch_that_finds_no_connection_of_its_own_locks_and_nobody_else_does(
     is_whole(&store, "more batches than connections").await;
 }
 
+/// A server may have just as many connections left as batches with locks need.
+#[tokio::test]
+async fn where_the_server_has_no_connection_left_for_them_batches_lock() {
+    let (owner, url) = open(1).await;
+    define(&owner, &["a"], 1_000).await;
+    let mut conn = notes_ways(&url).await;
+    let limited = "CREATE ROLE few_connections LOGIN CONNECTION LIMIT 3;
+        GRANT ALL ON SCHEMA bursar TO few_connections;
+        GRANT ALL ON ALL TABLES IN SCHEMA bursar, public TO few_connections;
+        GRANT ALL ON ALL SEQUENCES IN SCHEMA bursar, public TO few_connections";
+    sqlx::raw_sql(limited).execute(&mut conn).await.unwrap();
+    let theirs = url.replace("postgres@", "few_connections@");
+    assert_ne!(theirs, url, "they have a name of their own");
+    // The first connection is that of batches with locks …
+    let store = PostgresStore::open(&theirs, setup(2), PostgresOptions::default()).await.unwrap();
+    // … the second brings scopes into being, for whoever's transaction …
+    stranger_does(&store, &url, &post("a", 1)).await;
+    // … and somebody has the last.
+    let _last = PgConnection::connect(&theirs).await.unwrap();
+    PgConnection::connect(&theirs).await.expect_err("there is none left");
+    done(one(&store, &post("a", 2)).await);
+    done(one(&store, &post("a", 3)).await);
+    assert_eq!(last_three_ways(&mut conn).await, [false; 3]);
+    assert_eq!(balance(&store, "a").await, (6, 0));
+}
+
 /// Processes that charge the same scope all the time take turns better than they race.
 #[tokio::test]
 async fn batches_lock_once_somebody_was_in_the_way() {
