@@ -131,7 +131,7 @@ impl PostgresStore {
             Ok(Err(_)) => return Err(None),
             Err(_) => return set_back(no_answer(within)),
         };
-        if !ws.relies_on_what_it_writes() || !rows.has_places_of(&ws) {
+        if !ws.relies_on_what_it_writes() {
             return Ok(Attempted::Unfit);
         }
         let (now, events) = (ws.now, ws.take_batch());
@@ -217,6 +217,24 @@ mod tests {
         let at_once = "SELECT true";
         assert!(writes_after("SELECT 1", at_once).await, "nothing happened");
         assert!(!writes_after("UPDATE bursar.scopes SET version = version WHERE scope = 'a'", at_once).await);
+    }
+
+    #[tokio::test]
+    async fn what_was_not_seen_is_not_written_over() {
+        let (store, mut stranger) = open().await;
+        let create = "INSERT INTO bursar.scopes (tenant, scope, version, state) VALUES ('default', 'a', 3, $1)";
+        sqlx::query(create).bind(ScopeState::default().pack()).execute(&mut stranger).await.expect("it is made");
+        let (_turn, mut conn) = store.alone.as_ref().expect("there are enough").take().await.expect("a connection");
+        for known in [Some(ScopeState::default()), None] {
+            let mut rows = PgRows::new(&mut conn, &store, Taking::See);
+            let mut ws = Workspace::new(Time::MIN, store.next_batch());
+            ws.scopes.load(key("a"), known.clone());
+            ws.scopes.put(key("a"), ScopeState { version: 7, ..ScopeState::default() });
+            assert!(!rows.write_alone(ws, None).await.expect("an answer"), "{known:?}");
+            let version: i64 =
+                sqlx::query_scalar("SELECT version FROM bursar.scopes").fetch_one(&mut stranger).await.expect("one");
+            assert_eq!(version, 3, "{known:?}");
+        }
     }
 
     /// The server may lay all rows of a table elsewhere, and leaves them of whom they were.

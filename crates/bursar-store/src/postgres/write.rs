@@ -96,8 +96,11 @@ impl PgRows<'_> {
     }
 
     /// The same by a statement that is a transaction of its own. It does not wait for who makes the tables anew, and would have to
-    /// wait for it.
+    /// wait for it. What was not looked at is not written over.
     pub(super) async fn write_alone(&mut self, ws: Workspace, batch: Option<Batch>) -> Result<bool, sqlx::Error> {
+        if !self.has_places_of(&ws) {
+            return Ok(false);
+        }
         let statement = self.statement(&ws, batch);
         if statement.is_empty() {
             return Ok(true);

@@ -30,10 +30,14 @@ struct Gate(PgConnection);
 
 impl Gate {
     async fn before(table: &str, url: &str) -> Gate {
+        Gate::before_who(&format!("current_query() LIKE '%{ALONE}%'"), table, url).await
+    }
+
+    async fn before_who(comes: &str, table: &str, url: &str) -> Gate {
         let mut conn = PgConnection::connect(url).await.unwrap();
         let sql = format!(
             "CREATE FUNCTION stand_here() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
-                 WHILE current_query() LIKE '%{ALONE}%' AND NOT pg_try_advisory_xact_lock_shared(4712) LOOP
+                 WHILE {comes} AND NOT pg_try_advisory_xact_lock_shared(4712) LOOP
                      PERFORM pg_sleep(0.002);
                  END LOOP; RETURN NULL; END $$;
              CREATE TRIGGER gate BEFORE INSERT OR UPDATE OR DELETE ON {table}
@@ -254,6 +258,28 @@ async fn what_is_spent_on_a_scope_that_was_new_is_not_held_against_a_default() {
     stranger_does(&store, &url, &post("new", 60)).await;
     gate.lift().await;
     late.await.unwrap().expect("940 of 1,000 are left");
+}
+
+/// A row that was made only to be locked is gone when another process has made the tables anew, and is made by whoever wants it next:
+/// not by two.
+#[tokio::test]
+async fn a_scope_that_is_gone_is_made_once() {
+    for connections in [PostgresOptions::default().connections, 3] {
+        let (other, url) = open(1).await;
+        let options = PostgresOptions { connections, ..PostgresOptions::default() };
+        let late = PostgresStore::open(&format!("{url}?application_name=late"), setup(2), options).await.unwrap();
+        let late = Arc::new(late);
+        one(&*late, &post_within("a", 2_000, 1_000)).await.expect_err("more than the limit");
+        other.rebuild().await.unwrap();
+        let mut gate = Gate::before_who("current_setting('application_name') = 'late'", "bursar.scopes", &url).await;
+        let second = later(&late, post_within("a", 200, 1_000));
+        gate.until_somebody_stands().await;
+        stranger_does(&other, &url, &post_within("a", 900, 1_000)).await;
+        gate.lift().await;
+        second.await.unwrap().expect_err("100 are left");
+        assert_eq!(balance(&other, "a").await, (900, 0), "of {connections} connections");
+        is_whole(&other, "made once").await;
+    }
 }
 
 fn daily(amount: i64) -> Budget {
