@@ -50,9 +50,9 @@ pub(crate) async fn measure(home: &mut Home, line: &Measurement, effort: Effort)
     if let Some(bare) = &mut bare {
         same_size(&warm, &bare.round(&served, time).await?)?;
     }
-    let fsync_ms = home.fsync_ms().await?;
-    let mut measured = Measured { fsync_ms, idle_mb: Some(idle_mb), ..Measured::default() };
+    let mut measured = Measured { idle_mb: Some(idle_mb), ..Measured::default() };
     for _ in 0..effort.rounds {
+        measured.fsyncs_ms.push(home.fsync_ms().await?);
         served.prepare(effort.time).await?;
         measured.rounds.push(served.round(effort.time).await?.round);
         if let Some(bare) = &mut bare {

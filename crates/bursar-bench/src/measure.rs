@@ -113,6 +113,12 @@ async fn measure_each(home: &mut Home, options: &Options, tell: Tell<'_>) -> Res
             let busy = format!("{} operations of the textbook design failed: database is busy", measured.baseline_busy);
             tell(Told::Note(busy));
         }
+        if line.baseline == Baseline::Textbook {
+            let (before, after) = (line.history, measured.history_of_baseline(&line));
+            tell(Told::Note(format!(
+                "the history of the textbook design grew from {before} to {after} rows by what it did"
+            )));
+        }
         tell(Told::Line(Box::new(Line::new(home.engine(), &line, &measured))));
     }
     Ok(())
@@ -169,9 +175,9 @@ async fn measure(home: &mut Home, line: &Measurement, effort: Effort) -> Result<
     if let Rival::Subject(short) = &mut rival {
         short.warm_up(effort.time).await?;
     }
-    let fsync_ms = home.fsync_ms().await?;
-    let mut measured = Measured { fsync_ms, ..Measured::default() };
+    let mut measured = Measured::default();
     for _ in 0..effort.rounds {
+        measured.fsyncs_ms.push(home.fsync_ms().await?);
         subject.prepare(effort.time).await?;
         if let Rival::Limit(limit) = &mut rival {
             limit.mark().await?;

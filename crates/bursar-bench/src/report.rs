@@ -39,7 +39,7 @@ pub struct Line {
     pub baseline_per_second: Option<f64>,
     /// The speed as a multiple of the baseline's.
     pub ratio: Option<f64>,
-    /// The time of one fsync of the same disk.
+    /// The time of one fsync of the same disk, the median of those before each round.
     pub fsync_ms: f64,
     /// The most memory this process had at once while it was measured; of `http` the server's.
     pub rss_mb: f64,
@@ -55,6 +55,8 @@ pub struct Line {
     pub spread: [f64; 2],
     /// The same of the baseline.
     pub baseline_spread: Option<[f64; 2]>,
+    /// What history the textbook design had after its last round: what it does itself is added to what was there.
+    pub baseline_history_rows: Option<u64>,
 }
 
 /// What was measured for a line.
@@ -65,10 +67,18 @@ pub(crate) struct Measured {
     pub(crate) baseline: Vec<Round>,
     /// Operations of the baseline that failed because the database was busy.
     pub(crate) baseline_busy: usize,
-    pub(crate) fsync_ms: f64,
+    /// One before each round: a disk that others use has its moods.
+    pub(crate) fsyncs_ms: Vec<f64>,
     pub(crate) rss_mb: f64,
     /// Where a server was measured.
     pub(crate) idle_mb: Option<f64>,
+}
+
+impl Measured {
+    /// Rows of history that the baseline has at the end, where it adds up what it did itself.
+    pub(crate) fn history_of_baseline(&self, line: &Measurement) -> u64 {
+        line.history + self.baseline.iter().map(|round| round.done as u64).sum::<u64>()
+    }
 }
 
 impl Line {
@@ -92,7 +102,7 @@ impl Line {
             baseline: compared.then(|| line.baseline.as_str()),
             baseline_per_second: baseline_per_second.map(|speed| rounded(speed, 1)),
             ratio: baseline_per_second.map(|speed| rounded(per_second / speed, 4)),
-            fsync_ms: rounded(measured.fsync_ms, 4),
+            fsync_ms: rounded(middle(measured.fsyncs_ms.clone()), 4),
             rss_mb: rounded(measured.rss_mb, 1),
             rss_idle_mb: measured.idle_mb.map(|memory| rounded(memory, 1)),
             keys: line.keys,
@@ -100,6 +110,7 @@ impl Line {
             rounds: measured.rounds.len(),
             spread: spread(&measured.rounds),
             baseline_spread: compared.then(|| spread(&measured.baseline)),
+            baseline_history_rows: (line.baseline == Baseline::Textbook).then(|| measured.history_of_baseline(line)),
         }
     }
 
@@ -129,6 +140,7 @@ impl Line {
             from_to(self.spread),
             format!("{:.2}", self.p50_ms),
             format!("{:.2}", self.p99_ms),
+            if self.fsync_ms > 0.0 { format!("{:.3}", self.fsync_ms) } else { "-".to_owned() },
             if self.fsync_ms > 0.0 { format!("{:.1}", self.p99_ms / self.fsync_ms) } else { "-".to_owned() },
             self.baseline.unwrap_or("-").to_owned(),
             self.baseline_per_second.map_or_else(|| "-".to_owned(), |speed| format!("{speed:.0}")),
@@ -141,7 +153,7 @@ impl Line {
 
 /// Names of the columns, how wide they are, and whether they are of words. Lines come one by one, so that the widths must
 /// be known beforehand.
-const COLUMNS: [(&str, usize, bool); 17] = [
+const COLUMNS: [(&str, usize, bool); 18] = [
     ("engine", 8, true),
     ("bench", 12, true),
     ("callers", 7, false),
@@ -153,6 +165,7 @@ const COLUMNS: [(&str, usize, bool); 17] = [
     ("least–most", 15, false),
     ("p50 ms", 8, false),
     ("p99 ms", 8, false),
+    ("fsync ms", 8, false),
     ("p99/fsync", 9, false),
     ("baseline", 11, true),
     ("per second", 10, false),
@@ -170,7 +183,10 @@ fn columns(cells: &[String; COLUMNS.len()]) -> String {
 }
 
 fn median(rounds: &[Round], figure: impl Fn(&Round) -> f64) -> f64 {
-    let mut figures: Vec<f64> = rounds.iter().map(figure).collect();
+    middle(rounds.iter().map(figure).collect())
+}
+
+fn middle(mut figures: Vec<f64>) -> f64 {
     figures.sort_by(f64::total_cmp);
     let middle = figures.len() / 2;
     match figures.len() {

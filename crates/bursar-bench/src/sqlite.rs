@@ -80,7 +80,9 @@ impl File {
 
 /// The folder of the file that an address names.
 fn beside(url: &str) -> Result<PathBuf, BenchError> {
-    let path = url.strip_prefix("sqlite://").or_else(|| url.strip_prefix("sqlite:")).unwrap_or_default();
+    let Some(path) = url.strip_prefix("sqlite://").or_else(|| url.strip_prefix("sqlite:")) else {
+        return Err(BenchError::Usage("no such database: use sqlite://PATH or postgres://…".into()));
+    };
     if path.is_empty() || path == ":memory:" {
         return Err(BenchError::Usage("a bench needs a disk: use sqlite://PATH or postgres://…".into()));
     }

@@ -13,7 +13,8 @@ use bursar_server::wire::problem::{Kind, Problem};
 #[command(after_help = "\
 Both engines are measured in places of their own: SQLite in a temporary folder, PostgreSQL on a throwaway server if it \
 is installed. With --database sqlite://PATH databases are made beside PATH, with postgres://… on that server; what is \
-there already is left alone, and all that was made is removed. How to read the figures: docs/performance.md.")]
+there already is left alone, and all that was made is removed. BURSAR_DATABASE and the configuration file are not looked at: \
+they name a database that is used. How to read the figures: docs/performance.md.")]
 pub(crate) struct Bench {
     /// command, hold or settle; of jobs enqueue, enqueue-bulk, drain, drain-worker or latency; over HTTP meter or http; the
     /// standard set unless said

@@ -24,9 +24,17 @@ struct Args {
     /// Instead: SQLite on a disk that forgets what was not synced, with so many power losses
     #[arg(long, value_name = "LOSSES")]
     power: Option<u64>,
-    /// A fault that the power losses must find
-    #[arg(long, requires = "power", value_parser = |name: &str| Mutant::named(name).ok_or("there is no such fault"))]
+    /// A fault that the power losses must find: synchronous-off or synchronous-normal
+    #[arg(long, requires = "power", value_parser = fault_of_the_disk)]
     mutant: Option<Mutant>,
+}
+
+/// A fault that a power loss can show.
+fn fault_of_the_disk(name: &str) -> Result<Mutant, &'static str> {
+    match Mutant::named(name).ok_or("there is no such fault")? {
+        fault @ (Mutant::SynchronousOff | Mutant::SynchronousNormal) => Ok(fault),
+        _ => Err("no power loss shows this fault: it is hunted by sim"),
+    }
 }
 
 fn main() -> ExitCode {

@@ -14,10 +14,10 @@ const HUNTED_MAX: u64 = 400;
 /// Runs simulated worlds: real engines over a made-up database, network and clock. A seed makes a run, to the event.
 #[derive(Parser)]
 struct Args {
-    /// The first seed.
-    #[arg(long, default_value_t = 0)]
-    seed: u64,
-    /// How many seeds, one after the other; one if a seed is given.
+    /// The first seed; else 0.
+    #[arg(long)]
+    seed: Option<u64>,
+    /// How many seeds, one after the other; else one if a seed is given, and 100 if not.
     #[arg(long)]
     seeds: Option<u64>,
     /// Requests that are decided in each run.
@@ -42,12 +42,13 @@ fn main() -> ExitCode {
     Mutant::switch(args.mutant);
     let began = now();
     let until = args.minutes.map(|minutes| began + Duration::from_secs_f64(minutes * 60.0));
-    let seeds = args.seeds.unwrap_or(if args.seed == 0 { 100 } else { 1 });
+    let seeds = args.seeds.unwrap_or(if args.seed.is_none() { 100 } else { 1 });
+    let first = args.seed.unwrap_or(0);
     let mut total = Total::default();
-    for seed in args.seed.. {
+    for seed in first.. {
         let over = match until {
             Some(until) => now() >= until,
-            None => seed - args.seed >= seeds,
+            None => seed - first >= seeds,
         };
         if over {
             break;
@@ -55,7 +56,7 @@ fn main() -> ExitCode {
         let summary = run(seed, args.commands);
         total.add(&summary);
         if let Some(failure) = &summary.failure {
-            tell_failure(seed, args.commands, failure);
+            tell_failure(seed, &args, failure);
             total.tell(began.elapsed());
             return ExitCode::FAILURE;
         }
@@ -105,9 +106,10 @@ impl Total {
     }
 }
 
-fn tell_failure(seed: u64, commands: u64, failure: &Failure) {
+fn tell_failure(seed: u64, args: &Args, failure: &Failure) {
+    let mutant = args.mutant.map(|mutant| format!(" --mutant {}", mutant.name())).unwrap_or_default();
     println!("FAILED          {}", failure.check);
-    println!("seed            {seed} (again: sim --seed {seed} --commands {commands})");
+    println!("seed            {seed} (again: sim --seed {seed} --commands {}{mutant})", args.commands);
     println!("step            {}", failure.step);
     println!("what            {}", failure.what);
     println!("before");
