@@ -244,12 +244,7 @@ pub(crate) async fn rest(database: &Database) -> Result<(), BenchError> {
             let conn = file.connect()?;
             tokio::task::block_in_place(|| conn.query_row("PRAGMA wal_checkpoint(RESTART)", [], |_| Ok(())))?;
         }
-        Database::Postgres(named) => {
-            let mut conn = named.connect().await?;
-            sqlx::raw_sql("VACUUM ANALYZE").execute(&mut conn).await?;
-            // Not everybody may; a server that was named does without it.
-            let _ = sqlx::raw_sql("CHECKPOINT").execute(&mut conn).await;
-        }
+        Database::Postgres(named) => crate::postgres::rest(&mut named.connect().await?).await?,
     }
     Ok(())
 }

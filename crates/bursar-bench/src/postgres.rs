@@ -145,6 +145,15 @@ fn with_database(url: &str, name: &str) -> String {
     format!("{scheme}://{host}/{name}{query}")
 }
 
+/// Lets a database come to rest after much was written, as it would be after a while: known to the planner, seen to be visible to all,
+/// and on the disk.
+pub(crate) async fn rest(conn: &mut PgConnection) -> Result<(), BenchError> {
+    sqlx::raw_sql("VACUUM ANALYZE").execute(&mut *conn).await?;
+    // Not everybody may; a server that was named does without it.
+    let _ = sqlx::raw_sql("CHECKPOINT").execute(conn).await;
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

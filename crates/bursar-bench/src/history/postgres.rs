@@ -6,6 +6,7 @@ use uuid::Uuid;
 
 use super::Past;
 use crate::error::BenchError;
+use crate::postgres::rest;
 
 /// Bytes that are sent at once.
 const CHUNK_BYTES: usize = 1 << 20;
@@ -37,11 +38,7 @@ pub(super) async fn fill(conn: &mut PgConnection, past: &Past<'_>, position: u64
     let sql = "COPY bursar.postings (tenant, scope, at, seq, amount, hold) FROM STDIN (FORMAT binary)";
     copy(conn, sql, postings).await?;
     journal(conn, past, i64::try_from(position).unwrap_or(i64::MAX)).await?;
-    // As they would be after weeks: known to the planner, and seen to be visible to all.
-    for sql in ["VACUUM ANALYZE bursar.holds", "VACUUM ANALYZE bursar.postings", "VACUUM ANALYZE bursar.journal"] {
-        sqlx::raw_sql(sql).execute(&mut *conn).await?;
-    }
-    Ok(())
+    rest(conn).await
 }
 
 /// Copies of the last row, under names of their own.
