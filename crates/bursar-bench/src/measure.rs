@@ -113,13 +113,13 @@ async fn measure_each(home: &mut Home, options: &Options, tell: Tell<'_>) -> Res
             let busy = format!("{} operations of the textbook design failed: database is busy", measured.baseline_busy);
             tell(Told::Note(busy));
         }
-        if line.baseline == Baseline::Textbook {
-            let (before, after) = (line.history, measured.history_of_baseline(&line));
-            tell(Told::Note(format!(
-                "the history of the textbook design grew from {before} to {after} rows by what it did"
-            )));
+        let told = Line::new(home.engine(), &line, &measured);
+        if let Some(after) = told.baseline_history_rows {
+            let before = told.history_rows;
+            let grew = format!("the history of the textbook design grew from {before} to {after} rows by what it did");
+            tell(Told::Note(grew));
         }
-        tell(Told::Line(Box::new(Line::new(home.engine(), &line, &measured))));
+        tell(Told::Line(Box::new(told)));
     }
     Ok(())
 }

@@ -74,13 +74,6 @@ pub(crate) struct Measured {
     pub(crate) idle_mb: Option<f64>,
 }
 
-impl Measured {
-    /// Rows of history that the baseline has at the end, where it adds up what it did itself.
-    pub(crate) fn history_of_baseline(&self, line: &Measurement) -> u64 {
-        line.history + self.baseline.iter().map(|round| round.done as u64).sum::<u64>()
-    }
-}
-
 impl Line {
     pub(crate) fn new(engine: Engine, line: &Measurement, measured: &Measured) -> Line {
         let per_second = median(&measured.rounds, Round::per_second);
@@ -110,7 +103,8 @@ impl Line {
             rounds: measured.rounds.len(),
             spread: spread(&measured.rounds),
             baseline_spread: compared.then(|| spread(&measured.baseline)),
-            baseline_history_rows: (line.baseline == Baseline::Textbook).then(|| measured.history_of_baseline(line)),
+            baseline_history_rows: (line.baseline == Baseline::Textbook)
+                .then(|| line.history + measured.baseline.iter().map(|round| round.done as u64).sum::<u64>()),
         }
     }
 

@@ -85,6 +85,7 @@ fn every_bench(database: &str) {
         let [line] = &lines(&Options { baseline, history: Some(100), ..usual.clone() })[..] else { panic!("one line") };
         check(line, Some("textbook"));
         assert_eq!(line.history_rows, 100);
+        assert!(line.baseline_history_rows > Some(100), "what it did is its history: {:?}", line.baseline_history_rows);
 
         let keys = Some("random".parse().unwrap());
         let long = Options { history: Some(333), keys, snapshot: true, ..usual.clone() };

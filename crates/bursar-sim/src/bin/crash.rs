@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use bursar_core::mutant::Mutant;
 use bursar_sim::crash::{self, Engine, Plan, PowerPlan};
+use bursar_sim::sim::mutation::is_of_the_disk;
 use clap::Parser;
 
 /// Kills processes and servers under load, and checks that nothing acknowledged is lost and nothing done twice
@@ -29,12 +30,9 @@ struct Args {
     mutant: Option<Mutant>,
 }
 
-/// A fault that a power loss can show.
 fn fault_of_the_disk(name: &str) -> Result<Mutant, &'static str> {
-    match Mutant::named(name).ok_or("there is no such fault")? {
-        fault @ (Mutant::SynchronousOff | Mutant::SynchronousNormal) => Ok(fault),
-        _ => Err("no power loss shows this fault: it is hunted by sim"),
-    }
+    let fault = Mutant::named(name).ok_or("there is no such fault")?;
+    if is_of_the_disk(fault) { Ok(fault) } else { Err("no power loss shows this fault") }
 }
 
 fn main() -> ExitCode {

@@ -15,11 +15,17 @@ pub struct Hunt {
     pub runs: u64,
 }
 
+/// Whether a power loss shows a fault: it takes a real disk.
+#[must_use]
+pub fn is_of_the_disk(mutant: Mutant) -> bool {
+    matches!(mutant, Mutant::SynchronousOff | Mutant::SynchronousNormal)
+}
+
 /// Who hunts a fault that no simulated world can show: it takes a real disk, or schedules, which no world has.
 #[must_use]
 pub fn hunted_elsewhere(mutant: Mutant) -> Option<&'static str> {
     match mutant {
-        Mutant::SynchronousOff | Mutant::SynchronousNormal => Some("the tests of power loss, `tests/crash`"),
+        mutant if is_of_the_disk(mutant) => Some("the tests of power loss, `tests/crash`"),
         Mutant::TickTwice => Some("a rule, in `tests/mutants.rs`"),
         _ => None,
     }
