@@ -1,9 +1,12 @@
 //! Who asks, for whom, and why: it reaches the journal.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 use crate::bounds::TEXT_BYTES_MAX;
-use crate::name::Tenant;
+use crate::credential::{Pattern, covered};
+use crate::name::{LeaseOwner, Name, Scope, Tenant};
 use crate::refusal::Invalid;
 use crate::trace::TraceParent;
 
@@ -26,6 +29,23 @@ pub enum Actor {
     Anonymous,
 }
 
+/// A principal that leases jobs and reports on them through a server. The program that embeds Bursar has the database itself, and is
+/// bound by none of this.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reporter {
+    /// What its leases are bound to.
+    pub owner: LeaseOwner,
+    /// The scopes it may charge for jobs without a hold.
+    pub charges: Vec<Pattern>,
+}
+
+impl Reporter {
+    /// Whether it may charge a scope for a job without a hold.
+    pub fn may_charge(&self, scope: &Scope) -> bool {
+        covered(&self.charges, scope.as_str())
+    }
+}
+
 /// The circumstances of a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -43,6 +63,9 @@ pub struct Context {
     /// The trace it belongs to, where the caller says one. Jobs keep it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub traceparent: Option<TraceParent>,
+    /// The principal that reports on jobs, where a server asks for one. Leases keep its name; the journal does not keep the rest.
+    #[serde(skip)]
+    pub reporter: Option<Arc<Reporter>>,
 }
 
 impl Context {
@@ -56,12 +79,18 @@ impl Context {
         Context { reason: Some(reason.into()), ..self }
     }
 
+    /// The context as the journal keeps it.
+    pub(crate) fn recorded(&self) -> Context {
+        Context { reporter: None, ..self.clone() }
+    }
+
     /// The same context, asked by `actor`.
     pub fn by(self, actor: Actor) -> Context {
         Context { actor, ..self }
     }
 
     pub(crate) fn check(&self) -> Result<(), Invalid> {
+        self.tenant.check_visible()?;
         let who = match &self.actor {
             Actor::System | Actor::Anonymous => None,
             Actor::User(id) | Actor::Job(id) | Actor::Worker(id) | Actor::Agent(id) => Some(id),

@@ -146,6 +146,9 @@ pub struct Capabilities {
     pub events: Vec<Pattern>,
     /// What it may ask for beside its jobs.
     pub mutations: Vec<Pattern>,
+    /// Scopes it may charge for jobs that have no hold.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub charges: Vec<Pattern>,
 }
 
 /// What a worker may do with blobs.
@@ -169,6 +172,7 @@ impl Capabilities {
             ("capabilities.blobs.write", &self.blobs.write),
             ("capabilities.events", &self.events),
             ("capabilities.mutations", &self.mutations),
+            ("capabilities.charges", &self.charges),
         ];
         match lists.into_iter().find(|(_, list)| list.len() > PATTERNS_MAX) {
             Some((field, list)) => {

@@ -14,7 +14,7 @@ use crate::grant::TokenDigest;
 use crate::hold::Beyond;
 use crate::id::{GrantId, HoldId, JobId};
 use crate::job::{JobError, JobSpec, QueueConfig, ScheduleSpec};
-use crate::name::{Purpose, Queue, ScheduleName, Scope, Subject, WorkerName};
+use crate::name::{LeaseOwner, Purpose, Queue, ScheduleName, Scope, Subject, WorkerName};
 use crate::payload::Payload;
 use crate::time::{Span, Time};
 use crate::window::Window;
@@ -257,6 +257,9 @@ pub enum Event {
         /// The scopes it takes a slot of.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         slots: Vec<Scope>,
+        /// The principal that the lease is bound to.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        owner: Option<LeaseOwner>,
     },
     /// A job is done.
     #[serde(rename = "job.succeeded")]

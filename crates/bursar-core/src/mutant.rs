@@ -53,6 +53,8 @@ mutants! {
     SkipAncestors = "skip-ancestors",
     /// One unit more than a limit leaves is admitted.
     OneTooMany = "one-too-many",
+    /// A charge of nothing opens the windows that it names.
+    NothingOpensWindows = "nothing-opens-windows",
     /// Limits that the caller gives are not looked at.
     IgnoreGivenLimits = "ignore-given-limits",
     /// The budget that a charge brings along takes the place of one that somebody defined.
@@ -115,6 +117,12 @@ mutants! {
     SkipFence = "skip-fence",
     /// A job that is leased again has the fence it had.
     SameFence = "same-fence",
+    /// A principal reports on a lease that another one took.
+    AnyoneReports = "anyone-reports",
+    /// A principal charges scopes that are none of its job's.
+    ChargeAnyScope = "charge-any-scope",
+    /// The end of a lease is repeated with another usage.
+    RepeatAnyUsage = "repeat-any-usage",
     /// A queue leases more at once than it may.
     IgnoreConcurrency = "ignore-concurrency",
     /// What a worker spent that lost its lease is charged as often as it reports it.

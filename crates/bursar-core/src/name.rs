@@ -1,5 +1,8 @@
 //! Names: parsed at the edge, trusted inside.
 //!
+//! A name that a caller gives has no characters that cannot be seen, and is kept in Unicode's normalization form C, so that two names
+//! that look the same are the same. Names that are read from storage are taken as they were written.
+//!
 //! A short one stands in the value itself. Shared by a counter, the one name of a tenant would be where all threads meet.
 
 use std::fmt;
@@ -8,6 +11,7 @@ use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use sha2::{Digest, Sha256};
 use smol_str::SmolStr;
+use unicode_normalization::{UnicodeNormalization, is_nfc};
 
 use crate::bounds::NAME_BYTES_MAX;
 use crate::id::base32;
@@ -35,6 +39,50 @@ fn check(field: &'static str, name: &str) -> Result<(), Invalid> {
     Ok(())
 }
 
+/// Characters that cannot be seen, or that change the order in which others are shown.
+const INVISIBLE: [(char, char); 19] = [
+    ('\u{ad}', '\u{ad}'),
+    ('\u{34f}', '\u{34f}'),
+    ('\u{61c}', '\u{61c}'),
+    ('\u{115f}', '\u{1160}'),
+    ('\u{17b4}', '\u{17b5}'),
+    ('\u{180b}', '\u{180f}'),
+    ('\u{200b}', '\u{200f}'),
+    ('\u{2028}', '\u{202e}'),
+    ('\u{2060}', '\u{206f}'),
+    ('\u{2800}', '\u{2800}'),
+    ('\u{3164}', '\u{3164}'),
+    ('\u{fe00}', '\u{fe0f}'),
+    ('\u{feff}', '\u{feff}'),
+    ('\u{ffa0}', '\u{ffa0}'),
+    ('\u{fff0}', '\u{fffb}'),
+    ('\u{1bca0}', '\u{1bca3}'),
+    ('\u{1d173}', '\u{1d17a}'),
+    ('\u{13430}', '\u{1343f}'),
+    ('\u{e0000}', '\u{e0fff}'),
+];
+
+/// Refuses text with characters that cannot be seen.
+pub(crate) fn check_visible(field: &'static str, text: &str) -> Result<(), Invalid> {
+    if text.is_ascii() {
+        return Ok(());
+    }
+    let hidden = |sign: &char| INVISIBLE.iter().any(|(first, last)| (first..=last).contains(&sign));
+    match text.chars().find(hidden) {
+        Some(sign) => {
+            let problem =
+                format!("must not contain U+{:04X}, which is invisible or changes the direction of text", sign as u32);
+            Err(Invalid::new(field, problem))
+        }
+        None => Ok(()),
+    }
+}
+
+/// The text in normalization form C.
+fn normalized(text: &str) -> SmolStr {
+    if text.is_ascii() || is_nfc(text) { text.into() } else { text.nfc().collect() }
+}
+
 /// Makes a name of the text as it is read, without a copy in between.
 struct Parse<T>(fn(&str) -> Result<T, Invalid>);
 
@@ -50,6 +98,15 @@ impl<T> Visitor<'_> for Parse<T> {
     }
 }
 
+/// A name that can be read from storage.
+pub trait Name: Sized {
+    /// The name as it was written. What was taken once is not refused later.
+    fn stored(name: &str) -> Result<Self, Invalid>;
+
+    /// Refuses characters that cannot be seen. A name that came as JSON has not been looked at before.
+    fn check_visible(&self) -> Result<(), Invalid>;
+}
+
 macro_rules! names {
     ($($(#[$doc:meta])* $name:ident = $field:literal;)*) => {$(
         $(#[$doc])*
@@ -61,12 +118,24 @@ macro_rules! names {
             /// Checks and takes a name.
             pub fn new(name: impl AsRef<str>) -> Result<$name, Invalid> {
                 check($field, name.as_ref())?;
-                Ok($name(name.as_ref().into()))
+                check_visible($field, name.as_ref())?;
+                Ok($name(normalized(name.as_ref())))
             }
 
             /// The name as text.
             pub fn as_str(&self) -> &str {
                 &self.0
+            }
+        }
+
+        impl Name for $name {
+            fn stored(name: &str) -> Result<$name, Invalid> {
+                check($field, name)?;
+                Ok($name(name.into()))
+            }
+
+            fn check_visible(&self) -> Result<(), Invalid> {
+                check_visible($field, &self.0)
             }
         }
 
@@ -107,7 +176,12 @@ macro_rules! names {
 
         impl<'de> Deserialize<'de> for $name {
             fn deserialize<D: Deserializer<'de>>(de: D) -> Result<$name, D::Error> {
-                de.deserialize_str(Parse(|name: &str| $name::new(name)))
+                // JSON is of a caller, or of the journal, which may be older than the rule about what can be seen: requests are
+                // checked where they enter. Rows are read as they were written.
+                match de.is_human_readable() {
+                    true => de.deserialize_str(Parse(|name: &str| $name::stored(&normalized(name)))),
+                    false => de.deserialize_str(Parse($name::stored)),
+                }
             }
         }
 
@@ -162,6 +236,8 @@ names! {
     Tag = "tag";
     /// Who leases jobs.
     WorkerName = "worker";
+    /// The principal that a lease is bound to: the first token of a line of rotations, a user, or the operator.
+    LeaseOwner = "owner";
     /// What enqueues a job again and again.
     ScheduleName = "schedule";
 }
@@ -250,6 +326,28 @@ mod tests {
         }
         assert_eq!(longest.of_part(1), parts[0]);
         assert!(longest.check_own().is_ok());
+    }
+
+    #[test]
+    fn names_that_look_the_same_are_the_same_and_nothing_in_them_is_hidden() {
+        let (composed, decomposed) = ("caf\u{e9}", "cafe\u{301}");
+        assert_eq!(Scope::new(decomposed).unwrap().as_str(), composed);
+        assert_eq!(serde_json::from_str::<Scope>(&format!("\"{decomposed}\"")).unwrap().as_str(), composed);
+        assert_eq!(Scope::stored(decomposed).unwrap().as_str(), decomposed, "rows are found under what they are");
+        for (name, sign) in
+            [("a\u{200b}", "U+200B"), ("\u{202e}a", "U+202E"), ("\u{feff}a", "U+FEFF"), ("a\u{e0041}", "U+E0041")]
+        {
+            let problem = Scope::new(name).unwrap_err().to_string();
+            assert!(problem.contains(sign), "{problem}");
+            let read: Scope = serde_json::from_str(&format!("\"{name}\"")).unwrap();
+            assert!(
+                read.check_visible().unwrap_err().to_string().contains(sign),
+                "the journal is read, a request is refused"
+            );
+        }
+        for name in ["комната", "部屋/1", "👍", "שלום"] {
+            assert_eq!(Scope::new(name).unwrap().as_str(), name);
+        }
     }
 
     #[test]

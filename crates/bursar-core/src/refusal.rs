@@ -208,6 +208,38 @@ pub enum Refusal {
         /// Spend that was reported with it has been charged.
         billed: bool,
     },
+    /// Another principal took the lease.
+    #[error("the lease {fence} of {job} belongs to another principal: only the one that took it may report on it")]
+    ForeignLease {
+        /// The job.
+        job: JobId,
+        /// The lease.
+        fence: u64,
+    },
+    /// A principal reports usage of a scope that its job may not charge.
+    #[error("usage of {job} may not be charged to {scope}: {}", if *held {
+        "a job with a hold charges the scopes of its hold"
+    } else {
+        "the job has no hold, and the worker's capabilities do not name the scope among `charges`"
+    })]
+    ForeignCharge {
+        /// The job.
+        job: JobId,
+        /// The scope.
+        scope: Scope,
+        /// The job has a hold.
+        held: bool,
+    },
+    /// The end of a lease was repeated with other usage.
+    #[error("lease {fence} of {job} has ended, and another usage was recorded for it: {}", Amounts(.recorded))]
+    UsageRecorded {
+        /// The job.
+        job: JobId,
+        /// The lease.
+        fence: u64,
+        /// What was charged for it, by scope.
+        recorded: Vec<(Scope, i64)>,
+    },
     /// The job is in a state in which this cannot be done.
     #[error("{job} is {state}: {problem}")]
     WrongState {
@@ -300,6 +332,20 @@ impl fmt::Display for Violation {
             Violation::Frozen { scope } => write!(f, "{scope} is frozen"),
             Violation::Grant { purpose, .. } => write!(f, "the token does not grant {purpose}"),
         }
+    }
+}
+
+struct Amounts<'a>(&'a [(Scope, i64)]);
+
+impl fmt::Display for Amounts<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_empty() {
+            return f.write_str("nothing");
+        }
+        for (place, (scope, amount)) in self.0.iter().enumerate() {
+            write!(f, "{}{amount} on {scope}", if place > 0 { ", " } else { "" })?;
+        }
+        Ok(())
     }
 }
 

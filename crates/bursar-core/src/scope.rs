@@ -303,19 +303,23 @@ impl ScopeState {
     }
 
     /// Whether the windows of `named` that are new find a place, counting those that may be closed for them.
-    /// `replaced` windows give up theirs.
-    pub(crate) fn has_room_for<'a>(&self, named: impl Iterator<Item = &'a Window>, replaced: usize, now: Time) -> bool {
+    pub(crate) fn has_room_for<'a>(&self, named: impl Iterator<Item = &'a Window>, now: Time) -> bool {
+        self.places_lacking(named, 0, now) == 0
+    }
+
+    /// How many places the windows of `named` that are new lack, when idle windows are closed and `replaced` ones give up theirs.
+    fn places_lacking<'a>(&self, named: impl Iterator<Item = &'a Window>, replaced: usize, now: Time) -> usize {
         let named: Vec<&Window> = named.filter(|window| **window != Window::Lifetime).collect();
         let is_new = |window: &Window| self.balance(window).is_none_or(|balance| balance.prospective);
         if !named.iter().any(|window| is_new(window)) {
-            return true;
+            return 0;
         }
         let named: BTreeSet<&Window> = named.into_iter().collect();
         let new = named.iter().filter(|window| is_new(window)).count();
         let registered = |window| self.budget.as_ref().is_some_and(|known| known.windows().any(|w| w == window));
         let idle = self.balances.iter().filter(|b| !b.prospective && b.is_idle(now));
         let closable = idle.filter(|b| !registered(&b.window) && !named.contains(&b.window)).count();
-        (self.windows_in_use() + new).saturating_sub(closable + replaced) <= WINDOWS_MAX
+        (self.windows_in_use() + new).saturating_sub(closable + replaced).saturating_sub(WINDOWS_MAX)
     }
 
     fn windows_in_use(&self) -> usize {

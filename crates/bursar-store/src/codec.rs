@@ -1,4 +1,7 @@
 //! How rows are written as bytes: a version, then a compact form that only this crate reads.
+//!
+//! Version 1 of each form is frozen: its fields keep their order and types. What a later build adds stands behind it
+//! ([`Packed::append_later`]), where an earlier build does not look.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,6 +10,7 @@ use bursar_core::budget::Budget;
 use bursar_core::grant::{Grant, GrantState};
 use bursar_core::hold::{Hold, HoldState};
 use bursar_core::job::Job;
+use bursar_core::name::Name;
 use bursar_core::payload::Payload;
 use bursar_core::scope::{Balance, ScopeState};
 use postcard::ser_flavors::Flavor;
@@ -14,6 +18,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::error::StoreError;
+use crate::job_row::Later;
 
 /// The form that rows are written in.
 const VERSION: u8 = 1;
@@ -44,7 +49,12 @@ impl Flavor for End<'_> {
 
 fn encode(row: &impl Serialize, buffer: &mut Vec<u8>) {
     buffer.push(VERSION);
-    postcard::serialize_with_flavor(row, End(buffer)).expect("rows are plain data");
+    append(row, buffer);
+}
+
+/// Writes plain data to the end of a buffer.
+pub(crate) fn append(data: &impl Serialize, buffer: &mut Vec<u8>) {
+    postcard::serialize_with_flavor(data, End(buffer)).expect("rows are plain data");
 }
 
 /// A row that is stored as bytes.
@@ -54,6 +64,15 @@ pub(crate) trait Packed: Serialize + Sized {
     /// Writes it to the end of a buffer.
     fn append_to(&self, buffer: &mut Vec<u8>) {
         encode(self, buffer);
+        self.append_later(buffer);
+    }
+
+    /// Writes what was added since version 1, if there is anything.
+    fn append_later(&self, _: &mut Vec<u8>) {}
+
+    /// Reads what [`Packed::append_later`] wrote; nothing in a row of an earlier build.
+    fn read_later(&mut self, _: &[u8]) -> postcard::Result<()> {
+        Ok(())
     }
 
     /// Writes it to a buffer that serves one row after the other.
@@ -74,7 +93,14 @@ pub(crate) trait Packed: Serialize + Sized {
         Self: DeserializeOwned,
     {
         match bytes.split_first() {
-            Some((&VERSION, rest)) => postcard::from_bytes(rest).map_err(|e| StoreError::corrupt(Self::WHAT, e)),
+            Some((&VERSION, rest)) => {
+                let (mut row, later): (Self, &[u8]) =
+                    postcard::take_from_bytes(rest).map_err(|e| StoreError::corrupt(Self::WHAT, e))?;
+                if !later.is_empty() {
+                    row.read_later(later).map_err(|e| StoreError::corrupt(Self::WHAT, e))?;
+                }
+                Ok(row)
+            }
             Some((version, _)) => Err(StoreError::corrupt(Self::WHAT, format!("unknown form {version}"))),
             None => Err(StoreError::corrupt(Self::WHAT, "it is empty")),
         }
@@ -136,6 +162,14 @@ impl Carries for Grant {
 
 impl Packed for Job {
     const WHAT: &'static str = "job";
+
+    fn append_later(&self, buffer: &mut Vec<u8>) {
+        Later::append(&self.life, buffer);
+    }
+
+    fn read_later(&mut self, bytes: &[u8]) -> postcard::Result<()> {
+        Later::read(&mut self.life, bytes)
+    }
 }
 
 impl Carries for Job {
@@ -148,12 +182,9 @@ impl Carries for Job {
     }
 }
 
-/// Names and JSON that were checked when they were stored.
-pub(crate) fn stored<T: TryFrom<String>>(what: &'static str, text: String) -> Result<T, StoreError>
-where
-    T::Error: std::fmt::Display,
-{
-    T::try_from(text).map_err(|problem| StoreError::corrupt(what, problem))
+/// Names that were checked when they were stored.
+pub(crate) fn stored<T: Name>(what: &'static str, text: String) -> Result<T, StoreError> {
+    T::stored(&text).map_err(|problem| StoreError::corrupt(what, problem))
 }
 
 pub(crate) fn from_json<T: DeserializeOwned>(what: &'static str, json: &str) -> Result<T, StoreError> {

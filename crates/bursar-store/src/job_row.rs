@@ -4,14 +4,14 @@ use std::borrow::Cow;
 
 use bursar_core::id::{BatchId, HoldId, JobId};
 use bursar_core::job::{Job, JobState, Life, Place, Retry};
-use bursar_core::name::{FlowKey, IdempotencyKey, JobKind, Queue, Tag, Tenant};
+use bursar_core::name::{FlowKey, IdempotencyKey, JobKind, LeaseOwner, Name, Queue, Scope, Tag, Tenant};
 use bursar_core::payload::Payload;
 use bursar_core::state::Counted;
 use bursar_core::time::{Span, Time};
 use bursar_core::trace::TraceParent;
 use serde::{Deserialize, Serialize};
 
-use crate::codec::Packed;
+use crate::codec::{Packed, append};
 use crate::error::StoreError;
 
 /// How the states of live jobs are stored; the partial indexes know these numbers.
@@ -121,6 +121,54 @@ impl<'a> Moving<'a> {
 
 impl Packed for Moving<'_> {
     const WHAT: &'static str = "job";
+
+    fn append_later(&self, buffer: &mut Vec<u8>) {
+        Later::append(&self.life, buffer);
+    }
+
+    fn read_later(&mut self, bytes: &[u8]) -> postcard::Result<()> {
+        Later::read(self.life.to_mut(), bytes)
+    }
+}
+
+/// What was added to a job's life since version 1 of its row.
+#[derive(Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Later<'a> {
+    owner: Option<Cow<'a, str>>,
+    settled: Option<Vec<(Cow<'a, str>, i64)>>,
+    /// The owners of the leases that lapsed, in their order.
+    lapsed: Vec<Option<Cow<'a, str>>>,
+}
+
+impl<'a> Later<'a> {
+    pub(crate) fn append(life: &'a Life, buffer: &mut Vec<u8>) {
+        let text = |owner: &'a Option<LeaseOwner>| owner.as_ref().map(|owner| Cow::Borrowed(owner.as_str()));
+        let settled = |settled: &'a Vec<(Scope, i64)>| {
+            settled.iter().map(|(scope, amount)| (Cow::Borrowed(scope.as_str()), *amount)).collect()
+        };
+        let owned = life.lapsed.iter().any(|lapsed| lapsed.owner.is_some());
+        let later = Later {
+            owner: text(&life.owner),
+            settled: life.settled.as_ref().map(settled),
+            lapsed: life.lapsed.iter().filter(|_| owned).map(|lapsed| text(&lapsed.owner)).collect(),
+        };
+        if later != Later::default() {
+            append(&later, buffer);
+        }
+    }
+
+    pub(crate) fn read(life: &mut Life, bytes: &[u8]) -> postcard::Result<()> {
+        let bad = |_| postcard::Error::SerdeDeCustom;
+        let Later { owner, settled, lapsed } = postcard::from_bytes::<Later<'_>>(bytes)?;
+        let owned = |owner: Option<Cow<'_, str>>| owner.map(|owner| LeaseOwner::stored(&owner)).transpose();
+        life.owner = owned(owner).map_err(bad)?;
+        let read = |(scope, amount): (Cow<'_, str>, i64)| Ok((Scope::stored(&scope).map_err(bad)?, amount));
+        life.settled = settled.map(|settled| settled.into_iter().map(read).collect()).transpose()?;
+        for (known, owner) in life.lapsed.iter_mut().zip(lapsed) {
+            known.owner = owned(owner).map_err(bad)?;
+        }
+        Ok(())
+    }
 }
 
 /// A payload as it stands in a row: a large one is kept beside it.

@@ -126,9 +126,9 @@ pub fn data(event: &Event) -> Value {
 /// What happened to a job that was there.
 fn of_job(event: &Event) -> Value {
     match event {
-        Event::JobLeased { job, fence, attempt, worker, lease, deadline, slots } => json!({
+        Event::JobLeased { job, fence, attempt, worker, lease, deadline, slots, owner } => json!({
             "job": job, "fence": fence, "attempt": attempt, "worker": worker, "lease_ms": lease.millis(),
-            "deadline": stamp(*deadline), "slots": slots,
+            "deadline": stamp(*deadline), "slots": slots, "owner": owner,
         }),
         Event::JobSucceeded { job, fence, result } => json!({ "job": job, "fence": fence, "result": result }),
         Event::JobFailed { job, fence, attempt, worker, error, run_at }

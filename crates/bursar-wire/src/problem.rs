@@ -209,6 +209,7 @@ impl Kind {
             | Refusal::UnknownJob { .. }
             | Refusal::UnknownSchedule { .. } => Kind::NotFound,
             Refusal::LeaseLost { .. } => Kind::LeaseLost,
+            Refusal::ForeignLease { .. } | Refusal::ForeignCharge { .. } => Kind::Forbidden,
             Refusal::Changed { .. } => Kind::Changed,
             Refusal::AlreadySettled { .. } => Kind::AlreadySettled,
             Refusal::Invalid(_)

@@ -31,8 +31,8 @@ pub(super) fn apply(ws: &mut Workspace, context: &Context, event: &Event) -> u64
         }
         Event::JobFailed { job, error, run_at, .. } => failed(ws, *job, LeaseEnd::Failed, error, *run_at),
         Event::JobRescued { job, fence, error, run_at, .. } => {
-            let lapsed = Lapsed { fence: *fence, billed: false };
-            ws.jobs.get_mut(job).expect("an event of a job follows its enqueueing").life.lapsed.push(lapsed);
+            let life = &mut ws.jobs.get_mut(job).expect("an event of a job follows its enqueueing").life;
+            life.lapsed.push(Lapsed { fence: *fence, billed: false, owner: life.owner.clone() });
             failed(ws, *job, LeaseEnd::Lapsed, error, *run_at)
         }
         Event::JobSnoozed { job, run_at, .. } => {
@@ -104,7 +104,7 @@ pub(super) fn apply(ws: &mut Workspace, context: &Context, event: &Event) -> u64
         }
         Event::JobBilled { job, fence, charges, lost } => {
             post(ws, tenant, charges);
-            charge(ws, *job, charges.iter().map(|charged| (&charged.scope, charged.amount)));
+            charge(ws, *job, !*lost, charges.iter().map(|charged| (&charged.scope, charged.amount)));
             change(ws, *job, |job, _| {
                 let own = job.life.lapsed.iter_mut().find(|lapsed| *lost && lapsed.fence == *fence);
                 own.into_iter().for_each(|lapsed| lapsed.billed = true);
@@ -116,19 +116,27 @@ pub(super) fn apply(ws: &mut Workspace, context: &Context, event: &Event) -> u64
 
 /// What a hold of a job really cost counts for the job.
 pub(super) fn charge_committed(ws: &mut Workspace, job: JobId, charges: &[Charged]) {
-    charge(ws, job, charges.iter().map(|charged| (&charged.scope, charged.actual.unwrap_or(charged.amount))));
+    charge(ws, job, true, charges.iter().map(|charged| (&charged.scope, charged.actual.unwrap_or(charged.amount))));
 }
 
-fn charge<'a>(ws: &mut Workspace, id: JobId, amounts: impl Iterator<Item = (&'a Scope, i64)>) {
+/// Units count for the job and, where `by_last` says so, for its last lease.
+fn charge<'a>(ws: &mut Workspace, id: JobId, by_last: bool, amounts: impl Iterator<Item = (&'a Scope, i64)>) {
     let day = ws.now.micros().div_euclid(86_400_000_000);
     let Some(job) = ws.jobs.get_mut(&id) else { return };
     for (scope, amount) in amounts.filter(|(_, amount)| *amount != 0) {
-        match job.life.cost.iter_mut().find(|(known, _)| known == scope) {
-            Some((_, sum)) => *sum = sum.saturating_add(amount),
-            None => job.life.cost.push((scope.clone(), amount)),
+        add(&mut job.life.cost, scope, amount);
+        if let Some(settled) = job.life.settled.as_mut().filter(|_| by_last) {
+            add(settled, scope, amount);
         }
         let key = (job.tenant.clone(), day, job.queue.clone(), job.kind.clone(), scope.clone());
         *ws.costs.entry(key).or_insert(0) += amount;
+    }
+}
+
+fn add(sums: &mut Vec<(Scope, i64)>, scope: &Scope, amount: i64) {
+    match sums.iter_mut().find(|(known, _)| known == scope) {
+        Some((_, sum)) => *sum = sum.saturating_add(amount),
+        None => sums.push((scope.clone(), amount)),
     }
 }
 
@@ -201,7 +209,7 @@ fn enqueued(
 }
 
 fn leased(ws: &mut Workspace, id: JobId, event: &Event) -> u64 {
-    let Event::JobLeased { fence, attempt, worker, lease, deadline, slots, .. } = event else {
+    let Event::JobLeased { fence, attempt, worker, lease, deadline, slots, owner, .. } = event else {
         unreachable!("it is the event of a lease")
     };
     leave_line(ws, id);
@@ -214,6 +222,8 @@ fn leased(ws: &mut Workspace, id: JobId, event: &Event) -> u64 {
         job.life.fence = *fence;
         job.life.attempts = *attempt;
         job.life.ended = None;
+        job.life.owner = owner.clone();
+        job.life.settled = Some(Vec::new());
         job.life.lease = Some(Lease {
             worker: worker.clone(),
             since: now,

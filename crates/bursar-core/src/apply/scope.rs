@@ -6,6 +6,7 @@ use crate::budget::Budget;
 use crate::event::{Charged, Stream};
 use crate::hold::{Beyond, sums};
 use crate::id::HoldId;
+use crate::mutant::Mutant;
 use crate::name::{Scope, Tenant};
 use crate::scope::{Freeze, ScopeState};
 use crate::state::{ScopeKey, Workspace};
@@ -110,10 +111,13 @@ pub(super) fn touch_scope<'a>(ws: &'a mut Workspace, key: &ScopeKey) -> &'a mut 
     row
 }
 
-/// The windows a caller names are in use from now on.
+/// The windows a caller names are in use from now on. A charge of nothing opens none: the places for them are few.
 pub(super) fn name_windows(ws: &mut Workspace, tenant: &Tenant, charges: &[Charged]) {
     let now = ws.now;
-    for charge in charges.iter().filter(|charge| !charge.limits.is_empty()) {
+    for charge in charges.iter().filter(|charge| charge.amount != 0 || Mutant::NothingOpensWindows.on()) {
+        if charge.limits.is_empty() {
+            continue;
+        }
         let key = (tenant.clone(), charge.scope.clone());
         let row = ws.scopes.get_or_put(&key, ScopeState::default);
         for limit in &charge.limits {

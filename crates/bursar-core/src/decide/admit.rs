@@ -5,7 +5,6 @@ use std::sync::LazyLock;
 
 use crate::bounds::SCOPES_MAX;
 use crate::budget::Limit;
-use crate::decide::budget;
 use crate::event::{Charged, Event, Left};
 use crate::hold::{HeldCharge, sums};
 use crate::mutant::Mutant;
@@ -72,7 +71,6 @@ impl<'a> Rows<'a> {
             if same || !stored.takes_default() || rows.defined.contains_key(&charge.scope) {
                 continue;
             }
-            budget::check_room(stored, &charge.scope, default, ws.now)?;
             let mut defined = stored.clone();
             defined.define(default, ws.now);
             rows.defined.insert(&charge.scope, defined);
@@ -110,7 +108,7 @@ pub(super) fn admit(rows: &Rows<'_>, charges: Vec<HeldCharge>) -> Result<Vec<Cha
         if limits.is_empty() {
             return Err(Refusal::UnknownScope { scope: scope.clone() });
         }
-        if !state.has_room_for(limits.iter().map(|limit| &limit.window), 0, ws.now) {
+        if *amount > 0 && !state.has_room_for(limits.iter().map(|limit| &limit.window), ws.now) {
             return Err(Refusal::TooManyWindows { scope: scope.clone() });
         }
         if state.frozen_at(ws.now).is_some() && !Mutant::FrozenAdmits.on() {

@@ -1,7 +1,5 @@
 //! Budgets: define, freeze, unfreeze.
 
-use std::collections::BTreeSet;
-
 use crate::bounds::DEPTH_MAX;
 use crate::budget::Budget;
 use crate::context::Context;
@@ -10,10 +8,8 @@ use crate::event::Event;
 use crate::mutant::Mutant;
 use crate::name::Scope;
 use crate::refusal::Refusal;
-use crate::scope::{Freeze, ScopeState};
+use crate::scope::Freeze;
 use crate::state::Workspace;
-use crate::time::Time;
-use crate::window::Window;
 
 pub(super) fn define(ws: &Workspace, context: &Context, scope: &Scope, budget: &Budget) -> Result<Vec<Event>, Refusal> {
     let tenant = &context.tenant;
@@ -35,21 +31,7 @@ pub(super) fn define(ws: &Workspace, context: &Context, scope: &Scope, budget: &
             return Err(Refusal::TooDeep { scope: scope.clone() });
         }
     }
-    if let Some(row) = admit::row(ws, tenant, scope) {
-        check_room(row, scope, budget, ws.now)?;
-    }
     Ok(vec![Event::BudgetDefined { scope: scope.clone(), budget: Box::new(budget.clone()) }])
-}
-
-/// Refuses a budget for whose windows there is no place on its scope.
-pub(super) fn check_room(row: &ScopeState, scope: &Scope, budget: &Budget, now: Time) -> Result<(), Refusal> {
-    // Windows only the old definition names keep their place until they are idle.
-    let replaced = row.budget.as_ref().map(|old| old.replaced_buckets(budget)).unwrap_or_default();
-    let replaced: BTreeSet<&Window> = replaced.into_iter().map(|(old, _)| old).collect();
-    match row.has_room_for(budget.windows(), replaced.len(), now) {
-        true => Ok(()),
-        false => Err(Refusal::TooManyWindows { scope: scope.clone() }),
-    }
 }
 
 pub(super) fn freeze(ws: &Workspace, context: &Context, scope: &Scope) -> Result<Vec<Event>, Refusal> {

@@ -1,9 +1,11 @@
 //! The end of a lease, and what it settles.
 
+use std::collections::BTreeMap;
+
 use crate::answer::Finished;
 use crate::budget::Cover;
 use crate::decide::deed::Deed;
-use crate::decide::lease::lost;
+use crate::decide::lease::{check_owner, lost};
 use crate::decide::{admit, hold};
 use crate::event::{Charged, Event};
 use crate::hold::{HeldCharge, Hold, HoldState};
@@ -19,10 +21,12 @@ use crate::time::{Span, Time};
 pub(super) fn finish(deed: &mut Deed<'_>, item: &Finish) -> Result<Finished, Refusal> {
     let job = deed.job(item.job)?;
     let (id, fence) = (item.job, item.fence);
+    check_owner(deed, job, fence)?;
     let holds = job.life.lease.is_some() && (job.life.fence == fence || Mutant::SkipFence.on());
     if !holds {
         // The same end of the same lease again: nothing to do, and the same answer.
         if job.life.fence == fence && job.life.ended == Some(item.end.as_lease_end()) {
+            check_repeated(deed, job, &item.end)?;
             return Ok(finished(job));
         }
         let billed = bill_lost(deed, id, fence, item.end.usage())?;
@@ -49,6 +53,35 @@ pub(super) fn finish(deed: &mut Deed<'_>, item: &Finish) -> Result<Finished, Ref
     }
     free_line(deed, id);
     Ok(finished(deed.job(id)?))
+}
+
+/// Refuses to repeat the end of a lease with other spend than was charged for it.
+fn check_repeated(deed: &Deed<'_>, job: &Job, end: &End) -> Result<(), Refusal> {
+    let Some(recorded) = &job.life.settled else { return Ok(()) };
+    let hold = job.hold.and_then(|hold| deed.ws.holds.get(&hold));
+    let charges: &[HeldCharge] = hold.map_or(&[], |hold| &hold.charges);
+    let said: Vec<(Scope, i64)> = match (end, end.usage()) {
+        (End::Complete { .. }, None) => charges.iter().map(|charge| (charge.scope.clone(), charge.amount)).collect(),
+        (_, usage) => {
+            let (actuals, beside) = split(deed, job, hold, usage)?;
+            let held = charges.iter().map(|charge| charge.scope.clone()).zip(actuals);
+            held.chain(beside).collect()
+        }
+    };
+    if sums(&said) == sums(recorded) || Mutant::RepeatAnyUsage.on() {
+        return Ok(());
+    }
+    Err(Refusal::UsageRecorded { job: job.id, fence: job.life.fence, recorded: recorded.clone() })
+}
+
+/// Units by scope, without those that come to nothing.
+fn sums(amounts: &[(Scope, i64)]) -> BTreeMap<&Scope, i64> {
+    let mut sums = BTreeMap::new();
+    for (scope, amount) in amounts.iter().filter(|(_, amount)| *amount != 0) {
+        let sum: &mut i64 = sums.entry(scope).or_default();
+        *sum = sum.saturating_add(*amount);
+    }
+    sums
 }
 
 /// A lapsed lease is taken back.
@@ -280,6 +313,7 @@ fn split(deed: &Deed<'_>, job: &Job, hold: Option<&Hold>, usage: Option<&[Usage]
         let (sum, scope) = match (place, &usage.scope) {
             (Some(place), _) => (&mut actuals[place], &charges[place].scope),
             (None, Some(scope)) => {
+                check_charge(deed, job, scope)?;
                 let place = beside.iter().position(|(known, _)| known == scope).unwrap_or_else(|| {
                     beside.push((scope.clone(), 0));
                     beside.len() - 1
@@ -295,6 +329,21 @@ fn split(deed: &Deed<'_>, job: &Job, hold: Option<&Hold>, usage: Option<&[Usage]
     match beside.iter().find(|(scope, _)| unknown(scope)) {
         Some((scope, _)) => Err(Refusal::UnknownScope { scope: scope.clone() }),
         None => Ok((actuals, beside)),
+    }
+}
+
+/// Refuses a principal that charges a scope which is none of its job's.
+fn check_charge(deed: &Deed<'_>, job: &Job, scope: &Scope) -> Result<(), Refusal> {
+    let Some(reporter) = deed.context.reporter.as_ref().filter(|_| !Mutant::ChargeAnyScope.on()) else { return Ok(()) };
+    let hold = job.hold.and_then(|hold| deed.ws.holds.get(&hold));
+    let allowed = match hold {
+        Some(hold) => hold.charges.iter().any(|charge| charge.scope == *scope),
+        None => reporter.may_charge(scope),
+    };
+    if allowed {
+        Ok(())
+    } else {
+        Err(Refusal::ForeignCharge { job: job.id, scope: scope.clone(), held: hold.is_some() })
     }
 }
 
@@ -320,9 +369,11 @@ fn bill(deed: &Deed<'_>, id: JobId, fence: u64, beside: &[(Scope, i64)], lost: b
 fn bill_lost(deed: &mut Deed<'_>, id: JobId, fence: u64, usage: Option<&[Usage]>) -> Result<bool, Refusal> {
     let job = deed.job(id)?.clone();
     // A lease that its worker ended itself has been settled with what it reported then, however late it is told again.
-    let known = job.life.lapsed.iter().find(|lapsed| lapsed.fence == fence).copied();
+    let known = job.life.lapsed.iter().find(|lapsed| lapsed.fence == fence).cloned();
     let settled = Mutant::BillSettled.on() && fence < job.life.fence;
-    let Some(lapsed) = known.or_else(|| settled.then_some(Lapsed { fence, billed: false })) else { return Ok(false) };
+    let Some(lapsed) = known.or_else(|| settled.then_some(Lapsed { fence, billed: false, owner: None })) else {
+        return Ok(false);
+    };
     if lapsed.billed && !Mutant::BillLostTwice.on() || Mutant::DropLostSpend.on() {
         return Ok(lapsed.billed);
     }

@@ -130,6 +130,7 @@ fn take(deed: &mut Deed<'_>, ask: &LeaseAsk, id: JobId, config: &QueueConfig, sl
         lease: ask.lease.unwrap_or(config.lease),
         deadline,
         slots,
+        owner: deed.context.reporter.as_ref().map(|reporter| reporter.owner.clone()),
     };
     let queue = (job.tenant.clone(), job.queue.clone());
     deed.emit(event);
@@ -215,6 +216,7 @@ fn wait_for(deed: &Deed<'_>, scope: &Scope, rate: Rate, taken: &BTreeMap<Scope, 
 pub(super) fn beat(deed: &mut Deed<'_>, beat: &Beat) -> Result<Beaten, Refusal> {
     let now = deed.now();
     let job = deed.job(beat.job)?;
+    check_owner(deed, job, beat.fence)?;
     if job.life.lease.is_none() || job.life.fence != beat.fence {
         return Err(lost(job, beat.fence, false));
     }
@@ -227,6 +229,17 @@ pub(super) fn beat(deed: &mut Deed<'_>, beat: &Beat) -> Result<Beaten, Refusal> 
     let lease = job.life.lease.as_mut().expect("it was just there");
     lease.until = lease.until.max(now.after(lease.length));
     Ok(Beaten { job: beat.job, order, until: lease.lapses_at() })
+}
+
+/// Refuses a principal that reports on a lease which another one took.
+pub(super) fn check_owner(deed: &Deed<'_>, job: &Job, fence: u64) -> Result<(), Refusal> {
+    let Some(reporter) = &deed.context.reporter else { return Ok(()) };
+    match job.owner_of(fence) {
+        Some(owner) if *owner != reporter.owner && !Mutant::AnyoneReports.on() => {
+            Err(Refusal::ForeignLease { job: job.id, fence })
+        }
+        _ => Ok(()),
+    }
 }
 
 /// The lease is not the asker's any more.

@@ -107,7 +107,7 @@ fn work(
             key.acted = Some(Acted { jobs, more: *more });
         }
     }
-    let mut entry = Entry { id: command, context: request.context.clone(), key, events, wakes: Wakes::default() };
+    let mut entry = Entry { id: command, context: request.context.recorded(), key, events, wakes: Wakes::default() };
     let touched = entry.events.iter().flat_map(|r| r.e.scopes());
     let touched = touched.map(|scope| (entry.context.tenant.clone(), scope.clone())).collect();
     follow(ws, &mut entry, touched);
@@ -182,7 +182,7 @@ fn answer(
     };
     let recorded = events.into_iter().map(|e| Recorded { v: 0, e, t: None }).collect();
     let mut entry =
-        Entry { id: command, context: request.context.clone(), key, events: recorded, wakes: Wakes::default() };
+        Entry { id: command, context: request.context.recorded(), key, events: recorded, wakes: Wakes::default() };
     if !request.dry_run || Mutant::DryRunWrites.on() {
         perform(ws, request, &mut entry);
     }

@@ -18,7 +18,7 @@ pub use self::spec::JobSpec;
 pub(crate) use self::spec::{check_delay, check_priority};
 use crate::bounds::PRIORITY_STEP;
 use crate::id::{BatchId, HoldId, JobId};
-use crate::name::{FlowKey, IdempotencyKey, JobKind, Queue, Scope, Tag, Tenant};
+use crate::name::{FlowKey, IdempotencyKey, JobKind, LeaseOwner, Queue, Scope, Tag, Tenant};
 use crate::payload::Payload;
 use crate::time::{Span, Time};
 use crate::trace::TraceParent;
@@ -103,15 +103,24 @@ pub struct Life {
     pub held: Vec<(String, i128)>,
     /// Leases that lapsed: their workers may still report what they spent.
     pub lapsed: Vec<Lapsed>,
+    /// The principal that the last lease is bound to, also after its end; `None` where the embedding program took it.
+    #[serde(skip)]
+    pub owner: Option<LeaseOwner>,
+    /// Units that the last lease was charged for, by scope; `None` where an earlier version of Bursar began it.
+    #[serde(skip)]
+    pub settled: Option<Vec<(Scope, i64)>>,
 }
 
 /// A lease that lapsed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lapsed {
     /// Its number.
     pub fence: u64,
     /// What its worker spent has been charged.
     pub billed: bool,
+    /// The principal it was bound to.
+    #[serde(skip)]
+    pub owner: Option<LeaseOwner>,
 }
 
 /// Where a job is in its life, in the words of the wire.
@@ -203,6 +212,8 @@ impl Life {
             cost: Vec::new(),
             held: Vec::new(),
             lapsed: Vec::new(),
+            owner: None,
+            settled: None,
         }
     }
 }
@@ -249,6 +260,14 @@ impl Job {
     /// After so many failed attempts it is dead.
     pub fn most_attempts(&self, queue: &QueueConfig) -> u32 {
         self.max_attempts.unwrap_or(self.retry(queue).max_attempts)
+    }
+
+    /// The principal that a lease is or was bound to, as far as that is known.
+    pub fn owner_of(&self, fence: u64) -> Option<&LeaseOwner> {
+        if fence == self.life.fence {
+            return self.life.owner.as_ref();
+        }
+        self.life.lapsed.iter().find(|lapsed| lapsed.fence == fence)?.owner.as_ref()
     }
 
     /// Units that were charged for it, all scopes together.

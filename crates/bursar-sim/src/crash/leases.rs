@@ -186,7 +186,7 @@ mod tests {
     fn leased(fence: u64) -> Event {
         let (worker, slots) = (WorkerName::new("w").expect("a name"), Vec::new());
         let (lease, deadline, attempt) = (bursar_core::time::Span::from_secs(1), Time::NEVER, 1);
-        Event::JobLeased { job: JOB, fence, attempt, worker, lease, deadline, slots }
+        Event::JobLeased { job: JOB, fence, attempt, worker, lease, deadline, slots, owner: None }
     }
 
     fn rescued(fence: u64) -> Event {

@@ -197,7 +197,7 @@ impl Model {
         if case.request.dry_run {
             return Ok(false);
         }
-        for charge in &charges {
+        for charge in charges.iter().filter(|charge| charge.amount > 0) {
             let model = self.scope(&case.key(&charge.scope), now);
             charge.limits.iter().for_each(|limit| model.open_bucket(&limit.window, now));
         }

@@ -8,7 +8,7 @@ use bursar_core::event::Event;
 use bursar_core::hold::HoldState;
 use bursar_core::id::{HoldId, JobId};
 use bursar_core::job::{Beat, FlowScopes, Job, JobSpec, JobState, LeaseAsk, LeaseEnd, Order, QueueConfig, Rate, Retry};
-use bursar_core::name::{FlowKey, IdempotencyKey, JobKind, Queue, Scope, Tenant, WorkerName};
+use bursar_core::name::{FlowKey, IdempotencyKey, JobKind, LeaseOwner, Queue, Scope, Tenant, WorkerName};
 use bursar_core::refusal::Refusal;
 use bursar_core::request::Op;
 use bursar_core::state::JobKey;
@@ -63,6 +63,10 @@ pub(crate) struct JobModel {
     pub(crate) awaits: Option<Scope>,
     pub(crate) cost: i64,
     pub(crate) lapsed: BTreeSet<u64>,
+    /// The principals that its leases are bound to, where they are.
+    pub(crate) owners: BTreeMap<u64, LeaseOwner>,
+    /// What the last lease was charged for.
+    pub(crate) settled: BTreeMap<Scope, i64>,
     /// Leases whose spend has been charged.
     pub(crate) charged: BTreeSet<u64>,
     /// Those of them that had been lost.
@@ -222,6 +226,8 @@ impl Model {
             awaits: None,
             cost: 0,
             lapsed: BTreeSet::new(),
+            owners: BTreeMap::new(),
+            settled: BTreeMap::new(),
             charged: BTreeSet::new(),
             billed: BTreeSet::new(),
         };
@@ -387,9 +393,11 @@ impl Model {
 
     /// The lease is the worker's.
     fn take(&mut self, case: &Case<'_>, told: &Job, event: &Event) -> Check {
-        let Event::JobLeased { job: id, fence, attempt, worker, lease, deadline, slots } = event else {
+        let Event::JobLeased { job: id, fence, attempt, worker, lease, deadline, slots, owner } = event else {
             unreachable!("it was looked at")
         };
+        let taker = case.request.context.reporter.as_ref().map(|reporter| &reporter.owner);
+        is("owner: of a lease", &owner.as_ref(), &taker)?;
         for scope in slots {
             let slot = Live { hold: HoldId(id.0), placed_at: case.now, expires_at: Micros::MAX, amount: 1 };
             let scope = self.scope(&case.key(scope), case.now);
@@ -399,6 +407,8 @@ impl Model {
         let job = self.jobs.get_mut(id).expect("it was found");
         job.state = JobState::Leased;
         (job.fence, job.attempts, job.ended) = (*fence, *attempt, None);
+        job.owners.extend(owner.iter().map(|owner| (*fence, owner.clone())));
+        job.settled.clear();
         job.lease = Some(LeaseModel {
             worker: worker.clone(),
             since: case.now,
@@ -425,6 +435,9 @@ impl Model {
 
     fn beaten(&mut self, case: &Case<'_>, beat: &Beat, said: &Result<Beaten, Refusal>) -> Check {
         let Some(job) = self.job(case, beat.job) else { return unknown(beat.job, said) };
+        if job.is_foreign(case, beat.fence) {
+            return foreign(beat.job, beat.fence, said);
+        }
         if job.lease.is_none() || job.fence != beat.fence {
             return self.lost(beat.job, beat.fence, false, said);
         }
@@ -480,6 +493,7 @@ impl Model {
             (lease.worker.clone(), [lease.since, lease.until, lease.deadline], lease.length, lease.slots.clone())
         });
         is(&format!("fence: the lease of {id}"), &(life.fence, lease, life.ended), &(job.fence, leased, job.ended))?;
+        is(&format!("owner: of the lease of {id}"), &life.owner.as_ref(), &job.owners.get(&job.fence))?;
         is(&format!("attempts: of {id}"), &life.attempts, &job.attempts)?;
         let lapsed: BTreeSet<u64> = life.lapsed.iter().map(|lapsed| lapsed.fence).collect();
         is(&format!("fence: lapsed leases of {id}"), &lapsed, &job.lapsed)?;
@@ -501,6 +515,24 @@ impl Model {
             return Err(format!("{id} runs or ended at {}, rank {}: {job:?}", life.run_at, life.rank));
         }
         Ok(())
+    }
+}
+
+impl JobModel {
+    /// Whether another principal took this lease than the one that asks. Of those that ended in another way than by lapsing only the
+    /// last is remembered.
+    pub(super) fn is_foreign(&self, case: &Case<'_>, fence: u64) -> bool {
+        let remembered = fence == self.fence || self.lapsed.contains(&fence);
+        let owner = self.owners.get(&fence).filter(|_| remembered);
+        matches!((&case.request.context.reporter, owner), (Some(reporter), Some(owner)) if reporter.owner != *owner)
+    }
+}
+
+/// Another principal took the lease.
+pub(super) fn foreign<T: std::fmt::Debug>(job: JobId, fence: u64, said: &Result<T, Refusal>) -> Check {
+    match said {
+        Err(Refusal::ForeignLease { job: id, fence: by }) if (*id, *by) == (job, fence) => Ok(()),
+        said => Err(format!("owner: lease {fence} of {job} is another principal's, and answered is {said:?}")),
     }
 }
 

@@ -1,5 +1,7 @@
 //! Jobs by the model: how leases end, and what that settles.
 
+use std::collections::BTreeMap;
+
 use bursar_core::answer::Finished;
 use bursar_core::budget::Cover;
 use bursar_core::event::{Charged, Event};
@@ -11,7 +13,7 @@ use bursar_core::refusal::{Refusal, Violation};
 use bursar_core::time::Span;
 
 use super::expect::{Case, Check, committing, is, opening, releasing};
-use super::jobs::{JobModel, Story, same_state, unknown};
+use super::jobs::{JobModel, Story, foreign, same_state, unknown};
 use super::model::{ChargeModel, HoldModel, Live, Micros, Model, totals};
 
 /// How soon a job that awaits its budget is looked at again at the latest.
@@ -34,9 +36,12 @@ impl Model {
     pub(super) fn finish(&mut self, case: &Case<'_>, item: &Finish, said: Said<'_>, story: &mut Story<'_>) -> Check {
         let (id, fence) = (item.job, item.fence);
         let Some(job) = self.job(case, id).cloned() else { return unknown(id, said) };
+        if job.is_foreign(case, fence) {
+            return foreign(id, fence, said);
+        }
         if job.lease.is_none() || job.fence != fence {
             if job.fence == fence && job.ended == Some(item.end.as_lease_end()) {
-                return self.told(id, said);
+                return self.repeated(case, &job, item, said);
             }
             return self.report(case, &job, item, said, story);
         }
@@ -72,6 +77,37 @@ impl Model {
             (None, said) => self.told(id, said),
             (Some(expected), Err(refusal)) if expected == *refusal => Ok(()),
             (Some(expected), said) => Err(format!("expected was the refusal {expected:?}, answered is {said:?}")),
+        }
+    }
+
+    /// The same end again is the same answer, but for one that says it spent something else.
+    fn repeated(&self, case: &Case<'_>, job: &JobModel, item: &Finish, said: Said<'_>) -> Check {
+        let hold = job.hold.and_then(|hold| self.holds.get(&hold));
+        let charges: &[ChargeModel] = hold.map_or(&[], |hold| &hold.charges);
+        let mut spent: BTreeMap<Scope, i64> = BTreeMap::new();
+        let mut add = |scope: &Scope, amount: i64| *spent.entry(scope.clone()).or_default() += amount;
+        match (&item.end, item.end.usage()) {
+            (End::Complete { .. }, None) => charges.iter().for_each(|charge| add(&charge.scope, charge.amount)),
+            (_, usage) => match self.split(case, item.job, hold, usage) {
+                Err(expected) => return is_refused(said, &expected),
+                Ok((actuals, beside)) => {
+                    charges.iter().zip(actuals).for_each(|(charge, actual)| add(&charge.scope, actual));
+                    beside.iter().for_each(|(scope, amount)| add(scope, *amount));
+                }
+            },
+        }
+        spent.retain(|_, amount| *amount != 0);
+        if spent == job.settled {
+            return self.told(item.job, said);
+        }
+        match said {
+            Err(Refusal::UsageRecorded { job: id, fence, recorded })
+                if (*id, *fence) == (item.job, item.fence)
+                    && recorded.iter().cloned().collect::<BTreeMap<_, _>>() == job.settled =>
+            {
+                Ok(())
+            }
+            said => Err(format!("spend: {spent:?} is said again of {:?}, and answered is {said:?}", job.settled)),
         }
     }
 
@@ -201,7 +237,7 @@ impl Model {
         let moves: Vec<_> =
             sums.iter().map(|(scope, amount)| (scope.clone(), opening(case.now, *amount, true))).collect();
         self.compare_charges(case, said, &charges, &[], &moves)?;
-        for charge in &charges {
+        for charge in charges.iter().filter(|charge| charge.amount > 0) {
             let model = self.scope(&case.key(&charge.scope), case.now);
             charge.limits.iter().for_each(|limit| model.open_bucket(&limit.window, case.now));
         }
@@ -310,7 +346,11 @@ impl Model {
             let spent = moves.iter().map(|(scope, change)| (scope.clone(), change.spends)).collect();
             self.holds.get_mut(&hold_id).expect("it was found").spent = spent;
             self.end_hold(case, hold_id, HoldState::Committed, moves);
-            self.jobs.get_mut(&id).expect("it was found").cost += actuals.iter().sum::<i64>();
+            let job = self.jobs.get_mut(&id).expect("it was found");
+            job.cost += actuals.iter().sum::<i64>();
+            for (charge, actual) in hold.charges.iter().zip(&actuals).filter(|(_, actual)| **actual != 0) {
+                *job.settled.entry(charge.scope.clone()).or_default() += actual;
+            }
         }
         self.bill(case, id, fence, &beside, false, story)?;
         once(self.jobs.get_mut(&id).expect("it was found"), fence)?;
@@ -335,6 +375,10 @@ impl Model {
             };
             match (place, scope) {
                 (Some(place), _) => actuals[place] += amount,
+                (None, Some(scope)) if !self.may_charge(case, id, scope) => {
+                    let held = self.jobs[&id].hold.is_some();
+                    return Err(Refusal::ForeignCharge { job: id, scope: scope.clone(), held });
+                }
                 (None, Some(scope)) => match beside.iter_mut().find(|(known, _)| known == scope) {
                     Some((_, sum)) => *sum += amount,
                     None => beside.push((scope.clone(), *amount)),
@@ -346,6 +390,15 @@ impl Model {
         match beside.iter().find(|(scope, _)| !known(scope)) {
             Some((scope, _)) => Err(Refusal::UnknownScope { scope: scope.clone() }),
             None => Ok((actuals, beside)),
+        }
+    }
+
+    /// Whether who reports may charge a scope for a job: one of its hold's or, without a hold, one that it was given.
+    fn may_charge(&self, case: &Case<'_>, id: JobId, scope: &Scope) -> bool {
+        let Some(reporter) = &case.request.context.reporter else { return true };
+        match self.jobs[&id].hold.and_then(|hold| self.holds.get(&hold)) {
+            Some(hold) => hold.charges.iter().any(|charge| charge.scope == *scope),
+            None => reporter.charges.iter().any(|pattern| pattern.to_string() == scope.as_str()),
         }
     }
 
@@ -377,7 +430,11 @@ impl Model {
         self.arrive(case, moves.iter().map(|(scope, _)| scope));
         self.compare_charges(case, said, &charges, &[], &moves)?;
         self.make(case, moves);
-        self.jobs.get_mut(&id).expect("it was found").cost += said.iter().map(|c: &Charged| c.amount).sum::<i64>();
+        let job = self.jobs.get_mut(&id).expect("it was found");
+        job.cost += said.iter().map(|c: &Charged| c.amount).sum::<i64>();
+        for charge in charges.iter().filter(|_| !was_lost) {
+            *job.settled.entry(charge.scope.clone()).or_default() += charge.amount;
+        }
         Ok(true)
     }
 

@@ -9,7 +9,7 @@ mod write;
 
 use bursar_core::id::JobId;
 use bursar_core::job::Job;
-use bursar_core::name::{FlowKey, JobKind, Queue, Tenant};
+use bursar_core::name::{FlowKey, JobKind, Name, Queue, Tenant};
 use rusqlite::Row;
 
 pub(super) use self::check::check_jobs;
@@ -53,8 +53,7 @@ fn again<T>(
     as_str: impl Fn(&T) -> &str,
 ) -> Result<T, StoreError>
 where
-    T: TryFrom<String> + Clone,
-    T::Error: std::fmt::Display,
+    T: Name + Clone,
 {
     let text = row.get_ref(column).map_err(failed)?.as_str().map_err(|error| StoreError::corrupt(what, error))?;
     match known {

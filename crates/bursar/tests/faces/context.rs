@@ -17,6 +17,7 @@ async fn context_reaches_the_journal_and_listeners(place: Place) {
         correlation_id: Some("trace-42".into()),
         reason: Some("nightly import".into()),
         traceparent: None,
+        reporter: None,
     };
     let acme = crate::home::Home { bursar: home.bursar.in_context(context.clone()), ..home };
     let mut notices = acme.bursar.listen();
