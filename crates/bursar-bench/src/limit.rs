@@ -158,14 +158,14 @@ impl Limit {
                     _ => None,
                 }));
             }
-            if page.len() < PAGE || grants.len() >= OPERATIONS_MAX {
+            if page.is_empty() || grants.len() >= OPERATIONS_MAX {
                 match &mut self.writer {
                     Writer::Sqlite(writer) => tokio::task::block_in_place(|| writer.bring(&grants))?,
                     Writer::Postgres(writer) => writer.bring(&grants).await?,
                 }
                 grants.clear();
             }
-            if page.len() < PAGE {
+            if page.is_empty() {
                 return Ok(());
             }
         }
@@ -180,7 +180,7 @@ impl Limit {
                 operations += row.batch.entries.len();
                 found.push(self.transaction(row)?);
             }
-            if page.len() < PAGE {
+            if page.is_empty() {
                 break;
             }
         }

@@ -36,9 +36,13 @@ pub(crate) fn of_problem(kind: Kind) -> Exit {
         Kind::Refused | Kind::QuotaExceeded => Exit::Refused,
         Kind::UnknownScope | Kind::NotFound => Exit::NotFound,
         Kind::AlreadySettled | Kind::LeaseLost | Kind::Conflict | Kind::Changed => Exit::Conflict,
-        Kind::Invalid | Kind::TooLarge | Kind::MethodNotAllowed | Kind::UnsupportedMediaType => Exit::Usage,
+        Kind::Invalid | Kind::TooLarge | Kind::HeadTooLarge | Kind::MethodNotAllowed | Kind::UnsupportedMediaType => {
+            Exit::Usage
+        }
         Kind::Unauthorized | Kind::Forbidden | Kind::TooManyAttempts | Kind::Timeout => Exit::Failed,
-        Kind::Overloaded | Kind::Busy | Kind::Unavailable | Kind::UnknownOutcome => Exit::Unavailable,
+        Kind::Overloaded | Kind::Busy | Kind::Unavailable | Kind::UnknownOutcome | Kind::TooManyBytes => {
+            Exit::Unavailable
+        }
         Kind::Internal => Exit::Failed,
     }
 }

@@ -23,6 +23,12 @@ pub const TAGS_MAX: usize = 32;
 pub const PAYLOAD_BYTES_MAX: usize = 1 << 20;
 /// A payload up to this size stands in the journal; a larger one is kept beside it.
 pub const PAYLOAD_INLINE_BYTES: usize = 1_024;
+/// Bytes of one page of a list, near enough: it ends with the item that takes it there.
+pub const PAGE_BYTES_MAX: usize = 4 << 20;
+/// Bytes of payloads that one transaction reads for jobs that may be leased; the best of each queue is read in any case.
+pub const CLAIM_BYTES_MAX: usize = 16 << 20;
+/// Bytes of the message and the data of one report of progress.
+pub const PROGRESS_BYTES_MAX: usize = 64 << 10;
 /// Different windows on one scope.
 pub const WINDOWS_MAX: usize = 8;
 /// Limits given with one charge.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 
 use crate::bounds::{LIMITS_MAX, NAME_BYTES_MAX, THRESHOLDS_MAX, TTL_MAX, TTL_MIN, WINDOWS_MAX};
-use crate::name::{Name, Scope, check_visible};
+use crate::name::{Scope, check_visible};
 use crate::refusal::Invalid;
 use crate::time::Span;
 use crate::window::Window;
@@ -160,7 +160,6 @@ impl Budget {
 
     pub(crate) fn check(&self) -> Result<(), Invalid> {
         Budget::check_unit(&self.unit)?;
-        self.parent.as_ref().map_or(Ok(()), Scope::check_visible)?;
         if self.limits.is_empty() {
             return Err(Invalid::new("limits", "must not be empty: a budget without a limit would be unlimited"));
         }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::bounds::TEXT_BYTES_MAX;
 use crate::credential::{Pattern, covered};
-use crate::name::{LeaseOwner, Name, Scope, Tenant};
+use crate::name::{LeaseOwner, Scope, Tenant};
 use crate::refusal::Invalid;
 use crate::trace::TraceParent;
 
@@ -90,7 +90,6 @@ impl Context {
     }
 
     pub(crate) fn check(&self) -> Result<(), Invalid> {
-        self.tenant.check_visible()?;
         let who = match &self.actor {
             Actor::System | Actor::Anonymous => None,
             Actor::User(id) | Actor::Job(id) | Actor::Worker(id) | Actor::Agent(id) => Some(id),

@@ -544,7 +544,7 @@ impl Event {
         }
     }
 
-    fn payload(&self) -> Option<&Payload> {
+    pub(crate) fn payload(&self) -> Option<&Payload> {
         match self {
             Event::JobEnqueued { spec, .. } => Some(&spec.payload),
             Event::JobSucceeded { result, .. } => Some(result),

@@ -28,6 +28,7 @@ pub mod live;
 pub mod mutant;
 pub mod name;
 pub mod needs;
+pub mod page;
 pub mod payload;
 pub mod refusal;
 pub mod request;

@@ -17,7 +17,7 @@ use crate::credential::is_credential;
 use crate::grant::{Token, TokenDigest};
 use crate::id::{GrantId, HoldId, JobId};
 use crate::job::{Beat, Finish, JobSpec, LeaseAsk, QueueConfig, ScheduleSpec, check_delay, check_priority};
-use crate::name::{IdempotencyKey, Name, Purpose, Queue, ScheduleName, Scope, Subject};
+use crate::name::{IdempotencyKey, Purpose, Queue, ScheduleName, Scope, Subject};
 use crate::payload::Payload;
 use crate::refusal::{Invalid, Refusal, Violation};
 use crate::time::{Span, Time};
@@ -388,7 +388,6 @@ impl Request {
         }
         if let Some(key) = &self.idempotency_key {
             key.check_own()?;
-            key.check_visible()?;
             if self.op.is_of_jobs() && !self.op.is_act_of_callers() {
                 return Err(Invalid::new("idempotency_key", "is not taken here: fences make it safe to repeat"));
             }
@@ -396,9 +395,7 @@ impl Request {
         if self.if_match.is_some() && !self.op.defines() {
             return Err(Invalid::new("if_match", "is taken only where something is defined or removed"));
         }
-        self.op.scopes().try_for_each(|scope| scope.check_own().and_then(|()| scope.check_visible()))?;
-        self.op.queue().map_or(Ok(()), Queue::check_visible)?;
-        self.op.schedule().map_or(Ok(()), ScheduleName::check_visible)?;
+        self.op.scopes().try_for_each(Scope::check_own)?;
         match &self.op {
             Op::Submit(command) => command.check(),
             Op::Commit { actual, .. } => match actual {
@@ -476,16 +473,6 @@ impl Op {
         }
     }
 
-    /// The queue it sets up, or moves jobs to.
-    fn queue(&self) -> Option<&Queue> {
-        match self {
-            Op::DefineQueue { queue, .. } | Op::PauseQueue { queue, .. } | Op::Act { act: Act::Move { queue }, .. } => {
-                Some(queue)
-            }
-            _ => None,
-        }
-    }
-
     /// The scopes it names.
     fn scopes(&self) -> Box<dyn Iterator<Item = &Scope> + '_> {
         match self {
@@ -509,13 +496,11 @@ impl Act {
 
 impl Mint {
     fn check(&self) -> Result<(), Invalid> {
-        self.subject.check_visible()?;
         // Credentials may be good for ever, and are known by their ids.
         if is_credential(self.id) && self.purpose.is_internal() {
             return ttl("expires_in_ms", self.ttl.min(GRANT_TTL_MAX), GRANT_TTL_MAX);
         }
         self.purpose.check_own()?;
-        self.purpose.check_visible()?;
         ttl("ttl_ms", self.ttl, GRANT_TTL_MAX)
     }
 }

@@ -10,7 +10,7 @@ use bursar_core::cron::Cron;
 use bursar_core::grant::Token;
 use bursar_core::id::{BatchId, CommandId, GrantId, HoldId, JobId, KeyId, WorkerId};
 use bursar_core::name::{
-    FlowKey, IdempotencyKey, JobKind, Purpose, Queue, ScheduleName, Scope, Subject, Tag, Tenant, WorkerName,
+    FlowKey, IdempotencyKey, JobKind, Purpose, Queue, ScheduleName, Scope, Subject, Tag, Tenant, WorkerName, given,
 };
 use bursar_core::payload::Payload;
 use bursar_core::time::{Span, Time};
@@ -18,6 +18,20 @@ use bursar_core::trace::TraceParent;
 use bursar_core::window::{Window, Zone};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+
+/// A name that a caller gives is the same as text and as JSON, and reads the same again.
+fn same_name<T>(text: &str)
+where
+    T: FromStr + Display + Debug + PartialEq + Serialize + DeserializeOwned,
+{
+    let from_json = given(|| serde_json::from_str::<T>(&serde_json::to_string(text).unwrap())).ok();
+    let Ok(read) = text.parse::<T>() else {
+        assert!(from_json.is_none(), "{text:?} is refused as text and taken as JSON");
+        return;
+    };
+    assert_eq!(read.to_string().parse::<T>().ok().as_ref(), Some(&read), "{text:?} has one form");
+    assert_eq!(from_json.as_ref(), Some(&read));
+}
 
 /// What is read is written as it was, as text and as JSON.
 fn same<T>(text: &str)
@@ -62,17 +76,17 @@ fn names_are_what_was_typed_and_can_be_stored() {
     let long = "x".repeat(255);
     let samples = ["room:sales", "комната/1", "bursar:slots:q\tk", "a", &long, "bursar:key"];
     bursar_fuzz::texts(&samples, |text| {
-        same::<Scope>(text);
-        same::<Tenant>(text);
-        same::<Queue>(text);
-        same::<JobKind>(text);
-        same::<Purpose>(text);
-        same::<Subject>(text);
-        same::<IdempotencyKey>(text);
-        same::<FlowKey>(text);
-        same::<Tag>(text);
-        same::<WorkerName>(text);
-        same::<ScheduleName>(text);
+        same_name::<Scope>(text);
+        same_name::<Tenant>(text);
+        same_name::<Queue>(text);
+        same_name::<JobKind>(text);
+        same_name::<Purpose>(text);
+        same_name::<Subject>(text);
+        same_name::<IdempotencyKey>(text);
+        same_name::<FlowKey>(text);
+        same_name::<Tag>(text);
+        same_name::<WorkerName>(text);
+        same_name::<ScheduleName>(text);
         // PostgreSQL has no place for it.
         assert!(Scope::new(text).is_err() || !text.contains('\0'), "{text:?}");
     });

@@ -5,8 +5,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use bursar::{Bursar, Clock};
+use bytes::Bytes;
 
 use crate::events::Tails;
+use crate::in_flight::InFlight;
 use crate::leases::Leases;
 use crate::limits::{Limits, Places};
 use crate::metering::Metering;
@@ -14,6 +16,7 @@ use crate::metrics::Metrics;
 use crate::principal::Principal;
 use crate::principal::attempts::Attempts;
 use crate::principal::authenticate::Keys;
+use crate::principal::proxies::Proxies;
 use crate::principal::readings::Readings;
 use crate::principal::uses::Uses;
 use crate::route::Route;
@@ -29,13 +32,15 @@ pub(crate) struct App {
     pub(crate) readings: Readings<Result<Principal, String>>,
     pub(crate) limits: Limits,
     pub(crate) places: Places,
+    pub(crate) bytes: InFlight,
+    pub(crate) proxies: Proxies,
     pub(crate) metrics: Metrics,
     pub(crate) tails: Tails,
     pub(crate) leases: Leases,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) metering: Metering,
     /// The OpenAPI document, made once somebody wants it.
-    document: OnceLock<String>,
+    document: OnceLock<Bytes>,
     /// Who asks, where nobody has to show a token.
     pub(crate) insider: Option<Principal>,
     stopping: AtomicBool,
@@ -43,9 +48,12 @@ pub(crate) struct App {
 
 impl App {
     pub(crate) fn new(bursar: Bursar, keys: Keys, limits: Limits, clock: Arc<dyn Clock>, metering: Metering) -> App {
+        let bytes = InFlight::new(limits.bytes, limits.principal_bytes);
         let routes: Vec<Arc<Route>> = routes::all().into_iter().map(Arc::new).collect();
         App {
-            tails: Tails::new(bursar.clone(), limits.waiting),
+            tails: Tails::new(bursar.clone(), limits.waiting, bytes.clone()),
+            bytes,
+            proxies: Proxies::default(),
             bursar,
             document: OnceLock::new(),
             insider: None,
@@ -65,8 +73,8 @@ impl App {
     }
 
     /// The OpenAPI document.
-    pub(crate) fn document(&self) -> &str {
-        self.document.get_or_init(|| crate::openapi::document().to_string())
+    pub(crate) fn document(&self) -> Bytes {
+        self.document.get_or_init(|| crate::openapi::document().to_string().into()).clone()
     }
 
     /// The methods of each path.

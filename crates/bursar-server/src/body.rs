@@ -8,6 +8,8 @@ use axum::extract::Query;
 use axum::http::Uri;
 use serde::de::{DeserializeOwned, DeserializeSeed, Error as _, MapAccess, SeqAccess, Visitor};
 
+use bursar::given;
+
 use crate::wire::problem::Problem;
 
 /// How deep JSON may be nested.
@@ -35,7 +37,12 @@ pub(crate) fn json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
 
 /// Reads a query.
 pub(crate) fn query<T: DeserializeOwned>(uri: &Uri) -> Result<T, Problem> {
-    match Query::try_from_uri(uri) {
+    // No text of a database can hold it, and no name does.
+    if let Some(part) = uri.query().unwrap_or_default().split('&').find(|part| part.contains("%00")) {
+        let name = part.split('=').next().unwrap_or_default();
+        return Err(Problem::invalid(name.to_owned(), format!("{name} must not contain U+0000")));
+    }
+    match given(|| Query::try_from_uri(uri)) {
         Ok(Query(query)) => Ok(query),
         Err(rejection) => {
             let detail = rejection.body_text();

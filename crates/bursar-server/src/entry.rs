@@ -6,25 +6,29 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::body::Body;
+use axum::body::{Body, HttpBody};
 use axum::extract::{FromRequestParts, RawPathParams, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::Response;
 use axum::routing::{MethodFilter, on};
 use bursar::{Context, Fingerprint, IdempotencyKey, IfMatch, Tenant};
+use bytes::{Bytes, BytesMut};
 use futures_util::FutureExt;
 use http_body_util::BodyExt;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use tracing::Instrument;
 
 use crate::app::App;
 use crate::call::Call;
+use crate::connection::Pace;
+use crate::in_flight::{Account, Full, InFlight, Reserved};
+use crate::limits::HEAD_BYTES_MAX;
 use crate::metering::Unpaid;
 use crate::principal::authenticate::authenticate;
 use crate::principal::table::{Action, Role};
 use crate::principal::{Principal, authorize};
-use crate::reply;
+use crate::reply::{self, Uncounted};
 use crate::route::{Incoming, Route};
 use crate::trace::Trace;
 use crate::wire::problem::{Kind, Problem};
@@ -38,6 +42,10 @@ const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
 /// Who is at the other end of the connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Peer(pub(crate) IpAddr);
+
+/// The request came by a connection beyond those that are served: only the health of the server is told there.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Spare;
 
 /// The router, from the list of routes.
 pub(crate) fn router(app: &Arc<App>) -> Router {
@@ -96,7 +104,7 @@ async fn enter(app: Arc<App>, route: Arc<Route>, request: Request) -> Response {
 }
 
 async fn enter_in(app: Arc<App>, route: Arc<Route>, request: Request, trace: Trace) -> Response {
-    let began = tokio::time::Instant::now();
+    let began = Instant::now();
     // Whatever goes wrong with one request, its connection and the others go on.
     let answered = AssertUnwindSafe(answer(&app, &route, request, &trace)).catch_unwind().await;
     let response = match answered {
@@ -114,8 +122,12 @@ async fn enter_in(app: Arc<App>, route: Arc<Route>, request: Request, trace: Tra
 }
 
 async fn answer(app: &Arc<App>, route: &Route, request: Request, trace: &Trace) -> Result<Response, Problem> {
-    let _place = app.places.take(route)?;
     let (mut parts, body) = request.into_parts();
+    if parts.extensions.get::<Spare>().is_some() && !route.health {
+        let detail = "the server has as many connections as it takes; try again later";
+        return Err(Problem::new(Kind::Overloaded, detail).retry_after(Duration::from_secs(1)));
+    }
+    let place = app.places.take(route)?;
     let principal = match (route.action, &app.insider) {
         (_, Some(insider)) => insider.clone(),
         (Action::Public, None) => Principal::nobody(),
@@ -127,7 +139,8 @@ async fn answer(app: &Arc<App>, route: &Route, request: Request, trace: &Trace) 
     // Where there is no request that somebody could look for, nothing is to be found by it.
     let correlation_id = app.insider.is_none().then(|| trace.correlation_id());
     let traceparent = trace.parent();
-    let context = Context { correlation_id, traceparent, ..Context::of(tenant).by(principal.actor()) };
+    let reporter = (route.action == Action::JobsWork).then(|| principal.reporter());
+    let context = Context { correlation_id, traceparent, reporter, ..Context::of(tenant).by(principal.actor()) };
     let key = if route.is_keyed() { header_text(&parts.headers, &IDEMPOTENCY_KEY)? } else { None };
     let call = Call {
         app: app.clone(),
@@ -138,7 +151,18 @@ async fn answer(app: &Arc<App>, route: &Route, request: Request, trace: &Trace) 
         context,
     };
     let at = path_part(&mut parts).await?;
-    let body = if route.takes_body() { read(app, route, &parts, body).await? } else { bytes::Bytes::new() };
+    // A body may come slowly, and an answer may have to wait for room: neither holds a place among those that are served.
+    drop(place);
+    let account = call.principal.account();
+    let (body, _room) = match route.takes_body() {
+        true => read(app, route, &account, &parts, body).await?,
+        false => (Bytes::new(), Vec::new()),
+    };
+    let room = match route.answer_bytes_max {
+        0 => None,
+        bytes => Some(app.bytes.reserve_soon(&account, bytes).await?),
+    };
+    let _place = app.places.take(route)?;
     let standing = match app.metering.charge(&call.principal, &call.context, &parts, body.len()).await {
         Ok(standing) => standing,
         Err(Unpaid { problem, standing }) => {
@@ -154,7 +178,21 @@ async fn answer(app: &Arc<App>, route: &Route, request: Request, trace: &Trace) 
         Err(problem) => refused(app, route, problem, trace),
     };
     standing.inspect(|standing| standing.tell(response.headers_mut()));
-    Ok(response)
+    Ok(keep(app, &account, room, response))
+}
+
+/// Counts an answer for as long as it is not written.
+fn keep(app: &App, account: &Account, room: Option<Reserved>, response: Response) -> Response {
+    let size = response.body().size_hint().exact().map_or(0, |size| size as usize);
+    if size <= KEPT_UNCOUNTED || response.extensions().get::<Uncounted>().is_some() {
+        return response;
+    }
+    let (parts, body) = response.into_parts();
+    let Some(Ok(whole)) = body.collect().now_or_never() else {
+        return reply::whole_problem(&Problem::new(Kind::Internal, "an answer was not whole"));
+    };
+    let room = room.unwrap_or_else(|| app.bytes.count(account, size));
+    Response::from_parts(parts, Body::from(room.bind(whole.to_bytes())))
 }
 
 /// Tells of a problem. What is the server's own fault is logged; whoever asks in the process is told all of it instead.
@@ -221,26 +259,36 @@ async fn path_part(parts: &mut Parts) -> Result<Option<String>, Problem> {
     }
 }
 
-async fn read(app: &App, route: &Route, parts: &Parts, body: Body) -> Result<bytes::Bytes, Problem> {
+/// Reads a body, once there is room for it. What it is counted with lasts as long as the request.
+async fn read(
+    app: &App,
+    route: &Route,
+    account: &Account,
+    parts: &Parts,
+    body: Body,
+) -> Result<(Bytes, Vec<Reserved>), Problem> {
     if parts.headers.contains_key(header::CONTENT_ENCODING) {
         let detail = "encoded bodies are not taken: send it as it is";
         return Err(Problem::new(Kind::UnsupportedMediaType, detail));
     }
     let length = parts.headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
     let most = route.body_bytes_max.min(app.limits.body_bytes);
-    let bytes = match timeout(app.limits.body, collect(body, length, most)).await {
+    let mut room = Vec::new();
+    let counting = Counting { bytes: &app.bytes, account, pace: app.limits.pace(), room: &mut room };
+    let bytes = match timeout(app.limits.body, collect(body, length, most, counting)).await {
         Ok(Ok(bytes)) => bytes,
         Ok(Err(Broken::Off)) => return Err(Problem::invalid("body".into(), "the body broke off")),
         Ok(Err(Broken::TooLarge)) => {
             return Err(Problem::new(Kind::TooLarge, format!("the body has more than {most} bytes: split it")));
         }
-        Err(_) => return Err(Problem::new(Kind::Timeout, "the body took too long")),
+        Ok(Err(Broken::NoRoom(full))) => return Err(full.into()),
+        Ok(Err(Broken::Slow)) | Err(_) => return Err(Problem::new(Kind::Timeout, "the body took too long")),
     };
     let media = parts.headers.get(header::CONTENT_TYPE).map(|media| media.to_str().unwrap_or_default());
     let media = media.map(|media| media.split(';').next().unwrap_or_default().trim().to_ascii_lowercase());
     match media.as_deref() {
-        Some("application/json") => Ok(bytes),
-        None if bytes.is_empty() => Ok(bytes),
+        Some("application/json") => Ok((bytes, room)),
+        None if bytes.is_empty() => Ok((bytes, room)),
         _ => Err(Problem::new(Kind::UnsupportedMediaType, "the body must be application/json")),
     }
 }
@@ -249,22 +297,64 @@ async fn read(app: &App, route: &Route, parts: &Parts, body: Body) -> Result<byt
 enum Broken {
     Off,
     TooLarge,
+    Slow,
+    NoRoom(Full),
 }
+
+/// What a body is counted with, and how fast it must come.
+struct Counting<'a> {
+    bytes: &'a InFlight,
+    account: &'a Account,
+    pace: Pace,
+    room: &'a mut Vec<Reserved>,
+}
+
+impl Counting<'_> {
+    /// Makes room for so many bytes more.
+    fn make_room(&mut self, bytes: usize) -> Result<usize, Broken> {
+        self.room.push(self.bytes.reserve(self.account, bytes).map_err(Broken::NoRoom)?);
+        Ok(bytes)
+    }
+}
+
+/// Bytes of a body that are not counted: connections bound how many of them there are.
+const READ_UNCOUNTED: usize = 16 << 10;
+/// Bytes of an answer that are not counted.
+const KEPT_UNCOUNTED: usize = 16 << 10;
 
 /// How long what is too large is still taken, and thrown away: who is cut off while it sends may never see the answer.
 const LINGER: Duration = Duration::from_secs(1);
 
 /// Takes a body in. One that is too large is refused as soon as that is known, however slowly the rest of it comes.
-async fn collect(mut body: Body, length: Option<u64>, most: usize) -> Result<bytes::Bytes, Broken> {
-    let mut bytes = bytes::BytesMut::new();
+async fn collect(
+    mut body: Body,
+    length: Option<u64>,
+    most: usize,
+    mut counting: Counting<'_>,
+) -> Result<Bytes, Broken> {
+    let (pace, began) = (counting.pace, Instant::now());
     let mut too_large = length.is_some_and(|length| length > most as u64);
+    let mut room = READ_UNCOUNTED;
+    if let Some(length) = length.filter(|length| !too_large && *length > READ_UNCOUNTED as u64) {
+        room = counting.make_room(length as usize)?;
+    }
+    let mut bytes = BytesMut::with_capacity(if too_large { 0 } else { length.unwrap_or(0) as usize });
     while !too_large {
-        match body.frame().await {
-            None => return Ok(bytes.freeze()),
-            Some(Err(_)) => return Err(Broken::Off),
-            Some(Ok(frame)) => {
+        // Before the next wait: what comes drop by drop is given up, as is what does not come at all.
+        if pace.is_too_slow(bytes.len(), began.elapsed()) {
+            return Err(Broken::Slow);
+        }
+        match timeout(pace.stall, body.frame()).await {
+            Err(_) => return Err(Broken::Slow),
+            Ok(None) => return Ok(bytes.freeze()),
+            Ok(Some(Err(_))) => return Err(Broken::Off),
+            Ok(Some(Ok(frame))) => {
                 let data = frame.into_data().unwrap_or_default();
                 too_large = bytes.len() + data.len() > most;
+                // One that does not say how long it is has as much again each time.
+                while !too_large && bytes.len() + data.len() > room {
+                    room += counting.make_room(room.max(data.len()))?;
+                }
                 bytes.extend_from_slice(&data);
             }
         }
@@ -279,15 +369,30 @@ where
     S: hyper::service::Service<Request<Body>, Response = Response, Error = std::convert::Infallible>,
 {
     let trace = Trace::of(request.headers());
-    request.extensions_mut().insert(trace.clone());
-    request.extensions_mut().insert(peer);
-    let mut response = match service.call(request).await {
-        Ok(response) => response,
-        Err(never) => match never {},
+    let mut response = if head_bytes(&request) > HEAD_BYTES_MAX {
+        let detail = format!("the head of the request has more than {HEAD_BYTES_MAX} bytes");
+        let mut response = reply::problem(Problem::new(Kind::HeadTooLarge, detail), trace.request_id());
+        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+        response
+    } else {
+        request.extensions_mut().insert(trace.clone());
+        request.extensions_mut().insert(peer);
+        match service.call(request).await {
+            Ok(response) => response,
+            Err(never) => match never {},
+        }
     };
     trace.tell(response.headers_mut());
     harden(&mut response);
     response
+}
+
+/// The bytes of a head: its first line, and its fields.
+fn head_bytes(request: &Request<Body>) -> usize {
+    let uri = request.uri();
+    let target = uri.path().len() + uri.query().map_or(0, |query| query.len() + 1);
+    let fields = request.headers().iter().map(|(name, value)| name.as_str().len() + value.len() + ": \r\n".len());
+    request.method().as_str().len() + target + "  HTTP/1.1\r\n\r\n".len() + fields.sum::<usize>()
 }
 
 /// What every answer says to a browser.

@@ -1,47 +1,36 @@
 //! Events as they happen: one stream of chosen channels, which goes on where it broke off.
 //!
-//! One task for each tenant that somebody listens to reads the journal and tells all its listeners, so that it costs the same
-//! however many they are. The journal is the truth: who comes back with the position it has seen gets what it missed from there.
+//! Listeners of a tenant share one [`tail`] of the journal. The journal is the truth: a listener that comes back with the position it
+//! has seen gets what it missed from there.
+
+mod tail;
 
 use std::borrow::Cow;
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::collections::{HashMap, VecDeque};
 
 use axum::body::Body;
-use bursar::{
-    Bursar, Clock, CredentialToken, Event, JobId, JournalEvent, ProgressNotices, Queue, Scope, Stream, Tenant,
-};
+use bursar::{Bursar, Clock, CredentialToken, JobId, Queue, Scope};
 use bytes::Bytes;
-use futures_util::FutureExt;
 use percent_encoding::percent_decode_str;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, broadcast, mpsc, watch};
-use tokio::time::{MissedTickBehavior, interval, timeout};
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::{Interval, MissedTickBehavior, interval};
 
+pub(crate) use self::tail::Tails;
+use self::tail::{Follower, Lost, PAGE, Told, frame, queue_of};
 use crate::call::Call;
+use crate::limits::PAGE_ANSWER_BYTES;
 use crate::principal::table::{Action, Role};
 use crate::principal::{Principal, authorize};
 use crate::reply::EventStream;
-use crate::wire::event::EventAnswer;
-use crate::wire::problem::{Kind, Problem};
+use crate::wire::problem::Problem;
 
-/// How often the journal is looked at for what other processes did.
-const LOOK: Duration = Duration::from_millis(250);
-/// Events that a listener may be behind.
-const BEHIND_MAX: usize = 4_096;
-/// Events on their way to one connection.
-const UNDER_WAY: usize = 64;
-/// Positions that are replayed to who comes back; who missed more begins anew.
+/// Positions that are replayed to a listener that comes back; one that missed more begins anew.
 const REPLAY_MAX: u64 = 100_000;
 /// Channels of one stream.
 const CHANNELS_MAX: usize = 100;
-/// Queues of jobs that are remembered.
-const QUEUES_KEPT: usize = 10_000;
-/// Events that are read at once.
-const PAGE: usize = 500;
 
 /// Which events are wanted.
 #[derive(Deserialize, JsonSchema)]
@@ -99,17 +88,13 @@ impl Channel {
         }
     }
 
-    fn takes(&self, seen: &Seen) -> bool {
+    fn takes(&self, told: &Told) -> bool {
         match self {
-            Channel::Journal => true,
-            Channel::Job(id) => seen.event.event.job() == Some(*id),
-            Channel::Queue(queue) => {
-                seen.queue.as_ref() == Some(queue) || matches!(&seen.event.stream, Stream::Queue(_, of) if of == queue)
-            }
-            Channel::Budget(scope) => {
-                let of = matches!(&seen.event.stream, Stream::Scope(_, of) if of == scope);
-                of || seen.event.event.scopes().contains(&scope)
-            }
+            // Progress is no event of the journal: only who listens to its job hears of it.
+            Channel::Journal => told.position.is_some(),
+            Channel::Job(id) => told.job == Some(*id),
+            Channel::Queue(queue) => told.queue.as_ref() == Some(queue),
+            Channel::Budget(scope) => told.scopes.contains(scope),
         }
     }
 }
@@ -125,133 +110,6 @@ pub(crate) fn percent_decode(text: &str) -> Option<String> {
     plain.ok().map(Cow::into_owned)
 }
 
-/// An event, with the queue of its job.
-struct Seen {
-    event: JournalEvent,
-    queue: Option<Queue>,
-}
-
-impl Seen {
-    fn frame(&self) -> Bytes {
-        let answer = EventAnswer::from(&self.event);
-        frame(Some(self.event.position), &answer.kind, &serde_json::to_value(&answer).unwrap_or_default())
-    }
-}
-
-fn frame(id: Option<u64>, kind: &str, data: &serde_json::Value) -> Bytes {
-    let id = id.map(|id| format!("id: {id}\n")).unwrap_or_default();
-    format!("{id}event: {kind}\ndata: {data}\n\n").into()
-}
-
-/// Who reads the journal for listeners.
-pub(crate) struct Tails {
-    bursar: Bursar,
-    tails: Arc<Mutex<HashMap<Tenant, broadcast::Sender<Arc<Seen>>>>>,
-    stop: watch::Sender<bool>,
-    listeners: Arc<Semaphore>,
-}
-
-impl Tails {
-    pub(crate) fn new(bursar: Bursar, listeners: usize) -> Tails {
-        Tails {
-            bursar,
-            tails: Arc::default(),
-            stop: watch::Sender::new(false),
-            listeners: Arc::new(Semaphore::new(listeners)),
-        }
-    }
-
-    /// The server ends: streams end, and who waits is answered.
-    pub(crate) fn stop(&self) {
-        self.stop.send_replace(true);
-    }
-
-    /// Until the server ends.
-    pub(crate) async fn stopped(&self) {
-        let _ = self.stop.subscribe().wait_for(|stop| *stop).await;
-    }
-
-    /// Listens to a tenant's events from now on, wherever now is.
-    async fn subscribe(&self, tenant: &Tenant) -> Result<broadcast::Receiver<Arc<Seen>>, Problem> {
-        let known =
-            |tails: &HashMap<Tenant, broadcast::Sender<Arc<Seen>>>| tails.get(tenant).map(broadcast::Sender::subscribe);
-        if let Some(events) = known(&self.tails.lock().unwrap_or_else(PoisonError::into_inner)) {
-            return Ok(events);
-        }
-        let from = self.bursar.health().await?.position;
-        let mut tails = self.tails.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(events) = known(&tails) {
-            return Ok(events);
-        }
-        let (told, events) = broadcast::channel(BEHIND_MAX);
-        tails.insert(tenant.clone(), told.clone());
-        let bursar = self.bursar.tenant(tenant)?;
-        tokio::spawn(follow(bursar, tenant.clone(), from, told, self.tails.clone(), self.stop.subscribe()));
-        Ok(events)
-    }
-}
-
-type Listened = Mutex<HashMap<Tenant, broadcast::Sender<Arc<Seen>>>>;
-
-/// Reads a tenant's part of the journal as it grows, for as long as somebody listens.
-async fn follow(
-    bursar: Bursar,
-    tenant: Tenant,
-    from: u64,
-    told: broadcast::Sender<Arc<Seen>>,
-    tails: Arc<Listened>,
-    mut stop: watch::Receiver<bool>,
-) {
-    let mut at = from;
-    let mut notices = bursar.listen();
-    let mut queues = HashMap::new();
-    loop {
-        match bursar.journal().read(at, PAGE).await {
-            Ok((events, now_at)) => {
-                for event in events {
-                    let queue = queue_of(&bursar, &mut queues, &event).await;
-                    // Who came and went again is told nothing.
-                    let _ = told.send(Arc::new(Seen { event, queue }));
-                }
-                if now_at > at {
-                    at = now_at;
-                    continue;
-                }
-            }
-            Err(error) => tracing::warn!(%error, "the journal cannot be read for those who listen"),
-        }
-        {
-            let mut tails = tails.lock().unwrap_or_else(PoisonError::into_inner);
-            if told.receiver_count() == 0 {
-                tails.remove(&tenant);
-                return;
-            }
-        }
-        tokio::select! {
-            _ = timeout(LOOK, notices.next()) => while notices.next().now_or_never().flatten().is_some() {},
-            _ = stop.wait_for(|stop| *stop) => return,
-        }
-    }
-}
-
-/// The queue that the job of an event is in.
-async fn queue_of(bursar: &Bursar, known: &mut HashMap<JobId, Queue>, event: &JournalEvent) -> Option<Queue> {
-    let job = event.event.job()?;
-    if known.len() >= QUEUES_KEPT {
-        known.clear();
-    }
-    match &event.event {
-        Event::JobEnqueued { spec, .. } => drop(known.insert(job, spec.queue.clone())),
-        Event::JobMoved { queue, .. } => drop(known.insert(job, queue.clone())),
-        _ if known.contains_key(&job) => {}
-        _ => {
-            let found = bursar.jobs().find(job).await.ok().flatten()?;
-            known.insert(job, found.queue);
-        }
-    }
-    known.get(&job).cloned()
-}
-
 /// Opens a stream.
 pub(crate) async fn listen(call: Call, query: EventsQuery) -> Result<EventStream, Problem> {
     let channels = match query.channels.as_deref() {
@@ -264,9 +122,7 @@ pub(crate) async fn listen(call: Call, query: EventsQuery) -> Result<EventStream
     for channel in &channels {
         channel.allow(&call).await?;
     }
-    let place = call.app.tails.listeners.clone().try_acquire_owned().map_err(|_| {
-        Problem::new(Kind::Overloaded, "as many listen as can be served").retry_after(Duration::from_secs(5))
-    })?;
+    let place = call.app.tails.place()?;
     let seen = match &call.last_event {
         Some(text) => {
             let wrong = || Problem::invalid("last-event-id".into(), "Last-Event-ID is not a position");
@@ -275,16 +131,17 @@ pub(crate) async fn listen(call: Call, query: EventsQuery) -> Result<EventStream
         None => query.after,
     };
     // Before the end is read: what happens after that is heard.
-    let live = call.app.tails.subscribe(&call.context.tenant).await?;
+    let live = call.app.tails.follow(&call.context.tenant).await?;
     let end = call.app.bursar.health().await?.position;
     let (from, resync) = begun_at(seen, end);
-    let bursar = call.bursar();
-    let told_progress = channels.iter().any(|channel| matches!(channel, Channel::Job(_)));
-    let progress = told_progress.then(|| bursar.jobs().listen_progress());
-    let (told, mut frames) = mpsc::channel(UNDER_WAY);
-    tokio::spawn(Pump { call, bursar, channels, told, place }.run(from, resync, live, progress));
-    let frames = futures_util::stream::poll_fn(move |context| {
-        frames.poll_recv(context).map(|frame| frame.map(Ok::<_, std::convert::Infallible>))
+    let greeting = match resync {
+        true => frame(Some(from), "resync", &json!({ "reason": "what was missed is not replayed: read anew" })),
+        false => frame(Some(from), "ready", &json!({ "position": from })),
+    };
+    let listener = Listener::new(call, channels, live, place, from, greeting);
+    let frames = futures_util::stream::unfold(listener, |mut listener| async move {
+        let frame = listener.next().await.ok()?;
+        Some((Ok::<_, std::convert::Infallible>(frame), listener))
     });
     Ok(EventStream(Body::from_stream(frames)))
 }
@@ -298,118 +155,101 @@ fn begun_at(seen: Option<u64>, end: u64) -> (u64, bool) {
     }
 }
 
-/// What feeds one connection.
-struct Pump {
+/// What feeds one connection. It is asked for a frame only when the connection has room for one, so that it has no queue of its own.
+struct Listener {
     call: Call,
     bursar: Bursar,
     channels: Vec<Channel>,
-    told: mpsc::Sender<Bytes>,
-    #[expect(dead_code, reason = "it is given back with the rest")]
-    place: OwnedSemaphorePermit,
+    live: Follower,
+    beat: Interval,
+    /// Frames to be sent first: the greeting, then what was missed, a page of it at a time.
+    missed: VecDeque<Bytes>,
+    /// Up to which position the journal was read.
+    at: u64,
+    /// Whether there may be more to read before the live events.
+    behind: bool,
+    queues: HashMap<JobId, Queue>,
+    _place: OwnedSemaphorePermit,
 }
 
 /// The stream is over.
 struct Over;
 
-impl Pump {
-    async fn run(
-        self,
+impl Listener {
+    fn new(
+        call: Call,
+        channels: Vec<Channel>,
+        live: Follower,
+        place: OwnedSemaphorePermit,
         from: u64,
-        resync: bool,
-        live: broadcast::Receiver<Arc<Seen>>,
-        progress: Option<ProgressNotices>,
-    ) {
-        let app = self.call.app.clone();
-        app.metrics.listening(true);
-        // Whoever is dropped comes back with the position it has seen.
-        let _: Result<(), Over> = async {
-            let greeting = match resync {
-                true => frame(Some(from), "resync", &json!({ "reason": "what was missed is not replayed: read anew" })),
-                false => frame(Some(from), "ready", &json!({ "position": from })),
-            };
-            self.tell(greeting).await?;
-            let from = self.replay(from).await?;
-            self.follow(from, live, progress).await
-        }
-        .await;
-        app.metrics.listening(false);
-    }
-
-    /// What was missed, from the journal.
-    async fn replay(&self, from: u64) -> Result<u64, Over> {
-        let mut at = from;
-        let mut queues = HashMap::new();
-        loop {
-            let (events, now_at) = self.bursar.journal().read(at, PAGE).await.map_err(|_| Over)?;
-            for event in events {
-                let queue = queue_of(&self.bursar, &mut queues, &event).await;
-                self.tell_seen(&Seen { event, queue }).await?;
-            }
-            if now_at == at {
-                return Ok(at);
-            }
-            at = now_at;
-        }
-    }
-
-    async fn follow(
-        &self,
-        from: u64,
-        mut live: broadcast::Receiver<Arc<Seen>>,
-        mut progress: Option<ProgressNotices>,
-    ) -> Result<(), Over> {
-        let mut beat = interval(self.call.app.limits.heartbeat);
+        greeting: Bytes,
+    ) -> Listener {
+        let mut beat = interval(call.app.limits.heartbeat);
         beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
         beat.reset();
+        call.app.metrics.listening(true);
+        let (bursar, missed) = (call.bursar(), VecDeque::from([greeting]));
+        let queues = HashMap::new();
+        Listener { call, bursar, channels, live, beat, missed, at: from, behind: true, queues, _place: place }
+    }
+
+    /// The next frame.
+    async fn next(&mut self) -> Result<Bytes, Over> {
         loop {
+            if let Some(frame) = self.missed.pop_front() {
+                return Ok(frame);
+            }
+            if self.behind {
+                self.read_missed().await?;
+                continue;
+            }
+            let app = self.call.app.clone();
             tokio::select! {
-                seen = live.recv() => match seen {
-                    Ok(seen) if seen.event.position > from => self.tell_seen(&seen).await?,
+                told = self.live.next() => match told {
+                    Ok(told) if self.takes(&told) => return Ok(told.frame.clone()),
                     Ok(_) => {}
-                    Err(broadcast::error::RecvError::Lagged(_)) => return Err(self.dropped()),
-                    Err(broadcast::error::RecvError::Closed) => return Err(Over),
+                    Err(Lost::Behind) => return Err(self.dropped()),
+                    Err(Lost::Over) => return Err(Over),
                 },
-                told = next(&mut progress) => self.tell_progress(told).await?,
-                _ = beat.tick() => {
+                _ = self.beat.tick() => {
                     self.still_allowed().await?;
-                    self.tell(Bytes::from_static(b": \n\n")).await?;
+                    return Ok(Bytes::from_static(b": \n\n"));
                 }
-                () = self.call.app.tails.stopped() => return Err(Over),
-                () = self.told.closed() => return Err(Over),
+                () = app.tails.stopped() => return Err(Over),
             }
         }
     }
 
-    async fn tell_seen(&self, seen: &Seen) -> Result<(), Over> {
-        match self.channels.iter().any(|channel| channel.takes(seen)) {
-            true => self.tell(seen.frame()).await,
-            false => Ok(()),
+    /// A page of what was missed, from the journal.
+    async fn read_missed(&mut self) -> Result<(), Over> {
+        // Who reads no page that it is sent reads no further one: its bytes in flight are used up.
+        let (bytes, account) = (&self.call.app.bytes, self.call.principal.account());
+        let _room = bytes.reserve_soon(&account, PAGE_ANSWER_BYTES).await.map_err(|_| self.dropped())?;
+        let (events, at) = self.bursar.journal().read(self.at, PAGE).await.map_err(|_| Over)?;
+        for event in events {
+            let queue = queue_of(&self.bursar, &mut self.queues, &event).await;
+            let told = Told::event(&event, queue);
+            if self.channels.iter().any(|channel| channel.takes(&told)) {
+                self.missed.push_back(bytes.count(&account, told.frame.len()).bind(told.frame));
+            }
         }
+        self.behind = at > self.at;
+        self.at = at;
+        if !self.behind {
+            self.queues = HashMap::new();
+        }
+        Ok(())
     }
 
-    async fn tell_progress(&self, told: Arc<bursar::Progressed>) -> Result<(), Over> {
-        if !self.channels.contains(&Channel::Job(told.job)) {
-            return Ok(());
-        }
-        let bursar::Progress { percent, message, data } = &told.progress;
-        let data =
-            json!({ "job": told.job, "fence": told.fence, "percent": percent, "message": message, "data": data });
-        // It is kept nowhere, so that it has no position to come back to.
-        self.tell(frame(None, "progress", &data)).await
+    fn takes(&self, told: &Told) -> bool {
+        let seen = told.position.is_some_and(|position| position <= self.at);
+        !seen && self.channels.iter().any(|channel| channel.takes(told))
     }
 
-    async fn tell(&self, frame: Bytes) -> Result<(), Over> {
-        match timeout(self.call.app.limits.listener, self.told.send(frame)).await {
-            Ok(Ok(())) => Ok(()),
-            Ok(Err(_)) => Err(Over),
-            Err(_) => Err(self.dropped()),
-        }
-    }
-
-    /// Nobody waits for who is too slow.
+    /// A listener that is too slow is dropped, and comes back with the position it has seen.
     fn dropped(&self) -> Over {
         self.call.app.metrics.dropped();
-        tracing::info!(tenant = %self.call.context.tenant, "a listener was too slow");
+        tracing::info!(tenant = %self.call.context.tenant, "a listener was too slow and was dropped");
         Over
     }
 
@@ -428,16 +268,9 @@ impl Pump {
     }
 }
 
-async fn next(progress: &mut Option<ProgressNotices>) -> Arc<bursar::Progressed> {
-    loop {
-        match progress {
-            Some(notices) => match notices.next().await {
-                Some(Ok(told)) => return told,
-                Some(Err(_)) => {}
-                None => *progress = None,
-            },
-            None => std::future::pending().await,
-        }
+impl Drop for Listener {
+    fn drop(&mut self) {
+        self.call.app.metrics.listening(false);
     }
 }
 

@@ -17,10 +17,12 @@
 mod app;
 mod body;
 mod call;
+mod connection;
 mod entry;
 mod events;
 #[cfg(test)]
 mod fuzz;
+mod in_flight;
 mod leases;
 mod limits;
 mod local;
@@ -45,6 +47,7 @@ pub use crate::metrics::markdown as metrics_table;
 pub use crate::openapi::document;
 pub use crate::principal::authenticate::OPERATOR_BYTES_MIN;
 pub use crate::principal::jwt::{JwtError, JwtKey, JwtRules};
+pub use crate::principal::proxies::{BadNetwork, Network};
 pub use crate::principal::table::{Action, Allowed, Role, markdown as roles_table};
 pub use crate::reference::reference;
 pub use crate::routes::{Declared, declared};

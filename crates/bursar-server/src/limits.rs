@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use tokio::sync::{Semaphore, SemaphorePermit};
 
+use crate::connection::Pace;
 use crate::route::Route;
 use crate::wire::problem::{Kind, Problem};
 
@@ -13,6 +14,10 @@ pub(crate) const BODY_BYTES_MAX: usize = 4 << 20;
 pub(crate) const BULK_BYTES_MAX: usize = 32 << 20;
 /// Bytes of the head of a request.
 pub(crate) const HEAD_BYTES_MAX: usize = 64 << 10;
+/// Room that is made for a page of a list: what is read, and what is answered.
+pub(crate) const PAGE_ANSWER_BYTES: usize = 2 * bursar::bounds::PAGE_BYTES_MAX;
+/// Room that is made for an item with its payload and its result.
+pub(crate) const ITEM_ANSWER_BYTES: usize = 3 * bursar::bounds::PAYLOAD_BYTES_MAX;
 /// Items on one page.
 pub(crate) const PAGE_MAX: usize = 1_000;
 /// Items on one page unless it is said.
@@ -31,14 +36,27 @@ pub struct Limits {
     pub body_bytes: usize,
     /// How long the head of a request may take, and an idle connection is kept.
     pub head: Duration,
-    /// How long a body may take.
+    /// How long a body may take in all.
     pub body: Duration,
     /// How often a listener to events hears something, and is looked at whether it may still listen.
     pub heartbeat: Duration,
-    /// How long a listener may take nothing of what it is sent.
-    pub listener: Duration,
+    /// How long a connection may move nothing of a body or an answer.
+    pub stall: Duration,
+    /// Bytes a second that it must move on average once that long has passed.
+    pub rate: usize,
+    /// Bytes in flight: bodies, answers and events that the server keeps at once.
+    pub bytes: usize,
+    /// Bytes in flight of one principal.
+    pub principal_bytes: usize,
     /// How long requests under way may take to end when the server stops.
     pub drain: Duration,
+}
+
+impl Limits {
+    /// The least that a connection must move.
+    pub(crate) fn pace(&self) -> Pace {
+        Pace { stall: self.stall, rate: self.rate }
+    }
 }
 
 impl Default for Limits {
@@ -51,7 +69,10 @@ impl Default for Limits {
             head: Duration::from_secs(30),
             body: Duration::from_secs(30),
             heartbeat: Duration::from_secs(15),
-            listener: Duration::from_secs(10),
+            stall: Duration::from_secs(10),
+            rate: 1 << 10,
+            bytes: 128 << 20,
+            principal_bytes: 64 << 20,
             drain: Duration::from_secs(30),
         }
     }
@@ -61,11 +82,16 @@ impl Default for Limits {
 pub(crate) struct Places {
     requests: Semaphore,
     waiting: Semaphore,
+    health: Semaphore,
 }
+
+/// Requests for health and metrics at once. They have places of their own, so that a full server can still be looked at.
+const HEALTH_MAX: usize = 64;
 
 impl Places {
     pub(crate) fn new(limits: &Limits) -> Places {
-        Places { requests: Semaphore::new(limits.requests), waiting: Semaphore::new(limits.waiting) }
+        let [requests, waiting, health] = [limits.requests, limits.waiting, HEALTH_MAX].map(Semaphore::new);
+        Places { requests, waiting, health }
     }
 
     /// Places that are taken: by requests, and by those that wait.
@@ -76,7 +102,11 @@ impl Places {
 
     /// A place for a request, or the advice to come again: it is better than to take all and serve none.
     pub(crate) fn take(&self, route: &Route) -> Result<SemaphorePermit<'_>, Problem> {
-        let places = if route.waits { &self.waiting } else { &self.requests };
+        let places = match (route.health, route.waits) {
+            (true, _) => &self.health,
+            (false, true) => &self.waiting,
+            (false, false) => &self.requests,
+        };
         places.try_acquire().map_err(|_| {
             Problem::new(Kind::Overloaded, "the server has as many requests as it takes; try again later")
                 .retry_after(Duration::from_secs(1))

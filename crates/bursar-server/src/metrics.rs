@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const SECONDS: [f64; 10] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 2.5, 10.0, 60.0];
 
 /// Every metric there is: its name, what it is to Prometheus, and what it says.
-const METRICS: [(&str, &str, &str); 37] = [
+const METRICS: [(&str, &str, &str); 39] = [
     ("bursar_build_info", "gauge", "Always 1; the label `version` says which Bursar this is."),
     ("bursar_http_requests_total", "counter", "Requests that were answered, by method, route and status."),
     (
@@ -30,6 +30,11 @@ const METRICS: [(&str, &str, &str); 37] = [
     ("bursar_http_requests", "gauge", "Requests under way, without those that wait; `limits.requests` is the most."),
     ("bursar_http_waiting", "gauge", "Requests that wait for jobs, or listen to events; `limits.waiting` is the most."),
     ("bursar_http_connections", "gauge", "Connections that are open; `limits.connections` is the most."),
+    (
+        "bursar_http_bytes_in_flight",
+        "gauge",
+        "Bytes of bodies, answers and events that are kept now; `limits.bytes` is the most.",
+    ),
     ("bursar_denied_total", "counter", "Tokens that were not taken."),
     ("bursar_commands_done_total", "counter", "Requests that the engine has done."),
     ("bursar_commands_refused_total", "counter", "Requests that the rules refused: limits, freezes, wrong states."),
@@ -66,6 +71,7 @@ const METRICS: [(&str, &str, &str); 37] = [
     ("bursar_limit_requests", "gauge", "The most requests at once (`limits.requests`)."),
     ("bursar_limit_waiting", "gauge", "The most requests at once that wait (`limits.waiting`)."),
     ("bursar_limit_connections", "gauge", "The most connections at once (`limits.connections`)."),
+    ("bursar_limit_bytes", "gauge", "The most bytes in flight (`limits.bytes`)."),
     ("bursar_process_resident_bytes", "gauge", "Memory of the process (Linux)."),
     ("bursar_process_open_files", "gauge", "Open files of the process, connections among them (Linux)."),
     ("bursar_process_cpu_seconds_total", "counter", "Time that the process has computed (Linux)."),
@@ -175,6 +181,8 @@ fn of_server(app: &App, page: &mut Page) {
     page.one("bursar_http_requests", requests);
     page.one("bursar_http_waiting", waiting);
     page.one("bursar_http_connections", load(&metrics.connections));
+    page.one("bursar_http_bytes_in_flight", app.bytes.total());
+    page.one("bursar_limit_bytes", limits.bytes);
     page.one("bursar_limit_requests", limits.requests);
     page.one("bursar_limit_waiting", limits.waiting);
     page.one("bursar_limit_connections", limits.connections);

@@ -4,6 +4,7 @@ use axum::body::Body;
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bursar::Fingerprint;
+use bytes::Bytes;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Serialize;
 
@@ -110,7 +111,11 @@ impl Answers for Done {
 }
 
 /// Text of a kind that is known when it is compiled.
-pub(crate) struct Text<const MEDIA: char>(pub(crate) String);
+pub(crate) struct Text<const MEDIA: char>(pub(crate) Bytes);
+
+/// Marks an answer that is not counted among the bytes in flight: all that get it share it, or it is small.
+#[derive(Clone, Copy)]
+pub(crate) struct Uncounted;
 
 /// Plain text, as Prometheus reads it.
 pub(crate) const PLAIN: char = 'p';
@@ -129,7 +134,9 @@ fn media(kind: char) -> &'static str {
 
 impl<const MEDIA: char> Answers for Text<MEDIA> {
     fn respond(self) -> Response {
-        ([(header::CONTENT_TYPE, media(MEDIA))], self.0).into_response()
+        let mut response = ([(header::CONTENT_TYPE, media(MEDIA))], self.0).into_response();
+        response.extensions_mut().insert(Uncounted);
+        response
     }
 
     fn answered(_: &mut SchemaGenerator) -> Answered {

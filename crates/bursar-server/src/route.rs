@@ -24,6 +24,10 @@ pub(crate) struct Route {
     pub(crate) summary: &'static str,
     /// It may take as long as its caller wants: it stands in a line of its own.
     pub(crate) waits: bool,
+    /// It tells how the server is: it has places of its own.
+    pub(crate) health: bool,
+    /// Bytes that its answer may come to, where that can be many: room for them is made before it is begun.
+    pub(crate) answer_bytes_max: usize,
     /// What stands at its path is there for whoever asks, as nobody has to make it first.
     pub(crate) always_there: bool,
     /// What makes a repetition safe, if it changes anything.
@@ -100,6 +104,8 @@ impl Route {
             action,
             summary,
             waits: false,
+            health: false,
+            answer_bytes_max: 0,
             always_there: false,
             repeats: Repeats::Key,
             edits: false,
@@ -124,6 +130,21 @@ impl Route {
     /// It may take as long as its caller wants.
     pub(crate) fn waits(self) -> Route {
         Route { waits: true, ..self }
+    }
+
+    /// It tells how the server is.
+    pub(crate) fn health(self) -> Route {
+        Route { health: true, ..self }
+    }
+
+    /// It answers a page of a list.
+    pub(crate) fn pages(self) -> Route {
+        Route { answer_bytes_max: limits::PAGE_ANSWER_BYTES, ..self }
+    }
+
+    /// It answers something with payloads.
+    pub(crate) fn carries_payloads(self) -> Route {
+        Route { answer_bytes_max: limits::ITEM_ANSWER_BYTES, ..self }
     }
 
     /// What stands at its path need not be made first: it is never not found.

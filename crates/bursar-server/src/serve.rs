@@ -13,15 +13,19 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
 use crate::app::App;
-use crate::entry::{self, Peer};
+use crate::connection::Connection;
+use crate::connection::heads::{Heads, Serving};
+use crate::entry::{self, Peer, Spare};
+use crate::in_flight::Account;
 use crate::limits::{HEAD_BYTES_MAX, Limits};
 use crate::metering::Metering;
 use crate::principal::authenticate::{Keys, OPERATOR_BYTES_MIN};
 use crate::principal::jwt::{JwtKey, JwtRules};
+use crate::principal::proxies::{Network, Proxies};
 
 /// How to serve.
 #[derive(Default)]
@@ -39,6 +43,8 @@ pub struct Settings {
     /// What users, agents and viewers may ask of this server. Unless it is set they may ask as much as they like: a server that turns
     /// its callers away was told to. Who runs it, sets it up or works for it is never metered.
     pub meter: Option<MeterSettings>,
+    /// Proxies that are believed when they name the address on whose behalf they ask (`X-Forwarded-For`).
+    pub trusted_proxies: Vec<Network>,
 }
 
 /// Why a server does not start.
@@ -75,7 +81,7 @@ pub struct Server {
 impl Server {
     /// Listens on an address. What waits there is answered by [`Server::run`].
     pub async fn bind(bursar: Bursar, address: SocketAddr, settings: Settings) -> Result<Server, StartError> {
-        let Settings { operator_token, jwt_keys, jwt_rules, limits, clock, meter } = settings;
+        let Settings { operator_token, jwt_keys, jwt_rules, limits, clock, meter, trusted_proxies } = settings;
         if operator_token.as_ref().is_some_and(|token| token.len() < OPERATOR_BYTES_MIN) {
             return Err(StartError::ShortToken);
         }
@@ -88,7 +94,9 @@ impl Server {
         let listener = TcpListener::bind(address).await.map_err(|error| StartError::Listen(address, error))?;
         let address = listener.local_addr().map_err(|error| StartError::Listen(address, error))?;
         let keys = Keys::new(operator_token.as_deref(), jwt_keys, jwt_rules);
-        let app = Arc::new(App::new(bursar, keys, limits, clock, metering));
+        let mut app = App::new(bursar, keys, limits, clock, metering);
+        app.proxies = Proxies(trusted_proxies);
+        let app = Arc::new(app);
         Ok(Server { app, listener, address, made })
     }
 
@@ -108,13 +116,19 @@ impl Server {
         let router = TowerToHyperService::new(entry::router(&app));
         let graceful = GracefulShutdown::new();
         let connections = Arc::new(Semaphore::new(app.limits.connections));
+        let spares = Arc::new(Semaphore::new(SPARE_CONNECTIONS));
         let mut http = http1::Builder::new();
         http.timer(TokioTimer::new()).header_read_timeout(app.limits.head).max_buf_size(HEAD_BYTES_MAX);
+        let mut brief = http1::Builder::new();
+        brief.timer(TokioTimer::new()).header_read_timeout(app.limits.head.min(SPARE_HEAD)).keep_alive(false);
+        let heads: Account = "heads of requests".into();
         let mut stop = std::pin::pin!(stop);
         loop {
-            let place = tokio::select! {
-                place = connections.clone().acquire_owned() => place,
+            let (mut place, mut spare) = tokio::select! {
+                biased;
                 () = &mut stop => break,
+                place = connections.clone().acquire_owned() => (place, false),
+                place = spares.clone().acquire_owned() => (place, true),
             };
             let accepted = tokio::select! {
                 accepted = listener.accept() => accepted,
@@ -129,14 +143,30 @@ impl Server {
                     continue;
                 }
             };
+            if let Ok(free) = connections.clone().try_acquire_owned().map(Ok).map_err(drop)
+                && spare
+            {
+                (place, spare) = (free, false);
+            }
             // An answer is one small write: it is not to wait for the next.
             let _ = stream.set_nodelay(true);
-            let router = router.clone();
+            let (router, serving) = (router.clone(), Serving::default());
+            let counted = Heads::new(serving.clone(), app.bytes.clone(), heads.clone());
             let service = service_fn(move |request: hyper::Request<hyper::body::Incoming>| {
-                let router = router.clone();
-                async move { Ok::<_, Infallible>(entry::handle(&router, request.map(Body::new), Peer(peer.ip())).await) }
+                let (router, served) = (router.clone(), serving.begin());
+                async move {
+                    let mut request = request.map(Body::new);
+                    if spare {
+                        request.extensions_mut().insert(Spare);
+                    }
+                    let response = entry::handle(&router, request, Peer(peer.ip())).await;
+                    drop(served);
+                    Ok::<_, Infallible>(response)
+                }
             });
-            let connection = graceful.watch(http.serve_connection(TokioIo::new(stream), service));
+            let io = TokioIo::new(Connection::new(stream, app.limits.pace(), counted, reset));
+            let http = if spare { &brief } else { &http };
+            let connection = graceful.watch(http.serve_connection(io, service));
             let app = app.clone();
             tokio::spawn(async move {
                 app.metrics.connected(true);
@@ -152,6 +182,16 @@ impl Server {
             tracing::warn!("some requests did not end in time");
         }
     }
+}
+
+/// Connections beyond the limit, by which only the health of the server can be asked for.
+const SPARE_CONNECTIONS: usize = 64;
+/// How long the head of a request may take there.
+const SPARE_HEAD: Duration = Duration::from_secs(2);
+
+/// Has the system drop a connection at once, with what the peer has not taken of it.
+fn reset(stream: &TcpStream) {
+    let _ = stream.set_zero_linger();
 }
 
 /// How long to wait after a connection could not be accepted.

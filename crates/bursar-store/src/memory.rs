@@ -19,6 +19,7 @@ use bursar_core::id::{BatchId, CommandId, GrantId, HoldId, JobId};
 use bursar_core::job::{Job, JobState, QueueState, Schedule};
 use bursar_core::live::{ChargeMark, LiveCharge};
 use bursar_core::name::{FlowKey, Queue, ScheduleName, Scope, Tenant};
+use bursar_core::page;
 use bursar_core::payload::Payload;
 use bursar_core::request::Request;
 use bursar_core::scope::{Balance, Batchwise, Due, DueAsk, Past, Posting, ScopeState};
@@ -378,7 +379,9 @@ impl Store for MemoryStore {
         let table = range.map(|((_, at, id), _)| (*at, *id)).take(limit).collect();
         let row = tables.scopes.get(key).cloned().unwrap_or_default();
         let ids = row.live_after(after, table, limit);
-        Ok(ids.iter().filter_map(|id| tables.holds.get(id).cloned()).collect())
+        let mut found: Vec<Hold> = ids.iter().filter_map(|id| tables.holds.get(id).cloned()).collect();
+        page::cut(&mut found, limit);
+        Ok(found)
     }
 
     async fn grant(&self, id: GrantId) -> Result<Option<Grant>, StoreError> {
@@ -391,7 +394,9 @@ impl Store for MemoryStore {
             .grants
             .values()
             .filter(|grant| grant.tenant == *tenant && after.is_none_or(|after| grant.id > after));
-        Ok(all.take(limit).cloned().collect())
+        let mut found: Vec<Grant> = all.take(limit).cloned().collect();
+        page::cut(&mut found, limit);
+        Ok(found)
     }
 
     async fn job(&self, id: JobId) -> Result<Option<Job>, StoreError> {
@@ -405,7 +410,9 @@ impl Store for MemoryStore {
         after: Option<JobId>,
         limit: usize,
     ) -> Result<Vec<Job>, StoreError> {
-        Ok(self.tables().list_jobs(tenant, filter, after, limit, self.clock.now()))
+        let mut found = self.tables().list_jobs(tenant, filter, after, limit, self.clock.now());
+        page::cut(&mut found, limit);
+        Ok(found)
     }
 
     async fn queue(&self, key: &QueueKey) -> Result<Option<QueueState>, StoreError> {
@@ -434,7 +441,9 @@ impl Store for MemoryStore {
         let tables = self.tables();
         let all =
             tables.schedules.iter().filter(|((of, name), _)| of == tenant && after.is_none_or(|after| name > after));
-        Ok(all.take(limit).map(|((_, name), schedule)| (name.clone(), schedule.clone())).collect())
+        let mut found: Vec<_> = all.take(limit).map(|((_, name), row)| (name.clone(), row.clone())).collect();
+        page::cut(&mut found, limit);
+        Ok(found)
     }
 
     async fn due_schedules(&self, limit: usize) -> Result<(Vec<ScheduleKey>, Option<Time>), StoreError> {
@@ -510,7 +519,10 @@ impl Store for MemoryStore {
             .filter(|(p, b)| **p + b.count() as u64 > after + 1)
             .map_or(after + 1, |(p, _)| *p);
         let batches: Vec<_> = tables.journal.range(first..).take(limit).map(|(p, b)| (*p, b.clone())).collect();
-        Ok(batches.into_iter().map(|(position, batch)| Journaled { position, batch: tables.read(&batch) }).collect())
+        let read = |(position, batch)| Journaled { position, batch: tables.read(&batch) };
+        let mut found: Vec<Journaled> = batches.into_iter().map(read).collect();
+        page::cut(&mut found, limit);
+        Ok(found)
     }
 
     async fn batch(&self, id: BatchId) -> Result<Option<Journaled>, StoreError> {

@@ -14,6 +14,7 @@ use bursar_core::id::{BatchId, GrantId, HoldId, IdSource, JobId};
 use bursar_core::job::{Job, JobState, QueueState, Schedule};
 use bursar_core::live::ChargeMark;
 use bursar_core::name::{FlowKey, Queue, ScheduleName, Scope, Tenant};
+use bursar_core::page::Weighs;
 use bursar_core::refusal::Refusal;
 use bursar_core::request::Request;
 use bursar_core::scope::ScopeState;
@@ -93,6 +94,12 @@ pub struct Journaled {
     pub batch: Batch,
 }
 
+impl Weighs for Journaled {
+    fn bytes(&self) -> usize {
+        self.batch.bytes()
+    }
+}
+
 /// What an engine says of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Health {
@@ -113,6 +120,9 @@ pub struct Health {
 }
 
 /// An engine that keeps Bursar's tables. Everything that writes goes through `commit`.
+///
+/// Lists of what can be large (holds, grants, jobs, schedules, the journal) end at [`PAGE_BYTES_MAX`](bursar_core::bounds::PAGE_BYTES_MAX)
+/// as well as at `limit`, with one item at least: [`page::is_full`](bursar_core::page::is_full) says whether there may be more.
 #[async_trait]
 pub trait Store: Send + Sync + 'static {
     /// Does the requests in one transaction, each all or nothing, and returns when it is durable.

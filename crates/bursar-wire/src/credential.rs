@@ -5,7 +5,7 @@ use bursar::Issued;
 use bursar_core::bounds::GRANT_TTL_MAX;
 use bursar_core::credential::{Capabilities, CredentialClass};
 use bursar_core::grant::{Grant, GrantState};
-use bursar_core::id::{KeyId, WorkerId};
+use bursar_core::id::{GrantId, KeyId, WorkerId};
 use bursar_core::time::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -82,6 +82,9 @@ pub struct Claims {
     pub role: Option<Role>,
     #[serde(default)]
     pub capabilities: Capabilities,
+    /// The first of the tokens that took each other's place, where this is a later one: they are one principal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first: Option<GrantId>,
 }
 
 impl Claims {
@@ -92,7 +95,7 @@ impl Claims {
 }
 
 /// The id of a token as it is told.
-pub fn shown_id(class: CredentialClass, id: bursar_core::id::GrantId) -> String {
+pub fn shown_id(class: CredentialClass, id: GrantId) -> String {
     match class {
         CredentialClass::Worker => WorkerId(id.0).to_string(),
         CredentialClass::Operator | CredentialClass::Key => KeyId(id.0).to_string(),

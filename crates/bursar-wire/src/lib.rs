@@ -23,6 +23,7 @@ pub mod schedule;
 pub mod window;
 pub mod work;
 
+use bursar_core::name::given;
 use bursar_core::refusal::Invalid;
 use bursar_core::time::{Span, Time};
 use schemars::JsonSchema;
@@ -42,9 +43,9 @@ pub struct Page<T> {
 }
 
 impl<T> Page<T> {
-    /// A page of at most `most` items; the last of a full one says where the next begins.
-    pub fn of(items: Vec<T>, most: usize, cursor: impl Fn(&T) -> String) -> Page<T> {
-        let next = if items.len() >= most { items.last().map(cursor) } else { None };
+    /// A page; the last item of a full one says where the next begins.
+    pub fn of(items: Vec<T>, full: bool, cursor: impl Fn(&T) -> String) -> Page<T> {
+        let next = if full { items.last().map(cursor) } else { None };
         Page { items, next }
     }
 }
@@ -52,7 +53,8 @@ impl<T> Page<T> {
 /// Reads a body; what is wrong with it is told with the name of the field.
 pub fn read<T: DeserializeOwned>(json: &str) -> Result<T, Problem> {
     let mut reader = serde_json::Deserializer::from_str(json);
-    objects::read(&mut reader).and_then(|read| reader.end().map(|()| read)).map_err(|error| {
+    let read = given(|| objects::read(&mut reader).and_then(|read| reader.end().map(|()| read)));
+    read.map_err(|error| {
         let detail = error.to_string();
         Problem::invalid(field_in(&detail).unwrap_or("body").to_owned(), detail)
     })

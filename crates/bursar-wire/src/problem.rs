@@ -127,6 +127,8 @@ kinds! {
     Timeout = "timeout", "The request took too long to arrive", 408;
     TooManyAttempts = "too-many-attempts", "Too many failed attempts", 429;
     QuotaExceeded = "quota-exceeded", "The quota leaves too little", 429;
+    TooManyBytes = "too-many-bytes", "The principal has too many bytes in flight", 429;
+    HeadTooLarge = "head-too-large", "The head of the request is too large", 431;
     Overloaded = "overloaded", "Too much is waiting already", 503;
     Busy = "busy", "Others are using the database", 503;
     Unavailable = "unavailable", "The database cannot be used", 503;
@@ -160,6 +162,7 @@ impl Kind {
                 | Kind::UnknownOutcome
                 | Kind::Timeout
                 | Kind::TooManyAttempts
+                | Kind::TooManyBytes
         )
     }
 

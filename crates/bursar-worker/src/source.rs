@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
+use bursar_core::bounds::PROGRESS_BYTES_MAX;
 use bursar_core::id::{HoldId, JobId};
 use bursar_core::job::{Beat, Finish, LeaseAsk, Order};
 use bursar_core::name::{FlowKey, IdempotencyKey, JobKind, Queue, Tag};
 use bursar_core::payload::Payload;
-use bursar_core::refusal::Refusal;
+use bursar_core::refusal::{Invalid, Refusal};
 use bursar_core::trace::TraceParent;
 
 /// A job that a worker has, as far as a worker needs to know it.
@@ -55,6 +56,16 @@ pub struct Progress {
 }
 
 impl Progress {
+    /// Refuses a report that is too large: listeners keep it in memory.
+    pub fn check(&self) -> Result<(), Invalid> {
+        let bytes = self.message.as_ref().map_or(0, String::len) + self.data.as_str().len();
+        if bytes > PROGRESS_BYTES_MAX {
+            let problem = format!("has {bytes} bytes with its message; at most {PROGRESS_BYTES_MAX} are allowed");
+            return Err(Invalid::new("data", problem));
+        }
+        Ok(())
+    }
+
     /// So many percent.
     pub fn percent(percent: f64) -> Progress {
         Progress { percent: Some(percent), ..Progress::default() }

@@ -8,6 +8,7 @@ use bursar_core::event::{Event, Stream};
 use bursar_core::grant::{Grant, GrantFault};
 use bursar_core::id::GrantId;
 use bursar_core::name::{IdempotencyKey, Subject};
+use bursar_core::page::is_full;
 use bursar_core::payload::Payload;
 use bursar_core::request::{Mint, Op, Request};
 use bursar_core::time::{Span, Time};
@@ -51,16 +52,18 @@ impl Credentials<'_> {
         self.done(token, Op::Mint(mint), key).await
     }
 
-    /// Makes a credential in the place of another of the same class, which is good for `overlap` yet.
+    /// Makes a credential in the place of another of the same class, which is good for `overlap` yet, with what is to be known of
+    /// the new one.
     pub async fn rotate(
         &self,
         old: &Grant,
         class: CredentialClass,
+        claims: Payload,
         ttl: Option<Duration>,
         overlap: Duration,
         key: Option<IdempotencyKey>,
     ) -> Result<Issued, Error> {
-        let (token, mint) = self.mint(class, old.subject.clone(), old.payload.clone(), ttl);
+        let (token, mint) = self.mint(class, old.subject.clone(), claims, ttl);
         self.done(token, Op::Rotate { grant: old.id, mint, overlap: overlap.into() }, key).await
     }
 
@@ -99,7 +102,7 @@ impl Credentials<'_> {
         let mut found = Vec::new();
         loop {
             let page = self.0.inner.store.grants(&self.0.context.tenant, Some(after), LIST_MAX).await?;
-            let (full, last) = (page.len() >= LIST_MAX, page.last().map(|grant| grant.id));
+            let (full, last) = (is_full(&page, LIST_MAX), page.last().map(|grant| grant.id));
             found.extend(page.into_iter().filter(|grant| purposes.contains(&grant.purpose)).take(limit - found.len()));
             match last {
                 Some(last) if full && found.len() < limit => after = last,

@@ -7,7 +7,7 @@ use bursar_core::event::{Entry, Event};
 use bursar_core::id::{CommandId, JobId};
 use bursar_core::name::Tenant;
 use bursar_worker::Progress;
-use tokio::sync::broadcast;
+use tokio::sync::{broadcast, watch};
 
 use crate::hub::Hub;
 use crate::resumer::Resumer;
@@ -113,13 +113,15 @@ impl ProgressNotices {
 pub(crate) struct Feed {
     entries: broadcast::Sender<Arc<Entry>>,
     progress: broadcast::Sender<Arc<Progressed>>,
+    commits: watch::Sender<u64>,
     hub: Arc<Hub>,
     resumer: Arc<Resumer>,
 }
 
 impl Feed {
     pub(crate) fn new(hub: Arc<Hub>, resumer: Arc<Resumer>) -> Feed {
-        Feed { entries: broadcast::Sender::new(4_096), progress: broadcast::Sender::new(1_024), hub, resumer }
+        let (entries, progress) = (broadcast::Sender::new(4_096), broadcast::Sender::new(256));
+        Feed { entries, progress, commits: watch::Sender::new(0), hub, resumer }
     }
 
     pub(crate) fn tell(&self, entry: &Arc<Entry>) {
@@ -127,6 +129,13 @@ impl Feed {
         self.resumer.tell(entry);
         // Without a listener there is nobody to tell.
         let _ = self.entries.send(entry.clone());
+        if self.commits.receiver_count() > 0 {
+            self.commits.send_modify(|count| *count = count.wrapping_add(1));
+        }
+    }
+
+    pub(crate) fn watch_commits(&self) -> watch::Receiver<u64> {
+        self.commits.subscribe()
     }
 
     pub(crate) fn tell_progress(&self, progressed: Progressed) {

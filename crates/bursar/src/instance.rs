@@ -16,7 +16,7 @@ use bursar_core::time::Time;
 use bursar_store::sqlite::salvage;
 use bursar_store::{Clock, Health, PostgresOptions, PostgresStore, Report, Setup, SqliteStore, Store, StoreError};
 use tokio::runtime::Handle;
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::{Semaphore, SemaphorePermit, watch};
 use tokio::task::JoinHandle;
 
 use crate::command::CommandBuilder;
@@ -178,6 +178,11 @@ impl Bursar {
     /// Listens to what happens in this process from now on.
     pub fn listen(&self) -> Notices {
         self.inner.feed.listen()
+    }
+
+    /// A number that changes after each commit of this process; for who wants to look again then, and not to keep what happened.
+    pub fn watch_commits(&self) -> watch::Receiver<u64> {
+        self.inner.feed.watch_commits()
     }
 
     /// Does any request, in the context it carries.

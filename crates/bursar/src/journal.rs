@@ -7,6 +7,7 @@ use bursar_core::answer::Answer;
 use bursar_core::context::Context;
 use bursar_core::event::{Entry, Event, Stream};
 use bursar_core::id::{BatchId, CommandId};
+use bursar_core::page::{Filling, Weighs};
 use bursar_core::refusal::Invalid;
 use bursar_core::time::{Span, Time};
 use bursar_core::trace::TraceParent;
@@ -85,17 +86,20 @@ impl Journal<'_> {
         let limit = limit.clamp(1, EVENTS_MAX);
         let mut events = Vec::new();
         let mut at = after;
+        let mut filling = Filling::new(limit);
         for _ in 0..PAGES_MAX {
             let page = self.0.inner.store.journal(at, PAGE).await?;
             for event in page.iter().flat_map(spread).filter(|event| event.position > after) {
                 at = event.position;
                 if event.context.tenant == self.0.context.tenant {
+                    filling.add(event.event.bytes());
                     events.push(event);
-                    if events.len() >= limit {
+                    if filling.is_full() {
                         return Ok((events, at));
                     }
                 }
             }
+            // A page may end before it has so many rows, where they are large: whoever goes on from here finds the rest.
             if page.len() < PAGE {
                 break;
             }
@@ -134,21 +138,24 @@ impl Journal<'_> {
         let Some(last) = self.last(stream).await? else { return Ok((Vec::new(), None)) };
         let mut at = from.unwrap_or(HistoryMark { batch: last, skip: 0 });
         let mut events = Vec::new();
+        let mut filling = Filling::new(limit);
         loop {
             let Some(journaled) = self.0.inner.store.batch(at.batch).await? else { return Ok((events, None)) };
             let mut found: Vec<_> = spread(&journaled).filter(|event| concerns(event, stream)).collect();
             found.reverse();
-            let rest = found.len().saturating_sub(at.skip);
-            let taken = rest.min(limit - events.len());
-            events.extend(found.into_iter().skip(at.skip).take(taken));
-            if taken < rest {
-                return Ok((events, Some(HistoryMark { skip: at.skip + taken, ..at })));
+            let total = found.len();
+            for (place, event) in found.into_iter().enumerate().skip(at.skip) {
+                filling.add(event.event.bytes());
+                events.push(event);
+                if filling.is_full() && place + 1 < total {
+                    return Ok((events, Some(HistoryMark { skip: place + 1, ..at })));
+                }
             }
             match journaled.batch.prev.get(stream) {
                 Some(batch) => at = HistoryMark { batch, skip: 0 },
                 None => return Ok((events, None)),
             }
-            if events.len() >= limit {
+            if filling.is_full() {
                 return Ok((events, Some(at)));
             }
         }
@@ -196,7 +203,7 @@ impl Journal<'_> {
                 return Ok(Some(entry.clone()));
             }
             match page.last() {
-                Some(last) if page.len() == PAGE && last.batch.at <= until => {
+                Some(last) if last.batch.at <= until => {
                     let events: usize = last.batch.entries.iter().map(|entry| entry.events.len()).sum();
                     after = last.position + (events as u64).saturating_sub(1);
                 }

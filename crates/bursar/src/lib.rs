@@ -55,7 +55,7 @@ pub use bursar_core::answer::{
 };
 pub use bursar_core::bounds;
 pub use bursar_core::budget::{Budget, Cover, HoldPolicy, Limit};
-pub use bursar_core::context::{Actor, Context};
+pub use bursar_core::context::{Actor, Context, Reporter};
 pub use bursar_core::credential::{
     BlobCapabilities, Capabilities, CredentialClass, CredentialToken, Pattern, covered, is_credential,
 };
@@ -70,8 +70,10 @@ pub use bursar_core::job::{
     Overlap, QueueConfig, Rate, Retention, Retry, Schedule, ScheduleSpec, Usage,
 };
 pub use bursar_core::name::{
-    FlowKey, IdempotencyKey, JobKind, Purpose, Queue, ScheduleName, Scope, Subject, Tag, Tenant, WorkerName,
+    FlowKey, IdempotencyKey, JobKind, LeaseOwner, Purpose, Queue, ScheduleName, Scope, Subject, Tag, Tenant,
+    WorkerName, given,
 };
+pub use bursar_core::page;
 pub use bursar_core::payload::Payload;
 pub use bursar_core::refusal::{Invalid, Refusal, Violation};
 pub use bursar_core::request::{

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use bursar_server::{JwtKey, OPERATOR_BYTES_MIN};
+use bursar_server::{JwtKey, Network, OPERATOR_BYTES_MIN};
 use tracing_subscriber::filter::Targets;
 
 use super::{Config, Database, Secret};
@@ -20,6 +20,8 @@ pub(crate) enum Kind {
     Database(At<Database>),
     /// An address to listen on.
     Address(At<SocketAddr>),
+    /// Networks, with commas between.
+    Networks(At<Vec<Network>>),
     /// Any text.
     Text(At<Option<String>>),
     /// A public key in PEM.
@@ -51,6 +53,10 @@ impl Kind {
                 *at(config) = database.ok_or_else(|| format!("must be {}", self.allowed()))?;
             }
             Kind::Address(at) => *at(config) = text.parse().map_err(|_| wrong())?,
+            Kind::Networks(at) => {
+                let networks = text.split(',').map(str::trim).filter(|network| !network.is_empty()).map(str::parse);
+                *at(config) = networks.collect::<Result<_, _>>().map_err(|_| wrong())?;
+            }
             Kind::Text(at) => *at(config) = Some(text.to_owned()),
             Kind::PublicKey(at) => {
                 JwtKey::public(text).map_err(|_| format!("must be {}", self.allowed()))?;
@@ -96,6 +102,8 @@ impl Kind {
         Some(match self {
             Kind::Database(at) => at(config).to_string(),
             Kind::Address(at) => at(config).to_string(),
+            Kind::Networks(at) if at(config).is_empty() => return None,
+            Kind::Networks(at) => at(config).iter().map(Network::to_string).collect::<Vec<_>>().join(", "),
             Kind::Text(at) => return at(config).clone(),
             Kind::PublicKey(at) => return at(config).as_ref().map(|_| "(a public key)".to_owned()),
             Kind::Token(at) | Kind::Key(at) => return at(config).as_ref().map(|_| "(secret)".to_owned()),
@@ -112,6 +120,7 @@ impl Kind {
         match self {
             Kind::Database(_) => "sqlite://PATH or postgres://…".to_owned(),
             Kind::Address(_) => "an address such as 127.0.0.1:7440; port 0 takes a free one".to_owned(),
+            Kind::Networks(_) => "addresses or networks with commas between: 10.0.0.7, 192.168.0.0/16".to_owned(),
             Kind::Text(_) => "any text".to_owned(),
             Kind::PublicKey(_) => "a PEM text: RSA of 2048 bits or more, or Ed25519".to_owned(),
             Kind::Token(_) => format!("{OPERATOR_BYTES_MIN} characters or more"),

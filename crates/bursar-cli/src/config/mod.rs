@@ -19,7 +19,7 @@ use std::time::Duration;
 use bursar::meter::MeterSettings;
 use bursar::{Bursar, Options, PostgresOptions, Rules};
 use bursar_server::wire::problem::Problem;
-use bursar_server::{JwtKey, JwtRules, Limits, Settings};
+use bursar_server::{JwtKey, JwtRules, Limits, Network, Settings};
 
 pub(crate) use self::flags::Flags;
 pub(crate) use self::kind::{Kind, has_password_parameter, split_password};
@@ -47,6 +47,7 @@ pub(crate) struct Config {
     pub(crate) jwt: Jwt,
     pub(crate) log: Log,
     pub(crate) limits: Limits,
+    pub(crate) trusted_proxies: Vec<Network>,
     pub(crate) engine: Engine,
     pub(crate) postgres: Postgres,
     pub(crate) rules: Kept,
@@ -109,6 +110,7 @@ impl Default for Config {
             jwt: Jwt::default(),
             log: Log { json: false, level: "info".to_owned() },
             limits: Limits::default(),
+            trusted_proxies: Vec::new(),
             engine: Engine {
                 queue: Options::QUEUE,
                 batch: Options::BATCH,
@@ -175,6 +177,7 @@ impl Config {
             jwt_keys,
             jwt_rules: JwtRules { issuer: self.jwt.issuer.clone(), audience: self.jwt.audience.clone() },
             limits: self.limits.clone(),
+            trusted_proxies: self.trusted_proxies.clone(),
             clock: None,
             meter: self.meter.clone(),
         })

@@ -69,6 +69,11 @@ const SETTINGS: &[Setting] = &[
         "make or upgrade the tables at the start; else they must be up to date",
     ),
     Setting::new("operator_token", Kind::Token(|c| &mut c.operator_token), "the operator's token"),
+    Setting::new(
+        "trusted_proxies",
+        Kind::Networks(|c| &mut c.trusted_proxies),
+        "proxies whose X-Forwarded-For is believed when failed attempts are counted; nobody's unless it is set",
+    ),
     Setting::new("jwt.secret", Kind::Key(|c| &mut c.jwt.secret), "what tokens of users are signed with (HS256)"),
     Setting::new(
         "jwt.public_key",
@@ -111,9 +116,24 @@ const SETTINGS: &[Setting] = &[
         "how often a listener to events hears something",
     ),
     Setting::rare(
-        "limits.listener_ms",
-        millis(1, HOUR, |c| &mut c.limits.listener),
-        "how long a listener may take nothing of what it is sent",
+        "limits.stall_ms",
+        millis(1, HOUR, |c| &mut c.limits.stall),
+        "how long a connection may move nothing of a body or an answer before it is closed",
+    ),
+    Setting::rare(
+        "limits.rate_bytes",
+        count(1, 1 << 30, |c| &mut c.limits.rate),
+        "bytes a second that it must move on average once that long has passed",
+    ),
+    Setting::new(
+        "limits.bytes",
+        count(16 << 20, 1 << 40, |c| &mut c.limits.bytes),
+        "bytes of bodies, answers and events that are kept at once; beyond it requests are told to come again",
+    ),
+    Setting::new(
+        "limits.principal_bytes",
+        count(16 << 20, 1 << 40, |c| &mut c.limits.principal_bytes),
+        "the same for one principal",
     ),
     Setting::new(
         "limits.drain_ms",

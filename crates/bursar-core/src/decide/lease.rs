@@ -9,6 +9,7 @@ use crate::id::JobId;
 use crate::job::{Beat, FlowScopes, Job, LeaseAsk, Order, QueueConfig, Rate};
 use crate::mutant::Mutant;
 use crate::name::{Queue, Scope};
+use crate::page::{Filling, Weighs};
 use crate::refusal::Refusal;
 use crate::scope::Posting;
 use crate::time::{Span, Time};
@@ -29,6 +30,8 @@ enum Flow {
     Gone,
     /// Not by this transaction.
     Not,
+    /// Its payload was not read: there were too many large ones.
+    Unread,
 }
 
 /// Leases as many jobs as are wanted and can be had, the best first. `None` when those that were read could not go, and there
@@ -50,7 +53,8 @@ pub(super) fn lease(deed: &mut Deed<'_>, ask: &LeaseAsk) -> Option<Leased> {
             closed.insert(queue.clone());
         }
     }
-    while leased.jobs.len() < ask.capacity as usize {
+    let mut page = Filling::new(ask.capacity as usize);
+    while !page.is_full() {
         let Some((queue, place)) = best(deed, ask, &closed) else { break };
         let key = (deed.context.tenant.clone(), queue.clone());
         let claims = deed.ws.claims.get_mut(&key).expect("the best is among them");
@@ -62,7 +66,9 @@ pub(super) fn lease(deed: &mut Deed<'_>, ask: &LeaseAsk) -> Option<Leased> {
                 for (scope, rate) in rated(deed, id, &config) {
                     rates.entry(scope).or_insert((rate, 0)).1 += 1;
                 }
-                leased.jobs.push(deed.ws.jobs.get(&id).expect("it was just leased").clone());
+                let job = deed.ws.jobs.get(&id).expect("it was just leased").clone();
+                page.add(job.bytes());
+                leased.jobs.push(job);
             }
             stop @ (Flow::QueueFull | Flow::QueueAt(_)) => {
                 let claims = deed.ws.claims.get_mut(&key).expect("the best was among them");
@@ -80,6 +86,10 @@ pub(super) fn lease(deed: &mut Deed<'_>, ask: &LeaseAsk) -> Option<Leased> {
                 deed.ws.put_off(id, at);
                 deed.ws.claims.entry(key).or_default().passed_over = true;
                 leased.next_at = Some(leased.next_at.map_or(at, |known| known.min(at)));
+            }
+            Flow::Unread => {
+                let claims = deed.ws.claims.entry(key).or_default();
+                (claims.more, claims.passed_over) = (true, true);
             }
             Flow::Gone => gone = true,
             Flow::Not => {}
@@ -150,6 +160,9 @@ fn flow(deed: &Deed<'_>, id: JobId, queue: &Queue, config: &QueueConfig, rates: 
     let Some(job) = deed.ws.jobs.get(&id) else { return Flow::Not };
     if !job.is_ready() || job.queue != *queue {
         return Flow::Gone;
+    }
+    if job.payload.is_elsewhere() {
+        return Flow::Unread;
     }
     if !deed.can_leave(job) {
         return Flow::Not;

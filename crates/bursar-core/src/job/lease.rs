@@ -6,7 +6,7 @@ use sha2::{Digest, Sha256};
 use crate::bounds::{CAPACITY_MAX, ERROR_BYTES_MAX, LEASE_MAX, LEASE_MIN, QUEUES_MAX, check_items};
 use crate::id::JobId;
 use crate::job::spec::check_delay;
-use crate::name::{JobKind, Name, Queue, Scope, WorkerName};
+use crate::name::{JobKind, Queue, Scope, WorkerName};
 use crate::payload::Payload;
 use crate::refusal::Invalid;
 use crate::time::{Span, Time};
@@ -73,7 +73,6 @@ pub struct LeaseAsk {
 
 impl LeaseAsk {
     pub(crate) fn check(&self) -> Result<(), Invalid> {
-        self.worker.check_visible()?;
         if self.queues.is_empty() {
             return Err(Invalid::new("queues", "must not be empty"));
         }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::bounds::{ATTEMPTS_MAX, DEADLINE_MAX, DELAY_MAX, PRIORITY_MAX, TAGS_MAX, TTL_MIN};
 use crate::id::JobId;
 use crate::job::Retry;
-use crate::name::{FlowKey, IdempotencyKey, JobKind, Name, Queue, Tag};
+use crate::name::{FlowKey, IdempotencyKey, JobKind, Queue, Tag};
 use crate::payload::Payload;
 use crate::refusal::Invalid;
 use crate::time::Span;
@@ -83,11 +83,6 @@ impl JobSpec {
 
     /// Refuses what no state of the world would make right, in a command that redeems so many grants.
     pub fn check(&self, redemptions: usize) -> Result<(), Invalid> {
-        self.queue.check_visible()?;
-        self.kind.check_visible()?;
-        self.key.as_ref().map_or(Ok(()), |key| key.check_visible())?;
-        self.idempotency_key.as_ref().map_or(Ok(()), |key| key.check_visible())?;
-        self.tags.iter().try_for_each(|tag| tag.check_visible())?;
         if self.tags.len() > TAGS_MAX {
             return Err(Invalid::new("jobs.tags", format!("has more than {TAGS_MAX} entries")));
         }

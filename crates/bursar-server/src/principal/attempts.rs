@@ -1,82 +1,60 @@
-//! Failed attempts: so many from one address, and no more for a while.
+//! Failed attempts: so many from one address, and then an address that fails on is told to wait.
+//!
+//! A token that is good is taken whatever its address did. Only answers to bad ones change: callers behind one gateway are not shut out
+//! by one among them.
 
 use std::collections::HashMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use sha2::{Digest, Sha256};
 use tokio::time::Instant;
 
 /// Failures of one address before it has to wait.
 const BURST: f64 = 20.0;
 /// Failures a second that are forgotten.
 const FORGOTTEN: f64 = 1.0;
-/// Addresses and good tokens that are remembered at most.
+/// Addresses that are remembered at most.
 const REMEMBERED: usize = 10_000;
 
-/// Who has failed how often. A token that was good here a short time ago is looked at again whatever its address did: one who
-/// guesses behind a gateway does not shut out those who share it.
+/// Addresses among which one is chosen to be forgotten.
+const LOOKED_AT: usize = 16;
+
+/// Who has failed how often.
 #[derive(Default)]
 pub(crate) struct Attempts {
-    inner: Mutex<Inner>,
+    failed: Mutex<HashMap<IpAddr, (f64, Instant)>>,
 }
-
-#[derive(Default)]
-struct Inner {
-    failed: HashMap<IpAddr, (f64, Instant)>,
-    good: HashMap<[u8; 32], Instant>,
-}
-
-/// How long a good token is remembered as such.
-const GOOD_FOR: Duration = Duration::from_secs(600);
 
 impl Attempts {
-    /// Whether what this address shows is looked at now; otherwise how long it has to wait.
-    pub(crate) fn admit(&self, from: IpAddr, shown: &str) -> Result<(), Duration> {
-        let now = Instant::now();
-        let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some((count, at)) = inner.failed.get(&from) else { return Ok(()) };
-        let left = count - now.duration_since(*at).as_secs_f64() * FORGOTTEN;
-        let known = || inner.good.get(&digest(shown)).is_some_and(|at| now.duration_since(*at) < GOOD_FOR);
-        match left < BURST || known() {
-            true => Ok(()),
-            false => Err(Duration::from_secs_f64((left - BURST + 1.0) / FORGOTTEN)),
+    /// What this address has shown was not good; an error says how long it has to wait, where it has failed too often.
+    pub(crate) fn failed(&self, from: IpAddr) -> Result<(), Duration> {
+        let (now, from) = (Instant::now(), holder(from));
+        let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
+        if failed.len() >= REMEMBERED && !failed.contains_key(&from) {
+            // Of some that are there, in no order, the one that failed least goes: one that failed often stays.
+            let some = failed.iter().take(LOOKED_AT).map(|(address, (count, at))| (left(*count, *at, now), *address));
+            let least = some.min_by(|one, other| one.0.total_cmp(&other.0));
+            least.map(|(_, address)| failed.remove(&address));
         }
-    }
-
-    /// What was shown was not good.
-    pub(crate) fn failed(&self, from: IpAddr) {
-        let now = Instant::now();
-        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-        if inner.failed.len() >= REMEMBERED {
-            inner.failed.retain(|_, (count, at)| *count > now.duration_since(*at).as_secs_f64() * FORGOTTEN);
-        }
-        if inner.failed.len() >= REMEMBERED {
-            inner.failed.clear();
-        }
-        let (count, at) = inner.failed.entry(from).or_insert((0.0, now));
-        *count = (*count - now.duration_since(*at).as_secs_f64() * FORGOTTEN).max(0.0) + 1.0;
+        let (count, at) = failed.entry(from).or_insert((0.0, now));
+        *count = (left(*count, *at, now) + 1.0).min(2.0 * BURST);
         *at = now;
-    }
-
-    /// What was shown was good.
-    pub(crate) fn good(&self, shown: &str) {
-        let now = Instant::now();
-        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-        // Only where somebody fails does it matter who does not.
-        if inner.failed.is_empty() {
-            return;
-        }
-        if inner.good.len() >= REMEMBERED {
-            inner.good.clear();
-        }
-        inner.good.insert(digest(shown), now);
+        if *count <= BURST { Ok(()) } else { Err(Duration::from_secs_f64((*count - BURST) / FORGOTTEN)) }
     }
 }
 
-fn digest(shown: &str) -> [u8; 32] {
-    Sha256::digest(shown).into()
+/// Failures that are not forgotten yet.
+fn left(count: f64, at: Instant, now: Instant) -> f64 {
+    (count - now.duration_since(at).as_secs_f64() * FORGOTTEN).max(0.0)
+}
+
+/// What one caller has for itself: of IPv6 a whole network of 64 bits.
+fn holder(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX)).into(),
+        other => other,
+    }
 }
 
 #[cfg(test)]
@@ -84,21 +62,36 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn who_fails_too_often_waits_and_who_was_good_does_not() {
+    async fn an_address_that_fails_too_often_waits_and_others_do_not() {
         let attempts = Attempts::default();
         let (thief, home): (IpAddr, IpAddr) = ("10.0.0.1".parse().unwrap(), "10.0.0.2".parse().unwrap());
-        for _ in 0..5 {
-            attempts.failed(thief);
+        for _ in 0..20 {
+            assert_eq!(attempts.failed(thief), Ok(()));
         }
-        attempts.good("mine");
-        for _ in 0..15 {
-            assert_eq!(attempts.admit(thief, "guess"), Ok(()));
-            attempts.failed(thief);
+        let wait = attempts.failed(thief).unwrap_err();
+        assert_eq!(attempts.failed(home), Ok(()), "others are not meant");
+        tokio::time::advance(wait + Duration::from_secs(1)).await;
+        assert_eq!(attempts.failed(thief), Ok(()));
+        for _ in 0..1_000 {
+            let _ = attempts.failed(thief);
         }
-        let wait = attempts.admit(thief, "guess").unwrap_err();
-        assert_eq!(attempts.admit(home, "guess"), Ok(()), "others are not meant");
-        assert_eq!(attempts.admit(thief, "mine"), Ok(()), "nor is who was good here before");
-        tokio::time::advance(wait).await;
-        assert_eq!(attempts.admit(thief, "guess"), Ok(()));
+        assert!(attempts.failed(thief).unwrap_err() <= Duration::from_secs(20), "nobody waits for ever");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_table_is_bounded_and_who_failed_often_stays_in_it() {
+        let attempts = Attempts::default();
+        let thief: IpAddr = "10.0.0.1".parse().unwrap();
+        for _ in 0..20 {
+            attempts.failed(thief).unwrap();
+        }
+        for number in 0..2 * REMEMBERED as u32 {
+            let _ = attempts.failed(std::net::Ipv4Addr::from_bits(0x0b00_0000 + number).into());
+        }
+        assert_eq!(attempts.failed.lock().unwrap().len(), REMEMBERED);
+        assert!(attempts.failed(thief).is_err());
+        let one = |text: &str| holder(text.parse().unwrap());
+        assert_eq!(one("2001:db8::1"), one("2001:db8::ffff:1"), "one caller has all of a network");
+        assert_ne!(one("2001:db8::1"), one("2001:db8:0:1::1"));
     }
 }

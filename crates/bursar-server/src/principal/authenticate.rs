@@ -9,9 +9,9 @@ use crate::app::App;
 use crate::entry::Peer;
 use crate::principal::jwt::{JwtKey, JwtRules};
 use crate::principal::table::Role;
-use crate::principal::{Principal, unauthorized};
+use crate::principal::{Principal, owner_named, unauthorized};
 use crate::trace::Trace;
-use crate::wire::credential::Claims;
+use crate::wire::credential::{Claims, shown_id};
 use crate::wire::problem::{Kind, Problem};
 
 const WORKER_TOKEN: HeaderName = HeaderName::from_static("x-worker-token");
@@ -35,19 +35,18 @@ impl Keys {
 pub(crate) async fn authenticate(app: &App, parts: &Parts) -> Result<Principal, Problem> {
     let (shown, worker_only) = shown(parts)?;
     let from = parts.extensions.get::<Peer>().copied().map(|Peer(ip)| ip).ok_or_else(unauthorized)?;
-    if let Err(wait) = app.attempts.admit(from, shown) {
-        let detail = "too many failed attempts from this address; try again later";
-        return Err(Problem::new(Kind::TooManyAttempts, detail).retry_after(wait));
-    }
     match identify(app, shown, worker_only).await? {
         Ok(principal) => {
-            app.attempts.good(shown);
             note_use(app, &principal);
             Ok(principal)
         }
         Err(fault) => {
-            app.attempts.failed(from);
             app.metrics.denied();
+            let from = app.proxies.caller(from, &parts.headers);
+            if let Err(wait) = app.attempts.failed(from) {
+                let detail = "too many failed attempts from this address; try again later with a good token";
+                return Err(Problem::new(Kind::TooManyAttempts, detail).retry_after(wait));
+            }
             // To an outsider all faults are one.
             let request_id = parts.extensions.get::<Trace>().map(Trace::request_id);
             tracing::info!(request_id, %from, %fault, "a token was not taken");
@@ -118,6 +117,7 @@ async fn identify(app: &App, shown: &str, worker_only: bool) -> Result<Result<Pr
         return Ok(user.map(|user| Principal {
             role: Some(user.role),
             tenant: user.tenant,
+            owner: owner_named("user", &user.subject),
             name: user.subject,
             good_until: Some(user.good_until),
             ..Principal::nobody()
@@ -146,9 +146,12 @@ fn principal(class: CredentialClass, grant: &Grant) -> Result<Principal, GrantFa
         (_, Some(role)) if role.is_of_keys() => role,
         _ => return Err(GrantFault::Mismatch),
     };
+    // A token that took the place of another acts for the same principal.
+    let first = claims.first.unwrap_or(grant.id);
     Ok(Principal {
         role: Some(role),
         tenant: grant.tenant.clone(),
+        owner: owner_named("token", &shown_id(class, first)),
         name: claims.name,
         capabilities: claims.capabilities,
         ..Principal::nobody()

@@ -3,11 +3,17 @@
 pub(crate) mod attempts;
 pub(crate) mod authenticate;
 pub(crate) mod jwt;
+pub(crate) mod proxies;
 pub(crate) mod readings;
 pub(crate) mod table;
 pub(crate) mod uses;
 
-use bursar::{Actor, Capabilities, CredentialToken, JobKind, Queue, Tenant, covered};
+use std::sync::Arc;
+
+use bursar::{Actor, Capabilities, CredentialToken, JobKind, LeaseOwner, Pattern, Queue, Reporter, Tenant, covered};
+use sha2::{Digest, Sha256};
+
+use crate::in_flight::Account;
 
 use crate::principal::table::{Action, Allowed, Role};
 use crate::wire::problem::{Kind, Problem};
@@ -21,6 +27,8 @@ pub(crate) struct Principal {
     pub(crate) tenant: Tenant,
     /// By which it is known in the journal.
     pub(crate) name: String,
+    /// What its leases are bound to, and its bytes in flight are counted for.
+    pub(crate) owner: LeaseOwner,
     /// What a worker may do.
     pub(crate) capabilities: Capabilities,
     /// What it has shown, if that is in the database.
@@ -35,6 +43,7 @@ impl Principal {
             role: None,
             tenant: Tenant::built_in(),
             name: String::new(),
+            owner: owner_named("nobody", ""),
             capabilities: Capabilities::default(),
             credential: None,
             good_until: None,
@@ -42,11 +51,26 @@ impl Principal {
     }
 
     pub(crate) fn operator() -> Principal {
-        Principal { role: Some(Role::Operator), name: "operator".into(), ..Principal::nobody() }
+        let owner = owner_named("operator", "");
+        Principal { role: Some(Role::Operator), name: "operator".into(), owner, ..Principal::nobody() }
     }
 
     pub(crate) fn is_operator(&self) -> bool {
         self.role == Some(Role::Operator)
+    }
+
+    /// Whose bytes in flight its requests are.
+    pub(crate) fn account(&self) -> Account {
+        format!("{}/{}", self.tenant, self.owner).into()
+    }
+
+    /// As which it reports on jobs. Only workers are bound by capabilities.
+    pub(crate) fn reporter(&self) -> Arc<Reporter> {
+        let charges = match self.role {
+            Some(Role::Worker) => self.capabilities.charges.clone(),
+            _ => vec![Pattern::new("*").expect("it is a pattern")],
+        };
+        Arc::new(Reporter { owner: self.owner.clone(), charges })
     }
 
     /// Who that is in the journal.
@@ -79,6 +103,15 @@ impl Principal {
             false => Ok(()),
         }
     }
+}
+
+/// The owner of leases that is called so. A name that cannot be one is told apart by its digest.
+pub(crate) fn owner_named(kind: &str, name: &str) -> LeaseOwner {
+    let separator = if name.is_empty() { "" } else { ":" };
+    LeaseOwner::new(format!("{kind}{separator}{name}")).unwrap_or_else(|_| {
+        let digest: String = Sha256::digest(name).iter().map(|byte| format!("{byte:02x}")).collect();
+        LeaseOwner::new(format!("{kind}:{digest}")).expect("a digest is a good name")
+    })
 }
 
 /// Refuses what the table does not allow.

@@ -21,7 +21,7 @@ use crate::wire::{Page, stamp};
 pub(super) fn routes() -> Vec<Route> {
     let (read, write) = (Action::BudgetsRead, Action::BudgetsWrite);
     vec![
-        Route::new(Method::GET, "/v1/budgets", read, "Budgets, by scope", list),
+        Route::new(Method::GET, "/v1/budgets", read, "Budgets, by scope", list).pages(),
         Route::new(Method::PUT, "/v1/budgets/{scope}", write, "Create or change a budget, as a whole", define)
             .edits()
             .always_there()
@@ -33,7 +33,8 @@ pub(super) fn routes() -> Vec<Route> {
             })),
         Route::new(Method::GET, "/v1/budgets/{scope}", read, "A budget as it stands", show),
         Route::new(Method::GET, "/v1/budgets/{scope}/spent", read, "Units posted in a time", spent),
-        Route::new(Method::GET, "/v1/budgets/{scope}/history", read, "What moved a scope, newest first", history),
+        Route::new(Method::GET, "/v1/budgets/{scope}/history", read, "What moved a scope, newest first", history)
+            .pages(),
         Route::new(Method::POST, "/v1/budgets/{scope}/freeze", write, "Refuse new spend", freeze)
             .always_there()
             .example(json!({ "reason": "audit" })),
@@ -61,10 +62,13 @@ struct ListQuery {
 async fn list(ask: Ask<(), ListQuery>) -> Result<Reply<Page<BudgetAnswer>>, Problem> {
     let limit = page_size(ask.query.limit)?;
     let after: Option<Scope> = cursor(ask.query.cursor.as_deref())?;
-    let prefix = ask.query.prefix.unwrap_or_default();
+    let prefix = ask.query.prefix.filter(|prefix| !prefix.is_empty()).map(Scope::new).transpose();
+    let prefix = prefix.map_err(|invalid| Problem::invalid("prefix".into(), format!("prefix {}", invalid.problem)))?;
+    let prefix = prefix.map(|prefix| prefix.to_string()).unwrap_or_default();
     let found = ask.call.bursar().ledger().budgets(&prefix, after.as_ref(), limit).await?;
+    let full = found.len() >= limit;
     let items: Vec<BudgetAnswer> = found.iter().map(BudgetAnswer::from).collect();
-    Ok(Reply::new(Page::of(items, limit, |budget| budget.scope.to_string())))
+    Ok(Reply::new(Page::of(items, full, |budget| budget.scope.to_string())))
 }
 
 async fn define(ask: Ask<Scope, Nothing, BudgetBody>) -> Result<Reply<BudgetAnswer>, Problem> {

@@ -28,7 +28,8 @@ pub(super) fn routes() -> Vec<Route> {
             "jobs": [{ "queue": "media", "kind": "video.generate", "payload": { "prompt": "a harbour" },
                        "idempotency_key": "gen-7" }],
         })),
-        Route::new(Method::GET, "/v1/commands/{id}", Action::CommandsRead, "What a command did", show),
+        Route::new(Method::GET, "/v1/commands/{id}", Action::CommandsRead, "What a command did", show)
+            .carries_payloads(),
     ]
 }
 

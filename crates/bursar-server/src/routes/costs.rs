@@ -19,8 +19,8 @@ use crate::wire::report::{DayCostAnswer, HeldAnswer};
 pub(super) fn routes() -> Vec<Route> {
     let read = Action::JobsRead;
     vec![
-        Route::new(Method::GET, "/v1/costs", read, "What jobs cost, by day, queue, kind and scope", list),
-        Route::new(Method::GET, "/v1/held", read, "What is held for jobs now, by queue, kind and unit", held),
+        Route::new(Method::GET, "/v1/costs", read, "What jobs cost, by day, queue, kind and scope", list).pages(),
+        Route::new(Method::GET, "/v1/held", read, "What is held for jobs now, by queue, kind and unit", held).pages(),
     ]
 }
 
@@ -57,8 +57,9 @@ async fn list(ask: Ask<(), DaysQuery>) -> Result<Reply<Page<DayCostAnswer>>, Pro
     }
     let (limit, after) = (page_size(ask.query.limit)?, cursor::<Billed>(ask.query.cursor.as_deref())?);
     let costs = ask.call.bursar().jobs().costs(from..=to, after.map(|told| told.0).as_ref(), limit).await?;
+    let full = costs.len() >= limit;
     let items = costs.iter().map(DayCostAnswer::from).collect();
-    Ok(Reply::new(Page::of(items, limit, Billed::after)))
+    Ok(Reply::new(Page::of(items, full, Billed::after)))
 }
 
 /// The day since 1970 that is written so.
@@ -104,8 +105,9 @@ async fn held(ask: Ask<(), HeldQuery>) -> Result<Reply<Page<HeldAnswer>>, Proble
     let HeldQuery { queue, cursor: at, limit } = ask.query;
     let (limit, after) = (page_size(limit)?, cursor::<Mark>(at.as_deref())?);
     let found = ask.call.bursar().jobs().held(queue.as_ref(), after.map(|mark| mark.0).as_ref(), limit).await?;
+    let full = found.len() >= limit;
     let items = found.into_iter().map(HeldAnswer::from).collect();
-    Ok(Reply::new(Page::of(items, limit, Mark::after)))
+    Ok(Reply::new(Page::of(items, full, Mark::after)))
 }
 
 /// A cursor: queue, kind and unit as JSON, for each may have any sign in it.

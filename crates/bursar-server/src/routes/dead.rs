@@ -20,7 +20,7 @@ use crate::wire::work::{ActedAnswer, MoveManyBody, SelectionBody};
 pub(super) fn routes() -> Vec<Route> {
     let act = Action::JobsOperate;
     let example = || json!({ "filter": { "queue": "media" }, "reason": "provider is back" });
-    let list = Route::new(Method::GET, "/v1/dead", Action::JobsRead, "Dead letters", list);
+    let list = Route::new(Method::GET, "/v1/dead", Action::JobsRead, "Dead letters", list).pages();
     let acts = vec![
         Route::new(Method::POST, "/v1/dead/retry", act, "Try dead letters again", retry).example(example()),
         Route::new(Method::POST, "/v1/dead/discard", act, "Dead letters are not wanted any more", discard)

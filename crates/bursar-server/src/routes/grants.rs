@@ -1,7 +1,7 @@
 //! `/v1/grants`.
 
 use axum::http::Method;
-use bursar::{GrantId, Op, is_credential};
+use bursar::{GrantId, Op, is_credential, page};
 use serde_json::json;
 
 use crate::call::{Ask, Nothing};
@@ -25,8 +25,9 @@ pub(super) fn routes() -> Vec<Route> {
         .example(
             json!({ "purpose": "upload", "subject": "session-7", "payload": { "assetId": "a-1" }, "ttl_ms": 60_000 }),
         ),
-        Route::new(Method::GET, "/v1/grants", Action::GrantsRead, "Grants, without their secrets", list),
-        Route::new(Method::GET, "/v1/grants/{id}", Action::GrantsRead, "A grant, without its secret", show),
+        Route::new(Method::GET, "/v1/grants", Action::GrantsRead, "Grants, without their secrets", list).pages(),
+        Route::new(Method::GET, "/v1/grants/{id}", Action::GrantsRead, "A grant, without its secret", show)
+            .carries_payloads(),
         Route::new(Method::DELETE, "/v1/grants/{id}", Action::GrantsWrite, "Take a grant back", revoke),
     ]
 }
@@ -45,7 +46,7 @@ async fn list(ask: Ask<(), PageQuery>) -> Result<Reply<Page<GrantAnswer>>, Probl
     let found = bursar.grants().list(cursor(ask.query.cursor.as_deref())?, limit).await?;
     let now = bursar.now().await?;
     let items: Vec<GrantAnswer> = found.iter().map(|grant| GrantAnswer::at(grant, now)).collect();
-    Ok(Reply::new(Page::of(items, limit, |grant| grant.id.to_string())))
+    Ok(Reply::new(Page::of(items, page::is_full(&found, limit), |grant| grant.id.to_string())))
 }
 
 async fn show(ask: Ask<GrantId>) -> Result<Reply<GrantAnswer>, Problem> {

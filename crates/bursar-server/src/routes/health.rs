@@ -3,6 +3,7 @@
 use axum::http::Method;
 use std::time::Duration;
 
+use bytes::Bytes;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -15,15 +16,16 @@ use crate::wire::problem::{Kind, Problem};
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        Route::new(Method::GET, "/livez", Action::Public, "The process answers", live),
+        Route::new(Method::GET, "/livez", Action::Public, "The process answers", live).health(),
         Route::new(
             Method::GET,
             "/readyz",
             Action::Public,
-            "The database answers, and the server takes requests",
+            "The database answers and takes writes, and the server takes requests",
             ready,
-        ),
-        Route::new(Method::GET, "/metrics", Action::MetricsRead, "Figures, as Prometheus reads them", metrics),
+        )
+        .health(),
+        Route::new(Method::GET, "/metrics", Action::MetricsRead, "Figures, as Prometheus reads them", metrics).health(),
         Route::new(Method::GET, "/v1/openapi.json", Action::Public, "This document", document),
         Route::new(Method::GET, "/", Action::Public, "The document as a page", show),
     ]
@@ -53,15 +55,15 @@ async fn ready(ask: Ask) -> Result<Reply<HealthAnswer>, Problem> {
 }
 
 async fn metrics(ask: Ask) -> Result<Text<PLAIN>, Problem> {
-    Ok(Text(crate::metrics::render(&ask.call.app).await))
+    Ok(Text(crate::metrics::render(&ask.call.app).await.into()))
 }
 
 async fn document(ask: Ask) -> Result<Text<DOCUMENT>, Problem> {
-    Ok(Text(ask.call.app.document().to_owned()))
+    Ok(Text(ask.call.app.document()))
 }
 
 async fn show(_: Ask) -> Result<Text<HTML>, Problem> {
-    Ok(Text(page::PAGE.to_owned()))
+    Ok(Text(Bytes::from_static(page::PAGE.as_bytes())))
 }
 
 #[cfg(test)]

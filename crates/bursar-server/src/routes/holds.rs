@@ -1,7 +1,7 @@
 //! `/v1/holds`.
 
 use axum::http::Method;
-use bursar::{Answer, HoldId, HoldState, Op, Outcome, Scope, Stream, Time};
+use bursar::{Answer, HoldId, HoldState, Op, Outcome, Scope, Stream, Time, page};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
@@ -25,9 +25,10 @@ pub(super) fn routes() -> Vec<Route> {
     vec![
         Route::new(Method::POST, "/v1/holds", settle, "Set units aside", place)
             .example(json!({ "charges": [{ "scope": "room:sales", "amount": 50_000 }], "ttl_ms": 60_000 })),
-        Route::new(Method::GET, "/v1/holds", read, "Live holds on a scope, soonest to expire first", list),
-        Route::new(Method::GET, "/v1/holds/{id}", read, "A hold as it stands", show),
-        Route::new(Method::GET, "/v1/holds/{id}/history", read, "What happened to a hold, newest first", history),
+        Route::new(Method::GET, "/v1/holds", read, "Live holds on a scope, soonest to expire first", list).pages(),
+        Route::new(Method::GET, "/v1/holds/{id}", read, "A hold as it stands", show).carries_payloads(),
+        Route::new(Method::GET, "/v1/holds/{id}/history", read, "What happened to a hold, newest first", history)
+            .pages(),
         Route::new(Method::POST, "/v1/holds/{id}/commit", settle, "Post what a hold really cost", commit)
             .example(json!({ "actual": 42_000 })),
         Route::new(Method::POST, "/v1/holds/{id}/release", settle, "Free what a hold set aside", release)
@@ -70,7 +71,7 @@ async fn list(ask: Ask<(), ListQuery>) -> Result<Reply<Page<HoldAnswer>>, Proble
     let after = ask.query.cursor.as_deref().map(mark).transpose()?;
     let found = bursar.ledger().live(&ask.query.scope, after, limit).await?;
     let now = bursar.now().await?;
-    let next = found.last().filter(|_| found.len() >= limit);
+    let next = found.last().filter(|_| page::is_full(&found, limit));
     let next = next.map(|hold| format!("{}.{}", hold.expires_at.micros(), hold.id));
     let wanted = found.iter().filter(|hold| state.is_none_or(|state| hold.state_at(now) == state));
     let items = wanted.map(|hold| HoldAnswer::at(hold, now)).collect();

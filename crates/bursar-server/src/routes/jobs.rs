@@ -4,7 +4,7 @@ use axum::http::Method;
 use bursar::bounds::check_items;
 use bursar::{
     Act, Answer, Command, Count, Fingerprint, Finished, FlowKey, IdempotencyKey, JobFilter, JobId, JobKind, JobSpec,
-    JobState, Op, Part, Queue, Receipt, Refusal, Request, Stream, Tag, commands_of,
+    JobState, Op, Part, Queue, Receipt, Refusal, Request, Stream, Tag, commands_of, page,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -84,10 +84,10 @@ pub(super) fn routes() -> Vec<Route> {
         )
         .body_up_to(BULK_BYTES_MAX)
         .example(json!({ "jobs": [{ "queue": "media", "kind": "video.generate", "idempotency_key": "gen-7" }] })),
-        Route::new(Method::GET, "/v1/jobs", read, "Jobs, in the order of their enqueueing", list),
-        Route::new(Method::GET, "/v1/jobs/{id}", read, "A job as it stands", show),
-        Route::new(Method::GET, "/v1/jobs/{id}/events", read, "What happened to a job, newest first", events),
-        Route::new(Method::GET, "/v1/jobs/{id}/attempts", read, "How each attempt of a job went", attempts),
+        Route::new(Method::GET, "/v1/jobs", read, "Jobs, in the order of their enqueueing", list).pages(),
+        Route::new(Method::GET, "/v1/jobs/{id}", read, "A job as it stands", show).carries_payloads(),
+        Route::new(Method::GET, "/v1/jobs/{id}/events", read, "What happened to a job, newest first", events).pages(),
+        Route::new(Method::GET, "/v1/jobs/{id}/attempts", read, "How each attempt of a job went", attempts).pages(),
     ];
     acts.into_iter().chain(others).collect()
 }
@@ -211,8 +211,9 @@ pub(super) async fn listed(
     let bursar = call.bursar();
     let found = bursar.jobs().list(&filter, after, limit).await?;
     let now = bursar.now().await?;
+    let full = page::is_full(&found, limit);
     let items: Vec<JobAnswer> = found.iter().map(|job| JobAnswer::at(job, now)).collect();
-    Ok(Reply::new(Page::of(items, limit, |job| job.id.to_string())))
+    Ok(Reply::new(Page::of(items, full, |job| job.id.to_string())))
 }
 
 async fn show(ask: Ask<JobId>) -> Result<Reply<JobAnswer>, Problem> {

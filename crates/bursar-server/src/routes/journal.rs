@@ -19,7 +19,8 @@ use crate::wire::report::VerifyAnswer;
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        Route::new(Method::GET, "/v1/journal", Action::JournalRead, "What happened, in the order of commits", read),
+        Route::new(Method::GET, "/v1/journal", Action::JournalRead, "What happened, in the order of commits", read)
+            .pages(),
         Route::new(
             Method::GET,
             "/v1/events",

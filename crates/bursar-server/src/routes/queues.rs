@@ -20,7 +20,7 @@ pub(super) fn routes() -> Vec<Route> {
     let (read, write) = (Action::QueuesRead, Action::QueuesWrite);
     let reason = || json!({ "reason": "provider is down" });
     vec![
-        Route::new(Method::GET, "/v1/queues", read, "Queues, by name", list),
+        Route::new(Method::GET, "/v1/queues", read, "Queues, by name", list).pages(),
         Route::new(Method::GET, "/v1/queues/{name}", read, "A queue, with its figures", show).always_there(),
         Route::new(Method::PUT, "/v1/queues/{name}", write, "Set up or change a queue, as a whole", define)
             .edits()
@@ -42,8 +42,9 @@ async fn list(ask: Ask<(), PageQuery>) -> Result<Reply<Page<QueueAnswer>>, Probl
     let limit = page_size(ask.query.limit)?;
     let after: Option<Queue> = cursor(ask.query.cursor.as_deref())?;
     let found = ask.call.bursar().queues().list(after.as_ref(), limit).await?;
+    let full = found.len() >= limit;
     let items: Vec<_> = found.into_iter().map(|(name, config)| QueueAnswer::of(name, &config, None)).collect();
-    Ok(Reply::new(Page::of(items, limit, |queue| queue.name.to_string())))
+    Ok(Reply::new(Page::of(items, full, |queue| queue.name.to_string())))
 }
 
 #[derive(Deserialize, JsonSchema)]

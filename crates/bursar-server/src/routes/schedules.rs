@@ -1,7 +1,7 @@
 //! `/v1/schedules`.
 
 use axum::http::Method;
-use bursar::{Answer, Fingerprint, Op, ScheduleName, ScheduleSpec};
+use bursar::{Answer, Fingerprint, Op, ScheduleName, ScheduleSpec, page};
 use serde_json::json;
 
 use crate::call::{Ask, Call, Nothing};
@@ -20,7 +20,7 @@ pub(super) fn routes() -> Vec<Route> {
     let (read, write) = (Action::SchedulesRead, Action::SchedulesWrite);
     let reason = || json!({ "reason": "holidays" });
     vec![
-        Route::new(Method::GET, "/v1/schedules", read, "Schedules, by name", list),
+        Route::new(Method::GET, "/v1/schedules", read, "Schedules, by name", list).pages(),
         Route::new(Method::GET, "/v1/schedules/{name}", read, "A schedule as it stands", show),
         Route::new(Method::PUT, "/v1/schedules/{name}", write, "Register or change a schedule, as a whole", define)
             .edits()
@@ -41,8 +41,9 @@ async fn list(ask: Ask<(), PageQuery>) -> Result<Reply<Page<ScheduleAnswer>>, Pr
     let limit = page_size(ask.query.limit)?;
     let after: Option<ScheduleName> = cursor(ask.query.cursor.as_deref())?;
     let found = ask.call.bursar().schedules().list(after.as_ref(), limit).await?;
+    let full = page::is_full(&found, limit);
     let items: Vec<_> = found.into_iter().map(|(name, schedule)| ScheduleAnswer::of(name, &schedule)).collect();
-    Ok(Reply::new(Page::of(items, limit, |schedule| schedule.name.to_string())))
+    Ok(Reply::new(Page::of(items, full, |schedule| schedule.name.to_string())))
 }
 
 async fn show(ask: Ask<ScheduleName>) -> Result<Reply<ScheduleAnswer>, Problem> {

@@ -4,7 +4,7 @@ use axum::http::Method;
 use std::time::Duration;
 
 use bursar::bounds::GRANT_TTL_MAX;
-use bursar::{CredentialClass, Grant, GrantId, KeyId, Op, Payload, Span, Subject, WorkerId, WorkerName};
+use bursar::{CredentialClass, Grant, GrantId, KeyId, Op, Payload, Span, Subject, WorkerId, WorkerName, page};
 use serde_json::json;
 
 use crate::call::{Ask, Call, Nothing};
@@ -33,14 +33,14 @@ pub(super) fn routes() -> Vec<Route> {
         Route::new(Method::POST, "/v1/workers", write, "Make a worker's token; it is shown once", make_worker).example(json!({
             "name": "encoder", "capabilities": { "queues": ["media-*"], "kinds": ["video.*"] }, "expires_in_ms": 86_400_000,
         })),
-        Route::new(Method::GET, "/v1/workers", write, "Tokens of workers, without their secrets", list_workers),
+        Route::new(Method::GET, "/v1/workers", write, "Tokens of workers, without their secrets", list_workers).pages(),
         Route::new(Method::GET, "/v1/workers/{id}", write, "A worker's token, without its secret", show_worker),
         Route::new(Method::POST, "/v1/workers/{id}/rotate", write, "Replace a worker's token; the old one is good for a while", rotate_worker)
             .example(rotate()),
         Route::new(Method::DELETE, "/v1/workers/{id}", write, "Revoke a worker's token, at once", revoke_worker),
         Route::new(Method::POST, "/v1/keys", write, "Make an API key; it is shown once", make_key)
             .example(json!({ "name": "shop", "role": "user" })),
-        Route::new(Method::GET, "/v1/keys", write, "API keys, without their secrets; for the operator the tokens of operators too", list_keys),
+        Route::new(Method::GET, "/v1/keys", write, "API keys, without their secrets; for the operator the tokens of operators too", list_keys).pages(),
         Route::new(Method::GET, "/v1/keys/{id}", write, "An API key, without its secret", show_key),
         Route::new(Method::POST, "/v1/keys/{id}/rotate", write, "Replace an API key; the old one is good for a while", rotate_key)
             .example(rotate()),
@@ -53,7 +53,7 @@ async fn make_worker(ask: Ask<(), Nothing, WorkerBody>) -> Result<Created<Issued
     // It is the name that its leases go by.
     WorkerName::new(&name)?;
     capabilities.check()?;
-    issue(&ask.call, WORKER, Claims { name, role: None, capabilities }, expires_in_ms).await
+    issue(&ask.call, WORKER, Claims { name, role: None, capabilities, first: None }, expires_in_ms).await
 }
 
 async fn make_key(ask: Ask<(), Nothing, KeyBody>) -> Result<Created<IssuedAnswer>, Problem> {
@@ -62,12 +62,18 @@ async fn make_key(ask: Ask<(), Nothing, KeyBody>) -> Result<Created<IssuedAnswer
         let roles: Vec<&str> = Role::of_keys().map(Role::name).collect();
         return Err(Problem::invalid("role".into(), format!("role is one of {}", roles.join(", "))));
     }
-    // What it sees is everybody's.
-    if role == Role::Monitor && !ask.call.principal.is_operator() {
-        return Err(forbidden("only the operator makes keys that read metrics"));
-    }
-    let claims = Claims { name, role: Some(role), capabilities: bursar::Capabilities::default() };
+    may_mint(&ask.call, KEY, Some(role))?;
+    let claims = Claims { name, role: Some(role), capabilities: bursar::Capabilities::default(), first: None };
     issue(&ask.call, KEY, claims, expires_in_ms).await
+}
+
+/// Refuses to make, replace or revoke a token of a role that the caller may not make. What a monitor sees is everybody's.
+fn may_mint(call: &Call, class: CredentialClass, role: Option<Role>) -> Result<(), Problem> {
+    let reserved = class == CredentialClass::Operator || role == Some(Role::Monitor);
+    match reserved && !call.principal.is_operator() {
+        true => Err(forbidden("only the operator makes, rotates and revokes keys that read metrics")),
+        false => Ok(()),
+    }
 }
 
 async fn issue(
@@ -127,12 +133,19 @@ async fn rotate(
     (class, old): (CredentialClass, Grant),
     body: RotateBody,
 ) -> Result<Created<IssuedAnswer>, Problem> {
+    let claims = Claims::of(&old);
+    may_mint(call, class, claims.as_ref().and_then(|claims| claims.role))?;
     let overlap = body.overlap_ms.map(|overlap| millis("overlap_ms", overlap)).transpose()?;
     let overlap = overlap.map_or(OVERLAP, Duration::from);
     // Nobody is to be locked out because time has passed.
     let for_ever = class == CredentialClass::Operator && body.expires_in_ms.is_none();
     let ttl = if for_ever { None } else { Some(good_for(body.expires_in_ms)?) };
-    let issued = call.bursar().credentials().rotate(&old, class, ttl, overlap, call.key.clone()).await?;
+    // Leases of the old token are the new one's too.
+    let claims = match claims {
+        Some(claims) => Payload::of(&Claims { first: claims.first.or(Some(old.id)), ..claims })?,
+        None => old.payload.clone(),
+    };
+    let issued = call.bursar().credentials().rotate(&old, class, claims, ttl, overlap, call.key.clone()).await?;
     Ok(created(class, issued))
 }
 
@@ -150,7 +163,8 @@ async fn list(
         let class = CredentialClass::of(&grant.purpose).unwrap_or(KEY);
         CredentialAnswer::at(class, grant, now)
     });
-    Ok(Reply::new(Page::of(items.collect(), limit, |item| item.id.clone())))
+    let full = page::is_full(&found, limit);
+    Ok(Reply::new(Page::of(items.collect(), full, |item| item.id.clone())))
 }
 
 async fn show(call: &Call, (class, grant): (CredentialClass, Grant)) -> Result<Reply<CredentialAnswer>, Problem> {
@@ -160,7 +174,8 @@ async fn show(call: &Call, (class, grant): (CredentialClass, Grant)) -> Result<R
     Ok(Reply::new(CredentialAnswer { last_used_at, ..answer }))
 }
 
-async fn revoke(call: &Call, (_, grant): (CredentialClass, Grant)) -> Result<Done, Problem> {
+async fn revoke(call: &Call, (class, grant): (CredentialClass, Grant)) -> Result<Done, Problem> {
+    may_mint(call, class, Claims::of(&grant).and_then(|claims| claims.role))?;
     let outcome = call.ask(Op::Revoke { grant: grant.id }).await?;
     Ok(Done { replayed: outcome.replayed })
 }

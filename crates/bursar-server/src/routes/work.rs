@@ -4,7 +4,7 @@ use axum::http::Method;
 use std::collections::HashMap;
 
 use bursar::bounds::check_items;
-use bursar::{Beat, Bursar, End, Error, Finish, Job, JobId, JobKind, LeaseAsk, Progress, Span, WorkerName, covered};
+use bursar::{Beat, End, Error, Finish, JobId, JobKind, LeaseAsk, Progress, Span, WorkerName, covered};
 use serde_json::json;
 
 use crate::call::{Ask, Call, Nothing};
@@ -84,29 +84,10 @@ async fn lease(ask: Ask<(), Nothing, LeaseBody>) -> Result<Reply<LeasedJobsAnswe
             () = call.app.tails.stopped() => bursar::Leased::default(),
         }
     };
-    let fitting = fitting(&bursar, leased.jobs).await;
     if principal.role == Some(Role::Worker) {
-        call.app.leases.remember(&fitting);
+        call.app.leases.remember(&leased.jobs);
     }
-    Ok(Reply::new(LeasedJobsAnswer { jobs: fitting.iter().map(LeasedAnswer::from).collect() }))
-}
-
-/// As many as one answer may carry, and one at least; the others are handed back. Those that cannot be are leased until their time
-/// is over: that is no reason to keep the first ones from who works on them.
-async fn fitting(bursar: &Bursar, mut jobs: Vec<Job>) -> Vec<Job> {
-    let size = |job: &Job| job.payload.as_str().len() + job.metadata.as_str().len();
-    let mut bytes = 0;
-    let over = jobs.iter().position(|job| {
-        bytes += size(job);
-        bytes > BULK_BYTES_MAX
-    });
-    let beyond = jobs.split_off(over.map_or(jobs.len(), |over| over.max(1)));
-    let back = |job: &Job| Finish { job: job.id, fence: job.life.fence, end: End::Return };
-    if let Err(error) = bursar.jobs().finish_all(beyond.iter().map(back).collect()).await {
-        let (jobs, first) = (beyond.len(), beyond.first().map(|job| job.id.to_string()));
-        tracing::warn!(%error, jobs, first, "leased jobs that did not fit into the answer were not handed back");
-    }
-    jobs
+    Ok(Reply::new(LeasedJobsAnswer { jobs: leased.jobs.iter().map(LeasedAnswer::from).collect() }))
 }
 
 /// A worker gets the kinds it may work on, and asks for no other.
@@ -253,6 +234,7 @@ async fn progress_many(ask: Ask<(), Nothing, ItemsBody<ProgressItem>>) -> Result
 
 /// Signs of life of many jobs; how far each is, is told to who listens.
 async fn beat_many(call: &Call, beats: Vec<(Beat, Option<Progress>)>) -> Result<Reply<BeatenItems>, Problem> {
+    beats.iter().filter_map(|(_, progress)| progress.as_ref()).try_for_each(Progress::check)?;
     let barred = barred(call, beats.iter().map(|(beat, _)| beat.job)).await?;
     let allowed = beats.iter().map(|(beat, _)| beat).filter(|beat| !barred.contains_key(&beat.job)).cloned().collect();
     let bursar = call.bursar();
@@ -297,29 +279,5 @@ fn one<T, A>(
         Some(Ok(done)) => ItemAnswer::Done(told(done)),
         Some(Err(error)) => ItemAnswer::Not { problem: Problem::from(error).for_outsiders() },
         None => ItemAnswer::Not { problem: Problem::from(Error::Internal("no answer".into())).for_outsiders() },
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use bursar::bounds::PAYLOAD_BYTES_MAX;
-    use bursar::{JobSpec, Payload, Queue};
-
-    use super::*;
-
-    #[tokio::test]
-    async fn what_fits_is_answered_also_when_the_rest_cannot_be_handed_back() {
-        let bursar = Bursar::open("sqlite::memory:").await.expect("a database in memory");
-        let (queue, kind) = (Queue::new("q").expect("a queue"), JobKind::new("k").expect("a kind"));
-        let large = "x".repeat(PAYLOAD_BYTES_MAX - 2);
-        let spec = JobSpec::new(queue.clone(), kind, Payload::of(&large).expect("a payload"));
-        bursar.jobs().enqueue(spec).await.expect("it is enqueued");
-        let worker = WorkerName::new("w").expect("a name");
-        let ask = LeaseAsk { queues: vec![queue], kinds: Vec::new(), capacity: 1, lease: None, worker };
-        let leased = bursar.jobs().lease(ask).await.expect("it is leased").jobs.remove(0);
-        bursar.clone().close().await;
-        let fitting = fitting(&bursar, vec![leased; 40]).await;
-        let bytes: usize = fitting.iter().map(|job| job.payload.as_str().len() + job.metadata.as_str().len()).sum();
-        assert_eq!(fitting.len(), BULK_BYTES_MAX / PAYLOAD_BYTES_MAX - 1, "{bytes} bytes");
     }
 }

@@ -32,7 +32,7 @@ async fn a_stream_ends_with_its_token_and_beats_until_then() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_does_not_listen_is_dropped_and_delays_nobody() {
-    let limits = Limits { listener: Duration::from_secs(3), ..Limits::default() };
+    let limits = Limits { stall: Duration::from_secs(3), ..Limits::default() };
     let home = Home::limited(limits).await;
     // It asks, and reads nothing of what it is sent.
     let socket = TcpSocket::new_v4().unwrap();

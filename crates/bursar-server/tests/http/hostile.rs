@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bursar_server::{Limits, declared};
+use bursar_server::{Limits, Settings, declared};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -171,54 +171,107 @@ async fn what_is_too_large_is_refused_before_all_of_it_has_come() {
     home.stop().await;
 }
 
+/// Keeps the writer of the database, so that whoever wants to write waits, until what is returned is dropped.
+async fn busy(home: &Home) -> std::sync::mpsc::Sender<()> {
+    let (free, until) = std::sync::mpsc::channel::<()>();
+    let (began, has_begun) = tokio::sync::oneshot::channel();
+    let bursar = home.bursar.clone();
+    tokio::spawn(async move {
+        let waits = move |_: &mut bursar::Transaction<'_, '_>| {
+            let _ = began.send(());
+            let _ = until.recv();
+            Ok::<_, bursar::Error>(())
+        };
+        bursar.transaction_within(Duration::from_secs(60), waits).await.unwrap();
+    });
+    has_begun.await.unwrap();
+    free
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn too_many_at_once_are_told_to_come_again() {
-    let home = Home::limited(Limits { requests: 1, waiting: 1, ..Limits::default() }).await;
-    let bearer = format!("Bearer {OPERATOR}");
-    // Somebody is let in, and takes its time to send the body.
-    let head = format!(
-        "POST /v1/jobs HTTP/1.1\r\nHost: x\r\nAuthorization: {bearer}\r\nContent-Type: application/json\r\nContent-Length: 24\r\nExpect: 100-continue\r\nConnection: close\r\n\r\n"
-    );
-    let mut slow = TcpStream::connect(home.address).await.unwrap();
-    slow.write_all(head.as_bytes()).await.unwrap();
-    // The server says that it is let in.
-    let mut go_on = [0; 25];
-    slow.read_exact(&mut go_on).await.unwrap();
-    assert_eq!(&go_on, b"HTTP/1.1 100 Continue\r\n\r\n");
-    let refused = home.ask("GET", "/v1/budgets", Value::Null).await;
-    assert_eq!(
-        (refused.status, refused.problem().as_str(), refused.header("retry-after")),
-        (503, "overloaded", Some("1"))
-    );
-    slow.write_all(br#"{"queue":"q","kind":"k"}"#).await.unwrap();
-    assert!(Connection::of(slow).line().await.contains("201"), "who was let in is answered");
-    home.ask("GET", "/v1/budgets", Value::Null).await.is(200);
+    let folder = tempfile::tempdir().unwrap();
+    let url = format!("sqlite://{}", folder.path().join("bursar.db").display());
+    let limits = Limits { requests: 1, ..Limits::default() };
+    let home = Home::on(&url, Settings { limits, ..Settings::default() }).await;
+    let writer = busy(&home).await;
+    let served = home.ask("POST", "/v1/jobs", json!({ "queue": "q", "kind": "k" }));
+    let others = async {
+        let until = tokio::time::Instant::now() + Duration::from_secs(60);
+        loop {
+            let refused = home.ask("GET", "/v1/queues", Value::Null).await;
+            if refused.status == 503 {
+                break refused;
+            }
+            assert!(tokio::time::Instant::now() < until, "there is a place for everybody");
+        }
+    };
+    let others = async {
+        let refused = others.await;
+        assert_eq!((refused.problem().as_str(), refused.header("retry-after")), ("overloaded", Some("1")));
+        // How the server is can be asked all the same.
+        for path in ["/livez", "/metrics"] {
+            home.ask("GET", path, Value::Null).await.is(200);
+        }
+        drop(writer);
+    };
+    let (served, ()) = tokio::join!(served, others);
+    served.is(201);
+    home.ask("GET", "/v1/queues", Value::Null).await.is(200);
     home.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_connection_more_than_there_may_be_waits_until_another_is_gone() {
-    let home = Home::limited(Limits { connections: 2, ..Limits::default() }).await;
-    let metrics = format!("GET /metrics HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {OPERATOR}\r\n\r\n");
-    let mut first = Connection::of(TcpStream::connect(home.address).await.unwrap());
-    let connected = async |connection: &mut Connection| {
-        let told = connection.ask(&metrics).await.is(200).text;
-        told.lines().find_map(|line| line.strip_prefix("bursar_http_connections ")?.parse::<u64>().ok()).unwrap()
-    };
-    assert_eq!(connected(&mut first).await, 1);
-    let mut second = Connection::of(TcpStream::connect(home.address).await.unwrap());
-    assert_eq!(connected(&mut second).await, 2);
-    let third = TcpStream::connect(home.address).await.unwrap();
-    let mut third = Connection::of(third);
-    third.say(&metrics).await;
-    // Those who are there are served as before, and it is not let in meanwhile.
-    for _ in 0..100 {
-        assert_eq!((connected(&mut first).await, connected(&mut second).await), (2, 2));
+async fn a_slow_body_holds_no_place() {
+    let home = Home::limited(Limits { requests: 1, ..Limits::default() }).await;
+    let head = format!(
+        "POST /v1/jobs HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {OPERATOR}\r\nContent-Type: application/json\r\nContent-Length: 24\r\nExpect: 100-continue\r\nConnection: close\r\n\r\n"
+    );
+    let mut slow = Vec::new();
+    for _ in 0..20 {
+        let mut stream = TcpStream::connect(home.address).await.unwrap();
+        stream.write_all(head.as_bytes()).await.unwrap();
+        // The server says that it is let in.
+        let mut go_on = [0; 25];
+        stream.read_exact(&mut go_on).await.unwrap();
+        assert_eq!(&go_on, b"HTTP/1.1 100 Continue\r\n\r\n");
+        stream.write_all(b"{").await.unwrap();
+        slow.push(stream);
     }
+    for path in ["/v1/queues", "/livez", "/readyz", "/metrics"] {
+        home.ask("GET", path, Value::Null).await.is(200);
+    }
+    for mut stream in slow {
+        stream.write_all(br#""queue":"q","kind":"k"}"#).await.unwrap();
+        assert!(Connection::of(stream).line().await.contains("201"), "who was let in is answered");
+    }
+    home.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn beyond_the_connections_there_may_be_only_health_is_told() {
+    let home = Home::limited(Limits { connections: 2, ..Limits::default() }).await;
+    let ask = |path: &str| format!("GET {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {OPERATOR}\r\n\r\n");
+    let connect = async || Connection::of(TcpStream::connect(home.address).await.unwrap());
+    let (mut first, mut second) = (connect().await, connect().await);
+    for connection in [&mut first, &mut second] {
+        connection.ask(&ask("/v1/queues")).await.is(200);
+    }
+    for path in ["/livez", "/readyz", "/metrics"] {
+        connect().await.ask(&ask(path)).await.is(200);
+    }
+    let refused = connect().await.ask(&ask("/v1/queues")).await;
+    assert_eq!((refused.status, refused.problem().as_str()), (503, "overloaded"));
+    // One that says nothing there is not waited for.
+    let mut silent = connect().await;
+    assert_eq!(silent.chunk().await, None);
+    first.ask(&ask("/v1/queues")).await.is(200);
     drop(first);
-    third.answer().await.is(200);
-    assert_eq!(connected(&mut second).await, 2);
-    drop((second, third));
+    let until = tokio::time::Instant::now() + Duration::from_secs(60);
+    while connect().await.ask(&ask("/v1/queues")).await.status != 200 {
+        assert!(tokio::time::Instant::now() < until, "a place that is free again is given to the next");
+    }
+    drop(second);
     home.stop().await;
 }
 

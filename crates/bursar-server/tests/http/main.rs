@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 mod apart;
+mod bounded;
 mod client;
 mod document;
 mod events;

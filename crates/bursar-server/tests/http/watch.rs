@@ -69,7 +69,8 @@ async fn every_metric_is_declared_and_printed(home: Home) {
     }
     assert!(text.contains("bursar_jobs{state=\"queued\"} 1\n"), "{text}");
     assert!(text.contains("bursar_batch_size_bucket{le=\"1\"} 1\n"), "{text}");
-    assert!(text.contains("bursar_http_requests 1\n"), "{text}");
+    assert!(text.contains("bursar_http_requests 0\n"), "who asks how the server is has a place of its own: {text}");
+    assert!(text.contains("bursar_http_bytes_in_flight 0\n"), "{text}");
     let connections = samples.iter().find_map(|line| line.strip_prefix("bursar_http_connections ")).unwrap();
     assert!(
         connections.parse::<u64>().unwrap() >= 1,

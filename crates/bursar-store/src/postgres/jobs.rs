@@ -9,6 +9,7 @@ use std::collections::HashSet;
 
 use bursar_core::id::JobId;
 use bursar_core::job::{Job, QueueState, Schedule};
+use bursar_core::page::Weighs;
 use bursar_core::state::{QueueKey, ScheduleKey};
 use bursar_core::time::Time;
 use sqlx::postgres::PgRow;
@@ -17,7 +18,7 @@ use uuid::Uuid;
 
 use super::PostgresStore;
 use super::error::store_error;
-use super::rows::{PgRows, Taking, payloads, place, uuids};
+use super::rows::{PgRows, Taking, payload_bytes, payloads, place, uuids};
 use super::wire::Place;
 use crate::codec::{Packed, from_json, stored, to_json};
 use crate::error::StoreError;
@@ -56,13 +57,35 @@ fn live(row: &PgRow, skip: usize) -> Result<(Job, Place), StoreError> {
     Ok((job, row.try_get_unchecked(skip).map_err(number)?))
 }
 
+/// Puts back what is kept beside the rows, one job after the other, as far as there is room for it.
+pub(super) async fn attach_within(
+    conn: &mut PgConnection,
+    jobs: &mut [Job],
+    room: &mut usize,
+) -> Result<(), StoreError> {
+    let ids = |job: &Job| beside(job).map(Uuid::from_u128).collect::<Vec<_>>();
+    let wanted: Vec<Uuid> = jobs.iter().flat_map(ids).collect();
+    let sizes = payload_bytes(conn, &wanted).await.map_err(store_error)?;
+    let mut end = 0;
+    for job in jobs.iter() {
+        if *room == 0 {
+            break;
+        }
+        *room = room.saturating_sub(job.bytes() + beside(job).filter_map(|id| sizes.get(&id)).sum::<usize>());
+        end += 1;
+    }
+    attach_all(conn, &mut jobs[..end]).await
+}
+
+/// What of a job is kept beside its row.
+pub(super) fn beside(job: &Job) -> impl Iterator<Item = u128> {
+    let payload = job.payload.is_elsewhere().then_some(job.id.0);
+    payload.into_iter().chain(job.life.result.is_elsewhere().then_some(job.id.result_key()))
+}
+
 /// Puts back what is kept beside the rows.
 pub(super) async fn attach_all(conn: &mut PgConnection, jobs: &mut [Job]) -> Result<(), StoreError> {
-    let mut wanted = Vec::new();
-    for job in jobs.iter() {
-        wanted.extend(job.payload.is_elsewhere().then_some(Uuid::from_u128(job.id.0)));
-        wanted.extend(job.life.result.is_elsewhere().then_some(Uuid::from_u128(job.id.result_key())));
-    }
+    let wanted: Vec<Uuid> = jobs.iter().flat_map(beside).map(Uuid::from_u128).collect();
     if wanted.is_empty() {
         return Ok(());
     }
@@ -146,7 +169,10 @@ impl PgRows<'_> {
             let there = there.fetch_all(&mut *self.conn).await.map_err(|e| self.failed(e))?;
             blocked = there.into_iter().map(|id| JobId(id.as_u128())).collect();
         }
-        attach_all(self.conn, &mut found).await?;
+        // No rule looks at a payload: only who reads the job wants it.
+        if !locked {
+            attach_all(self.conn, &mut found).await?;
+        }
         Ok(Found { rows: found.into_iter().map(|job| (job.id, job)).collect(), blocked })
     }
 

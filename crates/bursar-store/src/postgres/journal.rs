@@ -3,6 +3,7 @@
 //! A writer leaves its row among the new ones. Whoever reads gives those that are committed their positions first, one
 //! reader at a time. A transaction that is still open is not seen, and so gets a later position when it commits.
 
+use bursar_core::bounds::PAGE_BYTES_MAX;
 use bursar_core::event::Batch;
 use bursar_core::id::BatchId;
 use bursar_core::time::Time;
@@ -10,7 +11,7 @@ use sqlx::{Connection, PgConnection};
 use uuid::Uuid;
 
 use super::error::store_error;
-use super::rows::payloads;
+use super::rows::{cut_page, payloads};
 use super::{PostgresStore, READ_COMMITTED};
 use crate::codec::from_json;
 use crate::error::StoreError;
@@ -78,7 +79,7 @@ impl PostgresStore {
         .fetch_all(&mut *conn)
         .await
         .map_err(store_error)?;
-        Ok(journaled(&mut conn, rows).await?.pop())
+        Ok(journaled(&mut conn, rows, 1).await?.pop())
     }
 
     /// The last position, and the instant of its event.
@@ -105,34 +106,38 @@ pub(super) async fn page(conn: &mut PgConnection, after: u64, limit: usize) -> R
                  SELECT CASE WHEN o.position + o.count > $1 + 1 THEN o.position END
                  FROM bursar.journal_order o WHERE o.position <= $1 ORDER BY o.position DESC LIMIT 1
              ), $1 + 1) AS position)
-         SELECT o.position, j.id, j.at, j.prev, j.entries
-         FROM (SELECT o.position, o.id FROM bursar.journal_order o
-               WHERE o.position >= (SELECT position FROM first) ORDER BY o.position LIMIT $2) o
-         CROSS JOIN LATERAL (SELECT j.* FROM bursar.journal j WHERE j.id = o.id OFFSET 0) j
-         ORDER BY o.position",
+         SELECT r.position, r.id, r.at, r.prev, r.entries
+         FROM (SELECT o.position, j.*,
+                      sum(octet_length(j.entries)) OVER (ORDER BY o.position) - octet_length(j.entries) AS before
+               FROM (SELECT o.position, o.id FROM bursar.journal_order o
+                     WHERE o.position >= (SELECT position FROM first) ORDER BY o.position LIMIT $2) o
+               CROSS JOIN LATERAL (SELECT j.* FROM bursar.journal j WHERE j.id = o.id OFFSET 0) j) r
+         WHERE r.before < $3
+         ORDER BY r.position",
     )
     .bind(i64::try_from(after).unwrap_or(i64::MAX - 1).min(i64::MAX - 1))
     .bind(i64::try_from(limit).unwrap_or(i64::MAX))
+    .bind(PAGE_BYTES_MAX as i64)
     .fetch_all(&mut *conn)
     .await
     .map_err(store_error)?;
-    journaled(conn, rows).await
+    journaled(conn, rows, limit).await
 }
 
-/// Reads rows, with the payloads that are kept beside the journal.
-async fn journaled(conn: &mut PgConnection, rows: Vec<Row>) -> Result<Vec<Journaled>, StoreError> {
+/// Reads rows, with the payloads that are kept beside the journal: as many as go onto one page.
+async fn journaled(conn: &mut PgConnection, rows: Vec<Row>, limit: usize) -> Result<Vec<Journaled>, StoreError> {
     let mut found = Vec::with_capacity(rows.len());
-    let mut detached = Vec::new();
     for (position, id, at, prev, entries) in rows {
-        let mut batch = Batch {
+        let batch = Batch {
             id: BatchId(id.as_u128()),
             at: Time::from_micros(at),
             prev: from_json("journal row", &prev)?,
             entries: from_json("journal row", &entries)?,
         };
-        detached.extend(batch.detached().into_iter().map(Uuid::from_u128));
         found.push(Journaled { position: position.unsigned_abs(), batch });
     }
+    cut_page(conn, &mut found, limit, |row| row.batch.detached()).await.map_err(store_error)?;
+    let detached: Vec<Uuid> = found.iter_mut().flat_map(|row| row.batch.detached()).map(Uuid::from_u128).collect();
     if !detached.is_empty() {
         let kept = payloads(conn, &detached).await.map_err(store_error)?;
         found.iter_mut().for_each(|row| row.batch.attach_payloads(|id| kept.get(&id).cloned()));

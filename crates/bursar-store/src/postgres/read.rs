@@ -7,6 +7,7 @@ use bursar_core::hold::Hold;
 use bursar_core::id::{GrantId, HoldId};
 use bursar_core::live::ChargeMark;
 use bursar_core::name::{Scope, Tenant};
+use bursar_core::page::{Filling, Weighs};
 use bursar_core::scope::ScopeState;
 use bursar_core::state::ScopeKey;
 use bursar_core::time::Time;
@@ -15,7 +16,7 @@ use uuid::Uuid;
 
 use super::commit::enter;
 use super::error::store_error;
-use super::rows::{PgRows, Taking, attach};
+use super::rows::{PgRows, Taking, attach, cut_page};
 use super::scopes::clock;
 use super::{ONE_SNAPSHOT, PostgresStore, READ_COMMITTED, migrate};
 use crate::codec::{Packed, stored};
@@ -23,6 +24,9 @@ use crate::error::StoreError;
 use crate::rows::Rows;
 use crate::store::Health;
 use crate::work;
+
+/// Holds that are read at once, as each may have a thousand charges.
+const HOLDS_AT_ONCE: usize = 50;
 
 impl PostgresStore {
     pub(super) async fn read_scope(&self, key: &ScopeKey) -> Result<Option<ScopeState>, StoreError> {
@@ -136,11 +140,22 @@ impl PostgresStore {
         .map_err(store_error)?;
         let table = table.into_iter().map(|(at, hold)| (Time::from_micros(at), HoldId(hold.as_u128())));
         let ids = row.live_after(after, table.collect(), limit);
-        let mut found = PgRows::new(&mut tx, self, Taking::Look).holds(&ids).await?.rows;
+        let (mut page, mut found) = (Filling::new(limit), Vec::new());
+        for ids in ids.chunks(HOLDS_AT_ONCE) {
+            let mut some: HashMap<HoldId, Hold> =
+                PgRows::new(&mut tx, self, Taking::Look).holds(ids).await?.rows.into_iter().collect();
+            for hold in ids.iter().filter_map(|id| some.remove(id)) {
+                if !page.is_full() {
+                    page.add(hold.bytes());
+                    found.push(hold);
+                }
+            }
+            if page.is_full() {
+                break;
+            }
+        }
         tx.commit().await.map_err(store_error)?;
-        let places: HashMap<HoldId, usize> = ids.into_iter().enumerate().map(|(place, id)| (id, place)).collect();
-        found.sort_by_key(|(id, _)| places.get(id).copied());
-        Ok(found.into_iter().map(|(_, hold)| hold).collect())
+        Ok(found)
     }
 
     pub(super) async fn read_grant(&self, id: GrantId) -> Result<Option<Grant>, StoreError> {
@@ -172,6 +187,8 @@ impl PostgresStore {
         .await
         .map_err(store_error)?;
         let mut grants = rows.iter().map(|(data,)| Grant::unpack(data)).collect::<Result<Vec<_>, _>>()?;
+        let beside = |grant: &mut Grant| Vec::from_iter(grant.payload.is_elsewhere().then_some(grant.id.0));
+        cut_page(&mut conn, &mut grants, limit, beside).await.map_err(store_error)?;
         attach(&mut conn, &mut grants, |grant| grant.id.0).await.map_err(store_error)?;
         Ok(grants)
     }

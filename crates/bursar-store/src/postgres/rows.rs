@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use bursar_core::bounds::CLAIM_BYTES_MAX;
 use bursar_core::event::{Batch, Entry};
 use bursar_core::grant::Grant;
 use bursar_core::hold::Hold;
@@ -10,6 +11,7 @@ use bursar_core::id::{BatchId, CommandId, GrantId, HoldId, JobId};
 use bursar_core::job::{Job, QueueState, Schedule};
 use bursar_core::name::FlowKey;
 use bursar_core::needs::Needs;
+use bursar_core::page::{Filling, Weighs};
 use bursar_core::payload::Payload;
 use bursar_core::request::Fingerprint;
 use bursar_core::scope::{Due, DueAsk, Past, ScopeState};
@@ -379,6 +381,41 @@ pub(super) async fn payloads(conn: &mut PgConnection, ids: &[Uuid]) -> Result<Ha
     Ok(rows.into_iter().map(|(id, data)| (id.as_u128(), Payload::trusted(&data))).collect())
 }
 
+/// The bytes of payloads that are kept beside rows.
+pub(super) async fn payload_bytes(conn: &mut PgConnection, ids: &[Uuid]) -> Result<HashMap<u128, usize>, sqlx::Error> {
+    if ids.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let rows: Vec<(Uuid, i32)> = sqlx::query_as(
+        "SELECT p.id, octet_length(p.data) FROM unnest($1::uuid[]) AS w(id)
+         CROSS JOIN LATERAL (SELECT p.id, p.data FROM bursar.payloads p WHERE p.id = w.id OFFSET 0) p",
+    )
+    .bind(ids)
+    .fetch_all(conn)
+    .await?;
+    Ok(rows.into_iter().map(|(id, bytes)| (id.as_u128(), bytes.unsigned_abs() as usize)).collect())
+}
+
+/// Cuts rows to a page, counting what is kept beside them before it is read.
+pub(super) async fn cut_page<R: Weighs>(
+    conn: &mut PgConnection,
+    rows: &mut Vec<R>,
+    limit: usize,
+    beside: impl Fn(&mut R) -> Vec<u128>,
+) -> Result<(), sqlx::Error> {
+    let kept: Vec<Vec<u128>> = rows.iter_mut().map(beside).collect();
+    let ids: Vec<Uuid> = kept.iter().flatten().copied().map(Uuid::from_u128).collect();
+    let sizes = payload_bytes(conn, &ids).await?;
+    let mut page = Filling::new(limit);
+    let end = rows.iter().zip(&kept).position(|(row, kept)| {
+        let full = page.is_full();
+        page.add(row.bytes() + kept.iter().filter_map(|id| sizes.get(id)).sum::<usize>());
+        full
+    });
+    rows.truncate(end.unwrap_or(rows.len()));
+    Ok(())
+}
+
 /// Puts payloads back into rows that carry them; one that was erased is `null`.
 pub(super) async fn attach<R: Carries>(
     conn: &mut PgConnection,
@@ -483,8 +520,9 @@ impl Rows for PgRows<'_> {
 
     async fn claim(&mut self, asks: &[ClaimAsk], now: Time) -> Result<Vec<Claimed>, StoreError> {
         let mut claimed = Vec::with_capacity(asks.len());
+        let mut room = CLAIM_BYTES_MAX;
         for ask in asks {
-            claimed.push(self.claim_one(ask, now).await?);
+            claimed.push(self.claim_one(ask, now, &mut room).await?);
         }
         Ok(claimed)
     }

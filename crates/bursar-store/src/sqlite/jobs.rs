@@ -10,6 +10,7 @@ mod write;
 use bursar_core::id::JobId;
 use bursar_core::job::Job;
 use bursar_core::name::{FlowKey, JobKind, Name, Queue, Tenant};
+use bursar_core::page::Weighs;
 use rusqlite::Row;
 
 pub(super) use self::check::check_jobs;
@@ -97,6 +98,19 @@ impl SqliteRows<'_> {
     }
 
     /// Puts back what is kept beside the row.
+    /// Puts back what is kept beside the rows, one job after the other, as far as there is room for it.
+    fn attach_within(&self, jobs: Vec<Job>, room: &mut usize) -> Result<Vec<Job>, StoreError> {
+        let attach = |job: Job| {
+            if *room == 0 {
+                return Ok(job);
+            }
+            let job = self.attach_payloads(job)?;
+            *room = room.saturating_sub(job.bytes());
+            Ok(job)
+        };
+        jobs.into_iter().map(attach).collect()
+    }
+
     fn attach_payloads(&self, mut job: Job) -> Result<Job, StoreError> {
         if job.payload.is_elsewhere() {
             job.payload = self.payload(job.id.0)?.unwrap_or_default();

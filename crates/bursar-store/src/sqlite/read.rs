@@ -5,6 +5,7 @@ use bursar_core::hold::Hold;
 use bursar_core::id::{GrantId, HoldId};
 use bursar_core::live::ChargeMark;
 use bursar_core::name::{Scope, Tenant};
+use bursar_core::page::{Filling, Weighs};
 use bursar_core::scope::ScopeState;
 use bursar_core::state::ScopeKey;
 use bursar_core::time::Time;
@@ -72,7 +73,7 @@ pub(super) fn live_holds(
     let params = params![key.0.as_str(), key.1.as_str(), at.micros(), id(hold.0), limit as i64];
     let mark = |row: &Row<'_>| Ok((get_time(row, 0).map_err(failed)?, HoldId(get_id(row, 1).map_err(failed)?)));
     let ids = row.live_after(after, rows.all(sql, params, mark)?, limit);
-    ids.into_iter().filter_map(|id| rows.read_hold(id).transpose()).collect()
+    fill_page(ids, limit, |id| rows.read_hold(id))
 }
 
 pub(super) fn grants(
@@ -86,13 +87,29 @@ pub(super) fn grants(
     let rows = shared.rows(conn);
     let after = after.map_or([0; 16], |after| id(after.0));
     let found: Vec<Grant> = rows.all(sql, params![tenant.as_str(), after, limit as i64], |row| unpack(row, 0))?;
-    found
-        .into_iter()
-        .map(|grant| {
-            let owner = grant.id.0;
-            rows.attach(grant, owner)
-        })
-        .collect()
+    fill_page(found, limit, |grant| {
+        let owner = grant.id.0;
+        rows.attach(grant, owner).map(Some)
+    })
+}
+
+/// As many items as go onto one page, each read when it is its turn.
+pub(super) fn fill_page<K, T: Weighs>(
+    keys: Vec<K>,
+    limit: usize,
+    mut read: impl FnMut(K) -> Result<Option<T>, StoreError>,
+) -> Result<Vec<T>, StoreError> {
+    let (mut page, mut found) = (Filling::new(limit), Vec::new());
+    for key in keys {
+        if page.is_full() {
+            break;
+        }
+        if let Some(item) = read(key)? {
+            page.add(item.bytes());
+            found.push(item);
+        }
+    }
+    Ok(found)
 }
 
 pub(super) fn journal(
@@ -107,7 +124,7 @@ pub(super) fn journal(
           AND position + count > ?1 + 1
         ORDER BY position LIMIT ?2";
     let rows = shared.rows(conn);
-    rows.all(sql, params![i64::try_from(after).unwrap_or(i64::MAX - 1), limit as i64], |row| {
+    rows.page(sql, params![i64::try_from(after).unwrap_or(i64::MAX - 1), limit as i64], limit, |row| {
         let batch = rows.unpack_batch(row)?;
         Ok(Journaled { position: batch.id.0 as u64, batch })
     })

@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use bursar_core::bounds::CLAIM_BYTES_MAX;
 use bursar_core::bounds::FOLD_STEP;
 use bursar_core::event::{Batch, Entry};
 use bursar_core::grant::Grant;
@@ -12,6 +13,7 @@ use bursar_core::id::{BatchId, CommandId, GrantId, HoldId, JobId};
 use bursar_core::job::{Job, QueueState, Schedule};
 use bursar_core::live::{ChargeMark, LiveCharge};
 use bursar_core::name::FlowKey;
+use bursar_core::page::{Filling, Weighs};
 use bursar_core::payload::Payload;
 use bursar_core::request::Fingerprint;
 use bursar_core::scope::{Batchwise, Due, DueAsk, Past, Posting, PostingMark, ScopeState};
@@ -128,6 +130,28 @@ impl<'a> SqliteRows<'a> {
         let mut found = Vec::new();
         while let Some(row) = rows.next().map_err(failed)? {
             found.push(read(row)?);
+        }
+        Ok(found)
+    }
+
+    /// As many rows as go onto one page.
+    pub(super) fn page<T: Weighs>(
+        &self,
+        sql: &str,
+        params: impl Params,
+        limit: usize,
+        mut read: impl FnMut(&Row<'_>) -> Result<T, StoreError>,
+    ) -> Result<Vec<T>, StoreError> {
+        let mut statement = self.prepare(sql)?;
+        statement.runs += 1;
+        let mut rows = statement.inner.query(params).map_err(failed)?;
+        let (mut page, mut found) = (Filling::new(limit), Vec::new());
+        while !page.is_full()
+            && let Some(row) = rows.next().map_err(failed)?
+        {
+            let item = read(row)?;
+            page.add(item.bytes());
+            found.push(item);
         }
         Ok(found)
     }
@@ -331,7 +355,8 @@ impl Rows for SqliteRows<'_> {
     }
 
     async fn claim(&mut self, asks: &[ClaimAsk], now: Time) -> Result<Vec<Claimed>, StoreError> {
-        asks.iter().map(|ask| self.claim_one(ask, now)).collect()
+        let mut room = CLAIM_BYTES_MAX;
+        asks.iter().map(|ask| self.claim_one(ask, now, &mut room)).collect()
     }
 
     async fn behind(&mut self, lines: &[(LineKey, usize)]) -> Result<Vec<Job>, StoreError> {

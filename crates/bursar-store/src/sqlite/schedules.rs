@@ -2,6 +2,7 @@
 
 use bursar_core::job::Schedule;
 use bursar_core::name::{ScheduleName, Tenant};
+use bursar_core::page::{Filling, Weighs};
 use bursar_core::state::{Change, ScheduleKey, Workspace};
 use bursar_core::time::Time;
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -47,10 +48,18 @@ pub(super) fn list(
 ) -> Result<Vec<(ScheduleName, Schedule)>, StoreError> {
     let sql = "SELECT name, data FROM bursar_schedules WHERE tenant = ?1 AND name > ?2 ORDER BY name LIMIT ?3";
     let after = after.map_or("", ScheduleName::as_str);
-    all(conn, sql, params![tenant.as_str(), after, limit as i64], |row| {
+    let mut statement = conn.prepare_cached(sql).map_err(failed)?;
+    let mut rows = statement.query(params![tenant.as_str(), after, limit as i64]).map_err(failed)?;
+    let (mut page, mut found) = (Filling::new(limit), Vec::new());
+    while !page.is_full()
+        && let Some(row) = rows.next().map_err(failed)?
+    {
         let name = stored("schedule", row.get(0).map_err(failed)?)?;
-        Ok((name, from_json("schedule", &row.get::<_, String>(1).map_err(failed)?)?))
-    })
+        let schedule: Schedule = from_json("schedule", &row.get::<_, String>(1).map_err(failed)?)?;
+        page.add(schedule.bytes());
+        found.push((name, schedule));
+    }
+    Ok(found)
 }
 
 /// Schedules that are due, the first due first; and when the next one is.

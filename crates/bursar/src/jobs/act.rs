@@ -6,6 +6,7 @@ use bursar_core::answer::{Answer, Finished, Outcome};
 use bursar_core::bounds::ITEMS_MAX;
 use bursar_core::id::JobId;
 use bursar_core::name::{IdempotencyKey, Queue};
+use bursar_core::page::is_full;
 use bursar_core::refusal::{Invalid, Refusal};
 use bursar_core::request::{Act, Fingerprint, Op, Part, Request};
 use bursar_store::JobFilter;
@@ -89,8 +90,9 @@ impl Jobs<'_> {
 
     /// Does something to the jobs that match, a page of them, after an id. Go on with what it says, until it says `None`.
     pub async fn act_on_page(&self, act: Act, filter: &JobFilter, after: Option<JobId>) -> Result<Acted, Error> {
-        let jobs: Vec<JobId> = self.list(filter, after, PAGE).await?.into_iter().map(|job| job.id).collect();
-        let next = if jobs.len() < PAGE { None } else { jobs.last().copied() };
+        let found = self.list(filter, after, PAGE).await?;
+        let next = found.last().filter(|_| is_full(&found, PAGE)).map(|job| job.id);
+        let jobs: Vec<JobId> = found.into_iter().map(|job| job.id).collect();
         let answers = self.act(act, &jobs).await?;
         Ok(Acted { answers: jobs.into_iter().zip(answers).collect(), next, replayed: false })
     }
@@ -106,7 +108,7 @@ impl Jobs<'_> {
     ) -> Result<Acted, Error> {
         let found = self.list(filter, after, PAGE + 1).await?;
         // That nothing follows is remembered: who comes later is not meant.
-        let more = found.len() > PAGE;
+        let more = is_full(&found, PAGE + 1);
         let jobs: Vec<JobId> = found.into_iter().take(PAGE).map(|job| job.id).collect();
         let part = Some(Part { number, whole, more });
         let request = Request::from(Op::Act { act, jobs }).with_key(key).in_context(self.0.context.clone());
@@ -128,7 +130,7 @@ impl Jobs<'_> {
             if found > most {
                 return Ok(Count { found: most, more: true });
             }
-            if page.len() < PAGE {
+            if !is_full(&page, PAGE) {
                 return Ok(Count { found, more: false });
             }
             after = page.last().map(|job| job.id);

@@ -69,6 +69,7 @@ impl Jobs<'_> {
 
     /// Tells listeners in this process how far a job is ([`Jobs::listen_progress`]), and renews its lease. It is kept nowhere.
     pub async fn progress(&self, beat: Beat, progress: Progress) -> Result<Beaten, Error> {
+        progress.check()?;
         let beaten = self.heartbeat(beat.clone()).await?;
         self.tell_progress(&beat, progress);
         Ok(beaten)

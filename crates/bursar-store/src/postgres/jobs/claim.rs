@@ -1,12 +1,13 @@
 //! Who wants work: the best of what can be leased, read from an index that holds nothing else, past what others have locked.
 
+use bursar_core::bounds::CLAIM_BYTES_MAX;
 use bursar_core::job::Job;
 use bursar_core::name::FlowKey;
 use bursar_core::state::{LineKey, QueueKey};
 use bursar_core::time::Time;
 use sqlx::Row;
 
-use super::{attach_all, columns};
+use super::{attach_within, columns};
 use crate::claims::DUE_STEP;
 use crate::error::StoreError;
 use crate::postgres::error::store_error;
@@ -102,7 +103,12 @@ macro_rules! skipping {
 }
 
 impl PgRows<'_> {
-    pub(in crate::postgres) async fn claim_one(&mut self, ask: &ClaimAsk, now: Time) -> Result<Claimed, StoreError> {
+    pub(in crate::postgres) async fn claim_one(
+        &mut self,
+        ask: &ClaimAsk,
+        now: Time,
+        room: &mut usize,
+    ) -> Result<Claimed, StoreError> {
         let all = ask.kinds.is_empty().then_some("");
         let beginnings = ask.kinds.iter().filter_map(|kind| kind.as_str().strip_suffix('*')).chain(all);
         let beginnings: Vec<&str> = beginnings.collect();
@@ -130,8 +136,10 @@ impl PgRows<'_> {
             // There may be more that are due already.
             claimed.next_at = Some(now);
         }
-        attach_all(self.conn, &mut claimed.ready).await?;
-        attach_all(self.conn, &mut claimed.due).await?;
+        // The best of the queue is read in any case, so that it can always be leased.
+        *room = (*room).max(1);
+        attach_within(self.conn, &mut claimed.ready, room).await?;
+        attach_within(self.conn, &mut claimed.due, room).await?;
         Ok(claimed)
     }
 
@@ -149,7 +157,8 @@ impl PgRows<'_> {
             .bind(counts);
         let rows = self.fetch(statement).await?;
         let mut jobs = rows.iter().map(|row| self.note(row, 0, true)).collect::<Result<Vec<_>, _>>()?;
-        attach_all(self.conn, &mut jobs).await?;
+        let mut room = CLAIM_BYTES_MAX;
+        attach_within(self.conn, &mut jobs, &mut room).await?;
         Ok(jobs)
     }
 

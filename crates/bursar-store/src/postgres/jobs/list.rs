@@ -3,22 +3,24 @@
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 
+use bursar_core::bounds::PAGE_BYTES_MAX;
 use bursar_core::id::JobId;
 use bursar_core::job::{Job, JobState, QueueConfig, QueueState, Schedule};
 use bursar_core::name::{FlowKey, Queue, ScheduleName, Tenant};
+use bursar_core::page;
 use bursar_core::state::{QueueKey, ScheduleKey, ScopeKey};
 use bursar_core::time::Time;
 use sqlx::{PgConnection, Row};
 use uuid::Uuid;
 
-use super::{attach_all, columns, live};
+use super::{attach_all, beside, columns, live};
 use crate::codec::{Packed, from_json, stored};
 use crate::error::StoreError;
 use crate::figures::{AHEAD_LOOK, Cost, CostMark, DueJobs, Figures, Halves, HeldMark, HeldSum, JobFilter, first_after};
 use crate::job_row::{state_number, state_of, what_counts};
 use crate::postgres::PostgresStore;
 use crate::postgres::error::store_error;
-use crate::postgres::rows::{PgRows, Taking};
+use crate::postgres::rows::{PgRows, Taking, cut_page};
 use crate::store::QUEUES_COUNTED;
 
 /// Rows that are read at a time to find those that a filter takes.
@@ -82,6 +84,7 @@ impl PostgresStore {
         found.sort_by_key(|job| job.id);
         found.dedup_by_key(|job| job.id);
         found.truncate(limit);
+        cut_page(&mut conn, &mut found, limit, |job| beside(job).collect()).await.map_err(store_error)?;
         attach_all(&mut conn, &mut found).await?;
         Ok(found)
     }
@@ -385,15 +388,23 @@ impl PostgresStore {
         after: Option<&ScheduleName>,
         limit: usize,
     ) -> Result<Vec<(ScheduleName, Schedule)>, StoreError> {
-        let sql = "SELECT name, data FROM bursar.schedules WHERE tenant = $1 AND name > $2 ORDER BY name LIMIT $3";
+        let sql = "SELECT s.name, s.data FROM (
+                SELECT s.name, s.data, sum(octet_length(s.data)) OVER (ORDER BY s.name) - octet_length(s.data) AS before
+                FROM (SELECT name, data FROM bursar.schedules WHERE tenant = $1 AND name > $2 ORDER BY name LIMIT $3) s) s
+            WHERE s.before < $4 ORDER BY s.name";
         let rows: Vec<(String, String)> = sqlx::query_as(sql)
             .bind(tenant.as_str())
             .bind(after.map_or("", ScheduleName::as_str))
             .bind(i64::try_from(limit).unwrap_or(i64::MAX))
+            // A row is less than twice what its item weighs.
+            .bind(2 * PAGE_BYTES_MAX as i64)
             .fetch_all(&mut *self.acquire().await?)
             .await
             .map_err(store_error)?;
-        rows.into_iter().map(|(name, data)| Ok((stored("schedule", name)?, from_json("schedule", &data)?))).collect()
+        let read = |(name, data): (String, String)| Ok((stored("schedule", name)?, from_json("schedule", &data)?));
+        let mut found = rows.into_iter().map(read).collect::<Result<Vec<(ScheduleName, Schedule)>, StoreError>>()?;
+        page::cut(&mut found, limit);
+        Ok(found)
     }
 
     pub(in crate::postgres) async fn read_due_schedules(

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
+use bursar_core::bounds::CLAIM_BYTES_MAX;
 use bursar_core::job::Job;
 use bursar_core::name::{FlowKey, JobKind};
 use bursar_core::state::{LineKey, QueueKey};
@@ -26,9 +27,17 @@ struct Kind {
 }
 
 impl SqliteRows<'_> {
-    pub(in crate::sqlite) fn claim_one(&self, ask: &ClaimAsk, now: Time) -> Result<Claimed, StoreError> {
+    pub(in crate::sqlite) fn claim_one(
+        &self,
+        ask: &ClaimAsk,
+        now: Time,
+        room: &mut usize,
+    ) -> Result<Claimed, StoreError> {
         let (due, next_at) = self.come_due(&ask.queue, now)?;
-        Ok(Claimed { ready: self.ready(ask)?, due, next_at })
+        let ready = self.ready(ask)?;
+        // The best of the queue is read in any case, so that it can always be leased.
+        *room = (*room).max(1);
+        Ok(Claimed { ready: self.attach_within(ready, room)?, due: self.attach_within(due, room)?, next_at })
     }
 
     fn ready(&self, ask: &ClaimAsk) -> Result<Vec<Job>, StoreError> {
@@ -51,7 +60,7 @@ impl SqliteRows<'_> {
             if head.page.is_empty() {
                 self.read_on(head, &ask.queue, page, &mut names)?;
             }
-            best.push(self.attach_payloads(job)?);
+            best.push(job);
         }
         Ok(best)
     }
@@ -128,7 +137,6 @@ impl SqliteRows<'_> {
         let mut names = Names::default();
         let params = params![queue.0.as_str(), queue.1.as_str(), now.micros(), DUE_STEP as i64];
         let jobs = self.all(due, params, |row| names.live(row))?;
-        let jobs: Vec<Job> = jobs.into_iter().map(|job| self.attach_payloads(job)).collect::<Result<_, _>>()?;
         let next = next(jobs.len())?;
         Ok((jobs, next))
     }
@@ -142,7 +150,8 @@ impl SqliteRows<'_> {
         let params = params![tenant.as_str(), queue.as_str(), flow.as_str(), kind.as_str(), count as i64];
         let mut names = Names::default();
         let jobs = self.all(sql, params, |row| names.live(row))?;
-        jobs.into_iter().map(|job| self.attach_payloads(job)).collect()
+        let mut room = CLAIM_BYTES_MAX;
+        self.attach_within(jobs, &mut room)
     }
 
     pub(in crate::sqlite) fn are_barred(&self, queue: &QueueKey, key: &FlowKey) -> Result<Vec<Job>, StoreError> {

@@ -16,6 +16,7 @@ use crate::error::StoreError;
 use crate::figures::{Cost, CostMark, DueJobs, Figures, Halves, HeldMark, HeldSum, JobFilter, first_after};
 use crate::job_row::{state_number, state_of, what_counts};
 use crate::sqlite::error::failed;
+use crate::sqlite::read::fill_page;
 use crate::sqlite::rows::{SqliteRows, get_id, get_time, id, unpack};
 use crate::sqlite::writer::Shared;
 use crate::store::QUEUES_COUNTED;
@@ -73,7 +74,7 @@ pub(in crate::sqlite) fn list_jobs(
     }
     found.sort_by_key(|job: &Job| job.id);
     found.truncate(limit);
-    found.into_iter().map(|job| rows.attach_payloads(job)).collect()
+    fill_page(found, limit, |job| rows.attach_payloads(job).map(Some))
 }
 
 fn live_page(

@@ -1,0 +1,208 @@
+//! What a stranger, or one principal, can make the server keep.
+
+use std::time::Duration;
+
+use bursar_server::Limits;
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpSocket, TcpStream};
+
+use crate::client::request;
+use crate::home::{Home, OPERATOR, on_both};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+async fn figure(home: &Home, name: &str) -> u64 {
+    let text = home.ask("GET", "/metrics", Value::Null).await.is(200).text;
+    text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok()).unwrap()
+}
+
+/// A connection whose peer keeps little of what it is sent.
+async fn narrow(home: &Home) -> TcpStream {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_recv_buffer_size(2_048).unwrap();
+    socket.connect(home.address).await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_connection_that_reads_nothing_is_closed() {
+    let home = Home::limited(Limits { stall: Duration::from_millis(300), ..Limits::default() }).await;
+    let ask = request("GET", "/v1/openapi.json", &[], None).replace("Connection: close\r\n", "");
+    let mut deaf = Vec::new();
+    for _ in 0..20 {
+        let mut stream = narrow(&home).await;
+        stream.write_all(ask.repeat(40).as_bytes()).await.unwrap();
+        deaf.push(stream);
+    }
+    let until = tokio::time::Instant::now() + PATIENCE;
+    while figure(&home, "bursar_http_connections ").await > 2 {
+        assert!(tokio::time::Instant::now() < until, "they keep their connections");
+    }
+    drop(deaf);
+    home.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_body_that_comes_drop_by_drop_is_given_up() {
+    let home = Home::limited(Limits { stall: Duration::from_millis(300), rate: 1 << 20, ..Limits::default() }).await;
+    let head = format!(
+        "POST /v1/jobs HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {OPERATOR}\r\nContent-Type: application/json\r\nContent-Length: 1000000\r\n\r\n"
+    );
+    let mut slow = TcpStream::connect(home.address).await.unwrap();
+    slow.write_all(head.as_bytes()).await.unwrap();
+    let (mut reader, mut writer) = slow.into_split();
+    let drip = tokio::spawn(async move {
+        let mut beat = tokio::time::interval(Duration::from_millis(50));
+        while writer.write_all(b" ").await.is_ok() {
+            beat.tick().await;
+        }
+    });
+    let mut told = vec![0; 1 << 12];
+    let read = tokio::time::timeout(PATIENCE, reader.read(&mut told)).await.expect("it is answered").unwrap();
+    assert!(told[..read].starts_with(b"HTTP/1.1 408 "), "{}", String::from_utf8_lossy(&told[..read]));
+    drip.abort();
+    home.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn bodies_are_counted_before_they_are_read() {
+    let home = Home::limited(Limits { bytes: 16 << 20, principal_bytes: 8 << 20, ..Limits::default() }).await;
+    let (one, other) = (home.key("one", "user").await, home.key("other", "user").await);
+    let begin = async |token: &str, length: usize| {
+        let head = format!(
+            "POST /v1/jobs/bulk HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\nContent-Type: application/json\r\nContent-Length: {length}\r\nExpect: 100-continue\r\n\r\n"
+        );
+        let mut stream = TcpStream::connect(home.address).await.unwrap();
+        stream.write_all(head.as_bytes()).await.unwrap();
+        let mut told = vec![0; 1 << 12];
+        let read = stream.read(&mut told).await.unwrap();
+        (stream, String::from_utf8_lossy(&told[..read]).into_owned())
+    };
+    let (first, told) = begin(&one, 6 << 20).await;
+    assert!(told.starts_with("HTTP/1.1 100 "), "{told}");
+    let (_, told) = begin(&one, 6 << 20).await;
+    assert!(told.starts_with("HTTP/1.1 429 ") && told.contains("too-many-bytes"), "{told}");
+    assert!(told.to_ascii_lowercase().contains("retry-after: 1"), "{told}");
+    let (second, told) = begin(&other, 7 << 20).await;
+    assert!(told.starts_with("HTTP/1.1 100 "), "one principal does not use up another's: {told}");
+    let (_, told) = begin(&home.key("third", "user").await, 6 << 20).await;
+    assert!(told.starts_with("HTTP/1.1 503 ") && told.contains("overloaded"), "{told}");
+    // Small ones go on, and what was given up is free again.
+    home.ask_as(&one, "POST", "/v1/jobs", json!({ "queue": "q", "kind": "k" })).await.is(201);
+    drop((first, second));
+    let until = tokio::time::Instant::now() + PATIENCE;
+    while figure(&home, "bursar_http_bytes_in_flight ").await > 0 {
+        assert!(tokio::time::Instant::now() < until, "what was given up is still counted");
+    }
+    home.stop().await;
+}
+
+/// Jobs whose payloads come to several pages.
+async fn large_jobs(home: &Home) -> usize {
+    let payload = "x".repeat(700_000);
+    for _ in 0..3 {
+        let job = json!({ "queue": "q", "kind": "k", "payload": payload });
+        home.ask("POST", "/v1/jobs/bulk", json!({ "jobs": vec![job; 5] })).await.is(200);
+    }
+    15
+}
+
+async fn pages_end_at_a_number_of_bytes_too(home: Home) {
+    let jobs = large_jobs(&home).await;
+    for (path, wanted) in [("/v1/jobs?limit=1000", jobs), ("/v1/journal?limit=1000&kind=job.enqueued", jobs)] {
+        let (mut next, mut found, mut pages) = (None, Vec::new(), 0);
+        loop {
+            let cursor = next.map_or(String::new(), |next: String| format!("&cursor={next}"));
+            let page = home.ask("GET", &format!("{path}{cursor}"), Value::Null).await.is(200);
+            assert!(page.text.len() < 6 << 20, "{path}: a page of {} bytes", page.text.len());
+            let page = page.json();
+            let name = |item: &Value| item.get("position").unwrap_or(&item["id"]).to_string();
+            found.extend(page["items"].as_array().unwrap().iter().map(name));
+            pages += 1;
+            match page["next"].as_str() {
+                Some(more) => next = Some(more.to_owned()),
+                None => break,
+            }
+        }
+        assert!(pages > 2, "{path}: {pages} pages");
+        assert_eq!(found.len(), wanted, "{path}: all of them");
+        found.sort();
+        found.dedup();
+        assert_eq!(found.len(), wanted, "{path}: each once");
+    }
+    // A worker that asks for many gets as many as go into one answer, and the rest when it asks again.
+    let mut leased = 0;
+    while leased < jobs {
+        let answer = home.ask("POST", "/v1/jobs/lease", json!({ "queues": ["q"], "capacity": 1000 })).await.is(200);
+        let some = answer.json()["jobs"].as_array().unwrap().len();
+        assert!((1..=7).contains(&some), "{some} jobs of 700,000 bytes at once");
+        leased += some;
+    }
+    home.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn answers_that_nobody_reads_are_counted_and_bounded() {
+    let limits = Limits { bytes: 32 << 20, principal_bytes: 16 << 20, ..Limits::default() };
+    let home = Home::limited(limits).await;
+    large_jobs(&home).await;
+    let key = home.key("default", "viewer").await;
+    let bearer = format!("Bearer {key}");
+    let ask = request("GET", "/v1/jobs?limit=1000", &[("Authorization", &bearer)], None);
+    let mut unread = Vec::new();
+    for _ in 0..8 {
+        let mut stream = narrow(&home).await;
+        stream.write_all(ask.as_bytes()).await.unwrap();
+        unread.push(stream);
+    }
+    let until = tokio::time::Instant::now() + PATIENCE;
+    loop {
+        assert!(figure(&home, "bursar_http_bytes_in_flight ").await <= 16 << 20);
+        let refused = home.ask_as(&key, "GET", "/v1/jobs?limit=1000", Value::Null).await;
+        if refused.status == 429 {
+            break assert_eq!(refused.problem(), "too-many-bytes");
+        }
+        assert!(tokio::time::Instant::now() < until, "as much as anybody likes is kept");
+    }
+    home.ask("GET", "/v1/jobs?limit=1000", Value::Null).await.is(200);
+    drop(unread);
+    let until = tokio::time::Instant::now() + PATIENCE;
+    while figure(&home, "bursar_http_bytes_in_flight ").await > 0 {
+        assert!(tokio::time::Instant::now() < until, "what nobody has any more is still counted");
+    }
+    home.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_head_has_a_bound() {
+    let home = Home::limited(Limits::default()).await;
+    for (bytes, status) in [(60_000, 200), (66_000, 431), (100_000, 431)] {
+        let pad = "x".repeat(bytes);
+        let mut stream = TcpStream::connect(home.address).await.unwrap();
+        let ask = request("GET", "/livez", &[("X-Pad", &pad)], None);
+        stream.write_all(ask.as_bytes()).await.unwrap();
+        let mut told = vec![0; 1 << 12];
+        let read = stream.read(&mut told).await.unwrap();
+        let told = String::from_utf8_lossy(&told[..read]).into_owned();
+        assert!(told.starts_with(&format!("HTTP/1.1 {status} ")), "{bytes}: {told}");
+    }
+    home.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn progress_has_a_bound() {
+    let home = Home::limited(Limits::default()).await;
+    home.ask("POST", "/v1/jobs", json!({ "queue": "q", "kind": "k" })).await.is(201);
+    let leased = home.ask("POST", "/v1/jobs/lease", json!({ "queues": ["q"] })).await.is(200).json();
+    let (id, fence) =
+        (leased["jobs"][0]["id"].as_str().unwrap().to_owned(), leased["jobs"][0]["lease"]["fence"].clone());
+    for (bytes, status) in [(60_000, 200), (70_000, 400)] {
+        let progress = json!({ "fence": fence, "percent": 4, "data": "x".repeat(bytes) });
+        home.ask("POST", &format!("/v1/jobs/{id}/progress"), progress).await.is(status);
+        let many = json!({ "items": [{ "id": id, "fence": fence, "data": "x".repeat(bytes) }] });
+        home.ask("POST", "/v1/jobs/progress", many).await.is(status);
+    }
+    home.stop().await;
+}
+
+on_both!(pages_end_at_a_number_of_bytes_too);
