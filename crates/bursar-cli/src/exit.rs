@@ -40,9 +40,12 @@ pub(crate) fn of_problem(kind: Kind) -> Exit {
             Exit::Usage
         }
         Kind::Unauthorized | Kind::Forbidden | Kind::TooManyAttempts | Kind::Timeout => Exit::Failed,
-        Kind::Overloaded | Kind::Busy | Kind::Unavailable | Kind::UnknownOutcome | Kind::TooManyBytes => {
-            Exit::Unavailable
-        }
+        Kind::Overloaded
+        | Kind::Busy
+        | Kind::Unavailable
+        | Kind::NotReady
+        | Kind::UnknownOutcome
+        | Kind::TooManyBytes => Exit::Unavailable,
         Kind::Internal => Exit::Failed,
     }
 }

@@ -9,6 +9,7 @@ mod commands;
 mod config;
 mod exit;
 mod log;
+mod memory;
 mod output;
 mod place;
 mod progress;

@@ -2,12 +2,14 @@
 
 mod charged;
 mod journal;
+mod set_back;
 mod stream;
 
 use serde::{Deserialize, Serialize};
 
 pub use self::charged::{Charged, Left};
 pub use self::journal::{Acted, ActedOn, Batch, Entry, KeyUse, Links, Recorded};
+pub use self::set_back::SetBack;
 pub use self::stream::Stream;
 use crate::budget::{Budget, Cover};
 use crate::grant::TokenDigest;

@@ -253,6 +253,10 @@ pub trait Store: Send + Sync + 'static {
     async fn verify(&self) -> Result<Report, StoreError>;
     /// Makes every table but the journal and the payloads anew from the journal; returns how many events it applied.
     async fn rebuild(&self) -> Result<u64, StoreError>;
+    /// Refuses where requests could not be done now: the files of a database are gone, a disk is full, a server is read-only.
+    async fn ready(&self) -> Result<(), StoreError> {
+        self.health().await.map(drop)
+    }
     /// Says how it is.
     async fn health(&self) -> Result<Health, StoreError>;
     /// Ends what runs in the background. Nothing can be asked afterwards.

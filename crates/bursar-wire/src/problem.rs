@@ -132,6 +132,7 @@ kinds! {
     Overloaded = "overloaded", "Too much is waiting already", 503;
     Busy = "busy", "Others are using the database", 503;
     Unavailable = "unavailable", "The database cannot be used", 503;
+    NotReady = "not-ready", "The server cannot do its work now", 503;
     UnknownOutcome = "unknown-outcome", "Nobody knows whether it was done", 504;
     Internal = "internal", "Bursar failed", 500;
 }
@@ -159,6 +160,7 @@ impl Kind {
             Kind::Overloaded
                 | Kind::Busy
                 | Kind::Unavailable
+                | Kind::NotReady
                 | Kind::UnknownOutcome
                 | Kind::Timeout
                 | Kind::TooManyAttempts

@@ -12,8 +12,8 @@ use bursar_core::job::JobState;
 use bursar_core::name::Tenant;
 use bursar_core::refusal::Invalid;
 use bursar_core::request::Request;
-use bursar_core::time::Time;
-use bursar_store::sqlite::salvage;
+use bursar_core::time::{Span, Time};
+use bursar_store::sqlite::{salvage, set_clock_back};
 use bursar_store::{Clock, Health, PostgresOptions, PostgresStore, Report, Setup, SqliteStore, Store, StoreError};
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, SemaphorePermit, watch};
@@ -217,6 +217,18 @@ impl Bursar {
         Ok(salvage(damaged.as_ref(), to.as_ref(), setup).await?)
     }
 
+    /// Makes a new SQLite database from the journal of one whose clock had jumped ahead, which is only read, with its instants set back so
+    /// that the last is not after `now`; returns how many events it had, and how far the last were moved.
+    pub async fn set_clock_back(
+        ahead: impl AsRef<Path>,
+        to: impl AsRef<Path>,
+        now: Time,
+    ) -> Result<(u64, Span), Error> {
+        let ids = Arc::new(Mutex::new(RandomIds::default()));
+        let setup = Setup { rules: Rules::default(), clock: None, ids, migrate: true };
+        Ok(set_clock_back(ahead.as_ref(), to.as_ref(), setup, now).await?)
+    }
+
     /// Makes every table but the journal anew from the journal; returns how many events it applied.
     pub async fn rebuild(&self) -> Result<u64, Error> {
         Ok(self.inner.store.rebuild().await?)
@@ -226,6 +238,11 @@ impl Bursar {
     pub async fn now(&self) -> Result<Time, Error> {
         // Every engine tells its time with what is due; asking for nothing costs nothing.
         Ok(self.inner.store.due_holds(0).await?.1)
+    }
+
+    /// Refuses where requests could not be done now, with the reason.
+    pub async fn ready(&self) -> Result<(), Error> {
+        Ok(self.inner.store.ready().await?)
     }
 
     /// Says how the database is.

@@ -1,8 +1,8 @@
 //! `bursar doctor`: what is wrong, and what to do about it.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use bursar::{Bursar, Clock, Health, Span, SystemClock};
+use bursar::{Bursar, Clock, Health, Span, SystemClock, Time};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 
@@ -18,7 +18,7 @@ pub(crate) struct Doctor {
     /// Only this; everything unless said
     #[arg(long, value_enum)]
     component: Option<Component>,
-    /// Repair what can be repaired: the tables are made anew from the journal where it can be read
+    /// Repair what can be repaired: tables are made anew from the journal, and a journal that is ahead of the clock is set back in a new file
     #[arg(long)]
     fix: bool,
 }
@@ -71,7 +71,7 @@ pub(crate) async fn run(args: Doctor, global: &Global) -> Result<Exit, Problem> 
     let out = Output::new(global.json);
     let diagnosis = match Session::on_database(global).await {
         Ok(session) => {
-            let diagnosis = examine(&args, &session).await;
+            let diagnosis = examine(&args, &session, global.config.database.url()).await;
             session.close().await;
             diagnosis
         }
@@ -95,7 +95,7 @@ pub(crate) async fn run(args: Doctor, global: &Global) -> Result<Exit, Problem> 
     }
 }
 
-async fn examine(args: &Doctor, session: &Session) -> Result<Diagnosis, Problem> {
+async fn examine(args: &Doctor, session: &Session, url: &str) -> Result<Diagnosis, Problem> {
     let wanted = |component| args.component.is_none_or(|only| only == component);
     let bursar = session.bursar()?;
     let health = bursar.health().await?;
@@ -104,7 +104,14 @@ async fn examine(args: &Doctor, session: &Session) -> Result<Diagnosis, Problem>
         findings.push(database(&health));
     }
     if wanted(Component::Clock) {
-        findings.extend(clock(&health));
+        let mut found = clock(&health);
+        if args.fix
+            && let Some(finding) = found.iter_mut().find(|_| is_ahead(&health))
+            && let Some(todo) = set_back(url, health.now).await
+        {
+            finding.todo = Some(todo);
+        }
+        findings.extend(found);
     }
     // A repair needs to know whether the journal can be read, whatever was asked for.
     let journal = if wanted(Component::Journal) || args.fix { Some(journal(&health, bursar).await) } else { None };
@@ -141,6 +148,43 @@ fn database(health: &Health) -> Finding {
 /// Clocks that differ by more than this are named.
 const APART: Span = Span::from_secs(5);
 
+/// Whether the journal is ahead of the clock.
+fn is_ahead(health: &Health) -> bool {
+    health.last_event_at.is_some_and(|last| last.since(health.now) > APART)
+}
+
+/// Makes a new file beside one whose clock had jumped ahead, with the journal set back.
+async fn set_back(url: &str, now: Time) -> Option<String> {
+    let path = sqlite_path(url).filter(|path| path.is_file())?;
+    let anew = beside(&path);
+    let (anew, path) = (anew.as_path(), &*path);
+    Some(match Bursar::set_clock_back(path, anew, now).await {
+        Ok((events, by)) => format!(
+            "{} was made from the {events} events of the journal, those after the jump set back by {} ms; {}",
+            anew.display(),
+            by.millis(),
+            put_in_place(path, anew)
+        ),
+        Err(error) => format!("the journal was not set back: {error}"),
+    })
+}
+
+/// Where a new file is made.
+fn beside(path: &Path) -> PathBuf {
+    let mut anew = path.as_os_str().to_owned();
+    anew.push(".rebuilt");
+    anew.into()
+}
+
+/// How a new file takes the place of an old one.
+fn put_in_place(path: &Path, anew: &Path) -> String {
+    let (anew, path) = (anew.display(), path.display());
+    format!(
+        "{path} was not changed. End whoever uses it, move {path} with its -wal and -shm files away, move {anew} to its \
+         place, and run `bursar doctor` again"
+    )
+}
+
 fn clock(health: &Health) -> Vec<Finding> {
     let mut findings = Vec::new();
     let machine = SystemClock.now();
@@ -150,13 +194,14 @@ fn clock(health: &Health) -> Vec<Finding> {
         findings.push(Finding::bad(Component::Clock, detail, "set the wrong one right, for example with NTP"));
     }
     match health.last_event_at {
-        Some(last) if last.since(health.now) > APART => {
+        Some(last) if is_ahead(health) => {
             let ahead = last.since(health.now).millis();
             let detail =
                 format!("the last event is from {last}, {ahead} ms after the clock, which says {}", health.now);
-            let todo = "either the clock is behind now, then set it right; or it jumped far forward when that event was \
-                written, then nothing is lost: time stands still for Bursar until the clock has caught up, so holds \
-                expire and windows turn late until then";
+            let todo = "if the clock is behind now, set it right. If it had jumped ahead when that event was written, nothing \
+                is lost, but time stands still for Bursar until the clock has caught up: holds do not expire and windows do \
+                not turn. Then stop all programs that use the file and run `bursar doctor --component clock --fix`: it \
+                makes a new file with the journal set back (SQLite)";
             findings.push(Finding::bad(Component::Clock, detail, todo));
         }
         Some(last) if findings.is_empty() => {
@@ -211,16 +256,9 @@ async fn balances(bursar: &Bursar) -> Finding {
 /// writes to the old one any more.
 async fn salvage(args: &Doctor, url: &str) -> Option<(u64, String)> {
     let path = sqlite_path(url).filter(|path| args.fix && path.is_file())?;
-    let mut anew = path.as_os_str().to_owned();
-    anew.push(".rebuilt");
-    let anew = Path::new(&anew);
-    let events = Bursar::salvage(&path, anew).await.ok()?;
-    let (anew, path) = (anew.display(), path.display());
-    let todo = format!(
-        "{anew} was made from its journal; {path} was not changed. End whoever uses it, move {path} with its -wal and -shm \
-         files away, move {anew} to its place, and run `bursar doctor` again"
-    );
-    Some((events, todo))
+    let anew = beside(&path);
+    let events = Bursar::salvage(&path, &anew).await.ok()?;
+    Some((events, format!("{} was made from its journal; {}", anew.display(), put_in_place(&path, &anew))))
 }
 
 /// What to do about a database that cannot be opened.
@@ -256,8 +294,6 @@ fn tell(out: Output, diagnosis: &Diagnosis) -> Result<(), Problem> {
 
 #[cfg(test)]
 mod tests {
-    use bursar::Time;
-
     use super::*;
 
     fn health(last_event_at: Option<Time>, now: Time) -> Health {

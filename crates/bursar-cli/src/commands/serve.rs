@@ -13,6 +13,7 @@ use crate::args::Asked;
 use crate::config::{Flags, load};
 use crate::exit::Exit;
 use crate::log;
+use crate::memory;
 use crate::output::Output;
 use crate::session::make_default_folder;
 
@@ -75,7 +76,9 @@ pub(crate) async fn serve(
         }
         tracing::info!("told to end: what was begun is done first");
     };
+    let giving_back = tokio::spawn(memory::give_back());
     server.run(stop).await;
+    giving_back.abort();
     tracing::info!("ended");
     Ok(Exit::Done)
 }

@@ -3,6 +3,7 @@
 use axum::http::Method;
 use std::time::Duration;
 
+use bursar::{Error, StoreError};
 use bytes::Bytes;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -44,13 +45,24 @@ async fn live(_: Ask) -> Result<Reply<HealthAnswer>, Problem> {
 }
 
 async fn ready(ask: Ask) -> Result<Reply<HealthAnswer>, Problem> {
-    let unready = || Problem::new(Kind::Unavailable, "not ready").retry_after(Duration::from_secs(1));
+    let unready = |reason: String| Problem::new(Kind::NotReady, reason).retry_after(Duration::from_secs(1));
     if ask.call.app.is_stopping() {
-        return Err(unready());
+        return Err(unready("the server is shutting down".into()));
     }
-    match tokio::time::timeout(PATIENCE, ask.call.app.bursar.now()).await {
-        Ok(Ok(_)) => Ok(Reply::new(HealthAnswer { status: "ok" })),
-        _ => Err(unready()),
+    match tokio::time::timeout(PATIENCE, ask.call.app.bursar.ready()).await {
+        Ok(Ok(())) => Ok(Reply::new(HealthAnswer { status: "ok" })),
+        Ok(Err(error)) => Err(unready(reason(&error))),
+        Err(_) => Err(unready(format!("the database did not answer within {} s", PATIENCE.as_secs()))),
+    }
+}
+
+/// Why the database takes no requests, in words for everybody: anybody may ask.
+fn reason(error: &Error) -> String {
+    let Error::Store(error) = error else { return "the server cannot be used; its log says why".into() };
+    match &**error {
+        StoreError::Unavailable { what, hint, .. } => format!("{what}; {hint}"),
+        StoreError::Busy(_) => "the database is busy".into(),
+        _ => "the database cannot be used; the log of the server says why".into(),
     }
 }
 

@@ -15,6 +15,7 @@ mod metered;
 mod money;
 mod people;
 mod repeat;
+mod rights;
 mod shape;
 mod small;
 mod tenants;

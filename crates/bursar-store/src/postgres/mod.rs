@@ -48,6 +48,7 @@ use bursar_core::time::Time;
 use sqlx::pool::PoolConnection;
 use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
 use sqlx::{Connection, PgConnection, Postgres, Transaction};
+use tokio::time::Instant;
 
 use self::bell::{Bell, PgHints};
 pub use self::empty::is_empty;
@@ -86,7 +87,12 @@ pub struct PostgresStore {
     /// Scopes that were seen, with their parents: hints that save statements, and are not relied upon.
     known: Mutex<HashMap<ScopeKey, Option<Scope>>>,
     budgets: Budgets,
+    /// Why the last commit could not be done, and when that was; `None` once one was done.
+    trouble: Mutex<Option<(Instant, String, &'static str)>>,
 }
+
+/// How long a commit that could not be done counts against the readiness of the server.
+const TROUBLE: Duration = Duration::from_secs(5);
 
 /// How the store uses its database.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -166,6 +172,7 @@ impl PostgresStore {
             high: AtomicI64::new(i64::MIN),
             known: Mutex::default(),
             budgets: Budgets::default(),
+            trouble: Mutex::default(),
         };
         migrate::prepare(&store).await?;
         let newest: Option<i64> = sqlx::query_scalar("SELECT at FROM bursar.journal ORDER BY id DESC LIMIT 1")
@@ -249,7 +256,13 @@ impl IdSource for Ids {
 impl Store for PostgresStore {
     async fn commit(&self, requests: &[Arc<Request>], patience: Patience) -> Result<Vec<Verdict>, StoreError> {
         let requests: Vec<&Request> = requests.iter().map(|request| &**request).collect();
-        attempt::commit_all(self, &requests, patience).await
+        let done = attempt::commit_all(self, &requests, patience).await;
+        let trouble = match &done {
+            Err(StoreError::Unavailable { what, hint, .. }) => Some((Instant::now(), what.clone(), *hint)),
+            _ => None,
+        };
+        *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = trouble;
+        done
     }
 
     async fn stand_ready(&self) {
@@ -440,6 +453,23 @@ impl Store for PostgresStore {
 
     async fn rebuild(&self) -> Result<u64, StoreError> {
         self.make_anew().await
+    }
+
+    async fn ready(&self) -> Result<(), StoreError> {
+        let read_only = "SELECT pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on'";
+        let mut conn = self.acquire().await?;
+        if sqlx::query_scalar(read_only).fetch_one(&mut *conn).await.map_err(store_error)? {
+            return Err(StoreError::Unavailable {
+                what: "the database server takes no writes".into(),
+                hint: "it is a standby or read-only: connect to the primary",
+                source: None,
+            });
+        }
+        let trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        match trouble.filter(|(at, ..)| at.elapsed() < TROUBLE) {
+            Some((_, what, hint)) => Err(StoreError::Unavailable { what, hint, source: None }),
+            None => Ok(()),
+        }
     }
 
     async fn health(&self) -> Result<Health, StoreError> {

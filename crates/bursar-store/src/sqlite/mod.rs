@@ -6,6 +6,7 @@ mod bell;
 mod checkpoint;
 mod closure;
 mod error;
+mod files;
 mod forget;
 mod inserts;
 mod jobs;
@@ -47,7 +48,8 @@ use tokio::sync::{Semaphore, oneshot};
 pub use self::backup::{Copied, CopyOptions, CopyProgress, backup, restore};
 use self::bell::Bell;
 pub use self::closure::SqliteTx;
-pub use self::salvage::salvage;
+use self::files::Files;
+pub use self::salvage::{salvage, set_clock_back};
 use self::writer::{Counters, Handle, Shared, Writer, open_reader};
 use crate::clock::SystemClock;
 use crate::codec::Budgets;
@@ -95,6 +97,7 @@ impl SqliteStore {
             budgets: Budgets::default(),
             effort: Counters::default(),
             high: AtomicI64::new(i64::MIN),
+            files: path.as_deref().map(Files::of),
             path,
         });
         let opened = shared.clone();
@@ -409,6 +412,14 @@ impl Store for SqliteStore {
 
     async fn health(&self) -> Result<Health, StoreError> {
         self.read(read::health).await
+    }
+
+    async fn ready(&self) -> Result<(), StoreError> {
+        let shared = self.shared.clone();
+        let check =
+            move || shared.files.as_ref().map_or(Ok(()), |files| files.check().and_then(|()| files.check_space()));
+        tokio::task::spawn_blocking(check).await.map_err(|_| StoreError::Closed)??;
+        self.read(|_, conn| schema::check(conn)).await
     }
 
     async fn close(&self) {

@@ -26,6 +26,7 @@ use crate::sqlite::ahead::{self, Decided};
 use crate::sqlite::checkpoint::Checkpoints;
 use crate::sqlite::closure::still_open;
 use crate::sqlite::error::failed;
+use crate::sqlite::files::Files;
 use crate::sqlite::known::Known;
 use crate::sqlite::rows::SqliteRows;
 use crate::sqlite::scribe::Scribe;
@@ -56,6 +57,8 @@ pub(super) struct Shared {
     pub(super) high: AtomicI64,
     /// `None` for a database in memory.
     pub(super) path: Option<PathBuf>,
+    /// Likewise.
+    pub(super) files: Option<Files>,
 }
 
 /// What the engine has done so far.
@@ -169,11 +172,14 @@ impl Writer {
 
     fn in_turn<T>(&mut self, work: impl FnOnce(&Writer) -> Result<T, StoreError>) -> Result<T, StoreError> {
         let _turn = self.turnstile.enter()?;
+        self.check_files()?;
         retrying(&self.conn, |conn| conn.execute_batch("BEGIN IMMEDIATE")).map_err(failed)?;
         let done = catch_unwind(AssertUnwindSafe(|| work(self)));
         let done = match done {
             Ok(Ok(done)) => {
-                still_open(&self.conn).and_then(|()| self.conn.execute_batch("COMMIT").map_err(failed)).map(|()| done)
+                let committed = still_open(&self.conn).and_then(|()| self.conn.execute_batch("COMMIT").map_err(failed));
+                // What was written to a file that is not there any more is not answered as done.
+                committed.and_then(|()| self.check_files()).map(|()| done)
             }
             Ok(Err(error)) => Err(error),
             Err(panic) => Err(StoreError::Closure(format!("panicked: {}", panic_text(&*panic)))),
@@ -183,6 +189,10 @@ impl Writer {
             let _ = self.conn.execute_batch("ROLLBACK");
         }
         done
+    }
+
+    fn check_files(&self) -> Result<(), StoreError> {
+        self.shared.files.as_ref().map_or(Ok(()), Files::check)
     }
 
     /// Does the requests in one transaction.

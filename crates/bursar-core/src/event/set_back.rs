@@ -1,0 +1,164 @@
+//! Setting the clock of a journal back, after the clock of its machine had jumped ahead.
+//!
+//! Time never goes back for Bursar: after such a jump it stands still until the clock has caught up. Here every instant that a journal has
+//! is moved instead, in one order-preserving way: what was written while the clock was ahead comes to lie before now, what was to happen
+//! while nothing was written lies between, and what was before the other stays before it. So all that was decided stays as it was decided,
+//! and replaying the journal gives books that balance.
+
+use super::{Batch, Event};
+use crate::hold::Beyond;
+use crate::time::{Span, Time};
+
+/// How instants are moved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SetBack {
+    /// The last transaction before the clock jumped.
+    before: Time,
+    /// The first transaction after it did.
+    first: Time,
+    /// How far that one and all after it are moved.
+    by: Span,
+}
+
+impl SetBack {
+    /// How a journal is set back whose last transactions are after `now`: the last one before that, the first one after it, and the last
+    /// of all. `None` where nothing can be moved: no transaction is ahead of the clock, or there is no time between those two.
+    pub fn new(before: Option<Time>, first: Time, last: Time, now: Time) -> Option<SetBack> {
+        // All before the first event of a journal is as good as a day.
+        let before = before.unwrap_or_else(|| first.before(last.since(now)).before(Span::from_days(1)));
+        let room = first.since(before).micros() - 2;
+        let by = Span::from_micros(last.since(now).micros().min(room));
+        (last > now && first > now && by > Span::ZERO).then_some(SetBack { before, first, by })
+    }
+
+    /// How far the last transactions are moved.
+    pub fn by(&self) -> Span {
+        self.by
+    }
+
+    /// An instant, moved. The order of instants stays, and no instant of a transaction meets another.
+    pub fn moved(&self, time: Time) -> Time {
+        if time <= self.before || time == Time::NEVER {
+            return time;
+        }
+        if time >= self.first {
+            return time.before(self.by);
+        }
+        // Between them nothing was written; it comes to lie between where they lie then.
+        let (part, whole) = (time.since(self.before).micros(), self.first.since(self.before).micros());
+        let room = whole - self.by.micros();
+        let moved = i128::from(part) * i128::from(room) / i128::from(whole);
+        let moved = i64::try_from(moved).unwrap_or(i64::MAX).clamp(1, room - 1);
+        self.before.after(Span::from_micros(moved))
+    }
+}
+
+impl Batch {
+    /// Moves every instant of a transaction.
+    pub fn set_back(&mut self, clock: &SetBack) {
+        self.at = clock.moved(self.at);
+        for entry in &mut self.entries {
+            let entry = std::sync::Arc::make_mut(entry);
+            if let Some(key) = &mut entry.key {
+                key.until = clock.moved(key.until);
+                let acted = key.acted.iter_mut().flat_map(|acted| &mut acted.jobs);
+                acted.filter_map(|job| job.run_at.as_mut()).for_each(|at| *at = clock.moved(*at));
+            }
+            for recorded in &mut entry.events {
+                times_of(&mut recorded.e, |time| *time = clock.moved(*time));
+            }
+        }
+    }
+}
+
+/// Every instant that an event tells. None may be left out: an event that is new must be added here to compile.
+fn times_of(event: &mut Event, mut visit: impl FnMut(&mut Time)) {
+    match event {
+        Event::HoldPlaced { expires_at, life_until, .. } => {
+            visit(expires_at);
+            visit(life_until);
+        }
+        Event::HoldExtended { expires_at, .. }
+        | Event::GrantMinted { expires_at, .. }
+        | Event::GrantCurtailed { expires_at, .. } => visit(expires_at),
+        Event::HoldExpired { at, .. } => visit(at),
+        Event::Credited { at, beyond, .. } => {
+            visit(at);
+            beyond.iter_mut().for_each(|Beyond { at, .. }| visit(at));
+        }
+        Event::BudgetTripped { until, .. } => until.iter_mut().for_each(visit),
+        Event::JobEnqueued { run_at, .. }
+        | Event::JobSnoozed { run_at, .. }
+        | Event::JobParked { run_at, .. }
+        | Event::JobEdited { run_at, .. } => visit(run_at),
+        Event::JobFailed { run_at, .. } | Event::JobRescued { run_at, .. } => run_at.iter_mut().for_each(visit),
+        Event::JobLeased { deadline, .. } => visit(deadline),
+        Event::ScheduleDefined { next_at, .. } => visit(next_at),
+        Event::ScheduleTicked { tick, next_at, .. } | Event::ScheduleSkipped { tick, next_at, .. } => {
+            visit(tick);
+            visit(next_at);
+        }
+        Event::HoldCommitted { .. }
+        | Event::HoldReleased { .. }
+        | Event::Posted { .. }
+        | Event::BudgetDefined { .. }
+        | Event::BudgetFrozen { .. }
+        | Event::BudgetUnfrozen { .. }
+        | Event::BudgetCrossed { .. }
+        | Event::BudgetCleared { .. }
+        | Event::GrantRedeemed { .. }
+        | Event::GrantRevoked { .. }
+        | Event::GrantUsed { .. }
+        | Event::GrantPurged { .. }
+        | Event::JobFound { .. }
+        | Event::JobSucceeded { .. }
+        | Event::JobReturned { .. }
+        | Event::JobDied { .. }
+        | Event::JobResumed { .. }
+        | Event::JobRetried { .. }
+        | Event::JobFunded { .. }
+        | Event::JobCancelling { .. }
+        | Event::JobCancelled { .. }
+        | Event::JobDiscarded { .. }
+        | Event::JobMoved { .. }
+        | Event::JobBilled { .. }
+        | Event::JobForgotten { .. }
+        | Event::QueueDefined { .. }
+        | Event::ScheduleRemoved { .. } => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(micros: i64) -> Time {
+        Time::from_micros(micros)
+    }
+
+    #[test]
+    fn the_order_of_instants_stays() {
+        // Written at 10 and 20, then the clock jumped to 1,000,000; it says 500 now.
+        let clock = SetBack::new(Some(at(20)), at(1_000_000), at(1_000_300), at(500)).unwrap();
+        assert_eq!(clock.by(), Span::from_micros(999_800));
+        let times = [0, 10, 20, 21, 500, 700_000, 999_999, 1_000_000, 1_000_001, 1_000_300, 5_000_000];
+        let moved: Vec<Time> = times.into_iter().map(|time| clock.moved(at(time))).collect();
+        assert!(moved.is_sorted(), "{moved:?}");
+        assert_eq!(moved[..3], [at(0), at(10), at(20)], "what was before stays");
+        assert_eq!(moved[7..], [at(200), at(201), at(500), at(4_000_200)], "what came after lies before now");
+        assert!(
+            moved[3..7].iter().all(|time| at(20) < *time && *time < at(200)),
+            "what was to happen lies between: {moved:?}"
+        );
+        assert_eq!(clock.moved(Time::NEVER), Time::NEVER);
+    }
+
+    #[test]
+    fn a_journal_is_not_moved_into_what_was_before() {
+        let clock = SetBack::new(Some(at(400)), at(1_000), at(5_000), at(500)).unwrap();
+        assert_eq!(clock.moved(at(1_000)), at(402), "as far as there is room");
+        assert_eq!(SetBack::new(Some(at(999)), at(1_000), at(5_000), at(500)), None, "there is none");
+        assert_eq!(SetBack::new(Some(at(1)), at(100), at(200), at(500)), None, "nothing is ahead");
+        assert!(SetBack::new(None, at(1_000), at(5_000), at(500)).is_some(), "a journal may begin ahead");
+    }
+}

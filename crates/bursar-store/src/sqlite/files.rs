@@ -1,0 +1,115 @@
+//! The files of a database: whether those that are open are still the ones that its path leads to.
+//!
+//! A file that is deleted or replaced stays open in this process. SQLite would go on writing to it, and all that it wrote would be gone with
+//! the process. So the device and inode of each are compared before a commit is answered.
+
+use std::fs::{self, File, Metadata};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use crate::error::StoreError;
+
+/// Bytes that must go onto the disk of a database that takes writes.
+const SPACE: usize = 256 << 10;
+
+/// The files of one database.
+pub(super) struct Files {
+    /// The database, its log and the index of its log; the latter two are there from the first use on.
+    all: Mutex<Vec<Known>>,
+    folder_probe: PathBuf,
+    gone: AtomicBool,
+}
+
+struct Known {
+    path: PathBuf,
+    what: &'static str,
+    identity: Option<Identity>,
+}
+
+type Identity = (u64, u64);
+
+impl Files {
+    pub(super) fn of(database: &Path) -> Files {
+        let beside = |suffix: &str| {
+            let mut path = database.as_os_str().to_owned();
+            path.push(suffix);
+            PathBuf::from(path)
+        };
+        let known = |suffix, what| Known { path: beside(suffix), what, identity: None };
+        let all = [known("", "file"), known("-wal", "write-ahead log"), known("-shm", "index of the write-ahead log")];
+        Files { all: Mutex::new(all.into()), folder_probe: beside("-space"), gone: AtomicBool::new(false) }
+    }
+
+    /// Refuses to go on when a file is gone or another one. From then on it always does: what was written since is lost.
+    pub(super) fn check(&self) -> Result<(), StoreError> {
+        let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.gone.load(Ordering::Acquire) {
+            return Err(gone("file or its log"));
+        }
+        for known in all.iter_mut() {
+            let found = fs::metadata(&known.path).ok().as_ref().map(identity);
+            match (known.identity, found) {
+                (Some(before), now) if now != Some(before) => {
+                    self.gone.store(true, Ordering::Release);
+                    tracing::error!(
+                        path = %known.path.display(),
+                        "the {} of the database was deleted or replaced while it was in use: nothing more is written; \
+                         put it back or restore a backup, and start again",
+                        known.what
+                    );
+                    return Err(gone(known.what));
+                }
+                (None, now) => known.identity = now,
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether there is room for a commit: what a full or read-only disk refuses is tried.
+    pub(super) fn check_space(&self) -> Result<(), StoreError> {
+        let wrote = write_some(&self.folder_probe);
+        let _ = fs::remove_file(&self.folder_probe);
+        wrote.map_err(|source| {
+            let (what, hint) = match source.kind() {
+                io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                    ("the disk of the database is full", "free some space on it")
+                }
+                _ => {
+                    ("the folder of the database cannot be written", "check the disk and the permissions of the folder")
+                }
+            };
+            StoreError::Unavailable { what: what.into(), hint, source: Some(Box::new(source)) }
+        })
+    }
+}
+
+fn write_some(path: &Path) -> io::Result<()> {
+    // Not all the same byte: some file systems store that in no space at all.
+    let bytes: Vec<u8> = (0..SPACE).map(|place| (place * 31 + place / 251) as u8).collect();
+    let mut file = File::create(path)?;
+    file.write_all(&bytes)?;
+    file.flush()
+}
+
+fn gone(what: &str) -> StoreError {
+    StoreError::Unavailable {
+        what: format!("the {what} of the database was deleted or replaced while it was in use"),
+        hint: "put it back or restore a backup, and start again: nothing is answered as done until then",
+        source: None,
+    }
+}
+
+#[cfg(unix)]
+fn identity(metadata: &Metadata) -> Identity {
+    use std::os::unix::fs::MetadataExt;
+    (metadata.dev(), metadata.ino())
+}
+
+/// Elsewhere an open file cannot be deleted or replaced.
+#[cfg(not(unix))]
+fn identity(_: &Metadata) -> Identity {
+    (0, 0)
+}

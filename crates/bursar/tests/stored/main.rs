@@ -1,0 +1,597 @@
+//! Databases that version 1 of the schema left behind: they open, have what was put in them, and go on. `make` tells how they came
+//! about, and what is in them.
+
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::collections::BTreeSet;
+use std::fmt::Debug;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bursar::{
+    Beat, Budget, Bursar, CredentialClass, CredentialToken, Event, GrantFault, GrantId, GrantState, HoldState, Job,
+    JobFilter, JobId, JobKind, JobSpec, JobState, KeyId, LeaseAsk, Limit, ManualClock, Order, Payload, Queue, Span,
+    Time, Usage, Window, WorkerName,
+};
+use tempfile::TempDir;
+
+/// The first whole second after the end of each, in microseconds: of the SQLite database, and of that of PostgreSQL.
+const MADE_AT: [i64; 2] = [1_794_909_582_000_000, 1_794_909_588_000_000];
+/// Tokens that nothing else ever took.
+const OPEN_TOKEN: [&str; 2] = [
+    "bgr_00d1x3sa7kbryy6e1h9f3rwzmqkh88wwjdvrnfpnk7m3pb7atj4rvwnzymzfts7dthrh5svjmcb86ps1mbyf",
+    "bgr_00d1x3sbfv3pg6s9c3k26wrf36rgs4n1880j7xsq0wwmqa1nj65gmzdr7ywf9z37b7kgxjav5m9xy9h057x1",
+];
+const WORKER_TOKEN: [&str; 2] = [
+    "bwk_10d1x3saxzvwx6grgg4y1nzvdjejst42w276fzbf25k5jvzqb8ezk1mpetyhhk5eebng22cvs500bzcj49az",
+    "bwk_10d1x3scc2kvne2hw4hn7qr7qg48m4eqvhk6ckj32peys7pa7bx9tcjnpqyvkt4bn9f6g9er3smv6edqrsyn",
+];
+const REVOKED_KEY_TOKEN: [&str; 2] = [
+    "bak_10d1x3say4vxgpnhyk8b21ecpc07hsnawjsc53qxha7s20g0tpq60d2maf5jtfq62tg77brbp64e712zy7z5",
+    "bak_10d1x3sccdkry6h1td2zx4hv47x00z5s3yw89mrcc5nhvptdtpydgz0qvqrxqqaq1hcs56bdtdbtn59qkx8y",
+];
+const IDS: [(&str, [&str; 2]); 30] = [
+    ("live_hold", ["hold_01m7mf58kjf45ahfypywe16j0f", "hold_01m7mf5dnkfxk946snp8485z6b"]),
+    ("extended_hold", ["hold_01m7mf58kpe418f0aqtza2z3ty", "hold_01m7mf5dnweh4t185m7fqkcp5h"]),
+    ("overrun_hold", ["hold_01m7mf58m1e3a9arj2a14ajkyn", "hold_01m7mf5dpdftmth9zqbcxjw384"]),
+    ("released_hold", ["hold_01m7mf58mefaf88jr2ahpx6qcs", "hold_01m7mf5dq4e5n99q4b5hyfbzmj"]),
+    ("expired_hold", ["hold_01m7mf58mmfkfvjztd34crajqw", "hold_01m7mf5dqheg99v22ykpsjs9cb"]),
+    ("open_grant", ["grant_01m7mf58ydf3vrsr655wf3kyjy", "grant_01m7mf5dzcet0v55gec8vk1wcv"]),
+    ("large_grant", ["grant_01m7mf58ynfrtrrpknfsycpsfz", "grant_01m7mf5dzjfgxtasytanw0tr0c"]),
+    ("redeemed_grant", ["grant_01m7mf58ytek9tdt5g846q7xd4", "grant_01m7mf5dzsfjesb9zhjdqtpn3a"]),
+    ("upload_job", ["job_01m7mf58z4ftstpyn1a28zh4cs", "job_01m7mf5dzzfnk89xm9mrzqv5wy"]),
+    ("revoked_grant", ["grant_01m7mf58z9es6aynwn7zp8bqkt", "grant_01m7mf5e06evj8bf462fzj3gjs"]),
+    ("expired_grant", ["grant_01m7mf58zjfa2a19v8ktb1s4vg", "grant_01m7mf5e0efj7v94jm88dbv476"]),
+    ("queued_job", ["job_01m7mf591qfdmsmeq3x1b5nexa", "job_01m7mf5e32em3sz91x060y8p2g"]),
+    ("leased_job", ["job_01m7mf592senjaqycaen62r2sv", "job_01m7mf5e3he70a5jwsczayxkk3"]),
+    ("succeeded_job", ["job_01m7mf593heawt971z9x4tjw1c", "job_01m7mf5e4dfa7rzf6cgdwrszne"]),
+    ("retried_job", ["job_01m7mf5944fzbvpk7zz5peve9x", "job_01m7mf5e5hehjahr5wed768kzz"]),
+    ("awaiting_job", ["job_01m7mf5958e77v2122d4pbn871", "job_01m7mf5e7tf1z8zhmq22c4bk4z"]),
+    ("cancelling_job", ["job_01m7mf597pe1kab53e71zdtscj", "job_01m7mf5ea1eh68a2epvmy5srsn"]),
+    ("dead_job", ["job_01m7mf598xe6ga92bnnadax6t7", "job_01m7mf5eakejcvt1a11zw2jr3a"]),
+    ("moved_job", ["job_01m7mf59azff9tk9kes8smbfhf", "job_01m7mf5edvfcxbe540nzcemevz"]),
+    ("lapsed_job", ["job_01m7mf59c1f80tkphrhz22xqgt", "job_01m7mf5eftf9crg6aynh18kjax"]),
+    ("forgotten_job", ["job_01m7mf59m9f94ay6ys4beqe8a4", "job_01m7mf5es9edxb1mkgxpatedy2"]),
+    ("first_in_line", ["job_01m7mf59vvfzgrykz9ztfc27jz", "job_01m7mf5fbjea4v3ar4qgnxgz5b"]),
+    ("second_in_line", ["job_01m7mf59w2epgahg3mvs45b57s", "job_01m7mf5fbwetdsqak72qn5safg"]),
+    ("other_in_line", ["job_01m7mf59x5fzsbcc5afxp2a8b5", "job_01m7mf5fccejjac0gpckvpzajj"]),
+    ("run_job", ["job_01m7mf59xvf6r95nr081ejs4zs", "job_01m7mf5fd9fznt529xh1qgh89b"]),
+    ("tick_job", ["job_01m7mf5aq2f06rtn1jnfwecdmv", "job_01m7mf5fkgf1gvc2wsk9gfa2kp"]),
+    ("rotated_key", ["key_41m7mf5brffb9swnry26yqbggg", "key_41m7mf5hhdfmyrmvb7ahv03g20"]),
+    ("acme_job", ["job_01m7mf5bt5fmwvrtvg7pywc2jy", "job_01m7mf5hs5ffk9nbb4m88cejet"]),
+    ("acme_waiting", ["job_01m7mf5btae9hap1sc104t3n22", "job_01m7mf5hsyedktx0jvehfcpdvf"]),
+    ("old_name_job", ["job_01m7mf5bv6fbybgkhv20j3xz88", "job_01m7mf5hwdeyxbbw8v5wv9g4px"]),
+];
+/// The number of every lease that goes on, and of the one that lapsed: none of these jobs was leased before.
+const FENCE: u64 = 1;
+/// Events of each tenant.
+const EVENTS: [(&str, usize); 3] = [("default", 232), ("acme", 13), ("old-names", 12)];
+/// Names that version 1 took: one that is not in normalization form C, and one with a sign that cannot be seen.
+const CAFE: &str = "cafe\u{301}";
+const HIDDEN: &str = "a\u{200b}b";
+
+/// Which of the stored databases it is, to know what is in it.
+#[derive(Clone, Copy)]
+enum Known {
+    Sqlite,
+    Postgres,
+}
+
+impl Known {
+    fn id<T: FromStr<Err: Debug>>(self, name: &str) -> T {
+        let found = IDS.iter().find(|(known, _)| *known == name);
+        found.unwrap_or_else(|| panic!("there is no {name}")).1[self as usize].parse().unwrap()
+    }
+}
+
+/// Runs each body on a copy of the stored database of each engine.
+macro_rules! on_both_engines {
+    ($($name:ident,)*) => {
+        mod sqlite {
+            $(#[tokio::test(flavor = "multi_thread")]
+            async fn $name() {
+                super::$name(crate::sqlite().await).await;
+            })*
+        }
+        mod postgres {
+            $(#[tokio::test(flavor = "multi_thread")]
+            async fn $name() {
+                super::$name(crate::postgres().await).await;
+            })*
+        }
+    };
+}
+
+on_both_engines! {
+    a_stored_database_of_version_1_opens_and_has_what_was_put_in,
+    a_stored_database_of_version_1_is_made_anew_from_its_journal,
+    a_stored_database_of_version_1_opens_and_goes_on,
+    a_stored_database_of_version_1_is_looked_after_half_a_year_later,
+    names_that_version_1_took_are_there_as_they_were_written,
+}
+
+/// A copy of a stored database, opened at the instant at which it was made, without upkeep.
+struct Opened {
+    bursar: Bursar,
+    clock: Arc<ManualClock>,
+    known: Known,
+    /// Where the copy is, if it is a file.
+    _folder: Option<TempDir>,
+}
+
+async fn sqlite() -> Opened {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("bursar.db");
+    std::fs::copy(stored("v1.sqlite"), &file).unwrap();
+    open(&format!("sqlite://{}", file.display()), Known::Sqlite, Some(folder)).await
+}
+
+async fn postgres() -> Opened {
+    let url = bursar_testkit::fresh_database();
+    let mut load = Command::new(psql());
+    load.args(["-q", "-X", "-v", "ON_ERROR_STOP=1", "-f"]).arg(stored("v1.postgres.sql")).arg(&url);
+    let loaded = load.stdin(Stdio::null()).output().unwrap();
+    assert!(loaded.status.success(), "{}", String::from_utf8_lossy(&loaded.stderr));
+    open(&url, Known::Postgres, None).await
+}
+
+async fn open(url: &str, known: Known, folder: Option<TempDir>) -> Opened {
+    let clock = Arc::new(ManualClock::at(Time::from_micros(MADE_AT[known as usize])));
+    let bursar = Bursar::options(url).clock(clock.clone()).upkeep(None).open().await.unwrap();
+    Opened { bursar, clock, known, _folder: folder }
+}
+
+fn stored(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/stored").join(name)
+}
+
+/// Of the newest PostgreSQL that is installed, as that of the tests is.
+fn psql() -> PathBuf {
+    let versions = std::fs::read_dir("/usr/lib/postgresql").unwrap();
+    let programs = versions.map(|version| version.unwrap().path().join("bin/psql")).filter(|psql| psql.exists());
+    let number = |psql: &PathBuf| psql.parent()?.parent()?.file_name()?.to_str()?.parse::<u32>().ok();
+    programs.max_by_key(number).expect("PostgreSQL is installed")
+}
+
+/// What is posted and held in each window of a scope.
+async fn balances(bursar: &Bursar, scope: &str) -> String {
+    shown_balances(&bursar.ledger().budget(scope).await.unwrap().unwrap())
+}
+
+fn shown_balances(view: &bursar::BudgetView) -> String {
+    let shown = view.balances.iter().map(|balance| format!("{} {}+{}", balance.window, balance.posted, balance.held));
+    shown.collect::<Vec<_>>().join(", ")
+}
+
+async fn job(bursar: &Bursar, id: JobId) -> Job {
+    bursar.jobs().find(id).await.unwrap().unwrap()
+}
+
+/// Leases what there is of a kind.
+async fn lease(bursar: &Bursar, queue: &str, kind: &str) -> Vec<Job> {
+    let (queues, kinds) = (vec![Queue::new(queue).unwrap()], vec![JobKind::new(kind).unwrap()]);
+    let ask = LeaseAsk { queues, kinds, capacity: 10, lease: None, worker: WorkerName::new("w").unwrap() };
+    bursar.jobs().lease(ask).await.unwrap().jobs
+}
+
+fn spent(amount: i64) -> Option<Vec<Usage>> {
+    Some(vec![Usage { scope: None, amount }])
+}
+
+/// The text in a payload of the form `{"text": …}`.
+fn text(payload: &Payload) -> String {
+    let value: serde_json::Value = serde_json::from_str(payload.as_str()).unwrap();
+    value["text"].as_str().unwrap().to_owned()
+}
+
+async fn assert_sound(bursar: &Bursar) {
+    assert_eq!(bursar.verify().await.unwrap().violations, Vec::<String>::new());
+}
+
+async fn a_stored_database_of_version_1_opens_and_has_what_was_put_in(opened: Opened) {
+    let (bursar, known) = (&opened.bursar, opened.known);
+    let report = bursar.verify().await.unwrap();
+    assert_eq!(report.violations, Vec::<String>::new());
+    assert_eq!((report.scopes, report.holds, report.jobs), (25, 51, 37));
+    for (tenant, events) in EVENTS {
+        let read = bursar.tenant(tenant).unwrap().journal().read(0, 1_000).await.unwrap().0;
+        assert_eq!(read.len(), events, "{tenant}");
+    }
+    budgets_are_there(bursar).await;
+    holds_are_there(bursar, known).await;
+    grants_are_there(bursar, known).await;
+    jobs_are_there(bursar, known).await;
+    queues_and_schedules_are_there(bursar, known).await;
+    opened.bursar.close().await;
+}
+
+async fn budgets_are_there(bursar: &Bursar) {
+    for (scope, expected) in [
+        ("org:north", "lifetime 2370+13400"),
+        ("team:video", "lifetime 1470+13400, rolling:2592000000 1470+13400"),
+        ("agent:7", "lifetime 1470+13400"),
+        ("api", "lifetime 41+0, bucket:100:1:2592000000 41+0"),
+        ("alarm", "lifetime 600+0"),
+        ("closed", "lifetime 10+0"),
+        ("fused", "lifetime 600+0, rolling:2592000000 600+0"),
+        ("crowd", "lifetime 0+210"),
+        ("media", "lifetime 8625+510"),
+        ("tight", "lifetime 60+0"),
+        ("room:sales", "lifetime 15+0, rolling:2592000000 15+0"),
+        ("agent:agent:the-agent", "lifetime 5+0, year@UTC 5+0"),
+        (
+            "calendar",
+            "lifetime 250+0, day@Asia/Kolkata 250+0, week@America/New_York:sunday 250+0, \
+             month@Europe/Berlin 250+0, year@UTC 250+0",
+        ),
+    ] {
+        assert_eq!(balances(bursar, scope).await, expected, "{scope}");
+    }
+    assert_eq!(balances(&bursar.tenant("acme").unwrap(), "agent:7").await, "lifetime 11+55");
+    let ledger = bursar.ledger();
+    assert_eq!(ledger.remaining("api").await.unwrap()[0].remaining, Some(59));
+    assert_eq!(ledger.remaining("agent:agent:the-agent").await.unwrap()[0].limit, Some(50_000), "its own limit");
+    for (scope, frozen) in [("closed", true), ("fused", true), ("tight", false)] {
+        assert_eq!(ledger.budget(scope).await.unwrap().unwrap().frozen.is_some(), frozen, "{scope}");
+    }
+    let agent = ledger.budget("agent:7").await.unwrap().unwrap().budget.unwrap();
+    assert_eq!(agent.parent.unwrap().as_str(), "team:video");
+    let by_default = ledger.budget("agent:user:the-user").await.unwrap().unwrap().budget.unwrap().by_default;
+    assert!(by_default, "a request brought it along");
+}
+
+async fn holds_are_there(bursar: &Bursar, known: Known) {
+    let now = bursar.now().await.unwrap();
+    for (id, state, days, actual) in [
+        (known.id("live_hold"), HoldState::Held, 30, None),
+        (known.id("extended_hold"), HoldState::Held, 11, None),
+        (known.id("overrun_hold"), HoldState::Committed, 1, Some(1_250)),
+        (known.id("released_hold"), HoldState::Released, 1, None),
+    ] {
+        let hold = bursar.ledger().find(id).await.unwrap().unwrap();
+        assert_eq!((hold.state_at(now), hold.charges[0].actual), (state, actual), "{id}");
+        assert_eq!(hold.expires_at, hold.placed_at.after(Span::from_days(days)), "{id}");
+        let scopes: Vec<&str> = hold.charges[0].scopes().map(|scope| scope.as_str()).collect();
+        assert_eq!(scopes, ["agent:7", "team:video", "org:north"]);
+    }
+    let expired = bursar.ledger().find(known.id("expired_hold")).await.unwrap().unwrap();
+    assert_eq!((expired.state, expired.charges[0].amount), (HoldState::Expired, 700));
+    let crowd = bursar.ledger().live("crowd", None, 100).await.unwrap();
+    assert_eq!(crowd.len(), 20, "those in the row of the scope, and those beside it");
+    let of_agent: Vec<i64> =
+        bursar.ledger().live("agent:7", None, 100).await.unwrap().iter().map(|hold| hold.charges[0].amount).collect();
+    assert_eq!(of_agent, [400, 5_000, 8_000], "soonest to expire first");
+    let of_acme = bursar.tenant("acme").unwrap().ledger().find(known.id("live_hold")).await.unwrap();
+    assert_eq!(of_acme, None, "tenants never meet");
+}
+
+async fn grants_are_there(bursar: &Bursar, known: Known) {
+    let (grants, credentials) = (bursar.grants(), bursar.credentials());
+    let now = bursar.now().await.unwrap();
+    for (id, state, expired) in [
+        (known.id("open_grant"), GrantState::Open, false),
+        (known.id("large_grant"), GrantState::Open, false),
+        (known.id("redeemed_grant"), GrantState::Redeemed, false),
+        (known.id("revoked_grant"), GrantState::Revoked, false),
+        (known.id("expired_grant"), GrantState::Open, true),
+    ] {
+        let grant = grants.find(id).await.unwrap().unwrap();
+        assert_eq!((grant.state, grant.expires_at <= now), (state, expired), "{id}");
+    }
+    let large = grants.find(known.id("large_grant")).await.unwrap().unwrap();
+    assert_eq!(text(&large.payload), "g".repeat(2_000));
+    assert_eq!(grants.list(None, 100).await.unwrap().len(), 5);
+
+    for (class, count) in [(CredentialClass::Operator, 1), (CredentialClass::Key, 6), (CredentialClass::Worker, 1)] {
+        assert_eq!(credentials.list(class, None, 100).await.unwrap().len(), count, "{class:?}");
+    }
+    let worker = CredentialToken::parse(WORKER_TOKEN[known as usize]).unwrap();
+    assert_eq!(credentials.admit(&worker).await.unwrap().unwrap().subject.as_str(), "encoder");
+    let revoked = CredentialToken::parse(REVOKED_KEY_TOKEN[known as usize]).unwrap();
+    assert_eq!(credentials.admit(&revoked).await.unwrap().unwrap_err(), GrantFault::Revoked);
+    let rotated: KeyId = known.id("rotated_key");
+    let rotated = credentials.find(CredentialClass::Key, GrantId(rotated.0)).await.unwrap().unwrap();
+    assert!(rotated.expires_at > now && rotated.expires_at < now.after(Span::from_secs(3_600)), "an hour of overlap");
+}
+
+async fn jobs_are_there(bursar: &Bursar, known: Known) {
+    let now = bursar.now().await.unwrap();
+    for (state, expected) in [
+        (JobState::Scheduled, "scheduled failed lapsed snoozed"),
+        (
+            JobState::Queued,
+            "upload queued follows revived moved returned edited bulk bulk resumed line line line slow report tick",
+        ),
+        (JobState::AwaitingBudget, "awaiting"),
+        (JobState::Leased, "leased cancelling line video.cut"),
+        (JobState::Succeeded, "succeeded retried slow"),
+        (JobState::Cancelled, "cancelled discarded bulk bulk"),
+        (JobState::Dead, "dead"),
+    ] {
+        let filter = JobFilter { state: Some(state), ..JobFilter::default() };
+        let found = bursar.jobs().list(&filter, None, 100).await.unwrap();
+        let kinds: Vec<&str> = found.iter().map(|job| job.kind.as_str()).collect();
+        assert_eq!(kinds.join(" "), expected, "{state}");
+    }
+    assert!(bursar.jobs().find(known.id("forgotten_job")).await.unwrap().is_none());
+
+    let queued = job(bursar, known.id("queued_job")).await;
+    let tags: Vec<&str> = queued.tags.iter().map(|tag| tag.as_str()).collect();
+    assert_eq!((tags, queued.priority, queued.max_attempts), (vec!["trial", "blue"], 10, Some(7)));
+    assert_eq!(queued.idempotency_key.unwrap().as_str(), "gen-1");
+    assert_eq!(queued.deadline, Some(Span::from_secs(3_600)));
+    assert!(queued.retry.is_some() && queued.traceparent.is_some());
+    let succeeded = job(bursar, known.id("succeeded_job")).await;
+    assert_eq!((text(&succeeded.payload), text(&succeeded.life.result)), ("p".repeat(5_000), "r".repeat(5_000)));
+    assert_eq!(job(bursar, known.id("upload_job")).await.payload.as_str(), r#"{"asset": "a-3"}"#, "that of its grant");
+    assert!(job(bursar, known.id("cancelling_job")).await.life.cancelling);
+    assert_eq!(job(bursar, known.id("awaiting_job")).await.life.awaits.unwrap().as_str(), "tight");
+    assert_eq!(job(bursar, known.id("lapsed_job")).await.life.error.unwrap().kind, "lease expired");
+    assert_eq!(job(bursar, known.id("moved_job")).await.home.unwrap().as_str(), "media");
+    let lease = job(bursar, known.id("leased_job")).await.life.lease.unwrap();
+    assert_eq!((lease.worker.as_str(), lease.length), ("crew", Span::from_secs(12 * 3_600)));
+    let retried = job(bursar, known.id("retried_job")).await;
+    assert_eq!((retried.life.attempts, retried.total_cost()), (2, 3_500));
+    assert_eq!(bursar.jobs().attempts(retried.id).await.unwrap().len(), 2);
+
+    let day = now.micros().div_euclid(86_400_000_000);
+    let costs = bursar.jobs().costs(day..=day, None, 100).await.unwrap();
+    assert_eq!((costs.len(), costs.iter().map(|cost| cost.amount).sum::<i64>()), (6, 8_295));
+    let held = bursar.jobs().held(None, None, 100).await.unwrap();
+    assert_eq!((held.len(), held.iter().map(|held| held.amount).sum::<i64>()), (8, 8_570));
+}
+
+async fn queues_and_schedules_are_there(bursar: &Bursar, known: Known) {
+    let queues = bursar.queues();
+    let media = queues.get("media").await.unwrap();
+    assert_eq!((media.concurrency, media.key_concurrency, media.retry.max_attempts), (Some(20), Some(1), 3));
+    assert_eq!(queues.get("slow").await.unwrap().rate.unwrap().amount, 1);
+    assert!(queues.get("stopped").await.unwrap().paused);
+    let figures = queues.figures("media", 1).await.unwrap();
+    let states = [JobState::Queued, JobState::Scheduled, JobState::Leased, JobState::AwaitingBudget, JobState::Dead];
+    assert_eq!(states.map(|state| figures.count(state)), [5, 3, 3, 1, 1]);
+
+    let schedules = bursar.schedules();
+    assert_eq!(schedules.list(None, 10).await.unwrap().len(), 2);
+    let yearly = schedules.find("yearly").await.unwrap().unwrap();
+    assert_eq!((yearly.next_at, yearly.spec.paused), (in_july(), false));
+    assert_eq!(yearly.last_job, Some(known.id::<JobId>("run_job")));
+    let ticking = schedules.find("ticking").await.unwrap().unwrap();
+    assert_eq!((ticking.next_at, ticking.spec.paused), (Time::NEVER, true));
+    assert_eq!(ticking.last_job, Some(known.id::<JobId>("tick_job")));
+}
+
+/// The next tick of the schedule `yearly`: half past seven in Berlin.
+fn in_july() -> Time {
+    "2027-07-01T05:30:00Z".parse().unwrap()
+}
+
+async fn a_stored_database_of_version_1_is_made_anew_from_its_journal(opened: Opened) {
+    let (bursar, known) = (&opened.bursar, opened.known);
+    let acme = bursar.tenant("acme").unwrap();
+    let before = [rows(bursar).await, rows(&acme).await].concat();
+    let events: usize = EVENTS.iter().map(|(_, events)| events).sum();
+    assert_eq!(bursar.rebuild().await.unwrap(), events as u64);
+    let after = [rows(bursar).await, rows(&acme).await].concat();
+    let gone: Vec<&String> = before.iter().filter(|row| !after.contains(row)).collect();
+    let new: Vec<&String> = after.iter().filter(|row| !before.contains(row)).collect();
+    assert!(gone.is_empty() && new.is_empty(), "gone: {gone:#?}\nnew: {new:#?}");
+    assert_sound(bursar).await;
+    // Secrets and keys are known as before.
+    let worker = CredentialToken::parse(WORKER_TOKEN[known as usize]).unwrap();
+    assert!(bursar.credentials().admit(&worker).await.unwrap().is_ok());
+    assert!(bursar.command().charge("api", 40).key("order-7").submit().await.unwrap().replayed);
+    opened.bursar.close().await;
+}
+
+/// Every row of a tenant that can be read, as text.
+async fn rows(bursar: &Bursar) -> Vec<String> {
+    let (ledger, jobs, now) = (bursar.ledger(), bursar.jobs(), bursar.now().await.unwrap());
+    let mut rows = Vec::new();
+    for view in ledger.budgets("", None, 1_000).await.unwrap() {
+        let spent = ledger.spent(&view.scope, Time::MIN, Time::NEVER).await.unwrap();
+        let live = ledger.live(&view.scope, None, 1_000).await.unwrap();
+        let live: Vec<_> = live.iter().map(|hold| hold.id).collect();
+        rows.push(format!("{view:?} {spent} {live:?}"));
+    }
+    for event in bursar.journal().read(0, 1_000).await.unwrap().0 {
+        if let Event::HoldPlaced { hold, .. } = event.event {
+            rows.push(format!("{:?}", ledger.find(hold).await.unwrap().unwrap()));
+        }
+    }
+    let mut grants = bursar.grants().list(None, 1_000).await.unwrap();
+    grants.extend(bursar.credentials().list_of(&CredentialClass::ALL, None, 1_000).await.unwrap());
+    for grant in grants {
+        rows.push(format!("{grant:?} {}", grant.payload.as_str()));
+    }
+    for job in jobs.list(&JobFilter::default(), None, 1_000).await.unwrap() {
+        rows.push(shown_job(job, now));
+    }
+    for (queue, config) in bursar.queues().list(None, 1_000).await.unwrap() {
+        let figures = bursar.queues().figures(&queue, 60).await.unwrap();
+        let past = (figures.enqueued, figures.succeeded, figures.cancelled, figures.dead, figures.failed_attempts);
+        rows.push(format!("{queue} {config:?} {past:?}"));
+    }
+    let schedules = bursar.schedules().list(None, 1_000).await.unwrap();
+    rows.extend(schedules.iter().map(|schedule| format!("{schedule:?}")));
+    rows.extend(jobs.costs(0..=100_000, None, 1_000).await.unwrap().iter().map(|cost| format!("{cost:?}")));
+    rows.extend(jobs.held(None, None, 1_000).await.unwrap().iter().map(|held| format!("{held:?}")));
+    rows
+}
+
+/// What version 1 kept of a job. What later versions learn from the journal besides stands in no row of its making.
+fn shown_job(job: Job, now: Time) -> String {
+    let job = job.lasting(now);
+    let life = &job.life;
+    let what = (&job.tenant, &job.queue, &job.home, &job.kind, &job.idempotency_key, &job.key, &job.tags, &job.parent);
+    let how = (job.priority, job.max_attempts, &job.retry, job.deadline, &job.traceparent, job.hold);
+    let since = (job.enqueued_at, job.version, job.last);
+    let payloads = [job.payload.as_str(), job.metadata.as_str(), life.result.as_str()];
+    let state = (life.state, life.run_at, life.rank, life.attempts, life.fence, &life.lease, life.ended);
+    let rest = (life.cancelling, &life.awaits, &life.error, &life.cost, &life.held);
+    let lapsed: Vec<_> = life.lapsed.iter().map(|lapsed| (lapsed.fence, lapsed.billed)).collect();
+    format!("{} {what:?} {how:?} {since:?} {payloads:?} {state:?} {rest:?} {lapsed:?}", job.id)
+}
+
+async fn a_stored_database_of_version_1_opens_and_goes_on(opened: Opened) {
+    let (bursar, known) = (&opened.bursar, opened.known);
+    let (ledger, jobs) = (bursar.ledger(), bursar.jobs());
+
+    // What was asked before is answered as before.
+    let again = bursar.command().charge("api", 40).key("order-7").submit().await.unwrap();
+    assert_eq!((again.replayed, again.remaining("api")), (true, Some(60)));
+    bursar.command().charge("api", 39).key("order-7").submit().await.expect_err("the key was another request's");
+    let spec = JobSpec {
+        idempotency_key: Some("gen-1".try_into().unwrap()),
+        ..JobSpec::new("plain".try_into().unwrap(), "queued".try_into().unwrap(), Payload::default())
+    };
+    let found = jobs.enqueue(spec).await.unwrap();
+    assert_eq!((found.created, found.id), (false, known.id::<JobId>("queued_job")));
+    for scope in ["closed", "fused"] {
+        ledger.post(scope, 1).await.expect_err("it is frozen");
+    }
+
+    // Holds and grants.
+    let settled = ledger.commit(known.id("live_hold"), 4_200).await.unwrap();
+    assert_eq!((settled.state, settled.late, settled.overrun), (HoldState::Committed, false, 0));
+    assert_eq!(balances(bursar, "agent:7").await, "lifetime 5670+8400");
+    let grants = bursar.grants();
+    let redeemed = grants.redeem("upload", "session-1", OPEN_TOKEN[known as usize]).await.unwrap();
+    assert_eq!(redeemed.as_str(), r#"{"asset": "a-1"}"#);
+    grants.redeem("upload", "session-1", OPEN_TOKEN[known as usize]).await.expect_err("once is enough");
+
+    // Jobs that somebody works on.
+    let done = jobs.complete(known.id("leased_job"), FENCE, Payload::default(), spent(7_500)).await.unwrap();
+    assert_eq!((done.state, done.total_cost()), (JobState::Succeeded, 7_500));
+    let again = jobs.complete(known.id("leased_job"), FENCE, Payload::default(), spent(7_500));
+    assert_eq!(again.await.unwrap().state, JobState::Succeeded, "the same end of the same lease is the same answer");
+    for (scope, expected) in [
+        ("agent:7", "lifetime 13170+400"),
+        ("team:video", "lifetime 13170+400, rolling:2592000000 13170+400"),
+        ("org:north", "lifetime 14070+400"),
+    ] {
+        assert_eq!(balances(bursar, scope).await, expected, "{scope}");
+    }
+    let cancelling = known.id("cancelling_job");
+    assert_eq!(jobs.heartbeat(Beat { job: cancelling, fence: FENCE }).await.unwrap().order, Order::Cancel);
+    assert_eq!(jobs.hand_back(cancelling, FENCE).await.unwrap().state, JobState::Cancelled);
+    let lost = jobs.complete(known.id("lapsed_job"), FENCE, Payload::default(), spent(25));
+    assert!(lost.await.unwrap_err().is_lease_lost());
+    assert_eq!(balances(bursar, "media").await, "lifetime 8625+430", "the bill is not paid twice");
+
+    // Lines and rates.
+    assert!(lease(bursar, "slow", "slow").await.is_empty(), "the rate is used up");
+    assert!(lease(bursar, "stopped", "bulk").await.is_empty(), "it is paused");
+    jobs.complete(known.id("first_in_line"), FENCE, Payload::default(), None).await.unwrap();
+    let leased: BTreeSet<JobId> = lease(bursar, "media", "line").await.iter().map(|job| job.id).collect();
+    let expected = ["second_in_line", "other_in_line"].map(|name| known.id::<JobId>(name));
+    assert_eq!(leased, BTreeSet::from(expected), "one of each customer");
+
+    // Jobs that wait for something.
+    let revived = jobs.retry(known.id("dead_job")).await.unwrap();
+    assert_eq!(revived.state, JobState::Queued);
+    let mut notices = bursar.listen();
+    ledger.define("tight", Budget::new([Limit::new(1_000, Window::Lifetime)])).await.unwrap();
+    let resumed = async { while notices.next().await.unwrap().unwrap().event().kind() != "job.resumed" {} };
+    tokio::time::timeout(Duration::from_secs(120), resumed).await.expect("it is told within two minutes");
+    assert_eq!(job(bursar, known.id("awaiting_job")).await.life.state, JobState::Queued);
+    assert_eq!(balances(bursar, "tight").await, "lifetime 60+60");
+
+    // What is new.
+    let spec = JobSpec::new("plain".try_into().unwrap(), "new".try_into().unwrap(), Payload::default());
+    let command = bursar.command().charge("agent:7", 100).settle_with_job().job(spec);
+    let made = command.submit().await.unwrap().done.jobs[0].id;
+    let leased = lease(bursar, "plain", "new").await.remove(0);
+    assert_eq!(leased.id, made);
+    let done = jobs.complete(made, leased.life.fence, Payload::default(), spent(120)).await.unwrap();
+    assert_eq!((done.state, done.total_cost()), (JobState::Succeeded, 120));
+    assert_eq!(balances(bursar, "agent:7").await, "lifetime 13290+400");
+    let run = bursar.schedules().run("yearly").await.unwrap();
+    assert_eq!(lease(bursar, "plain", "report").await.len(), 2, "the one of then, and {run}");
+
+    let acme = bursar.tenant("acme").unwrap();
+    assert!(lease(&acme, "media", "leased").await.is_empty(), "one at once");
+    let done = acme.jobs().complete(known.id("acme_job"), FENCE, Payload::default(), None).await;
+    assert_eq!(done.unwrap().total_cost(), 33);
+    assert_eq!(lease(&acme, "media", "leased").await[0].id, known.id::<JobId>("acme_waiting"));
+    assert_eq!(balances(&acme, "agent:7").await, "lifetime 44+22");
+    assert_sound(bursar).await;
+    opened.bursar.close().await;
+}
+
+async fn a_stored_database_of_version_1_is_looked_after_half_a_year_later(opened: Opened) {
+    let (bursar, clock, known) = (&opened.bursar, &opened.clock, opened.known);
+    clock.set(in_july().after(Span::from_secs(1)));
+    assert_eq!(bursar.sweep(1_000).await.unwrap().expired_count, 25);
+    let tended = bursar.tend(100).await.unwrap();
+    assert_eq!((tended.rescued, tended.looked_at), (6, 1));
+    bursar.tick(100).await.unwrap();
+    bursar.tidy().await.unwrap();
+    assert_sound(bursar).await;
+
+    for (scope, expected) in [
+        ("agent:7", "lifetime 1470+8000"),
+        ("team:video", "lifetime 1470+8000, rolling:2592000000 0+8000"),
+        ("crowd", "lifetime 0+0"),
+        ("media", "lifetime 8625+430"),
+    ] {
+        assert_eq!(balances(bursar, scope).await, expected, "{scope}");
+    }
+    let turned = bursar.ledger().remaining("calendar").await.unwrap();
+    assert!(turned.iter().all(|balance| balance.posted == 0), "{turned:?}");
+    assert_eq!(bursar.ledger().remaining("api").await.unwrap()[0].remaining, Some(66), "7 came back");
+    bursar.ledger().post("fused", 1).await.expect("spend fell back to the limit of its trip");
+    bursar.ledger().post("closed", 1).await.expect_err("only an order ends that freeze");
+    assert_eq!(job(bursar, known.id("cancelling_job")).await.life.state, JobState::Cancelled);
+    for tenant in ["default", "acme"] {
+        let schedules = bursar.tenant(tenant).unwrap();
+        let yearly = schedules.schedules().find("yearly").await.unwrap().unwrap();
+        let (last, next) = (yearly.last_job.unwrap(), yearly.next_at);
+        assert!(next > in_july() && next != Time::NEVER, "{tenant}: {next}");
+        assert_ne!(last, known.id::<JobId>("run_job"), "{tenant}");
+        assert!(schedules.jobs().find(last).await.unwrap().is_some(), "{tenant}");
+    }
+    assert_sound(bursar).await;
+    opened.bursar.close().await;
+}
+
+async fn names_that_version_1_took_are_there_as_they_were_written(opened: Opened) {
+    let (bursar, clock, known) = (&opened.bursar, &opened.clock, opened.known);
+    let old = bursar.tenant("old-names").unwrap();
+    let budgets = async || -> Vec<(String, String)> {
+        let all = old.ledger().budgets("", None, 10).await.unwrap();
+        let own = all.iter().filter(|view| view.budget.is_some());
+        own.map(|view| (view.scope.to_string(), shown_balances(view))).collect()
+    };
+    let expected = |balances: &str| [HIDDEN, CAFE].map(|scope| (scope.to_owned(), balances.to_owned()));
+    assert_eq!(budgets().await, expected("lifetime 7+50"));
+    let job = job(&old, known.id("old_name_job")).await;
+    assert_eq!((job.queue.as_str(), job.kind.as_str(), job.tags[0].as_str()), (CAFE, HIDDEN, HIDDEN));
+    assert_eq!((job.key.unwrap().as_str(), job.idempotency_key.unwrap().as_str()), (CAFE, CAFE));
+    assert_eq!(job.life.lease.unwrap().worker.as_str(), HIDDEN);
+
+    // Its end settles a hold on a budget and on the one above it, and gives its slot back.
+    let done = old.jobs().complete(job.id, FENCE, Payload::default(), spent(25)).await.unwrap();
+    assert_eq!((done.state, done.total_cost()), (JobState::Succeeded, 25));
+    assert_eq!(budgets().await, expected("lifetime 32+20"));
+    assert_sound(bursar).await;
+
+    // They are looked after like all others.
+    clock.set(in_july().after(Span::from_secs(1)));
+    bursar.sweep(1_000).await.unwrap();
+    bursar.tend(100).await.unwrap();
+    bursar.tick(100).await.unwrap();
+    bursar.tidy().await.unwrap();
+    assert_eq!(budgets().await, expected("lifetime 32+0"));
+    let schedules = old.schedules().list(None, 10).await.unwrap();
+    let ticked: Vec<(&str, bool)> =
+        schedules.iter().map(|(name, schedule)| (name.as_str(), schedule.last_job.is_some())).collect();
+    assert_eq!(ticked, [(HIDDEN, true), (CAFE, true)]);
+    assert_sound(bursar).await;
+    bursar.rebuild().await.unwrap();
+    assert_sound(bursar).await;
+    opened.bursar.close().await;
+}
