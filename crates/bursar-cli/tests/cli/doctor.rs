@@ -24,7 +24,7 @@ fn doctor_names_what_is_wrong_and_fixes_what_follows_from_the_journal() {
     // A clock that jumped far forward once.
     place.database().execute("UPDATE bursar_journal SET at = at + 86400000000 WHERE position = 8", []).unwrap();
     let clock = place.run(&["doctor", "--component", "clock"]).ends(1);
-    assert!(clock.out.contains("after the clock"), "{}", clock.out);
+    assert!(clock.out.contains("after the clock") && clock.out.contains("--fix"), "{}", clock.out);
     place.database().execute("UPDATE bursar_journal SET at = at - 86400000000 WHERE position = 8", []).unwrap();
     place.run(&["doctor"]).ends(0);
 
@@ -33,6 +33,26 @@ fn doctor_names_what_is_wrong_and_fixes_what_follows_from_the_journal() {
     place.database().execute("UPDATE bursar_postings SET amount = 1", []).unwrap();
     let lost = place.run(&["doctor", "--fix"]).ends(1);
     assert!(lost.out.contains("journal   WRONG") && !lost.out.contains("rebuilt"), "{}", lost.out);
+}
+
+#[test]
+fn doctor_sets_back_a_journal_that_is_ahead_of_the_clock() {
+    let place = Place::ready();
+    place.run(&["budget", "define", "a", "--limit", "100:day"]).ends(0);
+    place.run(&["post", "a=1"]).ends(0);
+    place.run(&["post", "a=2"]).ends(0);
+    place.database().execute("UPDATE bursar_journal SET at = at + 86400000000 WHERE position = 3", []).unwrap();
+    let fixed = place.run(&["doctor", "--component", "clock", "--fix"]).ends(1);
+    assert!(fixed.out.contains("bursar.db.rebuilt was made from the 3 events"), "{}", fixed.out);
+    let again = place.run(&["doctor", "--fix"]).ends(1);
+    assert!(again.out.contains("is there already"), "what was made is not made again: {}", again.out);
+    let database = place.0.path().join("bursar-data/bursar.db");
+    for suffix in ["", "-wal", "-shm"] {
+        let _ = std::fs::remove_file(format!("{}{suffix}", database.display()));
+    }
+    std::fs::rename(format!("{}.rebuilt", database.display()), &database).unwrap();
+    place.run(&["doctor"]).ends(0);
+    assert_eq!(place.json(&["budget", "show", "a"])["balances"][1]["remaining"], 97);
 }
 
 #[test]

@@ -7,6 +7,8 @@ mod ask;
 mod backup;
 mod closure;
 mod damage;
+mod files;
 mod log;
+mod set_back;
 mod upkeep;
 mod verify;

@@ -1,0 +1,130 @@
+//! A clock that jumped ahead, and came back: time stands still until the journal is set back.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use bursar_core::answer::{Answer, Outcome};
+use bursar_core::budget::{Budget, Limit};
+use bursar_core::job::{End, Finish, LeaseAsk, Usage};
+use bursar_core::name::{Queue, WorkerName};
+use bursar_core::payload::Payload;
+use bursar_core::request::{Actual, Charge, Command, Op, Settle};
+use bursar_core::time::{Span, Time};
+use bursar_core::window::Window;
+use bursar_store::sqlite::set_clock_back;
+use bursar_store::{ManualClock, SqliteStore, Store};
+
+use crate::ask::{clock, done, job, key_of, setup};
+
+const SCOPE: &str = "room";
+
+async fn open(path: &Path, clock: &Arc<ManualClock>) -> SqliteStore {
+    SqliteStore::open(path, setup(clock)).await.unwrap()
+}
+
+fn hold_for(amount: i64, secs: u64) -> Op {
+    let charges = vec![Charge::new(key_of(SCOPE).1, amount)];
+    Op::Submit(Command { charges, settle: Settle::Hold { ttl: Some(Span::from_secs(secs)) }, ..Command::default() })
+}
+
+fn spend(amount: i64) -> Op {
+    Op::Submit(Command { charges: vec![Charge::new(key_of(SCOPE).1, amount)], ..Command::default() })
+}
+
+async fn one(store: &dyn Store, op: Op) -> Outcome {
+    done(store, vec![op.into()]).await.remove(0)
+}
+
+fn placed(outcome: &Outcome) -> bursar_core::id::HoldId {
+    match &outcome.answer {
+        Answer::Submitted(submitted) => submitted.hold.as_ref().unwrap().id,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// What is posted and held over a window, and what is left of a limit over it.
+async fn stands(store: &dyn Store, window: &str) -> (i64, i64) {
+    let row = store.scope(&key_of(SCOPE)).await.unwrap().unwrap();
+    let balance = row.balance(&window.parse::<Window>().unwrap()).unwrap().clone();
+    (balance.posted, balance.held)
+}
+
+#[tokio::test]
+async fn a_journal_that_is_ahead_of_the_clock_is_set_back_and_its_books_balance() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, anew) = (folder.path().join("b.db"), folder.path().join("anew.db"));
+    let clock = clock();
+    let began = clock_now(&clock);
+    let store = open(&path, &clock).await;
+    let limits = ["lifetime", "day", "rolling:3600000"].map(|window| Limit::new(1_000, window.parse().unwrap()));
+    let mut budget = Budget::new(limits);
+    budget.hold.ttl_max = Span::from_days(30);
+    one(&store, Op::Define { scope: key_of(SCOPE).1, budget }).await;
+    one(&store, spend(100)).await;
+    let kept = placed(&one(&store, hold_for(10, 5 * 86_400)).await);
+    let lapsed = placed(&one(&store, hold_for(20, 300)).await);
+    let swept = placed(&one(&store, hold_for(30, 300)).await);
+    done(&store, vec![job(SCOPE, 5)]).await;
+    clock.advance(Span::from_secs(60));
+    one(&store, spend(1)).await;
+    // Two days ahead: a window has turned, holds have expired, and work goes on.
+    clock.advance(Span::from_days(2));
+    one(&store, Op::Expire { holds: vec![swept] }).await;
+    one(&store, Op::Commit { hold: lapsed, actual: Actual::Amount(25) }).await;
+    one(&store, spend(200)).await;
+    let ask = LeaseAsk {
+        queues: vec![Queue::new("q").unwrap()],
+        kinds: Vec::new(),
+        capacity: 1,
+        lease: None,
+        worker: WorkerName::new("w").unwrap(),
+    };
+    let Answer::Leased(leased) = one(&store, Op::Lease(ask)).await.answer else { panic!("it leases") };
+    let end = End::Complete { result: Payload::default(), usage: Some(vec![Usage { scope: None, amount: 4 }]) };
+    let finish = Finish { job: leased.jobs[0].id, fence: leased.jobs[0].life.fence, end };
+    one(&store, Op::Finish { items: vec![finish] }).await;
+    // It is noticed an hour later, and from then on time stands still.
+    clock.advance(Span::from_secs(3_600));
+    one(&store, spend(7)).await;
+    let late = placed(&one(&store, hold_for(40, 120)).await);
+    clock.turn_back(Span::from_days(2));
+    clock.advance(Span::from_secs(600));
+    one(&store, spend(8)).await;
+    let ahead = store.health().await.unwrap().last_event_at.unwrap().since(clock_now(&clock));
+    assert!(ahead > Span::from_days(1), "{ahead:?}");
+    let before = (stands(&store, "lifetime").await, store.verify().await.unwrap().violations);
+    store.close().await;
+
+    let (events, by) = set_clock_back(&path, &anew, setup(&clock), clock_now(&clock)).await.unwrap();
+    assert!(events > 10 && by > Span::from_days(1) && by < Span::from_days(2), "{events} events, {by:?}");
+    let store = open(&anew, &clock).await;
+    let health = store.health().await.unwrap();
+    assert!(health.last_event_at.unwrap() <= clock_now(&clock), "{health:?}");
+    assert_eq!((stands(&store, "lifetime").await, store.verify().await.unwrap().violations), before, "nothing is lost");
+    assert_eq!(stands(&store, "lifetime").await, (345, 50), "100 + 1 + 25 + 200 + 4 + 7 + 8, and two holds");
+    // A second later time goes on, from where the clock is: all of it was spent today.
+    clock.advance(Span::from_secs(1));
+    one(&store, spend(0)).await;
+    assert_eq!(clock_now(&clock).since(began), Span::from_secs(60 + 3_600 + 600 + 1));
+    assert_eq!(stands(&store, "day").await, (345, 50));
+    assert_eq!(stands(&store, "rolling:3600000").await, (15, 50), "what was spent just after the jump is an hour old");
+    let row = store.hold(late).await.unwrap().unwrap();
+    assert!(row.expires_at < clock_now(&clock).after(Span::from_secs(121)), "it lives as long as it was to");
+    clock.advance(Span::from_secs(3_600));
+    one(&store, Op::Expire { holds: vec![late, kept] }).await;
+    assert_eq!(stands(&store, "lifetime").await, (345, 10), "and the one for five days goes on");
+    assert_eq!(store.verify().await.unwrap().violations, Vec::<String>::new());
+    let events_again = store.rebuild().await.unwrap();
+    assert!(events_again > events, "the journal that was set back replays");
+    assert_eq!(store.verify().await.unwrap().violations, Vec::<String>::new());
+    store.close().await;
+
+    // There is nothing to set back in a journal that is not ahead, and nothing is left behind.
+    let other = folder.path().join("other.db");
+    assert!(set_clock_back(&anew, &other, setup(&clock), clock_now(&clock)).await.is_err());
+    assert!(!other.exists());
+}
+
+fn clock_now(clock: &ManualClock) -> Time {
+    bursar_store::Clock::now(clock)
+}
