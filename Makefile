@@ -3,7 +3,7 @@
 SHELL = /bin/sh
 CARGO = cargo
 
-.PHONY: help setup check test fmt bench-peers schemathesis
+.PHONY: help setup check test fmt bench-peers schemathesis attack
 
 help:
 	@echo 'make setup   install what the tests need: a C compiler, PostgreSQL, and what the guides call'
@@ -11,6 +11,7 @@ help:
 	@echo 'make test    setup, then every test and example'
 	@echo 'make fmt     format the sources'
 	@echo 'make schemathesis  ask a throwaway server what its OpenAPI document allows, and what it does not (needs Python)'
+	@echo 'make attack        attack a throwaway server, and tell what held (needs Python)'
 	@echo 'make bench-peers   measure job queues on this machine, Bursar among them (bench/README.md)'
 
 # Tests start a throwaway PostgreSQL of their own, so only its programs are wanted: the file in postgresql-common
@@ -51,6 +52,12 @@ schemathesis:
 	@command -v python3 >/dev/null 2>&1 || { echo 'please install: python3 python3-venv' >&2; exit 1; }
 	$(CARGO) build --locked
 	proof/schemathesis/run $(ASKED)
+
+# ASKED passes options on: make attack ASKED='--quick --database postgres'
+attack:
+	@command -v python3 >/dev/null 2>&1 || { echo 'please install: python3' >&2; exit 1; }
+	$(CARGO) build --release --locked
+	proof/attack/run $(ASKED)
 
 # PEERS passes options on: make bench-peers PEERS='--works drain --rounds 1'
 bench-peers: setup

@@ -100,7 +100,7 @@ pub fn is_full<T: Weighs>(items: &[T], limit: usize) -> bool {
 }
 
 /// Cuts what was found to a page.
-pub fn cut<T: Weighs>(items: &mut Vec<T>, limit: usize) {
+pub fn cut<T: Weighs>(mut items: Vec<T>, limit: usize) -> Vec<T> {
     let mut page = Filling::new(limit);
     let end = items.iter().position(|item| {
         let full = page.is_full();
@@ -108,6 +108,7 @@ pub fn cut<T: Weighs>(items: &mut Vec<T>, limit: usize) {
         full
     });
     items.truncate(end.unwrap_or(items.len()));
+    items
 }
 
 #[cfg(test)]
@@ -134,8 +135,7 @@ mod tests {
             (vec![10 * PAGE_BYTES_MAX, 1], 5, 1, true),
             (vec![], 5, 0, false),
         ] {
-            let mut things: Vec<Thing> = sizes.iter().copied().map(Thing).collect();
-            cut(&mut things, limit);
+            let things = cut(sizes.iter().copied().map(Thing).collect(), limit);
             assert_eq!((things.len(), is_full(&things, limit)), (kept, full), "{sizes:?}");
         }
     }

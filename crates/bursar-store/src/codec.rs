@@ -183,6 +183,7 @@ impl Carries for Job {
 }
 
 /// Names that were checked when they were stored.
+#[expect(clippy::needless_pass_by_value, reason = "a row gives an owned text, whose type is inferred from here")]
 pub(crate) fn stored<T: Name>(what: &'static str, text: String) -> Result<T, StoreError> {
     T::stored(&text).map_err(|problem| StoreError::corrupt(what, problem))
 }

@@ -379,9 +379,7 @@ impl Store for MemoryStore {
         let table = range.map(|((_, at, id), _)| (*at, *id)).take(limit).collect();
         let row = tables.scopes.get(key).cloned().unwrap_or_default();
         let ids = row.live_after(after, table, limit);
-        let mut found: Vec<Hold> = ids.iter().filter_map(|id| tables.holds.get(id).cloned()).collect();
-        page::cut(&mut found, limit);
-        Ok(found)
+        Ok(page::cut(ids.iter().filter_map(|id| tables.holds.get(id).cloned()).collect(), limit))
     }
 
     async fn grant(&self, id: GrantId) -> Result<Option<Grant>, StoreError> {
@@ -394,9 +392,7 @@ impl Store for MemoryStore {
             .grants
             .values()
             .filter(|grant| grant.tenant == *tenant && after.is_none_or(|after| grant.id > after));
-        let mut found: Vec<Grant> = all.take(limit).cloned().collect();
-        page::cut(&mut found, limit);
-        Ok(found)
+        Ok(page::cut(all.take(limit).cloned().collect(), limit))
     }
 
     async fn job(&self, id: JobId) -> Result<Option<Job>, StoreError> {
@@ -410,9 +406,7 @@ impl Store for MemoryStore {
         after: Option<JobId>,
         limit: usize,
     ) -> Result<Vec<Job>, StoreError> {
-        let mut found = self.tables().list_jobs(tenant, filter, after, limit, self.clock.now());
-        page::cut(&mut found, limit);
-        Ok(found)
+        Ok(page::cut(self.tables().list_jobs(tenant, filter, after, limit, self.clock.now()), limit))
     }
 
     async fn queue(&self, key: &QueueKey) -> Result<Option<QueueState>, StoreError> {
@@ -441,9 +435,7 @@ impl Store for MemoryStore {
         let tables = self.tables();
         let all =
             tables.schedules.iter().filter(|((of, name), _)| of == tenant && after.is_none_or(|after| name > after));
-        let mut found: Vec<_> = all.take(limit).map(|((_, name), row)| (name.clone(), row.clone())).collect();
-        page::cut(&mut found, limit);
-        Ok(found)
+        Ok(page::cut(all.take(limit).map(|((_, name), row)| (name.clone(), row.clone())).collect(), limit))
     }
 
     async fn due_schedules(&self, limit: usize) -> Result<(Vec<ScheduleKey>, Option<Time>), StoreError> {
@@ -520,9 +512,7 @@ impl Store for MemoryStore {
             .map_or(after + 1, |(p, _)| *p);
         let batches: Vec<_> = tables.journal.range(first..).take(limit).map(|(p, b)| (*p, b.clone())).collect();
         let read = |(position, batch)| Journaled { position, batch: tables.read(&batch) };
-        let mut found: Vec<Journaled> = batches.into_iter().map(read).collect();
-        page::cut(&mut found, limit);
-        Ok(found)
+        Ok(page::cut(batches.into_iter().map(read).collect(), limit))
     }
 
     async fn batch(&self, id: BatchId) -> Result<Option<Journaled>, StoreError> {

@@ -156,8 +156,8 @@ fn is_ahead(health: &Health) -> bool {
 /// Makes a new file beside one whose clock had jumped ahead, with the journal set back.
 async fn set_back(url: &str, now: Time) -> Option<String> {
     let path = sqlite_path(url).filter(|path| path.is_file())?;
-    let anew = beside(&path);
-    let (anew, path) = (anew.as_path(), &*path);
+    let anew = beside(path);
+    let anew = anew.as_path();
     Some(match Bursar::set_clock_back(path, anew, now).await {
         Ok((events, by)) => format!(
             "{} was made from the {events} events of the journal, those after the jump set back by {} ms; {}",
@@ -256,9 +256,9 @@ async fn balances(bursar: &Bursar) -> Finding {
 /// writes to the old one any more.
 async fn salvage(args: &Doctor, url: &str) -> Option<(u64, String)> {
     let path = sqlite_path(url).filter(|path| args.fix && path.is_file())?;
-    let anew = beside(&path);
-    let events = Bursar::salvage(&path, &anew).await.ok()?;
-    Some((events, format!("{} was made from its journal; {}", anew.display(), put_in_place(&path, &anew))))
+    let anew = beside(path);
+    let events = Bursar::salvage(path, &anew).await.ok()?;
+    Some((events, format!("{} was made from its journal; {}", anew.display(), put_in_place(path, &anew))))
 }
 
 /// What to do about a database that cannot be opened.

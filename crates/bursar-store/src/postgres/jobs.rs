@@ -18,7 +18,8 @@ use uuid::Uuid;
 
 use super::PostgresStore;
 use super::error::store_error;
-use super::rows::{PgRows, Taking, payload_bytes, payloads, place, uuids};
+use super::payloads::{payload_bytes, payloads};
+use super::rows::{PgRows, Taking, place, uuids};
 use super::wire::Place;
 use crate::codec::{Packed, from_json, stored, to_json};
 use crate::error::StoreError;

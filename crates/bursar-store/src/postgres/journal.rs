@@ -11,7 +11,7 @@ use sqlx::{Connection, PgConnection};
 use uuid::Uuid;
 
 use super::error::store_error;
-use super::rows::{cut_page, payloads};
+use super::payloads::{cut_page, payloads};
 use super::{PostgresStore, READ_COMMITTED};
 use crate::codec::from_json;
 use crate::error::StoreError;

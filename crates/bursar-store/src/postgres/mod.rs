@@ -19,6 +19,7 @@ mod journal;
 mod lane;
 mod maintain;
 mod migrate;
+mod payloads;
 mod places;
 mod read;
 mod rows;

@@ -16,7 +16,8 @@ use uuid::Uuid;
 
 use super::commit::enter;
 use super::error::store_error;
-use super::rows::{PgRows, Taking, attach, cut_page};
+use super::payloads::{attach, cut_page};
+use super::rows::{PgRows, Taking};
 use super::scopes::clock;
 use super::{ONE_SNAPSHOT, PostgresStore, READ_COMMITTED, migrate};
 use crate::codec::{Packed, stored};

@@ -1,6 +1,6 @@
 //! One transaction on PostgreSQL: what is loaded, and how it is locked.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use bursar_core::bounds::CLAIM_BYTES_MAX;
@@ -11,8 +11,6 @@ use bursar_core::id::{BatchId, CommandId, GrantId, HoldId, JobId};
 use bursar_core::job::{Job, QueueState, Schedule};
 use bursar_core::name::FlowKey;
 use bursar_core::needs::Needs;
-use bursar_core::page::{Filling, Weighs};
-use bursar_core::payload::Payload;
 use bursar_core::request::Fingerprint;
 use bursar_core::scope::{Due, DueAsk, Past, ScopeState};
 use bursar_core::state::{JobKey, KeyKey, KeyRow, LineKey, QueueKey, ScheduleKey, ScopeKey, Workspace};
@@ -24,10 +22,11 @@ use sqlx::{PgConnection, Postgres, Row};
 use uuid::Uuid;
 
 use super::error::{Trouble, store_error, trouble};
+use super::payloads::attach;
 use super::places::{Places, writer_of};
 use super::wire::{Place, Stamp};
 use super::{PostgresStore, scopes};
-use crate::codec::{Carries, Packed, from_json};
+use crate::codec::{Packed, from_json};
 use crate::error::StoreError;
 use crate::rows::{ClaimAsk, Claimed, Found, PastAsk, Rows};
 use crate::store::Lock;
@@ -364,78 +363,6 @@ fn missing(ids: &[Uuid], found: impl ExactSizeIterator<Item = u128>) -> Vec<Uuid
 
 pub(super) fn uuids<T: Copy>(ids: &[T], number: impl Fn(T) -> u128) -> Vec<Uuid> {
     ids.iter().map(|id| Uuid::from_u128(number(*id))).collect()
-}
-
-/// Payloads that are kept beside their rows.
-pub(super) async fn payloads(conn: &mut PgConnection, ids: &[Uuid]) -> Result<HashMap<u128, Payload>, sqlx::Error> {
-    if ids.is_empty() {
-        return Ok(HashMap::new());
-    }
-    let rows: Vec<(Uuid, String)> = sqlx::query_as(
-        "SELECT p.id, p.data FROM unnest($1::uuid[]) AS w(id)
-         CROSS JOIN LATERAL (SELECT p.id, p.data FROM bursar.payloads p WHERE p.id = w.id OFFSET 0) p",
-    )
-    .bind(ids)
-    .fetch_all(conn)
-    .await?;
-    Ok(rows.into_iter().map(|(id, data)| (id.as_u128(), Payload::trusted(&data))).collect())
-}
-
-/// The bytes of payloads that are kept beside rows.
-pub(super) async fn payload_bytes(conn: &mut PgConnection, ids: &[Uuid]) -> Result<HashMap<u128, usize>, sqlx::Error> {
-    if ids.is_empty() {
-        return Ok(HashMap::new());
-    }
-    let rows: Vec<(Uuid, i32)> = sqlx::query_as(
-        "SELECT p.id, octet_length(p.data) FROM unnest($1::uuid[]) AS w(id)
-         CROSS JOIN LATERAL (SELECT p.id, p.data FROM bursar.payloads p WHERE p.id = w.id OFFSET 0) p",
-    )
-    .bind(ids)
-    .fetch_all(conn)
-    .await?;
-    Ok(rows.into_iter().map(|(id, bytes)| (id.as_u128(), bytes.unsigned_abs() as usize)).collect())
-}
-
-/// Cuts rows to a page, counting what is kept beside them before it is read.
-pub(super) async fn cut_page<R: Weighs>(
-    conn: &mut PgConnection,
-    rows: &mut Vec<R>,
-    limit: usize,
-    beside: impl Fn(&mut R) -> Vec<u128>,
-) -> Result<(), sqlx::Error> {
-    let kept: Vec<Vec<u128>> = rows.iter_mut().map(beside).collect();
-    let ids: Vec<Uuid> = kept.iter().flatten().copied().map(Uuid::from_u128).collect();
-    let sizes = payload_bytes(conn, &ids).await?;
-    let mut page = Filling::new(limit);
-    let end = rows.iter().zip(&kept).position(|(row, kept)| {
-        let full = page.is_full();
-        page.add(row.bytes() + kept.iter().filter_map(|id| sizes.get(id)).sum::<usize>());
-        full
-    });
-    rows.truncate(end.unwrap_or(rows.len()));
-    Ok(())
-}
-
-/// Puts payloads back into rows that carry them; one that was erased is `null`.
-pub(super) async fn attach<R: Carries>(
-    conn: &mut PgConnection,
-    rows: &mut [R],
-    id: impl Fn(&R) -> u128,
-) -> Result<(), sqlx::Error> {
-    let mut wanted = Vec::new();
-    for row in rows.iter_mut() {
-        if row.payload().is_elsewhere() {
-            wanted.push(Uuid::from_u128(id(row)));
-        }
-    }
-    if wanted.is_empty() {
-        return Ok(());
-    }
-    let mut kept = payloads(conn, &wanted).await?;
-    for row in rows.iter_mut().filter_map(|row| row.payload().is_elsewhere().then_some(row)) {
-        *row.payload() = kept.remove(&id(row)).unwrap_or_default();
-    }
-    Ok(())
 }
 
 impl Rows for PgRows<'_> {

@@ -20,7 +20,8 @@ use crate::figures::{AHEAD_LOOK, Cost, CostMark, DueJobs, Figures, Halves, HeldM
 use crate::job_row::{state_number, state_of, what_counts};
 use crate::postgres::PostgresStore;
 use crate::postgres::error::store_error;
-use crate::postgres::rows::{PgRows, Taking, cut_page};
+use crate::postgres::payloads::cut_page;
+use crate::postgres::rows::{PgRows, Taking};
 use crate::store::QUEUES_COUNTED;
 
 /// Rows that are read at a time to find those that a filter takes.
@@ -402,9 +403,8 @@ impl PostgresStore {
             .await
             .map_err(store_error)?;
         let read = |(name, data): (String, String)| Ok((stored("schedule", name)?, from_json("schedule", &data)?));
-        let mut found = rows.into_iter().map(read).collect::<Result<Vec<(ScheduleName, Schedule)>, StoreError>>()?;
-        page::cut(&mut found, limit);
-        Ok(found)
+        let found = rows.into_iter().map(read).collect::<Result<Vec<(ScheduleName, Schedule)>, StoreError>>()?;
+        Ok(page::cut(found, limit))
     }
 
     pub(in crate::postgres) async fn read_due_schedules(
