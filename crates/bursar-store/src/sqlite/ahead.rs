@@ -267,6 +267,7 @@ mod tests {
                 effort: Counters::default(),
                 high: AtomicI64::new(i64::MIN),
                 path: None,
+                files: None,
             };
             let mut writer = Writer::open(Arc::new(shared)).unwrap();
             writer.transaction(|_, conn| schema::migrate(conn)).unwrap();
