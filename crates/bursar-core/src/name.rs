@@ -133,9 +133,12 @@ macro_rules! names {
         impl $name {
             /// Checks and takes a name.
             pub fn new(name: impl AsRef<str>) -> Result<$name, Invalid> {
+                // What is far too long is not normalized first; and normalizing may make a name longer.
                 check($field, name.as_ref())?;
                 check_visible($field, name.as_ref())?;
-                Ok($name(normalized(name.as_ref())))
+                let name = normalized(name.as_ref());
+                check($field, &name)?;
+                Ok($name(name))
             }
 
             /// The name as text.
@@ -351,6 +354,12 @@ mod tests {
             assert!(given(|| read(name)).unwrap_err().to_string().contains(sign), "{name:?}");
             assert_eq!(read(name).unwrap(), name, "what was taken once is read");
         }
+        let grows = "\u{958}".repeat(85);
+        assert_eq!(grows.len(), NAME_BYTES_MAX, "as it is given it is short enough");
+        assert!(
+            Scope::new(&grows).unwrap_err().to_string().contains("510 bytes"),
+            "what cannot be read again is not taken"
+        );
         for name in ["комната", "部屋/1", "👍", "שלום"] {
             assert_eq!(Scope::new(name).unwrap().as_str(), name);
         }

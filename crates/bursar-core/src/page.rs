@@ -5,11 +5,17 @@ use crate::event::{Batch, Event};
 use crate::grant::Grant;
 use crate::hold::Hold;
 use crate::job::{Job, Schedule};
+use crate::payload::Payload;
 
 /// What an item without payloads and charges comes to at most, near enough.
 const ITEM_BYTES: usize = 512;
 /// What a charge of an event or a hold comes to.
 const CHARGE_BYTES: usize = 256;
+
+/// The bytes of a payload. One that is kept elsewhere and was not read is counted by whoever knows its size.
+fn bytes_of(payload: &Payload) -> usize {
+    if payload.is_elsewhere() { 0 } else { payload.as_str().len() }
+}
 
 /// Something that stands on a page.
 pub trait Weighs {
@@ -19,7 +25,7 @@ pub trait Weighs {
 
 impl Weighs for Job {
     fn bytes(&self) -> usize {
-        let payloads = [&self.payload, &self.metadata, &self.life.result].map(|payload| payload.as_str().len());
+        let payloads = [&self.payload, &self.metadata, &self.life.result].map(bytes_of);
         let error = self.life.error.as_ref().map_or(0, |error| error.kind.len() + error.message.len());
         ITEM_BYTES + payloads.iter().sum::<usize>() + error + self.life.cost.len() * CHARGE_BYTES
     }
@@ -27,7 +33,7 @@ impl Weighs for Job {
 
 impl Weighs for Grant {
     fn bytes(&self) -> usize {
-        ITEM_BYTES + self.payload.as_str().len()
+        ITEM_BYTES + bytes_of(&self.payload)
     }
 }
 
@@ -39,7 +45,7 @@ impl Weighs for Hold {
 
 impl Weighs for Schedule {
     fn bytes(&self) -> usize {
-        ITEM_BYTES + self.spec.job.payload.as_str().len()
+        ITEM_BYTES + self.spec.job.tags.len() * CHARGE_BYTES + bytes_of(&self.spec.job.payload)
     }
 }
 
@@ -49,7 +55,7 @@ impl Weighs for Event {
             Event::JobFailed { error, .. } | Event::JobRescued { error, .. } => error.kind.len() + error.message.len(),
             _ => 0,
         };
-        let payload = self.payload().map_or(0, |payload| payload.as_str().len());
+        let payload = self.payload().map_or(0, bytes_of);
         ITEM_BYTES + payload + error + self.scopes().len() * CHARGE_BYTES
     }
 }

@@ -16,6 +16,7 @@ use bursar::{Context, Fingerprint, IdempotencyKey, IfMatch, Tenant};
 use bytes::{Bytes, BytesMut};
 use futures_util::FutureExt;
 use http_body_util::BodyExt;
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, timeout};
 use tracing::Instrument;
 
@@ -121,7 +122,7 @@ async fn enter_in(app: Arc<App>, route: Arc<Route>, request: Request, trace: Tra
     response
 }
 
-async fn answer(app: &Arc<App>, route: &Route, request: Request, trace: &Trace) -> Result<Response, Problem> {
+async fn answer(app: &Arc<App>, route: &Arc<Route>, request: Request, trace: &Trace) -> Result<Response, Problem> {
     let (mut parts, body) = request.into_parts();
     if parts.extensions.get::<Spare>().is_some() && !route.health {
         let detail = "the server has as many connections as it takes; try again later";
@@ -154,7 +155,7 @@ async fn answer(app: &Arc<App>, route: &Route, request: Request, trace: &Trace) 
     // A body may come slowly, and an answer may have to wait for room: neither holds a place among those that are served.
     drop(place);
     let account = call.principal.account();
-    let (body, _room) = match route.takes_body() {
+    let (body, body_room) = match route.takes_body() {
         true => read(app, route, &account, &parts, body).await?,
         false => (Bytes::new(), Vec::new()),
     };
@@ -162,7 +163,7 @@ async fn answer(app: &Arc<App>, route: &Route, request: Request, trace: &Trace) 
         0 => None,
         bytes => Some(app.bytes.reserve_soon(&account, bytes).await?),
     };
-    let _place = app.places.take(route)?;
+    let place = app.places.take(route)?;
     let standing = match app.metering.charge(&call.principal, &call.context, &parts, body.len()).await {
         Ok(standing) => standing,
         Err(Unpaid { problem, standing }) => {
@@ -172,27 +173,64 @@ async fn answer(app: &Arc<App>, route: &Route, request: Request, trace: &Trace) 
         }
     };
     // Whatever came of it, it is paid: who is told of a problem is told how it stands too.
-    let mut response = match route.run(Incoming { call, at, uri: parts.uri, body }).await {
+    let incoming = Incoming { call, at, uri: parts.uri, body };
+    let ran = match route.writes() && !route.waits {
+        true => run_to_the_end(route.clone(), incoming, (place, body_room)).await,
+        false => route.run(incoming).await,
+    };
+    let mut response = match ran {
         Ok(response) => response,
         Err(problem) if standing.is_none() => return Err(problem),
         Err(problem) => refused(app, route, problem, trace),
     };
     standing.inspect(|standing| standing.tell(response.headers_mut()));
-    Ok(keep(app, &account, room, response))
+    keep(app, route, &account, room, response)
 }
 
-/// Counts an answer for as long as it is not written.
-fn keep(app: &App, account: &Account, room: Option<Reserved>, response: Response) -> Response {
+/// Runs a request whose caller may leave: what it brought is in the engine until it is done, and is counted until then.
+async fn run_to_the_end(
+    route: Arc<Route>,
+    incoming: Incoming,
+    held: (OwnedSemaphorePermit, Vec<Reserved>),
+) -> Result<Response, Problem> {
+    let work = async move {
+        let ran = route.run(incoming).await;
+        drop(held);
+        ran
+    };
+    match tokio::spawn(work.in_current_span()).await {
+        Ok(ran) => ran,
+        Err(failed) => match failed.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            Err(_) => Err(Problem::new(Kind::Unavailable, "the server is shutting down")),
+        },
+    }
+}
+
+/// Counts an answer for as long as it is not written. What only reads is refused where there is no room for its answer; what was done is
+/// answered, and counts against what its principal asks next.
+fn keep(
+    app: &App,
+    route: &Route,
+    account: &Account,
+    room: Option<Reserved>,
+    response: Response,
+) -> Result<Response, Problem> {
     let size = response.body().size_hint().exact().map_or(0, |size| size as usize);
     if size <= KEPT_UNCOUNTED || response.extensions().get::<Uncounted>().is_some() {
-        return response;
+        return Ok(response);
     }
     let (parts, body) = response.into_parts();
-    let Some(Ok(whole)) = body.collect().now_or_never() else {
-        return reply::whole_problem(&Problem::new(Kind::Internal, "an answer was not whole"));
+    let whole = body.collect().now_or_never().and_then(Result::ok);
+    let whole = whole.ok_or_else(|| Problem::new(Kind::Internal, "an answer was not whole"))?;
+    // It came to more than there is room for.
+    let room = room.filter(|room| room.bytes() >= size);
+    let room = match room {
+        Some(room) => room,
+        None if route.writes() => app.bytes.count(account, size),
+        None => app.bytes.reserve(account, size)?,
     };
-    let room = room.unwrap_or_else(|| app.bytes.count(account, size));
-    Response::from_parts(parts, Body::from(room.bind(whole.to_bytes())))
+    Ok(Response::from_parts(parts, Body::from(room.bind(whole.to_bytes()))))
 }
 
 /// Tells of a problem. What is the server's own fault is logged; whoever asks in the process is told all of it instead.

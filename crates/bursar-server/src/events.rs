@@ -21,6 +21,7 @@ use tokio::time::{Interval, MissedTickBehavior, interval};
 pub(crate) use self::tail::Tails;
 use self::tail::{Follower, Lost, PAGE, Told, frame, queue_of};
 use crate::call::Call;
+use crate::in_flight::Reserved;
 use crate::limits::PAGE_ANSWER_BYTES;
 use crate::principal::table::{Action, Role};
 use crate::principal::{Principal, authorize};
@@ -164,6 +165,8 @@ struct Listener {
     beat: Interval,
     /// Frames to be sent first: the greeting, then what was missed, a page of it at a time.
     missed: VecDeque<Bytes>,
+    /// What they are counted with.
+    room: Option<Reserved>,
     /// Up to which position the journal was read.
     at: u64,
     /// Whether there may be more to read before the live events.
@@ -190,7 +193,8 @@ impl Listener {
         call.app.metrics.listening(true);
         let (bursar, missed) = (call.bursar(), VecDeque::from([greeting]));
         let queues = HashMap::new();
-        Listener { call, bursar, channels, live, beat, missed, at: from, behind: true, queues, _place: place }
+        let room = None;
+        Listener { call, bursar, channels, live, beat, missed, room, at: from, behind: true, queues, _place: place }
     }
 
     /// The next frame.
@@ -203,6 +207,7 @@ impl Listener {
                 self.read_missed().await?;
                 continue;
             }
+            self.room = None;
             let app = self.call.app.clone();
             tokio::select! {
                 told = self.live.next() => match told {
@@ -224,15 +229,19 @@ impl Listener {
     async fn read_missed(&mut self) -> Result<(), Over> {
         // Who reads no page that it is sent reads no further one: its bytes in flight are used up.
         let (bytes, account) = (&self.call.app.bytes, self.call.principal.account());
-        let _room = bytes.reserve_soon(&account, PAGE_ANSWER_BYTES).await.map_err(|_| self.dropped())?;
+        self.room = None;
+        let mut room = bytes.reserve_soon(&account, PAGE_ANSWER_BYTES).await.map_err(|_| self.dropped())?;
         let (events, at) = self.bursar.journal().read(self.at, PAGE).await.map_err(|_| Over)?;
         for event in events {
             let queue = queue_of(&self.bursar, &mut self.queues, &event).await;
             let told = Told::event(&event, queue);
             if self.channels.iter().any(|channel| channel.takes(&told)) {
-                self.missed.push_back(bytes.count(&account, told.frame.len()).bind(told.frame));
+                self.missed.push_back(told.frame);
             }
         }
+        // Until the last of them is sent, all of them are counted.
+        room.resize(self.missed.iter().map(Bytes::len).sum());
+        self.room = Some(room);
         self.behind = at > self.at;
         self.at = at;
         if !self.behind {

@@ -136,6 +136,11 @@ pub(crate) struct Reserved {
 }
 
 impl Reserved {
+    /// How many they are.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// It came to fewer bytes, or to more.
     pub(crate) fn resize(&mut self, bytes: usize) {
         let mut counted = self.shared.counted.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,8 +1,9 @@
 //! Limits of the server: how much at once, how large, how long.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::connection::Pace;
 use crate::route::Route;
@@ -70,9 +71,9 @@ impl Default for Limits {
             body: Duration::from_secs(30),
             heartbeat: Duration::from_secs(15),
             stall: Duration::from_secs(10),
-            rate: 1 << 10,
+            rate: 8 << 10,
             bytes: 128 << 20,
-            principal_bytes: 64 << 20,
+            principal_bytes: 32 << 20,
             drain: Duration::from_secs(30),
         }
     }
@@ -80,9 +81,9 @@ impl Default for Limits {
 
 /// Places for requests.
 pub(crate) struct Places {
-    requests: Semaphore,
-    waiting: Semaphore,
-    health: Semaphore,
+    requests: Arc<Semaphore>,
+    waiting: Arc<Semaphore>,
+    health: Arc<Semaphore>,
 }
 
 /// Requests for health and metrics at once. They have places of their own, so that a full server can still be looked at.
@@ -90,7 +91,8 @@ const HEALTH_MAX: usize = 64;
 
 impl Places {
     pub(crate) fn new(limits: &Limits) -> Places {
-        let [requests, waiting, health] = [limits.requests, limits.waiting, HEALTH_MAX].map(Semaphore::new);
+        let [requests, waiting, health] =
+            [limits.requests, limits.waiting, HEALTH_MAX].map(|most| Arc::new(Semaphore::new(most)));
         Places { requests, waiting, health }
     }
 
@@ -101,13 +103,13 @@ impl Places {
     }
 
     /// A place for a request, or the advice to come again: it is better than to take all and serve none.
-    pub(crate) fn take(&self, route: &Route) -> Result<SemaphorePermit<'_>, Problem> {
+    pub(crate) fn take(&self, route: &Route) -> Result<OwnedSemaphorePermit, Problem> {
         let places = match (route.health, route.waits) {
             (true, _) => &self.health,
             (false, true) => &self.waiting,
             (false, false) => &self.requests,
         };
-        places.try_acquire().map_err(|_| {
+        places.clone().try_acquire_owned().map_err(|_| {
             Problem::new(Kind::Overloaded, "the server has as many requests as it takes; try again later")
                 .retry_after(Duration::from_secs(1))
         })

@@ -12,6 +12,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
+use crate::bounded;
 use crate::queue::RetryBody;
 use crate::{millis, stamp};
 
@@ -56,10 +57,14 @@ impl JobBody {
     }
 }
 
+/// Jobs in one bulk call.
+pub const BULK_MAX: usize = 100_000;
+
 /// Many jobs to be started: `POST /v1/jobs/bulk`.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BulkBody {
+    #[serde(deserialize_with = "bounded::jobs")]
     pub jobs: Vec<JobBody>,
 }
 

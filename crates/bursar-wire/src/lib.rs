@@ -5,6 +5,7 @@
 
 #![expect(missing_docs, reason = "the shapes say what they are; their fields are named as on the wire")]
 
+mod bounded;
 pub mod budget;
 pub mod command;
 pub mod credential;
@@ -62,7 +63,7 @@ pub fn read<T: DeserializeOwned>(json: &str) -> Result<T, Problem> {
 
 /// The field that serde complains of, where it names one.
 pub fn field_in(detail: &str) -> Option<&str> {
-    let known = ["unknown field `", "missing field `", "duplicate field `"];
+    let known = ["unknown field `", "missing field `", "duplicate field `", "too many in field `"];
     let at = known.into_iter().find_map(|words| detail.find(words).map(|at| at + words.len()))?;
     detail[at..].split('`').next()
 }

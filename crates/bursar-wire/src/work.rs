@@ -12,6 +12,7 @@ use bursar_core::time::Span;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::bounded;
 use crate::job::{BeatenAnswer, FinishedAnswer, LeasedAnswer};
 use crate::millis;
 use crate::problem::Problem;
@@ -195,7 +196,9 @@ impl TryFrom<SnoozeBody> for End {
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "ItemsBodyOf{T}")]
+#[serde(bound(deserialize = "T: Deserialize<'de>"))]
 pub struct ItemsBody<T> {
+    #[serde(deserialize_with = "bounded::items")]
     pub items: Vec<T>,
 }
 

@@ -8,7 +8,7 @@ use bursar_core::event::{Event, Stream};
 use bursar_core::grant::{Grant, GrantFault};
 use bursar_core::id::GrantId;
 use bursar_core::name::{IdempotencyKey, Subject};
-use bursar_core::page::is_full;
+use bursar_core::page::{cut, is_full};
 use bursar_core::payload::Payload;
 use bursar_core::request::{Mint, Op, Request};
 use bursar_core::time::{Span, Time};
@@ -106,7 +106,7 @@ impl Credentials<'_> {
             found.extend(page.into_iter().filter(|grant| purposes.contains(&grant.purpose)).take(limit - found.len()));
             match last {
                 Some(last) if full && found.len() < limit => after = last,
-                _ => return Ok(found),
+                _ => return Ok(cut(found, limit)),
             }
         }
     }

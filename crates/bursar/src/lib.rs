@@ -70,7 +70,7 @@ pub use bursar_core::job::{
     Overlap, QueueConfig, Rate, Retention, Retry, Schedule, ScheduleSpec, Usage,
 };
 pub use bursar_core::name::{
-    FlowKey, IdempotencyKey, JobKind, LeaseOwner, Purpose, Queue, ScheduleName, Scope, Subject, Tag, Tenant,
+    FlowKey, IdempotencyKey, JobKind, LeaseOwner, Name, Purpose, Queue, ScheduleName, Scope, Subject, Tag, Tenant,
     WorkerName, given,
 };
 pub use bursar_core::page;

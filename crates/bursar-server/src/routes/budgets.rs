@@ -11,7 +11,7 @@ use crate::limits::PAGE_MAX;
 use crate::principal::table::Action;
 use crate::reply::Reply;
 use crate::route::Route;
-use crate::routes::{cursor, page_size};
+use crate::routes::{cursor, name_cursor, page_size};
 use crate::wire::budget::{BudgetAnswer, BudgetBody, CreditBody, ReasonBody, SpentAnswer};
 use crate::wire::command::ChargeAnswer;
 use crate::wire::event::EventAnswer;
@@ -61,7 +61,7 @@ struct ListQuery {
 
 async fn list(ask: Ask<(), ListQuery>) -> Result<Reply<Page<BudgetAnswer>>, Problem> {
     let limit = page_size(ask.query.limit)?;
-    let after: Option<Scope> = cursor(ask.query.cursor.as_deref())?;
+    let after: Option<Scope> = name_cursor(ask.query.cursor.as_deref())?;
     let prefix = ask.query.prefix.filter(|prefix| !prefix.is_empty()).map(Scope::new).transpose();
     let prefix = prefix.map_err(|invalid| Problem::invalid("prefix".into(), format!("prefix {}", invalid.problem)))?;
     let prefix = prefix.map(|prefix| prefix.to_string()).unwrap_or_default();

@@ -19,8 +19,10 @@ use crate::wire::report::{DayCostAnswer, HeldAnswer};
 pub(super) fn routes() -> Vec<Route> {
     let read = Action::JobsRead;
     vec![
-        Route::new(Method::GET, "/v1/costs", read, "What jobs cost, by day, queue, kind and scope", list).pages(),
-        Route::new(Method::GET, "/v1/held", read, "What is held for jobs now, by queue, kind and unit", held).pages(),
+        Route::new(Method::GET, "/v1/costs", read, "What jobs cost, by day, queue, kind and scope", list)
+            .carries_payloads(),
+        Route::new(Method::GET, "/v1/held", read, "What is held for jobs now, by queue, kind and unit", held)
+            .carries_payloads(),
     ]
 }
 

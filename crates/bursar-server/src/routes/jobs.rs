@@ -26,8 +26,6 @@ use crate::wire::problem::Problem;
 use crate::wire::work::{ActedAnswer, EditBody, EditManyBody, EnqueuedJobsAnswer, MoveBody, SelectionBody};
 use crate::wire::{Page, millis};
 
-/// Jobs that one call enqueues at most.
-const BULK_MAX: usize = 100_000;
 /// Jobs that are counted at most before they are acted on.
 const COUNTED_MAX: usize = 1_000_000;
 /// Pages that one act on all that match takes at most.
@@ -103,10 +101,6 @@ async fn enqueue(ask: Ask<(), Nothing, JobBody>) -> Result<Created<EnqueuedAnswe
 
 async fn bulk(ask: Ask<(), Nothing, BulkBody>) -> Result<Reply<EnqueuedJobsAnswer>, Problem> {
     let jobs = ask.body.jobs;
-    if jobs.len() > BULK_MAX {
-        let detail = format!("jobs has {} entries; at most {BULK_MAX} are allowed", jobs.len());
-        return Err(Problem::invalid("jobs".into(), detail));
-    }
     let specs = jobs.into_iter().map(JobSpec::try_from).collect::<Result<Vec<_>, _>>()?;
     // What is wrong with one is told before any is enqueued, also if it is of a later transaction.
     specs.iter().try_for_each(|spec| spec.check(0))?;

@@ -15,6 +15,7 @@ mod schedules;
 mod tokens;
 mod work;
 
+use bursar::Name;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -101,6 +102,12 @@ pub(crate) fn page_size(limit: Option<usize>) -> Result<usize, Problem> {
         limit @ 1..=PAGE_MAX => Ok(limit),
         _ => Err(Problem::invalid("limit".into(), format!("limit must be from 1 to {PAGE_MAX}"))),
     }
+}
+
+/// Reads a cursor that is a name, as a list has told it: it may be older than what names may hold now.
+pub(crate) fn name_cursor<T: Name>(text: Option<&str>) -> Result<Option<T>, Problem> {
+    let wrong = |_| Problem::invalid("cursor".into(), "cursor is not one that a list has told");
+    text.map(|text| T::stored(text).map_err(wrong)).transpose()
 }
 
 /// Reads a cursor.

@@ -10,7 +10,7 @@ use crate::call::{Ask, Call, Nothing};
 use crate::principal::table::Action;
 use crate::reply::Reply;
 use crate::route::Route;
-use crate::routes::{PageQuery, cursor, page_size};
+use crate::routes::{PageQuery, name_cursor, page_size};
 use crate::wire::Page;
 use crate::wire::budget::ReasonBody;
 use crate::wire::problem::Problem;
@@ -20,7 +20,7 @@ pub(super) fn routes() -> Vec<Route> {
     let (read, write) = (Action::QueuesRead, Action::QueuesWrite);
     let reason = || json!({ "reason": "provider is down" });
     vec![
-        Route::new(Method::GET, "/v1/queues", read, "Queues, by name", list).pages(),
+        Route::new(Method::GET, "/v1/queues", read, "Queues, by name", list).carries_payloads(),
         Route::new(Method::GET, "/v1/queues/{name}", read, "A queue, with its figures", show).always_there(),
         Route::new(Method::PUT, "/v1/queues/{name}", write, "Set up or change a queue, as a whole", define)
             .edits()
@@ -40,7 +40,7 @@ pub(super) fn routes() -> Vec<Route> {
 
 async fn list(ask: Ask<(), PageQuery>) -> Result<Reply<Page<QueueAnswer>>, Problem> {
     let limit = page_size(ask.query.limit)?;
-    let after: Option<Queue> = cursor(ask.query.cursor.as_deref())?;
+    let after: Option<Queue> = name_cursor(ask.query.cursor.as_deref())?;
     let found = ask.call.bursar().queues().list(after.as_ref(), limit).await?;
     let full = found.len() >= limit;
     let items: Vec<_> = found.into_iter().map(|(name, config)| QueueAnswer::of(name, &config, None)).collect();

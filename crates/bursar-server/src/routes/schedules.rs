@@ -9,7 +9,7 @@ use crate::principal::table::Action;
 use crate::reply::{Created, Done, Reply};
 use crate::route::Route;
 use crate::routes::budgets::unexpected;
-use crate::routes::{PageQuery, WhyQuery, cursor, page_size};
+use crate::routes::{PageQuery, WhyQuery, name_cursor, page_size};
 use crate::wire::Page;
 use crate::wire::budget::ReasonBody;
 use crate::wire::command::EnqueuedAnswer;
@@ -21,7 +21,7 @@ pub(super) fn routes() -> Vec<Route> {
     let reason = || json!({ "reason": "holidays" });
     vec![
         Route::new(Method::GET, "/v1/schedules", read, "Schedules, by name", list).pages(),
-        Route::new(Method::GET, "/v1/schedules/{name}", read, "A schedule as it stands", show),
+        Route::new(Method::GET, "/v1/schedules/{name}", read, "A schedule as it stands", show).carries_payloads(),
         Route::new(Method::PUT, "/v1/schedules/{name}", write, "Register or change a schedule, as a whole", define)
             .edits()
             .always_there()
@@ -39,7 +39,7 @@ pub(super) fn routes() -> Vec<Route> {
 
 async fn list(ask: Ask<(), PageQuery>) -> Result<Reply<Page<ScheduleAnswer>>, Problem> {
     let limit = page_size(ask.query.limit)?;
-    let after: Option<ScheduleName> = cursor(ask.query.cursor.as_deref())?;
+    let after: Option<ScheduleName> = name_cursor(ask.query.cursor.as_deref())?;
     let found = ask.call.bursar().schedules().list(after.as_ref(), limit).await?;
     let full = page::is_full(&found, limit);
     let items: Vec<_> = found.into_iter().map(|(name, schedule)| ScheduleAnswer::of(name, &schedule)).collect();

@@ -8,7 +8,7 @@ use bursar::{Beat, End, Error, Finish, JobId, JobKind, LeaseAsk, Progress, Span,
 use serde_json::json;
 
 use crate::call::{Ask, Call, Nothing};
-use crate::limits::BULK_BYTES_MAX;
+use crate::limits::{BULK_BYTES_MAX, PAGE_ANSWER_BYTES};
 use crate::principal::table::{Action, Role};
 use crate::principal::{Principal, forbidden};
 use crate::reply::Reply;
@@ -73,6 +73,10 @@ async fn lease(ask: Ask<(), Nothing, LeaseBody>) -> Result<Reply<LeasedJobsAnswe
         capacity,
     };
     let wait = wait(wait_ms)?;
+    // Whoever does not read what it has leased leases no more. A worker that waits has nothing yet, and gets no room until then.
+    let (bytes, account) = (&call.app.bytes, call.principal.account());
+    let room = bytes.reserve_soon(&account, PAGE_ANSWER_BYTES).await?;
+    let _room = (wait == Span::ZERO).then_some(room);
     let bursar = call.bursar();
     let jobs = bursar.jobs();
     let leased = if wait == Span::ZERO {

@@ -26,7 +26,7 @@ async fn narrow(home: &Home) -> TcpStream {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_connection_that_reads_nothing_is_closed() {
-    let home = Home::limited(Limits { stall: Duration::from_millis(300), ..Limits::default() }).await;
+    let home = Home::limited(Limits { stall: Duration::from_secs(5), ..Limits::default() }).await;
     let ask = request("GET", "/v1/openapi.json", &[], None).replace("Connection: close\r\n", "");
     let mut deaf = Vec::new();
     for _ in 0..20 {
@@ -35,6 +35,9 @@ async fn a_connection_that_reads_nothing_is_closed() {
         deaf.push(stream);
     }
     let until = tokio::time::Instant::now() + PATIENCE;
+    while figure(&home, "bursar_http_connections ").await < 20 {
+        assert!(tokio::time::Instant::now() < until, "they are not there");
+    }
     while figure(&home, "bursar_http_connections ").await > 2 {
         assert!(tokio::time::Instant::now() < until, "they keep their connections");
     }
@@ -66,7 +69,9 @@ async fn a_body_that_comes_drop_by_drop_is_given_up() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn bodies_are_counted_before_they_are_read() {
-    let home = Home::limited(Limits { bytes: 16 << 20, principal_bytes: 8 << 20, ..Limits::default() }).await;
+    let slow = Duration::from_secs(600);
+    let limits = Limits { bytes: 16 << 20, principal_bytes: 8 << 20, stall: slow, body: slow, ..Limits::default() };
+    let home = Home::limited(limits).await;
     let (one, other) = (home.key("one", "user").await, home.key("other", "user").await);
     let begin = async |token: &str, length: usize| {
         let head = format!(
@@ -94,6 +99,38 @@ async fn bodies_are_counted_before_they_are_read() {
     while figure(&home, "bursar_http_bytes_in_flight ").await > 0 {
         assert!(tokio::time::Instant::now() < until, "what was given up is still counted");
     }
+    home.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn requests_on_a_connection_that_is_kept_are_not_counted_for_ever() {
+    let home = Home::limited(Limits::default()).await;
+    let mut kept = crate::client::Connection::of(TcpStream::connect(home.address).await.unwrap());
+    let ask = format!("GET /livez HTTP/1.1\r\nHost: x\r\nX-Pad: {}\r\n\r\n", "x".repeat(6_000));
+    for _ in 0..50 {
+        kept.ask(&ask).await.is(200);
+    }
+    assert_eq!(figure(&home, "bursar_http_bytes_in_flight ").await, 0);
+    home.stop().await;
+}
+
+async fn middling_payloads_come_in_pages_too(home: Home) {
+    let payload = "x".repeat(5_000);
+    let job = json!({ "queue": "q", "kind": "k", "payload": payload });
+    for _ in 0..2 {
+        home.ask("POST", "/v1/jobs/bulk", json!({ "jobs": vec![job.clone(); 600] })).await.is(200);
+    }
+    let (mut next, mut found) = (None, 0);
+    loop {
+        let cursor = next.map_or(String::new(), |next: String| format!("&cursor={next}"));
+        let page = home.ask("GET", &format!("/v1/jobs?limit=1000{cursor}"), Value::Null).await.is(200).json();
+        found += page["items"].as_array().unwrap().len();
+        match page["next"].as_str() {
+            Some(more) => next = Some(more.to_owned()),
+            None => break,
+        }
+    }
+    assert_eq!(found, 1_200, "no page is taken for the last before it is");
     home.stop().await;
 }
 
@@ -143,7 +180,8 @@ async fn pages_end_at_a_number_of_bytes_too(home: Home) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn answers_that_nobody_reads_are_counted_and_bounded() {
-    let limits = Limits { bytes: 32 << 20, principal_bytes: 16 << 20, ..Limits::default() };
+    let stall = Duration::from_secs(600);
+    let limits = Limits { bytes: 32 << 20, principal_bytes: 16 << 20, stall, ..Limits::default() };
     let home = Home::limited(limits).await;
     large_jobs(&home).await;
     let key = home.key("default", "viewer").await;
@@ -205,4 +243,4 @@ async fn progress_has_a_bound() {
     home.stop().await;
 }
 
-on_both!(pages_end_at_a_number_of_bytes_too);
+on_both!(pages_end_at_a_number_of_bytes_too, middling_payloads_come_in_pages_too);

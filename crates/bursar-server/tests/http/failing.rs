@@ -14,7 +14,7 @@ async fn a_server_without_its_database_is_alive_and_not_ready(home: Home) {
     home.bursar.clone().close().await;
     home.ask("GET", "/livez", Value::Null).await.is(200);
     let unready = home.ask("GET", "/readyz", Value::Null).await.is(503);
-    assert_eq!((unready.problem().as_str(), unready.header("retry-after")), ("unavailable", Some("1")));
+    assert_eq!((unready.problem().as_str(), unready.header("retry-after")), ("not-ready", Some("1")));
     home.stop().await;
 }
 

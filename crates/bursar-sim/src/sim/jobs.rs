@@ -522,9 +522,12 @@ impl JobModel {
     /// Whether another principal took this lease than the one that asks. Of those that ended in another way than by lapsing only the
     /// last is remembered.
     pub(super) fn is_foreign(&self, case: &Case<'_>, fence: u64) -> bool {
-        let remembered = fence == self.fence || self.lapsed.contains(&fence);
-        let owner = self.owners.get(&fence).filter(|_| remembered);
-        matches!((&case.request.context.reporter, owner), (Some(reporter), Some(owner)) if reporter.owner != *owner)
+        let Some(reporter) = &case.request.context.reporter else { return false };
+        match self.owners.get(&fence) {
+            Some(owner) => (fence == self.fence || self.lapsed.contains(&fence)) && reporter.owner != *owner,
+            // A program that embeds Bursar took it.
+            None => fence == self.fence && fence > 0,
+        }
     }
 }
 

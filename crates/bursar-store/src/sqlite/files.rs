@@ -8,17 +8,25 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 use crate::error::StoreError;
 
 /// Bytes that must go onto the disk of a database that takes writes.
 const SPACE: usize = 256 << 10;
 
+/// How long it is believed that there is room: anybody may ask whether the server is ready.
+const SPACE_KNOWN: Duration = Duration::from_secs(1);
+
 /// The files of one database.
 pub(super) struct Files {
     /// The database, its log and the index of its log; the latter two are there from the first use on.
     all: Mutex<Vec<Known>>,
     folder_probe: PathBuf,
+    /// When there was room last.
+    had_space: Mutex<Option<Instant>>,
     gone: AtomicBool,
 }
 
@@ -32,6 +40,8 @@ type Identity = (u64, u64);
 
 impl Files {
     pub(super) fn of(database: &Path) -> Files {
+        // SQLite keeps the log beside the file that a link leads to.
+        let database = &fs::canonicalize(database).unwrap_or_else(|_| database.to_owned());
         let beside = |suffix: &str| {
             let mut path = database.as_os_str().to_owned();
             path.push(suffix);
@@ -39,7 +49,12 @@ impl Files {
         };
         let known = |suffix, what| Known { path: beside(suffix), what, identity: None };
         let all = [known("", "file"), known("-wal", "write-ahead log"), known("-shm", "index of the write-ahead log")];
-        Files { all: Mutex::new(all.into()), folder_probe: beside("-space"), gone: AtomicBool::new(false) }
+        Files {
+            all: Mutex::new(all.into()),
+            folder_probe: beside("-space"),
+            had_space: Mutex::default(),
+            gone: AtomicBool::new(false),
+        }
     }
 
     /// Refuses to go on when a file is gone or another one. From then on it always does: what was written since is lost.
@@ -49,7 +64,17 @@ impl Files {
             return Err(gone("file or its log"));
         }
         for known in all.iter_mut() {
-            let found = fs::metadata(&known.path).ok().as_ref().map(identity);
+            let found = match fs::metadata(&known.path) {
+                Ok(metadata) => Some(identity(&metadata)),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+                Err(source) => {
+                    return Err(StoreError::Unavailable {
+                        what: format!("the {} of the database cannot be looked at", known.what),
+                        hint: "check the disk and the permissions of the folder",
+                        source: Some(Box::new(source)),
+                    });
+                }
+            };
             match (known.identity, found) {
                 (Some(before), now) if now != Some(before) => {
                     self.gone.store(true, Ordering::Release);
@@ -70,7 +95,13 @@ impl Files {
 
     /// Whether there is room for a commit: what a full or read-only disk refuses is tried.
     pub(super) fn check_space(&self) -> Result<(), StoreError> {
+        let mut had_space = self.had_space.lock().unwrap_or_else(PoisonError::into_inner);
+        if had_space.is_some_and(|at| at.elapsed() < SPACE_KNOWN) {
+            return Ok(());
+        }
+        *had_space = None;
         let wrote = write_some(&self.folder_probe);
+        *had_space = wrote.is_ok().then(Instant::now);
         let _ = fs::remove_file(&self.folder_probe);
         wrote.map_err(|source| {
             let (what, hint) = match source.kind() {

@@ -179,7 +179,8 @@ impl Writer {
             Ok(Ok(done)) => {
                 let committed = still_open(&self.conn).and_then(|()| self.conn.execute_batch("COMMIT").map_err(failed));
                 // What was written to a file that is not there any more is not answered as done.
-                committed.and_then(|()| self.check_files()).map(|()| done)
+                let lost = |error| StoreError::UnknownOutcome(Box::new(error));
+                committed.and_then(|()| self.check_files().map_err(lost)).map(|()| done)
             }
             Ok(Err(error)) => Err(error),
             Err(panic) => Err(StoreError::Closure(format!("panicked: {}", panic_text(&*panic)))),
