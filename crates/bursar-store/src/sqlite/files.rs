@@ -61,7 +61,7 @@ impl Files {
     pub(super) fn check(&self) -> Result<(), StoreError> {
         let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
         if self.gone.load(Ordering::Acquire) {
-            return Err(gone("file or its log"));
+            return Err(gone("file or log"));
         }
         for known in all.iter_mut() {
             let found = match fs::metadata(&known.path) {

@@ -160,7 +160,9 @@ impl Model {
             return Ok(Said::Violated(violations));
         }
         for charge in &charges {
-            self.open_buckets(&charge.scope, charge.limits.iter().map(|limit| &limit.window), now);
+            // A charge of nothing opens none.
+            let limits = charge.limits.iter().filter(|_| charge.amount > 0);
+            self.open_buckets(&charge.scope, limits.map(|limit| &limit.window), now);
         }
         let hold = match settle {
             Settle::Now => None,
@@ -172,7 +174,7 @@ impl Model {
             let back = if hold.is_none() { 0 } else { -amount };
             self.moved(&scope, Move { at: now, placed_at: now, back, spends });
         }
-        let parts = charges.iter().map(|charge| self.part(charge, None, now)).collect();
+        let parts = charges.iter().map(|charge| self.part(charge, None, false, now)).collect();
         Ok(match hold {
             None => Said::Posted(parts),
             Some(expires_at) => Said::Held { expires_at, charges: parts },
@@ -251,7 +253,8 @@ impl Model {
         self.holds[place].settled_in_time = !late;
         self.look_at_chain(&hold.charges, now);
         let overrun = hold.charges.iter().map(|charge| (actuals[&charge.scope] - charge.amount).max(0)).sum();
-        let parts = hold.charges.iter().map(|charge| self.part(charge, Some(actuals[&charge.scope]), now)).collect();
+        let parts =
+            hold.charges.iter().map(|charge| self.part(charge, Some(actuals[&charge.scope]), true, now)).collect();
         Ok(Said::Settled { state: HoldState::Committed, late, overrun, charges: parts })
     }
 
@@ -267,7 +270,7 @@ impl Model {
         self.holds[place].state = HoldState::Released;
         self.holds[place].settled_in_time = true;
         self.look_at_chain(&hold.charges, now);
-        let parts = hold.charges.iter().map(|charge| self.part(charge, None, now)).collect();
+        let parts = hold.charges.iter().map(|charge| self.part(charge, None, true, now)).collect();
         Ok(Said::Settled { state: HoldState::Released, late: false, overrun: 0, charges: parts })
     }
 
@@ -320,7 +323,7 @@ impl Model {
             self.moved(scope, Move { at: now, placed_at: now, back: 0, spends });
         }
         self.look_at_chain(std::slice::from_ref(&charge), now);
-        Ok(Said::Credited(self.part(&charge, None, now)))
+        Ok(Said::Credited(self.part(&charge, None, false, now)))
     }
 
     fn define(&mut self, scope: &Scope, budget: &Budget, now: Micros) -> Result<Said, Refusal> {
@@ -398,12 +401,16 @@ impl Model {
         self.scopes.entry(scope.clone()).or_default();
     }
 
-    fn part(&self, charge: &ChargeModel, actual: Option<i64>, now: Micros) -> Part {
+    fn part(&self, charge: &ChargeModel, actual: Option<i64>, settled: bool, now: Micros) -> Part {
         let mut left = Vec::new();
         for scope in charge.chain() {
             let given: &[Limit] = if *scope == charge.scope { &charge.limits } else { &[] };
             for limit in self.limits(scope, given) {
-                left.push((scope.clone(), limit.window.clone(), limit.amount, self.remaining(scope, &limit, now)));
+                // A hold of nothing has opened no bucket: one that nobody opened since is told as full.
+                let closed =
+                    matches!(limit.window, Window::Bucket { .. }) && self.bucket(scope, &limit.window).is_none();
+                let rest = if closed && settled { limit.amount } else { self.remaining(scope, &limit, now) };
+                left.push((scope.clone(), limit.window.clone(), limit.amount, rest));
             }
         }
         Part { scope: charge.scope.clone(), amount: charge.amount, actual, left }
