@@ -192,7 +192,6 @@ fn a_scope_has_at_most_eight_windows_beside_its_lifetime() {
     world.tell(
         "
         post a=1(100/rolling:9000)     => scope a would have more than 8 different windows: use those it has
-        define a 100/rolling:9000      => scope a would have more than 8 different windows: use those it has
         post a=1(100/rolling:8000)     => posted: a 91/100 rolling:8000
         post a=1(100/lifetime)         => posted: a 90/100 lifetime
         after 20d
@@ -210,17 +209,46 @@ fn a_scope_has_at_most_eight_windows_beside_its_lifetime() {
 }
 
 #[test]
+fn a_limit_that_is_set_takes_the_place_of_a_window_that_only_charges_named() {
+    let mut world = World::default();
+    for seconds in 1..=8 {
+        world.tell(&format!(
+            "post a=1(100/rolling:{seconds}000) => posted: a {}/100 rolling:{seconds}000",
+            100 - seconds
+        ));
+    }
+    world.tell(
+        "
+        define a 50/day                => done
+        left a                         => 42/50 day@UTC
+        post a=1(100/rolling:1000)     => scope a would have more than 8 different windows: use those it has
+        post a=43                      => refused: a has 42 left of 50 (day@UTC), 43 requested, try again in 43200000 ms at the earliest
+        ",
+    );
+}
+
+#[test]
+fn a_charge_of_nothing_opens_no_window() {
+    let mut world = World::default();
+    for seconds in 1..=9 {
+        world.tell(&format!("post a=0(9/rolling:{seconds}000) => posted: a 9/9 rolling:{seconds}000"));
+    }
+    assert_eq!(world.scope_row("a").balances.len(), 1, "only the lifetime");
+}
+
+#[test]
 fn a_window_that_is_named_itself_is_not_closed_for_another() {
     let mut world = World::default();
     world.tell("post a=1(9/rolling:1000) => posted: a 8/9 rolling:1000");
     world.tell("after 32d");
     for seconds in 2..=8 {
-        world.tell(&format!("post a=0(9/rolling:{seconds}000) => posted: a 9/9 rolling:{seconds}000"));
+        let left = 10 - seconds;
+        world.tell(&format!("post a=1(9/rolling:{seconds}000) => posted: a {left}/9 rolling:{seconds}000"));
     }
     world.tell(
         "
         post a=1(9/rolling:1000,9/day) => scope a would have more than 8 different windows: use those it has
-        post a=1(9/day)                => posted: a 8/9 day@UTC
+        post a=1(9/day)                => posted: a 1/9 day@UTC
         ",
     );
 }
