@@ -23,7 +23,7 @@ use tracing::Instrument;
 use crate::app::App;
 use crate::call::Call;
 use crate::connection::Pace;
-use crate::in_flight::{Account, Full, InFlight, Reserved};
+use crate::in_flight::{Account, Full, InFlight, Reserved, UNCOUNTED};
 use crate::limits::HEAD_BYTES_MAX;
 use crate::metering::Unpaid;
 use crate::principal::authenticate::authenticate;
@@ -217,7 +217,7 @@ fn keep(
     response: Response,
 ) -> Result<Response, Problem> {
     let size = response.body().size_hint().exact().map_or(0, |size| size as usize);
-    if size <= KEPT_UNCOUNTED || response.extensions().get::<Uncounted>().is_some() {
+    if size <= UNCOUNTED || response.extensions().get::<Uncounted>().is_some() {
         return Ok(response);
     }
     let (parts, body) = response.into_parts();
@@ -355,11 +355,6 @@ impl Counting<'_> {
     }
 }
 
-/// Bytes of a body that are not counted: connections bound how many of them there are.
-const READ_UNCOUNTED: usize = 16 << 10;
-/// Bytes of an answer that are not counted.
-const KEPT_UNCOUNTED: usize = 16 << 10;
-
 /// How long what is too large is still taken, and thrown away: who is cut off while it sends may never see the answer.
 const LINGER: Duration = Duration::from_secs(1);
 
@@ -372,8 +367,8 @@ async fn collect(
 ) -> Result<Bytes, Broken> {
     let (pace, began) = (counting.pace, Instant::now());
     let mut too_large = length.is_some_and(|length| length > most as u64);
-    let mut room = READ_UNCOUNTED;
-    if let Some(length) = length.filter(|length| !too_large && *length > READ_UNCOUNTED as u64) {
+    let mut room = UNCOUNTED;
+    if let Some(length) = length.filter(|length| !too_large && *length > UNCOUNTED as u64) {
         room = counting.make_room(length as usize)?;
     }
     let mut bytes = BytesMut::with_capacity(if too_large { 0 } else { length.unwrap_or(0) as usize });

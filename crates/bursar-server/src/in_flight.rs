@@ -13,8 +13,8 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::wire::problem::{Kind, Problem};
 
-/// An answer or a frame up to so many bytes is not counted: connections bound how many of them there are.
-const UNCOUNTED: usize = 16 << 10;
+/// A body, an answer or a frame of at most so many bytes is not counted: the limit on connections bounds them.
+pub(crate) const UNCOUNTED: usize = 16 << 10;
 /// How long a request waits for room before it is refused.
 const PATIENCE: Duration = Duration::from_secs(2);
 
