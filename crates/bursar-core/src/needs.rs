@@ -11,7 +11,7 @@ use crate::request::{Act, Op, Request};
 use crate::state::{JobKey, KeyKey, QueueKey, ScheduleKey, ScopeKey, Workspace};
 use crate::window::Window;
 
-/// Rows to load, each kind sorted: the one lock order is keys, job keys, jobs, holds, grants, scopes.
+/// Rows to load, each kind sorted: the one lock order is keys, job keys, schedules, jobs, holds, grants, scopes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Needs {
     /// Idempotency keys.
@@ -57,6 +57,11 @@ impl Claim {
         self.count += ask.capacity as usize;
         self.kinds.insert(ask.kinds.iter().cloned().collect());
     }
+
+    fn merge(&mut self, other: &Claim) {
+        self.count += other.count;
+        self.kinds.extend(other.kinds.iter().cloned());
+    }
 }
 
 /// What is needed of a scope.
@@ -70,16 +75,44 @@ pub struct ScopeNeed {
     pub create: bool,
 }
 
+impl ScopeNeed {
+    fn merge(&mut self, other: &ScopeNeed) {
+        self.windows.extend(other.windows.iter().cloned());
+        self.defaults.extend(other.defaults.iter().cloned());
+        self.create |= other.create;
+    }
+}
+
 impl Needs {
     /// What a request needs.
-    pub fn of(request: &Request) -> Needs {
+    pub(crate) fn of(request: &Request) -> Needs {
         let mut needs = Needs::default();
-        needs.add(request);
+        needs.add_request(request);
         needs
     }
 
-    /// Adds what a request needs.
-    pub fn add(&mut self, request: &Request) {
+    /// Adds what another request needs, so that a batch can load everything together.
+    pub fn merge(&mut self, other: &Needs) {
+        self.keys.extend(other.keys.iter().cloned());
+        self.job_keys.extend(other.job_keys.iter().cloned());
+        self.holds.extend(&other.holds);
+        self.grants.extend(&other.grants);
+        self.grants_relied_on.extend(&other.grants_relied_on);
+        self.jobs.extend(&other.jobs);
+        self.beats.extend(&other.beats);
+        self.queues.extend(other.queues.iter().cloned());
+        self.queues_defined.extend(other.queues_defined.iter().cloned());
+        self.schedules.extend(other.schedules.iter().cloned());
+        self.moves.extend(other.moves.iter().cloned());
+        for (queue, claim) in &other.claims {
+            self.claims.entry(queue.clone()).or_default().merge(claim);
+        }
+        for (scope, need) in &other.scopes {
+            self.scopes.entry(scope.clone()).or_default().merge(need);
+        }
+    }
+
+    fn add_request(&mut self, request: &Request) {
         let tenant = &request.context.tenant;
         self.keys.extend(request.key().map(|key| (tenant.clone(), key.into_owned())));
         match &request.op {

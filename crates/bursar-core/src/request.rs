@@ -1,5 +1,6 @@
 //! Requests: everything that can be asked of the kernel, in one shape.
 
+mod checked;
 mod fingerprint;
 
 use std::borrow::Cow;
@@ -7,6 +8,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+pub use self::checked::CheckedRequest;
 pub use self::fingerprint::{Fingerprint, IfMatch, Part};
 use crate::bounds::{
     CHARGES_MAX, GRANT_TTL_MAX, JOBS_MAX, LIMITS_MAX, REDEMPTIONS_MAX, SWEEP_MAX, TTL_MAX, TTL_MIN, check_items,

@@ -10,7 +10,7 @@ use bursar_core::state::{LineKey, QueueKey, ScopeKey};
 use bursar_core::time::{Span, Time};
 
 use crate::figures::DueJobs;
-use crate::rows::{ClaimAsk, Claimed};
+use crate::transaction::rows::{ClaimAsk, Claimed};
 
 /// Scheduled jobs that come due in one transaction and queue; the same on every engine.
 pub const DUE_STEP: usize = 1_000;

@@ -1,11 +1,15 @@
 //! Where Bursar keeps its tables: SQLite, PostgreSQL and an in-memory model, behind one trait.
 //!
-//! A store loads and locks what requests need, lets `bursar-core` decide, writes what changed, and answers when it is
-//! durable. No rule lives here: the three engines differ in how rows are found and written, in nothing else. An engine
-//! elsewhere, such as a simulated one, implements [`rows::Rows`] and runs the same [`work`] and the same [`attempt`]s,
-//! [`swift`] ones among them.
+//! A store loads and locks the rows that requests need, lets `bursar-core` decide, writes what changed, and returns when that is
+//! durable. No rule lives here: the three engines differ only in how they find and write rows.
+//!
+//! - [`store`]: the interface of an engine: what commits, reads, maintains and notifies.
+//! - [`transaction`]: load, decide, store; the same for all engines. An engine outside of this crate, such as a simulated one, implements
+//!   [`transaction::Rows`] and uses the same code.
+//! - [`sqlite`], [`postgres`], [`memory`]: the engines.
+//! - [`wakeup`]: notifications between processes.
+//! - `conformance`: the tests that every engine must pass.
 
-pub mod attempt;
 pub mod claims;
 pub mod clock;
 mod codec;
@@ -13,17 +17,14 @@ mod codec;
 pub mod conformance;
 pub mod error;
 pub mod figures;
-pub mod hint;
 mod job_row;
 pub mod memory;
 pub mod postgres;
-pub mod rows;
 pub mod sqlite;
 pub mod store;
-pub mod swift;
-pub mod turn;
+pub mod transaction;
 pub mod verify;
-pub mod work;
+pub mod wakeup;
 
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use error::StoreError;
@@ -31,7 +32,7 @@ pub use figures::{Cost, CostMark, DueJobs, Figures, HeldMark, HeldSum, JobFilter
 pub use memory::MemoryStore;
 pub use postgres::{PostgresOptions, PostgresStore};
 pub use sqlite::{Copied, CopyOptions, CopyProgress, SqliteStore};
-pub use store::{Health, Journaled, Lock, Patience, Setup, Store, Verdict};
+pub use store::{Commit, Health, Journaled, Lock, LockPolicy, Maintain, Notify, Read, RequestOutcome, Setup, Store};
 pub use verify::Report;
 
 /// The SQL that prepares a database of the kind `url` names, for tools that run migrations themselves.

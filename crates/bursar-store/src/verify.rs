@@ -16,7 +16,7 @@ use bursar_core::window::Window;
 
 pub(crate) use self::jobs::JobCounts;
 use crate::codec::hold_state;
-use crate::rows::PastAsk;
+use crate::transaction::rows::PastAsk;
 
 /// Rows of a table that are checked at one moment.
 pub(crate) const PAGE: usize = 200;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use bursar_core::decide::Rules;
 use bursar_core::name::{Queue, Tenant};
 use bursar_core::state::QueueKey;
-use bursar_store::hint::{Ear, Hint, Hints};
+use bursar_store::wakeup::{Ear, Hint, Hints};
 use bursar_store::{PostgresOptions, PostgresStore, Setup, Store};
 use bursar_testkit::SeqIds;
 use sqlx::postgres::PgListener;
@@ -22,7 +22,7 @@ async fn node(url: &str) -> (PostgresStore, Arc<dyn Hints>) {
     let ids = Arc::new(Mutex::new(SeqIds::new(1)));
     let setup = Setup { rules: Rules::default(), clock: None, ids, migrate: true };
     let store = PostgresStore::open(url, setup, PostgresOptions::default()).await.unwrap();
-    let hints = store.hints().unwrap();
+    let hints = store.notifier().unwrap();
     (store, hints)
 }
 

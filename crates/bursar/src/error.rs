@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bursar_core::refusal::{Invalid, Refusal};
 use bursar_store::StoreError;
 
-use crate::jobs::LostLease;
+use crate::api::jobs::LostLease;
 
 /// Why a request was not done.
 #[derive(Clone, Debug, thiserror::Error)]

@@ -19,36 +19,23 @@
 //! # bursar.close().await;
 //! # Ok::<(), bursar::Error>(()) }).unwrap();
 //! ```
+//!
+//! # Where things are
+//!
+//! - `api`: what callers use: [`Bursar`] and what it returns, one file for each noun.
+//! - `engine`: collects requests into batches and commits them.
+//! - `wakeup`: tells waiting workers and other processes what became ready.
+//! - `maintenance`: expired holds, expired leases, due schedules, old rows.
+//! - [`meter`](crate::meter): quotas as middleware.
 
-mod backup;
-mod command;
-mod credentials;
-mod dropped;
+mod api;
 mod engine;
 mod error;
-mod feed;
-mod grants;
-mod hearing;
-mod held;
-mod histogram;
-mod hub;
 mod ids;
-mod instance;
-mod jobs;
-mod journal;
-mod ledger;
+mod maintenance;
 #[cfg(feature = "meter")]
 pub mod meter;
-mod queues;
-mod reservation;
-mod resumer;
-mod ringer;
-mod schedules;
-mod tending;
-mod ticking;
-mod transaction;
-mod upkeep;
-mod worker;
+mod wakeup;
 
 pub use bursar_core::answer::{
     Answer, Beaten, Enqueued, Finished, Leased, Outcome, Placed, Redeemed, Settled, Submitted,
@@ -95,21 +82,20 @@ pub use bursar_worker::{
 /// The drivers whose connections appear in this crate's interface.
 pub use {rusqlite, sqlx};
 
-pub use crate::command::{CommandBuilder, Receipt};
-pub use crate::credentials::{Credentials, Issued};
-pub use crate::engine::{Counters, Vitals};
+pub use crate::api::command::{CommandBuilder, Receipt};
+pub use crate::api::credentials::{Credentials, Issued};
+pub use crate::api::grants::{Grants, Minted};
+pub use crate::api::held::Held;
+pub use crate::api::instance::Bursar;
+pub use crate::api::jobs::{Acted, Attempt, AttemptEnd, Count, Failure, Jobs, LostLease, commands_of};
+pub use crate::api::journal::{HistoryMark, Journal, JournalEvent};
+pub use crate::api::ledger::{BalanceView, BudgetView, Ledger};
+pub use crate::api::options::Options;
+pub use crate::api::queues::{QueueFigures, Queues};
+pub use crate::api::reservation::{Reservation, ReservationError, ReservationKernel, Resource};
+pub use crate::api::schedules::Schedules;
+pub use crate::api::transaction::Transaction;
+pub use crate::engine::{Counters, Distribution, Histogram, Vitals};
 pub use crate::error::Error;
-pub use crate::feed::{Missed, Notice, Notices, ProgressNotices, Progressed};
-pub use crate::grants::{Grants, Minted};
-pub use crate::held::Held;
-pub use crate::histogram::{Distribution, Histogram};
-pub use crate::instance::{Bursar, Options};
-pub use crate::jobs::{Acted, Attempt, AttemptEnd, Count, Failure, Jobs, LostLease, commands_of};
-pub use crate::journal::{HistoryMark, Journal, JournalEvent};
-pub use crate::ledger::{BalanceView, BudgetView, Ledger};
-pub use crate::queues::{QueueFigures, Queues};
-pub use crate::reservation::{Reservation, ReservationError, ReservationKernel, Resource};
-pub use crate::schedules::Schedules;
-pub use crate::tending::Tended;
-pub use crate::transaction::Transaction;
-pub use crate::upkeep::Swept;
+pub use crate::maintenance::{Swept, Tended};
+pub use crate::wakeup::{Missed, Notice, Notices, ProgressNotices, Progressed};

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use bursar::{
     Budget, Bursar, Charge, Command, JobKind, JobSpec, Limit, Op, Payload, Queue, Request, Rules, Scope, Settle, Window,
 };
-use bursar_store::{Patience, Setup, SqliteStore, Store, Verdict};
+use bursar_store::{LockPolicy, RequestOutcome, Setup, SqliteStore, Store};
 use bursar_testkit::SeqIds;
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 
@@ -67,14 +67,14 @@ async fn metered_command_takes_memory_a_bounded_number_of_times() {
     let setup = Setup { rules: Rules::default(), clock: None, ids, migrate: true };
     let store = SqliteStore::in_memory(setup).await.unwrap();
     let define = Arc::new(Request::from(Op::Define { scope: scope(), budget: budget() }));
-    store.commit(&[define], Patience::Skip).await.unwrap();
+    store.commit_requests(&[define], LockPolicy::Skip).await.unwrap();
     let mut shared = 0;
     for _ in 0..2 {
         let batch: Vec<_> = (0..COMMANDS).map(|_| metered()).collect();
         let region = Region::new(COUNTED);
-        let verdicts = store.commit(&batch, Patience::Skip).await.unwrap();
+        let outcomes = store.commit_requests(&batch, LockPolicy::Skip).await.unwrap();
         shared = each(&region);
-        assert!(verdicts.iter().all(|verdict| matches!(verdict, Verdict::Answered(Ok(_)))));
+        assert!(outcomes.iter().all(|outcome| matches!(outcome, RequestOutcome::Answered(Ok(_)))));
     }
     store.close().await;
     println!("allocations of a metered command: {alone} alone, {shared} in a batch of {COMMANDS}");

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::answer::Finished;
 use crate::budget::Cover;
-use crate::decide::deed::Deed;
+use crate::decide::decision::Decision as Deed;
 use crate::decide::lease::{check_owner, lost};
 use crate::decide::{admit, hold};
 use crate::event::{Charged, Event};

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::answer::{Beaten, Leased};
-use crate::decide::deed::Deed;
+use crate::decide::decision::Decision as Deed;
 use crate::event::{Charged, Event};
 use crate::id::JobId;
 use crate::job::{Beat, FlowScopes, Job, LeaseAsk, Order, QueueConfig, Rate};

@@ -144,7 +144,7 @@ pub(super) async fn tenants_are_apart(world: World) {
     world.request(theirs(post_within("x", 1, &[limit(9, "day")])).with_key(key.clone())).await.expect("done");
     let ours = world.request(Request::from(post_within("x", 2, &[limit(9, "day")])).with_key(key)).await;
     assert!(!ours.expect("another tenant's key is another key").replayed);
-    let listed = world.store.scopes(&acme.tenant, "", None, 10).await.expect("works");
+    let listed = world.store.list_scopes(&acme.tenant, "", None, 10).await.expect("works");
     assert_eq!(listed.len(), 2);
     world.verified().await;
 }
@@ -164,7 +164,7 @@ pub(super) async fn names_and_payloads_come_back_as_they_were(world: World) {
     let reason = "because of \u{0} and \"quotes\"";
     let request = Request::from(post(odd[0], 1)).in_context(Context::default().because(reason));
     world.request(request).await.expect("done");
-    let journal = world.store.journal(0, 1_000).await.expect("works");
+    let journal = world.store.list_journal(0, 1_000).await.expect("works");
     let last = journal.last().expect("something happened").batch.entries[0].context.reason.clone();
     assert_eq!(last.as_deref(), Some(reason));
     world.store.rebuild().await.expect("works");
@@ -187,7 +187,7 @@ pub(super) async fn live_holds_go_page_by_page(world: World) {
     for limit in [1, 5, 36, 100] {
         let (mut seen, mut after) = (Vec::new(), None);
         loop {
-            let page = world.store.live_holds(&key, after, limit).await.expect("works");
+            let page = world.store.list_live_holds(&key, after, limit).await.expect("works");
             assert!(page.len() <= limit);
             let Some(last) = page.last() else { break };
             after = Some((last.expires_at, last.id));
@@ -206,13 +206,13 @@ pub(super) async fn lists_go_page_by_page(world: World) {
     let mut seen = Vec::new();
     let mut after: Option<Scope> = None;
     loop {
-        let page = world.store.scopes(&tenant, "room:", after.as_ref(), 10).await.expect("works");
+        let page = world.store.list_scopes(&tenant, "room:", after.as_ref(), 10).await.expect("works");
         let Some((last, _)) = page.last() else { break };
         after = Some(last.clone());
         seen.extend(page.into_iter().map(|(scope, _)| scope.to_string()));
     }
     assert_eq!(seen, (0..25).map(|place| format!("room:{place:02}")).collect::<Vec<_>>());
-    let first = world.store.page_scopes(None, 20).await.expect("works");
-    let rest = world.store.page_scopes(first.last(), 20).await.expect("works");
+    let first = world.store.list_scope_keys(None, 20).await.expect("works");
+    let rest = world.store.list_scope_keys(first.last(), 20).await.expect("works");
     assert_eq!((first.len(), rest.len()), (20, 6));
 }

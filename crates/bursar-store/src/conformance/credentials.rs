@@ -63,9 +63,9 @@ pub(super) async fn credential_is_rotated_with_an_overlap(world: World) {
     assert_eq!(world.lets_in(&new).await, Some(GrantFault::Revoked));
     assert_eq!(world.ask(Op::Use { grant: new.id() }).await.expect("done").entry, None, "one that is over is not used");
     let listed = |rows: Vec<bursar_core::grant::Grant>| rows.into_iter().map(|row| row.id).collect::<Vec<_>>();
-    let before = world.store.grants(&Tenant::built_in(), None, 10).await.expect("works");
+    let before = world.store.list_grants(&Tenant::built_in(), None, 10).await.expect("works");
     world.store.rebuild().await.expect("works");
-    let after = world.store.grants(&Tenant::built_in(), None, 10).await.expect("works");
+    let after = world.store.list_grants(&Tenant::built_in(), None, 10).await.expect("works");
     assert_eq!(before, after, "the journal knows it all");
     assert_eq!(listed(after), [old.id(), new.id()]);
 }
@@ -79,7 +79,7 @@ pub(super) async fn credentials_are_no_grants(world: World) {
         "not under an ordinary id"
     );
     world.done(Op::Mint(minted)).await;
-    let found = world.store.grants(&Tenant::built_in(), Some(before_all()), 10).await.expect("works");
+    let found = world.store.list_grants(&Tenant::built_in(), Some(before_all()), 10).await.expect("works");
     assert_eq!(found.iter().map(|row| row.id).collect::<Vec<_>>(), [token.id()], "they stand behind all others");
     let (_, other) = mint(2, secs(60));
     let unknown = world.ask(Op::Rotate { grant: GrantId(7), mint: other, overlap: Span::ZERO }).await;

@@ -95,12 +95,12 @@ pub(super) async fn revoked_and_purged_grants_are_gone(world: World) {
     world.done(redeem("upload", "session-7", &used)).await;
     assert!(matches!(world.ask(Op::Revoke { grant: GrantId(2) }).await, Err(Refusal::AlreadyRedeemed { .. })));
     let tenant = bursar_core::name::Tenant::built_in();
-    assert_eq!(world.store.grants(&tenant, None, 10).await.expect("works").len(), 2);
+    assert_eq!(world.store.list_grants(&tenant, None, 10).await.expect("works").len(), 2);
     world.done(Op::PurgeGrants { grants: vec![GrantId(1), GrantId(2)] }).await;
-    assert_eq!(world.store.grants(&tenant, None, 10).await.expect("works").len(), 2, "they have not expired");
+    assert_eq!(world.store.list_grants(&tenant, None, 10).await.expect("works").len(), 2, "they have not expired");
     world.clock.advance(Span::from_days(1));
     world.done(Op::PurgeGrants { grants: vec![GrantId(1), GrantId(2), GrantId(3)] }).await;
-    assert_eq!(world.store.grants(&tenant, None, 10).await.expect("works"), []);
+    assert_eq!(world.store.list_grants(&tenant, None, 10).await.expect("works"), []);
     assert!(!world.store.erase_payload(2).await.expect("works"), "a purged grant leaves no payload behind");
     assert_eq!(fault(world.ask(redeem("upload", "session-7", &used)).await), GrantFault::Unknown);
     world.budget("room", &[limit(1, "day")]).await;

@@ -23,12 +23,12 @@ pub(super) async fn what_is_held_is_told_by_queue_kind_and_unit(world: World) {
     assert_eq!(world.held().await, all);
 
     let tenant = Tenant::built_in();
-    let first = world.store.held(&tenant, None, None, 2).await.expect("works");
+    let first = world.store.list_held(&tenant, None, None, 2).await.expect("works");
     assert_eq!(told(&first), all[..2], "page by page");
     let mark = (queue("q"), kind("x"), "token".to_owned());
-    assert_eq!(told(&world.store.held(&tenant, None, Some(&mark), 9).await.expect("works")), all[2..]);
-    assert_eq!(told(&world.store.held(&tenant, Some(&queue("r")), None, 9).await.expect("works")), all[3..]);
-    assert_eq!(told(&world.store.held(&tenant, Some(&queue("q")), Some(&mark), 9).await.expect("works")), all[2..3]);
+    assert_eq!(told(&world.store.list_held(&tenant, None, Some(&mark), 9).await.expect("works")), all[2..]);
+    assert_eq!(told(&world.store.list_held(&tenant, Some(&queue("r")), None, 9).await.expect("works")), all[3..]);
+    assert_eq!(told(&world.store.list_held(&tenant, Some(&queue("q")), Some(&mark), 9).await.expect("works")), all[2..3]);
 
     // What a job has stays in the unit it got it in, whatever its budget says by then.
     world.unit("a", "euro").await;
@@ -47,7 +47,7 @@ pub(super) async fn what_is_held_is_told_by_queue_kind_and_unit(world: World) {
     for op in [Op::Define { scope: scope("a"), budget: in_unit("dime", 9) }, owning(work("q", "y"), &[("a", 4)])] {
         world.request(Request::from(op).in_context(acme.clone())).await.expect("they may");
     }
-    assert_eq!(told(&world.store.held(&acme.tenant, None, None, 9).await.expect("works")), ["q y dime 4"]);
+    assert_eq!(told(&world.store.list_held(&acme.tenant, None, None, 9).await.expect("works")), ["q y dime 4"]);
     assert_eq!(world.held().await, ["q y cent 7"]);
 }
 
@@ -114,10 +114,10 @@ impl World {
     /// What is held; the same after a rebuild, and what verification agrees with.
     async fn held(&self) -> Vec<String> {
         self.verified().await;
-        let before = self.store.held(&Tenant::built_in(), None, None, 100).await.expect("works");
+        let before = self.store.list_held(&Tenant::built_in(), None, None, 100).await.expect("works");
         self.store.rebuild().await.expect("works");
         self.verified().await;
-        assert_eq!(self.store.held(&Tenant::built_in(), None, None, 100).await.expect("works"), before);
+        assert_eq!(self.store.list_held(&Tenant::built_in(), None, None, 100).await.expect("works"), before);
         told(&before)
     }
 }

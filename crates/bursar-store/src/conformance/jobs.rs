@@ -321,7 +321,7 @@ pub(super) async fn trace_goes_with_a_job_from_its_enqueueing_to_its_end(world: 
     let items = leased.iter().map(end).collect();
     let context = Context { traceparent: Some(parent(2)), ..Context::default() };
     world.request(Request::from(Op::Finish { items }).in_context(context)).await.expect("done");
-    let journal = world.store.journal(0, 100).await.expect("works");
+    let journal = world.store.list_journal(0, 100).await.expect("works");
     let ends = journal.iter().flat_map(|row| &row.batch.entries).flat_map(|entry| {
         let ended = entry.events.iter().filter(|recorded| matches!(recorded.e, Event::JobSucceeded { .. }));
         ended.map(|recorded| recorded.t.or(entry.context.traceparent))

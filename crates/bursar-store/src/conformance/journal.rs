@@ -15,7 +15,7 @@ pub(super) async fn positions_are_dense(world: World) {
     for count in 1..=5 {
         world.batch((0..count).map(|_| post("room", 1).into()).collect()).await;
     }
-    let all = world.store.journal(0, 100).await.expect("works");
+    let all = world.store.list_journal(0, 100).await.expect("works");
     let mut next = 1;
     for row in &all {
         assert_eq!(row.position, next);
@@ -25,14 +25,14 @@ pub(super) async fn positions_are_dense(world: World) {
     assert_eq!(world.store.health().await.expect("works").position, 16);
     // Reading on from any position, also from the middle of a row, misses nothing.
     for after in 0..16 {
-        let first = world.store.journal(after, 1).await.expect("works").remove(0);
+        let first = world.store.list_journal(after, 1).await.expect("works").remove(0);
         assert!(
             first.position <= after + 1 && after + 1 < first.position + first.batch.count() as u64,
             "after {after}"
         );
     }
-    assert_eq!(world.store.journal(16, 10).await.expect("works"), []);
-    assert_eq!(world.store.journal(u64::MAX - 1, 10).await.expect("works"), []);
+    assert_eq!(world.store.list_journal(16, 10).await.expect("works"), []);
+    assert_eq!(world.store.list_journal(u64::MAX - 1, 10).await.expect("works"), []);
     let again = world.store.batch(all[2].batch.id).await.expect("works").expect("is there");
     assert_eq!(again, all[2]);
 }
@@ -74,7 +74,7 @@ pub(super) async fn rebuild_gives_the_same_rows(world: World) {
 /// Everything that can be seen of what a stream did, brought to this instant.
 async fn snapshot(world: &World, seen: &super::mixed::Seen) -> Vec<String> {
     let mut rows = Vec::new();
-    for key in world.store.page_scopes(None, 1_000).await.expect("works") {
+    for key in world.store.list_scope_keys(None, 1_000).await.expect("works") {
         let mut state = world.store.scope(&key).await.expect("works").expect("is there");
         // How far a scope was folded depends on who passed by; brought to one instant only the marks differ.
         state.seen = world.now();
@@ -128,5 +128,5 @@ pub(super) async fn links_of_two_tenants_never_meet(world: World) {
         let before = row.batch.prev.get(&Stream::Scope(key.0, key.1));
         assert!(before.is_some_and(|before| before != last), "{tenant} {name} has its own chain");
     }
-    assert_eq!(world.store.journal(0, 10).await.expect("works")[1].batch.prev.iter().len(), 2);
+    assert_eq!(world.store.list_journal(0, 10).await.expect("works")[1].batch.prev.iter().len(), 2);
 }

@@ -4,6 +4,7 @@
 //! [`CASES`] and [`JOB_CASES`].
 
 mod commands;
+mod commit_requests;
 mod credentials;
 mod grants;
 mod held;
@@ -22,6 +23,7 @@ mod world;
 use std::future::Future;
 use std::pin::Pin;
 
+pub use self::commit_requests::CommitRequests;
 pub use self::stream::job_stream;
 pub use self::world::World;
 

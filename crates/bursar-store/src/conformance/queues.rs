@@ -48,7 +48,7 @@ pub(super) async fn key_at_its_limit_is_passed_over_until_a_slot_is_free(world: 
 async fn unbar(world: &World, name: &str) -> usize {
     let (mut after, mut count) = (None, 0);
     loop {
-        let (jobs, last) = world.store.barred(&queue_key(name), after.as_ref(), 2).await.expect("works");
+        let (jobs, last) = world.store.jobs_barred(&queue_key(name), after.as_ref(), 2).await.expect("works");
         count += jobs.len();
         world.act(Act::Unbar, &jobs).await.iter().for_each(|one| assert!(one.is_ok()));
         world.verified().await;
@@ -269,7 +269,7 @@ pub(super) async fn unused_flow_keys_are_forgotten(world: World) {
     world.set_queue("slots", QueueConfig { key_concurrency: Some(1), ..QueueConfig::default() }).await;
     world.set_queue("rates", QueueConfig { key_rate: rate, ..QueueConfig::default() }).await;
     let flows = async || {
-        let all = world.store.page_scopes(None, 100).await.expect("works");
+        let all = world.store.list_scope_keys(None, 100).await.expect("works");
         all.iter().filter(|(_, scope)| scope.as_str().contains('\t')).count()
     };
     let forget = async || {
@@ -408,7 +408,7 @@ pub(super) async fn finished_jobs_are_kept_as_their_queue_says(world: World) {
 }
 
 pub(super) async fn bell_rings_when_something_is_committed(world: World) {
-    let bell = async || world.store.bell().await.expect("works");
+    let bell = async || world.store.change_counter().await.expect("works");
     let before = bell().await;
     assert_eq!(bell().await, before);
     world.enqueue(vec![work("q", "work")]).await;

@@ -25,7 +25,7 @@ pub(super) async fn success_settles_in_the_same_transaction(world: World) {
         let position = world.position().await;
         let done = world.finish(*id, 1, complete(usage)).await.expect("its own");
         assert_eq!((done.state, done.total_cost()), (JobState::Succeeded, cost));
-        let row = world.store.journal(position, 10).await.expect("works");
+        let row = world.store.list_journal(position, 10).await.expect("works");
         assert_eq!(row.len(), 1, "one transaction");
         assert_eq!(world.hold_state(world.job(*id).await.hold.expect("its own")).await, HoldState::Committed);
     }
@@ -42,9 +42,9 @@ pub(super) async fn parked_job_is_found_by_its_scope_and_by_time(world: World) {
     let parked = world.finish(id, 1, fail(spent(50))).await.expect("its own");
     assert_eq!((parked.state, parked.total_cost()), (JobState::AwaitingBudget, 50));
     assert_eq!(world.state("room").await.awaited, 1);
-    assert_eq!(world.store.awaiting(&key, 10).await.expect("works"), [id]);
+    assert_eq!(world.store.jobs_awaiting(&key, 10).await.expect("works"), [id]);
     assert_eq!(world.store.due_jobs(10).await.expect("works").awaiting, []);
-    let awaited = async || world.store.awaited(10).await.expect("works");
+    let awaited = async || world.store.scopes_awaited(10).await.expect("works");
     assert_eq!(awaited().await, [(key.clone(), world.state("room").await.version)]);
     assert!(world.lease("q", 1).await.is_empty());
     world.verified().await;
@@ -58,7 +58,7 @@ pub(super) async fn parked_job_is_found_by_its_scope_and_by_time(world: World) {
     world.budget("room", &[limit(200, "lifetime")]).await;
     assert_ne!(awaited().await, before, "units are free: it shows");
     assert_eq!(world.act(Act::Resume, &[id]).await[0].as_ref().expect("there").state, JobState::Queued);
-    assert_eq!(world.store.awaiting(&key, 10).await.expect("works"), []);
+    assert_eq!(world.store.jobs_awaiting(&key, 10).await.expect("works"), []);
     assert_eq!(world.state("room").await.awaited, 0);
     assert_eq!(awaited().await, []);
     assert_eq!(world.balance("room", "lifetime").await, (50, 60));
@@ -81,7 +81,7 @@ pub(super) async fn awaited_scopes_are_found_past_all_their_jobs(world: World) {
         }
     }
     let found = async |limit| {
-        let found = world.store.awaited(limit).await.expect("works").into_iter();
+        let found = world.store.scopes_awaited(limit).await.expect("works").into_iter();
         found.map(|((_, scope), _)| scope.to_string()).collect::<Vec<_>>()
     };
     assert_eq!(found(10).await, rooms);
@@ -136,7 +136,7 @@ pub(super) async fn costs_are_told_by_day_queue_kind_and_scope(world: World) {
         // One after the other, so that each is told once.
         loop {
             let days = day + from..=day + to;
-            let costs = world.store.costs(&Tenant::built_in(), days, told.as_ref(), 1).await.expect("works");
+            let costs = world.store.list_costs(&Tenant::built_in(), days, told.as_ref(), 1).await.expect("works");
             let [c] = costs.as_slice() else { break };
             words.push(format!("{} {} {} {} {}", c.day - day, c.queue, c.kind, c.scope, c.amount));
             told = Some((c.day, c.queue.clone(), c.kind.clone(), c.scope.clone()));

@@ -234,7 +234,7 @@ async fn lasting(world: &World) -> Vec<String> {
     for job in world.store.list_jobs(&tenant, &Default::default(), None, 100_000).await.expect("works") {
         rows.push(format!("{:?}", job.lasting(now)));
     }
-    for key in world.store.page_scopes(None, 1_000).await.expect("works") {
+    for key in world.store.list_scope_keys(None, 1_000).await.expect("works") {
         let row = world.store.scope(&key).await.expect("works").expect("is there");
         // Rows that exist only to be locked are not counted as rows.
         if row.version > 0 {
@@ -249,7 +249,7 @@ async fn lasting(world: &World) -> Vec<String> {
         let others: Vec<_> = figures.counts.iter().filter(|(what, _)| !waits(what)).collect();
         rows.push(format!("{queue} {state:?} {waiting} {others:?}"));
     }
-    rows.push(format!("{:?}", world.store.costs(&tenant, i64::MIN..=i64::MAX, None, 1_000).await.expect("works")));
-    rows.push(format!("{:?}", world.store.held(&tenant, None, None, 1_000).await.expect("works")));
+    rows.push(format!("{:?}", world.store.list_costs(&tenant, i64::MIN..=i64::MAX, None, 1_000).await.expect("works")));
+    rows.push(format!("{:?}", world.store.list_held(&tenant, None, None, 1_000).await.expect("works")));
     rows
 }

@@ -16,7 +16,8 @@ use bursar_core::time::{Span, Time};
 use bursar_core::window::Window;
 
 use crate::clock::{Clock, ManualClock};
-use crate::store::{Patience, Store, Verdict};
+use super::commit_requests::CommitRequests;
+use crate::store::{LockPolicy, RequestOutcome, Store};
 
 /// An empty store and its clock.
 pub struct World {
@@ -105,12 +106,12 @@ impl World {
                 return answers.into_iter().flatten().collect();
             }
             let asked: Vec<_> = open.iter().map(|place| requests[*place].clone()).collect();
-            let verdicts = self.store.commit(&asked, Patience::Skip).await.expect("the store works");
-            for (place, verdict) in open.into_iter().zip(verdicts) {
-                match verdict {
-                    Verdict::Answered(answer) => answers[place] = Some(answer),
-                    Verdict::Again => {}
-                    Verdict::Blocked(_) | Verdict::Failed(_) => panic!("nobody else is there to block it"),
+            let outcomes = self.store.commit_requests(&asked, LockPolicy::Skip).await.expect("the store works");
+            for (place, outcome) in open.into_iter().zip(outcomes) {
+                match outcome {
+                    RequestOutcome::Answered(answer) => answers[place] = Some(answer),
+                    RequestOutcome::Again => {}
+                    RequestOutcome::Blocked(_) | RequestOutcome::Failed(_) => panic!("nobody else is there to block it"),
                 }
             }
         }
@@ -171,7 +172,7 @@ impl World {
     }
 
     pub(super) async fn sweep(&self) -> usize {
-        let (due, _) = self.store.due_holds(500).await.expect("the store works");
+        let due = self.store.due_holds(500).await.expect("the store works");
         if due.is_empty() {
             return 0;
         }
@@ -194,7 +195,7 @@ impl World {
     }
 
     pub(super) async fn events(&self) -> Vec<Event> {
-        let journal = self.store.journal(0, 1_000_000).await.expect("the store works");
+        let journal = self.store.list_journal(0, 1_000_000).await.expect("the store works");
         let entries = journal.iter().flat_map(|row| &row.batch.entries);
         entries.flat_map(|entry| entry.events.iter().map(|recorded| recorded.e.clone())).collect()
     }

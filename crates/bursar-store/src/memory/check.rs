@@ -6,7 +6,7 @@ use futures_util::FutureExt;
 use super::{MemoryRows, MemoryStore};
 use crate::codec::hold_state;
 use crate::error::StoreError;
-use crate::rows::Rows;
+use crate::transaction::rows::Rows;
 use crate::verify::{self, JobCounts, Report};
 
 impl MemoryStore {

@@ -12,7 +12,7 @@ use bursar_core::time::Time;
 use super::Tables;
 use crate::claims::{self, is_in};
 use crate::figures::{Cost, CostMark, DueJobs, Figures, HeldMark, HeldSum, JobFilter};
-use crate::rows::{ClaimAsk, Claimed};
+use crate::transaction::rows::{ClaimAsk, Claimed};
 
 impl Tables {
     pub(super) fn claim(&self, ask: &ClaimAsk, now: Time) -> Claimed {

@@ -8,11 +8,11 @@ use bursar_core::state::ScopeKey;
 use bursar_core::time::Time;
 use uuid::Uuid;
 
-use super::rows::{PgRows, place};
+use super::rows::{PgRows, index};
 use super::scopes::columns;
 use crate::error::StoreError;
 use crate::memory::ROLL_UP_STEP;
-use crate::rows::PastAsk;
+use crate::transaction::rows::PastAsk;
 
 /// What is due, and for each ask the first that is not: charges (0) and postings (1) in one statement.
 const DUE: &str = "
@@ -88,10 +88,10 @@ impl PgRows<'_> {
                     placed_at: Time::from_micros(placed_at),
                     amount,
                 };
-                step_on(&mut due[charges[place(n)].0].charges, charge, instant, now);
+                step_on(&mut due[charges[index(n)].0].charges, charge, instant, now);
             } else {
                 let posting = Posting { at: instant, seq: seq.unsigned_abs(), amount, hold };
-                step_on(&mut left[place(n)], posting, instant, postings[place(n)].4);
+                step_on(&mut left[index(n)], posting, instant, postings[index(n)].4);
             }
         }
         for ((n, _, place, ..), step) in postings.into_iter().zip(left) {

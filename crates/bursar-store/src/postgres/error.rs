@@ -5,25 +5,25 @@ use std::io;
 use super::migrate;
 use crate::error::{Source, StoreError};
 
-/// What stood in the way of a batch and may be gone at the next attempt.
+/// Why a statement failed that may succeed at the next attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Trouble {
-    /// A lock was not to be had in time.
+pub(super) enum Conflict {
+    /// A lock was not available within the lock timeout.
     LockTimeout,
-    /// PostgreSQL chose this transaction as the victim.
+    /// PostgreSQL chose this transaction as the victim of a deadlock.
     Deadlock,
-    /// The connection is gone. Before the commit that means: nothing happened.
+    /// The connection was lost. Before the commit nothing has happened.
     Lost,
 }
 
-/// The trouble behind an error, if it is one of these.
-pub(super) fn trouble(error: &sqlx::Error) -> Option<Trouble> {
+/// The conflict behind an error, if it is one.
+pub(super) fn conflict(error: &sqlx::Error) -> Option<Conflict> {
     if is_lost(error) {
-        return Some(Trouble::Lost);
+        return Some(Conflict::Lost);
     }
     match code(error).as_deref() {
-        Some("55P03") => Some(Trouble::LockTimeout),
-        Some("40P01" | "40001") => Some(Trouble::Deadlock),
+        Some("55P03") => Some(Conflict::LockTimeout),
+        Some("40P01" | "40001") => Some(Conflict::Deadlock),
         _ => None,
     }
 }
@@ -145,6 +145,6 @@ mod tests {
         let lost = || sqlx::Error::Io(io::Error::from(io::ErrorKind::ConnectionReset));
         assert!(matches!(store_error(lost()), StoreError::Unavailable { .. }));
         assert!(matches!(commit_error(lost()), StoreError::UnknownOutcome(_)));
-        assert_eq!(trouble(&lost()), Some(Trouble::Lost));
+        assert_eq!(conflict(&lost()), Some(Conflict::Lost));
     }
 }

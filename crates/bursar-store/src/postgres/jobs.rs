@@ -19,13 +19,13 @@ use uuid::Uuid;
 use super::PostgresStore;
 use super::error::store_error;
 use super::payloads::{payload_bytes, payloads};
-use super::rows::{PgRows, Taking, place, uuids};
-use super::wire::Place;
+use super::pg_types::Ctid;
+use super::rows::{LockMode, PgRows, index, uuids};
 use crate::codec::{Packed, from_json, stored, to_json};
 use crate::error::StoreError;
 use crate::job_row::{Columns, Moving, Named, Spec};
-use crate::rows::Found;
 use crate::store::Lock;
+use crate::transaction::rows::Found;
 
 /// The columns of a live job, in the order that [`live`] reads them.
 macro_rules! columns {
@@ -36,7 +36,7 @@ macro_rules! columns {
 use columns;
 
 /// A live job from a row of [`columns`] after `skip` others, and where it lies.
-fn live(row: &PgRow, skip: usize) -> Result<(Job, Place), StoreError> {
+fn live(row: &PgRow, skip: usize) -> Result<(Job, Ctid), StoreError> {
     let text = |column: usize| row.try_get_unchecked::<String, _>(skip + column).map_err(store_error);
     let number = |error| store_error(error);
     let id: Uuid = row.try_get_unchecked(skip + 1).map_err(number)?;
@@ -138,12 +138,12 @@ macro_rules! schedules_by_name {
     };
 }
 
-/// A statement in its three ways of taking rows, where they are to be locked at all.
-macro_rules! taking {
-    ($locked:expr, $taking:expr, $sql:ident) => {
-        match $taking {
-            Taking::Skip if $locked => $sql!(" FOR UPDATE SKIP LOCKED"),
-            Taking::Wait if $locked => $sql!(" FOR UPDATE"),
+/// A statement for each way of locking rows, where they are to be locked at all.
+macro_rules! in_mode {
+    ($locked:expr, $mode:expr, $sql:ident) => {
+        match $mode {
+            LockMode::Skip if $locked => $sql!(" FOR UPDATE SKIP LOCKED"),
+            LockMode::Wait if $locked => $sql!(" FOR UPDATE"),
             _ => $sql!(" OFFSET 0"),
         }
     };
@@ -151,24 +151,24 @@ macro_rules! taking {
 
 impl PgRows<'_> {
     /// Jobs by their ids, live or finished.
-    pub(super) async fn take_jobs(&mut self, ids: &[JobId], locked: bool) -> Result<Found<JobId, Job>, StoreError> {
+    pub(super) async fn fetch_jobs(&mut self, ids: &[JobId], locked: bool) -> Result<Found<JobId, Job>, StoreError> {
         let mut found = Vec::with_capacity(ids.len());
         if locked {
-            for (way, ids) in self.ways(ids, |id| Lock::Job(*id)) {
-                found.extend(self.take_each(way, ids, locked).await?);
+            for (mode, ids) in self.in_lock_order(ids, |id| Lock::Job(*id)) {
+                found.extend(self.fetch_twice(mode, ids, locked).await?);
             }
         } else {
-            found = self.take_each(self.taking, ids, locked).await?;
+            found = self.fetch_twice(self.mode, ids, locked).await?;
         }
         let missing = missing(ids, &found);
         let mut blocked = Vec::new();
-        if locked && self.passes_over() && !missing.is_empty() {
-            let there = "SELECT w.id FROM unnest($1::uuid[]) AS w(id)
+        if locked && self.may_skip() && !missing.is_empty() {
+            let exists = "SELECT w.id FROM unnest($1::uuid[]) AS w(id)
                 WHERE EXISTS (SELECT 1 FROM bursar.jobs j WHERE j.id = w.id)
                    OR EXISTS (SELECT 1 FROM bursar.ended_jobs j WHERE j.id = w.id)";
-            let there = sqlx::query_scalar::<_, Uuid>(there).bind(uuids(&missing, |id| id.0));
-            let there = there.fetch_all(&mut *self.conn).await.map_err(|e| self.failed(e))?;
-            blocked = there.into_iter().map(|id| JobId(id.as_u128())).collect();
+            let exists = sqlx::query_scalar::<_, Uuid>(exists).bind(uuids(&missing, |id| id.0));
+            let exists = exists.fetch_all(&mut *self.conn).await.map_err(|e| self.failed(e))?;
+            blocked = exists.into_iter().map(|id| JobId(id.as_u128())).collect();
         }
         // No rule looks at a payload: only who reads the job wants it.
         if !locked {
@@ -177,15 +177,15 @@ impl PgRows<'_> {
         Ok(Found { rows: found.into_iter().map(|job| (job.id, job)).collect(), blocked })
     }
 
-    async fn take_some(&mut self, way: Taking, ids: &[JobId], locked: bool) -> Result<Vec<Job>, StoreError> {
-        let rows = self.fetch(sqlx::query(taking!(locked, way, live_by_id)).bind(uuids(ids, |id| id.0))).await?;
+    async fn fetch_once(&mut self, mode: LockMode, ids: &[JobId], locked: bool) -> Result<Vec<Job>, StoreError> {
+        let rows = self.fetch(sqlx::query(in_mode!(locked, mode, live_by_id)).bind(uuids(ids, |id| id.0))).await?;
         let mut found = Vec::with_capacity(ids.len());
         for row in &rows {
-            found.push(self.note(row, 0, locked)?);
+            found.push(self.locate(row, 0, locked)?);
         }
         let missing = missing(ids, &found);
         if !missing.is_empty() {
-            let sql = taking!(locked, way, ended_by_id);
+            let sql = in_mode!(locked, mode, ended_by_id);
             let rows = self.fetch(sqlx::query(sql).bind(uuids(&missing, |id| id.0))).await?;
             for row in &rows {
                 found.push(Job::unpack(row.try_get_unchecked(0).map_err(store_error)?)?);
@@ -196,25 +196,25 @@ impl PgRows<'_> {
 
     /// Jobs of two tables. Who waited for one, or looked at the tables one after the other, may have missed it on its way from one
     /// to the other: what is not found is looked for twice.
-    async fn take_each(&mut self, way: Taking, ids: &[JobId], locked: bool) -> Result<Vec<Job>, StoreError> {
-        let mut found = self.take_some(way, ids, locked).await?;
+    async fn fetch_twice(&mut self, mode: LockMode, ids: &[JobId], locked: bool) -> Result<Vec<Job>, StoreError> {
+        let mut found = self.fetch_once(mode, ids, locked).await?;
         let missing = missing(ids, &found);
-        if !missing.is_empty() && way != Taking::Skip {
-            found.extend(self.take_some(way, &missing, locked).await?);
+        if !missing.is_empty() && mode != LockMode::Skip {
+            found.extend(self.fetch_once(mode, &missing, locked).await?);
         }
         Ok(found)
     }
 
     /// A live job, whose place is remembered if it is locked.
-    fn note(&mut self, row: &PgRow, skip: usize, locked: bool) -> Result<Job, StoreError> {
-        let (job, lies) = live(row, skip)?;
-        if locked && self.notes_places() {
-            self.places.jobs.insert(job.id.0, lies);
+    fn locate(&mut self, row: &PgRow, skip: usize, locked: bool) -> Result<Job, StoreError> {
+        let (job, ctid) = live(row, skip)?;
+        if locked && self.locks() {
+            self.locations.jobs.insert(job.id.0, ctid);
         }
         Ok(job)
     }
 
-    pub(super) async fn take_queues(
+    pub(super) async fn fetch_queues(
         &mut self,
         keys: &[QueueKey],
         locked: bool,
@@ -246,10 +246,10 @@ impl PgRows<'_> {
             .fetch_all(&mut *self.conn)
             .await
             .map_err(|e| self.failed(e))?;
-        rows.into_iter().map(|(n, data)| Ok((keys[place(n)].clone(), from_json("queue", &data)?))).collect()
+        rows.into_iter().map(|(n, data)| Ok((keys[index(n)].clone(), from_json("queue", &data)?))).collect()
     }
 
-    pub(super) async fn take_schedules(
+    pub(super) async fn fetch_schedules(
         &mut self,
         keys: &[ScheduleKey],
     ) -> Result<Found<ScheduleKey, Schedule>, StoreError> {
@@ -259,18 +259,18 @@ impl PgRows<'_> {
             sqlx::query_as::<_, (i64, String)>(sql).bind(tenants).bind(names)
         };
         let mut rows = Vec::with_capacity(keys.len());
-        for (way, keys) in self.ways(keys, |key| Lock::Schedule(key.clone())) {
-            let found = ask(taking!(true, way, schedules_by_name), keys).fetch_all(&mut *self.conn).await;
+        for (mode, keys) in self.in_lock_order(keys, |key| Lock::Schedule(key.clone())) {
+            let found = ask(in_mode!(true, mode, schedules_by_name), keys).fetch_all(&mut *self.conn).await;
             for (n, data) in found.map_err(|e| self.failed(e))? {
-                rows.push((keys[place(n)].clone(), from_json("schedule", &data)?));
+                rows.push((keys[index(n)].clone(), from_json("schedule", &data)?));
             }
         }
         let mut blocked = Vec::new();
-        if rows.len() < keys.len() && self.passes_over() {
+        if rows.len() < keys.len() && self.may_skip() {
             let taken: HashSet<&ScheduleKey> = rows.iter().map(|(key, _)| key).collect();
-            let there = ask(schedules_by_name!(" OFFSET 0"), keys).fetch_all(&mut *self.conn).await;
-            let there = there.map_err(|e| self.failed(e))?.into_iter().map(|(n, _)| &keys[place(n)]);
-            blocked = there.filter(|key| !taken.contains(key)).cloned().collect();
+            let exists = ask(schedules_by_name!(" OFFSET 0"), keys).fetch_all(&mut *self.conn).await;
+            let exists = exists.map_err(|e| self.failed(e))?.into_iter().map(|(n, _)| &keys[index(n)]);
+            blocked = exists.filter(|key| !taken.contains(key)).cloned().collect();
         }
         Ok(Found { rows, blocked })
     }
@@ -287,7 +287,7 @@ fn missing(ids: &[JobId], found: &[Job]) -> Vec<JobId> {
 impl PostgresStore {
     pub(super) async fn read_job(&self, id: JobId) -> Result<Option<Job>, StoreError> {
         let mut conn = self.acquire().await?;
-        let found = PgRows::new(&mut conn, self, Taking::Look).take_jobs(&[id], false).await?;
+        let found = PgRows::new(&mut conn, self, LockMode::Read).fetch_jobs(&[id], false).await?;
         Ok(found.rows.into_iter().next().map(|(_, job)| job))
     }
 }

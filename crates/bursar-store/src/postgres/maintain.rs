@@ -1,231 +1,200 @@
-//! Verification, and making the tables anew from the journal.
+//! Maintenance: what is due, what can be deleted, readiness and health.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use bursar_core::hold::Hold;
+use async_trait::async_trait;
 use bursar_core::id::{HoldId, JobId};
-use bursar_core::job::Job;
-use bursar_core::live::LiveCharge;
-use bursar_core::scope::ScopeState;
-use bursar_core::state::ScopeKey;
+use bursar_core::name::{FlowKey, Tenant};
+use bursar_core::state::{QueueKey, ScheduleKey, ScopeKey};
 use bursar_core::time::Time;
+use tokio::time::Instant;
 use uuid::Uuid;
 
-use super::error::{commit_error, store_error};
-use super::journal;
-use super::rows::{PgRows, Taking, place};
-use super::{GATE, ONE_SNAPSHOT, PostgresStore, READ_COMMITTED};
-use crate::codec::{Packed, stored};
+use super::commit::enter;
+use super::error::store_error;
+use super::read::bounded;
+use super::{PostgresStore, READ_COMMITTED, migrate};
+use crate::codec::stored;
 use crate::error::StoreError;
-use crate::rows::Rows;
-use crate::verify::{self, PAGE, Report, charged};
-use crate::work;
+use crate::figures::DueJobs;
+use crate::store::{Health, Maintain};
+use crate::verify::Report;
 
-/// Rows of the journal read at once.
-const JOURNAL_PAGE: usize = 200;
-/// How long to wait until no writer is at work.
-const WRITERS_WITHIN: Duration = Duration::from_secs(60);
+/// How long a failed commit makes the store unready.
+const UNREADY_AFTER_FAILURE: Duration = Duration::from_secs(5);
 
-/// Tenant, scope, state, budget and the sum of what was rolled up.
-type ScopeRow = (String, String, Vec<u8>, Option<String>, Option<i64>);
+/// The last failure to commit, for readiness checks: a server with a full disk still answers reads.
+#[derive(Default)]
+pub(super) struct Readiness(Mutex<Option<Failure>>);
 
-/// Tenant, scope, expiry, hold, when it was placed, amount, and the row of the hold.
-type ChargeRow = (String, String, i64, Uuid, i64, i64, Option<Vec<u8>>);
+#[derive(Clone)]
+struct Failure {
+    at: Instant,
+    what: String,
+    hint: &'static str,
+}
 
-impl PostgresStore {
-    /// Each page is one moment; between two of them others may write.
-    pub(super) async fn check_all(&self) -> Result<Report, StoreError> {
-        let mut report = Report::default();
-        let mut after = (String::new(), String::new());
-        while let Some(last) = self.check_scopes(&mut report, &after).await? {
-            after = last;
-        }
-        let mut after = (String::new(), String::new(), i64::MIN, Uuid::nil());
-        while let Some(last) = self.check_charges(&mut report, &after).await? {
-            after = last;
-        }
-        let mut after = Uuid::nil();
-        while let Some(last) = self.check_holds(&mut report, after).await? {
-            after = last;
-        }
-        self.check_work(&mut report).await?;
-        Ok(report)
+impl Readiness {
+    /// Records the result of a commit.
+    pub(super) fn note<T>(&self, result: &Result<T, StoreError>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = match result {
+            Err(StoreError::Unavailable { what, hint, .. }) => {
+                Some(Failure { at: Instant::now(), what: what.clone(), hint })
+            }
+            _ => None,
+        };
     }
 
-    /// Checks scopes after one; returns the last.
-    async fn check_scopes(
-        &self,
-        report: &mut Report,
-        after: &(String, String),
-    ) -> Result<Option<(String, String)>, StoreError> {
-        let mut tx = self.begin(ONE_SNAPSHOT).await?;
-        let page: Vec<ScopeRow> = sqlx::query_as(
-            "SELECT s.tenant, s.scope, s.state, s.budget, r.amount
-             FROM (SELECT * FROM bursar.scopes WHERE (tenant, scope) > ($1, $2) AND version > 0
-                     AND NOT (scope >= 'bursar:slots:' AND scope < 'bursar:slots;')
-                   ORDER BY tenant, scope LIMIT $3) s
-             LEFT JOIN LATERAL (
-                 SELECT r.amount FROM bursar.rollups r WHERE r.tenant = s.tenant AND r.scope = s.scope OFFSET 0
-             ) r ON true
-             ORDER BY s.tenant, s.scope",
+    fn check(&self) -> Result<(), StoreError> {
+        let failure = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        match failure.filter(|failure| failure.at.elapsed() < UNREADY_AFTER_FAILURE) {
+            Some(Failure { what, hint, .. }) => Err(StoreError::Unavailable { what, hint, source: None }),
+            None => Ok(()),
+        }
+    }
+}
+
+#[async_trait]
+impl Maintain for PostgresStore {
+    async fn due_holds(&self, limit: usize) -> Result<Vec<(Tenant, HoldId)>, StoreError> {
+        let mut conn = self.acquire().await?;
+        let now = self.time(&mut conn).await?;
+        let rows: Vec<(String, Uuid)> = sqlx::query_as(
+            "SELECT tenant, id FROM bursar.holds
+             WHERE state = 0 AND expires_at < 9223372036854775807 AND expires_at <= $1
+             ORDER BY expires_at, id LIMIT $2",
         )
-        .bind(&after.0)
-        .bind(&after.1)
-        .bind(PAGE as i64)
-        .fetch_all(&mut *tx)
+        .bind(now.micros())
+        .bind(bounded(limit))
+        .fetch_all(&mut *conn)
         .await
         .map_err(store_error)?;
-        let last = page.last().map(|(tenant, scope, ..)| (tenant.clone(), scope.clone()));
-        let (mut scopes, mut asks) = (Vec::with_capacity(page.len()), Vec::new());
-        for (tenant, scope, state, budget, rolled) in page {
-            let key: ScopeKey = (stored("tenant", tenant)?, stored("scope", scope)?);
-            let row = self.scope_row(&state, budget.as_deref())?;
-            asks.extend(verify::asks(&key, &row));
-            scopes.push((key, row, rolled.unwrap_or(0)));
-        }
-        let sums = PgRows::new(&mut tx, self, Taking::Look).past(&asks).await?;
-        let recent: Vec<HoldId> = scopes.iter().flat_map(|(_, row, _)| &row.recent).map(|charge| charge.hold).collect();
-        let holds = PgRows::new(&mut tx, self, Taking::Look).holds(&recent).await?.rows;
-        let holds: HashMap<HoldId, Hold> = holds.into_iter().collect();
-        tx.commit().await.map_err(store_error)?;
-        let mut sums = sums.as_slice();
-        for (key, row, rolled) in &scopes {
-            let (own, others) = sums.split_at(row.balances.len());
-            report.check_scope(key, row, *rolled, own, None);
-            for charge in &row.recent {
-                report.check_charge(key, charge, holds.get(&charge.hold));
-            }
-            sums = others;
-        }
-        Ok(last)
+        rows.into_iter().map(|(tenant, id)| Ok((stored("tenant", tenant)?, HoldId(id.as_u128())))).collect()
     }
 
-    /// Checks that live charges after one belong to holds that say the same; returns the last.
-    async fn check_charges(
+    async fn due_jobs(&self, limit: usize) -> Result<DueJobs, StoreError> {
+        self.read_due_jobs(limit).await
+    }
+
+    async fn due_schedules(&self, limit: usize) -> Result<(Vec<ScheduleKey>, Option<Time>), StoreError> {
+        self.read_due_schedules(limit).await
+    }
+
+    async fn jobs_awaiting(&self, scope: &ScopeKey, limit: usize) -> Result<Vec<JobId>, StoreError> {
+        self.read_awaiting(scope, limit).await
+    }
+
+    async fn jobs_barred(
         &self,
-        report: &mut Report,
-        after: &(String, String, i64, Uuid),
-    ) -> Result<Option<(String, String, i64, Uuid)>, StoreError> {
-        let page: Vec<ChargeRow> = sqlx::query_as(
-            "SELECT c.tenant, c.scope, c.expires_at, c.hold, c.placed_at, c.amount, h.data
-             FROM (SELECT * FROM bursar.live_charges WHERE (tenant, scope, expires_at, hold) > ($1, $2, $3, $4)
-                   ORDER BY tenant, scope, expires_at, hold LIMIT $5) c
-             LEFT JOIN LATERAL (SELECT h.data FROM bursar.holds h WHERE h.id = c.hold OFFSET 0) h ON true
-             ORDER BY c.tenant, c.scope, c.expires_at, c.hold",
+        queue: &QueueKey,
+        after: Option<&FlowKey>,
+        limit: usize,
+    ) -> Result<(Vec<JobId>, Option<FlowKey>), StoreError> {
+        self.read_barred(queue, after, limit).await
+    }
+
+    async fn scopes_awaited(&self, limit: usize) -> Result<Vec<(ScopeKey, u64)>, StoreError> {
+        self.read_awaited(limit).await
+    }
+
+    async fn list_scope_keys(&self, after: Option<&ScopeKey>, limit: usize) -> Result<Vec<ScopeKey>, StoreError> {
+        let (tenant, scope) = after.map_or(("", ""), |(tenant, scope)| (tenant.as_str(), scope.as_str()));
+        let rows: Vec<(String, String)> = sqlx::query_as(
+            "SELECT tenant, scope FROM bursar.scopes WHERE (tenant, scope) > ($1, $2) AND version > 0
+             ORDER BY tenant, scope LIMIT $3",
         )
-        .bind(&after.0)
-        .bind(&after.1)
-        .bind(after.2)
-        .bind(after.3)
-        .bind(PAGE as i64)
+        .bind(tenant)
+        .bind(scope)
+        .bind(bounded(limit))
         .fetch_all(&mut *self.acquire().await?)
         .await
         .map_err(store_error)?;
-        let last = page.last().map(|(tenant, scope, at, hold, ..)| (tenant.clone(), scope.clone(), *at, *hold));
-        for (tenant, scope, expires_at, hold, placed_at, amount, data) in page {
-            let key = (stored("tenant", tenant)?, stored("scope", scope)?);
-            let (expires_at, placed_at) = (Time::from_micros(expires_at), Time::from_micros(placed_at));
-            let charge = LiveCharge { expires_at, hold: HoldId(hold.as_u128()), placed_at, amount };
-            let hold = data.map(|data| Hold::unpack(&data)).transpose()?;
-            report.check_charge(&key, &charge, hold.as_ref());
-        }
-        Ok(last)
+        rows.into_iter().map(|(tenant, scope)| Ok((stored("tenant", tenant)?, stored("scope", scope)?))).collect()
     }
 
-    /// Checks that holds after one have all their live charges; returns the last.
-    async fn check_holds(&self, report: &mut Report, after: Uuid) -> Result<Option<Uuid>, StoreError> {
-        let mut tx = self.begin(ONE_SNAPSHOT).await?;
-        let page: Vec<(Uuid, i16, i64, Vec<u8>)> =
-            sqlx::query_as("SELECT id, state, expires_at, data FROM bursar.holds WHERE id > $1 ORDER BY id LIMIT $2")
-                .bind(after)
-                .bind(PAGE as i64)
-                .fetch_all(&mut *tx)
-                .await
-                .map_err(store_error)?;
-        let last = page.last().map(|(id, ..)| *id);
-        let (mut holds, mut places) = (Vec::with_capacity(page.len()), Vec::new());
-        for (_, state, expires_at, data) in page {
-            let hold = Hold::unpack(&data)?;
-            places.extend(charged(&hold));
-            holds.push((hold, (state, Time::from_micros(expires_at))));
-        }
-        let found: Vec<i64> = sqlx::query_scalar(
-            "SELECT w.n FROM unnest($1::text[], $2::text[], $3::bigint[], $4::uuid[])
-                 WITH ORDINALITY AS w(tenant, scope, at, hold, n)
-             CROSS JOIN LATERAL (
-                 SELECT 1 FROM bursar.live_charges c
-                 WHERE c.tenant = w.tenant AND c.scope = w.scope AND c.expires_at = w.at AND c.hold = w.hold
-                 OFFSET 0) c",
-        )
-        .bind(places.iter().map(|((tenant, _), ..)| tenant.as_str()).collect::<Vec<_>>())
-        .bind(places.iter().map(|((_, scope), ..)| scope.as_str()).collect::<Vec<_>>())
-        .bind(places.iter().map(|(_, at, _)| at.micros()).collect::<Vec<_>>())
-        .bind(places.iter().map(|(.., hold)| Uuid::from_u128(hold.0)).collect::<Vec<_>>())
-        .fetch_all(&mut *tx)
-        .await
-        .map_err(store_error)?;
-        let scopes: BTreeSet<ScopeKey> = places.iter().map(|(key, ..)| key.clone()).collect();
-        let scopes: Vec<(ScopeKey, bool)> = scopes.into_iter().map(|key| (key, false)).collect();
-        let scopes = PgRows::new(&mut tx, self, Taking::Look).scopes(&scopes).await?.rows;
-        let scopes: HashMap<ScopeKey, ScopeState> = scopes.into_iter().collect();
-        let owners: Vec<JobId> = holds.iter().filter_map(|(hold, _)| hold.job).collect();
-        let owners = PgRows::new(&mut tx, self, Taking::Look).jobs(&owners, false).await?.rows;
-        let owners: HashMap<JobId, Job> = owners.into_iter().collect();
-        tx.commit().await.map_err(store_error)?;
-        let found: HashSet<usize> = found.into_iter().map(place).collect();
-        let recent = |(key, at, hold): &(ScopeKey, Time, HoldId)| verify::has_recent(scopes.get(key), *at, *hold);
-        let missing = places.iter().enumerate().filter(|(n, place)| !found.contains(n) && !recent(place));
-        let missing: Vec<_> = missing.map(|(_, ((_, scope), _, hold))| (*hold, scope.clone())).collect();
-        for (hold, columns) in &holds {
-            let own = missing.iter().filter(|(id, _)| *id == hold.id);
-            report.check_hold(hold, *columns, &own.map(|(_, scope)| scope.clone()).collect::<Vec<_>>());
-            report.check_owner(hold, hold.job.and_then(|id| owners.get(&id)));
-        }
-        Ok(last)
-    }
-
-    pub(super) async fn make_anew(&self) -> Result<u64, StoreError> {
+    async fn forget_keys(&self, limit: usize) -> Result<usize, StoreError> {
         let mut tx = self.begin(READ_COMMITTED).await?;
-        sqlx::query("SELECT set_config('lock_timeout', $1, true), pg_advisory_xact_lock($2)")
-            .bind(format!("{}ms", WRITERS_WITHIN.as_millis()))
-            .bind(GATE)
-            .execute(&mut *tx)
-            .await
-            .map_err(store_error)?;
-        // No writer is at work any more, so this gives the last of them their positions.
-        // On another connection, so that readers of the journal need not wait for the end of this.
-        let mut side = self.side.acquire().await.map_err(store_error)?;
-        self.sequence(&mut side).await?;
-        drop(side);
-        sqlx::raw_sql(
-            "TRUNCATE bursar.keys, bursar.job_keys, bursar.jobs, bursar.ended_jobs, bursar.queues, bursar.schedules,
-                 bursar.tallies, bursar.costs, bursar.held, bursar.holds, bursar.grants, bursar.scopes,
-                 bursar.live_charges, bursar.postings, bursar.rollups",
+        enter(&mut tx, self.options.key_patience).await.map_err(store_error)?;
+        let now = self.time(&mut tx).await?;
+        let done = sqlx::query(
+            "DELETE FROM bursar.keys WHERE ctid = ANY (ARRAY(
+                 SELECT k.ctid FROM bursar.keys k WHERE k.until <= $1
+                 ORDER BY k.until LIMIT $2 FOR UPDATE SKIP LOCKED))",
         )
-        .execute(&mut *tx)
+        .bind(now.micros())
+        .bind(bounded(limit));
+        let done = done.execute(&mut *tx).await.map_err(store_error)?;
+        tx.commit().await.map_err(store_error)?;
+        Ok(usize::try_from(done.rows_affected()).unwrap_or(usize::MAX))
+    }
+
+    async fn forget_figures(&self, after: Option<&QueueKey>, limit: usize) -> Result<Option<QueueKey>, StoreError> {
+        self.delete_figures(after, limit).await
+    }
+
+    async fn forget_flows(&self, after: Option<&ScopeKey>, limit: usize) -> Result<Option<ScopeKey>, StoreError> {
+        self.delete_flows(after, limit).await
+    }
+
+    async fn erase_payload(&self, id: u128) -> Result<bool, StoreError> {
+        let done = sqlx::query("DELETE FROM bursar.payloads WHERE id = $1").bind(Uuid::from_u128(id));
+        Ok(done.execute(&mut *self.acquire().await?).await.map_err(store_error)?.rows_affected() > 0)
+    }
+
+    async fn verify(&self) -> Result<Report, StoreError> {
+        self.verify_tables().await
+    }
+
+    async fn rebuild(&self) -> Result<u64, StoreError> {
+        self.rebuild_tables().await
+    }
+
+    async fn ready(&self) -> Result<(), StoreError> {
+        let read_only = "SELECT pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on'";
+        let mut conn = self.acquire().await?;
+        if sqlx::query_scalar(read_only).fetch_one(&mut *conn).await.map_err(store_error)? {
+            return Err(StoreError::Unavailable {
+                what: "the database server takes no writes".into(),
+                hint: "it is a standby or read-only: connect to the primary",
+                source: None,
+            });
+        }
+        self.readiness.check()
+    }
+
+    async fn health(&self) -> Result<Health, StoreError> {
+        let (position, last_event_at) = self.last_position().await?;
+        let mut conn = self.acquire().await?;
+        let (version, fsync, pages, synchronous, standby): (String, String, String, String, bool) = sqlx::query_as(
+            "SELECT current_setting('server_version'), current_setting('fsync'), current_setting('full_page_writes'),
+                    current_setting('synchronous_commit'), pg_is_in_recovery()",
+        )
+        .fetch_one(&mut *conn)
         .await
         .map_err(store_error)?;
-        self.forget_scopes();
-        let (mut events, mut after) = (0, 0);
-        loop {
-            let page = journal::page(&mut tx, after, JOURNAL_PAGE).await?;
-            let Some(last) = page.last() else { break };
-            after = last.position + last.batch.count() as u64 - 1;
-            for row in &page {
-                let mut rows = PgRows::new(&mut tx, self, Taking::Alone);
-                let ws = work::replay(&mut rows, &row.batch).await?;
-                if !rows.store(&ws, None).await? {
-                    let problem = format!("{} uses a key that was taken", row.batch.id);
-                    return Err(StoreError::corrupt("journal row", problem));
-                }
-                events += row.batch.count() as u64;
-            }
-        }
-        self.line_up(&mut tx).await?;
-        tx.commit().await.map_err(commit_error)?;
-        // What was remembered while the tables were being made is true now; what others remembered before is not.
-        self.forget_scopes();
-        Ok(events)
+        let found = [
+            (fsync == "off", "fsync is off: a crash of the server can lose or corrupt everything; turn it on"),
+            (pages == "off", "full_page_writes is off: a power loss can leave half-written pages; turn it on"),
+            // Batches turn it on for themselves.
+            (synchronous == "off", "synchronous_commit is off: a crash can lose what was answered as done; turn it on"),
+            (standby, "the server is a standby and cannot write; connect to the primary"),
+        ];
+        Ok(Health {
+            engine: format!("PostgreSQL {version}"),
+            schema: migrate::version(&mut conn).await?,
+            place: self.place.clone(),
+            problems: found.iter().filter(|(is, _)| *is).map(|(_, problem)| (*problem).into()).collect(),
+            position,
+            last_event_at,
+            now: self.time(&mut conn).await?,
+        })
+    }
+
+    async fn close(&self) {
+        self.batch_connections.close();
+        self.change_watch.close().await;
+        self.pool.close().await;
+        self.side.close().await;
     }
 }

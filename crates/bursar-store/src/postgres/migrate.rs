@@ -85,7 +85,7 @@ mod tests {
 
     use super::*;
     use crate::postgres::PostgresOptions;
-    use crate::store::{Patience, Setup, Store, Verdict};
+    use crate::store::{Patience, RequestOutcome, Setup, Store};
 
     /// A step as a later version may have it: it adds, and takes nothing away.
     const LATER: &str = "ALTER TABLE bursar.holds ADD COLUMN note text;
@@ -121,9 +121,9 @@ mod tests {
             let request = Arc::new(Request::from(Op::Submit(command)));
             loop {
                 match old.commit(std::slice::from_ref(&request), Patience::Skip).await.unwrap().remove(0) {
-                    Verdict::Answered(answer) => return answer.map(drop).unwrap(),
-                    Verdict::Again | Verdict::Blocked(_) => {}
-                    Verdict::Failed(error) => panic!("{error}"),
+                    RequestOutcome::Answered(answer) => return answer.map(drop).unwrap(),
+                    RequestOutcome::Again | RequestOutcome::Blocked(_) => {}
+                    RequestOutcome::Failed(error) => panic!("{error}"),
                 }
             }
         };

@@ -1,37 +1,45 @@
-//! Reading: takes no lock, and sees one moment.
+//! Reads: they take no lock, and each sees one snapshot.
 
 use std::collections::HashMap;
+use std::ops::RangeInclusive;
 
+use async_trait::async_trait;
 use bursar_core::grant::Grant;
 use bursar_core::hold::Hold;
-use bursar_core::id::{GrantId, HoldId};
+use bursar_core::id::{BatchId, GrantId, HoldId, JobId};
+use bursar_core::job::{Job, JobState, QueueState, Schedule};
 use bursar_core::live::ChargeMark;
-use bursar_core::name::{Scope, Tenant};
+use bursar_core::name::{Queue, ScheduleName, Scope, Tenant};
 use bursar_core::page::{Filling, Weighs};
 use bursar_core::scope::ScopeState;
-use bursar_core::state::ScopeKey;
+use bursar_core::state::{QueueKey, ScheduleKey, ScopeKey};
 use bursar_core::time::Time;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::commit::enter;
 use super::error::store_error;
 use super::payloads::{attach, cut_page};
-use super::rows::{PgRows, Taking};
+use super::rows::{LockMode, PgRows};
 use super::scopes::clock;
-use super::{ONE_SNAPSHOT, PostgresStore, READ_COMMITTED, migrate};
+use super::{ONE_SNAPSHOT, PostgresStore};
 use crate::codec::{Packed, stored};
 use crate::error::StoreError;
-use crate::rows::Rows;
-use crate::store::Health;
-use crate::work;
+use crate::figures::{Cost, CostMark, Figures, HeldMark, HeldSum, JobFilter};
+use crate::store::{Journaled, Read};
+use crate::transaction;
+use crate::transaction::rows::Rows;
 
-/// Holds that are read at once, as each may have a thousand charges.
+/// Holds that are read with one statement; each may have a thousand charges.
 const HOLDS_AT_ONCE: usize = 50;
 
-impl PostgresStore {
-    pub(super) async fn read_scope(&self, key: &ScopeKey) -> Result<Option<ScopeState>, StoreError> {
-        // What is due on the scope must be seen at the moment the scope is.
+#[async_trait]
+impl Read for PostgresStore {
+    async fn now(&self) -> Result<Time, StoreError> {
+        self.time(&mut *self.acquire().await?).await
+    }
+
+    async fn scope(&self, key: &ScopeKey) -> Result<Option<ScopeState>, StoreError> {
+        // One snapshot for the scope and for what is due on it.
         let mut tx = self.begin(ONE_SNAPSHOT).await?;
         let row: Option<(Vec<u8>, Option<String>, i64)> = sqlx::query_as(
             "SELECT state, budget, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint
@@ -49,7 +57,7 @@ impl PostgresStore {
         Ok(Some(view))
     }
 
-    pub(super) async fn read_scopes(
+    async fn list_scopes(
         &self,
         tenant: &Tenant,
         prefix: &str,
@@ -83,17 +91,7 @@ impl PostgresStore {
         Ok(found)
     }
 
-    async fn view(
-        &self,
-        conn: &mut PgConnection,
-        key: &ScopeKey,
-        row: ScopeState,
-        now: Time,
-    ) -> Result<ScopeState, StoreError> {
-        work::view(&mut PgRows::new(conn, self, Taking::Look), key, row, now).await
-    }
-
-    pub(super) async fn read_spent(&self, key: &ScopeKey, from: Time, to: Time) -> Result<i64, StoreError> {
+    async fn spent(&self, key: &ScopeKey, from: Time, to: Time) -> Result<i64, StoreError> {
         sqlx::query_scalar(
             "SELECT coalesce(sum(amount), 0)::bigint FROM bursar.postings
              WHERE tenant = $1 AND scope = $2 AND at >= $3 AND at < $4",
@@ -107,7 +105,7 @@ impl PostgresStore {
         .map_err(store_error)
     }
 
-    pub(super) async fn read_hold(&self, id: HoldId) -> Result<Option<Hold>, StoreError> {
+    async fn hold(&self, id: HoldId) -> Result<Option<Hold>, StoreError> {
         let data: Option<Vec<u8>> = sqlx::query_scalar("SELECT data FROM bursar.holds WHERE id = $1")
             .bind(Uuid::from_u128(id.0))
             .fetch_optional(&mut *self.acquire().await?)
@@ -116,7 +114,7 @@ impl PostgresStore {
         data.map(|data| Hold::unpack(&data)).transpose()
     }
 
-    pub(super) async fn read_live_holds(
+    async fn list_live_holds(
         &self,
         key: &ScopeKey,
         after: Option<ChargeMark>,
@@ -124,7 +122,7 @@ impl PostgresStore {
     ) -> Result<Vec<Hold>, StoreError> {
         let (at, hold) = after.unwrap_or((Time::MIN, HoldId(0)));
         let mut tx = self.begin(ONE_SNAPSHOT).await?;
-        let mut rows = PgRows::new(&mut tx, self, Taking::Look);
+        let mut rows = PgRows::new(&mut tx, self, LockMode::Read);
         let Some((_, row)) = rows.scopes(&[(key.clone(), false)]).await?.rows.pop() else { return Ok(Vec::new()) };
         let table: Vec<(i64, Uuid)> = sqlx::query_as(
             "SELECT c.expires_at, c.hold FROM bursar.live_charges c WHERE c.tenant = $1 AND c.scope = $2
@@ -144,7 +142,7 @@ impl PostgresStore {
         let (mut page, mut found) = (Filling::new(limit), Vec::new());
         for ids in ids.chunks(HOLDS_AT_ONCE) {
             let mut some: HashMap<HoldId, Hold> =
-                PgRows::new(&mut tx, self, Taking::Look).holds(ids).await?.rows.into_iter().collect();
+                PgRows::new(&mut tx, self, LockMode::Read).holds(ids).await?.rows.into_iter().collect();
             for hold in ids.iter().filter_map(|id| some.remove(id)) {
                 if !page.is_full() {
                     page.add(hold.bytes());
@@ -159,7 +157,7 @@ impl PostgresStore {
         Ok(found)
     }
 
-    pub(super) async fn read_grant(&self, id: GrantId) -> Result<Option<Grant>, StoreError> {
+    async fn grant(&self, id: GrantId) -> Result<Option<Grant>, StoreError> {
         let mut conn = self.acquire().await?;
         let found: Option<(Vec<u8>,)> = sqlx::query_as("SELECT data FROM bursar.grants WHERE id = $1")
             .bind(Uuid::from_u128(id.0))
@@ -171,7 +169,7 @@ impl PostgresStore {
         Ok(grants.pop())
     }
 
-    pub(super) async fn read_grants(
+    async fn list_grants(
         &self,
         tenant: &Tenant,
         after: Option<GrantId>,
@@ -194,96 +192,99 @@ impl PostgresStore {
         Ok(grants)
     }
 
-    pub(super) async fn delete_payload(&self, id: u128) -> Result<bool, StoreError> {
-        let done = sqlx::query("DELETE FROM bursar.payloads WHERE id = $1").bind(Uuid::from_u128(id));
-        Ok(done.execute(&mut *self.acquire().await?).await.map_err(store_error)?.rows_affected() > 0)
+    async fn job(&self, id: JobId) -> Result<Option<Job>, StoreError> {
+        self.read_job(id).await
     }
 
-    pub(super) async fn read_due_holds(&self, limit: usize) -> Result<(Vec<(Tenant, HoldId)>, Time), StoreError> {
-        let mut conn = self.acquire().await?;
-        let now = self.time(&mut conn).await?;
-        let rows: Vec<(String, Uuid)> = sqlx::query_as(
-            "SELECT tenant, id FROM bursar.holds
-             WHERE state = 0 AND expires_at < 9223372036854775807 AND expires_at <= $1
-             ORDER BY expires_at, id LIMIT $2",
-        )
-        .bind(now.micros())
-        .bind(bounded(limit))
-        .fetch_all(&mut *conn)
-        .await
-        .map_err(store_error)?;
-        let due = rows.into_iter().map(|(tenant, id)| Ok((stored("tenant", tenant)?, HoldId(id.as_u128()))));
-        Ok((due.collect::<Result<_, StoreError>>()?, now))
-    }
-
-    pub(super) async fn read_scope_keys(
+    async fn list_jobs(
         &self,
-        after: Option<&ScopeKey>,
+        tenant: &Tenant,
+        filter: &JobFilter,
+        after: Option<JobId>,
         limit: usize,
-    ) -> Result<Vec<ScopeKey>, StoreError> {
-        let (tenant, scope) = after.map_or(("", ""), |(tenant, scope)| (tenant.as_str(), scope.as_str()));
-        let rows: Vec<(String, String)> = sqlx::query_as(
-            "SELECT tenant, scope FROM bursar.scopes WHERE (tenant, scope) > ($1, $2) AND version > 0
-             ORDER BY tenant, scope LIMIT $3",
-        )
-        .bind(tenant)
-        .bind(scope)
-        .bind(bounded(limit))
-        .fetch_all(&mut *self.acquire().await?)
-        .await
-        .map_err(store_error)?;
-        rows.into_iter().map(|(tenant, scope)| Ok((stored("tenant", tenant)?, stored("scope", scope)?))).collect()
+    ) -> Result<Vec<Job>, StoreError> {
+        self.read_jobs(tenant, filter, after, limit).await
     }
 
-    pub(super) async fn delete_keys(&self, limit: usize) -> Result<usize, StoreError> {
-        let mut tx = self.begin(READ_COMMITTED).await?;
-        enter(&mut tx, self.options.key_patience).await.map_err(store_error)?;
-        let now = self.time(&mut tx).await?;
-        let done = sqlx::query(
-            "DELETE FROM bursar.keys WHERE ctid = ANY (ARRAY(
-                 SELECT k.ctid FROM bursar.keys k WHERE k.until <= $1
-                 ORDER BY k.until LIMIT $2 FOR UPDATE SKIP LOCKED))",
-        )
-        .bind(now.micros())
-        .bind(bounded(limit));
-        let done = done.execute(&mut *tx).await.map_err(store_error)?;
-        tx.commit().await.map_err(store_error)?;
-        Ok(usize::try_from(done.rows_affected()).unwrap_or(usize::MAX))
+    async fn job_counts(&self) -> Result<Vec<(JobState, i64)>, StoreError> {
+        self.read_job_counts().await
     }
 
-    pub(super) async fn read_health(&self) -> Result<Health, StoreError> {
-        let (position, last_event_at) = self.last_position().await?;
-        let mut conn = self.acquire().await?;
-        let (version, fsync, pages, synchronous, standby): (String, String, String, String, bool) = sqlx::query_as(
-            "SELECT current_setting('server_version'), current_setting('fsync'), current_setting('full_page_writes'),
-                    current_setting('synchronous_commit'), pg_is_in_recovery()",
-        )
-        .fetch_one(&mut *conn)
-        .await
-        .map_err(store_error)?;
-        let found = [
-            (fsync == "off", "fsync is off: a crash of the server can lose or corrupt everything; turn it on"),
-            (pages == "off", "full_page_writes is off: a power loss can leave half-written pages; turn it on"),
-            // Bursar turns it on when it connects; whoever stands between may have turned it off again.
-            (synchronous == "off", "synchronous_commit is off: a crash can lose what was answered as done; turn it on"),
-            (standby, "the server is a standby and cannot write; connect to the primary"),
-        ];
-        Ok(Health {
-            engine: format!("PostgreSQL {version}"),
-            schema: migrate::version(&mut conn).await?,
-            place: self.place.clone(),
-            problems: found.iter().filter(|(is, _)| *is).map(|(_, problem)| (*problem).into()).collect(),
-            position,
-            last_event_at,
-            now: self.time(&mut conn).await?,
-        })
+    async fn queue(&self, key: &QueueKey) -> Result<Option<QueueState>, StoreError> {
+        self.read_queue(key).await
+    }
+
+    async fn list_queues(
+        &self,
+        tenant: &Tenant,
+        after: Option<&Queue>,
+        limit: usize,
+    ) -> Result<Vec<(Queue, QueueState)>, StoreError> {
+        self.read_queues(tenant, after, limit).await
+    }
+
+    async fn figures(&self, key: &QueueKey, since_minute: i64) -> Result<Figures, StoreError> {
+        self.read_figures(key, since_minute).await
+    }
+
+    async fn schedule(&self, key: &ScheduleKey) -> Result<Option<Schedule>, StoreError> {
+        self.read_schedule(key).await
+    }
+
+    async fn list_schedules(
+        &self,
+        tenant: &Tenant,
+        after: Option<&ScheduleName>,
+        limit: usize,
+    ) -> Result<Vec<(ScheduleName, Schedule)>, StoreError> {
+        self.read_schedules(tenant, after, limit).await
+    }
+
+    async fn list_costs(
+        &self,
+        tenant: &Tenant,
+        days: RangeInclusive<i64>,
+        after: Option<&CostMark>,
+        limit: usize,
+    ) -> Result<Vec<Cost>, StoreError> {
+        self.read_costs(tenant, days, after, limit).await
+    }
+
+    async fn list_held(
+        &self,
+        tenant: &Tenant,
+        queue: Option<&Queue>,
+        after: Option<&HeldMark>,
+        limit: usize,
+    ) -> Result<Vec<HeldSum>, StoreError> {
+        self.read_held(tenant, queue, after, limit).await
+    }
+
+    async fn list_journal(&self, after: u64, limit: usize) -> Result<Vec<Journaled>, StoreError> {
+        self.read_journal(after, limit).await
+    }
+
+    async fn batch(&self, id: BatchId) -> Result<Option<Journaled>, StoreError> {
+        self.read_batch(id).await
+    }
+}
+
+impl PostgresStore {
+    async fn view(
+        &self,
+        conn: &mut PgConnection,
+        key: &ScopeKey,
+        row: ScopeState,
+        now: Time,
+    ) -> Result<ScopeState, StoreError> {
+        transaction::view(&mut PgRows::new(conn, self, LockMode::Read), key, row, now).await
     }
 
     fn given_clock(&self) -> Option<Time> {
         self.setup.clock.as_ref().map(|clock| clock.now())
     }
 
-    /// The time this store goes by.
+    /// The time that decisions use.
     pub(super) async fn time(&self, conn: &mut PgConnection) -> Result<Time, StoreError> {
         match self.given_clock() {
             Some(now) => Ok(now),
@@ -292,11 +293,11 @@ impl PostgresStore {
     }
 }
 
-fn bounded(limit: usize) -> i64 {
+pub(super) fn bounded(limit: usize) -> i64 {
     i64::try_from(limit).unwrap_or(i64::MAX)
 }
 
-/// The first text after all that begin with `prefix`, in the order of bytes; `None` when nothing comes after them.
+/// The first text, in byte order, after all texts that begin with `prefix`; `None` when there is none.
 fn beyond(prefix: &str) -> Option<String> {
     let mut text = prefix.to_owned();
     while let Some(last) = text.pop() {

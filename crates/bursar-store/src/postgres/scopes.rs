@@ -1,7 +1,7 @@
-//! Scopes: brought into being beforehand, locked in one order, and read in a later statement.
+//! Scopes: created beforehand, and locked in one order with the ancestors that this node knows of.
 
-use std::collections::{BTreeMap, HashSet};
-use std::sync::PoisonError;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bursar_core::bounds::DEPTH_MAX;
 use bursar_core::name::Scope;
@@ -13,30 +13,36 @@ use sqlx::{PgExecutor, Row};
 
 use super::PostgresStore;
 use super::error::store_error;
-use super::rows::{PgRows, Taking, place, scopes_by_name, taking};
+use super::pg_types::Ctid;
+use super::rows::{LockMode, PgRows, in_mode, index, scopes_by_name};
 use crate::codec::Packed;
 use crate::error::StoreError;
-use crate::rows::Found;
-use crate::store::Lock;
+use crate::transaction::lock_order::Lock;
+use crate::transaction::rows::Found;
 
-/// Scopes a node remembers to have seen.
-const KNOWN_MAX: usize = 100_000;
+/// The most scopes that a node's cache knows.
+const CACHED_MAX: usize = 100_000;
+
+/// Scopes that this node has seen, with their parents. It saves statements: a scope in it need not be created, and its ancestors are
+/// locked in the same statement. An entry may be out of date, so nothing relies on it.
+#[derive(Default)]
+pub(super) struct ScopeCache(Mutex<HashMap<ScopeKey, Option<Scope>>>);
 
 impl PgRows<'_> {
-    /// Takes scopes, and those above them as far as this node has seen them: all in one sorted sweep.
-    pub(super) async fn take_scopes(
+    /// Locks and reads scopes, together with their known ancestors, in order.
+    pub(super) async fn fetch_scopes(
         &mut self,
         keys: &[(ScopeKey, bool)],
     ) -> Result<Found<ScopeKey, ScopeState>, StoreError> {
-        let wanted = self.widened(keys.iter().cloned().collect()).await?;
-        let mut found = match self.ahead.scopes.take() {
+        let wanted = self.with_known_ancestors(keys.iter().cloned().collect()).await?;
+        let mut found = match self.prefetched_scopes() {
             Some(found) => found,
             None => self.lock_and_read(&wanted.keys().cloned().collect::<Vec<_>>()).await?,
         };
-        if self.taking == Taking::Look {
+        if self.mode == LockMode::Read {
             return Ok(found);
         }
-        // A scope this node had seen may be gone, if the tables were made anew meanwhile.
+        // A scope in the cache may be gone if the tables were rebuilt.
         let gone: Vec<ScopeKey> = if found.rows.len() + found.blocked.len() < wanted.len() {
             let there: HashSet<&ScopeKey> = found.rows.iter().map(|(key, _)| key).chain(&found.blocked).collect();
             wanted.into_iter().filter(|(key, create)| *create && !there.contains(key)).map(|(key, _)| key).collect()
@@ -52,17 +58,18 @@ impl PgRows<'_> {
         Ok(found)
     }
 
-    /// Adds those above the scopes as far as this node has seen them, and brings those into being that it has not.
-    pub(super) async fn widened(
+    /// Adds the known ancestors of scopes, and creates the scopes that are not known.
+    pub(super) async fn with_known_ancestors(
         &mut self,
         scopes: BTreeMap<ScopeKey, bool>,
     ) -> Result<BTreeMap<ScopeKey, bool>, StoreError> {
         let mut wanted = scopes;
-        if self.taking != Taking::Look {
-            for key in self.store.ancestors_known(wanted.keys()) {
+        if self.mode != LockMode::Read {
+            for key in self.store.scope_cache.ancestors(wanted.keys()) {
                 wanted.entry(key).or_insert(false);
             }
-            let unknown = self.store.unknown(wanted.iter().filter(|(_, create)| **create).map(|(key, _)| key));
+            let unknown =
+                self.store.scope_cache.unknown(wanted.iter().filter(|(_, create)| **create).map(|(key, _)| key));
             if !unknown.is_empty() {
                 self.create(&unknown).await?;
             }
@@ -70,9 +77,9 @@ impl PgRows<'_> {
         Ok(wanted)
     }
 
-    /// Brings rows into being that exist only to be locked. In a transaction of its own, so that nobody waits for them.
+    /// Creates rows so that they can be locked. In a transaction of its own, so that no other transaction waits for them.
     async fn create(&mut self, keys: &[ScopeKey]) -> Result<(), StoreError> {
-        let done = if self.taking == Taking::Alone {
+        let done = if self.mode == LockMode::Exclusive {
             create(&mut *self.conn, keys).await
         } else {
             create(&self.store.side, keys).await
@@ -80,44 +87,51 @@ impl PgRows<'_> {
         done.map_err(|e| self.failed(e))
     }
 
-    /// Takes scopes in the order of the keys.
+    /// Locks and reads scopes in the order of the keys.
     async fn lock_and_read(&mut self, keys: &[ScopeKey]) -> Result<Found<ScopeKey, ScopeState>, StoreError> {
-        self.may_look_at_scopes()?;
         let mut found = Found::all(Vec::with_capacity(keys.len()));
-        for (way, keys) in self.ways(keys, |key| Lock::Scope(key.clone())) {
+        for (mode, keys) in self.in_lock_order(keys, |key| Lock::Scope(key.clone())) {
             let (tenants, names) = columns(keys);
-            let rows = self.fetch(sqlx::query(taking!(way, scopes_by_name)).bind(tenants).bind(names)).await?;
+            let rows = self.fetch(sqlx::query(in_mode!(mode, scopes_by_name)).bind(tenants).bind(names)).await?;
             for row in &rows {
-                let (n, lies, state) = self.taken(row)?;
-                let key = &keys[place(n)];
-                self.note_scope(key, lies, row)?;
-                found.rows.push((key.clone(), self.scope_of(row, state)?));
+                let (n, ctid, state) = self.columns(row)?;
+                let key = &keys[index(n)];
+                found.rows.push((key.clone(), self.unpack_scope(row, key, state, ctid)?));
             }
         }
-        self.see_blocked(&mut found, keys).await?;
+        self.add_locked_scopes(&mut found, keys).await?;
         Ok(found)
     }
 
-    /// A scope from the last columns of a statement that takes it.
-    pub(super) fn scope_of(&self, row: &PgRow, state: &[u8]) -> Result<ScopeState, StoreError> {
+    /// A scope from the columns of a statement that locks it.
+    pub(super) fn unpack_scope(
+        &mut self,
+        row: &PgRow,
+        key: &ScopeKey,
+        state: &[u8],
+        ctid: Ctid,
+    ) -> Result<ScopeState, StoreError> {
+        if self.locks() {
+            self.locations.scopes.insert(key.clone(), ctid);
+        }
         let budget: Option<&str> = row.try_get_unchecked(4).map_err(store_error)?;
         self.store.scope_row(state, budget)
     }
 
-    /// Says which of the scopes that were not found are there nevertheless: somebody else has locked them.
-    pub(super) async fn see_blocked(
+    /// Adds the scopes that were not found but exist: another transaction has locked them.
+    pub(super) async fn add_locked_scopes(
         &mut self,
         found: &mut Found<ScopeKey, ScopeState>,
         keys: &[ScopeKey],
     ) -> Result<(), StoreError> {
-        self.store.remember(&found.rows);
-        if found.rows.len() == keys.len() || !self.passes_over() {
+        self.store.scope_cache.add(&found.rows);
+        if found.rows.len() == keys.len() || !self.may_skip() {
             return Ok(());
         }
         let taken: HashSet<&ScopeKey> = found.rows.iter().map(|(key, _)| key).collect();
         let missing: Vec<ScopeKey> = keys.iter().filter(|key| !taken.contains(key)).cloned().collect();
         let (tenants, names) = columns(&missing);
-        let there: Vec<i64> = sqlx::query_scalar(
+        let exist: Vec<i64> = sqlx::query_scalar(
             "SELECT w.n FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS w(tenant, scope, n)
              CROSS JOIN LATERAL (
                  SELECT s.tenant FROM bursar.scopes s WHERE s.tenant = w.tenant AND s.scope = w.scope OFFSET 0) s",
@@ -127,48 +141,49 @@ impl PgRows<'_> {
         .fetch_all(&mut *self.conn)
         .await
         .map_err(|e| self.failed(e))?;
-        found.blocked.extend(there.into_iter().map(|n| missing[place(n)].clone()));
+        found.blocked.extend(exist.into_iter().map(|n| missing[index(n)].clone()));
         Ok(())
     }
 }
 
-impl PostgresStore {
-    fn ancestors_known<'a>(&self, keys: impl Iterator<Item = &'a ScopeKey>) -> Vec<ScopeKey> {
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut above = Vec::new();
-        for key in keys {
-            let parent = |key: &ScopeKey| Some((key.0.clone(), known.get(key)?.clone()?));
-            above.extend(std::iter::successors(parent(key), parent).take(DEPTH_MAX));
-        }
-        above
+impl ScopeCache {
+    fn ancestors<'a>(&self, keys: impl Iterator<Item = &'a ScopeKey>) -> Vec<ScopeKey> {
+        let cached = self.cached();
+        let parent = |key: &ScopeKey| Some((key.0.clone(), cached.get(key)?.clone()?));
+        keys.flat_map(|key| std::iter::successors(parent(key), parent).take(DEPTH_MAX)).collect()
     }
 
     fn unknown<'a>(&self, keys: impl Iterator<Item = &'a ScopeKey>) -> Vec<ScopeKey> {
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        keys.filter(|key| !known.contains_key(key)).cloned().collect()
+        let cached = self.cached();
+        keys.filter(|key| !cached.contains_key(key)).cloned().collect()
     }
 
-    fn remember(&self, rows: &[(ScopeKey, ScopeState)]) {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.len() + rows.len() > KNOWN_MAX {
-            known.clear();
+    fn add(&self, rows: &[(ScopeKey, ScopeState)]) {
+        let mut cached = self.cached();
+        if cached.len() + rows.len() > CACHED_MAX {
+            cached.clear();
         }
         for (key, row) in rows {
             let parent: Option<Scope> = row.budget.as_ref().and_then(|budget| budget.parent.clone());
-            known.insert(key.clone(), parent);
+            cached.insert(key.clone(), parent);
         }
     }
 
+    pub(super) fn clear(&self) {
+        self.cached().clear();
+    }
+
+    fn cached(&self) -> MutexGuard<'_, HashMap<ScopeKey, Option<Scope>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl PostgresStore {
     /// A scope from its columns.
     pub(super) fn scope_row(&self, state: &[u8], budget: Option<&str>) -> Result<ScopeState, StoreError> {
         let mut row = ScopeState::unpack(state)?;
         row.budget = budget.map(|json| self.budgets.parse(json)).transpose()?;
         Ok(row)
-    }
-
-    /// Forgets the hints: the tables are others now.
-    pub(super) fn forget_scopes(&self) {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 }
 

@@ -18,7 +18,7 @@ use crate::error::StoreError;
 use crate::sqlite::error::failed;
 use crate::sqlite::writer::{is_busy, named, open_durable, open_reader};
 use crate::sqlite::{SqliteStore, schema};
-use crate::store::{Health, Setup, Store};
+use crate::store::{Health, Maintain, Read, Setup};
 use crate::verify::Report;
 
 /// How a copy is made.
@@ -211,7 +211,7 @@ async fn check(path: &Path, setup: Setup) -> Result<(Health, Report), StoreError
     let checked = async {
         let mut after = 0;
         // Everything else can be made anew from it, so that it must be readable to the last row.
-        while let Some(last) = store.journal(after, PAGE).await?.pop() {
+        while let Some(last) = store.list_journal(after, PAGE).await?.pop() {
             after = last.position + last.batch.count() as u64 - 1;
         }
         Ok((store.health().await?, store.verify().await?))

@@ -23,14 +23,14 @@ const SPACE_KNOWN: Duration = Duration::from_secs(1);
 /// The files of one database.
 pub(super) struct Files {
     /// The database, its log and the index of its log; the latter two are there from the first use on.
-    all: Mutex<Vec<Known>>,
+    all: Mutex<Vec<KnownFile>>,
     folder_probe: PathBuf,
     /// When there was room last.
     had_space: Mutex<Option<Instant>>,
     gone: AtomicBool,
 }
 
-struct Known {
+struct KnownFile {
     path: PathBuf,
     what: &'static str,
     identity: Option<Identity>,
@@ -47,7 +47,7 @@ impl Files {
             path.push(suffix);
             PathBuf::from(path)
         };
-        let known = |suffix, what| Known { path: beside(suffix), what, identity: None };
+        let known = |suffix, what| KnownFile { path: beside(suffix), what, identity: None };
         let all = [known("", "file"), known("-wal", "write-ahead log"), known("-shm", "index of the write-ahead log")];
         Files {
             all: Mutex::new(all.into()),

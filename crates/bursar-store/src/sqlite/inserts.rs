@@ -12,12 +12,12 @@ use crate::sqlite::rows::{SqliteRows, id};
 const WIDTHS: [usize; 3] = [16, 4, 1];
 
 /// Where rows go, with a place for each of their values.
-pub(super) struct Into {
+pub(super) struct InsertSpec {
     pub(super) table: &'static str,
     pub(super) columns: &'static [&'static str],
 }
 
-impl Into {
+impl InsertSpec {
     fn sql(&self, rows: usize) -> String {
         let row = format!("({})", vec!["?"; self.columns.len()].join(", "));
         let (columns, rows) = (self.columns.join(", "), vec![row; rows].join(", "));
@@ -129,7 +129,7 @@ impl ToSql for Text<'_> {
 
 impl SqliteRows<'_> {
     /// Inserts the rows of a sheet, whose values are in the order of the columns.
-    pub(super) fn insert_all(&self, into: &Into, sheet: &Sheet) -> Result<(), StoreError> {
+    pub(super) fn insert_all(&self, into: &InsertSpec, sheet: &Sheet) -> Result<(), StoreError> {
         let mut left = sheet.cells.as_slice();
         debug_assert_eq!(left.len() % into.columns.len(), 0, "every row has a value for each column");
         for width in WIDTHS {

@@ -1,35 +1,184 @@
-//! What is only read, and the rebuild.
+//! Reads: each on a connection of its own, in one snapshot.
 
+use std::ops::RangeInclusive;
+
+use async_trait::async_trait;
 use bursar_core::grant::Grant;
 use bursar_core::hold::Hold;
-use bursar_core::id::{GrantId, HoldId};
+use bursar_core::id::{BatchId, GrantId, HoldId, JobId};
+use bursar_core::job::{Job, JobState, QueueState, Schedule};
 use bursar_core::live::ChargeMark;
-use bursar_core::name::{Scope, Tenant};
+use bursar_core::name::{Queue, ScheduleName, Scope, Tenant};
 use bursar_core::page::{Filling, Weighs};
 use bursar_core::scope::ScopeState;
-use bursar_core::state::ScopeKey;
+use bursar_core::state::{QueueKey, ScheduleKey, ScopeKey};
 use bursar_core::time::Time;
 use futures_util::FutureExt;
 use rusqlite::{Connection, Row, params};
 
+use super::error::failed;
+use super::rows::{get_id, get_time, id, unpack};
+use super::writer::Shared;
+use super::{SqliteStore, jobs, schedules};
 use crate::codec::stored;
 use crate::error::StoreError;
-use crate::rows::Rows;
-use crate::sqlite::error::failed;
-use crate::sqlite::rows::{get_id, get_time, id, unpack};
-use crate::sqlite::schema;
-use crate::sqlite::writer::Shared;
-use crate::store::{Health, Journaled};
-use crate::work;
+use crate::figures::{Cost, CostMark, Figures, HeldMark, HeldSum, JobFilter};
+use crate::store::{Journaled, Read};
+use crate::transaction;
 
-pub(super) fn scope(shared: &Shared, conn: &Connection, key: &ScopeKey) -> Result<Option<ScopeState>, StoreError> {
+#[async_trait]
+impl Read for SqliteStore {
+    async fn now(&self) -> Result<Time, StoreError> {
+        Ok(self.shared.clock.now())
+    }
+
+    async fn scope(&self, key: &ScopeKey) -> Result<Option<ScopeState>, StoreError> {
+        let key = key.clone();
+        self.in_snapshot(move |shared, conn| scope(shared, conn, &key)).await
+    }
+
+    async fn list_scopes(
+        &self,
+        tenant: &Tenant,
+        prefix: &str,
+        after: Option<&Scope>,
+        limit: usize,
+    ) -> Result<Vec<(Scope, ScopeState)>, StoreError> {
+        let (tenant, prefix, after) = (tenant.clone(), prefix.to_owned(), after.cloned());
+        self.in_snapshot(move |shared, conn| scopes(shared, conn, &tenant, &prefix, after.as_ref(), limit)).await
+    }
+
+    async fn spent(&self, key: &ScopeKey, from: Time, to: Time) -> Result<i64, StoreError> {
+        let key = key.clone();
+        self.in_snapshot(move |_, conn| spent(conn, &key, from, to)).await
+    }
+
+    async fn hold(&self, id: HoldId) -> Result<Option<Hold>, StoreError> {
+        self.in_snapshot(move |shared, conn| shared.rows(conn).read_hold(id)).await
+    }
+
+    async fn list_live_holds(
+        &self,
+        key: &ScopeKey,
+        after: Option<ChargeMark>,
+        limit: usize,
+    ) -> Result<Vec<Hold>, StoreError> {
+        let key = key.clone();
+        self.in_snapshot(move |shared, conn| live_holds(shared, conn, &key, after, limit)).await
+    }
+
+    async fn grant(&self, id: GrantId) -> Result<Option<Grant>, StoreError> {
+        self.in_snapshot(move |shared, conn| shared.rows(conn).read_grant(id)).await
+    }
+
+    async fn list_grants(
+        &self,
+        tenant: &Tenant,
+        after: Option<GrantId>,
+        limit: usize,
+    ) -> Result<Vec<Grant>, StoreError> {
+        let tenant = tenant.clone();
+        self.in_snapshot(move |shared, conn| grants(shared, conn, &tenant, after, limit)).await
+    }
+
+    async fn job(&self, id: JobId) -> Result<Option<Job>, StoreError> {
+        self.in_snapshot(move |shared, conn| shared.rows(conn).read_job(id)).await
+    }
+
+    async fn list_jobs(
+        &self,
+        tenant: &Tenant,
+        filter: &JobFilter,
+        after: Option<JobId>,
+        limit: usize,
+    ) -> Result<Vec<Job>, StoreError> {
+        let (tenant, filter) = (tenant.clone(), filter.clone());
+        self.in_snapshot(move |shared, conn| jobs::list_jobs(shared, conn, &tenant, &filter, after, limit)).await
+    }
+
+    async fn job_counts(&self) -> Result<Vec<(JobState, i64)>, StoreError> {
+        self.in_snapshot(jobs::job_counts).await
+    }
+
+    async fn queue(&self, key: &QueueKey) -> Result<Option<QueueState>, StoreError> {
+        let key = key.clone();
+        self.in_snapshot(move |shared, conn| jobs::queue(shared, conn, &key)).await
+    }
+
+    async fn list_queues(
+        &self,
+        tenant: &Tenant,
+        after: Option<&Queue>,
+        limit: usize,
+    ) -> Result<Vec<(Queue, QueueState)>, StoreError> {
+        let (tenant, after) = (tenant.clone(), after.cloned());
+        self.in_snapshot(move |shared, conn| jobs::list_queues(shared, conn, &tenant, after.as_ref(), limit)).await
+    }
+
+    async fn figures(&self, key: &QueueKey, since_minute: i64) -> Result<Figures, StoreError> {
+        let key = key.clone();
+        self.in_snapshot(move |shared, conn| jobs::figures(shared, conn, &key, since_minute)).await
+    }
+
+    async fn schedule(&self, key: &ScheduleKey) -> Result<Option<Schedule>, StoreError> {
+        let key = key.clone();
+        self.in_snapshot(move |shared, conn| shared.rows(conn).read_schedule(&key)).await
+    }
+
+    async fn list_schedules(
+        &self,
+        tenant: &Tenant,
+        after: Option<&ScheduleName>,
+        limit: usize,
+    ) -> Result<Vec<(ScheduleName, Schedule)>, StoreError> {
+        let (tenant, after) = (tenant.clone(), after.cloned());
+        self.in_snapshot(move |_, conn| schedules::list(conn, &tenant, after.as_ref(), limit)).await
+    }
+
+    async fn list_costs(
+        &self,
+        tenant: &Tenant,
+        days: RangeInclusive<i64>,
+        after: Option<&CostMark>,
+        limit: usize,
+    ) -> Result<Vec<Cost>, StoreError> {
+        let (tenant, after) = (tenant.clone(), after.cloned());
+        self.in_snapshot(move |shared, conn| jobs::costs(shared, conn, &tenant, days, after.as_ref(), limit)).await
+    }
+
+    async fn list_held(
+        &self,
+        tenant: &Tenant,
+        queue: Option<&Queue>,
+        after: Option<&HeldMark>,
+        limit: usize,
+    ) -> Result<Vec<HeldSum>, StoreError> {
+        let (tenant, queue, after) = (tenant.clone(), queue.cloned(), after.cloned());
+        self.in_snapshot(move |shared, conn| jobs::held(shared, conn, &tenant, queue.as_ref(), after.as_ref(), limit))
+            .await
+    }
+
+    async fn list_journal(&self, after: u64, limit: usize) -> Result<Vec<Journaled>, StoreError> {
+        self.in_snapshot(move |shared, conn| journal(shared, conn, after, limit)).await
+    }
+
+    async fn batch(&self, id: BatchId) -> Result<Option<Journaled>, StoreError> {
+        self.in_snapshot(move |shared, conn| {
+            let position = id.0 as u64;
+            Ok(shared.rows(conn).read_batch(position as i64)?.map(|batch| Journaled { position, batch }))
+        })
+        .await
+    }
+}
+
+fn scope(shared: &Shared, conn: &Connection, key: &ScopeKey) -> Result<Option<ScopeState>, StoreError> {
     let mut rows = shared.rows(conn);
     let Some(row) = rows.read_scope(key)? else { return Ok(None) };
-    let view = work::view(&mut rows, key, row, shared.clock.now()).now_or_never();
+    let view = transaction::view(&mut rows, key, row, shared.clock.now()).now_or_never();
     view.expect("SQLite never waits within a transaction").map(Some)
 }
 
-pub(super) fn scopes(
+fn scopes(
     shared: &Shared,
     conn: &Connection,
     tenant: &Tenant,
@@ -52,13 +201,13 @@ pub(super) fn scopes(
     Ok(found)
 }
 
-pub(super) fn spent(conn: &Connection, key: &ScopeKey, from: Time, to: Time) -> Result<i64, StoreError> {
+fn spent(conn: &Connection, key: &ScopeKey, from: Time, to: Time) -> Result<i64, StoreError> {
     let sql = "SELECT coalesce(sum(amount), 0) FROM bursar_postings WHERE tenant = ?1 AND scope = ?2 AND at >= ?3 AND at < ?4";
     let params = params![key.0.as_str(), key.1.as_str(), from.micros(), to.micros()];
     conn.query_row(sql, params, |row| row.get(0)).map_err(failed)
 }
 
-pub(super) fn live_holds(
+fn live_holds(
     shared: &Shared,
     conn: &Connection,
     key: &ScopeKey,
@@ -76,7 +225,7 @@ pub(super) fn live_holds(
     fill_page(ids, limit, |id| rows.read_hold(id))
 }
 
-pub(super) fn grants(
+fn grants(
     shared: &Shared,
     conn: &Connection,
     tenant: &Tenant,
@@ -112,12 +261,7 @@ pub(super) fn fill_page<K, T: Weighs>(
     Ok(found)
 }
 
-pub(super) fn journal(
-    shared: &Shared,
-    conn: &Connection,
-    after: u64,
-    limit: usize,
-) -> Result<Vec<Journaled>, StoreError> {
+pub(super) fn journal(shared: &Shared, conn: &Connection, after: u64, limit: usize) -> Result<Vec<Journaled>, StoreError> {
     // A reader may ask from the middle of a row.
     let sql = "SELECT position, at, prev, entries FROM bursar_journal
         WHERE position >= coalesce((SELECT position FROM bursar_journal WHERE position <= ?1 + 1 ORDER BY position DESC LIMIT 1), 0)
@@ -130,74 +274,7 @@ pub(super) fn journal(
     })
 }
 
-pub(super) fn due_holds(
-    shared: &Shared,
-    conn: &Connection,
-    limit: usize,
-) -> Result<(Vec<(Tenant, HoldId)>, Time), StoreError> {
-    let sql = "SELECT tenant, id FROM bursar_holds
-        WHERE state = 0 AND expires_at <= ?1 AND expires_at < 9223372036854775807 ORDER BY expires_at LIMIT ?2";
-    let now = shared.clock.now();
-    let read = |row: &Row<'_>| {
-        let tenant = stored::<Tenant>("tenant", row.get(0).map_err(failed)?)?;
-        Ok((tenant, HoldId(get_id(row, 1).map_err(failed)?)))
-    };
-    Ok((shared.rows(conn).all(sql, params![now.micros(), limit as i64], read)?, now))
-}
-
-pub(super) fn page_scopes(
-    shared: &Shared,
-    conn: &Connection,
-    after: Option<&ScopeKey>,
-    limit: usize,
-) -> Result<Vec<ScopeKey>, StoreError> {
-    let sql =
-        "SELECT tenant, scope FROM bursar_scopes WHERE (tenant, scope) > (?1, ?2) ORDER BY tenant, scope LIMIT ?3";
-    let (tenant, scope) = after.map_or(("", ""), |(tenant, scope)| (tenant.as_str(), scope.as_str()));
-    shared.rows(conn).all(sql, params![tenant, scope, limit as i64], scope_key)
-}
-
 pub(super) fn scope_key(row: &Row<'_>) -> Result<ScopeKey, StoreError> {
     let tenant = stored::<Tenant>("tenant", row.get(0).map_err(failed)?)?;
     Ok((tenant, stored::<Scope>("scope", row.get(1).map_err(failed)?)?))
-}
-
-/// Makes the tables anew, within the caller's transaction.
-pub(super) fn rebuild(shared: &Shared, conn: &Connection) -> Result<u64, StoreError> {
-    for table in schema::REBUILT {
-        conn.execute(&format!("DELETE FROM {table}"), []).map_err(failed)?;
-    }
-    let (mut after, mut events) = (0, 0);
-    loop {
-        let page = journal(shared, conn, after, 100)?;
-        for journaled in &page {
-            let mut rows = shared.rows(conn);
-            let work = async {
-                let ws = work::replay(&mut rows, &journaled.batch).await?;
-                rows.store(&ws, None).await
-            };
-            work.now_or_never().expect("SQLite never waits within a transaction")?;
-            let count = journaled.batch.count() as u64;
-            after = journaled.position + count - 1;
-            events += count;
-        }
-        if page.is_empty() {
-            shared.rows(conn).line_up()?;
-            return Ok(events);
-        }
-    }
-}
-
-pub(super) fn health(shared: &Shared, conn: &Connection) -> Result<Health, StoreError> {
-    let rows = shared.rows(conn);
-    let (next, last_event_at) = rows.end_of_journal()?;
-    Ok(Health {
-        engine: format!("SQLite {}", rusqlite::version()),
-        schema: schema::version(conn)?,
-        place: shared.path.as_ref().map_or("memory".into(), |path| path.display().to_string()),
-        problems: Vec::new(),
-        position: next - 1,
-        last_event_at,
-        now: shared.clock.now(),
-    })
 }

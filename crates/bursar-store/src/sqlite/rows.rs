@@ -27,11 +27,11 @@ use crate::clock::Clock;
 use crate::codec::{Budgets, Carries, Packed, from_json};
 use crate::error::StoreError;
 use crate::memory::ROLL_UP_STEP;
-use crate::rows::{ClaimAsk, Claimed, Found, PastAsk, Rows};
 use crate::sqlite::error::failed;
-use crate::sqlite::known::Known;
-use crate::sqlite::scribe::Scribe;
+use crate::sqlite::journal_encoder::JournalEncoder;
+use crate::sqlite::scope_cache::ScopeCache;
 use crate::sqlite::writer::Counters;
+use crate::transaction::rows::{ClaimAsk, Claimed, Found, PastAsk, Rows};
 
 /// One transaction on a connection.
 pub(super) struct SqliteRows<'a> {
@@ -40,9 +40,9 @@ pub(super) struct SqliteRows<'a> {
     pub(super) budgets: &'a Budgets,
     pub(super) effort: &'a Counters,
     /// Scopes as this connection wrote them last, where nobody else has written since.
-    pub(super) known: Option<&'a RefCell<Known>>,
+    pub(super) scope_cache: Option<&'a RefCell<ScopeCache>>,
     /// Who makes the texts of the journal meanwhile.
-    pub(super) scribe: Option<&'a Scribe>,
+    pub(super) encoder: Option<&'a JournalEncoder>,
 }
 
 /// A 128-bit id as stored: big-endian, so that it sorts by time.
@@ -383,7 +383,7 @@ impl Rows for SqliteRows<'_> {
         let mut statement = self.prepare(SCOPE)?;
         let mut rows = Vec::with_capacity(keys.len());
         for (key, create) in keys {
-            let known = self.known.and_then(|known| known.borrow_mut().take(key));
+            let known = self.scope_cache.and_then(|known| known.borrow_mut().take(key));
             let found = match known {
                 Some(row) => Some(row),
                 None => self.scope_by(&mut statement, key)?,
@@ -458,7 +458,7 @@ impl Rows for SqliteRows<'_> {
     }
 
     async fn store(&mut self, ws: &Workspace, batch: Option<Batch>) -> Result<bool, StoreError> {
-        let journal = batch.map(|batch| self.scribe.unwrap_or(&Scribe::default()).begin(batch));
+        let journal = batch.map(|batch| self.encoder.unwrap_or(&JournalEncoder::default()).begin(batch));
         self.write(ws, journal.as_ref())?;
         Ok(true)
     }

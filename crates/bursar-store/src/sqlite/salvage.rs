@@ -12,7 +12,7 @@ use crate::codec::{from_json, to_json};
 use crate::error::StoreError;
 use crate::sqlite::SqliteStore;
 use crate::sqlite::error::failed;
-use crate::store::{Setup, Store};
+use crate::store::{Maintain, Setup};
 
 /// What cannot be made anew, with its columns.
 const KEPT: [(&str, &str); 2] =

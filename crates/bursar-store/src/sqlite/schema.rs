@@ -183,7 +183,7 @@ mod tests {
 
     use super::*;
     use crate::sqlite::SqliteStore;
-    use crate::store::{Patience, Setup, Store, Verdict};
+    use crate::store::{Patience, RequestOutcome, Setup, Store};
 
     /// What a later version may add. The journal is not among it: its columns are what every version reads.
     const LATER: &str = "ALTER TABLE bursar_scopes ADD COLUMN note TEXT; ALTER TABLE bursar_holds ADD COLUMN note TEXT;
@@ -214,8 +214,8 @@ mod tests {
                 let scope = Scope::new("room").unwrap();
                 let charges = vec![Charge::new(scope, 1).within([Limit::new(100, Window::Lifetime)])];
                 let request = Request::from(Op::Submit(Command { charges, settle, ..Command::default() }));
-                let verdicts = old.commit(&[Arc::new(request)], Patience::Skip).await.unwrap();
-                assert!(matches!(verdicts.as_slice(), [Verdict::Answered(Ok(_))]), "{verdicts:?}");
+                let outcomes = old.commit(&[Arc::new(request)], Patience::Skip).await.unwrap();
+                assert!(matches!(outcomes.as_slice(), [RequestOutcome::Answered(Ok(_))]), "{outcomes:?}");
             }
         };
         ask().await;

@@ -13,12 +13,13 @@ use serde::de::DeserializeOwned;
 
 use crate::codec::Packed;
 use crate::error::StoreError;
-use crate::rows::Rows;
 use crate::sqlite::error::failed;
 use crate::sqlite::jobs::check_jobs;
-use crate::sqlite::read::{page_scopes, scope_key};
+use crate::sqlite::maintain::scope_keys;
+use crate::sqlite::read::scope_key;
 use crate::sqlite::rows::{SqliteRows, get_id, get_time, id, unpack};
 use crate::sqlite::writer::Shared;
+use crate::transaction::rows::Rows;
 use crate::verify::{JobCounts, PAGE, Report, asks, charged, has_recent};
 
 pub(super) fn verify(shared: &Shared, conn: &Connection) -> Result<Report, StoreError> {
@@ -32,7 +33,7 @@ pub(super) fn verify(shared: &Shared, conn: &Connection) -> Result<Report, Store
     let jobs = check_jobs(&rows, &mut report)?;
     let mut after = None;
     loop {
-        let page = page_scopes(shared, conn, after.as_ref(), PAGE)?;
+        let page = scope_keys(shared, conn, after.as_ref(), PAGE)?;
         check_scopes(&mut rows, &page, &jobs, &mut report)?;
         let Some(last) = page.into_iter().next_back() else { break };
         after = Some(last);

@@ -1,4 +1,4 @@
-//! Writing what a batch has changed.
+//! EncodedRow what a batch has changed.
 
 use bursar_core::grant::Grant;
 use bursar_core::hold::Hold;
@@ -11,15 +11,19 @@ use rusqlite::params;
 use crate::codec::{Carries, Packed, grant_state, hold_state, to_json};
 use crate::error::StoreError;
 use crate::job_row::{Columns, Moving, Spec};
-use crate::sqlite::inserts::{Into, Sheet};
+use crate::sqlite::inserts::{InsertSpec, Sheet};
+use crate::sqlite::journal_encoder::EncodedRow;
 use crate::sqlite::rows::{SqliteRows, id, seq};
-use crate::sqlite::scribe::Writing;
 
-const HOLDS: Into = Into { table: "bursar_holds", columns: &["id", "tenant", "state", "expires_at", "data"] };
-const LIVE_CHARGES: Into =
-    Into { table: "bursar_live_charges", columns: &["tenant", "scope", "expires_at", "hold", "placed_at", "amount"] };
-const POSTINGS: Into = Into { table: "bursar_postings", columns: &["tenant", "scope", "at", "seq", "amount", "hold"] };
-const JOBS: Into = Into {
+const HOLDS: InsertSpec =
+    InsertSpec { table: "bursar_holds", columns: &["id", "tenant", "state", "expires_at", "data"] };
+const LIVE_CHARGES: InsertSpec = InsertSpec {
+    table: "bursar_live_charges",
+    columns: &["tenant", "scope", "expires_at", "hold", "placed_at", "amount"],
+};
+const POSTINGS: InsertSpec =
+    InsertSpec { table: "bursar_postings", columns: &["tenant", "scope", "at", "seq", "amount", "hold"] };
+const JOBS: InsertSpec = InsertSpec {
     table: "bursar_jobs",
     columns: &["id", "tenant", "queue", "kind", "flow", "state", "rank", "at", "awaits", "spec", "life"],
 };
@@ -130,8 +134,8 @@ impl Part {
 
 impl SqliteRows<'_> {
     /// Writes all that is left of a batch.
-    pub(super) fn write(&self, ws: &Workspace, journal: Option<&Writing>) -> Result<(), StoreError> {
-        for (owner, payload) in journal.into_iter().flat_map(Writing::payloads) {
+    pub(super) fn write(&self, ws: &Workspace, journal: Option<&EncodedRow>) -> Result<(), StoreError> {
+        for (owner, payload) in journal.into_iter().flat_map(EncodedRow::payloads) {
             let sql = "INSERT INTO bursar_payloads (id, data) VALUES (?1, ?2) ON CONFLICT DO NOTHING";
             self.run(sql, params![id(*owner), payload.as_str()])?;
         }
@@ -252,7 +256,7 @@ impl SqliteRows<'_> {
         Ok(())
     }
 
-    fn write_journal(&self, begun: &Writing) -> Result<(), StoreError> {
+    fn write_journal(&self, begun: &EncodedRow) -> Result<(), StoreError> {
         let sql = "INSERT INTO bursar_journal (position, at, count, prev, entries) VALUES (?1, ?2, ?3, ?4, ?5)";
         let (batch, (prev, entries)) = (begun.batch(), begun.texts());
         let (position, at, count) = (batch.id.0 as i64, batch.at.micros(), batch.count() as i64);

@@ -10,7 +10,7 @@ use std::thread;
 
 use bursar_core::id::BatchId;
 use bursar_core::mutant::Mutant;
-use bursar_core::request::Request;
+use bursar_core::request::CheckedRequest;
 use bursar_core::state::Workspace;
 use bursar_core::time::Time;
 use futures_util::FutureExt;
@@ -20,29 +20,29 @@ use tokio::sync::oneshot;
 use crate::clock::Clock;
 use crate::codec::Budgets;
 use crate::error::StoreError;
-use crate::rows::Rows;
 use crate::sqlite::SqliteStore;
-use crate::sqlite::ahead::{self, Decided};
+use crate::sqlite::caller_transaction::still_open;
 use crate::sqlite::checkpoint::Checkpoints;
-use crate::sqlite::closure::still_open;
 use crate::sqlite::error::failed;
 use crate::sqlite::files::Files;
-use crate::sqlite::known::Known;
+use crate::sqlite::journal_encoder::JournalEncoder;
+use crate::sqlite::parallel_decide::{self, DecidedBatch};
+use crate::sqlite::process_lock::{BUSY_TIMEOUT, ProcessLock, WAITS};
 use crate::sqlite::rows::SqliteRows;
-use crate::sqlite::scribe::Scribe;
-use crate::sqlite::turnstile::{BUSY_TIMEOUT, Turnstile, WAITS};
-use crate::store::{Setup, Verdict};
-use crate::work::{self, Loaded, When};
+use crate::sqlite::scope_cache::ScopeCache;
+use crate::store::{RequestOutcome, Setup};
+use crate::transaction::rows::Rows;
+use crate::transaction::{self, BatchStart, LoadedBatch};
 
 /// The writing connection and what goes with it.
 pub(super) struct Writer {
     /// Before the connection, whose end copies what is left of the log. None for a database in memory.
     checkpoints: Option<Checkpoints>,
     pub(super) conn: Connection,
-    turnstile: Turnstile,
+    process_lock: ProcessLock,
     pub(super) shared: Arc<Shared>,
-    known: RefCell<Known>,
-    scribe: Scribe,
+    scope_cache: RefCell<ScopeCache>,
+    encoder: JournalEncoder,
     /// What the last batch worked on, to be kept or freed once its callers are told.
     done: Option<Workspace>,
 }
@@ -54,7 +54,7 @@ pub(super) struct Shared {
     pub(super) budgets: Budgets,
     pub(super) effort: Counters,
     /// The instant of this process's latest decision: time does not go below it.
-    pub(super) high: AtomicI64,
+    pub(super) latest: AtomicI64,
     /// `None` for a database in memory.
     pub(super) path: Option<PathBuf>,
     /// Likewise.
@@ -71,7 +71,7 @@ pub(super) struct Counters {
 impl Shared {
     pub(super) fn rows<'a>(&'a self, conn: &'a Connection) -> SqliteRows<'a> {
         let (clock, budgets, effort) = (&*self.clock, &self.budgets, &self.effort);
-        SqliteRows { conn, clock, budgets, effort, known: None, scribe: None }
+        SqliteRows { conn, clock, budgets, effort, scope_cache: None, encoder: None }
     }
 }
 
@@ -122,8 +122,8 @@ impl Handle {
 impl Writer {
     /// Opens the writing connection; a file that is not there is made only when the tables may be made too.
     pub(super) fn open(shared: Arc<Shared>) -> Result<Writer, StoreError> {
-        let (conn, turnstile) = match &shared.path {
-            None => (Connection::open_in_memory().map_err(failed)?, Turnstile::none()),
+        let (conn, process_lock) = match &shared.path {
+            None => (Connection::open_in_memory().map_err(failed)?, ProcessLock::none()),
             Some(path) => {
                 let create = if shared.setup.migrate { OpenFlags::SQLITE_OPEN_CREATE } else { OpenFlags::empty() };
                 let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | create;
@@ -132,12 +132,12 @@ impl Writer {
                 configure(&conn)?;
                 let look = |conn: &Connection| conn.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()));
                 retrying(&conn, look).map_err(|error| named(path, error))?;
-                (conn, Turnstile::beside(path)?)
+                (conn, ProcessLock::beside(path)?)
             }
         };
         configure(&conn)?;
-        let (known, scribe) = (RefCell::default(), Scribe::default());
-        let mut writer = Writer { checkpoints: None, conn, turnstile, shared, known, scribe, done: None };
+        let (scope_cache, encoder) = (RefCell::default(), JournalEncoder::default());
+        let mut writer = Writer { checkpoints: None, conn, process_lock, shared, scope_cache, encoder, done: None };
         writer.durable()?;
         let path = writer.shared.path.as_deref();
         writer.checkpoints = path.map(|path| Checkpoints::of(&writer.conn, path));
@@ -166,12 +166,12 @@ impl Writer {
         &mut self,
         work: impl FnOnce(&Shared, &Connection) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        self.known.borrow_mut().forget();
+        self.scope_cache.borrow_mut().clear();
         self.in_turn(|writer| work(&writer.shared, &writer.conn))
     }
 
     fn in_turn<T>(&mut self, work: impl FnOnce(&Writer) -> Result<T, StoreError>) -> Result<T, StoreError> {
-        let _turn = self.turnstile.enter()?;
+        let _turn = self.process_lock.enter()?;
         self.check_files()?;
         retrying(&self.conn, |conn| conn.execute_batch("BEGIN IMMEDIATE")).map_err(failed)?;
         let done = catch_unwind(AssertUnwindSafe(|| work(self)));
@@ -197,24 +197,24 @@ impl Writer {
     }
 
     /// Does the requests in one transaction.
-    pub(super) fn commit(&mut self, requests: &Arc<[Arc<Request>]>) -> Result<Vec<Verdict>, StoreError> {
+    pub(super) fn commit(&mut self, requests: &Arc<[Arc<CheckedRequest>]>) -> Result<Vec<RequestOutcome>, StoreError> {
         let done = self.in_turn(|writer| {
-            writer.known.borrow_mut().check(&writer.conn)?;
-            let (known, scribe) = (Some(&writer.known), Some(&writer.scribe));
-            let rows = SqliteRows { known, scribe, ..writer.shared.rows(&writer.conn) };
-            if requests.len() >= ahead::WORTH_IT {
-                return decide_ahead(&writer.shared, &writer.scribe, rows, requests);
+            writer.scope_cache.borrow_mut().check(&writer.conn)?;
+            let (scope_cache, encoder) = (Some(&writer.scope_cache), Some(&writer.encoder));
+            let rows = SqliteRows { scope_cache, encoder, ..writer.shared.rows(&writer.conn) };
+            if requests.len() >= parallel_decide::REQUESTS_MIN {
+                return decide_in_parallel(&writer.shared, &writer.encoder, rows, requests);
             }
-            let requests: Vec<&Request> = requests.iter().map(|request| &**request).collect();
+            let requests: Vec<&CheckedRequest> = requests.iter().map(|request| &**request).collect();
             decide_with(&writer.shared, rows, &requests)
         });
         match done {
-            Ok((ws, verdicts)) => {
+            Ok((ws, outcomes)) => {
                 self.done = Some(ws);
-                Ok(verdicts)
+                Ok(outcomes)
             }
             Err(error) => {
-                self.known.borrow_mut().forget();
+                self.scope_cache.borrow_mut().clear();
                 Err(error)
             }
         }
@@ -229,67 +229,72 @@ impl Writer {
     /// Keeps what is worth it of the last batch, whose callers have been told, and frees the rest.
     fn clear(&mut self) {
         let Some(mut ws) = self.done.take() else { return };
-        self.known.borrow_mut().keep(std::mem::take(&mut ws.scopes));
+        self.scope_cache.borrow_mut().keep(std::mem::take(&mut ws.scopes));
         let rows = ws.holds.count() + ws.grants.count() + ws.jobs.count();
-        self.scribe.free(ws, rows);
+        self.encoder.free(ws, rows);
     }
 }
 
 /// Decides requests within a transaction that is open on the connection.
-pub(super) fn decide_in(shared: &Shared, conn: &Connection, requests: &[&Request]) -> Result<Vec<Verdict>, StoreError> {
-    decide_with(shared, shared.rows(conn), requests).map(|(_, verdicts)| verdicts)
+pub(super) fn decide_in(
+    shared: &Shared,
+    conn: &Connection,
+    requests: &[&CheckedRequest],
+) -> Result<Vec<RequestOutcome>, StoreError> {
+    decide_with(shared, shared.rows(conn), requests).map(|(_, outcomes)| outcomes)
 }
 
 fn decide_with(
     shared: &Shared,
     mut rows: SqliteRows<'_>,
-    requests: &[&Request],
-) -> Result<(Workspace, Vec<Verdict>), StoreError> {
-    let when = when(shared, &rows)?;
+    requests: &[&CheckedRequest],
+) -> Result<(Workspace, Vec<RequestOutcome>), StoreError> {
+    let start = batch_start(shared, &rows)?;
     let mut ids = shared.setup.ids.lock().unwrap_or_else(PoisonError::into_inner);
     let work = async {
-        let (mut ws, verdicts) = work::run(&mut rows, requests, &shared.setup.rules, when, &mut *ids).await?;
+        let (mut ws, outcomes) = transaction::run(&mut rows, requests, &shared.setup.rules, start, &mut *ids).await?;
         let batch = ws.take_batch();
         rows.store(&ws, batch).await?;
-        Ok((ws, verdicts))
+        Ok((ws, outcomes))
     };
     reached(shared, work.now_or_never())
 }
 
 /// The same, with a second thread that decides.
-fn decide_ahead(
+fn decide_in_parallel(
     shared: &Arc<Shared>,
-    scribe: &Scribe,
+    encoder: &JournalEncoder,
     mut rows: SqliteRows<'_>,
-    requests: &Arc<[Arc<Request>]>,
-) -> Result<(Workspace, Vec<Verdict>), StoreError> {
-    let when = when(shared, &rows)?;
-    let asked: Vec<&Request> = requests.iter().map(|request| &**request).collect();
+    requests: &Arc<[Arc<CheckedRequest>]>,
+) -> Result<(Workspace, Vec<RequestOutcome>), StoreError> {
+    let start = batch_start(shared, &rows)?;
+    let borrowed: Vec<&CheckedRequest> = requests.iter().map(|request| &**request).collect();
     let work = async {
-        let loaded = Loaded::of(&mut rows, &asked, when).await?;
-        let Decided { ws, mut verdicts, journal } = ahead::decide(shared, scribe, &rows, loaded, requests)?;
-        work::conclude(&mut rows, &asked, &shared.setup.rules, &ws, &mut verdicts).await?;
+        let loaded = LoadedBatch::load(&mut rows, &borrowed, start).await?;
+        let DecidedBatch { ws, mut outcomes, journal } =
+            parallel_decide::decide(shared, encoder, &rows, loaded, requests)?;
+        transaction::conclude(&mut rows, &borrowed, &shared.setup.rules, &ws, &mut outcomes).await?;
         rows.write(&ws, journal.as_ref())?;
-        scribe.free(journal, requests.len());
-        Ok((ws, verdicts))
+        encoder.free(journal, requests.len());
+        Ok((ws, outcomes))
     };
     reached(shared, work.now_or_never())
 }
 
-fn when(shared: &Shared, rows: &SqliteRows<'_>) -> Result<When, StoreError> {
+fn batch_start(shared: &Shared, rows: &SqliteRows<'_>) -> Result<BatchStart, StoreError> {
     let (position, last) = rows.end_of_journal()?;
-    let high = Time::from_micros(shared.high.load(Ordering::SeqCst));
-    Ok(When { floor: last.unwrap_or(Time::MIN).max(high), batch: BatchId(u128::from(position)) })
+    let high = Time::from_micros(shared.latest.load(Ordering::SeqCst));
+    Ok(BatchStart { floor: last.unwrap_or(Time::MIN).max(high), batch: BatchId(u128::from(position)) })
 }
 
 /// What was decided, whose instant time does not go below any more.
 fn reached(
     shared: &Shared,
-    done: Option<Result<(Workspace, Vec<Verdict>), StoreError>>,
-) -> Result<(Workspace, Vec<Verdict>), StoreError> {
-    let (ws, verdicts) = done.expect("SQLite never waits within a transaction")?;
-    shared.high.fetch_max(ws.now.micros(), Ordering::SeqCst);
-    Ok((ws, verdicts))
+    done: Option<Result<(Workspace, Vec<RequestOutcome>), StoreError>>,
+) -> Result<(Workspace, Vec<RequestOutcome>), StoreError> {
+    let (ws, outcomes) = done.expect("SQLite never waits within a transaction")?;
+    shared.latest.fetch_max(ws.now.micros(), Ordering::SeqCst);
+    Ok((ws, outcomes))
 }
 
 /// Asks again while others are in the way, a bounded time: not all that is busy is waited for by SQLite itself.
@@ -361,5 +366,5 @@ fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
         .downcast_ref::<&str>()
         .copied()
         .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
-        .unwrap_or("unknown")
+        .unwrap_or("unscope_cache")
 }

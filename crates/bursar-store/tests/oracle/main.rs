@@ -25,8 +25,9 @@ use bursar_core::request::{Mint, Op, Request};
 use bursar_core::scope::{Balance, ScopeState};
 use bursar_core::time::{Span, Time};
 use bursar_core::window::Window;
+use bursar_store::conformance::CommitRequests;
 use bursar_store::{
-    Clock, ManualClock, MemoryStore, Patience, PostgresOptions, PostgresStore, Setup, SqliteStore, Store, Verdict,
+    Clock, ManualClock, MemoryStore, LockPolicy, PostgresOptions, PostgresStore, Setup, SqliteStore, Store, RequestOutcome,
 };
 use model::{KeyModel, Micros, Model, SECOND, bounds};
 use proptest::test_runner::{Config, TestError, TestRunner};
@@ -144,10 +145,10 @@ impl Run<'_> {
         // A grant in each transaction makes its instant readable in the journal, also when all else is refused.
         self.minted += 1;
         let sent: Vec<_> = std::iter::once(mint(self.minted)).chain(requests.iter().cloned()).map(Arc::new).collect();
-        let verdicts = self.store.commit(&sent, Patience::Skip).await.unwrap();
+        let outcomes = self.store.commit_requests(&sent, LockPolicy::Skip).await.unwrap();
         let now = self.instant_of_last_batch().await;
-        for (request, verdict) in requests.into_iter().zip(verdicts.into_iter().skip(1)) {
-            let Verdict::Answered(answer) = verdict else { panic!("{request:?} came to {verdict:?}") };
+        for (request, outcome) in requests.into_iter().zip(outcomes.into_iter().skip(1)) {
+            let RequestOutcome::Answered(answer) = outcome else { panic!("{request:?} came to {outcome:?}") };
             self.compare_answer(&request, &answer, now);
             if request.idempotency_key.is_some() {
                 self.keyed.push(request);
@@ -158,7 +159,7 @@ impl Run<'_> {
     /// Time goes by the clock, but never back, and by at most the one microsecond that keeps transactions apart.
     async fn instant_of_last_batch(&mut self) -> Micros {
         let position = self.store.health().await.unwrap().position;
-        let rows = self.store.journal(position - 1, 1).await.unwrap();
+        let rows = self.store.list_journal(position - 1, 1).await.unwrap();
         let now = rows[0].batch.at.micros();
         let least = self.clock.now().micros().max(self.last);
         assert!(now == least || now == self.last + 1, "{now} after {} at {least}", self.last);
@@ -297,7 +298,7 @@ impl Run<'_> {
         for hold in &self.model.holds {
             holds.insert(hold.id, self.store.hold(hold.id).await.unwrap().unwrap());
         }
-        (rows, holds, self.store.grants(&Tenant::built_in(), None, 10_000).await.unwrap())
+        (rows, holds, self.store.list_grants(&Tenant::built_in(), None, 10_000).await.unwrap())
     }
 }
 

@@ -8,7 +8,8 @@ use bursar_core::job::{Beat, End, Finish, JobSpec, LeaseAsk};
 use bursar_core::name::{JobKind, Queue, WorkerName};
 use bursar_core::payload::Payload;
 use bursar_core::request::{Charge, Command, Op, Request, Settle};
-use bursar_store::{Patience, PostgresOptions, PostgresStore, Store, Verdict};
+use bursar_store::conformance::CommitRequests;
+use bursar_store::{LockPolicy, PostgresOptions, PostgresStore, Store, RequestOutcome};
 
 use crate::support::*;
 
@@ -52,9 +53,9 @@ async fn commands_take_at_most(connections: u32, most: i64) {
         batches.push(batch);
     }
     // No statistics, and plans that were made when the tables were small.
-    done_all(store.commit(&batches[0], Patience::Skip).await);
+    done_all(store.commit_requests(&batches[0], LockPolicy::Skip).await);
     let before = counters(&store, &url).await;
-    done_all(store.commit(&batches[1], Patience::Skip).await);
+    done_all(store.commit_requests(&batches[1], LockPolicy::Skip).await);
     let after = counters(&store, &url).await;
     let statements = after.statements - before.statements;
     println!("statements for a batch of 500 commands, of {connections} connections: {statements}");
@@ -64,11 +65,11 @@ async fn commands_take_at_most(connections: u32, most: i64) {
     assert_eq!(after.seq_scans, before.seq_scans, "every row is looked up by its key");
 
     // The same commands once more are answered from the journal; settling them takes as few.
-    let replayed = store.commit(&batches[1], Patience::Skip).await.unwrap();
+    let replayed = store.commit_requests(&batches[1], LockPolicy::Skip).await.unwrap();
     let holds: Vec<_> = replayed.iter().map(hold_of).collect();
     let before = counters(&store, &url).await;
     let commits = holds.iter().map(|hold| Arc::new(Op::Commit { hold: *hold, actual: Default::default() }.into()));
-    done_all(store.commit(&commits.collect::<Vec<_>>(), Patience::Skip).await);
+    done_all(store.commit(&commits.collect::<Vec<_>>(), LockPolicy::Skip).await);
     let after = counters(&store, &url).await;
     assert!(after.statements - before.statements <= STATEMENTS_MAX);
     assert_eq!(after.seq_scans, before.seq_scans, "every row is looked up by its key");
@@ -79,11 +80,11 @@ async fn commands_take_at_most(connections: u32, most: i64) {
 async fn counted(store: &PostgresStore, url: &str, ops: Vec<Op>) -> (Vec<Answer>, i64, i64) {
     let requests: Vec<_> = ops.into_iter().map(|op| Arc::new(Request::from(op))).collect();
     let before = counters(store, url).await;
-    let verdicts = store.commit(&requests, Patience::Skip).await.unwrap();
+    let outcomes = store.commit_requests(&requests, LockPolicy::Skip).await.unwrap();
     let after = counters(store, url).await;
     assert_eq!(after.seq_scans, before.seq_scans, "every row is looked up by an index");
-    let answers = verdicts.into_iter().map(|verdict| match verdict {
-        Verdict::Answered(Ok(outcome)) => outcome.answer,
+    let answers = outcomes.into_iter().map(|outcome| match outcome {
+        RequestOutcome::Answered(Ok(outcome)) => outcome.answer,
         other => panic!("it should be done: {other:?}"),
     });
     (answers.collect(), after.statements - before.statements, after.wal - before.wal)
@@ -117,7 +118,7 @@ async fn batches_of_leases_heartbeats_and_completions_take_few_statements() {
     sqlx::raw_sql("CREATE EXTENSION pg_stat_statements").execute(store.pool()).await.unwrap();
     for _ in 0..3 {
         let batch: Vec<_> = (0..WORKERS * EACH).map(|_| held()).collect();
-        done_all(store.commit(&batch, Patience::Skip).await);
+        done_all(store.commit_requests(&batch, LockPolicy::Skip).await);
     }
     let mut seen = Vec::new();
     // The first time plans are made.

@@ -9,7 +9,8 @@ use bursar_core::name::{Purpose, Subject};
 use bursar_core::payload::Payload;
 use bursar_core::request::{Mint, Op, Request};
 use bursar_core::time::Span;
-use bursar_store::{Lock, Patience, PostgresOptions, PostgresStore, Store, Verdict};
+use bursar_store::conformance::CommitRequests;
+use bursar_store::{Lock, LockPolicy, PostgresOptions, PostgresStore, Store, RequestOutcome};
 use sqlx::{Connection, PgConnection};
 
 use crate::support::*;
@@ -51,7 +52,7 @@ async fn a_grant_that_changes_after_it_was_looked_at_is_decided_anew() {
         let answer = late.await.unwrap();
         assert_eq!(answer.is_ok(), change == "touched", "{change}: {answer:?}");
         assert_eq!(held(&store).await, if change == "touched" { 10 } else { 0 }, "{change}");
-        let seen = store.grants(&scope_key("a").0, None, 10).await.unwrap();
+        let seen = store.list_grants(&scope_key("a").0, None, 10).await.unwrap();
         assert_eq!((seen.len(), seen[0].version), (1, 2), "it changed once: {change}");
         let report = store.verify().await.unwrap();
         assert!(report.is_ok(), "{change}: {:#?}", report.violations);
@@ -76,7 +77,7 @@ async fn a_grant_that_changes_before_it_is_removed_is_looked_at_again() {
     sqlx::query("UPDATE bursar.grants SET expires_at = expires_at").execute(&mut stranger).await.unwrap();
     barrier.lift().await;
     done(late.await.unwrap());
-    assert!(store.grants(&scope_key("a").0, None, 10).await.unwrap().is_empty(), "it was removed all the same");
+    assert!(store.list_grants(&scope_key("a").0, None, 10).await.unwrap().is_empty(), "it was removed all the same");
     let report = store.verify().await.unwrap();
     assert!(report.is_ok(), "{:#?}", report.violations);
 }
@@ -90,9 +91,9 @@ async fn a_grant_that_somebody_else_has_in_hand_is_blocked_and_no_other_is() {
     let lock = sqlx::query("SELECT 1 FROM bursar.grants WHERE id = $1 FOR UPDATE");
     lock.bind(uuid::Uuid::from_u128(theirs.0)).execute(&mut *tx).await.unwrap();
     let requests = [blocked.clone(), free].map(|redemption| Arc::new(redeem(redemption)));
-    let verdicts = store.commit(&requests, Patience::Skip).await.unwrap();
-    assert!(matches!(verdicts[0], Verdict::Blocked(_)), "{verdicts:?}");
-    assert!(matches!(verdicts[1], Verdict::Answered(Ok(_))), "{verdicts:?}");
+    let outcomes = store.commit_requests(&requests, LockPolicy::Skip).await.unwrap();
+    assert!(matches!(outcomes[0], RequestOutcome::Blocked(_)), "{outcomes:?}");
+    assert!(matches!(outcomes[1], RequestOutcome::Answered(Ok(_))), "{outcomes:?}");
     // The lock leaves a trace in the row, which is no reason to pass it over.
     tx.rollback().await.unwrap();
     done(one(&*store, &redeem(blocked)).await);
@@ -115,8 +116,8 @@ async fn a_credential_that_is_being_rotated_is_not_revoked_meanwhile() {
     });
     until_waiting(&url, 1).await;
     let revoke = Arc::new(Request::from(Op::Revoke { grant }));
-    let verdicts = store.commit(std::slice::from_ref(&revoke), Patience::Skip).await.unwrap();
-    assert!(matches!(verdicts[0], Verdict::Blocked(_)), "{verdicts:?}");
+    let outcomes = store.commit(std::slice::from_ref(&revoke), LockPolicy::Skip).await.unwrap();
+    assert!(matches!(outcomes[0], RequestOutcome::Blocked(_)), "{outcomes:?}");
     barrier.lift().await;
     done(late.await.unwrap());
     done(one(&*store, &revoke).await);
@@ -128,8 +129,8 @@ async fn who_cannot_have_a_grant_in_time_is_told_what_to_wait_for() {
     let (grant, redemption) = mint(&store).await;
     let barrier = Barrier::before("bursar.grants", "UPDATE bursar.grants", &url).await;
     let request = Arc::new(redeem(redemption));
-    let verdicts = store.commit(std::slice::from_ref(&request), Patience::Skip).await.unwrap();
-    assert!(matches!(&verdicts[0], Verdict::Blocked(locks) if *locks == [Lock::Grant(grant)]), "{verdicts:?}");
+    let outcomes = store.commit(std::slice::from_ref(&request), LockPolicy::Skip).await.unwrap();
+    assert!(matches!(&outcomes[0], RequestOutcome::Blocked(locks) if *locks == [Lock::Grant(grant)]), "{outcomes:?}");
     barrier.lift().await;
     done(one(&store, &request).await);
 }

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use bursar_core::answer::{Answer, Enqueued, Outcome};
 use bursar_core::refusal::Refusal;
-use bursar_store::{Patience, Store, Verdict};
+use bursar_store::conformance::CommitRequests;
+use bursar_store::{LockPolicy, Store, RequestOutcome};
 use sqlx::{Connection, PgConnection};
 
 use crate::support::{done, job, one, open};
@@ -19,11 +20,11 @@ async fn a_job_key_about_to_be_taken_by_a_stranger_delays_only_those_who_want_it
         let first = only(store.commit_in(&mut theirs, &job(&unique(5))).await.unwrap());
 
         let requests: Vec<_> = (0..8).map(|n| Arc::new(job(&unique(n)))).collect();
-        let verdicts = store.commit(&requests, Patience::Skip).await.unwrap();
-        for (n, verdict) in verdicts.into_iter().enumerate() {
-            match verdict {
-                Verdict::Blocked(locks) => assert_eq!((n, locks.is_empty()), (5, false)),
-                Verdict::Answered(done) => {
+        let outcomes = store.commit_requests(&requests, LockPolicy::Skip).await.unwrap();
+        for (n, outcome) in outcomes.into_iter().enumerate() {
+            match outcome {
+                RequestOutcome::Blocked(locks) => assert_eq!((n, locks.is_empty()), (5, false)),
+                RequestOutcome::Answered(done) => {
                     assert_ne!(n, 5, "{done:?}");
                     let neighbour = only(done).id;
                     assert!(store.job(neighbour).await.unwrap().is_some(), "{n} is done");

@@ -11,7 +11,8 @@ use bursar_core::payload::Payload;
 use bursar_core::refusal::{Refusal, Violation};
 use bursar_core::request::{Act, Charge, Command, Op, Request, Settle};
 use bursar_core::time::Span;
-use bursar_store::{Lock, Patience, PostgresOptions, PostgresStore, Store, StoreError, Verdict};
+use bursar_store::conformance::CommitRequests;
+use bursar_store::{Lock, LockPolicy, PostgresOptions, PostgresStore, Store, StoreError, RequestOutcome};
 use sqlx::{Connection, PgConnection};
 
 use crate::support::*;
@@ -31,18 +32,18 @@ async fn what_somebody_else_has_locked_is_blocked_and_nothing_else_is() {
     sqlx::query("SELECT 1 FROM bursar.scopes WHERE scope = 'a' FOR UPDATE").execute(&mut *theirs).await.unwrap();
 
     let requests = [Arc::new(post("a", 1)), Arc::new(post("b", 1)), Arc::new(post_within("new", 1, 5))];
-    let verdicts = store.commit(&requests, Patience::Skip).await.unwrap();
-    assert!(matches!(verdicts[0], Verdict::Blocked(_)), "{verdicts:?}");
-    assert!(matches!(verdicts[1], Verdict::Answered(Ok(_))), "{verdicts:?}");
-    assert!(matches!(verdicts[2], Verdict::Answered(Ok(_))), "{verdicts:?}");
+    let outcomes = store.commit_requests(&requests, LockPolicy::Skip).await.unwrap();
+    assert!(matches!(outcomes[0], RequestOutcome::Blocked(_)), "{outcomes:?}");
+    assert!(matches!(outcomes[1], RequestOutcome::Answered(Ok(_))), "{outcomes:?}");
+    assert!(matches!(outcomes[2], RequestOutcome::Answered(Ok(_))), "{outcomes:?}");
 
     sqlx::query("SELECT 1 FROM bursar.holds FOR UPDATE").execute(&mut *theirs).await.unwrap();
     let requests = [Arc::new(Op::Release { hold: placed }.into()), Arc::new(post("b", 1))];
-    let verdicts = store.commit(&requests, Patience::Skip).await.unwrap();
-    assert!(matches!(verdicts[0], Verdict::Blocked(_)), "{verdicts:?}");
-    assert!(matches!(verdicts[1], Verdict::Answered(Ok(_))), "{verdicts:?}");
+    let outcomes = store.commit_requests(&requests, LockPolicy::Skip).await.unwrap();
+    assert!(matches!(outcomes[0], RequestOutcome::Blocked(_)), "{outcomes:?}");
+    assert!(matches!(outcomes[1], RequestOutcome::Answered(Ok(_))), "{outcomes:?}");
 
-    let short = Patience::First(lock("a"), Duration::from_millis(20));
+    let short = LockPolicy::WaitFor(lock("a"), Duration::from_millis(20));
     let busy = store.commit(&[Arc::new(post("a", 1))], short).await;
     assert!(matches!(busy, Err(StoreError::Busy(_))), "{busy:?}");
     theirs.rollback().await.unwrap();
@@ -57,8 +58,8 @@ async fn what_has_a_key_is_done_whole_or_not_yet() {
     let (store, url) = open_timed(1, &clock).await;
     define(&store, &["a"], 1_000).await;
     let holds = vec![
-        hold_of(&Verdict::Answered(one(&store, &hold("a", 10)).await)),
-        hold_of(&Verdict::Answered(one(&store, &hold("a", 10)).await)),
+        hold_of(&RequestOutcome::Answered(one(&store, &hold("a", 10)).await)),
+        hold_of(&RequestOutcome::Answered(one(&store, &hold("a", 10)).await)),
     ];
     clock.advance(Span::from_secs(3_600));
     let keyed = Arc::new(Request::from(Op::Expire { holds: holds.clone() }).with_key(key("sweep")));
@@ -67,8 +68,8 @@ async fn what_has_a_key_is_done_whole_or_not_yet() {
     let take =
         sqlx::query("SELECT 1 FROM bursar.holds WHERE id = $1 FOR UPDATE").bind(uuid::Uuid::from_u128(holds[0].0));
     take.execute(&mut *theirs).await.unwrap();
-    let verdicts = store.commit(std::slice::from_ref(&keyed), Patience::Skip).await.unwrap();
-    assert!(matches!(verdicts[0], Verdict::Blocked(_)), "{verdicts:?}");
+    let outcomes = store.commit(std::slice::from_ref(&keyed), LockPolicy::Skip).await.unwrap();
+    assert!(matches!(outcomes[0], RequestOutcome::Blocked(_)), "{outcomes:?}");
     theirs.rollback().await.unwrap();
     assert_eq!(done(one(&store, &keyed).await), Answer::Swept { count: 2 });
     assert!(one(&store, &keyed).await.expect("the same again").replayed);
@@ -85,12 +86,12 @@ async fn a_waiter_sees_the_balance_as_it_is_after_the_wait() {
     let store = Arc::new(store);
     let waiter = tokio::spawn({
         let store = store.clone();
-        async move { store.commit(&[Arc::new(post("a", 200))], Patience::First(lock("a"), Duration::from_secs(30))).await }
+        async move { store.commit(&[Arc::new(post("a", 200))], LockPolicy::WaitFor(lock("a"), Duration::from_secs(30))).await }
     });
     until_waiting(&url, 1).await;
     theirs.commit().await.unwrap();
-    let verdicts = waiter.await.unwrap().unwrap();
-    let [Verdict::Answered(Err(Refusal::Refused(violations)))] = verdicts.as_slice() else { panic!("{verdicts:?}") };
+    let outcomes = waiter.await.unwrap().unwrap();
+    let [RequestOutcome::Answered(Err(Refusal::Refused(violations)))] = outcomes.as_slice() else { panic!("{outcomes:?}") };
     assert!(matches!(violations[0], Violation::Limit { available: 100, requested: 200, .. }), "{violations:?}");
 }
 
@@ -113,8 +114,8 @@ async fn whoever_has_a_row_waits_for_later_ones_and_never_for_earlier_ones() {
     let charges = ["a", "b"].map(|name| Charge::new(scope(name), 1)).to_vec();
     let both: Arc<Request> = Arc::new(Op::Submit(Command { charges, ..Command::default() }).into());
     let waits_for = |name: &str| {
-        let (store, both, first) = (store.clone(), both.clone(), Patience::First(lock(name), patient));
-        tokio::spawn(async move { store.commit(&[both], first).await })
+        let (store, both, first) = (store.clone(), both.clone(), LockPolicy::WaitFor(lock(name), patient));
+        tokio::spawn(async move { store.commit_requests(&[both], first).await })
     };
 
     let (on_a, mut on_b) = (locked(&url, "a").await, locked(&url, "b").await);
@@ -122,8 +123,8 @@ async fn whoever_has_a_row_waits_for_later_ones_and_never_for_earlier_ones() {
     until_waiting(&url, 1).await;
     sqlx::raw_sql("ROLLBACK").execute(&mut on_b).await.unwrap();
     // It has the later row now, gives it back, and says what is in the way, while the stranger still has that.
-    let verdicts = waiter.await.unwrap().unwrap();
-    assert!(matches!(verdicts.as_slice(), [Verdict::Blocked(locks)] if *locks == [lock("a")]), "{verdicts:?}");
+    let outcomes = waiter.await.unwrap().unwrap();
+    assert!(matches!(outcomes.as_slice(), [RequestOutcome::Blocked(locks)] if *locks == [lock("a")]), "{outcomes:?}");
     done(one(&*store, &post("b", 1)).await);
 
     let (mut on_a, mut on_b) = (on_a, locked(&url, "b").await);
@@ -134,8 +135,8 @@ async fn whoever_has_a_row_waits_for_later_ones_and_never_for_earlier_ones() {
     until_locked(&url, "a").await;
     until_waiting(&url, 1).await;
     sqlx::raw_sql("ROLLBACK").execute(&mut on_b).await.unwrap();
-    let verdicts = waiter.await.unwrap().unwrap();
-    assert!(matches!(verdicts.as_slice(), [Verdict::Answered(Ok(_))]), "{verdicts:?}");
+    let outcomes = waiter.await.unwrap().unwrap();
+    assert!(matches!(outcomes.as_slice(), [RequestOutcome::Answered(Ok(_))]), "{outcomes:?}");
 }
 
 /// Waits until somebody has locked a scope.
@@ -158,11 +159,11 @@ async fn a_key_about_to_be_taken_by_a_stranger_delays_only_those_who_want_it() {
     let mut requests: Vec<_> = (0..8).map(|n| Arc::new(post("a", 1).with_key(key(&format!("k{n}"))))).collect();
     // The stranger's scope is locked as well, so this asks for the same key on another one.
     requests[5] = Arc::new(post("a", 5).with_key(key("mine")));
-    let verdicts = store.commit(&requests, Patience::Skip).await.unwrap();
-    for (n, verdict) in verdicts.iter().enumerate() {
-        match verdict {
-            Verdict::Blocked(_) => assert_eq!(n, 5),
-            Verdict::Answered(Ok(_)) => assert_ne!(n, 5),
+    let outcomes = store.commit_requests(&requests, LockPolicy::Skip).await.unwrap();
+    for (n, outcome) in outcomes.iter().enumerate() {
+        match outcome {
+            RequestOutcome::Blocked(_) => assert_eq!(n, 5),
+            RequestOutcome::Answered(Ok(_)) => assert_ne!(n, 5),
             other => panic!("{n}: {other:?}"),
         }
     }
@@ -194,13 +195,13 @@ async fn a_job_that_has_ended_is_waited_for_where_it_lies() {
     let mut theirs = stranger.begin().await.unwrap();
     sqlx::query("SELECT 1 FROM bursar.ended_jobs FOR UPDATE").execute(&mut *theirs).await.unwrap();
     let waiter = tokio::spawn({
-        let (store, first) = (store.clone(), Patience::First(Lock::Job(id), Duration::from_secs(3_600)));
+        let (store, first) = (store.clone(), LockPolicy::WaitFor(Lock::Job(id), Duration::from_secs(3_600)));
         async move { store.commit(&[Arc::new(act(Act::Retry, id))], first).await }
     });
     until_waiting(&url, 1).await;
     theirs.rollback().await.unwrap();
-    let verdicts = waiter.await.unwrap().unwrap();
-    assert!(matches!(verdicts.as_slice(), [Verdict::Answered(Ok(_))]), "{verdicts:?}");
+    let outcomes = waiter.await.unwrap().unwrap();
+    assert!(matches!(outcomes.as_slice(), [RequestOutcome::Answered(Ok(_))]), "{outcomes:?}");
     assert_eq!(store.job(id).await.unwrap().unwrap().life.state, JobState::Queued);
 }
 
@@ -239,10 +240,10 @@ async fn a_queue_that_a_stranger_changes_delays_only_those_who_change_it() {
     store.commit_in(&mut theirs, &pause()).await.unwrap().unwrap();
 
     let requests = [Arc::new(post("a", 1)), Arc::new(pause()), Arc::new(post("a", 2))];
-    let verdicts = store.commit(&requests, Patience::Skip).await.unwrap();
-    assert!(matches!(&verdicts[1], Verdict::Failed(error) if matches!(**error, StoreError::Busy(_))), "{verdicts:?}");
+    let outcomes = store.commit_requests(&requests, LockPolicy::Skip).await.unwrap();
+    assert!(matches!(&outcomes[1], RequestOutcome::Failed(error) if matches!(**error, StoreError::Busy(_))), "{outcomes:?}");
     for place in [0, 2] {
-        assert!(matches!(verdicts[place], Verdict::Answered(Ok(_))), "{verdicts:?}");
+        assert!(matches!(outcomes[place], RequestOutcome::Answered(Ok(_))), "{outcomes:?}");
     }
     theirs.rollback().await.unwrap();
     done(one(&store, &pause()).await);
@@ -274,15 +275,15 @@ async fn a_job_that_is_locked_first_and_leased_then_is_blocked_for_who_named_it(
     let store = Arc::new(store);
     let late = tokio::spawn({
         let store = store.clone();
-        async move { store.commit(&requests, Patience::Skip).await }
+        async move { store.commit_requests(&requests, LockPolicy::Skip).await }
     });
     until_waiting(&url, 1).await;
     theirs.rollback().await.unwrap();
     barrier.lift().await;
-    let verdicts = late.await.expect("it does not panic").unwrap();
-    assert!(matches!(verdicts[0], Verdict::Blocked(_)), "{verdicts:?}");
-    assert!(matches!(verdicts[1], Verdict::Answered(Ok(_))), "{verdicts:?}");
-    let Verdict::Answered(Ok(leased)) = &verdicts[2] else { panic!("{verdicts:?}") };
+    let outcomes = late.await.expect("it does not panic").unwrap();
+    assert!(matches!(outcomes[0], RequestOutcome::Blocked(_)), "{outcomes:?}");
+    assert!(matches!(outcomes[1], RequestOutcome::Answered(Ok(_))), "{outcomes:?}");
+    let RequestOutcome::Answered(Ok(leased)) = &outcomes[2] else { panic!("{outcomes:?}") };
     assert!(matches!(&leased.answer, Answer::Leased(leased) if leased.jobs.len() == 1), "{leased:?}");
     done(one(&*store, &Op::Act { act: Act::Cancel, jobs: vec![job] }.into()).await);
     let report = store.verify().await.unwrap();

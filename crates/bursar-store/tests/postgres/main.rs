@@ -6,7 +6,6 @@ mod grants;
 mod job_keys;
 mod locks;
 mod support;
-mod swift;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +17,8 @@ use bursar_core::refusal::Refusal;
 use bursar_core::request::{Charge, Command, Op};
 use bursar_core::time::{Span, Time};
 use bursar_core::window::Window;
-use bursar_store::{MemoryStore, Patience, PostgresOptions, PostgresStore, Store, StoreError, Verdict};
+use bursar_store::conformance::CommitRequests;
+use bursar_store::{MemoryStore, LockPolicy, PostgresOptions, PostgresStore, Store, StoreError, RequestOutcome};
 use bursar_testkit::{Cluster, fresh_database, postgres};
 use sqlx::{Connection, PgConnection};
 use support::*;
@@ -87,9 +87,9 @@ async fn a_story_gives_the_answers_of_the_model() {
     let key = scope_key("agent");
     assert_eq!(plain(&store.scope(&key).await.unwrap()), plain(&model.scope(&key).await.unwrap()));
     let (all, expected) =
-        (store.scopes(&key.0, "a", None, 9).await.unwrap(), model.scopes(&key.0, "a", None, 9).await.unwrap());
+        (store.list_scopes(&key.0, "a", None, 9).await.unwrap(), model.scopes(&key.0, "a", None, 9).await.unwrap());
     assert_eq!(plain(&all), plain(&expected));
-    let (all, expected) = (store.journal(3, 100).await.unwrap(), model.journal(3, 100).await.unwrap());
+    let (all, expected) = (store.list_journal(3, 100).await.unwrap(), model.journal(3, 100).await.unwrap());
     let positions = |rows: &[bursar_store::Journaled]| rows.iter().map(|row| row.position).collect::<Vec<_>>();
     assert_eq!(positions(&all), positions(&expected));
     assert_eq!(store.verify().await.unwrap(), model.verify().await.unwrap());
@@ -119,14 +119,14 @@ async fn a_callers_transaction_leaves_all_or_nothing() {
     // A refusal leaves the transaction as good as it was.
     let refused = store.commit_in(&mut theirs, &post("a", 5_000)).await.unwrap();
     assert!(matches!(refused, Err(Refusal::Refused(_))));
-    assert_eq!(store.journal(0, 100).await.unwrap().len(), 2, "nothing is seen before the commit");
+    assert_eq!(store.list_journal(0, 100).await.unwrap().len(), 2, "nothing is seen before the commit");
     theirs.commit().await.unwrap();
     let Answer::Submitted(submitted) = outcome.answer else { panic!("a command") };
     assert!(store.job(submitted.jobs[0].id).await.unwrap().is_some());
     assert!(store.hold(submitted.hold.unwrap().id).await.unwrap().is_some());
     assert_eq!(store.scope(&scope_key("a")).await.unwrap().unwrap().balances[0].held, 10);
-    assert_eq!(store.journal(0, 100).await.unwrap().len(), 3);
-    let grants = store.grants(&scope_key("a").0, None, 10).await.unwrap();
+    assert_eq!(store.list_journal(0, 100).await.unwrap().len(), 3);
+    let grants = store.list_grants(&scope_key("a").0, None, 10).await.unwrap();
     assert_eq!((grants[0].id, grants[0].version), (grant, 2));
     assert!(one(&store, &command).await.unwrap().replayed);
 }
@@ -149,7 +149,7 @@ async fn a_transaction_that_would_read_old_balances_is_refused() {
         assert!(text.contains(says), "{text}");
         sqlx::raw_sql("ROLLBACK").execute(&mut conn).await.unwrap();
     }
-    assert_eq!(store.journal(0, 100).await.unwrap().len(), 1);
+    assert_eq!(store.list_journal(0, 100).await.unwrap().len(), 1);
 }
 
 #[tokio::test]
@@ -276,7 +276,7 @@ async fn positions_are_dense_and_follow_commits_past_open_transactions() {
     let third = one(&store, &post("b", 1)).await.unwrap().command;
     assert_eq!(commands(&store, 5).await, vec![(6, third)], "what was rolled back leaves no gap");
     assert_eq!(store.health().await.unwrap().position, 6);
-    let batch = store.journal(5, 1).await.unwrap().remove(0);
+    let batch = store.list_journal(5, 1).await.unwrap().remove(0);
     assert_eq!(store.batch(batch.batch.id).await.unwrap(), Some(batch));
 }
 
@@ -297,7 +297,7 @@ async fn readers_and_writers_at_once_miss_nothing() {
     let writers: Vec<_> = writers.collect();
     let (mut after, mut seen) = (0, 0);
     while seen < 4 + 100 {
-        for row in store.journal(after, 7).await.unwrap() {
+        for row in store.list_journal(after, 7).await.unwrap() {
             assert_eq!(row.position, after + 1, "without gaps");
             after += row.batch.count() as u64;
             seen += row.batch.entries.len();
@@ -306,7 +306,7 @@ async fn readers_and_writers_at_once_miss_nothing() {
     for writer in writers {
         writer.await.unwrap();
     }
-    assert!(store.journal(after, 7).await.unwrap().is_empty());
+    assert!(store.list_journal(after, 7).await.unwrap().is_empty());
 }
 
 #[tokio::test]
@@ -453,8 +453,8 @@ async fn crossed_scopes_and_parents_never_come_to_a_deadlock_for_a_caller() {
         let budget = Budget { parent: parent.map(scope), ..Budget::new(limit()) };
         Arc::new(Op::Define { scope: scope(name), budget }.into())
     });
-    done_all(store.commit(&family[..1], Patience::Skip).await);
-    done_all(store.commit(&family[1..], Patience::Skip).await);
+    done_all(store.commit_requests(&family[..1], LockPolicy::Skip).await);
+    done_all(store.commit_requests(&family[1..], LockPolicy::Skip).await);
     let store = Arc::new(store);
     let callers = [["alpha", "zeta"], ["zeta", "zeta"], ["zeta", "alpha"]].map(|names| {
         let store = store.clone();
@@ -480,20 +480,20 @@ async fn postings_of_one_instant_leave_a_rolling_window_in_their_order() {
     let count = bursar_core::bounds::FOLD_STEP + 500;
     let window = Window::rolling(Duration::from_secs(10)).unwrap();
     let budget = Budget::new([Limit::new(count as i64, window.clone())]);
-    done_all(store.commit(&[Arc::new(Op::Define { scope: scope("a"), budget }.into())], Patience::Skip).await);
+    done_all(store.commit(&[Arc::new(Op::Define { scope: scope("a"), budget }.into())], LockPolicy::Skip).await);
     let holds: Vec<_> = (0..count).map(|_| Arc::new(hold("a", 1))).collect();
-    let placed = store.commit(&holds, Patience::Skip).await.unwrap();
+    let placed = store.commit_requests(&holds, LockPolicy::Skip).await.unwrap();
     // Settled in the other order, so that neither ids nor amounts tell the order of the postings.
     let commits = placed
         .iter()
         .rev()
-        .map(|verdict| Arc::new(Op::Commit { hold: hold_of(verdict), actual: Default::default() }.into()));
-    done_all(store.commit(&commits.collect::<Vec<_>>(), Patience::Skip).await);
+        .map(|outcome| Arc::new(Op::Commit { hold: hold_of(outcome), actual: Default::default() }.into()));
+    done_all(store.commit(&commits.collect::<Vec<_>>(), LockPolicy::Skip).await);
     assert!(store.verify().await.unwrap().is_ok());
 
     clock.advance(Span::from_secs(11));
-    let again = store.commit(&[Arc::new(post("a", count as i64))], Patience::Skip).await.unwrap();
-    assert!(matches!(again[0], Verdict::Again), "one step does not reach the end");
+    let again = store.commit(&[Arc::new(post("a", count as i64))], LockPolicy::Skip).await.unwrap();
+    assert!(matches!(again[0], RequestOutcome::Again), "one step does not reach the end");
     assert_eq!(store.verify().await.unwrap().violations, Vec::<String>::new());
     done(one(&store, &post("a", count as i64)).await);
     let row = store.scope(&scope_key("a")).await.unwrap().unwrap();
@@ -514,7 +514,7 @@ async fn making_tables_anew_waits_for_writers_and_keeps_them_out() {
         async move { store.rebuild().await }
     });
     until_waiting(&url, 1).await;
-    let busy = store.commit(&[Arc::new(post("b", 1))], Patience::Skip).await;
+    let busy = store.commit(&[Arc::new(post("b", 1))], LockPolicy::Skip).await;
     assert!(matches!(busy, Err(StoreError::Busy(_))), "{busy:?}");
     theirs.commit().await.unwrap();
     assert_eq!(rebuild.await.unwrap().unwrap(), 3);

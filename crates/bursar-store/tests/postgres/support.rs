@@ -17,7 +17,8 @@ use bursar_core::request::{Actual, Charge, Command, Mint, Op, Redemption, Reques
 use bursar_core::state::ScopeKey;
 use bursar_core::time::{Span, Time};
 use bursar_core::window::Window;
-use bursar_store::{ManualClock, Patience, PostgresOptions, PostgresStore, Setup, Store, StoreError, Verdict};
+use bursar_store::conformance::CommitRequests;
+use bursar_store::{ManualClock, LockPolicy, PostgresOptions, PostgresStore, Setup, Store, StoreError, RequestOutcome};
 use bursar_testkit::{SeqIds, fresh_database};
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 
@@ -133,17 +134,17 @@ pub(crate) async fn define(store: &impl Store, names: &[&str], limit: i64) {
         let budget = Budget::new([Limit::new(limit, Window::Lifetime)]);
         Arc::new(Op::Define { scope: scope(name), budget }.into())
     });
-    done_all(store.commit(&requests.collect::<Vec<_>>(), Patience::Skip).await);
+    done_all(store.commit(&requests.collect::<Vec<_>>(), LockPolicy::Skip).await);
 }
 
 /// Does one request, however often it must be asked.
 pub(crate) async fn one(store: &impl Store, request: &Request) -> Result<Outcome, Refusal> {
     let request = Arc::new(request.clone());
     loop {
-        let wait = Patience::Skip;
+        let wait = LockPolicy::Skip;
         match store.commit(std::slice::from_ref(&request), wait).await.unwrap().remove(0) {
-            Verdict::Answered(answer) => return answer,
-            Verdict::Again | Verdict::Blocked(_) | Verdict::Failed(_) => {}
+            RequestOutcome::Answered(answer) => return answer,
+            RequestOutcome::Again | RequestOutcome::Blocked(_) | RequestOutcome::Failed(_) => {}
         }
     }
 }
@@ -152,15 +153,15 @@ pub(crate) fn done(answer: Result<Outcome, Refusal>) -> Answer {
     answer.expect("it is done").answer
 }
 
-pub(crate) fn done_all(verdicts: Result<Vec<Verdict>, StoreError>) {
-    for verdict in verdicts.unwrap() {
-        assert!(matches!(verdict, Verdict::Answered(Ok(_))), "{verdict:?}");
+pub(crate) fn done_all(outcomes: Result<Vec<RequestOutcome>, StoreError>) {
+    for outcome in outcomes.unwrap() {
+        assert!(matches!(outcome, RequestOutcome::Answered(Ok(_))), "{outcome:?}");
     }
 }
 
-pub(crate) fn hold_of(verdict: &Verdict) -> HoldId {
-    match verdict {
-        Verdict::Answered(Ok(Outcome { answer: Answer::Submitted(submitted), .. })) => {
+pub(crate) fn hold_of(outcome: &RequestOutcome) -> HoldId {
+    match outcome {
+        RequestOutcome::Answered(Ok(Outcome { answer: Answer::Submitted(submitted), .. })) => {
             submitted.hold.as_ref().expect("a hold").id
         }
         other => panic!("{other:?}"),
@@ -225,8 +226,8 @@ pub(crate) async fn tell(store: &impl Store, steps: &[Step]) -> Vec<String> {
             Step::OfHold(place, op) => Arc::new(op(holds[*place]).into()),
         })
         .collect();
-    let verdicts = store.commit(&requests, Patience::Skip).await.unwrap();
-    verdicts.iter().map(plain).collect()
+    let outcomes = store.commit_requests(&requests, LockPolicy::Skip).await.unwrap();
+    outcomes.iter().map(plain).collect()
 }
 
 /// Anything as text, with ids numbered as they appear: two stores draw different ones.
@@ -249,7 +250,7 @@ pub(crate) fn plain(value: &impl std::fmt::Debug) -> String {
 
 /// The commands of the journal after a position, with where each stands.
 pub(crate) async fn commands(store: &impl Store, after: u64) -> Vec<(u64, CommandId)> {
-    let rows = store.journal(after, 100).await.unwrap();
+    let rows = store.list_journal(after, 100).await.unwrap();
     rows.iter().map(|row| (row.position, row.batch.entries[0].id)).collect()
 }
 

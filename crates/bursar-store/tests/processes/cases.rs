@@ -114,7 +114,7 @@ pub(crate) fn killed() {
 async fn journal(store: &SqliteStore) -> Vec<(String, String)> {
     let (mut all, mut after) = (Vec::new(), 0);
     loop {
-        let page = store.journal(after, 500).await.unwrap();
+        let page = store.list_journal(after, 500).await.unwrap();
         let Some(last) = page.last() else { return all };
         after = last.position + last.batch.count() as u64 - 1;
         for entry in page.iter().flat_map(|row| &row.batch.entries) {

@@ -14,7 +14,8 @@ use bursar_core::payload::Payload;
 use bursar_core::request::{Charge, Command as Submit, Op, Request, Settle};
 use bursar_core::time::Time;
 use bursar_core::window::Window;
-use bursar_store::{ManualClock, Patience, Setup, SqliteStore, Store, Verdict};
+use bursar_store::conformance::CommitRequests;
+use bursar_store::{ManualClock, LockPolicy, Setup, SqliteStore, Store, RequestOutcome};
 use bursar_testkit::{Says, SeqIds, ended};
 
 /// A started process that waits for the word to begin.
@@ -87,8 +88,8 @@ pub(crate) fn live(args: &[String]) {
     runtime.block_on(async {
         for _ in 0..count {
             let requests = [Arc::new(request(seed))];
-            match store.commit(&requests, Patience::Skip).await.as_deref() {
-                Ok([Verdict::Answered(Ok(outcome))]) => say(&outcome.command.to_string()),
+            match store.commit_requests(&requests, LockPolicy::Skip).await.as_deref() {
+                Ok([RequestOutcome::Answered(Ok(outcome))]) => say(&outcome.command.to_string()),
                 other => say(&format!("failed: {other:?}")),
             }
         }

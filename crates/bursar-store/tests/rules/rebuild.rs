@@ -50,7 +50,7 @@ impl World {
     }
 
     fn tables(&self) -> Tables {
-        let keys = self.store.page_scopes(None, 1_000).now_or_never().unwrap().unwrap();
+        let keys = self.store.list_scope_keys(None, 1_000).now_or_never().unwrap().unwrap();
         let scope = |key: ScopeKey| {
             let row = self.store.scope(&key).now_or_never().unwrap().unwrap();
             (key, row.map(without_marks))
@@ -63,7 +63,7 @@ impl World {
                 .filter(|(_, row)| row.as_ref().is_some_and(|row| row.version > 0))
                 .collect(),
             holds: self.holds.values().map(|id| self.store.hold(*id).now_or_never().unwrap().unwrap()).collect(),
-            grants: self.store.grants(&Tenant::built_in(), None, 1_000).now_or_never().unwrap().unwrap(),
+            grants: self.store.list_grants(&Tenant::built_in(), None, 1_000).now_or_never().unwrap().unwrap(),
             jobs: self
                 .jobs
                 .iter()
@@ -78,7 +78,7 @@ impl World {
                 .now_or_never()
                 .unwrap()
                 .unwrap(),
-            held: self.store.held(&Tenant::built_in(), None, None, 1_000).now_or_never().unwrap().unwrap(),
+            held: self.store.list_held(&Tenant::built_in(), None, None, 1_000).now_or_never().unwrap().unwrap(),
         }
     }
 }

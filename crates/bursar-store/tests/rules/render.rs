@@ -114,7 +114,7 @@ impl World {
 
     /// The events since they were last asked for.
     pub(crate) fn events(&mut self) -> String {
-        let rows = self.store.journal(self.told, 10_000).now_or_never().unwrap().unwrap();
+        let rows = self.store.list_journal(self.told, 10_000).now_or_never().unwrap().unwrap();
         let mut said = Vec::new();
         for recorded in rows.iter().flat_map(|row| &row.batch.entries).flat_map(|entry| &entry.events) {
             self.told += 1;

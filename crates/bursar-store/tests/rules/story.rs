@@ -28,7 +28,8 @@ use bursar_core::payload::Payload;
 use bursar_core::refusal::Refusal;
 use bursar_core::request::{Actual, Charge, Command, Mint, Op, Redemption, Request, Settle};
 use bursar_core::time::{Span, Time};
-use bursar_store::{Clock, ManualClock, MemoryStore, Patience, Setup, Store, Verdict};
+use bursar_store::conformance::CommitRequests;
+use bursar_store::{Clock, ManualClock, MemoryStore, LockPolicy, Setup, Store, RequestOutcome};
 use futures_util::FutureExt;
 
 /// A Sunday, 2026-11-15 at noon in UTC.
@@ -126,9 +127,9 @@ impl World {
         while answers.iter().any(Option::is_none) {
             let open: Vec<usize> = (0..requests.len()).filter(|place| answers[*place].is_none()).collect();
             let asked: Vec<_> = open.iter().map(|place| requests[*place].clone()).collect();
-            let verdicts = self.store.commit(&asked, Patience::Skip).now_or_never().unwrap().unwrap();
-            for (place, verdict) in open.into_iter().zip(verdicts) {
-                if let Verdict::Answered(answer) = verdict {
+            let outcomes = self.store.commit_requests(&asked, LockPolicy::Skip).now_or_never().unwrap().unwrap();
+            for (place, outcome) in open.into_iter().zip(outcomes) {
+                if let RequestOutcome::Answered(answer) = outcome {
                     answers[place] = Some(answer);
                 }
             }

@@ -8,7 +8,8 @@ use bursar_core::id::{HoldId, IdSource, JobId};
 use bursar_core::job::JobState;
 use bursar_core::request::{Act, Op, Request};
 use bursar_core::time::{Span, Time};
-use bursar_store::{Patience, Setup, SqliteStore, Store, StoreError};
+use bursar_store::conformance::CommitRequests;
+use bursar_store::{LockPolicy, Setup, SqliteStore, Store, StoreError};
 use bursar_testkit::SeqIds;
 
 use crate::ask::{clock, done, hold, job, key_of, setup, submitted};
@@ -85,7 +86,7 @@ async fn a_panic_while_rows_are_written_undoes_them_all() {
     for after in [1, 50, 110, 180] {
         left.store(after, Ordering::SeqCst);
         let requests: Vec<_> = placed().into_iter().map(Arc::new).collect();
-        let failed = store.commit(&requests, Patience::Skip).await;
+        let failed = store.commit_requests(&requests, LockPolicy::Skip).await;
         assert!(matches!(&failed, Err(StoreError::Closure(why)) if why.contains("out of ids")), "{failed:?}");
         assert_eq!(store.scope(&key_of("room")).await.unwrap().unwrap().balances[0].held, 800);
         let report = store.verify().await.unwrap();
@@ -106,7 +107,7 @@ async fn a_row_that_cannot_be_written_undoes_what_was_written_before_it() {
     let bar = "CREATE TRIGGER bar BEFORE INSERT ON bursar_jobs BEGIN SELECT RAISE(ABORT, 'no more jobs'); END";
     other.execute_batch(bar).unwrap();
     let requests: Vec<_> = placed().into_iter().map(Arc::new).collect();
-    let failed = store.commit(&requests, Patience::Skip).await;
+    let failed = store.commit_requests(&requests, LockPolicy::Skip).await;
     assert!(format!("{failed:?}").contains("no more jobs"), "{failed:?}");
     other.execute_batch("DROP TRIGGER bar").unwrap();
     let count = |table| other.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get::<_, i64>(0));

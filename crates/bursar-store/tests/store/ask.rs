@@ -13,8 +13,9 @@ use bursar_core::request::{Charge, Command, Op, Request, Settle};
 use bursar_core::state::ScopeKey;
 use bursar_core::time::Time;
 use bursar_core::window::Window;
-use bursar_store::{ManualClock, MemoryStore, Patience, PostgresOptions, PostgresStore, Setup, SqliteStore};
-use bursar_store::{Store, Verdict};
+use bursar_store::conformance::CommitRequests;
+use bursar_store::{ManualClock, MemoryStore, LockPolicy, PostgresOptions, PostgresStore, Setup, SqliteStore};
+use bursar_store::{Store, RequestOutcome};
 use bursar_testkit::SeqIds;
 
 pub(crate) fn clock() -> Arc<ManualClock> {
@@ -69,9 +70,9 @@ pub(crate) fn keyed(request: Request, key: &str) -> Request {
 /// Does requests in one transaction; all of them must be done.
 pub(crate) async fn done(store: &dyn Store, requests: Vec<Request>) -> Vec<Outcome> {
     let requests: Vec<_> = requests.into_iter().map(Arc::new).collect();
-    let verdicts = store.commit(&requests, Patience::Skip).await.unwrap();
-    let done = verdicts.into_iter().map(|verdict| match verdict {
-        Verdict::Answered(Ok(outcome)) => outcome,
+    let outcomes = store.commit_requests(&requests, LockPolicy::Skip).await.unwrap();
+    let done = outcomes.into_iter().map(|outcome| match outcome {
+        RequestOutcome::Answered(Ok(outcome)) => outcome,
         other => panic!("{other:?}"),
     });
     done.collect()

@@ -36,7 +36,7 @@ async fn swallowing(
     };
     let told = store.transaction(LIMIT, work).await.expect_err(ends);
     assert_eq!(posted(&store, "a").await, 1, "{ends}");
-    assert_eq!(store.journal(0, 10).await.unwrap().len(), 1, "{ends}");
+    assert_eq!(store.list_journal(0, 10).await.unwrap().len(), 1, "{ends}");
     let count = |tx: &mut SqliteTx<'_>| tx.connection().query_row("SELECT count(*) FROM orders", [], |row| row.get(0));
     let (orders, _): (i64, _) = store.transaction(LIMIT, count).await.unwrap().unwrap();
     assert_eq!(orders, 0, "{ends}");

@@ -11,7 +11,7 @@ use bursar_core::payload::Payload;
 use bursar_core::refusal::Refusal;
 use bursar_core::request::{Charge, Command, Op, Request, Settle};
 use bursar_core::window::Window;
-use bursar_store::{ManualClock, Patience, SqliteStore, Store, StoreError, Verdict};
+use bursar_store::{ManualClock, LockPolicy, SqliteStore, Store, StoreError, RequestOutcome};
 
 use crate::ask::{clock, done, key_of, setup};
 
@@ -106,9 +106,9 @@ async fn ask_everything(path: &Path, clock: &Arc<ManualClock>, damage: &str) -> 
 async fn ask(store: &SqliteStore, name: &str, amount: i64) -> Result<Result<Outcome, Refusal>, StoreError> {
     let command = Command { charges: vec![Charge::new(key_of(name).1, amount)], ..Command::default() };
     let request = Request { dry_run: amount == 1, ..Request::from(Op::Submit(command)) };
-    let mut verdicts = store.commit(&[Arc::new(request)], Patience::Skip).await?;
-    match verdicts.pop() {
-        Some(Verdict::Answered(answer)) => Ok(answer),
+    let mut outcomes = store.commit(&[Arc::new(request)], LockPolicy::Skip).await?;
+    match outcomes.pop() {
+        Some(RequestOutcome::Answered(answer)) => Ok(answer),
         other => panic!("{other:?}"),
     }
 }

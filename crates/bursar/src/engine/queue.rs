@@ -1,4 +1,4 @@
-//! What waits: for a lane, or for a row that somebody else has locked.
+//! The queue: requests that wait for a committer, or for a row that another transaction has locked.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -10,57 +10,70 @@ use bursar_core::event::{Charged, Entry, Event};
 use bursar_core::id::HoldId;
 use bursar_core::job::End;
 use bursar_core::name::Scope;
-use bursar_core::needs::Needs;
-use bursar_core::request::{Op, Request};
+use bursar_core::request::{CheckedRequest, Op, Request};
 use bursar_store::{Lock, StoreError};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::error::Error;
 
-/// What a batch may weigh: rows, and kilobytes of payload.
+/// The most that a batch may weigh: rows, and kilobytes of payload.
 const WEIGHT_MAX: usize = 16_000;
-/// Requests a lane may pass over in search of some that it can take.
-const PASSED_MAX: usize = 2_000;
+/// The most requests that a committer skips in search of some that it can take.
+const SKIPPED_MAX: usize = 2_000;
 
 /// A request that waits.
 pub(super) struct Pending {
-    pub(super) request: Arc<Request>,
-    /// What it is known to touch.
+    pub(super) request: Arc<CheckedRequest>,
+    /// Hashes of the rows it is known to touch. Empty with a single committer.
     pub(super) keys: Vec<u64>,
-    pub(super) weight: usize,
-    pub(super) until: Instant,
-    /// An attempt of which it is not known whether it was done.
+    weight: usize,
+    /// When it fails with `busy` if its rows are still locked.
+    pub(super) deadline: Instant,
+    /// The error of an attempt whose outcome is not known.
     pub(super) unknown: Option<Error>,
     pub(super) answer: oneshot::Sender<Result<Outcome, Error>>,
+}
+
+impl Pending {
+    pub(super) fn new(
+        request: CheckedRequest,
+        keyed: bool,
+        deadline: Instant,
+        answer: oneshot::Sender<Result<Outcome, Error>>,
+    ) -> Pending {
+        let keys = if keyed { keys(&request) } else { Vec::new() };
+        Pending { keys, weight: weight(&request), request: Arc::new(request), deadline, unknown: None, answer }
+    }
 }
 
 #[derive(Default)]
 pub(super) struct Queue {
     waiting: VecDeque<Pending>,
-    /// Keys of batches that are being committed, with how many of them want each.
+    /// Keys of batches that are being committed, with the number of requests that use each.
     in_flight: HashMap<u64, usize>,
-    /// Requests that wait for a row, first in, first out for each.
-    detoured: HashMap<u64, VecDeque<Pending>>,
-    hints: Hints,
+    /// Requests that wait for a locked row, in order of arrival for each row.
+    lock_waiters: HashMap<u64, VecDeque<Pending>>,
+    known_keys: KnownKeys,
     closed: bool,
 }
 
-/// What was seen of how things hang together, so that lanes keep out of each other's way. Not relied upon.
+/// Keys that requests will turn out to need, learned from earlier entries. They keep committers out of each other's way; nothing relies
+/// on them.
 #[derive(Default)]
-struct Hints {
-    /// Keys of the scopes that live holds count on.
+struct KnownKeys {
+    /// Keys of the scopes of live holds.
     holds: HashMap<HoldId, Box<[u64]>>,
     /// Keys of the ancestors of a scope.
-    above: HashMap<u64, Box<[u64]>>,
+    ancestors: HashMap<u64, Box<[u64]>>,
 }
 
-impl Hints {
-    const KEPT: usize = 100_000;
+impl KnownKeys {
+    const ENTRIES_MAX: usize = 100_000;
 
     fn learn(&mut self, entry: &Entry) {
-        if self.holds.len() + self.above.len() > Hints::KEPT {
-            *self = Hints::default();
+        if self.holds.len() + self.ancestors.len() > KnownKeys::ENTRIES_MAX {
+            *self = KnownKeys::default();
         }
         let key = |scope: &Scope| hash(0, &(&entry.context.tenant, scope));
         for recorded in &entry.events {
@@ -71,35 +84,35 @@ impl Hints {
                 continue;
             };
             for charge in charges.iter().filter(|charge| !charge.ancestors.is_empty()) {
-                self.above.insert(key(&charge.scope), charge.ancestors.iter().map(key).collect());
+                self.ancestors.insert(key(&charge.scope), charge.ancestors.iter().map(key).collect());
             }
-            // One that a job owns is settled by the job's name.
+            // The hold of a job is settled by the id of the job, not by that of the hold.
             if let Event::HoldPlaced { hold, job: None, .. } = &recorded.e {
                 self.holds.insert(*hold, charges.iter().flat_map(Charged::scopes).map(key).collect());
             }
         }
     }
 
-    /// Adds the keys a request will turn out to need.
-    fn widen(&self, pending: &mut Pending) {
+    /// Adds the keys that a request will need.
+    fn extend(&self, pending: &mut Pending) {
         if let Op::Commit { hold, .. } | Op::Release { hold } | Op::Extend { hold, .. } = &pending.request.op {
             pending.keys.extend(self.holds.get(hold).into_iter().flatten());
         }
-        if !self.above.is_empty() {
-            let above: Vec<u64> =
-                pending.keys.iter().filter_map(|key| self.above.get(key)).flatten().copied().collect();
-            pending.keys.extend(above);
+        if !self.ancestors.is_empty() {
+            let ancestors = pending.keys.iter().filter_map(|key| self.ancestors.get(key)).flatten();
+            let ancestors: Vec<u64> = ancestors.copied().collect();
+            pending.keys.extend(ancestors);
         }
     }
 }
 
 impl Queue {
-    /// Remembers what hangs together.
+    /// Learns which scopes belong together.
     pub(super) fn learn(&mut self, entry: &Entry) {
-        self.hints.learn(entry);
+        self.known_keys.learn(entry);
     }
 
-    /// Takes a request in; says whether a lane should look for it.
+    /// Adds a request; returns whether a committer should be woken for it.
     pub(super) fn accept(&mut self, mut pending: Pending, most: usize) -> Result<bool, Error> {
         if self.closed {
             return Err(StoreError::Closed.into());
@@ -108,46 +121,46 @@ impl Queue {
         if waiting >= most {
             return Err(Error::Overloaded { waiting });
         }
-        self.hints.widen(&mut pending);
-        // Behind those who wait for the same row already, so that nobody overtakes them. Upkeep passes the row over.
-        let upkeep = matches!(pending.request.op, Op::Tidy { .. } | Op::Expire { .. });
-        let waits = |key: &&u64| !upkeep && self.detoured.contains_key(key);
-        if let Some(group) = pending.keys.iter().find(waits).copied() {
-            self.detoured.entry(group).or_default().push_back(pending);
+        self.known_keys.extend(&mut pending);
+        // A request joins those that wait for one of its rows already, so that it does not overtake them. Maintenance skips locked rows.
+        let skips_locked = matches!(pending.request.op, Op::Tidy { .. } | Op::Expire { .. });
+        let waits = |key: &&u64| !skips_locked && self.lock_waiters.contains_key(key);
+        if let Some(row) = pending.keys.iter().find(waits).copied() {
+            self.lock_waiters.entry(row).or_default().push_back(pending);
             return Ok(false);
         }
-        // Whoever works on its keys will look again when he is done.
+        // A committer that works on its keys looks at the queue again when it is done.
         let free = !pending.keys.iter().any(|key| self.in_flight.contains_key(key));
         self.waiting.push_back(pending);
         Ok(free)
     }
 
-    /// The next batch: in order, but for requests whose keys another lane is working on.
-    pub(super) fn take(&mut self, most: usize, several_lanes: bool) -> Vec<Pending> {
+    /// The next batch: in order, except for requests whose keys another committer is working on.
+    pub(super) fn take(&mut self, most: usize, several_committers: bool) -> Vec<Pending> {
         let (mut batch, mut weight) = (Vec::new(), 0);
-        let mut passed: Vec<Pending> = Vec::new();
-        // Keys of what is passed over are not overtaken either.
-        let mut passed_keys: HashSet<u64> = HashSet::new();
-        while batch.len() < most && weight < WEIGHT_MAX && passed.len() < PASSED_MAX {
+        let mut skipped: Vec<Pending> = Vec::new();
+        // A later request with a key of a skipped one must not overtake it.
+        let mut skipped_keys: HashSet<u64> = HashSet::new();
+        while batch.len() < most && weight < WEIGHT_MAX && skipped.len() < SKIPPED_MAX {
             let Some(pending) = self.waiting.pop_front() else { break };
             let mut keys = pending.keys.iter();
-            if several_lanes && keys.any(|key| self.in_flight.contains_key(key) || passed_keys.contains(key)) {
-                passed_keys.extend(pending.keys.iter().copied());
-                passed.push(pending);
+            if several_committers && keys.any(|key| self.in_flight.contains_key(key) || skipped_keys.contains(key)) {
+                skipped_keys.extend(pending.keys.iter().copied());
+                skipped.push(pending);
                 continue;
             }
             weight += pending.weight;
             batch.push(pending);
         }
-        self.back(passed);
+        self.return_first(skipped);
         for key in batch.iter().flat_map(|pending| &pending.keys) {
             *self.in_flight.entry(*key).or_default() += 1;
         }
         batch
     }
 
-    /// Gives the keys of a batch back.
-    pub(super) fn give_back(&mut self, keys: &[u64]) {
+    /// Releases the keys of a batch.
+    pub(super) fn release_keys(&mut self, keys: &[u64]) {
         for key in keys {
             if let Some(count) = self.in_flight.get_mut(key) {
                 *count -= 1;
@@ -158,16 +171,16 @@ impl Queue {
         }
     }
 
-    /// Takes requests in again, before all others.
-    pub(super) fn back(&mut self, again: Vec<Pending>) {
+    /// Puts requests back at the front of the queue.
+    pub(super) fn return_first(&mut self, again: Vec<Pending>) {
         for pending in again.into_iter().rev() {
             self.waiting.push_front(pending);
         }
     }
 
-    /// Requests that wait for a commit, in line or for a lock.
+    /// The number of requests that wait for a commit or for a lock.
     pub(super) fn waiting(&self) -> usize {
-        self.waiting.len() + self.detoured.values().map(VecDeque::len).sum::<usize>()
+        self.waiting.len() + self.lock_waiters.values().map(VecDeque::len).sum::<usize>()
     }
 
     pub(super) fn has_waiting(&self) -> bool {
@@ -178,55 +191,54 @@ impl Queue {
         self.closed = true;
     }
 
-    /// Nothing is left to be done, and nothing will come.
-    pub(super) fn is_over(&self) -> bool {
-        self.closed && self.waiting.is_empty() && self.detoured.is_empty()
+    /// Whether the queue is closed and empty.
+    pub(super) fn is_finished(&self) -> bool {
+        self.closed && self.waiting.is_empty() && self.lock_waiters.is_empty()
     }
 
-    /// Lets a request wait for the first of the rows; says whether it is the first that does.
-    /// All of the rows are known to be its keys from now on.
-    pub(super) fn detour(&mut self, mut pending: Pending, locks: &[Lock]) -> bool {
+    /// Adds a request that waits for the first of some locked rows; returns whether it is the only one. All of the rows become keys of
+    /// the request.
+    pub(super) fn add_lock_waiter(&mut self, mut pending: Pending, locks: &[Lock]) -> bool {
         pending.keys.extend(locks.iter().map(key_of));
         pending.keys.sort_unstable();
         pending.keys.dedup();
-        // The least in the one order of locks, so that those who want the same rows wait for the same one first.
-        let group = key_of(locks.iter().min().expect("something blocks it"));
-        let first = !self.detoured.contains_key(&group);
-        self.detoured.entry(group).or_default().push_back(pending);
+        let row = key_of(locks.iter().min().expect("a blocked request has a lock"));
+        let first = !self.lock_waiters.contains_key(&row);
+        self.lock_waiters.entry(row).or_default().push_back(pending);
         first
     }
 
-    /// When the time of the first who waits for a row is over; `None` when nobody waits any more, which ends the detour.
-    pub(super) fn deadline(&mut self, lock: &Lock) -> Option<Instant> {
-        let group = key_of(lock);
-        let until = self.detoured.get(&group)?.iter().map(|pending| pending.until).min();
-        if until.is_none() {
-            self.detoured.remove(&group);
+    /// The earliest deadline of the requests that wait for a row; `None` when none is left, which ends the wait.
+    pub(super) fn lock_deadline(&mut self, lock: &Lock) -> Option<Instant> {
+        let row = key_of(lock);
+        let deadline = self.lock_waiters.get(&row)?.iter().map(|pending| pending.deadline).min();
+        if deadline.is_none() {
+            self.lock_waiters.remove(&row);
         }
-        until
+        deadline
     }
 
-    /// The first of those who wait for a row.
-    pub(super) fn take_detoured(&mut self, lock: &Lock, most: usize) -> Vec<Pending> {
-        let Some(group) = self.detoured.get_mut(&key_of(lock)) else { return Vec::new() };
-        let count = group.len().min(most);
-        group.drain(..count).collect()
+    /// Takes the first requests that wait for a row.
+    pub(super) fn take_lock_waiters(&mut self, lock: &Lock, most: usize) -> Vec<Pending> {
+        let Some(waiters) = self.lock_waiters.get_mut(&key_of(lock)) else { return Vec::new() };
+        let count = waiters.len().min(most);
+        waiters.drain(..count).collect()
     }
 
-    /// They wait on, before those who came later.
-    pub(super) fn detour_again(&mut self, lock: &Lock, again: Vec<Pending>) {
-        let group = self.detoured.entry(key_of(lock)).or_default();
+    /// Puts requests back before those that came later.
+    pub(super) fn return_lock_waiters(&mut self, lock: &Lock, again: Vec<Pending>) {
+        let waiters = self.lock_waiters.entry(key_of(lock)).or_default();
         for pending in again.into_iter().rev() {
-            group.push_front(pending);
+            waiters.push_front(pending);
         }
     }
 
-    /// Takes out those whose time is over.
-    pub(super) fn overdue(&mut self, lock: &Lock, now: Instant) -> Vec<Pending> {
-        let Some(group) = self.detoured.get_mut(&key_of(lock)) else { return Vec::new() };
+    /// Removes the requests whose deadline has passed.
+    pub(super) fn overdue_lock_waiters(&mut self, lock: &Lock, now: Instant) -> Vec<Pending> {
+        let Some(waiters) = self.lock_waiters.get_mut(&key_of(lock)) else { return Vec::new() };
         let (over, rest): (VecDeque<_>, VecDeque<_>) =
-            std::mem::take(group).into_iter().partition(|pending| pending.until <= now);
-        *group = rest;
+            std::mem::take(waiters).into_iter().partition(|pending| pending.deadline <= now);
+        *waiters = rest;
         over.into()
     }
 }
@@ -249,9 +261,10 @@ fn key_of(lock: &Lock) -> u64 {
     }
 }
 
-/// What a request is known to touch, before anything is loaded. Two that share a key do not run at once.
-pub(super) fn keys(request: &Request) -> Vec<u64> {
-    let needs = Needs::of(request);
+/// Hashes of the rows that a request is known to touch before anything is loaded. Two requests that share one do not commit at the
+/// same time.
+fn keys(request: &CheckedRequest) -> Vec<u64> {
+    let needs = request.needs();
     let mut keys: Vec<u64> = needs.scopes.keys().map(|key| hash(0, key)).collect();
     keys.extend(needs.holds.iter().map(|id| hash(1, id)));
     keys.extend(needs.grants.iter().map(|id| hash(2, id)));
@@ -262,8 +275,8 @@ pub(super) fn keys(request: &Request) -> Vec<u64> {
     keys
 }
 
-/// Rows a request may write, and kilobytes of payload.
-pub(super) fn weight(request: &Request) -> usize {
+/// The rows that a request may write, plus the kilobytes of its payloads.
+fn weight(request: &Request) -> usize {
     match &request.op {
         Op::Submit(command) => {
             let payloads: usize = command.jobs.iter().map(|job| job.payload.as_str().len()).sum();
@@ -296,7 +309,7 @@ pub(super) fn weight(request: &Request) -> usize {
         | Op::PauseSchedule { .. }
         | Op::RemoveSchedule { .. } => 1,
         Op::RunSchedule { .. } => 3,
-        // A job for each tick that was missed, as far as one step goes.
+        // One job for each missed tick, a bounded number in one transaction.
         Op::Tick { .. } => 2 * TICKS_MAX,
     }
 }

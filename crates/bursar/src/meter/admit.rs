@@ -6,9 +6,9 @@ use bursar_core::refusal::Refusal;
 use bursar_core::request::{Actual, Fingerprint, IfMatch, Op, Request};
 use http::request::Parts;
 
-use crate::command::CommandBuilder;
+use crate::api::command::CommandBuilder;
+use crate::api::held::Held;
 use crate::error::Error;
-use crate::held::Held;
 use crate::meter::Meter;
 use crate::meter::caller::Caller;
 use crate::meter::cost::Price;
@@ -57,7 +57,7 @@ impl Meter {
             let (budget, read) = self.limited(caller, limits.clone()).await?;
             let op = Op::Define { scope: caller.scope().clone(), budget };
             let request = Request { if_match: read.map(IfMatch::Only), ..Request::from(op) };
-            match self.bursar.ask(request).await {
+            match self.bursar.execute(request).await {
                 Err(Error::Refused(Refusal::Changed { .. })) => {}
                 other => return other.map(drop),
             }
@@ -283,7 +283,7 @@ mod tests {
     use bursar_store::ManualClock;
 
     use super::*;
-    use crate::instance::Bursar;
+    use crate::api::instance::Bursar;
 
     /// A log that can be read.
     #[derive(Clone, Default)]

@@ -57,7 +57,7 @@ pub use crate::meter::settings::{Anonymous, MeterError, MeterSettings, OnFailure
 pub use crate::meter::settle::ActualCost;
 pub use crate::meter::standing::{LimitStanding, QuotaExceeded, Standing};
 
-use crate::instance::Bursar;
+use crate::api::instance::Bursar;
 use crate::meter::counters::Counting;
 
 /// Charges requests to their callers. Cheap to clone.

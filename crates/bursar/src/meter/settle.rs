@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
-use crate::held::Held;
+use crate::api::held::Held;
 use crate::meter::Meter;
 use crate::meter::cost::Price;
 use crate::meter::counters::count;

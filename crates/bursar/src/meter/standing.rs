@@ -6,7 +6,7 @@ use bursar_core::refusal::Violation;
 use bursar_core::time::{Span, Time};
 use bursar_core::window::Window;
 
-use crate::ledger::BudgetView;
+use crate::api::ledger::BudgetView;
 use crate::meter::caller::Caller;
 
 /// How a caller stands with its quota.

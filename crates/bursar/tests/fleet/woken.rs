@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bursar::{Budget, Bursar, HoldId, JobSpec, LeaseAsk, Limit, Op, Payload, Queue, Request, Rules, Window};
-use bursar_store::{Patience, PostgresOptions, PostgresStore, Setup, SqliteStore, Store, Verdict};
+use bursar_store::{LockPolicy, PostgresOptions, PostgresStore, RequestOutcome, Setup, SqliteStore, Store};
 use bursar_testkit::RandomIds;
 use sqlx::{Connection, PgConnection};
 use tokio::time::Instant;
@@ -97,13 +97,13 @@ async fn release(url: &str, hold: HoldId) {
         None => Box::new(PostgresStore::open(url, setup, PostgresOptions::default()).await.unwrap()),
     };
     let release = Arc::new(Request::from(Op::Release { hold }));
-    let mut patience = Patience::Skip;
+    let mut patience = LockPolicy::Skip;
     loop {
-        let verdicts = store.commit(slice::from_ref(&release), patience).await.unwrap();
-        patience = match &verdicts[..] {
-            [Verdict::Answered(Ok(_))] => break,
+        let outcomes = store.commit(slice::from_ref(&release), patience).await.unwrap();
+        patience = match &outcomes[..] {
+            [RequestOutcome::Answered(Ok(_))] => break,
             // The other process looks after the same scope: its turn is short.
-            [Verdict::Blocked(locks)] => Patience::First(locks[0].clone(), PATIENCE),
+            [RequestOutcome::Blocked(locks)] => LockPolicy::WaitFor(locks[0].clone(), PATIENCE),
             other => panic!("{other:?}"),
         };
     }

@@ -15,9 +15,9 @@ use crate::error::StoreError;
 use crate::figures::Halves;
 use crate::job_row::{Columns, state_of, what_counts};
 use crate::postgres::error::store_error;
-use crate::postgres::rows::{PgRows, Taking};
+use crate::postgres::rows::{LockMode, PgRows};
 use crate::postgres::{ONE_SNAPSHOT, PostgresStore};
-use crate::rows::Rows;
+use crate::transaction::rows::Rows;
 use crate::verify::{self, JobCounts, PAGE, Report};
 
 impl PostgresStore {
@@ -120,7 +120,7 @@ impl PostgresStore {
         jobs: &[Job],
     ) -> Result<(), StoreError> {
         let wanted: Vec<HoldId> = jobs.iter().filter_map(|job| job.hold).collect();
-        let found = PgRows::new(conn, self, Taking::Look).holds(&wanted).await?;
+        let found = PgRows::new(conn, self, LockMode::Read).holds(&wanted).await?;
         let holds: HashMap<HoldId, Hold> = found.rows.into_iter().collect();
         for job in jobs {
             report.check_job(job, job.hold.and_then(|hold| holds.get(&hold)));
@@ -147,18 +147,18 @@ impl PostgresStore {
             let key: ScopeKey = (stored("tenant", tenant)?, stored("scope", scope)?);
             let row = self.scope_row(&state, budget.as_deref())?;
             let asks: Vec<_> = verify::asks(&key, &row).collect();
-            let sums = PgRows::new(&mut *conn, self, Taking::Look).past(&asks).await?;
+            let sums = PgRows::new(&mut *conn, self, LockMode::Read).past(&asks).await?;
             report.check_scope(&key, &row, 0, &sums, Some(counts));
         }
         let awaited: Vec<(ScopeKey, bool)> = counts.awaited().map(|key| (key.clone(), false)).collect();
-        for (key, row) in PgRows::new(conn, self, Taking::Look).scopes(&awaited).await?.rows {
+        for (key, row) in PgRows::new(conn, self, LockMode::Read).scopes(&awaited).await?.rows {
             report.check_jobs_of_scope(&key, &row, counts);
         }
         Ok(())
     }
 
     /// Lines follow from the jobs: after a rebuild they are made anew, one flow key at a time.
-    pub(in crate::postgres) async fn line_up(&self, conn: &mut PgConnection) -> Result<(), StoreError> {
+    pub(in crate::postgres) async fn restore_lines(&self, conn: &mut PgConnection) -> Result<(), StoreError> {
         self.forget_lines(conn).await?;
         let next = "SELECT tenant, queue, flow FROM bursar.jobs
             WHERE flow <> '' AND (tenant, queue, flow) > ($1, $2, $3) ORDER BY tenant, queue, flow LIMIT 1";
@@ -194,7 +194,7 @@ impl PostgresStore {
                 }
             }
             for (scope, line) in lines {
-                let found = PgRows::new(&mut *conn, self, Taking::Look).scopes(&[(scope.clone(), false)]).await?;
+                let found = PgRows::new(&mut *conn, self, LockMode::Read).scopes(&[(scope.clone(), false)]).await?;
                 let mut row = found.rows.into_iter().next().map(|(_, row)| row).unwrap_or_default();
                 row.line = line;
                 self.put_line(conn, &scope, &row).await?;

@@ -11,8 +11,8 @@ use super::{attach_within, columns};
 use crate::claims::DUE_STEP;
 use crate::error::StoreError;
 use crate::postgres::error::store_error;
-use crate::postgres::rows::{PgRows, Taking};
-use crate::rows::{ClaimAsk, Claimed};
+use crate::postgres::rows::{LockMode, PgRows};
+use crate::transaction::rows::{ClaimAsk, Claimed};
 
 /// One trip for each queue. The kinds there are are found from one to the next, past all jobs between; of each kind the best
 /// are taken, then the best of all. Beside them those that time alone kept and that are due, and when the next one is.
@@ -92,12 +92,12 @@ macro_rules! barred {
     };
 }
 
-/// Work is never waited for: who cannot have a job takes another.
+/// A statement for each way of locking jobs. A claim never waits for a locked job: it takes another.
 macro_rules! skipping {
-    ($taking:expr, $sql:ident) => {
-        match $taking {
-            Taking::Skip | Taking::Wait => $sql!(" FOR UPDATE SKIP LOCKED"),
-            Taking::See | Taking::Look | Taking::Alone => $sql!(" OFFSET 0"),
+    ($mode:expr, $sql:ident) => {
+        match $mode {
+            LockMode::Skip | LockMode::Wait => $sql!(" FOR UPDATE SKIP LOCKED"),
+            LockMode::Read | LockMode::Exclusive => $sql!(" OFFSET 0"),
         }
     };
 }
@@ -115,7 +115,7 @@ impl PgRows<'_> {
         let kinds = ask.kinds.iter().map(|kind| kind.as_str()).filter(|kind| !kind.ends_with('*'));
         let kinds: Vec<&str> = kinds.collect();
         let count = i64::try_from(ask.count).unwrap_or(i64::MAX);
-        let statement = sqlx::query(skipping!(self.taking, claim))
+        let statement = sqlx::query(skipping!(self.mode, claim))
             .bind(ask.queue.0.as_str())
             .bind(ask.queue.1.as_str())
             .bind(beginnings)
@@ -127,8 +127,8 @@ impl PgRows<'_> {
         let mut claimed = Claimed::default();
         for row in &rows {
             match row.try_get_unchecked::<i16, _>(0).map_err(store_error)? {
-                0 => claimed.ready.push(self.note(row, 2, true)?),
-                1 => claimed.due.push(self.note(row, 2, true)?),
+                0 => claimed.ready.push(self.locate(row, 2, true)?),
+                1 => claimed.due.push(self.locate(row, 2, true)?),
                 _ => claimed.next_at = Some(Time::from_micros(row.try_get_unchecked(1).map_err(store_error)?)),
             }
         }
@@ -143,34 +143,34 @@ impl PgRows<'_> {
         Ok(claimed)
     }
 
-    pub(in crate::postgres) async fn stand_behind(
+    pub(in crate::postgres) async fn fetch_behind(
         &mut self,
         lines: &[(LineKey, usize)],
     ) -> Result<Vec<Job>, StoreError> {
         let column = |of: fn(&LineKey) -> &str| lines.iter().map(|(line, _)| of(line)).collect::<Vec<_>>();
         let counts: Vec<i64> = lines.iter().map(|(_, count)| *count as i64).collect();
-        let statement = sqlx::query(skipping!(self.taking, behind))
+        let statement = sqlx::query(skipping!(self.mode, behind))
             .bind(column(|line| line.0.as_str()))
             .bind(column(|line| line.1.as_str()))
             .bind(column(|line| line.2.as_str()))
             .bind(column(|line| line.3.as_str()))
             .bind(counts);
         let rows = self.fetch(statement).await?;
-        let mut jobs = rows.iter().map(|row| self.note(row, 0, true)).collect::<Result<Vec<_>, _>>()?;
+        let mut jobs = rows.iter().map(|row| self.locate(row, 0, true)).collect::<Result<Vec<_>, _>>()?;
         let mut room = CLAIM_BYTES_MAX;
         attach_within(self.conn, &mut jobs, &mut room).await?;
         Ok(jobs)
     }
 
-    pub(in crate::postgres) async fn are_barred(
+    pub(in crate::postgres) async fn fetch_barred(
         &mut self,
         keys: &[(QueueKey, FlowKey)],
     ) -> Result<Vec<Job>, StoreError> {
-        let statement = sqlx::query(skipping!(self.taking, barred))
+        let statement = sqlx::query(skipping!(self.mode, barred))
             .bind(keys.iter().map(|((tenant, _), _)| tenant.as_str()).collect::<Vec<_>>())
             .bind(keys.iter().map(|((_, queue), _)| queue.as_str()).collect::<Vec<_>>())
             .bind(keys.iter().map(|(_, key)| key.as_str()).collect::<Vec<_>>());
         let rows = self.fetch(statement).await?;
-        rows.iter().map(|row| self.note(row, 0, true)).collect()
+        rows.iter().map(|row| self.locate(row, 0, true)).collect()
     }
 }

@@ -21,7 +21,7 @@ use crate::job_row::{state_number, state_of, what_counts};
 use crate::postgres::PostgresStore;
 use crate::postgres::error::store_error;
 use crate::postgres::payloads::cut_page;
-use crate::postgres::rows::{PgRows, Taking};
+use crate::postgres::rows::{LockMode, PgRows};
 use crate::store::QUEUES_COUNTED;
 
 /// Rows that are read at a time to find those that a filter takes.
@@ -92,7 +92,7 @@ impl PostgresStore {
 
     pub(in crate::postgres) async fn read_queue(&self, key: &QueueKey) -> Result<Option<QueueState>, StoreError> {
         let mut conn = self.acquire().await?;
-        let found = PgRows::new(&mut conn, self, Taking::Look).take_queues(std::slice::from_ref(key), false).await?;
+        let found = PgRows::new(&mut conn, self, LockMode::Read).fetch_queues(std::slice::from_ref(key), false).await?;
         Ok(found.into_iter().next().map(|(_, queue)| queue))
     }
 
@@ -119,8 +119,8 @@ impl PostgresStore {
                 .map_err(store_error)?;
             let Some(name) = name else { break };
             let key: QueueKey = (tenant.clone(), stored("queue", name)?);
-            let mut rows = PgRows::new(&mut conn, self, Taking::Look);
-            let state = rows.take_queues(std::slice::from_ref(&key), false).await?.into_iter().next();
+            let mut rows = PgRows::new(&mut conn, self, LockMode::Read);
+            let state = rows.fetch_queues(std::slice::from_ref(&key), false).await?.into_iter().next();
             found.push((key.1, state.map(|(_, state)| state).unwrap_or_default()));
         }
         Ok(found)
@@ -282,8 +282,8 @@ impl PostgresStore {
                 .map_err(store_error)?;
             let Some((tenant, queue, state)) = row else { break };
             let key: QueueKey = (stored("tenant", tenant.clone())?, stored("queue", queue.clone())?);
-            let mut rows = PgRows::new(&mut *conn, self, Taking::Look);
-            let set = rows.take_queues(std::slice::from_ref(&key), false).await?.into_iter().next();
+            let mut rows = PgRows::new(&mut *conn, self, LockMode::Read);
+            let set = rows.fetch_queues(std::slice::from_ref(&key), false).await?.into_iter().next();
             let config: QueueConfig = set.map(|(_, set)| set.config).unwrap_or_default();
             if let Some(kept) = config.kept(state_of(i64::from(state))?) {
                 let page: Vec<(String, Uuid)> = sqlx::query_as(over)
@@ -378,8 +378,8 @@ impl PostgresStore {
 
     pub(in crate::postgres) async fn read_schedule(&self, key: &ScheduleKey) -> Result<Option<Schedule>, StoreError> {
         let mut conn = self.acquire().await?;
-        let mut rows = PgRows::new(&mut conn, self, Taking::Look);
-        let found = rows.take_schedules(std::slice::from_ref(key)).await?;
+        let mut rows = PgRows::new(&mut conn, self, LockMode::Read);
+        let found = rows.fetch_schedules(std::slice::from_ref(key)).await?;
         Ok(found.rows.into_iter().next().map(|(_, schedule)| schedule))
     }
 

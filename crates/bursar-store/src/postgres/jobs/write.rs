@@ -9,9 +9,9 @@ use crate::codec::Packed;
 use crate::codec::to_json;
 use crate::figures::Halves;
 use crate::job_row::{Columns, Moving, Spec, counted, ended, state_number};
-use crate::postgres::rows::{PgRows, Taking};
+use crate::postgres::pg_types::Ctid;
+use crate::postgres::rows::{LockMode, PgRows};
 use crate::postgres::statement::Statement;
-use crate::postgres::wire::Place;
 use crate::postgres::write::DELETE_PAYLOADS;
 
 const INSERT: &str = "INSERT INTO bursar.jobs (id, tenant, queue, kind, flow, state, rank, at, awaits, spec, life)
@@ -62,26 +62,26 @@ const ADD_HELD: &str = "INSERT INTO bursar.held AS h (tenant, queue, kind, unit,
 
 impl PgRows<'_> {
     /// Adds what is to be written of jobs, their keys, queues, schedules and figures.
-    pub(in crate::postgres) fn write_work(&self, statement: &mut Statement, ws: &Workspace) {
+    pub(in crate::postgres) fn write_jobs(&self, statement: &mut Statement, ws: &Workspace) {
         write_job_keys(statement, ws);
-        let (mut new, mut moved, mut put, mut left) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let (mut new, mut located, mut put, mut left) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let (mut ended, mut revived, mut deleted, mut gone) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for (id, change) in ws.jobs.changes() {
-            let lies = self.places.jobs.get(&id.0);
+            let location = self.locations.jobs.get(&id.0);
             match change {
                 Change::Insert(job) if job.life.state.is_final() => ended.push(job),
                 Change::Insert(job) => new.push(job),
-                Change::Update(job) => match (job.life.state.is_final(), lies) {
-                    (true, Some(place)) => {
-                        left.push(*place);
+                Change::Update(job) => match (job.life.state.is_final(), location) {
+                    (true, Some(ctid)) => {
+                        left.push(*ctid);
                         ended.push(job);
                     }
                     (true, None) => {
                         // It had ended before, or nobody looked where it lies.
-                        deleted.extend((self.taking == Taking::Alone).then_some(*id));
+                        deleted.extend((self.mode == LockMode::Exclusive).then_some(*id));
                         ended.push(job);
                     }
-                    (false, Some(place)) => moved.push((*place, job)),
+                    (false, Some(ctid)) => located.push((*ctid, job)),
                     (false, None) => {
                         revived.push(*id);
                         put.push(job);
@@ -99,7 +99,7 @@ impl PgRows<'_> {
         ended.sort_unstable_by_key(|job| job.id);
         statement.part(INSERT, &new, whole);
         statement.part(PUT, &put, whole);
-        statement.counted_part(UPDATE, &moved, where_they_lie);
+        statement.counted_part(UPDATE, &located, by_location);
         statement.counted_part(LEAVE, &left, |part, rows| part.array(rows.iter().copied()));
         statement.part(END, &ended, finished);
         for (sql, ids) in [(REVIVE, revived), (DELETE, deleted)] {
@@ -131,9 +131,9 @@ fn whole(part: &mut Statement, jobs: &[&Job]) {
     part.array(jobs.iter().map(|job| Moving::of(job).pack()));
 }
 
-fn where_they_lie(part: &mut Statement, jobs: &[(Place, &Job)]) {
+fn by_location(part: &mut Statement, jobs: &[(Ctid, &Job)]) {
     let columns: Vec<Columns> = jobs.iter().map(|(_, job)| Columns::of(job)).collect();
-    part.array(jobs.iter().map(|(place, _)| *place));
+    part.array(jobs.iter().map(|(ctid, _)| *ctid));
     part.array(jobs.iter().map(|(_, job)| job.queue.as_str()));
     part.array(columns.iter().map(|columns| columns.state as i16));
     part.array(columns.iter().map(|columns| columns.rank));

@@ -14,9 +14,9 @@ use crate::claims::DUE_STEP;
 use crate::error::StoreError;
 use crate::figures::AHEAD_LOOK;
 use crate::job_row::Columns;
-use crate::rows::{ClaimAsk, Claimed};
 use crate::sqlite::error::failed;
 use crate::sqlite::rows::{SqliteRows, get_time, id};
+use crate::transaction::rows::{ClaimAsk, Claimed};
 
 /// The jobs of one kind that can be leased, read in pages, the best first.
 struct Kind {

@@ -1,0 +1,198 @@
+//! Reads.
+
+use std::ops::RangeInclusive;
+
+use async_trait::async_trait;
+use bursar_core::grant::Grant;
+use bursar_core::hold::Hold;
+use bursar_core::id::{BatchId, GrantId, HoldId, JobId};
+use bursar_core::job::{Job, JobState, QueueState, Schedule};
+use bursar_core::live::ChargeMark;
+use bursar_core::name::{Queue, ScheduleName, Scope, Tenant};
+use bursar_core::page;
+use bursar_core::scope::ScopeState;
+use bursar_core::state::{QueueKey, ScheduleKey, ScopeKey};
+use bursar_core::time::Time;
+use futures_util::FutureExt;
+
+use super::MemoryStore;
+use super::rows::MemoryRows;
+use crate::error::StoreError;
+use crate::figures::{Cost, CostMark, Figures, HeldMark, HeldSum, JobFilter};
+use crate::store::{Journaled, Read};
+use crate::transaction;
+
+#[async_trait]
+impl Read for MemoryStore {
+    async fn now(&self) -> Result<Time, StoreError> {
+        Ok(self.clock.now())
+    }
+
+    async fn scope(&self, key: &ScopeKey) -> Result<Option<ScopeState>, StoreError> {
+        let mut tables = self.tables();
+        let Some(row) = tables.scopes.get(key).cloned() else { return Ok(None) };
+        let mut rows = MemoryRows { tables: &mut tables, clock: &*self.clock };
+        let view = transaction::view(&mut rows, key, row, self.clock.now()).now_or_never();
+        view.expect("memory never waits").map(Some)
+    }
+
+    async fn list_scopes(
+        &self,
+        tenant: &Tenant,
+        prefix: &str,
+        after: Option<&Scope>,
+        limit: usize,
+    ) -> Result<Vec<(Scope, ScopeState)>, StoreError> {
+        let names: Vec<Scope> = {
+            let tables = self.tables();
+            let of_tenant = tables
+                .scopes
+                .iter()
+                .filter(|((t, s), row)| t == tenant && row.version > 0 && s.as_str().starts_with(prefix));
+            of_tenant.map(|((_, s), _)| s.clone()).filter(|s| after.is_none_or(|after| s > after)).take(limit).collect()
+        };
+        let mut found = Vec::new();
+        for name in names {
+            if let Some(row) = self.scope(&(tenant.clone(), name.clone())).await? {
+                found.push((name, row));
+            }
+        }
+        Ok(found)
+    }
+
+    async fn spent(&self, key: &ScopeKey, from: Time, to: Time) -> Result<i64, StoreError> {
+        let tables = self.tables();
+        let range = tables.postings.range((key.clone(), from, 0)..(key.clone(), to.max(from), 0));
+        Ok(range.map(|(_, posting)| posting.amount).sum())
+    }
+
+    async fn hold(&self, id: HoldId) -> Result<Option<Hold>, StoreError> {
+        Ok(self.tables().holds.get(&id).cloned())
+    }
+
+    async fn list_live_holds(
+        &self,
+        key: &ScopeKey,
+        after: Option<ChargeMark>,
+        limit: usize,
+    ) -> Result<Vec<Hold>, StoreError> {
+        let tables = self.tables();
+        let (at, id) = after.unwrap_or((Time::MIN, HoldId(0)));
+        let range = tables.live.range((key.clone(), at, id)..=(key.clone(), Time::NEVER, HoldId(u128::MAX)));
+        let range = range.filter(|((_, at, id), _)| after.is_none_or(|after| (*at, *id) > after));
+        let table = range.map(|((_, at, id), _)| (*at, *id)).take(limit).collect();
+        let row = tables.scopes.get(key).cloned().unwrap_or_default();
+        let ids = row.live_after(after, table, limit);
+        Ok(page::cut(ids.iter().filter_map(|id| tables.holds.get(id).cloned()).collect(), limit))
+    }
+
+    async fn grant(&self, id: GrantId) -> Result<Option<Grant>, StoreError> {
+        Ok(self.tables().grants.get(&id).cloned())
+    }
+
+    async fn list_grants(
+        &self,
+        tenant: &Tenant,
+        after: Option<GrantId>,
+        limit: usize,
+    ) -> Result<Vec<Grant>, StoreError> {
+        let tables = self.tables();
+        let all = tables
+            .grants
+            .values()
+            .filter(|grant| grant.tenant == *tenant && after.is_none_or(|after| grant.id > after));
+        Ok(page::cut(all.take(limit).cloned().collect(), limit))
+    }
+
+    async fn job(&self, id: JobId) -> Result<Option<Job>, StoreError> {
+        Ok(self.tables().jobs.get(&id).cloned())
+    }
+
+    async fn list_jobs(
+        &self,
+        tenant: &Tenant,
+        filter: &JobFilter,
+        after: Option<JobId>,
+        limit: usize,
+    ) -> Result<Vec<Job>, StoreError> {
+        Ok(page::cut(self.tables().list_jobs(tenant, filter, after, limit, self.clock.now()), limit))
+    }
+
+    async fn job_counts(&self) -> Result<Vec<(JobState, i64)>, StoreError> {
+        Ok(self.tables().job_counts())
+    }
+
+    async fn queue(&self, key: &QueueKey) -> Result<Option<QueueState>, StoreError> {
+        Ok(self.tables().queues.get(key).cloned())
+    }
+
+    async fn list_queues(
+        &self,
+        tenant: &Tenant,
+        after: Option<&Queue>,
+        limit: usize,
+    ) -> Result<Vec<(Queue, QueueState)>, StoreError> {
+        Ok(self.tables().list_queues(tenant, after, limit))
+    }
+
+    async fn figures(&self, key: &QueueKey, since_minute: i64) -> Result<Figures, StoreError> {
+        Ok(self.tables().figures(key, since_minute, self.clock.now()))
+    }
+
+    async fn schedule(&self, key: &ScheduleKey) -> Result<Option<Schedule>, StoreError> {
+        Ok(self.tables().schedules.get(key).cloned())
+    }
+
+    async fn list_schedules(
+        &self,
+        tenant: &Tenant,
+        after: Option<&ScheduleName>,
+        limit: usize,
+    ) -> Result<Vec<(ScheduleName, Schedule)>, StoreError> {
+        let tables = self.tables();
+        let all =
+            tables.schedules.iter().filter(|((of, name), _)| of == tenant && after.is_none_or(|after| name > after));
+        Ok(page::cut(all.take(limit).map(|((_, name), row)| (name.clone(), row.clone())).collect(), limit))
+    }
+
+    async fn list_costs(
+        &self,
+        tenant: &Tenant,
+        days: RangeInclusive<i64>,
+        after: Option<&CostMark>,
+        limit: usize,
+    ) -> Result<Vec<Cost>, StoreError> {
+        Ok(self.tables().costs(tenant, &days, after, limit))
+    }
+
+    async fn list_held(
+        &self,
+        tenant: &Tenant,
+        queue: Option<&Queue>,
+        after: Option<&HeldMark>,
+        limit: usize,
+    ) -> Result<Vec<HeldSum>, StoreError> {
+        Ok(self.tables().held(tenant, queue, after, limit))
+    }
+
+    async fn list_journal(&self, after: u64, limit: usize) -> Result<Vec<Journaled>, StoreError> {
+        let mut tables = self.tables();
+        // The position may be in the middle of a row.
+        let first = tables
+            .journal
+            .range(..=after)
+            .next_back()
+            .filter(|(p, b)| **p + b.count() as u64 > after + 1)
+            .map_or(after + 1, |(p, _)| *p);
+        let batches: Vec<_> = tables.journal.range(first..).take(limit).map(|(p, b)| (*p, b.clone())).collect();
+        let read = |(position, batch)| Journaled { position, batch: tables.read(&batch) };
+        Ok(page::cut(batches.into_iter().map(read).collect(), limit))
+    }
+
+    async fn batch(&self, id: BatchId) -> Result<Option<Journaled>, StoreError> {
+        let mut tables = self.tables();
+        let position = id.0 as u64;
+        let batch = tables.journal.get(&position).cloned();
+        Ok(batch.map(|batch| Journaled { position, batch: tables.read(&batch) }))
+    }
+}

@@ -1,0 +1,146 @@
+//! The connections of batches, and how a batch begins and ends on one with as few round trips as possible.
+//!
+//! A batch that succeeds keeps its connection for the next one. Returning it to the pool would cost two round trips for each batch, in
+//! which the pool checks the connection. The first statement of the next batch checks it as well.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bursar_core::time::Time;
+use sqlx::pool::PoolConnection;
+use sqlx::{AssertSqlSafe, PgConnection, Postgres, Row};
+
+use super::error::{Conflict, conflict};
+use super::{GATE, PostgresStore};
+
+/// One in this many connections is kept by batches; the others serve reads and callers' own transactions.
+const KEPT_SHARE: u32 = 4;
+
+/// An open transaction of a batch. If it is dropped before its end, its connection is closed and the server rolls it back.
+pub struct OpenBatch {
+    conn: Option<PoolConnection<Postgres>>,
+    /// The clock of the database when it began.
+    pub(super) began: Time,
+}
+
+impl OpenBatch {
+    pub(super) fn conn(&mut self) -> &mut PgConnection {
+        self.conn.as_mut().expect("the connection is there until the end")
+    }
+}
+
+impl Drop for OpenBatch {
+    fn drop(&mut self) {
+        if let Some(conn) = self.conn.take() {
+            drop(conn.detach());
+        }
+    }
+}
+
+/// Connections that batches keep between them.
+#[derive(Default)]
+pub(super) struct BatchConnections(Mutex<Idle>);
+
+#[derive(Default)]
+struct Idle {
+    connections: Vec<PoolConnection<Postgres>>,
+    /// The store is closed: no connection is kept.
+    closed: bool,
+}
+
+impl BatchConnections {
+    fn idle(&self) -> MutexGuard<'_, Idle> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn take(&self) -> Option<PoolConnection<Postgres>> {
+        self.idle().connections.pop()
+    }
+
+    /// Keeps a connection unless `most` are kept already; otherwise it returns to the pool.
+    fn keep(&self, conn: PoolConnection<Postgres>, most: usize) {
+        let mut idle = self.idle();
+        if !idle.closed && idle.connections.len() < most {
+            idle.connections.push(conn);
+        }
+    }
+
+    /// Returns all connections to the pool, which checks them.
+    fn return_all(&self) {
+        self.idle().connections.clear();
+    }
+
+    /// Keeps no connection from now on: a pool that is closed waits for all of its connections.
+    pub(super) fn close(&self) {
+        let mut idle = self.idle();
+        idle.closed = true;
+        idle.connections.clear();
+    }
+}
+
+/// A pool needs a runtime to take a connection back, and a store may be dropped where there is none.
+impl Drop for BatchConnections {
+    fn drop(&mut self) {
+        self.idle().connections.drain(..).for_each(|conn| drop(conn.detach()));
+    }
+}
+
+impl PostgresStore {
+    /// Begins a transaction with a lock timeout and a durable commit, which excludes a rebuild of the tables.
+    pub(super) async fn open_batch(&self, lock_timeout: Duration) -> Result<OpenBatch, sqlx::Error> {
+        let begin = begin(lock_timeout);
+        let kept = self.batch_connections.take();
+        if let Some(conn) = kept {
+            match open(conn, &begin).await {
+                // It was lost while it was idle, and probably the others too.
+                Err(error) if conflict(&error) == Some(Conflict::Lost) => self.batch_connections.return_all(),
+                opened => return opened,
+            }
+        }
+        open(self.pool.acquire().await?, &begin).await
+    }
+
+    /// Commits.
+    pub(super) async fn close_batch(&self, batch: OpenBatch) -> Result<(), sqlx::Error> {
+        self.end(batch, "COMMIT").await
+    }
+
+    /// Rolls back. A connection that fails to do so is closed, which releases its locks as well.
+    pub(super) async fn roll_back_batch(&self, batch: OpenBatch) {
+        let _ = self.end(batch, "ROLLBACK").await;
+    }
+
+    async fn end(&self, mut batch: OpenBatch, how: &'static str) -> Result<(), sqlx::Error> {
+        sqlx::raw_sql(how).execute(batch.conn()).await?;
+        if let Some(conn) = batch.conn.take() {
+            self.batch_connections.keep(conn, (self.options.connections / KEPT_SHARE) as usize);
+        }
+        Ok(())
+    }
+}
+
+async fn open(conn: PoolConnection<Postgres>, begin: &str) -> Result<OpenBatch, sqlx::Error> {
+    let mut batch = OpenBatch { conn: Some(conn), began: Time::MIN };
+    let row = sqlx::raw_sql(AssertSqlSafe(begin.to_owned())).fetch_one(batch.conn()).await?;
+    batch.began = Time::from_micros(row.try_get(0)?);
+    Ok(batch)
+}
+
+/// Several statements in one message, so that they cost one round trip. They set everything that a batch relies on for the
+/// transaction alone, so that no session state is needed. One generic plan serves arrays of any length, and compiling it would take
+/// longer than running it. Sequential scans are off because plans are cached: one made while a table is small would still scan it when
+/// it has grown.
+fn begin(lock_timeout: Duration) -> String {
+    format!(
+        "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = {}; SET LOCAL enable_seqscan = off;
+         SET LOCAL plan_cache_mode = force_generic_plan; SET LOCAL jit = off;
+         SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint, pg_advisory_xact_lock_shared({GATE}),
+             set_config('synchronous_commit', coalesce(nullif(current_setting('synchronous_commit'), 'off'), 'on'), true)",
+        lock_timeout_ms(lock_timeout)
+    )
+}
+
+/// At least 1: zero would mean to wait for ever.
+pub(super) fn lock_timeout_ms(wait: Duration) -> u128 {
+    wait.as_millis().clamp(1, i32::MAX as u128)
+}

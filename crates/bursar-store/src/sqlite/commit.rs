@@ -1,0 +1,19 @@
+//! Commits: batches run one after the other on the writer's thread.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bursar_core::request::CheckedRequest;
+
+use super::SqliteStore;
+use crate::error::StoreError;
+use crate::store::{Commit, LockPolicy, RequestOutcome};
+
+#[async_trait]
+impl Commit for SqliteStore {
+    /// With one writer no row is ever locked, so that the policy does not matter.
+    async fn commit(&self, requests: &[Arc<CheckedRequest>], _: LockPolicy) -> Result<Vec<RequestOutcome>, StoreError> {
+        let requests: Arc<[Arc<CheckedRequest>]> = requests.into();
+        self.writer()?.call(move |writer| writer.commit(&requests)).await
+    }
+}

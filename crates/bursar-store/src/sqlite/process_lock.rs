@@ -1,0 +1,109 @@
+//! A fair lock between processes that write to one file.
+//!
+//! SQLite lets writers race for its lock. The process that wrote last usually wins again, and others starve. Here a writer locks two
+//! files beside the database in order: first `-gate`, then `-turn`. It releases the gate and writes. The process that waits
+//! for the turn holds the gate, so that the one that just wrote must queue behind it.
+
+use std::cell::Cell;
+use std::fs::{File, OpenOptions, TryLockError};
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
+
+use crate::error::StoreError;
+
+/// Two lock files beside the database. The operating system releases their locks when a process ends.
+pub(super) struct ProcessLock {
+    files: Option<(File, File)>,
+    /// It had to wait the last time, so other processes are writing.
+    waited: Cell<bool>,
+}
+
+/// The right to write, until dropped.
+pub(super) struct WriteTurn<'a>(Option<&'a File>);
+
+/// The pauses between tries of a writer, each of which waits for `BUSY_TIMEOUT` inside SQLite.
+pub(super) const WAITS: [Duration; 3] =
+    [Duration::from_millis(10), Duration::from_millis(50), Duration::from_millis(250)];
+/// How long SQLite itself waits for its lock.
+pub(super) const BUSY_TIMEOUT: Duration = Duration::from_millis(500);
+
+const TIMEOUT: Duration = Duration::from_secs(5);
+/// The first and the shortest pause between tries at the gate; each is half as long as the one before. The process that has waited
+/// longest tries most often, so that one that just wrote does not overtake it.
+const GATE_STEPS: (Duration, Duration) = (Duration::from_millis(1), Duration::from_micros(50));
+/// How long a process that had to wait pauses before its next write, so that processes asleep at the gate can try first.
+const YIELD: Duration = Duration::from_micros(400);
+/// The pauses between tries for the turn, for which only one process waits.
+const TURN_STEPS: (Duration, Duration) = (Duration::from_micros(50), Duration::from_micros(50));
+
+impl ProcessLock {
+    /// For a database in a file.
+    pub(super) fn beside(database: &Path) -> Result<ProcessLock, StoreError> {
+        let open = |suffix: &str| {
+            let mut path = database.as_os_str().to_owned();
+            path.push(suffix);
+            let path = PathBuf::from(path);
+            OpenOptions::new().create(true).truncate(false).write(true).open(&path).map_err(|source| {
+                StoreError::Unavailable {
+                    what: format!("the lock file beside the database cannot be opened ({})", path.display()),
+                    hint: "make the folder of the database writable",
+                    source: Some(Box::new(source)),
+                }
+            })
+        };
+        Ok(ProcessLock { files: Some((open("-gate")?, open("-turn")?)), waited: Cell::new(false) })
+    }
+
+    /// For a database in memory.
+    pub(super) fn none() -> ProcessLock {
+        ProcessLock { files: None, waited: Cell::new(false) }
+    }
+
+    /// Waits for the turn, up to `TIMEOUT`.
+    pub(super) fn enter(&self) -> Result<WriteTurn<'_>, StoreError> {
+        let Some((gate, turn)) = &self.files else { return Ok(WriteTurn(None)) };
+        if self.waited.get() {
+            thread::sleep(YIELD);
+        }
+        let mut waited = Duration::ZERO;
+        lock(gate, GATE_STEPS, &mut waited)?;
+        let taken = lock(turn, TURN_STEPS, &mut waited);
+        let _ = gate.unlock();
+        self.waited.set(!waited.is_zero());
+        taken.map(|()| WriteTurn(Some(turn)))
+    }
+}
+
+impl Drop for WriteTurn<'_> {
+    fn drop(&mut self) {
+        if let Some(turn) = self.0 {
+            let _ = turn.unlock();
+        }
+    }
+}
+
+/// Polls for a lock, because waiting for a file lock cannot be given a timeout.
+fn lock(file: &File, steps: (Duration, Duration), waited: &mut Duration) -> Result<(), StoreError> {
+    let (mut step, least) = steps;
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(()),
+            Err(TryLockError::WouldBlock) if *waited >= TIMEOUT => {
+                return Err(StoreError::Busy("other processes are writing to the database file".into()));
+            }
+            Err(TryLockError::WouldBlock) => {
+                thread::sleep(step);
+                *waited += step;
+                step = (step / 2).max(least);
+            }
+            Err(TryLockError::Error(source)) => {
+                return Err(StoreError::Unavailable {
+                    what: "the lock file beside the database cannot be locked".into(),
+                    hint: "use a local disk: network file systems often lack locks",
+                    source: Some(Box::new(source)),
+                });
+            }
+        }
+    }
+}

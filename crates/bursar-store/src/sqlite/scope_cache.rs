@@ -1,0 +1,55 @@
+//! A cache of the scopes that the writer's connection wrote last.
+
+use std::collections::HashMap;
+
+use bursar_core::scope::{Balance, ScopeState};
+use bursar_core::state::{ScopeKey, Table};
+use rusqlite::Connection;
+
+use crate::error::StoreError;
+use crate::sqlite::error::failed;
+
+/// Scopes as they are stored. Valid as long as no other connection has written to the database.
+#[derive(Default)]
+pub(super) struct ScopeCache {
+    rows: HashMap<ScopeKey, ScopeState, foldhash::fast::RandomState>,
+    /// `PRAGMA data_version`, which changes when another connection has committed.
+    version: Option<i64>,
+}
+
+impl ScopeCache {
+    const KEPT: usize = 10_000;
+
+    /// Clears the cache if another connection has written since the last transaction of this one.
+    pub(super) fn check(&mut self, conn: &Connection) -> Result<(), StoreError> {
+        let mut statement = conn.prepare_cached("PRAGMA data_version").map_err(failed)?;
+        let version = statement.query_row([], |row| row.get(0)).map_err(failed)?;
+        if self.version != Some(version) {
+            self.rows.clear();
+            self.version = Some(version);
+        }
+        Ok(())
+    }
+
+    /// Removes and returns a row. The transaction may change it, and may not commit.
+    pub(super) fn take(&mut self, key: &ScopeKey) -> Option<ScopeState> {
+        self.rows.remove(key)
+    }
+
+    /// Adds the rows of a committed transaction.
+    pub(super) fn keep(&mut self, scopes: Table<ScopeKey, ScopeState>) {
+        if self.rows.len() > ScopeCache::KEPT {
+            self.rows.clear();
+        }
+        for (key, mut row) in scopes.into_written() {
+            row.balances.retain(Balance::lasts);
+            row.redefined = false;
+            self.rows.insert(key, row);
+        }
+    }
+
+    /// Clears the cache: this connection has written in another way.
+    pub(super) fn clear(&mut self) {
+        self.rows.clear();
+    }
+}

@@ -1,0 +1,54 @@
+//! The interface of every engine, in four parts: what [commits](Commit), what [reads](Read), what [maintains](Maintain) and what
+//! [notifies](Notify).
+
+mod commit;
+mod maintain;
+mod notify;
+mod read;
+
+use std::sync::{Arc, Mutex};
+
+use bursar_core::decide::Rules;
+use bursar_core::event::Batch;
+use bursar_core::id::IdSource;
+use bursar_core::page::Weighs;
+
+pub use self::commit::{Commit, LockPolicy, RequestOutcome};
+pub use self::maintain::{Health, Maintain};
+pub use self::notify::Notify;
+pub use self::read::{QUEUES_COUNTED, Read};
+use crate::clock::Clock;
+pub use crate::transaction::lock_order::Lock;
+
+/// An engine that keeps Bursar's tables.
+pub trait Store: Commit + Read + Maintain + Notify {}
+
+impl<S: Commit + Read + Maintain + Notify> Store for S {}
+
+/// What a store is opened with.
+#[derive(Clone)]
+pub struct Setup {
+    /// The settings that decisions depend on.
+    pub rules: Rules,
+    /// The clock. Without one, PostgreSQL uses the clock of the database and SQLite that of the system.
+    pub clock: Option<Arc<dyn Clock>>,
+    /// The source of new ids.
+    pub ids: Arc<Mutex<dyn IdSource + Send>>,
+    /// Whether to create or upgrade the tables when opening.
+    pub migrate: bool,
+}
+
+/// A row of the journal with its position.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Journaled {
+    /// The position of its first event. The other events follow without gaps.
+    pub position: u64,
+    /// The batch that the row records.
+    pub batch: Batch,
+}
+
+impl Weighs for Journaled {
+    fn bytes(&self) -> usize {
+        self.batch.bytes()
+    }
+}

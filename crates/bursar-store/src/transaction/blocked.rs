@@ -1,0 +1,115 @@
+//! What a batch does about rows that other transactions have locked: requests that need one are not decided.
+
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
+
+use bursar_core::decide::{Decided, Rules, decide};
+use bursar_core::id::{GrantId, HoldId, IdSource, JobId};
+use bursar_core::mutant::Mutant;
+use bursar_core::name::Scope;
+use bursar_core::needs::Needs;
+use bursar_core::request::{Act, CheckedRequest, Op};
+use bursar_core::state::{QueueKey, ScheduleKey, ScopeKey, Workspace};
+
+use super::load::redeemed;
+use crate::store::{Lock, RequestOutcome};
+
+/// Rows that other transactions have locked.
+#[derive(Default)]
+pub(super) struct Blocked {
+    pub(super) schedules: HashSet<ScheduleKey>,
+    pub(super) jobs: HashSet<JobId>,
+    /// For each queue, the locks that keep its jobs from being leased.
+    pub(super) claims: HashMap<QueueKey, Vec<Lock>>,
+    pub(super) holds: HashSet<HoldId>,
+    pub(super) grants: HashSet<GrantId>,
+    pub(super) scopes: HashSet<ScopeKey>,
+}
+
+impl Blocked {
+    fn is_empty(&self) -> bool {
+        let Blocked { schedules, jobs, claims, holds, grants, scopes } = self;
+        schedules.is_empty()
+            && jobs.is_empty()
+            && claims.is_empty()
+            && holds.is_empty()
+            && grants.is_empty()
+            && scopes.is_empty()
+    }
+
+    /// Decides a request, unless it needs a row that another transaction has locked.
+    pub(super) fn decide(
+        &self,
+        ws: &mut Workspace,
+        request: &CheckedRequest,
+        rules: &Rules,
+        ids: &mut (dyn IdSource + Send),
+    ) -> RequestOutcome {
+        let mut request = Cow::Borrowed(request);
+        if !self.is_empty() && !Mutant::LockedIsGone.on() {
+            if let Some(op) = self.without_locked_items(&request, ws) {
+                request = Cow::Owned(request.narrowed(op));
+            }
+            let locks = self.concerning(request.needs(), ws);
+            if !locks.is_empty() {
+                return RequestOutcome::Blocked(locks);
+            }
+        }
+        match decide(ws, &request, rules, ids) {
+            Decided::Answered(answer) => RequestOutcome::Answered(answer),
+            Decided::Again => RequestOutcome::Again,
+        }
+    }
+
+    /// The locked rows that a request needs.
+    fn concerning(&self, needs: &Needs, ws: &Workspace) -> Vec<Lock> {
+        // An answer that is rendered from an existing job or command needs its hold or its grants.
+        let found = needs.job_keys.iter().filter_map(|key| ws.jobs.get(ws.job_keys.get(key)?)?.hold);
+        let jobs = needs.jobs.iter().chain(&needs.beats).copied();
+        let theirs = needs.jobs.iter().filter_map(|id| ws.jobs.get(id)?.hold);
+        let holds = needs.holds.iter().copied().chain(found).chain(theirs).filter(|id| self.holds.contains(id));
+        let jobs = jobs.filter(|id| self.jobs.contains(id));
+        let done = needs.keys.iter().filter_map(|key| ws.replays.get(&ws.keys.get(key)?.command));
+        let redeemed = done.flat_map(|entry| redeemed(entry));
+        let grants = needs.grants.iter().copied().chain(redeemed).filter(|id| self.grants.contains(id));
+        let scopes = needs.scopes_in(ws).filter(|key| self.scopes.contains(key));
+        // A lease waits for locks only if it would find no job otherwise.
+        let claimed = |queue: &QueueKey| ws.claims.get(queue).is_some_and(|claims| !claims.jobs.is_empty());
+        let claims = needs.claims.keys().filter_map(|queue| self.claims.get(queue)).flatten().cloned();
+        let claims = claims.filter(|_| !needs.claims.keys().any(claimed));
+        let rows = holds.map(Lock::Hold).chain(grants.map(Lock::Grant)).chain(scopes.map(Lock::Scope));
+        let schedules = needs.schedules.iter().filter(|key| self.schedules.contains(*key)).cloned();
+        let last = needs.schedules.iter().filter_map(|key| ws.schedules.get(key)?.last_job);
+        let last = last.filter(|id| self.jobs.contains(id)).map(Lock::Job);
+        schedules.map(Lock::Schedule).chain(last).chain(jobs.map(Lock::Job)).chain(rows).chain(claims).collect()
+    }
+
+    /// The operation without the items that are locked, where it is maintenance: that comes back to them later. A request with
+    /// a key must stay the same each time.
+    fn without_locked_items(&self, request: &CheckedRequest, ws: &Workspace) -> Option<Op> {
+        if request.idempotency_key.is_some() {
+            return None;
+        }
+        let tenant = &request.context.tenant;
+        let locked = |scope: &Scope| self.scopes.contains(&(tenant.clone(), scope.clone()));
+        match &request.op {
+            Op::Expire { holds } => {
+                let free = |id: &&HoldId| {
+                    !self.holds.contains(id) && ws.holds.get(*id).is_none_or(|hold| !hold.totals().keys().any(locked))
+                };
+                Some(Op::Expire { holds: holds.iter().filter(free).copied().collect() })
+            }
+            Op::Tidy { scopes } => {
+                Some(Op::Tidy { scopes: scopes.iter().filter(|scope| !locked(scope)).cloned().collect() })
+            }
+            Op::Act { act: act @ (Act::Rescue | Act::Resume | Act::Forget | Act::Unbar), jobs } => {
+                let free = |id: &&JobId| {
+                    let one = request.narrowed(Op::Act { act: act.clone(), jobs: vec![**id] });
+                    self.concerning(one.needs(), ws).is_empty()
+                };
+                Some(Op::Act { act: act.clone(), jobs: jobs.iter().filter(free).copied().collect() })
+            }
+            _ => None,
+        }
+    }
+}

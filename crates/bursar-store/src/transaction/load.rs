@@ -1,0 +1,305 @@
+//! Loading: keys, then jobs, holds, grants and scopes, each kind sorted. Then every scope is brought to the instant of the batch.
+
+use std::collections::{BTreeSet, HashSet};
+
+use bursar_core::decide::reapply;
+use bursar_core::event::{Batch, Entry, Event};
+use bursar_core::id::{GrantId, HoldId, JobId};
+use bursar_core::mutant::Mutant;
+use bursar_core::needs::Needs;
+use bursar_core::scope::{Balance, Due, DueAsk, Past, ScopeState};
+use bursar_core::state::{ScopeKey, Workspace};
+use bursar_core::time::{Span, Time};
+use bursar_core::window::{Window, Zone};
+
+use super::blocked::Blocked;
+use super::rows::PastAsk;
+use super::{BatchStart, Rows, load_jobs};
+use crate::error::StoreError;
+
+/// Loads the rows that a batch of the journal changes and applies the batch again.
+pub async fn replay<R: Rows>(rows: &mut R, batch: &Batch) -> Result<Workspace, StoreError> {
+    let mut needs = Needs::default();
+    for entry in &batch.entries {
+        needs.add_entry(entry);
+    }
+    let start = BatchStart { floor: batch.at, batch: batch.id };
+    loop {
+        let (mut ws, _) = load(rows, needs.clone(), start, Some(batch.at)).await?;
+        if !ws.unready.is_empty() {
+            rows.store(&ws, None).await?;
+            continue;
+        }
+        if let Some(zone) = ws.unturned.values().next() {
+            return Err(unknown_zone(zone));
+        }
+        for entry in &batch.entries {
+            reapply(&mut ws, entry);
+        }
+        return Ok(ws);
+    }
+}
+
+/// Loads and locks rows in the one lock order, then brings the scopes to the instant of the batch.
+pub(super) async fn load<R: Rows>(
+    rows: &mut R,
+    needs: Needs,
+    start: BatchStart,
+    replayed_at: Option<Time>,
+) -> Result<(Workspace, Blocked), StoreError> {
+    let mut ws = Workspace::new(Time::MIN, start.batch);
+    let mut blocked = Blocked::default();
+    let mut needs = needs;
+    load_keys(rows, &mut ws, &mut needs, replayed_at.is_some()).await?;
+    load_jobs::load(rows, &mut ws, &mut needs, &mut blocked, replayed_at.is_some()).await?;
+    let claimed = load_jobs::claim(rows, &mut ws, &mut needs).await?;
+    rows.prefetch(&needs).await?;
+
+    let wanted: Vec<HoldId> = needs.holds.iter().copied().collect();
+    if !wanted.is_empty() {
+        let found = rows.holds(&wanted).await?;
+        for (id, hold) in found.rows {
+            ws.holds.load(id, Some(hold));
+        }
+        blocked.holds.extend(found.blocked);
+        wanted.into_iter().for_each(|id| ws.holds.load(id, None));
+    }
+    // A job that was locked at first may have been found by a claim since. Its hold was not loaded then.
+    let held = |id: &JobId| ws.jobs.get(id)?.hold.filter(|hold| ws.holds.is_loaded(hold));
+    let again = needs.jobs.iter().filter_map(|id| ws.holds.get(&held(id)?)).cloned();
+    again.collect::<Vec<_>>().iter().for_each(|hold| needs.add_hold_again(hold));
+    let wanted: Vec<GrantId> = needs.grants.iter().copied().collect();
+    if !wanted.is_empty() {
+        let found = rows.grants(&wanted).await?;
+        for (id, grant) in found.rows {
+            ws.grants.load(id, Some(grant));
+        }
+        blocked.grants.extend(found.blocked);
+        if ws.grants.count() < wanted.len() {
+            wanted.into_iter().for_each(|id| ws.grants.load(id, None));
+        }
+    }
+    load_scopes(rows, &mut ws, &mut blocked, &needs).await?;
+
+    let clock = match replayed_at {
+        Some(at) => at,
+        None => {
+            let clock = rows.now().await?.max(start.floor);
+            // A scope sees each instant once, so that one transaction is strictly before the next.
+            let seen = ws.scopes.iter().map(|(_, row)| row.seen.after(Span::from_micros(1))).max();
+            if Mutant::ClockGoesBack.on() { rows.now().await? } else { clock.max(seen.unwrap_or(Time::MIN)) }
+        }
+    };
+    ws.now = clock;
+    advance(rows, &mut ws, replayed_at.is_some()).await?;
+    open_windows(rows, &mut ws, &needs).await?;
+    load_jobs::line_up(&mut ws, claimed, &mut blocked);
+    Ok((ws, blocked))
+}
+
+/// Loads idempotency keys with their journal entries, and jobs by their keys with their holds.
+async fn load_keys<R: Rows>(
+    rows: &mut R,
+    ws: &mut Workspace,
+    needs: &mut Needs,
+    replay: bool,
+) -> Result<(), StoreError> {
+    let wanted: Vec<_> = needs.keys.iter().cloned().collect();
+    if !wanted.is_empty() {
+        let found = rows.keys(&wanted).await?;
+        let done: Vec<_> = found.iter().map(|(_, row)| (row.batch, row.command)).collect();
+        if !done.is_empty() && !replay {
+            for entry in rows.entries(&done).await? {
+                needs.grants.extend(redeemed(&entry));
+                ws.replays.insert(entry.id, entry);
+            }
+            if let Some((_, lost)) = done.iter().find(|(_, command)| !ws.replays.contains_key(command)) {
+                return Err(StoreError::corrupt("journal", format!("entry {lost} of an idempotency key is missing")));
+            }
+        }
+        found.into_iter().for_each(|(key, row)| ws.keys.load(key, Some(row)));
+        wanted.into_iter().for_each(|key| ws.keys.load(key, None));
+    }
+    let wanted: Vec<_> = needs.job_keys.iter().cloned().collect();
+    if !wanted.is_empty() {
+        let found = rows.job_keys(&wanted).await?;
+        let ids: Vec<_> = found.iter().map(|(_, id)| *id).collect();
+        if !ids.is_empty() {
+            for (id, job) in rows.jobs(&ids, false).await?.rows {
+                needs.holds.extend(job.hold);
+                ws.jobs.load(id, Some(job));
+            }
+            ids.into_iter().for_each(|id| ws.jobs.load(id, None));
+        }
+        found.into_iter().for_each(|(key, id)| ws.job_keys.load(key, Some(id)));
+        wanted.into_iter().for_each(|key| ws.job_keys.load(key, None));
+    }
+    Ok(())
+}
+
+/// Loads the named scopes, those of the holds, and all their ancestors.
+async fn load_scopes<R: Rows>(
+    rows: &mut R,
+    ws: &mut Workspace,
+    blocked: &mut Blocked,
+    needs: &Needs,
+) -> Result<(), StoreError> {
+    let held = needs.holds.iter().filter_map(|id| ws.holds.get(id));
+    let held = held.flat_map(|hold| hold.totals().into_keys().map(|scope| (hold.tenant.clone(), scope)));
+    let held: BTreeSet<ScopeKey> = held.filter(|key| !needs.scopes.contains_key(key)).collect();
+    let mut wanted: Vec<_> = needs.scopes.iter().map(|(key, need)| (key.clone(), need.create)).collect();
+    if !held.is_empty() {
+        wanted.extend(held.into_iter().map(|key| (key, false)));
+        wanted.sort_unstable();
+    }
+    while !wanted.is_empty() {
+        if Mutant::LockInAnyOrder.on() {
+            wanted.reverse();
+        }
+        let found = rows.scopes(&wanted).await?;
+        let mut above = BTreeSet::new();
+        for (key, row) in found.rows {
+            let parent = row.budget.as_ref().and_then(|budget| budget.parent.clone());
+            above.extend(parent.map(|parent| (key.0.clone(), parent)));
+            ws.scopes.load(key, Some(row));
+        }
+        blocked.scopes.extend(found.blocked);
+        wanted.into_iter().for_each(|(key, _)| ws.scopes.load(key, None));
+        wanted = above.into_iter().filter(|key| !ws.scopes.is_loaded(key)).map(|key| (key, false)).collect();
+    }
+    Ok(())
+}
+
+/// Brings every loaded scope to the instant of the batch: expired charges, postings that left a window and calendar windows that
+/// ended are folded into its balances, a bounded number in one transaction.
+///
+/// A folded scope is written even if no event changes it, which saves the next transaction the work. Not in a replay: the
+/// journal may still contain events of an earlier instant for it, from a node whose clock was behind.
+async fn advance<R: Rows>(rows: &mut R, ws: &mut Workspace, replay: bool) -> Result<(), StoreError> {
+    let now = ws.now;
+    let (nothing_due, nothing_asked) = (Due::default(), DueAsk { charges_after: None, postings: Vec::new() });
+    let mut asks: Vec<(ScopeKey, DueAsk)> = Vec::new();
+    let mut turned = Vec::new();
+    for (key, row) in ws.scopes.peek_all() {
+        let ask = row.due_ask(now);
+        if !ask.is_empty() {
+            asks.push((key.clone(), ask));
+            continue;
+        }
+        if row.turns_by(now) {
+            turned.push(key.clone());
+        }
+        row.advance(now, &nothing_due, &nothing_asked);
+    }
+    for key in turned {
+        // The start of a new calendar window is stored even if no event changes the scope.
+        let row = if replay { ws.scopes.peek_mut(&key) } else { ws.scopes.get_mut(&key) };
+        if let Some(zone) = row.and_then(|row| row.unknown_zone(now)).cloned() {
+            ws.unturned.insert(key, zone);
+        }
+    }
+    if asks.is_empty() {
+        return Ok(());
+    }
+    let due = rows.due(&asks, now).await?;
+    for ((key, ask), due) in asks.into_iter().zip(due) {
+        let row = if replay { ws.scopes.peek_mut(&key) } else { ws.scopes.get_mut(&key) };
+        let row = row.expect("it was listed");
+        if !row.advance(now, &due, &ask) {
+            ws.scopes.get_mut(&key);
+            ws.unready.insert(key);
+        } else if let Some(zone) = row.unknown_zone(now).cloned() {
+            ws.unturned.insert(key, zone);
+        }
+    }
+    Ok(())
+}
+
+/// Opens balances for windows that requests name and the scope does not have yet.
+async fn open_windows<R: Rows>(rows: &mut R, ws: &mut Workspace, needs: &Needs) -> Result<(), StoreError> {
+    let mut asks = Vec::new();
+    let mut windows = Vec::new();
+    for (key, need) in needs.scopes.iter().filter(|(_, need)| !(need.windows.is_empty() && need.defaults.is_empty())) {
+        let Some(row) = ws.scopes.get(key).filter(|_| !ws.unready.contains(key)) else { continue };
+        let defaults = need.defaults.iter().filter(|_| row.takes_default());
+        let missing = row.missing(need.windows.iter().chain(defaults));
+        if missing.is_empty() {
+            continue;
+        }
+        let wanted = need.windows.union(&need.defaults).cloned().collect();
+        ws.scopes.peek_mut(key).expect("it was just there").forget_prepared(&wanted);
+        let row = ws.scopes.get(key).expect("it was just there");
+        for window in missing {
+            windows.push((key.clone(), window.clone()));
+            asks.push(past_ask(key, row, &window, ws.now)?);
+        }
+    }
+    if windows.is_empty() {
+        return Ok(());
+    }
+    // A scope without postings and holds has nothing to sum.
+    let fresh = |key: &ScopeKey| ws.scopes.get(key).is_some_and(|row| row.postings == 0 && row.balances[0].held == 0);
+    let fresh: HashSet<ScopeKey> = asks.iter().map(|ask| ask.scope.clone()).filter(|key| fresh(key)).collect();
+    let asked: Vec<PastAsk> = asks.iter().filter(|ask| !fresh.contains(&ask.scope)).cloned().collect();
+    let pasts = if asked.is_empty() { Vec::new() } else { rows.past(&asked).await? };
+    let (now, mut pasts) = (ws.now, pasts.into_iter());
+    for ((key, window), ask) in windows.into_iter().zip(asks) {
+        let is_fresh = fresh.contains(&key);
+        let mut past = if is_fresh { Past::default() } else { pasts.next().expect("one answer for each request") };
+        // The sum is written even if the request is refused, so that the next one need not sum again; but not by a dry run.
+        let kept = needs.scopes.get(&key).is_some_and(|need| need.create) && !is_fresh;
+        let row = if kept { ws.scopes.get_mut(&key) } else { ws.scopes.peek_mut(&key) };
+        let row = row.expect("it was listed");
+        past.held = match window {
+            Window::Rolling { .. } => row.balances[0].held,
+            _ => past.held + row.recently_held(ask.placed_from),
+        };
+        row.prepare(window, now, past);
+    }
+    Ok(())
+}
+
+/// What must be summed before a window can be opened.
+fn past_ask(key: &ScopeKey, row: &ScopeState, window: &Window, now: Time) -> Result<PastAsk, StoreError> {
+    // A request that names an unknown time zone is refused earlier, but the journal may contain one.
+    if let (Window::Calendar { zone, .. }, Err(_)) = (window, window.check()) {
+        return Err(unknown_zone(zone));
+    }
+    Ok(PastAsk::of(key, row, &Balance::open(window.clone(), now, Past::default())))
+}
+
+/// Brings a scope to the present for a reader, without writing it.
+pub async fn view<R: Rows>(
+    rows: &mut R,
+    key: &ScopeKey,
+    row: ScopeState,
+    clock: Time,
+) -> Result<ScopeState, StoreError> {
+    let mut row = row;
+    let now = clock.max(row.seen);
+    loop {
+        let ask = row.due_ask(now);
+        let due =
+            if ask.is_empty() { Due::default() } else { rows.due(&[(key.clone(), ask.clone())], now).await?.remove(0) };
+        if row.advance(now, &due, &ask) {
+            row.balances.retain(|balance| !balance.prospective);
+            return Ok(row);
+        }
+    }
+}
+
+/// The grants that a command redeemed.
+pub(super) fn redeemed(entry: &Entry) -> impl Iterator<Item = GrantId> {
+    entry.events.iter().filter_map(|recorded| match recorded.e {
+        Event::GrantRedeemed { grant, .. } => Some(grant),
+        _ => None,
+    })
+}
+
+fn unknown_zone(zone: &Zone) -> StoreError {
+    StoreError::Unavailable {
+        what: format!("the journal has windows in the time zone {zone}, which this build does not know"),
+        hint: "use a build with newer zone data",
+        source: None,
+    }
+}

@@ -1,0 +1,137 @@
+//! Grants: one-time permissions, presented as tokens.
+
+use std::time::Duration;
+
+use bursar_core::answer::Answer;
+use bursar_core::bounds::SWEEP_MAX;
+use bursar_core::credential::is_credential;
+use bursar_core::grant::{Grant, Token};
+use bursar_core::id::GrantId;
+use bursar_core::name::{IdempotencyKey, Purpose, Subject};
+use bursar_core::payload::Payload;
+use bursar_core::refusal::Invalid;
+use bursar_core::request::{Mint, Op, Request};
+use bursar_core::time::{Span, Time};
+use sqlx::PgConnection;
+
+use crate::api::command::Receipt;
+use crate::api::held::unexpected;
+use crate::api::instance::Bursar;
+use crate::error::Error;
+use crate::ids::random;
+
+/// One-time permissions. From [`Bursar::grants`].
+#[derive(Clone, Copy)]
+pub struct Grants<'a>(pub(crate) &'a Bursar);
+
+/// A grant that was made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Minted {
+    /// Its id.
+    pub id: GrantId,
+    /// The plaintext, shown this once; `None` when an earlier answer is repeated.
+    pub token: Option<String>,
+    /// Until when it can be redeemed.
+    pub expires_at: Time,
+}
+
+impl Grants<'_> {
+    /// Makes a grant.
+    pub async fn mint<P, S>(&self, purpose: P, subject: S, payload: Payload, ttl: Duration) -> Result<Minted, Error>
+    where
+        P: TryInto<Purpose, Error = Invalid>,
+        S: TryInto<Subject, Error = Invalid>,
+    {
+        self.mint_with(purpose.try_into()?, subject.try_into()?, payload, ttl, None).await
+    }
+
+    /// Makes a grant once, however often it is asked for under the key.
+    pub async fn mint_with(
+        &self,
+        purpose: Purpose,
+        subject: Subject,
+        payload: Payload,
+        ttl: Duration,
+        key: Option<IdempotencyKey>,
+    ) -> Result<Minted, Error> {
+        let mut secret = [0; 32];
+        random(&mut secret);
+        let token = Token::new(GrantId(self.0.next_id()), secret);
+        let mint = Mint { id: token.id(), digest: token.digest(), purpose, subject, payload, ttl: Span::from(ttl) };
+        let request = Request { idempotency_key: key, ..Request::from(Op::Mint(mint)) };
+        let outcome = self.0.request(request.in_context(self.0.context.clone())).await?;
+        match outcome.answer {
+            Answer::Minted { grant, expires_at } => {
+                let token = (!outcome.replayed).then(|| token.reveal());
+                Ok(Minted { id: grant, token, expires_at })
+            }
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Redeems a token, alone in a transaction; returns its payload.
+    pub async fn redeem<P, S>(&self, purpose: P, subject: S, token: &str) -> Result<Payload, Error>
+    where
+        P: TryInto<Purpose, Error = Invalid>,
+        S: TryInto<Subject, Error = Invalid>,
+    {
+        Ok(payload(&self.0.command().redeem(purpose, subject, token).submit().await?))
+    }
+
+    /// Redeems a token within the caller's own PostgreSQL transaction. A rollback leaves it unspent.
+    pub async fn redeem_in<P, S>(
+        &self,
+        conn: &mut PgConnection,
+        purpose: P,
+        subject: S,
+        token: &str,
+    ) -> Result<(Payload, Receipt), Error>
+    where
+        P: TryInto<Purpose, Error = Invalid>,
+        S: TryInto<Subject, Error = Invalid>,
+    {
+        let receipt = self.0.command().redeem(purpose, subject, token).submit_in(conn).await?;
+        Ok((payload(&receipt), receipt))
+    }
+
+    /// Takes a grant back.
+    pub async fn revoke(&self, grant: GrantId) -> Result<(), Error> {
+        self.0.execute(Op::Revoke { grant }).await.map(drop)
+    }
+
+    /// A grant of this tenant, without its secret.
+    pub async fn find(&self, id: GrantId) -> Result<Option<Grant>, Error> {
+        let found = self.0.inner.store.grant(id).await?;
+        Ok(found.filter(|grant| grant.tenant == self.0.context.tenant && !is_credential(grant.id)))
+    }
+
+    /// Grants after an id, by id, without secrets.
+    pub async fn list(&self, after: Option<GrantId>, limit: usize) -> Result<Vec<Grant>, Error> {
+        let mut found = self.0.inner.store.grants(&self.0.context.tenant, after, limit.min(1_000)).await?;
+        // Credentials stand behind all grants, in the same table.
+        found.retain(|grant| !is_credential(grant.id));
+        Ok(found)
+    }
+
+    /// Removes the grants that have expired; returns how many.
+    pub async fn purge_expired(&self) -> Result<usize, Error> {
+        let (mut after, mut purged) = (None, 0);
+        let now = self.0.now().await?;
+        loop {
+            let page = self.0.inner.store.grants(&self.0.context.tenant, after, SWEEP_MAX).await?;
+            let Some(last) = page.last() else { return Ok(purged) };
+            after = Some(last.id);
+            let grants: Vec<GrantId> = page.iter().filter(|g| g.expires_at <= now).map(|g| g.id).collect();
+            if grants.is_empty() {
+                continue;
+            }
+            if let Answer::Swept { count } = self.0.execute(Op::PurgeGrants { grants }).await? {
+                purged += count;
+            }
+        }
+    }
+}
+
+fn payload(receipt: &Receipt) -> Payload {
+    receipt.done.grants.first().and_then(|grant| grant.payload.clone()).unwrap_or_default()
+}

@@ -1,0 +1,344 @@
+//! `Bursar`: the instance that everything is reached through.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bursar_core::answer::{Answer, Outcome};
+use bursar_core::context::{Actor, Context};
+use bursar_core::decide::Rules;
+use bursar_core::id::IdSource;
+use bursar_core::job::JobState;
+use bursar_core::name::Tenant;
+use bursar_core::refusal::Invalid;
+use bursar_core::request::Request;
+use bursar_core::time::{Span, Time};
+use bursar_store::sqlite::{salvage, set_clock_back};
+use bursar_store::{Clock, Health, PostgresStore, Report, Setup, SqliteStore, Store, StoreError};
+use tokio::runtime::Handle;
+use tokio::sync::{Semaphore, SemaphorePermit, watch};
+use tokio::task::JoinHandle;
+
+use crate::api::command::CommandBuilder;
+use crate::api::credentials::Credentials;
+use crate::api::grants::Grants;
+use crate::api::jobs::Jobs;
+use crate::api::journal::Journal;
+use crate::api::ledger::Ledger;
+use crate::api::options::Options;
+use crate::api::queues::Queues;
+use crate::api::schedules::Schedules;
+use crate::engine::{Counters, Engine, EngineOptions, Vitals};
+use crate::error::Error;
+use crate::ids::RandomIds;
+use crate::maintenance::{self, Swept, Tended};
+use crate::wakeup::{BudgetWaiters, Feed, LeaseWaiters, Notices};
+
+/// Bursar on one database. Clones are cheap, and share everything but the context they act in.
+#[derive(Clone)]
+pub struct Bursar {
+    pub(crate) inner: Arc<Inner>,
+    pub(crate) context: Context,
+}
+
+pub(crate) struct Inner {
+    pub(crate) backend: Backend,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) engine: Engine,
+    pub(crate) feed: Feed,
+    pub(crate) lease_waiters: Arc<LeaseWaiters>,
+    pub(crate) budget_waiters: Arc<BudgetWaiters>,
+    pub(crate) rules: Rules,
+    /// Permits for reservations on PostgreSQL, each of which takes a connection.
+    reservations: Semaphore,
+    lock_timeout: Duration,
+    ids: Arc<Mutex<dyn IdSource + Send>>,
+    maintenance: Mutex<Option<JoinHandle<()>>>,
+    /// The runtime it was opened in. Work that is started outside of any runtime runs there.
+    pub(crate) runtime: Handle,
+}
+
+/// The most reservations that have a connection at the same time: half of the store's, so that the committers always find one.
+const RESERVATIONS_MAX: usize = 4;
+
+/// The store by its type, for what only one engine can do.
+pub(crate) enum Backend {
+    Sqlite(Arc<SqliteStore>),
+    Postgres(Arc<PostgresStore>),
+    /// A store that was passed in, which does not support callers' own transactions.
+    Other,
+}
+
+impl Bursar {
+    /// Opens `sqlite://PATH`, `sqlite::memory:` or `postgres://…`, prepares its tables and starts what runs in the
+    /// background. Needs a tokio runtime to live in.
+    pub async fn open(url: &str) -> Result<Bursar, Error> {
+        Bursar::options(url).open().await
+    }
+
+    /// Settings to open it with.
+    pub fn options(url: &str) -> Options {
+        Options::new(url)
+    }
+
+    /// The same Bursar, acting in another context.
+    pub fn in_context(&self, context: Context) -> Bursar {
+        Bursar { inner: self.inner.clone(), context }
+    }
+
+    /// The same Bursar, acting for a tenant.
+    pub fn tenant<T>(&self, tenant: T) -> Result<Bursar, Error>
+    where
+        T: TryInto<Tenant, Error = Invalid>,
+    {
+        Ok(self.in_context(Context { tenant: tenant.try_into()?, ..self.context.clone() }))
+    }
+
+    /// The same Bursar, acting on behalf of an actor.
+    pub fn by(&self, actor: Actor) -> Bursar {
+        self.in_context(self.context.clone().by(actor))
+    }
+
+    /// The same Bursar, with a reason for the journal.
+    pub fn because(&self, reason: impl Into<String>) -> Bursar {
+        self.in_context(self.context.clone().because(reason))
+    }
+
+    /// Starts a command: charges, redemptions and jobs, all or nothing.
+    pub fn command(&self) -> CommandBuilder {
+        CommandBuilder::new(self.clone())
+    }
+
+    /// Budgets, holds and spend.
+    pub fn ledger(&self) -> Ledger<'_> {
+        Ledger(self)
+    }
+
+    /// Single-use grants.
+    pub fn grants(&self) -> Grants<'_> {
+        Grants(self)
+    }
+
+    /// Credentials of a server's callers.
+    pub fn credentials(&self) -> Credentials<'_> {
+        Credentials(self)
+    }
+
+    /// Durable jobs.
+    pub fn jobs(&self) -> Jobs<'_> {
+        Jobs(self)
+    }
+
+    /// The settings and figures of queues.
+    pub fn queues(&self) -> Queues<'_> {
+        Queues(self)
+    }
+
+    /// Schedules, which enqueue recurring jobs.
+    pub fn schedules(&self) -> Schedules<'_> {
+        Schedules(self)
+    }
+
+    /// The journal.
+    pub fn journal(&self) -> Journal<'_> {
+        Journal(self)
+    }
+
+    /// Listens to the events of this process from now on.
+    pub fn listen(&self) -> Notices {
+        self.inner.feed.listen()
+    }
+
+    /// A number that changes after each commit of this process.
+    pub fn watch_commits(&self) -> watch::Receiver<u64> {
+        self.inner.feed.watch_commits()
+    }
+
+    /// Executes a request in the context it carries.
+    pub async fn request(&self, request: Request) -> Result<Outcome, Error> {
+        self.inner.engine.submit(request).await
+    }
+
+    /// What this instance has done so far.
+    pub fn counters(&self) -> Counters {
+        self.inner.lease_waiters.counters(self.inner.engine.counters())
+    }
+
+    /// The present state of this instance.
+    pub fn vitals(&self) -> Vitals {
+        self.inner.engine.vitals(self.inner.lease_waiters.count())
+    }
+
+    /// How many jobs are in each state, over all tenants.
+    pub async fn job_counts(&self) -> Result<Vec<(JobState, i64)>, Error> {
+        Ok(self.inner.store.job_counts().await?)
+    }
+
+    /// Checks that balances equal what holds and postings add up to.
+    pub async fn verify(&self) -> Result<Report, Error> {
+        Ok(self.inner.store.verify().await?)
+    }
+
+    /// Creates a new SQLite database from the journal of a damaged one, which is only read; returns the number of events.
+    pub async fn salvage(damaged: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<u64, Error> {
+        let ids = Arc::new(Mutex::new(RandomIds::default()));
+        let setup = Setup { rules: Rules::default(), clock: None, ids, migrate: true };
+        Ok(salvage(damaged.as_ref(), to.as_ref(), setup).await?)
+    }
+
+    /// Creates a new SQLite database from the journal of one whose clock had jumped ahead, which is only read. Instants are set back so
+    /// that the last is not after `now`. Returns the number of events and how far the last ones were moved.
+    pub async fn set_clock_back(
+        ahead: impl AsRef<Path>,
+        to: impl AsRef<Path>,
+        now: Time,
+    ) -> Result<(u64, Span), Error> {
+        let ids = Arc::new(Mutex::new(RandomIds::default()));
+        let setup = Setup { rules: Rules::default(), clock: None, ids, migrate: true };
+        Ok(set_clock_back(ahead.as_ref(), to.as_ref(), setup, now).await?)
+    }
+
+    /// Rebuilds every table but the journal from the journal; returns the number of events.
+    pub async fn rebuild(&self) -> Result<u64, Error> {
+        Ok(self.inner.store.rebuild().await?)
+    }
+
+    /// The time that decisions use.
+    pub async fn now(&self) -> Result<Time, Error> {
+        Ok(self.inner.store.now().await?)
+    }
+
+    /// Fails, with the reason, where requests could not be committed now.
+    pub async fn ready(&self) -> Result<(), Error> {
+        Ok(self.inner.store.ready().await?)
+    }
+
+    /// Reports the state of the database.
+    pub async fn health(&self) -> Result<Health, Error> {
+        Ok(self.inner.store.health().await?)
+    }
+
+    /// Records at most `most` expired holds as expired.
+    pub async fn sweep(&self, most: usize) -> Result<Swept, Error> {
+        maintenance::sweep(&self.inner.store, &self.inner.engine, most).await
+    }
+
+    /// Tidies everything once: folds what is due on idle scopes, rolls up old postings, deletes expired keys.
+    pub async fn tidy(&self) -> Result<(), Error> {
+        maintenance::tidy_all(&self.inner.store, &self.inner.engine).await
+    }
+
+    /// Maintains jobs once: takes back expired leases, resumes jobs whose budget admits them again, deletes finished jobs whose retention
+    /// is over; at most `most` of each.
+    pub async fn tend(&self, most: usize) -> Result<Tended, Error> {
+        maintenance::tend(&self.inner.store, &self.inner.engine, most).await
+    }
+
+    /// Ticks at most `most` due schedules, over all tenants; returns how many. A schedule with more missed ticks than one transaction takes
+    /// stays due.
+    pub async fn tick(&self, most: usize) -> Result<usize, Error> {
+        maintenance::tick(&self.inner.store, &self.inner.engine, most).await
+    }
+
+    /// Accepts nothing more, executes what was accepted, and stops what runs in the background.
+    pub async fn close(self) {
+        let maintenance = self.inner.maintenance.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(maintenance) = maintenance {
+            maintenance.abort();
+            let _ = maintenance.await;
+        }
+        self.inner.budget_waiters.finish().await;
+        self.inner.engine.close().await;
+        self.inner.lease_waiters.close().await;
+        self.inner.store.close().await;
+    }
+
+    /// Executes a request in this context.
+    pub(crate) async fn execute(&self, request: impl Into<Request>) -> Result<Answer, Error> {
+        Ok(self.request(request.into().in_context(self.context.clone())).await?.answer)
+    }
+
+    pub(crate) fn next_id(&self) -> u128 {
+        let now = bursar_store::SystemClock.now();
+        self.inner.ids.lock().unwrap_or_else(PoisonError::into_inner).next_id(now)
+    }
+}
+
+impl Inner {
+    /// Waits for the permit to use a connection for a reservation.
+    pub(crate) async fn reservation_permit(&self) -> Result<SemaphorePermit<'_>, Error> {
+        match tokio::time::timeout(self.lock_timeout, self.reservations.acquire()).await {
+            Ok(permit) => Ok(permit.map_err(|_| StoreError::Closed)?),
+            Err(_) => Err(StoreError::Busy("too many reservations are running; retry later".into()).into()),
+        }
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.lease_waiters.stop();
+        if let Some(maintenance) = self.maintenance.get_mut().unwrap_or_else(PoisonError::into_inner).take() {
+            maintenance.abort();
+        }
+    }
+}
+
+/// What an instance is started with.
+pub(super) struct Parts {
+    pub(super) backend: Backend,
+    pub(super) store: Arc<dyn Store>,
+    pub(super) rules: Rules,
+    pub(super) ids: Arc<Mutex<dyn IdSource + Send>>,
+    pub(super) engine: EngineOptions,
+    pub(super) background: BackgroundOptions,
+}
+
+/// What runs in the background.
+#[derive(Clone, Debug)]
+pub(super) struct BackgroundOptions {
+    /// How often holds are swept and scopes tidied; `None` for no maintenance at all.
+    pub(super) upkeep: Option<Duration>,
+    /// How often expired leases are looked for.
+    pub(super) rescue: Duration,
+    /// How often the change counter is polled while workers wait.
+    pub(super) poll: Duration,
+    /// Whether to listen for notifications of other processes.
+    pub(super) listen: bool,
+}
+
+impl Bursar {
+    /// Starts the engine and what runs in the background.
+    pub(super) fn start(parts: Parts) -> Bursar {
+        let Parts { backend, store, rules, ids, engine, background } = parts;
+        let lease_waiters = LeaseWaiters::new(store.clone(), background.poll, background.listen);
+        let budget_waiters = Arc::new(BudgetWaiters::default());
+        let feed = Feed::new(lease_waiters.clone(), budget_waiters.clone());
+        let lock_timeout = engine.lock_timeout;
+        let engine = Engine::start(store.clone(), feed.clone(), engine);
+        let inner = Arc::new(Inner {
+            backend,
+            store,
+            engine,
+            feed,
+            lease_waiters,
+            budget_waiters,
+            rules,
+            reservations: Semaphore::new(RESERVATIONS_MAX),
+            lock_timeout,
+            ids,
+            maintenance: Mutex::default(),
+            runtime: Handle::current(),
+        });
+        inner.budget_waiters.start(Arc::downgrade(&inner));
+        if let Some(every) = background.upkeep {
+            let task = maintenance::spawn(Arc::downgrade(&inner), every, background.rescue);
+            *inner.maintenance.lock().unwrap_or_else(PoisonError::into_inner) = Some(task);
+        }
+        Bursar { inner, context: Context::default() }
+    }
+}
+
+/// The error of a caller's own transaction on a store that does not support it.
+pub(crate) fn no_transactions() -> StoreError {
+    StoreError::WrongTransaction("this store does not support transactions of its callers".into())
+}

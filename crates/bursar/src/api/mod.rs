@@ -1,0 +1,17 @@
+//! What callers use: [`Bursar`](instance::Bursar), and one file for each noun behind it.
+
+pub(crate) mod backup;
+pub(crate) mod command;
+pub(crate) mod credentials;
+pub(crate) mod grants;
+pub(crate) mod held;
+pub(crate) mod instance;
+pub(crate) mod jobs;
+pub(crate) mod journal;
+pub(crate) mod ledger;
+pub(crate) mod options;
+pub(crate) mod queues;
+pub(crate) mod reservation;
+pub(crate) mod schedules;
+pub(crate) mod transaction;
+pub(crate) mod worker;

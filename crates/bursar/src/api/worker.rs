@@ -1,0 +1,103 @@
+//! Workers in the process: the library itself is where their jobs come from.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bursar_core::context::Actor;
+use bursar_core::job::{Beat, Finish, Job, LeaseAsk, Order};
+use bursar_worker::{LeasedJob, NotTaken, Progress, Source, SourceError, Worker};
+
+use crate::api::instance::Bursar;
+use crate::error::Error;
+
+impl Bursar {
+    /// A worker in this process, for this tenant's jobs.
+    ///
+    /// ```
+    /// # tokio::runtime::Runtime::new().unwrap().block_on(async {
+    /// use bursar::{Bursar, HandlerError, JobContext};
+    ///
+    /// # let bursar = Bursar::open("sqlite::memory:").await?;
+    /// let worker = bursar.worker().queue("media").on("video.cut", async |seconds: u32, context: JobContext| {
+    ///     // Runs at least once: make it safe to repeat.
+    ///     context.usage(i64::from(seconds) * 10)?;
+    ///     Ok::<_, HandlerError>(format!("cut {seconds} s"))
+    /// });
+    /// let running = worker.start()?;
+    /// running.drain().await?;
+    /// # bursar.close().await;
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
+    /// ```
+    pub fn worker(&self) -> Worker {
+        Worker::new(Arc::new(InProcess(self.clone())))
+    }
+}
+
+/// Jobs of a Bursar in this process.
+struct InProcess(Bursar);
+
+#[async_trait]
+impl Source for InProcess {
+    async fn lease(&self, ask: LeaseAsk, wait: Duration) -> Result<Vec<LeasedJob>, SourceError> {
+        let bursar = self.0.by(Actor::Worker(ask.worker.to_string()));
+        let leased = bursar.jobs().lease_wait(ask, wait).await.map_err(told)?;
+        Ok(leased.jobs.into_iter().map(leased_job).collect())
+    }
+
+    async fn heartbeat(&self, beats: Vec<Beat>) -> Result<Vec<Result<Order, NotTaken>>, SourceError> {
+        one_by_one(self.0.jobs().heartbeats(beats).await.map_err(told)?, |beaten| beaten.order)
+    }
+
+    async fn finish(&self, items: Vec<Finish>) -> Result<Vec<Result<(), NotTaken>>, SourceError> {
+        one_by_one(self.0.jobs().finish_all(items).await.map_err(told)?, drop)
+    }
+
+    async fn progress(&self, beat: Beat, progress: Progress) -> Result<(), SourceError> {
+        match self.0.jobs().progress(beat, progress).await {
+            Ok(_) => Ok(()),
+            Err(Error::Refused(refusal)) => Err(NotTaken::from(refusal).into()),
+            Err(error) => Err(told(error)),
+        }
+    }
+}
+
+fn leased_job(job: Job) -> LeasedJob {
+    LeasedJob {
+        id: job.id,
+        fence: job.life.fence,
+        lease: job.life.lease.map(|lease| lease.length.into()).unwrap_or_default(),
+        queue: job.queue,
+        kind: job.kind,
+        payload: job.payload,
+        attempt: job.life.attempts,
+        max_attempts: job.max_attempts,
+        idempotency_key: job.idempotency_key,
+        key: job.key,
+        tags: job.tags,
+        metadata: job.metadata,
+        hold: job.hold,
+        traceparent: job.traceparent,
+    }
+}
+
+fn one_by_one<T, A>(
+    answers: Vec<Result<T, Error>>,
+    take: impl Fn(T) -> A,
+) -> Result<Vec<Result<A, NotTaken>>, SourceError> {
+    let one = |answer| match answer {
+        Ok(done) => Ok(Ok(take(done))),
+        Err(Error::Refused(refusal)) => Ok(Err(refusal.into())),
+        Err(error) => Err(told(error)),
+    };
+    answers.into_iter().map(one).collect()
+}
+
+fn told(error: Error) -> SourceError {
+    match error {
+        Error::Refused(refusal) => SourceError::Refused(refusal),
+        error if error.is_closed() => SourceError::Closed,
+        error if error.is_transient() => SourceError::Transient(Box::new(error)),
+        error => SourceError::Failed(Box::new(error)),
+    }
+}

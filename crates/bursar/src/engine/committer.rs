@@ -1,0 +1,248 @@
+//! Committers: each takes a batch from the queue, commits it, answers its callers, and takes the next.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bursar_core::answer::Outcome;
+use bursar_core::mutant::Mutant;
+use bursar_core::refusal::{Refusal, Violation};
+use bursar_core::request::{CheckedRequest, Request};
+use bursar_store::{LockPolicy, RequestOutcome, Store, StoreError};
+use futures_util::FutureExt;
+use futures_util::future::join;
+use tokio::sync::{Notify, Semaphore, oneshot};
+use tokio::time::Instant;
+
+use super::EngineOptions;
+use super::lock_waiters::WAITS_MAX;
+use super::metrics::{Metrics, count};
+use super::queue::{Pending, Queue};
+use crate::error::Error;
+use crate::wakeup::Feed;
+
+/// What the committers share.
+pub(super) struct Shared {
+    pub(super) store: Arc<dyn Store>,
+    feed: Feed,
+    pub(super) options: EngineOptions,
+    queue: Mutex<Queue>,
+    /// A request was queued, or keys of a batch became free.
+    pub(super) wake: Notify,
+    pub(super) lock_waits: Semaphore,
+    pub(super) metrics: Metrics,
+}
+
+/// A request with its answer.
+type Answered = (Pending, Result<Outcome, Error>);
+
+/// The result of a batch.
+#[derive(Default)]
+pub(super) struct Settled {
+    /// Requests that are durable, refused or failed.
+    pub(super) answers: Vec<Answered>,
+    /// Requests that must be committed again.
+    pub(super) again: Vec<Pending>,
+}
+
+impl Settled {
+    /// Adds a failed request. If it is not known whether it was executed, it is retried under its idempotency key.
+    fn fail(&mut self, mut pending: Pending, error: Error) {
+        let unknown = matches!(&error, Error::Store(error) if matches!(**error, StoreError::UnknownOutcome(_)));
+        let safe = pending.request.idempotency_key.is_some() || Mutant::RetryWithoutKey.on();
+        if unknown && safe && Instant::now() < pending.deadline {
+            pending.unknown = Some(error);
+            self.again.push(pending);
+        } else {
+            self.answers.push((pending, Err(error)));
+        }
+    }
+}
+
+/// Commits batch after batch until the engine is closed and its queue empty.
+pub(super) async fn commit_batches(shared: Arc<Shared>) {
+    let mut answers = Vec::new();
+    loop {
+        let woken = shared.wake.notified();
+        tokio::pin!(woken);
+        // Registered before the queue is read, so that no request is missed.
+        woken.as_mut().enable();
+        let batch = shared.queue().take(shared.options.batch, shared.options.committers > 1);
+        let committed = std::mem::take(&mut answers);
+        if batch.is_empty() {
+            if !committed.is_empty() {
+                shared.answer_all(committed);
+                continue;
+            }
+            if shared.queue().is_finished() {
+                shared.wake.notify_waiters();
+                return;
+            }
+            woken.await;
+            continue;
+        }
+        let keys: Vec<u64> = batch.iter().flat_map(|pending| pending.keys.iter().copied()).collect();
+        // The callers of the last batch are answered while this one commits.
+        let (settled, ()) = join(shared.commit(batch, LockPolicy::Skip), async { shared.answer_all(committed) }).await;
+        answers = settled.answers;
+        let more = {
+            let mut queue = shared.queue();
+            queue.release_keys(&keys);
+            queue.return_first(settled.again);
+            queue.has_waiting()
+        };
+        // This committer continues by itself; another may find requests with other keys.
+        if more && shared.options.committers > 1 {
+            shared.wake.notify_one();
+        }
+    }
+}
+
+impl Shared {
+    pub(super) fn new(store: Arc<dyn Store>, feed: Feed, options: EngineOptions) -> Shared {
+        Shared {
+            store,
+            feed,
+            options,
+            queue: Mutex::default(),
+            wake: Notify::new(),
+            lock_waits: Semaphore::new(WAITS_MAX),
+            metrics: Metrics::new(),
+        }
+    }
+
+    pub(super) fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Queues a request.
+    pub(super) fn accept(
+        &self,
+        request: CheckedRequest,
+        answer: oneshot::Sender<Result<Outcome, Error>>,
+    ) -> Result<(), Error> {
+        let deadline = Instant::now() + self.options.lock_timeout;
+        let pending = Pending::new(request, self.options.committers > 1, deadline, answer);
+        if self.queue().accept(pending, self.options.queue)? {
+            self.wake.notify_one();
+        }
+        Ok(())
+    }
+
+    /// Commits a batch. A panic must not end the committer, which would leave every later request waiting.
+    pub(super) async fn commit(self: &Arc<Self>, batch: Vec<Pending>, policy: LockPolicy) -> Settled {
+        AssertUnwindSafe(self.try_commit(batch, policy)).catch_unwind().await.unwrap_or_default()
+    }
+
+    async fn try_commit(self: &Arc<Self>, batch: Vec<Pending>, policy: LockPolicy) -> Settled {
+        count(&self.metrics.batches);
+        let requests: Vec<Arc<CheckedRequest>> = batch.iter().map(|pending| pending.request.clone()).collect();
+        self.metrics.batch_size.add(requests.len() as f64);
+        let began = Instant::now();
+        let result = AssertUnwindSafe(self.store.commit(&requests, policy.clone())).catch_unwind().await;
+        self.metrics.commit_seconds.add(began.elapsed().as_secs_f64());
+        let outcomes = match result {
+            Ok(Ok(outcomes)) => outcomes,
+            // The task that waits for the row knows which requests are overdue.
+            Ok(Err(StoreError::Busy(_))) if policy != LockPolicy::Skip => {
+                return Settled { again: batch, ..Settled::default() };
+            }
+            Ok(Err(error)) => return self.fail_batch(batch, policy, error.into()).await,
+            Err(panic) => {
+                let text = panic.downcast_ref::<String>().cloned();
+                let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
+                let error = Error::Internal(text.unwrap_or_else(|| "panic".into()));
+                return self.fail_batch(batch, policy, error).await;
+            }
+        };
+        let mut settled = Settled::default();
+        for (pending, outcome) in batch.into_iter().zip(outcomes) {
+            match outcome {
+                RequestOutcome::Answered(answer) => settled.answers.push((pending, answer.map_err(Error::from))),
+                RequestOutcome::Again => settled.again.push(pending),
+                RequestOutcome::Blocked(locks) => self.wait_for_lock(pending, &locks),
+                RequestOutcome::Failed(error) => settled.fail(pending, Error::Store(error)),
+            }
+        }
+        settled
+    }
+
+    /// Handles a batch that failed as a whole. If one request may be the cause, because its row is corrupt or a rule panics on it, the
+    /// halves of the batch are committed separately, so that it does not fail its neighbours.
+    async fn fail_batch(self: &Arc<Self>, mut batch: Vec<Pending>, policy: LockPolicy, error: Error) -> Settled {
+        let one_may_be_the_cause = match &error {
+            Error::Internal(_) => true,
+            Error::Store(error) => {
+                matches!(**error, StoreError::Corrupt { .. } | StoreError::Closure(_) | StoreError::Rejected(_))
+            }
+            _ => false,
+        };
+        if one_may_be_the_cause && batch.len() > 1 {
+            let second = batch.split_off(batch.len() / 2);
+            let mut settled = Box::pin(self.commit(batch, policy.clone())).await;
+            let second = Box::pin(self.commit(second, policy)).await;
+            settled.answers.extend(second.answers);
+            settled.again.extend(second.again);
+            return settled;
+        }
+        tracing::error!(%error, requests = batch.len(), "batch failed");
+        let mut settled = Settled::default();
+        batch.into_iter().for_each(|pending| settled.fail(pending, error.clone()));
+        settled
+    }
+
+    /// Publishes and answers, in the order of commits. A listener that panics must not end the committer.
+    pub(super) fn answer_all(&self, answers: Vec<Answered>) {
+        for (pending, answer) in answers {
+            let _ = std::panic::catch_unwind(AssertUnwindSafe(|| self.answer(pending, answer)));
+        }
+    }
+
+    pub(super) fn answer(&self, mut pending: Pending, answer: Result<Outcome, Error>) {
+        // A retry that failed does not tell what became of the attempt before it. Only the rules, which look up the key, can tell.
+        let answer = match (answer, pending.unknown.take()) {
+            (Err(error), Some(unknown)) if error.refusal().is_none() => Err(unknown),
+            (answer, _) => answer,
+        };
+        self.publish(&pending.request, &answer);
+        // The commit stands even if the caller is gone. Jobs it was to lease are returned.
+        if let Err(Ok(outcome)) = pending.answer.send(answer) {
+            self.return_jobs(pending.request.context.clone(), &outcome);
+        }
+    }
+
+    fn publish(&self, request: &Request, answer: &Result<Outcome, Error>) {
+        match answer {
+            Ok(Outcome { entry, .. }) => {
+                count(&self.metrics.done);
+                let Some(entry) = entry else { return };
+                if self.options.committers > 1 {
+                    self.queue().learn(entry);
+                }
+                self.feed.publish(entry);
+                if Mutant::AnnounceTwice.on() {
+                    self.feed.publish(entry);
+                }
+            }
+            Err(Error::Refused(refusal)) => {
+                count(&self.metrics.refused);
+                log_refusal(request, refusal);
+            }
+            Err(_) => drop(self.metrics.failed.fetch_add(1, Ordering::Relaxed)),
+        }
+    }
+}
+
+/// Logs a refusal, which is not in the journal. The reason why a token was refused is in the log only.
+fn log_refusal(request: &Request, refusal: &Refusal) {
+    let violations = match refusal {
+        Refusal::Refused(violations) => violations.as_slice(),
+        _ => &[],
+    };
+    for violation in violations {
+        if let Violation::Grant { purpose, fault } = violation {
+            tracing::info!(tenant = %request.context.tenant, %purpose, %fault, "token refused");
+        }
+    }
+    tracing::debug!(tenant = %request.context.tenant, %refusal, "request refused");
+}

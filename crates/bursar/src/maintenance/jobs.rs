@@ -1,0 +1,113 @@
+//! Job maintenance: expired leases, jobs that wait for a budget, and finished jobs whose retention is over. For all tenants, in bounded
+//! steps.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bursar_core::answer::Answer;
+use bursar_core::bounds::ITEMS_MAX;
+use bursar_core::context::Context;
+use bursar_core::id::JobId;
+use bursar_core::job::JobState;
+use bursar_core::name::Tenant;
+use bursar_core::request::{Act, Op, Request};
+use bursar_core::state::{QueueKey, ScopeKey};
+use bursar_store::{DueJobs, Store};
+
+use super::bulk::{Done, each};
+use crate::engine::Engine;
+use crate::error::Error;
+
+/// What job maintenance did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tended {
+    /// Expired leases that were taken back.
+    pub rescued: usize,
+    /// Jobs that waited for a budget and were tried again.
+    pub looked_at: usize,
+    /// Finished jobs whose retention was checked.
+    pub ended: usize,
+}
+
+/// Jobs waiting for one scope that are resumed together. While all of them resume, the next ones are tried.
+const STEP: usize = 16;
+/// The most such steps each time units are freed.
+const STEPS_MAX: usize = 1_000;
+/// Flow keys whose jobs are resumed together.
+const KEYS_STEP: usize = 100;
+/// Jobs of each kind in one page.
+const PAGE: usize = 500;
+/// The most pages in one round; the rest is for the next.
+const PAGES_MAX: usize = 20;
+
+/// Maintains at most `most` jobs of each kind. Fails only if nothing could be done.
+pub(crate) async fn tend(store: &Arc<dyn Store>, engine: &Engine, most: usize) -> Result<Tended, Error> {
+    let DueJobs { lapsed, awaiting, ended } = store.due_jobs(most.clamp(1, ITEMS_MAX)).await?;
+    let mut last_error = None;
+    let mut did = [0; 3];
+    for (did, (jobs, act)) in did.iter_mut().zip([(lapsed, Act::Rescue), (awaiting, Act::Resume), (ended, Act::Forget)])
+    {
+        let mut by_tenant: BTreeMap<Tenant, Vec<JobId>> = BTreeMap::new();
+        for (tenant, job) in jobs {
+            by_tenant.entry(tenant).or_default().push(job);
+        }
+        for (tenant, jobs) in by_tenant {
+            let Done { done, error } = each(engine, &tenant, jobs, |jobs| Op::Act { act: act.clone(), jobs }).await;
+            *did += done;
+            last_error = error.or(last_error);
+        }
+    }
+    let [rescued, looked_at, ended] = did;
+    match last_error {
+        Some(error) if did == [0; 3] => Err(error),
+        _ => Ok(Tended { rescued, looked_at, ended }),
+    }
+}
+
+/// Maintains all due jobs, in bounded steps.
+pub(super) async fn tend_all(store: &Arc<dyn Store>, engine: &Engine) -> Result<(), Error> {
+    for _ in 0..PAGES_MAX {
+        let Tended { rescued, looked_at, ended } = tend(store, engine, PAGE).await?;
+        if rescued.max(looked_at).max(ended) < PAGE {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Resumes the jobs of a queue that wait for a slot of their flow key, after the queue admits more. Returns whether there were any.
+pub(crate) async fn unbar(store: &Arc<dyn Store>, engine: &Engine, queue: &QueueKey) -> Result<bool, Error> {
+    let (mut after, mut any) = (None, false);
+    for _ in 0..STEPS_MAX {
+        let (jobs, last) = store.jobs_barred(queue, after.as_ref(), KEYS_STEP).await?;
+        any |= !jobs.is_empty();
+        for jobs in jobs.chunks(ITEMS_MAX) {
+            let op = Op::Act { act: Act::Unbar, jobs: jobs.to_vec() };
+            engine.submit(Request::from(op).in_context(Context::of(queue.0.clone()))).await?;
+        }
+        after = last;
+        if after.is_none() {
+            break;
+        }
+    }
+    Ok(any)
+}
+
+/// Resumes the jobs that have waited longest for units of a scope, as long as all of a step resume.
+pub(crate) async fn resume(store: &Arc<dyn Store>, engine: &Engine, scope: &ScopeKey) -> Result<(), Error> {
+    for _ in 0..STEPS_MAX {
+        let jobs = store.jobs_awaiting(scope, STEP).await?;
+        if jobs.is_empty() {
+            return Ok(());
+        }
+        let count = jobs.len();
+        let request = Request::from(Op::Act { act: Act::Resume, jobs }).in_context(Context::of(scope.0.clone()));
+        let Answer::Acted { each: answers, .. } = engine.submit(request).await?.answer else { return Ok(()) };
+        let waits = |state: JobState| state == JobState::AwaitingBudget;
+        let resumed = answers.iter().flatten().filter(|job| !waits(job.state)).count();
+        if resumed < count {
+            return Ok(());
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,79 @@
+//! Maintenance: the background work of an instance. Every part is a request or a bounded deletion, safe to run in any number of
+//! processes at the same time. No answer depends on it: an expired hold does not count whether or not it has been swept.
+
+mod bulk;
+mod holds;
+pub(crate) mod jobs;
+pub(crate) mod retry_on_drop;
+mod schedules;
+mod scopes;
+
+use std::sync::Weak;
+use std::time::Duration;
+
+use futures_util::future::join3;
+use tokio::task::JoinHandle;
+
+pub use self::holds::Swept;
+pub(crate) use self::holds::sweep;
+pub use self::jobs::Tended;
+pub(crate) use self::jobs::tend;
+pub(crate) use self::schedules::tick;
+use self::scopes::Cursors;
+pub(crate) use self::scopes::tidy_all;
+use crate::api::instance::Inner;
+
+/// How often holds are swept and scopes tidied, by default.
+pub(crate) const SWEEP_EVERY: Duration = Duration::from_secs(5);
+/// How often expired leases are looked for, by default.
+pub(crate) const RESCUE_EVERY: Duration = Duration::from_millis(500);
+
+/// Runs maintenance until the instance is dropped. Its three parts run side by side, so that a long sweep delays no expired lease and no
+/// tick.
+pub(crate) fn spawn(inner: Weak<Inner>, sweep_every: Duration, rescue_every: Duration) -> JoinHandle<()> {
+    let interval = |every: Duration| {
+        let mut ticks = tokio::time::interval(every);
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        ticks
+    };
+    tokio::spawn(async move {
+        let jobs = async {
+            let mut ticks = interval(rescue_every);
+            loop {
+                ticks.tick().await;
+                let Some(inner) = inner.upgrade() else { return };
+                if let Err(error) = jobs::tend_all(&inner.store, &inner.engine).await {
+                    tracing::warn!(%error, "job maintenance failed, retrying");
+                }
+                if let Err(error) = inner.budget_waiters.resume_changed(&inner.store, &inner.engine).await {
+                    tracing::warn!(%error, "resuming jobs that wait for a budget failed, retrying");
+                }
+            }
+        };
+        let schedules = async {
+            loop {
+                let Some(alive) = inner.upgrade() else { return };
+                let pause = schedules::tick_all(&alive.store, &alive.engine, rescue_every).await;
+                drop(alive);
+                let pause = pause.unwrap_or_else(|error| {
+                    tracing::warn!(%error, "ticking schedules failed, retrying");
+                    rescue_every
+                });
+                tokio::time::sleep(pause).await;
+            }
+        };
+        let scopes = async {
+            let mut ticks = interval(sweep_every);
+            let mut cursors = Cursors::default();
+            loop {
+                ticks.tick().await;
+                let Some(inner) = inner.upgrade() else { return };
+                if let Err(error) = holds::sweep_all(&inner.store, &inner.engine).await {
+                    tracing::warn!(%error, "sweeping expired holds failed, retrying");
+                }
+                scopes::tidy_next(&inner.store, &inner.engine, &mut cursors).await;
+            }
+        };
+        join3(jobs, schedules, scopes).await;
+    })
+}

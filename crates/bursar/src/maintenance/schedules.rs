@@ -1,0 +1,67 @@
+//! Ticking schedules: enqueues the jobs of due ticks. For all tenants, in bounded steps. Of several processes the second finds the tick
+//! done.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bursar_core::bounds::ITEMS_MAX;
+use bursar_core::context::Context;
+use bursar_core::request::{Op, Request};
+use bursar_core::state::ScheduleKey;
+use bursar_store::Store;
+use futures_util::future::join_all;
+
+use super::bulk::Done;
+use crate::engine::Engine;
+use crate::error::Error;
+
+/// Schedules that are ticked together.
+const PAGE: usize = 100;
+/// The most pages in one round; the rest is for the next.
+const PAGES_MAX: usize = 20;
+/// The shortest pause between two rounds: clocks differ slightly.
+const PAUSE_MIN: Duration = Duration::from_millis(1);
+
+/// Ticks at most `most` due schedules, the longest overdue first; returns how many. A schedule that fails is logged, and the others
+/// continue. Fails only if none could be ticked.
+pub(crate) async fn tick(store: &Arc<dyn Store>, engine: &Engine, most: usize) -> Result<usize, Error> {
+    let (due, _) = store.due_schedules(most.clamp(1, ITEMS_MAX)).await?;
+    match tick_each(engine, &due).await {
+        Done { done: 0, error: Some(error) } => Err(error),
+        Done { done, .. } => Ok(done),
+    }
+}
+
+async fn tick_each(engine: &Engine, due: &[ScheduleKey]) -> Done<usize> {
+    let submit = |(tenant, schedule): &ScheduleKey| {
+        let op = Op::Tick { schedule: schedule.clone() };
+        engine.submit(Request::from(op).in_context(Context::of(tenant.clone())))
+    };
+    // All at the same time, so that they share commits and wait for locked rows together.
+    let answers = join_all(due.iter().map(submit)).await;
+    let (mut done, mut last_error) = (0, None);
+    for ((tenant, schedule), answer) in due.iter().zip(answers) {
+        match answer {
+            Ok(_) => done += 1,
+            Err(error) => {
+                tracing::warn!(%tenant, %schedule, %error, "ticking a schedule failed, retrying");
+                last_error = Some(error);
+            }
+        }
+    }
+    Done { done, error: last_error }
+}
+
+/// Ticks all due schedules, in bounded steps; returns how long to wait for the next tick, at most `every`.
+pub(super) async fn tick_all(store: &Arc<dyn Store>, engine: &Engine, every: Duration) -> Result<Duration, Error> {
+    for _ in 0..PAGES_MAX {
+        let (due, next) = store.due_schedules(PAGE).await?;
+        // A schedule that is still due has more missed ticks. One that failed is retried after a pause.
+        if due.is_empty() || tick_each(engine, &due).await.error.is_some() {
+            let Some(next) = next else { return Ok(every) };
+            let now = store.now().await?;
+            return Ok(Duration::from(next.since(now)).clamp(PAUSE_MIN, every));
+        }
+    }
+    Ok(PAUSE_MIN)
+}

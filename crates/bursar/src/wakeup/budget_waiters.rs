@@ -1,0 +1,141 @@
+//! Resumes jobs that wait for units of a budget: at once when a commit of this process frees units, and soon after a commit of another
+//! process does. Jobs that wait for a slot of their flow key are resumed when the settings of their queue admit more.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::time::Duration;
+
+use bursar_core::event::Entry;
+use bursar_core::state::{QueueKey, ScopeKey};
+use bursar_store::Store;
+use tokio::task::JoinHandle;
+use tokio::time::sleep;
+
+use crate::api::instance::Inner;
+use crate::engine::Engine;
+use crate::error::Error;
+use crate::maintenance::jobs as job_maintenance;
+
+/// The most scopes or queues that are remembered. Jobs of others are resumed by maintenance.
+const SCOPES_MAX: usize = 10_000;
+/// The most awaited scopes whose versions are compared each time.
+const AWAITED_MAX: usize = 1_000;
+
+/// A lease that runs while the settings of its queue change may have read the old ones, and bar a job after the barred jobs were resumed.
+/// So they are resumed a second time after this long.
+const SECOND_LOOK: Duration = Duration::from_secs(1);
+
+#[derive(Default)]
+pub(crate) struct BudgetWaiters {
+    inner: OnceLock<Weak<Inner>>,
+    freed: Mutex<Freed>,
+    /// The versions of the awaited scopes at the last look.
+    seen: Mutex<BTreeMap<ScopeKey, u64>>,
+}
+
+#[derive(Default)]
+struct Freed {
+    scopes: BTreeSet<ScopeKey>,
+    /// Queues that admit more leases for each flow key.
+    queues: BTreeSet<QueueKey>,
+    /// The task that resumes jobs, while there are scopes or queues left.
+    task: Option<JoinHandle<()>>,
+    running: bool,
+}
+
+impl BudgetWaiters {
+    /// Sets the instance to act through.
+    pub(crate) fn start(&self, inner: Weak<Inner>) {
+        let _ = self.inner.set(inner);
+    }
+
+    /// Resumes jobs that wait for what an entry freed.
+    pub(crate) fn wake_for(self: &Arc<Self>, entry: &Entry) {
+        if entry.wakes.scopes.is_empty() && entry.wakes.unbarred.is_empty() {
+            return;
+        }
+        let Some(inner) = self.inner.get().and_then(Weak::upgrade) else { return };
+        let mut freed = self.freed();
+        let tenant = &entry.context.tenant;
+        if freed.scopes.len() < SCOPES_MAX {
+            freed.scopes.extend(entry.wakes.scopes.iter().map(|scope| (tenant.clone(), scope.clone())));
+        }
+        if freed.queues.len() < SCOPES_MAX {
+            freed.queues.extend(entry.wakes.unbarred.iter().map(|queue| (tenant.clone(), queue.clone())));
+        }
+        if !std::mem::replace(&mut freed.running, true) {
+            let (waiters, weak) = (self.clone(), Arc::downgrade(&inner));
+            freed.task = Some(inner.runtime.spawn(async move { waiters.resume_all(&weak).await }));
+        }
+    }
+
+    async fn resume_all(&self, inner: &Weak<Inner>) {
+        loop {
+            let next = {
+                let mut freed = self.freed();
+                let next = (freed.scopes.pop_first(), freed.queues.pop_first());
+                freed.running = next != (None, None);
+                next
+            };
+            let ((scope, queue), Some(inner)) = (next, inner.upgrade()) else { return };
+            if (&scope, &queue) == (&None, &None) {
+                return;
+            }
+            if let Some(scope) = scope
+                && let Err(error) = job_maintenance::resume(&inner.store, &inner.engine, &scope).await
+            {
+                tracing::warn!(tenant = %scope.0, scope = %scope.1, %error, "resuming jobs that wait for a budget failed, maintenance will retry");
+            }
+            if let Some(queue) = queue {
+                unbar(&inner, &queue).await;
+                let weak = Arc::downgrade(&inner);
+                inner.runtime.spawn(async move {
+                    sleep(SECOND_LOOK).await;
+                    if let Some(inner) = weak.upgrade() {
+                        unbar(&inner, &queue).await;
+                    }
+                });
+            }
+        }
+    }
+
+    /// Resumes jobs that wait for scopes which have changed since the last call: another process may have freed units and ended before it
+    /// resumed the jobs.
+    pub(crate) async fn resume_changed(&self, store: &Arc<dyn Store>, engine: &Engine) -> Result<(), Error> {
+        let awaited: BTreeMap<ScopeKey, u64> = store.scopes_awaited(AWAITED_MAX).await?.into_iter().collect();
+        let before = std::mem::replace(&mut *self.seen(), awaited.clone());
+        let changed = awaited.iter().filter(|(scope, version)| before.get(scope) != Some(version));
+        for (scope, _) in changed {
+            job_maintenance::resume(store, engine, scope).await?;
+        }
+        Ok(())
+    }
+
+    fn seen(&self) -> MutexGuard<'_, BTreeMap<ScopeKey, u64>> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until nothing is left to resume.
+    pub(crate) async fn finish(&self) {
+        let task = self.freed().task.take();
+        if let Some(task) = task {
+            let _ = task.await;
+        }
+    }
+
+    fn freed(&self) -> MutexGuard<'_, Freed> {
+        self.freed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Resumes jobs of a queue that wait for a slot of their flow key, and wakes a worker.
+async fn unbar(inner: &Inner, queue: &QueueKey) {
+    match job_maintenance::unbar(&inner.store, &inner.engine, queue).await {
+        Ok(true) => inner.lease_waiters.wake_queue(queue),
+        Ok(false) => {}
+        Err(error) => tracing::warn!(
+            tenant = %queue.0, queue = %queue.1, %error,
+            "resuming jobs that wait for a slot failed; they resume when a job of their key ends"
+        ),
+    }
+}

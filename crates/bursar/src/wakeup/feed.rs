@@ -1,0 +1,153 @@
+//! The feed: publishes what is durable to listeners in this process and to the wake-ups.
+
+use std::sync::Arc;
+
+use bursar_core::context::Context;
+use bursar_core::event::{Entry, Event};
+use bursar_core::id::{CommandId, JobId};
+use bursar_core::name::Tenant;
+use bursar_worker::Progress;
+use tokio::sync::{broadcast, watch};
+
+use super::{BudgetWaiters, LeaseWaiters};
+
+/// An event that is durable.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Notice {
+    entry: Arc<Entry>,
+    index: usize,
+}
+
+impl Notice {
+    /// The event.
+    pub fn event(&self) -> &Event {
+        &self.entry.events[self.index].e
+    }
+
+    /// Its version in its stream.
+    pub fn version(&self) -> u64 {
+        self.entry.events[self.index].v
+    }
+
+    /// The context of the request that caused it.
+    pub fn context(&self) -> &Context {
+        &self.entry.context
+    }
+
+    /// The command that caused it.
+    pub fn command(&self) -> CommandId {
+        self.entry.id
+    }
+}
+
+/// Events of this process in the order of commits. A listener that lags loses the oldest ones and gets [`Missed`]. To miss nothing, read
+/// the journal.
+#[derive(Debug)]
+pub struct Notices {
+    incoming: broadcast::Receiver<Arc<Entry>>,
+    current: Option<(Arc<Entry>, usize)>,
+}
+
+/// The events that a listener missed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("missed the events of {commands} commands: read the journal")]
+pub struct Missed {
+    /// How many commands.
+    pub commands: u64,
+}
+
+impl Notices {
+    /// The next notice; `None` when Bursar was closed.
+    pub async fn next(&mut self) -> Option<Result<Notice, Missed>> {
+        loop {
+            if let Some((entry, index)) = self.current.take().filter(|(entry, index)| *index < entry.events.len()) {
+                self.current = Some((entry.clone(), index + 1));
+                return Some(Ok(Notice { entry, index }));
+            }
+            match self.incoming.recv().await {
+                Ok(entry) => self.current = Some((entry, 0)),
+                Err(broadcast::error::RecvError::Lagged(commands)) => return Some(Err(Missed { commands })),
+                Err(broadcast::error::RecvError::Closed) => return None,
+            }
+        }
+    }
+}
+
+/// Progress of one job.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Progressed {
+    /// The tenant of the job.
+    pub tenant: Tenant,
+    /// The job.
+    pub job: JobId,
+    /// The fence of the lease.
+    pub fence: u64,
+    /// What its worker reports.
+    pub progress: Progress,
+}
+
+/// Progress of one tenant's jobs, as reported by workers of this process. A listener that lags loses the oldest reports.
+#[derive(Debug)]
+pub struct ProgressNotices {
+    tenant: Tenant,
+    incoming: broadcast::Receiver<Arc<Progressed>>,
+}
+
+impl ProgressNotices {
+    /// The next; `None` when Bursar was closed.
+    pub async fn next(&mut self) -> Option<Result<Arc<Progressed>, Missed>> {
+        loop {
+            match self.incoming.recv().await {
+                Ok(progressed) if progressed.tenant == self.tenant => return Some(Ok(progressed)),
+                Ok(_) => {}
+                Err(broadcast::error::RecvError::Lagged(commands)) => return Some(Err(Missed { commands })),
+                Err(broadcast::error::RecvError::Closed) => return None,
+            }
+        }
+    }
+}
+
+/// Publishes entries to listeners, to workers that wait for jobs, and to jobs that wait for units.
+#[derive(Clone)]
+pub(crate) struct Feed {
+    entries: broadcast::Sender<Arc<Entry>>,
+    progress: broadcast::Sender<Arc<Progressed>>,
+    commits: watch::Sender<u64>,
+    lease_waiters: Arc<LeaseWaiters>,
+    budget_waiters: Arc<BudgetWaiters>,
+}
+
+impl Feed {
+    pub(crate) fn new(lease_waiters: Arc<LeaseWaiters>, budget_waiters: Arc<BudgetWaiters>) -> Feed {
+        let (entries, progress) = (broadcast::Sender::new(4_096), broadcast::Sender::new(256));
+        Feed { entries, progress, commits: watch::Sender::new(0), lease_waiters, budget_waiters }
+    }
+
+    pub(crate) fn publish(&self, entry: &Arc<Entry>) {
+        self.lease_waiters.wake_for(entry);
+        self.budget_waiters.wake_for(entry);
+        // Fails only when there is no listener.
+        let _ = self.entries.send(entry.clone());
+        if self.commits.receiver_count() > 0 {
+            self.commits.send_modify(|count| *count = count.wrapping_add(1));
+        }
+    }
+
+    pub(crate) fn watch_commits(&self) -> watch::Receiver<u64> {
+        self.commits.subscribe()
+    }
+
+    pub(crate) fn publish_progress(&self, progressed: Progressed) {
+        if self.progress.receiver_count() > 0 {
+            let _ = self.progress.send(Arc::new(progressed));
+        }
+    }
+
+    pub(crate) fn listen(&self) -> Notices {
+        Notices { incoming: self.entries.subscribe(), current: None }
+    }
+
+    pub(crate) fn listen_progress(&self, tenant: Tenant) -> ProgressNotices {
+        ProgressNotices { tenant, incoming: self.progress.subscribe() }
+    }
+}
