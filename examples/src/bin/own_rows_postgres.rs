@@ -31,8 +31,8 @@ async fn main() -> Result<(), Failure> {
     // An order is a row of the application, a charge and a job, in one transaction.
     order(&bursar, &pool, "lamp", 600, true).await?;
     assert_eq!(state(&bursar, &pool).await?, (1, 400));
-    let told = notices.next().await.ok_or("Bursar is open")??;
-    assert_eq!(told.event().kind(), "spend.posted");
+    let notice = notices.next().await.ok_or("Bursar is open")??;
+    assert_eq!(notice.event().kind(), "spend.posted");
 
     // The charge is refused, so there is no order either.
     assert!(order(&bursar, &pool, "sofa", 900, true).await.is_err());
