@@ -1,4 +1,4 @@
-//! Programs that read like their use: each in `src/bin`, each asserts what it claims and ends with status 0.
+//! Example programs, one per file in `src/bin`. Each asserts what it shows and exits with status 0.
 
-/// What can go wrong in an example: Bursar's errors, the database's and those of the parsers.
+/// Any error of an example: from Bursar, the database or a parser.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;

@@ -1,4 +1,4 @@
-//! What `docs/journal.md` says is true.
+//! Runs the queries of `docs/journal.md` and compares them with the library.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use bursar::{Actor, Budget, Bursar, JobSpec, Limit, Payload, Stream, Window};
 use bursar_examples::Failure;
 use sqlx::Row;
 
-/// The first SQL block below a heading of the guide.
+/// The first SQL block after a heading of the guide.
 fn query(heading: &str) -> String {
     let guide = include_str!("../../docs/journal.md");
     let section = guide.split_once(heading).expect("the guide has the heading").1;
@@ -17,7 +17,7 @@ fn query(heading: &str) -> String {
 /// Positions, kinds and versions of events, in order.
 type Shown = Vec<(i64, String, i64)>;
 
-/// Spends something, so that there are events; returns them as the library reads them.
+/// Creates some events and returns them as the library reads them.
 async fn events(bursar: &Bursar) -> Result<Shown, Failure> {
     let budget = Budget { thresholds: vec![50], ..Budget::new([Limit::new(1_000, Window::Lifetime)]) };
     bursar.ledger().define("agents", budget).await?;
@@ -60,7 +60,7 @@ async fn the_documented_query_shows_the_events_on_postgres() {
 }
 
 #[tokio::test]
-async fn a_large_payload_can_be_erased_and_the_journal_stays_whole() {
+async fn a_large_payload_can_be_erased() {
     let bursar = Bursar::open("sqlite::memory:").await.unwrap();
     let job = |payload: Payload| JobSpec::new("mail".try_into().unwrap(), "mail.send".try_into().unwrap(), payload);
     let large = Payload::of(&"x".repeat(bursar::bounds::PAYLOAD_INLINE_BYTES)).unwrap();
@@ -68,7 +68,7 @@ async fn a_large_payload_can_be_erased_and_the_journal_stays_whole() {
     let id = bursar.jobs().enqueue(job(large)).await.unwrap().id;
     let small_id = bursar.jobs().enqueue(job(small.clone())).await.unwrap().id;
 
-    // Nobody erases what is another tenant's, and what stands in the journal stays.
+    // Another tenant cannot erase the payload, and a small payload cannot be erased at all.
     let stranger = bursar.tenant("stranger").unwrap();
     assert!(!stranger.journal().erase_payload(&Stream::Job(id)).await.unwrap());
     assert!(!bursar.journal().erase_payload(&Stream::Job(small_id)).await.unwrap());

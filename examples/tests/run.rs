@@ -1,4 +1,4 @@
-//! Every example does what it claims: run as a process, it ends with status 0.
+//! Runs every example as a process and checks that it exits with status 0.
 
 use std::collections::BTreeSet;
 use std::process::{Command, Stdio};
@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use bursar::Bursar;
 use bursar_server::{Server, Settings};
 
-/// Those that need nothing but SQLite.
+/// Examples that need only SQLite.
 const EXAMPLES: [(&str, &str); 9] = [
     ("agent_fleet", env!("CARGO_BIN_EXE_agent_fleet")),
     ("api_quota", env!("CARGO_BIN_EXE_api_quota")),
@@ -19,11 +19,11 @@ const EXAMPLES: [(&str, &str); 9] = [
     ("upload_grant", env!("CARGO_BIN_EXE_upload_grant")),
 ];
 
-/// Those that need a PostgreSQL, whose address they take as their first argument.
+/// Examples that need PostgreSQL and take its URL as their first argument.
 const ON_POSTGRES: [(&str, &str); 1] = [("own_rows_postgres", env!("CARGO_BIN_EXE_own_rows_postgres"))];
 
 #[test]
-fn examples_on_sqlite_do_what_they_claim() {
+fn examples_on_sqlite_succeed() {
     for (name, program) in EXAMPLES {
         let output = Command::new(program).output().unwrap();
         assert!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stderr));
@@ -31,9 +31,9 @@ fn examples_on_sqlite_do_what_they_claim() {
 }
 
 #[test]
-fn examples_on_postgres_do_what_they_claim() {
+fn examples_on_postgres_succeed() {
     let url = bursar_testkit::fresh_database();
-    // The second time the tables are there, and what was spent the first time is.
+    // The second run finds the tables and the spend of the first.
     for (name, program) in ON_POSTGRES.into_iter().chain(ON_POSTGRES) {
         let output = Command::new(program).arg(&url).output().unwrap();
         assert!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stderr));
@@ -41,7 +41,7 @@ fn examples_on_postgres_do_what_they_claim() {
 }
 
 #[test]
-fn an_example_on_postgres_says_what_it_needs() {
+fn an_example_on_postgres_prints_its_usage() {
     for (name, program) in ON_POSTGRES {
         let output = Command::new(program).output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -49,12 +49,12 @@ fn an_example_on_postgres_says_what_it_needs() {
     }
 }
 
-/// Those that need a server: an application, and the worker that works for it.
+/// Examples that need a server: an application and its worker.
 const OVER_HTTP: [(&str, &str); 2] =
     [("remote_media", env!("CARGO_BIN_EXE_remote_media")), ("remote_worker", env!("CARGO_BIN_EXE_remote_worker"))];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_application_and_a_worker_over_http_do_what_they_claim() {
+async fn an_application_and_a_worker_succeed_over_http() {
     const TOKEN: &str = "operator-token-for-examples-0123456789";
     let bursar = Bursar::open("sqlite::memory:").await.unwrap();
     let settings = Settings { operator_token: Some(TOKEN.into()), ..Settings::default() };
@@ -73,7 +73,7 @@ async fn an_application_and_a_worker_over_http_do_what_they_claim() {
     let said = String::from_utf8_lossy(&ended.stdout).into_owned();
     assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
     assert!(said.contains("https://videos.example/job_"), "{said}");
-    // The worker is told to end, and ends well.
+    // The worker drains on SIGTERM and exits with status 0.
     assert!(Command::new("kill").args(["-TERM", &worker.id().to_string()]).status().unwrap().success());
     let ended = tokio::task::spawn_blocking(move || worker.wait_with_output().unwrap()).await.unwrap();
     assert_eq!(ended.status.code(), Some(0), "{}", String::from_utf8_lossy(&ended.stderr));
@@ -84,7 +84,7 @@ async fn an_application_and_a_worker_over_http_do_what_they_claim() {
 }
 
 #[test]
-fn no_example_is_left_out() {
+fn every_example_is_run() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/bin");
     let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let there: BTreeSet<String> = files.map(|file| file.trim_end_matches(".rs").to_owned()).collect();

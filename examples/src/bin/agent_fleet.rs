@@ -1,12 +1,12 @@
-//! A fleet of agents under one monthly cap. A hundred tasks start at once; the cap holds, and each task is settled
-//! with what it really cost.
+//! A fleet of agents under one monthly cap. A hundred tasks start at once, admission stays within the cap, and each task
+//! is settled with its real cost.
 
 use std::time::Duration;
 
 use bursar::{Actor, Budget, Bursar, Held, Limit, Refusal, Window};
 use bursar_examples::Failure;
 
-/// What one task may cost, in micro-dollars.
+/// The estimated cost of one task, in micro-dollars.
 const ESTIMATE: i64 = 50_000;
 
 #[tokio::main]
@@ -16,7 +16,7 @@ async fn main() -> Result<(), Failure> {
     let month: Window = "month@Europe/Berlin".parse()?;
     let cap = |amount: i64| Budget::new([Limit::new(amount, month.clone())]);
 
-    // org → team → agent: a charge to an agent is charged to its team and to the organisation as well.
+    // org → team → agent: a charge to an agent is also a charge to its team and to the organisation.
     ledger.define("org", Budget { thresholds: vec![50, 80, 100], ..cap(1_000_000) }).await?;
     for team in ["team:research", "team:support"] {
         ledger.define(team, cap(600_000).under("org".try_into()?)).await?;
@@ -26,7 +26,7 @@ async fn main() -> Result<(), Failure> {
         }
     }
 
-    // A hundred tasks of each team at once. The research team's cap admits 12; the organisation leaves 8 for support.
+    // Start a hundred tasks per team at once. The research team's cap admits 12; the organisation's leaves 8 for support.
     let research = start(&bursar, "team:research", 100).await?;
     assert_eq!(research.len(), 12);
     let support = start(&bursar, "team:support", 100).await?;
@@ -34,7 +34,7 @@ async fn main() -> Result<(), Failure> {
     let org = ledger.remaining("org").await?.remove(0);
     assert_eq!((org.held, org.remaining), (1_000_000, Some(0)));
 
-    // Each task is settled with its real cost. The first one cost more than it held: charged in full, and flagged.
+    // Commit the real cost of each task. The first task cost more than its hold: it is charged in full and flagged.
     for (place, held) in research.into_iter().chain(support).enumerate() {
         let settled = held.commit(if place == 0 { 70_000 } else { 30_000 }).await?;
         assert_eq!(settled.warnings().contains(&"overrun"), place == 0);
@@ -47,7 +47,7 @@ async fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Starts tasks of a team all at once; returns the holds of those that fit under every cap.
+/// Starts all tasks of a team at once and returns the holds of those that fit under every cap.
 async fn start(bursar: &Bursar, team: &str, tasks: usize) -> Result<Vec<Held>, Failure> {
     let mut starting = Vec::new();
     for task in 0..tasks {
@@ -56,7 +56,7 @@ async fn start(bursar: &Bursar, team: &str, tasks: usize) -> Result<Vec<Held>, F
         starting.push(tokio::spawn(async move {
             match bursar.ledger().hold(agent, ESTIMATE, Duration::from_secs(120)).await {
                 Ok(held) => Ok(Some(held)),
-                // Some cap leaves too little: the refusal names which, and by how much.
+                // A cap has too little left. The refusal names each such cap and what it leaves.
                 Err(bursar::Error::Refused(Refusal::Refused(_))) => Ok(None),
                 Err(error) => Err(error),
             }

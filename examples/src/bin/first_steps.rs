@@ -1,4 +1,4 @@
-//! The shortest useful program: a monthly cap, a hold, and the real cost.
+//! The shortest useful program: define a monthly cap, place a hold, commit the real cost.
 
 use std::time::Duration;
 

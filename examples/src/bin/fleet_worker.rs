@@ -1,4 +1,5 @@
-//! A fleet of agents under one cap: tasks are jobs, each holds its estimate, and its end settles what it really cost.
+//! A fleet of agents under one cap. Each task is a job that holds its estimate, and the end of the job settles the real
+//! cost.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,7 +11,7 @@ use bursar::{
 };
 use bursar_examples::Failure;
 
-/// What a task is expected to cost.
+/// The estimated cost of a task.
 const ESTIMATE: i64 = 30;
 
 #[tokio::main]
@@ -21,7 +22,7 @@ async fn main() -> Result<(), Failure> {
     let retry = Retry { max_attempts: 3, backoff: Backoff::Fixed { delay: Span::ZERO } };
     bursar.queues().define("agents", QueueConfig { retry, concurrency: Some(2), ..QueueConfig::default() }).await?;
 
-    // Three estimates fit under the cap, the fourth does not: nobody starts what cannot be paid.
+    // Three estimates fit under the cap. The fourth does not, so its task is not started.
     for (task, fits) in [("read", true), ("write", true), ("plan", true), ("dream", false)] {
         assert_eq!(start_task(&bursar, task).await?, fits, "{task}");
     }
@@ -42,7 +43,8 @@ async fn main() -> Result<(), Failure> {
     });
     let worker = worker.start()?;
 
-    // "plan" spends 60 in vain: with 20 for each of the others that is the whole cap, and no other attempt can be paid.
+    // The failed attempt of "plan" spends 60. With 20 for each of the other two tasks the cap is used up, so "plan" waits
+    // for its budget.
     until(&mut notices, "job.parked").await?;
     let mut succeeded = 0;
     while succeeded < 2 {
@@ -51,19 +53,19 @@ async fn main() -> Result<(), Failure> {
     }
     assert_eq!(bursar.ledger().remaining("fleet").await?[0].remaining, Some(0));
 
-    // The cap is raised: it goes on by itself.
+    // Raising the cap resumes the job.
     bursar.ledger().define("fleet", cap(150)).await?;
     until(&mut notices, "job.resumed").await?;
     until(&mut notices, "job.succeeded").await?;
     assert_eq!(bursar.ledger().remaining("fleet").await?[0].remaining, Some(30));
     worker.drain().await?;
-    assert!(busiest.load(Ordering::SeqCst) <= 2, "the queue admits two at once");
+    assert!(busiest.load(Ordering::SeqCst) <= 2, "the queue runs two jobs at once");
     assert!(bursar.verify().await?.is_ok());
     bursar.close().await;
     Ok(())
 }
 
-/// Starts a task if its estimate fits under the cap.
+/// Starts a task if its estimate fits under the cap; returns whether it does.
 async fn start_task(bursar: &Bursar, task: &str) -> Result<bool, Failure> {
     let job = JobSpec::new("agents".try_into()?, "agent.task".try_into()?, Payload::of(&task)?);
     match bursar.command().charge("fleet", ESTIMATE).settle_with_job().job(job).submit().await {
@@ -73,7 +75,7 @@ async fn start_task(bursar: &Bursar, task: &str) -> Result<bool, Failure> {
     }
 }
 
-/// Works on a task, and says what it cost as it learns it.
+/// Works on a task and reports its cost step by step.
 async fn work(task: &str, context: &JobContext) -> Result<String, HandlerError> {
     if task == "plan" && context.attempt() == 1 {
         context.usage(60)?;

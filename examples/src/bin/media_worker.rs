@@ -1,4 +1,4 @@
-//! A worker that shares the database: its rows, the end of its job and what the job cost commit together.
+//! A worker that shares the database: its rows, the end of its job and the job's cost commit in one transaction.
 
 use bursar::{
     Backoff, Budget, Bursar, HandlerError, JobContext, JobSpec, JobState, Limit, Payload, Progress, QueueConfig, Retry,
@@ -7,7 +7,7 @@ use bursar::{
 use bursar_examples::Failure;
 use serde::{Deserialize, Serialize};
 
-/// What the job works on.
+/// The payload of the job.
 #[derive(Serialize, Deserialize)]
 struct Cut {
     asset: String,
@@ -27,7 +27,7 @@ async fn main() -> Result<(), Failure> {
         })
         .await?;
 
-    // The job and the units it may spend are one transaction; its end settles them.
+    // One transaction holds the units and enqueues the job. The end of the job settles the hold.
     let cut = Cut { asset: "holiday.mp4".into(), seconds: 60 };
     let mut spec = JobSpec::new("media".try_into()?, "video.cut".try_into()?, Payload::of(&cut)?);
     spec.idempotency_key = Some("cut-holiday".try_into()?);
@@ -45,7 +45,7 @@ async fn main() -> Result<(), Failure> {
     while notices.next().await.ok_or("Bursar is open")??.event().kind() != "job.succeeded" {}
     worker.drain().await?;
 
-    // Two runs, one row, one bill.
+    // The job ran twice, but there is one row and one charge.
     let done = bursar.jobs().find(job).await?.ok_or("it is kept for a day")?;
     assert_eq!((done.life.state, done.life.attempts, done.total_cost()), (JobState::Succeeded, 2, 420));
     assert_eq!(videos(&bursar).await?, 1);
@@ -55,8 +55,8 @@ async fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Cuts a video. It runs at least once: so its row and the end of its job are one transaction. Whoever has lost the job
-/// meanwhile writes nothing, and is charged once for what it spent.
+/// Cuts a video. A job runs at least once, so its row and the end of the job are one transaction. A worker that has lost
+/// its lease writes no row, and its spend is charged once.
 async fn cut_video(bursar: Bursar, cut: Cut, context: JobContext) -> Result<(), HandlerError> {
     context.progress(Progress::percent(10.0).message("cutting")).await?;
     let (job, fence, attempt) = (context.id(), context.fence(), context.attempt());
@@ -64,7 +64,7 @@ async fn cut_video(bursar: Bursar, cut: Cut, context: JobContext) -> Result<(), 
         tx.connection().execute("INSERT INTO videos VALUES (?1, ?2)", (job.to_string(), cut.asset))?;
         let usage = vec![Usage { scope: None, amount: cut.seconds * 7 }];
         tx.complete(job, fence, Payload::default(), Some(usage))?;
-        // The first time the disk is full: neither the row nor the end of the job is there.
+        // The first attempt fails here and is rolled back: the row and the end of the job are both undone.
         if attempt == 1 { Err(Failure::from("no space left")) } else { Ok(()) }
     });
     done.await.map_err(|error| HandlerError::retry("commit", error.to_string()))

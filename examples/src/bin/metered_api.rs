@@ -1,4 +1,4 @@
-//! An API that meters its callers: each has 10,000 units an hour, and an operation costs what it is worth.
+//! An API that meters its callers: each has 10,000 units per hour, and each operation has its own price.
 
 use std::net::SocketAddr;
 
@@ -12,7 +12,7 @@ use bursar_examples::Failure;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-/// What operations cost: an assertion 10 and 1 for each KiB, a vote 1, a query 5 and 1 for each lens.
+/// The prices: an assertion costs 10 plus 1 per KiB, a vote 1, a query 5 plus 1 per lens, a summary an estimated 50.
 fn costs() -> Result<CostModel, Failure> {
     Ok(CostModel::default()
         .operation(Operation::new("assert", Method::POST, "/claims", 10)?.per_kib(1))
@@ -31,7 +31,7 @@ fn app(meter: &Meter) -> Router {
         .layer(meter.layer())
 }
 
-/// Asks a model, and says what that really cost: 50 units are set aside, 12 are charged.
+/// Calls a model and reports the real cost: 50 units are held, 12 are charged.
 async fn summary() -> impl IntoResponse {
     let tokens = 12;
     (Extension(ActualCost::of(tokens)), "a summary")
@@ -56,11 +56,11 @@ async fn main() -> Result<(), Failure> {
         assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
         assert!(answer.contains(&format!("x-quota-remaining: {left}\r\n")), "{answer}");
     }
-    // Health costs nothing. A caller that makes no sense is told so.
+    // Health checks are free. An invalid caller id is answered with 400.
     assert!(!send(address, "GET", "/livez", &agent).await?.contains("x-quota-limit"));
     assert!(send(address, "GET", "/claims", "me").await?.starts_with("HTTP/1.1 400"));
 
-    // A quota is a budget like any other, and one caller may have another than the rest.
+    // A quota is a budget. One caller can have a different limit from the others.
     let caller = Caller::new(&agent)?;
     assert_eq!(bursar.ledger().remaining(caller.scope()).await?[0].remaining, Some(9_970));
     meter.set_limit(&caller, [Limit::new(32, "hour".parse()?)]).await?;
@@ -72,7 +72,7 @@ async fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Sends a request, and returns the answer as it is.
+/// Sends a request and returns the raw response.
 async fn send(address: SocketAddr, method: &str, path: &str, agent: &str) -> Result<String, Failure> {
     let mut stream = TcpStream::connect(address).await?;
     let head = format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\nX-Agent-Id: {agent}\r\nContent-Length: 0");

@@ -23,27 +23,27 @@ async fn main() -> Result<(), Failure> {
     sqlx::query("CREATE TABLE example_parcels (job text)").execute(&pool).await?;
     let retry = Retry { max_attempts: 3, backoff: Backoff::Fixed { delay: Span::ZERO } };
     bursar.queues().define("orders", QueueConfig { retry, ..QueueConfig::default() }).await?;
-    // The database may have seen this example before: the budget admits 1,000 more than was spent until now.
+    // An earlier run may have spent units: the budget admits 1,000 more than what is already posted.
     let spent = bursar.ledger().budget("customer:7").await?.map_or(0, |budget| budget.balances[0].posted);
     bursar.ledger().define("customer:7", Budget::new([Limit::new(spent + 1_000, Window::Lifetime)])).await?;
     let mut notices = bursar.listen();
 
-    // An order is a row of the application's, a charge and a job: one transaction.
+    // An order is a row of the application, a charge and a job, in one transaction.
     order(&bursar, &pool, "lamp", 600, true).await?;
     assert_eq!(state(&bursar, &pool).await?, (1, 400));
-    let told = notices.next().await.ok_or("Bursar is open")??;
-    assert_eq!(told.event().kind(), "spend.posted");
+    let notice = notices.next().await.ok_or("Bursar is open")??;
+    assert_eq!(notice.event().kind(), "spend.posted");
 
-    // The charge is refused: there is no order either.
+    // The charge is refused, so there is no order either.
     assert!(order(&bursar, &pool, "sofa", 900, true).await.is_err());
     assert_eq!(state(&bursar, &pool).await?, (1, 400));
 
-    // The application rolls back after the charge: nothing of it is left.
+    // The application rolls back after the charge, which undoes the charge as well.
     let failed = order(&bursar, &pool, "vase", 100, false).await;
     assert_eq!(failed.map_err(|error| error.to_string()), Err("out of stock".to_owned()));
     assert_eq!(state(&bursar, &pool).await?, (1, 400));
 
-    // A worker that gives no sign of life loses the job. It changes nothing any more, and is charged for what it spent.
+    // A worker that sends no heartbeat loses its lease. It can no longer change the job, but its spend is charged.
     let lost = next_job(&bursar, Span::from_millis(100)).await?;
     while notices.next().await.ok_or("Bursar is open")??.event().kind() != "job.rescued" {}
     assert!(ship(&bursar, &pool, &lost, 20).await.is_err());
@@ -67,12 +67,12 @@ async fn order(bursar: &Bursar, pool: &PgPool, item: &str, price: i64, in_stock:
         return Err("out of stock".into());
     }
     tx.commit().await?;
-    // Only now may others hear of it.
+    // Notify listeners only after the commit.
     bursar.announce([&receipt]);
     Ok(())
 }
 
-/// Ships an order: its parcel, the end of the job and what the parcel cost are one transaction.
+/// Ships an order: the parcel, the end of the job and its cost are one transaction.
 async fn ship(bursar: &Bursar, pool: &PgPool, job: &Job, cost: i64) -> Result<(), Failure> {
     let mut tx = pool.begin().await?;
     let insert = sqlx::query("INSERT INTO example_parcels VALUES ($1)").bind(job.id.to_string());
@@ -87,14 +87,14 @@ async fn ship(bursar: &Bursar, pool: &PgPool, job: &Job, cost: i64) -> Result<()
         }
         Err(error) => {
             tx.rollback().await?;
-            // If the lease was lost, nothing of this counts but what was spent: that is charged outside.
+            // If the lease was lost, only the spend counts: this charges it outside the transaction.
             error.bill().await?;
             Err(error.into())
         }
     }
 }
 
-/// The next order to be shipped, leased for so long.
+/// Leases the next order to be shipped.
 async fn next_job(bursar: &Bursar, lease: Span) -> Result<Job, Failure> {
     let (queues, worker) = (vec!["orders".try_into()?], "shipping".try_into()?);
     let ask = LeaseAsk { queues, kinds: Vec::new(), capacity: 1, lease: Some(lease), worker };
@@ -102,12 +102,12 @@ async fn next_job(bursar: &Bursar, lease: Span) -> Result<Job, Failure> {
     Ok(leased.jobs.pop().ok_or("there is an order to be shipped")?)
 }
 
-/// How many parcels there are.
+/// The number of parcels.
 async fn parcels(pool: &PgPool) -> Result<i64, Failure> {
     Ok(sqlx::query_scalar("SELECT count(*) FROM example_parcels").fetch_one(pool).await?)
 }
 
-/// How many orders there are, and what the customer has left.
+/// The number of orders, and the units the customer has left.
 async fn state(bursar: &Bursar, pool: &PgPool) -> Result<(i64, i64), Failure> {
     let orders = sqlx::query_scalar("SELECT count(*) FROM example_orders").fetch_one(pool).await?;
     let left = bursar.ledger().remaining("customer:7").await?[0].remaining;

@@ -1,4 +1,4 @@
-//! The application's own rows and Bursar's in one SQLite transaction: both are there, or neither is.
+//! The application's own rows and Bursar's in one SQLite transaction: both are committed, or neither is.
 
 use bursar::{Budget, Bursar, JobSpec, Limit, Payload, Window};
 use bursar_examples::Failure;
@@ -14,16 +14,16 @@ async fn main() -> Result<(), Failure> {
         })
         .await?;
 
-    // An order is a row of the application's, a charge and a job: one transaction.
+    // An order is a row of the application, a charge and a job, in one transaction.
     order(&bursar, "lamp", 600, true).await?;
     assert_eq!(state(&bursar).await?, (1, 400));
 
-    // The charge is refused: there is no order either.
+    // The charge is refused, so there is no order either.
     let refused = order(&bursar, "sofa", 900, true).await;
     assert!(refused.is_err());
     assert_eq!(state(&bursar).await?, (1, 400));
 
-    // The application fails after the charge: neither charge nor job nor event is left, and nobody heard of them.
+    // The application fails after the charge: the charge, the job and the events are undone, and no listener is notified.
     let position = bursar.health().await?.position;
     let mut notices = bursar.listen();
     let failed = order(&bursar, "vase", 100, false).await;
@@ -36,7 +36,7 @@ async fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Takes an order. Bursar runs the closure on the thread that writes; an error from it rolls everything back.
+/// Takes an order. Bursar runs the closure on its writer thread; an error from the closure rolls everything back.
 async fn order(bursar: &Bursar, item: &'static str, price: i64, in_stock: bool) -> Result<(), Failure> {
     let shop = bursar.clone();
     bursar
@@ -49,7 +49,7 @@ async fn order(bursar: &Bursar, item: &'static str, price: i64, in_stock: bool) 
         .await
 }
 
-/// How many orders there are, and what the customer has left.
+/// The number of orders, and the units the customer has left.
 async fn state(bursar: &Bursar) -> Result<(i64, i64), Failure> {
     let orders = bursar
         .transaction(|tx| {

@@ -1,7 +1,7 @@
-//! An application that has videos rendered by workers elsewhere: the budget is held and the job enqueued in one transaction, the
-//! progress is heard as it comes, and what was not spent comes back.
+//! An application whose videos are rendered by remote workers: it holds budget and enqueues the job in one transaction,
+//! listens to progress, and gets back what was not spent.
 //!
-//! It takes the address of a server from `BURSAR_SERVER` and its token from `BURSAR_TOKEN`, and needs a `remote_worker`.
+//! It reads the server's URL from `BURSAR_SERVER` and the token from `BURSAR_TOKEN`, and needs a running `remote_worker`.
 
 use bursar_client::{
     Budget, BudgetBody, ChargeBody, Client, CommandBody, JobBody, JobState, Kind, Limit, Payload, SettleWord, Told,
@@ -17,7 +17,7 @@ async fn main() -> Result<(), Failure> {
     let budget = Budget::new([Limit::new(50_000, Window::Lifetime)]);
     client.budgets().define(&customer, &BudgetBody::from(&budget)).await?;
 
-    // Hold what it may cost and enqueue it, or neither. With this key it is one order, however often it is asked for.
+    // Hold the estimated cost and enqueue the job, in one command. The key makes a retry return the same order.
     let scene = Payload::of(&json!({ "prompt": "a harbour at dawn", "seconds": 30 }))?;
     let order = CommandBody {
         charges: vec![ChargeBody::new(customer.clone(), 30_000)],
@@ -29,11 +29,11 @@ async fn main() -> Result<(), Failure> {
     let job = ordering.commands().submit(&order).await?.jobs[0].id;
     assert_eq!(ordering.commands().submit(&order).await?.jobs[0].id, job);
 
-    // A second one like it would pass the budget while the first is held.
+    // A second order does not fit into the budget while the first one is held.
     let refused = client.commands().submit(&order).await.err().ok_or("60000 is more than 50000")?;
     assert_eq!(refused.kind(), Some(Kind::Refused));
 
-    // Listen until it is done; a connection that breaks is opened again, and goes on where it was.
+    // Listen until the job is done. A broken connection is reopened and continues after the last event.
     let mut events = client.events([format!("job:{job}")]).after(0);
     loop {
         match events.next().await? {
@@ -43,7 +43,7 @@ async fn main() -> Result<(), Failure> {
         }
     }
 
-    // It cost 21000 of the 30000, and the rest is free again.
+    // The job cost 21000 of the 30000 held units. The rest is available again.
     let done = client.jobs().show(job).await?;
     assert_eq!((done.state, done.cost[0].amount), (JobState::Succeeded, 21_000));
     let budget = client.budgets().show(&customer).await?;

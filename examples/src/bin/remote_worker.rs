@@ -1,7 +1,7 @@
-//! A worker over HTTP: it renders videos for whoever enqueues them, and says what each really cost.
+//! A worker over HTTP: it renders videos and reports the real cost of each.
 //!
-//! It takes the address of a server from `BURSAR_SERVER` and its token from `BURSAR_TOKEN`, and works until it is told to end
-//! (`SIGTERM`): what runs comes to its end, what was not begun is handed back.
+//! It reads the server's URL from `BURSAR_SERVER` and the token from `BURSAR_TOKEN`. It works until `SIGTERM`, then finishes
+//! the running jobs and returns those that were not started.
 
 use std::time::Duration;
 
@@ -9,14 +9,14 @@ use bursar_client::{Client, HandlerError, JobContext, Progress};
 use bursar_examples::Failure;
 use serde::{Deserialize, Serialize};
 
-/// What is to be rendered.
+/// The payload of a job: the scene to render.
 #[derive(Deserialize)]
 struct Scene {
     prompt: String,
     seconds: i64,
 }
 
-/// What came of it.
+/// The result of a job.
 #[derive(Serialize)]
 struct Rendered {
     url: String,
@@ -31,12 +31,12 @@ async fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Renders a scene. It runs at least once: the provider gets the job's id as its key, so that it renders once.
+/// Renders a scene. A job runs at least once: pass its id to the provider as an idempotency key, so that it renders once.
 async fn render(scene: Scene, context: JobContext) -> Result<Rendered, HandlerError> {
     for percent in [25.0, 50.0, 75.0] {
         tokio::select! {
             () = tokio::time::sleep(Duration::from_millis(20)) => {}
-            // The job is cancelled, the lease is lost or the worker ends.
+            // The job is cancelled, the lease is lost or the worker drains.
             stop = context.stopped() => return Err(HandlerError::retry("stopped", format!("{stop:?}"))),
         }
         context.progress(Progress::percent(percent).message(format!("rendering {}", scene.prompt))).await?;

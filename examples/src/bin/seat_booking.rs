@@ -1,5 +1,5 @@
-//! Seats of a show, never sold twice. How many there are stands in the application's own table and is read in the
-//! transaction that reserves them.
+//! Seats of a show, never sold twice. Their number is in the application's own table and is read in the transaction
+//! that reserves them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,7 +26,7 @@ const NIGHT: &str = "2026-11-15";
 
 #[tokio::main]
 async fn main() -> Result<(), Failure> {
-    // A clock that the example turns by hand. Without it Bursar goes by the machine's.
+    // A clock that the example sets itself. By default Bursar uses the system clock.
     let clock = Arc::new(ManualClock::at(Time::from_micros(1_763_164_800_000_000)));
     let bursar = Bursar::options("sqlite::memory:").clock(clock.clone()).open().await?;
     set_seats(&bursar, 3).await?;
@@ -36,18 +36,18 @@ async fn main() -> Result<(), Failure> {
     let ann = seats.hold(&SHOW, &NIGHT, 2, checkout).await?;
     assert_eq!(ann.remaining, 1);
 
-    // Two more do not fit, and the answer says what would.
+    // Two more do not fit. The error says how many are available.
     match seats.hold(&SHOW, &NIGHT, 2, checkout).await {
         Err(ReservationError::Insufficient { requested: 2, available: 1, capacity: 3 }) => {}
         other => panic!("one seat is left: {other:?}"),
     }
 
-    // Ann pays: her seats are taken for good. Bob gives his back.
+    // Ann pays, so her hold is committed. Bob releases his.
     seats.commit(ann.id).await?;
     let bob = seats.hold(&SHOW, &NIGHT, 1, checkout).await?;
     seats.release(bob.id, "changed his mind").await?;
 
-    // Cleo takes too long at the checkout. Somebody else may sit there by now, so her payment comes too late.
+    // Cleo takes too long, and her hold expires. Dora gets the seat, so Cleo's late commit is refused.
     let cleo = seats.hold(&SHOW, &NIGHT, 1, checkout).await?;
     clock.advance(Span::from_secs(601));
     let dora = seats.hold(&SHOW, &NIGHT, 1, checkout).await?;
@@ -57,7 +57,7 @@ async fn main() -> Result<(), Failure> {
     }
     seats.commit(dora.id).await?;
 
-    // A second row is opened: the application changes its own table, and the next reservation sees it.
+    // The application adds seats in its own table, and the next reservation sees them.
     set_seats(&bursar, 5).await?;
     assert_eq!(seats.hold(&SHOW, &NIGHT, 2, checkout).await?.remaining, 0);
 
@@ -66,7 +66,7 @@ async fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-/// The application's own table, in the same database.
+/// Sets the number of seats in the application's own table, in the same database.
 async fn set_seats(bursar: &Bursar, seats: i64) -> Result<(), Failure> {
     bursar
         .transaction(move |tx| {
