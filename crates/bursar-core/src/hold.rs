@@ -125,7 +125,7 @@ impl std::fmt::Display for HoldState {
 }
 
 impl Hold {
-    /// Returns the state at `now`: a hold is expired from the instant of its expiry, whether maintenance recorded it or not.
+    /// Returns the state at `now`: a hold is expired from the instant of its expiry, even if the row does not say so.
     pub fn state_at(&self, now: Time) -> HoldState {
         if self.state == HoldState::Held && self.expires_at <= now { HoldState::Expired } else { self.state }
     }

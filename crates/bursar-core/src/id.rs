@@ -1,6 +1,7 @@
 //! Identifiers: UUIDv7 numbers, written as a type prefix and 26 digits of Crockford base 32.
 //!
-//! Ids and their texts sort by creation time. JSON has the text; compact encodings have the bytes without leading zeros.
+//! Ids and their texts sort by creation time. JSON has the text; compact encodings have the bytes, without leading
+//! zeros.
 
 use std::fmt;
 use std::str::FromStr;

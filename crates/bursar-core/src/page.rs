@@ -92,8 +92,8 @@ impl Filling {
         self.bytes += bytes;
     }
 
-    /// Returns whether the page is full. The item that reaches the bound is still part of the page, so a page always has
-    /// at least one.
+    /// Returns whether the page is full. The item that reaches the bound is still part of the page, so no page is empty
+    /// because of a large item.
     pub fn is_full(&self) -> bool {
         self.items >= self.limit || self.bytes >= PAGE_BYTES_MAX
     }

@@ -63,7 +63,7 @@ impl FlowScopes {
         }
     }
 
-    /// Returns the scopes of one flow key of a queue. The two names are separated by a tab, which no name contains.
+    /// Returns the scopes of one flow key of a queue. A tab, which no name contains, separates the two names.
     pub fn of_key(queue: &Queue, key: &FlowKey) -> FlowScopes {
         FlowScopes {
             slots: Scope::internal(format!("bursar:slots:{queue}\t{key}")),
@@ -73,8 +73,8 @@ impl FlowScopes {
 }
 
 impl ScopeState {
-    /// Returns whether this is the scope of a flow key that has been unused for [`FLOW_KEPT`]: no job waits or runs, and
-    /// its rate has refilled. Its row can then be deleted; the next use creates it again.
+    /// Returns whether this is the scope of a flow key that has been unused for [`FLOW_KEPT`]: no job waits or runs,
+    /// and its rate has refilled. Its row can then be deleted; the next use creates it again.
     pub fn is_unused_flow(&self, scope: &Scope, now: Time) -> bool {
         let of_key = scope.is_internal() && scope.as_str().contains('\t');
         // A row without events only kept a line.

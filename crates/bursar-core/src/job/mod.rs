@@ -242,7 +242,8 @@ pub fn rank(run_at: Time, priority: i16) -> Time {
 }
 
 impl Job {
-    /// Returns the state at `now`: a scheduled job is queued once its time has come, even if no transaction has noticed.
+    /// Returns the state at `now`: a scheduled job is queued once its time has come, even if the row does not say so
+    /// yet.
     pub fn state_at(&self, now: Time) -> JobState {
         match self.life.state {
             JobState::Scheduled if self.life.run_at <= now => JobState::Queued,
