@@ -309,7 +309,7 @@ mod tests {
     #[test]
     fn patterns_cover_names_and_prefixes() {
         let pattern = |text: &str| Pattern::new(text).unwrap();
-        for (own, asked, covers) in [
+        for (own, requested, covers) in [
             ("media", "media", true),
             ("media", "media-2", false),
             ("media-*", "media-2", true),
@@ -319,7 +319,7 @@ mod tests {
             ("media", "media*", false),
             ("*", "anything*", true),
         ] {
-            assert_eq!(pattern(own).covers(asked), covers, "{own} {asked}");
+            assert_eq!(pattern(own).covers(requested), covers, "{own} {requested}");
         }
         assert!(!covered(&[], "media"), "an empty list allows nothing");
         assert!(Pattern::new("a*b").is_err() && Pattern::new("").is_err());

@@ -199,10 +199,11 @@ impl ScopeState {
 
     /// Brings the scope to `now`: folds due charges and postings, starts new calendar windows, refills buckets.
     ///
-    /// Returns false if more is due than `due` contains: the scope must then be stored and advanced again.
-    pub fn advance(&mut self, now: Time, due: &Due, asked: &DueAsk) -> bool {
+    /// `due` is what was read for `query`. Returns false if more is due than it contains: the scope must then be stored
+    /// and advanced again.
+    pub fn advance(&mut self, now: Time, due: &Due, query: &DueAsk) -> bool {
         let mut ready = true;
-        if asked.charges_after.is_some() {
+        if query.charges_after.is_some() {
             let charges = self.due_charges(&due.charges, now);
             for charge in &charges.items {
                 self.fold(charge);
@@ -378,8 +379,8 @@ impl ScopeState {
             // Lifted if spend is back at or below the limit, or if the limit was removed.
             Freeze::Trip { window, until: None } => {
                 let trip = self.budget.as_ref().and_then(|budget| budget.trip.as_ref());
-                let stands = trip.is_some_and(|trip| trip.window == *window);
-                !stands || !self.balance(window).is_some_and(|balance| balance.tripped)
+                let exists = trip.is_some_and(|trip| trip.window == *window);
+                !exists || !self.balance(window).is_some_and(|balance| balance.tripped)
             }
         };
         (!lifted).then_some(freeze)

@@ -4,8 +4,14 @@
 //! to the version of its stream and links the batch to the one that touched the stream before, so that history can be
 //! read backwards. The journal records the version, and replay asserts that it comes out the same.
 //!
-//! Some columns follow from time or from other rows and have no event: how far a scope is folded, whether a scheduled
-//! job was found due, heartbeats, and the positions of jobs under a flow key. Replay does not reproduce these.
+//! # Rebuild
+//!
+//! Replaying the journal into empty tables gives the same rows, except for what follows from time and has no event:
+//!
+//! - of scopes: how far they are folded (`folded`, `evicted`, `seen` and the next due instants) and prospective windows,
+//! - of jobs: whether a scheduled one was found due, the end of a lease (heartbeats), when a parked one is tried again,
+//!   and position and rank under a flow key, which [`line_up`](crate::job::line_up) computes again,
+//! - what maintenance deletes: expired idempotency keys, rolled-up postings, old figures and unused flow scopes.
 
 mod hold;
 mod job;

@@ -10,7 +10,7 @@
 //!
 //! The limits of a queue are limits on internal scopes ([`FlowScopes`]). A lease takes one slot of the queue and one of
 //! its flow key, and a token of each rate. If the queue is at a limit, no more is leased from it. If only the key is,
-//! the job is set aside (barred, or put off until the rate admits it) and the next one is tried.
+//! the head of its line waits (barred, or until the rate admits it) and the next best job is tried.
 //!
 //! # Stale reads
 //!

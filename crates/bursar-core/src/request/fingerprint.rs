@@ -16,7 +16,8 @@ impl Fingerprint {
     }
 }
 
-/// A precondition of a change: what must be defined already.
+/// A precondition of a change: what must be defined already. It is checked against the loaded row when the change is
+/// decided, so two changes cannot both be based on the same read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IfMatch {
     /// Anything.
