@@ -1,4 +1,4 @@
-//! Applying events to rows. This is the only code that changes rows, for new events and for replayed ones.
+//! Applying events to rows. New events and replayed ones go through the same code.
 //!
 //! Applying cannot fail: `decide` has checked everything, and a replayed event was decided before. Each event adds one
 //! to the version of its stream and links the batch to the one that touched the stream before, so that history can be
@@ -8,7 +8,7 @@
 //!
 //! Replaying the journal into empty tables gives the same rows, except for what follows from time and has no event:
 //!
-//! - of scopes: how far they are folded (`folded`, `evicted`, `seen` and the next due instants) and prospective windows,
+//! - of scopes: how far they are folded (`folded`, `evicted`, `seen`, the next due instants) and prospective windows,
 //! - of jobs: whether a scheduled one was found due, the end of a lease (heartbeats), when a parked one is tried again,
 //!   and position and rank under a flow key, which [`line_up`](crate::job::line_up) computes again,
 //! - what maintenance deletes: expired idempotency keys, rolled-up postings, old figures and unused flow scopes.

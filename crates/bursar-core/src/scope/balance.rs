@@ -1,20 +1,4 @@
 //! The balance of one window: what is posted and held in it.
-//!
-//! How the kinds of windows count:
-//!
-//! | window | holds that count | postings that count | changes with time |
-//! | --- | --- | --- | --- |
-//! | lifetime | all live ones | all | never |
-//! | rolling | all live ones | those of the last `length` | postings are evicted as they leave |
-//! | calendar | those placed in it | those whose instant lies in it | starts again from zero when it ends |
-//! | bucket | those placed since it was opened | those since it was opened; they draw tokens | refills evenly |
-//!
-//! # Which instant spend counts for
-//!
-//! The held part of a committed hold is posted for the instant at which the hold was placed, so it stays in the window
-//! in which it was admitted. The rest (an overrun, or all of a late commit) is posted for the instant of the commit. A
-//! credit that names a hold reverses the rest first, each part at its instant. [`Balance::bounds`] is the one place
-//! that says what belongs to a window: counting, opening a window and verifying the tables all use it.
 
 use serde::{Deserialize, Serialize};
 
@@ -26,6 +10,22 @@ use crate::time::{Span, Time};
 use crate::window::Window;
 
 /// The units posted and held in one window.
+///
+/// How the kinds of windows count:
+///
+/// | window | holds that count | postings that count | changes with time |
+/// | --- | --- | --- | --- |
+/// | lifetime | all live ones | all | never |
+/// | rolling | all live ones | those of the last `length` | postings are evicted as they leave |
+/// | calendar | those placed in it | those whose instant lies in it | starts again from zero when it ends |
+/// | bucket | those placed since it was opened | those since it was opened; they draw tokens | refills evenly |
+///
+/// # Which instant spend counts for
+///
+/// The held part of a committed hold is posted for the instant at which the hold was placed, so it stays in the window
+/// in which it was admitted. The rest (an overrun, or all of a late commit) is posted for the instant of the commit. A
+/// credit that names a hold reverses the rest first, each part at its instant. [`Balance::bounds`] is the one place
+/// that says what belongs to a window: counting, opening a window and verifying the tables all use it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Balance {
     /// The window.
