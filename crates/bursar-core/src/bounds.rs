@@ -1,67 +1,68 @@
-//! Every limit Bursar sets on its input, in one place.
+//! Every bound on Bursar's input and on the work of one transaction, in one place.
 
 use crate::refusal::Invalid;
 use crate::time::Span;
 
-/// Bytes in a scope, tenant, queue, kind, purpose, subject, key or tag.
+/// The most bytes in a scope, tenant, queue, kind, purpose, subject, key or tag.
 pub const NAME_BYTES_MAX: usize = 255;
-/// Bytes in a reason or a correlation id.
+/// The most bytes in a reason or a correlation id.
 pub const TEXT_BYTES_MAX: usize = 1_024;
-/// Bytes in a cron expression.
+/// The most bytes in a cron expression.
 pub const CRON_BYTES_MAX: usize = 255;
-/// Charges in one command, before ancestors are added.
+/// The most charges in one command, not counting ancestors.
 pub const CHARGES_MAX: usize = 1_000;
-/// Scopes one command may touch, ancestors included.
+/// The most scopes one command may touch, ancestors included.
 pub const SCOPES_MAX: usize = 2_000;
-/// Redemptions in one command.
+/// The most redemptions in one command.
 pub const REDEMPTIONS_MAX: usize = 100;
-/// Jobs in one command.
+/// The most jobs in one command.
 pub const JOBS_MAX: usize = 1_000;
-/// Tags on one job.
+/// The most tags on one job.
 pub const TAGS_MAX: usize = 32;
-/// Bytes of a job's or a grant's payload, as JSON.
+/// The most bytes in the payload of a job or a grant, as JSON.
 pub const PAYLOAD_BYTES_MAX: usize = 1 << 20;
-/// A payload up to this size stands in the journal; a larger one is kept beside it.
+/// The most bytes in a payload that is stored in the journal; a larger one is stored in a table of its own.
 pub const PAYLOAD_INLINE_BYTES: usize = 1_024;
-/// Bytes of one page of a list, near enough: it ends with the item that takes it there.
+/// The approximate bytes in one page of a list: the page ends with the item that reaches the bound.
 pub const PAGE_BYTES_MAX: usize = 4 << 20;
-/// Bytes of payloads that one transaction reads for jobs that may be leased; the best of each queue is read in any case.
+/// The bytes of payloads one transaction loads for jobs that may be leased. The first job of each queue is always
+/// loaded.
 pub const CLAIM_BYTES_MAX: usize = 16 << 20;
-/// Bytes of the message and the data of one report of progress.
+/// The most bytes in the message and the data of one progress report.
 pub const PROGRESS_BYTES_MAX: usize = 64 << 10;
-/// Different windows on one scope.
+/// The most windows in use on one scope, not counting the lifetime.
 pub const WINDOWS_MAX: usize = 8;
-/// Limits given with one charge.
+/// The most limits in one budget or with one charge.
 pub const LIMITS_MAX: usize = 8;
-/// Thresholds on one budget.
+/// The most thresholds on one budget.
 pub const THRESHOLDS_MAX: usize = 16;
-/// Scopes in a chain, from the charged one to the root.
+/// The most budgets in a chain, from the charged one to the root.
 pub const DEPTH_MAX: usize = 8;
-/// Holds one sweep expires unless told otherwise, and at most.
+/// The number of holds one sweep expires by default.
 pub const SWEEP_DEFAULT: usize = 500;
-/// Holds one sweep expires at most.
+/// The most holds one sweep expires.
 pub const SWEEP_MAX: usize = 10_000;
-/// Due charges or postings folded on one scope in one transaction.
+/// The most due charges, and due postings of a window, folded on one scope in one transaction.
 pub const FOLD_STEP: usize = 2_000;
-/// Attempts a job may be given.
+/// The most attempts a job may be given.
 pub const ATTEMPTS_MAX: u32 = 1_000;
-/// The highest priority of a job; the lowest is as far below zero.
+/// The highest priority of a job; the lowest is its negative.
 pub const PRIORITY_MAX: i16 = 1_000;
-/// Delays in a list of backoffs.
+/// The most delays in a list of backoffs.
 pub const BACKOFF_STEPS_MAX: usize = 100;
-/// Queues, and kinds, one worker asks for at once.
+/// The most queues, and the most kinds, in one lease request.
 pub const QUEUES_MAX: usize = 100;
-/// Jobs one call leases.
+/// The most jobs one call leases.
 pub const CAPACITY_MAX: u32 = 1_000;
-/// Jobs one call acts on, and entries in one report of usage.
+/// The most jobs one call acts on, and the most entries in one usage report.
 pub const ITEMS_MAX: usize = 1_000;
-/// Ticks of a schedule that one transaction looks at.
+/// The most ticks of a schedule that one transaction handles.
 pub const TICKS_MAX: usize = 1_000;
-/// Bytes of JSON in the payload of a schedule, which each tick copies.
+/// The most bytes in the payload of a schedule, which every tick copies.
 pub const SCHEDULE_PAYLOAD_BYTES_MAX: usize = 64 << 10;
-/// Patterns in one list of a worker's capabilities.
+/// The most patterns in one list of a worker's capabilities.
 pub const PATTERNS_MAX: usize = 100;
-/// Bytes in the kind or the message of a job's error.
+/// The most bytes in the kind, and in the message, of a job's error.
 pub const ERROR_BYTES_MAX: usize = 4_096;
 
 /// The shortest time to live.
@@ -74,28 +75,28 @@ pub const GRANT_TTL_MAX: Span = Span::from_days(366);
 pub const LEASE_MIN: Span = Span::from_millis(100);
 /// The longest lease without a heartbeat.
 pub const LEASE_MAX: Span = Span::from_days(1);
-/// How long one call waits for jobs.
+/// The longest time one call waits for jobs.
 pub const WAIT_MAX: Span = Span::from_secs(60);
 /// The longest run of a job.
 pub const DEADLINE_MAX: Span = Span::from_days(366);
-/// What one step of priority is worth: a job that has waited so much longer goes first.
+/// The waiting time that one step of priority is worth: a job that has waited this much longer goes first.
 pub const PRIORITY_STEP: Span = Span::from_secs(60);
-/// How soon a job that awaits its budget is looked at again at the latest, whatever else wakes it.
+/// The longest time until a job that waits for its budget is tried again, even if nothing wakes it.
 pub const AWAIT_MAX: Span = Span::from_secs(60);
-/// How long figures of single minutes are kept.
+/// How long the per-minute figures of queues are kept.
 pub const FIGURES_KEPT: Span = Span::from_days(7);
-/// How long it is remembered what a flow key used, once nothing of it waits or runs.
+/// How long the scopes of a flow key are kept after its last use.
 pub const FLOW_KEPT: Span = Span::from_days(1);
 /// The longest delay of a job.
 pub const DELAY_MAX: Span = Span::from_days(3_660);
-/// The shortest and the longest rolling window or refill period.
+/// The shortest rolling window or refill period.
 pub const LENGTH_MIN: Span = Span::from_millis(1);
-/// The longest rolling window, which is also how long single postings are kept.
+/// The longest rolling window or refill period, and by default how long single postings are kept.
 pub const LENGTH_MAX: Span = Span::from_days(400);
-/// A window that only callers name, not a budget, is closed after this long without being named when its place is wanted.
+/// How long a window that only callers name, not a budget, stays open without being named once its place is needed.
 pub const WINDOW_IDLE: Span = Span::from_days(31);
 
-/// Refuses more items than one call acts on.
+/// Refuses more items than one call may act on.
 pub fn check_items(field: &'static str, count: usize) -> Result<(), Invalid> {
     if count > ITEMS_MAX {
         return Err(Invalid::new(field, format!("has {count} entries; at most {ITEMS_MAX} are allowed")));

@@ -1,4 +1,7 @@
-//! Budgets: what is registered on a scope.
+//! Budgets: the limits, parent, hold policy and alerts defined for a scope.
+//!
+//! A charge is admitted only if every limit of the scope and of all its ancestors leaves room for it. Everything that
+//! Bursar limits is built from this: a quota, a rate or a monthly spend cap is a budget with a certain window.
 
 use std::collections::BTreeSet;
 
@@ -10,22 +13,22 @@ use crate::refusal::Invalid;
 use crate::time::Span;
 use crate::window::Window;
 
-/// An amount of units over a window.
+/// A limit: an amount of units over a window.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Limit {
-    /// The most that may be posted and held in the window.
+    /// The most units that may be posted and held in the window.
     pub amount: i64,
-    /// The stretch of time it counts over.
+    /// The window it counts over.
     pub window: Window,
 }
 
 impl Limit {
-    /// `amount` units over `window`.
+    /// Creates a limit of `amount` units over `window`.
     pub fn new(amount: i64, window: Window) -> Limit {
         Limit { amount, window }
     }
 
-    /// A token bucket: `capacity` at once, `refill` regained in each `length`.
+    /// Creates a token bucket limit: `capacity` units at once, `refill` gained in each `length`.
     pub fn bucket(capacity: i64, refill: i64, length: impl Into<Span>) -> Result<Limit, Invalid> {
         Ok(Limit { amount: capacity, window: Window::bucket(capacity, refill, length)? })
     }
@@ -44,15 +47,15 @@ impl Limit {
     }
 }
 
-/// What to do with spend that its hold does not cover.
+/// The policy for spend that a hold does not cover: an overrun or a late commit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Cover {
-    /// Charge it in full and flag it: the money is gone already.
+    /// Charge it in full and flag it, because it has been spent already.
     #[default]
     Charge,
-    /// Refuse it: nothing has been spent yet.
+    /// Refuse the commit, because nothing has been spent yet.
     Refuse,
 }
 
@@ -62,21 +65,21 @@ impl Cover {
     }
 }
 
-/// How holds on a budget live.
+/// How long holds on a budget live, and what happens to spend that they do not cover.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct HoldPolicy {
-    /// The least time to live.
+    /// The shortest time to live; shorter requests are raised to it.
     pub ttl_min: Span,
-    /// The time to live of a hold that asks for none; not set: the server-wide one, within the least and the most.
+    /// The time to live of a hold that requests none. Default: the installation's setting, clamped to this policy.
     pub ttl: Option<Span>,
-    /// The most time to live.
+    /// The longest time to live; longer requests are lowered to it.
     pub ttl_max: Span,
-    /// The most time from placing to expiry over all extensions.
+    /// The longest time from placement to expiry, extensions included.
     pub life_max: Option<Span>,
-    /// A commit after expiry.
+    /// What happens to a commit after expiry.
     pub late: Cover,
-    /// A commit above the held amount.
+    /// What happens to a commit above the held amount.
     pub overrun: Cover,
 }
 
@@ -93,50 +96,51 @@ impl Default for HoldPolicy {
     }
 }
 
-/// A scope with its registered limits, hold policy, alerts and optional parent.
+/// The definition of a budget.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Budget {
-    /// What the amounts count, for people: `micro_usd`.
+    /// The unit of the amounts, for display: `micro_usd`.
     pub unit: String,
-    /// The budget that every charge to this one is charged to as well.
+    /// The budget that receives every charge to this one as well.
     pub parent: Option<Scope>,
-    /// All of them must admit.
+    /// The limits, all of which must leave room for a charge.
     pub limits: Vec<Limit>,
-    /// How holds live.
+    /// The policy for holds.
     pub hold: HoldPolicy,
-    /// Freezes the scope by itself when posted spend passes it.
+    /// A limit on posted spend that freezes the scope when it is passed.
     pub trip: Option<Limit>,
-    /// Percentages of posted spend, for each limit, that are told when crossed.
+    /// Percentages of each limit at which posted spend causes an event.
     pub thresholds: Vec<u32>,
-    /// Nobody defined it: a charge brought it along, and one that brings another replaces it.
+    /// Whether a charge brought this budget as its default. A charge with a different default replaces it.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub by_default: bool,
 }
 
 impl Budget {
-    /// A budget with these limits and the default policy.
+    /// Creates a budget with these limits and the default policy.
     pub fn new(limits: impl IntoIterator<Item = Limit>) -> Budget {
         Budget { limits: limits.into_iter().collect(), ..Budget::default() }
     }
 
-    /// The same budget under a parent.
+    /// Returns the budget with a parent.
     pub fn under(self, parent: Scope) -> Budget {
         Budget { parent: Some(parent), ..self }
     }
 
-    /// The same budget, for charges to bring along where nobody has defined one.
+    /// Returns the budget marked as a charge's default.
     pub fn by_default(self) -> Budget {
         Budget { by_default: true, ..self }
     }
 
-    /// The windows it keeps balances for.
+    /// Returns the windows of its limits and its trip limit.
     pub fn windows(&self) -> impl Iterator<Item = &Window> {
         self.limits.iter().chain(&self.trip).map(|limit| &limit.window)
     }
 
-    /// The buckets that `next` brings, each with the one that it takes away and that is most like it: what was taken out
-    /// of that is taken out of the new one too, so that no change of limits fills a bucket.
+    /// Pairs each bucket that only `next` has with the most similar bucket that only `self` has, as `(old, new)`.
+    ///
+    /// The tokens missing from the old bucket are taken out of the new one, so that a new limit never starts refilled.
     pub(crate) fn replaced_buckets<'a>(&'a self, next: &'a Budget) -> Vec<(&'a Window, &'a Window)> {
         let only = |one: &'a Budget, other: &Budget| -> BTreeSet<&'a Window> {
             let gone = one.windows().filter(|window| !other.windows().any(|kept| kept == *window));
@@ -147,7 +151,7 @@ impl Budget {
         brought.iter().filter_map(|new| Some((nearest(new)?, *new))).collect()
     }
 
-    /// Whether a unit can be one.
+    /// Refuses a unit that is too long or has invisible characters.
     pub fn check_unit(unit: &str) -> Result<(), Invalid> {
         if unit.len() > NAME_BYTES_MAX {
             return Err(Invalid::new("unit", format!("is longer than {NAME_BYTES_MAX} bytes")));
@@ -173,7 +177,7 @@ impl Budget {
         if let Some(twice) = self.limits.iter().find(|limit| !seen.insert(&limit.window)) {
             return Err(Invalid::new("limits", format!("names the window {} twice", twice.window)));
         }
-        // The lifetime balance is kept by every scope anyway.
+        // Every scope has a lifetime balance anyway.
         let others = self.windows().filter(|w| **w != Window::Lifetime).collect::<BTreeSet<_>>().len();
         if others > WINDOWS_MAX {
             return Err(Invalid::new("limits", format!("names more than {WINDOWS_MAX} different windows")));
@@ -205,7 +209,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_unit_is_a_name_or_nothing() {
+    fn a_unit_is_empty_or_a_visible_name() {
         let budget = |unit: &str| Budget { unit: unit.into(), ..Budget::new([Limit::new(1, Window::Lifetime)]) };
         for good in ["", "micro_usd", "a token", "€", &"u".repeat(NAME_BYTES_MAX)] {
             assert_eq!(budget(good).check(), Ok(()), "{good:?}");

@@ -1,4 +1,4 @@
-//! Who asks, for whom, and why: it reaches the journal.
+//! The context of a request: its tenant, actor, reason and trace. The journal records it.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::name::{LeaseOwner, Scope, Tenant};
 use crate::refusal::Invalid;
 use crate::trace::TraceParent;
 
-/// Who makes a request.
+/// The party that makes a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Actor {
@@ -25,77 +25,80 @@ pub enum Actor {
     Worker(String),
     /// An agent.
     Agent(String),
-    /// Nobody known.
+    /// An unidentified caller.
     Anonymous,
 }
 
-/// A principal that leases jobs and reports on them through a server. The program that embeds Bursar has the database itself, and is
-/// bound by none of this.
+/// A principal that leases jobs and reports on them through a server.
+///
+/// A lease is bound to the principal that took it: no other principal may report on it. A program that embeds Bursar
+/// has no reporter and is not restricted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reporter {
-    /// What its leases are bound to.
+    /// The owner recorded with its leases.
     pub owner: LeaseOwner,
     /// The scopes it may charge for jobs without a hold.
     pub charges: Vec<Pattern>,
 }
 
 impl Reporter {
-    /// Whether it may charge a scope for a job without a hold.
+    /// Returns whether it may charge a scope for a job without a hold.
     pub fn may_charge(&self, scope: &Scope) -> bool {
         covered(&self.charges, scope.as_str())
     }
 }
 
-/// The circumstances of a request.
+/// The tenant of a request, its actor, and what ties it to others.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Context {
-    /// Whose data it touches.
+    /// The tenant whose data it touches.
     pub tenant: Tenant,
-    /// Who asks.
+    /// The party that makes the request.
     pub actor: Actor,
-    /// Ties together what belongs together.
+    /// An id that relates requests to each other.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub correlation_id: Option<String>,
-    /// Why.
+    /// The reason for the request, for the journal.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// The trace it belongs to, where the caller says one. Jobs keep it.
+    /// The trace it belongs to, if the caller names one. Jobs that it enqueues keep it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub traceparent: Option<TraceParent>,
-    /// The principal that reports on jobs, where a server asks for one. Leases keep its name; the journal does not keep the rest.
+    /// The principal that leases jobs or reports on them, if a server makes the request. The journal records only the
+    /// owner of a lease.
     #[serde(skip)]
     pub reporter: Option<Arc<Reporter>>,
 }
 
 impl Context {
-    /// The context of a tenant.
+    /// Creates the context of a tenant.
     pub fn of(tenant: Tenant) -> Context {
         Context { tenant, ..Context::default() }
     }
 
-    /// The same context, with a reason.
+    /// Returns the context with a reason.
     pub fn because(self, reason: impl Into<String>) -> Context {
         Context { reason: Some(reason.into()), ..self }
     }
 
-    /// The context as the journal keeps it.
+    /// Returns the context as the journal records it.
     pub(crate) fn recorded(&self) -> Context {
         Context { reporter: None, ..self.clone() }
     }
 
-    /// The same context, asked by `actor`.
+    /// Returns the context with an actor.
     pub fn by(self, actor: Actor) -> Context {
         Context { actor, ..self }
     }
 
     pub(crate) fn check(&self) -> Result<(), Invalid> {
-        let who = match &self.actor {
+        let actor = match &self.actor {
             Actor::System | Actor::Anonymous => None,
             Actor::User(id) | Actor::Job(id) | Actor::Worker(id) | Actor::Agent(id) => Some(id),
         };
         let fields = [
-            ("context.actor", who),
+            ("context.actor", actor),
             ("context.correlation_id", self.correlation_id.as_ref()),
             ("context.reason", self.reason.as_ref()),
         ];

@@ -1,8 +1,8 @@
-//! Credentials: what a caller shows to say who it is.
+//! Credentials: tokens that authenticate callers over HTTP.
 //!
-//! A credential is a grant that is not used up. It is minted, expires and is revoked as a grant is, by the same events and in
-//! the same table; its purpose is one of Bursar's own, so that no command redeems it. Its id has the highest bit set, which no
-//! other grant's has: credentials stand behind all grants, and are listed without reading them.
+//! A credential is a grant that is not used up. It is minted, expires and is revoked by the same events and in the same
+//! table as a grant. Its purpose is internal, so that no command can redeem or mint one. The highest bit of its id is
+//! set, which no other grant has: credentials sort after all grants and are listed without reading those.
 
 use std::fmt;
 
@@ -15,26 +15,26 @@ use crate::name::Purpose;
 use crate::refusal::Invalid;
 use crate::time::Time;
 
-/// What a credential is for. Each class has a prefix of its own, so that a leaked one is known for what it is.
+/// The class of a credential. Each class has its own token prefix, so that a leaked token can be recognized.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CredentialClass {
-    /// Whoever runs the installation.
+    /// The operator of the installation.
     Operator,
-    /// A program that acts for a tenant, in a role.
+    /// An API key: a program that acts for a tenant, in a role.
     Key,
-    /// Who leases jobs, and may do what its capabilities say.
+    /// A worker, which leases jobs within its capabilities.
     Worker,
 }
 
-/// The bit that ids of credentials have and others do not.
-const BEHIND: u128 = 1 << 127;
+/// The bit that is set in the ids of credentials only.
+const CREDENTIAL_BIT: u128 = 1 << 127;
 
 impl CredentialClass {
-    /// All of them.
+    /// Every class.
     pub const ALL: [CredentialClass; 3] = [CredentialClass::Operator, CredentialClass::Key, CredentialClass::Worker];
 
-    /// What its tokens begin with.
+    /// Returns the prefix of its tokens.
     pub fn prefix(self) -> &'static str {
         match self {
             CredentialClass::Operator => "bop_",
@@ -43,17 +43,17 @@ impl CredentialClass {
         }
     }
 
-    /// The purpose under which it is kept.
+    /// Returns the internal purpose of its grants.
     pub fn purpose(self) -> Purpose {
         let name = match self {
             CredentialClass::Operator => "bursar:operator",
             CredentialClass::Key => "bursar:key",
             CredentialClass::Worker => "bursar:worker",
         };
-        Purpose::new(name).expect("it is a name")
+        Purpose::new(name).expect("the literal is a valid name")
     }
 
-    /// The class of a purpose, if it is one of Bursar's own.
+    /// Returns the class of an internal purpose.
     pub fn of(purpose: &Purpose) -> Option<CredentialClass> {
         CredentialClass::ALL.into_iter().find(|class| class.purpose() == *purpose)
     }
@@ -67,12 +67,12 @@ pub struct CredentialToken {
 }
 
 impl CredentialToken {
-    /// A new one, from an id and a secret that nobody has.
+    /// Creates the token of a new credential from a fresh id and secret.
     pub fn new(class: CredentialClass, id: u128, secret: [u8; 32]) -> CredentialToken {
-        CredentialToken { class, token: Token::new(GrantId(id | BEHIND), secret) }
+        CredentialToken { class, token: Token::new(GrantId(id | CREDENTIAL_BIT), secret) }
     }
 
-    /// Reads a token; one that is malformed or mistyped is refused by its checksum, without a query.
+    /// Parses a token; its checksum refuses a mistyped one.
     pub fn parse(text: &str) -> Result<CredentialToken, GrantFault> {
         let class = CredentialClass::ALL.into_iter().find(|class| text.starts_with(class.prefix()));
         let class = class.ok_or(GrantFault::Malformed)?;
@@ -83,27 +83,27 @@ impl CredentialToken {
         Ok(CredentialToken { class, token })
     }
 
-    /// The plaintext: to be shown once.
+    /// Returns the text of the token, which must be shown only once.
     pub fn reveal(&self) -> String {
         self.token.reveal_with(self.class.prefix())
     }
 
-    /// What it is for.
+    /// Returns its class.
     pub fn class(&self) -> CredentialClass {
         self.class
     }
 
-    /// The row it belongs to.
+    /// Returns the id of its grant.
     pub fn id(&self) -> GrantId {
         self.token.id()
     }
 
-    /// The token as grants know it.
+    /// Returns it as the token of a grant.
     pub fn token(&self) -> &Token {
         &self.token
     }
 
-    /// Whether the row that was found under its id lets its bearer in now.
+    /// Checks the token against the row that was found under its id, and returns the row if the token is valid now.
     pub fn admit<'a>(&self, found: Option<&'a Grant>, now: Time) -> Result<&'a Grant, GrantFault> {
         let grant = found.ok_or(GrantFault::Unknown)?;
         if grant.digest != self.token.digest() {
@@ -121,17 +121,17 @@ impl CredentialToken {
     }
 }
 
-/// Whether a grant of this id is a credential.
+/// Returns whether the grant with this id is a credential.
 pub fn is_credential(id: GrantId) -> bool {
-    id.0 & BEHIND != 0
+    id.0 & CREDENTIAL_BIT != 0
 }
 
-/// Before the first credential there can be.
+/// Returns the id before all credentials, to list them from the first.
 pub fn before_all() -> GrantId {
-    GrantId(BEHIND - 1)
+    GrantId(CREDENTIAL_BIT - 1)
 }
 
-/// What a worker may do beside living. Lists of patterns; an empty one allows nothing.
+/// What a worker may do, as lists of patterns. An empty list allows nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
@@ -144,7 +144,7 @@ pub struct Capabilities {
     pub blobs: BlobCapabilities,
     /// Events it may emit.
     pub events: Vec<Pattern>,
-    /// What it may ask for beside its jobs.
+    /// Other operations it may request.
     pub mutations: Vec<Pattern>,
     /// Scopes it may charge for jobs that have no hold.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -183,14 +183,14 @@ impl Capabilities {
     }
 }
 
-/// A name, or the beginning of names before a `*`.
+/// A name, or a prefix of names before a `*`.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(try_from = "String", into = "String")]
 pub struct Pattern(String);
 
 impl Pattern {
-    /// Reads a pattern. A `*` stands at the end or nowhere.
+    /// Parses a pattern, which may have a `*` only at its end.
     pub fn new(text: impl Into<String>) -> Result<Pattern, Invalid> {
         let text = text.into();
         if text.is_empty() || text.len() > NAME_BYTES_MAX {
@@ -202,7 +202,7 @@ impl Pattern {
         Ok(Pattern(text))
     }
 
-    /// Whether it stands for this name.
+    /// Returns whether it matches a name.
     pub fn admits(&self, name: &str) -> bool {
         match self.0.strip_suffix('*') {
             Some(beginning) => name.starts_with(beginning),
@@ -210,7 +210,7 @@ impl Pattern {
         }
     }
 
-    /// Whether it stands for every name that another pattern stands for.
+    /// Returns whether it matches every name that another pattern matches.
     pub fn covers(&self, other: &str) -> bool {
         match other.strip_suffix('*') {
             Some(beginning) => self.0.strip_suffix('*').is_some_and(|own| beginning.starts_with(own)),
@@ -219,9 +219,9 @@ impl Pattern {
     }
 }
 
-/// Whether one of the patterns stands for every name that `asked` stands for, itself a name or a pattern.
-pub fn covered(patterns: &[Pattern], asked: &str) -> bool {
-    patterns.iter().any(|pattern| pattern.covers(asked))
+/// Returns whether one of the patterns matches every name that `requested`, a name or a pattern, matches.
+pub fn covered(patterns: &[Pattern], requested: &str) -> bool {
+    patterns.iter().any(|pattern| pattern.covers(requested))
 }
 
 impl TryFrom<String> for Pattern {
@@ -273,13 +273,13 @@ mod tests {
     }
 
     #[test]
-    fn tokens_read_back_in_their_class_only() {
+    fn tokens_parse_back_in_their_class_only() {
         for class in CredentialClass::ALL {
             let token = CredentialToken::new(class, 42, [7; 32]);
             let text = token.reveal();
             assert_eq!(CredentialToken::parse(&text), Ok(token));
             assert!(text.starts_with(class.prefix()));
-            assert_eq!(Token::parse(&text), Err(GrantFault::Malformed), "it is no grant's");
+            assert_eq!(Token::parse(&text), Err(GrantFault::Malformed), "not a grant token");
             assert_eq!(CredentialToken::parse(&text[..text.len() - 1]), Err(GrantFault::Malformed));
             assert_eq!(CredentialClass::of(&class.purpose()), Some(class));
         }
@@ -288,12 +288,12 @@ mod tests {
         assert_eq!(
             CredentialToken::parse(&grant.reveal_with("bwk_")),
             Err(GrantFault::Malformed),
-            "no credential's id"
+            "not the id of a credential"
         );
     }
 
     #[test]
-    fn who_is_let_in() {
+    fn only_a_valid_token_of_the_right_class_is_admitted() {
         let token = CredentialToken::new(CredentialClass::Worker, 42, [7; 32]);
         let (now, open) = (Time::from_micros(99), row(&token, GrantState::Open));
         assert_eq!(token.admit(Some(&open), now), Ok(&open));
@@ -307,9 +307,9 @@ mod tests {
     }
 
     #[test]
-    fn patterns_say_what_they_stand_for() {
+    fn patterns_cover_names_and_prefixes() {
         let pattern = |text: &str| Pattern::new(text).unwrap();
-        for (own, asked, covers) in [
+        for (own, requested, covers) in [
             ("media", "media", true),
             ("media", "media-2", false),
             ("media-*", "media-2", true),
@@ -319,7 +319,7 @@ mod tests {
             ("media", "media*", false),
             ("*", "anything*", true),
         ] {
-            assert_eq!(pattern(own).covers(asked), covers, "{own} {asked}");
+            assert_eq!(pattern(own).covers(requested), covers, "{own} {requested}");
         }
         assert!(!covered(&[], "media"), "an empty list allows nothing");
         assert!(Pattern::new("a*b").is_err() && Pattern::new("").is_err());

@@ -1,4 +1,8 @@
-//! Cron expressions: at which instants a schedule comes due.
+//! Cron expressions: the instants at which a schedule ticks.
+//!
+//! `text.rs` parses an expression into a pattern, and `pattern.rs` finds its next match on a clock that never changes.
+//! [`Cron::next`] applies the pattern to the clocks of a time zone: it goes from one change of the clocks to the next,
+//! and in between asks the pattern.
 
 mod pattern;
 #[cfg(test)]
@@ -21,9 +25,9 @@ use crate::refusal::Invalid;
 use crate::time::Time;
 use crate::window::Zone;
 
-/// A cron expression. It keeps its text: two are equal when they are written alike.
+/// A cron expression. It keeps its text, and two are equal if their texts are.
 ///
-/// Five fields, or six with seconds first; without seconds it comes at second 0.
+/// It has five fields, or six with seconds first; without seconds it ticks at second 0.
 ///
 /// | field | values |
 /// | --- | --- |
@@ -34,22 +38,22 @@ use crate::window::Zone;
 /// | month | 1 to 12, `JAN` to `DEC` |
 /// | day of week | 0 to 7 (0 and 7 are Sunday), `SUN` to `SAT` |
 ///
-/// A field is `*`, a value, a range `10-30`, a step `*/5`, `10-30/5` or `5/15` (from 5 to the end of the field), or a list
-/// of these with commas. Names are known in any case, short (`jan`) or whole (`january`). A range of weekdays may pass
-/// the end of the week: `FRI-MON` is Friday, Saturday, Sunday and Monday. Ranges of other fields only go upwards.
+/// A field is `*`, a value, a range `10-30`, a step `*/5`, `10-30/5` or `5/15` (from 5 to the end of the field), or a
+/// list of these with commas. Names are accepted in any case, short (`jan`) or full (`january`). A range of weekdays
+/// may wrap around: `FRI-MON` is Friday, Saturday, Sunday and Monday. Ranges of other fields must ascend.
 ///
-/// In place of the fields: `@hourly`, `@daily` or `@midnight`, `@weekly`, `@monthly`, `@yearly` or `@annually`.
+/// Instead of the fields: `@hourly`, `@daily` or `@midnight`, `@weekly`, `@monthly`, `@yearly` or `@annually`.
 ///
-/// **Two fields for the day.** Where both the day of month and the day of week are restricted, a day matches when either
-/// does: `0 0 1,15 * MON` comes on the 1st, on the 15th and on every Monday. A field that begins with `*`, also `*/2`,
-/// does not count as restricted; then both must match.
+/// **Two fields for the day.** If both the day of month and the day of week are restricted, a day matches if either
+/// does: `0 0 1,15 * MON` ticks on the 1st, on the 15th and on every Monday. A field that begins with `*`, such as
+/// `*/2`, does not count as restricted; then both must match.
 ///
-/// **Clocks that are changed.** A fixed time of day comes once a day. If the clocks skip it, it comes at the first instant
-/// after the gap, together with whatever else fell into the gap; if they show it twice, it comes the first time. But an
-/// expression that runs all day long follows the clock as it is: it comes in both of the repeated hours, and nothing of
-/// it lies in a gap. That is one whose hour field has a `*` or a step and names more than one hour, or names all of them.
+/// **Daylight saving time.** A fixed time of day ticks once a day. If the clocks skip it, it ticks at the first instant
+/// after the gap, once for everything in the gap; if it occurs twice, it ticks the first time. An expression that runs
+/// all day follows the clocks instead: it ticks in both of the repeated hours, and skips what lies in a gap. An
+/// expression runs all day if its hour field has a `*` or a step and names more than one hour, or names all of them.
 ///
-/// An expression that no date ever matches, such as one for 30 February, is refused when it is read.
+/// An expression that no date ever matches, such as one for 30 February, is refused.
 #[derive(Clone)]
 pub struct Cron {
     text: Arc<str>,
@@ -72,27 +76,27 @@ impl schemars::JsonSchema for Cron {
 }
 
 impl Cron {
-    /// Reads an expression.
+    /// Parses an expression.
     pub fn new(text: impl AsRef<str>) -> Result<Cron, Invalid> {
         let text = text.as_ref();
         Ok(Cron { text: text.into(), pattern: text::read(text)? })
     }
 
-    /// The expression as it was written.
+    /// Returns the expression as it was written.
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
-    /// The first instant after `after` at which it comes due on the clocks of `zone`.
+    /// Returns the first tick after `after` in `zone`.
     ///
-    /// `None` when there is none before the end of the calendar (the year 9999), and in a zone that this build does not
-    /// know, which [`Zone::check`] tells.
+    /// `None` if there is none before the end of the calendar (the year 9999), or if this build does not know the zone;
+    /// [`Zone::check`] distinguishes the two.
     pub fn next(&self, zone: &Zone, after: Time) -> Option<Time> {
         self.next_in(&zone.look_up()?, after)
     }
 
-    /// The instants in `(after, until]` at which it comes due on the clocks of `zone`, in order, the first `limit` of them.
-    /// None in a zone that this build does not know.
+    /// Returns the first `limit` ticks in `(after, until]` in `zone`, in order. Empty if this build does not know the
+    /// zone.
     pub fn ticks(&self, zone: &Zone, after: Time, until: Time, limit: usize) -> Vec<Time> {
         let Some(zone) = zone.look_up() else { return Vec::new() };
         let mut ticks = Vec::new();
@@ -107,8 +111,8 @@ impl Cron {
         ticks
     }
 
-    /// Goes from one change of the clocks to the next. In between, the clocks run evenly, and the pattern says at once
-    /// where on them its next match is.
+    /// Goes from one change of the clocks to the next. In between the offset is constant, and the pattern finds the
+    /// next match directly.
     fn next_in(&self, zone: &TimeZone, after: Time) -> Option<Time> {
         let second = after.micros().div_euclid(1_000_000) + 1;
         let mut from = Timestamp::from_second(second.max(Timestamp::MIN.as_second())).ok()?;
@@ -121,7 +125,7 @@ impl Cron {
             match change {
                 Some(change) if found >= offset.to_datetime(change) => from = change,
                 _ => {
-                    // What was found before what is shown lay in a gap, which ended at `from`.
+                    // A match before the time shown lies in a gap, which ended at `from`.
                     let tick = offset.to_timestamp(found.max(shown)).ok()?;
                     return Some(Time::from_micros(tick.as_microsecond()));
                 }
@@ -130,16 +134,16 @@ impl Cron {
     }
 }
 
-/// The first clock time that the zone's clocks have not shown or skipped before the instant `from`. After clocks were put
-/// back it is later than what they show.
+/// Returns the first clock time that the zone's clocks have neither shown nor skipped before the instant `from`. After
+/// the clocks were set back it is later than the time they show.
 fn reached(zone: &TimeZone, from: Timestamp) -> DateTime {
-    // No change has ever put clocks back by more than a day.
+    // No change has ever set clocks back by more than a day.
     let recent = from.checked_sub(48.hours()).unwrap_or(Timestamp::MIN);
     let changes = zone.preceding(from).map(|change| change.timestamp()).take_while(|change| *change > recent);
     changes.map(|change| reached_at(zone, change)).fold(reached_at(zone, from), DateTime::max)
 }
 
-/// The clock time that would be shown at the instant, had the clocks not been changed right then.
+/// Returns the clock time at the instant by the offset that was valid right before it.
 fn reached_at(zone: &TimeZone, at: Timestamp) -> DateTime {
     let before = at.checked_sub(1.second()).unwrap_or(at);
     zone.to_offset(before).to_datetime(at)

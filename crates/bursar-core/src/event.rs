@@ -1,4 +1,15 @@
-//! Events: every change of state, as the journal keeps it.
+//! Events: every change of state, as the journal records it.
+//!
+//! A request that has an effect becomes an [`Entry`] of events; all entries of one transaction are a [`Batch`], one row
+//! of the journal. The answer to a request is rendered from its events, and replaying the journal applies the same
+//! events again, so a repeated request gets the same answer and a rebuild gives the same rows.
+//!
+//! # Versions
+//!
+//! The journal is JSON text that any later build must read. So an event is never changed or removed: its name (the
+//! `serde` rename) and its field names are fixed. A new field must have a default, and is left out when it has it, so
+//! that old entries read as before. Every event also carries the version of its stream (`v` of [`Recorded`]), which
+//! replay asserts.
 
 mod charged;
 mod journal;
@@ -21,7 +32,7 @@ use crate::payload::Payload;
 use crate::time::{Span, Time};
 use crate::window::Window;
 
-/// Something that happened. The answer to a request is rendered from its events, the first time as later.
+/// A change of state that has happened.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Event {
     /// Units were set aside.
@@ -29,128 +40,129 @@ pub enum Event {
     HoldPlaced {
         /// The new hold.
         hold: HoldId,
-        /// Its charges, with what was left after them.
+        /// Its charges, with what their limits left.
         charges: Vec<Charged>,
         /// When it expires; `NEVER` while a job owns it.
         #[serde(default = "never", skip_serializing_if = "is_never")]
         expires_at: Time,
-        /// Expiry can be put off to here at most.
+        /// The latest expiry that extensions can reach.
         #[serde(default = "never", skip_serializing_if = "is_never")]
         life_until: Time,
-        /// A commit after expiry.
+        /// What happens to a commit after expiry.
         #[serde(default, skip_serializing_if = "Cover::charges")]
         late: Cover,
-        /// A commit above the held amount.
+        /// What happens to a commit above the held amount.
         #[serde(default, skip_serializing_if = "Cover::charges")]
         overrun: Cover,
         /// The job that owns it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         job: Option<JobId>,
     },
-    /// The real cost of a hold was posted.
+    /// The actual units of a hold were posted.
     #[serde(rename = "hold.committed")]
     HoldCommitted {
         /// The hold.
         hold: HoldId,
-        /// Its charges with their actual units, and what was left after them.
+        /// Its charges with their actual units, and what their limits left.
         charges: Vec<Charged>,
-        /// It had expired.
+        /// Whether the hold had expired.
         #[serde(default, skip_serializing_if = "is_false")]
         late: bool,
-        /// Units above what was held.
+        /// Units above those held, over all charges.
         #[serde(default, skip_serializing_if = "is_zero")]
         overrun: i64,
     },
-    /// A hold was given up.
+    /// A hold was released.
     #[serde(rename = "hold.released")]
     HoldReleased {
         /// The hold.
         hold: HoldId,
-        /// What was left after it.
+        /// Its charges, with what their limits left.
         charges: Vec<Charged>,
     },
-    /// A hold's time ran out.
+    /// A hold expired.
     #[serde(rename = "hold.expired")]
     HoldExpired {
         /// The hold.
         hold: HoldId,
-        /// When its time was over.
+        /// When it expired.
         at: Time,
         /// The scopes it held units on.
         scopes: Vec<Scope>,
     },
-    /// A hold lives longer.
+    /// A hold was extended.
     #[serde(rename = "hold.extended")]
     HoldExtended {
         /// The hold.
         hold: HoldId,
-        /// When it expires now.
+        /// Its new expiry.
         expires_at: Time,
         /// The scopes it holds units on.
         scopes: Vec<Scope>,
     },
-    /// Units were spent at once.
+    /// Units were spent without a hold.
     #[serde(rename = "spend.posted")]
     Posted {
-        /// Where, and what was left.
+        /// The charges, with what their limits left.
         charges: Vec<Charged>,
     },
-    /// Units were given back.
+    /// Units were credited.
     #[serde(rename = "spend.credited")]
     Credited {
-        /// Where, and what was left.
+        /// The charge that is credited, with what its limits left.
         charge: Charged,
-        /// The instant it counts for.
+        /// The instant that the credit counts for.
         at: Time,
         /// The hold it corrects.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         hold: Option<HoldId>,
-        /// Units of it, on some scopes, that count for the commit of the hold: they take back what went beyond it.
+        /// The part of the credit that counts for the instant of the hold's commit: it reverses what the hold did not
+        /// cover.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         beyond: Option<Beyond>,
     },
-    /// A budget was registered or changed.
+    /// A budget was defined or replaced.
     #[serde(rename = "budget.defined")]
     BudgetDefined {
-        /// Where.
+        /// The scope.
         scope: Scope,
-        /// What it is now.
+        /// Its new definition.
         budget: Box<Budget>,
     },
-    /// A scope refuses new spend.
+    /// A caller froze a scope: it refuses new spend.
     #[serde(rename = "budget.frozen")]
     BudgetFrozen {
-        /// Where.
+        /// The scope.
         scope: Scope,
     },
-    /// A scope passed its trip limit and refuses new spend.
+    /// Spend passed the trip limit of a scope, which froze it.
     #[serde(rename = "budget.tripped")]
     BudgetTripped {
-        /// Where.
+        /// The scope.
         scope: Scope,
         /// The window of the trip limit.
         window: Window,
         /// The trip limit.
         limit: i64,
-        /// What is spent.
+        /// The units spent in the window.
         spent: i64,
-        /// When the window turns, if it does.
+        /// When the window ends; `None` unless it is a calendar window.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         until: Option<Time>,
     },
     /// A scope admits spend again.
     #[serde(rename = "budget.unfrozen")]
     BudgetUnfrozen {
-        /// Where.
+        /// The scope.
         scope: Scope,
-        /// By itself, as the window turned.
+        /// Whether the freeze ended by itself: the window of the trip limit was reset, or spend fell back.
         #[serde(default, skip_serializing_if = "is_false")]
         turned: bool,
     },
     /// Posted spend reached a threshold of a limit.
     #[serde(rename = "budget.crossed")]
     BudgetCrossed {
-        /// Where.
+        /// The scope.
         scope: Scope,
         /// The window of the limit.
         window: Window,
@@ -158,64 +170,64 @@ pub enum Event {
         percent: u32,
         /// The limit.
         limit: i64,
-        /// What is spent.
+        /// The units spent in the window.
         spent: i64,
     },
-    /// Posted spend fell below a threshold again.
+    /// Posted spend fell below a threshold, or the threshold was removed.
     #[serde(rename = "budget.cleared")]
     BudgetCleared {
-        /// Where.
+        /// The scope.
         scope: Scope,
         /// The window of the limit.
         window: Window,
         /// The threshold.
         percent: u32,
     },
-    /// A grant was made.
+    /// A grant was minted.
     #[serde(rename = "grant.minted")]
     GrantMinted {
         /// The new grant.
         grant: GrantId,
         /// The digest of its secret.
         digest: TokenDigest,
-        /// What it permits.
+        /// The purpose it permits.
         purpose: Purpose,
-        /// Whom.
+        /// The subject it is for.
         subject: Subject,
-        /// What its redeemer is told.
+        /// The payload returned to the caller that redeems it.
         payload: Payload,
-        /// Until when.
+        /// When it expires.
         expires_at: Time,
     },
-    /// A grant was used up.
+    /// A grant was redeemed.
     #[serde(rename = "grant.redeemed")]
     GrantRedeemed {
         /// The grant.
         grant: GrantId,
-        /// What it permitted.
+        /// The purpose it was redeemed for.
         purpose: Purpose,
     },
-    /// A grant was taken back.
+    /// A grant was revoked.
     #[serde(rename = "grant.revoked")]
     GrantRevoked {
         /// The grant.
         grant: GrantId,
     },
-    /// A grant expires sooner than it was to.
+    /// The expiry of a grant was moved forward, because the grant was rotated.
     #[serde(rename = "grant.curtailed")]
     GrantCurtailed {
         /// The grant.
         grant: GrantId,
-        /// Until when it is good now.
+        /// Its new expiry.
         expires_at: Time,
     },
-    /// A credential was used, for the first time in a while.
+    /// A credential was used. Not every use is recorded.
     #[serde(rename = "grant.used")]
     GrantUsed {
         /// The credential.
         grant: GrantId,
     },
-    /// A grant that had expired was removed.
+    /// An expired grant was removed.
     #[serde(rename = "grant.purged")]
     GrantPurged {
         /// The grant.
@@ -226,107 +238,107 @@ pub enum Event {
     JobEnqueued {
         /// The new job.
         job: JobId,
-        /// What was asked for, with the payload it got.
+        /// The requested job, with the payload it got.
         spec: Box<JobSpec>,
-        /// Not before this.
+        /// The instant from which it may run.
         run_at: Time,
-        /// The hold that its end settles.
+        /// The hold that the job owns.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         hold: Option<HoldId>,
     },
-    /// A job with this key was there already; nothing was enqueued.
+    /// A job with this idempotency key existed already, so nothing was enqueued.
     #[serde(rename = "job.found")]
     JobFound {
-        /// The job that was there.
+        /// The existing job.
         job: JobId,
     },
-    /// A worker took a job.
+    /// A worker leased a job.
     #[serde(rename = "job.leased")]
     JobLeased {
         /// The job.
         job: JobId,
-        /// The number of the lease.
+        /// The fence of the lease.
         fence: u64,
-        /// Which attempt it is.
+        /// The number of the attempt, from 1.
         attempt: u32,
-        /// Who.
+        /// The worker.
         worker: WorkerName,
-        /// How long it lasts without a heartbeat.
+        /// How long the lease lasts without a heartbeat.
         lease: Span,
-        /// The run is over here.
+        /// When the attempt must end, heartbeats or not.
         #[serde(default = "never", skip_serializing_if = "is_never")]
         deadline: Time,
-        /// The scopes it takes a slot of.
+        /// The scopes that it takes a slot of.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         slots: Vec<Scope>,
         /// The principal that the lease is bound to.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         owner: Option<LeaseOwner>,
     },
-    /// A job is done.
+    /// A job succeeded.
     #[serde(rename = "job.succeeded")]
     JobSucceeded {
         /// The job.
         job: JobId,
-        /// By which lease.
+        /// The fence of the lease.
         fence: u64,
-        /// What came of it.
+        /// The result that the worker reported.
         #[serde(default, skip_serializing_if = "is_null")]
         result: Payload,
     },
-    /// An attempt did not work.
+    /// An attempt failed.
     #[serde(rename = "job.failed")]
     JobFailed {
         /// The job.
         job: JobId,
-        /// By which lease.
+        /// The fence of the lease.
         fence: u64,
-        /// Which attempt it was.
+        /// The number of the attempt, from 1.
         attempt: u32,
-        /// Who tried.
+        /// The worker that ran it.
         worker: WorkerName,
-        /// What went wrong.
+        /// The error.
         error: JobError,
-        /// When it is tried again; it is dead, cancelled or parked otherwise.
+        /// When it is retried; `None` if the job is dead, cancelled or parked.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         run_at: Option<Time>,
     },
-    /// A lease lapsed.
+    /// A lease lapsed: there was no heartbeat in time, or the attempt passed its deadline.
     #[serde(rename = "job.rescued")]
     JobRescued {
         /// The job.
         job: JobId,
-        /// Which lease.
+        /// The fence of the lease.
         fence: u64,
-        /// Which attempt it was.
+        /// The number of the attempt, from 1.
         attempt: u32,
-        /// Who had it.
+        /// The worker that held the lease.
         worker: WorkerName,
-        /// What went wrong.
+        /// The error.
         error: JobError,
-        /// When it is tried again; it is dead, cancelled or parked otherwise.
+        /// When it is retried; `None` if the job is dead, cancelled or parked.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         run_at: Option<Time>,
     },
-    /// A worker put a job off; it was no attempt.
+    /// A worker postponed a job; this does not count as an attempt.
     #[serde(rename = "job.snoozed")]
     JobSnoozed {
         /// The job.
         job: JobId,
-        /// By which lease.
+        /// The fence of the lease.
         fence: u64,
-        /// Until when.
+        /// The instant from which it may run.
         run_at: Time,
     },
-    /// A worker handed a job back; it was no attempt.
+    /// A worker returned a job; this does not count as an attempt.
     #[serde(rename = "job.returned")]
     JobReturned {
         /// The job.
         job: JobId,
-        /// By which lease.
+        /// The fence of the lease.
         fence: u64,
     },
-    /// A job has no attempt left.
+    /// A job is dead: its last attempt failed, or the error is not retryable.
     #[serde(rename = "job.dead_lettered")]
     JobDied {
         /// The job.
@@ -337,12 +349,12 @@ pub enum Event {
     JobParked {
         /// The job.
         job: JobId,
-        /// Where they are lacking.
+        /// The scope that refused the hold.
         scope: Scope,
-        /// When it is looked at again, whatever else wakes it.
+        /// When it is tried again at the latest.
         run_at: Time,
     },
-    /// A job's budget admits another attempt.
+    /// The budget of a parked job admitted another attempt.
     #[serde(rename = "job.resumed")]
     JobResumed {
         /// The job.
@@ -352,7 +364,7 @@ pub enum Event {
         /// The hold of that attempt.
         hold: HoldId,
     },
-    /// A job that was given up is to be tried again.
+    /// A dead or cancelled job was made to run again.
     #[serde(rename = "job.retried")]
     JobRetried {
         /// The job.
@@ -361,7 +373,7 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         hold: Option<HoldId>,
     },
-    /// The hold of an attempt is settled, and this one is for the next.
+    /// A job got a new hold for its next attempt, because the last one was committed.
     #[serde(rename = "job.funded")]
     JobFunded {
         /// The job.
@@ -369,107 +381,107 @@ pub enum Event {
         /// The hold.
         hold: HoldId,
     },
-    /// Somebody wants a job cancelled that runs; its worker is told.
+    /// The cancellation of a leased job was requested; its worker learns of it with the next heartbeat.
     #[serde(rename = "job.cancelling")]
     JobCancelling {
         /// The job.
         job: JobId,
     },
-    /// A job is cancelled.
+    /// A job was cancelled.
     #[serde(rename = "job.cancelled")]
     JobCancelled {
         /// The job.
         job: JobId,
     },
-    /// A dead job is not wanted any more.
+    /// A dead job was discarded.
     #[serde(rename = "job.discarded")]
     JobDiscarded {
         /// The job.
         job: JobId,
     },
-    /// A job waits in another queue.
+    /// A job was moved to another queue.
     #[serde(rename = "job.moved")]
     JobMoved {
         /// The job.
         job: JobId,
-        /// Where it waits now.
+        /// Its new queue.
         queue: Queue,
     },
-    /// A waiting job was put elsewhere in its queue.
+    /// The priority or start time of a waiting job was changed.
     #[serde(rename = "job.edited")]
     JobEdited {
         /// The job.
         job: JobId,
-        /// Its priority now.
+        /// Its new priority.
         priority: i16,
-        /// Not before this.
+        /// The instant from which it may run.
         run_at: Time,
     },
-    /// What a job really cost was charged beside its hold.
+    /// Spend of a job was charged without a hold.
     #[serde(rename = "job.billed")]
     JobBilled {
         /// The job.
         job: JobId,
-        /// The lease that reported it.
+        /// The fence of the lease that reported it.
         fence: u64,
-        /// Where, and what was left.
+        /// The charges, with what their limits left.
         charges: Vec<Charged>,
-        /// The lease had been lost.
+        /// Whether the lease had lapsed.
         #[serde(default, skip_serializing_if = "is_false")]
         lost: bool,
     },
-    /// A finished job was removed when its time was over.
+    /// A finished job was removed after its retention.
     #[serde(rename = "job.forgotten")]
     JobForgotten {
         /// The job.
         job: JobId,
     },
-    /// A queue was set up or changed.
+    /// A queue was configured.
     #[serde(rename = "queue.defined")]
     QueueDefined {
-        /// Which queue.
+        /// The queue.
         queue: Queue,
-        /// What is set for it.
+        /// Its new configuration.
         config: Box<QueueConfig>,
     },
-    /// A schedule was registered or changed.
+    /// A schedule was defined or replaced.
     #[serde(rename = "schedule.defined")]
     ScheduleDefined {
-        /// Which one.
+        /// The schedule.
         schedule: ScheduleName,
-        /// What it is now.
+        /// Its new definition.
         spec: Box<ScheduleSpec>,
-        /// Its next tick.
+        /// The next tick of the schedule; `NEVER` if there is none.
         #[serde(default = "never", skip_serializing_if = "is_never")]
         next_at: Time,
     },
     /// A schedule was removed.
     #[serde(rename = "schedule.removed")]
     ScheduleRemoved {
-        /// Which one.
+        /// The schedule.
         schedule: ScheduleName,
     },
     /// A job was enqueued for a tick.
     #[serde(rename = "schedule.ticked")]
     ScheduleTicked {
-        /// Of which schedule.
+        /// The schedule.
         schedule: ScheduleName,
-        /// Which tick.
+        /// The instant of the tick.
         tick: Time,
         /// The job.
         job: JobId,
-        /// Its next tick.
+        /// The next tick of the schedule; `NEVER` if there is none.
         #[serde(default = "never", skip_serializing_if = "is_never")]
         next_at: Time,
     },
-    /// Ticks passed for which nothing was to be enqueued.
+    /// Ticks passed without a job, because they were missed or the last job still ran.
     #[serde(rename = "schedule.skipped")]
     ScheduleSkipped {
-        /// Of which schedule.
+        /// The schedule.
         schedule: ScheduleName,
-        /// The last of them.
+        /// The instant of the last of them.
         tick: Time,
-        /// Its next tick.
+        /// The next tick of the schedule; `NEVER` if there is none.
         #[serde(default = "never", skip_serializing_if = "is_never")]
         next_at: Time,
     },
@@ -496,7 +508,7 @@ fn is_zero(amount: &i64) -> bool {
 }
 
 impl Event {
-    /// Its kind: `hold.placed`.
+    /// Returns its name in the journal: `hold.placed`.
     pub fn kind(&self) -> &'static str {
         match self {
             Event::HoldPlaced { .. } => "hold.placed",
@@ -546,6 +558,7 @@ impl Event {
         }
     }
 
+    /// Returns the payload or result that it carries.
     pub(crate) fn payload(&self) -> Option<&Payload> {
         match self {
             Event::JobEnqueued { spec, .. } => Some(&spec.payload),

@@ -1,4 +1,8 @@
-//! Grants: one-time, expiring permissions, presented as tokens.
+//! Grants: single-use permissions that expire, presented as tokens.
+//!
+//! A token is `bgr_` and the Crockford base 32 of 16 bytes of grant id, 32 bytes of secret and 4 bytes of checksum (the
+//! start of the SHA-256 of the rest). The checksum refuses mistyped tokens without a query. The database stores only
+//! the SHA-256 of the secret; the token is shown once.
 
 use std::fmt;
 
@@ -10,44 +14,44 @@ use crate::name::{Purpose, Subject, Tenant};
 use crate::payload::Payload;
 use crate::time::Time;
 
-/// A grant as it stands. The secret is not part of it, only its digest.
+/// The row of a grant. It has the digest of the secret, not the secret.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Grant {
-    /// Its id, which its token embeds.
+    /// Its id, which is part of its token.
     pub id: GrantId,
-    /// Whose it is.
+    /// The tenant it belongs to.
     pub tenant: Tenant,
     /// The SHA-256 of the secret.
     pub digest: TokenDigest,
-    /// What it permits.
+    /// The purpose it permits.
     pub purpose: Purpose,
-    /// Whom.
+    /// The subject it is for.
     pub subject: Subject,
-    /// What its redeemer is told.
+    /// The payload returned to the caller that redeems it.
     pub payload: Payload,
-    /// Until when.
+    /// When it expires.
     pub expires_at: Time,
-    /// Where it is in its life.
+    /// Its state.
     pub state: GrantState,
-    /// Events of this grant so far.
+    /// The number of its events so far.
     pub version: u64,
-    /// The last transaction with an event of this grant.
+    /// The last transaction with an event of the grant.
     pub last: Option<BatchId>,
 }
 
-/// Where a grant is in its life; that it expired follows from time.
+/// The state of a grant. Expiry is not a state: it follows from time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GrantState {
-    /// It can be redeemed.
+    /// It can be redeemed until it expires.
     Open,
     /// It has been redeemed.
     Redeemed,
-    /// It was taken back.
+    /// It was revoked.
     Revoked,
 }
 
-/// Why a token was not taken. Kept in the log; to an outsider all are one answer.
+/// Why a token was refused. Only the log has the reason; callers over the network get one answer for all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages say it")]
 pub enum GrantFault {
@@ -57,7 +61,7 @@ pub enum GrantFault {
     Unknown,
     #[error("the secret does not match")]
     Wrong,
-    #[error("the purpose or the subject is another")]
+    #[error("the purpose or the subject does not match")]
     Mismatch,
     #[error("the grant has expired")]
     Expired,
@@ -77,7 +81,7 @@ impl fmt::Debug for TokenDigest {
     }
 }
 
-/// A token: a prefix, then the id, 256 secret bits and a checksum. Shown once, stored nowhere.
+/// The token of a grant: its id and its secret.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token {
     id: GrantId,
@@ -88,17 +92,17 @@ const PREFIX: &str = "bgr_";
 const BYTES: usize = 16 + 32 + 4;
 
 impl Token {
-    /// The token of a grant with this secret.
+    /// Creates the token of a grant with this secret.
     pub fn new(id: GrantId, secret: [u8; 32]) -> Token {
         Token { id, secret }
     }
 
-    /// Reads a token; one that is malformed or mistyped is refused by its checksum, without a query.
+    /// Parses a token; its checksum refuses a mistyped one.
     pub fn parse(text: &str) -> Result<Token, GrantFault> {
         Token::parse_with(PREFIX, text)
     }
 
-    /// Reads a token with a prefix of its own.
+    /// Parses a token with another prefix.
     pub(crate) fn parse_with(prefix: &str, text: &str) -> Result<Token, GrantFault> {
         let mut bytes = [0u8; BYTES];
         text.strip_prefix(prefix).and_then(|digits| from_base32(digits, &mut bytes)).ok_or(GrantFault::Malformed)?;
@@ -113,7 +117,7 @@ impl Token {
         })
     }
 
-    /// The plaintext: to be shown once.
+    /// Returns the text of the token, which must be shown only once.
     pub fn reveal(&self) -> String {
         self.reveal_with(PREFIX)
     }
@@ -127,18 +131,18 @@ impl Token {
         format!("{prefix}{}", base32(&bytes))
     }
 
-    /// The grant it belongs to.
+    /// Returns the id of its grant.
     pub fn id(&self) -> GrantId {
         self.id
     }
 
-    /// What is stored of it.
+    /// Returns the digest that is stored.
     pub fn digest(&self) -> TokenDigest {
         TokenDigest(Sha256::digest(self.secret).into())
     }
 }
 
-/// Never the secret.
+/// Writes the id, never the secret.
 impl fmt::Debug for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Token({})", self.id)
@@ -169,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tokens_read_back_and_every_mistyped_digit_is_noticed() {
+    fn tokens_parse_back_and_every_mistyped_digit_is_refused() {
         let token = Token::new(GrantId(42), [7; 32]);
         let text = token.reveal();
         assert_eq!(Token::parse(&text), Ok(token));

@@ -1,4 +1,7 @@
-//! Holds: units set aside on one or more scopes.
+//! Holds: units set aside on one or more scopes until committed, released or expired.
+//!
+//! A hold keeps the ancestors its scopes had when it was placed, and settling goes to these, even if a budget was moved
+//! since. A hold is expired from the instant of its expiry on, even before maintenance records it.
 
 use std::collections::BTreeMap;
 
@@ -11,69 +14,69 @@ use crate::name::{Scope, Tenant};
 use crate::refusal::Refusal;
 use crate::time::{Span, Time};
 
-/// A hold as it stands.
+/// The row of a hold.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hold {
     /// Its id.
     pub id: HoldId,
-    /// Whose it is.
+    /// The tenant it belongs to.
     pub tenant: Tenant,
     /// The state last written; see [`Hold::state_at`].
     pub state: HoldState,
-    /// When it was placed: the window its held part belongs to.
+    /// When it was placed, which decides the window that its held part counts in.
     pub placed_at: Time,
     /// When it expires; `NEVER` while a job owns it.
     pub expires_at: Time,
-    /// Expiry can be put off to here at most.
+    /// The latest expiry that extensions can reach.
     pub life_until: Time,
-    /// What to do with a commit after expiry.
+    /// What happens to a commit after expiry.
     pub late: Cover,
-    /// What to do with a commit above the held amount.
+    /// What happens to a commit above the held amount.
     pub overrun: Cover,
     /// The job whose end settles it.
     pub job: Option<JobId>,
-    /// The charges as they were asked for, each with its ancestors.
+    /// Its charges, each with its ancestors.
     pub charges: Vec<HeldCharge>,
-    /// Events of this hold so far.
+    /// The number of its events so far.
     pub version: u64,
-    /// The last transaction with an event of this hold.
+    /// The last transaction with an event of the hold.
     pub last: Option<BatchId>,
-    /// What its units did not cover when it was committed, where there is such.
+    /// What its commit posted beyond the held units, if anything.
     pub beyond: Option<Beyond>,
 }
 
-/// What was committed above the units of a hold, or after its expiry: it counts for the instant of the commit.
+/// What a commit posted beyond a hold: an overrun, or all of a late commit. It counts for the instant of the commit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Beyond {
     /// The instant of the commit.
     pub at: Time,
-    /// How much of it is not credited yet, on each scope. Empty for a late commit, which is beyond the hold as a whole.
+    /// The units not credited yet, by scope. Empty for a late commit, of which all units are beyond the hold.
     pub left: BTreeMap<Scope, i64>,
 }
 
 /// One charge of a hold.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HeldCharge {
-    /// The scope that was named.
+    /// The scope that the caller named.
     pub scope: Scope,
     /// The units held.
     pub amount: i64,
-    /// The units it was committed with.
+    /// The actual units, once the hold is committed.
     pub actual: Option<i64>,
-    /// Its ancestors when the hold was placed; settling follows these.
+    /// The ancestors of the scope when the hold was placed, which settling uses.
     pub ancestors: Vec<Scope>,
-    /// Limits the caller gave beside the registered ones.
+    /// The limits that the caller gave in addition to those of the budget.
     pub limits: Vec<Limit>,
 }
 
 impl HeldCharge {
-    /// The scopes it is charged to: the named one, then its ancestors.
+    /// Returns the scopes that are charged: the named one, then its ancestors.
     pub fn scopes(&self) -> impl Iterator<Item = &Scope> {
         std::iter::once(&self.scope).chain(&self.ancestors)
     }
 }
 
-/// Adds up what charges come to on each scope, ancestors included; refused when a sum cannot be represented.
+/// Adds up the amounts of charges on each scope, ancestors included; refuses a sum that overflows.
 pub(crate) fn sums<'a>(
     charges: impl Iterator<Item = &'a HeldCharge>,
     amount: impl Fn(&HeldCharge) -> i64,
@@ -88,7 +91,7 @@ pub(crate) fn sums<'a>(
     Ok(sums)
 }
 
-/// Where a hold is in its life.
+/// The state of a hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -97,14 +100,14 @@ pub enum HoldState {
     Held,
     /// The actual units are posted.
     Committed,
-    /// Its units are free again.
+    /// Its units were freed.
     Released,
-    /// Its time ran out.
+    /// It expired, which freed its units.
     Expired,
 }
 
 impl HoldState {
-    /// The word of the wire.
+    /// Returns its name on the wire.
     pub fn as_str(self) -> &'static str {
         match self {
             HoldState::Held => "held",
@@ -122,18 +125,18 @@ impl std::fmt::Display for HoldState {
 }
 
 impl Hold {
-    /// The state that follows from time: a hold is expired the instant its time is over, swept or not.
+    /// Returns the state at `now`: a hold is expired from the instant of its expiry, even if the row does not say so.
     pub fn state_at(&self, now: Time) -> HoldState {
         if self.state == HoldState::Held && self.expires_at <= now { HoldState::Expired } else { self.state }
     }
 
-    /// What it holds on each scope, ancestors included.
+    /// Returns the units it holds on each scope, ancestors included.
     pub fn totals(&self) -> BTreeMap<Scope, i64> {
-        sums(self.charges.iter(), |charge| charge.amount).expect("it was checked when the hold was placed")
+        sums(self.charges.iter(), |charge| charge.amount).expect("the sums were checked when the hold was placed")
     }
 
-    /// The instants that a credit of `amount` units on one of its scopes counts for: those of the spend it takes back,
-    /// the latest first. It takes back what went beyond the hold before what the hold covered.
+    /// Splits a credit of `amount` units on one of its scopes by the instants of the spend it reverses: first what was
+    /// posted at the commit, beyond the hold, then what the hold covered.
     pub(crate) fn credited(&self, scope: &Scope, amount: i64) -> [(Time, i64); 2] {
         let beyond = match &self.beyond {
             _ if Mutant::CreditAtPlacing.on() => 0,
@@ -145,7 +148,7 @@ impl Hold {
         [(at, beyond), (self.placed_at, amount - beyond)]
     }
 
-    /// How much longer than now it may live at most, when extended.
+    /// Returns the expiry after an extension by `by`, at most `life_until`.
     pub(crate) fn extended(&self, by: Span) -> Time {
         self.expires_at.after(by).min(self.life_until)
     }

@@ -1,4 +1,7 @@
-//! Identifiers: UUIDv7 with a type prefix, in one readable, sortable form.
+//! Identifiers: UUIDv7 numbers, written as a type prefix and 26 digits of Crockford base 32.
+//!
+//! Ids and their texts sort by creation time. JSON has the text; compact encodings have the bytes, without leading
+//! zeros.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,13 +12,13 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::refusal::Invalid;
 use crate::time::Time;
 
-/// Where ids come from. `decide` has no randomness of its own.
+/// A source of ids. `decide` has no randomness of its own.
 pub trait IdSource {
-    /// The next id. Ids of one source grow.
+    /// Returns the next id. The ids of one source increase.
     fn next_id(&mut self, now: Time) -> u128;
 }
 
-/// Puts a UUIDv7 together from an instant and random bits.
+/// Builds a UUIDv7 from an instant and random bits.
 pub fn uuid_v7(now: Time, random: u128) -> u128 {
     let millis = (now.micros() / 1_000).max(0) as u128 & 0xffff_ffff_ffff;
     let rand_a = (random >> 64) & 0xfff;
@@ -25,7 +28,7 @@ pub fn uuid_v7(now: Time, random: u128) -> u128 {
 
 const DIGITS: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 
-/// What each ASCII digit stands for; 255 for what is none.
+/// The value of each ASCII digit; 255 for other characters.
 const VALUES: [u8; 128] = {
     let mut values = [255; 128];
     let mut value = 0;
@@ -36,7 +39,7 @@ const VALUES: [u8; 128] = {
     values
 };
 
-/// Crockford's base 32, most significant digit first; the bits are padded in front.
+/// Encodes bytes in Crockford's base 32, most significant digit first, padded with zero bits in front.
 pub(crate) fn base32(bytes: &[u8]) -> String {
     let digits = (bytes.len() * 8).div_ceil(5);
     let mut text = vec![0u8; digits];
@@ -61,7 +64,7 @@ pub(crate) fn base32(bytes: &[u8]) -> String {
     String::from_utf8(text).expect("the digits are ASCII")
 }
 
-/// The bytes that `text` stands for, if it is exactly the form [`base32`] writes.
+/// Decodes `text` into `bytes`, if it is exactly what [`base32`] writes.
 pub(crate) fn from_base32(text: &str, bytes: &mut [u8]) -> Option<()> {
     if text.len() != (bytes.len() * 8).div_ceil(5) {
         return None;
@@ -81,7 +84,7 @@ pub(crate) fn from_base32(text: &str, bytes: &mut [u8]) -> Option<()> {
     (at == 0 && held == 0).then_some(())
 }
 
-/// The bytes of a number from the first that is not zero: in compact forms a small number is short.
+/// Strips leading zero bytes, which makes small numbers short in compact encodings.
 fn significant(bytes: &[u8; 16]) -> &[u8] {
     let zeros = bytes.iter().take_while(|byte| **byte == 0).count();
     &bytes[zeros..]
@@ -94,7 +97,7 @@ fn from_significant(bytes: &[u8]) -> Option<u128> {
     Some(u128::from_be_bytes(whole))
 }
 
-/// The readable form of an id, made without asking for memory: journal rows are full of them.
+/// The text of an id, built without allocating because journal rows have many of them.
 #[derive(Clone, Copy)]
 pub(crate) struct IdText {
     bytes: [u8; 40],
@@ -126,7 +129,7 @@ macro_rules! ids {
         pub struct $name(pub u128);
 
         impl $name {
-            /// What its readable form begins with.
+            /// The prefix of its text.
             pub const PREFIX: &'static str = $prefix;
 
             pub(crate) fn text(&self) -> IdText {
@@ -197,31 +200,31 @@ macro_rules! ids {
 }
 
 ids! {
-    /// A command: one atomic request.
+    /// The id of a command.
     CommandId = "cmd";
-    /// A hold.
+    /// The id of a hold.
     HoldId = "hold";
-    /// A grant.
+    /// The id of a grant.
     GrantId = "grant";
-    /// A job.
+    /// The id of a job.
     JobId = "job";
-    /// A worker's credential: the id of its row among grants.
+    /// The id of a worker's credential: the id of its row among grants.
     WorkerId = "wkr";
-    /// An API key: the id of its row among grants.
+    /// The id of an API key: the id of its row among grants.
     KeyId = "key";
-    /// Where the journal holds the events of one transaction.
+    /// The id of a transaction and of its row in the journal.
     BatchId = "tx";
 }
 
 impl JobId {
-    /// Under which a result is kept that is too large to stand in the row: no id has the highest bit set.
+    /// Returns the key of a result that is stored outside the row. Ids of jobs never have the highest bit set.
     pub fn result_key(self) -> u128 {
         self.0 | 1 << 127
     }
 }
 
 impl CommandId {
-    /// The instant it was done, to the millisecond.
+    /// Returns the instant of the command, to the millisecond.
     pub fn at(self) -> Time {
         Time::from_micros(i64::try_from(self.0 >> 80).unwrap_or(i64::MAX / 1_000).saturating_mul(1_000))
     }
@@ -232,7 +235,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_read_back_and_sort_by_time() {
+    fn ids_parse_back_and_sort_by_time() {
         let early = HoldId(uuid_v7(Time::from_micros(1_700_000_000_000_000), u128::MAX));
         let late = HoldId(uuid_v7(Time::from_micros(1_700_000_000_001_000), 0));
         assert!(early < late);
@@ -245,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_of_another_kind_or_form_are_refused() {
+    fn ids_with_another_prefix_or_form_are_refused() {
         let id = JobId(7).to_string();
         let zeros = "0".repeat(26);
         for text in ["", "hold_", &id, &format!("hold_{zeros}0"), &format!("hold_z{}", "0".repeat(25)), "hold_U"] {

@@ -1,7 +1,8 @@
-//! Charges of live holds, by when they are due on a scope.
+//! The charges of live holds on a scope, ordered by expiry.
 //!
-//! The latest stand in the scope's own row, which every charge rewrites anyway. Only when there are too many for it do they
-//! go to a table of their own, together, so that they share a page there; a hold that is settled soon never does.
+//! The latest charges are kept in the scope's own row, which every charge rewrites anyway. When the row already has
+//! [`RECENT_MAX`], all of them move together to the table `live_charges`, so that they share a page there. A hold that
+//! is settled soon never reaches the table.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,13 +11,13 @@ use crate::mutant::Mutant;
 use crate::scope::{Batchwise, ScopeState};
 use crate::time::Time;
 
-/// Charges that stand in a scope's row.
+/// The number of charges kept in a scope's row.
 pub const RECENT_MAX: usize = 16;
 
-/// A place in the order in which charges of live holds are due on a scope.
+/// A position in the order of live charges on a scope: expiry, then hold.
 pub type ChargeMark = (Time, HoldId);
 
-/// A charge of a live hold on a scope, by when it is due.
+/// The units that one live hold sets aside on a scope.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LiveCharge {
     /// When the hold expires; `NEVER` while a job owns it.
@@ -25,34 +26,34 @@ pub struct LiveCharge {
     pub hold: HoldId,
     /// When it was placed.
     pub placed_at: Time,
-    /// What it holds on this scope.
+    /// The units it holds on this scope.
     pub amount: i64,
 }
 
 impl LiveCharge {
-    /// Its place in the order.
+    /// Returns its position in the order.
     pub fn mark(&self) -> ChargeMark {
         (self.expires_at, self.hold)
     }
 }
 
 impl ScopeState {
-    /// Takes a charge in, and returns those that must go to the table for it.
+    /// Adds a charge to the row, and returns the charges that must move to the table.
     pub(crate) fn add_live(&mut self, charge: LiveCharge) -> Vec<LiveCharge> {
         let spilled = if self.recent.len() < RECENT_MAX { Vec::new() } else { std::mem::take(&mut self.recent) };
         self.recent.push(charge);
         spilled
     }
 
-    /// Takes a charge away; false when it is not in the row, but in the table.
+    /// Removes a charge from the row; returns false if it is in the table instead.
     pub(crate) fn remove_live(&mut self, hold: HoldId) -> bool {
         let place = self.recent.iter().position(|charge| charge.hold == hold);
         place.map(|place| self.recent.remove(place)).is_some()
     }
 
-    /// What is due of the charges in the table together with those in the row, in one order, one step.
+    /// Merges the due charges of the table with those of the row, in order, for one step of folding.
     pub(crate) fn due_charges(&self, table: &Batchwise<LiveCharge>, now: Time) -> Batchwise<LiveCharge> {
-        // As long as more is due in the table, only what comes before that can be folded.
+        // If more is due in the table, only charges before the next unread one may be folded.
         let until = match table.items.last() {
             Some(last) if table.more => last.mark(),
             _ => (now, HoldId(u128::MAX)),
@@ -65,19 +66,19 @@ impl ScopeState {
         Batchwise { items, more: table.more, next: later.min().unwrap_or(Time::NEVER).min(table.next) }
     }
 
-    /// Units of live holds in the row that are not folded and were placed from an instant on.
+    /// Returns the units of the row's live charges that are not folded and were placed at or after an instant.
     pub fn recently_held(&self, placed_from: Time) -> i64 {
         let counted =
             self.recent.iter().filter(|charge| charge.mark() > self.folded && charge.placed_at >= placed_from);
         counted.map(|charge| charge.amount).sum()
     }
 
-    /// The first `limit` live holds after a place in the order, given those of the table after it.
+    /// Returns the first `limit` live holds after a position, given those of the table after it.
     pub fn live_after(&self, after: Option<ChargeMark>, table: Vec<ChargeMark>, limit: usize) -> Vec<HoldId> {
         let recent = self.recent.iter().map(LiveCharge::mark).filter(|mark| after.is_none_or(|after| *mark > after));
         let mut marks: Vec<ChargeMark> = table.into_iter().chain(recent).collect();
         marks.sort_unstable();
-        // Row and table may have been read one after the other.
+        // The row and the table may have been read at different times, so a hold can appear in both.
         marks.dedup();
         marks.into_iter().map(|(_, hold)| hold).take(limit).collect()
     }

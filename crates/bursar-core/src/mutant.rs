@@ -1,27 +1,27 @@
-//! Faults by name, for the tests that must catch them.
+//! Named faults (mutants) that the simulator and the tests must detect.
 //!
-//! A place where a rule stands asks whether its fault is on. Without the feature `mutants`, which no shipped crate turns
-//! on, the answer is a constant `false` and the question compiles to nothing.
+//! The code of a rule asks `Mutant::X.on()` whether its fault is enabled. Without the feature `mutants`, which no
+//! shipped crate enables, `on` is a constant `false` and compiles to nothing.
 
 macro_rules! mutants {
     ($($(#[doc = $doc:literal])+ $variant:ident = $name:literal,)+) => {
-        /// A rule that can be taken away.
+        /// A fault that can be enabled, which breaks one rule.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Mutant {
             $($(#[doc = $doc])+ $variant,)+
         }
 
         impl Mutant {
-            /// Every fault there is.
+            /// Every fault.
             pub const ALL: &[Mutant] = &[$(Mutant::$variant,)+];
 
-            /// Its name on the command line and in reports.
+            /// Returns its name on the command line and in reports.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self { $(Mutant::$variant => $name,)+ }
             }
 
-            /// What it does, in one line.
+            /// Returns a description in one line.
             #[must_use]
             pub const fn about(self) -> &'static str {
                 match self { $(Mutant::$variant => concat!($($doc,)+),)+ }
@@ -31,151 +31,151 @@ macro_rules! mutants {
 }
 
 mutants! {
-    /// A hold that has expired can still be extended.
+    /// An expired hold can still be extended.
     SkipExpiryCheck = "skip-expiry-check",
-    /// A hold that has expired goes on counting.
+    /// An expired hold still counts.
     CountExpired = "count-expired",
-    /// A hold that has expired goes on counting where its charge stands in the row of the scope.
+    /// An expired hold still counts if its charge is kept in the scope's row.
     ForgetRecent = "forget-recent",
-    /// A late commit is answered, and not charged.
+    /// A late commit is acknowledged but not charged.
     ForgetLateCommit = "forget-late-commit",
     /// A late commit is charged although the hold's policy refuses it.
     ChargeLateAnyway = "charge-late-anyway",
-    /// What a commit did not use stays held.
+    /// The units that a commit did not use stay held.
     KeepTheRest = "keep-the-rest",
     /// An overrun is not flagged.
     HideOverrun = "hide-overrun",
-    /// A hold is settled on the chain its scopes have now, not the one it was placed on.
+    /// A hold is settled on the current ancestors of its scopes, not on those it was placed on.
     SettlePresentChain = "settle-present-chain",
-    /// A credit that names a hold is dated when that was placed, also where it takes back what went beyond the hold.
+    /// A credit that names a hold counts for the instant of its placement, even where it reverses an overrun.
     CreditAtPlacing = "credit-at-placing",
     /// Ancestors are not charged.
     SkipAncestors = "skip-ancestors",
-    /// One unit more than a limit leaves is admitted.
+    /// A charge of one unit more than a limit leaves is admitted.
     OneTooMany = "one-too-many",
-    /// A charge of nothing opens the windows that it names.
+    /// A charge of 0 units opens the windows that it names.
     NothingOpensWindows = "nothing-opens-windows",
-    /// Limits that the caller gives are not looked at.
+    /// Limits that the caller gives are ignored.
     IgnoreGivenLimits = "ignore-given-limits",
-    /// The budget that a charge brings along takes the place of one that somebody defined.
+    /// The default budget of a charge replaces one that a caller defined.
     DefaultReplacesDefined = "default-replaces-defined",
-    /// The budget that a charge brought along stays when others bring another.
+    /// The default budget of a charge stays when a charge has a different default.
     KeepOldDefault = "keep-old-default",
     /// A frozen scope admits spend.
     FrozenAdmits = "frozen-admits",
-    /// A trip limit freezes nothing.
+    /// A trip limit never freezes its scope.
     NeverTrip = "never-trip",
-    /// A threshold is told again each time.
+    /// A threshold is reported again with each posting.
     CrossTwice = "cross-twice",
-    /// A posting that leaves a rolling window is taken out twice.
+    /// A posting that leaves a rolling window is subtracted twice.
     EvictTwice = "evict-twice",
-    /// A calendar window never turns.
+    /// A calendar window never resets.
     CalendarStands = "calendar-stands",
-    /// A bucket is filled above its capacity.
+    /// A bucket refills above its capacity.
     BucketOverflows = "bucket-overflows",
-    /// A bucket that takes the place of another is full.
+    /// A bucket that replaces another starts full.
     RedefiningFills = "redefining-fills",
-    /// A window that was kept for a refused request does not count the holds that are placed meanwhile.
+    /// A window that was prepared for a refused request does not count later holds.
     PreparedGoesStale = "prepared-goes-stale",
-    /// A budget is put below another whatever is below it.
+    /// A budget can be moved under a parent however deep the budgets below it are.
     ForgetBelow = "forget-below",
     /// Postings that a window still needs are rolled up.
     RollUpTooMuch = "roll-up-too-much",
-    /// A grant that was redeemed can be redeemed again.
+    /// A grant can be redeemed twice.
     RedeemTwice = "redeem-twice",
-    /// A grant can be redeemed after its time.
+    /// A grant can be redeemed after its expiry.
     RedeemExpired = "redeem-expired",
-    /// A key used for something else is not noticed.
+    /// An idempotency key reused for a different request is not detected.
     DropFingerprint = "drop-fingerprint",
-    /// What was done under a key is not remembered.
+    /// Idempotency keys are not stored.
     ForgetKey = "forget-key",
     /// A dry run writes.
     DryRunWrites = "dry-run-writes",
     /// A release is not written in the journal.
     ForgetReleaseEvent = "forget-release-event",
-    /// Time follows the clock back.
+    /// Time goes back when the clock does.
     ClockGoesBack = "clock-goes-back",
-    /// Rows are not locked in the one order.
+    /// Rows are not locked in a fixed order.
     LockInAnyOrder = "lock-in-any-order",
-    /// A batch that has a row waits for others that come before it.
+    /// A batch that holds a lock waits for locks that come earlier in the lock order.
     WaitOutOfTurn = "wait-out-of-turn",
     /// Balances are read before their rows are locked (in the simulated database).
     ReadBeforeLock = "read-before-lock",
-    /// What was only looked at is written whatever became of it meanwhile (in the simulated database).
+    /// Rows read without a lock are written even if they changed since (in the simulated database).
     WriteUnseen = "write-unseen",
-    /// A row that somebody else has locked is taken for one that is not there.
+    /// A row that another transaction has locked is treated as missing.
     LockedIsGone = "locked-is-gone",
-    /// A repetition that waited for its twin is refused for what the twin did.
+    /// A repeated request that waited for the first one is refused because of the first one's effect.
     TwinIsRefused = "twin-is-refused",
-    /// A caller is told that it is done, whatever became of the commit.
+    /// A request is acknowledged even if its commit failed.
     AnswerBeforeCommit = "answer-before-commit",
-    /// A request without a key is done again when it is not known whether it was done.
+    /// A request without an idempotency key is retried when its outcome is unknown.
     RetryWithoutKey = "retry-without-key",
-    /// Listeners are told twice.
+    /// Listeners receive each event twice.
     AnnounceTwice = "announce-twice",
-    /// A worker can end a lease that is not its own.
+    /// A worker can end a lease with an old fence.
     SkipFence = "skip-fence",
-    /// A job that is leased again has the fence it had.
+    /// A job that is leased again keeps its fence.
     SameFence = "same-fence",
-    /// A principal reports on a lease that another one took.
+    /// A principal can report on a lease of another principal.
     AnyoneReports = "anyone-reports",
-    /// A principal charges scopes that are none of its job's.
+    /// A principal can charge scopes that its job may not charge.
     ChargeAnyScope = "charge-any-scope",
-    /// The end of a lease is repeated with another usage.
+    /// The end of a lease can be repeated with different usage.
     RepeatAnyUsage = "repeat-any-usage",
-    /// A queue leases more at once than it may.
+    /// The concurrency limit of a queue is ignored.
     IgnoreConcurrency = "ignore-concurrency",
-    /// What a worker spent that lost its lease is charged as often as it reports it.
+    /// Spend of a lapsed lease is charged each time its worker reports it.
     BillLostTwice = "bill-lost-twice",
-    /// A schedule enqueues a job for a tick that has been.
+    /// A schedule enqueues a job for a tick that was handled already.
     TickTwice = "tick-twice",
-    /// Finished jobs are removed before their time.
+    /// Finished jobs are removed before their retention ends.
     ForgetTooSoon = "forget-too-soon",
-    /// A rescue brings back a job that has ended meanwhile.
+    /// Rescuing a lapsed lease restarts a job that has ended since.
     RescueFinished = "rescue-finished",
-    /// A lease is taken back although a heartbeat has put its lapse off.
+    /// A lease is taken back although a heartbeat extended it.
     RescueEarly = "rescue-early",
-    /// A job that is handed back has lost an attempt.
+    /// A returned job loses an attempt.
     BurnReturned = "burn-returned",
-    /// A job that is put off has lost an attempt.
+    /// A snoozed job loses an attempt.
     BurnSnoozed = "burn-snoozed",
-    /// A lease that lapsed was no attempt.
+    /// A lapsed lease does not count as an attempt.
     FreeLapse = "free-lapse",
-    /// A job is tried again after its last attempt.
+    /// A job is retried after its last attempt.
     RetryForever = "retry-forever",
     /// A dead job keeps its hold.
     KeepDeadHold = "keep-dead-hold",
-    /// What was held for a job is counted on when its hold is settled.
+    /// The units of a job's hold stay in the sum of held units after it is settled.
     CountSettled = "count-settled",
-    /// What a failed attempt spent is not charged.
+    /// Spend of a failed attempt is not charged.
     ForgetFailedUsage = "forget-failed-usage",
-    /// What a worker spent that lost its lease is not charged.
+    /// Spend of a lapsed lease is not charged.
     DropLostSpend = "drop-lost-spend",
-    /// What a worker reported with the end of its lease is charged again when it repeats it later.
+    /// Spend reported with the end of a lease is charged again when the report is repeated later.
     BillSettled = "bill-settled",
-    /// A job that awaits its budget is never looked at again.
+    /// A job that awaits its budget is never tried again.
     NeverLookAgain = "never-look-again",
-    /// When the first of a line goes, nobody steps up.
+    /// When the head of a line leaves, no job becomes the next head.
     LineStands = "line-stands",
-    /// The first of a line stays barred when its key has a slot again.
+    /// The head of a line stays barred when its flow key has a free slot.
     StayBarred = "stay-barred",
-    /// A running job that is to be cancelled ends as dead.
+    /// A leased job whose cancellation was requested ends as dead.
     CancelledDies = "cancelled-dies",
     /// Jobs are leased from a paused queue.
     LeasePaused = "lease-paused",
-    /// The slot of a lease is not given back at its end.
+    /// The slot of a lease is not freed at its end.
     LeakSlot = "leak-slot",
-    /// A flow key leases more at once than it may.
+    /// The concurrency limit of a flow key is ignored.
     IgnoreKeyConcurrency = "ignore-key-concurrency",
-    /// A queue leases more in a time than it may.
+    /// The rate limit of a queue is ignored.
     IgnoreRate = "ignore-rate",
-    /// The worst job is leased first.
+    /// The job with the worst rank is leased first.
     WorstFirst = "worst-first",
-    /// The key of a forgotten job stays taken.
+    /// The idempotency key of a removed job stays in use.
     KeepJobKey = "keep-job-key",
-    /// SQLite answers before its commit is on the disk.
+    /// SQLite acknowledges a commit before it is on disk.
     SynchronousOff = "synchronous-off",
-    /// SQLite answers when its commit is written, and syncs it when it is next copied into the database file.
+    /// SQLite acknowledges a commit when it is written, and syncs it at the next checkpoint.
     SynchronousNormal = "synchronous-normal",
 }
 
@@ -183,13 +183,13 @@ mutants! {
 static ON: std::sync::atomic::AtomicU8 = std::sync::atomic::AtomicU8::new(0);
 
 impl Mutant {
-    /// The fault of this name.
+    /// Returns the fault with this name.
     #[must_use]
     pub fn named(name: &str) -> Option<Mutant> {
         Mutant::ALL.iter().copied().find(|mutant| mutant.name() == name)
     }
 
-    /// Whether this fault is on.
+    /// Returns whether this fault is enabled.
     #[cfg(not(feature = "mutants"))]
     #[must_use]
     #[inline(always)]
@@ -197,14 +197,14 @@ impl Mutant {
         false
     }
 
-    /// Whether this fault is on.
+    /// Returns whether this fault is enabled.
     #[cfg(feature = "mutants")]
     #[must_use]
     pub fn on(self) -> bool {
         ON.load(std::sync::atomic::Ordering::Relaxed) == self as u8 + 1
     }
 
-    /// Turns one fault on for the whole process, or all of them off.
+    /// Enables one fault for the whole process, or disables all.
     #[cfg(feature = "mutants")]
     pub fn switch(to: Option<Mutant>) {
         ON.store(to.map_or(0, |mutant| mutant as u8 + 1), std::sync::atomic::Ordering::Relaxed);

@@ -1,9 +1,10 @@
-//! Names: parsed at the edge, trusted inside.
+//! Names: checked where they enter, trusted inside.
 //!
-//! A name that a caller gives has no characters that cannot be seen, and is kept in Unicode's normalization form C, so that two names
-//! that look the same are the same. Names that are read from storage are taken as they were written: [`given`] tells the two apart.
+//! A name from a caller must not have control or invisible characters, and is stored in Unicode normalization form C,
+//! so that names that look the same are the same. Names read from storage may be older than this rule and are
+//! accepted as they are. [`given`] marks which of the two is being deserialized.
 //!
-//! A short one stands in the value itself. Shared by a counter, the one name of a tenant would be where all threads meet.
+//! Short names are stored inline. A reference-counted name of a tenant would be a counter that all threads contend for.
 
 use std::cell::Cell;
 use std::fmt;
@@ -18,11 +19,11 @@ use crate::bounds::NAME_BYTES_MAX;
 use crate::id::base32;
 use crate::refusal::Invalid;
 
-/// What names of Bursar's own scopes and purposes begin with; nobody else's do.
+/// The prefix of internal scopes, purposes and keys, which callers must not use.
 const INTERNAL: &str = "bursar:";
 
-/// Checks a name of the kind `field`: 1 to 255 bytes, no control characters. Scopes of Bursar's own are put together from two names,
-/// with a tab between them.
+/// Checks the length of a name, and that it has no control characters. Internal scopes consist of two names with a tab
+/// between them, so they may be longer and may have a tab.
 fn check(field: &'static str, name: &str) -> Result<(), Invalid> {
     let internal = field == "scope" && name.starts_with(INTERNAL);
     let bytes_max = if internal { 3 * NAME_BYTES_MAX } else { NAME_BYTES_MAX };
@@ -40,7 +41,7 @@ fn check(field: &'static str, name: &str) -> Result<(), Invalid> {
     Ok(())
 }
 
-/// Characters that cannot be seen, or that change the order in which others are shown.
+/// Characters that are invisible or change the direction of text, as ranges.
 const INVISIBLE: [(char, char); 19] = [
     ('\u{ad}', '\u{ad}'),
     ('\u{34f}', '\u{34f}'),
@@ -63,7 +64,7 @@ const INVISIBLE: [(char, char); 19] = [
     ('\u{e0000}', '\u{e0fff}'),
 ];
 
-/// Refuses text with characters that cannot be seen.
+/// Refuses text with invisible characters.
 pub(crate) fn check_visible(field: &'static str, text: &str) -> Result<(), Invalid> {
     if text.is_ascii() {
         return Ok(());
@@ -79,12 +80,12 @@ pub(crate) fn check_visible(field: &'static str, text: &str) -> Result<(), Inval
     }
 }
 
-/// The text in normalization form C.
+/// Returns the text in normalization form C.
 fn normalized(text: &str) -> SmolStr {
     if text.is_ascii() || is_nfc(text) { text.into() } else { text.nfc().collect() }
 }
 
-/// Makes a name of the text as it is read, without a copy in between.
+/// Deserializes a name from borrowed text, without an intermediate copy.
 struct Parse<T>(fn(&str) -> Result<T, Invalid>);
 
 impl<T> Visitor<'_> for Parse<T> {
@@ -100,26 +101,26 @@ impl<T> Visitor<'_> for Parse<T> {
 }
 
 std::thread_local! {
-    /// Whether what is read on this thread now is a caller's.
+    /// Whether input of a caller is being deserialized on this thread.
     static GIVEN: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Reads what a caller gives: names in it are checked and normalized as by `new`. What is read elsewhere comes from storage, which may be
-/// older than that rule, and is taken as it was written.
+/// Deserializes input of a caller: names in it are checked and normalized as by `new`. Outside of `given`, names are
+/// read as stored.
 pub fn given<T>(read: impl FnOnce() -> T) -> T {
-    struct Back(bool);
-    impl Drop for Back {
+    struct Restore(bool);
+    impl Drop for Restore {
         fn drop(&mut self) {
             GIVEN.set(self.0);
         }
     }
-    let _back = Back(GIVEN.replace(true));
+    let _restore = Restore(GIVEN.replace(true));
     read()
 }
 
 /// A name that can be read from storage.
 pub trait Name: Sized {
-    /// The name as it was written. What was taken once is not refused later.
+    /// Accepts a name as it was stored, without the rule for invisible characters and without normalizing.
     fn stored(name: &str) -> Result<Self, Invalid>;
 }
 
@@ -131,9 +132,10 @@ macro_rules! names {
         pub struct $name(SmolStr);
 
         impl $name {
-            /// Checks and takes a name.
+            /// Creates a name; refuses one that is empty, too long or has control or invisible characters.
             pub fn new(name: impl AsRef<str>) -> Result<$name, Invalid> {
-                // What is far too long is not normalized first; and normalizing may make a name longer.
+                // Checked before normalizing, which is expensive for long text, and after, because normalizing may
+                // lengthen it.
                 check($field, name.as_ref())?;
                 check_visible($field, name.as_ref())?;
                 let name = normalized(name.as_ref());
@@ -141,7 +143,7 @@ macro_rules! names {
                 Ok($name(name))
             }
 
-            /// The name as text.
+            /// Returns the name as text.
             pub fn as_str(&self) -> &str {
                 &self.0
             }
@@ -226,45 +228,45 @@ macro_rules! names {
 }
 
 names! {
-    /// What is limited: `room:sales`, `agent:9f`, `show:42/row:A`. Opaque to Bursar.
+    /// The name of a scope: `room:sales`, `agent:9f`, `show:42/row:A`. Bursar does not interpret it.
     Scope = "scope";
-    /// Whose data it is.
+    /// The name of a tenant, which isolates its data from others.
     Tenant = "tenant";
-    /// Where jobs wait.
+    /// The name of a queue.
     Queue = "queue";
-    /// What a job does: `video.generate`.
+    /// The kind of a job, which selects its handler: `video.generate`.
     JobKind = "kind";
-    /// What a grant permits: `upload`.
+    /// The purpose of a grant: `upload`.
     Purpose = "purpose";
-    /// Whom a grant permits it.
+    /// The subject of a grant: the party it is issued to.
     Subject = "subject";
-    /// Makes a repeated request have one effect.
+    /// A key that makes a repeated request have one effect.
     IdempotencyKey = "idempotency_key";
-    /// Groups jobs of a queue for flow control: a customer, a provider account.
+    /// A key that groups jobs of a queue for concurrency and rate limits: a customer, a provider account.
     FlowKey = "key";
-    /// A word on a job to find it by.
+    /// A tag of a job, for searching.
     Tag = "tag";
-    /// Who leases jobs.
+    /// The name of a worker.
     WorkerName = "worker";
-    /// The principal that a lease is bound to: the first token of a line of rotations, a user, or the operator.
+    /// The principal that a lease is bound to: the first of a series of rotated tokens, a user, or the operator.
     LeaseOwner = "owner";
-    /// What enqueues a job again and again.
+    /// The name of a schedule.
     ScheduleName = "schedule";
 }
 
 impl Scope {
-    /// A scope of Bursar's own, put together from names that were checked.
+    /// Creates an internal scope from names that were checked.
     pub(crate) fn internal(name: String) -> Scope {
         debug_assert!(name.starts_with(INTERNAL));
         Scope(name.into())
     }
 
-    /// Whether it is one of Bursar's own, which nobody else may charge or define.
+    /// Returns whether it is internal, which means that callers may not charge or define it.
     pub fn is_internal(&self) -> bool {
         self.0.starts_with(INTERNAL)
     }
 
-    /// Refuses one of Bursar's own.
+    /// Refuses an internal name.
     pub(crate) fn check_own(&self) -> Result<(), Invalid> {
         if self.is_internal() {
             return Err(Invalid::new("scope", format!("must not begin with {INTERNAL:?}: these are Bursar's own")));
@@ -274,12 +276,12 @@ impl Scope {
 }
 
 impl Purpose {
-    /// Whether it is one of Bursar's own: what grants it is a credential, which nobody else may mint or redeem.
+    /// Returns whether it is internal: its grants are credentials, which callers may not mint or redeem.
     pub fn is_internal(&self) -> bool {
         self.0.starts_with(INTERNAL)
     }
 
-    /// Refuses one of Bursar's own.
+    /// Refuses an internal name.
     pub(crate) fn check_own(&self) -> Result<(), Invalid> {
         if self.is_internal() {
             return Err(Invalid::new("purpose", format!("must not begin with {INTERNAL:?}: these are Bursar's own")));
@@ -289,8 +291,8 @@ impl Purpose {
 }
 
 impl IdempotencyKey {
-    /// The key of a part of what was asked under this one. It is one of Bursar's own, so that it is no caller's, however long
-    /// this one is and whatever it says.
+    /// Returns the key of one part of a request that has this key. It is internal, so no caller can send it, and
+    /// hashed, so that it is never too long.
     pub(crate) fn of_part(&self, number: u32) -> IdempotencyKey {
         let mut digest = Sha256::new();
         digest.update(number.to_be_bytes());
@@ -298,7 +300,7 @@ impl IdempotencyKey {
         IdempotencyKey(format!("{INTERNAL}part:{}", base32(&digest.finalize()[..20])).into())
     }
 
-    /// Refuses one of Bursar's own.
+    /// Refuses an internal name.
     pub(crate) fn check_own(&self) -> Result<(), Invalid> {
         if self.0.starts_with(INTERNAL) {
             let problem = format!("must not begin with {INTERNAL:?}: these are Bursar's own");
@@ -309,7 +311,7 @@ impl IdempotencyKey {
 }
 
 impl Tenant {
-    /// The tenant of whoever names none.
+    /// Returns the tenant of requests that name none.
     pub fn built_in() -> Tenant {
         Tenant(SmolStr::new_static("default"))
     }
@@ -326,12 +328,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_of_parts_are_nobodys_own() {
+    fn keys_of_parts_are_distinct_and_internal() {
         let longest = IdempotencyKey::new("k".repeat(NAME_BYTES_MAX)).unwrap();
         let parts = [longest.of_part(1), longest.of_part(2), IdempotencyKey::new("k").unwrap().of_part(1)];
         for (place, part) in parts.iter().enumerate() {
-            assert!(IdempotencyKey::new(part.as_str()).is_ok(), "it can be stored: {part}");
-            assert!(part.check_own().is_err(), "nobody can send it: {part}");
+            assert!(IdempotencyKey::new(part.as_str()).is_ok(), "a valid key: {part}");
+            assert!(part.check_own().is_err(), "refused from callers: {part}");
             assert!(!parts[..place].contains(part), "{parts:?}");
         }
         assert_eq!(longest.of_part(1), parts[0]);
@@ -339,34 +341,31 @@ mod tests {
     }
 
     #[test]
-    fn names_that_look_the_same_are_the_same_and_nothing_in_them_is_hidden() {
+    fn names_are_normalized_and_have_no_invisible_characters() {
         let (composed, decomposed) = ("caf\u{e9}", "cafe\u{301}");
         assert_eq!(Scope::new(decomposed).unwrap().as_str(), composed);
         let json = |name: &str| serde_json::to_string(name).unwrap();
         let read = |name: &str| serde_json::from_str::<Scope>(&json(name)).map(|scope| scope.to_string());
         assert_eq!(given(|| read(decomposed)).unwrap(), composed);
-        assert_eq!(read(decomposed).unwrap(), decomposed, "rows are found under what they are");
+        assert_eq!(read(decomposed).unwrap(), decomposed, "stored names are not normalized");
         assert_eq!(Scope::stored(decomposed).unwrap().as_str(), decomposed);
         for (name, sign) in
             [("a\u{200b}", "U+200B"), ("\u{202e}a", "U+202E"), ("\u{feff}a", "U+FEFF"), ("a\u{e0041}", "U+E0041")]
         {
             assert!(Scope::new(name).unwrap_err().to_string().contains(sign), "{name:?}");
             assert!(given(|| read(name)).unwrap_err().to_string().contains(sign), "{name:?}");
-            assert_eq!(read(name).unwrap(), name, "what was taken once is read");
+            assert_eq!(read(name).unwrap(), name, "stored names are accepted");
         }
         let grows = "\u{958}".repeat(85);
-        assert_eq!(grows.len(), NAME_BYTES_MAX, "as it is given it is short enough");
-        assert!(
-            Scope::new(&grows).unwrap_err().to_string().contains("510 bytes"),
-            "what cannot be read again is not taken"
-        );
+        assert_eq!(grows.len(), NAME_BYTES_MAX, "short enough before normalizing");
+        assert!(Scope::new(&grows).unwrap_err().to_string().contains("510 bytes"), "too long after normalizing");
         for name in ["комната", "部屋/1", "👍", "שלום"] {
             assert_eq!(Scope::new(name).unwrap().as_str(), name);
         }
     }
 
     #[test]
-    fn names_are_checked() {
+    fn empty_long_and_control_character_names_are_refused() {
         let cases = [
             ("room:sales", None),
             ("комната/1", None),

@@ -1,4 +1,4 @@
-//! Pages of lists: they end after so many items, and where their bytes come to a bound.
+//! Pages of lists, bounded by a number of items and by approximate bytes.
 
 use crate::bounds::PAGE_BYTES_MAX;
 use crate::event::{Batch, Event};
@@ -7,19 +7,19 @@ use crate::hold::Hold;
 use crate::job::{Job, Schedule};
 use crate::payload::Payload;
 
-/// What an item without payloads and charges comes to at most, near enough.
+/// The approximate bytes of an item without payloads and charges.
 const ITEM_BYTES: usize = 512;
-/// What a charge of an event or a hold comes to.
+/// The approximate bytes of a charge.
 const CHARGE_BYTES: usize = 256;
 
-/// The bytes of a payload. One that is kept elsewhere and was not read is counted by whoever knows its size.
+/// Returns the bytes of a payload; 0 if it is stored elsewhere and was not loaded.
 fn bytes_of(payload: &Payload) -> usize {
     if payload.is_elsewhere() { 0 } else { payload.as_str().len() }
 }
 
-/// Something that stands on a page.
+/// An item of a page, with a size.
 pub trait Weighs {
-    /// The bytes it comes to, near enough.
+    /// Returns its approximate size in bytes.
     fn bytes(&self) -> usize;
 }
 
@@ -81,7 +81,7 @@ pub struct Filling {
 }
 
 impl Filling {
-    /// A page of at most so many items.
+    /// Starts a page of at most `limit` items.
     pub fn new(limit: usize) -> Filling {
         Filling { items: 0, bytes: 0, limit }
     }
@@ -92,20 +92,21 @@ impl Filling {
         self.bytes += bytes;
     }
 
-    /// Whether nothing more goes onto it. The item that takes it to the bound is still on it, so that there is always one.
+    /// Returns whether the page is full. The item that reaches the bound is still part of the page, so no page is empty
+    /// because of a large item.
     pub fn is_full(&self) -> bool {
         self.items >= self.limit || self.bytes >= PAGE_BYTES_MAX
     }
 }
 
-/// Whether a page of at most `limit` items is full, so that there may be more behind it.
+/// Returns whether a page of at most `limit` items is full, so that more items may follow.
 pub fn is_full<T: Weighs>(items: &[T], limit: usize) -> bool {
     let mut page = Filling::new(limit);
     items.iter().for_each(|item| page.add(item.bytes()));
     page.is_full()
 }
 
-/// Cuts what was found to a page.
+/// Truncates items to one page.
 pub fn cut<T: Weighs>(mut items: Vec<T>, limit: usize) -> Vec<T> {
     let mut page = Filling::new(limit);
     let end = items.iter().position(|item| {

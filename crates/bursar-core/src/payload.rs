@@ -1,4 +1,4 @@
-//! Payloads: JSON that Bursar carries and never reads.
+//! Payloads: JSON that Bursar stores and returns unchanged.
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -9,12 +9,12 @@ use crate::refusal::Invalid;
 
 const ELSEWHERE: &str = r#"{"$bursar":"payload kept beside the journal"}"#;
 
-/// A JSON text, checked to be one. `null` when there is nothing to say.
+/// A valid JSON text; `null` by default.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Payload(SmolStr);
 
 impl Payload {
-    /// Checks and takes a JSON text.
+    /// Creates a payload from a JSON text; refuses other text, and text that is too long.
     pub fn new(json: impl AsRef<str>) -> Result<Payload, Invalid> {
         let json = json.as_ref();
         if json.len() > PAYLOAD_BYTES_MAX {
@@ -26,33 +26,33 @@ impl Payload {
         Ok(Payload(value.get().into()))
     }
 
-    /// The JSON of anything that can be serialized.
+    /// Serializes a value as JSON.
     pub fn of(value: &impl Serialize) -> Result<Payload, Invalid> {
         let json = serde_json::to_string(value).map_err(|e| Invalid::new("payload", format!("is not JSON: {e}")))?;
         Payload::new(json)
     }
 
-    /// Too large to stand in the journal or in a row of its job or grant.
+    /// Returns whether it is too large for the journal and the row of its job or grant.
     pub fn is_large(&self) -> bool {
         self.0.len() > PAYLOAD_INLINE_BYTES
     }
 
-    /// Stands for a payload that is kept elsewhere.
+    /// Returns the marker of a payload that is stored elsewhere.
     pub fn elsewhere() -> Payload {
         Payload(SmolStr::new_static(ELSEWHERE))
     }
 
-    /// Whether the payload is kept elsewhere.
+    /// Returns whether it is the marker of a payload that is stored elsewhere.
     pub fn is_elsewhere(&self) -> bool {
         self.0 == ELSEWHERE
     }
 
-    /// A text that was checked when it was stored.
+    /// Creates a payload from a text that was checked when it was stored.
     pub fn trusted(json: &str) -> Payload {
         Payload(json.into())
     }
 
-    /// The JSON text.
+    /// Returns the JSON text.
     pub fn as_str(&self) -> &str {
         &self.0
     }

@@ -1,4 +1,4 @@
-//! Every way in which a request is not done, by name.
+//! Refusals: every reason for which a request is not done. A refused request changes nothing.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -14,31 +14,31 @@ use crate::name::{IdempotencyKey, Purpose, ScheduleName, Scope};
 use crate::time::{Span, Time};
 use crate::window::{Window, Zone};
 
-/// Input that no state of the world would make right.
+/// Input that is invalid in any state.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{field} {problem}")]
 pub struct Invalid {
-    /// Which part of the request.
+    /// The field of the request.
     pub field: &'static str,
     /// What is wrong with it.
     pub problem: String,
 }
 
 impl Invalid {
-    /// `field` has this problem.
+    /// Creates an error about `field`.
     pub fn new(field: &'static str, problem: impl Into<String>) -> Invalid {
         Invalid { field, problem: problem.into() }
     }
 }
 
-/// Why a request was not done. Nothing has changed.
+/// Why a request was refused. Nothing was changed, except what [`Refusal::LeaseLost`] reports as charged.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refusal {
-    /// Limits, freezes or grants do not admit it.
+    /// A limit, a freeze or a grant does not admit it.
     #[error("refused: {}", List(.0))]
     Refused(Vec<Violation>),
-    /// Neither a budget nor the request limits the scope.
+    /// The scope has no budget, and the request gives no limit for it.
     #[error(
         "scope {scope} is unknown: it has no budget, and the request gives no limit for it; define a budget or pass limits"
     )]
@@ -49,21 +49,21 @@ pub enum Refusal {
     /// There is no such hold.
     #[error("there is no hold {hold}")]
     UnknownHold {
-        /// The id asked for.
+        /// The requested id.
         hold: HoldId,
     },
     /// There is no such grant.
     #[error("there is no grant {grant}")]
     UnknownGrant {
-        /// The id asked for.
+        /// The requested id.
         grant: GrantId,
     },
-    /// The hold has been settled before.
+    /// The hold has been committed, released or recorded as expired.
     #[error("hold {hold} is {state} already")]
     AlreadySettled {
         /// The hold.
         hold: HoldId,
-        /// The state it is in.
+        /// Its state.
         state: HoldState,
     },
     /// An expired hold cannot be extended.
@@ -71,7 +71,7 @@ pub enum Refusal {
     HoldExpired {
         /// The hold.
         hold: HoldId,
-        /// When.
+        /// When it expired.
         at: Time,
     },
     /// The hold's policy refuses a commit after expiry.
@@ -87,43 +87,43 @@ pub enum Refusal {
     OverrunRefused {
         /// The hold.
         hold: HoldId,
-        /// Where.
+        /// The scope.
         scope: Scope,
-        /// What it holds there.
+        /// The units held on it.
         held: i64,
-        /// What was asked to be committed.
+        /// The units to be committed.
         actual: i64,
     },
-    /// The hold cannot live longer.
+    /// The hold has reached its longest life.
     #[error("hold {hold} may not live beyond {until}")]
     LifeExceeded {
         /// The hold.
         hold: HoldId,
-        /// The ceiling over its whole life.
+        /// The latest expiry it can have.
         until: Time,
     },
-    /// A job settles this hold.
+    /// A job owns the hold, and its end settles it.
     #[error("hold {hold} belongs to {job}, whose end settles it")]
     OwnedByJob {
         /// The hold.
         hold: HoldId,
-        /// Its owner.
+        /// The job that owns it.
         job: JobId,
     },
-    /// The hold has no charge on the scope an actual was given for.
+    /// The hold has no charge on the named scope.
     #[error("hold {hold} has no charge on {scope}")]
     NoSuchCharge {
         /// The hold.
         hold: HoldId,
-        /// The scope named.
+        /// The named scope.
         scope: Scope,
     },
-    /// One amount was given for a hold of several charges.
+    /// One amount was given for a hold with several charges.
     #[error("hold {hold} has {charges} charges: give an actual for each scope")]
     ActualAmbiguous {
         /// The hold.
         hold: HoldId,
-        /// How many charges it has.
+        /// The number of its charges.
         charges: usize,
     },
     /// The grant has been redeemed, so it cannot be revoked.
@@ -132,16 +132,16 @@ pub enum Refusal {
         /// The grant.
         grant: GrantId,
     },
-    /// The grant has expired or was taken back, so it cannot be replaced.
+    /// The grant has expired or was revoked, so it cannot be rotated.
     #[error("grant {grant} has expired or was revoked: make a new one")]
     GrantOver {
         /// The grant.
         grant: GrantId,
     },
-    /// What is defined is not what the caller has read.
-    #[error("the {what} is not as it was read, or there is none: read it again")]
+    /// The definition has changed since the caller read it, or does not exist.
+    #[error("the {what} has changed since it was read, or does not exist: read it again")]
     Changed {
-        /// What was to be changed.
+        /// The kind of definition: `budget`, `queue` or `schedule`.
         what: &'static str,
     },
     /// The idempotency key was used for another request.
@@ -150,7 +150,7 @@ pub enum Refusal {
         /// The key.
         key: IdempotencyKey,
     },
-    /// More windows on a scope than are kept.
+    /// The scope would have too many windows.
     #[error("scope {scope} would have more than {WINDOWS_MAX} different windows: use those it has")]
     TooManyWindows {
         /// The scope.
@@ -161,16 +161,16 @@ pub enum Refusal {
     Cycle {
         /// The budget.
         scope: Scope,
-        /// The parent it was to get.
+        /// The requested parent.
         parent: Scope,
     },
-    /// A chain of budgets is too long.
+    /// A chain of budgets would be too deep.
     #[error("there would be more than {DEPTH_MAX} budgets in a chain through {scope}")]
     TooDeep {
-        /// The budget that was to be put in the chain.
+        /// The budget to be added to the chain.
         scope: Scope,
     },
-    /// A calendar window has ended, and this build does not know the zone that says where the next one begins.
+    /// A calendar window has ended, and this build does not know the zone that says when the next one starts.
     #[error("scope {scope} has a window in the time zone {zone}, which this build does not know: update it")]
     UnknownZone {
         /// The scope.
@@ -181,42 +181,42 @@ pub enum Refusal {
     /// A command touches too many scopes.
     #[error("the command touches {count} scopes, ancestors included; at most {SCOPES_MAX} are allowed: split it")]
     TooManyScopes {
-        /// How many.
+        /// The number of scopes.
         count: usize,
     },
     /// There is no such job.
     #[error("there is no job {job}")]
     UnknownJob {
-        /// The id asked for.
+        /// The requested id.
         job: JobId,
     },
     /// There is no such schedule.
     #[error("there is no schedule {schedule}")]
     UnknownSchedule {
-        /// The name asked for.
+        /// The requested name.
         schedule: ScheduleName,
     },
-    /// The lease is over, or somebody else has the job. What was reported as spent is charged, once.
+    /// The lease has ended. If it lapsed, what its worker reported as spent is charged, once.
     #[error("the lease {fence} of {job} is lost: the job is {state}{}", if *billed { "; what it spent is charged" } else { "" })]
     LeaseLost {
         /// The job.
         job: JobId,
-        /// The lease it was asked with.
+        /// The fence of the report.
         fence: u64,
-        /// The state the job is in.
+        /// The state of the job.
         state: JobState,
-        /// Spend that was reported with it has been charged.
+        /// Whether reported spend of the lease is charged, now or by an earlier report.
         billed: bool,
     },
-    /// Another principal took the lease.
+    /// The lease belongs to another principal.
     #[error("the lease {fence} of {job} belongs to another principal: only the one that took it may report on it")]
     ForeignLease {
         /// The job.
         job: JobId,
-        /// The lease.
+        /// The fence of the lease.
         fence: u64,
     },
-    /// A principal reports usage of a scope that its job may not charge.
+    /// A principal reported usage of a scope that its job may not charge.
     #[error("usage of {job} may not be charged to {scope}: {}", if *held {
         "a job with a hold charges the scopes of its hold"
     } else {
@@ -227,92 +227,92 @@ pub enum Refusal {
         job: JobId,
         /// The scope.
         scope: Scope,
-        /// The job has a hold.
+        /// Whether the job has a hold.
         held: bool,
     },
-    /// The end of a lease was repeated with other usage.
-    #[error("lease {fence} of {job} has ended, and another usage was recorded for it: {}", Amounts(.recorded))]
+    /// The end of a lease was repeated with different usage.
+    #[error("lease {fence} of {job} has ended, and a different usage was recorded for it: {}", Amounts(.recorded))]
     UsageRecorded {
         /// The job.
         job: JobId,
-        /// The lease.
+        /// The fence of the lease.
         fence: u64,
-        /// What was charged for it, by scope.
+        /// The units charged for it, by scope.
         recorded: Vec<(Scope, i64)>,
     },
-    /// The job is in a state in which this cannot be done.
+    /// The state of the job does not allow the operation.
     #[error("{job} is {state}: {problem}")]
     WrongState {
         /// The job.
         job: JobId,
-        /// The state it is in.
+        /// Its state.
         state: JobState,
-        /// What does not go.
+        /// Why the operation is not possible.
         problem: Cow<'static, str>,
     },
-    /// Usage without a scope does not say which of several it is for, or there is no hold to say it.
+    /// Usage without a scope was reported for a job whose hold does not have exactly one charge.
     #[error("usage of {job} must name its scope: its hold has {charges} charges")]
     UsageAmbiguous {
         /// The job.
         job: JobId,
-        /// How many charges its hold has.
+        /// The number of charges of its hold.
         charges: usize,
     },
-    /// A balance would pass what 64 bits hold.
+    /// A balance would overflow 64 bits.
     #[error("the amount would take a balance of {scope} beyond 64 bits")]
     Overflow {
         /// The scope.
         scope: Scope,
     },
-    /// The request is wrong in itself.
+    /// The request is invalid in any state.
     #[error(transparent)]
     Invalid(#[from] Invalid),
 }
 
 impl Refusal {
-    /// After how long it could be admitted at the earliest; `None` when time alone will not do it.
+    /// Estimates how long until the request could be admitted; `None` if time alone will not do it.
     pub fn retry_after(&self) -> Option<Span> {
         let Refusal::Refused(violations) = self else { return None };
         let waits = violations.iter().map(|violation| match violation {
             Violation::Limit { retry_after, .. } => *retry_after,
             Violation::Frozen { .. } | Violation::Grant { .. } => None,
         });
-        // All of them must give way.
+        // Every violation must be gone, so the longest wait counts.
         waits.collect::<Option<Vec<_>>>()?.into_iter().max()
     }
 }
 
-/// One reason of a refusal.
+/// One reason for a refusal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Violation {
-    /// A limit leaves too little.
+    /// A limit leaves too few units.
     Limit {
-        /// Where.
+        /// The scope.
         scope: Scope,
-        /// Over which window.
+        /// The window of the limit.
         window: Window,
-        /// The limit's amount.
+        /// The amount of the limit.
         limit: i64,
-        /// What was asked for.
+        /// The units requested.
         requested: i64,
-        /// What is left.
+        /// The units left.
         available: i64,
-        /// After how long it could fit at the earliest, if time alone can make it.
+        /// An estimate of how long until the charge could fit; `None` if time alone will not make it fit.
         retry_after: Option<Span>,
-        /// Whether it could fit under this limit: in an empty window, or in this one once no hold lives.
+        /// Whether the charge could ever fit under this limit: in an empty window, or in this window without its holds.
         possible: bool,
     },
     /// The scope is frozen.
     Frozen {
-        /// Which one.
+        /// The scope.
         scope: Scope,
     },
-    /// A token was not taken.
+    /// A token was refused.
     Grant {
-        /// What it was presented for.
+        /// The purpose it was presented for.
         purpose: Purpose,
-        /// Why; for the log, never for an outsider.
+        /// Why; for the log only, never sent to callers over the network.
         #[serde(skip)]
         fault: GrantFault,
     },

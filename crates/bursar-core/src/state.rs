@@ -1,4 +1,8 @@
-//! The rows a batch of requests works on: loaded before, written after.
+//! The rows that a batch of requests works on.
+//!
+//! A store loads every row that the requests need into a [`Workspace`], `decide` and `apply` read and change them in
+//! memory, and the store writes the changes. A [`Table`] panics if code reads a row that was not loaded, and tracks
+//! which rows must be inserted, updated or deleted.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::fmt::Debug;
@@ -20,20 +24,20 @@ use crate::scope::{Posting, ScopeState};
 use crate::time::Time;
 use crate::window::Zone;
 
-/// A scope and whose it is.
+/// The key of a scope.
 pub type ScopeKey = (Tenant, Scope);
-/// An idempotency key and whose it is.
+/// The key of an idempotency key's row.
 pub type KeyKey = (Tenant, IdempotencyKey);
-/// A queue and whose it is.
+/// The key of a queue.
 pub type QueueKey = (Tenant, Queue);
-/// A schedule and whose it is.
+/// The key of a schedule.
 pub type ScheduleKey = (Tenant, ScheduleName);
-/// The line of a flow key: whose, in which queue, of which key and kind.
+/// The key of a line: the waiting jobs of one queue, flow key and kind.
 pub type LineKey = (Tenant, Queue, FlowKey, JobKind);
-/// A job's key in its queue.
+/// The key of a job's idempotency key, which is unique in its queue.
 pub type JobKey = (Tenant, Queue, IdempotencyKey);
 
-/// A scope and whose it is, to look it up without making a key of its own.
+/// A borrowed [`ScopeKey`], to look up a scope without allocating.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct At<'a>(pub &'a Tenant, pub &'a Scope);
 
@@ -43,20 +47,20 @@ impl Equivalent<ScopeKey> for At<'_> {
     }
 }
 
-/// What is remembered of an idempotency key.
+/// The row of an idempotency key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyRow {
-    /// What was asked.
+    /// The digest of the request.
     pub fingerprint: Fingerprint,
-    /// Where the journal holds what was done.
+    /// The transaction whose journal row has the effect of the request.
     pub batch: BatchId,
-    /// The command that did it.
+    /// The command of the request.
     pub command: CommandId,
-    /// Remembered until then.
+    /// When the key is forgotten.
     pub until: Time,
 }
 
-/// Rows of one kind. A row that was not loaded must not be read: that is a bug, and asserts.
+/// The loaded rows of one kind. Reading a row that was not loaded is a bug and panics.
 #[derive(Clone, Debug)]
 pub struct Table<K, V> {
     slots: IndexMap<K, Slot<V>, foldhash::fast::RandomState>,
@@ -66,9 +70,9 @@ pub struct Table<K, V> {
 struct Slot<V> {
     value: Option<V>,
     stored: bool,
-    /// Was changed since it was loaded …
+    /// Whether it was changed since it was loaded.
     changed: bool,
-    /// … and what became of it must still be written.
+    /// Whether the change must still be written.
     dirty: bool,
 }
 
@@ -77,7 +81,7 @@ impl<V> Slot<V> {
         Slot { stored: value.is_some(), value, changed: false, dirty: false }
     }
 
-    fn soil(&mut self) {
+    fn mark_changed(&mut self) {
         (self.changed, self.dirty) = (true, true);
     }
 
@@ -92,14 +96,14 @@ impl<V> Slot<V> {
     }
 }
 
-/// What became of a row.
+/// A change of a row that must be written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change<'a, V> {
-    /// It is new.
+    /// The row is new.
     Insert(&'a V),
-    /// It is another.
+    /// The row was changed.
     Update(&'a V),
-    /// It is gone.
+    /// The row was removed.
     Delete,
 }
 
@@ -110,99 +114,100 @@ impl<K, V> Default for Table<K, V> {
 }
 
 impl<K: Hash + Eq + Debug, V> Table<K, V> {
-    /// Takes a row as it is stored, or the fact that there is none.
+    /// Adds a stored row, or the fact that there is none. Does nothing if the key was loaded before.
     pub fn load(&mut self, key: K, value: Option<V>) {
         self.slots.entry(key).or_insert(Slot::loaded(value));
     }
 
-    /// Takes a row as it is stored, in the place of one that was read before it could be changed.
+    /// Replaces a loaded row by a newer read of it.
     pub fn reload(&mut self, key: K, value: V) {
         self.slots.insert(key, Slot::loaded(Some(value)));
     }
 
-    /// Makes room for rows that are to come.
+    /// Reserves capacity for more rows.
     pub fn reserve(&mut self, rows: usize) {
         self.slots.reserve(rows);
     }
 
-    /// How many rows were loaded, there or not.
+    /// Returns the number of keys loaded, whether a row exists or not.
     pub fn count(&self) -> usize {
         self.slots.len()
     }
 
-    /// Whether the row was loaded, there or not.
+    /// Returns whether the key was loaded, whether a row exists or not.
     pub fn is_loaded<Q: Hash + Equivalent<K>>(&self, key: &Q) -> bool {
         self.slots.contains_key(key)
     }
 
-    /// The row, if there is one.
+    /// Returns the row, if it exists.
     pub fn get<Q: Hash + Equivalent<K> + Debug>(&self, key: &Q) -> Option<&V> {
         self.slots.get(key).unwrap_or_else(|| panic!("{key:?} was read but not loaded")).value.as_ref()
     }
 
-    /// The row, to be changed.
+    /// Returns the row, if it exists, and marks it as changed.
     pub fn get_mut<Q: Hash + Equivalent<K> + Debug>(&mut self, key: &Q) -> Option<&mut V> {
         let slot = self.slots.get_mut(key).unwrap_or_else(|| panic!("{key:?} was written but not loaded"));
-        slot.soil();
+        slot.mark_changed();
         slot.value.as_mut()
     }
 
-    /// The row, to be changed in a way that need not be written: it follows from time.
+    /// Returns the row, if it exists, for a change that need not be written because it follows from time.
     pub fn peek_mut(&mut self, key: &K) -> Option<&mut V> {
         self.slots.get_mut(key).unwrap_or_else(|| panic!("{key:?} was changed but not loaded")).value.as_mut()
     }
 
-    /// The row, to be changed; made where there is none.
+    /// Returns the row, creating it if it does not exist, and marks it as changed.
     pub(crate) fn get_or_put(&mut self, key: &K, make: impl FnOnce() -> V) -> &mut V {
         let slot = self.slots.get_mut(key).unwrap_or_else(|| panic!("{key:?} was written but not loaded"));
-        slot.soil();
+        slot.mark_changed();
         slot.value.get_or_insert_with(make)
     }
 
-    /// All rows, to be changed in a way that need not be written.
+    /// Returns all rows, for changes that need not be written.
     pub fn peek_all(&mut self) -> impl Iterator<Item = (&K, &mut V)> {
         self.slots.iter_mut().filter_map(|(key, slot)| Some((key, slot.value.as_mut()?)))
     }
 
-    /// Puts a new row.
+    /// Puts a row.
     pub fn put(&mut self, key: K, value: V) {
         let stored = self.slots.get(&key).is_some_and(|slot| slot.stored);
         self.slots.insert(key, Slot { value: Some(value), stored, changed: true, dirty: true });
     }
 
-    /// Takes a row away.
+    /// Removes a row.
     pub fn remove(&mut self, key: &K) {
         let slot = self.slots.get_mut(key).unwrap_or_else(|| panic!("{key:?} was removed but not loaded"));
         slot.value = None;
-        slot.soil();
+        slot.mark_changed();
     }
 
-    /// Whether the row was changed since it was loaded.
+    /// Returns whether the row was changed since it was loaded.
     pub fn is_changed<Q: Hash + Equivalent<K>>(&self, key: &Q) -> bool {
         self.slots.get(key).is_some_and(|slot| slot.changed)
     }
 
-    /// The rows that are there.
+    /// Returns the rows that exist.
     pub fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
         self.slots.iter().filter_map(|(key, slot)| Some((key, slot.value.as_ref()?)))
     }
 
-    /// The keys that were loaded.
+    /// Returns the keys that were loaded.
     pub fn keys(&self) -> impl Iterator<Item = &K> {
         self.slots.keys()
     }
 
-    /// What must be written.
+    /// Returns the changes that must be written.
     pub fn changes(&self) -> impl Iterator<Item = (&K, Change<'_, V>)> {
         self.slots.iter().filter_map(|(key, slot)| Some((key, slot.change()?)))
     }
 
-    /// Whether no row changes that was there.
+    /// Returns whether all changes are inserts.
     fn adds_only(&self) -> bool {
         self.changes().all(|(_, change)| matches!(change, Change::Insert(_)))
     }
 
-    /// Gives out what must be written while more is to come; what is taken counts as stored from here on.
+    /// Passes the changes so far to `take` while more requests are decided. A change that it accepts counts as stored;
+    /// a row that changes again is written again.
     pub fn hand_out(&mut self, mut take: impl FnMut(&K, Change<'_, V>) -> bool) {
         for (key, slot) in &mut self.slots {
             if slot.change().is_some_and(|change| take(key, change)) {
@@ -213,51 +218,51 @@ impl<K: Hash + Eq + Debug, V> Table<K, V> {
 }
 
 impl<K, V> Table<K, V> {
-    /// The rows that were written, as they are now.
+    /// Returns the changed rows that exist.
     pub fn into_written(self) -> impl Iterator<Item = (K, V)> {
         self.slots.into_iter().filter(|(_, slot)| slot.changed).filter_map(|(key, slot)| Some((key, slot.value?)))
     }
 }
 
-/// What can be leased from a queue.
+/// The jobs that may be leased from a queue.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Claims {
-    /// The jobs, the best first.
+    /// The jobs, best rank first.
     pub jobs: VecDeque<JobId>,
-    /// When the next scheduled one is due.
+    /// When the next scheduled job of the queue is due.
     pub next_at: Option<Time>,
-    /// There may be more that were not read …
+    /// Whether more jobs may be ready than were loaded.
     pub more: bool,
-    /// … and some that were read had to be passed over: whoever gets nothing for that is to look again.
+    /// Whether loaded jobs could not be leased. If `more` is set too, a request that gets nothing is loaded again.
     pub passed_over: bool,
 }
 
 /// A figure of a queue.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Tally {
-    /// Whose.
+    /// The tenant.
     pub tenant: Tenant,
-    /// Of which queue.
+    /// The queue.
     pub queue: Queue,
     /// What is counted.
     pub what: Counted,
 }
 
-/// What is counted of a queue.
+/// What a figure of a queue counts. Minutes are counted since 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Counted {
-    /// Jobs that are in a state now.
+    /// Jobs in a state now.
     In(JobState),
-    /// Jobs that were enqueued in a minute since 1970.
+    /// Jobs enqueued in a minute.
     Enqueued(i64),
-    /// Jobs that ended so in a minute.
+    /// Jobs that ended in a state in a minute.
     Ended(JobState, i64),
     /// Attempts that failed in a minute.
     Failed(i64),
 }
 
 impl Counted {
-    /// The minute it is counted for, if it is not what is now.
+    /// Returns the minute that it counts; `None` for a current count.
     pub fn minute(self) -> Option<i64> {
         match self {
             Counted::In(_) => None,
@@ -266,18 +271,18 @@ impl Counted {
     }
 }
 
-/// Where the cost of jobs is counted: whose, on which day since 1970 (UTC), of which queue and kind, on which scope.
+/// The key of a cost figure: tenant, day since 1970 (UTC), queue, kind and scope.
 pub type CostKey = (Tenant, i64, Queue, JobKind, Scope);
 
-/// Where it is counted what holds of jobs set aside: whose, of which queue and kind, in which unit.
+/// The key of the sum of units that holds of jobs set aside: tenant, queue, kind and unit.
 pub type HeldKey = (Tenant, Queue, JobKind, String);
 
-/// All that a batch works on.
+/// The rows and pending writes of a batch.
 #[derive(Debug)]
 pub struct Workspace {
-    /// The instant of the batch.
+    /// The instant of the batch, later than anything its scopes have seen.
     pub now: Time,
-    /// The name of its transaction.
+    /// The id of its transaction.
     pub batch: BatchId,
     /// Scopes, brought to `now`.
     pub scopes: Table<ScopeKey, ScopeState>,
@@ -295,36 +300,37 @@ pub struct Workspace {
     pub queues: Table<QueueKey, QueueState>,
     /// Schedules.
     pub schedules: Table<ScheduleKey, Schedule>,
-    /// Jobs that can be leased from each queue that was asked for, the best first.
+    /// The jobs that may be leased from each requested queue.
     pub claims: HashMap<QueueKey, Claims>,
-    /// Those that stand next in lines whose first may go, the best first.
+    /// The next jobs of each line whose head may leave it, best rank first.
     pub lines: HashMap<LineKey, VecDeque<JobId>>,
-    /// The firsts of lines that are barred, for whose key a slot may become free.
+    /// The barred heads of lines, by the slot scope of their flow key.
     pub barred: HashMap<ScopeKey, Vec<JobId>>,
-    /// How the figures of queues change.
+    /// Changes to the figures of queues.
     pub tallies: BTreeMap<Tally, i64>,
-    /// What jobs cost, to be added to the figures of a day.
+    /// Units to add to the daily costs of jobs.
     pub costs: BTreeMap<CostKey, i64>,
-    /// How much more, or less, the holds of jobs set aside.
+    /// Changes to the sums of units that holds of jobs set aside.
     pub held: BTreeMap<HeldKey, i128>,
-    /// What was done under keys that are used again.
+    /// The entries of commands whose idempotency keys are used again.
     pub replays: HashMap<CommandId, Arc<Entry>>,
-    /// Scopes on which more is due than one step folds.
+    /// Scopes on which more is due than one step folds; requests that need them are decided again.
     pub unready: HashSet<ScopeKey>,
-    /// Scopes with a calendar window that has ended, in a zone that this build does not know.
+    /// Scopes with an ended calendar window in a zone that this build does not know. Requests that need them are
+    /// refused.
     pub unturned: HashMap<ScopeKey, Zone>,
-    /// Charges of live holds to add (`Some`) or to take away.
+    /// Rows of the table `live_charges` to add (`Some`) or remove (`None`).
     pub live: BTreeMap<(ScopeKey, Time, HoldId), Option<LiveCharge>>,
     /// Postings to add.
     pub postings: Vec<(ScopeKey, Posting)>,
-    /// Jobs that became the first of their lines.
+    /// The number of jobs promoted to the head of their line in this batch.
     pub(crate) turns: i64,
     pub(crate) prev: Links,
     pub(crate) entries: Vec<Arc<Entry>>,
 }
 
 impl Workspace {
-    /// Nothing loaded yet.
+    /// Creates a workspace without rows.
     pub fn new(now: Time, batch: BatchId) -> Workspace {
         Workspace {
             now,
@@ -354,9 +360,10 @@ impl Workspace {
         }
     }
 
-    /// Whether all that had an effect relies on rows alone that are written, or on names that are taken: who has locked nothing finds
-    /// out when it writes them whether somebody else was there meanwhile. Who was refused had no effect. Of events that are
-    /// not listed here it is not known.
+    /// Returns whether every effect depends only on rows that are written or on keys that are inserted.
+    ///
+    /// Then the batch can be decided without locks: a concurrent change of those rows is detected when they are
+    /// written. Refused requests have no effect. Events that are not listed here count as depending on other rows.
     pub fn relies_on_what_it_writes(&self) -> bool {
         let scope = |entry: &Entry, scope: &Scope| self.scopes.is_changed(&At(&entry.context.tenant, scope));
         let relies = |entry: &Entry, event: &Event| match event {
@@ -372,7 +379,7 @@ impl Workspace {
                 let line = self.jobs.get(job).filter(|job| job.life.place != Place::Out).and_then(Job::line);
                 self.jobs.is_changed(job) && line.is_none_or(|line| scope(entry, &line))
             }
-            // A job is found by its key, and only told.
+            // The job is found by its key and only reported.
             Event::JobFound { .. } => true,
             _ => false,
         };
@@ -384,7 +391,7 @@ impl Workspace {
             && self.schedules.adds_only()
     }
 
-    /// The row for the journal, if anything happened.
+    /// Returns the row for the journal, if any request had an effect.
     pub fn take_batch(&mut self) -> Option<Batch> {
         if self.entries.is_empty() {
             return None;
@@ -397,7 +404,7 @@ impl Workspace {
         })
     }
 
-    /// The chain above a scope, nearest first. It ends, also where rows are not what they should be.
+    /// Returns the ancestors of a scope, nearest first. Stops after `DEPTH_MAX`, also if damaged rows form a cycle.
     pub(crate) fn ancestors(&self, tenant: &Tenant, scope: &Scope) -> Vec<Scope> {
         let mut chain: Vec<Scope> = Vec::new();
         while chain.len() < DEPTH_MAX {
@@ -411,32 +418,32 @@ impl Workspace {
         chain
     }
 
-    /// Notes that an event of this batch touches a stream that `last` touched before.
+    /// Links a stream that this batch touches to the transaction `last` that touched it before.
     pub(crate) fn link(&mut self, stream: impl FnOnce() -> Stream, last: Option<BatchId>) {
         self.prev.link(self.batch, stream, last);
     }
 
-    /// A hold counts on a scope, which is loaded.
+    /// Adds the charge of a live hold to a loaded scope.
     pub(crate) fn add_live(&mut self, key: &ScopeKey, charge: LiveCharge) {
-        let row = self.scopes.get_mut(key).expect("a hold counts on scopes that are there");
+        let row = self.scopes.get_mut(key).expect("a held scope has a row");
         let spilled = row.add_live(charge);
         self.spill(key, spilled);
     }
 
-    /// Charges for which there was no place in a scope's row go to the table.
+    /// Moves charges from a scope's row to the table.
     pub(crate) fn spill(&mut self, key: &ScopeKey, charges: Vec<LiveCharge>) {
         for charge in charges {
             self.live.insert((key.clone(), charge.expires_at, charge.hold), Some(charge));
         }
     }
 
-    /// A hold counts no more on a scope.
+    /// Removes the charge of a hold from a scope's row or from the table.
     pub(crate) fn remove_live(&mut self, key: ScopeKey, expires_at: Time, hold: HoldId) {
         if self.scopes.get_mut(&key).is_some_and(|row| row.remove_live(hold)) {
             return;
         }
         let key = (key, expires_at, hold);
-        // What this batch put there itself was never stored, unless it was handed out: then it stands here no more.
+        // A charge that this batch added is not stored yet. Once it was handed out it is not in `live` any more.
         if self.live.get(&key).is_some_and(Option::is_some) {
             self.live.remove(&key);
         } else {
@@ -470,7 +477,7 @@ mod tests {
         (Tenant::built_in(), Scope::new("a").expect("a name"))
     }
 
-    /// A workspace with a budget in it, after a request was done.
+    /// Returns a workspace with a budget, after one request.
     fn after(op: Op) -> Workspace {
         let mut ws = Workspace::new(Time::from_micros(1), BatchId(1));
         let budget = Budget::new([Limit::new(10, Window::Lifetime)]);
@@ -494,7 +501,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chain_ends_also_where_each_is_above_the_other() {
+    fn ancestors_end_even_if_two_budgets_are_parents_of_each_other() {
         let mut ws = Workspace::new(Time::from_micros(1), BatchId(1));
         for (name, above) in [("a", "b"), ("b", "a")] {
             let parent = Some(Scope::new(above).expect("a name"));
@@ -506,20 +513,20 @@ mod tests {
     }
 
     #[test]
-    fn what_a_command_relies_on_is_what_it_writes() {
+    fn a_command_depends_only_on_rows_it_writes() {
         let post = Op::Submit(Command { charges: vec![Charge::new(scope().1, 1)], ..Command::default() });
         let posted = after(post);
         assert!(posted.relies_on_what_it_writes());
         assert!(after(job(None)).relies_on_what_it_writes());
         let mut lined = after(job(Some(flow())));
-        assert!(lined.relies_on_what_it_writes(), "it is counted in its line");
-        assert!(!after(Op::Freeze { scope: scope().1 }).relies_on_what_it_writes(), "not every event is known");
-        // The same events, where the scope they were decided from is only read.
+        assert!(lined.relies_on_what_it_writes(), "the line is written");
+        assert!(!after(Op::Freeze { scope: scope().1 }).relies_on_what_it_writes(), "the event is not listed");
+        // The same events, but their scope is only read.
         let mut read = Workspace::new(posted.now, posted.batch);
         read.scopes.load(scope(), Some(ScopeState::default()));
         read.entries = posted.entries;
         assert!(!read.relies_on_what_it_writes());
         lined.scopes = Table::default();
-        assert!(!lined.relies_on_what_it_writes(), "its line is not written");
+        assert!(!lined.relies_on_what_it_writes(), "the line is not written");
     }
 }

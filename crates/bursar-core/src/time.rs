@@ -1,4 +1,6 @@
 //! Instants and lengths of time, in whole microseconds.
+//!
+//! The kernel reads no clock: the store passes `now` with each batch. Arithmetic saturates instead of overflowing.
 
 use std::fmt;
 use std::time::Duration;
@@ -12,45 +14,45 @@ use crate::refusal::Invalid;
 pub struct Time(i64);
 
 impl Time {
-    /// The beginning of time, before every instant that is stored.
+    /// The earliest instant, before every instant that is stored.
     pub const MIN: Time = Time(i64::MIN);
-    /// The end of time: what never happens is due then.
+    /// The latest instant, used for what never happens.
     pub const NEVER: Time = Time(i64::MAX);
 
-    /// The instant `micros` microseconds after 1970.
+    /// Returns the instant `micros` microseconds after 1970-01-01 UTC.
     pub const fn from_micros(micros: i64) -> Time {
         Time(micros)
     }
 
-    /// Microseconds since 1970.
+    /// Returns the microseconds since 1970-01-01 UTC.
     pub const fn micros(self) -> i64 {
         self.0
     }
 
-    /// This instant and `span` later; `NEVER` when that cannot be represented.
+    /// Returns the instant `span` later; `NEVER` if that overflows.
     pub const fn after(self, span: Span) -> Time {
         Time(self.0.saturating_add(span.0))
     }
 
-    /// This instant less `span`; `MIN` when that cannot be represented.
+    /// Returns the instant `span` earlier; `MIN` if that overflows.
     pub const fn before(self, span: Span) -> Time {
         Time(self.0.saturating_sub(span.0))
     }
 
-    /// How long after `earlier` this is; zero when it is not.
+    /// Returns the time since `earlier`; zero if `earlier` is later.
     pub fn since(self, earlier: Time) -> Span {
         Span(self.0.saturating_sub(earlier.0).max(0))
     }
 }
 
-/// A number of microseconds. In compact forms the end and the beginning of time are 0 and 1, as rows are full of them.
+/// Writes microseconds. Compact encodings write `NEVER` and `MIN` as 0 and 1, because rows have many of them.
 impl Serialize for Time {
     fn serialize<S: Serializer>(&self, ser: S) -> Result<S::Ok, S::Error> {
         if ser.is_human_readable() {
             return ser.serialize_i64(self.0);
         }
-        let folded = ((self.0 << 1) ^ (self.0 >> 63)) as u64;
-        ser.serialize_u64(folded.wrapping_add(2))
+        let zigzag = ((self.0 << 1) ^ (self.0 >> 63)) as u64;
+        ser.serialize_u64(zigzag.wrapping_add(2))
     }
 }
 
@@ -59,12 +61,12 @@ impl<'de> Deserialize<'de> for Time {
         if de.is_human_readable() {
             return i64::deserialize(de).map(Time);
         }
-        let folded = u64::deserialize(de)?.wrapping_sub(2);
-        Ok(Time((folded >> 1) as i64 ^ -((folded & 1) as i64)))
+        let zigzag = u64::deserialize(de)?.wrapping_sub(2);
+        Ok(Time((zigzag >> 1) as i64 ^ -((zigzag & 1) as i64)))
     }
 }
 
-/// RFC 3339 in UTC with microseconds, or `never`.
+/// Writes RFC 3339 in UTC with microseconds, or `never`.
 impl fmt::Display for Time {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match jiff::Timestamp::from_microsecond(self.0) {
@@ -74,12 +76,12 @@ impl fmt::Display for Time {
     }
 }
 
-/// Reads RFC 3339 with any offset; what is finer than a microsecond is cut off.
+/// Parses RFC 3339 with any offset; digits below a microsecond are cut off.
 impl std::str::FromStr for Time {
     type Err = Invalid;
     fn from_str(text: &str) -> Result<Time, Invalid> {
         let stamp = text.parse().ok().map(jiff::Timestamp::as_microsecond);
-        // What is later than can be shown is no instant that anybody means.
+        // Refuses instants that cannot be written back.
         let shown = stamp.filter(|micros| jiff::Timestamp::from_microsecond(*micros).is_ok());
         shown.map(Time).ok_or_else(|| {
             let text: String = text.chars().take(64).collect();
@@ -94,41 +96,41 @@ impl std::str::FromStr for Time {
 pub struct Span(i64);
 
 impl Span {
-    /// No time at all.
+    /// A span of zero.
     pub const ZERO: Span = Span(0);
 
-    /// A span of `micros` microseconds; a negative number is no time at all.
+    /// Returns a span of `micros` microseconds; zero if `micros` is negative.
     pub const fn from_micros(micros: i64) -> Span {
         Span(if micros < 0 { 0 } else { micros })
     }
 
-    /// A span of `millis` milliseconds, cut at what can be represented.
+    /// Returns a span of `millis` milliseconds; the longest span if that overflows.
     pub const fn from_millis(millis: u64) -> Span {
         if millis > (i64::MAX / 1_000) as u64 { Span(i64::MAX) } else { Span(millis as i64 * 1_000) }
     }
 
-    /// A span of `secs` seconds.
+    /// Returns a span of `secs` seconds.
     pub const fn from_secs(secs: u64) -> Span {
         Span::from_millis(secs.saturating_mul(1_000))
     }
 
-    /// A span of `days` times 24 hours.
+    /// Returns a span of `days` times 24 hours.
     pub const fn from_days(days: u64) -> Span {
         Span::from_secs(days.saturating_mul(86_400))
     }
 
-    /// Microseconds.
+    /// Returns the microseconds.
     pub const fn micros(self) -> i64 {
         self.0
     }
 
-    /// Milliseconds, rounded up: waiting this long is long enough.
+    /// Returns the milliseconds, rounded up so that waiting this long is enough.
     pub const fn millis(self) -> i64 {
         self.0 / 1_000 + (self.0 % 1_000 > 0) as i64
     }
 }
 
-/// Cut at what can be represented (292,000 years).
+/// Converts to the longest span (292,000 years) if the duration overflows.
 impl From<Duration> for Span {
     fn from(duration: Duration) -> Span {
         Span(i64::try_from(duration.as_micros()).unwrap_or(i64::MAX))

@@ -1,4 +1,7 @@
-//! A place in a trace: it goes with a job from who enqueued it to what came of it.
+//! Trace contexts, which jobs carry from the caller that enqueued them to their events.
+//!
+//! A `traceparent` is part of the request's context and not of the request itself, so a repeated request from another
+//! trace is still the same request. Bursar passes it on unchanged and creates no spans of its own.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,7 +10,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::refusal::Invalid;
 
-/// A place in a trace, as W3C writes it: `00-TRACE-SPAN-FLAGS`. Bursar hands it on as it was given.
+/// A W3C `traceparent`: `00-TRACE-SPAN-FLAGS`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TraceParent {
     trace: u128,
@@ -16,22 +19,22 @@ pub struct TraceParent {
 }
 
 impl TraceParent {
-    /// The beginning of a trace that nobody records. Zeros stand for none, and are taken for ones.
+    /// Creates the start of a trace that is not sampled. Zero ids are invalid and become 1.
     pub fn new(trace: u128, span: u64) -> TraceParent {
         TraceParent { trace: trace.max(1), span: span.max(1), flags: 0 }
     }
 
-    /// Another place in the same trace.
+    /// Returns the same trace with another span.
     pub fn at(self, span: u64) -> TraceParent {
         TraceParent { span: span.max(1), ..self }
     }
 
-    /// The trace, as 32 hexadecimal digits.
+    /// Returns the trace id as 32 hexadecimal digits.
     pub fn trace_id(&self) -> String {
         format!("{:032x}", self.trace)
     }
 
-    /// What its sender says of the trace; the lowest bit says that it is recorded.
+    /// Returns the flags of the sender; the lowest bit means that the trace is sampled.
     pub fn flags(&self) -> u8 {
         self.flags
     }
@@ -63,11 +66,11 @@ fn read(text: &str) -> Option<TraceParent> {
     }
     let (trace, span) = (u128::from_str_radix(trace, 16).ok()?, u64::from_str_radix(span, 16).ok()?);
     let flags = u8::from_str_radix(flags, 16).ok()?;
-    // Zeros stand for none.
+    // Ids of zero are invalid.
     (trace != 0 && span != 0).then_some(TraceParent { trace, span, flags })
 }
 
-/// As text where people read it, and short in rows.
+/// Writes text in readable formats, and numbers in compact encodings.
 impl Serialize for TraceParent {
     fn serialize<S: Serializer>(&self, ser: S) -> Result<S::Ok, S::Error> {
         match ser.is_human_readable() {
@@ -93,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_read_strictly_and_written_as_it_was() {
+    fn a_traceparent_is_parsed_strictly_and_written_unchanged() {
         let text = "00-0af7651916cd43dd8448eb211c80319c-00ad6b7169203331-01";
         let parsed: TraceParent = text.parse().unwrap();
         assert_eq!((parsed.to_string().as_str(), parsed.flags()), (text, 1));

@@ -1,4 +1,9 @@
-//! Whom a request wakes: workers that wait for jobs, and jobs that wait for units.
+//! Wake-ups: which waiting workers and parked jobs a request makes ready.
+//!
+//! When an entry is decided, its wake-ups are computed from its events and the changed rows: queues that have more jobs
+//! or slots to lease, and scopes that have units again and that parked jobs wait for. They travel with the entry and
+//! are sent after the commit. They are only hints: they are not in the journal, and a process that misses one finds
+//! the work by polling.
 
 use crate::event::{Entry, Event};
 use crate::job::{Job, JobState, QueueConfig};
@@ -6,40 +11,39 @@ use crate::name::{JobKind, Queue, Scope, Tenant};
 use crate::state::{At, Workspace};
 use crate::time::{Span, Time};
 
-/// What others may have waited for and a request gave them, to be told once it is durable. Follows from the events and the
-/// rows, and is not in the journal: whoever missed it finds out by looking.
+/// The wake-ups of one request, to be sent after its commit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wakes {
-    /// Queues with more to lease than before.
+    /// Queues with more jobs or slots to lease than before.
     pub queues: Vec<Ready>,
-    /// Scopes that have units again, and that jobs await.
+    /// Scopes that have units again and that parked jobs wait for.
     pub scopes: Vec<Scope>,
-    /// Queues that admit more leases of a flow key at once than before: who is barred there is to be looked at again.
+    /// Queues whose concurrency limit for flow keys was raised: their barred jobs must be made ready again.
     pub unbarred: Vec<Queue>,
 }
 
-/// What has come to a queue.
+/// What became ready in a queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ready {
-    /// Which queue.
+    /// The queue.
     pub queue: Queue,
-    /// Of which kind; `None` for slots, which jobs of any kind may take.
+    /// The kind of the jobs; `None` for slots, which jobs of any kind may take.
     pub kind: Option<JobKind>,
-    /// Jobs that can be leased now, or slots that are free again.
+    /// The number of jobs that can be leased now, or of slots that were freed.
     pub count: usize,
-    /// How long it takes until the first of those is due that were scheduled.
+    /// How long until the first job that was scheduled is due.
     pub due_in: Option<Span>,
 }
 
 impl Wakes {
-    /// Whom the events of an entry wake, which have been applied to the workspace.
+    /// Computes the wake-ups of an entry whose events have been applied to the workspace.
     pub(crate) fn of(ws: &Workspace, entry: &Entry) -> Wakes {
         let tenant = &entry.context.tenant;
         let mut wakes = Wakes::default();
         for recorded in &entry.events {
             match &recorded.e {
                 Event::JobEnqueued { spec, run_at, .. } => {
-                    wakes.waits(&spec.queue, &spec.kind, *run_at, ws.now);
+                    wakes.ready_at(&spec.queue, &spec.kind, *run_at, ws.now);
                 }
                 Event::QueueDefined { queue, config } if !config.paused => wakes.ready(queue, None),
                 Event::HoldCommitted { .. }
@@ -57,7 +61,7 @@ impl Wakes {
         wakes
     }
 
-    /// A queue is set up anew.
+    /// Adds the wake-ups of a changed queue configuration.
     pub(crate) fn of_queue(&mut self, queue: &Queue, before: &QueueConfig, after: &QueueConfig) {
         let more = match (before.key_concurrency, after.key_concurrency) {
             (Some(before), Some(after)) => after > before,
@@ -86,7 +90,7 @@ impl Wakes {
             Event::JobResumed { .. } | Event::JobRetried { .. } | Event::JobMoved { .. } | Event::JobEdited { .. } => {
                 self.of_waiting(job, ws.now);
             }
-            // Who stood behind it may be the next now.
+            // The next job of its line may be the head now.
             Event::JobCancelled { .. } if job.key.is_some() => self.ready(&job.queue, Some(&job.kind)),
             _ => {}
         }
@@ -94,11 +98,11 @@ impl Wakes {
 
     fn of_waiting(&mut self, job: &Job, now: Time) {
         if matches!(job.life.state, JobState::Queued | JobState::Scheduled) {
-            self.waits(&job.queue, &job.kind, job.life.run_at, now);
+            self.ready_at(&job.queue, &job.kind, job.life.run_at, now);
         }
     }
 
-    fn waits(&mut self, queue: &Queue, kind: &JobKind, run_at: Time, now: Time) {
+    fn ready_at(&mut self, queue: &Queue, kind: &JobKind, run_at: Time, now: Time) {
         if run_at <= now {
             return self.ready(queue, Some(kind));
         }
@@ -112,7 +116,7 @@ impl Wakes {
 
     fn entry(&mut self, queue: &Queue, kind: Option<&JobKind>) -> &mut Ready {
         let same = |ready: &Ready| ready.queue == *queue && ready.kind.as_ref() == kind;
-        // Jobs of one command are mostly of one kind: the last is looked at first.
+        // The jobs of one command are mostly of one kind, so the search starts at the end.
         let place = self.queues.iter().rposition(same).unwrap_or_else(|| {
             self.queues.push(Ready { queue: queue.clone(), kind: kind.cloned(), count: 0, due_in: None });
             self.queues.len() - 1

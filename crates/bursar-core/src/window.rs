@@ -1,4 +1,20 @@
-//! Windows: over which stretch of time a limit counts.
+//! Windows: the stretch of time over which a limit counts.
+//!
+//! A window is the lifetime of the scope, rolling, a token bucket, or a calendar unit in a time zone. How spend counts
+//! in each is documented at [`Balance`](crate::scope::Balance); this module has their text form and the calendar.
+//!
+//! # Calendar windows
+//!
+//! [`Window::calendar_bounds`] returns the window `[start, end)` around an instant, computed from the clocks of the
+//! zone. Calendar windows tile time: every instant lies in exactly one window, also where the clocks change. A day
+//! starts with the first instant of its date, so it can have 23 or 25 hours. Zone data comes with the build. A window
+//! that was stored by a build with newer data may name a zone that this build does not know; the window then has no
+//! bounds, and requests that need it are refused instead of guessing.
+//!
+//! Calendar arithmetic exists only here and in [`crate::cron`].
+
+#[cfg(test)]
+mod tests;
 
 use std::fmt;
 use std::str::FromStr;
@@ -17,33 +33,33 @@ use crate::time::{Span, Time};
 
 /// The stretch of time over which a limit counts.
 ///
-/// Its text form is what the journal, the CLI and violations show: `lifetime`, `rolling:3600000`,
+/// The journal, the CLI and violations show its text form: `lifetime`, `rolling:3600000`,
 /// `bucket:100:10:1000` (capacity, refill, milliseconds), `month@Europe/Berlin`, `week@UTC:sunday`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Window {
-    /// Since ever.
+    /// All of the scope's past.
     Lifetime,
-    /// The last `length`, exact to the microsecond.
+    /// The last `length`, ending now, exact to the microsecond.
     Rolling {
         /// How far back it reaches.
         length: Span,
     },
-    /// A token bucket: full at first, refilled evenly, never above its capacity.
+    /// A token bucket: starts full, refills evenly, never above its capacity.
     Bucket {
-        /// What it holds when full; the limit's amount.
+        /// Tokens when full; equal to the amount of the limit.
         capacity: i64,
-        /// Units that return in each `length`.
+        /// Tokens added in each `length`.
         refill: i64,
-        /// The time in which `refill` returns.
+        /// The refill period.
         length: Span,
     },
-    /// An hour, day, week, month or year on the clocks of a zone.
+    /// An hour, day, week, month or year in a time zone.
     Calendar {
-        /// Which of them.
+        /// The length of the window.
         unit: CalendarUnit,
-        /// Whose clocks.
+        /// The time zone.
         zone: Zone,
-        /// The first day of a week.
+        /// The first day of a week; ignored for other units.
         week_start: Weekday,
     },
 }
@@ -56,7 +72,7 @@ pub enum CalendarUnit {
     Hour,
     /// From midnight to midnight.
     Day,
-    /// Seven days from the week's first.
+    /// Seven days from the first day of the week.
     Week,
     /// From the first of the month.
     Month,
@@ -98,12 +114,12 @@ const DAYS: [(Weekday, &str, CivilWeekday); 7] = [
     (Weekday::Sunday, "sunday", CivilWeekday::Sunday),
 ];
 
-/// An IANA time zone. One that was made here is known to this build; one that was stored may come from a newer one.
+/// An IANA time zone name. [`Zone::new`] accepts only zones that this build knows; a stored zone may be unknown.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
 pub struct Zone(SmolStr);
 
-/// Trusted, as it was checked where people wrote it. Whether this build knows it is asked when it is used.
+/// Accepts any name: it was checked when it was first given. Whether this build knows the zone matters on use.
 impl<'de> Deserialize<'de> for Zone {
     fn deserialize<D: Deserializer<'de>>(de: D) -> Result<Zone, D::Error> {
         Ok(Zone(<std::borrow::Cow<'de, str>>::deserialize(de)?.into()))
@@ -111,18 +127,18 @@ impl<'de> Deserialize<'de> for Zone {
 }
 
 impl Zone {
-    /// Looks the zone up by its IANA name.
+    /// Looks a zone up by its IANA name, ignoring case.
     pub fn new(name: &str) -> Result<Zone, Invalid> {
-        let asked = Zone(name.into());
-        let zone = asked.look_up().ok_or_else(|| asked.unknown())?;
-        Ok(Zone(zone.iana_name().ok_or_else(|| asked.unknown())?.into()))
+        let given = Zone(name.into());
+        let zone = given.look_up().ok_or_else(|| given.unknown())?;
+        Ok(Zone(zone.iana_name().ok_or_else(|| given.unknown())?.into()))
     }
 
     pub(crate) fn look_up(&self) -> Option<TimeZone> {
         if self.0 == "UTC" { Some(TimeZone::UTC) } else { TimeZone::get(&self.0).ok() }
     }
 
-    /// Refuses a zone that was stored and that this build does not know.
+    /// Refuses a stored zone that this build does not know.
     pub fn check(&self) -> Result<(), Invalid> {
         self.look_up().map(drop).ok_or_else(|| self.unknown())
     }
@@ -156,19 +172,19 @@ impl fmt::Debug for Zone {
 }
 
 impl Window {
-    /// The last `length`.
+    /// Creates a rolling window of `length`, in whole milliseconds.
     pub fn rolling(length: impl Into<Span>) -> Result<Window, Invalid> {
         let window = Window::Rolling { length: in_millis(length.into()) };
         window.check().map(|()| window)
     }
 
-    /// A token bucket of `capacity` that regains `refill` in each `length`.
+    /// Creates a token bucket of `capacity` that gains `refill` tokens in each `length`.
     pub fn bucket(capacity: i64, refill: i64, length: impl Into<Span>) -> Result<Window, Invalid> {
         let window = Window::Bucket { capacity, refill, length: in_millis(length.into()) };
         window.check().map(|()| window)
     }
 
-    /// Refuses what its fields allow and no window is.
+    /// Refuses field values out of range, and zones that this build does not know.
     pub fn check(&self) -> Result<(), Invalid> {
         match self {
             Window::Bucket { capacity, .. } if *capacity < 0 => {
@@ -181,17 +197,17 @@ impl Window {
         }
     }
 
-    /// A calendar window on the clocks of `zone`.
+    /// Creates a calendar window in `zone`, with weeks that start on Monday.
     pub fn calendar(unit: CalendarUnit, zone: Zone) -> Window {
         Window::Calendar { unit, zone, week_start: Weekday::Monday }
     }
 
-    /// A calendar window in UTC.
+    /// Creates a calendar window in UTC.
     pub fn utc(unit: CalendarUnit) -> Window {
         Window::calendar(unit, Zone::utc())
     }
 
-    /// How little two buckets have in common: they differ in the time to refill, then in what they hold.
+    /// Returns how different two buckets are: first by the time to refill from empty, then by capacity.
     pub(crate) fn unlikeness(&self, other: &Window) -> (i64, u64) {
         let full = |window: &Window| match window {
             Window::Bucket { capacity, refill, length } => {
@@ -204,7 +220,7 @@ impl Window {
         (time.saturating_sub(other_time).saturating_abs(), capacity.abs_diff(other_capacity))
     }
 
-    /// How far back it can reach at most.
+    /// Returns how far back the window can reach at most, which says how long postings must be kept.
     pub(crate) fn reach(&self) -> Span {
         match self {
             Window::Lifetime | Window::Bucket { .. } => Span::ZERO,
@@ -219,12 +235,12 @@ impl Window {
         }
     }
 
-    /// The calendar window `[start, end)` that `now` lies in; `None` for the other kinds, and in a zone that this build
-    /// does not know.
+    /// Returns the calendar window `[start, end)` that contains `now`; `None` for the other kinds of windows, and in a
+    /// zone that this build does not know.
     ///
-    /// A day begins with the first instant of its date on the zone's clocks, also where midnight does not exist or comes
-    /// twice. An hour begins with the full hour on the clock, and where the clocks are changed: the hour that autumn
-    /// repeats is two windows. So each instant lies in exactly one window, and one ends where the next begins.
+    /// A day starts with the first instant of its date in the zone, also where midnight does not exist or occurs twice.
+    /// An hour starts at the full hour and at every change of the clocks, so the hour that is repeated in autumn is two
+    /// windows.
     pub fn calendar_bounds(&self, now: Time) -> Option<(Time, Time)> {
         let Window::Calendar { unit, zone, week_start } = self else { return None };
         let zone = zone.look_up()?;
@@ -243,7 +259,7 @@ impl Window {
         };
         let mut last = add(first, length);
         let (mut start, mut end) = (start_of(first, &zone), start_of(last, &zone));
-        // Clocks that are put back across midnight show the old date again after the new one has begun.
+        // If clocks are set back across midnight, they show the old date again after the new date has started.
         while end <= now && last < Date::MAX {
             last = add(last, length);
             (start, end) = (end, start_of(last, &zone));
@@ -252,7 +268,7 @@ impl Window {
     }
 }
 
-/// Lengths are told in milliseconds everywhere; a finer one could not be told back.
+/// Rounds a length up to whole milliseconds, the unit in which lengths are written everywhere.
 fn in_millis(length: Span) -> Span {
     Span::from_millis(length.millis().unsigned_abs())
 }
@@ -279,7 +295,7 @@ fn start_of(date: Date, zone: &TimeZone) -> Time {
     start.map_or(Time::NEVER, |zoned| Time::from_micros(zoned.timestamp().as_microsecond()))
 }
 
-/// The clock hour around an instant, counted from the zone's offset at that instant and cut where that changes.
+/// Returns the clock hour around an instant, cut where the zone's offset changes.
 fn hour_bounds(local: &jiff::Zoned) -> (Time, Time) {
     const HOUR: i64 = 3_600_000_000;
     let (zone, at, offset) = (local.time_zone(), local.timestamp(), local.offset());
@@ -326,7 +342,7 @@ impl fmt::Display for Window {
 impl FromStr for Window {
     type Err = Invalid;
 
-    /// Reads the text form; a calendar unit alone is in UTC.
+    /// Parses the text form; a calendar unit without a zone is in UTC.
     fn from_str(text: &str) -> Result<Window, Invalid> {
         let window = Window::read(text)?;
         match window {
@@ -339,7 +355,7 @@ impl FromStr for Window {
 }
 
 impl Window {
-    /// Reads the text form without asking whether this build knows the zone.
+    /// Parses the text form without checking that this build knows the zone.
     fn read(text: &str) -> Result<Window, Invalid> {
         let bad = || {
             let shown: String = text.chars().take(64).collect();
@@ -384,7 +400,7 @@ impl FromStr for Weekday {
     }
 }
 
-/// The same in a compact form: used where bytes count more than readers.
+/// The form of a window in compact (binary) encodings.
 #[derive(Serialize, Deserialize)]
 enum Compact {
     Lifetime,
@@ -420,144 +436,5 @@ impl<'de> Deserialize<'de> for Window {
             Compact::Bucket(capacity, refill, length) => Window::Bucket { capacity, refill, length },
             Compact::Calendar(unit, zone, week_start) => Window::Calendar { unit, zone, week_start },
         })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn bounds(window: &str, now: &str) -> String {
-        let now: Timestamp = now.parse().unwrap();
-        let window: Window = window.parse().unwrap();
-        let (start, end) = window.calendar_bounds(Time::from_micros(now.as_microsecond())).unwrap();
-        let hours = (end.micros() - start.micros()) as f64 / 3_600e6;
-        format!("{} {hours}h", start.to_string().replace(":00.000000Z", "Z"))
-    }
-
-    #[test]
-    fn calendar_windows_follow_the_clocks_of_their_zone() {
-        let cases = [
-            // Plain.
-            ("month", "2026-11-15T10:00:00Z", "2026-11-01T00:00Z 720h"),
-            ("year", "2026-11-15T10:00:00Z", "2026-01-01T00:00Z 8760h"),
-            ("week", "2026-11-15T10:00:00Z", "2026-11-09T00:00Z 168h"),
-            ("week@UTC:sunday", "2026-11-15T10:00:00Z", "2026-11-15T00:00Z 168h"),
-            ("hour", "2026-11-15T10:59:59.999999Z", "2026-11-15T10:00Z 1h"),
-            // The first and the last instant of a window.
-            ("day", "2026-11-15T00:00:00Z", "2026-11-15T00:00Z 24h"),
-            ("day", "2026-11-14T23:59:59.999999Z", "2026-11-14T00:00Z 24h"),
-            // Daylight saving: Berlin jumps on 2026-03-29 and falls back on 2026-10-25.
-            ("day@Europe/Berlin", "2026-03-29T12:00:00Z", "2026-03-28T23:00Z 23h"),
-            ("day@Europe/Berlin", "2026-10-25T12:00:00Z", "2026-10-24T22:00Z 25h"),
-            ("week@Europe/Berlin", "2026-10-25T12:00:00Z", "2026-10-18T22:00Z 169h"),
-            ("month@Europe/Berlin", "2026-10-25T12:00:00Z", "2026-09-30T22:00Z 745h"),
-            // A zone whose clocks jump at midnight: the day has no 00:00.
-            ("day@America/Havana", "2026-03-08T12:00:00Z", "2026-03-08T05:00Z 23h"),
-            // A zone half an hour off, and one that shifts by half an hour.
-            ("hour@Asia/Kolkata", "2026-11-15T10:10:00Z", "2026-11-15T09:30Z 1h"),
-            ("day@Australia/Lord_Howe", "2026-04-04T20:00:00Z", "2026-04-04T13:00Z 24.5h"),
-            // A zone that skipped a whole day.
-            ("day@Pacific/Apia", "2011-12-30T11:00:00Z", "2011-12-30T10:00Z 24h"),
-            // Month ends and leap days.
-            ("month", "2028-02-29T23:59:59Z", "2028-02-01T00:00Z 696h"),
-            ("month", "2027-02-28T23:59:59Z", "2027-02-01T00:00Z 672h"),
-            ("year", "2028-02-29T00:00:00Z", "2028-01-01T00:00Z 8784h"),
-            ("day", "2028-02-29T00:00:00Z", "2028-02-29T00:00Z 24h"),
-            ("month@Pacific/Kiritimati", "2026-12-31T12:00:00Z", "2026-12-31T10:00Z 744h"),
-        ];
-        for (window, now, expected) in cases {
-            assert_eq!(bounds(window, now), expected, "{window} at {now}");
-        }
-    }
-
-    #[test]
-    fn windows_tile_time_also_where_the_clocks_are_changed() {
-        // Half an hour, whole hours, a skipped day, no change at all, and gaps and folds at midnight.
-        let changes = [
-            ("Australia/Lord_Howe", ["2026-04-04", "2026-10-03"]),
-            ("Europe/Berlin", ["2026-03-29", "2026-10-25"]),
-            ("America/New_York", ["2026-03-08", "2026-11-01"]),
-            ("Pacific/Apia", ["2011-12-30", "2011-04-02"]),
-            ("Asia/Kathmandu", ["2026-01-01", "1985-12-31"]),
-            ("America/Sao_Paulo", ["2017-10-15", "2018-02-18"]),
-            ("Africa/Cairo", ["2026-04-24", "2026-10-30"]),
-            ("America/St_Johns", ["2010-03-14", "2010-11-07"]),
-        ];
-        for (zone, days) in changes {
-            for unit in ["hour", "day", "week", "week@:sunday", "month", "year"] {
-                let (unit, start) = unit.split_once('@').unwrap_or((unit, ""));
-                let window: Window = format!("{unit}@{zone}{start}").parse().unwrap();
-                for day in days {
-                    tiles(&window, format!("{day}T00:00:00Z").parse().unwrap());
-                }
-            }
-        }
-    }
-
-    /// From a day before to two days after: every instant lies in its window, all instants of a window have the same
-    /// one, and the next begins where it ends. Looks at each quarter of an hour and at both sides of each boundary.
-    fn tiles(window: &Window, day: Timestamp) {
-        const QUARTER: i64 = 900_000_000;
-        let first = day.as_microsecond() - 96 * QUARTER;
-        let at = |micros| window.calendar_bounds(Time::from_micros(micros)).unwrap();
-        let mut before = at(first);
-        for quarter in 0..(4 * 96) {
-            let now = first + quarter * QUARTER;
-            for now in [now, now + QUARTER - 1] {
-                let (start, end) = at(now);
-                assert!(start.micros() <= now && now < end.micros(), "{window} at {now}: {start} {end}");
-                assert!(
-                    before == (start, end) || before.1 == start,
-                    "{window} at {now}: {before:?} then {start} {end}"
-                );
-                assert_eq!(at(start.micros()), (start, end), "{window} at {now}: its first instant");
-                assert_eq!(at(end.micros() - 1), (start, end), "{window} at {now}: its last instant");
-                assert_eq!(at(end.micros()).0, end, "{window} at {now}: the next one");
-                before = (start, end);
-            }
-        }
-    }
-
-    #[test]
-    fn an_hour_is_cut_where_the_clocks_are_changed_by_half_of_one() {
-        let cases = [
-            // Lord Howe goes back from two to half past one at 15:00 UTC, and forth from two to half past two at 15:30.
-            ("2026-04-04T14:59:59Z", "2026-04-04T14:00Z 1h"),
-            ("2026-04-04T15:00:00Z", "2026-04-04T15:00Z 0.5h"),
-            ("2026-04-04T15:30:00Z", "2026-04-04T15:30Z 1h"),
-            ("2026-10-03T15:29:59Z", "2026-10-03T14:30Z 1h"),
-            ("2026-10-03T15:30:00Z", "2026-10-03T15:30Z 0.5h"),
-            ("2026-10-03T16:00:00Z", "2026-10-03T16:00Z 1h"),
-        ];
-        for (now, expected) in cases {
-            assert_eq!(bounds("hour@Australia/Lord_Howe", now), expected, "{now}");
-        }
-    }
-
-    #[test]
-    fn windows_read_back_from_their_text_form() {
-        for text in ["lifetime", "rolling:3600000", "bucket:100:10:1000", "month@Europe/Berlin", "week@UTC:sunday"] {
-            assert_eq!(text.parse::<Window>().unwrap().to_string(), text);
-        }
-        assert_eq!("day".parse::<Window>().unwrap().to_string(), "day@UTC");
-    }
-
-    #[test]
-    fn bad_windows_are_named() {
-        let cases = [
-            ("fortnight", "window"),
-            ("rolling:0", "length_ms"),
-            ("rolling:99999999999999", "length_ms"),
-            ("rolling:-1", "window"),
-            ("bucket:1:2", "window"),
-            ("bucket:-1:2:3", "amount"),
-            ("day@Mars/Olympus", "zone"),
-            ("day@UTC:sunday", "window"),
-            ("week@UTC:funday", "week_start"),
-        ];
-        for (text, field) in cases {
-            assert_eq!(text.parse::<Window>().unwrap_err().field, field, "{text}");
-        }
     }
 }

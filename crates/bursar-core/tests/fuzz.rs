@@ -1,4 +1,4 @@
-//! Whatever is typed, nothing that reads it panics, and what was read is written so that it reads the same again.
+//! Parsers never panic, whatever the input, and what they accept is written so that it parses back to the same value.
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -19,21 +19,21 @@ use bursar_core::window::{Window, Zone};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// A name that a caller gives is the same as text and as JSON, and reads the same again.
+/// Checks that a caller's name parses the same from text and from JSON, and parses back.
 fn same_name<T>(text: &str)
 where
     T: FromStr + Display + Debug + PartialEq + Serialize + DeserializeOwned,
 {
     let from_json = given(|| serde_json::from_str::<T>(&serde_json::to_string(text).unwrap())).ok();
     let Ok(read) = text.parse::<T>() else {
-        assert!(from_json.is_none(), "{text:?} is refused as text and taken as JSON");
+        assert!(from_json.is_none(), "{text:?} is refused as text but accepted as JSON");
         return;
     };
-    assert_eq!(read.to_string().parse::<T>().ok().as_ref(), Some(&read), "{text:?} has one form");
+    assert_eq!(read.to_string().parse::<T>().ok().as_ref(), Some(&read), "{text:?} parses back");
     assert_eq!(from_json.as_ref(), Some(&read));
 }
 
-/// What is read is written as it was, as text and as JSON.
+/// Checks that what is parsed is written unchanged, as text and as JSON.
 fn same<T>(text: &str)
 where
     T: FromStr + Display + Debug + PartialEq + Serialize + DeserializeOwned,
@@ -41,7 +41,7 @@ where
     let json = serde_json::to_string(text).unwrap();
     let from_json = serde_json::from_str::<T>(&json).ok();
     let Ok(read) = text.parse::<T>() else {
-        assert!(from_json.is_none(), "{text:?} is refused as text and taken as JSON");
+        assert!(from_json.is_none(), "{text:?} is refused as text but accepted as JSON");
         return;
     };
     assert_eq!(read.to_string(), text);
@@ -50,7 +50,7 @@ where
 }
 
 #[test]
-fn ids_have_one_form() {
+fn ids_have_one_text_form() {
     let samples = [
         "job_01j9zq3v4w5x6y7z8abcdefghj",
         "hold_00000000000000000000000000",
@@ -72,7 +72,7 @@ fn ids_have_one_form() {
 }
 
 #[test]
-fn names_are_what_was_typed_and_can_be_stored() {
+fn names_parse_back_and_can_be_stored() {
     let long = "x".repeat(255);
     let samples = ["room:sales", "комната/1", "bursar:slots:q\tk", "a", &long, "bursar:key"];
     bursar_fuzz::texts(&samples, |text| {
@@ -87,19 +87,19 @@ fn names_are_what_was_typed_and_can_be_stored() {
         same_name::<Tag>(text);
         same_name::<WorkerName>(text);
         same_name::<ScheduleName>(text);
-        // PostgreSQL has no place for it.
+        // PostgreSQL cannot store it.
         assert!(Scope::new(text).is_err() || !text.contains('\0'), "{text:?}");
     });
 }
 
 #[test]
-fn tokens_are_read_exactly_as_they_were_shown() {
+fn only_tokens_that_were_shown_are_parsed() {
     let grant = Token::new(GrantId(42), [7; 32]).reveal();
     let credentials = CredentialClass::ALL.map(|class| CredentialToken::new(class, 42, [9; 32]).reveal());
     let mut samples: Vec<&str> = credentials.iter().map(String::as_str).collect();
     samples.push(&grant);
     bursar_fuzz::texts(&samples, |text| {
-        // The checksum lets through nothing that somebody mistyped.
+        // The checksum refuses every mistyped token.
         if let Ok(token) = Token::parse(text) {
             assert_eq!((token.reveal().as_str(), text), (text, grant.as_str()));
         }
@@ -111,7 +111,7 @@ fn tokens_are_read_exactly_as_they_were_shown() {
 }
 
 #[test]
-fn windows_have_one_form_but_for_what_is_left_out() {
+fn windows_parse_back_from_their_full_form() {
     let samples = [
         "lifetime",
         "rolling:3600000",
@@ -134,12 +134,12 @@ fn windows_have_one_form_but_for_what_is_left_out() {
                 assert!(from < to, "{text:?} at {now}");
             }
         }
-        assert!(window.check().is_ok(), "{text:?} is one that may be used");
+        assert!(window.check().is_ok(), "{text:?} is valid");
     });
 }
 
 #[test]
-fn times_read_back_to_the_microsecond() {
+fn times_parse_back_to_the_microsecond() {
     let samples = [
         "2026-11-15T10:00:00Z",
         "2026-11-15T10:00:00.123456+05:30",
@@ -154,7 +154,7 @@ fn times_read_back_to_the_microsecond() {
 }
 
 #[test]
-fn expressions_of_cron_come_due_later_or_never() {
+fn cron_expressions_tick_later_or_never() {
     let samples = [
         "30 7 * * MON-FRI",
         "0 0 1,15 * MON",
@@ -180,7 +180,7 @@ fn expressions_of_cron_come_due_later_or_never() {
 }
 
 #[test]
-fn zones_are_known_or_refused() {
+fn parsed_zones_are_known() {
     bursar_fuzz::texts(&["Europe/Berlin", "UTC", "Etc/GMT+5", "America/Argentina/Buenos_Aires"], |text| {
         let Ok(zone) = Zone::new(text) else { return };
         assert!(zone.as_str().eq_ignore_ascii_case(text), "{zone} and {text:?}");
@@ -190,7 +190,7 @@ fn zones_are_known_or_refused() {
 }
 
 #[test]
-fn traces_have_one_form() {
+fn traceparents_have_one_text_form() {
     let samples = [
         "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
         "00-ffffffffffffffffffffffffffffffff-ffffffffffffffff-ff",
@@ -211,7 +211,7 @@ fn patterns_admit_what_they_cover() {
 }
 
 #[test]
-fn payloads_are_carried_as_they_are() {
+fn payloads_are_stored_unchanged() {
     let deep = "[".repeat(10_000) + &"]".repeat(10_000);
     let samples = [r#"{"a":[1,2.50,"x\u0000"],"b":null}"#, " 1e999 ", r#""\ud83d\ude00""#, "null", &deep];
     bursar_fuzz::texts(&samples, |text| {
@@ -223,7 +223,7 @@ fn payloads_are_carried_as_they_are() {
 }
 
 #[test]
-fn spans_never_turn_back() {
+fn spans_are_never_negative() {
     bursar_fuzz::values(&[serde_json::json!(u64::MAX), serde_json::json!(1)], |value| {
         let Some(millis) = value.as_u64() else { return };
         let span = Span::from_millis(millis);

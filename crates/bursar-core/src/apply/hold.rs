@@ -1,4 +1,4 @@
-//! What events of holds do.
+//! Applies the events of holds.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::time::Time;
 
 use super::scope::{name_windows, touch_scope};
 
-/// Units are set aside.
+/// Stores a new hold and sets its units aside on every scope it charges.
 pub(super) fn placed(ws: &mut Workspace, placed: Hold, charges: &[Charged]) -> u64 {
     let (now, tenant) = (ws.now, placed.tenant.clone());
     let (hold, expires_at) = (placed.id, placed.expires_at);
@@ -30,7 +30,10 @@ pub(super) fn placed(ws: &mut Workspace, placed: Hold, charges: &[Charged]) -> u
     1
 }
 
-/// The real cost is posted.
+/// Posts the actual units of a hold and frees what it held.
+///
+/// The covered part is posted for the instant the hold was placed; an overrun, or all of a late commit, is posted for
+/// now. See [`crate::scope::Balance`].
 pub(super) fn committed(ws: &mut Workspace, tenant: &Tenant, hold: HoldId, charges: &[Charged], late: bool) -> u64 {
     let mut settled = end_hold(ws, hold, HoldState::Committed, charges);
     for charge in settled.charges.iter_mut().filter(|_| Mutant::SettlePresentChain.on()) {
@@ -38,16 +41,15 @@ pub(super) fn committed(ws: &mut Workspace, tenant: &Tenant, hold: HoldId, charg
     }
     let held = settled.totals();
     let actual = sums(settled.charges.iter(), |charge| charge.actual.unwrap_or(charge.amount));
-    let actual = actual.expect("it was checked when the commit was decided");
+    let actual = actual.expect("the sums were checked when the commit was decided");
     let now = ws.now;
     let over = held.iter().map(|(scope, held)| (scope.clone(), actual[scope] - held)).filter(|(_, over)| *over > 0);
     let left: BTreeMap<_, _> = if late { BTreeMap::new() } else { over.collect() };
     if late || !left.is_empty() {
-        ws.holds.get_mut(&hold).expect("it was just ended").beyond = Some(Beyond { at: now, left });
+        ws.holds.get_mut(&hold).expect("the hold was just ended").beyond = Some(Beyond { at: now, left });
     }
     for (scope, held) in held {
         let spent = actual[&scope];
-        // The held part belongs to the window it was placed in, the rest to this moment; all of it when late.
         let (covered, beyond) = if late { (0, spent) } else { (spent.min(held), (spent - held).max(0)) };
         let key = (tenant.clone(), scope);
         let row = touch_scope(ws, &key);
@@ -69,7 +71,7 @@ pub(super) fn committed(ws: &mut Workspace, tenant: &Tenant, hold: HoldId, charg
     settled.version
 }
 
-/// The units are free again.
+/// Frees the units of a hold.
 pub(super) fn released(ws: &mut Workspace, tenant: &Tenant, hold: HoldId, charges: &[Charged]) -> u64 {
     let settled = end_hold(ws, hold, HoldState::Released, charges);
     for (scope, held) in settled.totals() {
@@ -83,9 +85,9 @@ pub(super) fn released(ws: &mut Workspace, tenant: &Tenant, hold: HoldId, charge
     settled.version
 }
 
-/// It is written down that its time is over.
+/// Records that a hold has expired.
 pub(super) fn expired(ws: &mut Workspace, tenant: &Tenant, hold: HoldId) -> u64 {
-    // Its units came back when the scopes were brought to this instant.
+    // Its units were freed when the scopes were brought to this instant.
     let settled = end_hold(ws, hold, HoldState::Expired, &[]);
     for scope in settled.totals().into_keys() {
         let key = (tenant.clone(), scope);
@@ -95,7 +97,7 @@ pub(super) fn expired(ws: &mut Workspace, tenant: &Tenant, hold: HoldId) -> u64 
     settled.version
 }
 
-/// It lives longer.
+/// Moves the expiry of a hold.
 pub(super) fn extended(ws: &mut Workspace, tenant: &Tenant, hold: HoldId, expires_at: Time) -> u64 {
     let row = touch_hold(ws, hold);
     let before = std::mem::replace(&mut row.expires_at, expires_at);
@@ -110,16 +112,17 @@ pub(super) fn extended(ws: &mut Workspace, tenant: &Tenant, hold: HoldId, expire
     version
 }
 
+/// Returns the row of a hold, counted as touched by an event of this batch.
 fn touch_hold(ws: &mut Workspace, hold: HoldId) -> &mut Hold {
     let batch = ws.batch;
-    let row = ws.holds.get_mut(&hold).expect("an event of a hold follows its placing");
+    let row = ws.holds.get_mut(&hold).expect("a hold is placed before its other events");
     row.version += 1;
     let last = row.last.replace(batch);
     ws.link(|| Stream::Hold(hold), last);
-    ws.holds.get_mut(&hold).expect("it was just there")
+    ws.holds.get_mut(&hold).expect("the row was just read")
 }
 
-/// Writes down how a hold ended, and returns it.
+/// Records the end of a hold and returns the hold.
 fn end_hold(ws: &mut Workspace, hold: HoldId, state: HoldState, charges: &[Charged]) -> Hold {
     let row = touch_hold(ws, hold);
     row.state = state;

@@ -1,4 +1,11 @@
-//! What events of jobs and queues do.
+//! Applies the events of jobs and queues.
+//!
+//! Beside the row of the job, applying keeps three kinds of derived data in step:
+//!
+//! - **Slots.** A lease takes a unit of the slot scope of its queue and flow key, and its end frees it.
+//! - **Lines.** Waiting jobs with a flow key are counted in the row of the key's slot scope ([`crate::job::Place`]).
+//! - **Figures.** Jobs by state, jobs per minute, cost per day and units held by queue, kind and unit are added up here
+//!   and stored as sums.
 
 use crate::context::Context;
 use crate::event::{Charged, Event, Stream};
@@ -31,7 +38,7 @@ pub(super) fn apply(ws: &mut Workspace, context: &Context, event: &Event) -> u64
         }
         Event::JobFailed { job, error, run_at, .. } => failed(ws, *job, LeaseEnd::Failed, error, *run_at),
         Event::JobRescued { job, fence, error, run_at, .. } => {
-            let life = &mut ws.jobs.get_mut(job).expect("an event of a job follows its enqueueing").life;
+            let life = &mut ws.jobs.get_mut(job).expect("a job is enqueued before its other events").life;
             life.lapsed.push(Lapsed { fence: *fence, billed: false, owner: life.owner.clone() });
             failed(ws, *job, LeaseEnd::Lapsed, error, *run_at)
         }
@@ -110,16 +117,16 @@ pub(super) fn apply(ws: &mut Workspace, context: &Context, event: &Event) -> u64
                 own.into_iter().for_each(|lapsed| lapsed.billed = true);
             })
         }
-        other => unreachable!("{} is no event of a job", other.kind()),
+        other => unreachable!("{} is not an event of a job", other.kind()),
     }
 }
 
-/// What a hold of a job really cost counts for the job.
+/// Adds the committed units of a job's hold to the cost of the job.
 pub(super) fn charge_committed(ws: &mut Workspace, job: JobId, charges: &[Charged]) {
     charge(ws, job, true, charges.iter().map(|charged| (&charged.scope, charged.actual.unwrap_or(charged.amount))));
 }
 
-/// Units count for the job and, where `by_last` says so, for its last lease.
+/// Adds units to the cost of a job, to the figures of the day and, if `by_last`, to its last lease.
 fn charge<'a>(ws: &mut Workspace, id: JobId, by_last: bool, amounts: impl Iterator<Item = (&'a Scope, i64)>) {
     let day = ws.now.micros().div_euclid(86_400_000_000);
     let Some(job) = ws.jobs.get_mut(&id) else { return };
@@ -140,7 +147,11 @@ fn add(sums: &mut Vec<(Scope, i64)>, scope: &Scope, amount: i64) {
     }
 }
 
-/// What a job's hold sets aside counts for its queue and kind, from now on or, without one, no more.
+/// Records in the job what its hold sets aside, or nothing if `hold` is `None`, and updates the sum of its queue and
+/// kind.
+///
+/// The sums are by unit and not by scope, so that a thousand jobs on a thousand scopes change one row more and not a
+/// thousand. The unit is that of the scope's budget when the job gets the hold.
 pub(super) fn set_aside(ws: &mut Workspace, id: JobId, hold: Option<HoldId>) {
     if hold.is_none() && Mutant::CountSettled.on() {
         return;
@@ -210,7 +221,7 @@ fn enqueued(
 
 fn leased(ws: &mut Workspace, id: JobId, event: &Event) -> u64 {
     let Event::JobLeased { fence, attempt, worker, lease, deadline, slots, owner, .. } = event else {
-        unreachable!("it is the event of a lease")
+        unreachable!("the event is JobLeased")
     };
     leave_line(ws, id);
     let (now, tenant) = (ws.now, job(ws, id).tenant.clone());
@@ -243,7 +254,7 @@ fn failed(ws: &mut Workspace, id: JobId, end: LeaseEnd, error: &JobError, run_at
     change(ws, id, |job, now| {
         job.life.error = Some(error.clone());
         job.life.attempts -= u32::from(end == LeaseEnd::Lapsed && Mutant::FreeLapse.on());
-        // Where it is not tried again, the next event says what becomes of it.
+        // Without a retry, the next event ends or parks the job.
         job.wait_until(run_at.unwrap_or(Time::NEVER), now);
     })
 }
@@ -272,9 +283,9 @@ fn queue_defined(ws: &mut Workspace, tenant: &Tenant, queue: &Queue, config: &Qu
     version
 }
 
-/// The job's lease is over, and with it the slots it took.
+/// Ends the lease of a job and frees its slots.
 fn end_lease(ws: &mut Workspace, id: JobId, end: LeaseEnd) {
-    let job = ws.jobs.get_mut(&id).expect("an event of a job follows its enqueueing");
+    let job = ws.jobs.get_mut(&id).expect("a job is enqueued before its other events");
     let Some(lease) = job.life.lease.take() else { return };
     job.life.ended = Some(end);
     let tenant = job.tenant.clone();
@@ -283,10 +294,10 @@ fn end_lease(ws: &mut Workspace, id: JobId, end: LeaseEnd) {
     }
 }
 
-/// The job waits no more, in its line or for its budget.
+/// Takes a job out of its line, and ends its wait for a budget.
 fn stop_waiting(ws: &mut Workspace, id: JobId) {
     leave_line(ws, id);
-    let job = ws.jobs.get_mut(&id).expect("an event of a job follows its enqueueing");
+    let job = ws.jobs.get_mut(&id).expect("a job is enqueued before its other events");
     let tenant = job.tenant.clone();
     if let Some(scope) = job.life.awaits.take() {
         let row = scope_row(ws, &tenant, &scope);
@@ -294,7 +305,7 @@ fn stop_waiting(ws: &mut Workspace, id: JobId) {
     }
 }
 
-/// A job that waits for a worker takes its place in the line of its flow key.
+/// Adds a queued job to the line of its flow key, if it has one and is not in it yet.
 fn enter_line(ws: &mut Workspace, id: JobId) {
     let job = job(ws, id);
     let (Some(line), JobState::Queued, Place::Out) = (job.line(), job.life.state, job.life.place) else { return };
@@ -302,14 +313,15 @@ fn enter_line(ws: &mut Workspace, id: JobId) {
     let row = scope_row(ws, &tenant, &line);
     let place = if row.line.len(&kind) == 0 { Place::First } else { Place::Behind };
     row.line.add(&kind);
-    ws.jobs.get_mut(&id).expect("it was just there").life.place = place;
+    ws.jobs.get_mut(&id).expect("the row was just read").life.place = place;
     if place == Place::Behind {
-        ws.stand_behind(id);
+        ws.add_line_candidate(id);
     }
 }
 
+/// Takes a job out of the line of its flow key.
 fn leave_line(ws: &mut Workspace, id: JobId) {
-    let job = ws.jobs.get_mut(&id).expect("an event of a job follows its enqueueing");
+    let job = ws.jobs.get_mut(&id).expect("a job is enqueued before its other events");
     let place = std::mem::take(&mut job.life.place);
     let (Some(line), true) = (job.line(), place != Place::Out) else { return };
     let (tenant, kind) = (job.tenant.clone(), job.kind.clone());
@@ -318,10 +330,10 @@ fn leave_line(ws: &mut Workspace, id: JobId) {
     row.line.barred -= u64::from(place == Place::Barred && row.line.barred > 0);
 }
 
-/// Changes a job, with its version, its link and the figures of its queue.
+/// Changes a job, its version, its journal link and the figures of its queue. Returns the new version.
 fn change(ws: &mut Workspace, id: JobId, with: impl FnOnce(&mut Job, Time)) -> u64 {
     let (now, batch) = (ws.now, ws.batch);
-    let row = ws.jobs.get_mut(&id).expect("an event of a job follows its enqueueing");
+    let row = ws.jobs.get_mut(&id).expect("a job is enqueued before its other events");
     let (queue, before) = (row.queue.clone(), row.life.state);
     with(row, now);
     row.version += 1;
@@ -362,16 +374,16 @@ fn minute(now: Time) -> i64 {
 }
 
 fn job(ws: &Workspace, id: JobId) -> &Job {
-    ws.jobs.get(&id).expect("an event of a job follows its enqueueing")
+    ws.jobs.get(&id).expect("a job is enqueued before its other events")
 }
 
-/// A scope's row for what follows from jobs, which no event of the scope tells.
+/// Returns the row of a scope for derived data of jobs, without counting it as touched by an event.
 fn scope_row<'a>(ws: &'a mut Workspace, tenant: &Tenant, scope: &Scope) -> &'a mut crate::scope::ScopeState {
     let key = (tenant.clone(), scope.clone());
     if ws.scopes.get(&key).is_none() {
         ws.scopes.put(key.clone(), crate::scope::ScopeState::default());
     }
-    ws.scopes.get_mut(&key).expect("it was just put")
+    ws.scopes.get_mut(&key).expect("the row was just put")
 }
 
 impl Job {
@@ -381,7 +393,7 @@ impl Job {
         self.life.cancelling = false;
     }
 
-    /// It waits for a worker, from an instant on.
+    /// Makes the job wait for a worker from an instant on.
     fn wait_until(&mut self, run_at: Time, now: Time) {
         self.life.state = if run_at > now { JobState::Scheduled } else { JobState::Queued };
         self.life.run_at = run_at;
@@ -390,13 +402,13 @@ impl Job {
 }
 
 impl Workspace {
-    /// The time of a scheduled job has come: it waits for a worker. Follows from time; no event tells it.
+    /// Makes a scheduled job ready if its time has come. This follows from time and has no event.
     pub fn come_due(&mut self, id: JobId) {
         let due = self.jobs.get(&id).and_then(Job::comes_due);
         if due.is_none_or(|at| at > self.now) {
             return;
         }
-        let job = self.jobs.get_mut(&id).expect("it was just there");
+        let job = self.jobs.get_mut(&id).expect("the row was just read");
         if matches!(job.life.place, Place::Until(_)) {
             job.life.place = Place::First;
             return;
@@ -408,48 +420,50 @@ impl Workspace {
         enter_line(self, id);
     }
 
-    /// The first of its line cannot go now: until its key has a slot again …
+    /// Bars the head of a line whose key is at its concurrency limit, until a slot is free.
     pub(crate) fn bar(&mut self, id: JobId) {
-        let job = self.jobs.get_mut(&id).expect("it was loaded to be leased");
+        let job = self.jobs.get_mut(&id).expect("the job was loaded to be leased");
         job.life.place = Place::Barred;
-        let (tenant, line) = (job.tenant.clone(), job.line().expect("only a key can be at its limit"));
+        let (tenant, line) = (job.tenant.clone(), job.line().expect("only jobs with a flow key are barred"));
         scope_row(self, &tenant, &line).line.barred += 1;
         self.barred.entry((tenant, line)).or_default().push(id);
     }
 
-    /// … and then it can.
+    /// Makes a barred head ready again. Always safe: leasing bars it again if the key is still at its limit.
     pub(crate) fn unbar(&mut self, id: JobId) {
-        // Who was barred may have left its line since it was read.
+        // The job may have left its line since it was read.
         if self.jobs.get(&id).is_none_or(|job| job.life.place != Place::Barred) {
             return;
         }
-        let job = self.jobs.get_mut(&id).expect("it was just there");
+        let job = self.jobs.get_mut(&id).expect("the row was just read");
         job.life.place = Place::First;
-        let (tenant, line) = (job.tenant.clone(), job.line().expect("only a key can be at its limit"));
+        let (tenant, line) = (job.tenant.clone(), job.line().expect("only jobs with a flow key are barred"));
         let row = scope_row(self, &tenant, &line);
         row.line.barred = row.line.barred.saturating_sub(1);
     }
 
-    /// The next of a line becomes the first. Its turn comes after those who wait already: round and round.
+    /// Makes the next job of a line its head. It ranks behind the jobs that are ready already, so that keys take turns
+    /// (round-robin).
     pub(crate) fn step_up(&mut self, id: JobId) {
-        // Those of one instant stand in the order in which they stepped up, also for who comes later.
+        // Jobs promoted in the same transaction keep the order of their promotion.
         let now = self.now.after(Span::from_micros(self.turns));
         self.turns += 1;
-        let job = self.jobs.get_mut(&id).expect("it was loaded with its line");
+        let job = self.jobs.get_mut(&id).expect("the job was loaded with its line");
         job.life.place = Place::First;
         job.life.rank = job.life.rank.max(rank(now, job.priority));
     }
 
-    /// A job waits until its key may be leased again: it keeps its place in the line.
+    /// Makes the head of a line wait until the rate of its key admits it. It stays the head.
     pub(crate) fn put_off(&mut self, id: JobId, at: Time) {
-        self.jobs.get_mut(&id).expect("it was loaded to be leased").life.place = Place::Until(at);
+        self.jobs.get_mut(&id).expect("the job was loaded to be leased").life.place = Place::Until(at);
     }
 
-    /// Who takes its place in a line during this batch is among those that may be the next, unless one that stands
-    /// there already is known to be better: others may come before it that were not read.
-    fn stand_behind(&mut self, id: JobId) {
-        let job = self.jobs.get(&id).expect("it was just there");
-        let line = job.line_key().expect("who stands behind has a line");
+    /// Adds a job that joined a line in this batch to the loaded candidates for its next head.
+    ///
+    /// It is left out if it ranks behind the last candidate: jobs that were not loaded may rank between them.
+    fn add_line_candidate(&mut self, id: JobId) {
+        let job = self.jobs.get(&id).expect("the row was just read");
+        let line = job.line_key().expect("a job behind another is in a line");
         let mark = |id: &JobId| self.jobs.get(id).map(|job| (job.life.rank, *id));
         let known = self.lines.entry(line).or_default();
         known.retain(|known| *known != id);

@@ -1,4 +1,17 @@
-//! What an event does to the rows. The one place, for new events and for replayed ones.
+//! Applying events to rows. New events and replayed ones go through the same code.
+//!
+//! Applying cannot fail: `decide` has checked everything, and a replayed event was decided before. Each event adds one
+//! to the version of its stream and links the batch to the one that touched the stream before, so that history can be
+//! read backwards. The journal records the version, and replay asserts that it comes out the same.
+//!
+//! # Rebuild
+//!
+//! Replaying the journal into empty tables gives the same rows, except for what follows from time and has no event:
+//!
+//! - of scopes: how far they are folded (`folded`, `evicted`, `seen`, the next due instants) and prospective windows,
+//! - of jobs: whether a scheduled one was found due, the end of a lease (heartbeats), when a parked one is tried again,
+//!   and position and rank under a flow key, which [`line_up`](crate::job::line_up) computes again,
+//! - what maintenance deletes: expired idempotency keys, rolled-up postings, old figures and unused flow scopes.
 
 mod hold;
 mod job;
@@ -13,7 +26,7 @@ use crate::id::GrantId;
 use crate::scope::Freeze;
 use crate::state::{At, Workspace};
 
-/// Applies an event and returns the version of its stream after it.
+/// Applies an event and returns the new version of its stream.
 pub(crate) fn apply(ws: &mut Workspace, context: &Context, event: &Event) -> u64 {
     let tenant = &context.tenant;
     match event {
@@ -46,7 +59,7 @@ pub(crate) fn apply(ws: &mut Workspace, context: &Context, event: &Event) -> u64
         }
         Event::Credited { charge, at, hold, beyond } => {
             scope::credit(ws, tenant, *at, charge, *hold, beyond.as_ref());
-            ws.scopes.get(&At(tenant, &charge.scope)).expect("it was just credited").version
+            ws.scopes.get(&At(tenant, &charge.scope)).expect("the scope was just credited").version
         }
         Event::BudgetDefined { scope, budget } => scope::defined(ws, tenant, scope, budget),
         Event::BudgetFrozen { scope } => {
@@ -81,7 +94,7 @@ pub(crate) fn apply(ws: &mut Workspace, context: &Context, event: &Event) -> u64
         Event::GrantRedeemed { grant, .. } => end_grant(ws, *grant, GrantState::Redeemed),
         Event::GrantRevoked { grant } => end_grant(ws, *grant, GrantState::Revoked),
         Event::GrantCurtailed { grant, expires_at } => change_grant(ws, *grant, |row| row.expires_at = *expires_at),
-        // When that was stands in the journal.
+        // The journal has the instant of use; the row only gets a new version.
         Event::GrantUsed { grant } => change_grant(ws, *grant, |_| {}),
         Event::GrantPurged { grant } => {
             let version = end_grant(ws, *grant, GrantState::Revoked);
@@ -102,7 +115,7 @@ fn end_grant(ws: &mut Workspace, grant: GrantId, state: GrantState) -> u64 {
 
 fn change_grant(ws: &mut Workspace, grant: GrantId, change: impl FnOnce(&mut Grant)) -> u64 {
     let batch = ws.batch;
-    let row = ws.grants.get_mut(&grant).expect("an event of a grant follows its minting");
+    let row = ws.grants.get_mut(&grant).expect("a grant is minted before its other events");
     change(row);
     row.version += 1;
     let version = row.version;

@@ -1,4 +1,4 @@
-//! What events of schedules do.
+//! Applies the events of schedules.
 
 use crate::event::{Event, Stream};
 use crate::job::Schedule;
@@ -17,23 +17,24 @@ pub(super) fn apply(ws: &mut Workspace, tenant: &Tenant, event: &Event) -> u64 {
                 version: 0,
                 last: None,
             };
-            scheduled(ws, tenant, schedule, |known| {
+            change_schedule(ws, tenant, schedule, |known| {
                 let known = known.unwrap_or_else(fresh);
                 Some(Schedule { spec: (**spec).clone(), next_at: *next_at, ..known })
             })
         }
-        Event::ScheduleRemoved { schedule } => scheduled(ws, tenant, schedule, |_| None),
-        Event::ScheduleTicked { schedule, tick, job, next_at } => scheduled(ws, tenant, schedule, |known| {
+        Event::ScheduleRemoved { schedule } => change_schedule(ws, tenant, schedule, |_| None),
+        Event::ScheduleTicked { schedule, tick, job, next_at } => change_schedule(ws, tenant, schedule, |known| {
             Some(Schedule { next_at: *next_at, last_tick: Some(*tick), last_job: Some(*job), ..known? })
         }),
         Event::ScheduleSkipped { schedule, next_at, .. } => {
-            scheduled(ws, tenant, schedule, |known| Some(Schedule { next_at: *next_at, ..known? }))
+            change_schedule(ws, tenant, schedule, |known| Some(Schedule { next_at: *next_at, ..known? }))
         }
-        other => unreachable!("{} is no event of a schedule", other.kind()),
+        other => unreachable!("{} is not an event of a schedule", other.kind()),
     }
 }
 
-fn scheduled(
+/// Changes the row of a schedule, or removes it where `with` returns `None`. Returns the new version.
+fn change_schedule(
     ws: &mut Workspace,
     tenant: &Tenant,
     name: &ScheduleName,

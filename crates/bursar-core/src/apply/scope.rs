@@ -1,4 +1,4 @@
-//! What events do to scopes.
+//! Applies events to scopes: postings, credits, definitions, freezes and thresholds.
 
 use std::sync::Arc;
 
@@ -13,17 +13,17 @@ use crate::state::{ScopeKey, Workspace};
 use crate::time::Time;
 use crate::window::Window;
 
-/// Units are spent.
+/// Posts charges at the current instant.
 pub(super) fn post(ws: &mut Workspace, tenant: &Tenant, charges: &[Charged]) {
     let now = ws.now;
     let charges: Vec<_> = charges.iter().map(Charged::charge).collect();
-    let sums = sums(charges.iter(), |charge| charge.amount).expect("it was checked when the spend was decided");
+    let sums = sums(charges.iter(), |charge| charge.amount).expect("the sums were checked when the spend was decided");
     for (scope, amount) in sums {
-        book(ws, &(tenant.clone(), scope), [(now, amount)], None);
+        add_postings(ws, &(tenant.clone(), scope), [(now, amount)], None);
     }
 }
 
-/// Units are given back.
+/// Posts a credit: the units in `beyond` for the instant of the hold's commit, the rest for `at`.
 pub(super) fn credit(
     ws: &mut Workspace,
     tenant: &Tenant,
@@ -33,20 +33,21 @@ pub(super) fn credit(
     beyond: Option<&Beyond>,
 ) {
     for scope in charge.scopes() {
-        let late = beyond.and_then(|beyond| Some((beyond.at, *beyond.left.get(scope)?)));
-        let (beyond_at, late) = late.unwrap_or((at, 0));
-        book(ws, &(tenant.clone(), scope.clone()), [(beyond_at, -late), (at, late - charge.amount)], hold);
+        let uncovered = beyond.and_then(|beyond| Some((beyond.at, *beyond.left.get(scope)?)));
+        let (commit_at, uncovered) = uncovered.unwrap_or((at, 0));
+        let parts = [(commit_at, -uncovered), (at, uncovered - charge.amount)];
+        add_postings(ws, &(tenant.clone(), scope.clone()), parts, hold);
     }
     let (Some(id), Some(beyond)) = (hold, beyond) else { return };
     let left = ws.holds.get_mut(&id).and_then(|hold| hold.beyond.as_mut()).map(|beyond| &mut beyond.left);
-    let left = left.expect("what is taken back was posted");
+    let left = left.expect("only what the commit posted beyond the hold is credited there");
     for (scope, amount) in &beyond.left {
         left.entry(scope.clone()).and_modify(|left| *left -= amount);
     }
 }
 
-/// Postings on a scope, each for its instant.
-fn book<const N: usize>(ws: &mut Workspace, key: &ScopeKey, parts: [(Time, i64); N], hold: Option<HoldId>) {
+/// Adds postings to a scope, each for its instant.
+fn add_postings<const N: usize>(ws: &mut Workspace, key: &ScopeKey, parts: [(Time, i64); N], hold: Option<HoldId>) {
     let row = touch_scope(ws, key);
     let parts = parts.into_iter().filter(|(_, amount)| *amount != 0);
     let postings: Vec<_> = parts.map(|(at, amount)| row.number(at, amount, hold)).collect();
@@ -55,27 +56,27 @@ fn book<const N: usize>(ws: &mut Workspace, key: &ScopeKey, parts: [(Time, i64);
     ws.postings.extend(postings.into_iter().map(|posting| (key.clone(), posting)));
 }
 
-/// A budget is registered or changed.
+/// Defines or replaces a budget.
 pub(super) fn defined(ws: &mut Workspace, tenant: &Tenant, scope: &Scope, budget: &Budget) -> u64 {
     let now = ws.now;
     let row = touch_scope(ws, &(tenant.clone(), scope.clone()));
     let before = row.define(&Arc::new(budget.clone()), now);
     let version = row.version;
-    move_below(ws, tenant, scope, before.and_then(|before| before.parent.clone()), budget.parent.clone());
+    move_subtree(ws, tenant, scope, before.and_then(|before| before.parent.clone()), budget.parent.clone());
     version
 }
 
-/// New spend is refused, or admitted again.
+/// Freezes a scope, or unfreezes it if `freeze` is `None`.
 pub(super) fn frozen(ws: &mut Workspace, tenant: &Tenant, scope: &Scope, freeze: Option<Freeze>) -> u64 {
     let row = touch_scope(ws, &(tenant.clone(), scope.clone()));
     row.frozen = freeze;
     row.version
 }
 
-/// The trip limit was passed.
+/// Records that spend passed the trip limit, and freezes the scope.
 pub(super) fn tripped(ws: &mut Workspace, tenant: &Tenant, scope: &Scope, window: &Window, until: Option<Time>) -> u64 {
     let row = touch_scope(ws, &(tenant.clone(), scope.clone()));
-    // An order outlasts the window; who lifts it has been told of the trip.
+    // A freeze by a caller outlasts the window, so the trip does not replace it.
     if !matches!(row.frozen, Some(Freeze::Order { .. })) {
         row.frozen = Some(Freeze::Trip { window: window.clone(), until });
     }
@@ -85,7 +86,7 @@ pub(super) fn tripped(ws: &mut Workspace, tenant: &Tenant, scope: &Scope, window
     row.version
 }
 
-/// Thresholds of a window are marked anew.
+/// Changes the crossed thresholds of a window.
 pub(super) fn mark(
     ws: &mut Workspace,
     tenant: &Tenant,
@@ -100,7 +101,7 @@ pub(super) fn mark(
     row.version
 }
 
-/// The scope's row, counted as touched by an event of this batch.
+/// Returns the row of a scope, counted as touched by an event of this batch.
 pub(super) fn touch_scope<'a>(ws: &'a mut Workspace, key: &ScopeKey) -> &'a mut ScopeState {
     let (now, batch) = (ws.now, ws.batch);
     let row = ws.scopes.get_or_put(key, ScopeState::default);
@@ -111,7 +112,7 @@ pub(super) fn touch_scope<'a>(ws: &'a mut Workspace, key: &ScopeKey) -> &'a mut 
     row
 }
 
-/// The windows a caller names are in use from now on. A charge of nothing opens none: the places for them are few.
+/// Puts the windows that charges name into use. A charge of 0 units opens none, because a scope has few places.
 pub(super) fn name_windows(ws: &mut Workspace, tenant: &Tenant, charges: &[Charged]) {
     let now = ws.now;
     for charge in charges.iter().filter(|charge| charge.amount != 0 || Mutant::NothingOpensWindows.on()) {
@@ -126,15 +127,15 @@ pub(super) fn name_windows(ws: &mut Workspace, tenant: &Tenant, charges: &[Charg
     }
 }
 
-/// A budget goes from one parent to another, with all that is below it. Those above count them, level by level, so that
-/// no chain becomes too long.
-fn move_below(ws: &mut Workspace, tenant: &Tenant, scope: &Scope, from: Option<Scope>, to: Option<Scope>) {
+/// Moves a budget and everything below it from one parent to another. Every ancestor counts its descendants level by
+/// level, so that a definition can be refused if it would make a chain too deep.
+fn move_subtree(ws: &mut Workspace, tenant: &Tenant, scope: &Scope, from: Option<Scope>, to: Option<Scope>) {
     if from == to {
         return;
     }
-    let row = ws.scopes.get(&(tenant.clone(), scope.clone())).expect("it was just defined");
+    let row = ws.scopes.get(&(tenant.clone(), scope.clone())).expect("the budget was just defined");
     let moved: Vec<u64> = std::iter::once(1).chain(row.below.iter().copied()).collect();
-    for (parent, comes) in [(from, false), (to, true)] {
+    for (parent, added) in [(from, false), (to, true)] {
         let Some(parent) = parent else { continue };
         let above = ws.ancestors(tenant, &parent);
         for (levels, scope) in std::iter::once(parent).chain(above).enumerate() {
@@ -142,7 +143,7 @@ fn move_below(ws: &mut Workspace, tenant: &Tenant, scope: &Scope, from: Option<S
             let reached = row.below.len().max(levels + moved.len());
             row.below.resize(reached, 0);
             for (count, change) in row.below[levels..].iter_mut().zip(&moved) {
-                *count = if comes { *count + change } else { count.saturating_sub(*change) };
+                *count = if added { *count + change } else { count.saturating_sub(*change) };
             }
             let deepest = row.below.iter().rposition(|count| *count > 0).map_or(0, |level| level + 1);
             row.below.truncate(deepest);

@@ -1,30 +1,30 @@
-//! What an expression matches on a clock and a calendar that nobody changes.
+//! Matching an expression against a calendar and a clock without daylight saving time.
 
 use jiff::civil::{Date, DateTime, Time};
 
-/// The days of each month in its longest year.
+/// The most days that each month can have.
 const LONGEST: [u32; 12] = [31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
 
-/// Sets of values, one for each field.
+/// The values that each field matches.
 #[derive(Clone, Copy)]
 pub(super) struct Pattern {
     pub(super) seconds: Set,
     pub(super) minutes: Set,
     pub(super) hours: Set,
     pub(super) days: Set,
-    /// Whether the last day of a month is among the days.
+    /// Whether the last day of the month matches.
     pub(super) last_day: bool,
     pub(super) months: Set,
-    /// From 0, Sunday, to 6.
+    /// From 0 (Sunday) to 6.
     pub(super) weekdays: Set,
-    /// Whether a day that matches one of the two fields for it is enough.
+    /// Whether a day matches if either its day of month or its weekday does.
     pub(super) either: bool,
     /// Whether the hours are written as a wildcard or a step.
     pub(super) stepped: bool,
 }
 
 impl Pattern {
-    /// The first match from `clock` on; `None` when the calendar ends before.
+    /// Returns the first match at or after `clock`; `None` if the calendar ends before.
     pub(super) fn first_from(&self, clock: DateTime) -> Option<DateTime> {
         if self.matches_date(clock.date())
             && let Some(time) = self.first_time_from(clock.time())
@@ -75,22 +75,22 @@ impl Pattern {
         self.months.has(date.month()) && if self.either { day || weekday } else { day && weekday }
     }
 
-    /// Whether it matches no date at all. A date that exists falls on every weekday in some year, so weekdays never
-    /// take away the last match.
+    /// Returns whether it matches no date at all. Every date falls on every weekday in some year, so the weekdays need
+    /// not be checked.
     pub(super) fn is_void(&self) -> bool {
         let first = self.days.first_from(1).map_or(u32::MAX, |day| day as u32);
         let possible = (1..).zip(LONGEST).any(|(month, days)| self.months.has(month) && first <= days);
         !(possible || self.last_day || self.either)
     }
 
-    /// Whether it follows clocks that are changed, instead of coming once for each time of day. One that is written as a
-    /// step and has a single hour is a fixed time of day all the same.
+    /// Returns whether it follows the clocks when they change, instead of ticking once for each time of day. A step
+    /// that names a single hour is a fixed time of day.
     pub(super) fn runs_all_day(&self) -> bool {
         self.hours.len() == 24 || self.stepped && self.hours.len() > 1
     }
 }
 
-/// Small numbers, up to 63.
+/// A set of numbers from 0 to 63.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Set(u64);
 
@@ -103,7 +103,7 @@ impl Set {
         self.0 >> value & 1 == 1
     }
 
-    /// The least value that is not below `value`.
+    /// Returns the least element that is at least `value`.
     fn first_from(self, value: i8) -> Option<i8> {
         let rest = self.0 >> value << value;
         (rest != 0).then(|| rest.trailing_zeros() as i8)

@@ -10,7 +10,7 @@ fn cron(text: &str) -> Cron {
     text.parse().unwrap_or_else(|wrong| panic!("{text}: {wrong}"))
 }
 
-/// The ticks after an instant, as the clocks of the zone show them: `2026-03-29 03:00+02`.
+/// Returns the ticks after an instant in the local time of the zone: `2026-03-29 03:00+02`.
 fn ticks(text: &str, zone: &str, after: &str, limit: usize) -> Vec<String> {
     let zone = Zone::new(zone).unwrap();
     let ticks = cron(text).ticks(&zone, time(after), Time::NEVER, limit);
@@ -32,7 +32,7 @@ fn assert_utc(after: &str, cases: &[(&str, &[&str])]) {
 }
 
 #[test]
-fn every_form_of_a_field_is_known() {
+fn every_form_of_a_field_is_parsed() {
     // A Sunday.
     assert_utc(
         "2026-11-15T10:00:00Z",
@@ -64,7 +64,7 @@ fn every_form_of_a_field_is_known() {
 }
 
 #[test]
-fn weekdays_begin_with_sunday_and_may_pass_the_end_of_the_week() {
+fn weekdays_begin_with_sunday_and_ranges_wrap_around() {
     let days = |field: &str| {
         let week = cron(&format!("0 0 * * {field}")).ticks(
             &Zone::utc(),
@@ -98,7 +98,7 @@ fn weekdays_begin_with_sunday_and_may_pass_the_end_of_the_week() {
 }
 
 #[test]
-fn nicknames_stand_for_expressions() {
+fn nicknames_expand_to_expressions() {
     assert_utc(
         "2026-11-17T10:30:00Z",
         &[
@@ -114,7 +114,7 @@ fn nicknames_stand_for_expressions() {
 }
 
 #[test]
-fn either_of_two_restricted_days_is_enough() {
+fn a_day_matches_if_either_restricted_field_does() {
     assert_utc(
         "2026-11-15T10:00:00Z",
         &[
@@ -122,7 +122,8 @@ fn either_of_two_restricted_days_is_enough() {
             ("0 0 * * FRI", &["2026-11-20 00:00", "2026-11-27 00:00"]),
             ("0 0 18 * FRI", &["2026-11-18 00:00", "2026-11-20 00:00", "2026-11-27 00:00"]),
             ("0 0 L * FRI", &["2026-11-20 00:00", "2026-11-27 00:00", "2026-11-30 00:00", "2026-12-04 00:00"]),
-            // A field that begins with a star is not restricted: odd days that are Fridays, the first Monday of a month.
+            // A field that begins with a star is not restricted: odd days that are Fridays, the first Monday of a
+            // month.
             ("0 0 */2 * FRI", &["2026-11-27 00:00", "2026-12-11 00:00", "2026-12-25 00:00"]),
             ("0 0 */31,1-7 * MON", &["2026-12-07 00:00", "2027-01-04 00:00", "2027-02-01 00:00"]),
             ("0 0 13 * */5", &["2026-12-13 00:00", "2027-06-13 00:00", "2027-08-13 00:00"]),
@@ -133,7 +134,7 @@ fn either_of_two_restricted_days_is_enough() {
 }
 
 #[test]
-fn months_end_when_they_end() {
+fn days_of_month_respect_the_length_of_months() {
     assert_utc(
         "2026-11-15T10:00:00Z",
         &[
@@ -152,7 +153,7 @@ fn months_end_when_they_end() {
 }
 
 #[test]
-fn what_is_wrong_is_named() {
+fn a_bad_expression_is_refused_with_its_mistake() {
     let long = format!("{}0 * * * *", " ".repeat(250));
     let forms = "allowed are *, ranges such as a-b, steps such as */n, a-b/n or a/n, and lists with commas";
     let fields = "five fields (minute, hour, day of month, month, day of week), or six with seconds first";
@@ -170,7 +171,7 @@ fn what_is_wrong_is_named() {
         (
             "@reboot",
             format!(
-                "\"@reboot\" is not a time, and a schedule belongs to no machine that starts: use one of {nicknames}"
+                "\"@reboot\" is not supported, because a schedule is not tied to one machine: use one of {nicknames}"
             ),
         ),
         ("@fortnightly", format!("\"@fortnightly\" is not one of {nicknames}")),
@@ -202,11 +203,11 @@ fn what_is_wrong_is_named() {
         ("1, 2 * * * *", "has \"\" as its second: an item of the list is missing".to_owned()),
         (
             "50-10 * * * *",
-            "has \"50-10\" as its minute: a range goes upwards; write \"50-59,0-10\" to pass the end".to_owned(),
+            "has \"50-10\" as its minute: a range must ascend; write \"50-59,0-10\" to wrap around".to_owned(),
         ),
         (
             "0 0 1 NOV-FEB *",
-            "has \"NOV-FEB\" as its month: a range goes upwards; write \"NOV-12,1-FEB\" to pass the end".to_owned(),
+            "has \"NOV-FEB\" as its month: a range must ascend; write \"NOV-12,1-FEB\" to wrap around".to_owned(),
         ),
         ("*/0 * * * *", "has \"*/0\" as its minute: a step is a number from 1 to 60".to_owned()),
         ("*/90 * * * *", "has \"*/90\" as its minute: a step is a number from 1 to 60".to_owned()),
@@ -215,13 +216,15 @@ fn what_is_wrong_is_named() {
         ("0 0 * * */MON", "has \"*/MON\" as its day of week: a step is a number from 1 to 7".to_owned()),
         (
             "0 0 L-3 * *",
-            "has \"L-3\" as its day of month: L stands alone or in a list, without a range or a step".to_owned(),
+            "has \"L-3\" as its day of month: L can stand alone or in a list, but not in a range or with a step"
+                .to_owned(),
         ),
         (
             "0 0 L/2 * *",
-            "has \"L/2\" as its day of month: L stands alone or in a list, without a range or a step".to_owned(),
+            "has \"L/2\" as its day of month: L can stand alone or in a list, but not in a range or with a step"
+                .to_owned(),
         ),
-        ("0 0 * * L", "has \"L\" as its day of week: L, the last day, is for the day of month".to_owned()),
+        ("0 0 * * L", "has \"L\" as its day of week: L (the last day) is only for the day of month".to_owned()),
     ];
     for (text, problem) in cases {
         assert_eq!(text.parse::<Cron>().unwrap_err(), Invalid::new("cron", problem), "{text}");
@@ -241,21 +244,21 @@ fn an_expression_is_refused_exactly_when_no_date_matches_it() {
                 }
                 Err(wrong) => {
                     assert!(day > days, "{text}");
-                    let problem = format!("{text:?} never comes: none of its months has any of its days");
+                    let problem = format!("{text:?} never occurs: none of its months has any of its days");
                     assert_eq!(wrong, Invalid::new("cron", problem));
                 }
             }
         }
     }
     for text in ["0 0 31 2,4,6,9,11 *", "0 0 30-31 FEB *", "5 0 0 30,31 2 */2", "* * 31 4/5 *"] {
-        assert!(text.parse::<Cron>().unwrap_err().problem.contains("never comes"), "{text}");
+        assert!(text.parse::<Cron>().unwrap_err().problem.contains("never occurs"), "{text}");
     }
     for text in ["0 0 31 2,3 *", "0 0 30,L 2 *", "0 0 30 2 MON", "0 0 29 2 */7", "0 0 */31 2 SUN"] {
         assert!(cron(text).next(&Zone::utc(), time("2096-03-01T00:00:00Z")).is_some(), "{text}");
     }
 }
 
-/// The expression, the zone, an instant, and what the clocks show at the ticks after it.
+/// The expression, the zone, an instant, and the local times of the ticks after it.
 type Change = (&'static str, &'static str, &'static str, &'static [&'static str]);
 
 fn assert_changes(cases: &[Change]) {
@@ -265,7 +268,7 @@ fn assert_changes(cases: &[Change]) {
 }
 
 #[test]
-fn a_time_that_the_clocks_skip_comes_once_right_after_the_gap() {
+fn a_skipped_time_ticks_once_right_after_the_gap() {
     assert_changes(&[
         // Berlin goes from 02:00 to 03:00 on 29 March.
         (
@@ -307,7 +310,7 @@ fn a_time_that_the_clocks_skip_comes_once_right_after_the_gap() {
 }
 
 #[test]
-fn a_time_that_the_clocks_show_twice_comes_the_first_time() {
+fn a_repeated_time_ticks_the_first_time() {
     assert_changes(&[
         // Berlin goes from 03:00 back to 02:00 on 25 October, at 01:00 in UTC.
         ("30 2 * * *", "Europe/Berlin", "2026-10-24T12:00:00Z", &["2026-10-25 02:30+02", "2026-10-26 02:30+01"]),
@@ -337,17 +340,17 @@ fn a_time_that_the_clocks_show_twice_comes_the_first_time() {
             "2026-04-04T12:00:00Z",
             &["2026-04-05 01:45+11", "2026-04-06 01:45+10:30"],
         ),
-        // The last hour of a day comes twice, before midnight comes once.
+        // The last hour of a day occurs twice, then midnight once.
         ("30 23 * * *", "America/Sao_Paulo", "2018-02-17T12:00:00Z", &["2018-02-17 23:30-02", "2018-02-18 23:30-03"]),
         ("@daily", "America/Sao_Paulo", "2018-02-17T12:00:00Z", &["2018-02-18 00:00-03", "2018-02-19 00:00-03"]),
         ("@daily", "Asia/Beirut", "2026-10-24T12:00:00Z", &["2026-10-25 00:00+02", "2026-10-26 00:00+02"]),
-        // A whole day that came twice.
+        // A whole day that occurred twice.
         ("0 12 * * *", "Pacific/Kwajalein", "1969-09-29T12:00:00Z", &["1969-09-30 12:00+11", "1969-10-01 12:00-12"]),
     ]);
 }
 
 #[test]
-fn what_runs_all_day_follows_the_clocks() {
+fn an_expression_that_runs_all_day_follows_the_clocks() {
     assert_changes(&[
         (
             "@hourly",
@@ -409,7 +412,7 @@ fn what_runs_all_day_follows_the_clocks() {
 }
 
 #[test]
-fn it_comes_until_the_calendar_ends() {
+fn ticks_continue_until_the_calendar_ends() {
     let berlin = Zone::new("Europe/Berlin").unwrap();
     let leap_years = (2000..=9999).filter(|year| year % 4 == 0 && (year % 100 != 0 || year % 400 == 0)).count();
     let leap = cron("0 0 29 2 *").ticks(&berlin, time("2000-01-01T00:00:00Z"), Time::NEVER, leap_years + 1);
@@ -425,7 +428,7 @@ fn it_comes_until_the_calendar_ends() {
 }
 
 #[test]
-fn ticks_are_those_after_the_first_instant_up_to_the_last_and_no_more_than_asked_for() {
+fn ticks_are_bounded_by_both_instants_and_the_limit() {
     let hourly = |after: &str, until: &str, limit: usize| {
         let ticks = cron("@hourly").ticks(&Zone::utc(), time(after), time(until), limit);
         ticks.iter().map(|tick| tick.micros() / 3_600_000_000 % 24).collect::<Vec<i64>>()
@@ -439,7 +442,7 @@ fn ticks_are_those_after_the_first_instant_up_to_the_last_and_no_more_than_asked
 }
 
 #[test]
-fn a_zone_that_this_build_does_not_know_has_no_ticks_and_the_error_of_windows() {
+fn an_unknown_zone_has_no_ticks() {
     let unknown: Zone = serde_json::from_str("\"Mars/Olympus\"").unwrap();
     assert_eq!(cron("@daily").next(&unknown, time("2026-01-01T00:00:00Z")), None);
     assert_eq!(cron("@daily").ticks(&unknown, time("2026-01-01T00:00:00Z"), Time::NEVER, 3), []);
@@ -448,7 +451,7 @@ fn a_zone_that_this_build_does_not_know_has_no_ticks_and_the_error_of_windows() 
 }
 
 #[test]
-fn it_is_stored_as_its_text() {
+fn an_expression_is_stored_as_its_text() {
     let written = cron("0 9 * * MON-FRI");
     assert_eq!(written.to_string(), "0 9 * * MON-FRI");
     assert_eq!(format!("{written:?}"), "\"0 9 * * MON-FRI\"");
@@ -457,5 +460,5 @@ fn it_is_stored_as_its_text() {
     assert_eq!(serde_json::from_str::<Cron>(&stored).unwrap(), written);
     assert_ne!(cron("@daily"), cron("0 0 * * *"));
     let wrong = serde_json::from_str::<Cron>("\"0 9 30 2 *\"").unwrap_err().to_string();
-    assert!(wrong.contains("cron \"0 9 30 2 *\" never comes"), "{wrong}");
+    assert!(wrong.contains("cron \"0 9 30 2 *\" never occurs"), "{wrong}");
 }

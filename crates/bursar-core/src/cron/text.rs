@@ -1,4 +1,4 @@
-//! Reading cron expressions, and saying what is wrong with one.
+//! Parsing cron expressions, with errors that name the field and the mistake.
 
 use crate::bounds::CRON_BYTES_MAX;
 use crate::cron::pattern::{Pattern, Set};
@@ -6,7 +6,7 @@ use crate::refusal::Invalid;
 
 const SHAPE: &str = "five fields (minute, hour, day of month, month, day of week), or six with seconds first";
 
-/// What stands for other expressions.
+/// Names for common expressions.
 const NICKNAMES: [(&str, &str); 7] = [
     ("@hourly", "0 * * * *"),
     ("@daily", "0 0 * * *"),
@@ -17,6 +17,7 @@ const NICKNAMES: [(&str, &str); 7] = [
     ("@annually", "0 0 1 1 *"),
 ];
 
+/// Parses an expression.
 pub(super) fn read(text: &str) -> Result<Pattern, Invalid> {
     if text.len() > CRON_BYTES_MAX {
         return Err(invalid(format!("has {} bytes; at most {CRON_BYTES_MAX} are allowed", text.len())));
@@ -31,7 +32,7 @@ pub(super) fn read(text: &str) -> Result<Pattern, Invalid> {
         _ => return Err(invalid(format!("has {} fields: write {SHAPE}", written.len()))),
     };
     if pattern.is_void() {
-        return Err(invalid(format!("{text:?} never comes: none of its months has any of its days")));
+        return Err(invalid(format!("{text:?} never occurs: none of its months has any of its days")));
     }
     Ok(pattern)
 }
@@ -46,7 +47,7 @@ fn expand(nickname: &str) -> Result<&'static str, Invalid> {
     }
     let known = NICKNAMES.map(|known| known.0).join(", ");
     Err(invalid(if nickname.eq_ignore_ascii_case("@reboot") {
-        format!("{nickname:?} is not a time, and a schedule belongs to no machine that starts: use one of {known}")
+        format!("{nickname:?} is not supported, because a schedule is not tied to one machine: use one of {known}")
     } else {
         format!("{nickname:?} is not one of {known}")
     }))
@@ -67,16 +68,16 @@ fn pattern([second, minute, hour, day, month, weekday]: [&str; 6]) -> Result<Pat
     })
 }
 
-/// A field of an expression.
+/// A field of an expression and its range of values.
 struct Field {
     name: &'static str,
-    /// What is said to be allowed as a value.
+    /// The allowed values, for error messages.
     values: &'static str,
     first: u8,
     last: u8,
-    /// Names of the values, from the first on. Their first three letters will do.
+    /// Names of the values, from `first` on. The first three letters are enough.
     names: &'static [&'static str],
-    /// Whether a range may pass the end, and the value after the last one is the first.
+    /// Whether ranges may wrap around, and `last + 1` means `first`.
     round: bool,
 }
 
@@ -123,7 +124,7 @@ impl Field {
         Ok(set)
     }
 
-    /// Days of a month, and whether the last one is among them.
+    /// Parses days of the month, and whether the last day is among them.
     fn read_days(&self, text: &str) -> Result<(Set, bool), Invalid> {
         let (mut set, mut last) = (Set::default(), false);
         for item in text.split(',') {
@@ -136,7 +137,7 @@ impl Field {
         Ok((set, last))
     }
 
-    /// Adds what one item of a list names.
+    /// Parses one item of a list and adds its values.
     fn read_item(&self, item: &str, set: &mut Set) -> Result<(), Invalid> {
         let (base, step) = match item.split_once('/') {
             Some((base, step)) => (base, Some(self.read_step(item, step)?)),
@@ -147,7 +148,7 @@ impl Field {
             Some((from, to)) => self.read_range(item, from, to)?,
             None => {
                 let value = self.read_value(item, base)?;
-                // A step that starts at 7, Sunday, goes on through the week that Sunday begins.
+                // 7 is Sunday too: a step that starts there continues through the week after it.
                 let value = if value > self.last { self.first } else { value };
                 (value, if step.is_some() { self.last } else { value })
             }
@@ -158,7 +159,7 @@ impl Field {
         Ok(())
     }
 
-    /// Both ends; the second is beyond the field when the range passes its end.
+    /// Parses both ends of a range. The second is above `last` if the range wraps around.
     fn read_range(&self, item: &str, from: &str, to: &str) -> Result<(u8, u8), Invalid> {
         let (first, last) = (self.read_value(item, from)?, self.read_value(item, to)?);
         match first <= last {
@@ -166,7 +167,7 @@ impl Field {
             false if self.round => Ok((first, last + self.count())),
             false => {
                 let split = format!("{from}-{},{}-{to}", self.last, self.first);
-                Err(self.wrong(item, &format!("a range goes upwards; write {split:?} to pass the end")))
+                Err(self.wrong(item, &format!("a range must ascend; write {split:?} to wrap around")))
             }
         }
     }
@@ -184,9 +185,9 @@ impl Field {
         if item.is_empty() {
             self.wrong(item, "an item of the list is missing")
         } else if value.eq_ignore_ascii_case("l") && self.name == DAY.name {
-            self.wrong(item, "L stands alone or in a list, without a range or a step")
+            self.wrong(item, "L can stand alone or in a list, but not in a range or with a step")
         } else if value.eq_ignore_ascii_case("l") {
-            self.wrong(item, "L, the last day, is for the day of month")
+            self.wrong(item, "L (the last day) is only for the day of month")
         } else {
             let forms = "allowed are *, ranges such as a-b, steps such as */n, a-b/n or a/n, and lists with commas";
             self.wrong(item, &format!("values are {}; {forms}", self.values))
@@ -199,7 +200,7 @@ impl Field {
         step.map(usize::from).ok_or_else(|| self.wrong(item, &format!("a step is a number from 1 to {most}")))
     }
 
-    /// How many values it has.
+    /// Returns the number of its values.
     fn count(&self) -> u8 {
         self.last - self.first + 1
     }
@@ -209,7 +210,7 @@ impl Field {
     }
 }
 
-/// Digits only: neither a sign nor a blank.
+/// Parses digits only, without a sign or spaces.
 fn number(text: &str) -> Option<u8> {
     if text.bytes().all(|byte| byte.is_ascii_digit()) { text.parse().ok() } else { None }
 }

@@ -1,4 +1,9 @@
-//! Admission: whether limits leave room for charges. The one place that says no for lack of units.
+//! Admission: whether limits leave room for charges. Only this module refuses a request for lack of units.
+//!
+//! Charges to the same scope are merged, and each is charged to the scope and to all its ancestors. On every one of
+//! these scopes, every limit of the budget and every limit that the caller gave must leave room for the sum, and the
+//! scope must not be frozen. A refusal lists all violations. Admission never passes a limit; spend that was reported
+//! after the fact (an overrun, a late commit, usage of a job) is not admitted but recorded, and does not come here.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -14,7 +19,7 @@ use crate::request::Charge;
 use crate::scope::ScopeState;
 use crate::state::{At, Workspace};
 
-/// Charges with the same scope merged and each chain of ancestors resolved.
+/// Merges charges to the same scope and resolves the ancestors of each.
 pub(super) fn resolve(ws: &Workspace, tenant: &Tenant, charges: &[Charge]) -> Result<Vec<HeldCharge>, Refusal> {
     let mut merged: Vec<HeldCharge> = Vec::with_capacity(charges.len());
     let mut places: BTreeMap<&Scope, usize> = BTreeMap::new();
@@ -44,7 +49,7 @@ pub(super) fn resolve(ws: &Workspace, tenant: &Tenant, charges: &[Charge]) -> Re
     Ok(merged)
 }
 
-/// The rows that charges are admitted on: as they are, but for those on which the charges themselves register a budget.
+/// The scope rows that charges are admitted on, with the default budgets of the charges defined.
 pub(super) struct Rows<'a> {
     ws: &'a Workspace,
     tenant: &'a Tenant,
@@ -52,12 +57,12 @@ pub(super) struct Rows<'a> {
 }
 
 impl<'a> Rows<'a> {
-    /// The rows as they are.
+    /// Uses the loaded rows.
     pub(super) fn new(ws: &'a Workspace, tenant: &'a Tenant) -> Rows<'a> {
         Rows { ws, tenant, defined: BTreeMap::new() }
     }
 
-    /// The rows as they are once the charges have brought their budgets along.
+    /// Uses copies of the rows on which a charge's default budget applies, with that budget defined.
     pub(super) fn with_defaults(
         ws: &'a Workspace,
         tenant: &'a Tenant,
@@ -66,7 +71,7 @@ impl<'a> Rows<'a> {
         let mut rows = Rows::new(ws, tenant);
         for charge in charges {
             let Some(default) = &charge.default else { continue };
-            let stored = row(ws, tenant, &charge.scope).unwrap_or_else(|| nothing());
+            let stored = row(ws, tenant, &charge.scope).unwrap_or_else(|| empty_row());
             let same = stored.budget.as_ref().is_some_and(|budget| budget == default || Mutant::KeepOldDefault.on());
             if same || !stored.takes_default() || rows.defined.contains_key(&charge.scope) {
                 continue;
@@ -78,12 +83,12 @@ impl<'a> Rows<'a> {
         Ok(rows)
     }
 
-    /// A scope's row.
+    /// Returns the row of a scope.
     pub(super) fn get(&self, scope: &Scope) -> Option<&ScopeState> {
         self.defined.get(scope).or_else(|| row(self.ws, self.tenant, scope))
     }
 
-    /// The definitions that the charges bring along.
+    /// Returns the events that define the default budgets.
     pub(super) fn definitions(&self) -> impl Iterator<Item = Event> {
         self.defined.iter().filter_map(|(scope, row)| {
             let budget = Box::new(row.budget.as_deref()?.clone());
@@ -92,7 +97,7 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// Refuses charges that some limit, freeze or balance does not admit; else says what each limit leaves after them.
+/// Admits charges and computes what each limit leaves after them, or refuses them with every violation.
 pub(super) fn admit(rows: &Rows<'_>, charges: Vec<HeldCharge>) -> Result<Vec<Charged>, Refusal> {
     let ws = rows.ws;
     let totals = sums(charges.iter(), |charge| charge.amount)?;
@@ -103,7 +108,7 @@ pub(super) fn admit(rows: &Rows<'_>, charges: Vec<HeldCharge>) -> Result<Vec<Cha
     let given: BTreeMap<&Scope, &[Limit]> = limited.map(|charge| (&charge.scope, charge.limits.as_slice())).collect();
     let mut violations = Vec::new();
     for (scope, amount) in &totals {
-        let state = rows.get(scope).unwrap_or_else(|| nothing());
+        let state = rows.get(scope).unwrap_or_else(|| empty_row());
         let limits = limits(state, given.get(scope).copied().unwrap_or_default());
         if limits.is_empty() {
             return Err(Refusal::UnknownScope { scope: scope.clone() });
@@ -129,6 +134,7 @@ pub(super) fn admit(rows: &Rows<'_>, charges: Vec<HeldCharge>) -> Result<Vec<Cha
     Ok(charged.collect())
 }
 
+/// Adds a violation for every limit that leaves too little.
 fn check_limits(
     ws: &Workspace,
     scope: &Scope,
@@ -161,14 +167,14 @@ fn check_limits(
     }
 }
 
-/// The limits that apply on a scope: the registered ones and the caller's.
+/// Returns the limits that apply to a scope: those of its budget, then those the caller gave.
 pub(super) fn limits<'a>(state: &'a ScopeState, given: &'a [Limit]) -> Vec<&'a Limit> {
     let registered = state.budget.as_ref().map_or(&[][..], |budget| &budget.limits);
     let given = given.iter().filter(|limit| !registered.contains(limit) && !Mutant::IgnoreGivenLimits.on());
     registered.iter().chain(given).collect()
 }
 
-/// What the limits along a charge's chain leave in the given rows, after `adjust`.
+/// Returns what the limits on a charge's scope and its ancestors leave in `rows`, changed by `adjust`.
 pub(super) fn left<'a>(
     rows: impl Fn(&Scope) -> Option<&'a ScopeState>,
     charge: &HeldCharge,
@@ -177,7 +183,7 @@ pub(super) fn left<'a>(
     let mut left = Vec::new();
     for scope in charge.scopes() {
         let named = *scope == charge.scope;
-        let state = rows(scope).unwrap_or_else(|| nothing());
+        let state = rows(scope).unwrap_or_else(|| empty_row());
         for limit in limits(state, if named { &charge.limits } else { &[] }) {
             let remaining = match state.balance(&limit.window) {
                 Some(balance) => balance.remaining(limit.amount),
@@ -194,12 +200,13 @@ pub(super) fn left<'a>(
     left
 }
 
-/// A scope that nobody has touched.
-fn nothing() -> &'static ScopeState {
-    static NOTHING: LazyLock<ScopeState> = LazyLock::new(ScopeState::default);
-    &NOTHING
+/// Returns the state of a scope that has no row.
+fn empty_row() -> &'static ScopeState {
+    static EMPTY: LazyLock<ScopeState> = LazyLock::new(ScopeState::default);
+    &EMPTY
 }
 
+/// Returns the loaded row of a scope.
 pub(super) fn row<'a>(ws: &'a Workspace, tenant: &Tenant, scope: &Scope) -> Option<&'a ScopeState> {
     ws.scopes.get(&At(tenant, scope))
 }

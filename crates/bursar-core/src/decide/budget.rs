@@ -1,4 +1,8 @@
-//! Budgets: define, freeze, unfreeze.
+//! Decides operations on budgets: define, freeze, unfreeze.
+//!
+//! A parent must have a budget. Chains of parents have no cycle and are at most [`DEPTH_MAX`] deep. Every scope counts
+//! the budgets below it level by level, so moving a budget under a parent is also refused if its own descendants would
+//! become too deep.
 
 use crate::bounds::DEPTH_MAX;
 use crate::budget::Budget;
@@ -11,6 +15,7 @@ use crate::refusal::Refusal;
 use crate::scope::Freeze;
 use crate::state::Workspace;
 
+/// Defines or replaces a budget.
 pub(super) fn define(ws: &Workspace, context: &Context, scope: &Scope, budget: &Budget) -> Result<Vec<Event>, Refusal> {
     let tenant = &context.tenant;
     if let Some(parent) = &budget.parent {
@@ -24,7 +29,7 @@ pub(super) fn define(ws: &Workspace, context: &Context, scope: &Scope, budget: &
         if above.contains(scope) {
             return Err(Refusal::Cycle { scope: scope.clone(), parent: parent.clone() });
         }
-        // The scope, its parent, what is above that, and what the scope brings with it.
+        // The depth of the chain: the scope, its parent, the parent's ancestors, and the levels below the scope.
         let row = admit::row(ws, tenant, scope).filter(|_| !Mutant::ForgetBelow.on());
         let below = row.map_or(0, |row| row.below.len());
         if above.len() + 2 + below > DEPTH_MAX {
@@ -34,18 +39,21 @@ pub(super) fn define(ws: &Workspace, context: &Context, scope: &Scope, budget: &
     Ok(vec![Event::BudgetDefined { scope: scope.clone(), budget: Box::new(budget.clone()) }])
 }
 
+/// Freezes a scope. A freeze by a trip limit is replaced; one by a caller stays as it is.
 pub(super) fn freeze(ws: &Workspace, context: &Context, scope: &Scope) -> Result<Vec<Event>, Refusal> {
-    let frozen = known(ws, context, scope)?;
+    let frozen = current_freeze(ws, context, scope)?;
     let already = matches!(frozen, Some(Freeze::Order { .. }));
     Ok(if already { Vec::new() } else { vec![Event::BudgetFrozen { scope: scope.clone() }] })
 }
 
+/// Unfreezes a scope, whatever froze it.
 pub(super) fn unfreeze(ws: &Workspace, context: &Context, scope: &Scope) -> Result<Vec<Event>, Refusal> {
-    let frozen = known(ws, context, scope)?;
+    let frozen = current_freeze(ws, context, scope)?;
     Ok(frozen.map(|_| Event::BudgetUnfrozen { scope: scope.clone(), turned: false }).into_iter().collect())
 }
 
-fn known<'a>(ws: &'a Workspace, context: &Context, scope: &Scope) -> Result<Option<&'a Freeze>, Refusal> {
+/// Returns the freeze of a scope; refuses a scope without events.
+fn current_freeze<'a>(ws: &'a Workspace, context: &Context, scope: &Scope) -> Result<Option<&'a Freeze>, Refusal> {
     match admit::row(ws, &context.tenant, scope) {
         Some(row) if row.version > 0 => Ok(row.frozen.as_ref()),
         _ => Err(Refusal::UnknownScope { scope: scope.clone() }),

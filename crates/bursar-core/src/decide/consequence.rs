@@ -1,4 +1,7 @@
-//! What follows from spend: thresholds crossed and cleared, trips, freezes that lift.
+//! Follow-up events of a changed scope: thresholds crossed and cleared, trip limits, freezes that end.
+//!
+//! After the events of a request are applied, `decide` computes these for every scope it touched and appends them to
+//! the same journal entry.
 
 use crate::event::Event;
 use crate::mutant::Mutant;
@@ -6,7 +9,7 @@ use crate::scope::{Balance, ScopeState};
 use crate::state::{ScopeKey, Workspace};
 use crate::time::Time;
 
-/// The events that follow from the state of a scope as it stands. Each is told once: applying it makes it not follow.
+/// Returns the follow-up events of a scope's current state. Applying an event removes its cause, so each occurs once.
 pub(super) fn of(ws: &Workspace, key: &ScopeKey) -> Vec<Event> {
     let Some(row) = ws.scopes.get(key) else { return Vec::new() };
     let mut events = Vec::new();
@@ -18,6 +21,7 @@ pub(super) fn of(ws: &Workspace, key: &ScopeKey) -> Vec<Event> {
     events
 }
 
+/// Adds events for the thresholds that posted spend has reached, or fallen below, since the last event.
 fn thresholds(key: &ScopeKey, row: &ScopeState, events: &mut Vec<Event>) {
     let Some(budget) = &row.budget else { return };
     for limit in &budget.limits {
@@ -47,6 +51,7 @@ fn thresholds(key: &ScopeKey, row: &ScopeState, events: &mut Vec<Event>) {
     }
 }
 
+/// Adds an event if posted spend has passed the trip limit.
 fn trip(key: &ScopeKey, row: &ScopeState, events: &mut Vec<Event>) {
     let Some(trip) = row.budget.as_ref().and_then(|budget| budget.trip.as_ref()) else { return };
     let Some(balance) = row.balance(&trip.window) else { return };

@@ -1,4 +1,22 @@
-//! The end of a lease, and what it settles.
+//! Decides the end of a lease and what it settles.
+//!
+//! # Fence
+//!
+//! The fence of a lease only grows. A report must carry the fence of the current lease; with any other fence it changes
+//! nothing but the bill. Repeating the same end of the same lease returns the same answer, unless it reports different
+//! usage.
+//!
+//! # Settlement
+//!
+//! A job's hold is committed by its success and released by its death or cancellation, in the same transaction. A
+//! failed attempt that spent something commits its hold, and the next attempt gets a new hold like it, admitted like
+//! any other. If admission refuses it, the job is *parked*: it has no hold and waits for the scope that refused it. It
+//! is tried again when that scope gets units back, and after [`AWAIT_MAX`](crate::bounds::AWAIT_MAX) at the latest.
+//!
+//! # Late reports
+//!
+//! A lease that lapsed may still report what its worker spent, once ([`Lapsed`]). That is charged without a hold
+//! (`job.billed`). A lease that its worker ended was settled then, so a later report under its fence charges nothing.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +42,7 @@ pub(super) fn finish(deed: &mut Deed<'_>, item: &Finish) -> Result<Finished, Ref
     check_owner(deed, job, fence)?;
     let holds = job.life.lease.is_some() && (job.life.fence == fence || Mutant::SkipFence.on());
     if !holds {
-        // The same end of the same lease again: nothing to do, and the same answer.
+        // A repeated report is answered as before, without effect.
         if job.life.fence == fence && job.life.ended == Some(item.end.as_lease_end()) {
             check_repeated(deed, job, &item.end)?;
             return Ok(finished(job));
@@ -34,7 +52,7 @@ pub(super) fn finish(deed: &mut Deed<'_>, item: &Finish) -> Result<Finished, Ref
     }
     match &item.end {
         End::Complete { result, usage } => {
-            settle(deed, id, usage.as_deref(), Unsaid::Held)?;
+            settle(deed, id, usage.as_deref(), Unreported::AsHeld)?;
             deed.emit(Event::JobSucceeded { job: id, fence, result: result.clone() });
         }
         End::Fail { error, retryable, retry_after, usage } => {
@@ -44,37 +62,37 @@ pub(super) fn finish(deed: &mut Deed<'_>, item: &Finish) -> Result<Finished, Ref
         End::Snooze { delay } => {
             let run_at = deed.now().after(*delay);
             deed.emit(Event::JobSnoozed { job: id, fence, run_at });
-            cancel_if_wanted(deed, id)?;
+            cancel_if_requested(deed, id)?;
         }
         End::Return => {
             deed.emit(Event::JobReturned { job: id, fence });
-            cancel_if_wanted(deed, id)?;
+            cancel_if_requested(deed, id)?;
         }
     }
-    free_line(deed, id);
+    unbar_line(deed, id);
     Ok(finished(deed.job(id)?))
 }
 
-/// Refuses to repeat the end of a lease with other spend than was charged for it.
+/// Refuses to repeat the end of a lease with other usage than was charged for it.
 fn check_repeated(deed: &Deed<'_>, job: &Job, end: &End) -> Result<(), Refusal> {
     let Some(recorded) = &job.life.settled else { return Ok(()) };
     let hold = job.hold.and_then(|hold| deed.ws.holds.get(&hold));
     let charges: &[HeldCharge] = hold.map_or(&[], |hold| &hold.charges);
-    let said: Vec<(Scope, i64)> = match (end, end.usage()) {
+    let reported: Vec<(Scope, i64)> = match (end, end.usage()) {
         (End::Complete { .. }, None) => charges.iter().map(|charge| (charge.scope.clone(), charge.amount)).collect(),
         (_, usage) => {
-            let (actuals, beside) = split(deed, job, hold, usage)?;
+            let (actuals, unheld) = split_usage(deed, job, hold, usage)?;
             let held = charges.iter().map(|charge| charge.scope.clone()).zip(actuals);
-            held.chain(beside).collect()
+            held.chain(unheld).collect()
         }
     };
-    if sums(&said) == sums(recorded) || Mutant::RepeatAnyUsage.on() {
+    if sums(&reported) == sums(recorded) || Mutant::RepeatAnyUsage.on() {
         return Ok(());
     }
     Err(Refusal::UsageRecorded { job: job.id, fence: job.life.fence, recorded: recorded.clone() })
 }
 
-/// Units by scope, without those that come to nothing.
+/// Adds up units by scope, leaving out zeros.
 fn sums(amounts: &[(Scope, i64)]) -> BTreeMap<&Scope, i64> {
     let mut sums = BTreeMap::new();
     for (scope, amount) in amounts.iter().filter(|(_, amount)| *amount != 0) {
@@ -84,11 +102,11 @@ fn sums(amounts: &[(Scope, i64)]) -> BTreeMap<&Scope, i64> {
     sums
 }
 
-/// A lapsed lease is taken back.
+/// Takes back a lease that has lapsed; does nothing if the job has none.
 pub(super) fn rescue(deed: &mut Deed<'_>, id: JobId) -> Result<Finished, Refusal> {
     let job = deed.job(id)?;
-    let is_over = |lease: &&Lease| lease.lapses_at() <= deed.now() || Mutant::RescueEarly.on();
-    let Some(lease) = job.life.lease.as_ref().filter(is_over) else {
+    let has_lapsed = |lease: &&Lease| lease.lapses_at() <= deed.now() || Mutant::RescueEarly.on();
+    let Some(lease) = job.life.lease.as_ref().filter(has_lapsed) else {
         if Mutant::RescueFinished.on() && job.life.state.is_final() {
             deed.emit(Event::JobRetried { job: id, hold: None });
         }
@@ -102,22 +120,24 @@ pub(super) fn rescue(deed: &mut Deed<'_>, id: JobId) -> Result<Finished, Refusal
     };
     let failure = Failure { error, retryable: true, retry_after: None };
     fail(deed, id, LeaseEnd::Lapsed, failure, None)?;
-    free_line(deed, id);
+    unbar_line(deed, id);
     Ok(finished(deed.job(id)?))
 }
 
-/// The job as it is told to who did something to it.
+/// Returns the answer for a job after an operation on it.
 pub(super) fn finished(job: &Job) -> Finished {
     let run_at = (!job.life.state.is_final() && job.life.lease.is_none()).then_some(job.life.run_at);
     Finished { job: job.id, state: job.life.state, run_at, hold: job.hold, cost: job.life.cost.clone() }
 }
 
+/// Why an attempt failed, and how it may be retried.
 struct Failure {
     error: JobError,
     retryable: bool,
     retry_after: Option<Span>,
 }
 
+/// Fails the current attempt: settles what it spent, then retries, parks, cancels or buries the job.
 fn fail(
     deed: &mut Deed<'_>,
     id: JobId,
@@ -135,14 +155,14 @@ fn fail(
     let spent = usage.is_some_and(|usage| usage.iter().any(|usage| usage.amount > 0));
     let spent = spent && !Mutant::ForgetFailedUsage.on();
     if spent {
-        settle(deed, id, usage, Unsaid::Nothing)?;
+        settle(deed, id, usage, Unreported::Nothing)?;
     }
     let again = !last && !job.life.cancelling;
-    // The next attempt is to have as much as this one had.
+    // The hold was committed, so the next attempt needs a new one.
     let funds = if again && spent { Some(fund(deed, &job)) } else { None };
     let funded = !matches!(funds, Some(Err(_)));
     let run_again = (again && funded).then_some(run_at);
-    let worker = job.life.lease.as_ref().expect("it was looked at").worker.clone();
+    let worker = job.life.lease.as_ref().expect("only a leased job fails").worker.clone();
     let (fence, error) = (job.life.fence, failure.error);
     deed.emit(match how {
         LeaseEnd::Lapsed => Event::JobRescued { job: id, fence, attempt, worker, error, run_at: run_again },
@@ -150,7 +170,7 @@ fn fail(
     });
     match funds {
         Some(Ok(Some(placed))) => fund_with(deed, id, placed),
-        Some(Err(lacking)) => park(deed, id, lacking),
+        Some(Err(shortage)) => park(deed, id, shortage),
         Some(Ok(None)) | None => {}
     }
     if !again {
@@ -167,7 +187,8 @@ fn fail(
     Ok(())
 }
 
-fn cancel_if_wanted(deed: &mut Deed<'_>, id: JobId) -> Result<(), Refusal> {
+/// Cancels a job whose cancellation was requested while it ran.
+fn cancel_if_requested(deed: &mut Deed<'_>, id: JobId) -> Result<(), Refusal> {
     if deed.job(id)?.life.cancelling {
         release(deed, id)?;
         deed.emit(Event::JobCancelled { job: id });
@@ -175,14 +196,14 @@ fn cancel_if_wanted(deed: &mut Deed<'_>, id: JobId) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Where units are lacking for another attempt, and when to look again.
-pub(super) struct Lacking {
+/// The scope that refused the hold of another attempt, and when to try again.
+pub(super) struct Shortage {
     pub(super) scope: Scope,
     run_at: Time,
 }
 
-/// A hold like the one the job had, if it had one; not placed yet.
-pub(super) fn fund(deed: &mut Deed<'_>, job: &Job) -> Result<Option<Event>, Lacking> {
+/// Builds the event that places a hold like the one the job had, if it had one. Does not apply it.
+pub(super) fn fund(deed: &mut Deed<'_>, job: &Job) -> Result<Option<Event>, Shortage> {
     let old = job.hold.and_then(|id| deed.ws.holds.get(&id)).cloned();
     let Some(old) = old else { return Ok(None) };
     let id = deed.new_hold();
@@ -199,42 +220,43 @@ pub(super) fn fund(deed: &mut Deed<'_>, job: &Job) -> Result<Option<Event>, Lack
             let scope = scope.unwrap_or_else(|| old.charges[0].scope.clone());
             let most = crate::bounds::AWAIT_MAX;
             let wait = refusal.retry_after().map_or(most, |wait| wait.min(most));
-            Err(Lacking { scope, run_at: deed.now().after(wait.max(Span::from_millis(1))) })
+            Err(Shortage { scope, run_at: deed.now().after(wait.max(Span::from_millis(1))) })
         }
     }
 }
 
-/// The hold is placed, and the job's next attempt has it.
+/// Places the hold of a job's next attempt.
 pub(super) fn fund_with(deed: &mut Deed<'_>, job: JobId, placed: Event) {
-    let Event::HoldPlaced { hold, .. } = &placed else { unreachable!("it is a hold that funds") };
+    let Event::HoldPlaced { hold, .. } = &placed else { unreachable!("`fund` places a hold") };
     let hold = *hold;
     deed.emit(placed);
     deed.emit(Event::JobFunded { job, hold });
 }
 
-/// The job waits until its budget admits another attempt.
-pub(super) fn park(deed: &mut Deed<'_>, job: JobId, lacking: Lacking) {
-    let Lacking { scope, run_at } = lacking;
+/// Parks a job until its budget admits another attempt.
+pub(super) fn park(deed: &mut Deed<'_>, job: JobId, shortage: Shortage) {
+    let Shortage { scope, run_at } = shortage;
     deed.emit(Event::JobParked { job, scope, run_at });
 }
 
-/// When a job that still lacks units is looked at again. Follows from time; no event tells it.
-pub(super) fn look_later(deed: &mut Deed<'_>, id: JobId, lacking: &Lacking) {
-    let job = deed.ws.jobs.get_mut(&id).expect("it was looked at");
-    job.life.run_at = if Mutant::NeverLookAgain.on() { Time::NEVER } else { lacking.run_at };
+/// Sets when a parked job that still lacks units is tried again. This follows from time and has no event.
+pub(super) fn look_later(deed: &mut Deed<'_>, id: JobId, shortage: &Shortage) {
+    let job = deed.ws.jobs.get_mut(&id).expect("the job was just read");
+    job.life.run_at = if Mutant::NeverLookAgain.on() { Time::NEVER } else { shortage.run_at };
 }
 
+/// Admits a hold with the charges of an old one.
 fn place_again(deed: &Deed<'_>, old: &Hold, job: JobId, hold: crate::id::HoldId) -> Result<Event, Refusal> {
     let tenant = &deed.context.tenant;
-    let asked = old.charges.iter().map(|charge| Charge {
+    let charges = old.charges.iter().map(|charge| Charge {
         scope: charge.scope.clone(),
         amount: charge.amount,
         limits: charge.limits.clone(),
         cover: None,
         default: None,
     });
-    let asked: Vec<Charge> = asked.collect();
-    let charges = admit::admit(&admit::Rows::new(deed.ws, tenant), admit::resolve(deed.ws, tenant, &asked)?)?;
+    let charges: Vec<Charge> = charges.collect();
+    let charges = admit::admit(&admit::Rows::new(deed.ws, tenant), admit::resolve(deed.ws, tenant, &charges)?)?;
     Ok(Event::HoldPlaced {
         hold,
         charges,
@@ -246,7 +268,7 @@ fn place_again(deed: &Deed<'_>, old: &Hold, job: JobId, hold: crate::id::HoldId)
     })
 }
 
-/// What becomes of what the job's hold still sets aside: it is free again.
+/// Releases the hold of a job, if it is live.
 pub(super) fn release(deed: &mut Deed<'_>, id: JobId) -> Result<(), Refusal> {
     if let Some(hold) = live_hold(deed, id)? {
         let released = hold::release_owned(deed.ws, &deed.context.tenant, &hold)?;
@@ -255,55 +277,59 @@ pub(super) fn release(deed: &mut Deed<'_>, id: JobId) -> Result<(), Refusal> {
     Ok(())
 }
 
+/// Returns the hold of a job, if it is not settled.
 fn live_hold(deed: &Deed<'_>, id: JobId) -> Result<Option<Hold>, Refusal> {
     let hold = deed.job(id)?.hold.and_then(|hold| deed.ws.holds.get(&hold));
     Ok(hold.filter(|hold| hold.state == HoldState::Held).cloned())
 }
 
-/// What usage that does not name a charge of the hold says of it.
+/// What a job's hold is committed with if the worker reports no usage.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Unsaid {
-    /// Nothing was said at all: what was held.
-    Held,
-    /// What is not said was not spent.
+enum Unreported {
+    /// All that was held.
+    AsHeld,
+    /// Nothing.
     Nothing,
 }
 
-/// Charges what was really spent: on the hold as far as it has charges there, beside it otherwise.
-fn settle(deed: &mut Deed<'_>, id: JobId, usage: Option<&[Usage]>, unsaid: Unsaid) -> Result<(), Refusal> {
+/// Charges the reported usage: as the actual units of the hold's charges, and without a hold on other scopes.
+fn settle(deed: &mut Deed<'_>, id: JobId, usage: Option<&[Usage]>, unreported: Unreported) -> Result<(), Refusal> {
     let job = deed.job(id)?.clone();
     let hold = live_hold(deed, id)?;
-    let (actuals, beside) = split(deed, &job, hold.as_ref(), usage)?;
+    let (actuals, unheld) = split_usage(deed, &job, hold.as_ref(), usage)?;
     let fence = job.life.fence;
     let committed = match &hold {
         Some(hold) => {
             let charges = hold.charges.iter().zip(&actuals).map(|(charge, actual)| {
-                let all = usage.is_none() && unsaid == Unsaid::Held;
+                let all = usage.is_none() && unreported == Unreported::AsHeld;
                 HeldCharge { actual: Some(if all { charge.amount } else { *actual }), ..charge.clone() }
             });
             Some(hold::commit_owned(deed.ws, &deed.context.tenant, hold, charges.collect())?)
         }
         None => None,
     };
-    // Nothing may fail once something has happened.
-    let bill = bill(deed, id, fence, &beside, false)?;
+    // Both events must be possible before the first is applied: an applied event cannot be undone.
+    let bill = bill(deed, id, fence, &unheld, false)?;
     if let Some(committed) = committed {
         deed.emit(committed);
     }
     if let Some(bill) = bill {
-        let anew = self::bill(deed, id, fence, &beside, false).ok().flatten();
-        deed.emit(anew.unwrap_or(bill));
+        // Computed again, because the commit has changed what the limits leave.
+        let current = self::bill(deed, id, fence, &unheld, false).ok().flatten();
+        deed.emit(current.unwrap_or(bill));
     }
     Ok(())
 }
 
-/// What was spent on each charge of the hold, and on other scopes.
+/// The units spent on each charge of the hold, and those on other scopes.
 type Spent = (Vec<i64>, Vec<(Scope, i64)>);
 
-fn split(deed: &Deed<'_>, job: &Job, hold: Option<&Hold>, usage: Option<&[Usage]>) -> Result<Spent, Refusal> {
+/// Splits usage into what a hold has charges for and what it has not. Usage without a scope is for the hold's only
+/// charge.
+fn split_usage(deed: &Deed<'_>, job: &Job, hold: Option<&Hold>, usage: Option<&[Usage]>) -> Result<Spent, Refusal> {
     let charges: &[HeldCharge] = hold.map_or(&[], |hold| &hold.charges);
     let mut actuals = vec![0i64; charges.len()];
-    let mut beside: Vec<(Scope, i64)> = Vec::new();
+    let mut unheld: Vec<(Scope, i64)> = Vec::new();
     for usage in usage.unwrap_or_default() {
         let place = match &usage.scope {
             None if charges.len() == 1 => Some(0),
@@ -314,25 +340,26 @@ fn split(deed: &Deed<'_>, job: &Job, hold: Option<&Hold>, usage: Option<&[Usage]
             (Some(place), _) => (&mut actuals[place], &charges[place].scope),
             (None, Some(scope)) => {
                 check_charge(deed, job, scope)?;
-                let place = beside.iter().position(|(known, _)| known == scope).unwrap_or_else(|| {
-                    beside.push((scope.clone(), 0));
-                    beside.len() - 1
+                let place = unheld.iter().position(|(known, _)| known == scope).unwrap_or_else(|| {
+                    unheld.push((scope.clone(), 0));
+                    unheld.len() - 1
                 });
-                (&mut beside[place].1, scope)
+                (&mut unheld[place].1, scope)
             }
-            (None, None) => unreachable!("usage without a scope is for the hold"),
+            (None, None) => unreachable!("usage without a scope is for the hold's only charge"),
         };
         *sum = sum.checked_add(usage.amount).ok_or_else(|| Refusal::Overflow { scope: scope.clone() })?;
     }
     let tenant = &deed.context.tenant;
     let unknown = |scope: &Scope| admit::row(deed.ws, tenant, scope).is_none_or(|row| row.version == 0);
-    match beside.iter().find(|(scope, _)| unknown(scope)) {
+    match unheld.iter().find(|(scope, _)| unknown(scope)) {
         Some((scope, _)) => Err(Refusal::UnknownScope { scope: scope.clone() }),
-        None => Ok((actuals, beside)),
+        None => Ok((actuals, unheld)),
     }
 }
 
-/// Refuses a principal that charges a scope which is none of its job's.
+/// Refuses a principal that charges a scope its job may not charge: one outside the job's hold or, without a hold,
+/// outside the principal's capabilities.
 fn check_charge(deed: &Deed<'_>, job: &Job, scope: &Scope) -> Result<(), Refusal> {
     let Some(reporter) = deed.context.reporter.as_ref().filter(|_| !Mutant::ChargeAnyScope.on()) else { return Ok(()) };
     let hold = job.hold.and_then(|hold| deed.ws.holds.get(&hold));
@@ -347,10 +374,10 @@ fn check_charge(deed: &Deed<'_>, job: &Job, scope: &Scope) -> Result<(), Refusal
     }
 }
 
-/// Spend beside a hold: it has happened, so that no limit refuses it.
-fn bill(deed: &Deed<'_>, id: JobId, fence: u64, beside: &[(Scope, i64)], lost: bool) -> Result<Option<Event>, Refusal> {
+/// Builds the event that charges spend without a hold, if there is any. It has happened, so no limit refuses it.
+fn bill(deed: &Deed<'_>, id: JobId, fence: u64, spent: &[(Scope, i64)], lost: bool) -> Result<Option<Event>, Refusal> {
     let tenant = &deed.context.tenant;
-    let spent = beside.iter().filter(|(_, amount)| *amount > 0).map(|(scope, amount)| HeldCharge {
+    let spent = spent.iter().filter(|(_, amount)| *amount > 0).map(|(scope, amount)| HeldCharge {
         scope: scope.clone(),
         amount: *amount,
         actual: None,
@@ -361,14 +388,14 @@ fn bill(deed: &Deed<'_>, id: JobId, fence: u64, beside: &[(Scope, i64)], lost: b
     if spent.is_empty() {
         return Ok(None);
     }
-    let charges: Vec<Charged> = hold::spent_beside(deed.ws, tenant, spent)?;
+    let charges: Vec<Charged> = hold::charge_spent(deed.ws, tenant, spent)?;
     Ok(Some(Event::JobBilled { job: id, fence, charges, lost }))
 }
 
-/// A worker that lost its lease changes nothing but the bill, and that once.
+/// Charges what the worker of a lapsed lease reports, once. Returns whether it is charged.
 fn bill_lost(deed: &mut Deed<'_>, id: JobId, fence: u64, usage: Option<&[Usage]>) -> Result<bool, Refusal> {
     let job = deed.job(id)?.clone();
-    // A lease that its worker ended itself has been settled with what it reported then, however late it is told again.
+    // A lease that its worker ended was settled with the usage reported then.
     let known = job.life.lapsed.iter().find(|lapsed| lapsed.fence == fence).cloned();
     let settled = Mutant::BillSettled.on() && fence < job.life.fence;
     let Some(lapsed) = known.or_else(|| settled.then_some(Lapsed { fence, billed: false, owner: None })) else {
@@ -378,10 +405,10 @@ fn bill_lost(deed: &mut Deed<'_>, id: JobId, fence: u64, usage: Option<&[Usage]>
         return Ok(lapsed.billed);
     }
     let hold = job.hold.and_then(|hold| deed.ws.holds.get(&hold)).cloned();
-    let (actuals, mut beside) = split(deed, &job, hold.as_ref(), usage)?;
+    let (actuals, mut spent) = split_usage(deed, &job, hold.as_ref(), usage)?;
     let charges = hold.iter().flat_map(|hold| &hold.charges);
-    beside.extend(charges.zip(actuals).map(|(charge, actual)| (charge.scope.clone(), actual)));
-    match bill(deed, id, fence, &beside, true)? {
+    spent.extend(charges.zip(actuals).map(|(charge, actual)| (charge.scope.clone(), actual)));
+    match bill(deed, id, fence, &spent, true)? {
         Some(event) => {
             deed.emit(event);
             Ok(true)
@@ -390,8 +417,8 @@ fn bill_lost(deed: &mut Deed<'_>, id: JobId, fence: u64, usage: Option<&[Usage]>
     }
 }
 
-/// The slot of a key is free again: the firsts of its line that were barred may go.
-fn free_line(deed: &mut Deed<'_>, id: JobId) {
+/// Makes the barred heads of a job's line ready again, after the job freed a slot of its flow key.
+fn unbar_line(deed: &mut Deed<'_>, id: JobId) {
     let Ok(job) = deed.job(id) else { return };
     let Some(line) = job.line() else { return };
     let barred = deed.ws.barred.remove(&(job.tenant.clone(), line)).unwrap_or_default();
@@ -403,7 +430,8 @@ fn free_line(deed: &mut Deed<'_>, id: JobId) {
     }
 }
 
-/// Whether jobs are barred in the lines of these jobs that were not loaded: they must be, before a slot is given back.
+/// Returns whether the lines of these jobs have barred heads that are not loaded. They must be loaded before a slot is
+/// freed.
 pub(super) fn line_unknown(deed: &Deed<'_>, ids: impl Iterator<Item = JobId>) -> bool {
     let mut lines = ids.filter_map(|id| {
         let job = deed.job(id).ok().filter(|job| job.life.state == JobState::Leased)?;

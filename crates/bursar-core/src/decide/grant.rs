@@ -1,4 +1,7 @@
-//! Grants: mint, redeem, rotate, revoke, purge.
+//! Decides operations on grants and credentials: mint, redeem, rotate, use, revoke, purge.
+//!
+//! A grant is redeemed at most once, before it expires, and only for the purpose and subject it was minted for. A grant
+//! of another tenant is treated as unknown.
 
 use std::collections::BTreeSet;
 
@@ -14,6 +17,7 @@ use crate::request::{Mint, Redemption};
 use crate::state::Workspace;
 use crate::time::Span;
 
+/// Creates a grant.
 pub(super) fn mint(ws: &Workspace, mint: &Mint) -> Vec<Event> {
     vec![Event::GrantMinted {
         grant: mint.id,
@@ -25,18 +29,20 @@ pub(super) fn mint(ws: &Workspace, mint: &Mint) -> Vec<Event> {
     }]
 }
 
-/// The redemptions, with the first grant's payload; or every one that is not taken.
+/// Redeems grants, and returns the payload of the first; or returns a violation for each that is not valid.
 pub(super) fn redeem(
     ws: &Workspace,
     tenant: &Tenant,
-    asked: &[Redemption],
+    redemptions: &[Redemption],
 ) -> Result<(Vec<Event>, Option<Payload>), Vec<Violation>> {
     let mut seen = BTreeSet::new();
     let (mut events, mut violations, mut first) = (Vec::new(), Vec::new(), None);
-    for redemption in asked {
-        let taken =
-            if seen.insert(redemption.grant) { take(ws, tenant, redemption) } else { Err(GrantFault::Redeemed) };
-        match taken {
+    for redemption in redemptions {
+        let grant = match seen.insert(redemption.grant) {
+            true => redeemable(ws, tenant, redemption),
+            false => Err(GrantFault::Redeemed),
+        };
+        match grant {
             Ok(grant) => {
                 first.get_or_insert_with(|| grant.payload.clone());
                 events.push(Event::GrantRedeemed { grant: grant.id, purpose: grant.purpose.clone() });
@@ -47,12 +53,13 @@ pub(super) fn redeem(
     if violations.is_empty() { Ok((events, first)) } else { Err(violations) }
 }
 
-fn take<'a>(ws: &'a Workspace, tenant: &Tenant, asked: &Redemption) -> Result<&'a Grant, GrantFault> {
-    let grant = ws.grants.get(&asked.grant).filter(|grant| grant.tenant == *tenant).ok_or(GrantFault::Unknown)?;
-    if grant.digest != asked.digest {
+/// Returns the grant that a redemption names, or why it cannot be redeemed.
+fn redeemable<'a>(ws: &'a Workspace, tenant: &Tenant, redemption: &Redemption) -> Result<&'a Grant, GrantFault> {
+    let grant = ws.grants.get(&redemption.grant).filter(|grant| grant.tenant == *tenant).ok_or(GrantFault::Unknown)?;
+    if grant.digest != redemption.digest {
         return Err(GrantFault::Wrong);
     }
-    if grant.purpose != asked.purpose || grant.subject != asked.subject {
+    if grant.purpose != redemption.purpose || grant.subject != redemption.subject {
         return Err(GrantFault::Mismatch);
     }
     match grant.state {
@@ -64,7 +71,8 @@ fn take<'a>(ws: &'a Workspace, tenant: &Tenant, asked: &Redemption) -> Result<&'
     }
 }
 
-/// A credential in the place of another of this tenant, which is good for a while yet.
+/// Mints a credential that replaces another one of the tenant. The old one stays valid for `overlap`, but no longer
+/// than it would have been.
 pub(super) fn rotate(
     ws: &Workspace,
     context: &Context,
@@ -85,7 +93,7 @@ pub(super) fn rotate(
     Ok(events)
 }
 
-/// A credential was used; one that is over was not.
+/// Records the use of a credential; nothing if it has expired or was revoked.
 pub(super) fn used(ws: &Workspace, context: &Context, id: GrantId) -> Result<Vec<Event>, Refusal> {
     let grant = ws.grants.get(&id).filter(|grant| grant.tenant == context.tenant);
     let grant = grant.ok_or(Refusal::UnknownGrant { grant: id })?;
@@ -93,6 +101,7 @@ pub(super) fn used(ws: &Workspace, context: &Context, id: GrantId) -> Result<Vec
     Ok(good.then_some(Event::GrantUsed { grant: id }).into_iter().collect())
 }
 
+/// Revokes a grant; does nothing if it was revoked before.
 pub(super) fn revoke(ws: &Workspace, context: &Context, id: GrantId) -> Result<Vec<Event>, Refusal> {
     let grant = ws.grants.get(&id).filter(|grant| grant.tenant == context.tenant);
     match grant.ok_or(Refusal::UnknownGrant { grant: id })?.state {
@@ -102,6 +111,7 @@ pub(super) fn revoke(ws: &Workspace, context: &Context, id: GrantId) -> Result<V
     }
 }
 
+/// Removes those of the grants that have expired.
 pub(super) fn purge(ws: &Workspace, context: &Context, grants: &[GrantId]) -> Vec<Event> {
     let grants: BTreeSet<&GrantId> = grants.iter().collect();
     let expired = grants

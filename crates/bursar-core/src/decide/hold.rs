@@ -1,4 +1,9 @@
-//! Settling holds: commit, release, extend, expire; and credits.
+//! Decides how holds end: commit, release, extend, expire; and credits.
+//!
+//! A commit posts the actual units, which may differ from those held. Units above the held ones (an overrun) and a
+//! commit after expiry are charged in full and flagged, unless the hold's policy refuses them; no limit refuses them,
+//! because they have been spent. A hold that a job owns is settled by the end of the job only. Which instant each part
+//! counts for is documented at [`Balance`](crate::scope::Balance).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,8 +21,9 @@ use crate::scope::{Posting, ScopeState};
 use crate::state::Workspace;
 use crate::time::{Span, Time};
 
+/// Commits a hold with its actual units.
 pub(super) fn commit(ws: &Workspace, context: &Context, id: HoldId, actual: &Actual) -> Result<Vec<Event>, Refusal> {
-    let hold = settleable(ws, context, id)?;
+    let hold = find_settleable(ws, context, id)?;
     let late = match hold.state_at(ws.now) {
         HoldState::Held => false,
         HoldState::Expired if hold.late == Cover::Refuse && !Mutant::ChargeLateAnyway.on() => {
@@ -36,21 +42,21 @@ pub(super) fn commit(ws: &Workspace, context: &Context, id: HoldId, actual: &Act
             actual: charge.actual.unwrap_or(charge.amount),
         });
     }
-    Ok(vec![committed(ws, &context.tenant, hold, charges, late)?])
+    Ok(vec![commit_event(ws, &context.tenant, hold, charges, late)?])
 }
 
-/// Posts what a job's hold really cost. It has been spent, so that no policy refuses it.
+/// Commits the hold of a job with its actual units. They have been spent, so no policy refuses them.
 pub(super) fn commit_owned(
     ws: &Workspace,
     tenant: &Tenant,
     hold: &Hold,
     charges: Vec<HeldCharge>,
 ) -> Result<Event, Refusal> {
-    committed(ws, tenant, hold, charges, false)
+    commit_event(ws, tenant, hold, charges, false)
 }
 
-/// The hold with what each of its charges really cost.
-fn committed(
+/// Builds the event that commits a hold with the actual units of each charge.
+fn commit_event(
     ws: &Workspace,
     tenant: &Tenant,
     hold: &Hold,
@@ -59,7 +65,7 @@ fn committed(
 ) -> Result<Event, Refusal> {
     let mut overrun = 0i64;
     for charge in &charges {
-        let spent = charge.actual.expect("every charge has its actual");
+        let spent = charge.actual.expect("every charge has its actual units");
         overrun = overrun.saturating_add((spent - charge.amount).max(0));
         overrun *= i64::from(!Mutant::HideOverrun.on());
     }
@@ -71,19 +77,20 @@ fn committed(
         let covered = spent.min(held);
         (held, [(hold.placed_at, covered), (ws.now, spent - covered)])
     };
-    let charges = settled(ws, tenant, hold.placed_at, charges, &scopes, moved)?;
+    let charges = charges_after(ws, tenant, hold.placed_at, charges, &scopes, moved)?;
     Ok(Event::HoldCommitted { hold: hold.id, charges, late, overrun })
 }
 
-/// Spend that no hold covers and that has happened: what the limits leave after it.
-pub(super) fn spent_beside(ws: &Workspace, tenant: &Tenant, spent: Vec<HeldCharge>) -> Result<Vec<Charged>, Refusal> {
+/// Charges spend that has happened and that no hold covers, and computes what the limits leave after it.
+pub(super) fn charge_spent(ws: &Workspace, tenant: &Tenant, spent: Vec<HeldCharge>) -> Result<Vec<Charged>, Refusal> {
     let sums = sums(spent.iter(), |charge| charge.amount)?;
     let scopes = sums.keys().cloned().collect();
-    settled(ws, tenant, Time::MIN, spent, &scopes, |scope| (0, [(ws.now, sums[scope]), (ws.now, 0)]))
+    charges_after(ws, tenant, Time::MIN, spent, &scopes, |scope| (0, [(ws.now, sums[scope]), (ws.now, 0)]))
 }
 
+/// Releases a hold.
 pub(super) fn release(ws: &Workspace, context: &Context, id: HoldId) -> Result<Vec<Event>, Refusal> {
-    let hold = settleable(ws, context, id)?;
+    let hold = find_settleable(ws, context, id)?;
     match hold.state_at(ws.now) {
         HoldState::Held => {}
         state => return Err(Refusal::AlreadySettled { hold: id, state }),
@@ -91,17 +98,18 @@ pub(super) fn release(ws: &Workspace, context: &Context, id: HoldId) -> Result<V
     Ok(vec![release_owned(ws, &context.tenant, hold)?])
 }
 
-/// Frees what a hold sets aside, whoever owns it.
+/// Releases a hold, also one that a job owns.
 pub(super) fn release_owned(ws: &Workspace, tenant: &Tenant, hold: &Hold) -> Result<Event, Refusal> {
     let held = hold.totals();
     let scopes = held.keys().cloned().collect();
     let moved = |scope: &Scope| (held[scope], [(ws.now, 0), (ws.now, 0)]);
-    let charges = settled(ws, tenant, hold.placed_at, hold.charges.clone(), &scopes, moved)?;
+    let charges = charges_after(ws, tenant, hold.placed_at, hold.charges.clone(), &scopes, moved)?;
     Ok(Event::HoldReleased { hold: hold.id, charges })
 }
 
+/// Extends a hold that has not expired, up to the longest life that its budgets allow.
 pub(super) fn extend(ws: &Workspace, context: &Context, id: HoldId, by: Span) -> Result<Vec<Event>, Refusal> {
-    let hold = settleable(ws, context, id)?;
+    let hold = find_settleable(ws, context, id)?;
     match hold.state_at(ws.now) {
         HoldState::Held => {}
         HoldState::Expired if Mutant::SkipExpiryCheck.on() => {}
@@ -123,6 +131,8 @@ pub(super) fn extend(ws: &Workspace, context: &Context, id: HoldId, by: Span) ->
     Ok(vec![Event::HoldExtended { hold: id, expires_at, scopes: hold.totals().into_keys().collect() }])
 }
 
+/// Credits units to a scope and its ancestors. A credit that names a hold goes to the ancestors that the hold was
+/// placed on, and counts for the instants of the spend it reverses.
 pub(super) fn credit(
     ws: &Workspace,
     context: &Context,
@@ -134,7 +144,7 @@ pub(super) fn credit(
     if admit::row(ws, tenant, scope).is_none_or(|row| row.version == 0) {
         return Err(Refusal::UnknownScope { scope: scope.clone() });
     }
-    let named = hold.map(|id| own(ws, context, id)).transpose()?;
+    let named = hold.map(|id| find(ws, context, id)).transpose()?;
     let charge = match named {
         None => HeldCharge {
             scope: scope.clone(),
@@ -165,15 +175,16 @@ pub(super) fn credit(
     };
     let scopes = charge.scopes().cloned().collect();
     let back = |scope: &Scope| (0, parts(scope).map(|(at, amount)| (at, -amount)));
-    let mut charges = settled(ws, tenant, Time::MIN, vec![charge], &scopes, back)?;
+    let mut charges = charges_after(ws, tenant, Time::MIN, vec![charge], &scopes, back)?;
     Ok(vec![Event::Credited { charge: charges.remove(0), at, hold, beyond }])
 }
 
+/// Records the expiry of those of the holds that have expired.
 pub(super) fn expire(ws: &Workspace, context: &Context, holds: &[HoldId]) -> Vec<Event> {
     let holds: BTreeSet<&HoldId> = holds.iter().collect();
     let due = holds
         .into_iter()
-        .filter_map(|id| own(ws, context, *id).ok())
+        .filter_map(|id| find(ws, context, *id).ok())
         .filter(|hold| hold.state == HoldState::Held && hold.state_at(ws.now) == HoldState::Expired);
     due.map(|hold| Event::HoldExpired {
         hold: hold.id,
@@ -183,20 +194,22 @@ pub(super) fn expire(ws: &Workspace, context: &Context, holds: &[HoldId]) -> Vec
     .collect()
 }
 
-/// The hold, if it is the asker's. Another tenant's hold is no hold at all.
-fn own<'a>(ws: &'a Workspace, context: &Context, id: HoldId) -> Result<&'a Hold, Refusal> {
+/// Returns a hold of the request's tenant. A hold of another tenant is reported as unknown.
+fn find<'a>(ws: &'a Workspace, context: &Context, id: HoldId) -> Result<&'a Hold, Refusal> {
     let hold = ws.holds.get(&id).filter(|hold| hold.tenant == context.tenant);
     hold.ok_or(Refusal::UnknownHold { hold: id })
 }
 
-fn settleable<'a>(ws: &'a Workspace, context: &Context, id: HoldId) -> Result<&'a Hold, Refusal> {
-    let hold = own(ws, context, id)?;
+/// Returns a hold that callers may settle: no job owns it.
+fn find_settleable<'a>(ws: &'a Workspace, context: &Context, id: HoldId) -> Result<&'a Hold, Refusal> {
+    let hold = find(ws, context, id)?;
     match hold.job {
         Some(job) if hold.state == HoldState::Held => Err(Refusal::OwnedByJob { hold: id, job }),
         _ => Ok(hold),
     }
 }
 
+/// Returns the charges of a hold with the actual units that the caller reports; those held where it reports none.
 fn with_actuals(hold: &Hold, actual: &Actual) -> Result<Vec<HeldCharge>, Refusal> {
     let mut charges = hold.charges.clone();
     for charge in &mut charges {
@@ -219,9 +232,9 @@ fn with_actuals(hold: &Hold, actual: &Actual) -> Result<Vec<HeldCharge>, Refusal
     Ok(charges)
 }
 
-/// The charges with what the limits leave once `moved` says what each of the scopes gets back and what is posted to it, and
-/// for which instants; refused only when a balance could not be represented.
-fn settled(
+/// Computes what the limits of each charge leave once the scopes have changed by `moved`. For a scope, `moved` returns
+/// the held units that are freed, and what is posted for which instants. Refused only if a balance would overflow.
+fn charges_after(
     ws: &Workspace,
     tenant: &Tenant,
     placed_at: Time,

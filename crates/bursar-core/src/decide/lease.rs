@@ -1,4 +1,22 @@
-//! Leases: who gets which job, and signs of life.
+//! Decides which jobs a worker gets, and heartbeats.
+//!
+//! # Order
+//!
+//! Jobs are leased in order of rank, then id; see [`rank`](crate::job::rank). The store loads the first ready jobs of
+//! each queue ([`Claims`](crate::state::Claims)), and the best one over all requested queues is leased until the worker
+//! has enough.
+//!
+//! # Flow control
+//!
+//! The limits of a queue are limits on internal scopes ([`FlowScopes`]). A lease takes one slot of the queue and one of
+//! its flow key, and a token of each rate. If the queue is at a limit, no more is leased from it. If only the key is,
+//! the head of its line waits (barred, or until the rate admits it) and the next best job is tried.
+//!
+//! # Stale reads
+//!
+//! The loaded jobs may have changed since: by an earlier request of the batch, or because a queue was redefined. Every
+//! job is checked again here. If the worker would get nothing but other jobs may be ready, the request is loaded and
+//! decided again.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,34 +33,34 @@ use crate::scope::Posting;
 use crate::time::{Span, Time};
 
 /// Whether a job may be leased.
-enum Flow {
+enum Check {
     /// It may, and takes these slots.
-    Open(Vec<Scope>),
-    /// Nothing more from this queue.
+    Allowed(Vec<Scope>),
+    /// The queue is at its concurrency limit.
     QueueFull,
-    /// Nothing more from this queue until then.
+    /// The rate of the queue admits the next lease at this instant.
     QueueAt(Time),
-    /// Its key is at its limit.
+    /// The flow key is at its concurrency limit.
     KeyFull,
-    /// Its key may be leased again from then on.
+    /// The rate of the flow key admits the next lease at this instant.
     KeyAt(Time),
-    /// It waits no more, or elsewhere: a neighbour in the batch has done something to it since it was read.
-    Gone,
-    /// Not by this transaction.
-    Not,
-    /// Its payload was not read: there were too many large ones.
-    Unread,
+    /// An earlier request of the batch changed the job: it is not ready any more, or in another queue.
+    Stale,
+    /// The job is not loaded, or the next job of its line is not.
+    NotLoaded,
+    /// Its payload was not loaded, because the loaded payloads reached their bound.
+    PayloadNotLoaded,
 }
 
-/// Leases as many jobs as are wanted and can be had, the best first. `None` when those that were read could not go, and there
-/// may be others: load again.
+/// Leases up to the requested number of jobs, best rank first. Returns `None` if the loaded jobs could not be leased
+/// but others may be ready: the request must be loaded and decided again.
 pub(super) fn lease(deed: &mut Deed<'_>, ask: &LeaseAsk) -> Option<Leased> {
-    // What was read is what the queue asked for before a neighbour in the batch changed it.
+    // The jobs were loaded for the settings that the queue had before an earlier request of the batch changed them.
     if ask.queues.iter().any(|queue| deed.ws.queues.is_changed(&(deed.context.tenant.clone(), queue.clone()))) {
         return None;
     }
     let mut leased = Leased { at: deed.now(), ..Leased::default() };
-    let mut gone = false;
+    let mut stale = false;
     let mut rates: BTreeMap<Scope, (Rate, i64)> = BTreeMap::new();
     let mut closed: BTreeSet<Queue> = BTreeSet::new();
     for queue in &ask.queues {
@@ -57,42 +75,42 @@ pub(super) fn lease(deed: &mut Deed<'_>, ask: &LeaseAsk) -> Option<Leased> {
     while !page.is_full() {
         let Some((queue, place)) = best(deed, ask, &closed) else { break };
         let key = (deed.context.tenant.clone(), queue.clone());
-        let claims = deed.ws.claims.get_mut(&key).expect("the best is among them");
-        let id = claims.jobs.remove(place).expect("the best is among them");
+        let claims = deed.ws.claims.get_mut(&key).expect("the best job is among the claims");
+        let id = claims.jobs.remove(place).expect("the best job is among the claims");
         let config = deed.config(&queue);
-        match flow(deed, id, &queue, &config, &rates) {
-            Flow::Open(slots) => {
+        match check(deed, id, &queue, &config, &rates) {
+            Check::Allowed(slots) => {
                 take(deed, ask, id, &config, slots);
-                for (scope, rate) in rated(deed, id, &config) {
+                for (scope, rate) in rates_of(deed, id, &config) {
                     rates.entry(scope).or_insert((rate, 0)).1 += 1;
                 }
-                let job = deed.ws.jobs.get(&id).expect("it was just leased").clone();
+                let job = deed.ws.jobs.get(&id).expect("the job was just leased").clone();
                 page.add(job.bytes());
                 leased.jobs.push(job);
             }
-            stop @ (Flow::QueueFull | Flow::QueueAt(_)) => {
-                let claims = deed.ws.claims.get_mut(&key).expect("the best was among them");
+            stop @ (Check::QueueFull | Check::QueueAt(_)) => {
+                let claims = deed.ws.claims.get_mut(&key).expect("the best job was among the claims");
                 claims.jobs.insert(place, id);
                 closed.insert(queue);
-                if let Flow::QueueAt(at) = stop {
+                if let Check::QueueAt(at) = stop {
                     leased.next_at = Some(leased.next_at.map_or(at, |known| known.min(at)));
                 }
             }
-            Flow::KeyFull => {
+            Check::KeyFull => {
                 deed.ws.bar(id);
                 deed.ws.claims.entry(key).or_default().passed_over = true;
             }
-            Flow::KeyAt(at) => {
+            Check::KeyAt(at) => {
                 deed.ws.put_off(id, at);
                 deed.ws.claims.entry(key).or_default().passed_over = true;
                 leased.next_at = Some(leased.next_at.map_or(at, |known| known.min(at)));
             }
-            Flow::Unread => {
+            Check::PayloadNotLoaded => {
                 let claims = deed.ws.claims.entry(key).or_default();
                 (claims.more, claims.passed_over) = (true, true);
             }
-            Flow::Gone => gone = true,
-            Flow::Not => {}
+            Check::Stale => stale = true,
+            Check::NotLoaded => {}
         }
     }
     let charges = rates.into_iter().map(|(scope, (rate, count))| Charged {
@@ -107,15 +125,15 @@ pub(super) fn lease(deed: &mut Deed<'_>, ask: &LeaseAsk) -> Option<Leased> {
     if !charges.is_empty() {
         deed.emit(Event::Posted { charges });
     }
-    let unseen = |queue: &Queue| {
+    let may_have_more = |queue: &Queue| {
         let claims = deed.ws.claims.get(&(deed.context.tenant.clone(), queue.clone()));
         !closed.contains(queue) && claims.is_some_and(|claims| claims.more && claims.passed_over)
     };
-    let again = leased.jobs.is_empty() && (gone || ask.queues.iter().any(unseen));
+    let again = leased.jobs.is_empty() && (stale || ask.queues.iter().any(may_have_more));
     (!again).then_some(leased)
 }
 
-/// The best job that is wanted: its queue, and its place among what can be leased there.
+/// Returns the queue of the best requested job, and the job's index among the claims of that queue.
 fn best(deed: &Deed<'_>, ask: &LeaseAsk, closed: &BTreeSet<Queue>) -> Option<(Queue, usize)> {
     let open = ask.queues.iter().filter(|queue| !closed.contains(*queue));
     let firsts = open.filter_map(|queue| {
@@ -128,8 +146,9 @@ fn best(deed: &Deed<'_>, ask: &LeaseAsk, closed: &BTreeSet<Queue>) -> Option<(Qu
     firsts.min_by_key(|(rank, id, ..)| (*rank, *id)).map(|(_, _, queue, place)| (queue.clone(), place))
 }
 
+/// Leases a job, and promotes the next job of its line.
 fn take(deed: &mut Deed<'_>, ask: &LeaseAsk, id: JobId, config: &QueueConfig, slots: Vec<Scope>) {
-    let job = deed.ws.jobs.get(&id).expect("it was loaded to be leased");
+    let job = deed.ws.jobs.get(&id).expect("the job was loaded to be leased");
     let line = job.line_led();
     let deadline = job.deadline.or(config.deadline).map_or(Time::NEVER, |span| deed.now().after(span));
     let event = Event::JobLeased {
@@ -144,70 +163,78 @@ fn take(deed: &mut Deed<'_>, ask: &LeaseAsk, id: JobId, config: &QueueConfig, sl
     };
     let queue = (job.tenant.clone(), job.queue.clone());
     deed.emit(event);
-    // The next of its line may go as well, after those that wait already.
+    // The next job of the line becomes ready, and ranks behind the jobs that are ready already.
     if let Some(next) = line.and_then(|line| deed.next_in(&line)) {
-        let rank = deed.ws.jobs.get(&next).expect("it stood in the line").life.rank;
+        let rank = deed.ws.jobs.get(&next).expect("the next job was in the line").life.rank;
         let jobs = &deed.ws.jobs;
         let claims = deed.ws.claims.entry(queue).or_default();
-        // Also after those of the same instant, whose keys would otherwise go by who was enqueued first.
+        // Also behind jobs of the same rank: otherwise keys would be ordered by the ids of their jobs.
         let before = |other: &JobId| jobs.get(other).is_some_and(|job| job.life.rank <= rank);
         let place = claims.jobs.iter().rposition(before).map_or(0, |place| place + 1);
         claims.jobs.insert(place, next);
     }
 }
 
-fn flow(deed: &Deed<'_>, id: JobId, queue: &Queue, config: &QueueConfig, rates: &BTreeMap<Scope, (Rate, i64)>) -> Flow {
-    let Some(job) = deed.ws.jobs.get(&id) else { return Flow::Not };
+/// Checks whether a job may be leased now. `rates` has what this request has taken of each rate so far.
+fn check(
+    deed: &Deed<'_>,
+    id: JobId,
+    queue: &Queue,
+    config: &QueueConfig,
+    rates: &BTreeMap<Scope, (Rate, i64)>,
+) -> Check {
+    let Some(job) = deed.ws.jobs.get(&id) else { return Check::NotLoaded };
     if !job.is_ready() || job.queue != *queue {
-        return Flow::Gone;
+        return Check::Stale;
     }
     if job.payload.is_elsewhere() {
-        return Flow::Unread;
+        return Check::PayloadNotLoaded;
     }
     if !deed.can_leave(job) {
-        return Flow::Not;
+        return Check::NotLoaded;
     }
     let mut slots = Vec::new();
     let queue = FlowScopes::of_queue(&job.queue);
     if let Some(most) = config.concurrency {
-        if running(deed, &queue.slots) >= i64::from(most) && !Mutant::IgnoreConcurrency.on() {
-            return Flow::QueueFull;
+        if slots_taken(deed, &queue.slots) >= i64::from(most) && !Mutant::IgnoreConcurrency.on() {
+            return Check::QueueFull;
         }
         slots.push(queue.slots);
     }
-    match config.rate.map(|rate| wait_for(deed, &queue.rate, rate, rates)) {
-        Some(wait) if wait > Span::ZERO && !Mutant::IgnoreRate.on() => return Flow::QueueAt(deed.now().after(wait)),
+    match config.rate.map(|rate| rate_wait(deed, &queue.rate, rate, rates)) {
+        Some(wait) if wait > Span::ZERO && !Mutant::IgnoreRate.on() => return Check::QueueAt(deed.now().after(wait)),
         _ => {}
     }
-    let Some(key) = &job.key else { return Flow::Open(slots) };
+    let Some(key) = &job.key else { return Check::Allowed(slots) };
     let key = FlowScopes::of_key(&job.queue, key);
     if let Some(most) = config.key_concurrency {
-        if running(deed, &key.slots) >= i64::from(most) && !Mutant::IgnoreKeyConcurrency.on() {
-            return Flow::KeyFull;
+        if slots_taken(deed, &key.slots) >= i64::from(most) && !Mutant::IgnoreKeyConcurrency.on() {
+            return Check::KeyFull;
         }
         slots.push(key.slots);
     }
-    match config.key_rate.map(|rate| wait_for(deed, &key.rate, rate, rates)) {
-        Some(wait) if wait > Span::ZERO => Flow::KeyAt(deed.now().after(wait)),
-        _ => Flow::Open(slots),
+    match config.key_rate.map(|rate| rate_wait(deed, &key.rate, rate, rates)) {
+        Some(wait) if wait > Span::ZERO => Check::KeyAt(deed.now().after(wait)),
+        _ => Check::Allowed(slots),
     }
 }
 
-/// The rates that a lease of the job counts for.
-fn rated(deed: &Deed<'_>, id: JobId, config: &QueueConfig) -> Vec<(Scope, Rate)> {
-    let job = deed.ws.jobs.get(&id).expect("it was just leased");
+/// Returns the rates that a lease of the job counts for, with their scopes.
+fn rates_of(deed: &Deed<'_>, id: JobId, config: &QueueConfig) -> Vec<(Scope, Rate)> {
+    let job = deed.ws.jobs.get(&id).expect("the job was just leased");
     let queue = config.rate.map(|rate| (FlowScopes::of_queue(&job.queue).rate, rate));
     let key = job.key.as_ref().and_then(|key| Some((FlowScopes::of_key(&job.queue, key).rate, config.key_rate?)));
     queue.into_iter().chain(key).collect()
 }
 
-fn running(deed: &Deed<'_>, slots: &Scope) -> i64 {
+/// Returns the number of leases that hold a slot of the scope.
+fn slots_taken(deed: &Deed<'_>, slots: &Scope) -> i64 {
     let row = deed.ws.scopes.get(&(deed.context.tenant.clone(), slots.clone()));
     row.map_or(0, |row| row.balances[0].held)
 }
 
-/// How long it takes until one more lease fits the rate; zero when it does.
-fn wait_for(deed: &Deed<'_>, scope: &Scope, rate: Rate, taken: &BTreeMap<Scope, (Rate, i64)>) -> Span {
+/// Returns how long until one more lease fits the rate; zero if it fits now.
+fn rate_wait(deed: &Deed<'_>, scope: &Scope, rate: Rate, taken: &BTreeMap<Scope, (Rate, i64)>) -> Span {
     let limit = rate.limit();
     let taken = taken.get(scope).map_or(0, |(_, count)| *count);
     let row = deed.ws.scopes.get(&(deed.context.tenant.clone(), scope.clone()));
@@ -217,15 +244,15 @@ fn wait_for(deed: &Deed<'_>, scope: &Scope, rate: Rate, taken: &BTreeMap<Scope, 
     if balance.remaining(limit.amount) > taken {
         return Span::ZERO;
     }
-    // What this request has taken is posted once it is known how many it takes.
-    let mut after = row.expect("it has a balance").clone();
+    // The leases of this request are posted at its end, so they are not in the balance yet.
+    let mut after = row.expect("the row has a balance").clone();
     let posting = Posting { at: deed.now(), seq: u64::MAX, amount: taken, hold: None };
     after.settle(Time::MIN, 0, &[posting]);
     let wait = after.balance(&limit.window).and_then(|left| left.retry_after(limit.amount, 1, deed.now(), Time::NEVER));
     wait.unwrap_or(rate.per).max(Span::from_micros(1))
 }
 
-/// A sign of life puts the lapse off, and tells what to do.
+/// Extends a lease, and tells the worker to continue, cancel or drain.
 pub(super) fn beat(deed: &mut Deed<'_>, beat: &Beat) -> Result<Beaten, Refusal> {
     let now = deed.now();
     let job = deed.job(beat.job)?;
@@ -238,18 +265,18 @@ pub(super) fn beat(deed: &mut Deed<'_>, beat: &Beat) -> Result<Beaten, Refusal> 
         () if deed.config(&job.queue).paused => Order::Drain,
         () => Order::Continue,
     };
-    let job = deed.ws.jobs.get_mut(&beat.job).expect("it was just there");
-    let lease = job.life.lease.as_mut().expect("it was just there");
+    let job = deed.ws.jobs.get_mut(&beat.job).expect("the job was just read");
+    let lease = job.life.lease.as_mut().expect("the lease was just read");
     lease.until = lease.until.max(now.after(lease.length));
     Ok(Beaten { job: beat.job, order, until: lease.lapses_at() })
 }
 
-/// Refuses a principal that reports on a lease which another one took.
+/// Refuses a principal that reports on a lease of another principal.
 pub(super) fn check_owner(deed: &Deed<'_>, job: &Job, fence: u64) -> Result<(), Refusal> {
     let Some(reporter) = &deed.context.reporter else { return Ok(()) };
     let foreign = match job.owner_of(fence) {
         Some(owner) => *owner != reporter.owner,
-        // The program that embeds Bursar took it. Of leases that an earlier build began it is not known who did.
+        // The embedding program took the lease. The owner of a lease begun by an earlier build is unknown.
         None => fence == job.life.fence && job.life.settled.is_some(),
     };
     match foreign && !Mutant::AnyoneReports.on() {
@@ -258,7 +285,7 @@ pub(super) fn check_owner(deed: &Deed<'_>, job: &Job, fence: u64) -> Result<(), 
     }
 }
 
-/// The lease is not the asker's any more.
+/// Builds the refusal of a report on a lease that has ended.
 pub(super) fn lost(job: &Job, fence: u64, billed: bool) -> Refusal {
     Refusal::LeaseLost { job: job.id, fence, state: job.life.state, billed }
 }

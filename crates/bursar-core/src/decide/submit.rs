@@ -1,4 +1,8 @@
-//! Commands: charges, redemptions and jobs, all or nothing.
+//! Decides commands: charges, redemptions and jobs, all of them or none.
+//!
+//! Limits and grants are both checked, so that a refusal names every violation. The charges are posted, held for a
+//! while, or held by the first job. If a job's idempotency key is taken, the existing job is returned; if that is the
+//! job that would own the hold, nothing is charged or redeemed either.
 
 use std::collections::HashMap;
 
@@ -16,6 +20,7 @@ use crate::request::{Command, Settle};
 use crate::state::Workspace;
 use crate::time::{Span, Time};
 
+/// Decides a command.
 pub(super) fn submit(
     ws: &Workspace,
     context: &Context,
@@ -24,7 +29,7 @@ pub(super) fn submit(
     ids: &mut (dyn IdSource + Send),
 ) -> Result<Vec<Event>, Refusal> {
     let tenant = &context.tenant;
-    if let Some(found) = owner_found(ws, tenant, command) {
+    if let Some(found) = existing_owner(ws, tenant, command) {
         return Ok(found);
     }
     let rows = admit::Rows::with_defaults(ws, tenant, &command.charges)?;
@@ -50,11 +55,11 @@ pub(super) fn submit(
         events.push(match &command.settle {
             Settle::Now => Event::Posted { charges: charged },
             Settle::Hold { ttl } => {
-                let term = Term::Ttl(ttl.unwrap_or(Span::ZERO), rules.hold_ttl);
+                let term = HoldTerm::Ttl { requested: *ttl, default: rules.hold_ttl };
                 place(ws, &rows, command, hold, charged, &term)?
             }
             Settle::Job => {
-                let term = Term::Job(owner.expect("the first job is new"));
+                let term = HoldTerm::Job(owner.expect("the first job is new"));
                 place(ws, &rows, command, hold, charged, &term)?
             }
         });
@@ -64,8 +69,8 @@ pub(super) fn submit(
     Ok(events)
 }
 
-/// The job that was to own the hold is there already: nothing is charged or redeemed.
-fn owner_found(ws: &Workspace, tenant: &Tenant, command: &Command) -> Option<Vec<Event>> {
+/// Returns the event for a job that exists already under the key of the job that would own the hold.
+fn existing_owner(ws: &Workspace, tenant: &Tenant, command: &Command) -> Option<Vec<Event>> {
     if command.settle != Settle::Job {
         return None;
     }
@@ -75,7 +80,7 @@ fn owner_found(ws: &Workspace, tenant: &Tenant, command: &Command) -> Option<Vec
     Some(vec![Event::JobFound { job: *job }])
 }
 
-/// The hold of the job that was found in the place of the owner: returned as it was placed.
+/// Returns the hold of an existing job that was found in place of a new owner, as it was placed.
 pub(super) fn hold_found(ws: &Workspace, entry: &Entry) -> Option<Placed> {
     let [Recorded { e: Event::JobFound { job }, .. }] = entry.events.as_slice() else { return None };
     let hold = ws.holds.get(&ws.jobs.get(job)?.hold?)?;
@@ -85,7 +90,7 @@ pub(super) fn hold_found(ws: &Workspace, entry: &Entry) -> Option<Placed> {
 
 type Violated<T> = Result<T, Vec<crate::refusal::Violation>>;
 
-/// The charges, admitted; violations apart, so that those of grants can join them.
+/// Admits the charges. Violations are returned apart from other refusals, so that those of grants can be added.
 fn charges(
     ws: &Workspace,
     tenant: &Tenant,
@@ -101,34 +106,40 @@ fn charges(
 }
 
 /// How long a hold lives.
-enum Term {
-    /// As asked (zero: not said), else by default.
-    Ttl(Span, Span),
-    /// As long as the job.
+enum HoldTerm {
+    /// For a time to live.
+    Ttl {
+        /// The requested one; `None` or zero for the default.
+        requested: Option<Span>,
+        /// The installation's default.
+        default: Span,
+    },
+    /// Until the job ends.
     Job(JobId),
 }
 
+/// Builds the event that places a hold. The strictest policy of all budgets and charges applies.
 fn place(
     ws: &Workspace,
     rows: &admit::Rows<'_>,
     command: &Command,
     hold: HoldId,
     charges: Vec<Charged>,
-    term: &Term,
+    term: &HoldTerm,
 ) -> Result<Event, Refusal> {
     let scopes = charges.iter().flat_map(Charged::scopes);
     let budgets: Vec<&Budget> = scopes.filter_map(|s| rows.get(s)?.budget.as_deref()).collect();
     let refuses = |policy: fn(&Budget) -> Cover| {
         let budget = budgets.iter().any(|budget| policy(budget) == Cover::Refuse);
-        let asked = command.charges.iter().any(|charge| charge.cover == Some(Cover::Refuse));
-        if budget || asked { Cover::Refuse } else { Cover::Charge }
+        let charge = command.charges.iter().any(|charge| charge.cover == Some(Cover::Refuse));
+        if budget || charge { Cover::Refuse } else { Cover::Charge }
     };
     let (expires_at, life_until, job) = match *term {
-        Term::Job(job) => (Time::NEVER, Time::NEVER, Some(job)),
-        Term::Ttl(asked, default) => {
+        HoldTerm::Job(job) => (Time::NEVER, Time::NEVER, Some(job)),
+        HoldTerm::Ttl { requested, default } => {
             let life = budgets.iter().filter_map(|budget| budget.hold.life_max).min();
             let life_until = life.map_or(Time::NEVER, |life| ws.now.after(life));
-            (ws.now.after(ttl(asked, default, &budgets)?).min(life_until), life_until, None)
+            (ws.now.after(ttl(requested, default, &budgets)?).min(life_until), life_until, None)
         }
     };
     Ok(Event::HoldPlaced {
@@ -142,10 +153,11 @@ fn place(
     })
 }
 
-/// The time to live that is granted: within the policies of all budgets concerned.
-fn ttl(asked: Span, default: Span, budgets: &[&Budget]) -> Result<Span, Refusal> {
+/// Returns the time to live of a hold, clamped to the policies of all budgets it charges.
+fn ttl(requested: Option<Span>, default: Span, budgets: &[&Budget]) -> Result<Span, Refusal> {
+    let requested = requested.filter(|ttl| *ttl != Span::ZERO);
     let Some(most) = budgets.iter().map(|budget| budget.hold.ttl_max).min() else {
-        let ttl = if asked == Span::ZERO { default } else { asked };
+        let ttl = requested.unwrap_or(default);
         if !(TTL_MIN..=TTL_MAX).contains(&ttl) {
             let problem =
                 format!("must be from {} to {} without a registered budget", TTL_MIN.millis(), TTL_MAX.millis());
@@ -155,11 +167,12 @@ fn ttl(asked: Span, default: Span, budgets: &[&Budget]) -> Result<Span, Refusal>
     };
     let least = budgets.iter().map(|budget| budget.hold.ttl_min).max().unwrap_or(TTL_MIN);
     let set = budgets.iter().filter_map(|budget| budget.hold.ttl).min();
-    let wanted = if asked == Span::ZERO { set.unwrap_or(default) } else { asked };
-    // Where the policies of two budgets do not meet, the one that frees units sooner wins.
+    let wanted = requested.or(set).unwrap_or(default);
+    // If the policies of two budgets do not overlap, the shorter time wins.
     Ok(wanted.max(least).min(most))
 }
 
+/// Builds the events of the command's jobs. The first one owns the hold if the command says so.
 fn jobs(
     ws: &Workspace,
     tenant: &Tenant,
@@ -168,18 +181,18 @@ fn jobs(
     granted: Option<&Payload>,
     ids: &mut (dyn IdSource + Send),
 ) -> Vec<Event> {
-    let mut twins = HashMap::new();
+    let mut new_keys = HashMap::new();
     let mut events = Vec::with_capacity(command.jobs.len());
-    for (place, asked) in command.jobs.iter().enumerate() {
-        let key = asked.idempotency_key.clone().map(|key| (tenant.clone(), asked.queue.clone(), key));
-        let found = key.as_ref().and_then(|key| ws.job_keys.get(key).or_else(|| twins.get(key)));
+    for (index, requested) in command.jobs.iter().enumerate() {
+        let key = requested.idempotency_key.clone().map(|key| (tenant.clone(), requested.queue.clone(), key));
+        let found = key.as_ref().and_then(|key| ws.job_keys.get(key).or_else(|| new_keys.get(key)));
         if let Some(job) = found {
             events.push(Event::JobFound { job: *job });
             continue;
         }
         let job = JobId(ids.next_id(ws.now));
-        twins.extend(key.map(|key| (key, job)));
-        let mut spec = asked.clone();
+        new_keys.extend(key.map(|key| (key, job)));
+        let mut spec = requested.clone();
         if spec.payload_from_grant {
             spec.payload = granted.cloned().unwrap_or_default();
         }
@@ -187,7 +200,7 @@ fn jobs(
             job,
             run_at: ws.now.after(spec.delay),
             spec: Box::new(spec),
-            hold: (place == 0 && command.settle == Settle::Job).then_some(hold),
+            hold: (index == 0 && command.settle == Settle::Job).then_some(hold),
         });
     }
     events

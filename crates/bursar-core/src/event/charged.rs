@@ -1,4 +1,4 @@
-//! What was charged, and what that left.
+//! Charges as events record them.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,23 +7,23 @@ use crate::hold::HeldCharge;
 use crate::name::Scope;
 use crate::window::Window;
 
-/// A charge with what its limits left afterwards.
+/// A charge, with what its limits left after it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Charged {
-    /// The scope that was named.
+    /// The scope that the caller named.
     pub scope: Scope,
-    /// The units.
+    /// The units charged, or held.
     pub amount: i64,
-    /// The units it was committed with.
+    /// The actual units, if the hold was committed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub actual: Option<i64>,
-    /// Its ancestors, which are charged the same.
+    /// The ancestors of the scope, which are charged the same.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ancestors: Vec<Scope>,
-    /// Limits the caller gave beside the registered ones.
+    /// The limits that the caller gave in addition to those of the budget.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub limits: Vec<Limit>,
-    /// What each limit left.
+    /// What each limit on the scope and its ancestors left.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub balances: Vec<Left>,
 }
@@ -34,7 +34,7 @@ impl Charged {
         Charged { scope, amount, actual, ancestors, limits, balances }
     }
 
-    /// The charge alone.
+    /// Returns the charge without the balances.
     pub(crate) fn charge(&self) -> HeldCharge {
         HeldCharge {
             scope: self.scope.clone(),
@@ -45,22 +45,22 @@ impl Charged {
         }
     }
 
-    /// The scopes it is charged to.
+    /// Returns the scopes that are charged: the named one, then its ancestors.
     pub fn scopes(&self) -> impl Iterator<Item = &Scope> {
         std::iter::once(&self.scope).chain(&self.ancestors)
     }
 }
 
-/// What a limit left.
+/// What a limit left after a charge.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Left {
-    /// On which scope, where it is not the charged one but an ancestor.
+    /// The ancestor that has the limit; `None` for the charged scope itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scope: Option<Scope>,
-    /// Over which window.
+    /// The window of the limit.
     pub window: Window,
-    /// The limit.
+    /// The amount of the limit.
     pub limit: i64,
-    /// What was left.
+    /// The units left.
     pub remaining: i64,
 }

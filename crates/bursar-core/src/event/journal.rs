@@ -1,4 +1,14 @@
-//! How events stand in the journal: one after the other for each request, all of a transaction in one row.
+//! The rows of the journal: one [`Batch`] per transaction, with one [`Entry`] per request.
+//!
+//! # History
+//!
+//! A batch names, for each stream it touches, the batch that touched the stream before ([`Batch::prev`]). The history
+//! of a hold, job or scope is read backwards along these links, so no index by stream is written on the hot path.
+//!
+//! # Payloads
+//!
+//! Payloads above [`PAYLOAD_INLINE_BYTES`](crate::bounds::PAYLOAD_INLINE_BYTES) are stored in a table of their own and
+//! replaced by a marker in the journal. They are stored once, and can be erased without changing the journal.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,36 +28,36 @@ use crate::time::Time;
 use crate::trace::TraceParent;
 use crate::wakes::Wakes;
 
-/// An event with its version in its stream.
+/// An event with the version of its stream. The field names are short because the journal stores them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Recorded {
-    /// The version of the stream after it.
+    /// The version of the stream after the event.
     pub v: u64,
-    /// What happened.
+    /// The event.
     pub e: Event,
-    /// The trace of the job it happened to, where the request that did it is of another or of none.
+    /// The trace of the job, if the request belongs to another trace or to none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub t: Option<TraceParent>,
 }
 
-/// All that one request did.
+/// The effect of one request.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Entry {
-    /// The command.
+    /// The id of the command.
     pub id: CommandId,
-    /// Who asked, for whom, and why.
+    /// The tenant, the actor and the reason of the request.
     pub context: Context,
-    /// The idempotency key it was asked with.
+    /// The idempotency key of the request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<KeyUse>,
-    /// What happened, in order.
+    /// Its events, in order.
     pub events: Vec<Recorded>,
-    /// Whom it wakes; empty when it was read from the journal.
+    /// The wake-ups that it causes; empty if the entry was read from the journal.
     #[serde(skip)]
     pub wakes: Wakes,
 }
 
-/// Entries are the same that did the same: whom one wakes follows from what it did.
+/// Ignores `wakes`, which follows from the events.
 impl PartialEq for Entry {
     fn eq(&self, other: &Entry) -> bool {
         let Entry { id, context, key, events, wakes: _ } = self;
@@ -55,61 +65,61 @@ impl PartialEq for Entry {
     }
 }
 
-/// The use of an idempotency key.
+/// The idempotency key of a request, as the journal records it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeyUse {
     /// The key.
     pub key: IdempotencyKey,
-    /// What was asked.
+    /// The digest of the request.
     pub fingerprint: Fingerprint,
-    /// Remembered until then.
+    /// When the key is forgotten.
     pub until: Time,
-    /// What became of the jobs that were acted on, in order: events alone do not tell what each was answered.
+    /// The answer for each job, where the request acted on jobs: it cannot be rendered from the events.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub acted: Option<Acted>,
 }
 
-/// What an act on jobs came to.
+/// The recorded answer to an operation on jobs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Acted {
-    /// What became of each, in order.
+    /// The answer for each job, in order.
     pub jobs: Vec<ActedOn>,
-    /// More parts follow.
+    /// Whether more parts of the operation follow.
     #[serde(default, skip_serializing_if = "super::is_false")]
     pub more: bool,
 }
 
 impl Acted {
-    /// The answer again.
+    /// Returns the recorded answer.
     pub(crate) fn answer(&self) -> Answer {
         Answer::Acted { each: self.jobs.iter().map(ActedOn::answer).collect(), more: self.more }
     }
 }
 
-/// What became of a job that was acted on.
+/// The recorded answer for one job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ActedOn {
     /// The job.
     pub job: JobId,
-    /// The state it was in then; `None` where there was no such job.
+    /// Its state after the operation; `None` if there was no such job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<JobState>,
-    /// When it was to run again, if it was.
+    /// When it was due to run, if it was waiting.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_at: Option<Time>,
-    /// Its hold, or the last one.
+    /// Its hold, or its last one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hold: Option<HoldId>,
-    /// Units charged for it until then.
+    /// Units charged for it so far, by scope.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cost: Vec<(Scope, i64)>,
-    /// Why nothing was done to it, where nothing was.
+    /// Why the operation was refused for this job, if it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused: Option<String>,
 }
 
 impl ActedOn {
-    /// What was answered for a job.
+    /// Records the answer for a job.
     pub(crate) fn of(job: JobId, answer: &Result<Finished, Refusal>) -> ActedOn {
         let nothing = ActedOn { job, state: None, run_at: None, hold: None, cost: Vec::new(), refused: None };
         match answer {
@@ -133,39 +143,39 @@ impl ActedOn {
     }
 }
 
-/// All that one transaction did: one row of the journal.
+/// The effect of one transaction: one row of the journal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Batch {
-    /// Its name.
+    /// The id of the transaction.
     pub id: BatchId,
     /// The instant of all its events.
     pub at: Time,
-    /// For each stream it touches, the transaction that touched it last: history is read backwards along these.
+    /// For each stream that it touches, the transaction that touched the stream before.
     pub prev: Links,
-    /// What was done.
+    /// One entry for each request that had an effect.
     pub entries: Vec<Arc<Entry>>,
 }
 
-/// The transactions that touched things last. Written as a JSON object by the things' names.
+/// Links from streams to the transactions that touched them before. Serialized as a JSON object by stream name.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Links(Vec<(String, BatchId)>);
 
 impl Links {
-    /// Notes that `batch` touches a stream that `last` touched before.
+    /// Adds a link from a stream that `batch` touches to the transaction `last` that touched it before.
     pub(crate) fn link(&mut self, batch: BatchId, stream: impl FnOnce() -> Stream, last: Option<BatchId>) {
-        // Once a batch: from then on the last that touched it is this one.
+        // Only the first event of a batch adds a link: after it, `last` is the batch itself.
         if let Some(last) = last.filter(|last| *last != batch) {
             self.0.push((stream().link(), last));
         }
     }
 
-    /// The transaction that touched a thing before.
+    /// Returns the transaction that touched a stream before.
     pub fn get(&self, stream: &Stream) -> Option<BatchId> {
         let link = stream.link();
         self.0.iter().find(|(name, _)| *name == link).map(|(_, last)| *last)
     }
 
-    /// All of them, by name.
+    /// Returns all links, by stream name.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, BatchId)> {
         self.0.iter().map(|(name, last)| (name.as_str(), *last))
     }
@@ -184,15 +194,14 @@ impl<'de> Deserialize<'de> for Links {
 }
 
 impl Batch {
-    /// How many events it has.
+    /// Returns the number of its events.
     pub fn count(&self) -> usize {
         self.entries.iter().map(|entry| entry.events.len()).sum()
     }
 }
 
 impl Batch {
-    /// Takes out the payloads that are too large to stand in the journal. They are kept beside it under the id of
-    /// their job or grant, and can be erased there without breaking it.
+    /// Takes out the payloads that are too large for the journal, and returns them with the id of their job or grant.
     pub fn detach_payloads(&mut self) -> Vec<(u128, Payload)> {
         let mut detached = Vec::new();
         self.each_payload(|id, payload| {
@@ -203,7 +212,7 @@ impl Batch {
         detached
     }
 
-    /// The ids of payloads that are kept beside the journal.
+    /// Returns the ids of the payloads that are stored outside the journal.
     pub fn detached(&mut self) -> Vec<u128> {
         let mut ids = Vec::new();
         self.each_payload(|id, payload| {
@@ -214,7 +223,7 @@ impl Batch {
         ids
     }
 
-    /// Puts payloads back that were kept beside the journal; one that was erased is `null`.
+    /// Puts back the payloads that are stored outside the journal; an erased one becomes `null`.
     pub fn attach_payloads(&mut self, mut find: impl FnMut(u128) -> Option<Payload>) {
         self.each_payload(|id, payload| {
             if payload.is_elsewhere() {
@@ -225,7 +234,7 @@ impl Batch {
 
     fn each_payload(&mut self, mut visit: impl FnMut(u128, &mut Payload)) {
         for entry in &mut self.entries {
-            // An entry is shared with its answer; it is copied only when it has a payload to be moved.
+            // The entry is shared with its answer, so it is copied only if a payload moves.
             let moves = |payload: &Payload| payload.is_large() || payload.is_elsewhere();
             if !entry.events.iter().any(|recorded| recorded.e.payload().is_some_and(moves)) {
                 continue;

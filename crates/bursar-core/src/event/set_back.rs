@@ -1,42 +1,48 @@
-//! Setting the clock of a journal back, after the clock of its machine had jumped ahead.
+//! Correcting the instants of a journal after the machine's clock was ahead for a while.
 //!
-//! Time never goes back for Bursar: after such a jump it stands still until the clock has caught up. Here every instant that a journal has
-//! is moved instead, in one order-preserving way: what was written while the clock was ahead comes to lie before now, what was to happen
-//! while nothing was written lies between, and what was before the other stays before it. So all that was decided stays as it was decided,
-//! and replaying the journal gives books that balance.
+//! Bursar's time never goes back. If transactions were written with a clock that was ahead, time stands still until the
+//! real clock catches up. [`SetBack`] moves the instants of the journal instead, by a function that keeps their order:
+//!
+//! - instants up to the last transaction before the jump stay,
+//! - instants from the first transaction after the jump on move back by a constant,
+//! - instants in between are scaled into the gap that is left.
+//!
+//! Because the order stays, every decision stays valid, and replaying the journal gives balanced books.
 
 use super::{Batch, Event};
 use crate::hold::Beyond;
 use crate::time::{Span, Time};
 
-/// How instants are moved.
+/// The mapping from old to corrected instants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SetBack {
-    /// The last transaction before the clock jumped.
+    /// The instant of the last transaction before the clock jumped.
     before: Time,
-    /// The first transaction after it did.
+    /// The instant of the first transaction after the clock jumped.
     first: Time,
-    /// How far that one and all after it are moved.
+    /// How far `first` and everything after it moves back.
     by: Span,
 }
 
 impl SetBack {
-    /// How a journal is set back whose last transactions are after `now`: the last one before that, the first one after it, and the last
-    /// of all. `None` where nothing can be moved: no transaction is ahead of the clock, or there is no time between those two.
+    /// Computes the correction of a journal whose latest transactions lie after `now`.
+    ///
+    /// `before` is the last transaction at or before `now`, `first` the first one after it, and `last` the last of all.
+    /// Returns `None` if no transaction is ahead of the clock, or if there is no room between `before` and `first`.
     pub fn new(before: Option<Time>, first: Time, last: Time, now: Time) -> Option<SetBack> {
-        // All before the first event of a journal is as good as a day.
+        // A journal that starts ahead of the clock may move back by any distance; a day more than needed is enough.
         let before = before.unwrap_or_else(|| first.before(last.since(now)).before(Span::from_days(1)));
         let room = first.since(before).micros() - 2;
         let by = Span::from_micros(last.since(now).micros().min(room));
         (last > now && first > now && by > Span::ZERO).then_some(SetBack { before, first, by })
     }
 
-    /// How far the last transactions are moved.
+    /// Returns how far the last transactions move back.
     pub fn by(&self) -> Span {
         self.by
     }
 
-    /// An instant, moved. The order of instants stays, and no instant of a transaction meets another.
+    /// Returns the corrected instant. Keeps the order of instants, and keeps those of transactions distinct.
     pub fn moved(&self, time: Time) -> Time {
         if time <= self.before || time == Time::NEVER {
             return time;
@@ -44,7 +50,7 @@ impl SetBack {
         if time >= self.first {
             return time.before(self.by);
         }
-        // Between them nothing was written; it comes to lie between where they lie then.
+        // No transaction lies in between, only instants such as expiries: scale them into the remaining gap.
         let (part, whole) = (time.since(self.before).micros(), self.first.since(self.before).micros());
         let room = whole - self.by.micros();
         let moved = i128::from(part) * i128::from(room) / i128::from(whole);
@@ -54,7 +60,7 @@ impl SetBack {
 }
 
 impl Batch {
-    /// Moves every instant of a transaction.
+    /// Corrects every instant of a transaction.
     pub fn set_back(&mut self, clock: &SetBack) {
         self.at = clock.moved(self.at);
         for entry in &mut self.entries {
@@ -71,7 +77,7 @@ impl Batch {
     }
 }
 
-/// Every instant that an event tells. None may be left out: an event that is new must be added here to compile.
+/// Visits every instant of an event. The match has no wildcard, so that a new event does not compile without it.
 fn times_of(event: &mut Event, mut visit: impl FnMut(&mut Time)) {
     match event {
         Event::HoldPlaced { expires_at, life_until, .. } => {
@@ -137,28 +143,28 @@ mod tests {
     }
 
     #[test]
-    fn the_order_of_instants_stays() {
+    fn a_correction_keeps_the_order_of_instants() {
         // Written at 10 and 20, then the clock jumped to 1,000,000; it says 500 now.
         let clock = SetBack::new(Some(at(20)), at(1_000_000), at(1_000_300), at(500)).unwrap();
         assert_eq!(clock.by(), Span::from_micros(999_800));
         let times = [0, 10, 20, 21, 500, 700_000, 999_999, 1_000_000, 1_000_001, 1_000_300, 5_000_000];
         let moved: Vec<Time> = times.into_iter().map(|time| clock.moved(at(time))).collect();
         assert!(moved.is_sorted(), "{moved:?}");
-        assert_eq!(moved[..3], [at(0), at(10), at(20)], "what was before stays");
-        assert_eq!(moved[7..], [at(200), at(201), at(500), at(4_000_200)], "what came after lies before now");
+        assert_eq!(moved[..3], [at(0), at(10), at(20)], "instants before the jump stay");
+        assert_eq!(moved[7..], [at(200), at(201), at(500), at(4_000_200)], "instants after the jump move back");
         assert!(
             moved[3..7].iter().all(|time| at(20) < *time && *time < at(200)),
-            "what was to happen lies between: {moved:?}"
+            "instants in the gap stay in the gap: {moved:?}"
         );
         assert_eq!(clock.moved(Time::NEVER), Time::NEVER);
     }
 
     #[test]
-    fn a_journal_is_not_moved_into_what_was_before() {
+    fn a_correction_never_moves_past_earlier_transactions() {
         let clock = SetBack::new(Some(at(400)), at(1_000), at(5_000), at(500)).unwrap();
-        assert_eq!(clock.moved(at(1_000)), at(402), "as far as there is room");
-        assert_eq!(SetBack::new(Some(at(999)), at(1_000), at(5_000), at(500)), None, "there is none");
-        assert_eq!(SetBack::new(Some(at(1)), at(100), at(200), at(500)), None, "nothing is ahead");
-        assert!(SetBack::new(None, at(1_000), at(5_000), at(500)).is_some(), "a journal may begin ahead");
+        assert_eq!(clock.moved(at(1_000)), at(402), "moves as far as there is room");
+        assert_eq!(SetBack::new(Some(at(999)), at(1_000), at(5_000), at(500)), None, "no room");
+        assert_eq!(SetBack::new(Some(at(1)), at(100), at(200), at(500)), None, "no transaction is ahead");
+        assert!(SetBack::new(None, at(1_000), at(5_000), at(500)).is_some(), "a journal may start ahead");
     }
 }

@@ -1,10 +1,10 @@
-//! Whose events are whose.
+//! Streams: the thing that each event belongs to.
 
 use crate::event::{Charged, Event};
 use crate::id::{CommandId, GrantId, HoldId, JobId};
 use crate::name::{Queue, ScheduleName, Scope, Tenant};
 
-/// A thing whose events can be followed.
+/// A thing with a history of events.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Stream {
     /// A scope and its budget.
@@ -19,12 +19,12 @@ pub enum Stream {
     Queue(Tenant, Queue),
     /// A schedule.
     Schedule(Tenant, ScheduleName),
-    /// What belongs to none of these: the command itself.
+    /// A command, for events that belong to none of the others.
     Command(CommandId),
 }
 
 impl Stream {
-    /// Its name among the links of a batch. A tab cannot be part of a name, so that no two things share one.
+    /// Returns its name in the links of a batch. A tab separates tenant and name, because names cannot contain one.
     pub fn link(&self) -> String {
         let (mut link, kind) = (String::with_capacity(64), self.kind());
         link.push_str(kind);
@@ -41,7 +41,7 @@ impl Stream {
         link
     }
 
-    /// The kind of thing.
+    /// Returns the kind of thing.
     pub fn kind(&self) -> &'static str {
         match self {
             Stream::Scope(..) => "scope",
@@ -55,7 +55,7 @@ impl Stream {
     }
 }
 
-/// Its id; for a scope the name.
+/// Writes the id, or tenant and name.
 impl std::fmt::Display for Stream {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
@@ -71,7 +71,7 @@ impl std::fmt::Display for Stream {
 }
 
 impl Event {
-    /// The stream it belongs to.
+    /// Returns the stream that the event belongs to.
     pub fn stream(&self, tenant: &Tenant, command: CommandId) -> Stream {
         match self {
             Event::HoldPlaced { hold, .. }
@@ -98,11 +98,11 @@ impl Event {
             | Event::ScheduleRemoved { schedule }
             | Event::ScheduleTicked { schedule, .. }
             | Event::ScheduleSkipped { schedule, .. } => Stream::Schedule(tenant.clone(), schedule.clone()),
-            _ => Stream::Job(self.job().expect("what is left are events of jobs")),
+            _ => Stream::Job(self.job().expect("all other events belong to jobs")),
         }
     }
 
-    /// The job it is of.
+    /// Returns the job that the event belongs to.
     pub fn job(&self) -> Option<JobId> {
         match self {
             Event::JobEnqueued { job, .. }
@@ -129,7 +129,7 @@ impl Event {
         }
     }
 
-    /// The scopes whose balances it moves, beside its own stream.
+    /// Returns the scopes whose balances the event changes.
     pub fn scopes(&self) -> Vec<&Scope> {
         let charges = match self {
             Event::HoldPlaced { charges, .. }

@@ -1,4 +1,22 @@
-//! Flow control: a queue's limits are limits on scopes, and a lease is the hold of them.
+//! Flow control: the concurrency and rate limits of a queue, as limits on internal scopes.
+//!
+//! # Slots and rates
+//!
+//! A queue with limits has scopes of its own, `bursar:slots:QUEUE` and `bursar:rate:QUEUE`, and the same for each flow
+//! key. Callers cannot name them. A lease is a hold of one unit on the slot scope: its `held` grows with the lease and
+//! shrinks with its end. A rate is a token bucket. A queue without limits touches no scope.
+//!
+//! # Lines
+//!
+//! The waiting jobs of one flow key and kind form a *line*, in order of rank. Workers can find only the head of a line
+//! ([`Place::First`]), so a hundred thousand jobs of one key cost the others nothing. While the key is at its
+//! concurrency limit the head is barred; while its rate is used up the head waits until an instant. When the head
+//! leaves, the next job becomes the head and ranks behind the jobs that are ready already: keys take turns
+//! (round-robin).
+//!
+//! The slot scope of the key is the lock of its lines. A transaction that finds, under this lock, that the jobs it read
+//! have changed is decided again. Positions and lines follow from the jobs and are not in the journal; a rebuild
+//! computes them with [`line_up`].
 
 use std::collections::BTreeMap;
 
@@ -11,34 +29,33 @@ use crate::scope::{Line, ScopeState};
 use crate::state::{LineKey, ScopeKey};
 use crate::time::Time;
 
-/// What a job is in the line of its flow key. Of each line and kind only the first is looked at by who wants work, so
-/// that a hundred thousand jobs of one key cost the others nothing. Follows from the rest, and is not in the journal.
+/// The position of a job in the line of its flow key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Place {
-    /// It is in no line: it has no key, or it does not wait.
+    /// In no line: the job has no flow key, or is not waiting.
     #[default]
     Out,
-    /// It is the next of its line.
+    /// The head of its line.
     First,
-    /// It is the next of its line, and as many of its key are leased as may be at once.
+    /// The head of its line, while the key is at its concurrency limit.
     Barred,
-    /// It is the next of its line, and the rate of its key admits it from then on.
+    /// The head of its line, which the rate of its key admits from this instant on.
     Until(Time),
-    /// It stands behind another.
+    /// Behind the head of its line.
     Behind,
 }
 
 /// The scopes that a lease from a queue is charged to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FlowScopes {
-    /// Of the queue: leases at once.
+    /// The scope that limits concurrent leases.
     pub slots: Scope,
-    /// Of the queue: leases in a time.
+    /// The scope that limits leases per time.
     pub rate: Scope,
 }
 
 impl FlowScopes {
-    /// Those of a queue as a whole.
+    /// Returns the scopes of a queue as a whole.
     pub fn of_queue(queue: &Queue) -> FlowScopes {
         FlowScopes {
             slots: Scope::internal(format!("bursar:slots:{queue}")),
@@ -46,7 +63,7 @@ impl FlowScopes {
         }
     }
 
-    /// Those of one flow key of a queue. A tab is in no name, so that no two share one.
+    /// Returns the scopes of one flow key of a queue. A tab, which no name contains, separates the two names.
     pub fn of_key(queue: &Queue, key: &FlowKey) -> FlowScopes {
         FlowScopes {
             slots: Scope::internal(format!("bursar:slots:{queue}\t{key}")),
@@ -56,39 +73,39 @@ impl FlowScopes {
 }
 
 impl ScopeState {
-    /// Whether the scope of a flow key is as if nobody had ever used it: nobody waits or runs, its rate is all there again, and that
-    /// for a while. Then its row may go, and the next who uses it makes it anew.
+    /// Returns whether this is the scope of a flow key that has been unused for [`FLOW_KEPT`]: no job waits or runs,
+    /// and its rate has refilled. Its row can then be deleted; the next use creates it again.
     pub fn is_unused_flow(&self, scope: &Scope, now: Time) -> bool {
         let of_key = scope.is_internal() && scope.as_str().contains('\t');
-        // No event has touched it: it only kept a line.
+        // A row without events only kept a line.
         let rested = self.version == 0 || self.seen.after(FLOW_KEPT) <= now;
         of_key && rested && self.line == Line::default() && self.awaited == 0 && self.is_at_rest(now)
     }
 }
 
 impl Job {
-    /// The scope that keeps the line of its flow key.
+    /// Returns the slot scope of its flow key, whose row keeps the line.
     pub fn line(&self) -> Option<Scope> {
         self.key.as_ref().map(|key| FlowScopes::of_key(&self.queue, key).slots)
     }
 
-    /// The line it stands in.
+    /// Returns the line that it waits in.
     pub fn line_key(&self) -> Option<LineKey> {
         let key = self.key.clone().filter(|_| self.life.place != Place::Out)?;
         Some((self.tenant.clone(), self.queue.clone(), key, self.kind.clone()))
     }
 
-    /// The line it stands in, if it is the first there.
+    /// Returns the line that it is the head of.
     pub fn line_led(&self) -> Option<LineKey> {
         self.line_key().filter(|_| self.life.place != Place::Behind)
     }
 
-    /// Whether who wants work can find it.
+    /// Returns whether workers can lease it.
     pub fn is_ready(&self) -> bool {
         self.life.state == JobState::Queued && matches!(self.life.place, Place::Out | Place::First)
     }
 
-    /// When it can be found, where time alone keeps it: it is scheduled, or the rate of its key is used up.
+    /// Returns when it becomes ready, if it waits only for time: it is scheduled, or the rate of its key is used up.
     pub fn comes_due(&self) -> Option<Time> {
         match (self.life.state, self.life.place) {
             (JobState::Scheduled, _) => Some(self.life.run_at),
@@ -98,8 +115,7 @@ impl Job {
     }
 }
 
-/// Gives every job that waits with a flow key its place anew: the best of each line is the first. The lines, by the scopes
-/// that keep them.
+/// Computes the positions of all waiting jobs with a flow key, and returns the lines by their slot scopes.
 pub fn line_up<'a>(jobs: impl Iterator<Item = &'a mut Job>) -> BTreeMap<ScopeKey, Line> {
     let mut waiting: Vec<&mut Job> = jobs.filter(|job| job.key.is_some()).collect();
     for job in &mut waiting {
@@ -109,7 +125,7 @@ pub fn line_up<'a>(jobs: impl Iterator<Item = &'a mut Job>) -> BTreeMap<ScopeKey
     waiting.sort_by_key(|job| (job.life.rank, job.id));
     let mut lines: BTreeMap<ScopeKey, Line> = BTreeMap::new();
     for job in waiting {
-        let scope = job.line().expect("only those with a key are here");
+        let scope = job.line().expect("all these jobs have a flow key");
         let line = lines.entry((job.tenant.clone(), scope)).or_default();
         job.life.place = if line.len(&job.kind) == 0 { Place::First } else { Place::Behind };
         line.add(&job.kind);
@@ -118,7 +134,7 @@ pub fn line_up<'a>(jobs: impl Iterator<Item = &'a mut Job>) -> BTreeMap<ScopeKey
 }
 
 impl QueueConfig {
-    /// Whether a lease of a job is charged to a scope of the whole queue.
+    /// Returns whether leases are charged to a scope of the whole queue.
     pub fn limits_queue(&self) -> bool {
         self.concurrency.is_some() || self.rate.is_some()
     }

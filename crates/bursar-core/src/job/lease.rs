@@ -1,4 +1,7 @@
-//! Leases: who works on a job, for how long, and how it ends.
+//! Leases: which worker runs a job, until when, and how it ends.
+//!
+//! A lease lapses without a heartbeat in time, or at the deadline of the attempt. Its fence identifies it: the fence of
+//! a job grows with each lease, and a report with an old fence has no effect on the job.
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -11,31 +14,31 @@ use crate::payload::Payload;
 use crate::refusal::Invalid;
 use crate::time::{Span, Time};
 
-/// Who works on a job, and until when that is believed.
+/// The current lease of a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lease {
-    /// Who.
+    /// The worker.
     pub worker: WorkerName,
-    /// Since when.
+    /// When it began.
     pub since: Time,
-    /// It lapses here unless there is a heartbeat.
+    /// When it lapses without another heartbeat.
     pub until: Time,
-    /// How long a heartbeat puts that off.
+    /// How long a heartbeat extends it.
     pub length: Span,
-    /// The run is over here, heartbeats or not.
+    /// When it lapses in any case, because the attempt took too long.
     pub deadline: Time,
-    /// The scopes it takes a slot of.
+    /// The scopes that it takes a slot of.
     pub slots: Vec<Scope>,
 }
 
 impl Lease {
-    /// When it lapses: for want of a heartbeat, or because the run took too long.
+    /// Returns when it lapses: without a heartbeat, or at the deadline.
     pub fn lapses_at(&self) -> Time {
         self.until.min(self.deadline)
     }
 }
 
-/// How a lease ended. Asking for the same end again is answered again; anything else has lost the lease.
+/// How a lease ended. Reporting the same end again is a replay; reporting another end is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LeaseEnd {
@@ -43,9 +46,9 @@ pub enum LeaseEnd {
     Completed,
     /// The worker failed it.
     Failed,
-    /// The worker put it off.
+    /// The worker postponed it.
     Snoozed,
-    /// The worker handed it back.
+    /// The worker returned it.
     Returned,
     /// It lapsed.
     Lapsed,
@@ -53,21 +56,21 @@ pub enum LeaseEnd {
     Cancelled,
 }
 
-/// Jobs that a worker wants.
+/// A worker's request for jobs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LeaseAsk {
-    /// From these queues.
+    /// The queues to lease from.
     pub queues: Vec<Queue>,
-    /// Of these kinds; `video.*` is every kind that begins with `video.`. None: of any kind.
+    /// The kinds to lease; `video.*` matches every kind that begins with `video.`. Empty: any kind.
     #[serde(default)]
     pub kinds: Vec<JobKind>,
-    /// So many at most.
+    /// The most jobs to lease.
     pub capacity: u32,
-    /// For so long; as the queue says unless it is said here.
+    /// How long the leases last without a heartbeat. Default: the queue's setting.
     #[serde(default)]
     pub lease: Option<Span>,
-    /// Who wants them.
+    /// The worker.
     pub worker: WorkerName,
 }
 
@@ -93,13 +96,13 @@ impl LeaseAsk {
         }
     }
 
-    /// Whether a kind is wanted.
+    /// Returns whether a kind is requested.
     pub fn wants(&self, kind: &JobKind) -> bool {
         wants(&self.kinds, kind)
     }
 }
 
-/// Whether a kind is among those asked for: by its name, or by its beginning before a `*`. No kinds are all kinds.
+/// Returns whether a kind matches one of the patterns: its name, or a prefix before a `*`. An empty list matches all.
 pub fn wants(kinds: &[JobKind], kind: &JobKind) -> bool {
     let matches = |pattern: &JobKind| match pattern.as_str().strip_suffix('*') {
         Some(beginning) => kind.as_str().starts_with(beginning),
@@ -108,49 +111,49 @@ pub fn wants(kinds: &[JobKind], kind: &JobKind) -> bool {
     kinds.is_empty() || kinds.iter().any(matches)
 }
 
-/// Units that a worker has really spent.
+/// Units that a worker has spent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Usage {
-    /// Where; the only scope of the job's hold unless it is said.
+    /// The scope to charge. Default: the only scope of the job's hold.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scope: Option<Scope>,
-    /// How many.
+    /// The number of units.
     pub amount: i64,
 }
 
-/// A sign of life for one job.
+/// A heartbeat for one job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Beat {
-    /// Which job.
+    /// The job.
     pub job: JobId,
-    /// By which lease.
+    /// The fence of the lease.
     pub fence: u64,
 }
 
-/// What a worker is to do about a job it has.
+/// What a worker should do with a job that it has leased.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Order {
-    /// Go on.
+    /// Continue.
     Continue,
-    /// Stop: the job is to be cancelled.
+    /// Stop, because the job is being cancelled.
     Cancel,
-    /// Finish what you have and take no more.
+    /// Finish the leased jobs and lease no more from this queue.
     Drain,
 }
 
-/// The end of a lease, for one job.
+/// A worker's report of the end of a lease.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finish {
-    /// Which job.
+    /// The job.
     pub job: JobId,
-    /// By which lease.
+    /// The fence of the lease.
     pub fence: u64,
-    /// How.
+    /// How the lease ends.
     pub end: End,
 }
 
@@ -158,35 +161,35 @@ pub struct Finish {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum End {
-    /// Done.
+    /// The job succeeded.
     Complete {
-        /// What came of it.
+        /// The result of the job.
         result: Payload,
-        /// What it cost: as much as was held if it is not said, nothing if the list is empty.
+        /// What it cost. `None`: all that was held; an empty list: nothing.
         usage: Option<Vec<Usage>>,
     },
-    /// It did not work.
+    /// The attempt failed.
     Fail {
-        /// What went wrong.
+        /// The error.
         error: JobError,
-        /// Trying again may help.
+        /// Whether a retry may succeed.
         retryable: bool,
-        /// Not before this, whatever the policy says.
+        /// The wait before the next attempt. Default: as the retry policy says.
         retry_after: Option<Span>,
-        /// What the attempt cost: nothing if it is not said.
+        /// What the attempt cost. `None`: nothing.
         usage: Option<Vec<Usage>>,
     },
-    /// Later; this was no attempt.
+    /// Run the job later; this does not count as an attempt.
     Snooze {
-        /// How much later.
+        /// The wait before the next attempt.
         delay: Span,
     },
-    /// Somebody else, at once; this was no attempt.
+    /// Make the job ready for another worker; this does not count as an attempt.
     Return,
 }
 
 impl Finish {
-    /// Refuses what no state of the world would make right.
+    /// Refuses a report that is invalid in any state.
     pub fn check(&self) -> Result<(), Invalid> {
         let usage = self.end.usage().unwrap_or_default();
         usage.iter().filter_map(|usage| usage.scope.as_ref()).try_for_each(Scope::check_own)?;
@@ -195,7 +198,7 @@ impl Finish {
 }
 
 impl End {
-    /// What the lease ends as.
+    /// Returns the recorded end of the lease.
     pub fn as_lease_end(&self) -> LeaseEnd {
         match self {
             End::Complete { .. } => LeaseEnd::Completed,
@@ -205,7 +208,7 @@ impl End {
         }
     }
 
-    /// What was reported as spent.
+    /// Returns the reported usage.
     pub fn usage(&self) -> Option<&[Usage]> {
         match self {
             End::Complete { usage, .. } | End::Fail { usage, .. } => usage.as_deref(),
@@ -231,19 +234,19 @@ impl End {
     }
 }
 
-/// What went wrong with an attempt.
+/// The error of a failed attempt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct JobError {
-    /// What kind of error: `timeout`, `provider.rejected`.
+    /// The kind of error: `timeout`, `provider.rejected`.
     pub kind: String,
-    /// In words.
+    /// A description for people.
     #[serde(default)]
     pub message: String,
 }
 
 impl JobError {
-    /// An error of a kind.
+    /// Creates an error.
     pub fn new(kind: impl Into<String>, message: impl Into<String>) -> JobError {
         JobError { kind: kind.into(), message: message.into() }
     }
@@ -260,7 +263,7 @@ impl JobError {
         Ok(())
     }
 
-    /// The same for errors that differ only in numbers: what groups them.
+    /// Returns a digest that groups errors: equal for errors of a kind whose messages have the same words.
     pub fn fingerprint(&self) -> String {
         let mut digest = Sha256::new();
         digest.update(self.kind.as_bytes());
@@ -279,7 +282,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kinds_can_be_asked_for_by_their_beginning() {
+    fn kinds_can_be_requested_by_prefix() {
         let ask = |kinds: &[&str]| LeaseAsk {
             queues: vec![Queue::new("q").unwrap()],
             kinds: kinds.iter().map(|kind| JobKind::new(kind).unwrap()).collect(),
@@ -301,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_that_differ_in_numbers_are_the_same_error() {
+    fn errors_that_differ_only_in_numbers_have_one_fingerprint() {
         let error = |message: &str| JobError::new("timeout", message).fingerprint();
         assert_eq!(error("after 30 s at 0x1f"), error("after 31 s at 0x2f"));
         assert_ne!(error("after 30 s"), error("before 30 s"));

@@ -1,4 +1,18 @@
 //! Jobs: durable work in a queue, run by a worker under a lease.
+//!
+//! ```text
+//!  Scheduled ──▶ Queued ──▶ Leased ──▶ Succeeded
+//!      ▲           ▲          │ ├────▶ Cancelled
+//!      └───────────┴──────────┘ ├────▶ Dead
+//!          AwaitingBudget ◀─────┘
+//! ```
+//!
+//! A failed, snoozed, returned or lapsed attempt goes back to `Scheduled` or `Queued` until the attempts are used up.
+//! `AwaitingBudget` is a job whose next attempt needs units that its budget does not have now.
+//!
+//! - `lease.rs`: requests and reports of workers. `crate::decide` has the rules: `lease.rs` and `finish.rs` there.
+//! - `flow.rs`: concurrency and rate limits of queues and flow keys.
+//! - `retry.rs`: how long to wait between attempts. `schedule.rs`: recurring jobs.
 
 mod flow;
 mod lease;
@@ -23,90 +37,90 @@ use crate::payload::Payload;
 use crate::time::{Span, Time};
 use crate::trace::TraceParent;
 
-/// A job as it stands.
+/// The row of a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Job {
     /// Its id.
     pub id: JobId,
-    /// Whose it is.
+    /// The tenant it belongs to.
     pub tenant: Tenant,
-    /// Where it waits.
+    /// Its queue.
     pub queue: Queue,
-    /// The queue it was enqueued in, where that is another.
+    /// The queue it was enqueued in, if it was moved since.
     pub home: Option<Queue>,
-    /// What it does.
+    /// Its kind, which selects the handler.
     pub kind: JobKind,
-    /// What it works on.
+    /// The input of the handler.
     pub payload: Payload,
-    /// Makes it unique in the queue it was enqueued in.
+    /// The key that makes it unique in the queue it was enqueued in.
     pub idempotency_key: Option<IdempotencyKey>,
-    /// Groups it for flow control.
+    /// The flow key it is limited by.
     pub key: Option<FlowKey>,
-    /// Words to find it by.
+    /// Tags for searching.
     pub tags: Vec<Tag>,
-    /// What its maker wants to remember of it.
+    /// Data of the caller that Bursar stores and does not read.
     pub metadata: Payload,
-    /// The job that it follows from.
+    /// The job that caused it.
     pub parent: Option<JobId>,
-    /// Higher runs first.
+    /// Its priority; higher runs first.
     pub priority: i16,
-    /// After so many failed attempts it is dead.
+    /// The number of failed attempts after which it is dead. Default: as its retry policy says.
     pub max_attempts: Option<u32>,
-    /// How it is tried again, where the queue's way is not taken.
+    /// Its retry policy. Default: the queue's.
     pub retry: Option<Retry>,
-    /// How long one run may take, where the queue's is not taken.
+    /// How long one attempt may take. Default: the queue's setting.
     pub deadline: Option<Span>,
     /// The trace it was enqueued in.
     pub traceparent: Option<TraceParent>,
-    /// The hold that its end settles; of a finished one the last.
+    /// The hold that its end settles; of a finished job the last one.
     pub hold: Option<HoldId>,
     /// When it was enqueued.
     pub enqueued_at: Time,
-    /// Events of this job so far.
+    /// The number of its events so far.
     pub version: u64,
-    /// The last transaction with an event of this job.
+    /// The last transaction with an event of the job.
     pub last: Option<BatchId>,
-    /// Where it is in its life.
+    /// The part of the row that changes while the job is processed.
     pub life: Life,
 }
 
-/// Where a job is in its life: what changes while it lives.
+/// The part of a job's row that changes while the job is processed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Life {
     /// The state last written; see [`Job::state_at`].
     pub state: JobState,
-    /// Not before this; while it awaits budget, when that is looked at again; of a finished one, when it ended.
+    /// When it may run; while it awaits its budget, when that is tried again; of a finished job, when it ended.
     pub run_at: Time,
-    /// Its place among the others of its queue: lower is leased first. Waiting makes it better, so that nothing starves.
+    /// Its position among the waiting jobs of its queue; lower is leased first. See [`rank`].
     pub rank: Time,
-    /// Attempts begun, less those that were handed back.
+    /// The number of attempts, without those that were snoozed or returned.
     pub attempts: u32,
-    /// The number of the last lease; only grows.
+    /// The fence of the last lease, which only grows.
     pub fence: u64,
-    /// Who works on it.
+    /// The current lease.
     pub lease: Option<Lease>,
-    /// How the last lease ended, if it has.
+    /// How the last lease ended; `None` while it lasts.
     pub ended: Option<LeaseEnd>,
-    /// Somebody wants it cancelled while it runs.
+    /// Whether cancellation was requested while it is leased.
     pub cancelling: bool,
-    /// What it is in the line of its flow key.
+    /// Its position in the line of its flow key.
     pub place: Place,
-    /// The scope whose budget it waits for.
+    /// The scope whose budget it waits for, while parked.
     pub awaits: Option<Scope>,
-    /// What came of it.
+    /// The result that the worker reported.
     pub result: Payload,
     /// The last error.
     pub error: Option<JobError>,
-    /// Units that were charged for it so far, by scope.
+    /// Units charged for it so far, by scope.
     pub cost: Vec<(Scope, i64)>,
-    /// What its hold sets aside, by the units that the budgets had when it got the hold; empty without a live one.
+    /// The amounts that its live hold sets aside, by the unit that the budgets had when the hold was placed.
     pub held: Vec<(String, i128)>,
-    /// Leases that lapsed: their workers may still report what they spent.
+    /// Leases that lapsed, whose workers may still report what they spent.
     pub lapsed: Vec<Lapsed>,
-    /// The principal that the last lease is bound to, also after its end; `None` where the embedding program took it.
+    /// The principal that the last lease is bound to, also after its end; `None` if the embedding program took it.
     #[serde(skip)]
     pub owner: Option<LeaseOwner>,
-    /// Units that the last lease was charged for, by scope; `None` where an earlier version of Bursar began it.
+    /// Units charged to the last lease, by scope; `None` if an earlier version of Bursar began the lease.
     #[serde(skip)]
     pub settled: Option<Vec<(Scope, i64)>>,
 }
@@ -114,33 +128,33 @@ pub struct Life {
 /// A lease that lapsed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lapsed {
-    /// Its number.
+    /// Its fence.
     pub fence: u64,
-    /// What its worker spent has been charged.
+    /// Whether a late report of its worker has been charged.
     pub billed: bool,
     /// The principal it was bound to.
     #[serde(skip)]
     pub owner: Option<LeaseOwner>,
 }
 
-/// Where a job is in its life, in the words of the wire.
+/// The state of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum JobState {
-    /// Its time has not come; also between attempts.
+    /// It waits for its start time, also between attempts.
     Scheduled,
     /// It waits for a worker.
     Queued,
-    /// Its budget does not admit another attempt now.
+    /// It waits until its budget admits another attempt.
     AwaitingBudget,
-    /// A worker has it.
+    /// A worker has leased it.
     Leased,
-    /// Done.
+    /// It completed.
     Succeeded,
-    /// Given up by order.
+    /// A caller cancelled or discarded it.
     Cancelled,
-    /// Given up after its last attempt.
+    /// Its last attempt failed.
     Dead,
 }
 
@@ -156,7 +170,7 @@ impl JobState {
         JobState::Dead,
     ];
 
-    /// The word of the wire.
+    /// Returns its name on the wire.
     pub fn as_str(self) -> &'static str {
         match self {
             JobState::Scheduled => "scheduled",
@@ -169,7 +183,7 @@ impl JobState {
         }
     }
 
-    /// It will not change any more by itself.
+    /// Returns whether the job has ended. Only a caller can make it run again.
     pub fn is_final(self) -> bool {
         matches!(self, JobState::Succeeded | JobState::Cancelled | JobState::Dead)
     }
@@ -193,7 +207,7 @@ impl std::str::FromStr for JobState {
 }
 
 impl Life {
-    /// The life of a job that begins to wait.
+    /// Creates the state of a new job.
     pub fn new(run_at: Time, priority: i16, now: Time) -> Life {
         let state = if run_at > now { JobState::Scheduled } else { JobState::Queued };
         Life {
@@ -218,14 +232,18 @@ impl Life {
     }
 }
 
-/// A job's place among those that wait: each step of priority is worth so much waiting.
+/// Returns a job's position among the waiting jobs: `run_at - priority * PRIORITY_STEP`; lower is leased first.
+///
+/// The rank of a waiting job does not change, while new jobs get higher ranks as time passes. So no job starves, and
+/// one index by rank serves all priorities.
 pub fn rank(run_at: Time, priority: i16) -> Time {
     let ahead = i64::from(priority) * PRIORITY_STEP.micros();
     Time::from_micros(run_at.micros().saturating_sub(ahead))
 }
 
 impl Job {
-    /// The state that follows from time: what was scheduled waits for a worker once its time has come.
+    /// Returns the state at `now`: a scheduled job is queued once its time has come, even if the row does not say so
+    /// yet.
     pub fn state_at(&self, now: Time) -> JobState {
         match self.life.state {
             JobState::Scheduled if self.life.run_at <= now => JobState::Queued,
@@ -233,9 +251,10 @@ impl Job {
         }
     }
 
-    /// What of it follows from events alone, so that a rebuild gives the same at an instant that none of its times passes. Not: whether
-    /// somebody has found that it is due, how far heartbeats have put its lapse off, when its budget is looked at again, and its
-    /// place and rank in a line.
+    /// Returns the job with only what follows from events, which a rebuild must reproduce.
+    ///
+    /// Left out are the effects of time: whether the job was found due, the end of its lease (heartbeats have no
+    /// events), when its budget is tried again, and its position and rank under a flow key.
     #[must_use]
     pub fn lasting(mut self, now: Time) -> Job {
         self.life.state = self.state_at(now);
@@ -252,17 +271,17 @@ impl Job {
         self
     }
 
-    /// The rules of its retries: its own, else those of its queue.
+    /// Returns its retry policy: its own, else that of its queue.
     pub fn retry<'a>(&'a self, queue: &'a QueueConfig) -> &'a Retry {
         self.retry.as_ref().unwrap_or(&queue.retry)
     }
 
-    /// After so many failed attempts it is dead.
+    /// Returns the number of failed attempts after which it is dead.
     pub fn most_attempts(&self, queue: &QueueConfig) -> u32 {
         self.max_attempts.unwrap_or(self.retry(queue).max_attempts)
     }
 
-    /// The principal that a lease is or was bound to, as far as that is known.
+    /// Returns the principal that a lease is or was bound to, if known.
     pub fn owner_of(&self, fence: u64) -> Option<&LeaseOwner> {
         if fence == self.life.fence {
             return self.life.owner.as_ref();
@@ -270,7 +289,7 @@ impl Job {
         self.life.lapsed.iter().find(|lapsed| lapsed.fence == fence)?.owner.as_ref()
     }
 
-    /// Units that were charged for it, all scopes together.
+    /// Returns the units charged for it, summed over all scopes.
     pub fn total_cost(&self) -> i64 {
         self.life.cost.iter().fold(0i64, |sum, (_, amount)| sum.saturating_add(*amount))
     }

@@ -1,4 +1,4 @@
-//! Queues: how the jobs in them are leased, tried again and kept.
+//! Queues: how their jobs are leased, retried and retained.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,25 +11,25 @@ use crate::refusal::Invalid;
 use crate::time::Span;
 use crate::window::Window;
 
-/// What is set for a queue. A queue that nobody has set anything for has the defaults.
+/// The configuration of a queue. A queue that was never configured has the defaults.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct QueueConfig {
-    /// Nothing is leased from it.
+    /// Whether leasing is paused.
     pub paused: bool,
-    /// Jobs that are leased at once, at most.
+    /// The most concurrent leases.
     pub concurrency: Option<u32>,
-    /// Leases in a time, at most.
+    /// The most leases per time.
     pub rate: Option<Rate>,
-    /// Jobs of one flow key that are leased at once, at most.
+    /// The most concurrent leases of one flow key.
     pub key_concurrency: Option<u32>,
-    /// Leases of one flow key in a time, at most.
+    /// The most leases of one flow key per time.
     pub key_rate: Option<Rate>,
-    /// How its jobs are tried again.
+    /// The retry policy of its jobs.
     pub retry: Retry,
     /// How long a lease lasts without a heartbeat.
     pub lease: Span,
-    /// How long one run may take.
+    /// How long one attempt may take.
     pub deadline: Option<Span>,
     /// How long finished jobs are kept.
     pub retention: Retention,
@@ -51,18 +51,18 @@ impl Default for QueueConfig {
     }
 }
 
-/// So many leases in a time; as many at once when it has been quiet.
+/// A number of leases per time. After a quiet period all of them may start at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rate {
-    /// So many …
+    /// The number of leases.
     pub amount: u32,
-    /// … in so long.
+    /// The time in which they may start.
     pub per: Span,
 }
 
 impl Rate {
-    /// The limit it is: a bucket of that size that refills in that time.
+    /// Returns the rate as a limit: a bucket of `amount` tokens that refills in `per`.
     pub fn limit(self) -> Limit {
         let amount = i64::from(self.amount);
         Limit { amount, window: Window::Bucket { capacity: amount, refill: amount, length: self.per } }
@@ -80,15 +80,15 @@ impl Rate {
     }
 }
 
-/// How long finished jobs are kept; `None` is for ever.
+/// How long finished jobs are kept; `None` keeps them forever.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Retention {
-    /// Those that succeeded.
+    /// Succeeded jobs.
     pub succeeded: Option<Span>,
-    /// Those that were cancelled.
+    /// Cancelled jobs.
     pub cancelled: Option<Span>,
-    /// Those that are dead.
+    /// Dead jobs.
     pub dead: Option<Span>,
 }
 
@@ -103,7 +103,7 @@ impl Default for Retention {
 }
 
 impl QueueConfig {
-    /// Refuses what no state of the world would make right.
+    /// Refuses values out of range.
     pub fn check(&self) -> Result<(), Invalid> {
         self.retry.check("retry")?;
         if !(LEASE_MIN..=LEASE_MAX).contains(&self.lease) {
@@ -124,7 +124,7 @@ impl QueueConfig {
 }
 
 impl QueueConfig {
-    /// How long a job that ended so is kept; `None` while it has not ended, and for ever.
+    /// Returns how long a job in this state is kept; `None` if it has not ended or is kept forever.
     pub fn kept(&self, state: JobState) -> Option<Span> {
         match state {
             JobState::Succeeded => self.retention.succeeded,
@@ -135,13 +135,13 @@ impl QueueConfig {
     }
 }
 
-/// A queue that something was set for.
+/// The row of a configured queue.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QueueState {
-    /// What is set.
+    /// Its configuration.
     pub config: QueueConfig,
-    /// Events of this queue so far.
+    /// The number of its events so far.
     pub version: u64,
-    /// The last transaction with an event of this queue.
+    /// The last transaction with an event of the queue.
     pub last: Option<BatchId>,
 }

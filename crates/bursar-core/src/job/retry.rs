@@ -1,4 +1,7 @@
-//! How a job is tried again.
+//! Retry policies: how often and how soon a failed job is retried.
+//!
+//! The exponential backoff uses full jitter: the wait is drawn evenly between zero and `first * 2^(attempts - 1)`, at
+//! most `most`. Jobs that failed together are thereby spread over the whole interval.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,14 +9,14 @@ use crate::bounds::{ATTEMPTS_MAX, BACKOFF_STEPS_MAX, DELAY_MAX};
 use crate::refusal::Invalid;
 use crate::time::Span;
 
-/// How often and how soon a job is tried again.
+/// How often and how soon a job is retried.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Retry {
-    /// After so many failed attempts it is dead.
+    /// The number of failed attempts after which the job is dead.
     #[serde(default = "attempts_default")]
     pub max_attempts: u32,
-    /// How long to wait before the next.
+    /// How long to wait before the next attempt.
     #[serde(default)]
     pub backoff: Backoff,
 }
@@ -32,22 +35,21 @@ impl Default for Retry {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Backoff {
-    /// Always as long.
+    /// The same wait each time.
     Fixed {
-        /// So long.
+        /// The wait.
         delay: Span,
     },
-    /// Twice as long each time, and then anything from nothing to that: so that those who failed together do not come
-    /// back together.
+    /// A random wait between zero and a ceiling that doubles with each attempt.
     Exponential {
-        /// The first.
+        /// The first ceiling.
         first: Span,
-        /// The longest.
+        /// The highest ceiling.
         most: Span,
     },
-    /// As listed, the last one for all that follow.
+    /// The listed waits; the last one applies to all further attempts.
     List {
-        /// After the first attempt, after the second, and so on.
+        /// The waits after the first attempt, the second, and so on.
         delays: Vec<Span>,
     },
 }
@@ -59,7 +61,7 @@ impl Default for Backoff {
 }
 
 impl Retry {
-    /// The wait after the `attempts`th attempt failed. `random` spreads it where the policy says so.
+    /// Returns the wait after the `attempts`th attempt failed. `random` is uniform over 64 bits and sets the jitter.
     pub fn wait(&self, attempts: u32, random: u64) -> Span {
         match &self.backoff {
             Backoff::Fixed { delay } => *delay,
@@ -83,7 +85,7 @@ impl Retry {
         let delays: &[Span] = match &self.backoff {
             Backoff::Fixed { delay } => &[*delay],
             Backoff::Exponential { first, most } if first > most => {
-                return Err(Invalid::new(field, "backs off from longer to shorter: first is above most"));
+                return Err(Invalid::new(field, "has a first delay above its longest one (most)"));
             }
             Backoff::Exponential { most, .. } => &[*most],
             Backoff::List { delays } if delays.is_empty() => {

@@ -1,4 +1,9 @@
-//! Schedules: what enqueues a job again and again.
+//! Schedules: recurring jobs.
+//!
+//! The row of a schedule has its next tick and is the lock of its ticks. Handling a tick enqueues the job and moves the
+//! next tick in one transaction, so a second process that handles the same tick finds nothing to do. The event records
+//! the tick and the next one, so a replay needs no clock and no time zone. In a zone that this build does not know,
+//! nothing is enqueued.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,39 +15,39 @@ use crate::refusal::Invalid;
 use crate::time::{Span, Time};
 use crate::window::Zone;
 
-/// What is enqueued when.
+/// The definition of a schedule.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ScheduleSpec {
-    /// When.
+    /// When its ticks are.
     pub cron: Cron,
-    /// On the clocks of which zone.
+    /// The time zone of `cron`.
     pub zone: Zone,
-    /// What.
+    /// The job that a tick enqueues.
     pub job: JobSpec,
-    /// What becomes of ticks that nobody was there for.
+    /// What to do with missed ticks.
     #[serde(default)]
     pub missed: Missed,
     /// What to do while the job of the last tick has not ended.
     #[serde(default)]
     pub overlap: Overlap,
-    /// Nothing is enqueued. Ticks that pass meanwhile are nobody's.
+    /// Whether it is paused. Ticks that pass while it is paused are not made up for.
     #[serde(default)]
     pub paused: bool,
 }
 
-/// What becomes of ticks that nobody was there for: one that is noticed when the next is due already, or later than
-/// [`ON_TIME`].
+/// What to do with missed ticks. A tick is missed if it is handled more than 60 seconds late, or if the next one is due
+/// already.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Missed {
-    /// They are left out.
+    /// Enqueue nothing for them.
     Skip,
-    /// One job for all of them, and for the one that is on time.
+    /// Enqueue one job for all of them and the one that is on time.
     #[default]
     One,
-    /// A job for each.
+    /// Enqueue a job for each.
     All,
 }
 
@@ -54,34 +59,34 @@ pub enum Overlap {
     /// Enqueue another.
     #[default]
     Allow,
-    /// Leave the tick out.
+    /// Skip the tick.
     Skip,
-    /// Cancel that one and enqueue another.
+    /// Cancel that job and enqueue another.
     Cancel,
 }
 
-/// A tick that is noticed so late is not missed.
+/// The longest delay after which a tick still counts as on time.
 pub const ON_TIME: Span = Span::from_secs(60);
 
-/// A schedule as it stands.
+/// The row of a schedule.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Schedule {
-    /// What is enqueued when.
+    /// Its definition.
     pub spec: ScheduleSpec,
-    /// The next tick; `NEVER` while it is paused or when there is none.
+    /// The next tick; `NEVER` if it is paused or has no tick left.
     pub next_at: Time,
     /// The last tick that a job was enqueued for.
     pub last_tick: Option<Time>,
     /// The job of the last tick.
     pub last_job: Option<JobId>,
-    /// Events of this schedule so far.
+    /// The number of its events so far.
     pub version: u64,
-    /// The last transaction with an event of this schedule.
+    /// The last transaction with an event of the schedule.
     pub last: Option<BatchId>,
 }
 
 impl ScheduleSpec {
-    /// A job at the times that `cron` says on the clocks of `zone`.
+    /// Creates a schedule that enqueues `job` at the times of `cron` in `zone`.
     pub fn new(cron: Cron, zone: Zone, job: JobSpec) -> ScheduleSpec {
         ScheduleSpec { cron, zone, job, missed: Missed::default(), overlap: Overlap::default(), paused: false }
     }
@@ -98,7 +103,7 @@ impl ScheduleSpec {
         self.job.check(0)
     }
 
-    /// The first tick after an instant.
+    /// Returns the first tick after an instant; `NEVER` if it is paused or there is none.
     pub fn next_after(&self, after: Time) -> Time {
         if self.paused {
             return Time::NEVER;

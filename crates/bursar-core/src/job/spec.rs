@@ -1,4 +1,4 @@
-//! What a job is enqueued with.
+//! The description of a job to enqueue.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,44 +14,44 @@ use crate::time::Span;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct JobSpec {
-    /// Where it waits.
+    /// The queue to enqueue it in.
     pub queue: Queue,
-    /// What it does.
+    /// Its kind, which selects the handler.
     pub kind: JobKind,
-    /// What it works on.
+    /// The input of the handler.
     #[serde(default, skip_serializing_if = "is_default")]
     pub payload: Payload,
-    /// Makes it unique in its queue.
+    /// A key that makes it unique in its queue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idempotency_key: Option<IdempotencyKey>,
-    /// Groups it for flow control.
+    /// The flow key to limit it by.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<FlowKey>,
-    /// Words to find it by.
+    /// Tags for searching.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<Tag>,
-    /// What its maker wants to remember of it.
+    /// Data of the caller that Bursar stores and does not read.
     #[serde(default, skip_serializing_if = "is_default")]
     pub metadata: Payload,
-    /// The job that it follows from.
+    /// The job that caused it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<JobId>,
-    /// Higher runs first.
+    /// Its priority; higher runs first.
     #[serde(default, skip_serializing_if = "is_default")]
     pub priority: i16,
-    /// Not before this has passed.
+    /// The wait before it may run.
     #[serde(default, skip_serializing_if = "is_default")]
     pub delay: Span,
-    /// After so many failed attempts it is dead; as its queue says unless it is said here.
+    /// The number of failed attempts after which it is dead. Default: as its retry policy says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_attempts: Option<u32>,
-    /// How it is tried again; as its queue says unless it is said here.
+    /// Its retry policy. Default: the queue's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry: Option<Retry>,
-    /// How long one run may take; as its queue says unless it is said here.
+    /// How long one attempt may take. Default: the queue's setting.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline: Option<Span>,
-    /// Takes the payload of the command's first redeemed grant instead of its own.
+    /// Whether to use the payload of the command's first redeemed grant instead of `payload`.
     #[serde(default, skip_serializing_if = "is_default")]
     pub payload_from_grant: bool,
 }
@@ -61,7 +61,7 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 }
 
 impl JobSpec {
-    /// A job of `kind` for `queue`.
+    /// Creates a job of `kind` for `queue`.
     pub fn new(queue: Queue, kind: JobKind, payload: Payload) -> JobSpec {
         JobSpec {
             queue,
@@ -81,7 +81,7 @@ impl JobSpec {
         }
     }
 
-    /// Refuses what no state of the world would make right, in a command that redeems so many grants.
+    /// Refuses values that are invalid in any state. `redemptions` is the number of grants that the command redeems.
     pub fn check(&self, redemptions: usize) -> Result<(), Invalid> {
         if self.tags.len() > TAGS_MAX {
             return Err(Invalid::new("jobs.tags", format!("has more than {TAGS_MAX} entries")));

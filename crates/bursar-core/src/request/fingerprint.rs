@@ -1,40 +1,42 @@
-//! Digests: what was asked, what is defined, and what follows where it is another.
+//! Digests of requests and definitions, to detect that one differs from another.
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-/// The digest of what was asked, or of what is defined: that it is another is noticed by it.
+/// The digest of a request or of a definition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Fingerprint(pub u128);
 
 impl Fingerprint {
-    /// The digest of plain data.
+    /// Computes the digest of plain data.
     pub fn of(data: &impl Serialize) -> Fingerprint {
-        let text = serde_json::to_vec(data).expect("it is plain data");
+        let text = serde_json::to_vec(data).expect("plain data serializes");
         let digest = Sha256::digest(text);
         Fingerprint(u128::from_be_bytes(digest[..16].try_into().expect("16 of 32 bytes")))
     }
 }
 
-/// What must be defined already, for it to be changed.
+/// A precondition of a change: what must be defined already. It is checked against the loaded row when the change is
+/// decided, so two changes cannot both be based on the same read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IfMatch {
     /// Anything.
     Any,
-    /// What has this digest.
+    /// A definition with this digest.
     Only(Fingerprint),
 }
 
-/// A part of something that is too large for one transaction.
+/// A part of a request that is too large for one transaction.
 ///
-/// Each part is remembered by itself, so that the whole can be asked again: what was done is answered again, and it goes on where
-/// it broke off. What was asked is compared as a whole, for a part may be what was found when its turn came.
+/// Each part has an idempotency key of its own. If the whole request is repeated, finished parts return their recorded
+/// answers and the rest is done. The digest is that of the whole request, because the content of a part may depend on
+/// what was found at the time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// Which one, from 0; the first has the key itself, so that it is known whatever else is asked under it.
+    /// Its number, from 0. The first part uses the caller's key itself, so that any other use of the key is detected.
     pub number: u32,
-    /// The digest of the whole.
+    /// The digest of the whole request.
     pub whole: Fingerprint,
-    /// More follow, as far as it was seen when its turn came; where that depends on what is found, it is remembered.
+    /// Whether more parts follow, as far as known when this one was made. It is recorded with the answer.
     pub more: bool,
 }

@@ -1,4 +1,9 @@
-//! What a definition does to a scope's row.
+//! How defining a budget changes a scope's row.
+//!
+//! Admission uses this code as well as `apply`: a charge with a default budget is admitted on a copy of the row with
+//! the budget defined, so that the definition and the charge are one command and a refused charge defines nothing. A
+//! budget that came with a charge is marked ([`Budget::by_default`]). A charge that brings a different default replaces
+//! a marked budget, but never one that a caller defined.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -10,7 +15,7 @@ use crate::time::Time;
 use crate::window::Window;
 
 impl ScopeState {
-    /// Registers a budget; returns the one it takes the place of.
+    /// Defines a budget and returns the one it replaces.
     pub(crate) fn define(&mut self, budget: &Arc<Budget>, now: Time) -> Option<Arc<Budget>> {
         self.make_room_for(budget, now);
         let before = self.budget.replace(budget.clone());
@@ -19,13 +24,14 @@ impl ScopeState {
             self.name_window(window, now);
         }
         carry_buckets(self, before.as_deref(), budget);
-        // A trip limit that was raised above what is spent holds nobody up from now on.
+        // The trip limit may have been raised above the current spend.
         self.rearm_trip();
         before
     }
 
-    /// Closes windows that the budget does not name, as many as it needs the places of: a limit that is set always goes. Windows that
-    /// postings open again go first, then those that were named longest ago.
+    /// Closes as many windows that the budget does not name as it needs places, so that a definition is never refused
+    /// for lack of places. Windows that can be summed again from postings are closed before buckets, then those named
+    /// longest ago.
     fn make_room_for(&mut self, budget: &Budget, now: Time) {
         let replaced = self.budget.as_ref().map(|old| old.replaced_buckets(budget)).unwrap_or_default();
         let replaced: BTreeSet<&Window> = replaced.into_iter().map(|(old, _)| old).collect();
@@ -49,13 +55,13 @@ impl ScopeState {
         }
     }
 
-    /// Whether a charge's own default counts here: nobody has defined a budget.
+    /// Returns whether a charge's default budget applies: the scope has no budget, or one that a charge brought.
     pub fn takes_default(&self) -> bool {
         self.budget.as_ref().is_none_or(|budget| budget.by_default || Mutant::DefaultReplacesDefined.on())
     }
 }
 
-/// A bucket that is made larger or smaller keeps what has been taken out of it.
+/// Carries what was taken out of a replaced bucket over to the one that replaces it.
 fn carry_buckets(row: &mut ScopeState, before: Option<&Budget>, after: &Budget) {
     let replaced = before.map(|before| before.replaced_buckets(after)).unwrap_or_default();
     for (old, new) in &replaced {
@@ -64,7 +70,8 @@ fn carry_buckets(row: &mut ScopeState, before: Option<&Budget>, after: &Budget) 
             balance.carry(&old);
         }
     }
-    // Right until the end of the batch, in case that a neighbour names it again: a hold of this very instant counts in it.
+    // The old bucket stays up to date until the end of the batch, in case another request names it: a hold of this
+    // instant counts in it.
     for balance in row.balances.iter_mut().filter(|b| replaced.iter().any(|(old, _)| b.window == **old)) {
         balance.prospective = true;
     }

@@ -1,26 +1,26 @@
-//! What is read of a scope before it can be brought to an instant: what is due, and what history says of a window.
+//! What a store reads for a scope before it can be brought to an instant: due items, and the history of a window.
 
 use crate::live::{ChargeMark, LiveCharge};
 use crate::scope::{Posting, PostingMark};
 use crate::time::Time;
 
-/// What has become due on a scope, in order, as far as one step reads it.
+/// The items due on a scope, as many as one step folds.
 #[derive(Clone, Debug, Default)]
 pub struct Due {
-    /// Charges of expired holds after the mark `folded`.
+    /// Charges of expired holds after the mark [`ScopeState::folded`](super::ScopeState::folded).
     pub charges: Batchwise<LiveCharge>,
-    /// For each rolling balance, by its place in `balances`, the postings that left it.
+    /// For each rolling balance, by its index in `balances`: the postings that left it.
     pub postings: Vec<(usize, Batchwise<Posting>)>,
 }
 
-/// A bounded step through something ordered.
+/// A bounded number of due items, in order.
 #[derive(Clone, Debug)]
 pub struct Batchwise<T> {
-    /// What is due, in order.
+    /// The due items.
     pub items: Vec<T>,
-    /// More is due than one step reads.
+    /// Whether more items are due than one step folds.
     pub more: bool,
-    /// When the first one that is not yet due will be.
+    /// When the first item that is not due yet becomes due.
     pub next: Time,
 }
 
@@ -30,40 +30,40 @@ impl<T> Default for Batchwise<T> {
     }
 }
 
-/// What to read in order to fold a scope up to `now`.
+/// What to read to bring a scope to `now`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DueAsk {
-    /// Charges after this mark that expire up to now, if any can be due.
+    /// The mark after which to read charges that expire up to now; `None` if none can be due.
     pub charges_after: Option<ChargeMark>,
-    /// For the rolling balance at this place: postings after the mark, up to the instant.
+    /// For rolling balances, by index: read postings after the mark, up to the instant.
     pub postings: Vec<(usize, PostingMark, Time)>,
 }
 
 impl DueAsk {
-    /// Nothing can be due.
+    /// Returns whether nothing can be due.
     pub fn is_empty(&self) -> bool {
         self.charges_after.is_none() && self.postings.is_empty()
     }
 }
 
-/// What belongs to a window.
+/// The postings and live holds that belong to a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// Postings after this mark …
+    /// Postings after this mark belong to it.
     pub after: PostingMark,
-    /// … and before this instant; holds placed before it too …
+    /// Postings and holds at or after this instant do not.
     pub until: Time,
-    /// … and not before this one.
+    /// Holds placed at or after this instant belong to it.
     pub placed_from: Time,
 }
 
-/// What history says of a window that is opened on a scope with a past.
+/// The history of a window that is opened on a scope with postings or holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Past {
     /// Units posted in it.
     pub posted: i64,
     /// Units of live holds placed in it.
     pub held: i64,
-    /// The oldest posting in it.
+    /// The instant of the oldest posting in it.
     pub oldest: Option<Time>,
 }

@@ -1,25 +1,25 @@
-//! Lines of flow keys, as the scopes of their slots keep them.
+//! The number of jobs waiting under a flow key, kept in the row of the key's slot scope.
 
 use serde::{Deserialize, Serialize};
 
 use crate::name::JobKind;
 
-/// The line of a flow key: how many wait in it. Follows from the jobs, and is not in the journal.
+/// The jobs waiting under a flow key. It follows from the jobs and is not in the journal; see [`crate::job::Place`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Line {
-    /// Of each kind, the first included.
+    /// The number of waiting jobs of each kind, the head of the line included.
     pub waiting: Vec<(JobKind, u64)>,
-    /// Firsts that are barred as the key is at its limit.
+    /// The number of heads that are barred because the key is at its concurrency limit.
     pub barred: u64,
 }
 
 impl Line {
-    /// How many of a kind wait.
+    /// Returns the number of waiting jobs of a kind.
     pub fn len(&self, kind: &JobKind) -> u64 {
         self.waiting.iter().find(|(known, _)| known == kind).map_or(0, |(_, count)| *count)
     }
 
-    /// Whether nobody waits.
+    /// Returns whether no job waits.
     pub fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }

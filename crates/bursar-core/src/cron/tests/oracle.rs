@@ -1,4 +1,4 @@
-//! Ticks against a reading of the rules that looks at every minute or second.
+//! Compares ticks with a naive implementation that checks every minute or second.
 
 use jiff::civil::{Date, date};
 
@@ -6,7 +6,7 @@ use super::*;
 
 const DAY: i64 = 86_400;
 
-/// What a clock shows.
+/// A local date and time.
 #[derive(Clone, Copy)]
 struct Shown {
     second: u8,
@@ -18,15 +18,15 @@ struct Shown {
     weekday: u8,
 }
 
-/// An expression and the same said again.
+/// An expression, and a predicate that means the same.
 struct Case {
     text: String,
     runs_all_day: bool,
     matches: Box<dyn Fn(Shown) -> bool>,
 }
 
-/// The instants that the rules give, found by looking at every `step` seconds in `(after, until]`, for each case.
-/// The clocks are not changed shortly before `after`, and only at quarters of an hour.
+/// Returns the ticks of each case in `(after, until]`, found by checking every `step` seconds. The clocks must not
+/// change shortly before `after`, and only at quarters of an hour.
 fn naive(cases: &[Case], zone: &TimeZone, after: i64, until: i64, step: i64) -> Vec<Vec<Time>> {
     let mut calendar = Calendar { days: i64::MIN, date: Date::ZERO };
     let mut found = vec![Vec::new(); cases.len()];
@@ -54,7 +54,7 @@ fn naive(cases: &[Case], zone: &TimeZone, after: i64, until: i64, step: i64) -> 
     found
 }
 
-/// Turns seconds on a clock into what it shows, and remembers the date it was asked for last.
+/// Converts seconds to a local date and time, and caches the last date.
 struct Calendar {
     days: i64,
     date: Date,
@@ -93,7 +93,7 @@ fn assert_like_naive(cases: &[Case], zone: &str, after: &str, until: &str, step:
     expected.iter().map(Vec::len).sum()
 }
 
-/// From anywhere between two ticks, the later one is next.
+/// Checks that the later of two ticks is next from anywhere between them.
 fn assert_next(text: &str, zone: &Zone, ticks: &[Time]) {
     let cron = cron(text);
     for pair in ticks.windows(2).step_by(1 + ticks.len() / 100) {
@@ -110,7 +110,7 @@ fn case(text: &str, runs_all_day: bool, matches: impl Fn(Shown) -> bool + 'stati
 }
 
 #[test]
-fn years_are_like_looking_at_every_minute() {
+fn whole_years_match_the_naive_implementation() {
     let cases = [
         case("30 2 * * *", false, |at| at.minute == 30 && at.hour == 2),
         case("0 0 L * *", false, |at| at.day == at.days_in_month && at.minute == 0 && at.hour == 0),
@@ -125,7 +125,7 @@ fn years_are_like_looking_at_every_minute() {
         }),
     ];
     let mut ticks = 0;
-    // Each with a leap day, and with changes of the clocks in both directions.
+    // Each range has a leap day and changes of the clocks in both directions.
     for (zone, after, until) in [
         ("Europe/Berlin", "2023-12-20T00:00:00Z", "2026-01-10T00:00:00Z"),
         ("America/New_York", "2023-12-20T00:00:00Z", "2025-01-10T00:00:00Z"),
@@ -137,7 +137,7 @@ fn years_are_like_looking_at_every_minute() {
     assert!(ticks > 4_000, "{ticks}");
 }
 
-/// Where clocks are changed, with a quiet day before.
+/// Changes of the clocks, with a day without change before.
 const CHANGES: [(&str, &str, &str); 10] = [
     ("Europe/Berlin", "2026-03-27T22:00:00Z", "2026-04-01T02:00:00Z"),
     ("Europe/Berlin", "2026-10-23T22:00:00Z", "2026-11-01T02:00:00Z"),
@@ -152,7 +152,7 @@ const CHANGES: [(&str, &str, &str); 10] = [
 ];
 
 #[test]
-fn changes_of_clocks_are_like_looking_at_every_second() {
+fn clock_changes_match_the_naive_implementation_by_the_second() {
     let cases = [
         case("*/45 */30 * * * *", true, |at| at.second % 45 == 0 && at.minute % 30 == 0),
         case("59 59 23,0-2 * * *", false, |at| at.second == 59 && at.minute == 59 && (at.hour == 23 || at.hour <= 2)),
@@ -166,7 +166,7 @@ fn changes_of_clocks_are_like_looking_at_every_second() {
 }
 
 #[test]
-fn random_expressions_are_like_looking_at_every_minute() {
+fn random_expressions_match_the_naive_implementation() {
     let mut dice = Dice(20_260_329);
     let mut ticks = 0;
     for (zone, after, until) in CHANGES {
@@ -176,7 +176,7 @@ fn random_expressions_are_like_looking_at_every_minute() {
     assert!(ticks > 2_000, "{ticks}");
 }
 
-/// Numbers that look random and are the same each time.
+/// A deterministic pseudorandom number generator.
 struct Dice(u64);
 
 impl Dice {
@@ -186,7 +186,7 @@ impl Dice {
     }
 }
 
-/// An expression that comes now and then, with a list of one or two items in each field.
+/// Returns a random expression with a list of one or two items in each field.
 fn random(dice: &mut Dice) -> Case {
     let minute = list(dice, 0, 59, false);
     let hour = list(dice, 0, 23, true);
@@ -195,7 +195,7 @@ fn random(dice: &mut Dice) -> Case {
     let weekday = list(dice, 0, 6, true);
     let text = format!("{} {} {} {} {}", minute.text, hour.text, day.text, month.text, weekday.text);
     if text.parse::<Cron>().is_err() {
-        // A date that never comes; the next one will.
+        // No date matches the expression; try another.
         return random(dice);
     }
     let hours = (0..24).filter(|value| hour.has(*value)).count();
