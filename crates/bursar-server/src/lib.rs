@@ -18,6 +18,7 @@ mod app;
 mod body;
 mod call;
 mod connection;
+pub mod convert;
 mod entry;
 mod events;
 #[cfg(test)]

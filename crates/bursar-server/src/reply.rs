@@ -160,7 +160,7 @@ impl Answers for EventStream {
 
 /// A problem as a response; the id of the request is told with it.
 pub(crate) fn problem(problem: Problem, request_id: &str) -> Response {
-    whole_problem(&problem.for_outsiders().of_request(request_id))
+    whole_problem(&problem.redacted().of_request(request_id))
 }
 
 /// A problem in all its words.

@@ -13,8 +13,8 @@ use serde_json::json;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::timeout;
 
+use crate::convert;
 use crate::in_flight::{Account, InFlight};
-use crate::wire::event::EventAnswer;
 use crate::wire::problem::{Kind, Problem};
 
 /// How often the journal is looked at for what other processes did.
@@ -42,7 +42,7 @@ pub(super) struct Told {
 impl Told {
     /// An event of the journal.
     pub(super) fn event(event: &JournalEvent, queue: Option<Queue>) -> Told {
-        let answer = EventAnswer::from(event);
+        let answer = convert::event_answer(event);
         let data = serde_json::to_value(&answer).unwrap_or_default();
         let (mut queue, mut scopes) = (queue, event.event.scopes().into_iter().cloned().collect::<Vec<_>>());
         match &event.stream {

@@ -11,6 +11,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::call::{Ask, Call, Nothing};
+use crate::convert;
 use crate::limits::BULK_BYTES_MAX;
 use crate::limits::PAGE_MAX;
 use crate::principal::table::Action;
@@ -19,11 +20,11 @@ use crate::route::Route;
 use crate::routes::budgets::{HistoryQuery, history_of, unexpected};
 use crate::routes::{cursor, page_size};
 use crate::wire::budget::ReasonBody;
+use crate::wire::bulk::{ActedAnswer, EditBody, EditManyBody, EnqueuedJobsAnswer, MoveBody, SelectionBody};
 use crate::wire::command::EnqueuedAnswer;
 use crate::wire::event::EventAnswer;
 use crate::wire::job::{AttemptAnswer, BulkBody, FinishedAnswer, JobAnswer, JobBody};
 use crate::wire::problem::Problem;
-use crate::wire::work::{ActedAnswer, EditBody, EditManyBody, EnqueuedJobsAnswer, MoveBody, SelectionBody};
 use crate::wire::{Page, millis};
 
 /// Jobs that are counted at most before they are acted on.
@@ -230,7 +231,7 @@ async fn attempts(ask: Ask<JobId>) -> Result<Reply<Page<AttemptAnswer>>, Problem
         return Err(Problem::not_found(format_args!("job {}", ask.at)));
     }
     let attempts = bursar.jobs().attempts(ask.at).await?;
-    Ok(Reply::new(Page { items: attempts.iter().map(AttemptAnswer::from).collect(), next: None }))
+    Ok(Reply::new(Page { items: attempts.iter().map(convert::attempt_answer).collect(), next: None }))
 }
 
 async fn cancel(ask: Ask<JobId, Nothing, ReasonBody>) -> Result<Reply<FinishedAnswer>, Problem> {
@@ -282,7 +283,7 @@ async fn retry_many(ask: Ask<(), Nothing, SelectionBody>) -> Result<Reply<ActedA
 async fn edit_many(ask: Ask<(), Nothing, EditManyBody>) -> Result<Reply<ActedAnswer>, Problem> {
     let EditManyBody { priority, delay_ms, .. } = ask.body;
     let delay = delay_ms.map(|delay| millis("delay_ms", delay)).transpose()?;
-    act_on_many(ask.call, Act::Edit { priority, delay }, ask.body.which(), None).await
+    act_on_many(ask.call, Act::Edit { priority, delay }, ask.body.selection(), None).await
 }
 
 /// Acts on the jobs that are named, or on those that match; `state` is the one they must be in to match.
@@ -313,7 +314,7 @@ pub(super) async fn act_on_many(
         (true, Some(filter)) if state.is_some() && filter.state.is_some() => {
             return Err(Problem::invalid("state".into(), "state is dead here: leave it out"));
         }
-        (true, Some(filter)) => filter.in_state(state),
+        (true, Some(filter)) => convert::job_filter(filter, state),
         _ => return Err(Problem::invalid("filter".into(), "say which jobs: either ids or a filter")),
     };
     if dry_run {
