@@ -12,6 +12,7 @@ use serde::Serialize;
 
 use crate::context::Context;
 use crate::exit::{self, Exit};
+use crate::output::counted;
 use crate::progress::with_progress;
 use crate::view::jobs;
 
@@ -159,7 +160,7 @@ pub(crate) async fn act(
     let Selection { ids, filter, all, dry_run, yes, reason } = selection;
     let filters = all || !filter.is_empty();
     if ids.is_empty() != filters {
-        let detail = "select jobs by their ids, by a filter such as --queue, or with --all";
+        let detail = "nothing was changed; select jobs either by ids, or by a filter such as --queue, or with --all";
         return Err(Problem::invalid("jobs".into(), detail));
     }
     if filters {
@@ -168,7 +169,7 @@ pub(crate) async fn act(
     }
     if dry_run {
         context.out.data(&BulkAnswer { matched: ids.len(), dry_run, ..BulkAnswer::default() }, || {
-            format!("{} jobs would be {}", ids.len(), action.participle())
+            format!("{} would be {}", counted(ids.len(), "job"), action.participle())
         })?;
         return Ok(Exit::Done);
     }
@@ -221,20 +222,19 @@ async fn act_on_matching(
     yes: bool,
     context: &Context,
 ) -> Result<Exit, Problem> {
-    let verb = action.participle();
+    let participle = action.participle();
     let counting = action.apply_to_matching(SelectionBody { dry_run: true, ..which.clone() }, context);
-    let counted = with_progress("counting", counting).await?;
-    let ActedAnswer { matched: found, more, .. } = counted;
+    let ActedAnswer { matched: found, more, .. } = with_progress("counting", counting).await?;
     let mut answer = BulkAnswer { matched: found, dry_run: which.dry_run, ..BulkAnswer::default() };
-    let many = format!("{}{found} job{}", if more { "more than " } else { "" }, if found == 1 { "" } else { "s" });
+    let many = format!("{}{}", if more { "more than " } else { "" }, counted(found, "job"));
     if which.dry_run || found == 0 {
-        context.out.data(&answer, || format!("{many} would be {verb}"))?;
+        context.out.data(&answer, || format!("{many} would be {participle}"))?;
         return Ok(Exit::Done);
     }
     if !yes {
-        confirm(&format!("{many} will be {verb}. Continue? [y/N] "))?;
+        confirm(&format!("{many} will be {participle}. Continue? [y/N] "))?;
     }
-    let shows = std::io::stderr().is_terminal();
+    let is_terminal = std::io::stderr().is_terminal();
     let mut cursor = None;
     loop {
         let acted =
@@ -242,23 +242,24 @@ async fn act_on_matching(
         answer.done += acted.done;
         answer.refused += acted.refused;
         cursor = acted.next;
-        if shows {
-            let _ = write!(std::io::stderr(), "\r{} of {many} {verb}", answer.done);
+        if is_terminal {
+            let _ = write!(std::io::stderr(), "\r{} of {many} {participle}", answer.done);
         }
         if cursor.is_none() {
             break;
         }
-        if !shows {
-            context.out.note(&format!("{} of {many} {verb}", answer.done));
+        if !is_terminal {
+            context.out.note(&format!("{} of {many} {participle}", answer.done));
         }
     }
-    if shows {
+    if is_terminal {
         let _ = writeln!(std::io::stderr());
     }
     if answer.refused > 0 {
-        context.out.note(&format!("{} jobs changed in the meantime and were left as they are", answer.refused));
+        let refused = counted(answer.refused, "job");
+        context.out.note(&format!("{refused} changed in the meantime and were not {participle}"));
     }
-    context.out.data(&answer, || format!("{} {verb}", answer.done))?;
+    context.out.data(&answer, || format!("{} {participle}", counted(answer.done, "job")))?;
     Ok(Exit::Done)
 }
 

@@ -14,15 +14,14 @@ use crate::context::Context;
 use crate::exit::Exit;
 use crate::target;
 
-/// Budgets, holds, one-time grants and durable jobs, committed in one database transaction.
-///
-/// Commands work on a database (--database) or over HTTP on a server (--server), with the same output.
+/// Budgets, holds, one-time grants and durable jobs, committed in one database transaction
 #[derive(Parser)]
 #[command(
     name = "bursar",
     version,
     max_term_width = 110,
     after_help = "\
+Commands work on a database (--database) or over HTTP on a server (--server), with the same output.
 Exit codes: 0 done, 1 failed, 2 wrong usage, 3 refused, 4 not found, 5 conflict, 6 unavailable.
 New here? Run `bursar dev`."
 )]

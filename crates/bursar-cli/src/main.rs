@@ -36,7 +36,7 @@ fn main() -> std::process::ExitCode {
         Ok(cli) => cli,
         Err(error) => return exit::report_usage(&error).into(),
     };
-    let out = Output::new(cli.global.json).over_server(target::is_server(&cli.global));
+    let out = Output::new(cli.global.json);
     // A server uses all cores; any other command makes a few calls in sequence.
     let mut runtime = match cli.command.is_server() {
         true => tokio::runtime::Builder::new_multi_thread(),

@@ -9,17 +9,11 @@ use serde::Serialize;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Output {
     json: bool,
-    uses_server: bool,
 }
 
 impl Output {
     pub(crate) fn new(json: bool) -> Output {
-        Output { json, uses_server: false }
-    }
-
-    /// Adapts hints to commands that work over a server.
-    pub(crate) fn over_server(self, uses_server: bool) -> Output {
-        Output { uses_server, ..self }
+        Output { json }
     }
 
     /// Whether data is printed as JSON.
@@ -75,7 +69,7 @@ impl Output {
             return;
         }
         self.note(&format!("error: {}", problem.detail));
-        if let Some(hint) = hint(problem, self.uses_server) {
+        if let Some(hint) = hint(problem) {
             self.note(&format!("hint: {hint}"));
         }
     }
@@ -106,7 +100,7 @@ fn shell_quoted(word: &str) -> String {
 }
 
 /// Returns what to do about a problem, unless its detail already names a command.
-fn hint(problem: &Problem, uses_server: bool) -> Option<String> {
+fn hint(problem: &Problem) -> Option<String> {
     if problem.detail.contains("`bursar ") {
         return None;
     }
@@ -123,8 +117,6 @@ fn hint(problem: &Problem, uses_server: bool) -> Option<String> {
         Kind::Busy | Kind::Overloaded => "nothing was changed; retry",
         Kind::UnknownOutcome => "the request may have been executed; repeat it with the same --key",
         Kind::Unauthorized => "pass a valid token with BURSAR_TOKEN, BURSAR_TOKEN_FILE or --token",
-        // The doctor works on a database only.
-        Kind::Unavailable if !uses_server => "`bursar doctor` diagnoses the database",
         _ => return None,
     };
     Some(text.to_owned())
@@ -142,11 +134,11 @@ fn refusal_hint(violations: &[ViolationAnswer]) -> Option<String> {
         ));
     }
     let has_grant = violations.iter().any(|violation| matches!(violation, ViolationAnswer::Grant { .. }));
-    let is_possible = violations.iter().all(|violation| match violation {
-        ViolationAnswer::Limit { possible, .. } => *possible,
+    let can_wait = violations.iter().all(|violation| match violation {
+        ViolationAnswer::Limit { retry_after_ms, .. } => retry_after_ms.is_some(),
         _ => true,
     });
-    let text = match (violations.is_empty(), has_grant, is_possible) {
+    let text = match (violations.is_empty(), has_grant, can_wait) {
         (true, ..) => return None,
         (_, true, _) => {
             "nothing was changed; a token works once, before it expires, for its own purpose and subject: \
@@ -178,6 +170,13 @@ pub(crate) fn table(headers: &[&str], rows: &[Vec<String>]) -> String {
     let mut lines = vec![line(&mut headers.iter().copied())];
     lines.extend(rows.iter().map(|row| line(&mut row.iter().map(String::as_str))));
     lines.join("\n")
+}
+
+/// Formats a count with its noun, in the plural unless the count is one.
+pub(crate) fn counted(count: impl ToString, noun: &str) -> String {
+    let count = count.to_string();
+    let plural = if count == "1" { "" } else { "s" };
+    format!("{count} {noun}{plural}")
 }
 
 /// Formats an optional value; `-` stands for none.

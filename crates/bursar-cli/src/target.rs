@@ -41,11 +41,6 @@ pub(crate) fn choose(args: &GlobalArgs) -> Result<Target, Problem> {
     Ok(Target::Server { url, token: token(args)? })
 }
 
-/// Whether the target is a server.
-pub(crate) fn is_server(args: &GlobalArgs) -> bool {
-    server_source(args) > database_source(args)
-}
-
 /// Returns where the database was named. The configuration file is only a default, so it does not count.
 fn database_source(args: &GlobalArgs) -> ArgSource {
     let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
@@ -66,7 +61,7 @@ fn server_source(args: &GlobalArgs) -> ArgSource {
 
 /// Fails if the target is a server, for commands that work on a database only.
 pub(crate) fn require_database(args: &GlobalArgs) -> Result<(), Problem> {
-    match is_server(args) {
+    match server_source(args) > database_source(args) {
         true => Err(database_only()),
         false => Ok(()),
     }

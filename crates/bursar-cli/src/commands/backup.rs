@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use crate::args::ConfiguredArgs;
 use crate::context::Context;
 use crate::exit::Exit;
-use crate::output::Output;
+use crate::output::{Output, counted};
 use crate::pg_dump;
 use crate::sqlite_file::{create_default_folder, sqlite_path};
 
@@ -67,7 +67,8 @@ impl CopyAnswer {
         let Some(VerifyAnswer { checked: CheckedAnswer { scopes, holds, jobs }, .. }) = &self.verified else {
             return String::new();
         };
-        format!(", verified: {scopes} scopes, {holds} holds, {jobs} jobs")
+        let (scopes, holds, jobs) = (counted(scopes, "scope"), counted(holds, "hold"), counted(jobs, "job"));
+        format!(", verified: {scopes}, {holds}, {jobs}")
     }
 }
 

@@ -26,7 +26,7 @@ pub(crate) enum Budgets {
     /// List budgets by name
     List {
         /// List only scopes with this prefix
-        #[arg(long, default_value = "")]
+        #[arg(long, default_value = "", hide_default_value = true)]
         prefix: String,
         /// Start after this scope
         #[arg(long, value_name = "SCOPE")]
@@ -101,7 +101,7 @@ pub(crate) struct Define {
     #[arg(long, value_name = "SCOPE")]
     parent: Option<Scope>,
     /// Name of the unit, for display, such as micro_usd
-    #[arg(long, default_value = "")]
+    #[arg(long, default_value = "", hide_default_value = true)]
     unit: String,
     /// Minimum time to live of a hold
     #[arg(long, value_name = "MS")]

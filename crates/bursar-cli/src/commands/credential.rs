@@ -106,8 +106,8 @@ pub(crate) struct CreateToken {
 
 /// Parses a role that an API key can have.
 fn key_role() -> impl TypedValueParser<Value = Role> {
-    let known = |name: String| Role::of_keys().find(|role| role.name() == name).ok_or("not a role of an API key");
-    PossibleValuesParser::new(Role::of_keys().map(Role::name)).try_map(known)
+    let by_name = |name: String| Role::of_keys().find(|role| role.name() == name).ok_or("not a role of an API key");
+    PossibleValuesParser::new(Role::of_keys().map(Role::name)).try_map(by_name)
 }
 
 /// The options of a rotation.

@@ -280,17 +280,19 @@ fn next_steps(demo: &mut Demo, context: &Context, names: &Names, url: &str) -> R
     let tenant = &context.tenant;
     let tenant = if *tenant == Tenant::default() { String::new() } else { format!(" --tenant {tenant}") };
     let bursar = format!("bursar{database}{tenant}");
-    demo.out.text(&format!(
-        "\nTry next:\n\
-         \x20  {bursar} budget show {org}\n\
-         \x20  {bursar} hold place {agent}=50000 --ttl-ms 60000   # then: hold commit ID --actual 42000\n\
-         \x20  {bursar} hold place anything=1 --limit 3:day       # needs no budget; the fourth is refused\n\
-         \x20  {bursar} budget freeze {agent}                     # then a charge is refused\n\
-         \x20  {bursar} command submit FILE --key K               # charges, redemptions and jobs as JSON\n\
-         \x20  {bursar} journal list --stream scope:{agent}\n\
-         \x20  {bursar} doctor\n\
-         Add --json for JSON, or --help for all options."
-    ))
+    let examples = [
+        (format!("budget show {org}"), ""),
+        (format!("hold place {agent}=50000 --ttl-ms 60000"), "# then: hold commit ID --actual 42000"),
+        ("hold place anything=1 --limit 3:day".to_owned(), "# needs no budget; the fourth is refused"),
+        (format!("budget freeze {agent}"), "# then a charge is refused"),
+        ("command submit FILE --key K".to_owned(), "# charges, redemptions and jobs as JSON"),
+        (format!("journal list --stream scope:{agent}"), ""),
+        ("doctor".to_owned(), ""),
+    ];
+    let width = examples.iter().map(|(command, _)| command.len()).max().unwrap_or_default();
+    let lines =
+        examples.map(|(command, comment)| format!("   {bursar} {command:<width$}  {comment}").trim_end().to_owned());
+    demo.out.text(&format!("\nTry next:\n{}\nAdd --json for JSON, or --help for all options.", lines.join("\n")))
 }
 
 async fn show(demo: &mut Demo, bursar: &Bursar, names: &Names, name: &str) -> Result<(), Problem> {

@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::args::ConfiguredArgs;
 use crate::context::Context;
 use crate::exit::{self, Exit};
-use crate::output::Output;
+use crate::output::{Output, counted};
 use crate::sqlite_file::sqlite_path;
 
 /// The arguments of `bursar doctor`.
@@ -108,7 +108,9 @@ async fn examine(args: &Doctor, context: &Context, url: &str) -> Result<Diagnosi
     if is_selected(Component::Clock) {
         let mut found = clock(&health);
         if args.fix
-            && let Some(finding) = found.iter_mut().find(|_| is_ahead(&health))
+            && is_ahead(&health)
+            // The finding about the journal is the last one.
+            && let Some(finding) = found.last_mut()
             && let Some(todo) = set_journal_back(url, health.now).await
         {
             finding.todo = Some(todo);
@@ -238,7 +240,7 @@ async fn journal(health: &Health, bursar: &Bursar) -> Finding {
                         );
                         return Finding::bad(Component::Journal, detail, todo);
                     }
-                    let detail = format!("readable up to position {at}, {read} events of this tenant");
+                    let detail = format!("readable up to position {at}, {} of this tenant", counted(read, "event"));
                     return Finding::good(Component::Journal, detail);
                 }
                 after = at;
@@ -254,7 +256,7 @@ async fn balances(bursar: &Bursar) -> Finding {
     let todo = "run `bursar doctor --fix` or `bursar rebuild` to rebuild the tables from the journal";
     match bursar.verify().await {
         Ok(report) if report.is_ok() => {
-            let detail = format!("all balances of {} scopes and {} holds match", report.scopes, report.holds);
+            let detail = format!("{} and {} match", counted(report.scopes, "scope"), counted(report.holds, "hold"));
             Finding::good(Component::Balances, detail)
         }
         Ok(report) => Finding::bad(Component::Balances, report.violations.join("; "), todo),
@@ -299,7 +301,7 @@ fn print(out: Output, diagnosis: &Diagnosis) -> Result<(), Problem> {
             lines.push(format!("{component:<9} {mark:<6} {}", finding.detail));
             lines.extend(finding.todo.as_ref().map(|todo| format!("{:17}what to do: {todo}", "")));
         }
-        lines.extend(diagnosis.rebuilt.map(|events| format!("rebuilt from {events} events")));
+        lines.extend(diagnosis.rebuilt.map(|events| format!("rebuilt from {}", counted(events, "event"))));
         lines.join("\n")
     })
 }

@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::args::{PageSize, millis, payload};
 use crate::context::Context;
 use crate::input::read_input;
-use crate::output::{cell, table};
+use crate::output::{cell, counted, table};
 
 /// The subcommands of `bursar grant`.
 #[derive(Subcommand)]
@@ -93,7 +93,9 @@ pub(crate) async fn run(args: Grants, context: &Context) -> Result<(), Problem> 
         Grants::List { after, most } => list(after, usize::from(most), context).await,
         Grants::Purge => {
             let purged = context.bursar()?.grants().purge_expired().await?;
-            context.out.data(&json!({ "purged_count": purged }), || format!("deleted {purged} expired grants"))
+            context
+                .out
+                .data(&json!({ "purged_count": purged }), || format!("deleted {}", counted(purged, "expired grant")))
         }
     }
 }

@@ -122,7 +122,7 @@ pub(crate) enum Jobs {
         #[arg(long, value_name = "KIND")]
         error: String,
         /// Error message
-        #[arg(long, default_value = "")]
+        #[arg(long, default_value = "", hide_default_value = true)]
         message: String,
         /// Do not retry
         #[arg(long)]
@@ -159,7 +159,7 @@ pub(crate) struct JobIds {
 /// The job to enqueue.
 #[derive(Args)]
 pub(crate) struct Enqueue {
-    /// Queue
+    /// Queue to enqueue in
     #[arg(required_unless_present = "file", requires = "kind")]
     queue: Option<Queue>,
     /// Kind: what the job does
@@ -177,7 +177,7 @@ pub(crate) struct Enqueue {
     #[arg(long, value_name = "KEY")]
     flow_key: Option<FlowKey>,
     /// Tag to find the job by; repeatable
-    #[arg(long = "tag")]
+    #[arg(long = "tag", value_name = "TAG")]
     tags: Vec<Tag>,
     /// Priority; higher runs first
     #[arg(long, value_name = "N", default_value_t = 0, allow_hyphen_values = true)]
@@ -197,10 +197,10 @@ pub(crate) struct Enqueue {
 #[derive(Args)]
 pub(crate) struct LeaseArgs {
     /// Queues to lease from
-    #[arg(required = true)]
+    #[arg(required = true, value_name = "QUEUE")]
     queues: Vec<Queue>,
     /// Kinds to lease; `video.*` matches every kind that starts with `video.`; repeatable [default: all]
-    #[arg(long = "kind")]
+    #[arg(long = "kind", value_name = "KIND")]
     kinds: Vec<JobKind>,
     /// Maximum number of jobs
     #[arg(long, value_name = "N", default_value_t = 1)]

@@ -40,7 +40,7 @@ pub(crate) struct List {
 }
 
 fn stream(text: &str) -> Result<String, bursar::Invalid> {
-    let known = match text.strip_prefix("scope:") {
+    let is_stream = match text.strip_prefix("scope:") {
         Some(scope) => Scope::new(scope).map(|_| true)?,
         None => {
             text.parse::<bursar::HoldId>().is_ok()
@@ -49,7 +49,7 @@ fn stream(text: &str) -> Result<String, bursar::Invalid> {
                 || text.parse::<bursar::CommandId>().is_ok()
         }
     };
-    match known {
+    match is_stream {
         true => Ok(text.to_owned()),
         false => Err(bursar::Invalid::new("stream", "must be hold_…, grant_…, job_…, cmd_… or scope:NAME")),
     }

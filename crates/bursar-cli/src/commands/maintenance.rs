@@ -9,6 +9,7 @@ use serde_json::json;
 
 use crate::context::Context;
 use crate::exit::Exit;
+use crate::output::counted;
 use crate::progress::with_progress;
 use crate::view::report;
 
@@ -52,7 +53,7 @@ pub(crate) async fn rebuild(args: Rebuild, context: &Context) -> Result<Exit, Pr
         return Ok(Exit::Failed);
     }
     let events = with_progress("rebuilding the tables", context.bursar()?.rebuild()).await?;
-    context.out.data(&json!({ "events": events }), || format!("rebuilt from {events} events"))?;
+    context.out.data(&json!({ "events": events }), || format!("rebuilt from {}", counted(events, "event")))?;
     Ok(Exit::Done)
 }
 
@@ -78,7 +79,7 @@ pub(crate) async fn sweep(args: Sweep, context: &Context) -> Result<(), Problem>
     let most = usize::try_from(args.most).unwrap_or(bounds::SWEEP_DEFAULT);
     let swept = with_progress("sweeping", context.bursar()?.sweep(most)).await?;
     let answer = json!({ "expired_count": swept.expired_count, "scanned_at": swept.scanned_at.to_string() });
-    context
-        .out
-        .data(&answer, || format!("recorded {} holds that had expired by {}", swept.expired_count, swept.scanned_at))
+    context.out.data(&answer, || {
+        format!("recorded {} that had expired by {}", counted(swept.expired_count, "hold"), swept.scanned_at)
+    })
 }

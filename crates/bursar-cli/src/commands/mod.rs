@@ -1,5 +1,5 @@
 //! One module per command: its arguments, the requests it makes, and its output. `crate::cli` lists and runs them; a
-//! command imports shared code from the modules beside this folder, never from another command.
+//! command imports shared code from the modules next to this folder, never from another command.
 
 pub(crate) mod backup;
 pub(crate) mod bench;

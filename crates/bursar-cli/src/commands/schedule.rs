@@ -88,7 +88,7 @@ pub(crate) struct Set {
     #[arg(long, value_name = "KEY")]
     flow_key: Option<FlowKey>,
     /// Tag to find the jobs by; repeatable
-    #[arg(long = "tag")]
+    #[arg(long = "tag", value_name = "TAG")]
     tags: Vec<Tag>,
     /// Priority of the jobs; higher runs first
     #[arg(long, value_name = "N", allow_hyphen_values = true)]

@@ -81,7 +81,7 @@ impl File<'_> {
             (None, Some(setting)) => (setting, true),
             (None, None) => return Err(self.error(&name, at, &unknown_key(&name, table))),
         };
-        let known = &settings()[setting];
+        let target = &settings()[setting];
         if is_file {
             let DeValue::String(file) = value.get_ref() else {
                 return Err(self.error(&name, at, &format!("{name} must be a string: the path of a file")));
@@ -91,18 +91,18 @@ impl File<'_> {
             let text = read_value_file(&file).map_err(|error| self.error(&name, at, &format!("{name}: {error}")))?;
             return Ok(self.assign(setting, text, at, Some(file)));
         }
-        let text = text_in(known, value.get_ref()).ok_or_else(|| {
-            let what = match known.kind.in_toml() {
+        let text = text_in(target, value.get_ref()).ok_or_else(|| {
+            let what = match target.kind.in_toml() {
                 Toml::String => "a string",
                 Toml::Integer => "an integer",
                 Toml::Boolean => "true or false",
             };
-            self.error(&name, at, &format!("{name} must be {what}: {}", known.kind.allowed()))
+            self.error(&name, at, &format!("{name} must be {what}: {}", target.kind.allowed()))
         })?;
-        let is_exposed = known.kind.is_secret() || matches!(known.kind, Kind::Database(_)) && has_password(&text);
+        let is_exposed = target.kind.is_secret() || matches!(target.kind, Kind::Database(_)) && has_password(&text);
         if is_exposed {
-            let what = if known.kind.is_secret() { "is a secret" } else { "has a password in it" };
-            let variable = known.variable();
+            let what = if target.kind.is_secret() { "is a secret" } else { "has a password in it" };
+            let variable = target.variable();
             let error = format!(
                 "{name} {what}, which must not be in this file: set {name}_file to the path of a file with the value, or set \
                  {variable} or {variable}_FILE in the environment"

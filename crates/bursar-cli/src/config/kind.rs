@@ -48,8 +48,9 @@ impl Kind {
         let invalid = || format!("is {text:?}; it must be {}", self.allowed());
         match self {
             Kind::Database(at) => {
-                let known = ["sqlite:", "postgres://", "postgresql://"].iter().any(|scheme| text.starts_with(scheme));
-                let database = known.then(|| Database::new(text));
+                let has_scheme =
+                    ["sqlite:", "postgres://", "postgresql://"].iter().any(|scheme| text.starts_with(scheme));
+                let database = has_scheme.then(|| Database::new(text));
                 *at(config) = database.ok_or_else(|| format!("must be {}", self.allowed()))?;
             }
             Kind::Address(at) => *at(config) = text.parse().map_err(|_| invalid())?,

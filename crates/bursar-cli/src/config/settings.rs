@@ -72,7 +72,7 @@ const SETTINGS: &[Setting] = &[
     Setting::new(
         "trusted_proxies",
         Kind::Networks(|c| &mut c.trusted_proxies),
-        "proxies whose X-Forwarded-For header is trusted when failed logins are counted; none by default",
+        "proxies whose X-Forwarded-For header is trusted when failed authentications are counted; none by default",
     ),
     Setting::new("jwt.secret", Kind::Key(|c| &mut c.jwt.secret), "secret that signs user tokens (HS256)"),
     Setting::new(

@@ -177,9 +177,9 @@ fn an_interrupted_bench_removes_its_databases() {
             .stderr(Stdio::piped())
             .spawn()
             .expect("the binary starts");
-        let says = Says::on(child.stdout.take().expect("a pipe"));
-        let complains = Says::on(child.stderr.take().expect("a pipe"));
-        while !says.next_line().expect("the line about the disk").contains("one fsync takes") {}
+        let stdout = Says::on(child.stdout.take().expect("a pipe"));
+        let stderr = Says::on(child.stderr.take().expect("a pipe"));
+        while !stdout.next_line().expect("the line about the disk").contains("one fsync takes") {}
         let process = child.id();
         let began = (0..1_200).any(|_| {
             std::thread::sleep(Duration::from_millis(100));
@@ -189,8 +189,8 @@ fn an_interrupted_bench_removes_its_databases() {
         let killed = Command::new("kill").args([signal, &process.to_string()]).status().expect("kill runs");
         assert!(killed.success());
         assert_eq!(ended(&mut child).code(), Some(1));
-        let complaint = complains.rest().join("\n");
-        assert!(complaint.contains("interrupted"), "{complaint}");
+        let stderr = stderr.rest().join("\n");
+        assert!(stderr.contains("interrupted"), "{stderr}");
         assert!(!busy(process), "what was created at {url} still exists");
     }
 }

@@ -114,10 +114,10 @@ fn doctor_writes_a_new_file_from_the_journal_of_a_damaged_one() {
     damage("bursar_journal");
     let lost = dir.run(&["doctor", "--fix"]).exits(6);
     assert!(lost.out.contains("backup") && !lost.out.contains("rebuilt from"), "{}", lost.out);
-    assert!(!anew.exists());
+    assert!(!rebuilt.exists());
 }
 
-/// What is posted and held everywhere, but in buckets: what they say changes with time.
+/// Returns the posted and held amounts of all budgets, except buckets, whose balances change with time.
 fn spent(dir: &Workdir) -> Vec<String> {
     let budgets = dir.json(&["budget", "list"]);
     let budgets = budgets["items"].as_array().expect("a list");

@@ -16,7 +16,7 @@ pub(crate) const TIMEOUT: Duration = Duration::from_secs(90);
 pub(crate) struct Process {
     child: Child,
     pub(crate) address: SocketAddr,
-    says: Mutex<Says>,
+    stderr: Mutex<Says>,
 }
 
 impl Drop for Process {
@@ -48,19 +48,19 @@ impl Process {
 
     pub(crate) fn start_with(args: &[&str], env: &[(&str, &str)]) -> Process {
         let mut child = command(args, env);
-        let says = Says::on(child.stderr.take().unwrap());
-        let prints = Says::on(child.stdout.take().unwrap());
+        let stderr = Says::on(child.stderr.take().unwrap());
+        let stdout = Says::on(child.stdout.take().unwrap());
         let address = loop {
-            let Some(line) = prints.next_line() else {
+            let Some(line) = stdout.next_line() else {
                 ended(&mut child);
-                panic!("the server did not start: {}", says.rest().join("\n"));
+                panic!("the server did not start: {}", stderr.rest().join("\n"));
             };
             if let Some(address) = line.strip_prefix("listening on http://") {
                 break address.parse().unwrap();
             }
             assert!(args[0] == "dev", "the first line must be the address: {line:?}");
         };
-        Process { child, address, says: Mutex::new(says) }
+        Process { child, address, stderr: Mutex::new(stderr) }
     }
 
     /// Starts a server that must fail; returns its exit code and standard error.
@@ -72,7 +72,7 @@ impl Process {
     /// Waits for a line with some words on standard error; returns the rest of the line.
     pub(crate) fn stderr_after(&self, words: &str) -> String {
         loop {
-            let line = self.says.lock().unwrap().next_line().expect("standard error has the words");
+            let line = self.stderr.lock().unwrap().next_line().expect("standard error has the words");
             if let Some((_, rest)) = line.split_once(words) {
                 return rest.to_owned();
             }
@@ -157,7 +157,7 @@ impl Process {
         let killed = Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status().unwrap();
         assert!(killed.success());
         let code = ended(&mut self.child).code();
-        (code, self.says.lock().unwrap().rest().join("\n"))
+        (code, self.stderr.lock().unwrap().rest().join("\n"))
     }
 }
 

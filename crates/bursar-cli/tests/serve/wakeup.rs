@@ -39,7 +39,7 @@ fn rounds(enqueues: &Process, waits: &Process, rounds: usize) -> Vec<Duration> {
         let waiting = waits.send(OPERATOR, "POST", "/v1/jobs/lease", lease.clone());
         let began = now();
         while waits.metric(OPERATOR, "bursar_lease_waiters") == 0 {
-            assert!(began.elapsed() < TIMEOUT, "nobody waits");
+            assert!(began.elapsed() < TIMEOUT, "no request waits for jobs");
         }
         let began = now();
         let (status, job) = enqueues.request(OPERATOR, "POST", "/v1/jobs", json!({ "queue": "media", "kind": "k" }));
