@@ -1,26 +1,27 @@
-//! Exit codes: how it ended, for scripts.
+//! Exit codes.
 
 use std::process::ExitCode;
 
-use crate::output::Output;
-use bursar_server::wire::problem::{Kind, Problem};
+use bursar_wire::problem::{Kind, Problem};
 
-/// How a command of this program ended.
+use crate::output::Output;
+
+/// How a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// It did what was asked.
+    /// The command succeeded.
     Done = 0,
-    /// It failed, or found something wrong.
+    /// The command failed, or a check found a problem.
     Failed = 1,
-    /// It was asked in a wrong way.
+    /// The arguments or the input are invalid.
     Usage = 2,
-    /// A limit or a grant says no.
+    /// A limit, a freeze, a grant or a quota refused the request.
     Refused = 3,
-    /// There is no such thing.
+    /// The named object does not exist.
     NotFound = 4,
-    /// The state of things does not allow it.
+    /// The current state does not allow the operation.
     Conflict = 5,
-    /// The database cannot be used now.
+    /// The database or the server is unavailable; a retry may succeed.
     Unavailable = 6,
 }
 
@@ -30,8 +31,8 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// The exit code of a problem. [`Problem`] knows the kind of every error of the library.
-pub(crate) fn of_problem(kind: Kind) -> Exit {
+/// Returns the exit code of a problem.
+pub(crate) fn for_problem(kind: Kind) -> Exit {
     match kind {
         Kind::Refused | Kind::QuotaExceeded => Exit::Refused,
         Kind::UnknownScope | Kind::NotFound => Exit::NotFound,
@@ -50,17 +51,17 @@ pub(crate) fn of_problem(kind: Kind) -> Exit {
     }
 }
 
-/// Tells what is wrong with the arguments, or shows the help that was asked for.
-pub(crate) fn of_usage(error: &clap::Error) -> Exit {
-    // Arguments that cannot be read cannot say that JSON is wanted in the usual way.
+/// Prints an error of the command line, or the help or version that was requested.
+pub(crate) fn report_usage(error: &clap::Error) -> Exit {
+    // The arguments did not parse, so `--json` must be looked up by hand.
     if error.use_stderr() && std::env::args().any(|arg| arg == "--json") {
         let text = error.to_string();
-        // What follows the first paragraph is how to call it, for people.
+        // The first paragraph is the error; the usage follows.
         let detail = text.split("\n\n").next().unwrap_or(&text).trim().trim_start_matches("error: ");
         Output::new(true).problem(&Problem::invalid("arguments".into(), detail));
         return Exit::Usage;
     }
-    // A reader that went away is no reason to fail.
+    // A closed pipe is not a failure.
     let _ = error.print();
     if error.use_stderr() { Exit::Usage } else { Exit::Done }
 }
@@ -72,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_error_has_its_code() {
+    fn every_error_has_an_exit_code() {
         let hold = HoldId(7);
         let scope = Scope::new("a").unwrap();
         let cases: Vec<(Error, Exit)> = vec![
@@ -95,7 +96,7 @@ mod tests {
         ];
         for (error, exit) in cases {
             let text = error.to_string();
-            assert_eq!(of_problem(Problem::from(error).kind), exit, "{text}");
+            assert_eq!(for_problem(Problem::from(error).kind), exit, "{text}");
         }
     }
 }

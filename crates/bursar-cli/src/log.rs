@@ -7,14 +7,15 @@ use tracing_subscriber::{Layer, fmt, registry};
 
 use crate::config::Log;
 
-/// Starts the log. A second start in one process keeps the first.
+/// Starts the log. A second start in the same process has no effect.
 pub(crate) fn start(log: &Log) {
-    // What is set has been read before; what cannot be read would be told there.
-    let wanted = log.level.parse().unwrap_or_else(|_| Targets::new().with_default(tracing::Level::INFO));
-    // Who cannot write to the log would say so on standard error, and panic where that is full: nobody's request ends for a line.
+    // The configuration has validated the filter; the fallback keeps the log alive if the two parsers ever differ.
+    let filter = log.level.parse().unwrap_or_else(|_| Targets::new().with_default(tracing::Level::INFO));
+    // A failed write would be reported on standard error, which panics when that is full. Losing a log line must not
+    // end a request.
     let lines = fmt::layer().with_writer(std::io::stderr).log_internal_errors(false);
     let _ = match log.json {
-        false => registry().with(lines.with_ansi(false).with_filter(wanted)).try_init(),
-        true => registry().with(lines.json().with_filter(wanted)).try_init(),
+        false => registry().with(lines.with_ansi(false).with_filter(filter)).try_init(),
+        true => registry().with(lines.json().with_filter(filter)).try_init(),
     };
 }

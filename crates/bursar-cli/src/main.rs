@@ -1,51 +1,59 @@
-//! `bursar`: budgets, holds, grants, commands and the journal from the command line.
+//! The `bursar` binary: a command-line client, an HTTP server and maintenance tools.
 //!
-//! Data goes to standard output, as tables or with `--json` in the shapes of the wire; everything else goes to
-//! standard error. The exit code says how it ended: 0 done, 1 failed, 2 wrong usage, 3 refused, 4 not found,
-//! 5 conflict, 6 unavailable.
+//! Data goes to standard output, as tables or, with `--json`, in the wire shapes. Notes, progress and errors go to
+//! standard error. Exit codes: 0 done, 1 failed, 2 wrong usage, 3 refused, 4 not found, 5 conflict, 6 unavailable.
 
 mod args;
+mod bulk;
+mod cli;
 mod commands;
 mod config;
+mod context;
 mod exit;
+mod in_process;
+mod input;
 mod log;
-mod memory;
+mod memory_release;
 mod output;
-mod place;
+mod pg_dump;
 mod progress;
-mod session;
+mod server;
+mod sqlite_file;
+mod target;
+mod view;
 
-use crate::args::{Cli, Verb};
+use bursar_wire::problem::{Kind, Problem};
+
+use crate::cli::Cli;
 use crate::output::Output;
-use bursar_server::wire::problem::{Kind, Problem};
 
-/// A batch is thousands of small rows that live for its time only, which the system's allocator is slow at.
+/// A batch allocates thousands of small, short-lived rows; mimalloc is faster at that than the system allocator.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> std::process::ExitCode {
     let cli = match Cli::read() {
         Ok(cli) => cli,
-        Err(error) => return exit::of_usage(&error).into(),
+        Err(error) => return exit::report_usage(&error).into(),
     };
     let out = Output::new(cli.global.json);
-    // A server uses all cores; a call asks one question.
-    let mut runtime = match cli.command {
-        Verb::Serve(_) | Verb::Dev(_) => tokio::runtime::Builder::new_multi_thread(),
-        _ => tokio::runtime::Builder::new_current_thread(),
+    // A server uses all cores; any other command makes a few calls in sequence.
+    let mut runtime = match cli.command.is_server() {
+        true => tokio::runtime::Builder::new_multi_thread(),
+        false => tokio::runtime::Builder::new_current_thread(),
     };
     let runtime = match runtime.enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
-            out.problem(&Problem::new(Kind::Internal, format!("the runtime cannot be started: {error}")));
-            return exit::of_problem(Kind::Internal).into();
+            out.problem(&Problem::new(Kind::Internal, format!("the async runtime did not start: {error}")));
+            return exit::for_problem(Kind::Internal).into();
         }
     };
-    match runtime.block_on(commands::run(cli)) {
+    match runtime.block_on(cli.run()) {
         Ok(exit) => exit.into(),
         Err(problem) => {
             out.problem(&problem);
-            exit::of_problem(problem.kind).into()
+            exit::for_problem(problem.kind).into()
         }
     }
 }

@@ -2,62 +2,66 @@
 
 use std::io::{self, Write};
 
+use bursar_wire::problem::{Kind, Problem, ViolationAnswer};
 use serde::Serialize;
 
-use bursar_server::wire::problem::{Kind, Problem, ViolationAnswer};
-
-/// Where and how to print.
+/// Prints data, notes and problems, as JSON or for people.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Output {
     json: bool,
 }
 
 impl Output {
-    /// As JSON, or for people.
     pub(crate) fn new(json: bool) -> Output {
         Output { json }
     }
 
-    /// Whether JSON is wanted.
+    /// Whether data is printed as JSON.
     pub(crate) fn is_json(self) -> bool {
         self.json
     }
 
-    /// Prints what was asked for.
+    /// Prints the result of a command.
     pub(crate) fn data(self, value: &impl Serialize, human: impl FnOnce() -> String) -> Result<(), Problem> {
         let text = if self.json {
             let json = serde_json::to_string_pretty(value);
-            json.map_err(|error| Problem::new(Kind::Internal, format!("the answer cannot be written: {error}")))?
+            json.map_err(|error| {
+                Problem::new(Kind::Internal, format!("the result cannot be written as JSON: {error}"))
+            })?
         } else {
-            harmless(&human())
+            sanitized(&human())
         };
         self.write(&text)
     }
 
-    /// Prints one of many, as JSON on a line of its own.
-    pub(crate) fn line(self, value: &impl Serialize) -> Result<(), Problem> {
+    /// Prints one of several results as a line of JSON.
+    pub(crate) fn json_line(self, value: &impl Serialize) -> Result<(), Problem> {
         let json = serde_json::to_string(value);
-        self.write(&json.map_err(|error| Problem::new(Kind::Internal, format!("a line cannot be written: {error}")))?)
+        self.write(
+            &json.map_err(|error| {
+                Problem::new(Kind::Internal, format!("the result cannot be written as JSON: {error}"))
+            })?,
+        )
     }
 
-    /// Prints lines for people as they come; nothing where JSON is wanted.
-    pub(crate) fn say(self, text: &str) -> Result<(), Problem> {
-        if self.json { Ok(()) } else { self.write(&harmless(text)) }
+    /// Prints text for people; prints nothing with `--json`.
+    pub(crate) fn text(self, text: &str) -> Result<(), Problem> {
+        if self.json { Ok(()) } else { self.write(&sanitized(text)) }
     }
 
-    /// Tells something beside the data.
+    /// Prints a note on standard error.
     pub(crate) fn note(self, text: &str) {
-        let _ = writeln!(io::stderr(), "{}", harmless(text));
+        let _ = writeln!(io::stderr(), "{}", sanitized(text));
     }
 
-    /// Tells where a list goes on, if it does.
-    pub(crate) fn more(self, next: Option<&str>) {
+    /// Notes how to list the next page, if there is one.
+    pub(crate) fn next_page(self, next: Option<&str>) {
         if let Some(next) = next {
-            self.note(&format!("there may be more: --after {next}"));
+            self.note(&format!("there may be more: continue with --after {}", shell_quoted(next)));
         }
     }
 
-    /// Tells what was not done, why, and what to do.
+    /// Prints a problem on standard error, with a hint for people.
     pub(crate) fn problem(self, problem: &Problem) {
         if self.json {
             let json = serde_json::to_string(problem).unwrap_or_else(|_| format!("{:?}", problem.detail));
@@ -65,14 +69,14 @@ impl Output {
             return;
         }
         self.note(&format!("error: {}", problem.detail));
-        if let Some(advice) = advice(problem) {
-            self.note(&format!("hint: {advice}"));
+        if let Some(hint) = hint(problem) {
+            self.note(&format!("hint: {hint}"));
         }
     }
 
     fn write(self, text: &str) -> Result<(), Problem> {
         match writeln!(io::stdout(), "{text}") {
-            // A reader that has seen enough, like `head`, is no failure.
+            // A reader that closes the pipe early, such as `head`, is not a failure.
             Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
                 Err(Problem::new(Kind::Internal, format!("standard output cannot be written: {error}")))
             }
@@ -81,37 +85,72 @@ impl Output {
     }
 }
 
-/// Reasons and payloads are other people's text: they must not steer the terminal.
-pub(crate) fn harmless(text: &str) -> String {
+/// Replaces control characters. Reasons and payloads come from callers and must not control the terminal.
+pub(crate) fn sanitized(text: &str) -> String {
     text.chars().map(|c| if c.is_control() && c != '\n' { '\u{fffd}' } else { c }).collect()
 }
 
-/// What to do about a problem, where its own words do not say it.
-fn advice(problem: &Problem) -> Option<&'static str> {
-    let grant = |violation: &ViolationAnswer| matches!(violation, ViolationAnswer::Grant { .. });
-    let frozen = |violation: &ViolationAnswer| matches!(violation, ViolationAnswer::Frozen { .. });
-    Some(match problem.kind {
-        Kind::Refused if problem.violations.iter().any(frozen) => {
-            "nothing has changed; see why with `bursar budget show`, then `bursar budget unfreeze`"
-        }
-        Kind::Refused if problem.violations.iter().any(grant) => {
-            "nothing has changed; a token works once, until it expires, for its own purpose and subject: mint a new one"
-        }
-        Kind::QuotaExceeded => {
-            "nothing has changed; wait until the quota is there again, or `bursar meter limit` raises it"
-        }
-        Kind::Refused => "nothing has changed; ask for less, wait, or raise the limit with `bursar budget define`",
-        Kind::UnknownScope => "`bursar budget define SCOPE --limit AMOUNT:WINDOW` makes a budget",
-        Kind::NotFound => "check the id and the --tenant",
-        Kind::AlreadySettled => "nothing has changed; `bursar hold show` tells how it was settled",
-        Kind::LeaseLost => "nothing has changed; `bursar job show` tells what became of the job",
-        Kind::Busy | Kind::Overloaded => "nothing has changed; try again",
-        Kind::Unavailable => "`bursar doctor` looks closer",
-        _ => return None,
-    })
+/// Quotes a word for a shell if it needs quotes.
+fn shell_quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-:./@=,+".contains(c);
+    match !word.is_empty() && word.chars().all(is_plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', "'\\''")),
+    }
 }
 
-/// A table with its columns aligned; numbers to the right.
+/// Returns what to do about a problem, unless its detail already names a command.
+fn hint(problem: &Problem) -> Option<String> {
+    if problem.detail.contains("`bursar ") {
+        return None;
+    }
+    let text = match problem.kind {
+        Kind::Refused => return refusal_hint(&problem.violations),
+        Kind::QuotaExceeded => {
+            "nothing was changed; wait for the quota to reset, or raise it with `bursar meter limit`"
+        }
+        Kind::UnknownScope => "create a budget with `bursar budget define SCOPE --limit AMOUNT:WINDOW`",
+        Kind::NotFound => "check the id or name, and --tenant",
+        Kind::AlreadySettled => "nothing was changed; `bursar hold show` shows how the hold was settled",
+        Kind::LeaseLost => "`bursar job show` shows the state of the job",
+        Kind::Changed => "nothing was changed; run the command again",
+        Kind::Busy | Kind::Overloaded => "nothing was changed; retry",
+        Kind::UnknownOutcome => "the request may have been executed; repeat it with the same --key",
+        Kind::Unauthorized => "pass a valid token with BURSAR_TOKEN, BURSAR_TOKEN_FILE or --token",
+        _ => return None,
+    };
+    Some(text.to_owned())
+}
+
+/// Returns what to do about a refusal by a limit, a freeze or a grant.
+fn refusal_hint(violations: &[ViolationAnswer]) -> Option<String> {
+    let frozen = violations.iter().find_map(|violation| match violation {
+        ViolationAnswer::Frozen { scope } => Some(shell_quoted(scope)),
+        _ => None,
+    });
+    if let Some(scope) = frozen {
+        return Some(format!(
+            "nothing was changed; `bursar budget show {scope}` shows why, `bursar budget unfreeze {scope}` lifts the freeze"
+        ));
+    }
+    let has_grant = violations.iter().any(|violation| matches!(violation, ViolationAnswer::Grant { .. }));
+    let can_wait = violations.iter().all(|violation| match violation {
+        ViolationAnswer::Limit { retry_after_ms, .. } => retry_after_ms.is_some(),
+        _ => true,
+    });
+    let text = match (violations.is_empty(), has_grant, can_wait) {
+        (true, ..) => return None,
+        (_, true, _) => {
+            "nothing was changed; a token works once, before it expires, for its own purpose and subject: \
+             mint a new one with `bursar grant mint`"
+        }
+        (_, _, true) => "nothing was changed; request less, wait, or raise the limit with `bursar budget define`",
+        (_, _, false) => "nothing was changed; request less, or raise the limit with `bursar budget define`",
+    };
+    Some(text.to_owned())
+}
+
+/// Formats a table with aligned columns; numeric columns are aligned to the right.
 pub(crate) fn table(headers: &[&str], rows: &[Vec<String>]) -> String {
     let width = |column: usize| {
         let cells = rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count());
@@ -133,7 +172,14 @@ pub(crate) fn table(headers: &[&str], rows: &[Vec<String>]) -> String {
     lines.join("\n")
 }
 
-/// A cell that may be empty.
+/// Formats a count with its noun, in the plural unless the count is one.
+pub(crate) fn counted(count: impl ToString, noun: &str) -> String {
+    let count = count.to_string();
+    let plural = if count == "1" { "" } else { "s" };
+    format!("{count} {noun}{plural}")
+}
+
+/// Formats an optional value; `-` stands for none.
 pub(crate) fn cell(value: Option<impl ToString>) -> String {
     value.map_or_else(|| "-".to_owned(), |value| value.to_string())
 }

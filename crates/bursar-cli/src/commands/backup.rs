@@ -6,74 +6,78 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bursar::{Bursar, Copied, CopyOptions, CopyProgress, Health, Report};
-use bursar_server::wire::problem::{Kind, Problem};
-use bursar_server::wire::report::{CheckedAnswer, VerifyAnswer};
+use bursar_wire::problem::{Kind, Problem};
+use bursar_wire::report::{CheckedAnswer, VerifyAnswer};
 use clap::Args;
 use serde::Serialize;
 use tokio::time::Instant;
 
-use crate::args::Global;
-use crate::commands::dump;
+use crate::args::ConfiguredArgs;
+use crate::context::Context;
 use crate::exit::Exit;
-use crate::output::Output;
-use crate::session::{Session, make_default_folder, sqlite_path};
+use crate::output::{Output, counted};
+use crate::pg_dump;
+use crate::sqlite_file::{create_default_folder, sqlite_path};
 
-/// How to back up.
+/// The arguments of `bursar backup`.
 #[derive(Args)]
 #[command(after_help = "\
-A SQLite database is copied while it is in use; everything that was answered before is in the copy, and nobody waits for it. \
-The copy is opened and verified before it gets its name. A PostgreSQL database is dumped by pg_dump, which must be installed.")]
+A SQLite database is copied while it is in use, without blocking writers; the copy has everything committed before the \
+backup started, and is opened and verified before it gets its name. A PostgreSQL database is dumped by pg_dump, which must be \
+installed.")]
 pub(crate) struct Backup {
-    /// The file to make
+    /// File to write
     file: PathBuf,
-    /// Replace the file if it is there
+    /// Overwrite the file if it exists
     #[arg(long)]
     force: bool,
-    /// Leave out the check of the copy
+    /// Do not verify the copy
     #[arg(long)]
     no_verify: bool,
 }
 
-/// How to restore.
+/// The arguments of `bursar restore`.
 #[derive(Args)]
 #[command(after_help = "\
-The file is checked and verified before anything is changed. A SQLite database that is there is replaced only with --force, and \
-only while no process has it open. On PostgreSQL the database must be there and empty; pg_restore fills it in one transaction.")]
+The file is verified before anything is changed. An existing SQLite database is replaced only with --force, and only while no \
+process has it open. A PostgreSQL database must exist and be empty; pg_restore fills it in one transaction.")]
 pub(crate) struct Restore {
-    /// What `bursar backup` made
+    /// File that `bursar backup` wrote
     file: PathBuf,
-    /// Replace the database if it is there: what is in it is gone
+    /// Replace an existing database; its data is lost
     #[arg(long)]
     force: bool,
 }
 
-/// What was done.
+/// The result of a backup or a restore.
 #[derive(Serialize)]
-struct Done {
+struct CopyAnswer {
     file: PathBuf,
     database: String,
     bytes: u64,
-    /// The last position of the journal in it, where it was opened.
+    /// The last position of the copy's journal; `None` if the copy was not opened.
     position: Option<u64>,
-    /// What its books say, where they were checked.
+    /// The report of the verification; `None` if the copy was not verified.
     verified: Option<VerifyAnswer>,
 }
 
-impl Done {
-    /// How much was verified, for people, if it was.
-    fn checked(&self) -> String {
+impl CopyAnswer {
+    /// Summarizes the verification; empty if there was none.
+    fn verification(&self) -> String {
         let Some(VerifyAnswer { checked: CheckedAnswer { scopes, holds, jobs }, .. }) = &self.verified else {
             return String::new();
         };
-        format!(", verified: {scopes} scopes, {holds} holds, {jobs} jobs")
+        let (scopes, holds, jobs) = (counted(scopes, "scope"), counted(holds, "hold"), counted(jobs, "job"));
+        format!(", verified: {scopes}, {holds}, {jobs}")
     }
 }
 
-/// Makes a backup.
-pub(crate) async fn run(args: Backup, global: &Global) -> Result<Exit, Problem> {
+/// Runs `bursar backup`.
+pub(crate) async fn run(args: Backup, global: &ConfiguredArgs) -> Result<Exit, Problem> {
     let out = Output::new(global.json);
     if args.file.exists() && !args.force {
-        let detail = format!("{} is there already: name another file, or say --force", args.file.display());
+        let detail =
+            format!("{} already exists; nothing was written; name another file, or pass --force", args.file.display());
         return Err(Problem::new(Kind::Conflict, detail));
     }
     let url = global.config.database.url();
@@ -83,29 +87,29 @@ pub(crate) async fn run(args: Backup, global: &Global) -> Result<Exit, Problem> 
             let copied = Bursar::back_up(path, &args.file, how, progress(out, "copied")).await?;
             done(args.file, global, &copied)
         }
-        None if url.starts_with("sqlite") => return Err(nowhere()),
+        None if url.starts_with("sqlite") => return Err(in_memory()),
         None => {
-            // A wrong address is told before a program is started that would tell it in other words.
-            let session = Session::on_database(global).await?;
-            let health = session.bursar()?.health().await;
-            session.close().await;
+            // Opening the database first reports a wrong URL in Bursar's words instead of pg_dump's.
+            let context = Context::on_database(global).await?;
+            let health = context.bursar()?.health().await;
+            context.close().await;
             let position = Some(health?.position);
-            let bytes = dump::dump(url, &args.file, out)?;
+            let bytes = pg_dump::dump(url, &args.file, out)?;
             let database = global.config.database.to_string();
-            Done { file: args.file, database, bytes, position, verified: None }
+            CopyAnswer { file: args.file, database, bytes, position, verified: None }
         }
     };
     out.data(&done, || {
-        format!("{} has {} of {}{}", done.file.display(), size(done.bytes), done.database, done.checked())
+        format!("backed up {} to {}: {}{}", done.database, done.file.display(), size(done.bytes), done.verification())
     })?;
     if done.verified.is_none() {
-        out.note("the copy was not opened: `bursar restore` checks it, and verifies what it made");
+        out.note("the copy was not verified; `bursar restore` verifies what it restores");
     }
     Ok(Exit::Done)
 }
 
-/// Makes a database from a backup.
-pub(crate) async fn restore(args: Restore, global: &Global) -> Result<Exit, Problem> {
+/// Runs `bursar restore`.
+pub(crate) async fn restore(args: Restore, global: &ConfiguredArgs) -> Result<Exit, Problem> {
     let out = Output::new(global.json);
     let url = global.config.database.url();
     let dumped = is_dump(&args.file)?;
@@ -114,61 +118,63 @@ pub(crate) async fn restore(args: Restore, global: &Global) -> Result<Exit, Prob
         Some(path) => {
             if path.exists() && !args.force {
                 let detail = format!(
-                    "{} is there already: restore into another with --database, or replace it with --force",
+                    "{} already exists; nothing was changed; restore into another database with --database, or replace it with \
+                     --force",
                     path.display()
                 );
                 return Err(Problem::new(Kind::Conflict, detail));
             }
-            make_default_folder(url)?;
+            create_default_folder(url)?;
             let how = CopyOptions { replace: args.force, verify: true };
             let copied = Bursar::restore(&args.file, path, how, progress(out, "copied")).await?;
             done(args.file, global, &copied)
         }
-        None if url.starts_with("sqlite") => return Err(nowhere()),
+        None if url.starts_with("sqlite") => return Err(in_memory()),
         None if !dumped => return Err(mismatch(&args.file, "SQLite", "sqlite://PATH")),
         None => restore_dump(args, global, out).await?,
     };
     out.data(&done, || {
-        let (position, checked) = (done.position.unwrap_or(0), done.checked());
-        format!("{} was restored from {}, up to position {position}{checked}", done.database, done.file.display())
+        let (position, checked) = (done.position.unwrap_or(0), done.verification());
+        format!("restored {} from {}, up to position {position}{checked}", done.database, done.file.display())
     })?;
     Ok(Exit::Done)
 }
 
-async fn restore_dump(args: Restore, global: &Global, out: Output) -> Result<Done, Problem> {
+async fn restore_dump(args: Restore, global: &ConfiguredArgs, out: Output) -> Result<CopyAnswer, Problem> {
     let url = global.config.database.url();
     if !Bursar::is_empty(url).await? {
         let detail = format!(
-            "{} is not empty: make an empty database, such as with `createdb`, and restore into that",
+            "{} is not empty; nothing was changed; create an empty database, for example with `createdb`, and restore into it",
             global.config.database
         );
         return Err(Problem::new(Kind::Conflict, detail));
     }
-    dump::restore(url, &args.file, out)?;
-    let session = Session::prepare(global, url).await?;
-    let bursar = session.bursar()?.clone();
+    pg_dump::restore(url, &args.file, out)?;
+    let context = Context::migrate(global, url).await?;
+    let bursar = context.bursar()?.clone();
     let checked = async { Ok((bursar.health().await?, bursar.verify().await?)) };
     let checked: Result<(Health, Report), bursar::Error> = checked.await;
-    session.close().await;
+    context.close().await;
     let checked = checked?;
     if let Some(violation) = checked.1.violations.first() {
         let count = checked.1.violations.len();
-        let detail = format!("what was restored does not verify: {violation}, and {} more", count - 1);
+        let detail =
+            format!("the restored database failed verification: {violation}, and {} more; do not use it", count - 1);
         return Err(Problem::new(Kind::Internal, detail));
     }
     let bytes = std::fs::metadata(&args.file).map_or(0, |file| file.len());
     Ok(done(args.file, global, &Copied { bytes, checked: Some(checked) }))
 }
 
-fn done(file: PathBuf, global: &Global, copied: &Copied) -> Done {
+fn done(file: PathBuf, global: &ConfiguredArgs, copied: &Copied) -> CopyAnswer {
     let (position, verified) = match &copied.checked {
         Some((health, report)) => (Some(health.position), Some(bursar_server::convert::verify_answer(report))),
         None => (None, None),
     };
-    Done { file, database: global.config.database.to_string(), bytes: copied.bytes, position, verified }
+    CopyAnswer { file, database: global.config.database.to_string(), bytes: copied.bytes, position, verified }
 }
 
-/// Whether a file was made by `pg_dump`.
+/// Whether `pg_dump` wrote the file.
 fn is_dump(file: &Path) -> Result<bool, Problem> {
     let mut head = [0; 5];
     let read = std::fs::File::open(file).and_then(|mut file| file.read(&mut head));
@@ -178,31 +184,37 @@ fn is_dump(file: &Path) -> Result<bool, Problem> {
 }
 
 fn mismatch(file: &Path, engine: &str, url: &str) -> Problem {
-    let detail = format!("{} is a copy of a {engine} database: restore it with --database {url}", file.display());
+    let detail = format!(
+        "{} is a copy of a {engine} database; nothing was changed; restore it with --database {url}",
+        file.display()
+    );
     Problem::invalid("database".into(), detail)
 }
 
-fn nowhere() -> Problem {
-    Problem::invalid("database".into(), "a database in memory has no copy: name a file, sqlite://PATH")
+fn in_memory() -> Problem {
+    Problem::invalid(
+        "database".into(),
+        "a database in memory cannot be backed up or restored: name a file with --database sqlite://PATH",
+    )
 }
 
-/// How often progress is told.
-const TOLD_EVERY: Duration = Duration::from_secs(1);
+/// How often progress is reported.
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Tells on standard error how far it is, once a second.
+/// Reports the progress of a copy on standard error.
 fn progress(out: Output, what: &'static str) -> CopyProgress {
-    let told = Mutex::new(Instant::now());
+    let reported = Mutex::new(Instant::now());
     Arc::new(move |done, total| {
-        let mut told = told.lock().unwrap_or_else(PoisonError::into_inner);
-        if told.elapsed() >= TOLD_EVERY {
-            *told = Instant::now();
+        let mut reported = reported.lock().unwrap_or_else(PoisonError::into_inner);
+        if reported.elapsed() >= PROGRESS_INTERVAL {
+            *reported = Instant::now();
             out.note(&format!("{what} {} of {}", size(done), size(total)));
         }
     })
 }
 
-/// Bytes for people.
-pub(crate) fn size(bytes: u64) -> String {
+/// Formats a number of bytes.
+fn size(bytes: u64) -> String {
     match bytes {
         0..=9_999 => format!("{bytes} bytes"),
         10_000..=9_999_999 => format!("{} KiB", bytes >> 10),

@@ -1,67 +1,67 @@
-//! `bursar bench`: how fast it is here, beside what the engine itself can do.
+//! `bursar bench`.
 
 use bursar_bench::{BenchError, Line, Options, Told};
+use bursar_wire::problem::{Kind, Problem};
 use clap::Args;
 
-use crate::args::Asked;
+use crate::args::GlobalArgs;
 use crate::exit::Exit;
 use crate::output::Output;
-use bursar_server::wire::problem::{Kind, Problem};
 
-/// What to measure.
+/// The arguments of `bursar bench`.
 #[derive(Args)]
 #[command(after_help = "\
-Both engines are measured in places of their own: SQLite in a temporary folder, PostgreSQL on a throwaway server if it \
-is installed. With --database sqlite://PATH databases are made beside PATH, with postgres://… on that server; what is \
-there already is left alone, and all that was made is removed. BURSAR_DATABASE and the configuration file are not looked at: \
-they name a database that is used. How to read the figures: docs/performance.md.")]
+Benchmarks run on SQLite in a temporary folder, and on a temporary PostgreSQL server if PostgreSQL is installed. With \
+--database sqlite://PATH they create databases next to PATH, with postgres://… on that server; existing data is not touched, \
+and everything created is removed. BURSAR_DATABASE and the configuration file are ignored, since they name a database in use. \
+How to read the figures: docs/performance.md.")]
 pub(crate) struct Bench {
-    /// command, hold or settle; of jobs enqueue, enqueue-bulk, drain, drain-worker or latency; over HTTP meter or http; the
-    /// standard set unless said
+    /// Benchmark: command, hold or settle; for jobs enqueue, enqueue-bulk, drain, drain-worker or latency; over HTTP meter or
+    /// http [default: the standard set]
     name: Option<bursar_bench::Bench>,
-    /// Callers at once; loops that drain, handlers of a worker that does, calls that enqueue in bulk
+    /// Concurrent callers; for drain the leasing loops, for drain-worker the worker's handlers, for enqueue-bulk the calls
     #[arg(long, value_name = "N")]
     callers: Option<usize>,
-    /// Scopes they charge in turn
+    /// Scopes that the callers charge in turn
     #[arg(long, value_name = "N")]
     scopes: Option<usize>,
-    /// Jobs of a round, where it does not take seconds: 100,000, or 200 of which the latency is measured
+    /// Jobs per round, for benchmarks that are not timed by --seconds [default: 100000; 200 for latency]
     #[arg(long, value_name = "N")]
     jobs: Option<usize>,
-    /// Processes that the latency is measured over: with 2 the worker has one of its own
+    /// Processes for latency: with 2 the worker runs in its own process
     #[arg(long, value_name = "N")]
     processes: Option<usize>,
-    /// Rows of history; in benches of jobs finished jobs that are kept
+    /// Rows of existing history; for job benchmarks finished jobs
     #[arg(long, value_name = "N")]
     history: Option<u64>,
     /// Jobs that wait behind those of a round
     #[arg(long, value_name = "N")]
     backlog: Option<u64>,
-    /// How ids are made: time (as Bursar makes them) or random
+    /// Kind of ids: time (as Bursar uses) or random
     #[arg(long, value_name = "KIND")]
     keys: Option<bursar_bench::Keys>,
-    /// While somebody else holds a snapshot open
+    /// Keep a database snapshot open while measuring
     #[arg(long)]
     snapshot: bool,
-    /// Seconds of a round
+    /// Duration of a round
     #[arg(long, value_name = "S", allow_negative_numbers = true)]
     seconds: Option<f64>,
-    /// Rounds of each side; the median is told
+    /// Rounds for Bursar and for the baseline; the median is printed
     #[arg(long, value_name = "N")]
     rounds: Option<usize>,
-    /// What to compare with: bulk-insert, textbook, history-10k, empty, unmetered, axum or none
+    /// Baseline to compare with: bulk-insert, textbook, history-10k, empty, unmetered, axum or none
     #[arg(long, value_name = "NAME")]
     baseline: Option<bursar_bench::Baseline>,
-    /// Is the worker of another process that measures
+    /// Run as the worker of another measuring process
     #[arg(long, hide = true, value_name = "URL")]
     work_on: Option<String>,
-    /// Is the bare route that the server of another process is compared with
+    /// Run as the bare HTTP route that a server is compared with
     #[arg(long, hide = true)]
     bare: bool,
 }
 
-/// Measures, and tells each figure when it is there.
-pub(crate) async fn run(args: Bench, global: &Asked) -> Result<Exit, Problem> {
+/// Measures, and prints each figure as soon as it is available.
+pub(crate) async fn run(args: Bench, global: &GlobalArgs) -> Result<Exit, Problem> {
     if let Some(url) = args.work_on {
         blocking(move || bursar_bench::work_apart(&url).map_err(problem)).await?;
         return Ok(Exit::Done);
@@ -70,7 +70,7 @@ pub(crate) async fn run(args: Bench, global: &Asked) -> Result<Exit, Problem> {
         blocking(|| bursar_bench::serve_bare().map_err(problem)).await?;
         return Ok(Exit::Done);
     }
-    // The database of the environment is one that is used: it is measured on only when that is asked for here.
+    // BURSAR_DATABASE names a database in use, so only --database selects where to measure.
     let options = Options {
         bench: args.name,
         database: global.database.clone(),
@@ -88,36 +88,36 @@ pub(crate) async fn run(args: Bench, global: &Asked) -> Result<Exit, Problem> {
     };
     let (out, json) = (Output::new(global.json), global.json);
     let measure = move || {
-        let (mut headed, mut unwritten) = (false, None);
+        let (mut has_header, mut failed_write) = (false, None);
         let done = bursar_bench::run(&options, &mut |told| {
             let written = match told {
-                Told::Line(line) if json => out.line(&*line),
+                Told::Line(line) if json => out.json_line(&*line),
                 Told::Line(line) => {
-                    let head = if headed { String::new() } else { format!("{}\n", Line::head()) };
-                    headed = true;
-                    out.say(&format!("{head}{}", line.row()))
+                    let head = if has_header { String::new() } else { format!("{}\n", Line::head()) };
+                    has_header = true;
+                    out.text(&format!("{head}{}", line.row()))
                 }
                 Told::Place(text) if !json => {
-                    headed = false;
-                    out.say(&text)
+                    has_header = false;
+                    out.text(&text)
                 }
                 Told::Place(text) | Told::Note(text) => {
                     out.note(&text);
                     Ok(())
                 }
             };
-            unwritten = written.err().or(unwritten.take());
+            failed_write = written.err().or(failed_write.take());
         });
-        done.map_err(problem).and(unwritten.map_or(Ok(()), Err))
+        done.map_err(problem).and(failed_write.map_or(Ok(()), Err))
     };
     blocking(measure).await?;
     Ok(Exit::Done)
 }
 
-/// What takes a runtime of its own.
+/// Runs work that starts its own runtime.
 async fn blocking(work: impl FnOnce() -> Result<(), Problem> + Send + 'static) -> Result<(), Problem> {
     let done = tokio::task::spawn_blocking(work).await;
-    done.map_err(|error| Problem::new(Kind::Internal, format!("the measurement stopped: {error}")))?
+    done.map_err(|error| Problem::new(Kind::Internal, format!("the benchmark stopped: {error}")))?
 }
 
 fn problem(error: BenchError) -> Problem {
@@ -126,7 +126,7 @@ fn problem(error: BenchError) -> Problem {
         BenchError::Bursar(error) => error.into(),
         BenchError::Postgres(error) => {
             let detail =
-                format!("unavailable: PostgreSQL: {error}; check the address, and that this user may make databases");
+                format!("unavailable: PostgreSQL: {error}; check the URL, and that the user may create databases");
             Problem::new(Kind::Unavailable, detail)
         }
         other => Problem::new(Kind::Internal, other.to_string()),

@@ -1,137 +1,138 @@
 //! `bursar budget`.
 
 use bursar::{Budget, Cover, HoldId, HoldPolicy, Limit, Scope, Time};
+use bursar_wire::Page;
+use bursar_wire::budget::{BudgetAnswer, BudgetBody, CreditBody, FreezeAnswer, SpentAnswer};
+use bursar_wire::problem::Problem;
 use clap::{Args, Subcommand, ValueEnum};
 
-use crate::args::{LIMIT_HELP, Most, limit};
-use crate::commands::journal;
+use crate::args::{LIMIT_HELP, PageSize, limit};
+use crate::context::Context;
+use crate::input::read_input;
 use crate::output::{cell, table};
-use crate::session::Session;
-use bursar_server::wire::budget::{BudgetAnswer, BudgetBody, CreditBody, FreezeAnswer, SpentAnswer};
-use bursar_server::wire::problem::Problem;
-use bursar_server::wire::{self, Page};
+use crate::view::{charges, events};
 
-/// What can be done with budgets.
+/// The subcommands of `bursar budget`.
 #[derive(Subcommand)]
 pub(crate) enum Budgets {
-    /// Make a budget, or replace what it says
+    /// Create or replace a budget
     #[command(after_help = LIMIT_HELP)]
     Define(Box<Define>),
-    /// What a budget says, and what is posted, held and left
+    /// Show a budget and its balances
     Show {
-        /// Which one
+        /// Scope of the budget
         scope: Scope,
     },
-    /// Budgets by name
+    /// List budgets by name
     List {
-        /// Only those whose names begin with this
-        #[arg(long, default_value = "")]
+        /// List only scopes with this prefix
+        #[arg(long, default_value = "", hide_default_value = true)]
         prefix: String,
-        /// Only those after this name
+        /// Start after this scope
         #[arg(long, value_name = "SCOPE")]
         after: Option<Scope>,
         #[command(flatten)]
-        most: Most,
+        most: PageSize,
     },
-    /// Everything that moved a scope, newest first
+    /// Show every event that affected a scope, newest first
     History {
-        /// Which one
+        /// Scope of the budget
         scope: Scope,
         #[command(flatten)]
-        most: Most,
+        most: PageSize,
     },
-    /// Refuse new spend until it is unfrozen
-    Freeze(Order),
-    /// Admit spend again
-    Unfreeze(Order),
-    /// Give units back
+    /// Refuse new charges until the scope is unfrozen
+    Freeze(FreezeArgs),
+    /// Lift a freeze
+    Unfreeze(FreezeArgs),
+    /// Credit units to a scope
     Credit {
-        /// Where
+        /// Scope to credit
         scope: Scope,
-        /// How many
+        /// Number of units
         #[arg(allow_negative_numbers = true)]
         amount: i64,
-        /// The hold it corrects: the credit counts when that was placed
+        /// Hold to correct: the credit counts at the time the hold was placed
         #[arg(long, value_name = "ID")]
         hold: Option<HoldId>,
-        /// Why, for the journal
+        /// Reason, recorded in the journal
         #[arg(long)]
         reason: Option<String>,
-        /// Do it once, however often it is asked for under this key
+        /// Idempotency key: repeating the request with it returns the first answer
         #[arg(long)]
         key: Option<bursar::IdempotencyKey>,
     },
-    /// Units posted in a stretch of time
+    /// Show the units posted in a period
     Spent {
-        /// Where
+        /// Scope to report on
         scope: Scope,
-        /// From when on (RFC 3339), as far back as single postings are kept; ever unless said
+        /// Start of the period (RFC 3339), no earlier than single postings are kept [default: the first posting]
         #[arg(long, value_name = "TIME")]
         from: Option<Time>,
-        /// Until before when (RFC 3339); now unless said
+        /// End of the period (RFC 3339), exclusive [default: now]
         #[arg(long, value_name = "TIME")]
         to: Option<Time>,
     },
 }
 
-/// An order about a scope.
+/// The arguments of `freeze` and `unfreeze`.
 #[derive(Args)]
-pub(crate) struct Order {
-    /// Which one
+pub(crate) struct FreezeArgs {
+    /// Scope of the budget
     scope: Scope,
-    /// Why, for the journal
+    /// Reason, recorded in the journal
     #[arg(long)]
     reason: Option<String>,
 }
 
-/// What a budget shall say.
+/// The definition of a budget.
 #[derive(Args)]
 pub(crate) struct Define {
-    /// The scope it limits
+    /// Scope to limit
     scope: Scope,
-    /// A JSON file with the whole budget instead of options; - for standard input
+    /// JSON file with the whole budget, instead of options; - reads standard input
     #[arg(long, value_name = "FILE", conflicts_with_all = ["limits", "parent", "unit", "ttl_min", "ttl", "ttl_max",
         "life_max", "late", "overrun", "trip", "thresholds"])]
     file: Option<String>,
-    /// An amount over a window; several must all admit
+    /// Limit: an amount per window; repeatable, and every limit must admit a charge
     #[arg(long = "limit", value_name = "AMOUNT:WINDOW", value_parser = limit, allow_hyphen_values = true, required_unless_present = "file")]
     limits: Vec<Limit>,
-    /// The budget that every charge is charged to as well
+    /// Parent budget, which every charge counts against as well
     #[arg(long, value_name = "SCOPE")]
     parent: Option<Scope>,
-    /// What is counted, for people: micro_usd
-    #[arg(long, default_value = "")]
+    /// Name of the unit, for display, such as micro_usd
+    #[arg(long, default_value = "", hide_default_value = true)]
     unit: String,
-    /// The least time to live of a hold
+    /// Minimum time to live of a hold
     #[arg(long, value_name = "MS")]
     ttl_min: Option<u64>,
-    /// The time to live of a hold that asks for none, instead of the server-wide one
+    /// Time to live of a hold that requests none [default: rules.hold_ttl_ms]
     #[arg(long, value_name = "MS")]
     ttl: Option<u64>,
-    /// The most time to live of a hold
+    /// Maximum time to live of a hold
     #[arg(long, value_name = "MS")]
     ttl_max: Option<u64>,
-    /// The most time from placing to expiry over all extensions
+    /// Maximum time from placing to expiry, with all extensions
     #[arg(long, value_name = "MS")]
     life_max: Option<u64>,
-    /// What to do with a commit after expiry
+    /// Policy for a commit after expiry
     #[arg(long, default_value = "charge")]
     late: CoverWord,
-    /// What to do with a commit above the held amount
+    /// Policy for a commit above the held amount
     #[arg(long, default_value = "charge")]
     overrun: CoverWord,
-    /// Freezes the scope by itself when spend passes this
+    /// Freeze the scope automatically when spend passes this limit
     #[arg(long, value_name = "AMOUNT:WINDOW", value_parser = limit, allow_hyphen_values = true)]
     trip: Option<Limit>,
-    /// A percentage of posted spend, for each limit, that is told when crossed
+    /// Percentage of a limit at which posted spend records an event; repeatable
     #[arg(long = "threshold", value_name = "PERCENT")]
     thresholds: Vec<u32>,
-    /// Why, for the journal
+    /// Reason, recorded in the journal
     #[arg(long)]
     reason: Option<String>,
 }
 
-/// What to do with spend that its hold does not cover.
+/// The policy for spend that its hold does not cover.
 #[derive(Clone, Copy, ValueEnum)]
 enum CoverWord {
     Charge,
@@ -148,18 +149,18 @@ impl From<CoverWord> for Cover {
 }
 
 impl Define {
-    /// The budget, and why.
+    /// Builds the request body from the file or the options.
     fn into_body(self) -> Result<BudgetBody, Problem> {
         if let Some(file) = &self.file {
-            let body: BudgetBody = wire::read(&super::input(file)?)?;
+            let body: BudgetBody = bursar_wire::read(&read_input(file)?)?;
             return Ok(BudgetBody { reason: self.reason.or(body.reason), ..body });
         }
-        let usual = HoldPolicy::default();
-        let span = |millis: Option<u64>, usual| millis.map_or(usual, bursar::Span::from_millis);
+        let defaults = HoldPolicy::default();
+        let span = |millis: Option<u64>, default| millis.map_or(default, bursar::Span::from_millis);
         let hold = HoldPolicy {
-            ttl_min: span(self.ttl_min, usual.ttl_min),
+            ttl_min: span(self.ttl_min, defaults.ttl_min),
             ttl: self.ttl.map(bursar::Span::from_millis),
-            ttl_max: span(self.ttl_max, usual.ttl_max),
+            ttl_max: span(self.ttl_max, defaults.ttl_max),
             life_max: self.life_max.map(bursar::Span::from_millis),
             late: self.late.into(),
             overrun: self.overrun.into(),
@@ -170,47 +171,49 @@ impl Define {
     }
 }
 
-/// Does what was asked for.
-pub(crate) async fn run(args: Budgets, session: &Session) -> Result<(), Problem> {
-    let budgets = session.client.budgets();
+/// Runs the command.
+pub(crate) async fn run(args: Budgets, context: &Context) -> Result<(), Problem> {
+    let budgets = context.client.budgets();
     match args {
         Budgets::Define(define) => {
             let scope = define.scope.clone();
-            show(&*budgets.define(&scope, &define.into_body()?).await?, session)
+            show(&*budgets.define(&scope, &define.into_body()?).await?, context)
         }
-        Budgets::Show { scope } => show(&*budgets.show(&scope).await?, session),
+        Budgets::Show { scope } => show(&*budgets.show(&scope).await?, context),
         Budgets::List { prefix, after, most } => {
             let after = after.as_ref().map(Scope::as_str);
-            list(&*budgets.list(&prefix, after, usize::from(most)).await?, session)
+            list(&*budgets.list(&prefix, after, usize::from(most)).await?, context)
         }
         Budgets::History { scope, most } => {
-            journal::show(budgets.history(&scope, None, usize::from(most)).await?.into_inner().items, session)
+            events::print_history(budgets.history(&scope, None, usize::from(most)).await?.into_inner().items, context)
         }
-        Budgets::Freeze(Order { scope, reason }) => show(&*budgets.freeze(&scope, reason.as_deref()).await?, session),
-        Budgets::Unfreeze(Order { scope, reason }) => {
-            show(&*budgets.unfreeze(&scope, reason.as_deref()).await?, session)
+        Budgets::Freeze(FreezeArgs { scope, reason }) => {
+            show(&*budgets.freeze(&scope, reason.as_deref()).await?, context)
+        }
+        Budgets::Unfreeze(FreezeArgs { scope, reason }) => {
+            show(&*budgets.unfreeze(&scope, reason.as_deref()).await?, context)
         }
         Budgets::Credit { scope, amount, hold, reason, key } => {
-            let client = session.keyed(key);
+            let client = context.keyed(key);
             let charged = client.budgets().credit(&scope, &CreditBody { amount, hold, reason }).await?.into_inner();
-            session.out.data(&charged, || {
-                let left = super::hold::left(std::slice::from_ref(&charged));
-                format!("{amount} given back to {}\n{left}", charged.scope)
+            context.out.data(&charged, || {
+                let remaining = charges::remaining(std::slice::from_ref(&charged));
+                format!("credited {amount} to {}\n{remaining}", charged.scope)
             })
         }
         Budgets::Spent { scope, from, to } => {
             let text = |time: Option<Time>| time.map(|time| time.to_string());
-            spent(&*budgets.spent(&scope, text(from).as_deref(), text(to).as_deref()).await?, session)
+            spent(&*budgets.spent(&scope, text(from).as_deref(), text(to).as_deref()).await?, context)
         }
     }
 }
 
-fn show(budget: &BudgetAnswer, session: &Session) -> Result<(), Problem> {
-    session.out.data(budget, || describe(budget))
+fn show(budget: &BudgetAnswer, context: &Context) -> Result<(), Problem> {
+    context.out.data(budget, || describe(budget))
 }
 
-fn list(page: &Page<BudgetAnswer>, session: &Session) -> Result<(), Problem> {
-    session.out.data(page, || {
+fn list(page: &Page<BudgetAnswer>, context: &Context) -> Result<(), Problem> {
+    context.out.data(page, || {
         let rows = page.items.iter().flat_map(|view| {
             let parent = view.budget.as_ref().and_then(|budget| budget.parent.clone());
             let frozen = if view.frozen { "frozen" } else { "" };
@@ -230,31 +233,32 @@ fn list(page: &Page<BudgetAnswer>, session: &Session) -> Result<(), Problem> {
         });
         table(&["SCOPE", "PARENT", "WINDOW", "LIMIT", "POSTED", "HELD", "REMAINING", ""], &rows.collect::<Vec<_>>())
     })?;
-    session.out.more(page.next.as_deref());
+    context.out.next_page(page.next.as_deref());
     Ok(())
 }
 
-fn spent(answer: &SpentAnswer, session: &Session) -> Result<(), Problem> {
-    session.out.data(answer, || {
+fn spent(answer: &SpentAnswer, context: &Context) -> Result<(), Problem> {
+    context.out.data(answer, || {
         let SpentAnswer { scope, from, to, spent } = answer;
-        format!("{spent} on {scope} from {} to {}", from.as_deref().unwrap_or("ever"), cell(to.as_ref()))
+        let from = from.as_deref().unwrap_or("the first posting");
+        format!("{spent} spent on {scope} from {from} to {}", cell(to.as_ref()))
     })
 }
 
-/// A budget for people.
-pub(crate) fn describe(view: &BudgetAnswer) -> String {
+/// Describes a budget and its balances.
+fn describe(view: &BudgetAnswer) -> String {
     let mut lines = vec![format!("scope   {}", view.scope)];
     match &view.budget {
-        None => lines.push("budget  none: only limits given with requests".into()),
+        None => lines.push("budget  none; requests must pass limits".into()),
         Some(budget) => {
             if !budget.unit.is_empty() {
                 lines.push(format!("unit    {}", budget.unit));
             }
             lines.extend(budget.parent.as_ref().map(|parent| format!("parent  {parent}")));
             let hold = &budget.hold;
-            let ttl = hold.ttl_ms.map_or("as long as the server says".into(), |ttl| format!("{ttl} ms"));
+            let ttl = hold.ttl_ms.map_or("server default".into(), |ttl| format!("{ttl} ms"));
             lines.push(format!(
-                "holds   live {ttl} unless asked otherwise, {} to {} ms; late {}, overrun {}",
+                "holds   ttl {ttl} ({} to {} ms), late commit: {}, overrun: {}",
                 hold.ttl_ms_min,
                 hold.ttl_ms_max,
                 word(hold.late),
@@ -272,7 +276,7 @@ pub(crate) fn describe(view: &BudgetAnswer) -> String {
     lines.join("\n")
 }
 
-/// The balances of a scope as a table.
+/// Formats the balances of a scope as a table.
 fn balances(view: &BudgetAnswer) -> String {
     let rows = view.balances.iter().map(|balance| {
         vec![
@@ -284,16 +288,16 @@ fn balances(view: &BudgetAnswer) -> String {
             cell(balance.end.as_ref()),
         ]
     });
-    table(&["WINDOW", "LIMIT", "POSTED", "HELD", "REMAINING", "TURNS"], &rows.collect::<Vec<_>>())
+    table(&["WINDOW", "LIMIT", "POSTED", "HELD", "REMAINING", "RESETS"], &rows.collect::<Vec<_>>())
 }
 
 fn frozen(freeze: &FreezeAnswer) -> String {
     match freeze {
-        FreezeAnswer::Order { reason: Some(reason), .. } => format!("frozen  until unfrozen: {reason}"),
+        FreezeAnswer::Order { reason: Some(reason), .. } => format!("frozen  until unfrozen ({reason})"),
         FreezeAnswer::Order { reason: None, .. } => "frozen  until unfrozen".into(),
         FreezeAnswer::Trip { window, until } => {
             let until = until.as_ref().map(|until| format!("{until} or ")).unwrap_or_default();
-            format!("frozen  passed its trip limit over {}; until {until}unfrozen", window.shown(None))
+            format!("frozen  until {until}unfrozen: spend passed the trip limit over {}", window.shown(None))
         }
     }
 }

@@ -1,23 +1,22 @@
 //! `bursar completions`.
 
-use clap::{Args, CommandFactory};
+use bursar_wire::problem::Problem;
+use clap::{Args, Command};
 use clap_complete::Shell;
 
-use crate::args::Cli;
 use crate::exit::Exit;
-use bursar_server::wire::problem::Problem;
 
-/// For which shell.
+/// The shell to complete for.
 #[derive(Args)]
 #[command(after_help = "\
-Such as: bursar completions bash > ~/.local/share/bash-completion/completions/bursar")]
+Example: bursar completions bash > ~/.local/share/bash-completion/completions/bursar")]
 pub(crate) struct Completions {
-    /// The shell
+    /// Shell to print the script for
     shell: Shell,
 }
 
-/// Prints what the shell needs.
-pub(crate) fn run(args: &Completions) -> Result<Exit, Problem> {
-    clap_complete::generate(args.shell, &mut Cli::command(), "bursar", &mut std::io::stdout());
+/// Prints a script that completes the given command line.
+pub(crate) fn run(args: &Completions, command: &mut Command) -> Result<Exit, Problem> {
+    clap_complete::generate(args.shell, command, "bursar", &mut std::io::stdout());
     Ok(Exit::Done)
 }

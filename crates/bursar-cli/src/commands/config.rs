@@ -1,46 +1,46 @@
-//! `bursar config`: what is set, and by what.
+//! `bursar config`.
 
 use bursar::meter::MeterSettings;
+use bursar_wire::problem::Problem;
 use clap::{Args, Subcommand};
 use serde::Serialize;
 
-use crate::args::Asked;
+use crate::args::GlobalArgs;
 use crate::config::{Flags, load, markdown, settings};
 use crate::exit::Exit;
 use crate::output::{Output, cell, table};
-use bursar_server::wire::problem::Problem;
 
-/// What to do.
+/// The subcommands of `bursar config`.
 #[derive(Subcommand)]
 pub(crate) enum Configs {
-    /// Check the configuration, and show each value and where it came from; secrets are not shown
+    /// Check the configuration and show each value and its origin; secrets are not shown
     Check(Check),
-    /// Print every setting there is, as a table in Markdown
+    /// Print all settings as a Markdown table
     Table,
 }
 
-/// The flags that `bursar serve` would be started with.
+/// The flags that `bursar serve` takes.
 #[derive(Args)]
 pub(crate) struct Check {
     #[command(flatten)]
     flags: Flags,
 }
 
-/// A setting as it is told.
+/// A setting, its value and its origin.
 #[derive(Serialize)]
-struct Told {
+struct SettingAnswer {
     setting: &'static str,
-    /// Of a secret, that it is set; `null` where nothing is.
+    /// `(secret)` for a secret that is set; `null` if nothing is set.
     value: Option<String>,
     from: String,
     secret: bool,
 }
 
-/// Does what was asked for.
-pub(crate) fn run(args: Configs, asked: &Asked) -> Result<Exit, Problem> {
-    let out = Output::new(asked.json);
+/// Runs the command.
+pub(crate) fn run(args: Configs, global: &GlobalArgs) -> Result<Exit, Problem> {
+    let out = Output::new(global.json);
     match args {
-        Configs::Check(args) => check(args, asked, out)?,
+        Configs::Check(args) => check(args, global, out)?,
         Configs::Table => {
             out.data(&serde_json::json!({ "markdown": markdown() }), || markdown().trim_end().to_owned())?;
         }
@@ -48,40 +48,41 @@ pub(crate) fn run(args: Configs, asked: &Asked) -> Result<Exit, Problem> {
     Ok(Exit::Done)
 }
 
-fn check(args: Check, asked: &Asked, out: Output) -> Result<(), Problem> {
-    let flags = args.flags.with("database", asked.database.as_deref());
-    let mut loaded = load(asked.config.as_deref(), &flags)?;
+fn check(args: Check, global: &GlobalArgs, out: Output) -> Result<(), Problem> {
+    let flags = args.flags.with("database", global.database.as_deref());
+    let mut loaded = load(global.config.as_deref(), &flags)?;
     loaded.config.server()?;
-    let mut told: Vec<Told> = settings()
+    let mut shown: Vec<SettingAnswer> = settings()
         .iter()
         .zip(&loaded.origins)
-        .map(|(setting, origin)| Told {
+        .map(|(setting, origin)| SettingAnswer {
             setting: setting.name,
             value: setting.kind.show(&mut loaded.config),
             from: origin.to_string(),
             secret: setting.kind.is_secret(),
         })
         .collect();
-    told.push(Told {
+    shown.push(SettingAnswer {
         setting: "meter",
         value: loaded.config.meter.as_ref().map(quota),
-        from: loaded.meter_from.to_string(),
+        from: loaded.meter_origin.to_string(),
         secret: false,
     });
     for name in &loaded.unknown {
-        out.note(&format!("warning: {name} is set in the environment and is not a setting"));
+        out.note(&format!("warning: {name} is set in the environment but is not a setting; it is ignored"));
     }
     if !loaded.config.listen.ip().is_loopback() && loaded.config.operator_token.is_none() {
         let listen = loaded.config.listen;
-        out.note(&format!("warning: {listen} can be reached from outside: without operator_token the server starts only where the database has an operator's token"));
+        out.note(&format!("warning: {listen} is reachable from other machines and operator_token is not set: the server starts only if the database already has an operator token"));
     }
-    out.data(&serde_json::json!({ "settings": told }), || {
-        let row = |told: &Told| vec![told.setting.to_owned(), cell(told.value.as_ref()), told.from.clone()];
-        table(&["SETTING", "VALUE", "FROM"], &told.iter().map(row).collect::<Vec<_>>())
+    out.data(&serde_json::json!({ "settings": shown }), || {
+        let row =
+            |shown: &SettingAnswer| vec![shown.setting.to_owned(), cell(shown.value.as_ref()), shown.from.clone()];
+        table(&["SETTING", "VALUE", "FROM"], &shown.iter().map(row).collect::<Vec<_>>())
     })
 }
 
-/// What each caller has, as `--limit` of a budget takes it.
+/// Formats the default quota in the syntax of `--limit`.
 fn quota(meter: &MeterSettings) -> String {
     let limits: Vec<String> = meter.quota.iter().map(|limit| format!("{}:{}", limit.amount, limit.window)).collect();
     limits.join(", ")

@@ -1,178 +1,178 @@
-//! `bursar worker` and `bursar token`: tokens of workers, and API keys.
+//! `bursar worker` and `bursar token`.
 
 use bursar::{BlobCapabilities, Capabilities, IdempotencyKey, KeyId, Pattern, WorkerId};
 use bursar_client::Credentials;
+use bursar_wire::credential::{CredentialAnswer, IssuedAnswer, KeyBody, RotateBody, WorkerBody};
+use bursar_wire::problem::Problem;
+use bursar_wire::role::Role;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 use serde_json::json;
 use std::fmt::Display;
 
-use crate::args::Most;
+use crate::args::PageSize;
+use crate::context::Context;
 use crate::output::{cell, table};
-use crate::session::Session;
-use bursar_server::wire::credential::{CredentialAnswer, IssuedAnswer, KeyBody, RotateBody, WorkerBody};
-use bursar_server::wire::problem::Problem;
-use bursar_server::wire::role::Role;
 
-/// What can be done with workers.
+/// The subcommands of `bursar worker`.
 #[derive(Subcommand)]
 pub(crate) enum Workers {
-    /// Make a worker's token; it is shown this once
+    /// Create a worker and print its token, which is shown only once
     Create(CreateWorker),
-    /// Tokens of workers, without their secrets
-    List(Page),
-    /// A worker's token, without its secret
+    /// List workers, without their tokens
+    List(ListArgs),
+    /// Show a worker, without its token
     Show {
-        /// Which one
+        /// Worker id
         id: WorkerId,
     },
-    /// Replace a worker's token; the old one is good for a while
+    /// Replace a worker's token; the old one stays valid for the overlap
     Rotate {
-        /// Which one
+        /// Worker id
         id: WorkerId,
         #[command(flatten)]
         how: Rotation,
     },
-    /// Revoke a worker's token, at once
+    /// Revoke a worker's token immediately
     Revoke {
-        /// Which one
+        /// Worker id
         id: WorkerId,
     },
 }
 
-/// What can be done with API keys.
+/// The subcommands of `bursar token`.
 #[derive(Subcommand)]
 pub(crate) enum Tokens {
-    /// Make an API key; it is shown this once
+    /// Create an API key and print it; it is shown only once
     Create(CreateToken),
-    /// API keys, without their secrets
-    List(Page),
-    /// An API key, without its secret
+    /// List API keys and operator tokens, without their secrets
+    List(ListArgs),
+    /// Show an API key or operator token, without its secret
     Show {
-        /// Which one
+        /// Key id
         id: KeyId,
     },
-    /// Replace an API key; the old one is good for a while
+    /// Replace an API key or operator token; the old one stays valid for the overlap
     Rotate {
-        /// Which one
+        /// Key id
         id: KeyId,
         #[command(flatten)]
         how: Rotation,
     },
-    /// Revoke an API key, at once
+    /// Revoke an API key or operator token immediately
     Revoke {
-        /// Which one
+        /// Key id
         id: KeyId,
     },
 }
 
-/// A worker to be known. What is not allowed by a pattern is forbidden; `media-*` is all that begins so.
+/// The worker to create. Everything that no pattern allows is forbidden.
 #[derive(Args)]
 pub(crate) struct CreateWorker {
-    /// What its leases go by
+    /// Worker name, recorded with its leases
     name: String,
-    /// Queues it may lease from
+    /// Queues the worker may lease from, such as media-*; repeatable
     #[arg(long = "queue", value_name = "PATTERN", value_parser = pattern)]
     queues: Vec<Pattern>,
-    /// Kinds of jobs it may work on
+    /// Kinds of jobs the worker may run, such as video.*; repeatable
     #[arg(long = "kind", value_name = "PATTERN", value_parser = pattern)]
     kinds: Vec<Pattern>,
-    /// What else it may do, such as jobs.enqueue; docs/server.md lists them
+    /// Further operations the worker may call, such as jobs.enqueue (docs/server.md lists them); repeatable
     #[arg(long = "mutation", value_name = "PATTERN", value_parser = pattern)]
     mutations: Vec<Pattern>,
-    /// How long its token is good; 90 days unless said
+    /// Time until the token expires [default: 90 days]
     #[arg(long, value_name = "MS")]
     expires_in_ms: Option<i64>,
-    /// Do it once, however often it is asked for under this key
+    /// Idempotency key: repeating the request with it returns the first answer
     #[arg(long)]
     key: Option<IdempotencyKey>,
 }
 
-/// An API key to be made.
+/// The API key to create.
 #[derive(Args)]
 pub(crate) struct CreateToken {
-    /// Whose it is
+    /// Name of the program or person that uses the key
     name: String,
-    /// What it may do
-    #[arg(long, value_parser = role_of_key())]
+    /// Role: what the key permits
+    #[arg(long, value_parser = key_role())]
     role: Role,
-    /// How long it is good; 90 days unless said
+    /// Time until the key expires [default: 90 days]
     #[arg(long, value_name = "MS")]
     expires_in_ms: Option<i64>,
-    /// Do it once, however often it is asked for under this key
+    /// Idempotency key: repeating the request with it returns the first answer
     #[arg(long)]
     key: Option<IdempotencyKey>,
 }
 
-/// Reads a role that a key can have.
-fn role_of_key() -> impl TypedValueParser<Value = Role> {
-    let known = |name: String| Role::of_keys().find(|role| role.name() == name).ok_or("no role of a key");
-    PossibleValuesParser::new(Role::of_keys().map(Role::name)).try_map(known)
+/// Parses a role that an API key can have.
+fn key_role() -> impl TypedValueParser<Value = Role> {
+    let by_name = |name: String| Role::of_keys().find(|role| role.name() == name).ok_or("not a role of an API key");
+    PossibleValuesParser::new(Role::of_keys().map(Role::name)).try_map(by_name)
 }
 
-/// How to replace a token.
+/// The options of a rotation.
 #[derive(Args)]
 pub(crate) struct Rotation {
-    /// How long the old one is good yet; a day unless said
+    /// Time that the old token stays valid [default: 1 day]
     #[arg(long, value_name = "MS")]
     overlap_ms: Option<i64>,
-    /// How long the new one is good; 90 days unless said
+    /// Time until the new token expires [default: 90 days]
     #[arg(long, value_name = "MS")]
     expires_in_ms: Option<i64>,
-    /// Do it once, however often it is asked for under this key
+    /// Idempotency key: repeating the request with it returns the first answer
     #[arg(long)]
     key: Option<IdempotencyKey>,
 }
 
-/// A part of a list.
+/// A page of a list.
 #[derive(Args)]
-pub(crate) struct Page {
-    /// Only those after this one
+pub(crate) struct ListArgs {
+    /// Start after this id
     #[arg(long, value_name = "ID")]
     after: Option<String>,
     #[command(flatten)]
-    most: Most,
+    most: PageSize,
 }
 
 fn pattern(text: &str) -> Result<Pattern, bursar::Invalid> {
     Pattern::new(text)
 }
 
-/// Does what was asked for.
-pub(crate) async fn workers(args: Workers, session: &Session) -> Result<(), Problem> {
-    let known = session.client.workers();
+/// Runs the command.
+pub(crate) async fn workers(args: Workers, context: &Context) -> Result<(), Problem> {
+    let workers = context.client.workers();
     match args {
         Workers::Create(CreateWorker { name, queues, kinds, mutations, expires_in_ms, key }) => {
             let blobs = BlobCapabilities::default();
             let capabilities = Capabilities { queues, kinds, mutations, blobs, ..Capabilities::default() };
             let body = WorkerBody { name, capabilities, expires_in_ms };
-            issued(&*session.keyed(key).make_worker(&body).await?, session)
+            issued(&*context.keyed(key).make_worker(&body).await?, context)
         }
-        Workers::List(page) => list(known, page, session).await,
-        Workers::Show { id } => show(&*known.show(id).await?, session),
+        Workers::List(page) => list(workers, page, context).await,
+        Workers::Show { id } => show(&*workers.show(id).await?, context),
         Workers::Rotate { id, how } => {
-            let client = session.keyed(how.key.clone());
-            issued(&*client.workers().rotate(id, &how.body()).await?, session)
+            let client = context.keyed(how.key.clone());
+            issued(&*client.workers().rotate(id, &how.body()).await?, context)
         }
-        Workers::Revoke { id } => revoke(known, id, session).await,
+        Workers::Revoke { id } => revoke(workers, id, context).await,
     }
 }
 
-/// Does what was asked for.
-pub(crate) async fn tokens(args: Tokens, session: &Session) -> Result<(), Problem> {
-    let known = session.client.keys();
+/// Runs the command.
+pub(crate) async fn tokens(args: Tokens, context: &Context) -> Result<(), Problem> {
+    let keys = context.client.keys();
     match args {
         Tokens::Create(CreateToken { name, role, expires_in_ms, key }) => {
             let body = KeyBody { name, role, expires_in_ms };
-            issued(&*session.keyed(key).make_key(&body).await?, session)
+            issued(&*context.keyed(key).make_key(&body).await?, context)
         }
-        Tokens::List(page) => list(known, page, session).await,
-        Tokens::Show { id } => show(&*known.show(id).await?, session),
+        Tokens::List(page) => list(keys, page, context).await,
+        Tokens::Show { id } => show(&*keys.show(id).await?, context),
         Tokens::Rotate { id, how } => {
-            let client = session.keyed(how.key.clone());
-            issued(&*client.keys().rotate(id, &how.body()).await?, session)
+            let client = context.keyed(how.key.clone());
+            issued(&*client.keys().rotate(id, &how.body()).await?, context)
         }
-        Tokens::Revoke { id } => revoke(known, id, session).await,
+        Tokens::Revoke { id } => revoke(keys, id, context).await,
     }
 }
 
@@ -182,27 +182,27 @@ impl Rotation {
     }
 }
 
-fn issued(issued: &IssuedAnswer, session: &Session) -> Result<(), Problem> {
-    session.out.data(issued, || {
+fn issued(issued: &IssuedAnswer, context: &Context) -> Result<(), Problem> {
+    context.out.data(issued, || {
         let (token, expires) = (cell(issued.token.as_ref()), cell(issued.expires_at.as_ref()));
         format!("id       {}\ntoken    {token}\nexpires  {expires}", issued.id)
     })?;
-    session.out.note(match issued.token {
-        Some(_) => "the token is shown this once: only its digest is stored",
-        None => "this key was used before: the token was shown then",
+    context.out.note(match issued.token {
+        Some(_) => "store the token now: it is not shown again, since only its digest is kept",
+        None => "replay: the token was shown with the first answer to this key",
     });
     Ok(())
 }
 
-async fn list(known: Credentials<'_>, page: Page, session: &Session) -> Result<(), Problem> {
-    let page = known.list(page.after.as_deref(), usize::from(page.most)).await?;
-    session.out.data(&*page, || listed(&page.items))?;
-    session.out.more(page.next.as_deref());
+async fn list(credentials: Credentials<'_>, page: ListArgs, context: &Context) -> Result<(), Problem> {
+    let page = credentials.list(page.after.as_deref(), usize::from(page.most)).await?;
+    context.out.data(&*page, || listed(&page.items))?;
+    context.out.next_page(page.next.as_deref());
     Ok(())
 }
 
-fn show(token: &CredentialAnswer, session: &Session) -> Result<(), Problem> {
-    session.out.data(token, || {
+fn show(token: &CredentialAnswer, context: &Context) -> Result<(), Problem> {
+    context.out.data(token, || {
         let mut text = listed(std::slice::from_ref(token));
         if let Some(capabilities) = &token.capabilities {
             let lists = [
@@ -210,10 +210,10 @@ fn show(token: &CredentialAnswer, session: &Session) -> Result<(), Problem> {
                 ("kinds", &capabilities.kinds),
                 ("mutations", &capabilities.mutations),
             ];
-            for (what, patterns) in lists {
+            for (name, patterns) in lists {
                 let patterns: Vec<String> = patterns.iter().map(ToString::to_string).collect();
                 text.push_str(&format!(
-                    "\n{what:<9}  {}",
+                    "\n{name:<9}  {}",
                     cell(Some(patterns.join(", ")).filter(|list| !list.is_empty()))
                 ));
             }
@@ -225,9 +225,9 @@ fn show(token: &CredentialAnswer, session: &Session) -> Result<(), Problem> {
     })
 }
 
-async fn revoke(known: Credentials<'_>, id: impl Display + Clone, session: &Session) -> Result<(), Problem> {
-    known.revoke(id.clone()).await?;
-    session.out.data(&json!({ "id": id.to_string(), "state": "revoked" }), || format!("{id} is revoked"))
+async fn revoke(credentials: Credentials<'_>, id: impl Display + Clone, context: &Context) -> Result<(), Problem> {
+    credentials.revoke(id.clone()).await?;
+    context.out.data(&json!({ "id": id.to_string(), "state": "revoked" }), || format!("{id} is revoked"))
 }
 
 fn listed(tokens: &[CredentialAnswer]) -> String {

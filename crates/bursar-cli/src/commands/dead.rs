@@ -4,44 +4,45 @@ use std::collections::BTreeMap;
 
 use bursar::{JobId, JobState, Queue};
 use bursar_client::JobQuery;
+use bursar_wire::job::{ErrorAnswer, JobAnswer};
+use bursar_wire::problem::{Kind, Problem};
 use clap::Subcommand;
 use serde::Serialize;
 
-use crate::commands::bulk::{self, Deed, Filter, Selection};
-use crate::commands::job;
+use crate::args::JobPage;
+use crate::bulk::{self, BulkAction, Filter, Selection};
+use crate::context::Context;
 use crate::exit::Exit;
 use crate::output::table;
-use crate::session::Session;
-use bursar_server::wire::job::{ErrorAnswer, JobAnswer};
-use bursar_server::wire::problem::{Kind, Problem};
+use crate::view::jobs;
 
-/// What can be done with dead letters.
+/// The subcommands of `bursar dead`.
 #[derive(Subcommand)]
 pub(crate) enum Dead {
-    /// Dead jobs, first enqueued first
+    /// List dead jobs, oldest first
     List {
         #[command(flatten)]
         filter: Filter,
         #[command(flatten)]
-        page: job::PageArgs,
+        page: JobPage,
     },
-    /// Their errors, the same ones together
+    /// Group dead jobs by their last error
     Groups {
         #[command(flatten)]
         filter: Filter,
     },
-    /// A dead job, with the error of every attempt
+    /// Show a dead job and the error of each attempt
     Show {
-        /// Which one
+        /// Job id
         id: JobId,
     },
-    /// Try them again from the first attempt
+    /// Retry dead jobs, starting again at the first attempt
     Retry(Selection),
-    /// They are not wanted any more
+    /// Discard dead jobs
     Discard(Selection),
-    /// Put them in another queue, where they are tried again
+    /// Move dead jobs to another queue and retry them there
     Move {
-        /// Which queue
+        /// Destination queue
         #[arg(long, value_name = "QUEUE")]
         to: Queue,
         #[command(flatten)]
@@ -49,66 +50,73 @@ pub(crate) enum Dead {
     },
 }
 
-/// Does what was asked for.
-pub(crate) async fn run(args: Dead, session: &Session) -> Result<Exit, Problem> {
+/// Runs the command.
+pub(crate) async fn run(args: Dead, context: &Context) -> Result<Exit, Problem> {
     match args {
         Dead::List { filter, page } => {
-            job::list(&*session.client.dead().list(&page.of(filter.query(None))).await?, session)?;
+            jobs::print_page(&*context.client.dead().list(&page.of(filter.query(None))).await?, context)?;
         }
-        Dead::Groups { filter } => groups(filter.query(None), session).await?,
+        Dead::Groups { filter } => groups(filter.query(None), context).await?,
         Dead::Show { id } => {
-            let found = session.client.jobs().show(id).await?;
+            let found = context.client.jobs().show(id).await?;
             if found.state != JobState::Dead {
-                let detail = format!("{id} is {}, not dead", found.state);
+                let detail = format!("{id} is {}, not dead; show it with `bursar job show {id}`", found.state);
                 return Err(Problem::new(Kind::Conflict, detail));
             }
-            job::show(&found, session).await?;
+            jobs::print_job(&found, context).await?;
         }
-        Dead::Retry(selection) => return bulk::act(&Deed::RetryDead, selection, None, session).await,
-        Dead::Discard(selection) => return bulk::act(&Deed::DiscardDead, selection, None, session).await,
-        Dead::Move { to, selection } => return bulk::act(&Deed::MoveDead { to }, selection, None, session).await,
+        Dead::Retry(selection) => return bulk::act(&BulkAction::RetryDead, selection, None, context).await,
+        Dead::Discard(selection) => return bulk::act(&BulkAction::DiscardDead, selection, None, context).await,
+        Dead::Move { to, selection } => return bulk::act(&BulkAction::MoveDead { to }, selection, None, context).await,
     }
     Ok(Exit::Done)
 }
 
-/// Dead jobs that are looked at to group their errors.
-const LOOKED_AT_MAX: usize = 100_000;
+/// The most dead jobs that are read to group their errors.
+const READ_MAX: usize = 100_000;
 const PAGE: usize = 1_000;
 
-/// Dead jobs with the same last error.
+/// The dead jobs with one last error.
 #[derive(Serialize)]
 struct GroupAnswer {
     #[serde(flatten)]
     error: ErrorAnswer,
     count: usize,
-    /// The one that was enqueued first.
+    /// The oldest job.
     first: JobId,
-    /// The one that was enqueued last.
+    /// The newest job.
     last: JobId,
 }
 
-async fn groups(query: JobQuery, session: &Session) -> Result<(), Problem> {
+async fn groups(query: JobQuery, context: &Context) -> Result<(), Problem> {
     let mut groups: BTreeMap<String, GroupAnswer> = BTreeMap::new();
     let (mut query, mut seen) = (JobQuery { limit: Some(PAGE), ..query }, 0);
     loop {
-        let page = session.client.dead().list(&query).await?.into_inner();
+        let page = context.client.dead().list(&query).await?.into_inner();
         page.items.iter().for_each(|job| add(&mut groups, job));
         seen += page.items.len();
         if page.next.is_none() {
             break;
         }
         query.cursor = page.next;
-        if seen >= LOOKED_AT_MAX {
-            session.out.note(&format!("only the first {seen} dead jobs were looked at: say --queue or --kind"));
+        if seen >= READ_MAX {
+            context.out.note(&format!(
+                "only the oldest {seen} dead jobs were grouped; narrow the selection with --queue or --kind"
+            ));
             break;
         }
     }
     let mut groups: Vec<GroupAnswer> = groups.into_values().collect();
     groups.sort_by_key(|group| std::cmp::Reverse(group.count));
-    session.out.data(&serde_json::json!({ "items": groups, "next": null }), || {
+    context.out.data(&serde_json::json!({ "items": groups, "next": null }), || {
         let rows = groups.iter().map(|group| {
             let error = &group.error;
-            vec![group.count.to_string(), error.fingerprint.clone(), error.kind.clone(), job::short(&error.message)]
+            vec![
+                group.count.to_string(),
+                error.fingerprint.clone(),
+                error.kind.clone(),
+                jobs::shortened(&error.message),
+            ]
         });
         table(&["COUNT", "FINGERPRINT", "ERROR", "MESSAGE"], &rows.collect::<Vec<_>>())
     })

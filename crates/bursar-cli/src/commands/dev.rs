@@ -1,4 +1,4 @@
-//! `bursar dev`: a database in a folder, and a walk through what Bursar does.
+//! `bursar dev`: a demo on a local database, and a server for it.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -9,67 +9,67 @@ use bursar::{
     Subject, Tenant, Window,
 };
 use bursar_server::{Settings, convert};
+use bursar_wire::budget::BudgetAnswer;
+use bursar_wire::event::EventAnswer;
+use bursar_wire::hold::SettledAnswer;
+use bursar_wire::problem::{Kind, Problem};
 use clap::Args;
 use serde_json::{Map, Value, json};
 
-use crate::args::Global;
-use crate::commands::{command, hold, journal, serve, upkeep};
+use crate::args::ConfiguredArgs;
 use crate::config::{Config, DATABASE_DEFAULT};
+use crate::context::Context;
 use crate::exit::Exit;
 use crate::log;
 use crate::output::{Output, cell, table};
-use crate::session::{Session, make_folder};
-use bursar_server::wire::budget::BudgetAnswer;
-use bursar_server::wire::command::CommandAnswer;
-use bursar_server::wire::event::EventAnswer;
-use bursar_server::wire::hold::SettledAnswer;
-use bursar_server::wire::problem::{Kind, Problem};
-use bursar_server::wire::report::VerifyAnswer;
+use crate::server;
+use crate::sqlite_file::create_folder;
+use crate::view::{charges, events, report};
 
-/// Where to play.
+/// The arguments of `bursar dev`.
 #[derive(Args)]
 pub(crate) struct Dev {
-    /// The folder of the database; made if it is not there
+    /// Folder of the database, created if it does not exist
     #[arg(long, value_name = "DIR", default_value = "bursar-data")]
     data: PathBuf,
-    /// Where to serve it afterwards; port 0 takes a free one
+    /// Address to serve on after the demo; port 0 chooses a free port
     #[arg(long, value_name = "ADDR", default_value_t = Config::default().listen)]
     listen: SocketAddr,
-    /// Only show it: serve nothing
+    /// Run the demo without starting a server
     #[arg(long)]
     no_serve: bool,
 }
 
-/// Makes the database and tells the story.
-pub(crate) async fn run(args: Dev, global: &Global) -> Result<Exit, Problem> {
-    make_folder(&args.data)?;
+/// Creates the database, runs the demo and serves it.
+pub(crate) async fn run(args: Dev, global: &ConfiguredArgs) -> Result<Exit, Problem> {
+    create_folder(&args.data)?;
     let url = format!("sqlite://{}", args.data.join("bursar.db").display());
-    let session = Session::prepare(global, &url).await?;
-    let mut story = Story { out: session.out, steps: 0, told: Map::new() };
-    let told = tell(&mut story, &session, &url).await;
-    session.close().await;
-    let ok = told?;
-    story.out.data(&Value::Object(story.told), || "The database is a file, and it stays.".into())?;
-    if !ok {
+    let context = Context::migrate(global, &url).await?;
+    let mut demo = Demo { out: context.out, steps: 0, results: Map::new() };
+    let verified = run_steps(&mut demo, &context, &url).await;
+    context.close().await;
+    let verified = verified?;
+    demo.out.data(&Value::Object(demo.results), || format!("The database stays in {}.", args.data.display()))?;
+    if !verified {
         return Ok(Exit::Failed);
     }
     if args.no_serve {
         return Ok(Exit::Done);
     }
-    serve_it(args.listen, &url, story.out).await
+    serve(args.listen, &url, demo.out).await
 }
 
-/// Serves what was shown, with a token for a day.
-async fn serve_it(listen: SocketAddr, url: &str, out: Output) -> Result<Exit, Problem> {
+/// Serves the demo database, with an operator token that expires after a day.
+async fn serve(listen: SocketAddr, url: &str, out: Output) -> Result<Exit, Problem> {
     if !listen.ip().is_loopback() {
-        let detail = "`bursar dev` listens on this machine only, such as 127.0.0.1:7440: use `bursar serve` elsewhere";
+        let detail = "`bursar dev` listens on loopback addresses only, such as 127.0.0.1:7440; to serve other machines use `bursar serve`";
         return Err(Problem::invalid("listen".into(), detail));
     }
     log::start(&Config::default().log);
     let bursar = Bursar::open(url).await?;
     let subject = Subject::new("dev").map_err(Error::from)?;
     let issued =
-        bursar.credentials().issue(CredentialClass::Operator, subject, Payload::default(), Some(A_DAY), None).await;
+        bursar.credentials().issue(CredentialClass::Operator, subject, Payload::default(), Some(TOKEN_TTL), None).await;
     let token = match issued {
         Ok(issued) => issued.token.unwrap_or_default(),
         Err(error) => {
@@ -77,53 +77,54 @@ async fn serve_it(listen: SocketAddr, url: &str, out: Output) -> Result<Exit, Pr
             return Err(error.into());
         }
     };
-    let served = serve::serve(&bursar, listen, Settings::default(), out, |address| {
+    let served = server::run(&bursar, listen, Settings::default(), out, |address| {
         out.note(&format!(
-            "\nNOT FOR PRODUCTION: this is a demo on a file, with a token on the screen. Use `bursar serve` in earnest.\n\
+            "\nNOT FOR PRODUCTION: a demo database, and an operator token on the screen. In production run `bursar serve`.\n\
              \x20 API page  http://{address}/\n\
-             \x20 token     {token}   (the operator's, good for a day)\n\
+             \x20 token     {token}   (operator, expires after a day)\n\
              \x20 try       curl -H 'Authorization: Bearer {token}' http://{address}/v1/budgets\n\
-             End it with Ctrl-C."
+             Press Ctrl-C to stop."
         ));
     });
     let served = served.await;
     bursar.close().await;
-    served
+    served?;
+    Ok(Exit::Done)
 }
 
-/// What is told, step by step for people and at the end as one object.
-struct Story {
+/// A running demo: printed step by step for people, or at the end as one JSON object.
+struct Demo {
     out: Output,
     steps: usize,
-    told: Map<String, Value>,
+    results: Map<String, Value>,
 }
 
-impl Story {
-    /// Begins a step: what happens, and why.
-    fn step(&mut self, title: &str, why: &str) -> Result<(), Problem> {
+impl Demo {
+    /// Prints the heading of a step.
+    fn step(&mut self, title: &str, about: &str) -> Result<(), Problem> {
         self.steps += 1;
-        self.out.say(&format!("\n{}. {title}\n   {why}\n", self.steps))
+        self.out.text(&format!("\n{}. {title}\n   {about}\n", self.steps))
     }
 
-    /// Tells what came of it.
+    /// Records and prints a result.
     fn result(&mut self, name: &str, value: Value, human: &str) -> Result<(), Problem> {
-        self.told.insert(name.to_owned(), value);
+        self.results.insert(name.to_owned(), value);
         let indented: Vec<String> = human.lines().map(|line| format!("     {line}")).collect();
-        self.out.say(&indented.join("\n"))
+        self.out.text(&indented.join("\n"))
     }
 }
 
-/// The names of one run. Every run has its own, so that the folder can be used again and again.
-struct Cast {
+/// The names that one run uses. Each run has its own, so that a folder can be reused.
+struct Names {
     org: Scope,
     team: Scope,
     agent: Scope,
     session: String,
 }
 
-impl Cast {
-    fn of(run: u64) -> Result<Cast, Error> {
-        Ok(Cast {
+impl Names {
+    fn of(run: u64) -> Result<Names, Error> {
+        Ok(Names {
             org: Scope::new(format!("org:acme-{run}"))?,
             team: Scope::new(format!("team:acme-{run}/research"))?,
             agent: Scope::new(format!("agent:acme-{run}/scout"))?,
@@ -132,106 +133,99 @@ impl Cast {
     }
 }
 
-/// How long the token of a demo is good.
-const A_DAY: Duration = Duration::from_secs(86_400);
+/// The lifetime of the demo's operator token.
+const TOKEN_TTL: Duration = Duration::from_secs(86_400);
 const HELD: i64 = 400_000;
 const ACTUAL: i64 = 320_000;
 const TOO_MUCH: i64 = 3_000_000;
 
-async fn tell(story: &mut Story, session: &Session, url: &str) -> Result<bool, Problem> {
-    let bursar = &session.bursar()?.because("bursar dev");
+/// Runs all steps; returns whether the database verified.
+async fn run_steps(demo: &mut Demo, context: &Context, url: &str) -> Result<bool, Problem> {
+    let bursar = &context.bursar()?.because("bursar dev");
     let before = bursar.health().await?.position;
-    let cast = Cast::of(before + 1)?;
-    story.told.insert("database".into(), json!(url));
-    story.out.say(&format!(
-        "Bursar keeps the purse for software that spends. A program holds budget, redeems a one-time grant and\n\
-         starts durable work in one database transaction, and settles with the real cost. It can never pass a limit.\n\
-         This is a walk through it, on the database {url}. Amounts are micro-dollars."
+    let names = Names::of(before + 1)?;
+    demo.results.insert("database".into(), json!(url));
+    demo.out.text(&format!(
+        "Bursar limits what software spends. A program holds budget, redeems a one-time grant and enqueues a job in one\n\
+         database transaction, and settles the hold with the actual cost. A charge above a limit is never admitted.\n\
+         This demo runs on the database {url}. Amounts are micro-dollars."
     ))?;
-    budgets(story, bursar, &cast).await?;
-    let token = grant(story, bursar, &cast).await?;
-    let receipt = metered(story, bursar, &cast, &token).await?;
-    settle(story, bursar, &cast, &receipt).await?;
-    refused(story, bursar, &cast).await?;
-    again(story, bursar, &cast, &token).await?;
-    let ok = proof(story, bursar, before).await?;
-    next(story, session, &cast, url)?;
-    Ok(ok)
+    budgets(demo, bursar, &names).await?;
+    let token = grant(demo, bursar, &names).await?;
+    let receipt = submit(demo, bursar, &names, &token).await?;
+    settle(demo, bursar, &names, &receipt).await?;
+    refused(demo, bursar, &names).await?;
+    replay(demo, bursar, &names, &token).await?;
+    let verified = journal(demo, bursar, before).await?;
+    next_steps(demo, context, &names, url)?;
+    Ok(verified)
 }
 
-async fn budgets(story: &mut Story, bursar: &Bursar, cast: &Cast) -> Result<(), Problem> {
-    story.step(
+async fn budgets(demo: &mut Demo, bursar: &Bursar, names: &Names) -> Result<(), Problem> {
+    demo.step(
         "Budgets",
-        "An agent spends from its own budget and, in the same breath, from its team's and its org's.",
+        "An agent's charge counts against its own budget, its team's and its organization's, all at once.",
     )?;
     let hour = Window::rolling(Duration::from_secs(3_600))?;
     let of = |limits: Vec<Limit>| Budget { unit: "micro_usd".into(), thresholds: vec![80, 100], ..Budget::new(limits) };
     let month = "month".parse().map_err(Error::from)?;
     let ledger = bursar.ledger();
-    ledger.define(&cast.org, of(vec![Limit::new(50_000_000, month)])).await?;
-    ledger.define(&cast.team, of(vec![Limit::new(2_000_000, hour)]).under(cast.org.clone())).await?;
+    ledger.define(&names.org, of(vec![Limit::new(50_000_000, month)])).await?;
+    ledger.define(&names.team, of(vec![Limit::new(2_000_000, hour)]).under(names.org.clone())).await?;
     let bucket = Limit::bucket(500_000, 10_000, Duration::from_secs(3_600))?;
-    ledger.define(&cast.agent, of(vec![bucket]).under(cast.team.clone())).await?;
-    show(story, bursar, cast, "budgets").await?;
-    story.out.say(
-        "\n     A month on the calendar, the last hour to the microsecond, and a bucket that regains 10000 an hour.",
-    )
+    ledger.define(&names.agent, of(vec![bucket]).under(names.team.clone())).await?;
+    show(demo, bursar, names, "budgets").await?;
+    demo.out.text("\n     The windows: a calendar month, a rolling hour, and a bucket that refills 10000 per hour.")
 }
 
-async fn grant(story: &mut Story, bursar: &Bursar, cast: &Cast) -> Result<String, Problem> {
-    story.step(
-        "A grant",
-        "Permission to use one upload, once, within ten minutes. Only a digest of the token is stored.",
-    )?;
+async fn grant(demo: &mut Demo, bursar: &Bursar, names: &Names) -> Result<String, Problem> {
+    demo.step("A grant", "A single-use token for one upload, valid for ten minutes. Bursar stores only its digest.")?;
     let payload = Payload::of(&json!({ "assetId": "asset-42" })).map_err(Error::from)?;
     let ttl = Duration::from_secs(600);
-    let minted = bursar.grants().mint("upload", &cast.session, payload, ttl).await?;
+    let minted = bursar.grants().mint("upload", &names.session, payload, ttl).await?;
     let token = minted.token.unwrap_or_default();
-    // Not even a demo prints more of a secret than tells it from others.
+    // Even a demo prints only a prefix of a secret.
     let shown: String = token.chars().take(12).collect();
-    let human = format!("{} permits upload for {}\ntoken {shown}… (shown once)", minted.id, cast.session);
-    story.result("grant", json!({ "id": minted.id, "expires_at": minted.expires_at.to_string() }), &human)?;
+    let human = format!("{} permits upload for {}\ntoken {shown}… (shown only once)", minted.id, names.session);
+    demo.result("grant", json!({ "id": minted.id, "expires_at": minted.expires_at.to_string() }), &human)?;
     Ok(token)
 }
 
-/// The command of the demo: hold, redeem and enqueue.
-fn command(bursar: &Bursar, cast: &Cast, token: &str) -> Result<CommandBuilder, Error> {
+/// Builds the command of the demo: a hold, a redemption and a job.
+fn command(bursar: &Bursar, names: &Names, token: &str) -> Result<CommandBuilder, Error> {
     let plain = JobSpec::new("media".try_into()?, "video.generate".try_into()?, Payload::default());
     let job = JobSpec { payload_from_grant: true, ..plain };
-    let command = bursar.command().charge(&cast.agent, HELD).hold_for(Duration::from_secs(120));
-    Ok(command.redeem("upload", &cast.session, token).job(job).key(format!("make-video/{}", cast.session)))
+    let command = bursar.command().charge(&names.agent, HELD).hold_for(Duration::from_secs(120));
+    Ok(command.redeem("upload", &names.session, token).job(job).key(format!("make-video/{}", names.session)))
 }
 
-async fn metered(story: &mut Story, bursar: &Bursar, cast: &Cast, token: &str) -> Result<Receipt, Problem> {
-    story.step(
-        "A metered command",
-        "Hold 400000, redeem the upload and enqueue the job that uses it: all of it or none of it.",
-    )?;
-    let receipt = command(bursar, cast, token)?.submit().await?;
-    let answer: CommandAnswer = convert::command_answer(&receipt, false);
-    story.result("command", to_value(&answer)?, &command::describe(&answer))?;
-    story.out.say("\n     The balances now, held on all three at once:\n")?;
-    show(story, bursar, cast, "balances_held").await?;
+async fn submit(demo: &mut Demo, bursar: &Bursar, names: &Names, token: &str) -> Result<Receipt, Problem> {
+    demo.step("A command", "Hold 400000, redeem the grant and enqueue the job that uses it, in one transaction.")?;
+    let receipt = command(bursar, names, token)?.submit().await?;
+    let answer = convert::command_answer(&receipt, false);
+    demo.result("command", to_value(&answer)?, &charges::command(&answer))?;
+    demo.out.text("\n     The balances: 400000 is held on all three budgets.\n")?;
+    show(demo, bursar, names, "balances_held").await?;
     Ok(receipt)
 }
 
-async fn settle(story: &mut Story, bursar: &Bursar, cast: &Cast, receipt: &Receipt) -> Result<(), Problem> {
-    story.step("The real cost", "The video cost 320000 in the end. Committing that frees the rest at once.")?;
-    let Some(hold) = &receipt.done.hold else { return Err(surprise("the command placed no hold")) };
+async fn settle(demo: &mut Demo, bursar: &Bursar, names: &Names, receipt: &Receipt) -> Result<(), Problem> {
+    demo.step("The actual cost", "The video cost 320000. Committing that amount frees the rest of the hold.")?;
+    let Some(hold) = &receipt.done.hold else { return Err(bug("the command placed no hold")) };
     let settled = bursar.ledger().commit(hold.id, ACTUAL).await?;
     let settled = SettledAnswer::from(&settled);
-    story.result("settled", to_value(&settled)?, &hold::describe(&settled))?;
-    story.out.say("")?;
-    show(story, bursar, cast, "balances_settled").await
+    demo.result("settled", to_value(&settled)?, &charges::settled(&settled))?;
+    demo.out.text("")?;
+    show(demo, bursar, names, "balances_settled").await
 }
 
-async fn refused(story: &mut Story, bursar: &Bursar, cast: &Cast) -> Result<(), Problem> {
-    story.step(
+async fn refused(demo: &mut Demo, bursar: &Bursar, names: &Names) -> Result<(), Problem> {
+    demo.step(
         "A refusal",
-        "3000000 is too much for two of the three. The answer names every limit in the way; nothing changes.",
+        "3000000 exceeds two of the three limits. The refusal names each of them, and nothing is changed.",
     )?;
-    match bursar.command().charge(&cast.agent, TOO_MUCH).hold().submit().await {
-        Ok(_) => Err(surprise("a charge above two limits was admitted")),
+    match bursar.command().charge(&names.agent, TOO_MUCH).hold().submit().await {
+        Ok(_) => Err(bug("a charge above two limits was admitted")),
         Err(error) => {
             let lines = match error.refusal() {
                 Some(bursar::Refusal::Refused(violations)) => {
@@ -239,65 +233,69 @@ async fn refused(story: &mut Story, bursar: &Bursar, cast: &Cast) -> Result<(), 
                 }
                 _ => return Err(error.into()),
             };
-            story.result("refused", to_value(&Problem::from(error))?, &lines)
+            demo.result("refused", to_value(&Problem::from(error))?, &lines)
         }
     }
 }
 
-async fn again(story: &mut Story, bursar: &Bursar, cast: &Cast, token: &str) -> Result<(), Problem> {
-    story.step(
-        "Asked again",
-        "The caller lost the answer and repeats itself with the same idempotency key: one effect, the first answer.",
+async fn replay(demo: &mut Demo, bursar: &Bursar, names: &Names, token: &str) -> Result<(), Problem> {
+    demo.step(
+        "A retry",
+        "The caller lost the answer and repeats the command with the same idempotency key: it gets the first answer.",
     )?;
-    let receipt = command(bursar, cast, token)?.submit().await?;
+    let receipt = command(bursar, names, token)?.submit().await?;
     let jobs: Vec<String> = receipt.done.jobs.iter().map(|job| job.id.to_string()).collect();
-    let human = format!("{} again, replayed: {}, job {}", receipt.command, receipt.replayed, jobs.join(", "));
-    story.result("replayed", to_value(&convert::command_answer(&receipt, false))?, &human)?;
-    match bursar.grants().redeem("upload", &cast.session, token).await {
-        Ok(_) => Err(surprise("a used token was taken again")),
+    let human = format!("{} replayed: {}, job {}", receipt.command, receipt.replayed, jobs.join(", "));
+    demo.result("replayed", to_value(&convert::command_answer(&receipt, false))?, &human)?;
+    match bursar.grants().redeem("upload", &names.session, token).await {
+        Ok(_) => Err(bug("a used token was taken again")),
         Err(error) => {
-            let human = format!("The token alone, without the key, is used up: {error}");
-            story.result("redeemed_again", to_value(&Problem::from(error))?, &human)
+            let human = format!("The token cannot be redeemed again without the key: {error}");
+            demo.result("redeemed_again", to_value(&Problem::from(error))?, &human)
         }
     }
 }
 
-async fn proof(story: &mut Story, bursar: &Bursar, before: u64) -> Result<bool, Problem> {
-    story
-        .step("The journal", "Every change has its event, written in the same transaction. Refusals change nothing.")?;
+async fn journal(demo: &mut Demo, bursar: &Bursar, before: u64) -> Result<bool, Problem> {
+    demo.step("The journal", "Each change wrote its event in the same transaction. A refusal writes none.")?;
     let (events, _) = bursar.journal().read(before, 100).await?;
     let answers: Vec<EventAnswer> = events.iter().map(convert::event_answer).collect();
-    story.result("journal", to_value(&answers)?, &journal::lines(&answers))?;
-    story.step("The proof", "Balances are kept, not summed. This sums them all the same, and compares.")?;
+    demo.result("journal", to_value(&answers)?, &events::table_of(&answers))?;
+    demo.step(
+        "Verification",
+        "Recompute every balance from its holds and postings, and compare it with the stored one.",
+    )?;
     let report = bursar.verify().await?;
-    let report: VerifyAnswer = convert::verify_answer(&report);
-    story.result("verify", to_value(&report)?, &upkeep::describe(&report))?;
+    let report = convert::verify_answer(&report);
+    demo.result("verify", to_value(&report)?, &report::describe(&report))?;
     Ok(report.ok)
 }
 
-fn next(story: &mut Story, session: &Session, cast: &Cast, url: &str) -> Result<(), Problem> {
-    let Cast { org, agent, .. } = cast;
-    // What is the default anyway would only hide what the lines are about.
+fn next_steps(demo: &mut Demo, context: &Context, names: &Names, url: &str) -> Result<(), Problem> {
+    let Names { org, agent, .. } = names;
+    // Options that have their default value are left out.
     let database = if url == DATABASE_DEFAULT { String::new() } else { format!(" --database {url}") };
-    let tenant = &session.tenant;
+    let tenant = &context.tenant;
     let tenant = if *tenant == Tenant::default() { String::new() } else { format!(" --tenant {tenant}") };
-    let ask = format!("bursar{database}{tenant}");
-    story.out.say(&format!(
-        "\nTry next:\n\
-         \x20  {ask} budget show {org}\n\
-         \x20  {ask} hold place {agent}=50000 --ttl-ms 60000   # then: hold commit ID --actual 42000\n\
-         \x20  {ask} hold place anything=1 --limit 3:day       # no budget needed; the fourth is refused\n\
-         \x20  {ask} budget freeze {agent}                     # then try to spend\n\
-         \x20  {ask} command submit FILE --key K               # charges, grants and jobs as JSON\n\
-         \x20  {ask} journal list --stream scope:{agent}\n\
-         \x20  {ask} doctor\n\
-         Add --json to any of them, --help to see more."
-    ))
+    let bursar = format!("bursar{database}{tenant}");
+    let examples = [
+        (format!("budget show {org}"), ""),
+        (format!("hold place {agent}=50000 --ttl-ms 60000"), "# then: hold commit ID --actual 42000"),
+        ("hold place anything=1 --limit 3:day".to_owned(), "# needs no budget; the fourth is refused"),
+        (format!("budget freeze {agent}"), "# then a charge is refused"),
+        ("command submit FILE --key K".to_owned(), "# charges, redemptions and jobs as JSON"),
+        (format!("journal list --stream scope:{agent}"), ""),
+        ("doctor".to_owned(), ""),
+    ];
+    let width = examples.iter().map(|(command, _)| command.len()).max().unwrap_or_default();
+    let lines =
+        examples.map(|(command, comment)| format!("   {bursar} {command:<width$}  {comment}").trim_end().to_owned());
+    demo.out.text(&format!("\nTry next:\n{}\nAdd --json for JSON, or --help for all options.", lines.join("\n")))
 }
 
-async fn show(story: &mut Story, bursar: &Bursar, cast: &Cast, name: &str) -> Result<(), Problem> {
+async fn show(demo: &mut Demo, bursar: &Bursar, names: &Names, name: &str) -> Result<(), Problem> {
     let mut views: Vec<BudgetView> = Vec::new();
-    for scope in [&cast.org, &cast.team, &cast.agent] {
+    for scope in [&names.org, &names.team, &names.agent] {
         views.extend(bursar.ledger().budget(scope).await?);
     }
     let rows = views.iter().flat_map(|view| {
@@ -315,13 +313,13 @@ async fn show(story: &mut Story, bursar: &Bursar, cast: &Cast, name: &str) -> Re
     });
     let human = table(&["SCOPE", "WINDOW", "LIMIT", "POSTED", "HELD", "REMAINING"], &rows.collect::<Vec<_>>());
     let answers: Vec<BudgetAnswer> = views.iter().map(convert::budget_answer).collect();
-    story.result(name, to_value(&answers)?, &human)
+    demo.result(name, to_value(&answers)?, &human)
 }
 
 fn to_value(value: &impl serde::Serialize) -> Result<Value, Problem> {
-    serde_json::to_value(value).map_err(|error| surprise(&format!("an answer cannot be written as JSON: {error}")))
+    serde_json::to_value(value).map_err(|error| bug(&format!("an answer cannot be written as JSON: {error}")))
 }
 
-fn surprise(what: &str) -> Problem {
-    Problem::new(Kind::Internal, format!("{what}: this is a bug of bursar"))
+fn bug(what: &str) -> Problem {
+    Problem::new(Kind::Internal, format!("{what}; this is a bug in bursar"))
 }

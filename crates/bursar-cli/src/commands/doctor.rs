@@ -1,43 +1,45 @@
-//! `bursar doctor`: what is wrong, and what to do about it.
+//! `bursar doctor`.
 
 use std::path::{Path, PathBuf};
 
 use bursar::{Bursar, Clock, Health, Span, SystemClock, Time};
+use bursar_wire::problem::Problem;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 
-use crate::args::Global;
+use crate::args::ConfiguredArgs;
+use crate::context::Context;
 use crate::exit::{self, Exit};
-use crate::output::Output;
-use crate::session::{Session, sqlite_path};
-use bursar_server::wire::problem::Problem;
+use crate::output::{Output, counted};
+use crate::sqlite_file::sqlite_path;
 
-/// What to look at.
+/// The arguments of `bursar doctor`.
 #[derive(Args)]
 pub(crate) struct Doctor {
-    /// Only this; everything unless said
+    /// Check only this component [default: all]
     #[arg(long, value_enum)]
     component: Option<Component>,
-    /// Repair what can be repaired: tables are made anew from the journal, and a journal that is ahead of the clock is set back in a new file
+    /// Repair what can be repaired: rebuild tables from the journal; write a new file if the file is damaged or its journal
+    /// is ahead of the clock (SQLite)
     #[arg(long)]
     fix: bool,
 }
 
-/// A part that can be looked at.
+/// A component to check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Component {
-    /// The file or the server, and its tables
+    /// The database file or server, and its tables
     Database,
     /// The clock, compared with the journal
     Clock,
-    /// Whether every event can be read
+    /// Whether every event is readable
     Journal,
-    /// Whether balances are what holds and postings say
+    /// Whether balances match holds and postings
     Balances,
 }
 
-/// What was found about a part.
+/// The result of checking a component.
 #[derive(Serialize)]
 struct Finding {
     component: Component,
@@ -47,12 +49,12 @@ struct Finding {
     todo: Option<String>,
 }
 
-/// Everything that was found.
+/// The results of all checks.
 #[derive(Serialize)]
 struct Diagnosis {
     ok: bool,
     findings: Vec<Finding>,
-    /// How many events the tables were made anew from, where they were.
+    /// The number of events that the tables were rebuilt from; `None` if they were not.
     rebuilt: Option<u64>,
 }
 
@@ -66,62 +68,64 @@ impl Finding {
     }
 }
 
-/// Looks, repairs where that is asked for, and tells.
-pub(crate) async fn run(args: Doctor, global: &Global) -> Result<Exit, Problem> {
+/// Checks the database, repairs it with `--fix`, and prints the findings.
+pub(crate) async fn run(args: Doctor, global: &ConfiguredArgs) -> Result<Exit, Problem> {
     let out = Output::new(global.json);
-    let diagnosis = match Session::on_database(global).await {
-        Ok(session) => {
-            let diagnosis = examine(&args, &session, global.config.database.url()).await;
-            session.close().await;
+    let diagnosis = match Context::on_database(global).await {
+        Ok(context) => {
+            let diagnosis = examine(&args, &context, global.config.database.url()).await;
+            context.close().await;
             diagnosis
         }
         Err(problem) => Err(problem),
     };
     match diagnosis {
         Ok(diagnosis) => {
-            tell(out, &diagnosis)?;
+            print(out, &diagnosis)?;
             Ok(if diagnosis.ok { Exit::Done } else { Exit::Failed })
         }
-        Err(problem) if exit::of_problem(problem.kind) == Exit::Unavailable => {
+        Err(problem) if exit::for_problem(problem.kind) == Exit::Unavailable => {
             let (rebuilt, todo) = match salvage(&args, global.config.database.url()).await {
                 Some((events, todo)) => (Some(events), todo),
-                None => (None, way_back(global.config.database.url())),
+                None => (None, recovery_steps(global.config.database.url())),
             };
             let finding = Finding::bad(Component::Database, problem.detail, todo);
-            tell(out, &Diagnosis { ok: false, findings: vec![finding], rebuilt })?;
+            print(out, &Diagnosis { ok: false, findings: vec![finding], rebuilt })?;
             Ok(Exit::Unavailable)
         }
         Err(problem) => Err(problem),
     }
 }
 
-async fn examine(args: &Doctor, session: &Session, url: &str) -> Result<Diagnosis, Problem> {
-    let wanted = |component| args.component.is_none_or(|only| only == component);
-    let bursar = session.bursar()?;
+async fn examine(args: &Doctor, context: &Context, url: &str) -> Result<Diagnosis, Problem> {
+    let is_selected = |component| args.component.is_none_or(|only| only == component);
+    let bursar = context.bursar()?;
     let health = bursar.health().await?;
     let mut findings = Vec::new();
-    if wanted(Component::Database) {
+    if is_selected(Component::Database) {
         findings.push(database(&health));
     }
-    if wanted(Component::Clock) {
+    if is_selected(Component::Clock) {
         let mut found = clock(&health);
         if args.fix
-            && let Some(finding) = found.iter_mut().find(|_| is_ahead(&health))
-            && let Some(todo) = set_back(url, health.now).await
+            && is_ahead(&health)
+            // The finding about the journal is the last one.
+            && let Some(finding) = found.last_mut()
+            && let Some(todo) = set_journal_back(url, health.now).await
         {
             finding.todo = Some(todo);
         }
         findings.extend(found);
     }
-    // A repair needs to know whether the journal can be read, whatever was asked for.
-    let journal = if wanted(Component::Journal) || args.fix { Some(journal(&health, bursar).await) } else { None };
+    // A repair rebuilds from the journal, so it always needs to know whether the journal is readable.
+    let journal = if is_selected(Component::Journal) || args.fix { Some(journal(&health, bursar).await) } else { None };
     let readable = journal.as_ref().is_some_and(|finding| finding.ok);
-    findings.extend(journal.filter(|finding| wanted(Component::Journal) || !finding.ok));
+    findings.extend(journal.filter(|finding| is_selected(Component::Journal) || !finding.ok));
     let mut rebuilt = None;
-    if wanted(Component::Balances) {
+    if is_selected(Component::Balances) {
         let mut found = balances(bursar).await;
         if !found.ok && args.fix && readable {
-            session.out.note(&format!("{}: making the tables anew from the journal", found.detail));
+            context.out.note(&format!("{}: rebuilding the tables from the journal", found.detail));
             rebuilt = Some(bursar.rebuild().await?);
             found = balances(bursar).await;
         }
@@ -136,79 +140,83 @@ fn database(health: &Health) -> Finding {
         return Finding::good(Component::Database, what);
     }
     let todo = if health.engine.starts_with("PostgreSQL") {
-        "change the settings of the server, in postgresql.conf or with ALTER SYSTEM, and reload it; or connect to the \
-            server that can write"
+        "change the settings of the PostgreSQL server, in postgresql.conf or with ALTER SYSTEM, and reload it; or \
+            connect to a server that accepts writes"
     } else {
-        "stop the writers, keep a copy of the file, and restore a backup; where the damage is in an index or in \
-            a table that follows from the journal, `bursar doctor --fix` or SQLite's REINDEX may do"
+        "stop the writers, keep a copy of the file, and restore a backup with `bursar restore`; if only an index or a \
+            table other than the journal is damaged, SQLite's REINDEX or `bursar doctor --fix` may be enough"
     };
     Finding::bad(Component::Database, format!("{what}: {}", health.problems.join("; ")), todo)
 }
 
-/// Clocks that differ by more than this are named.
-const APART: Span = Span::from_secs(5);
+/// The largest difference between clocks that is not reported.
+const SKEW_MAX: Span = Span::from_secs(5);
 
 /// Whether the journal is ahead of the clock.
 fn is_ahead(health: &Health) -> bool {
-    health.last_event_at.is_some_and(|last| last.since(health.now) > APART)
+    health.last_event_at.is_some_and(|last| last.since(health.now) > SKEW_MAX)
 }
 
-/// Makes a new file beside one whose clock had jumped ahead, with the journal set back.
-async fn set_back(url: &str, now: Time) -> Option<String> {
+/// Writes a new file next to the database, with the journal moved back to the clock.
+async fn set_journal_back(url: &str, now: Time) -> Option<String> {
     let path = sqlite_path(url).filter(|path| path.is_file())?;
-    let anew = beside(path);
-    let anew = anew.as_path();
-    Some(match Bursar::set_clock_back(path, anew, now).await {
+    let rebuilt = rebuilt_path(path);
+    let rebuilt = rebuilt.as_path();
+    Some(match Bursar::set_clock_back(path, rebuilt, now).await {
         Ok((events, by)) => format!(
-            "{} was made from the {events} events of the journal, those after the jump set back by {} ms; {}",
-            anew.display(),
+            "{} was written from the {events} events of the journal, those after the jump moved back by {} ms; {}",
+            rebuilt.display(),
             by.millis(),
-            put_in_place(path, anew)
+            replacement_steps(path, rebuilt)
         ),
-        Err(error) => format!("the journal was not set back: {error}"),
+        Err(error) => format!("the journal was not moved back, and nothing was changed: {error}"),
     })
 }
 
-/// Where a new file is made.
-fn beside(path: &Path) -> PathBuf {
-    let mut anew = path.as_os_str().to_owned();
-    anew.push(".rebuilt");
-    anew.into()
+/// Returns the path of the file that a repair writes.
+fn rebuilt_path(path: &Path) -> PathBuf {
+    let mut rebuilt = path.as_os_str().to_owned();
+    rebuilt.push(".rebuilt");
+    rebuilt.into()
 }
 
-/// How a new file takes the place of an old one.
-fn put_in_place(path: &Path, anew: &Path) -> String {
-    let (anew, path) = (anew.display(), path.display());
+/// Returns how to replace the database with the file that a repair wrote.
+fn replacement_steps(path: &Path, rebuilt: &Path) -> String {
+    let (rebuilt, path) = (rebuilt.display(), path.display());
     format!(
-        "{path} was not changed. End whoever uses it, move {path} with its -wal and -shm files away, move {anew} to its \
-         place, and run `bursar doctor` again"
+        "{path} was not changed. Stop every process that uses it, move {path} and its -wal and -shm files away, rename \
+         {rebuilt} to {path}, and run `bursar doctor` again"
     )
 }
 
 fn clock(health: &Health) -> Vec<Finding> {
     let mut findings = Vec::new();
     let machine = SystemClock.now();
-    let apart = health.now.since(machine).max(machine.since(health.now));
-    if apart > APART {
-        let detail = format!("the database says {}, this machine {machine}: {} ms apart", health.now, apart.millis());
-        findings.push(Finding::bad(Component::Clock, detail, "set the wrong one right, for example with NTP"));
+    let skew = health.now.since(machine).max(machine.since(health.now));
+    if skew > SKEW_MAX {
+        let detail = format!(
+            "the clock of the database is at {}, of this machine at {machine}: {} ms apart",
+            health.now,
+            skew.millis()
+        );
+        findings.push(Finding::bad(Component::Clock, detail, "correct the wrong clock, for example with NTP"));
     }
     match health.last_event_at {
         Some(last) if is_ahead(health) => {
             let ahead = last.since(health.now).millis();
             let detail =
-                format!("the last event is from {last}, {ahead} ms after the clock, which says {}", health.now);
-            let todo = "if the clock is behind now, set it right. If it had jumped ahead when that event was written, nothing \
-                is lost, but time stands still for Bursar until the clock has caught up: holds do not expire and windows do \
-                not turn. Then stop all programs that use the file and run `bursar doctor --component clock --fix`: it \
-                makes a new file with the journal set back (SQLite)";
+                format!("the last event is at {last}, {ahead} ms ahead of the clock, which is at {}", health.now);
+            let todo = "if the clock is behind now, correct it. If it had jumped ahead when that event was written, no data is \
+                lost, but holds do not expire and windows do not reset until the clock catches up: stop every process that \
+                uses the file and run `bursar doctor --component clock --fix`, which writes a new file with the journal \
+                moved back (SQLite only)";
             findings.push(Finding::bad(Component::Clock, detail, todo));
         }
         Some(last) if findings.is_empty() => {
-            findings.push(Finding::good(Component::Clock, format!("{}, last event {last}", health.now)));
+            findings.push(Finding::good(Component::Clock, format!("{}, last event at {last}", health.now)));
         }
         None if findings.is_empty() => {
-            findings.push(Finding::good(Component::Clock, format!("{}, no event yet", health.now)));
+            findings.push(Finding::good(Component::Clock, format!("{}, no events yet", health.now)));
         }
         _ => {}
     }
@@ -216,19 +224,23 @@ fn clock(health: &Health) -> Vec<Finding> {
 }
 
 async fn journal(health: &Health, bursar: &Bursar) -> Finding {
-    let todo = "restore a backup: the journal is what everything else follows from. Nothing was overwritten";
+    let todo =
+        "restore a backup with `bursar restore`: every other table is derived from the journal. Nothing was changed";
     let (mut after, mut read) = (0, 0);
     loop {
         match bursar.journal().read(after, 1_000).await {
             Ok((events, at)) => {
                 read += events.len();
-                // Events may have been added since the health was asked for; none may be missing.
+                // Events may have been added since the health check; none may be missing.
                 if at == after || at >= health.position {
                     if at < health.position {
-                        let detail = format!("events end at position {at}, before {}", health.position);
+                        let detail = format!(
+                            "the events end at position {at}, but the journal should reach {}",
+                            health.position
+                        );
                         return Finding::bad(Component::Journal, detail, todo);
                     }
-                    let detail = format!("readable up to position {at}, {read} events of this tenant");
+                    let detail = format!("readable up to position {at}, {} of this tenant", counted(read, "event"));
                     return Finding::good(Component::Journal, detail);
                 }
                 after = at;
@@ -241,10 +253,10 @@ async fn journal(health: &Health, bursar: &Bursar) -> Finding {
 }
 
 async fn balances(bursar: &Bursar) -> Finding {
-    let todo = "`bursar doctor --fix` (or `bursar rebuild`) makes the tables anew from the journal";
+    let todo = "run `bursar doctor --fix` or `bursar rebuild` to rebuild the tables from the journal";
     match bursar.verify().await {
         Ok(report) if report.is_ok() => {
-            let detail = format!("{} scopes and {} holds agree", report.scopes, report.holds);
+            let detail = format!("{} and {} match", counted(report.scopes, "scope"), counted(report.holds, "hold"));
             Finding::good(Component::Balances, detail)
         }
         Ok(report) => Finding::bad(Component::Balances, report.violations.join("; "), todo),
@@ -252,42 +264,44 @@ async fn balances(bursar: &Bursar) -> Finding {
     }
 }
 
-/// Makes a new file beside a damaged one whose journal can still be read. Who puts it in its place knows that nobody
-/// writes to the old one any more.
+/// Writes a new file next to a damaged one from its journal, if that is readable. The operator replaces the old file,
+/// because only they know that no process uses it.
 async fn salvage(args: &Doctor, url: &str) -> Option<(u64, String)> {
     let path = sqlite_path(url).filter(|path| args.fix && path.is_file())?;
-    let anew = beside(path);
-    let events = Bursar::salvage(path, &anew).await.ok()?;
-    Some((events, format!("{} was made from its journal; {}", anew.display(), put_in_place(path, &anew))))
+    let rebuilt = rebuilt_path(path);
+    let events = Bursar::salvage(path, &rebuilt).await.ok()?;
+    let steps = replacement_steps(path, &rebuilt);
+    Some((events, format!("{} was written from the journal; {steps}", rebuilt.display())))
 }
 
-/// What to do about a database that cannot be opened.
-fn way_back(url: &str) -> String {
+/// Returns what to do about a database that cannot be opened.
+fn recovery_steps(url: &str) -> String {
     let Some(path) = sqlite_path(url) else {
-        return "check that the server runs, that the address is right, and that this user may use it".into();
+        return "check that the PostgreSQL server is running, that the URL is right, and that the user has access"
+            .into();
     };
     let shown = path.display();
     match std::fs::metadata(path) {
-        Err(_) => format!("check the path {shown}; to begin with an empty database there: `bursar migrate`"),
+        Err(_) => format!("check the path {shown}, or create an empty database there with `bursar migrate`"),
         Ok(file) if file.permissions().readonly() => format!("make {shown} and its folder writable"),
         Ok(_) => format!(
-            "if {shown} is a Bursar database of another version, run `bursar migrate` with the newest bursar; if it is \
-             damaged, `bursar doctor --fix` makes a new file beside it if its journal can be read; else copy {shown} \
-             with its -wal and -shm files away and restore a backup"
+            "if {shown} is a Bursar database of another version, run `bursar migrate` with the newest bursar. If it is \
+             damaged, `bursar doctor --fix` writes a new file next to it if the journal is readable; otherwise move \
+             {shown} and its -wal and -shm files away and restore a backup with `bursar restore`"
         ),
     }
 }
 
-fn tell(out: Output, diagnosis: &Diagnosis) -> Result<(), Problem> {
+fn print(out: Output, diagnosis: &Diagnosis) -> Result<(), Problem> {
     out.data(diagnosis, || {
         let mut lines = Vec::new();
         for finding in &diagnosis.findings {
             let component = format!("{:?}", finding.component).to_lowercase();
-            let mark = if finding.ok { "ok" } else { "WRONG" };
+            let mark = if finding.ok { "ok" } else { "FAILED" };
             lines.push(format!("{component:<9} {mark:<6} {}", finding.detail));
             lines.extend(finding.todo.as_ref().map(|todo| format!("{:17}what to do: {todo}", "")));
         }
-        lines.extend(diagnosis.rebuilt.map(|events| format!("rebuilt from {events} events")));
+        lines.extend(diagnosis.rebuilt.map(|events| format!("rebuilt from {}", counted(events, "event"))));
         lines.join("\n")
     })
 }
@@ -302,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_behind_the_journal_is_named() {
+    fn a_clock_behind_the_journal_is_reported() {
         let now = SystemClock.now();
         for (last, ok) in [
             (None, true),
@@ -317,22 +331,22 @@ mod tests {
     }
 
     #[test]
-    fn the_advice_is_for_the_engine_that_is_there() {
-        let sick = |engine: &str, problem: &str| {
+    fn repair_steps_match_the_engine() {
+        let steps = |engine: &str, problem: &str| {
             let now = SystemClock.now();
             let (engine, problems) = (engine.to_owned(), vec![problem.to_owned()]);
             let found = database(&Health { engine, problems, ..health(None, now) });
             assert!(!found.ok && found.detail.contains(problem));
             found.todo.unwrap()
         };
-        let server = sick("PostgreSQL 15.14", "fsync is off");
+        let server = steps("PostgreSQL 15.14", "fsync is off");
         assert!(server.contains("postgresql.conf") && !server.contains("file"), "{server}");
-        let file = sick("SQLite 3.50", "page 7 is never used");
+        let file = steps("SQLite 3.50", "page 7 is never used");
         assert!(file.contains("backup") && file.contains("doctor --fix"), "{file}");
     }
 
     #[test]
-    fn a_database_that_goes_by_another_time_is_named() {
+    fn a_skewed_database_clock_is_reported() {
         let findings = clock(&health(None, SystemClock.now().before(Span::from_secs(3_600))));
         assert_eq!(findings.len(), 1);
         assert!(!findings[0].ok && findings[0].detail.contains("apart"), "{}", findings[0].detail);

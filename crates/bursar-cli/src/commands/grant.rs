@@ -1,122 +1,120 @@
 //! `bursar grant`.
 
 use bursar::{GrantId, IdempotencyKey, Payload, Purpose, Subject};
+use bursar_wire::command::{CommandBody, RedeemBody};
+use bursar_wire::grant::{GrantAnswer, MintBody, RedeemedAnswer};
+use bursar_wire::problem::Problem;
 use clap::Subcommand;
 use serde_json::json;
 
-use crate::args::Most;
-use crate::output::{cell, table};
-use crate::session::Session;
-use bursar_server::wire::command::{CommandBody, RedeemBody};
-use bursar_server::wire::grant::{GrantAnswer, MintBody, RedeemedAnswer};
-use bursar_server::wire::problem::Problem;
+use crate::args::{PageSize, millis, payload};
+use crate::context::Context;
+use crate::input::read_input;
+use crate::output::{cell, counted, table};
 
-/// What can be done with grants.
+/// The subcommands of `bursar grant`.
 #[derive(Subcommand)]
 pub(crate) enum Grants {
-    /// Make a grant; its token is shown this once
+    /// Create a grant and print its token, which is shown only once
     Mint {
-        /// What it permits
+        /// Purpose of the grant: what it permits
         purpose: Purpose,
-        /// Whom
+        /// Subject of the grant: whom it is for
         subject: Subject,
-        /// What its redeemer is told
+        /// Payload, returned to the redeemer
         #[arg(long, value_name = "JSON", value_parser = payload)]
         payload: Option<Payload>,
-        /// For how long
+        /// Time until the grant expires
         #[arg(long, value_name = "MS")]
         ttl_ms: u64,
-        /// Do it once, however often it is asked for under this key
+        /// Idempotency key: repeating the request with it returns the first answer
         #[arg(long)]
         key: Option<IdempotencyKey>,
     },
-    /// Use a grant up
+    /// Redeem a grant and print its payload; a grant can be redeemed once
     Redeem {
-        /// What it must permit
+        /// Purpose that the grant must have
         purpose: Purpose,
-        /// Whom
+        /// Subject that the grant must have
         subject: Subject,
-        /// The token; - reads it from standard input, where no list of processes shows it
+        /// Token; - reads it from standard input, which keeps it out of the process list
         token: String,
     },
-    /// Take a grant back
+    /// Revoke a grant
     Revoke {
-        /// Which one
+        /// Grant id
         id: GrantId,
-        /// Why, for the journal
+        /// Reason, recorded in the journal
         #[arg(long)]
         reason: Option<String>,
     },
-    /// A grant, without its secret
+    /// Show a grant, without its token
     Show {
-        /// Which one
+        /// Grant id
         id: GrantId,
     },
-    /// Grants, without their secrets
+    /// List grants, without their tokens
     List {
-        /// Only those after this one
+        /// Start after this grant
         #[arg(long, value_name = "ID")]
         after: Option<GrantId>,
         #[command(flatten)]
-        most: Most,
+        most: PageSize,
     },
-    /// Remove the grants that have expired
+    /// Delete expired grants
     Purge,
 }
 
-fn payload(text: &str) -> Result<Payload, bursar::Invalid> {
-    Payload::new(text)
-}
-
-/// Does what was asked for.
-pub(crate) async fn run(args: Grants, session: &Session) -> Result<(), Problem> {
+/// Runs the command.
+pub(crate) async fn run(args: Grants, context: &Context) -> Result<(), Problem> {
     match args {
         Grants::Mint { purpose, subject, payload, ttl_ms, key } => {
-            let ttl_ms = i64::try_from(ttl_ms).unwrap_or(i64::MAX);
-            let body = MintBody { purpose, subject, payload: payload.unwrap_or_default(), ttl_ms };
-            let minted = session.keyed(key).grants().mint(&body).await?;
-            session.out.data(&*minted, || {
+            let body = MintBody { purpose, subject, payload: payload.unwrap_or_default(), ttl_ms: millis(ttl_ms) };
+            let minted = context.keyed(key).grants().mint(&body).await?;
+            context.out.data(&*minted, || {
                 let (token, expires) = (cell(minted.token.as_ref()), cell(minted.expires_at.as_ref()));
                 format!("grant    {}\ntoken    {token}\nexpires  {expires}", minted.id)
             })?;
-            session.out.note(match minted.token {
-                Some(_) => "the token is shown this once: only its digest is stored",
-                None => "this key was used before: the token was shown then",
+            context.out.note(match minted.token {
+                Some(_) => "store the token now: it is not shown again, since only its digest is kept",
+                None => "replay: the token was shown with the first answer to this key",
             });
             Ok(())
         }
-        Grants::Redeem { purpose, subject, token } => redeem(purpose, subject, token, session).await,
+        Grants::Redeem { purpose, subject, token } => redeem(purpose, subject, token, context).await,
         Grants::Revoke { id, reason } => {
-            session.client.grants().revoke(id, reason.as_deref()).await?;
-            session.out.data(&json!({ "id": id, "state": "revoked" }), || format!("{id} is revoked"))
+            context.client.grants().revoke(id, reason.as_deref()).await?;
+            context.out.data(&json!({ "id": id, "state": "revoked" }), || format!("{id} is revoked"))
         }
         Grants::Show { id } => {
-            let grant = session.client.grants().show(id).await?;
-            session.out.data(&*grant, || listed(std::slice::from_ref(&*grant)))
+            let grant = context.client.grants().show(id).await?;
+            context.out.data(&*grant, || listed(std::slice::from_ref(&*grant)))
         }
-        Grants::List { after, most } => list(after, usize::from(most), session).await,
+        Grants::List { after, most } => list(after, usize::from(most), context).await,
         Grants::Purge => {
-            let purged = session.bursar()?.grants().purge_expired().await?;
-            session.out.data(&json!({ "purged_count": purged }), || format!("{purged} expired grants removed"))
+            let purged = context.bursar()?.grants().purge_expired().await?;
+            context
+                .out
+                .data(&json!({ "purged_count": purged }), || format!("deleted {}", counted(purged, "expired grant")))
         }
     }
 }
 
-async fn redeem(purpose: Purpose, subject: Subject, token: String, session: &Session) -> Result<(), Problem> {
-    let token = if token == "-" { super::input("-")? } else { token };
+async fn redeem(purpose: Purpose, subject: Subject, token: String, context: &Context) -> Result<(), Problem> {
+    let token = if token == "-" { read_input("-")? } else { token };
     let redeem = RedeemBody { purpose: purpose.clone(), subject: subject.clone(), token: token.trim().to_owned() };
     let command = CommandBody { redeem: vec![redeem], ..CommandBody::default() };
-    let done = session.client.commands().submit(&command).await?.into_inner();
+    let done = context.client.commands().submit(&command).await?.into_inner();
     let payload = done.grants.into_iter().next().and_then(|grant| grant.payload).unwrap_or_default();
     let answer = RedeemedAnswer { purpose, subject, payload };
-    session.out.data(&answer, || answer.payload.as_str().to_owned())
+    context.out.data(&answer, || answer.payload.as_str().to_owned())
 }
 
-async fn list(after: Option<GrantId>, most: usize, session: &Session) -> Result<(), Problem> {
+async fn list(after: Option<GrantId>, most: usize, context: &Context) -> Result<(), Problem> {
     let after = after.map(|id| id.to_string());
-    let page = session.client.grants().list(after.as_deref(), most).await?;
-    session.out.data(&*page, || listed(&page.items))?;
-    session.out.more(page.next.as_deref());
+    let page = context.client.grants().list(after.as_deref(), most).await?;
+    context.out.data(&*page, || listed(&page.items))?;
+    context.out.next_page(page.next.as_deref());
     Ok(())
 }
 

@@ -1,62 +1,62 @@
 //! `bursar meter`.
 
 use bursar::{IdempotencyKey, Limit};
+use bursar_wire::meter::{QuotaAnswer, QuotaLimitBody};
+use bursar_wire::problem::Problem;
+use bursar_wire::window::LimitBody;
 use clap::{Args, Subcommand};
 
 use crate::args::{LIMIT_HELP, limit};
+use crate::context::Context;
 use crate::output::{cell, table};
-use crate::session::Session;
-use bursar_server::wire::meter::{QuotaAnswer, QuotaLimitBody};
-use bursar_server::wire::problem::Problem;
-use bursar_server::wire::window::LimitBody;
 
-/// What can be done with quotas.
+/// The subcommands of `bursar meter`.
 #[derive(Subcommand)]
 pub(crate) enum Meters {
-    /// How a caller stands with its quota
+    /// Show the quota of a caller and what is left of it
     Show {
-        /// Which caller; who asks, unless said
+        /// Caller [default: the one whose token is used]
         caller: Option<String>,
     },
-    /// Give a caller limits of its own
+    /// Give a caller its own limits, instead of the default quota
     #[command(after_help = LIMIT_HELP)]
     Limit(SetLimit),
 }
 
-/// Limits of one caller's own.
+/// The arguments of `bursar meter limit`.
 #[derive(Args)]
 pub(crate) struct SetLimit {
-    /// Which caller
+    /// Caller
     caller: String,
-    /// So much in the window of the quota that everybody has
+    /// Amount, in the window of the default quota
     #[arg(value_name = "AMOUNT", required_unless_present = "limits", conflicts_with = "limits")]
     amount: Option<i64>,
-    /// An amount over a window instead; several must all admit
+    /// Limit instead of an amount: an amount per window; repeatable, and every limit must admit a request
     #[arg(long = "limit", value_name = "AMOUNT:WINDOW", value_parser = limit)]
     limits: Vec<Limit>,
-    /// Why, for the journal
+    /// Reason, recorded in the journal
     #[arg(long)]
     reason: Option<String>,
-    /// Do it once, however often it is asked for under this key
+    /// Idempotency key: repeating the request with it returns the first answer
     #[arg(long)]
     key: Option<IdempotencyKey>,
 }
 
-/// Does what was asked for.
-pub(crate) async fn run(args: Meters, session: &Session) -> Result<(), Problem> {
+/// Runs the command.
+pub(crate) async fn run(args: Meters, context: &Context) -> Result<(), Problem> {
     match args {
-        Meters::Show { caller } => show(&*session.client.meter().quota(caller.as_deref()).await?, session),
+        Meters::Show { caller } => show(&*context.client.meter().quota(caller.as_deref()).await?, context),
         Meters::Limit(SetLimit { caller, amount, limits, reason, key }) => {
             let limits: Vec<LimitBody> = limits.iter().map(LimitBody::from).collect();
             let limits = Some(limits).filter(|limits| !limits.is_empty());
             let body = QuotaLimitBody { agent_id: caller, limit: amount, limits, reason };
-            show(&*session.keyed(key).meter().set_limit(&body).await?, session)
+            show(&*context.keyed(key).meter().set_limit(&body).await?, context)
         }
     }
 }
 
-fn show(quota: &QuotaAnswer, session: &Session) -> Result<(), Problem> {
-    session.out.data(quota, || {
+fn show(quota: &QuotaAnswer, context: &Context) -> Result<(), Problem> {
+    context.out.data(quota, || {
         let rows = quota.limits.iter().map(|limit| {
             vec![
                 limit.window.shown(Some(limit.limit)),
@@ -66,7 +66,7 @@ fn show(quota: &QuotaAnswer, session: &Session) -> Result<(), Problem> {
                 cell(limit.reset_at),
             ]
         });
-        let limits = table(&["WINDOW", "LIMIT", "USED", "LEFT", "RESET (UNIX)"], &rows.collect::<Vec<_>>());
+        let limits = table(&["WINDOW", "LIMIT", "USED", "REMAINING", "RESETS (UNIX)"], &rows.collect::<Vec<_>>());
         format!("caller  {}\nbudget  {}\n{limits}", quota.agent_id, quota.scope)
     })
 }

@@ -4,163 +4,168 @@ use bursar::{
     Cron, FlowKey, Invalid, JobKind, JobSpec, MissedTicks, Overlap, Payload, Queue, ScheduleName, ScheduleSpec, Tag,
     Zone,
 };
+use bursar_wire::Page;
+use bursar_wire::problem::{Kind, Problem};
+use bursar_wire::schedule::{ScheduleAnswer, ScheduleBody};
 use clap::{Args, Subcommand};
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
-use crate::args::Most;
-use crate::commands::job::payload;
-use crate::commands::millis;
+use crate::args::{PageSize, millis, payload};
+use crate::context::Context;
+use crate::input::read_input;
 use crate::output::{cell, table};
-use crate::session::Session;
-use bursar_server::wire::problem::{Kind, Problem};
-use bursar_server::wire::schedule::{ScheduleAnswer, ScheduleBody};
-use bursar_server::wire::{self, Page};
 
-/// What can be done with schedules.
+/// The subcommands of `bursar schedule`.
 #[derive(Subcommand)]
 pub(crate) enum Schedules {
-    /// Make a schedule, or change what is said; the rest stays as it is
+    /// Create a schedule, or change settings of one; settings not given stay as they are
     Set(Box<Set>),
-    /// What it enqueues, its next tick and its last job
+    /// Show a schedule, its next tick and its last job
     Show {
-        /// Which one
+        /// Schedule name
         name: ScheduleName,
     },
-    /// Schedules by name
+    /// List schedules by name
     List {
-        /// Only those after this name
+        /// Start after this schedule
         #[arg(long, value_name = "NAME")]
         after: Option<ScheduleName>,
         #[command(flatten)]
-        most: Most,
+        most: PageSize,
     },
-    /// Enqueue nothing more; ticks that pass meanwhile are nobody's
-    Pause(Named),
-    /// Go on with the next tick from now
-    Resume(Named),
-    /// Enqueue its job now, whatever its ticks say
-    Run(Named),
-    /// Remove it; jobs that it enqueued stay
-    Remove(Named),
+    /// Pause a schedule; ticks that pass while it is paused are skipped
+    Pause(ScheduleArgs),
+    /// Resume a schedule with its next tick from now
+    Resume(ScheduleArgs),
+    /// Enqueue a schedule's job now, independent of its ticks
+    Run(ScheduleArgs),
+    /// Remove a schedule; jobs that it enqueued stay
+    Remove(ScheduleArgs),
 }
 
-/// One schedule.
+/// A schedule to operate on.
 #[derive(Args)]
-pub(crate) struct Named {
-    /// Which one
+pub(crate) struct ScheduleArgs {
+    /// Schedule name
     name: ScheduleName,
-    /// Why, for the journal
+    /// Reason, recorded in the journal
     #[arg(long)]
     reason: Option<String>,
 }
 
-/// What is to be set. A new one needs --cron, --queue and --kind.
+/// The settings to change. A new schedule needs --cron, --queue and --kind.
 #[derive(Args)]
+#[command(after_help = "A new schedule needs --cron, --queue and --kind, or --file.")]
 pub(crate) struct Set {
-    /// Which one
+    /// Schedule name
     name: ScheduleName,
-    /// Everything at once, as JSON, from a file or - for standard input; what it does not say gets its default
+    /// JSON file with all settings; - reads standard input; settings not in it get their defaults
     #[arg(long, value_name = "PATH", conflicts_with_all = ["cron", "zone", "queue", "kind", "payload", "missed", "overlap", "flow_key", "tags", "priority", "delay_ms", "max_attempts", "deadline_ms"])]
     file: Option<String>,
-    /// When: five fields, or six with seconds first, or @hourly, @daily, @weekly, @monthly, @yearly
+    /// Cron expression: five fields, six with seconds first, or @hourly, @daily, @weekly, @monthly, @yearly
     #[arg(long)]
     cron: Option<Cron>,
-    /// On the clocks of this IANA zone; UTC unless said
+    /// IANA time zone of the cron expression [default: UTC]
     #[arg(long, value_parser = Zone::new)]
     zone: Option<Zone>,
-    /// Where its jobs wait
+    /// Queue of the jobs
     #[arg(long)]
     queue: Option<Queue>,
-    /// What they do
+    /// Kind of the jobs
     #[arg(long)]
     kind: Option<JobKind>,
-    /// What they work on, as JSON
+    /// Payload of the jobs, as JSON
     #[arg(long, value_name = "JSON", value_parser = payload)]
     payload: Option<Payload>,
-    /// Ticks that nobody was there for are left out, give one job together, or one each; one unless said
-    #[arg(long, value_name = "skip|one|all", value_parser = word::<MissedTicks>)]
+    /// Ticks missed while no server ran: skip them, enqueue one job for all, or one for each [default: one]
+    #[arg(long, value_name = "skip|one|all", value_parser = wire_word::<MissedTicks>)]
     missed: Option<MissedTicks>,
-    /// While the last job has not ended: enqueue another, leave the tick out, or cancel that one; allow unless said
-    #[arg(long, value_name = "allow|skip|cancel", value_parser = word::<Overlap>)]
+    /// A tick while the last job has not ended: enqueue another job, skip the tick, or cancel the last job [default: allow]
+    #[arg(long, value_name = "allow|skip|cancel", value_parser = wire_word::<Overlap>)]
     overlap: Option<Overlap>,
-    /// Groups its jobs for flow control
+    /// Flow key of the jobs, for per-key concurrency and rate limits
     #[arg(long, value_name = "KEY")]
     flow_key: Option<FlowKey>,
-    /// A word to find its jobs by
-    #[arg(long = "tag")]
+    /// Tag to find the jobs by; repeatable
+    #[arg(long = "tag", value_name = "TAG")]
     tags: Vec<Tag>,
-    /// Higher runs first
+    /// Priority of the jobs; higher runs first
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     priority: Option<i16>,
-    /// Not before this has passed after a tick
+    /// Time from a tick until its job runs
     #[arg(long, value_name = "MS")]
     delay_ms: Option<u64>,
-    /// After so many failed attempts a job is dead; as its queue says unless said
+    /// Failed attempts after which a job is dead [default: the queue's setting]
     #[arg(long, value_name = "N")]
     max_attempts: Option<u32>,
-    /// How long one run may take; as its queue says unless said
+    /// Maximum duration of one attempt [default: the queue's setting]
     #[arg(long, value_name = "MS")]
     deadline_ms: Option<u64>,
-    /// Why, for the journal
+    /// Reason, recorded in the journal
     #[arg(long)]
     reason: Option<String>,
 }
 
-/// A word that has one spelling, the one of the wire.
-fn word<T: DeserializeOwned>(text: &str) -> Result<T, String> {
+/// Parses a word in its wire spelling.
+fn wire_word<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     serde_json::from_value(text.into()).map_err(|error| error.to_string())
 }
 
-/// Does what was asked for.
-pub(crate) async fn run(args: Schedules, session: &Session) -> Result<(), Problem> {
-    let schedules = session.client.schedules();
+/// Runs the command.
+pub(crate) async fn run(args: Schedules, context: &Context) -> Result<(), Problem> {
+    let schedules = context.client.schedules();
     match args {
-        Schedules::Set(set) => change(*set, session).await,
-        Schedules::Show { name } => show(&*schedules.show(&name).await?, session),
+        Schedules::Set(set) => change(*set, context).await,
+        Schedules::Show { name } => show(&*schedules.show(&name).await?, context),
         Schedules::List { after, most } => {
-            list(&*schedules.list(after.as_ref().map(ScheduleName::as_str), usize::from(most)).await?, session)
+            list(&*schedules.list(after.as_ref().map(ScheduleName::as_str), usize::from(most)).await?, context)
         }
-        Schedules::Pause(Named { name, reason }) => show(&*schedules.pause(&name, reason.as_deref()).await?, session),
-        Schedules::Resume(Named { name, reason }) => show(&*schedules.resume(&name, reason.as_deref()).await?, session),
-        Schedules::Run(Named { name, reason }) => {
+        Schedules::Pause(ScheduleArgs { name, reason }) => {
+            show(&*schedules.pause(&name, reason.as_deref()).await?, context)
+        }
+        Schedules::Resume(ScheduleArgs { name, reason }) => {
+            show(&*schedules.resume(&name, reason.as_deref()).await?, context)
+        }
+        Schedules::Run(ScheduleArgs { name, reason }) => {
             let job = schedules.run(&name, reason.as_deref()).await?.id;
-            session.out.data(&json!({ "name": name, "job": job }), || format!("{job} enqueued"))
+            context.out.data(&json!({ "name": name, "job": job }), || format!("{job} enqueued"))
         }
-        Schedules::Remove(Named { name, reason }) => {
+        Schedules::Remove(ScheduleArgs { name, reason }) => {
             schedules.remove(&name, reason.as_deref()).await?;
-            session.out.data(&json!({ "name": name, "removed": true }), || format!("{name} removed"))
+            context.out.data(&json!({ "name": name, "removed": true }), || format!("{name} removed"))
         }
     }
 }
 
-async fn change(set: Set, session: &Session) -> Result<(), Problem> {
+async fn change(set: Set, context: &Context) -> Result<(), Problem> {
     let (name, reason) = (set.name.clone(), set.reason.clone());
     let (client, body) = match &set.file {
-        Some(path) => (session.client.clone(), wire::read::<ScheduleBody>(&super::input(path)?)?),
-        None => match session.client.schedules().show(&name).await {
-            // What is not said stays as it is, and is not taken back if somebody else changes it meanwhile.
-            Ok(known) => {
-                let client = known.etag().map_or_else(|| session.client.clone(), |etag| session.client.if_match(etag));
-                (client, changed(known.into_inner().spec, set))
+        Some(path) => (context.client.clone(), bursar_wire::read::<ScheduleBody>(&read_input(path)?)?),
+        None => match context.client.schedules().show(&name).await {
+            // The other settings stay as they are. If-Match keeps this from overwriting a concurrent change.
+            Ok(current) => {
+                let client =
+                    current.etag().map_or_else(|| context.client.clone(), |etag| context.client.if_match(etag));
+                (client, changed(current.into_inner().spec, set))
             }
             Err(error) if error.kind() == Some(Kind::NotFound) => {
-                let fresh = fresh(&set)?;
-                (session.client.clone(), changed(fresh, set))
+                let spec = new_spec(&set)?;
+                (context.client.clone(), changed(spec, set))
             }
             Err(error) => return Err(error.into()),
         },
     };
     let body = ScheduleBody { reason: reason.or(body.reason), ..body };
-    show(&*client.schedules().define(&name, &body).await?, session)
+    show(&*client.schedules().define(&name, &body).await?, context)
 }
 
-/// A new one from what must be said.
-fn fresh(set: &Set) -> Result<ScheduleBody, Invalid> {
-    let lacks = |field: &'static str| Invalid::new(field, "is needed: there is no such schedule yet");
-    let cron = set.cron.clone().ok_or_else(|| lacks("cron"))?;
-    let queue = set.queue.clone().ok_or_else(|| lacks("queue"))?;
-    let kind = set.kind.clone().ok_or_else(|| lacks("kind"))?;
+/// Builds a new schedule from the required settings.
+fn new_spec(set: &Set) -> Result<ScheduleBody, Invalid> {
+    let missing = |field: &'static str| Invalid::new(field, "is required: the schedule does not exist yet");
+    let cron = set.cron.clone().ok_or_else(|| missing("cron"))?;
+    let queue = set.queue.clone().ok_or_else(|| missing("queue"))?;
+    let kind = set.kind.clone().ok_or_else(|| missing("kind"))?;
     let job = JobSpec::new(queue, kind, Payload::default());
     Ok(ScheduleBody::from(&ScheduleSpec::new(cron, Zone::utc(), job)))
 }
@@ -184,8 +189,8 @@ fn changed(spec: ScheduleBody, set: Set) -> ScheduleBody {
     }
 }
 
-fn list(page: &Page<ScheduleAnswer>, session: &Session) -> Result<(), Problem> {
-    session.out.data(page, || {
+fn list(page: &Page<ScheduleAnswer>, context: &Context) -> Result<(), Problem> {
+    context.out.data(page, || {
         let rows = page.items.iter().map(|ScheduleAnswer { name, spec, next_at, last_tick, .. }| {
             vec![
                 name.to_string(),
@@ -198,20 +203,22 @@ fn list(page: &Page<ScheduleAnswer>, session: &Session) -> Result<(), Problem> {
             ]
         });
         table(&["SCHEDULE", "CRON", "ZONE", "QUEUE", "KIND", "NEXT", "LAST"], &rows.collect::<Vec<_>>())
-    })
+    })?;
+    context.out.next_page(page.next.as_deref());
+    Ok(())
 }
 
-fn show(schedule: &ScheduleAnswer, session: &Session) -> Result<(), Problem> {
-    session.out.data(schedule, || {
+fn show(schedule: &ScheduleAnswer, context: &Context) -> Result<(), Problem> {
+    context.out.data(schedule, || {
         let ScheduleAnswer { name, spec, next_at, last_tick, last_job } = schedule;
         let lines = [
             format!("schedule   {name}{}", if spec.paused { " (paused)" } else { "" }),
-            format!("cron       {} on the clocks of {}", spec.cron, spec.zone),
+            format!("cron       {} ({})", spec.cron, spec.zone),
             format!("queue      {}", spec.queue),
             format!("kind       {}", spec.kind),
             format!("payload    {}", spec.payload.as_str()),
-            format!("missed     {}", spelled(&spec.missed)),
-            format!("overlap    {}", spelled(&spec.overlap)),
+            format!("missed     {}", wire_spelling(&spec.missed)),
+            format!("overlap    {}", wire_spelling(&spec.overlap)),
             format!("next tick  {}", cell(next_at.as_ref())),
             format!("last tick  {}", cell(last_tick.as_ref())),
             format!("last job   {}", cell(*last_job)),
@@ -220,7 +227,7 @@ fn show(schedule: &ScheduleAnswer, session: &Session) -> Result<(), Problem> {
     })
 }
 
-/// A word as it is spelled on the wire.
-fn spelled(word: &impl serde::Serialize) -> String {
+/// Returns a word in its wire spelling.
+fn wire_spelling(word: &impl serde::Serialize) -> String {
     serde_json::to_value(word).ok().and_then(|word| Some(word.as_str()?.to_owned())).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! `bursar top`: what goes on, seen anew each second.
+//! `bursar top`.
 
 use std::collections::BTreeMap;
 use std::io::{IsTerminal, Write};
@@ -6,47 +6,48 @@ use std::time::Duration;
 
 use bursar::JobState;
 use bursar_client::{Client, Error, JobQuery};
+use bursar_wire::budget::{BalanceAnswer, BudgetAnswer};
+use bursar_wire::problem::Problem;
+use bursar_wire::queue::{FiguresAnswer, QueueAnswer};
 use clap::Args;
 use serde::Serialize;
 use tokio::time::{MissedTickBehavior, interval};
 
-use crate::output::{cell, harmless, table};
-use crate::session::Session;
-use bursar_server::wire::budget::{BalanceAnswer, BudgetAnswer};
-use bursar_server::wire::problem::Problem;
-use bursar_server::wire::queue::{FiguresAnswer, QueueAnswer};
+use crate::context::Context;
+use crate::output::{cell, sanitized, table};
 
-/// How to look.
+/// The arguments of `bursar top`.
 #[derive(Args)]
-pub(crate) struct Look {
-    /// Look once, and end
+pub(crate) struct Top {
+    /// Print once and exit
     #[arg(long)]
     once: bool,
 }
 
-/// How often it is looked at.
-const EACH: Duration = Duration::from_secs(1);
-/// Rows that are shown of each kind, so that all of it fits a screen.
-const SHOWN: usize = 8;
-/// Queues, each of which is asked for, and budgets and running jobs, that are looked at.
-const QUEUES: usize = 50;
-const LOOKED_AT: usize = 1_000;
-/// Minutes that rates are taken over.
-const MINUTES: u32 = 5;
-/// A budget is near its limit when so many of a hundred units are used.
-const NEAR: i64 = 50;
+/// How often the screen is updated.
+const INTERVAL: Duration = Duration::from_secs(1);
+/// Rows per table, so that all tables fit on a screen.
+const ROWS_MAX: usize = 8;
+/// Queues that are read; each takes a request.
+const QUEUES_MAX: usize = 50;
+/// Running jobs, and budgets, that are read.
+const ITEMS_MAX: usize = 1_000;
+/// Minutes that rates are averaged over.
+const RATE_MINUTES: u32 = 5;
+/// The percentage of use from which a budget is near its limit.
+const NEAR_PERCENT: i64 = 50;
 
-/// What goes on.
+/// A snapshot of queues, workers and budgets.
 #[derive(Serialize)]
 struct View {
     queues: Vec<QueueRow>,
     workers: Vec<WorkerRow>,
     budgets: Vec<BudgetRow>,
-    /// There is more than was looked at.
+    /// Whether there are more queues, jobs or budgets than were read.
     more: bool,
 }
 
-/// A queue: how many jobs are in it, and how many a minute come and go.
+/// A queue with its job counts and rates.
 #[derive(Serialize)]
 struct QueueRow {
     name: String,
@@ -62,17 +63,17 @@ struct QueueRow {
     oldest_waiting: Option<String>,
 }
 
-/// A worker: what it has.
+/// A worker with its leases.
 #[derive(Serialize)]
 struct WorkerRow {
     name: String,
     leased: usize,
     queues: Vec<String>,
-    /// Since when it has the job that it has longest.
+    /// When its oldest lease began.
     since: Option<String>,
 }
 
-/// A budget that is frozen, or near one of its limits.
+/// A budget that is frozen or near one of its limits.
 #[derive(Serialize)]
 struct BudgetRow {
     scope: String,
@@ -85,66 +86,73 @@ struct BudgetRow {
     frozen: bool,
 }
 
-/// Shows it, once or until it is stopped.
-pub(crate) async fn run(args: Look, session: &Session) -> Result<(), Problem> {
+/// Runs the command: prints one snapshot, or updates the screen until Ctrl-C.
+pub(crate) async fn run(args: Top, context: &Context) -> Result<(), Problem> {
     if args.once {
-        let view = view(&session.client).await?;
-        return session.out.data(&view, || shown(&view));
+        let view = load(&context.client).await?;
+        return context.out.data(&view, || rendered(&view));
     }
-    let screen = Screen::open(session);
-    let mut seconds = interval(EACH);
-    seconds.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let screen = Screen::open(context);
+    let mut ticks = interval(INTERVAL);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut stopped = std::pin::pin!(tokio::signal::ctrl_c());
     loop {
         tokio::select! {
             _ = &mut stopped => return Ok(()),
-            _ = seconds.tick() => {}
+            _ = ticks.tick() => {}
         }
-        let seen = tokio::select! {
+        let loaded = tokio::select! {
             _ = &mut stopped => return Ok(()),
-            seen = view(&session.client) => seen,
+            loaded = load(&context.client) => loaded,
         };
-        match seen {
-            Ok(view) => screen.show(&view, session)?,
-            // Who looks on wants to see it come back.
-            Err(error) if error.is_transient() => screen.tell(&error.to_string(), session),
+        match loaded {
+            Ok(view) => screen.show(&view, context)?,
+            // Keep running through an outage.
+            Err(error) if error.is_transient() => screen.show_error(&error.to_string(), context),
             Err(error) => return Err(error.into()),
         }
     }
 }
 
-/// Where it is seen: a terminal, which shows it in one place, or whatever takes one after the other.
+/// Where snapshots go: a terminal, which is redrawn in place, or a pipe, which gets one after the other.
 struct Screen {
     terminal: bool,
 }
 
 impl Screen {
-    fn open(session: &Session) -> Screen {
-        let screen = Screen { terminal: std::io::stdout().is_terminal() && !session.out.is_json() };
-        // Another page of the terminal, without a cursor: what was there before comes back in the end.
-        screen.steer("\x1b[?1049h\x1b[?25l");
+    fn open(context: &Context) -> Screen {
+        let screen = Screen { terminal: std::io::stdout().is_terminal() && !context.out.is_json() };
+        // The alternate screen, without a cursor; the previous contents come back when the screen is dropped.
+        screen.write_codes("\x1b[?1049h\x1b[?25l");
         screen
     }
 
-    fn show(&self, view: &View, session: &Session) -> Result<(), Problem> {
+    fn show(&self, view: &View, context: &Context) -> Result<(), Problem> {
         if !self.terminal {
-            return if session.out.is_json() { session.out.line(view) } else { session.out.say(&(shown(view) + "\n")) };
+            return if context.out.is_json() {
+                context.out.json_line(view)
+            } else {
+                context.out.text(&(rendered(view) + "\n"))
+            };
         }
-        self.paint(&format!("{}\n\nCtrl-C ends it", shown(view)));
+        self.paint(&format!("{}\n\nPress Ctrl-C to quit", rendered(view)));
         Ok(())
     }
 
-    fn tell(&self, problem: &str, session: &Session) {
-        if self.terminal { self.paint(&format!("{problem}\n\nCtrl-C ends it")) } else { session.out.note(problem) }
+    fn show_error(&self, error: &str, context: &Context) {
+        match self.terminal {
+            true => self.paint(&format!("{error}\n\nretrying; press Ctrl-C to quit")),
+            false => context.out.note(error),
+        }
     }
 
-    /// From the top, line over line, so that nothing flickers.
+    /// Overwrites the screen line by line, which does not flicker.
     fn paint(&self, text: &str) {
-        let lines: String = harmless(text).lines().map(|line| format!("{line}\x1b[K\r\n")).collect();
-        self.steer(&format!("\x1b[H{lines}\x1b[J"));
+        let lines: String = sanitized(text).lines().map(|line| format!("{line}\x1b[K\r\n")).collect();
+        self.write_codes(&format!("\x1b[H{lines}\x1b[J"));
     }
 
-    fn steer(&self, codes: &str) {
+    fn write_codes(&self, codes: &str) {
         if self.terminal {
             let mut out = std::io::stdout();
             let _ = write!(out, "{codes}").and_then(|()| out.flush());
@@ -154,38 +162,38 @@ impl Screen {
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        self.steer("\x1b[?25h\x1b[?1049l");
+        self.write_codes("\x1b[?25h\x1b[?1049l");
     }
 }
 
-async fn view(client: &Client) -> Result<View, Error> {
-    let known = client.queues().list(None, QUEUES).await?.into_inner();
-    let mut queues = Vec::with_capacity(known.items.len());
-    for queue in known.items {
-        queues.push(QueueRow::of(&*client.queues().show(&queue.name, Some(MINUTES)).await?));
+async fn load(client: &Client) -> Result<View, Error> {
+    let listed = client.queues().list(None, QUEUES_MAX).await?.into_inner();
+    let mut queues = Vec::with_capacity(listed.items.len());
+    for queue in listed.items {
+        queues.push(QueueRow::of(&*client.queues().show(&queue.name, Some(RATE_MINUTES)).await?));
     }
     queues.sort_by_key(|queue| std::cmp::Reverse(queue.waiting + queue.leased));
-    let running = JobQuery { state: Some(JobState::Leased), limit: Some(LOOKED_AT), ..JobQuery::default() };
+    let running = JobQuery { state: Some(JobState::Leased), limit: Some(ITEMS_MAX), ..JobQuery::default() };
     let running = client.jobs().list(&running).await?.into_inner();
     let mut workers: BTreeMap<String, WorkerRow> = BTreeMap::new();
     for job in &running.items {
         let Some(lease) = &job.lease else { continue };
         let name = lease.worker.to_string();
-        let fresh = || WorkerRow { name: name.clone(), leased: 0, queues: Vec::new(), since: None };
-        let row = workers.entry(name.clone()).or_insert_with(fresh);
+        let new_row = || WorkerRow { name: name.clone(), leased: 0, queues: Vec::new(), since: None };
+        let row = workers.entry(name.clone()).or_insert_with(new_row);
         row.leased += 1;
         if !row.queues.iter().any(|queue| queue == job.queue.as_str()) {
             row.queues.push(job.queue.to_string());
         }
-        // Instants are written so that they sort as text.
+        // Timestamps have a fixed width and sort as text.
         row.since = [row.since.take(), lease.since.clone()].into_iter().flatten().min();
     }
     let mut workers: Vec<WorkerRow> = workers.into_values().collect();
     workers.sort_by_key(|worker| std::cmp::Reverse(worker.leased));
-    let all = client.budgets().list("", None, LOOKED_AT).await?.into_inner();
+    let all = client.budgets().list("", None, ITEMS_MAX).await?.into_inner();
     let mut budgets: Vec<BudgetRow> = all.items.iter().filter_map(BudgetRow::of).collect();
     budgets.sort_by_key(|budget| std::cmp::Reverse((budget.frozen, budget.used_percent)));
-    Ok(View { queues, workers, budgets, more: [known.next, running.next, all.next].iter().any(Option::is_some) })
+    Ok(View { queues, workers, budgets, more: [listed.next, running.next, all.next].iter().any(Option::is_some) })
 }
 
 impl QueueRow {
@@ -215,7 +223,7 @@ impl QueueRow {
 }
 
 impl BudgetRow {
-    /// The tightest limit of a budget, if it is frozen or near to it.
+    /// Returns the tightest limit of a budget that is frozen or near it.
     fn of(budget: &BudgetAnswer) -> Option<BudgetRow> {
         let used = |balance: &BalanceAnswer| {
             let (limit, remaining) = (balance.limit?, balance.remaining?);
@@ -224,7 +232,7 @@ impl BudgetRow {
         let tightest =
             budget.balances.iter().filter(|balance| used(balance).is_some()).max_by_key(|balance| used(balance))?;
         let used_percent = i64::try_from(used(tightest)?).unwrap_or(i64::MAX);
-        (budget.frozen || used_percent >= NEAR).then(|| BudgetRow {
+        (budget.frozen || used_percent >= NEAR_PERCENT).then(|| BudgetRow {
             scope: budget.scope.to_string(),
             window: tightest.window.shown(tightest.limit),
             used_percent,
@@ -237,10 +245,10 @@ impl BudgetRow {
     }
 }
 
-/// All of it, for people.
-fn shown(view: &View) -> String {
+/// Formats a snapshot.
+fn rendered(view: &View) -> String {
     let rate = |rate: f64| format!("{rate:.1}");
-    let queues: Vec<Vec<String>> = (view.queues.iter().take(SHOWN))
+    let queues: Vec<Vec<String>> = (view.queues.iter().take(ROWS_MAX))
         .map(|queue| {
             vec![
                 if queue.paused { format!("{} (paused)", queue.name) } else { queue.name.clone() },
@@ -256,12 +264,12 @@ fn shown(view: &View) -> String {
             ]
         })
         .collect();
-    let workers: Vec<Vec<String>> = (view.workers.iter().take(SHOWN))
+    let workers: Vec<Vec<String>> = (view.workers.iter().take(ROWS_MAX))
         .map(|worker| {
             vec![worker.name.clone(), worker.leased.to_string(), cell(worker.since.as_ref()), worker.queues.join(", ")]
         })
         .collect();
-    let budgets: Vec<Vec<String>> = (view.budgets.iter().take(SHOWN))
+    let budgets: Vec<Vec<String>> = (view.budgets.iter().take(ROWS_MAX))
         .map(|budget| {
             vec![
                 budget.scope.clone(),
@@ -277,26 +285,30 @@ fn shown(view: &View) -> String {
     let queue_names = [
         "QUEUE",
         "WAITING",
-        "LATER",
-        "BUDGET",
+        "SCHEDULED",
+        "AWAITING",
         "RUNNING",
         "DEAD",
         "IN/MIN",
         "DONE/MIN",
         "FAILED/MIN",
-        "OLDEST WAITS SINCE",
+        "OLDEST WAITING",
     ];
-    let beyond = |all: usize| if all > SHOWN { format!("\n… and {} more", all - SHOWN) } else { String::new() };
-    let parts = [
+    let beyond = |all: usize| match all {
+        0 => "\n(none)".to_owned(),
+        _ if all > ROWS_MAX => format!("\n… and {} more", all - ROWS_MAX),
+        _ => String::new(),
+    };
+    let tables = [
         table(&queue_names, &queues) + &beyond(view.queues.len()),
-        table(&["WORKER", "RUNNING", "LONGEST SINCE", "QUEUES"], &workers) + &beyond(view.workers.len()),
-        table(&["BUDGET NEAR ITS LIMIT", "USED", "WINDOW", "LIMIT", "POSTED", "HELD", "LEFT"], &budgets)
+        table(&["WORKER", "RUNNING", "OLDEST LEASE", "QUEUES"], &workers) + &beyond(view.workers.len()),
+        table(&["BUDGET NEAR LIMIT", "USED", "WINDOW", "LIMIT", "POSTED", "HELD", "REMAINING"], &budgets)
             + &beyond(view.budgets.len()),
     ];
-    let mut text = parts.join("\n\n");
+    let mut text = tables.join("\n\n");
     if view.more {
         text.push_str(&format!(
-            "\n\nlooked at: {QUEUES} queues, {LOOKED_AT} running jobs, {LOOKED_AT} budgets; there is more"
+            "\n\nincomplete: only {QUEUES_MAX} queues, {ITEMS_MAX} running jobs and {ITEMS_MAX} budgets were read"
         ));
     }
     text

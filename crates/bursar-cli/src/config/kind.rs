@@ -1,4 +1,4 @@
-//! Kinds of settings: where the value is kept, how it is read and shown, what is allowed.
+//! Kinds of settings: where the value is stored, how it is parsed and shown, and what is allowed.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -8,54 +8,55 @@ use tracing_subscriber::filter::Targets;
 
 use super::{Config, Database, Secret};
 
-/// How much is logged.
+/// The log levels.
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
-/// The place of a value in the configuration.
-type At<T> = fn(&mut Config) -> &mut T;
+/// Returns the field of the configuration that stores a value.
+type Field<T> = fn(&mut Config) -> &mut T;
 
-/// What a setting is. Each kind knows the place of its value, so that reading and showing cannot disagree.
+/// The kind of a setting. Each knows the field that stores its value, so parsing and showing cannot disagree.
 pub(crate) enum Kind {
-    /// An address of a database. The password in it is never shown.
-    Database(At<Database>),
+    /// The URL of a database. Its password is never shown.
+    Database(Field<Database>),
     /// An address to listen on.
-    Address(At<SocketAddr>),
-    /// Networks, with commas between.
-    Networks(At<Vec<Network>>),
+    Address(Field<SocketAddr>),
+    /// Networks, separated by commas.
+    Networks(Field<Vec<Network>>),
     /// Any text.
-    Text(At<Option<String>>),
+    Text(Field<Option<String>>),
     /// A public key in PEM.
-    PublicKey(At<Option<String>>),
-    /// The operator's token.
-    Token(At<Option<Secret>>),
-    /// A secret that tokens of users are signed with.
-    Key(At<Option<Secret>>),
+    PublicKey(Field<Option<String>>),
+    /// The operator token.
+    Token(Field<Option<Secret>>),
+    /// The secret that signs user tokens.
+    Key(Field<Option<Secret>>),
     /// A whole number within bounds.
-    Count { least: usize, most: usize, at: At<usize> },
-    /// A time in milliseconds, within bounds.
-    Millis { least: u64, most: u64, at: At<Duration> },
-    /// Yes or no.
-    Switch(At<bool>),
-    /// One of two words; the second is `true`.
-    Either([&'static str; 2], At<bool>),
-    /// Which events are logged.
-    Filter(At<String>),
+    Count { least: usize, most: usize, at: Field<usize> },
+    /// A duration in milliseconds, within bounds.
+    Millis { least: u64, most: u64, at: Field<Duration> },
+    /// `true` or `false`.
+    Bool(Field<bool>),
+    /// One of two words; the second stands for `true`.
+    Choice([&'static str; 2], Field<bool>),
+    /// A filter for log events.
+    LogFilter(Field<String>),
 }
 
 impl Kind {
-    /// Sets the value from a text, or says what is wrong: words that follow the name of the setting. A secret is not among them.
+    /// Parses and stores a value. An error reads on from the name of the setting, and never contains a secret.
     pub(crate) fn put(&self, config: &mut Config, text: &str) -> Result<(), String> {
-        let wrong = || format!("is {text:?}; it must be {}", self.allowed());
+        let invalid = || format!("is {text:?}; it must be {}", self.allowed());
         match self {
             Kind::Database(at) => {
-                let known = ["sqlite:", "postgres://", "postgresql://"].iter().any(|scheme| text.starts_with(scheme));
-                let database = known.then(|| Database::new(text));
+                let has_scheme =
+                    ["sqlite:", "postgres://", "postgresql://"].iter().any(|scheme| text.starts_with(scheme));
+                let database = has_scheme.then(|| Database::new(text));
                 *at(config) = database.ok_or_else(|| format!("must be {}", self.allowed()))?;
             }
-            Kind::Address(at) => *at(config) = text.parse().map_err(|_| wrong())?,
+            Kind::Address(at) => *at(config) = text.parse().map_err(|_| invalid())?,
             Kind::Networks(at) => {
                 let networks = text.split(',').map(str::trim).filter(|network| !network.is_empty()).map(str::parse);
-                *at(config) = networks.collect::<Result<_, _>>().map_err(|_| wrong())?;
+                *at(config) = networks.collect::<Result<_, _>>().map_err(|_| invalid())?;
             }
             Kind::Text(at) => *at(config) = Some(text.to_owned()),
             Kind::PublicKey(at) => {
@@ -72,32 +73,32 @@ impl Kind {
             }
             Kind::Count { least, most, at } => {
                 let count = text.parse().ok().filter(|count| (*least..=*most).contains(count));
-                *at(config) = count.ok_or_else(wrong)?;
+                *at(config) = count.ok_or_else(invalid)?;
             }
             Kind::Millis { least, most, at } => {
                 let millis = text.parse().ok().filter(|millis| (*least..=*most).contains(millis));
-                *at(config) = Duration::from_millis(millis.ok_or_else(wrong)?);
+                *at(config) = Duration::from_millis(millis.ok_or_else(invalid)?);
             }
-            Kind::Switch(at) => *at(config) = text.parse().map_err(|_| wrong())?,
-            Kind::Either([no, yes], at) => {
+            Kind::Bool(at) => *at(config) = text.parse().map_err(|_| invalid())?,
+            Kind::Choice([no, yes], at) => {
                 *at(config) = match text {
                     _ if text == *yes => true,
                     _ if text == *no => false,
-                    _ => return Err(wrong()),
+                    _ => return Err(invalid()),
                 };
             }
-            Kind::Filter(at) => {
+            Kind::LogFilter(at) => {
                 let level = |part: &str| part.rsplit_once('=').map_or(part, |(_, level)| level).trim().to_owned();
-                // A word that is no level would be taken for a part of the program, all of which is then logged.
+                // `Targets` takes an unknown word for a module name and would log all of that module.
                 let levels = text.split(',').all(|part| LEVELS.contains(&level(part).as_str()));
                 let good = levels && text.parse::<Targets>().is_ok();
-                *at(config) = good.then(|| text.to_owned()).ok_or_else(wrong)?;
+                *at(config) = good.then(|| text.to_owned()).ok_or_else(invalid)?;
             }
         }
         Ok(())
     }
 
-    /// The value as it may be shown; `None` where there is none. Of a secret it is told only that it is set.
+    /// Returns the value as it may be shown: `(secret)` for a secret, `None` if nothing is set.
     pub(crate) fn show(&self, config: &mut Config) -> Option<String> {
         Some(match self {
             Kind::Database(at) => at(config).to_string(),
@@ -105,53 +106,71 @@ impl Kind {
             Kind::Networks(at) if at(config).is_empty() => return None,
             Kind::Networks(at) => at(config).iter().map(Network::to_string).collect::<Vec<_>>().join(", "),
             Kind::Text(at) => return at(config).clone(),
-            Kind::PublicKey(at) => return at(config).as_ref().map(|_| "(a public key)".to_owned()),
+            Kind::PublicKey(at) => return at(config).as_ref().map(|_| "(public key)".to_owned()),
             Kind::Token(at) | Kind::Key(at) => return at(config).as_ref().map(|_| "(secret)".to_owned()),
             Kind::Count { at, .. } => at(config).to_string(),
             Kind::Millis { at, .. } => at(config).as_millis().to_string(),
-            Kind::Switch(at) => at(config).to_string(),
-            Kind::Either([no, yes], at) => (if *at(config) { *yes } else { *no }).to_owned(),
-            Kind::Filter(at) => at(config).clone(),
+            Kind::Bool(at) => at(config).to_string(),
+            Kind::Choice([no, yes], at) => (if *at(config) { *yes } else { *no }).to_owned(),
+            Kind::LogFilter(at) => at(config).clone(),
         })
     }
 
-    /// What may be set, in words that follow "must be".
+    /// Describes the allowed values, in words that follow "must be".
     pub(crate) fn allowed(&self) -> String {
         match self {
             Kind::Database(_) => "sqlite://PATH or postgres://…".to_owned(),
-            Kind::Address(_) => "an address such as 127.0.0.1:7440; port 0 takes a free one".to_owned(),
-            Kind::Networks(_) => "addresses or networks with commas between: 10.0.0.7, 192.168.0.0/16".to_owned(),
+            Kind::Address(_) => "an address such as 127.0.0.1:7440; port 0 chooses a free port".to_owned(),
+            Kind::Networks(_) => "addresses or networks, separated by commas: 10.0.0.7, 192.168.0.0/16".to_owned(),
             Kind::Text(_) => "any text".to_owned(),
-            Kind::PublicKey(_) => "a PEM text: RSA of 2048 bits or more, or Ed25519".to_owned(),
-            Kind::Token(_) => format!("{OPERATOR_BYTES_MIN} characters or more"),
-            Kind::Key(_) => "32 bytes or more".to_owned(),
+            Kind::PublicKey(_) => "a PEM public key: RSA with at least 2048 bits, or Ed25519".to_owned(),
+            Kind::Token(_) => format!("at least {OPERATOR_BYTES_MIN} characters"),
+            Kind::Key(_) => "at least 32 bytes".to_owned(),
             Kind::Count { least, most, .. } => format!("a whole number from {least} to {most}"),
             Kind::Millis { least, most, .. } => format!("milliseconds from {least} to {most}"),
-            Kind::Switch(_) => "true or false".to_owned(),
-            Kind::Either([no, yes], _) => format!("{no} or {yes}"),
-            Kind::Filter(_) => {
-                "a level (error, warn, info, debug, trace, off), for parts of the program too: info,bursar_server=debug"
+            Kind::Bool(_) => "true or false".to_owned(),
+            Kind::Choice([no, yes], _) => format!("{no} or {yes}"),
+            Kind::LogFilter(_) => {
+                "a level (error, warn, info, debug, trace, off), optionally per module: info,bursar_server=debug"
                     .to_owned()
             }
         }
     }
 
-    /// Whether it must not be shown.
+    /// Returns the placeholder for the value in the help.
+    pub(crate) fn value_name(&self) -> String {
+        match self {
+            Kind::Database(_) => "URL",
+            Kind::Address(_) => "ADDR",
+            Kind::Networks(_) => "NETWORKS",
+            Kind::Text(_) => "TEXT",
+            Kind::PublicKey(_) => "PEM",
+            Kind::Token(_) | Kind::Key(_) => "SECRET",
+            Kind::Count { .. } => "N",
+            Kind::Millis { .. } => "MS",
+            Kind::Bool(_) => "true|false",
+            Kind::Choice([no, yes], _) => return format!("{no}|{yes}"),
+            Kind::LogFilter(_) => "LEVEL",
+        }
+        .to_owned()
+    }
+
+    /// Whether the value must not be shown.
     pub(crate) fn is_secret(&self) -> bool {
         matches!(self, Kind::Token(_) | Kind::Key(_))
     }
 
-    /// What it is in TOML.
+    /// Returns the TOML type of the value.
     pub(crate) fn in_toml(&self) -> Toml {
         match self {
             Kind::Count { .. } | Kind::Millis { .. } => Toml::Integer,
-            Kind::Switch(_) => Toml::Boolean,
+            Kind::Bool(_) => Toml::Boolean,
             _ => Toml::String,
         }
     }
 }
 
-/// What a value is in TOML.
+/// A TOML type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Toml {
     String,
@@ -159,7 +178,7 @@ pub(crate) enum Toml {
     Boolean,
 }
 
-/// The password of an address, with what stands before and after it.
+/// Splits a URL into the part before its password, the password, and the rest.
 pub(crate) fn split_password(url: &str) -> Option<(&str, &str, &str)> {
     let start = url.find("://")? + 3;
     let end = url[start..].find(['/', '?']).map_or(url.len(), |place| start + place);
@@ -168,23 +187,23 @@ pub(crate) fn split_password(url: &str) -> Option<(&str, &str, &str)> {
     Some((&url[..colon], &url[colon + 1..at], &url[at..]))
 }
 
-/// Whether an address has a password in it, as part of the user or as a parameter.
+/// Whether a URL contains a password, in front of the host or as a parameter.
 pub(crate) fn has_password(url: &str) -> bool {
     split_password(url).is_some() || has_password_parameter(url)
 }
 
-/// Whether a parameter of an address is a password.
+/// Whether a parameter of a URL is a password.
 pub(crate) fn has_password_parameter(url: &str) -> bool {
     url.split_once('?').is_some_and(|(_, query)| query.contains("password="))
 }
 
-/// The address as it may be shown.
+/// Returns a URL without its password.
 pub(crate) fn without_password(url: &str) -> String {
     let shown = match split_password(url) {
         Some((before, _, after)) => format!("{before}:…{after}"),
         None => url.to_owned(),
     };
-    // Parameters may hold a password too, and whatever the driver of the day takes.
+    // A driver may accept several password parameters, so all parameters are hidden.
     match shown.split_once('?') {
         Some((plain, query)) if query.contains("password") => format!("{plain}?…"),
         _ => shown,

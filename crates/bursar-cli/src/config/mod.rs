@@ -1,7 +1,7 @@
-//! Configuration: the defaults, the file `bursar.toml`, the environment, flags. What comes later wins.
+//! The configuration: defaults, the file `bursar.toml`, the environment and flags. Later sources take precedence.
 //!
-//! [`settings`] is the one table of what can be set. Reading, `bursar config check`, the flags of `bursar serve`, the table in
-//! `docs/configuration.md` and every error come from it.
+//! [`settings`] is the single table of settings. The file and environment parsers, `bursar config check`, the flags of
+//! `bursar serve` and the table in `docs/configuration.md` are derived from it.
 
 mod file;
 mod flags;
@@ -18,26 +18,26 @@ use std::time::Duration;
 
 use bursar::meter::MeterSettings;
 use bursar::{Bursar, Options, PostgresOptions, Rules};
-use bursar_server::wire::problem::Problem;
 use bursar_server::{JwtKey, JwtRules, Limits, Network, Settings};
+use bursar_wire::problem::Problem;
 
 pub(crate) use self::flags::Flags;
 pub(crate) use self::kind::{Kind, has_password_parameter, split_password};
 pub(crate) use self::secret::{Database, Secret};
 pub(crate) use self::settings::{Setting, markdown, settings};
 
-/// Where the database is unless it is said: in the working folder.
+/// The default database, in the working folder.
 pub(crate) const DATABASE_DEFAULT: &str = "sqlite://bursar-data/bursar.db";
-/// The file that is read unless another is named, where it is there.
+/// The configuration file that is read by default, if it exists.
 pub(crate) const FILE_DEFAULT: &str = "bursar.toml";
-/// The variable that names the file.
+/// The variable that names the configuration file.
 pub(crate) const FILE_VARIABLE: &str = "BURSAR_CONFIG";
-/// Variables that say whom commands ask, which `place` reads.
-const PLACES: [&str; 2] = ["BURSAR_SERVER", "BURSAR_TOKEN"];
-/// Bytes of a configuration file, and of a file that has one value.
-const BYTES_MAX: u64 = 1 << 20;
+/// Variables that name a server and its token. They are not settings; `crate::target` reads them.
+const CLIENT_VARIABLES: [&str; 2] = ["BURSAR_SERVER", "BURSAR_TOKEN"];
+/// The most bytes of a configuration file, or of a file with one value.
+const FILE_BYTES_MAX: u64 = 1 << 20;
 
-/// Everything that can be set. Its default is the default of each setting.
+/// The values of all settings. `Config::default` has the default of each.
 #[derive(Debug)]
 pub(crate) struct Config {
     pub(crate) database: Database,
@@ -50,12 +50,12 @@ pub(crate) struct Config {
     pub(crate) trusted_proxies: Vec<Network>,
     pub(crate) engine: Engine,
     pub(crate) postgres: Postgres,
-    pub(crate) rules: Kept,
-    /// The quotas of callers, where they have some.
+    pub(crate) rules: Retention,
+    /// The quotas of callers; `None` disables the meter.
     pub(crate) meter: Option<MeterSettings>,
 }
 
-/// What tokens of users are checked with.
+/// How user tokens (JWTs) are checked.
 #[derive(Debug, Default)]
 pub(crate) struct Jwt {
     pub(crate) secret: Option<Secret>,
@@ -64,14 +64,14 @@ pub(crate) struct Jwt {
     pub(crate) audience: Option<String>,
 }
 
-/// What is logged, and how it looks.
+/// The format and the level of the log.
 #[derive(Debug)]
 pub(crate) struct Log {
     pub(crate) json: bool,
     pub(crate) level: String,
 }
 
-/// What the engine takes on, and how often it looks after things.
+/// The engine's queue sizes and maintenance intervals.
 #[derive(Debug)]
 pub(crate) struct Engine {
     pub(crate) queue: usize,
@@ -82,7 +82,7 @@ pub(crate) struct Engine {
     pub(crate) rescue: Duration,
 }
 
-/// How PostgreSQL is used.
+/// The PostgreSQL connection pool.
 #[derive(Debug)]
 pub(crate) struct Postgres {
     pub(crate) connections: usize,
@@ -91,9 +91,9 @@ pub(crate) struct Postgres {
     pub(crate) listen: bool,
 }
 
-/// Rules of the whole installation.
+/// Lifetimes and retention, the same on all nodes of an installation.
 #[derive(Debug)]
-pub(crate) struct Kept {
+pub(crate) struct Retention {
     pub(crate) hold_ttl: Duration,
     pub(crate) key_kept: Duration,
     pub(crate) postings_kept: Duration,
@@ -125,7 +125,7 @@ impl Default for Config {
                 answer: postgres.answer_within,
                 listen: true,
             },
-            rules: Kept {
+            rules: Retention {
                 hold_ttl: rules.hold_ttl.into(),
                 key_kept: rules.key_kept.into(),
                 postings_kept: rules.postings_kept.into(),
@@ -136,7 +136,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// How to open a database as it is configured.
+    /// Returns the options to open a database with.
     pub(crate) fn options(&self, url: &str) -> Options {
         let Engine { queue, batch, lanes, patience, upkeep, rescue } = self.engine;
         let postgres = PostgresOptions {
@@ -145,7 +145,7 @@ impl Config {
             answer_within: self.postgres.answer,
             ..PostgresOptions::default()
         };
-        let Kept { hold_ttl, key_kept, postings_kept } = self.rules;
+        let Retention { hold_ttl, key_kept, postings_kept } = self.rules;
         let rules = Rules { hold_ttl: hold_ttl.into(), key_kept: key_kept.into(), postings_kept: postings_kept.into() };
         Bursar::options(url)
             .rules(rules)
@@ -160,17 +160,17 @@ impl Config {
             .postgres(postgres)
     }
 
-    /// How to serve.
+    /// Returns the settings of the server. Fails if a JWT key is invalid.
     pub(crate) fn server(&self) -> Result<Settings, Problem> {
-        let wrong =
+        let invalid =
             |name: &str, error: bursar_server::JwtError| Problem::invalid(name.into(), format!("{name}: {error}"));
         let mut jwt_keys = Vec::new();
         if let Some(secret) = &self.jwt.secret {
             let key = JwtKey::secret(secret.reveal().as_bytes());
-            jwt_keys.push(key.map_err(|error| wrong("jwt.secret", error))?);
+            jwt_keys.push(key.map_err(|error| invalid("jwt.secret", error))?);
         }
         if let Some(pem) = &self.jwt.public_key {
-            jwt_keys.push(JwtKey::public(pem).map_err(|error| wrong("jwt.public_key", error))?);
+            jwt_keys.push(JwtKey::public(pem).map_err(|error| invalid("jwt.public_key", error))?);
         }
         Ok(Settings {
             operator_token: self.operator_token.as_ref().map(|token| token.reveal().to_owned()),
@@ -188,48 +188,49 @@ impl Config {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
     Default,
-    /// A line of the configuration file; the second is set where the line names a file that has the value.
+    /// A line of the configuration file, and the file with the value if the line names one.
     File(PathBuf, usize, Option<PathBuf>),
-    /// A variable of the environment, in the same way.
+    /// A variable of the environment, and the file with the value if the variable names one.
     Environment(String, Option<PathBuf>),
     Flag(String),
 }
 
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (said, value) = match self {
+        let (origin, file) = match self {
             Origin::Default => return f.write_str("default"),
             Origin::Flag(flag) => return f.write_str(flag),
-            Origin::File(path, line, value) => (format!("{}:{line}", path.display()), value),
-            Origin::Environment(name, value) => (name.clone(), value),
+            Origin::File(path, line, file) => (format!("{}:{line}", path.display()), file),
+            Origin::Environment(name, file) => (name.clone(), file),
         };
-        match value {
-            Some(value) => write!(f, "{said} ({})", value.display()),
-            None => f.write_str(&said),
+        match file {
+            Some(file) => write!(f, "{origin} ({})", file.display()),
+            None => f.write_str(&origin),
         }
     }
 }
 
-/// The configuration, and how it came to be.
+/// The configuration, and the origin of each value.
 #[derive(Debug)]
 pub(crate) struct Loaded {
     pub(crate) config: Config,
-    /// Where each setting came from, in the order of the table.
+    /// The origin of each setting, in the order of [`settings`].
     pub(crate) origins: Vec<Origin>,
-    /// Where the meter is set.
-    pub(crate) meter_from: Origin,
-    /// Variables of the environment that look like settings and are none.
+    /// The origin of the meter's settings.
+    pub(crate) meter_origin: Origin,
+    /// `BURSAR_` variables of the environment that are not settings.
     pub(crate) unknown: Vec<String>,
 }
 
-/// A value that was given for a setting: its text, and where.
-struct Given {
+/// A value for a setting, as text, with its origin.
+struct Assignment {
+    /// The index into [`settings`].
     setting: usize,
     text: String,
     origin: Origin,
 }
 
-/// Reads the file that is named, or the usual one where it is there; the environment; and flags.
+/// Loads the named file, or the default one if it exists; then the environment; then flags.
 pub(crate) fn load(file: Option<&Path>, flags: &Flags) -> Result<Loaded, Problem> {
     let variables = std::env::vars_os().filter_map(|(name, value)| {
         let name = name.into_string().ok().filter(|name| name.starts_with("BURSAR_"))?;
@@ -238,57 +239,60 @@ pub(crate) fn load(file: Option<&Path>, flags: &Flags) -> Result<Loaded, Problem
     load_from(file, &variables.collect::<Vec<_>>(), flags)
 }
 
-/// A variable of the environment; its value is `None` where that is not text.
+/// A variable of the environment; the value is `None` if it is not UTF-8.
 type Variable = (String, Option<String>);
 
 fn load_from(file: Option<&Path>, variables: &[Variable], flags: &Flags) -> Result<Loaded, Problem> {
     let mut loaded = Loaded {
         config: Config::default(),
         origins: vec![Origin::Default; settings().len()],
-        meter_from: Origin::Default,
+        meter_origin: Origin::Default,
         unknown: Vec::new(),
     };
-    let usual = Path::new(FILE_DEFAULT);
-    if let Some(path) = file.or_else(|| usual.is_file().then_some(usual)) {
-        let sets = file::read(path)?;
-        sets.given.into_iter().try_for_each(|given| loaded.put(given))?;
-        if let Some((meter, from)) = sets.meter {
-            (loaded.config.meter, loaded.meter_from) = (Some(meter), from);
+    let default = Path::new(FILE_DEFAULT);
+    if let Some(path) = file.or_else(|| default.is_file().then_some(default)) {
+        let file = file::read(path)?;
+        file.assignments.into_iter().try_for_each(|assignment| loaded.assign(assignment))?;
+        if let Some((meter, origin)) = file.meter {
+            (loaded.config.meter, loaded.meter_origin) = (Some(meter), origin);
         }
     }
-    let (given, unknown) = environment(variables)?;
-    given.into_iter().try_for_each(|given| loaded.put(given))?;
+    let (assignments, unknown) = environment(variables)?;
+    assignments.into_iter().try_for_each(|assignment| loaded.assign(assignment))?;
     loaded.unknown = unknown;
-    flags.given().try_for_each(|given| loaded.put(given))?;
+    flags.assignments().try_for_each(|assignment| loaded.assign(assignment))?;
     Ok(loaded)
 }
 
 impl Loaded {
-    fn put(&mut self, given: Given) -> Result<(), Problem> {
-        let Given { setting, text, origin } = given;
-        let known = &settings()[setting];
-        known.kind.put(&mut self.config, &text).map_err(|wrong| {
+    fn assign(&mut self, assignment: Assignment) -> Result<(), Problem> {
+        let Assignment { setting, text, origin } = assignment;
+        let Setting { name, kind, .. } = &settings()[setting];
+        kind.put(&mut self.config, &text).map_err(|error| {
             let place = match &origin {
                 Origin::File(path, line, _) => format!("{}:{line}: ", path.display()),
                 Origin::Environment(name, _) => format!("{name}: "),
                 Origin::Flag(flag) => format!("{flag}: "),
                 Origin::Default => String::new(),
             };
-            problem(known.name, &format!("{place}{} {wrong}", known.name))
+            problem(name, &format!("{place}{name} {error}"))
         })?;
         self.origins[setting] = origin;
         Ok(())
     }
 }
 
-fn environment(variables: &[Variable]) -> Result<(Vec<Given>, Vec<String>), Problem> {
-    let (mut given, mut unknown): (Vec<Given>, Vec<String>) = (Vec::new(), Vec::new());
+/// Returns the settings of the environment, and the `BURSAR_` variables that are not settings.
+fn environment(variables: &[Variable]) -> Result<(Vec<Assignment>, Vec<String>), Problem> {
+    let (mut assignments, mut unknown): (Vec<Assignment>, Vec<String>) = (Vec::new(), Vec::new());
     for (name, value) in variables {
-        let by_name = |wanted: &str| settings().iter().position(|setting| setting.variable() == wanted);
-        let (setting, of_file) = match (by_name(name), name.strip_suffix("_FILE").and_then(by_name)) {
+        let by_name = |variable: &str| settings().iter().position(|setting| setting.variable() == variable);
+        let (setting, is_file) = match (by_name(name), name.strip_suffix("_FILE").and_then(by_name)) {
             (Some(setting), _) => (setting, false),
             (None, Some(setting)) => (setting, true),
-            (None, None) if name == FILE_VARIABLE || PLACES.contains(&name.trim_end_matches("_FILE")) => continue,
+            (None, None) if name == FILE_VARIABLE || CLIENT_VARIABLES.contains(&name.trim_end_matches("_FILE")) => {
+                continue;
+            }
             (None, None) => {
                 unknown.push(name.clone());
                 continue;
@@ -296,42 +300,42 @@ fn environment(variables: &[Variable]) -> Result<(Vec<Given>, Vec<String>), Prob
         };
         let key = settings()[setting].name;
         let value = value.as_ref().ok_or_else(|| problem(key, &format!("{name} is not UTF-8")))?;
-        // A variable that is empty is one that nobody set.
+        // An empty variable counts as unset.
         if value.is_empty() {
             continue;
         }
-        if given.iter().any(|other| other.setting == setting) {
+        if assignments.iter().any(|other| other.setting == setting) {
             let plain = settings()[setting].variable();
             return Err(problem(key, &format!("set either {plain} or {plain}_FILE, not both")));
         }
-        let path = of_file.then(|| PathBuf::from(value));
+        let path = is_file.then(|| PathBuf::from(value));
         let text = match &path {
-            Some(path) => value_in(path).map_err(|wrong| problem(key, &format!("{name}: {wrong}")))?,
+            Some(path) => read_value_file(path).map_err(|error| problem(key, &format!("{name}: {error}")))?,
             None => value.clone(),
         };
-        given.push(Given { setting, text, origin: Origin::Environment(name.clone(), path) });
+        assignments.push(Assignment { setting, text, origin: Origin::Environment(name.clone(), path) });
     }
     unknown.sort();
-    Ok((given, unknown))
+    Ok((assignments, unknown))
 }
 
-/// The value that a file has: all of it, but for blanks around it.
-pub(crate) fn value_in(path: &Path) -> Result<String, String> {
-    let text = text_of(path)?;
+/// Reads a file with one value; whitespace around it is dropped.
+pub(crate) fn read_value_file(path: &Path) -> Result<String, String> {
+    let text = read_text(path)?;
     match text.trim() {
         "" => Err(format!("{} is empty", path.display())),
         text => Ok(text.to_owned()),
     }
 }
 
-fn text_of(path: &Path) -> Result<String, String> {
+fn read_text(path: &Path) -> Result<String, String> {
     use std::io::Read;
-    let wrong = |error: std::io::Error| format!("{} cannot be read: {error}", path.display());
-    let file = std::fs::File::open(path).map_err(wrong)?;
+    let failed = |error: std::io::Error| format!("{} cannot be read: {error}", path.display());
+    let file = std::fs::File::open(path).map_err(failed)?;
     let mut text = String::new();
-    file.take(BYTES_MAX + 1).read_to_string(&mut text).map_err(wrong)?;
-    match text.len() as u64 > BYTES_MAX {
-        true => Err(format!("{} has more than {BYTES_MAX} bytes", path.display())),
+    file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text).map_err(failed)?;
+    match text.len() as u64 > FILE_BYTES_MAX {
+        true => Err(format!("{} has more than {FILE_BYTES_MAX} bytes", path.display())),
         false => Ok(text),
     }
 }

@@ -1,10 +1,10 @@
-//! Values that are never printed, or not as a whole.
+//! Values that are never printed, or not in full.
 
 use std::fmt;
 
 use super::kind::without_password;
 
-/// A value that is never printed: it has no text form but the one that is asked for by name.
+/// A secret value. It has no `Display`, and `Debug` hides it.
 #[derive(Clone)]
 pub(crate) struct Secret(String);
 
@@ -13,7 +13,7 @@ impl Secret {
         Secret(text.to_owned())
     }
 
-    /// The value, for whoever needs it.
+    /// Returns the secret.
     pub(crate) fn reveal(&self) -> &str {
         &self.0
     }
@@ -25,7 +25,7 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// The address of a database, which may have a password in it.
+/// The URL of a database, which may contain a password.
 #[derive(Clone)]
 pub(crate) struct Database(String);
 
@@ -34,13 +34,13 @@ impl Database {
         Database(url.to_owned())
     }
 
-    /// The whole address, for whoever connects.
+    /// Returns the full URL, with the password.
     pub(crate) fn url(&self) -> &str {
         &self.0
     }
 }
 
-/// Without its password.
+/// Shows the URL without its password.
 impl fmt::Display for Database {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&without_password(&self.0))

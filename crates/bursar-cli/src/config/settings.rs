@@ -6,15 +6,15 @@ use bursar::bounds;
 
 use super::{Config, Kind};
 
-/// A setting. How it is called in the environment and as a flag follows from its name.
+/// A setting. The names of its variable and its flag are derived from its name.
 pub(crate) struct Setting {
-    /// Its name in the file, with its table before a point.
+    /// The name in the file: `table.key`, or `key` at the top level.
     pub(crate) name: &'static str,
-    /// Where its value is kept, and what it may be.
+    /// Where the value is stored, and which values are allowed.
     pub(crate) kind: Kind,
-    /// What it is, in half a sentence.
+    /// A one-line description.
     pub(crate) about: &'static str,
-    /// It is shown by `--help` and not by `-h`.
+    /// Whether only `--help` shows it, and `-h` does not.
     pub(crate) rare: bool,
 }
 
@@ -27,17 +27,17 @@ impl Setting {
         Setting { name, kind, about, rare: true }
     }
 
-    /// What it is called in the environment: `limits.body_ms` is `BURSAR_LIMITS_BODY_MS`.
+    /// Returns the variable: `limits.body_ms` is `BURSAR_LIMITS_BODY_MS`.
     pub(crate) fn variable(&self) -> String {
         format!("BURSAR_{}", self.name.replace('.', "_").to_ascii_uppercase())
     }
 
-    /// The flag: `limits.body_ms` is `--limits-body-ms`.
+    /// Returns the flag: `limits.body_ms` is `--limits-body-ms`.
     pub(crate) fn flag(&self) -> String {
         format!("--{}", self.name.replace(['.', '_'], "-"))
     }
 
-    /// Its default as it may be shown; `None` where it is not set unless somebody sets it.
+    /// Returns the default as it may be shown; `None` if the setting is unset by default.
     pub(crate) fn default(&self) -> Option<String> {
         self.kind.show(&mut Config::default())
     }
@@ -55,157 +55,157 @@ const fn count(least: usize, most: usize, at: fn(&mut Config) -> &mut usize) -> 
     Kind::Count { least, most, at }
 }
 
-/// Every setting there is, in the order in which it is told.
+/// Returns all settings, in the order in which they are listed.
 pub(crate) fn settings() -> &'static [Setting] {
     SETTINGS
 }
 
 const SETTINGS: &[Setting] = &[
-    Setting::new("database", Kind::Database(|c| &mut c.database), "where the data is"),
-    Setting::new("listen", Kind::Address(|c| &mut c.listen), "where to listen"),
+    Setting::new("database", Kind::Database(|c| &mut c.database), "URL of the database"),
+    Setting::new("listen", Kind::Address(|c| &mut c.listen), "address to listen on"),
     Setting::new(
         "migrate",
-        Kind::Switch(|c| &mut c.migrate),
-        "make or upgrade the tables at the start; else they must be up to date",
+        Kind::Bool(|c| &mut c.migrate),
+        "create or upgrade the tables at startup; if false, they must be up to date",
     ),
-    Setting::new("operator_token", Kind::Token(|c| &mut c.operator_token), "the operator's token"),
+    Setting::new("operator_token", Kind::Token(|c| &mut c.operator_token), "token of the operator"),
     Setting::new(
         "trusted_proxies",
         Kind::Networks(|c| &mut c.trusted_proxies),
-        "proxies whose X-Forwarded-For is believed when failed attempts are counted; nobody's unless it is set",
+        "proxies whose X-Forwarded-For header is trusted when failed authentications are counted; none by default",
     ),
-    Setting::new("jwt.secret", Kind::Key(|c| &mut c.jwt.secret), "what tokens of users are signed with (HS256)"),
+    Setting::new("jwt.secret", Kind::Key(|c| &mut c.jwt.secret), "secret that signs user tokens (HS256)"),
     Setting::new(
         "jwt.public_key",
         Kind::PublicKey(|c| &mut c.jwt.public_key),
-        "the key that tokens of users are checked with (RS256, EdDSA)",
+        "public key that verifies user tokens (RS256, EdDSA)",
     ),
-    Setting::new("jwt.issuer", Kind::Text(|c| &mut c.jwt.issuer), "what tokens of users must say of who signed them"),
-    Setting::new("jwt.audience", Kind::Text(|c| &mut c.jwt.audience), "what they must say of whom they are for"),
-    Setting::new("log.format", Kind::Either(["text", "json"], |c| &mut c.log.json), "how the log looks"),
-    Setting::new("log.level", Kind::Filter(|c| &mut c.log.level), "what is logged"),
+    Setting::new("jwt.issuer", Kind::Text(|c| &mut c.jwt.issuer), "required issuer (`iss`) of user tokens"),
+    Setting::new("jwt.audience", Kind::Text(|c| &mut c.jwt.audience), "required audience (`aud`) of user tokens"),
+    Setting::new("log.format", Kind::Choice(["text", "json"], |c| &mut c.log.json), "format of the log"),
+    Setting::new("log.level", Kind::LogFilter(|c| &mut c.log.level), "log level"),
     Setting::new(
         "limits.connections",
         count(1, 1_000_000, |c| &mut c.limits.connections),
-        "connections at once; one more waits to be accepted",
+        "maximum concurrent connections; further ones wait to be accepted",
     ),
     Setting::new(
         "limits.requests",
         count(1, 1_000_000, |c| &mut c.limits.requests),
-        "requests at once; one more is told to come again",
+        "maximum concurrent requests; further ones are answered 503 `overloaded`",
     ),
     Setting::new(
         "limits.waiting",
         count(1, 1_000_000, |c| &mut c.limits.waiting),
-        "requests at once that wait for jobs, and streams of events",
+        "maximum concurrent requests that wait for jobs, and event streams",
     ),
     Setting::new(
         "limits.body_bytes",
         count(1 << 10, 32 << 20, |c| &mut c.limits.body_bytes),
-        "bytes of a body; 4 MiB at most where a route does not take many items",
+        "maximum bytes of a request body; never above 4 MiB on routes that do not take many items",
     ),
     Setting::rare(
         "limits.head_ms",
         millis(1, HOUR, |c| &mut c.limits.head),
-        "how long the head of a request may take, and an idle connection is kept",
+        "timeout for the head of a request, and for an idle connection",
     ),
-    Setting::rare("limits.body_ms", millis(1, HOUR, |c| &mut c.limits.body), "how long a body may take"),
+    Setting::rare("limits.body_ms", millis(1, HOUR, |c| &mut c.limits.body), "timeout for a request body"),
     Setting::rare(
         "limits.heartbeat_ms",
         millis(1, HOUR, |c| &mut c.limits.heartbeat),
-        "how often a listener to events hears something",
+        "interval of keep-alive messages on event streams",
     ),
     Setting::rare(
         "limits.stall_ms",
         millis(1, HOUR, |c| &mut c.limits.stall),
-        "how long a connection may move nothing of a body or an answer before it is closed",
+        "time without progress on a body or an answer after which a connection is closed",
     ),
     Setting::rare(
         "limits.rate_bytes",
         count(1, 1 << 30, |c| &mut c.limits.rate),
-        "bytes a second that it must move on average once that long has passed",
+        "minimum average bytes per second of a connection after limits.stall_ms",
     ),
     Setting::new(
         "limits.bytes",
         count(16 << 20, 1 << 40, |c| &mut c.limits.bytes),
-        "bytes of bodies, answers and events that are kept at once; beyond it requests are told to come again",
+        "maximum bytes of bodies, answers and events in memory; further requests are answered 503 `overloaded`",
     ),
     Setting::new(
         "limits.principal_bytes",
         count(16 << 20, 1 << 40, |c| &mut c.limits.principal_bytes),
-        "the same for one principal",
+        "maximum bytes in memory for one principal; further requests are answered 429 `too-many-bytes`",
     ),
     Setting::new(
         "limits.drain_ms",
         millis(1, HOUR, |c| &mut c.limits.drain),
-        "how long requests under way may take when the server ends",
+        "time to finish requests in flight at shutdown",
     ),
     Setting::new(
         "engine.queue",
         count(1, 10_000_000, |c| &mut c.engine.queue),
-        "requests that may wait for a commit; one more is told to come again",
+        "maximum requests waiting for a commit; further ones are answered 503 `overloaded`",
     ),
     Setting::rare(
         "engine.batch",
         count(1, 10_000, |c| &mut c.engine.batch),
-        "requests that share a commit at most; on PostgreSQL never more than 500",
+        "maximum requests per batch; never above 500 on PostgreSQL",
     ),
-    Setting::new("engine.lanes", count(1, 64, |c| &mut c.engine.lanes), "batches that commit at once on PostgreSQL"),
+    Setting::new("engine.lanes", count(1, 64, |c| &mut c.engine.lanes), "concurrent batches on PostgreSQL"),
     Setting::new(
         "engine.patience_ms",
         millis(1, HOUR, |c| &mut c.engine.patience),
-        "how long a request waits for rows that somebody else has locked",
+        "time to wait for rows that another transaction has locked",
     ),
     Setting::rare(
         "engine.upkeep_ms",
         millis(10, DAY, |c| &mut c.engine.upkeep),
-        "how often expired holds are written down and scopes tidied",
+        "interval of recording expired holds and cleaning up scopes",
     ),
     Setting::rare(
         "engine.rescue_ms",
         millis(1, HOUR, |c| &mut c.engine.rescue),
-        "how often lapsed leases and jobs that await budget are looked for",
+        "interval of checking for expired leases and jobs that await budget",
     ),
     Setting::new(
         "postgres.connections",
         count(4, 1_000, |c| &mut c.postgres.connections),
-        "connections to PostgreSQL at most, beside up to four for short statements and for listening",
+        "maximum connections to PostgreSQL, in addition to up to four for short statements and LISTEN",
     ),
     Setting::rare(
         "postgres.connect_ms",
         millis(1, HOUR, |c| &mut c.postgres.connect),
-        "how long to wait for a free connection, or for the server",
+        "time to wait for a free connection, or for the PostgreSQL server",
     ),
     Setting::rare(
         "postgres.answer_ms",
         millis(1, HOUR, |c| &mut c.postgres.answer),
-        "how long the server may take to answer a batch before it is taken for lost",
+        "time to wait for PostgreSQL to answer a batch before the connection counts as lost",
     ),
     Setting::rare(
         "postgres.listen",
-        Kind::Switch(|c| &mut c.postgres.listen),
-        "hear of other nodes' jobs by LISTEN, where that arrives; else they are looked for",
+        Kind::Bool(|c| &mut c.postgres.listen),
+        "use LISTEN to notice other nodes' jobs; if false or unsupported, poll for them",
     ),
     Setting::rare(
         "rules.hold_ttl_ms",
         millis(1, bounds::TTL_MAX.millis().unsigned_abs(), |c| &mut c.rules.hold_ttl),
-        "the time to live of a hold that neither its request nor its budgets say; the same on all nodes",
+        "time to live of a hold if neither the request nor its budgets set one; the same on all nodes",
     ),
     Setting::new(
         "rules.key_kept_ms",
         millis(SECOND, 400 * DAY, |c| &mut c.rules.key_kept),
-        "how long idempotency keys are remembered; the same on all nodes",
+        "time that idempotency keys are kept; the same on all nodes",
     ),
     Setting::new(
         "rules.postings_kept_ms",
         millis(HOUR, bounds::LENGTH_MAX.millis().unsigned_abs(), |c| &mut c.rules.postings_kept),
-        "how long single postings are kept, and how far back a window may reach; the same on all nodes",
+        "time that single postings are kept, and the longest possible window; the same on all nodes",
     ),
 ];
 
-/// The table of `docs/configuration.md`.
+/// Formats the table of `docs/configuration.md`.
 pub(crate) fn markdown() -> String {
-    let mut text = String::from("| setting | environment | flag | default | allowed | says |\n");
+    let mut text = String::from("| setting | environment | flag | default | allowed | description |\n");
     text.push_str("| --- | --- | --- | --- | --- | --- |\n");
     for setting in settings() {
         let flag = if setting.kind.is_secret() { String::new() } else { format!("`{}`", setting.flag()) };

@@ -1,14 +1,14 @@
-//! What is set by whom, and what is said of what is wrong.
+//! Precedence of the sources, and errors of the configuration.
 
 use std::path::PathBuf;
 
 use super::*;
 
-struct Place(tempfile::TempDir);
+struct Folder(tempfile::TempDir);
 
-impl Place {
-    fn new() -> Place {
-        Place(tempfile::tempdir().unwrap())
+impl Folder {
+    fn new() -> Folder {
+        Folder(tempfile::tempdir().unwrap())
     }
 
     fn file(&self, name: &str, text: &str) -> PathBuf {
@@ -17,31 +17,31 @@ impl Place {
         path
     }
 
-    /// What comes of a file alone: its problem, without the folder.
-    fn wrong(&self, text: &str) -> String {
+    /// Returns the error of a configuration file, without the folder in it.
+    fn error(&self, text: &str) -> String {
         let path = self.file("bursar.toml", text);
         let detail = load_from(Some(&path), &[], &Flags::default()).unwrap_err().detail;
         detail.replace(&format!("{}/", self.0.path().display()), "")
     }
 }
 
-fn variables(given: &[(&str, &str)]) -> Vec<Variable> {
-    given.iter().map(|(name, value)| ((*name).to_owned(), Some((*value).to_owned()))).collect()
+fn variables(pairs: &[(&str, &str)]) -> Vec<Variable> {
+    pairs.iter().map(|(name, value)| ((*name).to_owned(), Some((*value).to_owned()))).collect()
 }
 
 fn shown(loaded: &mut Loaded, name: &str) -> (Option<String>, String) {
-    let place = settings().iter().position(|setting| setting.name == name).unwrap();
-    (settings()[place].kind.show(&mut loaded.config), loaded.origins[place].to_string())
+    let index = settings().iter().position(|setting| setting.name == name).unwrap();
+    (settings()[index].kind.show(&mut loaded.config), loaded.origins[index].to_string())
 }
 
 const TOKEN: &str = "a token of more than thirty-two characters";
 
 #[test]
-fn what_comes_later_wins_and_everybody_is_told_what_came_from_where() {
-    let place = Place::new();
+fn later_sources_take_precedence_and_origins_are_recorded() {
+    let folder = Folder::new();
     let toml = "database = \"sqlite:///a.db\"\nlisten = \"127.0.0.1:1\"\n\n[limits]\nrequests = 5\nbody_ms = 1_000\n\n\
         [log]\nformat = \"json\"\n";
-    let path = place.file("bursar.toml", toml);
+    let path = folder.file("bursar.toml", toml);
     let env = variables(&[("BURSAR_LISTEN", "127.0.0.1:2"), ("BURSAR_LIMITS_REQUESTS", "6"), ("BURSAR_URL", "x")]);
     let flags = Flags::default().with("listen", Some("127.0.0.1:3"));
     let mut loaded = load_from(Some(&path), &env, &flags).unwrap();
@@ -61,9 +61,9 @@ fn what_comes_later_wins_and_everybody_is_told_what_came_from_where() {
 }
 
 #[test]
-fn what_is_wrong_in_the_file_is_told_with_its_line_and_what_is_allowed() {
-    let place = Place::new();
-    for (text, told) in [
+fn errors_of_the_file_name_the_line_and_the_allowed_values() {
+    let folder = Folder::new();
+    for (text, expected) in [
         ("\nlisten = \"here\"", "bursar.toml:2: listen is \"here\"; it must be an address such as 127.0.0.1:7440"),
         (
             "[limits]\nrequests = 0",
@@ -71,12 +71,15 @@ fn what_is_wrong_in_the_file_is_told_with_its_line_and_what_is_allowed() {
         ),
         ("[limits]\nrequests = \"5\"", "bursar.toml:2: limits.requests must be an integer: a whole number from 1"),
         ("[limits]\nbody_ms = 99999999999999999999", "bursar.toml:2: limits.body_ms is"),
-        ("[limits]\n\nrequest = 5", "bursar.toml:3: limits.request is not a setting; there are limits.connections"),
-        ("[limit]\nrequests = 5", "bursar.toml:1: [limit] is not a table of settings; there are jwt, log, limits"),
+        (
+            "[limits]\n\nrequest = 5",
+            "bursar.toml:3: limits.request is not a setting; the settings here are limits.connections",
+        ),
+        ("[limit]\nrequests = 5", "bursar.toml:1: [limit] is not a table of settings; the tables are jwt, log, limits"),
         ("\n[metre]\n", "bursar.toml:2: [metre] is not a table of settings"),
         ("[limits.requests]\nmost = 5", "bursar.toml:1: limits.requests must be an integer"),
         ("limits = 5", "bursar.toml:1: limits is not a setting"),
-        ("databse = \"x\"", "bursar.toml:1: databse is not a setting; there are database, listen"),
+        ("databse = \"x\"", "bursar.toml:1: databse is not a setting; the settings here are database, listen"),
         ("database = \"mysql://x\"", "bursar.toml:1: database must be sqlite://PATH or postgres://…"),
         ("migrate = 1", "bursar.toml:1: migrate must be true or false"),
         ("[log]\nlevel = \"loud\"", "bursar.toml:2: log.level is \"loud\"; it must be a level"),
@@ -85,27 +88,27 @@ fn what_is_wrong_in_the_file_is_told_with_its_line_and_what_is_allowed() {
         ("operator_token_file = \"gone\"", "bursar.toml:1: operator_token_file: gone cannot be read"),
         ("listen = \"127.0.0.1:1\"\nlisten_file = \"bursar.toml\"", "bursar.toml: set either listen or listen_file"),
     ] {
-        let wrong = place.wrong(text);
-        assert!(wrong.starts_with(told), "{text:?}: {wrong}");
+        let error = folder.error(text);
+        assert!(error.starts_with(expected), "{text:?}: {error}");
     }
 }
 
 #[test]
-fn secrets_come_from_the_environment_or_from_files_and_are_shown_nowhere() {
-    let place = Place::new();
-    for (text, told) in [
+fn secrets_come_from_variables_or_files_and_are_never_shown() {
+    let folder = Folder::new();
+    for (text, expected) in [
         (format!("operator_token = \"{TOKEN}\""), "operator_token is a secret"),
         (format!("[jwt]\nsecret = \"{TOKEN}\""), "jwt.secret is a secret"),
         (format!("database = \"postgres://me:{TOKEN}@host/db\""), "database has a password in it"),
         (format!("operator_token = \"{TOKEN}"), "bursar.toml:1: "),
         (format!("operator_token = [\"{TOKEN}\"]"), "operator_token must be a string"),
     ] {
-        let wrong = place.wrong(&text);
-        assert!(wrong.contains(told) && !wrong.contains(TOKEN), "{wrong}");
+        let error = folder.error(&text);
+        assert!(error.contains(expected) && !error.contains(TOKEN), "{error}");
     }
-    let secret = place.file("operator", &format!("{TOKEN}\n"));
-    place.file("bursar.toml", "operator_token_file = \"operator\"");
-    let mut loaded = load_from(Some(&place.0.path().join("bursar.toml")), &[], &Flags::default()).unwrap();
+    let secret = folder.file("operator", &format!("{TOKEN}\n"));
+    folder.file("bursar.toml", "operator_token_file = \"operator\"");
+    let mut loaded = load_from(Some(&folder.0.path().join("bursar.toml")), &[], &Flags::default()).unwrap();
     let (value, from) = shown(&mut loaded, "operator_token");
     assert_eq!(
         (value.as_deref(), from.ends_with(&format!("({})", secret.display()))),
@@ -113,14 +116,14 @@ fn secrets_come_from_the_environment_or_from_files_and_are_shown_nowhere() {
         "{from}"
     );
     assert_eq!(loaded.config.operator_token.as_ref().unwrap().reveal(), TOKEN);
-    assert!(!format!("{loaded:?}").contains(TOKEN), "a debugger's view is a view");
+    assert!(!format!("{loaded:?}").contains(TOKEN), "Debug must hide the token");
 
     let url = format!("postgres://me:{TOKEN}@host/db").replace(' ', "+");
     let loaded = load_from(None, &variables(&[("BURSAR_DATABASE", &url)]), &Flags::default()).unwrap();
     assert_eq!(loaded.config.database.url(), url);
     assert!(!format!("{loaded:?}").contains("thirty"), "{loaded:?}");
     let short = load_from(None, &variables(&[("BURSAR_OPERATOR_TOKEN", "short")]), &Flags::default()).unwrap_err();
-    assert_eq!(short.detail, "BURSAR_OPERATOR_TOKEN: operator_token must be 32 characters or more");
+    assert_eq!(short.detail, "BURSAR_OPERATOR_TOKEN: operator_token must be at least 32 characters");
     let file = secret.display().to_string();
     let both = variables(&[("BURSAR_OPERATOR_TOKEN", TOKEN), ("BURSAR_OPERATOR_TOKEN_FILE", &file)]);
     let both = load_from(None, &both, &Flags::default()).unwrap_err().detail;
@@ -128,8 +131,8 @@ fn secrets_come_from_the_environment_or_from_files_and_are_shown_nowhere() {
 }
 
 #[test]
-fn a_password_in_an_address_is_never_shown() {
-    for (url, told) in [
+fn a_password_in_a_url_is_never_shown() {
+    for (url, expected) in [
         ("postgres://me:secret@host:5432/db", "postgres://me:…@host:5432/db"),
         ("postgres://me:se@cret@host/db?sslmode=require", "postgres://me:…@host/db?sslmode=require"),
         ("postgres://me@host/db", "postgres://me@host/db"),
@@ -137,12 +140,12 @@ fn a_password_in_an_address_is_never_shown() {
         ("sqlite://a:b@c.db", "sqlite://a:…@c.db"),
         ("sqlite:///var/lib/a.db", "sqlite:///var/lib/a.db"),
     ] {
-        assert_eq!(kind::without_password(url), told);
+        assert_eq!(kind::without_password(url), expected);
     }
 }
 
 #[test]
-fn every_setting_has_a_default_that_it_would_take_and_names_of_its_own() {
+fn every_setting_accepts_its_default_and_has_unique_names() {
     let mut names: Vec<String> = Vec::new();
     for setting in settings() {
         if let Some(default) = setting.default() {
@@ -156,37 +159,37 @@ fn every_setting_has_a_default_that_it_would_take_and_names_of_its_own() {
     let all = names.len();
     names.sort();
     names.dedup();
-    assert_eq!(names.len(), all, "two settings would share a name");
+    assert_eq!(names.len(), all, "two settings share a name");
 }
 
 #[test]
-fn the_document_has_the_table() {
+fn the_documentation_contains_the_settings_table() {
     let document = include_str!("../../../../docs/configuration.md");
     assert!(
         document.contains(&markdown()),
-        "docs/configuration.md is out of date: put in what `bursar config table` prints"
+        "docs/configuration.md is out of date: replace its table with the output of `bursar config table`"
     );
 }
 
 #[test]
-fn the_meter_has_a_table_of_its_own() {
-    let place = Place::new();
+fn the_meter_table_is_read_and_checked() {
+    let folder = Folder::new();
     let read = |text: &str| {
-        let path = place.file("bursar.toml", text);
+        let path = folder.file("bursar.toml", text);
         let file = path.display().to_string();
         load_from(Some(&path), &[], &Flags::default()).map_err(|problem| problem.detail.replace(&file, "FILE"))
     };
-    assert!(read("").unwrap().config.meter.is_none(), "nobody is turned away unless somebody said so");
+    assert!(read("").unwrap().config.meter.is_none(), "the meter is off by default");
     let loaded = read("listen = \"127.0.0.1:1\"\n[meter]\nquota = [{ amount = 7, window = \"day\" }]\n").unwrap();
     let quota = loaded.config.meter.as_ref().unwrap().quota.clone();
     assert_eq!((quota.len(), quota[0].amount), (1, 7));
-    assert!(loaded.meter_from.to_string().ends_with(":2"), "{}", loaded.meter_from);
+    assert!(loaded.meter_origin.to_string().ends_with(":2"), "{}", loaded.meter_origin);
     assert_eq!(loaded.config.server().unwrap().meter.unwrap().quota, quota);
-    for (text, told) in [
+    for (text, expected) in [
         ("[meter]\nquta = []\n", "FILE:2: meter: unknown field `quta`"),
         ("[meter]\npatience_ms = 0\n", "FILE:1: meter.patience_ms: must be from 1 to 600000"),
     ] {
         let problem = read(text).err().unwrap();
-        assert!(problem.starts_with(told), "{problem}");
+        assert!(problem.starts_with(expected), "{problem}");
     }
 }

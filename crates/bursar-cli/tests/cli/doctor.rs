@@ -1,96 +1,96 @@
-//! What the doctor names and repairs.
+//! `bursar doctor`.
 
-use crate::place::{Place, text};
+use crate::workdir::{Workdir, text};
 
 #[test]
-fn doctor_names_what_is_wrong_and_fixes_what_follows_from_the_journal() {
-    let place = Place::ready();
-    place.run(&["dev", "--no-serve"]).ends(0);
-    let healthy = place.json(&["doctor"]);
+fn doctor_reports_damage_and_rebuilds_tables_from_the_journal() {
+    let dir = Workdir::ready();
+    dir.run(&["dev", "--no-serve"]).exits(0);
+    let healthy = dir.json(&["doctor"]);
     let components: Vec<&str> =
         healthy["findings"].as_array().unwrap().iter().map(|finding| text(&finding["component"])).collect();
     assert_eq!(components, ["database", "clock", "journal", "balances"]);
 
-    // Rows that disagree, and rows that cannot be read.
+    // Rows that disagree, and rows that do not parse.
     for damage in ["UPDATE bursar_postings SET amount = 1", "UPDATE bursar_scopes SET state = x'00'"] {
-        place.database().execute(damage, []).unwrap();
-        let sick = place.run(&["doctor"]).ends(1);
-        assert!(sick.out.contains("balances  WRONG") && sick.out.contains("doctor --fix"), "{}", sick.out);
-        place.run(&["doctor", "--component", "clock"]).ends(0);
-        assert_eq!(place.json(&["doctor", "--fix"])["rebuilt"], 8);
-        place.run(&["verify"]).ends(0);
+        dir.database().execute(damage, []).unwrap();
+        let damaged = dir.run(&["doctor"]).exits(1);
+        assert!(damaged.out.contains("balances  FAILED") && damaged.out.contains("doctor --fix"), "{}", damaged.out);
+        dir.run(&["doctor", "--component", "clock"]).exits(0);
+        assert_eq!(dir.json(&["doctor", "--fix"])["rebuilt"], 8);
+        dir.run(&["verify"]).exits(0);
     }
 
-    // A clock that jumped far forward once.
-    place.database().execute("UPDATE bursar_journal SET at = at + 86400000000 WHERE position = 8", []).unwrap();
-    let clock = place.run(&["doctor", "--component", "clock"]).ends(1);
-    assert!(clock.out.contains("after the clock") && clock.out.contains("--fix"), "{}", clock.out);
-    place.database().execute("UPDATE bursar_journal SET at = at - 86400000000 WHERE position = 8", []).unwrap();
-    place.run(&["doctor"]).ends(0);
+    // A clock that had jumped ahead.
+    dir.database().execute("UPDATE bursar_journal SET at = at + 86400000000 WHERE position = 8", []).unwrap();
+    let clock = dir.run(&["doctor", "--component", "clock"]).exits(1);
+    assert!(clock.out.contains("ahead of the clock") && clock.out.contains("--fix"), "{}", clock.out);
+    dir.database().execute("UPDATE bursar_journal SET at = at - 86400000000 WHERE position = 8", []).unwrap();
+    dir.run(&["doctor"]).exits(0);
 
-    // A journal that cannot be read is not rebuilt from.
-    place.database().execute("UPDATE bursar_journal SET entries = '?' WHERE position = 4", []).unwrap();
-    place.database().execute("UPDATE bursar_postings SET amount = 1", []).unwrap();
-    let lost = place.run(&["doctor", "--fix"]).ends(1);
-    assert!(lost.out.contains("journal   WRONG") && !lost.out.contains("rebuilt"), "{}", lost.out);
+    // An unreadable journal is not used for a rebuild.
+    dir.database().execute("UPDATE bursar_journal SET entries = '?' WHERE position = 4", []).unwrap();
+    dir.database().execute("UPDATE bursar_postings SET amount = 1", []).unwrap();
+    let lost = dir.run(&["doctor", "--fix"]).exits(1);
+    assert!(lost.out.contains("journal   FAILED") && !lost.out.contains("rebuilt"), "{}", lost.out);
 }
 
 #[test]
-fn doctor_sets_back_a_journal_that_is_ahead_of_the_clock() {
-    let place = Place::ready();
-    place.run(&["budget", "define", "a", "--limit", "100:day"]).ends(0);
-    place.run(&["post", "a=1"]).ends(0);
-    place.run(&["post", "a=2"]).ends(0);
-    place.database().execute("UPDATE bursar_journal SET at = at + 86400000000 WHERE position = 3", []).unwrap();
-    let fixed = place.run(&["doctor", "--component", "clock", "--fix"]).ends(1);
-    assert!(fixed.out.contains("bursar.db.rebuilt was made from the 3 events"), "{}", fixed.out);
-    let again = place.run(&["doctor", "--fix"]).ends(1);
-    assert!(again.out.contains("is there already"), "what was made is not made again: {}", again.out);
-    let database = place.0.path().join("bursar-data/bursar.db");
+fn doctor_moves_back_a_journal_ahead_of_the_clock() {
+    let dir = Workdir::ready();
+    dir.run(&["budget", "define", "a", "--limit", "100:day"]).exits(0);
+    dir.run(&["post", "a=1"]).exits(0);
+    dir.run(&["post", "a=2"]).exits(0);
+    dir.database().execute("UPDATE bursar_journal SET at = at + 86400000000 WHERE position = 3", []).unwrap();
+    let fixed = dir.run(&["doctor", "--component", "clock", "--fix"]).exits(1);
+    assert!(fixed.out.contains("bursar.db.rebuilt was written from the 3 events"), "{}", fixed.out);
+    let again = dir.run(&["doctor", "--fix"]).exits(1);
+    assert!(again.out.contains("is there already"), "an existing file is not overwritten: {}", again.out);
+    let database = dir.0.path().join("bursar-data/bursar.db");
     for suffix in ["", "-wal", "-shm"] {
         let _ = std::fs::remove_file(format!("{}{suffix}", database.display()));
     }
     std::fs::rename(format!("{}.rebuilt", database.display()), &database).unwrap();
-    place.run(&["doctor"]).ends(0);
-    assert_eq!(place.json(&["budget", "show", "a"])["balances"][1]["remaining"], 97);
+    dir.run(&["doctor"]).exits(0);
+    assert_eq!(dir.json(&["budget", "show", "a"])["balances"][1]["remaining"], 97);
 }
 
 #[test]
-fn doctor_names_a_file_that_is_damaged_or_missing_and_the_way_back() {
-    let place = Place::empty();
-    let missing = place.run(&["doctor"]).ends(6);
+fn doctor_reports_damaged_and_missing_files_with_recovery_steps() {
+    let dir = Workdir::empty();
+    let missing = dir.run(&["doctor"]).exits(6);
     assert!(missing.out.contains("bursar-data/bursar.db") && missing.out.contains("bursar migrate"), "{}", missing.out);
-    let garbage = place.file("garbage.db", &"this is not a database ".repeat(100));
+    let garbage = dir.file("garbage.db", &"this is not a database ".repeat(100));
     let url = format!("sqlite://{}", garbage.display());
-    let damaged = place.run(&["--database", &url, "doctor", "--fix"]).ends(6);
+    let damaged = dir.run(&["--database", &url, "doctor", "--fix"]).exits(6);
     assert!(damaged.out.contains("garbage.db") && damaged.out.contains("backup"), "{}", damaged.out);
     assert_eq!(
         std::fs::read_to_string(&garbage).unwrap(),
         "this is not a database ".repeat(100),
-        "nothing overwritten"
+        "the file is unchanged"
     );
 
-    // Damage in the middle of a file that was good.
-    place.run(&["dev", "--no-serve"]).ends(0);
-    place.database().execute_batch("PRAGMA wal_checkpoint(TRUNCATE)").unwrap();
-    let path = place.0.path().join("bursar-data/bursar.db");
+    // Damage in the middle of a valid file.
+    dir.run(&["dev", "--no-serve"]).exits(0);
+    dir.database().execute_batch("PRAGMA wal_checkpoint(TRUNCATE)").unwrap();
+    let path = dir.0.path().join("bursar-data/bursar.db");
     let mut bytes = std::fs::read(&path).unwrap();
     let end = bytes.len();
     bytes[4096..end].fill(0xa5);
     std::fs::write(&path, bytes).unwrap();
-    let damaged = place.run(&["doctor"]).ends(6);
-    assert!(damaged.out.contains("WRONG") && damaged.out.contains("backup"), "{}", damaged.out);
-    place.run(&["hold", "place", "a=1", "--limit", "1:day"]).ends(6);
+    let damaged = dir.run(&["doctor"]).exits(6);
+    assert!(damaged.out.contains("FAILED") && damaged.out.contains("backup"), "{}", damaged.out);
+    dir.run(&["hold", "place", "a=1", "--limit", "1:day"]).exits(6);
 }
 
 #[test]
-fn doctor_makes_a_new_file_from_the_journal_of_a_damaged_one() {
-    let place = Place::ready();
-    place.run(&["dev", "--no-serve"]).ends(0);
-    let budgets = spent(&place);
-    let path = place.0.path().join("bursar-data/bursar.db");
-    let spoil = |table: &str| {
-        let conn = place.database();
+fn doctor_writes_a_new_file_from_the_journal_of_a_damaged_one() {
+    let dir = Workdir::ready();
+    dir.run(&["dev", "--no-serve"]).exits(0);
+    let budgets = spent(&dir);
+    let path = dir.0.path().join("bursar-data/bursar.db");
+    let damage = |table: &str| {
+        let conn = dir.database();
         conn.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)").unwrap();
         let sql = "SELECT rootpage FROM sqlite_schema WHERE name = ?1";
         let page: u32 = conn.query_row(sql, [table], |row| row.get(0)).unwrap();
@@ -100,26 +100,26 @@ fn doctor_makes_a_new_file_from_the_journal_of_a_damaged_one() {
         std::fs::write(&path, &bytes).unwrap();
         bytes
     };
-    let damaged = spoil("bursar_holds");
-    assert!(place.run(&["doctor"]).ends(6).out.contains("--fix"));
-    let fixed = place.run(&["doctor", "--fix"]).ends(6);
+    let damaged = damage("bursar_holds");
+    assert!(dir.run(&["doctor"]).exits(6).out.contains("--fix"));
+    let fixed = dir.run(&["doctor", "--fix"]).exits(6);
     assert!(fixed.out.contains("rebuilt from 8 events"), "{}", fixed.out);
-    assert_eq!(std::fs::read(&path).unwrap(), damaged, "the damaged file is only read");
-    let anew = path.with_file_name("bursar.db.rebuilt");
-    std::fs::rename(&anew, &path).unwrap();
-    place.run(&["doctor"]).ends(0);
-    assert_eq!(spent(&place), budgets);
+    assert_eq!(std::fs::read(&path).unwrap(), damaged, "the damaged file is unchanged");
+    let rebuilt = path.with_file_name("bursar.db.rebuilt");
+    std::fs::rename(&rebuilt, &path).unwrap();
+    dir.run(&["doctor"]).exits(0);
+    assert_eq!(spent(&dir), budgets);
 
-    // Without its journal nothing is made.
-    spoil("bursar_journal");
-    let lost = place.run(&["doctor", "--fix"]).ends(6);
+    // Without a readable journal no file is written.
+    damage("bursar_journal");
+    let lost = dir.run(&["doctor", "--fix"]).exits(6);
     assert!(lost.out.contains("backup") && !lost.out.contains("rebuilt from"), "{}", lost.out);
-    assert!(!anew.exists());
+    assert!(!rebuilt.exists());
 }
 
-/// What is posted and held everywhere, but in buckets: what they say changes with time.
-fn spent(place: &Place) -> Vec<String> {
-    let budgets = place.json(&["budget", "list"]);
+/// Returns the posted and held amounts of all budgets, except buckets, whose balances change with time.
+fn spent(dir: &Workdir) -> Vec<String> {
+    let budgets = dir.json(&["budget", "list"]);
     let budgets = budgets["items"].as_array().expect("a list");
     let of_one = |budget: &serde_json::Value| {
         let balances =

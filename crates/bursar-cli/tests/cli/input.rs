@@ -1,16 +1,16 @@
-//! How calls end, and what is refused by name.
+//! Exit codes and input errors.
 
 use serde_json::json;
 
-use crate::place::{Place, text};
+use crate::workdir::{Workdir, text};
 
-/// A terminal would have the help and the errors of usage in bold and in colour; what is forced is as on a terminal.
+/// Help and usage errors are coloured on a terminal; CLICOLOR_FORCE has the same effect.
 #[test]
-fn nothing_is_in_colour_for_who_does_not_want_it() {
-    let place = Place::ready();
+fn no_color_disables_colours() {
+    let dir = Workdir::ready();
     let forced = ("CLICOLOR_FORCE", "1");
-    let bold = place.run_in(&[forced], &["--help"], "").ends(0);
-    assert!(bold.out.contains('\x1b'), "it could be seen if it were in colour: {}", bold.out);
+    let bold = dir.run_in(&[forced], &["--help"], "").exits(0);
+    assert!(bold.out.contains('\x1b'), "the help is coloured without NO_COLOR: {}", bold.out);
     for (code, args) in [
         (0, &["--help"][..]),
         (2, &["frobnicate"]),
@@ -18,71 +18,67 @@ fn nothing_is_in_colour_for_who_does_not_want_it() {
         (4, &["budget", "show", "a"]),
         (0, &["doctor"]),
     ] {
-        let plain = place.run_in(&[forced, ("NO_COLOR", "1")], args, "").ends(code);
+        let plain = dir.run_in(&[forced, ("NO_COLOR", "1")], args, "").exits(code);
         assert!(!plain.out.contains('\x1b') && !plain.err.contains('\x1b'), "{args:?}: {}{}", plain.out, plain.err);
     }
 }
 
 #[test]
 fn every_exit_code_is_used_as_documented() {
-    let place = Place::ready();
-    place.run(&["budget", "define", "a", "--limit", "10:day"]).ends(0);
-    place.run(&["--help"]).ends(0);
-    let id = place.json(&["hold", "place", "a=4"])["hold"]["id"].clone();
+    let dir = Workdir::ready();
+    dir.run(&["budget", "define", "a", "--limit", "10:day"]).exits(0);
+    dir.run(&["--help"]).exits(0);
+    let id = dir.json(&["hold", "place", "a=4"])["hold"]["id"].clone();
     let id = text(&id);
-    let nobody = "hold_00000000000000000000000000";
+    let unknown = "hold_00000000000000000000000000";
 
-    // 1: something is wrong.
-    assert_eq!(place.database().execute("DELETE FROM bursar_holds", []).unwrap(), 1);
-    let found = place.run(&["verify", "--json"]).ends(1);
+    // 1: failed.
+    assert_eq!(dir.database().execute("DELETE FROM bursar_holds", []).unwrap(), 1);
+    let found = dir.run(&["verify", "--json"]).exits(1);
     assert!(found.out.contains("\"ok\": false") && found.out.contains("that is not there"), "{}", found.out);
-    place.run(&["rebuild", "--yes"]).ends(0);
-    place.run(&["verify"]).ends(0);
+    dir.run(&["rebuild", "--yes"]).exits(0);
+    dir.run(&["verify"]).exits(0);
 
-    // 2: asked in a wrong way.
-    place.run(&["budget"]).ends(2);
-    assert_eq!(place.problem(2, &["hold", "show", nobody, "--frobnicate"])["type"], "/problems/invalid");
+    // 2: wrong usage.
+    dir.run(&["budget"]).exits(2);
+    assert_eq!(dir.problem(2, &["hold", "show", unknown, "--frobnicate"])["type"], "/problems/invalid");
     // 3: refused.
-    let problem = place.problem(3, &["hold", "place", "a=7"]);
+    let problem = dir.problem(3, &["hold", "place", "a=7"]);
     let violation = &problem["violations"][0];
     assert_eq!((&problem["type"], &problem["status"]), (&json!("/problems/refused"), &json!(409)));
     let seen = (&violation["kind"], &violation["window"], &violation["available"], &violation["possible"]);
     assert_eq!(seen, (&json!("limit"), &json!("day"), &json!(6), &json!(true)));
     assert!(violation["retry_after_ms"].as_i64().unwrap() > 0);
     // 4: not found.
-    assert_eq!(place.problem(4, &["hold", "show", nobody])["type"], "/problems/not-found");
-    assert_eq!(place.problem(4, &["hold", "release", nobody])["type"], "/problems/not-found");
-    assert_eq!(place.problem(4, &["hold", "place", "nowhere=1"])["type"], "/problems/unknown-scope");
+    assert_eq!(dir.problem(4, &["hold", "show", unknown])["type"], "/problems/not-found");
+    assert_eq!(dir.problem(4, &["hold", "release", unknown])["type"], "/problems/not-found");
+    assert_eq!(dir.problem(4, &["hold", "place", "nowhere=1"])["type"], "/problems/unknown-scope");
     for args in [["budget", "show", "nowhere"], ["job", "show", "job_00000000000000000000000000"]] {
-        place.run(&args).ends(4);
+        dir.run(&args).exits(4);
     }
     // 5: conflict.
-    place.run(&["hold", "release", id, "--reason", "not needed"]).ends(0);
-    let problem = place.problem(5, &["hold", "commit", id]);
+    dir.run(&["hold", "release", id, "--reason", "not needed"]).exits(0);
+    let problem = dir.problem(5, &["hold", "commit", id]);
     assert_eq!((&problem["type"], &problem["state"]), (&json!("/problems/already-settled"), &json!("released")));
-    place.run(&["post", "a=1", "--key", "k"]).ends(0);
-    place.run(&["post", "a=1", "--key", "k"]).ends(0);
-    assert_eq!(place.problem(5, &["post", "a=2", "--key", "k"])["type"], "/problems/conflict");
+    dir.run(&["post", "a=1", "--key", "k"]).exits(0);
+    dir.run(&["post", "a=1", "--key", "k"]).exits(0);
+    assert_eq!(dir.problem(5, &["post", "a=2", "--key", "k"])["type"], "/problems/conflict");
     // 6: unavailable.
-    let garbage = place.file("garbage.db", &"this is not a database ".repeat(100));
-    let empty = place.file("empty.db", "");
+    let garbage = dir.file("garbage.db", &"this is not a database ".repeat(100));
+    let empty = dir.file("empty.db", "");
     for path in ["missing/folder/x.db", garbage.to_str().unwrap(), empty.to_str().unwrap()] {
         let url = format!("sqlite://{path}");
-        assert_eq!(
-            place.problem(6, &["--database", &url, "budget", "list"])["type"],
-            "/problems/unavailable",
-            "{path}"
-        );
+        assert_eq!(dir.problem(6, &["--database", &url, "budget", "list"])["type"], "/problems/unavailable", "{path}");
     }
-    place.run(&["--database", "sqlite://missing/folder/x.db", "migrate"]).ends(6);
-    assert!(!place.0.path().join("missing").exists(), "a mistyped path makes no folder");
+    dir.run(&["--database", "sqlite://missing/folder/x.db", "migrate"]).exits(6);
+    assert!(!dir.0.path().join("missing").exists(), "a mistyped path must not create a folder");
 }
 
 #[test]
-fn bad_input_is_refused_by_name_and_changes_nothing() {
-    let place = Place::ready();
-    place.run(&["budget", "define", "a", "--limit", "10:day"]).ends(0);
-    let events = || place.json(&["journal", "list"])["items"].as_array().unwrap().len();
+fn invalid_input_is_rejected_by_field_and_changes_nothing() {
+    let dir = Workdir::ready();
+    dir.run(&["budget", "define", "a", "--limit", "10:day"]).exits(0);
+    let events = || dir.json(&["journal", "list"])["items"].as_array().unwrap().len();
     let before = events();
     for (args, word) in [
         (&["hold", "place", "a=-1"][..], "negative"),
@@ -106,7 +102,7 @@ fn bad_input_is_refused_by_name_and_changes_nothing() {
         (&["--tenant", "", "budget", "list"], "tenant"),
         (&["--database", "mysql://user:secret@host/x", "budget", "list"], "sqlite://PATH"),
     ] {
-        let problem = place.problem(2, args);
+        let problem = dir.problem(2, args);
         let detail = text(&problem["detail"]);
         assert!(detail.contains(word), "{args:?}: {detail}");
         assert!(!detail.contains("secret"), "{detail}");
@@ -124,13 +120,13 @@ fn bad_input_is_refused_by_name_and_changes_nothing() {
         ("{}", "charges"),
         ("not json", "body"),
     ] {
-        let problem = place.run_with(&["command", "submit", "-", "--json"], body).ends(2).problem();
+        let problem = dir.run_with(&["command", "submit", "-", "--json"], body).exits(2).problem();
         assert_eq!(problem["field"], field, "{body}: {problem}");
     }
-    let file = place.file("budget.json", r#"{ "limits": [ { "amount": 1, "window": "day" } ], "shadow": true }"#);
-    assert_eq!(place.problem(2, &["budget", "define", "b", "--file", file.to_str().unwrap()])["field"], "shadow");
-    // A malformed token is the same answer as a used one.
-    let problem = place.problem(3, &["grant", "redeem", "upload", "s", "bgr_nonsense"]);
+    let file = dir.file("budget.json", r#"{ "limits": [ { "amount": 1, "window": "day" } ], "shadow": true }"#);
+    assert_eq!(dir.problem(2, &["budget", "define", "b", "--file", file.to_str().unwrap()])["field"], "shadow");
+    // A malformed token gets the same answer as a used one.
+    let problem = dir.problem(3, &["grant", "redeem", "upload", "s", "bgr_nonsense"]);
     assert_eq!(problem["violations"], json!([{ "kind": "grant", "purpose": "upload" }]));
     assert_eq!(events(), before);
 }

@@ -1,4 +1,4 @@
-//! The real binary on a folder of its own: what it prints, and how it ends.
+//! Runs the binary in a temporary folder and checks its output and exit code.
 
 mod backends;
 mod backup;
@@ -12,10 +12,10 @@ mod holds;
 mod input;
 mod jobs;
 mod journal;
+mod maintenance;
 mod meter;
 mod operators;
-mod place;
 mod postgres;
 mod schedules;
 mod top;
-mod upkeep;
+mod workdir;

@@ -1,13 +1,13 @@
-//! What goes on, at a glance.
+//! `bursar top`.
 
 use serde_json::json;
 
-use crate::backends::Both;
+use crate::backends::Backends;
 
 #[test]
-fn what_goes_on_is_the_same_over_a_server() {
-    let mut both = Both::new();
-    both.look(&["top", "--once"]);
+fn top_is_the_same_over_a_server() {
+    let mut both = Backends::new();
+    both.read(&["top", "--once"]);
     let jobs = r#"{ "jobs": [{ "queue": "media", "kind": "a" }, { "queue": "media", "kind": "a" },
         { "queue": "mail", "kind": "b", "delay_ms": 3600000 }] }"#;
     both.run(0, &["job", "enqueue", "--file", "-"], jobs);
@@ -34,12 +34,12 @@ fn what_goes_on_is_the_same_over_a_server() {
         );
         let budgets: Vec<&str> =
             view["budgets"].as_array().unwrap().iter().map(|b| b["scope"].as_str().unwrap()).collect();
-        assert_eq!(budgets, ["stopped", "near"], "what is far from its limit is left out");
+        assert_eq!(budgets, ["stopped", "near"], "a budget far from its limit is not listed");
         assert_eq!((&view["budgets"][1]["used_percent"], &view["budgets"][1]["remaining"]), (&json!(92), &json!(8)));
     }
     for ran in both.run(0, &["top", "--once"], "") {
-        assert!(!ran.out.contains('\x1b'), "what is printed once has no codes for a terminal");
-        for words in ["mail (paused)", "encoder-1", "near", "92 %", "frozen", "OLDEST WAITS SINCE"] {
+        assert!(!ran.out.contains('\x1b'), "--once prints no terminal codes");
+        for words in ["mail (paused)", "encoder-1", "near", "92 %", "frozen", "OLDEST WAITING"] {
             assert!(ran.out.contains(words), "{words}: {}", ran.out);
         }
         assert!(!ran.out.contains("far "), "{}", ran.out);

@@ -1,16 +1,16 @@
-//! The commands of a document.
+//! Parses the commands of a document.
 
-/// A command, and what it is to print.
+/// A command and its expected output.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Step {
-    /// Where it stands, counted from one.
+    /// The line number, from one.
     pub(crate) line: usize,
     pub(crate) command: String,
-    /// `None` where the document does not show it.
+    /// `None` if the document does not show the output.
     pub(crate) expected: Option<Vec<String>>,
 }
 
-/// The commands of a document, in order.
+/// Returns the commands of a document, in order.
 pub(crate) fn steps(text: &str) -> Vec<Step> {
     let lines: Vec<&str> = text.lines().collect();
     let (mut steps, mut at) = (Vec::new(), 0);
@@ -51,7 +51,7 @@ fn dialogue(block: &[&str], first: usize) -> Vec<Step> {
 }
 
 #[test]
-fn blocks_are_read() {
+fn code_blocks_are_parsed_into_steps() {
     let text = "```sh\na\nb\n```\n<!-- not run: why -->\n```sh\nc\n```\n```console\n$ d \\\n>   e\nout\n> more\n$ f\n```\n```text\n$ g\n```";
     let step = |line, command: &str, expected: Option<&[&str]>| Step {
         line,

@@ -1,6 +1,6 @@
-//! Whether a command printed what a document says.
+//! Compares the output of a command with a document.
 
-/// `…` stands for anything within a line, a line of it for any lines.
+/// Whether the output matches; `…` matches anything within a line, and a line of `…` matches any lines.
 pub(crate) fn matches(expected: &[String], printed: &str) -> bool {
     let printed: Vec<&str> = printed.lines().map(str::trim_end).collect();
     let expected: Vec<&str> = expected.iter().map(|line| line.trim_end()).collect();
@@ -34,7 +34,7 @@ fn one(expected: &str, printed: &str) -> bool {
 }
 
 #[test]
-fn a_line_that_differs_is_found() {
+fn a_differing_line_does_not_match() {
     let matches =
         |expected: &str, printed: &str| matches(&expected.lines().map(str::to_owned).collect::<Vec<_>>(), printed);
     for (expected, printed) in [

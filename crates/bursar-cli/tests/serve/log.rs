@@ -1,4 +1,4 @@
-//! The log: who asked for what, known by its id; never what is a secret or somebody's data.
+//! The access log: routes, ids and principals, but no secrets and no payloads.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use crate::process::Process;
 const OPERATOR: &str = "the operator's token, which is in no log";
 
 #[test]
-fn requests_are_logged_by_route_and_id_and_without_what_is_private() {
+fn requests_are_logged_without_secrets_and_payloads() {
     let folder = tempfile::tempdir().unwrap();
     let url = format!("sqlite://{}", folder.path().join("bursar.db").display());
     let env = [
@@ -17,21 +17,22 @@ fn requests_are_logged_by_route_and_id_and_without_what_is_private() {
     ];
     let server = Process::start(&url, &env);
     let body = json!({ "queue": "q", "kind": "k", "payload": { "password": "swordfish" }, "metadata": "marlin" });
-    let (status, made) = server.ask(OPERATOR, "POST", "/v1/jobs", body);
+    let (status, made) = server.request(OPERATOR, "POST", "/v1/jobs", body);
     assert_eq!(status, 201, "{made}");
     let id = made["id"].as_str().unwrap();
-    assert_eq!(server.ask(OPERATOR, "GET", &format!("/v1/jobs/{id}"), Value::Null).0, 200);
-    assert_eq!(server.ask("a token that is not good at all, it is not", "GET", "/v1/jobs", Value::Null).0, 401);
+    assert_eq!(server.request(OPERATOR, "GET", &format!("/v1/jobs/{id}"), Value::Null).0, 200);
+    assert_eq!(server.request("a token that is not good at all, it is not", "GET", "/v1/jobs", Value::Null).0, 401);
     let refused = json!({ "charges": [{ "scope": "nothing", "amount": 1 }] });
-    assert_eq!(server.ask(OPERATOR, "POST", "/v1/commands", refused).0, 409);
-    let (code, told) = server.end();
+    assert_eq!(server.request(OPERATOR, "POST", "/v1/commands", refused).0, 409);
+    let (code, log) = server.stop();
     assert_eq!(code, Some(0));
     for secret in [OPERATOR, "swordfish", "marlin", "not good at all"] {
-        assert!(!told.contains(secret), "{secret} is in the log:\n{told}");
+        assert!(!log.contains(secret), "{secret} is in the log:\n{log}");
     }
-    let lines: Vec<Value> = told.lines().map(|line| serde_json::from_str(line).expect("one object a line")).collect();
+    let lines: Vec<Value> =
+        log.lines().map(|line| serde_json::from_str(line).expect("one JSON object per line")).collect();
     let answered: Vec<&Value> = lines.iter().filter(|line| line["target"] == "bursar_server::access").collect();
-    let told: Vec<(&str, &str, u64, &str)> = answered
+    let logged: Vec<(&str, &str, u64, &str)> = answered
         .iter()
         .map(|line| {
             let (span, fields) = (&line["span"], &line["fields"]);
@@ -44,7 +45,7 @@ fn requests_are_logged_by_route_and_id_and_without_what_is_private() {
         })
         .collect();
     assert_eq!(
-        told,
+        logged,
         [
             ("POST", "/v1/jobs", 201, "operator"),
             ("GET", "/v1/jobs/{id}", 200, "operator"),

@@ -1,4 +1,4 @@
-//! A process of `bursar serve`, and what it is asked.
+//! A `bursar serve` process, and HTTP requests to it.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -9,14 +9,14 @@ use std::time::{Duration, Instant};
 use bursar_testkit::{Says, ended};
 use serde_json::Value;
 
-/// Longer than anything takes here.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(90);
+/// Longer than any step of these tests takes.
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(90);
 
-/// A running server, which ends with the test.
+/// A running server, killed on drop.
 pub(crate) struct Process {
     child: Child,
     pub(crate) address: SocketAddr,
-    says: Mutex<Says>,
+    stderr: Mutex<Says>,
 }
 
 impl Drop for Process {
@@ -26,8 +26,8 @@ impl Drop for Process {
     }
 }
 
-/// The time, for how long something took.
-#[expect(clippy::disallowed_methods, reason = "a test of real processes goes by the real clock")]
+/// Returns the time, to measure durations.
+#[expect(clippy::disallowed_methods, reason = "a test of real processes uses the real clock")]
 pub(crate) fn now() -> Instant {
     Instant::now()
 }
@@ -48,47 +48,47 @@ impl Process {
 
     pub(crate) fn start_with(args: &[&str], env: &[(&str, &str)]) -> Process {
         let mut child = command(args, env);
-        let says = Says::on(child.stderr.take().unwrap());
-        let prints = Says::on(child.stdout.take().unwrap());
+        let stderr = Says::on(child.stderr.take().unwrap());
+        let stdout = Says::on(child.stdout.take().unwrap());
         let address = loop {
-            let Some(line) = prints.next_line() else {
+            let Some(line) = stdout.next_line() else {
                 ended(&mut child);
-                panic!("it did not start: {}", says.rest().join("\n"));
+                panic!("the server did not start: {}", stderr.rest().join("\n"));
             };
             if let Some(address) = line.strip_prefix("listening on http://") {
                 break address.parse().unwrap();
             }
-            assert!(args[0] == "dev", "the first line says where: {line:?}");
+            assert!(args[0] == "dev", "the first line must be the address: {line:?}");
         };
-        Process { child, address, says: Mutex::new(says) }
+        Process { child, address, stderr: Mutex::new(stderr) }
     }
 
-    /// Starts it where it is to fail: how it ended, and what it said.
+    /// Starts a server that must fail; returns its exit code and standard error.
     pub(crate) fn try_start(url: &str, listen: &str, env: &[(&str, &str)]) -> (Option<i32>, String) {
         let output = command(&["serve", "--database", url, "--listen", listen], env).wait_with_output().unwrap();
         (output.status.code(), String::from_utf8(output.stderr).unwrap())
     }
 
-    /// What follows some words on standard error.
-    pub(crate) fn told_after(&self, words: &str) -> String {
+    /// Waits for a line with some words on standard error; returns the rest of the line.
+    pub(crate) fn stderr_after(&self, words: &str) -> String {
         loop {
-            let line = self.says.lock().unwrap().next_line().expect("it is told");
+            let line = self.stderr.lock().unwrap().next_line().expect("standard error has the words");
             if let Some((_, rest)) = line.split_once(words) {
                 return rest.to_owned();
             }
         }
     }
 
-    /// The operator's token that this start has made.
-    pub(crate) fn made_token(&self) -> String {
-        format!("bop_{}", self.told_after("bop_").trim())
+    /// Returns the operator token that this start created.
+    pub(crate) fn created_token(&self) -> String {
+        format!("bop_{}", self.stderr_after("bop_").trim())
     }
 
-    /// Sends a request; the answer is read later.
-    #[expect(clippy::needless_pass_by_value, reason = "a call reads like the request it makes")]
-    pub(crate) fn send(&self, token: &str, method: &str, path: &str, body: Value) -> Sent {
+    /// Sends a request without reading the response.
+    #[expect(clippy::needless_pass_by_value, reason = "call sites pass a literal")]
+    pub(crate) fn send(&self, token: &str, method: &str, path: &str, body: Value) -> PendingResponse {
         let mut stream = TcpStream::connect(self.address).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
         let body = if body.is_null() { String::new() } else { body.to_string() };
         let media = if body.is_empty() { "" } else { "Content-Type: application/json\r\n" };
         let head = format!(
@@ -96,46 +96,46 @@ impl Process {
             body.len()
         );
         stream.write_all((head + &body).as_bytes()).unwrap();
-        Sent(BufReader::new(stream))
+        PendingResponse(BufReader::new(stream))
     }
 
-    pub(crate) fn ask(&self, token: &str, method: &str, path: &str, body: Value) -> (u16, Value) {
+    pub(crate) fn request(&self, token: &str, method: &str, path: &str, body: Value) -> (u16, Value) {
         self.send(token, method, path, body).answer()
     }
 
-    /// Until somebody waits for jobs there: then it looks at the bell of the database.
-    pub(crate) fn somebody_waits(&self, token: &str) {
+    /// Waits until a request waits for jobs: only then does the node watch for wake-ups.
+    pub(crate) fn wait_for_lease_waiter(&self, token: &str) {
         let began = now();
         loop {
-            if self.figure(token, "bursar_bells_total") > 0 {
+            if self.metric(token, "bursar_bells_total") > 0 {
                 return;
             }
-            assert!(began.elapsed() < PATIENCE, "nobody waits");
+            assert!(began.elapsed() < TIMEOUT, "no request waits for jobs");
             std::thread::sleep(Duration::from_millis(50));
         }
     }
 
-    /// How many listen to events there.
+    /// Returns the number of event streams.
     pub(crate) fn listeners(&self, token: &str) -> u64 {
-        self.figure(token, "bursar_event_listeners")
+        self.metric(token, "bursar_event_listeners")
     }
 
-    /// One of its figures.
-    pub(crate) fn figure(&self, token: &str, name: &str) -> u64 {
+    /// Returns the value of a metric.
+    pub(crate) fn metric(&self, token: &str, name: &str) -> u64 {
         let mut sent = self.send(token, "GET", "/metrics", Value::Null);
         assert_eq!(sent.head(), 200);
         let mut text = String::new();
         sent.0.read_to_string(&mut text).unwrap();
-        let figure = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-        figure.unwrap().parse().unwrap()
+        let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        value.unwrap().parse().unwrap()
     }
 
-    /// The memory it has, in MB.
+    /// Returns the resident memory, in MB.
     pub(crate) fn memory_mb(&self) -> u64 {
         self.memory("VmRSS:")
     }
 
-    /// The most memory that it ever had, in MB.
+    /// Returns the peak resident memory, in MB.
     pub(crate) fn memory_mb_max(&self) -> u64 {
         self.memory("VmHWM:")
     }
@@ -146,32 +146,32 @@ impl Process {
         line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() / 1_024
     }
 
-    /// Kills it: it has time for nothing. Those who ask it may go on doing so.
+    /// Kills the process without a shutdown; clients may keep sending requests.
     pub(crate) fn kill(&self) {
         let killed = Command::new("kill").args(["-KILL", &self.child.id().to_string()]).status().unwrap();
         assert!(killed.success());
     }
 
-    /// Tells it to end: how it did, and what it said.
-    pub(crate) fn end(mut self) -> (Option<i32>, String) {
+    /// Stops the server with SIGTERM; returns its exit code and the rest of its standard error.
+    pub(crate) fn stop(mut self) -> (Option<i32>, String) {
         let killed = Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status().unwrap();
         assert!(killed.success());
         let code = ended(&mut self.child).code();
-        (code, self.says.lock().unwrap().rest().join("\n"))
+        (code, self.stderr.lock().unwrap().rest().join("\n"))
     }
 }
 
-/// A request that was sent.
-pub(crate) struct Sent(BufReader<TcpStream>);
+/// A request whose response has not been read.
+pub(crate) struct PendingResponse(BufReader<TcpStream>);
 
-impl Sent {
+impl PendingResponse {
     fn head(&mut self) -> u16 {
         let mut status = 0;
         loop {
             let mut line = String::new();
             self.0.read_line(&mut line).unwrap();
             if status == 0 {
-                status = line.split(' ').nth(1).unwrap_or_else(|| panic!("no answer: {line:?}")).parse().unwrap();
+                status = line.split(' ').nth(1).unwrap_or_else(|| panic!("no response: {line:?}")).parse().unwrap();
             }
             if line.trim().is_empty() {
                 return status;
@@ -189,7 +189,7 @@ impl Sent {
 
 /// A stream of events.
 pub(crate) struct Stream {
-    sent: Sent,
+    sent: PendingResponse,
     text: String,
 }
 
@@ -202,25 +202,26 @@ impl Stream {
         stream
     }
 
-    /// The next event: its position, its kind and its data.
+    /// Returns the next event: its position, kind and data.
     pub(crate) fn next(&mut self) -> (u64, String, Value) {
         loop {
             if let Some((frame, rest)) = self.text.split_once("\n\n") {
                 let field = |name: &str| frame.lines().find_map(|line| line.strip_prefix(name));
-                let told = field("event: ").map(|kind| {
+                let event = field("event: ").map(|kind| {
                     let position = field("id: ").map_or(0, |id| id.parse().unwrap());
                     (position, kind.to_owned(), serde_json::from_str(field("data: ").unwrap()).unwrap())
                 });
                 self.text = rest.to_owned();
-                match told {
-                    Some(told) => return told,
+                match event {
+                    Some(event) => return event,
                     None => continue,
                 }
             }
             let mut line = String::new();
             self.sent.0.read_line(&mut line).unwrap();
-            let length = usize::from_str_radix(line.trim(), 16).unwrap_or_else(|_| panic!("a part: {line:?}"));
-            assert!(length > 0, "the stream goes on");
+            let length =
+                usize::from_str_radix(line.trim(), 16).unwrap_or_else(|_| panic!("not a chunk length: {line:?}"));
+            assert!(length > 0, "the stream ended");
             let mut bytes = vec![0; length + 2];
             self.sent.0.read_exact(&mut bytes).unwrap();
             self.text.push_str(std::str::from_utf8(&bytes[..length]).unwrap());

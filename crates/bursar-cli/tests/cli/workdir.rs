@@ -1,4 +1,4 @@
-//! A working folder to run the binary in, and how a call ended.
+//! A working folder to run the binary in, and the result of a run.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -9,38 +9,38 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 /// A working folder, with a database in it once `migrate` or `dev` has run.
-pub(crate) struct Place(pub(crate) TempDir);
+pub(crate) struct Workdir(pub(crate) TempDir);
 
-/// How a call ended.
-pub(crate) struct Ran {
+/// The result of a run.
+pub(crate) struct Finished {
     pub(crate) code: i32,
     pub(crate) out: String,
     pub(crate) err: String,
 }
 
-impl Place {
-    pub(crate) fn empty() -> Place {
-        Place(tempfile::tempdir().expect("a folder"))
+impl Workdir {
+    pub(crate) fn empty() -> Workdir {
+        Workdir(tempfile::tempdir().expect("a folder"))
     }
 
-    /// With a database at the default place.
-    pub(crate) fn ready() -> Place {
-        let place = Place::empty();
-        place.run(&["migrate"]).ends(0);
-        place
+    /// Returns a folder with a database at the default path.
+    pub(crate) fn ready() -> Workdir {
+        let dir = Workdir::empty();
+        dir.run(&["migrate"]).exits(0);
+        dir
     }
 
-    pub(crate) fn run(&self, args: &[&str]) -> Ran {
+    pub(crate) fn run(&self, args: &[&str]) -> Finished {
         self.run_with(args, "")
     }
 
-    /// With something on standard input.
-    pub(crate) fn run_with(&self, args: &[&str], input: &str) -> Ran {
+    /// Runs the binary with text on standard input.
+    pub(crate) fn run_with(&self, args: &[&str], input: &str) -> Finished {
         self.run_in(&[], args, input)
     }
 
-    /// In an environment.
-    pub(crate) fn run_in(&self, env: &[(&str, &str)], args: &[&str], input: &str) -> Ran {
+    /// Runs the binary with environment variables and text on standard input.
+    pub(crate) fn run_in(&self, env: &[(&str, &str)], args: &[&str], input: &str) -> Finished {
         let mut child = Command::new(env!("CARGO_BIN_EXE_bursar"))
             .args(args)
             .current_dir(self.0.path())
@@ -53,22 +53,22 @@ impl Place {
             .stderr(Stdio::piped())
             .spawn()
             .expect("the binary starts");
-        // A call that reads nothing may be over before it is written to.
+        // A command that does not read its input may have exited already.
         let _ = child.stdin.take().expect("a pipe").write_all(input.as_bytes());
         let output = child.wait_with_output().expect("the binary ends");
         let text = |bytes| String::from_utf8(bytes).expect("text");
-        Ran { code: output.status.code().unwrap_or(-1), out: text(output.stdout), err: text(output.stderr) }
+        Finished { code: output.status.code().unwrap_or(-1), out: text(output.stdout), err: text(output.stderr) }
     }
 
-    /// Runs with `--json` and returns the data; it must be done.
+    /// Runs with `--json` and returns the data; the command must succeed.
     pub(crate) fn json(&self, args: &[&str]) -> Value {
-        let ran = self.run(&[args, &["--json"]].concat()).ends(0);
+        let ran = self.run(&[args, &["--json"]].concat()).exits(0);
         serde_json::from_str(&ran.out).expect("JSON on standard output")
     }
 
-    /// Runs with `--json` and returns the problem; it must end with this code and without data.
+    /// Runs with `--json` and returns the problem; the command must exit with the code and print no data.
     pub(crate) fn problem(&self, code: i32, args: &[&str]) -> Value {
-        let ran = self.run(&[args, &["--json"]].concat()).ends(code);
+        let ran = self.run(&[args, &["--json"]].concat()).exits(code);
         assert_eq!(ran.out, "", "{args:?}");
         ran.problem()
     }
@@ -84,8 +84,8 @@ impl Place {
     }
 }
 
-impl Ran {
-    pub(crate) fn ends(self, code: i32) -> Ran {
+impl Finished {
+    pub(crate) fn exits(self, code: i32) -> Finished {
         assert_eq!(self.code, code, "\n--- out\n{}\n--- err\n{}", self.out, self.err);
         self
     }

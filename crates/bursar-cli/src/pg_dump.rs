@@ -1,26 +1,26 @@
-//! PostgreSQL's own programs for copies of its databases.
+//! Runs PostgreSQL's `pg_dump` and `pg_restore`.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use bursar_server::wire::problem::{Kind, Problem};
+use bursar_wire::problem::{Kind, Problem};
 use percent_encoding::percent_decode_str;
 
 use crate::config::{has_password_parameter, split_password};
 use crate::output::Output;
 
-/// Dumps a database to a file: one snapshot, in PostgreSQL's custom format. Returns how many bytes it has.
-pub(super) fn dump(url: &str, to: &Path, out: Output) -> Result<u64, Problem> {
+/// Dumps one snapshot of a database to a file, in PostgreSQL's custom format. Returns the size in bytes.
+pub(crate) fn dump(url: &str, to: &Path, out: Output) -> Result<u64, Problem> {
     let mut part = to.as_os_str().to_owned();
     part.push(".part");
-    let part = Part(PathBuf::from(part));
-    let program = found("pg_dump").ok_or_else(|| missing("pg_dump", "--format=custom --file", to, url))?;
-    out.note(&format!("{} makes the copy", program.display()));
-    let mut command = connected(&program, url)?;
+    let part = PartialFile(PathBuf::from(part));
+    let program = find_program("pg_dump").ok_or_else(|| not_installed("pg_dump", "--format=custom --file", to, url))?;
+    out.note(&format!("copying the database with {}", program.display()));
+    let mut command = command_for(&program, url)?;
     run(command.args(["--format=custom", "--no-password", "--file"]).arg(&part.0))?;
-    // Its table of contents is read, so that what was cut off is not taken for a copy.
-    if let Some(program) = found("pg_restore") {
+    // Listing the contents fails on a truncated dump.
+    if let Some(program) = find_program("pg_restore") {
         run(Command::new(program).arg("--list").arg(&part.0))?;
     }
     let failed = |error: std::io::Error| {
@@ -35,29 +35,30 @@ pub(super) fn dump(url: &str, to: &Path, out: Output) -> Result<u64, Problem> {
     Ok(bytes)
 }
 
-/// Fills an empty database from a dump, in one transaction: all of it or nothing.
-pub(super) fn restore(url: &str, from: &Path, out: Output) -> Result<(), Problem> {
-    let program = found("pg_restore");
-    let program = program.ok_or_else(|| missing("pg_restore", "--single-transaction --no-owner", from, url))?;
-    out.note(&format!("{} fills the database", program.display()));
-    let mut command = connected(&program, url)?;
+/// Restores a dump into an empty database, in one transaction.
+pub(crate) fn restore(url: &str, from: &Path, out: Output) -> Result<(), Problem> {
+    let program = find_program("pg_restore");
+    let program = program.ok_or_else(|| not_installed("pg_restore", "--single-transaction --no-owner", from, url))?;
+    out.note(&format!("restoring the database with {}", program.display()));
+    let mut command = command_for(&program, url)?;
     run(command.args(["--single-transaction", "--exit-on-error", "--no-owner", "--no-password"]).arg(from))
 }
 
-/// A file that is removed unless it was renamed.
-struct Part(PathBuf);
+/// An unfinished file, removed on drop unless it has been renamed.
+struct PartialFile(PathBuf);
 
-impl Drop for Part {
+impl Drop for PartialFile {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.0);
     }
 }
 
-/// A program with the address of the database. The password goes by the environment: arguments are for everybody to see.
-fn connected(program: &Path, url: &str) -> Result<Command, Problem> {
+/// Builds a command that connects to a database. The password goes into the environment, because other users can see
+/// the arguments of a process.
+fn command_for(program: &Path, url: &str) -> Result<Command, Problem> {
     let mut command = Command::new(program);
     if has_password_parameter(url) {
-        let detail = "the password must stand before the host, as in postgres://USER:PASSWORD@HOST/DATABASE";
+        let detail = "the password must be in front of the host: postgres://USER:PASSWORD@HOST/DATABASE";
         return Err(Problem::invalid("database".into(), detail));
     }
     match split_password(url) {
@@ -75,7 +76,7 @@ fn run(command: &mut Command) -> Result<(), Problem> {
     let program = Path::new(command.get_program()).file_name().unwrap_or_default().to_string_lossy().into_owned();
     let output = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).output();
     let failed = |why: &str| {
-        let detail = format!("unavailable: {program} failed, and nothing was changed: {why}");
+        let detail = format!("unavailable: {program} failed; nothing was changed: {why}");
         Problem::new(Kind::Unavailable, detail)
     };
     let output = output.map_err(|error| failed(&error.to_string()))?;
@@ -85,8 +86,8 @@ fn run(command: &mut Command) -> Result<(), Problem> {
     }
 }
 
-/// The program on the path, or else the newest where Debian keeps them.
-fn found(name: &str) -> Option<PathBuf> {
+/// Finds a program on the PATH, or else the newest version in Debian's folder.
+fn find_program(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let on_path = std::env::split_paths(&path).map(|folder| folder.join(name)).find(|program| program.is_file());
     on_path.or_else(|| {
@@ -98,10 +99,10 @@ fn found(name: &str) -> Option<PathBuf> {
     })
 }
 
-fn missing(program: &str, arguments: &str, file: &Path, url: &str) -> Problem {
+fn not_installed(program: &str, arguments: &str, file: &Path, url: &str) -> Problem {
     let url = split_password(url).map_or_else(|| url.to_owned(), |(before, _, after)| format!("{before}{after}"));
     let detail = format!(
-        "unavailable: {program} is not installed here; install PostgreSQL's client programs, or run where they are: \
+        "unavailable: {program} is not installed; nothing was changed; install PostgreSQL's client programs, or run elsewhere: \
          {program} --dbname='{url}' {arguments} {}",
         file.display()
     );
@@ -113,15 +114,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_password_is_no_argument() {
-        let command = connected(Path::new("pg_dump"), "postgres://me:a%40b%25@host:1/db").unwrap();
+    fn a_password_is_not_passed_as_an_argument() {
+        let command = command_for(Path::new("pg_dump"), "postgres://me:a%40b%25@host:1/db").unwrap();
         let args: Vec<_> = command.get_args().collect();
         assert_eq!(args, ["--dbname=postgres://me@host:1/db"]);
         let env: Vec<_> = command.get_envs().collect();
         assert_eq!(env, [("PGPASSWORD".as_ref(), Some("a@b%".as_ref()))]);
-        assert!(connected(Path::new("pg_dump"), "postgres://host/db?password=x").is_err());
-        let told =
-            missing("pg_dump", "--format=custom --file", Path::new("a.dump"), "postgres://me:secret@host/db").detail;
-        assert!(told.ends_with("pg_dump --dbname='postgres://me@host/db' --format=custom --file a.dump"), "{told}");
+        assert!(command_for(Path::new("pg_dump"), "postgres://host/db?password=x").is_err());
+        let detail =
+            not_installed("pg_dump", "--format=custom --file", Path::new("a.dump"), "postgres://me:secret@host/db")
+                .detail;
+        assert!(detail.ends_with("pg_dump --dbname='postgres://me@host/db' --format=custom --file a.dump"), "{detail}");
     }
 }

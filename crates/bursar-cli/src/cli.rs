@@ -1,0 +1,220 @@
+//! The top-level command line: every command, and the dispatch to it.
+
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+
+use bursar_wire::problem::Problem;
+
+use crate::args::{ArgSource, GlobalArgs};
+use crate::commands::{
+    backup, bench, budget, command, completions, config, credential, dead, dev, doctor, grant, hold, job, journal,
+    maintenance, meter, migrate, openapi, queue, schedule, serve, top,
+};
+use crate::config::Config;
+use crate::context::Context;
+use crate::exit::Exit;
+use crate::target;
+
+/// Budgets, holds, one-time grants and durable jobs, committed in one database transaction
+#[derive(Parser)]
+#[command(
+    name = "bursar",
+    version,
+    max_term_width = 110,
+    after_help = "\
+Commands work on a database (--database) or over HTTP on a server (--server), with the same output.
+Exit codes: 0 done, 1 failed, 2 wrong usage, 3 refused, 4 not found, 5 conflict, 6 unavailable.
+New here? Run `bursar dev`."
+)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) global: GlobalArgs,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// The commands.
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// Serve the HTTP API
+    Serve(serve::Serve),
+    /// Run a guided demo on a local database and serve it; not for production
+    Dev(dev::Dev),
+    /// Check the configuration and list the settings
+    #[command(subcommand)]
+    Config(config::Configs),
+    /// Create or upgrade the database tables
+    Migrate(migrate::Migrate),
+    /// Copy the database to a file while it is in use
+    Backup(backup::Backup),
+    /// Create a database from a backup
+    Restore(backup::Restore),
+    /// Define and inspect budgets: limits on a scope, and what is left of them
+    #[command(subcommand)]
+    Budget(budget::Budgets),
+    /// Place, settle and inspect holds: units set aside until committed or released
+    #[command(subcommand)]
+    Hold(hold::Holds),
+    /// Spend units at once, without a hold
+    Post(hold::Post),
+    /// Mint, redeem and revoke grants: single-use permissions, presented as tokens
+    #[command(subcommand)]
+    Grant(grant::Grants),
+    /// Submit commands: charges, redemptions and jobs in one transaction
+    #[command(subcommand)]
+    Command(command::Commands),
+    /// Enqueue, inspect, run and cancel jobs
+    #[command(subcommand)]
+    Job(job::Jobs),
+    /// Configure, pause and inspect job queues
+    #[command(subcommand)]
+    Queue(queue::Queues),
+    /// Manage schedules: jobs enqueued on a cron expression
+    #[command(subcommand)]
+    Schedule(schedule::Schedules),
+    /// Inspect, retry, move and discard dead jobs: jobs with no attempts left
+    #[command(subcommand)]
+    Dead(dead::Dead),
+    /// Read the journal: every event, in order
+    #[command(subcommand)]
+    Journal(journal::Journals),
+    /// Manage the tokens of workers
+    #[command(subcommand)]
+    Worker(credential::Workers),
+    /// Manage API keys and operator tokens
+    #[command(subcommand)]
+    Token(credential::Tokens),
+    /// Show and change the quotas of callers
+    #[command(subcommand)]
+    Meter(meter::Meters),
+    /// Watch queues, workers and budgets near their limits
+    Top(top::Top),
+    /// Check that balances match holds and postings
+    Verify,
+    /// Rebuild every table from the journal
+    Rebuild(maintenance::Rebuild),
+    /// Record the holds that have expired
+    Sweep(maintenance::Sweep),
+    /// Diagnose the database and suggest repairs
+    Doctor(doctor::Doctor),
+    /// Print the OpenAPI document of the HTTP API
+    Openapi(openapi::Openapi),
+    /// Measure throughput and latency on this machine, next to a baseline
+    Bench(bench::Bench),
+    /// Print a completion script for a shell
+    Completions(completions::Completions),
+}
+
+impl Cli {
+    /// Parses the arguments, and records whether the server and the token came from a flag or the environment.
+    pub(crate) fn read() -> Result<Cli, clap::Error> {
+        let matches = Cli::command().try_get_matches()?;
+        let mut cli = Cli::from_arg_matches(&matches)?;
+        let GlobalArgs { server, server_source, token, token_source, .. } = &mut cli.global;
+        for (value, source, id) in [(server, server_source, "server"), (token, token_source, "server_token")] {
+            *source = ArgSource::of(&matches, id);
+            // An empty variable counts as unset.
+            if value.as_deref() == Some("") && *source == ArgSource::Environment {
+                (*value, *source) = (None, ArgSource::Unset);
+            }
+        }
+        Ok(cli)
+    }
+
+    /// Runs the command.
+    pub(crate) async fn run(self) -> Result<Exit, Problem> {
+        let Cli { global, command } = self;
+        if command.is_server() {
+            target::forbid_server_flag(&global)?;
+        } else if command.needs_database() {
+            target::require_database(&global)?;
+        }
+        match command {
+            // These need no configuration, or load it in their own way.
+            Command::Serve(args) => serve::run(args, global).await,
+            Command::Config(args) => config::run(args, &global),
+            Command::Openapi(args) => openapi::run(&args, &global),
+            Command::Completions(args) => completions::run(&args, &mut Cli::command()),
+            Command::Dev(args) => dev::run(args, &global.with_config(Config::default())).await,
+            Command::Bench(args) => bench::run(args, &global).await,
+            // These need the configuration, and open the database themselves or not at all.
+            Command::Backup(args) => backup::run(args, &global.load_config()?).await,
+            Command::Restore(args) => backup::restore(args, &global.load_config()?).await,
+            Command::Migrate(args) => migrate::run(args, &global.load_config()?).await,
+            Command::Doctor(args) => doctor::run(args, &global.load_config()?).await,
+            Command::Journal(journal::Journals::Query) => journal::query(&global.load_config()?),
+            command => {
+                let context = Context::open(global).await?;
+                let result = run_in(command, &context).await;
+                context.close().await;
+                result
+            }
+        }
+    }
+}
+
+/// Runs a command that works on a database and over a server alike.
+async fn run_in(command: Command, context: &Context) -> Result<Exit, Problem> {
+    match command {
+        Command::Budget(args) => budget::run(args, context).await?,
+        Command::Hold(args) => hold::run(args, context).await?,
+        Command::Post(args) => hold::post(args, context).await?,
+        Command::Grant(args) => grant::run(args, context).await?,
+        Command::Command(args) => command::run(args, context).await?,
+        Command::Job(args) => return job::run(args, context).await,
+        Command::Queue(args) => queue::run(args, context).await?,
+        Command::Schedule(args) => schedule::run(args, context).await?,
+        Command::Dead(args) => return dead::run(args, context).await,
+        Command::Journal(args) => journal::run(args, context).await?,
+        Command::Worker(args) => credential::workers(args, context).await?,
+        Command::Token(args) => credential::tokens(args, context).await?,
+        Command::Meter(args) => meter::run(args, context).await?,
+        Command::Top(args) => top::run(args, context).await?,
+        Command::Verify => return maintenance::verify(context).await,
+        Command::Rebuild(args) => return maintenance::rebuild(args, context).await,
+        Command::Sweep(args) => maintenance::sweep(args, context).await?,
+        Command::Serve(_)
+        | Command::Config(_)
+        | Command::Openapi(_)
+        | Command::Completions(_)
+        | Command::Dev(_)
+        | Command::Backup(_)
+        | Command::Restore(_)
+        | Command::Migrate(_)
+        | Command::Doctor(_)
+        | Command::Bench(_) => {
+            unreachable!("`Cli::run` handles the commands that open the database themselves or need none")
+        }
+    }
+    Ok(Exit::Done)
+}
+
+impl Command {
+    /// Whether the command starts a server in this process.
+    pub(crate) fn is_server(&self) -> bool {
+        matches!(self, Command::Serve(_) | Command::Dev(_))
+    }
+
+    /// Whether the command works on a database only, never over a server.
+    fn needs_database(&self) -> bool {
+        matches!(
+            self,
+            Command::Migrate(_)
+                | Command::Backup(_)
+                | Command::Restore(_)
+                | Command::Rebuild(_)
+                | Command::Sweep(_)
+                | Command::Doctor(_)
+                | Command::Grant(grant::Grants::Purge)
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn argument_definitions_are_consistent() {
+        Cli::command().debug_assert();
+    }
+}

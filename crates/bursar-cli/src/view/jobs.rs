@@ -1,0 +1,97 @@
+//! Jobs and their attempts.
+
+use bursar::JobState;
+use bursar_wire::Page;
+use bursar_wire::job::{AttemptAnswer, CostAnswer, FinishedAnswer, JobAnswer};
+use bursar_wire::problem::Problem;
+
+use crate::context::Context;
+use crate::output::{cell, table};
+
+/// Prints a page of jobs.
+pub(crate) fn print_page(page: &Page<JobAnswer>, context: &Context) -> Result<(), Problem> {
+    context.out.data(page, || {
+        let rows = page.items.iter().map(|job| {
+            vec![
+                job.id.to_string(),
+                job.queue.to_string(),
+                job.kind.to_string(),
+                job.state.to_string(),
+                job.attempts.to_string(),
+                when(job),
+                job.error.as_ref().map_or("-".to_owned(), |error| error.kind.clone()),
+            ]
+        });
+        table(&["JOB", "QUEUE", "KIND", "STATE", "ATTEMPTS", "WHEN", "ERROR"], &rows.collect::<Vec<_>>())
+    })?;
+    context.out.next_page(page.next.as_deref());
+    Ok(())
+}
+
+/// Returns when the lease expires, or else when the job is due.
+fn when(job: &JobAnswer) -> String {
+    match job.state {
+        JobState::Leased => cell(job.lease.as_ref().and_then(|lease| lease.expires_at.as_ref())),
+        _ => cell(job.run_at.as_ref()),
+    }
+}
+
+/// Prints a job and the outcome of each attempt.
+pub(crate) async fn print_job(job: &JobAnswer, context: &Context) -> Result<(), Problem> {
+    let attempts = context.client.jobs().attempts(job.id).await?.into_inner().items;
+    let mut answer = serde_json::to_value(job).unwrap_or_default();
+    if let Some(fields) = answer.as_object_mut() {
+        fields.insert("history".into(), serde_json::to_value(&attempts).unwrap_or_default());
+    }
+    context.out.data(&answer, || {
+        let lease = job.lease.as_ref();
+        let lease = lease.map(|lease| {
+            format!("fence {} by {} until {}", lease.fence, lease.worker, cell(lease.expires_at.as_ref()))
+        });
+        let most = job.max_attempts.map(|most| format!(" of {most}")).unwrap_or_default();
+        let cost = job.cost.iter().map(|CostAnswer { scope, amount }| format!("{amount} on {scope}"));
+        let mut lines = vec![
+            format!("job       {}", job.id),
+            format!("state     {}", job.state),
+            format!("queue     {}", job.queue),
+            format!("kind      {}", job.kind),
+            format!("payload   {}", job.payload.as_str()),
+            format!("priority  {}", job.priority),
+            format!("attempts  {}{most}", job.attempts),
+            format!("enqueued  {}", cell(job.enqueued_at.as_ref())),
+            format!("when      {}", when(job)),
+            format!("lease     {}", cell(lease)),
+            format!("hold      {}", cell(job.hold)),
+            format!("cost      {}", cell(Some(cost.collect::<Vec<_>>().join(", ")).filter(|cost| !cost.is_empty()))),
+            format!("result    {}", job.result.as_str()),
+        ];
+        lines.extend(attempts.iter().map(attempt));
+        lines.join("\n")
+    })
+}
+
+fn attempt(attempt: &AttemptAnswer) -> String {
+    let AttemptAnswer { attempt: number, worker, began_at, ended_at, end, error, .. } = attempt;
+    let outcome = match (end, error) {
+        (None, _) => "running".to_owned(),
+        (Some(_), Some(error)) => format!("{} {}: {}", cell(ended_at.as_ref()), error.kind, error.message),
+        (Some(end), None) => format!("{} {end}", cell(ended_at.as_ref())),
+    };
+    format!("attempt {number} by {worker} from {}: {outcome}", cell(began_at.as_ref()))
+}
+
+/// Shortens a text to fit a cell.
+pub(crate) fn shortened(text: &str) -> String {
+    const CHARS_MAX: usize = 60;
+    match text.chars().count() <= CHARS_MAX {
+        true => text.to_owned(),
+        false => text.chars().take(CHARS_MAX - 1).chain(['…']).collect(),
+    }
+}
+
+/// Formats jobs after an operation on them.
+pub(crate) fn finished(done: &[FinishedAnswer]) -> String {
+    let cost = |done: &FinishedAnswer| done.cost.iter().map(|cost| cost.amount).fold(0, i64::saturating_add);
+    let rows = done.iter().map(|done| vec![done.id.to_string(), done.state.to_string(), cost(done).to_string()]);
+    table(&["JOB", "STATE", "COST"], &rows.collect::<Vec<_>>())
+}
