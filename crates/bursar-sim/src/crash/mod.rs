@@ -36,7 +36,7 @@ use self::random::Random;
 use self::round::Round;
 
 /// An error of the test itself, not of what it tests.
-pub type Failure = Box<dyn std::error::Error + Send + Sync>;
+pub type RunError = Box<dyn std::error::Error + Send + Sync>;
 
 /// The first argument of a process that sends requests and is killed.
 const WORKER: &str = "crash-worker";
@@ -113,7 +113,7 @@ pub fn child(args: &[String]) -> Option<ExitCode> {
 }
 
 /// Runs the whole plan and calls `report` after each round.
-pub fn run(plan: &Plan, report: impl FnMut(&Tally)) -> Result<Tally, Failure> {
+pub fn run(plan: &Plan, report: impl FnMut(&Tally)) -> Result<Tally, RunError> {
     let mut report = report;
     let mut run = Run::new(plan)?;
     for _ in 0..plan.rounds {
@@ -143,7 +143,7 @@ pub struct Run {
 
 impl Run {
     /// Creates a database, and starts a server if the engine needs one.
-    pub fn new(plan: &Plan) -> Result<Run, Failure> {
+    pub fn new(plan: &Plan) -> Result<Run, RunError> {
         let mut databases = Databases::new(plan.engine)?;
         let url = databases.create();
         Ok(Run {
@@ -164,7 +164,7 @@ impl Run {
     }
 
     /// Runs processes under load and kills them all.
-    pub fn load(&mut self) -> Result<(), Failure> {
+    pub fn load(&mut self) -> Result<(), RunError> {
         if self.tally.rounds > 0 && self.tally.rounds.is_multiple_of(ROUNDS_PER_DATABASE) {
             self.replay()?;
             self.url = self.databases.create();
@@ -201,9 +201,9 @@ impl Run {
     }
 
     /// Compares the logs of the killed processes with the database.
-    pub fn check(&mut self) -> Result<(), Failure> {
+    pub fn check(&mut self) -> Result<(), RunError> {
         let (url, checker) = (&self.url, &mut self.checker);
-        let report: Result<CheckReport, Failure> = self.runtime.block_on(async {
+        let report: Result<CheckReport, RunError> = self.runtime.block_on(async {
             let bursar = Bursar::options(url).upkeep(None).open().await?;
             let report = checker.check(&bursar).await?;
             bursar.close().await;
@@ -220,7 +220,7 @@ impl Run {
     }
 
     /// Rebuilds the tables of a copy from the journal and compares every row.
-    pub fn replay(&mut self) -> Result<(), Failure> {
+    pub fn replay(&mut self) -> Result<(), RunError> {
         let copy = self.databases.copy(&self.url)?;
         let differ = self.runtime.block_on(tables::differ_when_rebuilt(&copy))?;
         self.tally.rebuilt += 1;
@@ -231,7 +231,7 @@ impl Run {
 }
 
 /// Raises the limit of each scope above what is spent and held.
-async fn define(bursar: &Bursar) -> Result<(), Failure> {
+async fn define(bursar: &Bursar) -> Result<(), RunError> {
     let scopes = TEAMS.iter().map(|team| (*team, ALLOWANCE)).chain([(SHORT_LIVED, 1_000_000)]);
     for (name, room) in [(ORG, ORG_ALLOWANCE)].into_iter().chain(scopes) {
         let view = bursar.ledger().budget(name).await?;
@@ -249,7 +249,7 @@ async fn define(bursar: &Bursar) -> Result<(), Failure> {
 }
 
 /// Raises the limits for a round and mints the grants that all processes try to redeem.
-async fn prepare(url: &str, tokens: &[String], round: u64, checker: &mut Checker) -> Result<(), Failure> {
+async fn prepare(url: &str, tokens: &[String], round: u64, checker: &mut Checker) -> Result<(), RunError> {
     let bursar = Bursar::options(url).upkeep(None).open().await?;
     define(&bursar).await?;
     let mut minting = JoinSet::new();

@@ -20,7 +20,7 @@ use super::client_log::{self, ClientLog, LogLine};
 use super::client_process::{Caller, token};
 use super::client_request::Response;
 use super::random::Random;
-use super::{Failure, define, tables};
+use super::{RunError, define, tables};
 
 /// The first argument of a process that works on the lossy file system.
 pub(super) const POWER: &str = "power-worker";
@@ -68,7 +68,7 @@ impl fmt::Display for PowerTally {
 }
 
 /// Runs power losses until the plan is fulfilled or a violation is found; calls `report` after each process.
-pub fn lose_power(plan: &PowerPlan, mut report: impl FnMut(&PowerTally)) -> Result<PowerTally, Failure> {
+pub fn lose_power(plan: &PowerPlan, mut report: impl FnMut(&PowerTally)) -> Result<PowerTally, RunError> {
     let root = tempfile::Builder::new().prefix("bursar-power-").tempdir()?;
     let mut random = Random::new(plan.seed);
     let mut tally = PowerTally::default();
@@ -131,7 +131,7 @@ impl Generation<'_> {
         self.root.join(format!("log-{}", self.number))
     }
 
-    fn run(&self, plan: &PowerPlan, random: &mut Random) -> Result<Vec<Image>, Failure> {
+    fn run(&self, plan: &PowerPlan, random: &mut Random) -> Result<Vec<Image>, RunError> {
         let images = self.root.join(format!("images-{}", self.number));
         fs::create_dir(&images)?;
         let stderr = self.root.join("stderr");
@@ -182,7 +182,7 @@ impl Image {
             let bursar = Bursar::options(&self.checked_url()).upkeep(None).open().await?;
             let report = checker.check(&bursar).await?;
             bursar.close().await;
-            Ok::<_, Failure>(report.findings)
+            Ok::<_, RunError>(report.findings)
         };
         check.await.unwrap_or_else(|error| vec![format!("the surviving database cannot be used: {error}")])
     }
