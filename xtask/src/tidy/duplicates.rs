@@ -45,8 +45,9 @@ fn public_types(text: &str) -> Vec<(usize, String)> {
         for (place, _) in text.match_indices("pub ").filter(|(place, _)| is_word(text, *place, "pub")) {
             let rest = text[place + 4..].trim_start_matches("unsafe ");
             let declared = KEYWORDS.iter().find_map(|keyword| rest.strip_prefix(keyword)?.strip_prefix(' '));
-            let name = |rest: &str| rest.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
-            found.extend(declared.map(|rest| (line, name(rest))));
+            let name = |rest: &str| rest.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect::<String>();
+            // The name is empty in a macro that gets it as a parameter.
+            found.extend(declared.map(|rest| (line, name(rest))).filter(|(_, name)| !name.is_empty()));
         }
     }
     found
@@ -65,7 +66,10 @@ mod tests {
                 "crates/a/src/b.rs",
                 "pub trait Place {}\n    pub type Part = u8;\npub(super) enum Told {}\npub fn place() {}",
             ),
-            ("crates/a/src/c.rs", "// pub struct Place;\n#[cfg(test)]\nmod tests {\n    pub struct Place;\n}"),
+            (
+                "crates/a/src/c.rs",
+                "// pub struct Place;\npub struct $name;\npub struct $name;\n#[cfg(test)]\nmod tests {\n    pub struct Place;\n}",
+            ),
             ("crates/a/src/bin/run.rs", "pub struct Place;"),
             ("crates/a/src/main.rs", "pub struct Place;"),
             ("crates/a/tests/t.rs", "pub struct Place;"),
