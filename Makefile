@@ -1,4 +1,4 @@
-# The house runs on any Debian with a Rust toolchain: `make setup` brings the rest.
+# Bursar builds on any Debian with a Rust toolchain; `make setup` installs the rest.
 .POSIX:
 SHELL = /bin/sh
 CARGO = cargo
@@ -6,16 +6,16 @@ CARGO = cargo
 .PHONY: help setup check test fmt bench-peers schemathesis attack
 
 help:
-	@echo 'make setup   install what the tests need: a C compiler, PostgreSQL, and what the guides call'
-	@echo 'make check   format, lints, documentation, house rules, dependencies'
-	@echo 'make test    setup, then every test and example'
+	@echo 'make setup   install what the tests need: a C compiler, PostgreSQL, curl and jq'
+	@echo 'make check   check format, lints, documentation, tidy rules and dependencies'
+	@echo 'make test    run setup, then every test and example'
 	@echo 'make fmt     format the sources'
-	@echo 'make schemathesis  ask a throwaway server what its OpenAPI document allows, and what it does not (needs Python)'
-	@echo 'make attack        attack a throwaway server, and tell what held (needs Python)'
-	@echo 'make bench-peers   measure job queues on this machine, Bursar among them (bench/README.md)'
+	@echo 'make schemathesis  test a throwaway server against its OpenAPI document (needs Python)'
+	@echo 'make attack        attack a throwaway server and report the results (needs Python)'
+	@echo 'make bench-peers   compare Bursar with other job queues on this machine (bench/README.md)'
 
-# Tests start a throwaway PostgreSQL of their own, so only its programs are wanted: the file in postgresql-common
-# keeps Debian from making and starting a cluster of the system.
+# Tests start their own throwaway PostgreSQL and need only its programs: the file in postgresql-common keeps Debian from
+# creating and starting a system cluster.
 setup:
 	@set -eu; \
 	need=''; \
@@ -47,19 +47,19 @@ test: setup
 fmt:
 	$(CARGO) fmt --all
 
-# ASKED passes options on: make schemathesis ASKED='--seed 7 --max-examples 500'
+# ASKED passes options to the script: make schemathesis ASKED='--seed 7 --max-examples 500'
 schemathesis:
 	@command -v python3 >/dev/null 2>&1 || { echo 'please install: python3 python3-venv' >&2; exit 1; }
 	$(CARGO) build --locked
 	proof/schemathesis/run $(ASKED)
 
-# ASKED passes options on: make attack ASKED='--quick --database postgres'
+# ASKED passes options to the script: make attack ASKED='--quick --database postgres'
 attack:
 	@command -v python3 >/dev/null 2>&1 || { echo 'please install: python3' >&2; exit 1; }
 	$(CARGO) build --release --locked
 	proof/attack/run $(ASKED)
 
-# PEERS passes options on: make bench-peers PEERS='--works drain --rounds 1'
+# PEERS passes options to the script: make bench-peers PEERS='--works drain --rounds 1'
 bench-peers: setup
 	@set -eu; \
 	need=''; \

@@ -1,1 +1,1 @@
-"""Installs the peers, starts what they need, runs their drivers and sums up what they print."""
+"""Installs the peers, starts their servers, runs their drivers and summarizes the results."""

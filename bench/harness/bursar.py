@@ -1,4 +1,4 @@
-"""Bursar itself, measured by its own bench on the same servers and the same disk, in turn with its peers."""
+"""Bursar, measured by its own bench on the same servers and disk, alternating with its peers."""
 
 import dataclasses
 import json
@@ -10,30 +10,30 @@ from harness.cpu import Watch
 
 @dataclasses.dataclass(frozen=True)
 class Bursar:
-    """Bursar on one engine, asked like a peer."""
+    """Bursar on one engine, with the interface of a peer."""
 
     engine: str
     name: str = "bursar"
     kind: str = "bursar"
     works: tuple = peers.ALL
-    # Whether jobs are drained by a worker with a handler, as those of the peers are; else by bare loops.
+    # Whether a worker with a handler drains jobs, as with the peers; otherwise bare loops do.
     worker: bool = False
 
     def round(self, work, running, _folder, options):
-        """Runs the bench once. It makes a database of its own on the server, or beside the file, that it is given."""
+        """Runs the bench once. It creates its own database on the given server or next to the given file."""
         if self.engine == "postgres":
             running.server()
         watch = Watch(running.process)
         with running.fresh(self.engine) as database:
-            told = self.run(options, *arguments(work, options, self.worker), "--database", database.split("?")[0])
-        # Jobs a second of a latency would be no figure of its own.
-        figures = {name: told[name] for name in ("per_second", "p50_ms", "p99_ms")}
+            result = self.run(options, *arguments(work, options, self.worker), "--database", database.split("?")[0])
+        # The latency bench has no meaningful rate.
+        figures = {name: result[name] for name in ("per_second", "p50_ms", "p99_ms")}
         figures |= {"per_second": None} if work == "latency" else {}
-        # What a bulk call took says nothing beside what others call a call.
+        # The times of bulk calls are not comparable.
         figures |= {"p50_ms": None, "p99_ms": None} if work.startswith(("drain", "enqueue-bulk")) else {}
         label = {"peer": self.name, "version": version(options.bursar), "engine": self.engine}
-        settings = SETTINGS[bench(work, self.worker)].format(callers=told["callers"])
-        return {**label, "settings": settings, "work": work, "n": told["jobs"], **figures, "others_cpu": watch.others()}
+        settings = SETTINGS[bench(work, self.worker)].format(callers=result["callers"])
+        return {**label, "settings": settings, "work": work, "n": result["jobs"], **figures, "others_cpu": watch.others()}
 
     def run(self, options, *arguments):
         command = [options.bursar, "bench", *arguments, "--json", "--baseline", "none", "--rounds", "1"]
@@ -83,8 +83,8 @@ def arguments(work, options, worker):
 
 
 def complaint(text):
-    """The detail of a problem, if it is one."""
-    first = (text.strip().splitlines() or ["it printed no figure"])[-1]
+    """Returns the detail if the text is a problem document, otherwise its last line."""
+    first = (text.strip().splitlines() or ["the bench printed no result"])[-1]
     try:
         return json.loads(first)["detail"].splitlines()[0]
     except (ValueError, KeyError, TypeError, AttributeError, IndexError):

@@ -1,4 +1,4 @@
-"""How much of the machine somebody else used while a round ran. A figure from a busy machine is not one."""
+"""The CPU share of other processes during a round. Results from a busy machine are not valid."""
 
 import os
 import resource
@@ -7,14 +7,14 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class Watch:
-    """Started before a round, asked after it. `server` is the process id of a server that outlives the round, if any."""
+    """Created before a round and read after it. `server` is the process id of a server that outlives the round, if any."""
 
     def __init__(self, server):
         self.server = server
         self.before = self.read()
 
     def others(self):
-        """The share of all processors that processes other than the round's had, 0 to 1."""
+        """Returns the CPU share of processes outside of the round, from 0 to 1."""
         busy, total, own = (now - then for now, then in zip(self.read(), self.before))
         return round(max(busy - own, 0) / total, 3) if total > 0 else 0.0
 
@@ -28,7 +28,7 @@ class Watch:
 
 
 def server_seconds(pid):
-    """Of a server, of the children it has, and of those it had."""
+    """Returns the CPU seconds of a server and of its running and ended children."""
     total = ticks(pid, ended_children=True)
     with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as children:
         total += sum(ticks(child) for child in children.read().split())

@@ -1,4 +1,4 @@
-"""Installs the peers into a folder that can be thrown away, at the versions of the lock files."""
+"""Installs the peers into a disposable folder, with the versions of the lock files."""
 
 import filecmp
 import shutil
@@ -10,11 +10,11 @@ BENCH = Path(__file__).resolve().parent.parent
 
 
 class Failed(Exception):
-    """Something that is needed cannot be had."""
+    """A requirement cannot be installed."""
 
 
 def install(folder, chosen):
-    """The peers that could not be installed, with the reason; the others are measured all the same."""
+    """Installs the peers; returns those that failed, with the reason. The others are still measured."""
     missing = {}
     for kind, prepare in (("node", node), ("rust", rust)):
         peers = [peer for peer in chosen if peer.kind == kind]
@@ -28,7 +28,7 @@ def install(folder, chosen):
 
 
 def node(folder, _drivers):
-    """Modules are looked for beside the file that names them, so the drivers are copied to where the peers are."""
+    """Copies the drivers next to the installed packages, because Node resolves modules from the importing file."""
     if shutil.which("npm") is None:
         raise Failed("npm is not installed")
     home = folder / "node"
@@ -41,15 +41,15 @@ def node(folder, _drivers):
         return
     for name in files:
         shutil.copy(BENCH / name, home / name)
-    # No script of a package is run: what they build is optional. npm itself runs on the Node of the machine, which may
-    # be older than the one the peers ask for and get. `npm ci` of newer versions wants optional packages of other platforms
-    # in the lock file; `npm install` takes the versions of the lock file as well, and leaves it as it is.
+    # Package scripts do not run: what they build is optional. npm runs on the Node of the machine, which may be older than
+    # the Node that the peers get. Newer versions of `npm ci` require optional packages of other platforms in the lock file;
+    # `npm install` uses the locked versions as well and does not change the file.
     call(["npm", "install", "--no-save", "--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error"], home)
     (home / "node_modules" / ".complete").touch()
 
 
 def rust(folder, drivers):
-    # The whole workspace is named, so that what is built does not depend on which peers are chosen.
+    # Build with the features of the whole workspace, so that the result does not depend on the chosen peers.
     programs = [part for driver in drivers for part in ("--bin", f"peer-{driver}")]
     command = ["cargo", "build", "--release", "--locked", "--quiet", "--workspace", *programs]
     call([*command, "--target-dir", folder / "rust"], BENCH)

@@ -1,4 +1,4 @@
-"""What the figures were measured on: the machine, its disk, and the servers with the settings that matter."""
+"""Describes the machine, its disk, and the servers with their relevant settings."""
 
 import os
 import platform
@@ -11,7 +11,7 @@ import time
 
 from harness import servers
 
-# The median of an odd number is one of them.
+# Odd, so that the median is a sample.
 FSYNCS = 51
 PAGE = b"\7" * 4096
 POSTGRES_SETTINGS = (
@@ -21,9 +21,9 @@ POSTGRES_SETTINGS = (
 
 
 def describe(data, running, chosen):
-    """Told before the first round, and with every table."""
+    """Returns the description printed before the first round and with every table."""
     engines = {peer.engine for peer in chosen}
-    told = {
+    described = {
         "cores": os.cpu_count(),
         "cpu": field("/proc/cpuinfo", "model name") or platform.machine(),
         "kernel": platform.release(),
@@ -31,25 +31,25 @@ def describe(data, running, chosen):
         "fsync_ms": round(fsync_ms(data), 3),
     }
     if "postgres" in engines:
-        told["postgres"] = postgres(running)
+        described["postgres"] = postgres(running)
     if "redis" in engines:
-        told["redis"] = redis()
-    return told
+        described["redis"] = redis()
+    return described
 
 
-def render(told):
-    """The head of the table."""
-    lines = [f"machine: {told['cores']} cores, {told['cpu']}, kernel {told['kernel']}, {told['memory_mb']} MB of memory"]
-    lines.append(f"disk: one fsync takes {told['fsync_ms']:.2f} ms")
+def render(described):
+    """Returns the text above the table."""
+    lines = [f"machine: {described['cores']} cores, {described['cpu']}, kernel {described['kernel']}, {described['memory_mb']} MB of memory"]
+    lines.append(f"disk: one fsync takes {described['fsync_ms']:.2f} ms")
     for name, title in (("postgres", "PostgreSQL"), ("redis", "Redis")):
-        if name in told:
-            settings = ", ".join(f"{key}={value}" for key, value in told[name]["settings"].items())
-            lines.append(f"{title} {told[name]['version']}: {settings}")
+        if name in described:
+            settings = ", ".join(f"{key}={value}" for key, value in described[name]["settings"].items())
+            lines.append(f"{title} {described[name]['version']}: {settings}")
     return "\n".join(lines)
 
 
 def fsync_ms(folder):
-    """What a page takes to be on the disk for good, median."""
+    """Returns the median time to write and fsync a page, in milliseconds."""
     times = []
     with tempfile.TemporaryFile(dir=folder) as file:
         for _ in range(FSYNCS):
@@ -62,7 +62,7 @@ def fsync_ms(folder):
 
 
 def postgres(running):
-    """Asked of the server itself."""
+    """Returns the version and the settings of the server."""
     try:
         address = running.server()
         names = ",".join(f"'{name}'" for name in POSTGRES_SETTINGS)
@@ -77,13 +77,13 @@ def redis():
     program = shutil.which("redis-server")
     if program is None:
         return {"version": "none", "settings": {"why": "redis-server is not installed"}}
-    said = subprocess.run([program, "--version"], capture_output=True, text=True, check=False).stdout
-    version = re.search(r"v=(\S+)", said)
-    return {"version": version.group(1) if version else said.strip(), "settings": dict(servers.REDIS_SETTINGS)}
+    output = subprocess.run([program, "--version"], capture_output=True, text=True, check=False).stdout
+    version = re.search(r"v=(\S+)", output)
+    return {"version": version.group(1) if version else output.strip(), "settings": dict(servers.REDIS_SETTINGS)}
 
 
 def field(path, name):
-    """A field of what the kernel tells in lines of `name: value`."""
+    """Returns a field of a file with lines of the form `name: value`."""
     try:
         with open(path, encoding="utf-8") as text:
             for line in text:

@@ -1,4 +1,4 @@
-"""The peers, and how one round of a work is asked of a driver."""
+"""The peers, and running one round of a work with a driver."""
 
 import dataclasses
 import json
@@ -7,19 +7,19 @@ import subprocess
 from harness.cpu import Watch
 
 WORKS = ["drain", "enqueue-bulk", "enqueue", "latency", "drain-finished", "drain-backlog"]
-# They fill a database first, which takes minutes.
+# These fill a database first, which takes minutes.
 LONG = ["drain-finished", "drain-backlog"]
-# A driver gives up by itself before this.
+# A driver has a shorter timeout of its own.
 PATIENCE_SECONDS = 900
 
 
 class Failed(Exception):
-    """A driver did not answer."""
+    """A driver failed."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Peer:
-    """One queue on one engine. `kind` is the language of its driver, which is the folder of that name."""
+    """One queue on one engine. `kind` is the language of its driver, `driver` its folder."""
 
     name: str
     driver: str
@@ -53,25 +53,25 @@ class Peer:
 
 
 def run(command):
-    """The last line of its output, read as JSON."""
+    """Runs a driver and returns the last line of its output, parsed as JSON."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False)
     except (OSError, subprocess.TimeoutExpired) as why:
         raise Failed(str(why)) from why
     if done.returncode != 0:
-        said = [line for line in done.stderr.splitlines() if line.strip()]
-        raise Failed(f"exit {done.returncode}: " + " ".join(said)[:300])
+        errors = [line for line in done.stderr.splitlines() if line.strip()]
+        raise Failed(f"exit {done.returncode}: " + " ".join(errors)[:300])
     try:
         return json.loads(done.stdout.strip().splitlines()[-1])
     except (IndexError, ValueError) as why:
-        raise Failed(f"it printed no line of JSON: {done.stdout[:200]}") from why
+        raise Failed(f"the driver printed no JSON: {done.stdout[:200]}") from why
 
 
 ALL = tuple(WORKS)
 SHORT = tuple(work for work in WORKS if work not in LONG)
 
 PEERS = [
-    # It deletes what is done, so that there is nothing to keep.
+    # It deletes finished jobs, so that none can be kept.
     Peer("graphile-worker", "graphile-worker", "node", "postgres", (*SHORT, "drain-backlog")),
     Peer("pg-boss", "pg-boss", "node", "postgres", ALL),
     Peer("bullmq", "bullmq", "node", "redis", ALL),

@@ -1,4 +1,4 @@
-"""Throwaway servers on free ports of the loopback, ended by their process ids, also when this program is killed."""
+"""Throwaway servers on free local ports. They are stopped by process id, even when this program is killed."""
 
 import contextlib
 import os
@@ -12,8 +12,8 @@ from pathlib import Path
 
 WAIT_SECONDS = 30
 REDIS_SETTINGS = (("appendonly", "yes"), ("appendfsync", "always"), ("maxmemory-policy", "noeviction"))
-# Waits until its input ends, which it does with the program that started it, however that ends.
-KEEPER = """
+# A shell that stops the server when its standard input closes, which happens however this program ends.
+CLEANER = """
 folder=$1; name=$2; pid=$3
 cat >/dev/null
 if [ "$(cat "/proc/$pid/comm" 2>/dev/null)" = "$name" ]; then
@@ -29,7 +29,7 @@ class Failed(Exception):
 
 
 class Servers:
-    """PostgreSQL is started when it is first asked for, and serves the whole run. Redis is new for each round."""
+    """PostgreSQL starts on first use and serves the whole run. Redis is new for each round."""
 
     def __init__(self, parent):
         self.parent = parent
@@ -46,7 +46,7 @@ class Servers:
 
     @contextlib.contextmanager
     def fresh(self, engine):
-        """The address of an empty database, gone afterwards."""
+        """Yields the URL of an empty database and removes it afterwards."""
         if engine == "sqlite":
             with tempfile.TemporaryDirectory(prefix="sqlite-", dir=self.parent) as folder:
                 yield f"sqlite://{folder}/jobs.db?mode=rwc"
@@ -65,7 +65,7 @@ class Servers:
                 sql(server, "CHECKPOINT")
 
     def server(self):
-        """The address of PostgreSQL, without a database."""
+        """Returns the URL of PostgreSQL, without a database."""
         if self.postgres is None:
             self.postgres, self.process = self.stack.enter_context(postgres(self.parent))
         return self.postgres
@@ -73,9 +73,9 @@ class Servers:
 
 @contextlib.contextmanager
 def postgres(parent):
-    """With the settings that initdb chooses, but for the number of connections."""
+    """Runs PostgreSQL with the settings of initdb, except for the number of connections."""
     bin_folder = postgres_programs()
-    # It refuses to run as root.
+    # PostgreSQL refuses to run as root.
     user = {"user": "postgres", "group": pwd.getpwnam("postgres").pw_gid} if os.getuid() == 0 else {}
     with server_folder("postgres-", parent, user) as folder:
         init = [bin_folder / "initdb", "-A", "trust", "-U", "postgres", "-E", "UTF8", "--locale=C", "--no-sync"]
@@ -91,7 +91,7 @@ def postgres(parent):
 
 @contextlib.contextmanager
 def redis(parent):
-    """Each write is on disk before it is answered."""
+    """Runs Redis so that each write is durable before its answer."""
     program = shutil.which("redis-server")
     if program is None:
         raise Failed("redis-server is not installed")
@@ -116,25 +116,25 @@ def server_folder(prefix, parent, user):
 
 @contextlib.contextmanager
 def serving(command, folder, port, name, user):
-    """A server that listens on `port`; its group is its own, so that an interrupt from the keyboard reaches us first."""
+    """Runs a server on `port`, in a session of its own, so that Ctrl-C reaches only this program."""
     with open(folder / "log", "wb") as log:
         server = subprocess.Popen(command, stdout=log, stderr=log, cwd="/", start_new_session=True, **user)
-    keeper = ["sh", "-c", KEEPER, "keeper", folder, name, str(server.pid)]
-    keeper = subprocess.Popen(keeper, stdin=subprocess.PIPE, start_new_session=True, cwd="/")
+    cleaner = ["sh", "-c", CLEANER, "cleaner", folder, name, str(server.pid)]
+    cleaner = subprocess.Popen(cleaner, stdin=subprocess.PIPE, start_new_session=True, cwd="/")
     try:
         wait_for(lambda: listens(server, port, folder))
         yield server.pid
     finally:
         server.terminate() if name == "redis-server" else server.send_signal(2)
         server.wait(WAIT_SECONDS)
-        keeper.stdin.close()
-        keeper.wait(WAIT_SECONDS)
+        cleaner.stdin.close()
+        cleaner.wait(WAIT_SECONDS)
 
 
 def listens(server, port, folder):
     if server.poll() is not None:
-        said = (folder / "log").read_text(errors="replace")[-500:]
-        raise Failed(f"a server ended at once: {said}")
+        log = (folder / "log").read_text(errors="replace")[-500:]
+        raise Failed(f"{server.args[0]} ended at once: {log}")
     with socket.create_connection(("127.0.0.1", port), timeout=1):
         return True
 
@@ -146,7 +146,7 @@ def wait_for(ready):
             return ready()
         except (OSError, subprocess.CalledProcessError) as why:
             if time.monotonic() > end:
-                raise Failed(f"a server does not answer: {why}") from why
+                raise Failed(f"the server does not answer: {why}") from why
             time.sleep(0.05)
 
 
@@ -155,7 +155,7 @@ def sql(server, statement):
 
 
 def ask(server, statement):
-    """The rows of an answer, columns apart by `|`."""
+    """Returns the rows of a query, with columns separated by `|`."""
     command = [postgres_programs() / "psql", "-q", "-X", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-c", statement]
     done = subprocess.run([*command, f"{server}/postgres"], capture_output=True, text=True, check=False)
     if done.returncode != 0:
@@ -164,10 +164,10 @@ def ask(server, statement):
 
 
 def postgres_programs():
-    """Those of the newest version that is installed."""
+    """Returns the folder of the newest installed version's programs."""
     versions = [path for path in Path("/usr/lib/postgresql").glob("*/bin") if (path / "initdb").exists()]
     if not versions:
-        raise Failed("PostgreSQL is not installed: make setup")
+        raise Failed("PostgreSQL is not installed: run `make setup`")
     return max(versions, key=lambda path: int(path.parent.name))
 
 

@@ -1,28 +1,28 @@
-"""Sums up rounds, and writes the table."""
+"""Summarizes rounds and renders the table."""
 
 import statistics
 
-# Others always take a little.
+# Other processes always use a little CPU.
 QUIET = 0.1
 TITLES = {
-    "drain": "Drain jobs that do nothing",
+    "drain": "Drain empty jobs",
     "enqueue-bulk": "Enqueue in bulk",
-    "enqueue": "Enqueue one at a time, durably",
-    "latency": "From the call that enqueues to the start of the job, idle",
-    "drain-finished": "Drain with done jobs kept",
-    "drain-backlog": "Drain with jobs waiting behind",
+    "enqueue": "Enqueue one by one, durably",
+    "latency": "Latency from enqueueing to the start of the job, idle",
+    "drain-finished": "Drain with finished jobs kept",
+    "drain-backlog": "Drain with a backlog",
 }
 
 
 def median(work, rounds):
-    """The median of each figure over the rounds, with the least and the most of the one that counts."""
+    """Returns the median of each figure, and the range of the main one."""
     line = {name: rounds[0][name] for name in ("peer", "version", "engine")}
     line |= {"work": work, "n": rounds[0]["n"], "rounds": len(rounds)}
     for name in ("per_second", "p50_ms", "p99_ms"):
-        values = [told[name] for told in rounds if told[name] is not None]
+        values = [result[name] for result in rounds if result[name] is not None]
         line[name] = statistics.median(values) if values else None
-    values = [told[figure(work)] for told in rounds]
-    line |= {"spread": [min(values), max(values)], "others_cpu": max(told["others_cpu"] for told in rounds)}
+    values = [result[figure(work)] for result in rounds]
+    line |= {"spread": [min(values), max(values)], "others_cpu": max(result["others_cpu"] for result in rounds)}
     return {**line, "settings": rounds[0]["settings"]}
 
 
@@ -31,18 +31,18 @@ def figure(work):
 
 
 def render(lines):
-    """Best first. `Bursar` is how many times better Bursar is on the same engine, Redis counting as PostgreSQL."""
+    """Renders the table, best first. The column `Bursar` is Bursar's speedup on the same engine; Redis counts as PostgreSQL."""
     parts = []
     for work in dict.fromkeys(line["work"] for line in lines):
         rows = [row(line, lines) for line in ordered(line for line in lines if line["work"] == work)]
         parts.append(f"## {TITLES[work]}\n\n" + columns([HEAD, *rows]))
     disturbed = max((line.get("others_cpu") or 0 for line in lines), default=0)
     if disturbed > QUIET:
-        parts.append(f"The machine was busy with other things: in one round they took {disturbed:.0%} of it. Measure again.")
+        parts.append(f"Other processes used {disturbed:.0%} of the CPU in one round. Measure again on an idle machine.")
     return "\n\n".join(parts)
 
 
-HEAD = ["queue", "version", "engine", "a second", "slowest to fastest", "p50 ms", "p99 ms", "jobs", "Bursar", "settings"]
+HEAD = ["queue", "version", "engine", "per second", "slowest to fastest", "p50 ms", "p99 ms", "jobs", "Bursar", "settings"]
 
 
 def ordered(lines):

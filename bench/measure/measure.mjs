@@ -1,14 +1,14 @@
-// The measurement itself, the same for every peer written in JavaScript. `src/lib.rs` beside it is the same for the
-// peers written in Rust, and says what each part means: a change here is a change there.
+// The measurement, shared by all peers written in JavaScript. `src/lib.rs` does the same for peers written in Rust and
+// documents each part; keep both in step.
 //
-// A driver calls `run(open)`. `open(ask)` answers an object with
+// A driver calls `run(open)`. `open(ask)` returns an object with
 //   label(work)        { peer, version, engine, settings }
 //   enqueueBulk(jobs)  in the fastest way that the peer documents
-//   enqueue()          one job, durable when the promise is kept
+//   enqueue()          one job, durable when the promise resolves
 //   start(handed)      a worker whose handler calls handed(count) and nothing else
-//   stop(worker)       what it has done by then is in the database
-//   unfinished()       jobs that wait or run, asked of the database
-//   rest()             brings the engine to rest after much was written
+//   stop(worker)       after its finished jobs are recorded in the database
+//   unfinished()       the number of waiting and running jobs in the database
+//   rest()             updates statistics and runs a checkpoint after bulk writes
 //   close()
 import { readFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -22,7 +22,7 @@ const PATIENCE_MS = 600_000;
 
 export async function run(open) {
   const ask = parse();
-  setTimeout(() => { throw new Error("a round ends"); }, PATIENCE_MS).unref();
+  setTimeout(() => { throw new Error("the round exceeded its timeout"); }, PATIENCE_MS).unref();
   const peer = await open(ask);
   const work = { drain, "enqueue-bulk": enqueueBulk, enqueue, latency }[ask.work];
   const { n, perSecond, samples } = await work(peer, ask);
@@ -39,7 +39,7 @@ export async function run(open) {
   process.exit(0);
 }
 
-/** The version of a package that is installed. */
+/** Returns the version of an installed package. */
 export function versionOf(name) {
   return JSON.parse(readFileSync(new URL(`../node_modules/${name}/package.json`, import.meta.url), "utf8")).version;
 }
@@ -73,7 +73,7 @@ function parse() {
   return { work: positionals[0], database, ...numbers };
 }
 
-/** How many jobs were handed to a handler, and when. */
+/** The number of jobs passed to a handler, and when. */
 class Progress {
   constructor(goal) { this.again(goal); }
 

@@ -1,7 +1,7 @@
-// What the drivers of queues on PostgreSQL share.
+// Shared by the drivers of queues on PostgreSQL.
 import pg from "pg";
 
-/** A connection for what the measurement itself asks. */
+/** Opens a connection for the queries of the measurement itself. */
 export async function connect(database) {
   const client = new pg.Client({ connectionString: database });
   await client.connect();

@@ -1,6 +1,6 @@
-//! Rust source with everything blanked that is not code, so that a brace in a string is not a brace.
+//! Masks everything in Rust source that is not code, so that a brace in a string is not counted as one.
 
-/// Replaces comments, strings and character literals by spaces. Lines and columns stay where they are.
+/// Replaces comments, strings and character literals with spaces. Lines and columns do not move.
 pub(crate) fn code(source: &str) -> String {
     let chars: Vec<char> = source.chars().collect();
     let mut masked = String::with_capacity(source.len());
@@ -18,7 +18,7 @@ pub(crate) fn code(source: &str) -> String {
     masked
 }
 
-/// Where the comment or literal that begins at `at` ends; `at` itself when none begins there.
+/// Returns the end of the comment or literal that begins at `at`, or `at` if none begins there.
 fn end_of_text(chars: &[char], at: usize) -> usize {
     let next = chars.get(at + 1).copied();
     match chars[at] {
@@ -70,7 +70,7 @@ fn quoted(chars: &[char], from: usize) -> usize {
     chars.len()
 }
 
-/// `at` stands on the `r` of what may be a raw string.
+/// Returns the end of the raw string whose `r` is at `at`, if it is one.
 fn raw_string(chars: &[char], at: usize) -> Option<usize> {
     let hashes = chars[at + 1..].iter().take_while(|c| **c == '#').count();
     if chars.get(at + 1 + hashes) != Some(&'"') {
@@ -80,7 +80,7 @@ fn raw_string(chars: &[char], at: usize) -> Option<usize> {
     Some(find(chars, at + 2 + hashes, ends, 1 + hashes))
 }
 
-/// Whether `word` stands at `place` of `text` and is not part of a longer word.
+/// Returns whether `word` is at `place` of `text` and not part of a longer word.
 pub(crate) fn is_word(text: &str, place: usize, word: &str) -> bool {
     let part = |c: char| c.is_alphanumeric() || c == '_';
     text[place..].starts_with(word)
@@ -88,7 +88,7 @@ pub(crate) fn is_word(text: &str, place: usize, word: &str) -> bool {
         && !text[place + word.len()..].chars().next().is_some_and(part)
 }
 
-/// Whether `text` has `word` anywhere as a word of its own.
+/// Returns whether `text` contains `word` as a whole word.
 pub(crate) fn has_word(text: &str, word: &str) -> bool {
     text.match_indices(word).any(|(place, _)| is_word(text, place, word))
 }
@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_code_is_left() {
+    fn only_code_remains() {
         let cases = [
             ("a // {\nb", "a\nb"),
             ("a /* { /* } */ */ b", "ab"),
@@ -111,12 +111,12 @@ mod tests {
         for (source, left) in cases {
             let masked = code(source);
             assert_eq!(masked.replace(' ', ""), left, "{source}");
-            assert_eq!(masked.len(), source.len(), "{source}: columns stay");
+            assert_eq!(masked.len(), source.len(), "{source}: columns must not move");
         }
     }
 
     #[test]
-    fn words_are_whole() {
+    fn only_whole_words_match() {
         assert!(has_word("use serde::Serialize;", "serde"));
         assert!(!has_word("use serde_json::Value;", "serde"));
     }

@@ -1,20 +1,20 @@
-//! The files of the project, read once.
+//! The files of the project.
 
 use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 
-/// Every file by its path from the root, with forward slashes. One that is not text is empty.
+/// All files by path from the root, with forward slashes. Binary files are empty.
 #[derive(Debug, Default)]
 pub(crate) struct Tree {
     pub(crate) files: BTreeMap<String, String>,
 }
 
-/// What tools leave behind is not part of the project.
+/// Folders created by tools.
 const SKIPPED: [&str; 4] = ["target", "data", "bursar-data", "node_modules"];
 
 impl Tree {
-    /// Reads everything below `root` except what is hidden or built. `.ci` is the one hidden folder of the house.
+    /// Reads all files below `root` except hidden and generated ones. `.ci` is the only hidden folder of the project.
     pub(crate) fn load(root: &Path) -> io::Result<Tree> {
         let mut tree = Tree::default();
         tree.read(root, "")?;
@@ -39,14 +39,14 @@ impl Tree {
         Ok(())
     }
 
-    /// Whether there is a file or a folder of this path.
+    /// Returns whether a file or a folder has this path.
     pub(crate) fn has(&self, path: &str) -> bool {
         let path = path.trim_end_matches('/');
         let below = format!("{path}/");
         path.is_empty() || self.files.contains_key(path) || self.files.keys().any(|file| file.starts_with(&below))
     }
 
-    /// The files whose names end so.
+    /// Returns the files whose names end with `end`.
     pub(crate) fn ending<'a>(&'a self, end: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
         self.files
             .iter()
@@ -54,13 +54,13 @@ impl Tree {
             .map(|(path, text)| (path.as_str(), text.as_str()))
     }
 
-    /// The text of a file.
+    /// Returns the text of a file.
     pub(crate) fn text(&self, path: &str) -> Option<&str> {
         self.files.get(path).map(String::as_str)
     }
 }
 
-/// `path` as seen from the folder of `from`, with `.` and `..` resolved.
+/// Resolves `path`, with `.` and `..`, from the folder of `from`.
 pub(crate) fn resolve(from: &str, path: &str) -> String {
     let mut parts: Vec<&str> = from.split('/').collect();
     parts.pop();
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn folders_exist_when_they_have_files() {
+    fn a_folder_exists_if_it_has_files() {
         let tree = tree([("docs/a.md", "")]);
         assert!(tree.has("docs") && tree.has("docs/") && tree.has("docs/a.md"));
         assert!(!tree.has("doc") && !tree.has("docs/b.md"));

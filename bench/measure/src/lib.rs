@@ -1,7 +1,7 @@
-//! The measurement itself, the same for every peer written in Rust.
+//! The measurement, shared by all peers written in Rust.
 //!
-//! A driver implements [`Peer`] and hands it to [`run`], which does one round of one work and prints one line of JSON.
-//! `measure.mjs` beside this crate is the same for the peers written in JavaScript: a change here is a change there.
+//! A driver implements [`Peer`] and passes it to [`run`], which runs one round of one work and prints one line of JSON.
+//! `measure.mjs` does the same for peers written in JavaScript; keep both in step.
 
 mod progress;
 
@@ -14,75 +14,75 @@ use serde::Serialize;
 
 pub use progress::Progress;
 
-/// What a driver tells about a peer, and does with it.
+/// A job queue under measurement.
 pub trait Peer: Send + Sync + 'static {
     /// A worker that takes jobs until it is stopped.
     type Worker: Send;
 
-    /// Its name, its version, and the settings it runs with for this work.
+    /// Returns its name, version, and settings for this work.
     fn label(&self, work: Work) -> Label;
 
-    /// Enqueues this many jobs in the fastest way that it documents.
+    /// Enqueues this many jobs in the fastest way that the peer documents.
     fn enqueue_bulk(&self, jobs: u64) -> impl Future<Output = ()> + Send;
 
-    /// Enqueues one job, and returns when it is durable.
+    /// Enqueues one job and returns when it is durable.
     fn enqueue(&self) -> impl Future<Output = ()> + Send;
 
-    /// Starts a worker whose handler does nothing but tell `progress`.
+    /// Starts a worker whose handler only reports to `progress`.
     fn start(&self, progress: Arc<Progress>) -> impl Future<Output = Self::Worker> + Send;
 
-    /// Stops a worker; what it has done by then is in the database.
+    /// Stops a worker after its finished jobs are recorded in the database.
     fn stop(&self, worker: Self::Worker) -> impl Future<Output = ()> + Send;
 
-    /// Jobs that are waiting or running, asked of the database.
+    /// Returns the number of waiting and running jobs in the database.
     fn unfinished(&self) -> impl Future<Output = u64> + Send;
 
-    /// Brings the engine to rest after much was written: statistics, checkpoint.
+    /// Updates statistics and runs a checkpoint after bulk writes.
     fn rest(&self) -> impl Future<Output = ()> + Send;
 }
 
 /// The works that are measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Work {
-    /// Do all jobs that wait.
+    /// Run all waiting jobs.
     Drain,
     /// Enqueue many jobs at once.
     EnqueueBulk,
     /// Enqueue one job at a time, by many callers.
     Enqueue,
-    /// From the call that enqueues to the start of the job, on an idle system.
+    /// The time from enqueueing to the start of the job, on an idle system.
     Latency,
 }
 
-/// What a driver is asked for.
+/// The arguments of a driver.
 #[derive(Clone, Debug, Parser)]
 pub struct Ask {
-    /// What is measured.
+    /// What to measure.
     pub work: Work,
-    /// The address of an empty database.
+    /// The URL of an empty database.
     #[arg(long)]
     pub database: String,
     /// Jobs to drain, or to enqueue in bulk.
     #[arg(long, default_value_t = 100_000)]
     pub jobs: u64,
-    /// Callers that enqueue at once.
+    /// Concurrent callers that enqueue.
     #[arg(long, default_value_t = 50)]
     pub callers: usize,
-    /// How long they do.
+    /// The length of the enqueue round, in seconds.
     #[arg(long, default_value_t = 5)]
     pub seconds: u64,
-    /// Samples of the latency.
+    /// Latency samples.
     #[arg(long, default_value_t = 200)]
     pub samples: u32,
-    /// Jobs that were done before, and are kept where the peer keeps them.
+    /// Jobs to finish before the round; they stay if the peer keeps finished jobs.
     #[arg(long, default_value_t = 0)]
     pub finished: u64,
-    /// Jobs that wait behind those that are timed.
+    /// Waiting jobs besides the measured ones.
     #[arg(long, default_value_t = 0)]
     pub backlog: u64,
 }
 
-/// Who was measured, and with which settings.
+/// The measured peer and its settings.
 #[derive(Clone, Debug, Serialize)]
 pub struct Label {
     /// Its name.
@@ -106,19 +106,19 @@ struct Line {
     p99_ms: Option<f64>,
 }
 
-/// Jobs that are done before the clock starts, so that code is compiled, plans are made and connections are open.
+/// Jobs of the warm-up, so that code is compiled, statements are planned and connections are open.
 const WARM_JOBS: u64 = 2_000;
 const WARM: Duration = Duration::from_secs(1);
 const WARM_SAMPLES: u32 = 20;
-/// Idle time between two samples of the latency; the odd one keeps them from falling into step with a timer of the peer.
+/// The idle time between two latency samples; odd, so that it does not align with a timer of the peer.
 const PAUSE: Duration = Duration::from_millis(23);
-/// A round that takes longer than this is broken.
+/// The timeout of a round.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// Does one round and prints its line.
+/// Runs one round and prints its line.
 ///
 /// # Panics
-/// When a round does not end.
+/// When the round exceeds its timeout.
 pub async fn run<P: Peer>(peer: P, ask: &Ask) {
     let peer = Arc::new(peer);
     let round = async {
@@ -129,7 +129,7 @@ pub async fn run<P: Peer>(peer: P, ask: &Ask) {
             Work::Latency => latency(&peer, ask).await,
         }
     };
-    let (n, per_second, samples) = tokio::time::timeout(PATIENCE, round).await.expect("a round ends");
+    let (n, per_second, samples) = tokio::time::timeout(PATIENCE, round).await.expect("the round exceeded its timeout");
     let work = ask.work.to_possible_value().expect("every work has a name").get_name().to_owned();
     let line = Line {
         label: peer.label(ask.work),
@@ -144,8 +144,8 @@ pub async fn run<P: Peer>(peer: P, ask: &Ask) {
 
 type Round = (u64, Option<f64>, Vec<Duration>);
 
-/// From the first job handed to a handler until the database holds no unfinished one. With a backlog, which is not
-/// drained, until the last of the jobs that count was handed over.
+/// Measures from the first job passed to a handler until the database has no unfinished job. With a backlog, which is not
+/// drained, until the last measured job was passed to a handler.
 async fn drain<P: Peer>(peer: &Arc<P>, ask: &Ask) -> Round {
     finish(peer, WARM_JOBS + ask.finished).await;
     peer.enqueue_bulk(ask.jobs + ask.backlog).await;
@@ -214,7 +214,7 @@ async fn latency<P: Peer>(peer: &Arc<P>, ask: &Ask) -> Round {
     (u64::from(ask.samples), None, samples)
 }
 
-/// Has the peer do so many jobs by itself; they stay behind where it keeps what is done.
+/// Lets the peer run `jobs` jobs; they stay if it keeps finished jobs.
 async fn finish<P: Peer>(peer: &Arc<P>, jobs: u64) {
     peer.enqueue_bulk(jobs).await;
     let progress = Arc::new(Progress::new(jobs));

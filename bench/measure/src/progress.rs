@@ -1,4 +1,4 @@
-//! How many jobs were handed to a handler, and when.
+//! The number of jobs passed to handlers, and when.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use tokio::sync::Notify;
 
-/// Told by handlers, waited for by the measurement.
+/// A counter that handlers increment and the measurement waits for.
 #[derive(Debug)]
 pub struct Progress {
     handed: AtomicU64,
@@ -17,7 +17,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Is reached when this many jobs were handed over.
+    /// Creates a counter with a goal.
     pub fn new(goal: u64) -> Progress {
         Progress {
             handed: AtomicU64::new(0),
@@ -28,35 +28,35 @@ impl Progress {
         }
     }
 
-    /// Begins anew.
+    /// Resets the counter.
     pub fn again(&self, goal: u64) {
-        *self.first.lock().expect("nobody panics") = None;
-        *self.last.lock().expect("nobody panics") = None;
+        *self.first.lock().expect("the lock is not poisoned") = None;
+        *self.last.lock().expect("the lock is not poisoned") = None;
         self.goal.store(goal, Ordering::SeqCst);
         self.handed.store(0, Ordering::SeqCst);
     }
 
-    /// A handler has this many jobs now.
+    /// Records that a handler received this many jobs.
     pub fn handed(&self, jobs: u64) {
         if jobs == 0 {
             return;
         }
         let before = self.handed.fetch_add(jobs, Ordering::SeqCst);
         if before == 0 {
-            *self.first.lock().expect("nobody panics") = Some(Instant::now());
+            *self.first.lock().expect("the lock is not poisoned") = Some(Instant::now());
         }
         let goal = self.goal.load(Ordering::SeqCst);
         if before < goal && before + jobs >= goal {
-            *self.last.lock().expect("nobody panics") = Some(Instant::now());
+            *self.last.lock().expect("the lock is not poisoned") = Some(Instant::now());
             self.reached.notify_one();
         }
     }
 
-    /// Waits for the goal; when the first job and the last one were handed over.
+    /// Waits for the goal and returns when the first and the last job were passed to a handler.
     pub async fn reached(&self) -> (Instant, Instant) {
         loop {
-            let first = *self.first.lock().expect("nobody panics");
-            let last = *self.last.lock().expect("nobody panics");
+            let first = *self.first.lock().expect("the lock is not poisoned");
+            let last = *self.last.lock().expect("the lock is not poisoned");
             if let (Some(first), Some(last)) = (first, last) {
                 return (first, last);
             }

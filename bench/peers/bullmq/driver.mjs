@@ -11,7 +11,7 @@ const CONCURRENCY = 200;
 run(async (ask) => {
   const { hostname: host, port } = new URL(ask.database);
   const connection = { host, port: Number(port), maxRetriesPerRequest: null };
-  // What is done is removed, which is the fastest; it is kept when the measurement is about jobs that are kept.
+  // Finished jobs are removed, which is fastest, unless the measurement is about kept jobs.
   const removeOnComplete = ask.finished > 0 ? false : true;
   const queue = new Queue(QUEUE, { connection, defaultJobOptions: { removeOnComplete } });
   await queue.waitUntilReady();

@@ -1,4 +1,4 @@
-// Drives graphile-worker with its local queue and batched completion, as its page on performance does.
+// Drives graphile-worker with its local queue and batched completion, as its documentation on performance does.
 import { Logger, makeWorkerUtils, run as startWorker } from "graphile-worker";
 import { batches, inParallel, run, versionOf } from "../../measure/measure.mjs";
 import { connect } from "../../measure/postgres.mjs";
@@ -28,7 +28,7 @@ run(async (ask) => {
       settings: {
         drain: "concurrentJobs 24, localQueue 500, completeJobBatchDelay 0",
         "enqueue-bulk": `${LANES} lanes of addJobs(${ADDED_AT_ONCE})`,
-        enqueue: "a connection a caller",
+        enqueue: "one connection per caller",
         latency: "concurrentJobs 24, localQueue 500, completeJobBatchDelay 0",
       }[work],
     }),

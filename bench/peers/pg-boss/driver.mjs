@@ -30,7 +30,7 @@ run(async (ask) => {
       settings: {
         drain: `partition, batchSize ${BATCH}, localConcurrency ${WORKERS}, burstWhenBatchFull`,
         "enqueue-bulk": `partition, ${LANES} lanes of insert(${INSERTED_AT_ONCE})`,
-        enqueue: "partition, a connection a caller",
+        enqueue: "partition, one connection per caller",
         latency: "partition, useListenNotify, notify",
       }[work],
     }),

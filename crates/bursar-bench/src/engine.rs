@@ -1,84 +1,84 @@
-//! Places to measure in: databases of the bench's own, on either engine, gone afterwards.
+//! Temporary databases to measure on, on either engine.
 
 use serde::Serialize;
 
 use crate::error::BenchError;
 use crate::{postgres, sqlite};
 
-/// An engine beneath Bursar.
+/// A database engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Engine {
-    /// The embedded one.
+    /// SQLite, embedded.
     Sqlite,
-    /// The server.
+    /// A PostgreSQL server.
     Postgres,
 }
 
-/// Where databases are made.
-pub(crate) enum Home {
+/// The folder or server on which databases are created.
+pub(crate) enum DatabaseHost {
     Sqlite(sqlite::Folder),
     Postgres(postgres::Server),
 }
 
-/// A database of the bench's own.
+/// A temporary database.
 pub(crate) enum Database {
     Sqlite(sqlite::File),
-    Postgres(postgres::Named),
+    Postgres(postgres::PgDatabase),
 }
 
-impl Home {
+impl DatabaseHost {
     pub(crate) fn engine(&self) -> Engine {
         match self {
-            Home::Sqlite(_) => Engine::Sqlite,
-            Home::Postgres(_) => Engine::Postgres,
+            DatabaseHost::Sqlite(_) => Engine::Sqlite,
+            DatabaseHost::Postgres(_) => Engine::Postgres,
         }
     }
 
-    /// The engine, its durability, and where it is.
+    /// Describes the engine, its durability settings and its location.
     pub(crate) async fn describe(&self) -> Result<String, BenchError> {
         match self {
-            Home::Sqlite(folder) => Ok(folder.describe()),
-            Home::Postgres(server) => server.describe().await,
+            DatabaseHost::Sqlite(folder) => Ok(folder.describe()),
+            DatabaseHost::Postgres(server) => server.describe().await,
         }
     }
 
-    /// The time in ms that its disk takes to keep something for good.
+    /// Measures the time of one fsync on its disk, in milliseconds.
     pub(crate) async fn fsync_ms(&self) -> Result<f64, BenchError> {
         match self {
-            Home::Sqlite(folder) => folder.fsync_ms(),
-            Home::Postgres(server) => server.fsync_ms().await,
+            DatabaseHost::Sqlite(folder) => folder.fsync_ms(),
+            DatabaseHost::Postgres(server) => server.fsync_ms().await,
         }
     }
 
-    /// Makes an empty database.
+    /// Creates an empty database.
     pub(crate) async fn database(&mut self) -> Result<Database, BenchError> {
         match self {
-            Home::Sqlite(folder) => folder.file().map(Database::Sqlite),
-            Home::Postgres(server) => server.database().await.map(Database::Postgres),
+            DatabaseHost::Sqlite(folder) => folder.file().map(Database::Sqlite),
+            DatabaseHost::Postgres(server) => server.database().await.map(Database::Postgres),
         }
     }
 
     /// Removes a database.
     pub(crate) async fn remove(&mut self, database: Database) -> Result<(), BenchError> {
         match (self, database) {
-            (Home::Postgres(server), Database::Postgres(named)) => server.remove(&named).await,
-            // A file goes with its folder, when that is dropped.
+            (DatabaseHost::Postgres(server), Database::Postgres(named)) => server.remove(&named).await,
+            // A file is deleted with its folder on drop.
             _ => Ok(()),
         }
     }
 
-    /// Removes all that is left, also after a failure.
+    /// Removes all remaining databases.
     pub(crate) async fn close(self) -> Result<(), BenchError> {
         match self {
-            Home::Sqlite(folder) => folder.close().await,
-            Home::Postgres(server) => server.close().await,
+            DatabaseHost::Sqlite(folder) => folder.close().await,
+            DatabaseHost::Postgres(server) => server.close().await,
         }
     }
 }
 
 impl Database {
-    /// Its address.
+    /// Returns its URL.
     pub(crate) fn url(&self) -> String {
         match self {
             Database::Sqlite(file) => format!("sqlite://{}", file.path().display()),

@@ -1,13 +1,13 @@
-//! What can end a measurement.
+//! Errors of a measurement.
 
-/// Why there is no figure.
+/// Why a measurement failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BenchError {
-    /// It was asked for in a wrong way.
+    /// The options are invalid.
     #[error("{0}")]
     Usage(String),
-    /// Bursar refused or failed where it should not.
+    /// Bursar failed or refused a request.
     #[error(transparent)]
     Bursar(#[from] bursar::Error),
     /// A baseline failed on SQLite.
@@ -19,13 +19,13 @@ pub enum BenchError {
     /// A file could not be written or read.
     #[error("{0}")]
     Io(#[from] std::io::Error),
-    /// The books do not balance after the measurement, which is worth nothing then.
-    #[error("after the measurement the books do not balance: {0}")]
+    /// `verify` found violations after the measurement.
+    #[error("the measurement is invalid: verify found violations: {0}")]
     NotClean(String),
-    /// It was told to stop.
-    #[error("interrupted: what was made is removed")]
+    /// The process received a signal.
+    #[error("interrupted; the bench databases were removed")]
     Interrupted,
-    /// Something else that makes the measurement worth nothing.
+    /// Another error that makes the measurement invalid.
     #[error("{0}")]
     Failed(String),
 }

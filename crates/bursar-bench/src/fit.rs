@@ -1,10 +1,10 @@
-//! Options that a bench has no use for: they are left out, and that is told.
+//! Options that a bench does not use are ignored with a note.
 
 use crate::plan::{Bench, Options};
 
 impl Options {
-    /// The same without what the bench cannot use, and a word about each that was left out. So the same options can be given to
-    /// every bench.
+    /// Returns the options without those that the bench does not use, and a note about each ignored one. So the same options can
+    /// be passed to every bench.
     pub(crate) fn fit(&self) -> (Options, Vec<String>) {
         let mut fitted = self.clone();
         let mut notes = Vec::new();
@@ -12,45 +12,45 @@ impl Options {
         let of_jobs = bench.is_some_and(Bench::is_of_jobs);
         let over_http = matches!(bench, Some(Bench::Meter | Bench::Http));
         let name = bench.map_or("the standard set", Bench::as_str);
-        let mut leave = |given: bool, option: &str, why: &str| {
+        let mut ignore = |given: bool, option: &str, why: &str| {
             if given {
                 notes.push(format!("{option} is ignored by {name}: {why}"));
             }
             given
         };
-        if leave(of_jobs && self.scopes.is_some(), "--scopes", "jobs alone charge nothing") {
+        if ignore(of_jobs && self.scopes.is_some(), "--scopes", "its jobs charge no scope") {
             fitted.scopes = None;
         }
-        if leave(!of_jobs && self.backlog.is_some(), "--backlog", "no jobs wait in it") {
+        if ignore(!of_jobs && self.backlog.is_some(), "--backlog", "it has no waiting jobs") {
             fitted.backlog = None;
         }
         let timed = !of_jobs || bench == Some(Bench::Enqueue);
-        if leave(timed && self.jobs.is_some(), "--jobs", "its rounds take --seconds, or have a number of their own") {
+        if ignore(timed && self.jobs.is_some(), "--jobs", "its rounds are timed with --seconds, or have a fixed size") {
             fitted.jobs = None;
         }
         let latency = bench == Some(Bench::Latency);
-        if leave(
+        if ignore(
             !latency && self.processes.is_some(),
             "--processes",
-            "only the worker of latency can have one of its own",
+            "only latency can run its worker in a second process",
         ) {
             fitted.processes = None;
         }
         let several = self.callers.is_some_and(|callers| callers != 1);
-        if leave(latency && several, "--callers", "it is that of one job at a time") {
+        if ignore(latency && several, "--callers", "it runs one job at a time") {
             fitted.callers = None;
         }
-        if leave(latency && self.backlog.is_some(), "--backlog", "it is that of an idle system") {
+        if ignore(latency && self.backlog.is_some(), "--backlog", "it measures an idle system") {
             fitted.backlog = None;
         }
-        let no_past = "it is measured without a past";
-        if leave(over_http && self.history.is_some(), "--history", no_past) {
+        let no_history = "it is measured without history";
+        if ignore(over_http && self.history.is_some(), "--history", no_history) {
             fitted.history = None;
         }
-        if leave(over_http && self.keys.is_some(), "--keys", no_past) {
+        if ignore(over_http && self.keys.is_some(), "--keys", no_history) {
             fitted.keys = None;
         }
-        if leave(over_http && self.snapshot, "--snapshot", no_past) {
+        if ignore(over_http && self.snapshot, "--snapshot", no_history) {
             fitted.snapshot = false;
         }
         (fitted, notes)
@@ -62,8 +62,8 @@ mod tests {
     use super::*;
     use crate::plan::Keys;
 
-    /// Everything that can be given to any bench.
-    fn everything(bench: Option<Bench>) -> Options {
+    /// Returns options with every option set.
+    fn all_options(bench: Option<Bench>) -> Options {
         Options {
             bench,
             callers: Some(7),
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_bench_cannot_use_is_left_out_and_told() {
+    fn unused_options_are_ignored_with_a_note() {
         let of_kernel = &["--backlog", "--jobs", "--processes"][..];
         let over_http = &["--backlog", "--jobs", "--processes", "--history", "--keys", "--snapshot"][..];
         for (name, ignored) in [
@@ -94,13 +94,13 @@ mod tests {
             ("meter", over_http),
             ("http", over_http),
         ] {
-            let options = everything(Some(name.parse().unwrap()));
+            let options = all_options(Some(name.parse().unwrap()));
             let (fitted, notes) = options.fit();
             assert!(options.check().is_ok() && !fitted.plan().is_empty(), "{name} can be measured");
-            let told: Vec<&str> = notes.iter().map(|note| note.split(' ').next().unwrap()).collect();
-            assert_eq!(told, ignored, "{name}");
+            let noted: Vec<&str> = notes.iter().map(|note| note.split(' ').next().unwrap()).collect();
+            assert_eq!(noted, ignored, "{name}");
             assert!(notes.iter().all(|note| note.contains(name)), "{notes:?}");
-            let left = [
+            let removed = [
                 (fitted.callers.is_none(), "--callers"),
                 (fitted.scopes.is_none(), "--scopes"),
                 (fitted.jobs.is_none(), "--jobs"),
@@ -110,12 +110,12 @@ mod tests {
                 (fitted.keys.is_none(), "--keys"),
                 (!fitted.snapshot, "--snapshot"),
             ];
-            for (is_out, option) in left {
-                assert_eq!(is_out, ignored.contains(&option), "{option} of {name}");
+            for (is_removed, option) in removed {
+                assert_eq!(is_removed, ignored.contains(&option), "{option} of {name}");
             }
-            assert_eq!(fitted.fit().1, Vec::<String>::new(), "{name}: what is left is used");
+            assert_eq!(fitted.fit().1, Vec::<String>::new(), "{name}: the remaining options are used");
         }
-        let (fitted, notes) = everything(None).fit();
+        let (fitted, notes) = all_options(None).fit();
         assert_eq!((fitted.jobs, fitted.backlog, fitted.processes, notes.len()), (None, None, None, 3));
     }
 }

@@ -1,9 +1,9 @@
-//! A past: settled holds with their postings and journal rows of the last weeks, written in bulk.
+//! Generated history: settled holds with postings and journal rows of the last weeks, written in bulk.
 //!
-//! One hold is placed and settled through Bursar itself, and everything else is made like it. `rows` settled holds get
-//! ids and instants of their own and are spread evenly over the scopes, with a posting each; ten of them share a row of
-//! the journal, a copy of the model's. Postings come in pairs of the same instant that cancel each other out, so that
-//! every balance is what it was, and `verify` still finds the books in order. Only the journal cannot be replayed.
+//! One hold is placed and settled through Bursar and serves as the template. `rows` settled holds get their own ids and
+//! times and are spread evenly over the scopes, with one posting each; ten of them share a journal row, a copy of the
+//! template's. Postings come in pairs at the same time that cancel each other, so that balances do not change and `verify`
+//! finds no violation. Only a replay of the journal is not possible.
 
 mod postgres;
 mod sqlite;
@@ -16,18 +16,18 @@ use bursar_core::id::uuid_v7;
 use crate::engine::Database;
 use crate::error::BenchError;
 use crate::plan::Keys;
-use crate::subject::Scattered;
+use crate::subject::ScatteredIds;
 
-/// Settled holds that share a row of the journal.
+/// Settled holds per journal row.
 const SHARED: u64 = 10;
-/// How far back it goes.
+/// The age of the oldest row, in microseconds.
 const REACH_MICROS: i64 = 28 * 86_400_000_000;
-/// What each posting comes to, in one direction or the other.
+/// The units of each posting, positive or negative.
 const AMOUNT: i64 = 1_000;
-/// Numbers of postings above all that Bursar gives out.
+/// The first sequence number of postings, above all that Bursar assigns.
 const POSTINGS_FROM: i64 = 1 << 40;
 
-/// Fills a database on which Bursar runs, and nobody asks meanwhile.
+/// Fills a database while Bursar has it open but receives no requests.
 pub(crate) async fn fill(
     bursar: &Bursar,
     database: &Database,
@@ -47,25 +47,25 @@ pub(crate) async fn fill(
         Database::Sqlite(file) => {
             let conn = file.connect()?;
             let stored = sqlite::stored_hold(&conn, id)?;
-            let past = Past::new(&stored, scopes, rows, keys)?;
-            tokio::task::block_in_place(|| sqlite::fill(&conn, &past, position))
+            let history = History::new(&stored, scopes, rows, keys)?;
+            tokio::task::block_in_place(|| sqlite::fill(&conn, &history, position))
         }
         Database::Postgres(named) => {
             let mut conn = named.connect().await?;
             let stored = postgres::stored_hold(&mut conn, id).await?;
-            let past = Past::new(&stored, scopes, rows, keys)?;
-            postgres::fill(&mut conn, &past, position).await
+            let history = History::new(&stored, scopes, rows, keys)?;
+            postgres::fill(&mut conn, &history, position).await
         }
     }
 }
 
-/// What is made.
-struct Past<'a> {
-    /// A settled hold, and the first byte of its stored form, which says how the rest is to be read.
-    model: Hold,
+/// The rows to generate.
+struct History<'a> {
+    /// The template hold, and the first byte of its stored form, which is the format version.
+    template: Hold,
     version: u8,
     scopes: &'a [Scope],
-    /// Their ids, in order.
+    /// The ids of the holds, in order.
     ids: Vec<u128>,
     start: i64,
     step: i64,
@@ -78,43 +78,43 @@ struct Settled {
     data: Vec<u8>,
 }
 
-impl Past<'_> {
-    fn new<'a>(stored: &[u8], scopes: &'a [Scope], rows: u64, keys: Keys) -> Result<Past<'a>, BenchError> {
-        let wrong = || BenchError::Failed("holds are stored in a form that the filler does not know".into());
+impl History<'_> {
+    fn new<'a>(stored: &[u8], scopes: &'a [Scope], rows: u64, keys: Keys) -> Result<History<'a>, BenchError> {
+        let wrong = || BenchError::Failed("the stored format of holds is unknown to the history generator".into());
         let (&version, rest) = stored.split_first().ok_or_else(wrong)?;
-        let model: Hold = postcard::from_bytes(rest).map_err(|_| wrong())?;
+        let template: Hold = postcard::from_bytes(rest).map_err(|_| wrong())?;
         let rows = i64::try_from(rows).map_err(|_| wrong())?;
-        let (start, step) = (model.placed_at.micros() - REACH_MICROS, REACH_MICROS / (rows + 1));
-        let mut scattered = Scattered::new(2);
+        let (start, step) = (template.placed_at.micros() - REACH_MICROS, REACH_MICROS / (rows + 1));
+        let mut random_ids = ScatteredIds::new(2);
         let mut ids: Vec<u128> = (0..rows)
             .map(|number| match keys {
                 Keys::Time => uuid_v7(Time::from_micros(start + number * step), number as u128),
-                Keys::Random => scattered.next_id(Time::MIN),
+                Keys::Random => random_ids.next_id(Time::MIN),
             })
             .collect();
-        // In the order of their keys both engines take them fastest; what is asked for later is the same.
+        // Both engines insert fastest in key order; later requests see no difference.
         ids.sort_unstable();
-        let past = Past { model, version, scopes, ids, start, step };
-        // A form that changed must not go unnoticed.
-        if past.packed(&past.model)? != stored { Err(wrong()) } else { Ok(past) }
+        let history = History { template, version, scopes, ids, start, step };
+        // A changed format must not go unnoticed.
+        if history.encode(&history.template)? != stored { Err(wrong()) } else { Ok(history) }
     }
 
-    fn packed(&self, hold: &Hold) -> Result<Vec<u8>, BenchError> {
+    fn encode(&self, hold: &Hold) -> Result<Vec<u8>, BenchError> {
         postcard::to_extend(hold, vec![self.version]).map_err(|error| BenchError::Failed(error.to_string()))
     }
 
     fn settled(&self, number: usize) -> Result<Settled, BenchError> {
         let (id, scope) = (self.ids[number], &self.scopes[number % self.scopes.len()]);
         let placed_at = self.start + number as i64 * self.step;
-        let mut hold = self.model.clone();
+        let mut hold = self.template.clone();
         (hold.id, hold.placed_at) = (HoldId(id), Time::from_micros(placed_at));
         hold.expires_at = Time::from_micros(placed_at + 60_000_000);
         hold.life_until = hold.expires_at.max(hold.life_until);
         hold.charges.iter_mut().for_each(|charge| charge.scope = scope.clone());
-        Ok(Settled { id, expires_at: hold.expires_at.micros(), data: self.packed(&hold)? })
+        Ok(Settled { id, expires_at: hold.expires_at.micros(), data: self.encode(&hold)? })
     }
 
-    /// Postings in the order of their keys: scope by scope, pair by pair. The last of an odd number stands for nothing.
+    /// Postings in the order of their keys: scope by scope, pair by pair. The last of an odd number has no units.
     fn postings(&self) -> impl Iterator<Item = Posted<'_>> {
         let (rows, scopes) = (self.ids.len(), self.scopes.len());
         self.scopes.iter().enumerate().flat_map(move |(place, scope)| {
@@ -134,7 +134,7 @@ impl Past<'_> {
         })
     }
 
-    /// Rows of the journal.
+    /// Returns the number of journal rows.
     fn journal_rows(&self) -> usize {
         self.ids.len().div_ceil(SHARED as usize)
     }

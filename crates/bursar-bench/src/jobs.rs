@@ -1,5 +1,5 @@
-//! Jobs as they are measured, through Bursar's public face: enqueued alone and in bulk, leased and completed a thousand at a
-//! time, handed to a worker that waits.
+//! The job benches, through Bursar's public API: enqueue one by one and in bulk, lease and complete a thousand at a time,
+//! and the latency of a waiting worker.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,7 +15,7 @@ use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::apart::Apart;
+use crate::child_process::WorkerProcess;
 use crate::engine::Database;
 use crate::error::BenchError;
 use crate::load::Round;
@@ -23,21 +23,21 @@ use crate::plan::Bench;
 
 pub(crate) const QUEUE: &str = "work";
 pub(crate) const KIND: &str = "nothing";
-/// Idle time between two samples of the latency; an odd one does not fall into step with a timer.
-const PAUSE: Duration = Duration::from_millis(23);
-/// Nothing that is measured waits so long.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
-/// A worker that takes longer for its round has stopped.
-const DRAIN_PATIENCE: Duration = Duration::from_secs(600);
-/// Jobs, or samples, that are not counted.
+/// The idle time between two latency samples; odd, so that it does not align with a timer.
+const SAMPLE_PAUSE: Duration = Duration::from_millis(23);
+/// The timeout of any measured operation.
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(30);
+/// The timeout of a worker's round.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(600);
+/// Jobs and samples of the warm-up.
 pub(crate) const WARM_JOBS: u64 = 2_000;
 const WARM_SAMPLES: usize = 20;
-/// Jobs of one step where a past is made.
+/// Jobs per step when history is generated.
 const STEP: u64 = 100_000;
-/// Loops that make a past.
+/// Concurrent loops that generate history.
 const LOOPS: usize = 8;
 
-/// What a job works on.
+/// The payload of a job.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Nothing {
     n: u32,
@@ -47,18 +47,18 @@ fn job() -> Result<JobSpec, BenchError> {
     Ok(JobSpec::new(Queue::new(QUEUE)?, JobKind::new(KIND)?, Payload::of(&Nothing { n: 1 })?))
 }
 
-/// Jobs of the round that is not counted.
+/// Returns the number of jobs in the warm-up.
 pub(crate) fn warm_up(bench: Bench) -> usize {
     if bench == Bench::Latency { WARM_SAMPLES } else { WARM_JOBS as usize }
 }
 
-/// Enqueues one job, and waits until it is there for good.
+/// Enqueues one job and waits until it is durable.
 pub(crate) async fn enqueue(bursar: &Bursar) -> Result<(), BenchError> {
     bursar.jobs().enqueue(job()?).await?;
     Ok(())
 }
 
-/// Enqueues so many jobs by so many calls at once.
+/// Enqueues `jobs` jobs with `calls` concurrent calls.
 pub(crate) async fn enqueue_bulk(bursar: &Bursar, calls: usize, jobs: usize) -> Result<Round, BenchError> {
     let begun = Instant::now();
     let mut tasks = JoinSet::new();
@@ -79,8 +79,8 @@ pub(crate) async fn enqueue_bulk(bursar: &Bursar, calls: usize, jobs: usize) -> 
     Ok(Round::of(waited, jobs, begun.elapsed()))
 }
 
-/// Leases and completes so many of the jobs that wait, by so many loops at once. What a loop waits for is one call that
-/// leases and one that completes.
+/// Leases and completes `jobs` waiting jobs with `loops` concurrent loops. A sample is one lease call and one call that
+/// completes.
 pub(crate) async fn drain(bursar: &Bursar, loops: usize, jobs: usize) -> Result<Round, BenchError> {
     let left = Arc::new(AtomicUsize::new(jobs));
     let begun = Instant::now();
@@ -90,36 +90,36 @@ pub(crate) async fn drain(bursar: &Bursar, loops: usize, jobs: usize) -> Result<
         tasks.spawn(async move {
             let mut waited = Vec::new();
             while let Some(wanted) = take(&left) {
-                let asked = Instant::now();
+                let sent = Instant::now();
                 let done = work(&bursar, number, wanted).await?;
                 left.fetch_add(wanted as usize - done, Ordering::Relaxed);
-                waited.push(asked.elapsed());
+                waited.push(sent.elapsed());
             }
             Ok::<_, BenchError>(waited)
         });
     }
     let mut waited = Vec::new();
-    while let Some(turns) = tasks.join_next().await {
-        waited.extend(turns??);
+    while let Some(samples) = tasks.join_next().await {
+        waited.extend(samples??);
     }
     Ok(Round::of(waited, jobs, begun.elapsed()))
 }
 
-/// Has a worker with a handler do so many of the jobs that wait, and what it has begun by then; until it has told of all of them.
+/// Runs a worker until it has started `jobs` jobs, and waits until it has completed all that it started.
 pub(crate) async fn drain_by_worker(bursar: &Bursar, handlers: usize, jobs: usize) -> Result<Round, BenchError> {
-    let (left, all_begun) = (Arc::new(AtomicUsize::new(jobs)), Arc::new(Notify::new()));
+    let (left, all_started) = (Arc::new(AtomicUsize::new(jobs)), Arc::new(Notify::new()));
     let handler = {
-        let (left, all_begun) = (left.clone(), all_begun.clone());
+        let (left, all_started) = (left.clone(), all_started.clone());
         move |_: Nothing, _: JobContext| {
             if left.fetch_sub(1, Ordering::Relaxed) == 1 {
-                all_begun.notify_one();
+                all_started.notify_one();
             }
             std::future::ready(Ok::<_, HandlerError>(()))
         }
     };
     let begun = Instant::now();
     let worker = bursar.worker().queue(QUEUE).concurrency(handlers).on(KIND, handler).start()?;
-    let done = timeout(DRAIN_PATIENCE, all_begun.notified()).await;
+    let done = timeout(DRAIN_TIMEOUT, all_started.notified()).await;
     let completed = worker.drain().await?.completed as usize;
     let took = begun.elapsed();
     if done.is_err() || completed < jobs {
@@ -128,7 +128,7 @@ pub(crate) async fn drain_by_worker(bursar: &Bursar, handlers: usize, jobs: usiz
     Ok(Round::of(vec![took], completed, took))
 }
 
-/// As many of what is left as one call may lease.
+/// Takes as many of the remaining jobs as one call may lease.
 fn take(left: &AtomicUsize) -> Option<u32> {
     let most = CAPACITY_MAX as usize;
     let before =
@@ -136,18 +136,18 @@ fn take(left: &AtomicUsize) -> Option<u32> {
     before.ok().map(|before| before.min(most) as u32)
 }
 
-/// Leases up to so many jobs and completes them; tells how many.
+/// Leases up to `wanted` jobs and completes them; returns how many.
 async fn work(bursar: &Bursar, number: usize, wanted: u32) -> Result<usize, BenchError> {
-    let ask = LeaseAsk {
+    let request = LeaseAsk {
         queues: vec![Queue::new(QUEUE)?],
         kinds: vec![JobKind::new(KIND)?],
         capacity: wanted,
         lease: None,
         worker: WorkerName::new(format!("loop-{number}"))?,
     };
-    let leased = bursar.jobs().lease_wait(ask, PATIENCE).await?.jobs;
+    let leased = bursar.jobs().lease_wait(request, TIMEOUT).await?.jobs;
     if leased.is_empty() {
-        return Err(BenchError::Failed("jobs that were enqueued could not be leased".into()));
+        return Err(BenchError::Failed("enqueued jobs could not be leased".into()));
     }
     let done = leased.len();
     let completed = leased.into_iter().map(|job| {
@@ -160,70 +160,74 @@ async fn work(bursar: &Bursar, number: usize, wanted: u32) -> Result<usize, Benc
     Ok(done)
 }
 
-/// One job at a time, for a worker that waits: from before it is enqueued to the start of its handler. With a worker in a
-/// process of its own, until this one has heard of it.
+/// Measures one job at a time with a waiting worker: from before it is enqueued to the start of its handler. With a worker in
+/// a child process, until this process has received its byte.
 pub(crate) async fn latency(
     bursar: &Bursar,
     database: &Database,
-    apart: bool,
+    child_process: bool,
     jobs: usize,
 ) -> Result<Round, BenchError> {
-    let mut crew = if apart { Crew::Apart(Apart::start(&database.url()).await?) } else { Crew::here(bursar)? };
+    let mut worker = if child_process {
+        LatencyWorker::ChildProcess(WorkerProcess::start(&database.url()).await?)
+    } else {
+        LatencyWorker::in_process(bursar)?
+    };
     let mut waited = Vec::with_capacity(jobs);
     for _ in 0..jobs {
-        sleep(PAUSE).await;
-        let asked = Instant::now();
+        sleep(SAMPLE_PAUSE).await;
+        let sent = Instant::now();
         enqueue(bursar).await?;
-        waited.push(crew.begun().await?.duration_since(asked));
+        waited.push(worker.started().await?.duration_since(sent));
     }
-    crew.end(jobs).await?;
+    worker.end(jobs).await?;
     let took = waited.iter().sum();
     Ok(Round::of(waited, jobs, took))
 }
 
-/// Who does the jobs of which the latency is measured.
-enum Crew {
-    Here { worker: RunningWorker, begun: mpsc::Receiver<Instant> },
-    Apart(Apart),
+/// The worker whose latency is measured.
+enum LatencyWorker {
+    InProcess { worker: RunningWorker, starts: mpsc::Receiver<Instant> },
+    ChildProcess(WorkerProcess),
 }
 
-impl Crew {
-    fn here(bursar: &Bursar) -> Result<Crew, BenchError> {
-        let (begins, begun) = mpsc::channel(1);
+impl LatencyWorker {
+    fn in_process(bursar: &Bursar) -> Result<LatencyWorker, BenchError> {
+        let (sender, starts) = mpsc::channel(1);
         let handler = move |_: Nothing, _: JobContext| {
             let now = Instant::now();
-            // A job that runs once more than it should finds no room, and is missed in the count of those completed.
-            let _ = begins.try_send(now);
+            // If a job runs twice the channel is full; the count of completed jobs shows it.
+            let _ = sender.try_send(now);
             std::future::ready(Ok::<_, HandlerError>(()))
         };
         let worker = bursar.worker().queue(QUEUE).on(KIND, handler).start()?;
-        Ok(Crew::Here { worker, begun })
+        Ok(LatencyWorker::InProcess { worker, starts })
     }
 
-    /// When the next handler began.
-    async fn begun(&mut self) -> Result<Instant, BenchError> {
+    /// Waits for the next start of a handler and returns its time.
+    async fn started(&mut self) -> Result<Instant, BenchError> {
         match self {
-            Crew::Here { begun, .. } => {
-                let begun = timeout(PATIENCE, begun.recv()).await.ok().flatten();
-                begun.ok_or_else(|| BenchError::Failed("a job was not begun".into()))
+            LatencyWorker::InProcess { starts, .. } => {
+                let start = timeout(TIMEOUT, starts.recv()).await.ok().flatten();
+                start.ok_or_else(|| BenchError::Failed("a job was not started in time".into()))
             }
-            Crew::Apart(apart) => apart.begun().await,
+            LatencyWorker::ChildProcess(process) => process.started().await,
         }
     }
 
     async fn end(self, jobs: usize) -> Result<(), BenchError> {
         match self {
-            Crew::Here { worker, .. } => {
+            LatencyWorker::InProcess { worker, .. } => {
                 let completed = worker.drain().await?.completed;
                 let all = completed == jobs as u64;
                 if all { Ok(()) } else { Err(BenchError::Failed(format!("{completed} of {jobs} jobs were completed"))) }
             }
-            Crew::Apart(apart) => apart.end().await,
+            LatencyWorker::ChildProcess(process) => process.end().await,
         }
     }
 }
 
-/// Gives it a past by its own means: so many finished jobs that are kept, then so many that wait.
+/// Generates history through Bursar: finished jobs, then waiting jobs.
 pub(crate) async fn fill(bursar: &Bursar, database: &Database, finished: u64, waiting: u64) -> Result<(), BenchError> {
     for from in (0..finished).step_by(STEP as usize) {
         let jobs = (finished - from).min(STEP) as usize;
@@ -233,18 +237,18 @@ pub(crate) async fn fill(bursar: &Bursar, database: &Database, finished: u64, wa
     for from in (0..waiting).step_by(STEP as usize) {
         enqueue_bulk(bursar, 1, (waiting - from).min(STEP) as usize).await?;
     }
-    rest(database).await
+    checkpoint(database).await
 }
 
-/// Lets the engine come to rest after much was written: statistics, checkpoint. SQLite's log begins anew in the file that is there,
-/// as it does again and again where a program runs on.
-pub(crate) async fn rest(database: &Database) -> Result<(), BenchError> {
+/// Updates statistics and runs a checkpoint after bulk writes. SQLite restarts its write-ahead log in the existing file, as it
+/// does in a long-running program.
+pub(crate) async fn checkpoint(database: &Database) -> Result<(), BenchError> {
     match database {
         Database::Sqlite(file) => {
             let conn = file.connect()?;
             tokio::task::block_in_place(|| conn.query_row("PRAGMA wal_checkpoint(RESTART)", [], |_| Ok(())))?;
         }
-        Database::Postgres(named) => crate::postgres::rest(&mut named.connect().await?).await?,
+        Database::Postgres(named) => crate::postgres::checkpoint(&mut named.connect().await?).await?,
     }
     Ok(())
 }

@@ -1,7 +1,7 @@
-//! What `bursar bench` measures: Bursar as its users call it, beside a baseline on the same engine, disk and day.
+//! The measurements of `bursar bench`: Bursar through its public API, compared with a baseline on the same engine and disk.
 //!
-//! Rounds of both sides alternate, every commit is durable on both, and the median of the rounds is told with the
-//! slowest and the fastest. After each measurement the books are checked.
+//! Rounds of both sides alternate, and every commit is durable on both. The median of the rounds is reported with the
+//! slowest and the fastest. `verify` runs after each measurement.
 //!
 //! ```no_run
 //! # fn main() -> Result<(), bursar_bench::BenchError> {
@@ -16,7 +16,7 @@
 //! # }
 //! ```
 
-mod apart;
+mod child_process;
 mod engine;
 mod error;
 mod fit;
@@ -36,10 +36,10 @@ mod sqlite;
 mod subject;
 mod textbook;
 
-pub use apart::{APART, work_apart};
+pub use child_process::{WORKER_ARGS, work_apart};
 pub use engine::Engine;
 pub use error::BenchError;
-pub use http::{BARE, serve_bare};
+pub use http::{BARE_SERVER_ARGS, serve_bare};
 pub use machine::Machine;
 pub use measure::{Told, run};
 pub use plan::{Baseline, Bench, Keys, Options, Work};

@@ -1,8 +1,8 @@
-//! The limit: the rows that Bursar wrote, written again by the engine's fastest insert.
+//! The engine's limit: the rows that Bursar wrote, written again with the engine's fastest inserts.
 //!
-//! After a round the journal tells which transaction wrote what. The same rows, byte for byte where they are still
-//! there, are written to a database of the same shape, in transactions of the same sizes, as durably. Nothing is decided,
-//! looked up or answered. What is read beforehand is not timed.
+//! After a round the journal shows which transaction wrote which rows. The same rows, byte for byte where they still exist,
+//! are written to a database with the same schema, in transactions of the same sizes, equally durable. Nothing is decided,
+//! searched or answered. Reading the rows beforehand is not timed.
 
 mod postgres;
 mod sqlite;
@@ -16,26 +16,25 @@ use bursar_core::id::{BatchId, GrantId, JobId};
 use bursar_core::live::RECENT_MAX;
 use bursar_core::name::{Scope, Tenant};
 use bursar_store::{Journaled, PostgresOptions, PostgresStore, Setup, SqliteStore, Store};
-use bursar_testkit::RandomIds;
 
-use crate::engine::{Database, Home};
+use crate::engine::{Database, DatabaseHost};
 use crate::error::BenchError;
 use crate::load::Round;
 use crate::plan::{Bench, Measurement};
-use crate::subject::Subject;
+use crate::subject::{ScatteredIds, Subject};
 
-/// The limit beside a subject.
+/// The writer that repeats a subject's writes.
 pub(crate) struct Limit {
-    /// Reads what the subject wrote.
+    /// Reads the subject's database.
     reader: Arc<dyn Store>,
     writer: Writer,
     /// The position up to which the journal was read.
     after: u64,
-    /// What holds of this round count on their scopes until they are settled.
+    /// The charges of this round's open holds.
     live: HashMap<HoldId, Vec<Charge>>,
-    /// The charges that stand in the rows of their scopes.
+    /// The charges stored in scope rows.
     recent: HashMap<(String, String), Vec<Charge>>,
-    /// Numbers of postings.
+    /// The last sequence number of a posting.
     postings: i64,
 }
 
@@ -44,7 +43,7 @@ enum Writer {
     Postgres(postgres::Writer),
 }
 
-/// What one transaction wrote.
+/// The rows of one transaction.
 #[derive(Debug, Default)]
 struct Transaction {
     journal: u128,
@@ -58,7 +57,7 @@ struct Transaction {
     jobs: Vec<JobId>,
 }
 
-/// What a hold counts on a scope.
+/// A charge of a hold.
 #[derive(Clone, Debug)]
 struct Charge {
     tenant: String,
@@ -69,25 +68,28 @@ struct Charge {
     amount: i64,
 }
 
-/// The seed of random ids, another than the subject's.
-const TWIN: u64 = 3;
-/// Rows of the journal read at once: a row holds up to a thousand commands, and what they take in memory should not be taken
-/// for Bursar's.
+/// The seed of random ids, different from the subject's.
+const COPY_SEED: u64 = 3;
+/// Journal rows per page: a row has up to a thousand commands, whose memory must not be counted as Bursar's.
 const PAGE: usize = 2;
-/// Operations, and transactions, that are kept in memory to be written again.
+/// The most operations and transactions kept in memory.
 const OPERATIONS_MAX: usize = 5_000;
 const TRANSACTIONS_MAX: usize = 2_000;
-/// Scopes read at once.
+/// Scopes per page.
 const SCOPES_PAGE: usize = 1_000;
 
 impl Limit {
-    /// Prepares a database with the same scopes and the same past.
-    pub(crate) async fn open(home: &mut Home, subject: &Subject, line: &Measurement) -> Result<Limit, BenchError> {
-        let twin = Subject::open(home, line, TWIN).await?.leave().await;
-        let ids = Arc::new(Mutex::new(RandomIds::new(1)));
+    /// Prepares a database with the same scopes and history.
+    pub(crate) async fn open(
+        home: &mut DatabaseHost,
+        subject: &Subject,
+        line: &Measurement,
+    ) -> Result<Limit, BenchError> {
+        let copy = Subject::open(home, line, COPY_SEED).await?.into_database().await;
+        let ids = Arc::new(Mutex::new(ScatteredIds::new(1)));
         let setup = Setup { rules: Rules::default(), clock: None, ids, migrate: false };
         let url = subject.database.url();
-        let (reader, writer): (Arc<dyn Store>, Writer) = match (&subject.database, twin) {
+        let (reader, writer): (Arc<dyn Store>, Writer) = match (&subject.database, copy) {
             (Database::Sqlite(from), Database::Sqlite(to)) => {
                 let reader = SqliteStore::open(from.path(), setup).await?;
                 (Arc::new(reader), Writer::Sqlite(Box::new(sqlite::Writer::new(from, to)?)))
@@ -96,12 +98,12 @@ impl Limit {
                 let reader = PostgresStore::open(&url, setup, PostgresOptions::default()).await?;
                 (Arc::new(reader), Writer::Postgres(postgres::Writer::new(from, to).await?))
             }
-            _ => return Err(BenchError::Failed("both databases are on one engine".into())),
+            _ => return Err(BenchError::Failed("both databases must be on one engine".into())),
         };
         Ok(Limit { reader, writer, after: 0, live: HashMap::new(), recent: HashMap::new(), postings: 0 })
     }
 
-    /// What follows in the journal is the next round's.
+    /// Marks the start of the next round in the journal.
     pub(crate) async fn mark(&mut self) -> Result<(), BenchError> {
         self.after = self.reader.health().await?.position;
         let tenant = Tenant::built_in();
@@ -126,14 +128,14 @@ impl Limit {
         }
     }
 
-    /// Writes the round again.
+    /// Writes the rows of the round again.
     pub(crate) async fn round(&mut self, bench: Bench) -> Result<Round, BenchError> {
-        self.bring_grants().await?;
+        self.copy_grants().await?;
         let (mut done, mut took) = (0, Duration::ZERO);
         loop {
             let transactions = self.next_transactions().await?;
             if transactions.is_empty() {
-                // The memory of the next round is Bursar's.
+                // Free memory before the next round of Bursar.
                 (self.live, self.recent) = (HashMap::new(), HashMap::new());
                 return Ok(Round { done, took, p50_ms: 0.0, p99_ms: 0.0 });
             }
@@ -145,8 +147,8 @@ impl Limit {
         }
     }
 
-    /// Copies the grants of the round, all of them before the first is redeemed, as Bursar had them.
-    async fn bring_grants(&mut self) -> Result<(), BenchError> {
+    /// Copies all grants of the round before the first is redeemed, as Bursar had them.
+    async fn copy_grants(&mut self) -> Result<(), BenchError> {
         let (mut after, mut grants) = (self.after, Vec::new());
         loop {
             let page = self.reader.journal(after, PAGE).await?;
@@ -160,8 +162,8 @@ impl Limit {
             }
             if page.is_empty() || grants.len() >= OPERATIONS_MAX {
                 match &mut self.writer {
-                    Writer::Sqlite(writer) => tokio::task::block_in_place(|| writer.bring(&grants))?,
-                    Writer::Postgres(writer) => writer.bring(&grants).await?,
+                    Writer::Sqlite(writer) => tokio::task::block_in_place(|| writer.copy_grants(&grants))?,
+                    Writer::Postgres(writer) => writer.copy_grants(&grants).await?,
                 }
                 grants.clear();
             }
@@ -208,13 +210,13 @@ impl Limit {
                             })
                             .collect();
                         wrote.placed.push(*hold);
-                        live.iter().for_each(|charge| self.counts(&mut wrote, charge));
+                        live.iter().for_each(|charge| self.add_live(&mut wrote, charge));
                         self.live.insert(*hold, live);
                     }
                     Event::HoldCommitted { hold, charges, .. } => self.settled(&mut wrote, *hold, charges)?,
                     Event::GrantRedeemed { grant, .. } => wrote.redeemed.push(*grant),
                     Event::JobEnqueued { job, .. } => wrote.jobs.push(*job),
-                    other => return Err(BenchError::Failed(format!("no bench does {}", other.kind()))),
+                    other => return Err(BenchError::Failed(format!("unexpected event {}", other.kind()))),
                 }
             }
         }
@@ -230,12 +232,12 @@ impl Limit {
             wrote.postings.push((Charge { amount, ..charge.clone() }, self.postings));
         }
         wrote.settled.push(hold);
-        live.into_iter().for_each(|charge| self.counts_no_more(&mut wrote.live, &mut wrote.ended, charge));
+        live.into_iter().for_each(|charge| self.remove_live(&mut wrote.live, &mut wrote.ended, charge));
         Ok(())
     }
 
-    /// A charge comes to its scope's row; when that is full, those in it go to the table.
-    fn counts(&mut self, wrote: &mut Transaction, charge: &Charge) {
+    /// Adds a charge to its scope's row; when that is full, its charges move to the table.
+    fn add_live(&mut self, wrote: &mut Transaction, charge: &Charge) {
         let recent = self.recent.entry((charge.tenant.clone(), charge.scope.clone())).or_default();
         if recent.len() >= RECENT_MAX {
             wrote.live.append(recent);
@@ -243,12 +245,13 @@ impl Limit {
         recent.push(charge.clone());
     }
 
-    fn counts_no_more(&mut self, live: &mut Vec<Charge>, ended: &mut Vec<Charge>, charge: Charge) {
+    fn remove_live(&mut self, live: &mut Vec<Charge>, ended: &mut Vec<Charge>, charge: Charge) {
         let recent = self.recent.entry((charge.tenant.clone(), charge.scope.clone())).or_default();
-        for place in [recent, live] {
-            if let Some(found) = place.iter().position(|known| known.hold == charge.hold && known.scope == charge.scope)
+        for charges in [recent, live] {
+            if let Some(found) =
+                charges.iter().position(|known| known.hold == charge.hold && known.scope == charge.scope)
             {
-                place.remove(found);
+                charges.remove(found);
                 return;
             }
         }
@@ -286,7 +289,7 @@ mod tests {
     use crate::postgres::Server;
     use crate::sqlite::Folder;
 
-    /// Rows of a table as text. Which number a posting got is Bursar's own affair.
+    /// Returns the rows of a table as text, without the sequence numbers of postings.
     async fn rows(database: &Database, table: &str) -> BTreeSet<String> {
         let columns = if table == "postings" { "tenant, scope, at, amount, hold" } else { "*" };
         match database {
@@ -306,14 +309,14 @@ mod tests {
         }
     }
 
-    async fn writes_what_bursar_wrote(mut home: Home, bench: Bench) {
+    async fn assert_same_rows(mut home: DatabaseHost, bench: Bench) {
         let line = Measurement {
             bench,
             work: None,
             callers: 4,
             scopes: if bench.is_of_jobs() { 0 } else { 3 },
             jobs: (bench == Bench::EnqueueBulk).then_some(2_500),
-            apart: false,
+            child_process: false,
             history: 0,
             backlog: 0,
             keys: Keys::Time,
@@ -327,17 +330,17 @@ mod tests {
         let done = subject.round(Duration::from_millis(500)).await.unwrap().done;
         assert!(done > 0);
         assert_eq!(limit.round(bench).await.unwrap().done, done);
-        let (twin, subject) = (limit.close().await.unwrap(), subject.close().await.unwrap());
+        let (copy, subject) = (limit.close().await.unwrap(), subject.close().await.unwrap());
         for table in ["scopes", "holds", "live_charges", "postings", "jobs", "keys", "job_keys", "payloads"] {
-            let (written, meant) = (rows(&twin, table).await, rows(&subject, table).await);
-            assert!(written == meant, "{table} of {bench:?}: {:?}", written.symmetric_difference(&meant).next());
+            let (written, expected) = (rows(&copy, table).await, rows(&subject, table).await);
+            assert!(written == expected, "{table} of {bench:?}: {:?}", written.symmetric_difference(&expected).next());
         }
-        let redeemed: BTreeSet<String> = rows(&twin, "grants").await;
+        let redeemed: BTreeSet<String> = rows(&copy, "grants").await;
         assert_eq!(redeemed.len(), if bench == Bench::Command { done } else { 0 });
         assert!(redeemed.is_subset(&rows(&subject, "grants").await));
-        let unlike = rows(&twin, "journal").await.difference(&rows(&subject, "journal").await).count();
-        assert!(unlike <= 3, "only that the scopes were registered may stand there otherwise");
-        home.remove(twin).await.unwrap();
+        let different = rows(&copy, "journal").await.difference(&rows(&subject, "journal").await).count();
+        assert!(different <= 3, "only the definitions of the three scopes may differ");
+        home.remove(copy).await.unwrap();
         home.remove(subject).await.unwrap();
         home.close().await.unwrap();
     }
@@ -345,7 +348,7 @@ mod tests {
     #[tokio::test(flavor = "multi_thread")]
     async fn the_rows_of_a_round_are_written_again_on_sqlite() {
         for bench in [Bench::Command, Bench::Hold, Bench::Settle, Bench::Enqueue, Bench::EnqueueBulk] {
-            writes_what_bursar_wrote(Home::Sqlite(Folder::new(None).unwrap()), bench).await;
+            assert_same_rows(DatabaseHost::Sqlite(Folder::new(None).unwrap()), bench).await;
         }
     }
 
@@ -353,7 +356,7 @@ mod tests {
     async fn the_rows_of_a_round_are_written_again_on_postgres() {
         let url = bursar_testkit::fresh_database();
         for bench in [Bench::Command, Bench::Hold, Bench::Settle, Bench::Enqueue, Bench::EnqueueBulk] {
-            writes_what_bursar_wrote(Home::Postgres(Server::at(&url)), bench).await;
+            assert_same_rows(DatabaseHost::Postgres(Server::at(&url)), bench).await;
         }
     }
 }

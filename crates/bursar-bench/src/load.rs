@@ -1,4 +1,4 @@
-//! Closed-loop callers: each asks, waits for the answer, and asks again.
+//! Closed-loop callers: each sends a request, waits for the answer, and sends the next.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -10,20 +10,20 @@ use tokio::time::Instant;
 
 use crate::error::BenchError;
 
-/// What a round came to.
+/// The figures of a round.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Round {
-    /// Operations that were done.
+    /// Completed operations.
     pub(crate) done: usize,
-    /// From the first question to the last answer.
+    /// The time from the first request to the last answer.
     pub(crate) took: Duration,
-    /// The median and the 99th percentile of the time a caller waited, in ms.
+    /// The median and the 99th percentile of the waiting times, in milliseconds.
     pub(crate) p50_ms: f64,
     pub(crate) p99_ms: f64,
 }
 
 impl Round {
-    /// What operations that took so long each came to.
+    /// Returns the figures for these waiting times.
     pub(crate) fn of(mut waited: Vec<Duration>, done: usize, took: Duration) -> Round {
         waited.sort_unstable();
         Round { done, took, p50_ms: percentile(&waited, 50), p99_ms: percentile(&waited, 99) }
@@ -34,8 +34,8 @@ impl Round {
     }
 }
 
-/// Lets so many callers ask for so long, but no more than `most` times, and each of them once however late it comes to run: a round
-/// in which nobody asked says nothing. Each operation gets its number.
+/// Runs `callers` for `time`, with at most `most` operations. Each caller runs at least one, however late it is scheduled, so
+/// that no round is empty. Each operation gets its number.
 pub(crate) async fn closed_loop<F>(
     callers: usize,
     time: Duration,
@@ -52,18 +52,18 @@ where
         let (next, operation) = (next.clone(), operation.clone());
         tasks.spawn(async move {
             let mut waited = Vec::new();
-            let mut asked = Instant::now();
-            while waited.is_empty() || asked.duration_since(begun) < time {
+            let mut sent = Instant::now();
+            while waited.is_empty() || sent.duration_since(begun) < time {
                 let number = next.fetch_add(1, Ordering::Relaxed);
                 if number >= most {
                     break;
                 }
                 operation(number).await?;
                 let answered = Instant::now();
-                // What is remembered of each operation counts as memory of the process: not more than is needed.
-                let micros = answered.duration_since(asked).as_micros();
+                // Samples count as memory of the measured process, so they are small.
+                let micros = answered.duration_since(sent).as_micros();
                 waited.push(u32::try_from(micros).unwrap_or(u32::MAX));
-                asked = answered;
+                sent = answered;
             }
             Ok::<_, BenchError>(waited)
         });
@@ -76,10 +76,10 @@ where
     Ok(Round::of(waited, done, took))
 }
 
-/// The smallest of sorted times that so many percent do not pass, in ms.
+/// Returns a percentile of sorted times, in milliseconds.
 fn percentile(sorted: &[Duration], percent: usize) -> f64 {
-    let place = (sorted.len() * percent).div_ceil(100).saturating_sub(1);
-    sorted.get(place).map_or(0.0, |time| time.as_secs_f64() * 1_000.0)
+    let index = (sorted.len() * percent).div_ceil(100).saturating_sub(1);
+    sorted.get(index).map_or(0.0, |time| time.as_secs_f64() * 1_000.0)
 }
 
 #[cfg(test)]
@@ -95,11 +95,11 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn callers_stop_when_there_is_nothing_left_or_the_time_is_over() {
+    async fn callers_stop_at_the_limit_or_when_time_is_over() {
         let quick = |_| async { Ok(()) };
         let round = closed_loop(3, Duration::from_secs(60), 100, quick).await.unwrap();
         assert_eq!(round.done, 100);
-        assert_eq!(closed_loop(3, Duration::ZERO, 100, quick).await.unwrap().done, 3, "each asked once");
+        assert_eq!(closed_loop(3, Duration::ZERO, 100, quick).await.unwrap().done, 3, "each caller runs once");
         let failing =
             |number| async move { if number == 7 { Err(BenchError::Failed("the seventh".into())) } else { Ok(()) } };
         assert!(closed_loop(3, Duration::from_secs(60), 100, failing).await.is_err());

@@ -1,4 +1,4 @@
-//! The machine: what it is, how long its disk takes, and how much memory this process takes of it.
+//! The machine: its description, the time of an fsync, and the memory of this process.
 
 use std::fs;
 use std::io::Write;
@@ -8,21 +8,21 @@ use tokio::time::Instant;
 
 use crate::error::BenchError;
 
-/// What figures were measured on.
+/// The machine that the figures were measured on.
 #[derive(Clone, Debug)]
 pub struct Machine {
     /// Cores this process may use.
     pub cores: usize,
-    /// What they are.
+    /// The CPU model.
     pub cpu: String,
-    /// The kernel.
+    /// The kernel version.
     pub kernel: String,
-    /// Memory in MB.
+    /// Memory, in MB.
     pub memory_mb: u64,
 }
 
 impl Machine {
-    /// Asks the system.
+    /// Describes this machine.
     pub fn describe() -> Machine {
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
         let cpu = field(&read("/proc/cpuinfo"), "model name").unwrap_or_else(|| std::env::consts::ARCH.to_owned());
@@ -43,12 +43,12 @@ impl std::fmt::Display for Machine {
     }
 }
 
-/// How often the disk is asked. The median of an odd number is one of them.
+/// Samples of the fsync time; odd, so that the median is one of them.
 const FSYNCS: usize = 51;
-/// What is written each time: a page of a database.
+/// The data written before each fsync: one database page.
 const PAGE: [u8; 4_096] = [7; 4_096];
 
-/// The time in ms that a page written to this folder's disk takes to be there for good, median.
+/// Returns the median time to write and fsync a page in this folder, in milliseconds.
 pub(crate) fn fsync_ms(folder: &Path) -> Result<f64, BenchError> {
     let mut file = tempfile::tempfile_in(folder)?;
     let mut times = Vec::with_capacity(FSYNCS);
@@ -62,46 +62,46 @@ pub(crate) fn fsync_ms(folder: &Path) -> Result<f64, BenchError> {
     Ok(times[FSYNCS / 2])
 }
 
-/// A folder for databases that is on a disk: what is in memory is never synced, and measures nothing.
+/// Returns a folder for databases that is on a disk, not on a file system in memory, where an fsync does nothing.
 pub(crate) fn folder_on_disk() -> Result<PathBuf, BenchError> {
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
     let candidates = [std::env::temp_dir(), PathBuf::from("/var/tmp"), std::env::current_dir()?];
     let found = candidates.iter().find(|folder| folder.is_dir() && !in_memory(&mounts, folder));
     found.cloned().ok_or_else(|| {
         BenchError::Usage(
-            "every temporary folder is in memory: name one on a disk with --database sqlite://PATH".into(),
+            "every temporary folder is in memory; name a folder on a disk with --database sqlite://PATH".into(),
         )
     })
 }
 
-/// Whether a folder is on a file system that is kept in memory, by the table of mounts.
+/// Returns whether a folder is on a file system in memory, according to the mount table.
 fn in_memory(mounts: &str, folder: &Path) -> bool {
     let folder = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
     let mounted = mounts.lines().filter_map(|line| {
         let mut words = line.split(' ').skip(1);
         Some((words.next()?, words.next()?))
     });
-    let holding = mounted.filter(|(place, _)| folder.starts_with(place)).max_by_key(|(place, _)| place.len());
-    holding.is_some_and(|(_, kind)| matches!(kind, "tmpfs" | "ramfs"))
+    let nearest = mounted.filter(|(place, _)| folder.starts_with(place)).max_by_key(|(place, _)| place.len());
+    nearest.is_some_and(|(_, kind)| matches!(kind, "tmpfs" | "ramfs"))
 }
 
-/// Forgets how much memory this process had at most so far. Where the system cannot, the peak is that of the whole run.
+/// Resets the peak memory of this process. Where the system does not support it, the peak is that of the whole run.
 pub(crate) fn reset_peak() {
     let _ = fs::write("/proc/self/clear_refs", "5");
 }
 
-/// The most memory this process had at once since then, in MB.
+/// Returns the peak memory since the last reset, in MB.
 pub(crate) fn peak_mb() -> f64 {
     memory_mb("/proc/self/status", "VmHWM").unwrap_or(0.0)
 }
 
-/// The memory of a process as the kernel tells it under this name, in MB.
+/// Returns a memory figure of a process from its status file, in MB.
 pub(crate) fn memory_mb(status: &str, name: &str) -> Option<f64> {
     let status = fs::read_to_string(status).ok()?;
     field(&status, name).map(|text| kilobytes(&text) as f64 / 1_024.0)
 }
 
-/// A field of what the kernel tells in lines of `name: value`.
+/// Returns a field of a text with lines of the form `name: value`.
 fn field(text: &str, name: &str) -> Option<String> {
     text.lines().find_map(|line| {
         let (found, value) = line.split_once(':')?;
@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_mount_nearest_to_a_folder_says_whether_it_is_in_memory() {
+    fn the_nearest_mount_decides_whether_a_folder_is_in_memory() {
         let mounts = "/dev/a / ext4 rw 0 0\ntmpfs /tmp tmpfs rw 0 0\n/dev/b /tmp/disk ext4 rw 0 0\n";
         for (folder, expected) in [("/nowhere", false), ("/tmp", true), ("/tmp/none", true), ("/tmp/disk/x", false)] {
             assert_eq!(in_memory(mounts, Path::new(folder)), expected, "{folder}");
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn the_machine_is_described_and_the_disk_takes_time() {
+    fn the_machine_is_described_and_an_fsync_takes_time() {
         let machine = Machine::describe();
         assert!(machine.cores > 0 && machine.memory_mb > 0 && !machine.kernel.is_empty(), "{machine}");
         let folder = folder_on_disk().unwrap();

@@ -1,4 +1,4 @@
-//! An application on a port of its own, metered or not, and callers that keep their connections.
+//! A small application with or without the meter, and callers with persistent connections.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -14,35 +14,35 @@ use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{Instant, timeout};
 
 use crate::error::BenchError;
-use crate::jobs::PATIENCE;
+use crate::jobs::TIMEOUT;
 use crate::load::Round;
-use crate::subject::AMPLE;
+use crate::subject::AMPLE_LIMIT;
 
-/// An application that says a word.
-pub(crate) struct Site {
+/// A running application with one route.
+pub(crate) struct App {
     address: SocketAddr,
     serving: JoinHandle<()>,
 }
 
-impl Site {
-    /// Serves it; with a Bursar each request is charged to its caller before it is served.
-    pub(crate) async fn open(bursar: Option<&Bursar>) -> Result<Site, BenchError> {
+impl App {
+    /// Starts the application; with a Bursar, each request is charged to its caller first.
+    pub(crate) async fn open(bursar: Option<&Bursar>) -> Result<App, BenchError> {
         let mut app = Router::new().route("/word", get(|| async { "word" }));
         if let Some(bursar) = bursar {
-            let quota = vec![Limit::new(AMPLE, "hour".parse()?)];
+            let quota = vec![Limit::new(AMPLE_LIMIT, "hour".parse()?)];
             let meter = Meter::builder(bursar.clone()).set(|settings| settings.quota = quota).build();
             app = app.layer(meter.map_err(|error| BenchError::Failed(error.to_string()))?.layer());
         }
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let address = listener.local_addr()?;
         let serving = tokio::spawn(async move {
-            // It ends when it is aborted.
+            // The task ends when it is aborted.
             let _ = axum::serve(listener, app).await;
         });
-        Ok(Site { address, serving })
+        Ok(App { address, serving })
     }
 
-    /// One round of so many callers, who are so many agents in turn.
+    /// Runs a round of callers that send as different agents, round-robin.
     pub(crate) async fn round(&self, callers: usize, agents: usize, time: Duration) -> Result<Round, BenchError> {
         let requests: Arc<[String]> = (0..agents.max(1)).map(request).collect();
         let mut streams = Vec::with_capacity(callers);
@@ -57,15 +57,15 @@ impl Site {
             let requests = requests.clone();
             tasks.spawn(async move {
                 let (mut connection, mut waited) = (Connection { stream, buffer: Vec::new() }, Vec::new());
-                let mut asked = Instant::now();
+                let mut sent = Instant::now();
                 for number in (caller..).step_by(callers) {
-                    if !waited.is_empty() && asked.duration_since(begun) >= time {
+                    if !waited.is_empty() && sent.duration_since(begun) >= time {
                         break;
                     }
-                    connection.ask(&requests[number % requests.len()]).await?;
+                    connection.send(&requests[number % requests.len()]).await?;
                     let answered = Instant::now();
-                    waited.push(answered.duration_since(asked));
-                    asked = answered;
+                    waited.push(answered.duration_since(sent));
+                    sent = answered;
                 }
                 Ok::<_, BenchError>(waited)
             });
@@ -79,32 +79,32 @@ impl Site {
     }
 }
 
-impl Drop for Site {
+impl Drop for App {
     fn drop(&mut self) {
         self.serving.abort();
     }
 }
 
-/// A request of an agent, as it is written.
+/// Returns a request of an agent in wire format.
 fn request(agent: usize) -> String {
     format!("GET /word HTTP/1.1\r\nHost: localhost\r\nX-Agent-Id: {agent:064x}\r\n\r\n")
 }
 
-/// A connection that is kept.
+/// A persistent connection.
 struct Connection {
     stream: TcpStream,
     buffer: Vec<u8>,
 }
 
 impl Connection {
-    /// Asks, and waits for the whole answer, which must be the right one.
-    async fn ask(&mut self, request: &str) -> Result<(), BenchError> {
+    /// Sends a request and waits for the expected answer.
+    async fn send(&mut self, request: &str) -> Result<(), BenchError> {
         self.stream.write_all(request.as_bytes()).await?;
         self.buffer.clear();
         loop {
-            let read = timeout(PATIENCE, self.stream.read_buf(&mut self.buffer)).await;
-            if read.map_err(|_| BenchError::Failed("an answer takes too long".into()))?? == 0 {
-                return Err(BenchError::Failed("the application hung up".into()));
+            let read = timeout(TIMEOUT, self.stream.read_buf(&mut self.buffer)).await;
+            if read.map_err(|_| BenchError::Failed("the application did not answer in time".into()))?? == 0 {
+                return Err(BenchError::Failed("the application closed the connection".into()));
             }
             if self.buffer.ends_with(b"\r\n\r\nword") {
                 break;
@@ -113,6 +113,6 @@ impl Connection {
         if self.buffer.starts_with(b"HTTP/1.1 200 ") {
             return Ok(());
         }
-        Err(BenchError::Failed(format!("it was answered {}", String::from_utf8_lossy(&self.buffer))))
+        Err(BenchError::Failed(format!("the application answered {}", String::from_utf8_lossy(&self.buffer))))
     }
 }

@@ -1,4 +1,4 @@
-//! What is measured: one measurement a line.
+//! The measurements of a run: one per line of the result table.
 
 use std::fmt::Display;
 use std::str::FromStr;
@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::error::BenchError;
 
-/// What a caller does again and again.
+/// The operation that callers repeat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Bench {
@@ -17,106 +17,106 @@ pub enum Bench {
     Command,
     /// A hold.
     Hold,
-    /// A hold, and its commit once it is there: the pair is one operation.
+    /// A hold and then its commit, counted as one operation.
     Settle,
-    /// A job alone: no hold, no grant.
+    /// A job without a hold or a grant.
     Enqueue,
     /// Many jobs in one call.
     EnqueueBulk,
-    /// Jobs that do nothing, leased and completed a thousand at a time.
+    /// Empty jobs, leased and completed a thousand at a time.
     Drain,
-    /// A job on an idle system, from before it is enqueued to the start of its handler.
+    /// The time from enqueueing a job to the start of its handler, on an idle system.
     Latency,
     /// A request over HTTP to an application that meters its callers.
     Meter,
-    /// What is asked of the server over HTTP.
+    /// Requests to the server over HTTP.
     Http,
-    /// Jobs that do nothing, done by a worker with a handler.
+    /// Empty jobs, run by a worker with a handler.
     DrainWorker,
 }
 
-/// What is asked of the server over HTTP.
+/// A kind of request to the server over HTTP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Work {
     /// A command: a hold that a job owns, the job, the journal.
     Command,
-    /// A job is leased and completed, by two requests: the pair is one operation.
+    /// Leasing and completing a job, two requests counted as one operation.
     Lease,
 }
 
-/// What a measurement is compared with.
+/// The baseline of a measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Baseline {
-    /// Nothing.
+    /// No baseline.
     None,
-    /// The limit: the rows that Bursar wrote, written again by the engine's fastest insert, in the same transactions.
+    /// The engine's limit: the rows that Bursar wrote, written again with its fastest inserts in transactions of the same size.
     BulkInsert,
-    /// The textbook design: lock, add up, insert, commit.
+    /// The textbook design: lock, sum, insert, commit.
     Textbook,
-    /// Bursar itself with ten thousand rows of history, and no snapshot held.
+    /// Bursar with ten thousand rows of history and no snapshot.
     History10k,
-    /// Bursar itself with no job kept or waiting but those of its own rounds, and no snapshot held.
+    /// Bursar without other jobs and without a snapshot.
     Empty,
     /// The same application without the meter.
     Unmetered,
-    /// A bare route that reads as much and answers as much.
+    /// Bare axum routes that parse and answer as many bytes.
     Axum,
 }
 
-/// How ids are made.
+/// The kind of ids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Keys {
-    /// As Bursar makes them: they grow with time.
+    /// Increasing with time, as Bursar creates them.
     Time,
-    /// At random, which Bursar never does: it shows what that would cost.
+    /// Random, to show what that would cost.
     Random,
 }
 
-/// What was asked for.
+/// The options of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// Which bench; the standard set without.
+    /// The bench; by default the standard set.
     pub bench: Option<Bench>,
-    /// Where; both engines in places of their own without.
+    /// The database URL; by default temporary databases on both engines.
     pub database: Option<String>,
-    /// Callers at once.
+    /// Concurrent callers.
     pub callers: Option<usize>,
-    /// Scopes they charge in turn.
+    /// Scopes to charge, round-robin.
     pub scopes: Option<usize>,
-    /// Jobs of a round, where that is not a matter of time.
+    /// Jobs per round, for benches with a fixed number.
     pub jobs: Option<usize>,
-    /// Processes that the latency is measured over: 2 give the worker one of its own.
+    /// Processes of `latency`: with 2 the worker runs in a child process.
     pub processes: Option<usize>,
-    /// Rows of history; in benches of jobs finished jobs that are kept.
+    /// Rows of history; in job benches, finished jobs that are kept.
     pub history: Option<u64>,
-    /// Jobs that wait behind those of a round.
+    /// Waiting jobs besides those of a round.
     pub backlog: Option<u64>,
-    /// How ids are made, those of history too.
+    /// The kind of ids, also in the history.
     pub keys: Option<Keys>,
-    /// Whether somebody else holds a snapshot open all the while.
+    /// Whether another connection holds a snapshot open.
     pub snapshot: bool,
-    /// How long a round is, in seconds.
+    /// The length of a round, in seconds.
     pub seconds: Option<f64>,
-    /// Rounds of each side.
+    /// Rounds per side.
     pub rounds: Option<usize>,
-    /// What to compare with.
+    /// The baseline.
     pub baseline: Option<Baseline>,
 }
 
-/// One line of the table.
+/// One line of the result table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Measurement {
     pub(crate) bench: Bench,
-    /// What is asked over HTTP.
+    /// The HTTP requests, for `http`.
     pub(crate) work: Option<Work>,
     pub(crate) callers: usize,
     pub(crate) scopes: usize,
-    /// Jobs of a round, where that is not a matter of time.
+    /// Jobs per round, for benches with a fixed number.
     pub(crate) jobs: Option<usize>,
-    /// Whether the worker has a process of its own.
-    pub(crate) apart: bool,
+    /// Whether the worker runs in a child process.
+    pub(crate) child_process: bool,
     pub(crate) history: u64,
     pub(crate) backlog: u64,
     pub(crate) keys: Keys,
@@ -124,7 +124,7 @@ pub(crate) struct Measurement {
     pub(crate) baseline: Baseline,
 }
 
-/// How long, and how often.
+/// The length and the number of rounds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Effort {
     pub(crate) time: Duration,
@@ -135,33 +135,33 @@ const BENCHES: [Bench; 3] = [Bench::Command, Bench::Hold, Bench::Settle];
 const BENCHES_OF_JOBS: [Bench; 5] =
     [Bench::Enqueue, Bench::EnqueueBulk, Bench::Drain, Bench::DrainWorker, Bench::Latency];
 const CALLERS: [usize; 3] = [1, 50, 1_000];
-/// Each of them has a connection, of which this process has both ends.
+/// Callers of `meter`: each has a connection, and this process has both ends.
 const CALLERS_HTTP: [usize; 2] = [1, 50];
-/// Each of them has a connection to a process of its own.
+/// Callers of `http`: each has a connection to the server process.
 const CALLERS_SERVED: [usize; 2] = [50, 500];
 const WORKS: [Work; 2] = [Work::Command, Work::Lease];
-/// Where the number of callers is not what it is about.
+/// Callers in measurements of other parameters.
 const CALLERS_COMMON: usize = 50;
 const SCOPES: [usize; 2] = [1, 1_000];
-/// What the textbook design has to add up.
+/// Rows that the textbook design has to sum.
 const HISTORY_TEXTBOOK: [u64; 2] = [1_000, 100_000];
 const HISTORY_LONG: u64 = 1_000_000;
-/// What a long history is compared with.
+/// The history of the baseline of a long history.
 pub(crate) const HISTORY_SHORT: u64 = 10_000;
-/// Jobs that are enqueued in bulk or drained in a round, and those of which the latency is measured.
+/// Jobs per round of the bulk and drain benches, and samples per round of `latency`.
 const JOBS: usize = 100_000;
 const SAMPLES: usize = 200;
-/// Jobs that are kept, or wait, where that is measured.
+/// Finished or waiting jobs in measurements of a long history or backlog.
 const JOBS_LONG: u64 = 1_000_000;
-/// Loops that drain at once: enough that one leases while others complete.
+/// Concurrent drain loops: enough that one leases while others complete.
 const LOOPS: usize = 8;
-/// Handlers of a worker that drains: with as many jobs leased ahead, one call leases as many as it may.
+/// Concurrent handlers of `drain-worker`: with as many jobs leased ahead, one call leases the maximum.
 const HANDLERS: usize = 500;
 const SECONDS: f64 = 2.0;
 const ROUNDS: usize = 3;
 
 const CALLERS_MAX: usize = 10_000;
-/// A process may have no more than a thousand files open, as a rule.
+/// Processes are usually limited to about a thousand open files.
 const CALLERS_HTTP_MAX: usize = 400;
 const CALLERS_SERVED_MAX: usize = 900;
 const SCOPES_MAX: usize = 100_000;
@@ -171,7 +171,7 @@ const SECONDS_MAX: f64 = 600.0;
 const ROUNDS_MAX: usize = 100;
 
 impl Options {
-    /// Refuses what cannot be measured.
+    /// Returns an error if the options are invalid.
     pub fn check(&self) -> Result<(), BenchError> {
         within("callers", self.callers, 1, CALLERS_MAX)?;
         within("scopes", self.scopes, 1, SCOPES_MAX)?;
@@ -183,20 +183,19 @@ impl Options {
         if self.bench == Some(Bench::DrainWorker) {
             within("callers", self.callers, 1, CAPACITY_MAX as usize)?;
         }
-        // Written so that what is not a number is refused as well.
+        // Written so that NaN is refused as well.
         if let Some(seconds) = self.seconds.filter(|seconds| !(*seconds > 0.0 && *seconds <= SECONDS_MAX)) {
-            let detail = format!("seconds must be above 0 and at most {SECONDS_MAX}: {seconds} is not");
+            let detail = format!("seconds must be above 0 and at most {SECONDS_MAX}, not {seconds}");
             return Err(BenchError::Usage(detail));
         }
         if self.snapshot && matches!(self.baseline, Some(Baseline::BulkInsert | Baseline::Textbook)) {
-            let detail = "what a snapshot costs is measured against Bursar without one: the baseline of --snapshot is \
-                history-10k or none";
+            let detail = "--snapshot compares Bursar with and without a snapshot: its baseline is history-10k or none";
             return Err(BenchError::Usage(detail.into()));
         }
         self.check_baseline()
     }
 
-    /// Refuses a baseline that the bench is not compared with. Other options that it has no use for are left out ([`Options::fit`]).
+    /// Returns an error if the bench does not have the baseline. Other unused options are ignored ([`Options::fit`]).
     fn check_baseline(&self) -> Result<(), BenchError> {
         let wrong = |detail: &str| Err(BenchError::Usage(detail.to_owned()));
         let of_jobs = self.bench.filter(|bench| bench.is_of_jobs());
@@ -206,16 +205,16 @@ impl Options {
             _ => {}
         }
         match (of_jobs, self.baseline) {
-            (_, Some(Baseline::Unmetered)) => wrong("the baseline unmetered is for meter"),
-            (_, Some(Baseline::Axum)) => wrong("the baseline axum is for http"),
+            (_, Some(Baseline::Unmetered)) => wrong("the baseline unmetered is only for meter"),
+            (_, Some(Baseline::Axum)) => wrong("the baseline axum is only for http"),
             (Some(Bench::Enqueue | Bench::EnqueueBulk), Some(Baseline::BulkInsert))
             | (Some(_), None | Some(Baseline::None | Baseline::Empty)) => Ok(()),
             (Some(bench), Some(baseline)) => {
                 let (bench, baseline) = (bench.as_str(), baseline.as_str());
-                wrong(&format!("{bench} is not compared with {baseline}: there are empty and none"))
+                wrong(&format!("{bench} has no baseline {baseline}; it has empty and none"))
             }
             (None, Some(Baseline::Empty)) => {
-                wrong("the baseline empty is for enqueue, enqueue-bulk, drain, drain-worker and latency")
+                wrong("the baseline empty is only for enqueue, enqueue-bulk, drain, drain-worker and latency")
             }
             (None, _) => Ok(()),
         }
@@ -226,7 +225,7 @@ impl Options {
         match self.baseline {
             Some(other) if other != Baseline::None && other != usual => {
                 let (other, usual) = (other.as_str(), usual.as_str());
-                Err(BenchError::Usage(format!("{name} is not compared with {other}: there are {usual} and none")))
+                Err(BenchError::Usage(format!("{name} has no baseline {other}; it has {usual} and none")))
             }
             _ => Ok(()),
         }
@@ -237,7 +236,7 @@ impl Options {
         Effort { time, rounds: self.rounds.unwrap_or(ROUNDS) }
     }
 
-    /// The lines it comes to, on each engine.
+    /// Returns the measurements for one engine.
     pub(crate) fn plan(&self) -> Vec<Measurement> {
         if let Some(bench) = self.bench.filter(|bench| bench.is_of_jobs()) {
             return self.lines_of_jobs(bench);
@@ -248,16 +247,16 @@ impl Options {
         if self.bench == Some(Bench::Http) {
             return self.served();
         }
-        let past = self.history.is_some() || self.keys.is_some() || self.snapshot;
+        let with_history = self.history.is_some() || self.keys.is_some() || self.snapshot;
         match self.baseline {
-            Some(Baseline::Textbook) => self.beside_textbook(),
+            Some(Baseline::Textbook) => self.with_textbook(),
             Some(Baseline::History10k) => self.flatness(&[(self.keys.unwrap_or(Keys::Time), self.snapshot)]),
             Some(baseline) => self.lines(&self.benches(), &CALLERS, &SCOPES, &[0], baseline),
-            None if past => self.flatness(&[(self.keys.unwrap_or(Keys::Time), self.snapshot)]),
+            None if with_history => self.flatness(&[(self.keys.unwrap_or(Keys::Time), self.snapshot)]),
             None if self.bench.is_some() => self.lines(&self.benches(), &CALLERS, &SCOPES, &[0], Baseline::BulkInsert),
             None => {
                 let mut lines = self.lines(&BENCHES, &CALLERS, &SCOPES, &[0], Baseline::BulkInsert);
-                lines.extend(self.beside_textbook());
+                lines.extend(self.with_textbook());
                 lines.extend(self.flatness(&[(Keys::Time, false), (Keys::Random, false), (Keys::Time, true)]));
                 lines.extend(BENCHES_OF_JOBS.iter().flat_map(|bench| self.lines_of_jobs(*bench)));
                 for (history, backlog) in [(Some(JOBS_LONG), None), (None, Some(JOBS_LONG))] {
@@ -282,7 +281,7 @@ impl Options {
         let lines = few.lines(&[Bench::Http], &CALLERS_SERVED, &SCOPES[1..], &[0], baseline);
         let of = |work: Work| {
             lines.clone().into_iter().map(move |line| {
-                // A job alone charges nothing.
+                // A job without a hold charges no scope.
                 let scopes = if work == Work::Command { line.scopes } else { 0 };
                 Measurement { work: Some(work), scopes, ..line }
             })
@@ -294,7 +293,7 @@ impl Options {
         self.bench.map_or(BENCHES.to_vec(), |bench| vec![bench])
     }
 
-    fn beside_textbook(&self) -> Vec<Measurement> {
+    fn with_textbook(&self) -> Vec<Measurement> {
         let benches = [self.bench.unwrap_or(Bench::Command)];
         self.lines(&benches, &[CALLERS_COMMON], &SCOPES, &HISTORY_TEXTBOOK, Baseline::Textbook)
     }
@@ -320,15 +319,15 @@ impl Options {
         let line = |callers: &usize| Measurement {
             bench,
             work: None,
-            // The latency is that of one job at a time, whatever the standard set is asked for.
+            // `latency` runs one job at a time, whatever the options of the standard set are.
             callers: match (bench, self.callers) {
                 (Bench::Latency, _) | (_, None) => *callers,
                 (Bench::DrainWorker, Some(handlers)) => handlers.min(CAPACITY_MAX as usize),
-                (_, Some(asked)) => asked,
+                (_, Some(callers)) => callers,
             },
             scopes: 0,
             jobs: jobs.map(|usual| self.jobs.unwrap_or(usual)),
-            apart: self.processes == Some(2),
+            child_process: self.processes == Some(2),
             history,
             backlog,
             keys: self.keys.unwrap_or(Keys::Time),
@@ -340,7 +339,7 @@ impl Options {
         lines
     }
 
-    /// Every combination; what was asked for stands instead of what is usual.
+    /// Returns every combination of the values; options override the defaults.
     fn lines(
         &self,
         benches: &[Bench],
@@ -358,14 +357,14 @@ impl Options {
             for &callers in &callers {
                 for &scopes in &scopes {
                     let line = |&history| {
-                        let (work, jobs, apart, backlog) = (None, None, false, 0);
+                        let (work, jobs, child_process, backlog) = (None, None, false, 0);
                         Measurement {
                             bench,
                             work,
                             callers,
                             scopes,
                             jobs,
-                            apart,
+                            child_process,
                             history,
                             backlog,
                             keys,
@@ -382,7 +381,7 @@ impl Options {
 }
 
 impl Bench {
-    /// Whether it is of jobs alone.
+    /// Returns whether it measures only jobs.
     pub(crate) fn is_of_jobs(self) -> bool {
         BENCHES_OF_JOBS.contains(&self)
     }
@@ -391,17 +390,17 @@ impl Bench {
 fn within<T: Copy + PartialOrd + Display>(name: &str, value: Option<T>, least: T, most: T) -> Result<(), BenchError> {
     match value {
         Some(value) if !(least..=most).contains(&value) => {
-            Err(BenchError::Usage(format!("{name} must be from {least} to {most}: {value} is not")))
+            Err(BenchError::Usage(format!("{name} must be from {least} to {most}, not {value}")))
         }
         _ => Ok(()),
     }
 }
 
-/// Names by which things are asked for.
+/// Implements parsing from names.
 macro_rules! names {
     ($kind:ident, $what:literal, $($name:literal => $value:ident),*) => {
         impl $kind {
-            /// Its name.
+            /// Returns its name.
             pub fn as_str(self) -> &'static str {
                 match self { $($kind::$value => $name),* }
             }
@@ -413,7 +412,7 @@ macro_rules! names {
                 match text {
                     $($name => Ok($kind::$value),)*
                     _ => Err(BenchError::Usage(format!(
-                        concat!("there is no ", $what, " {:?}: there are {}"), text, [$($name),*].join(", ")
+                        concat!("unknown ", $what, " {:?}; use one of {}"), text, [$($name),*].join(", ")
                     ))),
                 }
             }
@@ -438,11 +437,22 @@ names!(Keys, "kind of keys", "time" => Time, "random" => Random);
 mod tests {
     use super::*;
 
-    fn told(options: &Options) -> Vec<String> {
-        let told = |line: &Measurement| {
-            let Measurement { bench, work, callers, scopes, jobs, apart, history, backlog, keys, snapshot, baseline } =
-                line;
-            assert!(!apart);
+    fn described(options: &Options) -> Vec<String> {
+        let describe = |line: &Measurement| {
+            let Measurement {
+                bench,
+                work,
+                callers,
+                scopes,
+                jobs,
+                child_process,
+                history,
+                backlog,
+                keys,
+                snapshot,
+                baseline,
+            } = line;
+            assert!(!child_process);
             if let Some(work) = work {
                 return format!("{} {} {callers} {scopes} / {}", bench.as_str(), work.as_str(), baseline.as_str());
             }
@@ -457,55 +467,55 @@ mod tests {
             let (bench, keys, baseline) = (bench.as_str(), keys.as_str(), baseline.as_str());
             format!("{bench} {callers} {scopes} {history} {keys}{held} / {baseline}")
         };
-        options.plan().iter().map(told).collect()
+        options.plan().iter().map(describe).collect()
     }
 
     #[test]
-    fn what_is_asked_for_stands_instead_of_what_is_usual() {
+    fn options_override_the_defaults() {
         let hold = Options { bench: Some(Bench::Hold), callers: Some(7), ..Options::default() };
-        assert_eq!(told(&hold), ["hold 7 1 0 time / bulk-insert", "hold 7 1000 0 time / bulk-insert"]);
+        assert_eq!(described(&hold), ["hold 7 1 0 time / bulk-insert", "hold 7 1000 0 time / bulk-insert"]);
         let textbook = Options { baseline: Some(Baseline::Textbook), scopes: Some(3), ..Options::default() };
-        assert_eq!(told(&textbook), ["command 50 3 1000 time / textbook", "command 50 3 100000 time / textbook"]);
+        assert_eq!(described(&textbook), ["command 50 3 1000 time / textbook", "command 50 3 100000 time / textbook"]);
         let long = Options { history: Some(5), snapshot: true, bench: Some(Bench::Settle), ..Options::default() };
-        assert_eq!(told(&long), ["settle 50 1 5 time snapshot / history-10k"]);
+        assert_eq!(described(&long), ["settle 50 1 5 time snapshot / history-10k"]);
         let random = Options { keys: Some(Keys::Random), bench: Some(Bench::Hold), ..Options::default() };
-        assert_eq!(told(&random), ["hold 50 1 1000000 random / history-10k"]);
+        assert_eq!(described(&random), ["hold 50 1 1000000 random / history-10k"]);
         let meter = Options { bench: Some(Bench::Meter), callers: Some(7), ..Options::default() };
-        assert_eq!(told(&meter), ["meter 7 1 0 time / unmetered", "meter 7 1000 0 time / unmetered"]);
+        assert_eq!(described(&meter), ["meter 7 1 0 time / unmetered", "meter 7 1000 0 time / unmetered"]);
         let http = Options { bench: Some(Bench::Http), ..Options::default() };
         let lines = ["command 50 1000", "command 500 1000", "lease 50 0", "lease 500 0"];
-        assert_eq!(told(&http), lines.map(|line| format!("http {line} / axum")));
+        assert_eq!(described(&http), lines.map(|line| format!("http {line} / axum")));
     }
 
     #[test]
-    fn benches_of_jobs_have_lines_of_their_own() {
+    fn job_benches_have_their_own_lines() {
         let of = |bench| Options { bench: Some(bench), ..Options::default() };
         let enqueue = Options { callers: Some(50), ..of(Bench::Enqueue) };
-        assert_eq!(told(&enqueue), ["enqueue 50 0 0 time / bulk-insert"]);
-        assert_eq!(told(&of(Bench::EnqueueBulk)), ["enqueue-bulk 1 of 100000, 0 + 0 / bulk-insert"]);
-        assert_eq!(told(&of(Bench::Drain)), ["drain 8 of 100000, 0 + 0 / none"]);
-        assert_eq!(told(&of(Bench::DrainWorker)), ["drain-worker 500 of 100000, 0 + 0 / none"]);
-        assert_eq!(told(&of(Bench::Latency)), ["latency 1 of 200, 0 + 0 / none"]);
+        assert_eq!(described(&enqueue), ["enqueue 50 0 0 time / bulk-insert"]);
+        assert_eq!(described(&of(Bench::EnqueueBulk)), ["enqueue-bulk 1 of 100000, 0 + 0 / bulk-insert"]);
+        assert_eq!(described(&of(Bench::Drain)), ["drain 8 of 100000, 0 + 0 / none"]);
+        assert_eq!(described(&of(Bench::DrainWorker)), ["drain-worker 500 of 100000, 0 + 0 / none"]);
+        assert_eq!(described(&of(Bench::Latency)), ["latency 1 of 200, 0 + 0 / none"]);
         let loaded = Options { history: Some(7), backlog: Some(5), jobs: Some(3), ..of(Bench::Drain) };
-        assert_eq!(told(&loaded), ["drain 8 of 3, 7 + 5 / empty"]);
+        assert_eq!(described(&loaded), ["drain 8 of 3, 7 + 5 / empty"]);
         let alone = Options { baseline: Some(Baseline::None), ..loaded };
-        assert_eq!(told(&alone), ["drain 8 of 3, 7 + 5 / none"]);
+        assert_eq!(described(&alone), ["drain 8 of 3, 7 + 5 / none"]);
     }
 
     #[test]
-    fn the_standard_set_has_every_kind() {
+    fn the_standard_set_has_every_baseline() {
         let lines = Options::default().plan();
         let count = |baseline| lines.iter().filter(|line| line.baseline == baseline).count();
-        // Those of the kernel, and four that enqueue.
+        // The budget benches, and four that enqueue.
         assert_eq!(count(Baseline::BulkInsert), 18 + 4);
         assert_eq!((count(Baseline::Textbook), count(Baseline::History10k)), (4, 9));
-        // A million kept, a million waiting; drain by loops, by a worker, and latency alone.
+        // A million finished and a million waiting jobs; drain, drain-worker and latency without a baseline.
         assert_eq!((count(Baseline::Empty), count(Baseline::None)), (2, 3));
         assert_eq!((count(Baseline::Unmetered), count(Baseline::Axum)), (1, 4));
         assert_eq!(lines.iter().filter(|line| line.snapshot).count(), 3);
-        let told = format!("# the standard set: {} lines an engine\n", lines.len());
+        let text = format!("# the standard set: {} lines an engine\n", lines.len());
         let guide = include_str!("../../../docs/performance.md");
-        assert!(guide.contains(&told), "docs/performance.md does not say: {told}");
+        assert!(guide.contains(&text), "docs/performance.md lacks: {text}");
         let few = Options { callers: Some(7), ..Options::default() };
         let callers = |bench| few.plan().iter().filter(|line| line.bench == bench).map(|line| line.callers).max();
         assert_eq!((callers(Bench::Enqueue), callers(Bench::Latency)), (Some(7), Some(1)));
@@ -513,7 +523,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_measured_is_refused_by_name() {
+    fn invalid_options_are_refused_by_name() {
         for (options, word) in [
             (Options { callers: Some(0), ..Options::default() }, "callers"),
             (Options { callers: Some(10_001), ..Options::default() }, "callers"),

@@ -1,4 +1,4 @@
-//! A line of the table, for programs and for people.
+//! A line of the result table, as JSON and as text.
 
 use serde::Serialize;
 
@@ -6,71 +6,71 @@ use crate::engine::Engine;
 use crate::load::Round;
 use crate::plan::{Baseline, Bench, Keys, Measurement, Work};
 
-/// One measurement. The median of the rounds stands for all of them.
+/// One measurement: the medians of its rounds.
 #[derive(Clone, Debug, Serialize)]
 pub struct Line {
-    /// What was done.
+    /// The bench.
     pub bench: Bench,
-    /// What was asked over HTTP.
+    /// The HTTP requests, for `http`.
     pub work: Option<Work>,
-    /// On which engine.
+    /// The engine.
     pub engine: Engine,
-    /// By how many callers at once.
+    /// Concurrent callers.
     pub callers: usize,
-    /// On how many scopes in turn.
+    /// Scopes, used round-robin.
     pub scopes: usize,
-    /// Jobs of a round, where that is not a matter of time.
+    /// Jobs per round, for benches with a fixed number.
     pub jobs: Option<usize>,
-    /// Processes: two where the worker has one of its own.
+    /// Processes: two if the worker runs in a child process.
     pub processes: usize,
-    /// With how much history in the tables; in benches of jobs finished jobs that are kept.
+    /// Rows of history; in job benches, finished jobs that are kept.
     pub history_rows: u64,
-    /// Jobs that wait behind those of a round.
+    /// Waiting jobs besides those of a round.
     pub backlog: u64,
-    /// Operations a second.
+    /// Operations per second.
     pub per_second: f64,
-    /// The median time of an operation.
+    /// The median time of an operation, in milliseconds.
     pub p50_ms: f64,
-    /// What 99 of 100 operations took at most.
+    /// The 99th percentile of the time of an operation, in milliseconds.
     pub p99_ms: f64,
-    /// What it is compared with.
+    /// The baseline.
     pub baseline: Option<&'static str>,
-    /// Operations a second of the baseline.
+    /// Operations per second of the baseline.
     pub baseline_per_second: Option<f64>,
-    /// The speed as a multiple of the baseline's.
+    /// The speed divided by the baseline's.
     pub ratio: Option<f64>,
-    /// The time of one fsync of the same disk, the median of those before each round.
+    /// The median time of one fsync on the same disk before each round, in milliseconds.
     pub fsync_ms: f64,
-    /// The most memory this process had at once while it was measured; of `http` the server's.
+    /// The peak memory of this process during the rounds, or of the server for `http`, in MB.
     pub rss_mb: f64,
-    /// The memory of the server before anybody asked it.
+    /// The memory of the server before the first request, in MB.
     pub rss_idle_mb: Option<f64>,
-    /// How ids were made.
+    /// The kind of ids.
     pub keys: Keys,
-    /// Whether somebody else held a snapshot open.
+    /// Whether another connection held a snapshot open.
     pub snapshot_held: bool,
-    /// Rounds of each side.
+    /// Rounds per side.
     pub rounds: usize,
-    /// The slowest and the fastest round, operations a second.
+    /// The slowest and the fastest round, in operations per second.
     pub spread: [f64; 2],
-    /// The same of the baseline.
+    /// The slowest and the fastest round of the baseline.
     pub baseline_spread: Option<[f64; 2]>,
-    /// What history the textbook design had after its last round: what it does itself is added to what was there.
+    /// The rows of history of the textbook design after its last round, including those it wrote itself.
     pub baseline_history_rows: Option<u64>,
 }
 
-/// What was measured for a line.
+/// The measured rounds of a line.
 #[derive(Default)]
 pub(crate) struct Measured {
     pub(crate) rounds: Vec<Round>,
-    /// Empty where there is nothing to compare with.
+    /// Empty without a baseline.
     pub(crate) baseline: Vec<Round>,
     /// Operations of the baseline that failed because the database was busy.
     pub(crate) baseline_busy: usize,
-    /// One before each round: a disk that others use has its moods.
+    /// One sample before each round, because the speed of a shared disk varies.
     pub(crate) fsyncs_ms: Vec<f64>,
     pub(crate) rss_mb: f64,
-    /// Where a server was measured.
+    /// Set if a server was measured.
     pub(crate) idle_mb: Option<f64>,
 }
 
@@ -86,7 +86,7 @@ impl Line {
             callers: line.callers,
             scopes: line.scopes,
             jobs: line.jobs,
-            processes: 1 + usize::from(line.apart),
+            processes: 1 + usize::from(line.child_process),
             history_rows: line.history,
             backlog: line.backlog,
             per_second: rounded(per_second, 1),
@@ -108,14 +108,14 @@ impl Line {
         }
     }
 
-    /// The names of the columns for people.
+    /// Returns the header of the text table.
     pub fn head() -> String {
         columns(&COLUMNS.map(|(name, ..)| name.to_owned()))
     }
 
-    /// The line for people.
+    /// Returns the row of the text table.
     pub fn row(&self) -> String {
-        let from_to = |spread: [f64; 2]| format!("{:.0}–{:.0}", spread[0], spread[1]);
+        let range = |spread: [f64; 2]| format!("{:.0}–{:.0}", spread[0], spread[1]);
         columns(&[
             match self.engine {
                 Engine::Sqlite => "sqlite".to_owned(),
@@ -131,22 +131,21 @@ impl Line {
             self.backlog.to_string(),
             format!("{}{}", self.keys.as_str(), if self.snapshot_held { "+snap" } else { "" }),
             format!("{:.0}", self.per_second),
-            from_to(self.spread),
+            range(self.spread),
             format!("{:.2}", self.p50_ms),
             format!("{:.2}", self.p99_ms),
             if self.fsync_ms > 0.0 { format!("{:.3}", self.fsync_ms) } else { "-".to_owned() },
             if self.fsync_ms > 0.0 { format!("{:.1}", self.p99_ms / self.fsync_ms) } else { "-".to_owned() },
             self.baseline.unwrap_or("-").to_owned(),
             self.baseline_per_second.map_or_else(|| "-".to_owned(), |speed| format!("{speed:.0}")),
-            self.baseline_spread.map_or_else(|| "-".to_owned(), from_to),
+            self.baseline_spread.map_or_else(|| "-".to_owned(), range),
             self.ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2}")),
             format!("{:.0}", self.rss_mb),
         ])
     }
 }
 
-/// Names of the columns, how wide they are, and whether they are of words. Lines come one by one, so that the widths must
-/// be known beforehand.
+/// Column names, widths, and whether the column is left-aligned text. Rows are printed one by one, so the widths are fixed.
 const COLUMNS: [(&str, usize, bool); 18] = [
     ("engine", 8, true),
     ("bench", 12, true),

@@ -1,4 +1,4 @@
-//! A snapshot that somebody else holds open: a report that takes its time.
+//! A read snapshot held open by another connection, as a slow report would.
 
 use rusqlite::Connection;
 use sqlx::PgConnection;
@@ -6,14 +6,14 @@ use sqlx::PgConnection;
 use crate::engine::Database;
 use crate::error::BenchError;
 
-/// Held until it is let go.
+/// An open read transaction.
 pub(crate) enum Snapshot {
     Sqlite(Connection),
     Postgres(PgConnection),
 }
 
 impl Snapshot {
-    /// Takes one and has a look, as both engines begin it only then.
+    /// Opens a snapshot and reads once, because both engines take it with the first read.
     pub(crate) async fn hold(database: &Database) -> Result<Snapshot, BenchError> {
         match database {
             Database::Sqlite(file) => {
@@ -32,7 +32,7 @@ impl Snapshot {
         }
     }
 
-    /// Looks again, so that it is known to have been held until now, and lets go.
+    /// Reads again, to prove that the snapshot was held until now, and ends it.
     pub(crate) async fn release(self) -> Result<(), BenchError> {
         match self {
             Snapshot::Sqlite(conn) => {

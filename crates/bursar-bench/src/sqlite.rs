@@ -1,4 +1,4 @@
-//! SQLite to measure on: a folder on a disk.
+//! The folder of SQLite files to measure on.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -10,25 +10,28 @@ use tempfile::TempDir;
 use crate::error::BenchError;
 use crate::machine::{folder_on_disk, fsync_ms};
 
-/// Where database files are made.
+/// The folder of the database files.
 pub(crate) struct Folder(TempDir);
 
-/// A database file with what belongs to it, in a folder of its own.
+/// A database file in a folder of its own.
 pub(crate) struct File(TempDir);
 
 const WAIT: Duration = Duration::from_millis(20);
 const WAITS_MAX: usize = 100;
 
 impl Folder {
-    /// Beside the file that the address names, which is left alone; in a temporary folder without.
+    /// Creates the folder next to the file of the URL, which is not touched, or in a temporary folder.
     pub(crate) fn new(url: Option<&str>) -> Result<Folder, BenchError> {
         let parent = match url {
-            Some(url) => beside(url)?,
+            Some(url) => parent_folder(url)?,
             None => folder_on_disk()?,
         };
         let folder = tempfile::Builder::new().prefix("bursar-bench-").tempdir_in(&parent);
         folder.map(Folder).map_err(|error| {
-            BenchError::Usage(format!("no database can be made in {}: {error}; name another folder", parent.display()))
+            BenchError::Usage(format!(
+                "no database can be created in {}: {error}; name another folder",
+                parent.display()
+            ))
         })
     }
 
@@ -44,7 +47,7 @@ impl Folder {
         fsync_ms(self.0.path())
     }
 
-    /// Removes it. A writer that was interrupted may be at its last file still.
+    /// Deletes the folder; retries while an interrupted writer still uses a file.
     pub(crate) async fn close(self) -> Result<(), BenchError> {
         let mut waits = 0;
         loop {
@@ -68,7 +71,7 @@ impl File {
         self.0.path().join("bursar.db")
     }
 
-    /// A connection as durable as Bursar's own.
+    /// Opens a connection with the same durability as Bursar's.
     pub(crate) fn connect(&self) -> Result<Connection, BenchError> {
         let conn = Connection::open(self.path())?;
         conn.set_prepared_statement_cache_capacity(64);
@@ -78,10 +81,10 @@ impl File {
     }
 }
 
-/// The folder of the file that an address names.
-fn beside(url: &str) -> Result<PathBuf, BenchError> {
+/// Returns the folder of a SQLite URL's file.
+fn parent_folder(url: &str) -> Result<PathBuf, BenchError> {
     let Some(path) = url.strip_prefix("sqlite://").or_else(|| url.strip_prefix("sqlite:")) else {
-        return Err(BenchError::Usage("no such database: use sqlite://PATH or postgres://…".into()));
+        return Err(BenchError::Usage("not a database URL: use sqlite://PATH or postgres://…".into()));
     };
     if path.is_empty() || path == ":memory:" {
         return Err(BenchError::Usage("a bench needs a disk: use sqlite://PATH or postgres://…".into()));

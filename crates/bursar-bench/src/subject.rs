@@ -1,4 +1,4 @@
-//! Bursar as it is measured: through its public face, with its defaults.
+//! Bursar under measurement, through its public API and with its defaults.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -6,39 +6,39 @@ use std::time::Duration;
 use bursar::{Budget, Bursar, IdSource, JobKind, JobSpec, Limit, Payload, Queue, Scope, Time};
 use tokio::task::JoinSet;
 
-use crate::engine::{Database, Home};
+use crate::engine::{Database, DatabaseHost};
 use crate::error::BenchError;
 use crate::history;
 use crate::jobs;
 use crate::load::{Round, closed_loop};
-use crate::meter::Site;
+use crate::meter::App;
 use crate::plan::{Bench, Keys, Measurement};
 
-/// Bursar on a database of its own, with its scopes registered.
+/// Bursar on a temporary database with defined scopes.
 pub(crate) struct Subject {
     pub(crate) bursar: Bursar,
     pub(crate) database: Database,
     bench: Bench,
     callers: usize,
-    /// Jobs of a round, where that is not a matter of time.
+    /// Jobs per round, for benches with a fixed number.
     jobs: usize,
-    /// Whether the worker has a process of its own.
-    apart: bool,
+    /// Whether the worker runs in a child process.
+    child_process: bool,
     scopes: Arc<[Scope]>,
-    /// The application that it meters.
-    site: Option<Site>,
-    /// Tokens of grants for the round to come.
+    /// The metered application.
+    app: Option<App>,
+    /// Grant tokens for the next round.
     tokens: Arc<Tokens>,
-    /// Operations a second, as far as is known.
+    /// Operations per second so far.
     rate: f64,
 }
 
-/// What a limit is set to, so that it admits everything.
-pub(crate) const AMPLE: i64 = 1 << 50;
-/// A hold outlives the measurement of its line.
+/// A limit that admits everything.
+pub(crate) const AMPLE_LIMIT: i64 = 1 << 50;
+/// The time to live of holds, longer than a measurement.
 const TTL: Duration = Duration::from_secs(300);
 const GRANT_TTL: Duration = Duration::from_secs(24 * 3_600);
-/// Tokens, one after the other: what the callers keep counts as memory of the process.
+/// Tokens in one buffer, because they count as memory of the measured process.
 #[derive(Default)]
 struct Tokens {
     text: String,
@@ -46,7 +46,7 @@ struct Tokens {
 }
 
 impl Tokens {
-    /// Adds one of so many.
+    /// Adds one of `of` tokens.
     fn push(&mut self, token: &str, of: usize) {
         if self.ends.is_empty() {
             self.text.reserve(of * token.len());
@@ -66,30 +66,31 @@ impl Tokens {
     }
 }
 
-/// What the grants permit, and whom.
+/// The purpose and the subject of grants.
 const PURPOSE: &str = "upload";
 const SESSION: &str = "session-7";
-/// Grants that are made for one round at most; a round that used them up ends there.
+/// The most grants minted for one round; a round that runs out of them ends.
 const GRANTS_MAX: usize = 300_000;
-/// The first round is not counted: it warms up, and tells how many grants a round needs.
+/// The length of the first round, which is not counted. It also shows how many grants a round needs.
 const WARM_UP: Duration = Duration::from_millis(300);
 
 impl Subject {
-    /// Opens it, registers its scopes and gives it a past. Ids that are made at random depend on the seed.
-    pub(crate) async fn open(home: &mut Home, line: &Measurement, seed: u64) -> Result<Subject, BenchError> {
+    /// Opens Bursar, defines scopes and generates history. Random ids depend on the seed.
+    pub(crate) async fn open(home: &mut DatabaseHost, line: &Measurement, seed: u64) -> Result<Subject, BenchError> {
         let database = home.database().await?;
         let mut options = Bursar::options(&database.url());
         if line.keys == Keys::Random {
-            options = options.ids(Arc::new(Mutex::new(Scattered::new(seed))));
+            options = options.ids(Arc::new(Mutex::new(ScatteredIds::new(seed))));
         }
         let bursar = options.open().await?;
         let names: Result<Arc<[Scope]>, _> =
             (0..line.scopes).map(|number| Scope::new(format!("agent:{number:06}"))).collect();
         let (bench, callers, jobs, scopes) = (line.bench, line.callers, line.jobs.unwrap_or(0), names?);
-        let (apart, tokens, site) = (line.apart, Arc::default(), None);
-        let mut subject = Subject { bursar, database, bench, callers, jobs, apart, scopes, site, tokens, rate: 0.0 };
+        let (child_process, tokens, app) = (line.child_process, Arc::default(), None);
+        let mut subject =
+            Subject { bursar, database, bench, callers, jobs, child_process, scopes, app, tokens, rate: 0.0 };
         if bench == Bench::Meter {
-            subject.site = Some(Site::open(Some(&subject.bursar)).await?);
+            subject.app = Some(App::open(Some(&subject.bursar)).await?);
             return Ok(subject);
         }
         if bench.is_of_jobs() {
@@ -100,7 +101,7 @@ impl Subject {
         each(subject.scopes.len(), move |number| {
             let (bursar, scope) = (bursar.clone(), scopes[number].clone());
             async move {
-                let month = Limit::new(AMPLE, "month".parse()?);
+                let month = Limit::new(AMPLE_LIMIT, "month".parse()?);
                 Ok(bursar.ledger().define(&scope, Budget::new([month])).await?)
             }
         })
@@ -109,10 +110,10 @@ impl Subject {
         Ok(subject)
     }
 
-    /// The first round.
+    /// Runs the first round, which is not counted.
     pub(crate) async fn warm_up(&mut self, time: Duration) -> Result<(), BenchError> {
         if self.bench == Bench::Latency {
-            // A system that is idle has not always been: its tables and its log have been written to.
+            // An idle system has been used before: its tables and its log are not empty.
             jobs::fill(&self.bursar, &self.database, jobs::WARM_JOBS, 0).await?;
         }
         if self.jobs > 0 {
@@ -126,37 +127,38 @@ impl Subject {
         self.round(time.min(WARM_UP)).await.map(drop)
     }
 
-    /// What a round of this length needs beforehand.
+    /// Prepares the jobs or grants for a round of this length.
     pub(crate) async fn prepare(&mut self, time: Duration) -> Result<(), BenchError> {
         if matches!(self.bench, Bench::Drain | Bench::DrainWorker) {
             jobs::enqueue_bulk(&self.bursar, 1, self.jobs).await?;
         }
         if self.bench.is_of_jobs() {
-            return jobs::rest(&self.database).await;
+            return jobs::checkpoint(&self.database).await;
         }
         let needed = (self.rate * time.as_secs_f64() * 1.3) as usize + 2 * self.callers;
         self.mint(needed.min(GRANTS_MAX)).await
     }
 
-    /// One round.
+    /// Runs one round.
     pub(crate) async fn round(&mut self, time: Duration) -> Result<Round, BenchError> {
         let (bursar, jobs) = (&self.bursar, self.jobs);
         match self.bench {
             Bench::EnqueueBulk => jobs::enqueue_bulk(bursar, self.callers, jobs).await,
             Bench::Drain => jobs::drain(bursar, self.callers, jobs).await,
             Bench::DrainWorker => jobs::drain_by_worker(bursar, self.callers, jobs).await,
-            Bench::Latency => jobs::latency(bursar, &self.database, self.apart, jobs).await,
-            Bench::Command | Bench::Hold | Bench::Settle | Bench::Enqueue => self.asked(time).await,
-            Bench::Http => Err(BenchError::Failed("the server is measured in a process of its own".into())),
+            Bench::Latency => jobs::latency(bursar, &self.database, self.child_process, jobs).await,
+            Bench::Command | Bench::Hold | Bench::Settle | Bench::Enqueue => self.closed_loop_round(time).await,
+            Bench::Http => Err(BenchError::Failed("the server is measured in a child process".into())),
             Bench::Meter => {
-                let site = self.site.as_ref().ok_or_else(|| BenchError::Failed("there is no application".into()))?;
-                site.round(self.callers, self.scopes.len(), time).await
+                let app =
+                    self.app.as_ref().ok_or_else(|| BenchError::Failed("the application is not running".into()))?;
+                app.round(self.callers, self.scopes.len(), time).await
             }
         }
     }
 
-    /// A round of callers that ask, wait and ask again.
-    async fn asked(&mut self, time: Duration) -> Result<Round, BenchError> {
+    /// Runs a round of closed-loop callers.
+    async fn closed_loop_round(&mut self, time: Duration) -> Result<Round, BenchError> {
         let most = if self.bench == Bench::Command { self.tokens.len() } else { usize::MAX };
         let (bench, bursar, scopes, tokens) =
             (self.bench, self.bursar.clone(), self.scopes.clone(), self.tokens.clone());
@@ -178,7 +180,7 @@ impl Subject {
         Ok(round)
     }
 
-    /// Makes grants, many at once.
+    /// Mints grants concurrently.
     async fn mint(&mut self, count: usize) -> Result<(), BenchError> {
         if self.bench != Bench::Command {
             return Ok(());
@@ -190,7 +192,7 @@ impl Subject {
             async move {
                 let payload = Payload::of(&"asset-7")?;
                 let grant = bursar.grants().mint(PURPOSE, SESSION, payload, GRANT_TTL).await?;
-                let token = grant.token.ok_or_else(|| BenchError::Failed("a new grant has a token".into()))?;
+                let token = grant.token.ok_or_else(|| BenchError::Failed("a new grant has no token".into()))?;
                 minted.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(&token, count);
                 Ok(())
             }
@@ -201,17 +203,17 @@ impl Subject {
         Ok(())
     }
 
-    /// Checks the books, and ends.
+    /// Runs `verify` and closes Bursar.
     pub(crate) async fn close(self) -> Result<Database, BenchError> {
         let report = self.bursar.verify().await?;
         if !report.is_ok() {
             return Err(BenchError::NotClean(report.violations.join("; ")));
         }
-        Ok(self.leave().await)
+        Ok(self.into_database().await)
     }
 
-    /// Ends, and leaves the database to somebody else.
-    pub(crate) async fn leave(self) -> Database {
+    /// Closes Bursar and returns its database.
+    pub(crate) async fn into_database(self) -> Database {
         self.bursar.close().await;
         self.database
     }
@@ -236,10 +238,10 @@ async fn settle(bursar: &Bursar, scope: &Scope) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// How many are asked for at once where nothing is measured.
+/// Concurrent requests during setup.
 const AT_ONCE: usize = 1_000;
 
-/// Does something so many times, many at once.
+/// Runs `work` for each number below `count`, concurrently.
 async fn each<F>(count: usize, work: impl Fn(usize) -> F + Clone + Send + 'static) -> Result<(), BenchError>
 where
     F: Future<Output = Result<(), BenchError>> + Send,
@@ -260,15 +262,15 @@ where
     Ok(())
 }
 
-/// Ids all over the place, the same in every run.
-pub(crate) struct Scattered(u64);
+/// Random ids without any order, the same in every run.
+pub(crate) struct ScatteredIds(u64);
 
-impl Scattered {
-    pub(crate) fn new(seed: u64) -> Scattered {
-        Scattered(seed << 48)
+impl ScatteredIds {
+    pub(crate) fn new(seed: u64) -> ScatteredIds {
+        ScatteredIds(seed << 48)
     }
 
-    /// The next number of splitmix64.
+    /// Returns the next number of splitmix64.
     fn next_number(&mut self) -> u128 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -278,7 +280,7 @@ impl Scattered {
     }
 }
 
-impl IdSource for Scattered {
+impl IdSource for ScatteredIds {
     fn next_id(&mut self, _: Time) -> u128 {
         self.next_number() << 64 | self.next_number()
     }
@@ -291,15 +293,15 @@ mod tests {
     use crate::sqlite::Folder;
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn books_that_do_not_balance_make_a_measurement_worth_nothing() {
-        let mut home = Home::Sqlite(Folder::new(None).unwrap());
+    async fn violations_make_a_measurement_invalid() {
+        let mut home = DatabaseHost::Sqlite(Folder::new(None).unwrap());
         let line = Measurement {
             bench: Bench::Hold,
             work: None,
             callers: 2,
             scopes: 1,
             jobs: None,
-            apart: false,
+            child_process: false,
             history: 25,
             backlog: 0,
             keys: Keys::Time,
@@ -311,7 +313,7 @@ mod tests {
             assert!(subject.round(Duration::from_millis(500)).await.unwrap().done > 0);
             if tampered && let Database::Sqlite(file) = &subject.database {
                 let (conn, sql) = (file.connect().unwrap(), "UPDATE bursar_live_charges SET amount = amount + 1");
-                // The first charges of a scope stand in its row.
+                // The first charges of a scope are stored in its row.
                 while conn.execute(sql, []).unwrap() == 0 {
                     subject.round(Duration::from_millis(50)).await.unwrap();
                 }

@@ -1,4 +1,4 @@
-//! Every bench beside every baseline, for a moment, on both engines.
+//! Every bench with every baseline, for a short time, on both engines.
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -24,7 +24,7 @@ const FIELDS: [&str; 15] = [
     "rss_mb",
 ];
 
-fn moment(bench: &str, database: &str) -> Options {
+fn short(bench: &str, database: &str) -> Options {
     Options {
         bench: Some(bench.parse().unwrap()),
         database: Some(database.to_owned()),
@@ -38,28 +38,28 @@ fn moment(bench: &str, database: &str) -> Options {
 
 fn lines(options: &Options) -> Vec<Line> {
     let mut lines = Vec::new();
-    let mut places = 0;
-    let done = bursar_bench::run(options, &mut |told| match told {
+    let mut descriptions = 0;
+    let done = bursar_bench::run(options, &mut |output| match output {
         Told::Line(line) => lines.push(*line),
         Told::Place(text) => {
-            places += 1;
+            descriptions += 1;
             assert!(text.starts_with("machine: ") || text.contains("one fsync takes"), "{text}");
         }
         Told::Note(text) => println!("{text}"),
     });
     done.unwrap();
-    assert_eq!(places, 2, "the machine and the engine are told");
+    assert_eq!(descriptions, 2, "the machine and the engine are described");
     lines
 }
 
-/// What can be said of a figure whatever the machine.
+/// Checks what holds for a result on any machine.
 fn check(line: &Line, baseline: Option<&str>) {
     let json: Value = serde_json::to_value(line).unwrap();
     for field in FIELDS {
         assert!(json.get(field).is_some(), "{field} is missing in {json}");
     }
     assert!(line.per_second > 0.0 && line.p50_ms > 0.0 && line.p99_ms >= line.p50_ms, "{json}");
-    // The server of the tests does not sync, so that its commits may take no longer than its queries.
+    // The test server has `fsync` off, so that its commits may take no longer than its queries.
     let synced = line.fsync_ms > 0.0 || (line.engine == Engine::Postgres && line.fsync_ms == 0.0);
     assert!(synced && line.rss_mb > 1.0, "{json}");
     assert!(line.spread[0] <= line.per_second && line.per_second <= line.spread[1], "{json}");
@@ -69,14 +69,14 @@ fn check(line: &Line, baseline: Option<&str>) {
         return;
     };
     let ratio = line.ratio.unwrap();
-    // Figures are told to a tenth, which is much of a small one.
+    // Figures are rounded to a tenth, which matters for small ones.
     let rounding = ratio * (0.05 / other + 0.05 / line.per_second);
     assert!(other > 0.0 && (ratio - line.per_second / other).abs() <= rounding + 0.0001, "{json}");
 }
 
 fn every_bench(database: &str) {
     for bench in ["command", "hold", "settle"] {
-        let usual = moment(bench, database);
+        let usual = short(bench, database);
         let [line] = &lines(&usual)[..] else { panic!("one line") };
         check(line, Some("bulk-insert"));
         assert_eq!((line.bench.as_str(), line.callers, line.scopes, line.history_rows), (bench, 3, 2, 0));
@@ -85,7 +85,11 @@ fn every_bench(database: &str) {
         let [line] = &lines(&Options { baseline, history: Some(100), ..usual.clone() })[..] else { panic!("one line") };
         check(line, Some("textbook"));
         assert_eq!(line.history_rows, 100);
-        assert!(line.baseline_history_rows > Some(100), "what it did is its history: {:?}", line.baseline_history_rows);
+        assert!(
+            line.baseline_history_rows > Some(100),
+            "its operations count as history: {:?}",
+            line.baseline_history_rows
+        );
 
         let keys = Some("random".parse().unwrap());
         let long = Options { history: Some(333), keys, snapshot: true, ..usual.clone() };
@@ -105,7 +109,7 @@ fn every_bench(database: &str) {
         ("latency", Some(5), None),
     ] {
         let callers = if bench == "latency" { 1 } else { 3 };
-        let usual = Options { scopes: None, callers: Some(callers), jobs, ..moment(bench, database) };
+        let usual = Options { scopes: None, callers: Some(callers), jobs, ..short(bench, database) };
         let [line] = &lines(&usual)[..] else { panic!("one line") };
         check(line, baseline);
         assert_eq!((line.bench.as_str(), line.callers, line.scopes, line.jobs), (bench, callers, 0, jobs));
@@ -116,20 +120,20 @@ fn every_bench(database: &str) {
         check(line, Some("empty"));
         assert_eq!((line.history_rows, line.backlog, line.snapshot_held), (321, backlog.unwrap_or(0), true));
     }
-    let metered = moment("meter", database);
+    let metered = short("meter", database);
     let [line] = &lines(&metered)[..] else { panic!("one line") };
     check(line, Some("unmetered"));
     assert_eq!((line.bench.as_str(), line.callers, line.scopes), ("meter", 3, 2));
     let alone = Options { baseline: Some("none".parse().unwrap()), ..metered };
     let [line] = &lines(&alone)[..] else { panic!("one line") };
     check(line, None);
-    let alone = Options { baseline: Some("none".parse().unwrap()), ..moment("hold", database) };
+    let alone = Options { baseline: Some("none".parse().unwrap()), ..short("hold", database) };
     let [line] = &lines(&alone)[..] else { panic!("one line") };
     check(line, None);
 }
 
 #[test]
-fn sqlite_has_every_figure_and_leaves_nothing_behind() {
+fn every_bench_runs_on_sqlite_and_cleans_up() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("mine.db");
     std::fs::write(&path, "not to be touched").unwrap();
@@ -140,11 +144,11 @@ fn sqlite_has_every_figure_and_leaves_nothing_behind() {
 }
 
 #[test]
-fn postgres_has_every_figure_and_leaves_nothing_behind() {
+fn every_bench_runs_on_postgres_and_cleans_up() {
     let url = bursar_testkit::fresh_database();
     every_bench(&url);
-    // A measurement that fails leaves nothing behind either.
-    let refused = Options { callers: Some(0), ..moment("hold", &url) };
+    // A measurement that fails cleans up as well.
+    let refused = Options { callers: Some(0), ..short("hold", &url) };
     assert!(matches!(bursar_bench::run(&refused, &mut |_| {}), Err(BenchError::Usage(_))));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let left: (i64, i64) = runtime.block_on(async {

@@ -1,8 +1,7 @@
-//! Input that is wrong, or nearly right, for tests of whatever reads some.
+//! Random and mutated input for tests of parsers.
 //!
-//! A reader is given texts that have nothing to do with what it reads, and texts that were right until somebody edited them: these
-//! get past the first check, and to the next. It must not panic, and what it takes it must write so that it reads the same again;
-//! the test says so.
+//! A parser gets random input and mutated samples; the latter pass its first checks. It must not panic, and a test usually
+//! asserts that accepted input survives a round trip.
 //!
 //! ```
 //! bursar_fuzz::texts(&["10-20", "7-7"], |text| {
@@ -12,7 +11,7 @@
 //! });
 //! ```
 //!
-//! Every run tries the same input, so that a test fails today if it failed yesterday. `PROPTEST_CASES=100000` tries more of it.
+//! Every run uses the same input, so that failures are reproducible. `PROPTEST_CASES=100000` tries more.
 
 use std::fmt::Debug;
 
@@ -22,57 +21,57 @@ use proptest::sample::{Index, select};
 use proptest::test_runner::{Config, RngSeed, TestError, TestRunner};
 use serde_json::Value;
 
-/// Where the input comes from.
+/// The seed of all input.
 const SEED: u64 = 20_261_115;
-/// Signs that mean something to somebody, and some that are rare.
-const SIGNS: &str =
+/// Characters with a meaning in some format, and some rare ones.
+const CHARACTERS: &str =
     " \t\r\n\"'\\{}[]()<>:;,.-+*/%#@!?=&|~^$_0123456789abcdefxyzABCDEFLTZ\0\u{7f}é漢\u{301}\u{2028}\u{fffd}\u{10ffff}";
 
-/// Tries texts: any, and those that come of editing the samples. The samples themselves are tried first.
+/// Calls `check` with the samples, then with mutated samples and random texts.
 ///
 /// # Panics
-/// When `check` does, with the smallest text that was found to make it.
+/// When `check` panics, with the smallest such text that was found.
 pub fn texts(samples: &[&str], check: impl Fn(&str)) {
     let samples: Vec<Vec<char>> = samples.iter().map(|sample| sample.chars().collect()).collect();
-    let sign = prop_oneof![3 => select(SIGNS.chars().collect::<Vec<_>>()), 1 => any::<char>()].boxed();
-    let text = |signs: &Vec<char>| signs.iter().collect::<String>();
+    let character = prop_oneof![3 => select(CHARACTERS.chars().collect::<Vec<_>>()), 1 => any::<char>()].boxed();
+    let text = |characters: &Vec<char>| characters.iter().collect::<String>();
     samples.iter().for_each(|sample| check(&text(sample)));
-    run(&edited(samples, sign), |signs| check(&text(signs)));
+    run(&edited(samples, character), |characters| check(&text(characters)));
 }
 
-/// The same, in bytes.
+/// Calls `check` with the samples, then with mutated samples and random bytes.
 ///
 /// # Panics
-/// When `check` does.
+/// When `check` panics.
 pub fn bytes(samples: &[&[u8]], check: impl Fn(&[u8])) {
     samples.iter().for_each(|sample| check(sample));
     let samples = samples.iter().map(|sample| sample.to_vec()).collect();
-    let sign = prop_oneof![1 => select(SIGNS.as_bytes().to_vec()), 1 => any::<u8>()].boxed();
-    run(&edited(samples, sign), |bytes| check(bytes));
+    let character = prop_oneof![1 => select(CHARACTERS.as_bytes().to_vec()), 1 => any::<u8>()].boxed();
+    run(&edited(samples, character), |bytes| check(bytes));
 }
 
-/// Tries JSON: the samples with parts of them replaced by others.
+/// Calls `check` with the samples, then with samples whose parts are replaced by random JSON.
 ///
 /// # Panics
-/// When `check` does.
+/// When `check` panics.
 pub fn values(samples: &[Value], check: impl Fn(&Value)) {
     samples.iter().for_each(&check);
     let changes = vec((any::<Index>(), json()), 0..4);
     run(&(any::<Index>(), changes), |(sample, changes)| {
         let mut value = if samples.is_empty() { Value::Null } else { sample.get(samples).clone() };
-        for (place, part) in changes {
+        for (index, part) in changes {
             let nodes = count(&value);
-            replace(&mut value, &mut place.index(nodes), part);
+            replace(&mut value, &mut index.index(nodes), part);
         }
         check(&value);
     });
 }
 
-/// Any JSON, a few levels deep.
+/// Returns a strategy for JSON of a few levels.
 fn json() -> BoxedStrategy<Value> {
     let word = prop_oneof![
         2 => select(vec!["", "a", "day", "lifetime", "rolling", "UTC", "*", "job", "hold", "0", "-1", "id", "queue"]).prop_map(str::to_owned),
-        1 => vec(any::<char>(), 0..300).prop_map(|signs| signs.into_iter().collect::<String>()),
+        1 => vec(any::<char>(), 0..300).prop_map(|characters| characters.into_iter().collect::<String>()),
     ];
     let number = prop_oneof![
         any::<i64>().prop_map(Value::from),
@@ -103,65 +102,65 @@ fn count(value: &Value) -> usize {
     }
 }
 
-/// Puts something in the place of the node of a number, counted from the root. Whether it was found.
-fn replace(value: &mut Value, place: &mut usize, part: &Value) -> bool {
-    if *place == 0 {
+/// Replaces the node with this number, counted from the root; returns whether it exists.
+fn replace(value: &mut Value, index: &mut usize, part: &Value) -> bool {
+    if *index == 0 {
         *value = part.clone();
         return true;
     }
-    *place -= 1;
+    *index -= 1;
     match value {
-        Value::Array(items) => items.iter_mut().any(|item| replace(item, place, part)),
-        Value::Object(fields) => fields.values_mut().any(|field| replace(field, place, part)),
+        Value::Array(items) => items.iter_mut().any(|item| replace(item, index, part)),
+        Value::Object(fields) => fields.values_mut().any(|field| replace(field, index, part)),
         _ => false,
     }
 }
 
-/// What somebody does to a text who mistypes.
+/// A mutation.
 #[derive(Clone, Debug)]
 enum Edit<T> {
     Insert(Index, T),
     Replace(Index, T),
     Remove(Index),
-    /// A part of it stands there again.
+    /// Inserts a copy of a part.
     Repeat(Index, Index),
-    Cut(Index),
+    Truncate(Index),
 }
 
 impl<T: Clone> Edit<T> {
-    fn apply(&self, signs: &mut Vec<T>) {
-        let length = signs.len();
+    fn apply(&self, characters: &mut Vec<T>) {
+        let length = characters.len();
         match self {
-            Edit::Insert(at, sign) => signs.insert(at.index(length + 1), sign.clone()),
+            Edit::Insert(at, character) => characters.insert(at.index(length + 1), character.clone()),
             _ if length == 0 => {}
-            Edit::Replace(at, sign) => signs[at.index(length)] = sign.clone(),
-            Edit::Remove(at) => drop(signs.remove(at.index(length))),
+            Edit::Replace(at, character) => characters[at.index(length)] = character.clone(),
+            Edit::Remove(at) => drop(characters.remove(at.index(length))),
             Edit::Repeat(from, to) => {
                 let (from, to) = (from.index(length), to.index(length));
-                let part = signs[from.min(to)..from.max(to)].to_vec();
-                signs.splice(to..to, part);
+                let part = characters[from.min(to)..from.max(to)].to_vec();
+                characters.splice(to..to, part);
             }
-            Edit::Cut(at) => signs.truncate(at.index(length)),
+            Edit::Truncate(at) => characters.truncate(at.index(length)),
         }
     }
 }
 
-/// Samples that somebody edited, and a third that has nothing to do with them.
-fn edited<T: Clone + Debug + 'static>(samples: Vec<Vec<T>>, sign: BoxedStrategy<T>) -> BoxedStrategy<Vec<T>> {
-    let anything = vec(sign.clone(), 0..80).boxed();
+/// Returns a strategy for mutated samples and, in a third of the cases, random input.
+fn edited<T: Clone + Debug + 'static>(samples: Vec<Vec<T>>, character: BoxedStrategy<T>) -> BoxedStrategy<Vec<T>> {
+    let anything = vec(character.clone(), 0..80).boxed();
     if samples.is_empty() {
         return anything;
     }
     let edit = prop_oneof![
-        3 => (any::<Index>(), sign.clone()).prop_map(|(at, sign)| Edit::Insert(at, sign)),
-        3 => (any::<Index>(), sign).prop_map(|(at, sign)| Edit::Replace(at, sign)),
+        3 => (any::<Index>(), character.clone()).prop_map(|(at, character)| Edit::Insert(at, character)),
+        3 => (any::<Index>(), character).prop_map(|(at, character)| Edit::Replace(at, character)),
         2 => any::<Index>().prop_map(Edit::Remove),
         1 => any::<(Index, Index)>().prop_map(|(from, to)| Edit::Repeat(from, to)),
-        1 => any::<Index>().prop_map(Edit::Cut),
+        1 => any::<Index>().prop_map(Edit::Truncate),
     ];
-    let edited = (select(samples), vec(edit, 1..5)).prop_map(|(mut signs, edits)| {
-        edits.iter().for_each(|edit| edit.apply(&mut signs));
-        signs
+    let edited = (select(samples), vec(edit, 1..5)).prop_map(|(mut characters, edits)| {
+        edits.iter().for_each(|edit| edit.apply(&mut characters));
+        characters
     });
     prop_oneof![1 => anything, 2 => edited].boxed()
 }
@@ -174,7 +173,7 @@ fn run<S: Strategy>(input: &S, check: impl Fn(&S::Value)) {
     });
     match outcome {
         Ok(()) => {}
-        Err(TestError::Fail(reason, input)) => panic!("{reason}, of {input:?}"),
+        Err(TestError::Fail(reason, input)) => panic!("{reason}; input: {input:?}"),
         Err(other) => panic!("{other}"),
     }
 }
@@ -187,7 +186,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn samples_and_what_is_nearly_one_are_among_the_texts() {
+    fn texts_include_samples_mutations_and_random_input() {
         let (same, near, far) = (Cell::new(0), Cell::new(0), Cell::new(0));
         texts(&["sample of a text"], |text| match text {
             "sample of a text" => same.set(same.get() + 1),
@@ -198,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_is_tried_each_time_and_what_fails_is_told() {
+    fn input_is_reproducible_and_failures_are_reported() {
         let seen = || {
             let seen = RefCell::new(Vec::new());
             bytes(&[b"ab"], |bytes| seen.borrow_mut().push(bytes.to_vec()));
@@ -208,16 +207,16 @@ mod tests {
         let failed = catch_unwind(AssertUnwindSafe(|| {
             values(&[serde_json::json!({ "a": [1, 2] })], |value| assert!(value.is_object(), "no object"));
         }));
-        let told = *failed.unwrap_err().downcast::<String>().unwrap();
-        assert!(told.contains("no object"), "{told}");
+        let message = *failed.unwrap_err().downcast::<String>().unwrap();
+        assert!(message.contains("no object"), "{message}");
     }
 
     #[test]
     fn every_node_can_be_replaced() {
         let whole = serde_json::json!({ "a": [1, { "b": 2 }], "c": null });
-        for place in 0..count(&whole) {
+        for index in 0..count(&whole) {
             let mut value = whole.clone();
-            assert!(replace(&mut value, &mut place.clone(), &Value::from("other")), "{place}");
+            assert!(replace(&mut value, &mut index.clone(), &Value::from("other")), "{index}");
             assert_ne!(value, whole);
         }
     }

@@ -1,4 +1,4 @@
-//! How Bursar is shown to be right, or found not to be. Not shipped.
+//! Simulation, crash and power-loss tests of Bursar's guarantees. Not shipped.
 
 pub mod crash;
 pub mod sim;

@@ -1,6 +1,6 @@
-//! Every rule that can be taken away is missed.
+//! Every fault that can be turned on is caught.
 //!
-//! A fault is on for a whole process: these tests have one of their own, and are one test.
+//! A fault is on for the whole process, so that this program has only one test.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -15,45 +15,45 @@ use bursar_core::payload::Payload;
 use bursar_core::request::{Op, Request};
 use bursar_core::time::{Span, Time};
 use bursar_core::window::Zone;
-use bursar_sim::sim::mutation::{hunt, hunted_elsewhere};
+use bursar_sim::sim::mutation::{caught_elsewhere, hunt};
 use bursar_sim::sim::run;
 use bursar_store::{JobFilter, ManualClock, MemoryStore, Patience, Setup, Store};
 use bursar_testkit::SeqIds;
 use futures_util::FutureExt;
 
 #[test]
-fn every_fault_is_caught_and_without_one_nothing_is() {
-    assert_eq!(jobs_of_a_tick(), 1);
+fn every_fault_is_caught_and_correct_worlds_pass() {
+    assert_eq!(jobs_per_tick(), 1);
     Mutant::switch(Some(Mutant::TickTwice));
-    let jobs = jobs_of_a_tick();
+    let jobs = jobs_per_tick();
     Mutant::switch(None);
-    assert_eq!(jobs, 4, "each of the four ticks that nodes ask for enqueues, also the one before its time");
+    assert_eq!(jobs, 4, "each of the four tick requests enqueues a job, even the early one");
     let mut caught_by = Vec::new();
-    for mutant in Mutant::ALL.iter().copied().filter(|mutant| hunted_elsewhere(*mutant).is_none()) {
-        assert!(is_consulted(mutant), "no place asks whether {mutant:?} is on");
+    for mutant in Mutant::ALL.iter().copied().filter(|mutant| caught_elsewhere(*mutant).is_none()) {
+        assert!(is_consulted(mutant), "no source checks whether {mutant:?} is on");
         let hunt = hunt(mutant, 400, 600);
         let caught = hunt.caught.unwrap_or_else(|| panic!("{} survived {} worlds", mutant.name(), hunt.runs));
         caught_by.push((mutant, caught.1.check.to_string()));
     }
     for seed in 0..3 {
-        assert!(run(seed, 600).failure.is_none(), "with all faults off, seed {seed}");
+        assert!(run(seed, 600).failure.is_none(), "seed {seed} fails with all faults off");
     }
-    let elsewhere = Mutant::ALL.iter().filter_map(|mutant| Some((*mutant, hunted_elsewhere(*mutant)?.to_owned())));
+    let elsewhere = Mutant::ALL.iter().filter_map(|mutant| Some((*mutant, caught_elsewhere(*mutant)?.to_owned())));
     let document = read(&root().join("docs/simulation.md"));
-    let told: BTreeSet<&str> = document.lines().collect();
+    let lines: BTreeSet<&str> = document.lines().collect();
     let rows = caught_by.into_iter().chain(elsewhere);
     let rows = rows.map(|(mutant, by)| format!("| `{}` | {} | {by} |", mutant.name(), mutant.about().trim()));
-    let lacking: Vec<String> = rows.filter(|row| !told.contains(row.as_str())).collect();
-    assert!(lacking.is_empty(), "docs/simulation.md lacks:\n{}", lacking.join("\n"));
+    let missing: Vec<String> = rows.filter(|row| !lines.contains(row.as_str())).collect();
+    assert!(missing.is_empty(), "docs/simulation.md lacks these rows:\n{}", missing.join("\n"));
 }
 
-/// How many jobs one tick of a schedule enqueues when a node asks before its time and three notice it, two of them in one
-/// transaction.
-fn jobs_of_a_tick() -> usize {
+/// Returns how many jobs one tick of a schedule enqueues when one request comes early and three come in time, two of them in
+/// one transaction.
+fn jobs_per_tick() -> usize {
     let clock = Arc::new(ManualClock::at(Time::from_micros(1_794_744_000_000_000)));
     let ids = Arc::new(Mutex::new(SeqIds::new(1)));
     let store = MemoryStore::new(Setup { rules: Rules::default(), clock: Some(clock.clone()), ids, migrate: true });
-    let ask = |ops: Vec<Op>| {
+    let commit = |ops: Vec<Op>| {
         let requests: Vec<Arc<Request>> = ops.into_iter().map(|op| Arc::new(Request::from(op))).collect();
         let verdicts = store.commit(&requests, Patience::Skip).now_or_never().expect("memory never waits");
         verdicts.expect("memory never fails")
@@ -70,24 +70,24 @@ fn jobs_of_a_tick() -> usize {
     };
     let schedule = ScheduleName::new("hourly").expect("a name");
     let tick = || Op::Tick { schedule: schedule.clone() };
-    ask(vec![Op::DefineSchedule { schedule: schedule.clone(), spec }]);
-    ask(vec![tick()]);
+    commit(vec![Op::DefineSchedule { schedule: schedule.clone(), spec }]);
+    commit(vec![tick()]);
     clock.advance(Span::from_secs(3_600));
-    ask(vec![tick(), tick()]);
-    ask(vec![tick()]);
+    commit(vec![tick(), tick()]);
+    commit(vec![tick()]);
     let jobs = store.list_jobs(&Tenant::built_in(), &JobFilter::default(), None, 100).now_or_never();
     jobs.expect("memory never waits").expect("memory never fails").len()
 }
 
 fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("the crate stands in the workspace")
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("the crate is in the workspace")
 }
 
 fn read(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// Whether some source asks whether the fault is on.
+/// Returns whether a source file checks for the fault.
 fn is_consulted(mutant: Mutant) -> bool {
     let question = format!("Mutant::{mutant:?}.on()");
     let mut folders = vec![root().join("crates")];

@@ -1,4 +1,4 @@
-//! Tests of programs that run themselves again as other processes, and so bring their own `main`.
+//! A small test harness for test programs with their own `main`, which run themselves again as child processes.
 
 use std::panic::catch_unwind;
 use std::process::ExitCode;
@@ -6,7 +6,7 @@ use std::process::ExitCode;
 /// A test and its name.
 pub type Case = (&'static str, fn());
 
-/// Runs the cases whose names have what the command line says, and tells of each as the test harness does.
+/// Runs the cases whose names contain the first argument and prints their results as the standard harness does.
 pub fn run_cases(args: &[String], cases: &[Case]) -> ExitCode {
     let filter = args.iter().find(|arg| !arg.starts_with('-')).cloned().unwrap_or_default();
     let mut failed = 0;

@@ -1,4 +1,4 @@
-//! A clock that several processes share.
+//! A manual clock that several processes share.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -7,12 +7,12 @@ use std::path::Path;
 use bursar_core::time::{Span, Time};
 use bursar_store::Clock;
 
-/// A clock that stands until it is set. It keeps the time in a small file, so that several processes go by it.
+/// A manual clock that keeps its time in a small file, so that several processes can share it.
 #[derive(Debug)]
 pub struct FileClock(File);
 
 impl FileClock {
-    /// The clock kept in this file; it stands at `now` if the file is new.
+    /// Opens the clock of this file; a new file starts at `now`.
     ///
     /// # Panics
     /// When the file cannot be used.
@@ -25,7 +25,7 @@ impl FileClock {
         clock
     }
 
-    /// Sets it, forward or back, for everybody.
+    /// Sets the time, forward or back, in all processes.
     ///
     /// # Panics
     /// When the file cannot be written.
@@ -33,7 +33,7 @@ impl FileClock {
         self.0.write_all_at(&now.micros().to_le_bytes(), 0).expect("a test clock can be set");
     }
 
-    /// Moves it forward. To be done by one process at a time.
+    /// Advances the time. Only one process may do so at a time.
     pub fn advance(&self, span: Span) {
         self.set(self.now().after(span));
     }
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn two_handles_on_one_file_go_by_the_same_time() {
+    fn two_clocks_on_one_file_show_the_same_time() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("clock");
         let one = FileClock::open(&path, Time::from_micros(5));

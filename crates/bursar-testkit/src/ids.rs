@@ -1,9 +1,9 @@
-//! Ids that come out the same in every run.
+//! Reproducible ids.
 
 use bursar_core::id::{IdSource, uuid_v7};
 use bursar_core::time::Time;
 
-/// Ids that count up from a seed: easy to read in a failed test.
+/// Ids that count up from a seed, easy to read in a failed test.
 #[derive(Clone, Debug)]
 pub struct SeqIds {
     seed: u128,
@@ -11,7 +11,7 @@ pub struct SeqIds {
 }
 
 impl SeqIds {
-    /// Ids of this seed; those of two seeds never meet.
+    /// Creates a source; two seeds never produce the same id.
     pub fn new(seed: u64) -> SeqIds {
         SeqIds { seed: u128::from(seed) & 0x3fff_ffff, count: 0 }
     }
@@ -24,7 +24,7 @@ impl IdSource for SeqIds {
     }
 }
 
-/// Ids with random bits from a seed, which grow within one source as the trait asks.
+/// Ids with random bits from a seed, increasing within one source as the trait requires.
 #[derive(Clone, Debug)]
 pub struct RandomIds {
     state: u64,
@@ -32,12 +32,12 @@ pub struct RandomIds {
 }
 
 impl RandomIds {
-    /// Ids of this seed.
+    /// Creates a source with this seed.
     pub fn new(seed: u64) -> RandomIds {
         RandomIds { state: seed, last: 0 }
     }
 
-    /// The next number of splitmix64.
+    /// Returns the next number of splitmix64.
     fn next_random(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.state;
@@ -51,7 +51,7 @@ impl IdSource for RandomIds {
     fn next_id(&mut self, now: Time) -> u128 {
         let random = u128::from(self.next_random()) << 64 | u128::from(self.next_random());
         let id = uuid_v7(now, random);
-        // Within a millisecond the last one is counted on by a random step, as the standard suggests.
+        // Within a millisecond the last id grows by a random step, as RFC 9562 suggests.
         let grown = if id > self.last { id } else { self.last + 1 + u128::from(self.next_random() >> 32) };
         self.last = grown;
         grown
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_grow_and_repeat_with_the_seed() {
+    fn ids_increase_and_repeat_with_the_seed() {
         let now = Time::from_micros(1_700_000_000_000_000);
         let sources: [fn() -> Box<dyn IdSource>; 2] = [|| Box::new(SeqIds::new(7)), || Box::new(RandomIds::new(7))];
         for source in sources {

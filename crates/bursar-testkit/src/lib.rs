@@ -1,4 +1,4 @@
-//! What Bursar's tests share. Of it only the throwaway PostgreSQL is shipped, for `bursar bench`.
+//! Test support shared by Bursar's crates: throwaway databases, a clock that processes share, reproducible ids.
 //!
 //! ```no_run
 //! let url = bursar_testkit::fresh_database();
@@ -11,8 +11,9 @@ mod ids;
 mod postgres;
 mod process;
 
+pub use bursar_pg_cluster::Cluster;
 pub use cases::{Case, run_cases};
 pub use clock::FileClock;
 pub use ids::{RandomIds, SeqIds};
-pub use postgres::{Cluster, fresh_database, postgres};
+pub use postgres::{fresh_database, postgres};
 pub use process::{Says, ended};

@@ -1,4 +1,4 @@
-//! Processes that a test starts: what they say and that they end, with patience that has an end.
+//! Child processes of a test: reading their output and waiting for their end, with timeouts.
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, ExitStatus};
@@ -6,72 +6,72 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
-/// Longer than anything takes that is not stuck, on a slow machine that has much else to do.
-const PATIENCE: Duration = Duration::from_secs(300);
-const LOOK_EVERY: Duration = Duration::from_millis(10);
+/// Longer than any healthy process takes, even on a slow and busy machine.
+const TIMEOUT: Duration = Duration::from_secs(300);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-/// What a process says, line by line. It is read all the time, so that the process never waits for a reader.
+/// The output of a process, line by line. A thread drains the pipe, so that the process never blocks on a full one.
 #[derive(Debug)]
 pub struct Says(Receiver<String>);
 
 impl Says {
-    /// Reads from a pipe until its end.
+    /// Starts reading a pipe.
     pub fn on(pipe: impl Read + Send + 'static) -> Says {
-        let (tell, says) = channel();
+        let (sender, lines) = channel();
         thread::spawn(move || {
             let mut pipe = BufReader::new(pipe);
             let mut line = String::new();
-            // A line that was cut off by a kill was not said.
+            // A line without its end was cut off by a kill and does not count.
             while pipe.read_line(&mut line).is_ok() && line.ends_with('\n') {
-                let said = line.trim_end_matches(['\n', '\r']).to_owned();
-                if tell.send(said).is_err() {
+                let complete = line.trim_end_matches(['\n', '\r']).to_owned();
+                if sender.send(complete).is_err() {
                     break;
                 }
                 line.clear();
             }
-            // Nobody listens any more, and it must still not wait.
+            // The receiver is gone; the process must still not block.
             let _ = std::io::copy(&mut pipe, &mut std::io::sink());
         });
-        Says(says)
+        Says(lines)
     }
 
-    /// The next line; `None` once it says nothing more.
+    /// Returns the next line; `None` at the end of the output.
     ///
     /// # Panics
-    /// When nothing comes for five minutes.
+    /// When no line arrives within five minutes.
     pub fn next_line(&self) -> Option<String> {
-        match self.0.recv_timeout(PATIENCE) {
+        match self.0.recv_timeout(TIMEOUT) {
             Ok(line) => Some(line),
             Err(RecvTimeoutError::Disconnected) => None,
             Err(RecvTimeoutError::Timeout) => {
-                panic!("the process has said nothing for {PATIENCE:?}, and has not ended")
+                panic!("the process printed nothing for {TIMEOUT:?} and has not ended")
             }
         }
     }
 
-    /// All that is still to come, up to its end.
+    /// Returns all remaining lines up to the end of the output.
     ///
     /// # Panics
-    /// When nothing comes for five minutes.
+    /// When no line arrives within five minutes.
     pub fn rest(&self) -> Vec<String> {
         std::iter::from_fn(|| self.next_line()).collect()
     }
 }
 
-/// Waits for the end of a process.
+/// Waits until a process has ended.
 ///
 /// # Panics
-/// When it has not ended after five minutes; it is killed then.
+/// When it has not ended after five minutes; the process is killed first.
 pub fn ended(child: &mut Child) -> ExitStatus {
-    for _ in 0..PATIENCE.as_millis() / LOOK_EVERY.as_millis() {
-        if let Some(status) = child.try_wait().expect("it is our child") {
+    for _ in 0..TIMEOUT.as_millis() / POLL_INTERVAL.as_millis() {
+        if let Some(status) = child.try_wait().expect("the process is a child of this one") {
             return status;
         }
-        thread::sleep(LOOK_EVERY);
+        thread::sleep(POLL_INTERVAL);
     }
     let _ = child.kill();
     let _ = child.wait();
-    panic!("the process has not ended after {PATIENCE:?}");
+    panic!("the process has not ended after {TIMEOUT:?}");
 }
 
 #[cfg(test)]
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whole_lines_are_heard_and_the_end_is_told() {
+    fn complete_lines_are_read_and_the_end_is_reported() {
         let script = r"printf 'one\ntwo\r\nhalf'; exit 3";
         let mut child = Command::new("sh").args(["-c", script]).stdout(Stdio::piped()).spawn().unwrap();
         let says = Says::on(child.stdout.take().unwrap());

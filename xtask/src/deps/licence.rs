@@ -1,10 +1,10 @@
-//! Licences: every package can be used under one that the house has read.
+//! Every package can be used under an allowed licence.
 
 use crate::Problem;
 use crate::deps::packages::Package;
 use crate::deps::problem;
 
-/// Licences that ask for nothing but a notice.
+/// Permissive licences.
 const ALLOWED: [&str; 13] = [
     "0BSD",
     "Apache-2.0",
@@ -25,8 +25,10 @@ pub(super) fn licences(packages: &[Package]) -> Vec<Problem> {
     let mut problems = Vec::new();
     for package in packages {
         match package.licence.as_deref().map(|expression| (expression, allows(expression))) {
-            None => problems.push(problem(package, "names no licence")),
-            Some((expression, None)) => problems.push(problem(package, format!("{expression:?} cannot be read"))),
+            None => problems.push(problem(package, "has no licence")),
+            Some((expression, None)) => {
+                problems.push(problem(package, format!("{expression:?} is not an SPDX expression")))
+            }
             Some((expression, Some(false))) => problems.push(problem(package, format!("{expression} is not allowed"))),
             Some((_, Some(true))) => {}
         }
@@ -34,9 +36,9 @@ pub(super) fn licences(packages: &[Package]) -> Vec<Problem> {
     problems
 }
 
-/// Whether an SPDX expression can be satisfied with allowed licences; `None` when it cannot be read.
+/// Returns whether an SPDX expression can be satisfied with allowed licences; `None` if it cannot be parsed.
 fn allows(expression: &str) -> Option<bool> {
-    // Older packages write a slash where SPDX has OR.
+    // Older packages use a slash instead of OR.
     let spaced = expression.replace('/', " OR ").replace('(', " ( ").replace(')', " ) ");
     let words: Vec<&str> = spaced.split_whitespace().collect();
     let mut rest = words.as_slice();
@@ -44,7 +46,7 @@ fn allows(expression: &str) -> Option<bool> {
     rest.is_empty().then_some(allowed)
 }
 
-/// `term OR term …`
+/// Parses `term OR term …`.
 fn either(words: &mut &[&str]) -> Option<bool> {
     let mut allowed = both(words)?;
     while take(words, "OR") {
@@ -53,7 +55,7 @@ fn either(words: &mut &[&str]) -> Option<bool> {
     Some(allowed)
 }
 
-/// `licence AND licence …`, which binds closer.
+/// Parses `licence AND licence …`, which binds closer.
 fn both(words: &mut &[&str]) -> Option<bool> {
     let mut allowed = one(words)?;
     while take(words, "AND") {
@@ -93,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn expressions_are_satisfied_or_not() {
+    fn licence_expressions_are_evaluated() {
         let cases = [
             ("MIT", Some(true)),
             ("GPL-3.0-only", Some(false)),
@@ -116,10 +118,10 @@ mod tests {
     }
 
     #[test]
-    fn a_package_without_a_good_licence_is_found() {
+    fn a_package_without_an_allowed_licence_is_found() {
         let package = |licence: Option<&str>| Package { licence: licence.map(str::to_owned), ..Package::default() };
         let packages = [None, Some("MIT OR"), Some("AGPL-3.0-only"), Some("ISC")].map(package);
         let found: Vec<String> = licences(&packages).iter().map(|problem| problem.text.clone()).collect();
-        assert_eq!(found, ["names no licence", "\"MIT OR\" cannot be read", "AGPL-3.0-only is not allowed"]);
+        assert_eq!(found, ["has no licence", "\"MIT OR\" is not an SPDX expression", "AGPL-3.0-only is not allowed"]);
     }
 }

@@ -1,5 +1,5 @@
-//! What the project depends on: licences, sources, bans, duplicates, and whether it is used at all. It needs nothing
-//! but `cargo metadata` and no network beyond what a build needs.
+//! Rules for dependencies: licences, sources, bans, duplicates and unused ones. They need only `cargo metadata`, and no more
+//! network access than a build.
 
 mod licence;
 mod packages;
@@ -14,7 +14,7 @@ use crate::Problem;
 use crate::tree::Tree;
 use packages::Package;
 
-/// Every rule for dependencies, applied to the workspace at `root`.
+/// Applies all rules to the workspace at `root`.
 pub(crate) fn check(root: &Path) -> Result<Vec<Problem>, String> {
     let packages = packages::read(&metadata(root)?)?;
     let tree = Tree::load(root).map_err(|error| error.to_string())?;
@@ -32,14 +32,15 @@ fn metadata(root: &Path) -> Result<Value, String> {
         .args(["metadata", "--format-version", "1", "--locked"])
         .current_dir(root)
         .output()
-        .map_err(|error| format!("cargo metadata cannot be run: {error}"))?;
+        .map_err(|error| format!("cargo metadata could not be started: {error}"))?;
     if !output.status.success() {
         return Err(format!("cargo metadata failed: {}", String::from_utf8_lossy(&output.stderr)));
     }
-    serde_json::from_slice(&output.stdout).map_err(|error| format!("cargo metadata cannot be read: {error}"))
+    serde_json::from_slice(&output.stdout)
+        .map_err(|error| format!("the output of cargo metadata cannot be parsed: {error}"))
 }
 
-/// A problem of a package in the lock file.
+/// Creates a problem of a package in the lock file.
 fn problem(package: &Package, text: impl Into<String>) -> Problem {
     Problem::of(&format!("{} {}", package.name, package.version), text)
 }

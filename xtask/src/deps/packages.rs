@@ -1,4 +1,4 @@
-//! Packages as `cargo metadata` tells them, and rules for each.
+//! Packages from `cargo metadata`, and the rules for them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,36 +13,36 @@ pub(super) struct Package {
     pub(super) name: String,
     pub(super) version: String,
     pub(super) licence: Option<String>,
-    /// Where it comes from; `None` for a path.
+    /// The registry or repository; `None` for a path.
     pub(super) source: Option<String>,
-    /// The folder of a package of this workspace, seen from its root.
+    /// The folder of a workspace member, relative to the root.
     pub(super) folder: Option<String>,
     pub(super) dependencies: Vec<Dependency>,
 }
 
-/// What a package says it needs.
+/// A dependency of a package.
 #[derive(Clone, Debug)]
 pub(super) struct Dependency {
-    /// The name it goes by in code.
+    /// Its name in code.
     pub(super) name: String,
-    /// It is needed by tests and examples only.
+    /// Whether only tests and examples need it.
     pub(super) dev: bool,
 }
 
 const CRATES_IO: [&str; 2] =
     ["registry+https://github.com/rust-lang/crates.io-index", "sparse+https://index.crates.io/"];
 
-/// What must not come in, and why.
+/// Banned packages and the reasons.
 const BANNED: [(&str, &str); 6] = [
-    ("openssl", "TLS is rustls: no C library to install or to patch"),
-    ("openssl-sys", "TLS is rustls: no C library to install or to patch"),
-    ("native-tls", "TLS is rustls: the same on every platform"),
-    ("aws-lc-sys", "rustls runs on ring here: no cmake needed to build"),
-    ("async-std", "the runtime is tokio: one is enough"),
-    ("chrono", "calendars are jiff's: one library for time"),
+    ("openssl", "TLS is rustls: there is no C library to install or patch"),
+    ("openssl-sys", "TLS is rustls: there is no C library to install or patch"),
+    ("native-tls", "TLS is rustls on every platform"),
+    ("aws-lc-sys", "rustls uses ring here: the build needs no cmake"),
+    ("async-std", "the runtime is tokio"),
+    ("chrono", "jiff is the library for time"),
 ];
 
-/// Crates that are there in versions that do not go together, and why that is borne.
+/// Crates with several incompatible versions, and the reasons.
 const DUPLICATES: [(&str, &str); 11] = [
     ("bitflags", BITS),
     ("embedded-io", BITS),
@@ -51,20 +51,20 @@ const DUPLICATES: [(&str, &str); 11] = [
     ("crypto-common", SHA2),
     ("digest", SHA2),
     ("sha2", SHA2),
-    ("getrandom", "ring is still on 0.2"),
-    ("hashbrown", "hashlink, below sqlx and rusqlite, is still on 0.16"),
-    ("syn", "derive macros move from 2 to 3 one by one; none of it is in the binary"),
-    ("windows-sys", "ring is still on 0.52; nothing of it is built on Linux"),
+    ("getrandom", "ring still uses 0.2"),
+    ("hashbrown", "hashlink, a dependency of sqlx and rusqlite, still uses 0.16"),
+    ("syn", "derive macros are moving from 2 to 3; none of it is in the binary"),
+    ("windows-sys", "ring still uses 0.52; it is not built on Linux"),
 ];
 
-const BITS: &str = "postcard names it for small devices: it is in the lock file and never built";
-const SHA2: &str = "sqlx is still on sha2 0.10 and what belongs to it";
+const BITS: &str = "postcard names it for embedded devices: it is in the lock file but never built";
+const SHA2: &str = "sqlx still uses sha2 0.10 and its dependencies";
 
 pub(super) fn read(metadata: &Value) -> Result<Vec<Package>, String> {
     let root = format!("{}/", text(metadata, "workspace_root")?);
     let members: BTreeSet<&str> =
         metadata["workspace_members"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-    let packages = metadata["packages"].as_array().ok_or("cargo metadata tells no packages")?;
+    let packages = metadata["packages"].as_array().ok_or("cargo metadata has no packages")?;
     packages
         .iter()
         .map(|package| {
@@ -84,7 +84,7 @@ pub(super) fn read(metadata: &Value) -> Result<Vec<Package>, String> {
 }
 
 fn text<'a>(value: &'a Value, field: &str) -> Result<&'a str, String> {
-    value[field].as_str().ok_or_else(|| format!("cargo metadata tells no {field}"))
+    value[field].as_str().ok_or_else(|| format!("cargo metadata has no {field}"))
 }
 
 fn dependency(value: &Value) -> Option<Dependency> {
@@ -92,7 +92,7 @@ fn dependency(value: &Value) -> Option<Dependency> {
     Some(Dependency { name: name.replace('-', "_"), dev: value["kind"] == "dev" })
 }
 
-/// Only crates.io and this workspace: nothing from a branch of somebody's.
+/// Reports packages that are neither from crates.io nor from this workspace.
 pub(super) fn sources(packages: &[Package]) -> Vec<Problem> {
     let known = |package: &&Package| match &package.source {
         None => package.folder.is_some(),
@@ -104,7 +104,7 @@ pub(super) fn sources(packages: &[Package]) -> Vec<Problem> {
         .collect()
 }
 
-/// Nothing that the house has decided against.
+/// Reports banned packages.
 pub(super) fn banned(packages: &[Package]) -> Vec<Problem> {
     let mut problems = Vec::new();
     for package in packages {
@@ -114,12 +114,12 @@ pub(super) fn banned(packages: &[Package]) -> Vec<Problem> {
     problems
 }
 
-/// One version of a crate, unless there is a reason.
+/// Reports crates with several incompatible versions.
 pub(super) fn duplicates(packages: &[Package]) -> Vec<Problem> {
-    duplicates_but(packages, &DUPLICATES)
+    duplicates_except(packages, &DUPLICATES)
 }
 
-fn duplicates_but(packages: &[Package], borne: &[(&str, &str)]) -> Vec<Problem> {
+fn duplicates_except(packages: &[Package], accepted: &[(&str, &str)]) -> Vec<Problem> {
     let mut versions: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for package in packages {
         versions.entry(&package.name).or_default().insert(compatible(&package.version));
@@ -127,18 +127,20 @@ fn duplicates_but(packages: &[Package], borne: &[(&str, &str)]) -> Vec<Problem> 
     versions.retain(|_, versions| versions.len() > 1);
     let mut problems = Vec::new();
     for (name, versions) in &versions {
-        if !borne.iter().any(|(known, _)| known == name) {
+        if !accepted.iter().any(|(known, _)| known == name) {
             let versions: Vec<&str> = versions.iter().copied().collect();
-            problems
-                .push(Problem::of(name, format!("is there as {}: use one, or say why not", versions.join(" and "))));
+            problems.push(Problem::of(
+                name,
+                format!("has the versions {}: use one, or add it to DUPLICATES with a reason", versions.join(" and ")),
+            ));
         }
     }
-    let stale = borne.iter().filter(|(name, _)| !versions.contains_key(name));
-    problems.extend(stale.map(|(name, _)| Problem::of(name, "is there once: take it off the list of duplicates")));
+    let stale = accepted.iter().filter(|(name, _)| !versions.contains_key(name));
+    problems.extend(stale.map(|(name, _)| Problem::of(name, "has one version now: remove it from DUPLICATES")));
     problems
 }
 
-/// The part of a version within which versions go together.
+/// Returns the part of a version that compatible versions share.
 fn compatible(version: &str) -> &str {
     let end = |parts: usize| version.match_indices('.').nth(parts - 1).map_or(version.len(), |(place, _)| place);
     match version {
@@ -161,12 +163,12 @@ mod tests {
         }
     }
 
-    fn told(problems: &[Problem]) -> Vec<String> {
+    fn texts(problems: &[Problem]) -> Vec<String> {
         problems.iter().map(Problem::to_string).collect()
     }
 
     #[test]
-    fn metadata_is_read() {
+    fn metadata_is_parsed() {
         let metadata = serde_json::json!({
             "workspace_root": "/x", "workspace_members": ["own"],
             "packages": [{
@@ -190,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_package_from_elsewhere_is_found() {
+    fn a_package_from_another_source_is_found() {
         let own = Package { folder: Some("own".into()), ..package("own", "0.1.0", None) };
         let packages = [
             own,
@@ -199,26 +201,29 @@ mod tests {
             package("c", "1.0.0", None),
         ];
         assert_eq!(
-            told(&sources(&packages)),
+            texts(&sources(&packages)),
             ["b 1.0.0: comes from git+https://example.org/b", "c 1.0.0: comes from a path"]
         );
     }
 
     #[test]
     fn a_banned_package_is_found() {
-        let found = told(&banned(&[package("openssl", "0.10.1", None), package("rustls", "0.23.0", None)]));
-        assert_eq!(found, ["openssl 0.10.1: is banned: TLS is rustls: no C library to install or to patch"]);
+        let found = texts(&banned(&[package("openssl", "0.10.1", None), package("rustls", "0.23.0", None)]));
+        assert_eq!(found, ["openssl 0.10.1: is banned: TLS is rustls: there is no C library to install or patch"]);
     }
 
     #[test]
-    fn versions_that_do_not_go_together_are_found() {
+    fn incompatible_versions_are_found() {
         let packages = ["1.0.0", "1.9.0", "2.0.0"].map(|version| package("a", version, None));
-        assert_eq!(told(&duplicates_but(&packages, &[])), ["a: is there as 1 and 2: use one, or say why not"]);
-        assert!(duplicates_but(&packages, &[("a", "reason")]).is_empty());
-        assert!(duplicates_but(&packages[..2], &[]).is_empty());
         assert_eq!(
-            told(&duplicates_but(&packages[..2], &[("a", "reason")])),
-            ["a: is there once: take it off the list of duplicates"]
+            texts(&duplicates_except(&packages, &[])),
+            ["a: has the versions 1 and 2: use one, or add it to DUPLICATES with a reason"]
+        );
+        assert!(duplicates_except(&packages, &[("a", "reason")]).is_empty());
+        assert!(duplicates_except(&packages[..2], &[]).is_empty());
+        assert_eq!(
+            texts(&duplicates_except(&packages[..2], &[("a", "reason")])),
+            ["a: has one version now: remove it from DUPLICATES"]
         );
         assert_eq!(["0.0.1", "0.1.2", "12.3.4"].map(compatible), ["0.0.1", "0.1", "12"]);
     }

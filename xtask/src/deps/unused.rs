@@ -1,12 +1,12 @@
-//! Dependencies that nothing mentions.
+//! Dependencies that are not used.
 
 use crate::Problem;
 use crate::deps::packages::Package;
 use crate::mask::{code, has_word};
 use crate::tree::Tree;
 
-/// Every dependency of a package of this workspace is mentioned in its sources; one of tests may be mentioned in an
-/// example within a comment as well.
+/// Reports dependencies of workspace members that their sources do not mention. A dev-dependency may also be mentioned in a
+/// documentation example.
 pub(super) fn unused(packages: &[Package], tree: &Tree) -> Vec<Problem> {
     let mut problems = Vec::new();
     for package in packages {
@@ -35,13 +35,13 @@ mod tests {
     use crate::tree::tree;
 
     #[test]
-    fn what_nothing_mentions_is_found() {
+    fn unused_dependencies_are_found() {
         let dependency = |name: &str, dev| Dependency { name: name.to_owned(), dev };
         let package = Package {
             folder: Some("a".to_owned()),
             dependencies: vec![
                 dependency("used", false),
-                dependency("only_in_words", false),
+                dependency("only_in_comment", false),
                 dependency("in_a_doctest", true),
                 dependency("in_a_test", true),
                 dependency("nowhere", true),
@@ -50,11 +50,11 @@ mod tests {
             ..Package::default()
         };
         let tree = tree([
-            ("a/src/lib.rs", "//! use in_a_doctest::X;\nuse used::Y; // only_in_words"),
+            ("a/src/lib.rs", "//! use in_a_doctest::X;\nuse used::Y; // only_in_comment"),
             ("a/tests/t.rs", "use in_a_test::Z;"),
             ("b/src/lib.rs", "use of_another::Z;"),
         ]);
         let found: Vec<String> = unused(&[package], &tree).iter().map(|problem| problem.text.clone()).collect();
-        assert_eq!(found, ["only_in_words is not used", "nowhere is not used", "of_another is not used"]);
+        assert_eq!(found, ["only_in_comment is not used", "nowhere is not used", "of_another is not used"]);
     }
 }

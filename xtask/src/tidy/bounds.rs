@@ -1,4 +1,4 @@
-//! The table of bounds tells what the constants say.
+//! The documented bounds agree with the constants.
 
 use std::collections::BTreeMap;
 
@@ -8,21 +8,21 @@ use crate::tree::Tree;
 const SOURCE: &str = "crates/bursar-core/src/bounds.rs";
 const DOCUMENT: &str = "docs/limits.md";
 
-/// Every constant has a row `` | `NAME` | value | … | `` and every such row a constant of that value.
-pub(super) fn untold(tree: &Tree) -> Vec<Problem> {
+/// Reports constants without a row `` | `NAME` | value | … | `` and rows without a constant of that value.
+pub(super) fn undocumented_bounds(tree: &Tree) -> Vec<Problem> {
     let (Some(source), Some(document)) = (tree.text(SOURCE), tree.text(DOCUMENT)) else {
-        return vec![Problem::of(DOCUMENT, format!("or {SOURCE} does not exist"))];
+        return vec![Problem::of(DOCUMENT, format!("this file or {SOURCE} does not exist"))];
     };
     let mut problems = Vec::new();
-    let mut told: BTreeMap<&str, (usize, &str)> = (1..).zip(document.lines()).filter_map(row).collect();
+    let mut rows: BTreeMap<&str, (usize, &str)> = (1..).zip(document.lines()).filter_map(row).collect();
     for (number, line) in (1..).zip(source.lines()) {
         let Some((name, expression)) = constant(line) else { continue };
         let Some(value) = value(expression) else {
-            problems.push(Problem::at(SOURCE, number, format!("{expression} is not a form this rule can read")));
+            problems.push(Problem::at(SOURCE, number, format!("this rule cannot parse {expression}")));
             continue;
         };
-        match told.remove(name) {
-            None => problems.push(Problem::of(DOCUMENT, format!("does not tell {name}, which is {value}"))),
+        match rows.remove(name) {
+            None => problems.push(Problem::of(DOCUMENT, format!("lacks {name}, which is {value}"))),
             Some((row, seen)) if seen != value => {
                 problems.push(Problem::at(DOCUMENT, row, format!("says {name} is {seen}, but it is {value}")));
             }
@@ -30,8 +30,8 @@ pub(super) fn untold(tree: &Tree) -> Vec<Problem> {
         }
     }
     problems.extend(
-        told.into_iter()
-            .map(|(name, (row, _))| Problem::at(DOCUMENT, row, format!("tells {name}, which is not in {SOURCE}"))),
+        rows.into_iter()
+            .map(|(name, (row, _))| Problem::at(DOCUMENT, row, format!("has {name}, which is not in {SOURCE}"))),
     );
     problems
 }
@@ -47,7 +47,7 @@ fn constant(line: &str) -> Option<(&str, &str)> {
     Some((name, rest.split_once('=')?.1.trim().trim_end_matches(';')))
 }
 
-/// The value as people read it: `1,048,576`, `30 days`, `1 day`, `1 ms`.
+/// Returns the value as the document has it: `1,048,576`, `30 days`, `1 day`, `1 ms`.
 fn value(expression: &str) -> Option<String> {
     for (constructor, unit) in [("Span::from_millis(", "ms"), ("Span::from_secs(", "s"), ("Span::from_days(", "days")] {
         if let Some(inner) = expression.strip_prefix(constructor) {
@@ -89,14 +89,14 @@ mod tests {
             pub const C: usize = 5;\npub const D: u32 = 7;\npub const E: Span = Span::MAX;";
         let document = "| bound | value |\n| `A` | 1,048,576 | x |\n| `B_MAX` | 3,660 days | x |\n| `C` | 6 | x |\n| `F` | 1 | x |";
         let tree = tree([(SOURCE, source), (DOCUMENT, document)]);
-        let found: Vec<String> = untold(&tree).iter().map(|problem| problem.text.clone()).collect();
+        let found: Vec<String> = undocumented_bounds(&tree).iter().map(|problem| problem.text.clone()).collect();
         assert_eq!(
             found,
             [
                 "says C is 6, but it is 5".to_owned(),
-                "does not tell D, which is 7".to_owned(),
-                "Span::MAX is not a form this rule can read".to_owned(),
-                format!("tells F, which is not in {SOURCE}"),
+                "lacks D, which is 7".to_owned(),
+                "this rule cannot parse Span::MAX".to_owned(),
+                format!("has F, which is not in {SOURCE}"),
             ]
         );
     }

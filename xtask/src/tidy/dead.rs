@@ -1,4 +1,4 @@
-//! Files that the compiler never sees.
+//! Source files that are not compiled.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use crate::Problem;
 use crate::mask::{code, is_word};
 use crate::tree::{Tree, resolve};
 
-/// Every `.rs` below a `src` is the root of a target or named by a `mod`.
+/// Reports `.rs` files below a `src` that are neither the root of a target nor named by a `mod`.
 pub(super) fn unnamed_files(tree: &Tree) -> Vec<Problem> {
     let sources: Vec<&str> = tree.ending(".rs").map(|(path, _)| path).filter(|path| package(path).is_some()).collect();
     let mut named = BTreeSet::new();
@@ -19,10 +19,10 @@ pub(super) fn unnamed_files(tree: &Tree) -> Vec<Problem> {
         }
     }
     let dead = sources.into_iter().filter(|path| !named.contains(*path));
-    dead.map(|path| Problem::of(path, "no `mod` names it: the compiler never sees it")).collect()
+    dead.map(|path| Problem::of(path, "is not compiled: no `mod` names it")).collect()
 }
 
-/// The package of a source file and its place below `src`.
+/// Returns the package of a source file and its path below `src`.
 fn package(path: &str) -> Option<(&str, &str)> {
     path.rsplit_once("/src/").or_else(|| path.strip_prefix("src/").map(|rest| ("", rest)))
 }
@@ -34,7 +34,7 @@ fn is_root(tree: &Tree, path: &str) -> bool {
     ["lib.rs", "main.rs"].contains(&place) || in_bin || manifest.contains(&format!("path = \"src/{place}\""))
 }
 
-/// The files that the `mod` lines of a file name.
+/// Returns the files named by the `mod` lines of a file.
 fn modules(tree: &Tree, path: &str, text: &str) -> Vec<String> {
     let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
     let owns_folder = name == "mod.rs" || is_root(tree, path);
@@ -58,7 +58,7 @@ mod tests {
     use crate::tree::tree;
 
     #[test]
-    fn a_file_without_a_mod_is_dead() {
+    fn a_file_without_a_mod_is_found() {
         let tree = tree([
             ("a/Cargo.toml", "[[bin]]\npath = \"src/tool.rs\""),
             ("a/src/lib.rs", "mod one;\npub mod two;\n// mod dead;\n#[path = \"odd_name.rs\"]\nmod four;"),

@@ -1,4 +1,4 @@
-//! Every error a caller can meet is explained.
+//! Every error that a caller can receive is documented.
 
 use crate::Problem;
 use crate::mask::code;
@@ -14,22 +14,22 @@ const ENUMS: [(&str, &str); 6] = [
     ("crates/bursar/src/meter/settings.rs", "MeterError"),
 ];
 
-/// The document has every variant of these enums in backticks.
-pub(super) fn untold(tree: &Tree) -> Vec<Problem> {
+/// Reports variants of these enums that the document does not have in backticks.
+pub(super) fn undocumented_errors(tree: &Tree) -> Vec<Problem> {
     let document = tree.text(DOCUMENT).unwrap_or_default();
     let mut problems = Vec::new();
     for (path, name) in ENUMS {
         let variants = variants(tree.text(path).unwrap_or_default(), name);
         if variants.is_empty() {
-            problems.push(Problem::of(path, format!("has no `enum {name}` that this rule can read")));
+            problems.push(Problem::of(path, format!("has no `enum {name}` that this rule can parse")));
         }
-        let untold = variants.iter().filter(|variant| !document.contains(&format!("`{variant}`")));
-        problems.extend(untold.map(|variant| Problem::of(DOCUMENT, format!("does not tell `{variant}` of {name}"))));
+        let missing = variants.iter().filter(|variant| !document.contains(&format!("`{variant}`")));
+        problems.extend(missing.map(|variant| Problem::of(DOCUMENT, format!("lacks `{variant}` of {name}"))));
     }
     problems
 }
 
-/// The names of an enum's variants: what begins with a capital one level deep.
+/// Returns the names of an enum's variants: indented lines that begin with a capital.
 fn variants(source: &str, name: &str) -> Vec<String> {
     let code = code(source);
     let Some((_, body)) = code.split_once(&format!("enum {name} {{")) else { return Vec::new() };
@@ -49,17 +49,17 @@ mod tests {
     use crate::tree::tree;
 
     #[test]
-    fn a_variant_that_is_not_told_is_found() {
-        let refusal = "pub enum Refusal {\n    /// Text.\n    #[error(\"Told\")]\n    Told {\n        /// Which.\n        Scope: u8,\n    },\n    Untold(u8),\n}\nenum Other {\n    Fine,\n}";
-        let [_, rest @ ..] = ENUMS.map(|(path, name)| (path, format!("enum {name} {{\n    Told,\n}}")));
+    fn an_undocumented_variant_is_found() {
+        let refusal = "pub enum Refusal {\n    /// Text.\n    #[error(\"Documented\")]\n    Documented {\n        /// Which.\n        Scope: u8,\n    },\n    Undocumented(u8),\n}\nenum Other {\n    Fine,\n}";
+        let [_, rest @ ..] = ENUMS.map(|(path, name)| (path, format!("enum {name} {{\n    Documented,\n}}")));
         let [store, error, reservation, client, meter] = rest.each_ref().map(|(path, text)| (*path, text.as_str()));
-        let tree = tree([(ENUMS[0].0, refusal), store, error, reservation, client, meter, (DOCUMENT, "`Told`")]);
-        let found: Vec<String> = untold(&tree).iter().map(|problem| problem.text.clone()).collect();
-        assert_eq!(found, ["does not tell `Untold` of Refusal"]);
+        let tree = tree([(ENUMS[0].0, refusal), store, error, reservation, client, meter, (DOCUMENT, "`Documented`")]);
+        let found: Vec<String> = undocumented_errors(&tree).iter().map(|problem| problem.text.clone()).collect();
+        assert_eq!(found, ["lacks `Undocumented` of Refusal"]);
     }
 
     #[test]
-    fn an_enum_that_cannot_be_read_is_a_problem() {
-        assert_eq!(untold(&tree([])).len(), ENUMS.len());
+    fn an_enum_that_cannot_be_parsed_is_a_problem() {
+        assert_eq!(undocumented_errors(&tree([])).len(), ENUMS.len());
     }
 }

@@ -7,32 +7,32 @@ use crate::mask::{code, is_word};
 use crate::tree::Tree;
 
 const DOCUMENT: &str = "docs/guarantees.md";
-/// The guarantees of what is built so far.
+/// The ids of all guarantees.
 const GUARANTEES: [&str; 10] = ["I1", "I2", "I3", "I4", "I5", "I6", "I9", "I10", "I11", "I12"];
 
-/// A test is named as `` `path/from/the/root.rs::name` ``, in the row or in the section of its guarantee: a line that
-/// begins with its id, in a table or as a heading, and what follows up to the next such line.
-pub(super) fn unproven(tree: &Tree) -> Vec<Problem> {
+/// Reports guarantees without a test, and tests that do not exist. A test is named as `` `path/from/the/root.rs::name` `` in the
+/// section of its guarantee, which begins with a table row or heading that starts with its id.
+pub(super) fn untested_guarantees(tree: &Tree) -> Vec<Problem> {
     let Some(text) = tree.text(DOCUMENT) else { return vec![Problem::of(DOCUMENT, "does not exist")] };
     let mut problems = Vec::new();
-    let mut proofs: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut tests_of: BTreeMap<&str, usize> = BTreeMap::new();
     let mut current = "";
     for (number, line) in (1..).zip(text.lines()) {
         current = guarantee(line).unwrap_or(current);
         for (path, name) in tests(line) {
             if tree.text(path).is_some_and(|source| has_function(source, name)) {
-                *proofs.entry(current).or_default() += 1;
+                *tests_of.entry(current).or_default() += 1;
             } else {
                 problems.push(Problem::at(DOCUMENT, number, format!("names {path}::{name}, which does not exist")));
             }
         }
     }
-    let bare = GUARANTEES.iter().filter(|id| !proofs.contains_key(*id));
-    problems.extend(bare.map(|id| Problem::of(DOCUMENT, format!("names no test that proves {id}"))));
+    let untested = GUARANTEES.iter().filter(|id| !tests_of.contains_key(*id));
+    problems.extend(untested.map(|id| Problem::of(DOCUMENT, format!("names no test of {id}"))));
     problems
 }
 
-/// The id a line begins with, behind the marks of a table, a heading or bold type.
+/// Returns the id that a line begins with, after table, heading or bold marks.
 fn guarantee(line: &str) -> Option<&str> {
     let line = line.trim_start_matches(|c: char| "|#*- ".contains(c));
     let digits = line.strip_prefix('I')?.chars().take_while(char::is_ascii_digit).count();
@@ -40,7 +40,7 @@ fn guarantee(line: &str) -> Option<&str> {
     (digits > 0 && ends).then(|| &line[..=digits])
 }
 
-/// The tests that a line names in backticks.
+/// Returns the tests that a line names in backticks.
 fn tests(line: &str) -> impl Iterator<Item = (&str, &str)> {
     line.split('`').skip(1).step_by(2).filter_map(|code| {
         let (path, name) = code.split_once(".rs::")?;
@@ -64,14 +64,14 @@ mod tests {
         let sections = "## I3 All\ntext `a/t.rs::one`\n### I10\n- `a/t.rs::two`\n- `b.rs::one`\n";
         let doc = [table, sections].concat();
         let tree = tree([(DOCUMENT, doc.as_str()), ("a/t.rs", "fn one() {}\nasync fn two() {}\n// fn gone() {}")]);
-        let found: Vec<String> = unproven(&tree).iter().map(|problem| problem.text.clone()).collect();
-        let bare = ["I2", "I4", "I5", "I6", "I9", "I11", "I12"].map(|id| format!("names no test that proves {id}"));
-        let gone = ["names a/t.rs::gone, which does not exist", "names b.rs::one, which does not exist"];
-        assert_eq!(found, [gone.map(str::to_owned).as_slice(), bare.as_slice()].concat());
+        let found: Vec<String> = untested_guarantees(&tree).iter().map(|problem| problem.text.clone()).collect();
+        let untested = ["I2", "I4", "I5", "I6", "I9", "I11", "I12"].map(|id| format!("names no test of {id}"));
+        let missing = ["names a/t.rs::gone, which does not exist", "names b.rs::one, which does not exist"];
+        assert_eq!(found, [missing.map(str::to_owned).as_slice(), untested.as_slice()].concat());
     }
 
     #[test]
-    fn without_the_document_nothing_is_guaranteed() {
-        assert_eq!(unproven(&tree([])).len(), 1);
+    fn a_missing_document_is_a_problem() {
+        assert_eq!(untested_guarantees(&tree([])).len(), 1);
     }
 }

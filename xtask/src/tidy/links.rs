@@ -3,7 +3,7 @@
 use crate::Problem;
 use crate::tree::{Tree, resolve};
 
-/// A relative link leads to a file that exists, and its anchor to a heading.
+/// Reports relative links to missing files, and anchors without a heading.
 pub(super) fn broken_links(tree: &Tree) -> Vec<Problem> {
     let mut problems = Vec::new();
     for (path, text) in tree.ending(".md") {
@@ -16,14 +16,14 @@ pub(super) fn broken_links(tree: &Tree) -> Vec<Problem> {
             if !tree.has(&file) {
                 problems.push(Problem::at(path, line, format!("links to {target}, which does not exist")));
             } else if !anchor.is_empty() && !tree.text(&file).is_some_and(|text| has_heading(text, anchor)) {
-                problems.push(Problem::at(path, line, format!("links to {target}, but there is no such heading")));
+                problems.push(Problem::at(path, line, format!("links to {target}, but that heading does not exist")));
             }
         }
     }
     problems
 }
 
-/// The targets of `[text](target)` outside of code, with their lines.
+/// Returns the targets of `[text](target)` outside of code, with their lines.
 fn links(text: &str) -> Vec<(usize, &str)> {
     let mut found = Vec::new();
     for (number, line) in outside_fences(text) {
@@ -31,7 +31,7 @@ fn links(text: &str) -> Vec<(usize, &str)> {
         while let Some(place) = line[at..].find("](") {
             let start = at + place + 2;
             let end = line[start..].find(')').map_or(line.len(), |length| start + length);
-            // An odd number of backticks before it: the link stands in code.
+            // An odd number of backticks before it: the link is in code.
             if line[..start].matches('`').count() % 2 == 0 {
                 found.push((number, line[start..end].split_whitespace().next().unwrap_or_default()));
             }
@@ -41,7 +41,7 @@ fn links(text: &str) -> Vec<(usize, &str)> {
     found
 }
 
-/// The lines of a document that are not in a fenced block, counted from one.
+/// Returns the lines of a document outside of fenced blocks, counted from one.
 pub(super) fn outside_fences(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut fenced = false;
     (1..).zip(text.lines()).filter(move |(_, line)| {
@@ -51,7 +51,7 @@ pub(super) fn outside_fences(text: &str) -> impl Iterator<Item = (usize, &str)> 
     })
 }
 
-/// Whether a heading has this anchor, made as the usual renderers make it.
+/// Returns whether a heading has this anchor, formed as Markdown renderers do.
 fn has_heading(text: &str, anchor: &str) -> bool {
     let headings = outside_fences(text).filter_map(|(_, line)| line.strip_prefix('#'));
     let mut anchors = headings.map(|heading| {
@@ -68,7 +68,7 @@ mod tests {
     use crate::tree::tree;
 
     #[test]
-    fn links_lead_somewhere() {
+    fn broken_links_are_found() {
         let tree = tree([
             (
                 "README.md",
@@ -81,7 +81,7 @@ mod tests {
             found,
             [
                 "README.md:1: links to docs/gone.md, which does not exist",
-                "docs/a.md:2: links to #nowhere, but there is no such heading"
+                "docs/a.md:2: links to #nowhere, but that heading does not exist"
             ]
         );
     }

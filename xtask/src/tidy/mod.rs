@@ -1,35 +1,39 @@
-//! What sources and documents must keep to.
+//! Rules for sources and documents.
 
 mod bounds;
 mod commands;
 mod dead;
+mod duplicates;
 mod errors;
 mod guarantees;
 mod links;
 mod snippets;
 mod source;
+mod wording;
 
 use crate::Problem;
 use crate::tree::Tree;
 
-/// Every rule, in the order in which a reader would look for it.
-const RULES: [fn(&Tree) -> Vec<Problem>; 13] = [
+/// All rules, in the order of their reports.
+const RULES: [fn(&Tree) -> Vec<Problem>; 15] = [
     source::long_files,
     source::long_functions,
     source::leftovers,
     source::silenced,
     source::machine_paths,
-    source::stray_blanks,
+    source::stray_whitespace,
     dead::unnamed_files,
+    duplicates::duplicate_types,
+    wording::vague_words,
     links::broken_links,
-    snippets::untrue_snippets,
-    commands::unreasoned,
-    guarantees::unproven,
-    bounds::untold,
-    errors::untold,
+    snippets::outdated_snippets,
+    commands::untested_commands,
+    guarantees::untested_guarantees,
+    bounds::undocumented_bounds,
+    errors::undocumented_errors,
 ];
 
-/// Everything that is not as it should be.
+/// Returns all problems.
 pub(crate) fn check(tree: &Tree) -> Vec<Problem> {
     RULES.iter().flat_map(|rule| rule(tree)).collect()
 }

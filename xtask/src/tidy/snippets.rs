@@ -1,11 +1,11 @@
-//! Rust in documents: copied from files that are compiled and run.
+//! Rust code in documents is copied from compiled files.
 
 use crate::Problem;
 use crate::tree::Tree;
 
-/// Every Rust block names the file it is from in the line before it, `<!-- from: PATH -->`, and stands there word for
-/// word, but for the indentation.
-pub(super) fn untrue_snippets(tree: &Tree) -> Vec<Problem> {
+/// Reports Rust blocks without their source in the line before, `<!-- from: PATH -->`, and blocks that differ from it in more
+/// than indentation.
+pub(super) fn outdated_snippets(tree: &Tree) -> Vec<Problem> {
     tree.ending(".md").flat_map(|(path, text)| check(tree, path, text)).collect()
 }
 
@@ -16,17 +16,17 @@ fn check(tree: &Tree, path: &str, text: &str) -> Vec<Problem> {
         let source = lines[..place].last().and_then(|line| line.strip_prefix("<!-- from: ")?.strip_suffix(" -->"));
         let block: Vec<&str> = lines[place + 1..].iter().take_while(|line| line.trim() != "```").copied().collect();
         let problem = match source.map(|source| (source, tree.text(source))) {
-            None => Some("a Rust block needs `<!-- from: PATH -->` before it".to_owned()),
+            None => Some("a Rust block needs `<!-- from: PATH -->` in the line before it".to_owned()),
             Some((source, None)) => Some(format!("is from {source}, which does not exist")),
-            Some((source, Some(text))) => (!stands_in(&block, text)).then(|| format!("is not what {source} says")),
+            Some((source, Some(text))) => (!is_in(&block, text)).then(|| format!("differs from {source}")),
         };
         problems.extend(problem.map(|problem| Problem::at(path, place + 1, problem)));
     }
     problems
 }
 
-/// Whether the lines of a block follow each other somewhere in a file.
-fn stands_in(block: &[&str], text: &str) -> bool {
+/// Returns whether a file contains the lines of a block in sequence.
+fn is_in(block: &[&str], text: &str) -> bool {
     let block: Vec<&str> = block.iter().map(|line| line.trim()).collect();
     let lines: Vec<&str> = text.lines().map(str::trim).collect();
     lines.windows(block.len().max(1)).any(|window| window == block)
@@ -38,7 +38,7 @@ mod tests {
     use crate::tree::tree;
 
     #[test]
-    fn a_block_says_what_its_file_says() {
+    fn a_block_must_match_its_file() {
         let block = |from: &str, code: &str| format!("{from}\n```rust\n{code}\n```\n");
         let doc = [
             block("<!-- from: a.rs -->", "two();\nthree();"),
@@ -48,13 +48,13 @@ mod tests {
         ]
         .concat();
         let tree = tree([("a.md", doc.as_str()), ("a.rs", "one();\n    two();\n    three();\nfour();")]);
-        let found: Vec<String> = untrue_snippets(&tree).iter().map(Problem::to_string).collect();
+        let found: Vec<String> = outdated_snippets(&tree).iter().map(Problem::to_string).collect();
         assert_eq!(
             found,
             [
-                "a.md:7: is not what a.rs says",
+                "a.md:7: differs from a.rs",
                 "a.md:12: is from b.rs, which does not exist",
-                "a.md:16: a Rust block needs `<!-- from: PATH -->` before it"
+                "a.md:16: a Rust block needs `<!-- from: PATH -->` in the line before it"
             ]
         );
     }

@@ -7,7 +7,7 @@ use crate::tree::Tree;
 const FILE_LINES_MAX: usize = 600;
 const FUNCTION_LINES_MAX: usize = 100;
 
-/// A file that does not fit in the head should be split by noun.
+/// Reports files that are too long.
 pub(super) fn long_files(tree: &Tree) -> Vec<Problem> {
     let long = tree.ending(".rs").filter(|(_, text)| text.lines().count() > FILE_LINES_MAX);
     long.map(|(path, text)| {
@@ -16,7 +16,7 @@ pub(super) fn long_files(tree: &Tree) -> Vec<Problem> {
     .collect()
 }
 
-/// A function that does not fit on a screen or two should be several.
+/// Reports functions that are too long.
 pub(super) fn long_functions(tree: &Tree) -> Vec<Problem> {
     let mut problems = Vec::new();
     for (path, text) in tree.ending(".rs") {
@@ -34,14 +34,14 @@ pub(super) fn long_functions(tree: &Tree) -> Vec<Problem> {
     problems
 }
 
-/// The length of a function from its `fn` to the brace that ends it; `None` when it has no body.
+/// Returns the length of a function from its `fn` to its closing brace; `None` without a body.
 fn body(code: &str) -> Option<usize> {
     let (mut depth, mut opened, mut brackets) = (0, false, 0);
     for (place, c) in code.char_indices() {
         match c {
             '(' | '[' if !opened => brackets += 1,
             ')' | ']' if !opened => brackets -= 1,
-            // A semicolon within brackets is that of an array's type.
+            // A semicolon within brackets belongs to an array type.
             ';' if !opened && brackets == 0 => return None,
             '{' => (depth, opened) = (depth + 1, true),
             '}' => depth -= 1,
@@ -54,21 +54,21 @@ fn body(code: &str) -> Option<usize> {
     None
 }
 
-/// Words that say that something is not finished, wherever they stand.
+/// Words that mark unfinished work.
 const UNFINISHED: [&str; 3] = [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("X", "XX")];
-/// Macros that have no place in what is delivered.
+/// Macros for unfinished work and debugging.
 const MACROS: [&str; 3] = ["todo!", "unimplemented!", "dbg!"];
 
-/// What was meant to be done later is done, or is an issue somewhere else.
+/// Reports marks of unfinished work.
 pub(super) fn leftovers(tree: &Tree) -> Vec<Problem> {
     let mut problems = Vec::new();
-    for (path, text) in prose(tree) {
+    for (path, text) in written_files(tree) {
         for (line, text) in lines(text) {
             problems.extend(
                 UNFINISHED
                     .iter()
                     .filter(|word| has_word(text, word))
-                    .map(|word| Problem::at(path, line, format!("{word} is left over: do it, or take it out"))),
+                    .map(|word| Problem::at(path, line, format!("{word} is left over: finish the work or remove it"))),
             );
         }
     }
@@ -90,14 +90,14 @@ fn calls(text: &str, name: &str) -> bool {
     text.match_indices(name).any(|(place, _)| is_word(text, place, word))
 }
 
-/// A lint is expected with a reason, never silenced; a test runs or is not there.
+/// Reports silenced lints and ignored tests.
 pub(super) fn silenced(tree: &Tree) -> Vec<Problem> {
     let mut problems = Vec::new();
     for (path, text) in tree.ending(".rs") {
         for (line, text) in lines(&code(text)) {
             let text: String = text.split_whitespace().collect();
             if text.contains("#[ignore") {
-                problems.push(Problem::at(path, line, "an ignored test proves nothing: run it or take it out"));
+                problems.push(Problem::at(path, line, "a test is ignored: run it or remove it"));
             }
             if text.contains("#[allow(") || text.contains("#![allow(") {
                 problems.push(Problem::at(path, line, "use `#[expect(…, reason = …)]` instead of `allow`"));
@@ -107,17 +107,17 @@ pub(super) fn silenced(tree: &Tree) -> Vec<Problem> {
     problems
 }
 
-/// Folders that exist on one machine only.
+/// Folders that exist only on some machines.
 const MACHINE: [&str; 3] = [concat!("/ho", "me/"), concat!("/ro", "ot/"), concat!("/wo", "rk/")];
 
-/// The project works wherever it is checked out.
+/// Reports absolute paths of one machine.
 pub(super) fn machine_paths(tree: &Tree) -> Vec<Problem> {
     let mut problems = Vec::new();
-    for (path, text) in prose(tree) {
+    for (path, text) in written_files(tree) {
         for (line, text) in lines(text) {
             for folder in MACHINE {
                 let mut places = text.match_indices(folder).map(|(place, _)| text[..place].chars().next_back());
-                // Behind a word, a dot or a closing brace it is the middle of a path or of an address.
+                // After a word, a dot or a closing brace it is the middle of a path or URL.
                 if places.any(|before| !before.is_some_and(|c| c.is_alphanumeric() || "._-~})".contains(c))) {
                     problems.push(Problem::at(path, line, format!("{folder} is a path of one machine")));
                 }
@@ -127,13 +127,13 @@ pub(super) fn machine_paths(tree: &Tree) -> Vec<Problem> {
     problems
 }
 
-/// Blanks that nobody sees make differences that nobody means.
-pub(super) fn stray_blanks(tree: &Tree) -> Vec<Problem> {
+/// Reports trailing whitespace and tabs.
+pub(super) fn stray_whitespace(tree: &Tree) -> Vec<Problem> {
     let mut problems = Vec::new();
     for (path, text) in tree.ending(".rs").chain(tree.ending(".md")) {
         for (line, text) in lines(text) {
             if text.ends_with([' ', '\t']) {
-                problems.push(Problem::at(path, line, "has blanks at its end"));
+                problems.push(Problem::at(path, line, "has trailing whitespace"));
             }
             if text.contains('\t') {
                 problems.push(Problem::at(path, line, "has a tab"));
@@ -143,8 +143,8 @@ pub(super) fn stray_blanks(tree: &Tree) -> Vec<Problem> {
     problems
 }
 
-/// What people wrote, as opposed to what tools did.
-fn prose(tree: &Tree) -> impl Iterator<Item = (&str, &str)> {
+/// Returns all files except generated lock files.
+fn written_files(tree: &Tree) -> impl Iterator<Item = (&str, &str)> {
     tree.files.iter().filter(|(path, _)| !path.ends_with(".lock")).map(|(path, text)| (path.as_str(), text.as_str()))
 }
 
@@ -161,7 +161,7 @@ mod tests {
     use super::*;
     use crate::tree::tree;
 
-    fn told(problems: &[Problem]) -> Vec<String> {
+    fn texts(problems: &[Problem]) -> Vec<String> {
         problems.iter().map(Problem::to_string).collect()
     }
 
@@ -169,7 +169,7 @@ mod tests {
     fn a_file_of_601_lines_is_too_long() {
         let files = [("a.rs", "x\n".repeat(601)), ("b.rs", "x\n".repeat(600)), ("c.md", "x\n".repeat(999))];
         let tree = tree(files.each_ref().map(|(path, text)| (*path, text.as_str())));
-        assert_eq!(told(&long_files(&tree)), ["a.rs: has 601 lines; at most 600: split it by noun"]);
+        assert_eq!(texts(&long_files(&tree)), ["a.rs: has 601 lines; at most 600: split it by noun"]);
     }
 
     #[test]
@@ -177,11 +177,11 @@ mod tests {
         let long = format!("\nfn long(a: [u8; 2]) {{\n{}}}\n", "    x(\"}\");\n".repeat(99));
         let fits = format!("fn fits<T>() {{\n{}}}\nfn other();\n{}", "    x('}');\n".repeat(98), "\n".repeat(200));
         let tree = tree([("long.rs", long.as_str()), ("fits.rs", fits.as_str())]);
-        assert_eq!(told(&long_functions(&tree)), ["long.rs:2: `long` has 101 lines; at most 100"]);
+        assert_eq!(texts(&long_functions(&tree)), ["long.rs:2: `long` has 101 lines; at most 100"]);
     }
 
     #[test]
-    fn what_is_left_over_is_found_in_words_and_in_code() {
+    fn leftovers_are_found_in_text_and_code() {
         let words = format!("fine\n// {}: later\nlet todos = 1;", UNFINISHED[0]);
         let tree = tree([
             ("words.rs", words.as_str()),
@@ -189,31 +189,31 @@ mod tests {
             ("code.rs", "fn a() {\n    dbg!(1);\n}\nfn b() { unimplemented!() }"),
             ("text.rs", "let text = \"dbg!(1)\"; // unimplemented!"),
         ]);
-        let found = told(&leftovers(&tree));
+        let found = texts(&leftovers(&tree));
         assert_eq!(found.len(), 4, "{found:?}");
         assert!(found[1].starts_with("words.rs:2:"), "{found:?}");
         assert!(found[2..].iter().all(|problem| problem.starts_with("code.rs:")), "{found:?}");
     }
 
     #[test]
-    fn silence_is_found() {
+    fn silenced_lints_and_ignored_tests_are_found() {
         let tree = tree([("a.rs", "#[test]\n#[ignore = \"slow\"]\nfn a() {}\n#[allow(unused)]\n// #[allow(unused)]")]);
-        let found = told(&silenced(&tree));
+        let found = texts(&silenced(&tree));
         assert_eq!(found.len(), 2, "{found:?}");
         assert!(found[0].starts_with("a.rs:2:") && found[1].starts_with("a.rs:4:"), "{found:?}");
     }
 
     #[test]
-    fn paths_of_a_machine_are_found_and_others_are_not() {
+    fn only_machine_paths_are_found() {
         let bad = format!("ok\nsee {}me/notes", MACHINE[0]);
         let good = format!("docs{0} https://example.org{0} $(pwd){0}", MACHINE[1]);
         let tree = tree([("Makefile", bad.as_str()), ("good.md", good.as_str())]);
-        assert_eq!(told(&machine_paths(&tree)), [format!("Makefile:2: {} is a path of one machine", MACHINE[0])]);
+        assert_eq!(texts(&machine_paths(&tree)), [format!("Makefile:2: {} is a path of one machine", MACHINE[0])]);
     }
 
     #[test]
-    fn blanks_and_tabs_are_found() {
+    fn trailing_whitespace_and_tabs_are_found() {
         let tree = tree([("a.rs", "a \nb\tc\nd\n"), ("a.md", "fine\n"), ("Makefile", "\tok \n")]);
-        assert_eq!(told(&stray_blanks(&tree)), ["a.rs:1: has blanks at its end", "a.rs:2: has a tab"]);
+        assert_eq!(texts(&stray_whitespace(&tree)), ["a.rs:1: has trailing whitespace", "a.rs:2: has a tab"]);
     }
 }

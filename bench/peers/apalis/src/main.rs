@@ -1,4 +1,4 @@
-//! Drives apalis on the engine that the address of the database names.
+//! Drives apalis on the engine of the database URL.
 
 mod postgres;
 mod sqlite;
@@ -14,7 +14,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 const VERSION: &str = "1.0.0";
 const QUEUE: &str = "work";
 
-/// Workers of apalis, each with a way to end it.
+/// Running workers with their stop signals.
 pub(crate) struct Workers {
     stops: Vec<oneshot::Sender<()>>,
     running: JoinSet<()>,
@@ -35,12 +35,12 @@ impl Workers {
         Workers { stops: Vec::new(), running: JoinSet::new() }
     }
 
-    /// What a worker that is being added waits for.
+    /// Returns the stop signal for a new worker.
     fn signal(&mut self) -> impl Future<Output = Result<(), std::io::Error>> + Send + use<> {
         let (stop, stopped) = oneshot::channel();
         self.stops.push(stop);
         async move {
-            // A sender that is gone says the same as one that sent.
+            // A dropped sender is a stop signal as well.
             let _ = stopped.await;
             Ok(())
         }

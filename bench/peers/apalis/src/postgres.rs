@@ -11,14 +11,14 @@ use sqlx::postgres::{PgPool, PgPoolOptions};
 
 use crate::{QUEUE, VERSION, Workers};
 
-/// Jobs that a worker fetches and acknowledges at once, and that one statement pushes.
+/// Jobs that a worker fetches and acknowledges at once, and jobs per push.
 const TAKEN_AT_ONCE: usize = 1_000;
 const PUSHED_AT_ONCE: u64 = 5_000;
 const WORKERS: usize = 2;
 
 pub(crate) struct Postgres {
     pool: PgPool,
-    /// A worker's name must be its own for as long as the last one of that name counts as alive.
+    /// Workers started so far: a name cannot be reused while its last worker counts as alive.
     started: AtomicU64,
     wakes: bool,
 }
@@ -27,7 +27,7 @@ impl Postgres {
     pub(crate) async fn open(ask: &Ask) -> Postgres {
         let connections = u32::try_from(ask.callers).expect("callers are few").max(10) + 4;
         let pool = PgPoolOptions::new().max_connections(connections).min_connections(connections);
-        // Asking a connection whether it is there, each time before it is used, would be half the work.
+        // A liveness check before each use would double the round trips.
         let pool = pool.test_before_acquire(false);
         let pool = pool.connect(&ask.database).await.expect("the database answers");
         PostgresStorage::setup(&pool).await.expect("apalis installs");
@@ -46,7 +46,7 @@ impl Peer for Postgres {
         let settings = match work {
             Work::Drain => format!("{WORKERS} workers, batch_size {TAKEN_AT_ONCE}"),
             Work::EnqueueBulk => format!("push_tasks({PUSHED_AT_ONCE})"),
-            Work::Enqueue => "a connection a caller".to_owned(),
+            Work::Enqueue => "one connection per caller".to_owned(),
             Work::Latency => "with_pubsub".to_owned(),
         };
         Label { peer: "apalis-postgres", version: VERSION, engine: "postgres", settings }
@@ -63,7 +63,7 @@ impl Peer for Postgres {
     }
 
     async fn enqueue(&self) {
-        // A statement that commits by itself; `push` would begin a transaction around it.
+        // One autocommitted statement; `push` would use a transaction.
         let mut connection = self.pool.acquire().await.expect("a connection is free");
         let task = TaskBuilder::new(b"1".to_vec()).build();
         queries::push_tasks(&mut *connection, QUEUE, vec![task]).await.expect("a task is pushed");
@@ -89,7 +89,7 @@ impl Peer for Postgres {
             }
         }
         if self.wakes {
-            // It listens a moment after it was started, and does not tell when.
+            // The worker starts to listen some time later, without a signal.
             tokio::time::sleep(Duration::from_millis(500)).await;
         }
         workers
@@ -106,7 +106,7 @@ impl Peer for Postgres {
 
     async fn rest(&self) {
         for statement in ["VACUUM ANALYZE", "CHECKPOINT"] {
-            sqlx::query(statement).execute(&self.pool).await.expect("the server comes to rest");
+            sqlx::query(statement).execute(&self.pool).await.expect("the server runs the statement");
         }
     }
 }

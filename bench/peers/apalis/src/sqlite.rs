@@ -19,29 +19,29 @@ type Listener = apalis_sqlite::callback::HookCallbackListener;
 pub(crate) struct Sqlite {
     pool: SqlitePool,
     started: AtomicU64,
-    /// Set when a commit is to wake the worker at once; the first worker takes it.
+    /// Set if a commit wakes the worker; the first worker takes it.
     listener: Mutex<Option<Listener>>,
 }
 
 impl Sqlite {
     pub(crate) async fn open(ask: &Ask) -> Sqlite {
-        let options = SqliteConnectOptions::from_str(&ask.database).expect("the address is one of SQLite");
+        let options = SqliteConnectOptions::from_str(&ask.database).expect("the URL is one of SQLite");
         let options = options.create_if_missing(true).journal_mode(SqliteJournalMode::Wal);
         let options = options.synchronous(SqliteSynchronous::Full);
-        // apalis turns syncing off on the connection that installs it, so that connection is not used for anything else.
+        // apalis turns fsync off on the connection that installs its tables, so that one is used for nothing else.
         let installer = SqlitePoolOptions::new().max_connections(1).connect_with(options.clone());
         let installer = installer.await.expect("the file opens");
         SqliteStorage::setup(&installer).await.expect("apalis installs");
         installer.close().await;
         let (pool, listener) = if ask.work == Work::Latency {
-            // Its connections have SQLite's own default, which is to sync fully, and find the log that was chosen above.
+            // Its connections use SQLite's default, synchronous=FULL, and the WAL mode set above.
             let (pool, listener) = SqliteStorage::connect_with_callback(&ask.database).expect("the file opens");
             (pool, Some(listener))
         } else {
             (SqlitePoolOptions::new().connect_with(options).await.expect("the file opens"), None)
         };
-        let synced = sqlx::query_scalar::<_, i64>("PRAGMA synchronous").fetch_one(&pool).await.expect("it is told");
-        assert_eq!(synced, 2, "commits are durable");
+        let synced = sqlx::query_scalar::<_, i64>("PRAGMA synchronous").fetch_one(&pool).await.expect("the setting can be read");
+        assert_eq!(synced, 2, "commits are not durable");
         Sqlite { pool, started: AtomicU64::new(0), listener: Mutex::new(listener) }
     }
 
@@ -56,7 +56,7 @@ impl Peer for Sqlite {
     fn label(&self, work: Work) -> Label {
         let settings = match work {
             Work::Drain => format!("batch_size {TAKEN_AT_ONCE}, WAL, synchronous FULL"),
-            Work::EnqueueBulk => format!("push_tasks({PUSHED_AT_ONCE}) a transaction, WAL, synchronous FULL"),
+            Work::EnqueueBulk => format!("push_tasks({PUSHED_AT_ONCE}) per transaction, WAL, synchronous FULL"),
             Work::Enqueue => "WAL, synchronous FULL".to_owned(),
             Work::Latency => "connect_with_callback, WAL, synchronous FULL".to_owned(),
         };
@@ -70,7 +70,7 @@ impl Peer for Sqlite {
             let tasks: Vec<_> = tasks.collect();
             let mut transaction = self.pool.begin().await.expect("a transaction begins");
             queries::push_tasks(&mut *transaction, QUEUE, &tasks).await.expect("tasks are pushed");
-            transaction.commit().await.expect("they are committed");
+            transaction.commit().await.expect("the tasks are committed");
         }
     }
 
@@ -88,7 +88,7 @@ impl Peer for Sqlite {
         };
         let mut workers = Workers::new();
         let signal = workers.signal();
-        if let Some(listener) = self.listener.lock().expect("nobody panics").take() {
+        if let Some(listener) = self.listener.lock().expect("the lock is not poisoned").take() {
             let worker = WorkerBuilder::new(name).backend(self.storage(10).with_callback(listener)).build(handler);
             workers.running.spawn(async move { worker.run_until(signal).await.expect("a worker runs") });
         } else {
@@ -109,7 +109,7 @@ impl Peer for Sqlite {
 
     async fn rest(&self) {
         for statement in ["ANALYZE", "PRAGMA wal_checkpoint(TRUNCATE)"] {
-            sqlx::query(statement).execute(&self.pool).await.expect("the file comes to rest");
+            sqlx::query(statement).execute(&self.pool).await.expect("SQLite runs the statement");
         }
     }
 }

@@ -32,13 +32,13 @@ async fn main() {
     let ask = Ask::parse();
     let connections = u32::try_from(ask.callers).expect("callers are few").max(20) + 4;
     let pool = PgPoolOptions::new().max_connections(connections).min_connections(connections);
-    // Asking a connection whether it is there, each time before it is used, would be half the work.
+    // A liveness check before each use would double the round trips.
     let pool = pool.test_before_acquire(false);
     let pool = pool.connect(&ask.database).await.expect("the database answers");
     awa::migrations::run(&pool).await.expect("awa installs");
     let store = QueueStorage::new(QueueStorageConfig::default()).expect("the defaults are valid");
     let awa = Awa { pool, store };
-    // The first worker of a new installation turns its queue storage on; jobs enqueued before would go elsewhere.
+    // The first worker of a new installation enables queue storage; jobs enqueued earlier would be stored elsewhere.
     let worker = awa.start(Arc::new(Progress::new(1))).await;
     awa.stop(worker).await;
     run(awa, &ask).await;
@@ -51,7 +51,7 @@ impl Peer for Awa {
         let settings = match work {
             Work::Drain => format!("max_workers {WORKERS}, claim_batch_size 512, deadline off"),
             Work::EnqueueBulk => format!("enqueue_params_copy({SENT_AT_ONCE})"),
-            Work::Enqueue => "a connection a caller".to_owned(),
+            Work::Enqueue => "one connection per caller".to_owned(),
             Work::Latency => "defaults, which listen".to_owned(),
         };
         Label { peer: "awa", version: "0.6.9", engine: "postgres", settings }
@@ -92,7 +92,7 @@ impl Peer for Awa {
 
     async fn rest(&self) {
         for statement in ["VACUUM ANALYZE", "CHECKPOINT"] {
-            sqlx::query(statement).execute(&self.pool).await.expect("the server comes to rest");
+            sqlx::query(statement).execute(&self.pool).await.expect("the server runs the statement");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Drives pgmq's functions in a bare loop: what PostgreSQL can do for a queue when nothing else is done.
+//! Drives pgmq's functions in a bare loop, as an upper bound of what PostgreSQL can do for a queue.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,11 +13,11 @@ use tokio::task::JoinSet;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 const QUEUE: &str = "work";
-/// Messages that one statement sends, and that one reads and the next deletes.
+/// Messages per send, and per read and delete.
 const SENT_AT_ONCE: u64 = 5_000;
 const READ_AT_ONCE: i32 = 1_000;
 const LOOPS: usize = 2;
-/// Seconds for which a message that was read is not read again.
+/// The visibility timeout of a message, in seconds.
 const HIDDEN_SECONDS: i32 = 600;
 
 struct Pgmq {
@@ -36,14 +36,14 @@ async fn main() {
     let ask = Ask::parse();
     let connections = u32::try_from(ask.callers).expect("callers are few").max(8) + 4;
     let pool = PgPoolOptions::new().max_connections(connections).min_connections(connections);
-    // Asking a connection whether it is there, each time before it is used, would be half the work.
+    // A liveness check before each use would double the round trips.
     let pool = pool.test_before_acquire(false);
     let pool = pool.connect(&ask.database).await.expect("the database answers");
     pgmq::install::install_sql_from_embedded(&pool).await.expect("pgmq's SQL installs");
     sqlx::query("SELECT pgmq.create($1)").bind(QUEUE).execute(&pool).await.expect("a queue is made");
     let wakes = ask.work == Work::Latency;
     if wakes {
-        // Without throttling: each message wakes whoever listens.
+        // No throttling: each message notifies the listener.
         let notify = sqlx::query("SELECT pgmq.enable_notify_insert($1, 0)");
         notify.bind(QUEUE).execute(&pool).await.expect("the queue notifies");
     }
@@ -58,7 +58,7 @@ impl Peer for Pgmq {
         let settings = match work {
             Work::Drain => format!("{LOOPS} loops of read({READ_AT_ONCE}) and {done}"),
             Work::EnqueueBulk => format!("{LOOPS} loops of send_batch({SENT_AT_ONCE})"),
-            Work::Enqueue => "a connection a caller".to_owned(),
+            Work::Enqueue => "one connection per caller".to_owned(),
             Work::Latency => "enable_notify_insert without throttle, LISTEN".to_owned(),
         };
         Label { peer: "pgmq", version: "1.11.1", engine: "postgres", settings }
@@ -97,7 +97,7 @@ impl Peer for Pgmq {
             let mut listener = None;
             if self.wakes {
                 let mut new = PgListener::connect_with(&self.pool).await.expect("a listener connects");
-                new.listen(&format!("pgmq.q_{QUEUE}.INSERT")).await.expect("it listens");
+                new.listen(&format!("pgmq.q_{QUEUE}.INSERT")).await.expect("the listener listens");
                 listener = Some(new);
             }
             let (pool, stop, progress) = (self.pool.clone(), Arc::clone(&stop), Arc::clone(&progress));
@@ -118,7 +118,7 @@ impl Peer for Pgmq {
 
     async fn rest(&self) {
         for statement in ["VACUUM ANALYZE", "CHECKPOINT"] {
-            sqlx::query(statement).execute(&self.pool).await.expect("the server comes to rest");
+            sqlx::query(statement).execute(&self.pool).await.expect("the server runs the statement");
         }
     }
 }

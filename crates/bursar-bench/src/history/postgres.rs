@@ -1,16 +1,16 @@
-//! Filling PostgreSQL: `COPY` in its binary form.
+//! Writing the history to PostgreSQL with binary `COPY`.
 
 use bursar::HoldId;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::Past;
+use super::History;
 use crate::error::BenchError;
-use crate::postgres::rest;
+use crate::postgres::checkpoint;
 
-/// Bytes that are sent at once.
+/// Bytes per message.
 const CHUNK_BYTES: usize = 1 << 20;
-/// Rows of the journal in a statement.
+/// Journal rows per statement.
 const ROWS: usize = 10_000;
 
 pub(super) async fn stored_hold(conn: &mut PgConnection, id: HoldId) -> Result<Vec<u8>, BenchError> {
@@ -18,18 +18,18 @@ pub(super) async fn stored_hold(conn: &mut PgConnection, id: HoldId) -> Result<V
     Ok(hold.fetch_one(conn).await?)
 }
 
-/// Writes it all. `position` is that of the last event there is.
-pub(super) async fn fill(conn: &mut PgConnection, past: &Past<'_>, position: u64) -> Result<(), BenchError> {
-    let tenant = past.model.tenant.as_str().as_bytes();
-    let holds = (0..past.ids.len()).map(|number| {
-        let hold = past.settled(number)?;
+/// Writes the history. `position` is that of the last event in the journal.
+pub(super) async fn fill(conn: &mut PgConnection, history: &History<'_>, position: u64) -> Result<(), BenchError> {
+    let tenant = history.template.tenant.as_str().as_bytes();
+    let holds = (0..history.ids.len()).map(|number| {
+        let hold = history.settled(number)?;
         let mut row = Tuple::new(5);
         row.field(&hold.id.to_be_bytes()).field(tenant).field(&1_i16.to_be_bytes());
         row.field(&hold.expires_at.to_be_bytes()).field(&hold.data);
         Ok(row)
     });
     copy(conn, "COPY bursar.holds (id, tenant, state, expires_at, data) FROM STDIN (FORMAT binary)", holds).await?;
-    let postings = past.postings().map(|posting| {
+    let postings = history.postings().map(|posting| {
         let mut row = Tuple::new(6);
         row.field(tenant).field(posting.scope.as_str().as_bytes()).field(&posting.at.to_be_bytes());
         row.field(&posting.seq.to_be_bytes()).field(&posting.amount.to_be_bytes()).field(&posting.hold.to_be_bytes());
@@ -37,41 +37,41 @@ pub(super) async fn fill(conn: &mut PgConnection, past: &Past<'_>, position: u64
     });
     let sql = "COPY bursar.postings (tenant, scope, at, seq, amount, hold) FROM STDIN (FORMAT binary)";
     copy(conn, sql, postings).await?;
-    journal(conn, past, i64::try_from(position).unwrap_or(i64::MAX)).await?;
-    rest(conn).await
+    journal(conn, history, i64::try_from(position).unwrap_or(i64::MAX)).await?;
+    checkpoint(conn).await
 }
 
-/// Copies of the last row, under names of their own.
-async fn journal(conn: &mut PgConnection, past: &Past<'_>, position: i64) -> Result<(), BenchError> {
+/// Writes copies of the last journal row under new ids.
+async fn journal(conn: &mut PgConnection, history: &History<'_>, position: i64) -> Result<(), BenchError> {
     let last = "SELECT id, count FROM bursar.journal_order ORDER BY position DESC LIMIT 1";
-    let (model, count): (Uuid, i32) = sqlx::query_as(last).fetch_one(&mut *conn).await?;
+    let (template, count): (Uuid, i32) = sqlx::query_as(last).fetch_one(&mut *conn).await?;
     let mut first = position + 1;
-    let names: Vec<Uuid> = past.ids.iter().step_by(super::SHARED as usize).map(|id| Uuid::from_u128(*id)).collect();
-    for names in names.chunks(ROWS) {
+    let ids: Vec<Uuid> = history.ids.iter().step_by(super::SHARED as usize).map(|id| Uuid::from_u128(*id)).collect();
+    for ids in ids.chunks(ROWS) {
         sqlx::query(
             "INSERT INTO bursar.journal (id, at, count, prev, entries)
              SELECT w.id, j.at, j.count, j.prev, j.entries
              FROM unnest($1::uuid[]) AS w(id), bursar.journal j WHERE j.id = $2",
         )
-        .bind(names)
-        .bind(model)
+        .bind(ids)
+        .bind(template)
         .execute(&mut *conn)
         .await?;
         sqlx::query(
             "INSERT INTO bursar.journal_order (position, id, count)
              SELECT $2 + (w.nth - 1) * $3, w.id, $3 FROM unnest($1::uuid[]) WITH ORDINALITY AS w(id, nth)",
         )
-        .bind(names)
+        .bind(ids)
         .bind(first)
         .bind(count)
         .execute(&mut *conn)
         .await?;
-        first += names.len() as i64 * i64::from(count);
+        first += ids.len() as i64 * i64::from(count);
     }
     Ok(())
 }
 
-/// A row as `COPY` takes it.
+/// A row in the format of binary `COPY`.
 struct Tuple(Vec<u8>);
 
 impl Tuple {
@@ -93,7 +93,7 @@ async fn copy(
     rows: impl Iterator<Item = Result<Tuple, BenchError>>,
 ) -> Result<(), BenchError> {
     let mut sink = conn.copy_in_raw(sql).await?;
-    // The signature, no flags, no further header.
+    // The signature, no flags, no header extension.
     let mut bytes = b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0".to_vec();
     for row in rows {
         bytes.extend_from_slice(&row?.0);

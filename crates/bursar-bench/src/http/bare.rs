@@ -1,5 +1,5 @@
-//! What the server is compared with: the same routes on axum that read the same JSON into structs and answer as much,
-//! and do nothing.
+//! The baseline of the server: the same routes on axum, which parse the same JSON, answer with as many bytes, and do
+//! nothing else.
 
 use std::io::Write;
 
@@ -12,10 +12,10 @@ use tokio::net::TcpListener;
 
 use crate::error::BenchError;
 
-/// The arguments after which a program that uses this crate is to call [`serve_bare`].
-pub const BARE: [&str; 3] = ["bench", "http", "--bare"];
+/// The arguments of the child process. A program that receives them must call [`serve_bare`].
+pub const BARE_SERVER_ARGS: [&str; 3] = ["bench", "http", "--bare"];
 
-/// Serves bare routes until the process is ended, on a runtime like the server's.
+/// Serves bare routes until the process is killed, on a runtime like the server's.
 pub fn serve_bare() -> Result<(), BenchError> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
@@ -52,14 +52,14 @@ struct Job {
 }
 
 #[derive(Serialize)]
-struct Commanded {
+struct CommandResult {
     id: &'static str,
     replayed: bool,
     dry_run: bool,
     hold: Hold,
     posted: [i64; 0],
     grants: [i64; 0],
-    jobs: Vec<Made>,
+    jobs: Vec<EnqueuedJob>,
 }
 
 #[derive(Serialize)]
@@ -67,18 +67,18 @@ struct Hold {
     id: &'static str,
     state: &'static str,
     expires_at: Option<String>,
-    charges: Vec<Charged>,
+    charges: Vec<HeldCharge>,
 }
 
 #[derive(Serialize)]
-struct Charged {
+struct HeldCharge {
     scope: String,
     amount: i64,
-    balances: Vec<Left>,
+    balances: Vec<Balance>,
 }
 
 #[derive(Serialize)]
-struct Left {
+struct Balance {
     window: &'static str,
     zone: &'static str,
     limit: i64,
@@ -86,7 +86,7 @@ struct Left {
 }
 
 #[derive(Serialize)]
-struct Made {
+struct EnqueuedJob {
     id: &'static str,
     created: bool,
 }
@@ -94,14 +94,14 @@ struct Made {
 const COMMAND: &str = "cmd_01j9zq3v4w5x6y7z8abcdefghj";
 const HOLD: &str = "hold_01j9zq3v4w5x6y7z8abcdefghj";
 const JOB: &str = "job_01j9zq3v4w5x6y7z8abcdefghj";
-const LIMIT: i64 = crate::subject::AMPLE;
+const LIMIT: i64 = crate::subject::AMPLE_LIMIT;
 
-async fn command(Json(command): Json<Command>) -> (StatusCode, Json<Commanded>) {
-    let charged = |Charge { scope, amount }: Charge| {
-        let left = Left { window: "month", zone: "UTC", limit: LIMIT, remaining: LIMIT - amount };
-        Charged { scope, amount, balances: vec![left] }
+async fn command(Json(command): Json<Command>) -> (StatusCode, Json<CommandResult>) {
+    let held = |Charge { scope, amount }: Charge| {
+        let balance = Balance { window: "month", zone: "UTC", limit: LIMIT, remaining: LIMIT - amount };
+        HeldCharge { scope, amount, balances: vec![balance] }
     };
-    let made = |job: &Job| Made { id: JOB, created: !job.queue.is_empty() && !job.kind.is_empty() };
+    let enqueued = |job: &Job| EnqueuedJob { id: JOB, created: !job.queue.is_empty() && !job.kind.is_empty() };
     let hold = Hold {
         id: HOLD,
         state: if command.settle == "job" && command.jobs.iter().all(|job| !job.payload.is_empty()) {
@@ -110,11 +110,14 @@ async fn command(Json(command): Json<Command>) -> (StatusCode, Json<Commanded>) 
             "none"
         },
         expires_at: None,
-        charges: command.charges.into_iter().map(charged).collect(),
+        charges: command.charges.into_iter().map(held).collect(),
     };
-    let jobs = command.jobs.iter().map(made).collect();
+    let jobs = command.jobs.iter().map(enqueued).collect();
     let (posted, grants) = ([], []);
-    (StatusCode::CREATED, Json(Commanded { id: COMMAND, replayed: false, dry_run: false, hold, posted, grants, jobs }))
+    (
+        StatusCode::CREATED,
+        Json(CommandResult { id: COMMAND, replayed: false, dry_run: false, hold, posted, grants, jobs }),
+    )
 }
 
 #[derive(Deserialize)]
@@ -142,7 +145,7 @@ struct Leased {
     key: Option<String>,
     tags: Vec<String>,
     metadata: Option<Payload>,
-    lease: Held,
+    lease: LeaseInfo,
     traceparent: Option<String>,
 }
 
@@ -152,7 +155,7 @@ struct Payload {
 }
 
 #[derive(Serialize)]
-struct Held {
+struct LeaseInfo {
     fence: u32,
     worker: &'static str,
     since: &'static str,
@@ -172,7 +175,7 @@ async fn lease(Json(lease): Json<Lease>) -> Json<LeasedJobs> {
         key: None,
         tags: Vec::new(),
         metadata: None,
-        lease: Held {
+        lease: LeaseInfo {
             fence: 1,
             worker: "bench",
             since: "2026-01-01T00:00:00.000000Z",

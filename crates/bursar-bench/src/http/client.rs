@@ -1,4 +1,4 @@
-//! A connection that is kept, with no more of HTTP than the bench needs: what asks shares the cores with what is measured.
+//! A minimal HTTP client with a persistent connection. It is small because it shares the cores with the measured server.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -8,12 +8,12 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use crate::error::BenchError;
-use crate::jobs::PATIENCE;
+use crate::jobs::TIMEOUT;
 
-/// How long the books may take to be checked.
-const PATIENCE_BOOKS: Duration = Duration::from_secs(300);
+/// How long `verify` may take.
+const VERIFY_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// A request as it is written.
+/// Returns a request in wire format.
 pub(super) fn request(method: &str, path: &str, token: &str, body: &str) -> String {
     let media = if body.is_empty() { "" } else { "Content-Type: application/json\r\n" };
     let length = body.len();
@@ -22,7 +22,7 @@ pub(super) fn request(method: &str, path: &str, token: &str, body: &str) -> Stri
     )
 }
 
-/// A connection that is kept.
+/// A persistent connection.
 pub(super) struct Connection {
     stream: TcpStream,
     buffer: Vec<u8>,
@@ -38,24 +38,24 @@ impl Connection {
         Ok(Connection { stream, buffer: Vec::with_capacity(2_048) })
     }
 
-    /// Asks, and waits for the whole answer, which must be a good one.
-    pub(super) async fn ask(&mut self, request: &str) -> Result<Answer<'_>, BenchError> {
-        self.ask_within(request, PATIENCE).await
+    /// Sends a request and returns the complete answer; fails unless its status is 2xx.
+    pub(super) async fn send(&mut self, request: &str) -> Result<Answer<'_>, BenchError> {
+        self.send_within(request, TIMEOUT).await
     }
 
-    /// The same, where it may take long.
-    pub(super) async fn ask_patiently(&mut self, request: &str) -> Result<Answer<'_>, BenchError> {
-        self.ask_within(request, PATIENCE_BOOKS).await
+    /// Sends a request that may take long.
+    pub(super) async fn send_slow(&mut self, request: &str) -> Result<Answer<'_>, BenchError> {
+        self.send_within(request, VERIFY_TIMEOUT).await
     }
 
-    async fn ask_within(&mut self, request: &str, patience: Duration) -> Result<Answer<'_>, BenchError> {
+    async fn send_within(&mut self, request: &str, limit: Duration) -> Result<Answer<'_>, BenchError> {
         self.stream.write_all(request.as_bytes()).await?;
         self.buffer.clear();
         let (mut body, mut whole) = (0, usize::MAX);
         while self.buffer.len() < whole {
-            let read = timeout(patience, self.stream.read_buf(&mut self.buffer)).await;
-            if read.map_err(|_| BenchError::Failed("an answer takes too long".into()))?? == 0 {
-                return Err(BenchError::Failed("the server hung up".into()));
+            let read = timeout(limit, self.stream.read_buf(&mut self.buffer)).await;
+            if read.map_err(|_| BenchError::Failed("the server did not answer in time".into()))?? == 0 {
+                return Err(BenchError::Failed("the server closed the connection".into()));
             }
             if body == 0
                 && let Some(head) = find(&self.buffer, b"\r\n\r\n")
@@ -67,7 +67,7 @@ impl Connection {
         if self.buffer.starts_with(b"HTTP/1.1 20") {
             return Ok(Answer(&self.buffer[body..whole]));
         }
-        Err(BenchError::Failed(format!("it was answered {}", String::from_utf8_lossy(&self.buffer))))
+        Err(BenchError::Failed(format!("the server answered {}", String::from_utf8_lossy(&self.buffer))))
     }
 }
 
@@ -77,15 +77,15 @@ impl Answer<'_> {
     }
 
     pub(super) fn text(&self) -> Result<&str, BenchError> {
-        std::str::from_utf8(self.0).map_err(|_| BenchError::Failed("an answer is not UTF-8".into()))
+        std::str::from_utf8(self.0).map_err(|_| BenchError::Failed("the answer is not UTF-8".into()))
     }
 
-    /// What stands between these words and the end of the value.
-    pub(super) fn word(&self, after: &str) -> Result<&str, BenchError> {
+    /// Returns the value after this text.
+    pub(super) fn value(&self, after: &str) -> Result<&str, BenchError> {
         let rest = self.text()?.split_once(after).map(|(_, rest)| rest);
         let end = |rest: &&str| rest.find(['"', ',', '}']);
-        let word = rest.and_then(|rest| end(&rest).map(|end| &rest[..end]));
-        word.ok_or_else(|| BenchError::Failed(format!("an answer has no {after}")))
+        let value = rest.and_then(|rest| end(&rest).map(|end| &rest[..end]));
+        value.ok_or_else(|| BenchError::Failed(format!("the answer has no {after}")))
     }
 }
 
@@ -93,7 +93,7 @@ fn find(text: &[u8], what: &[u8]) -> Option<usize> {
     text.windows(what.len()).position(|window| window == what)
 }
 
-/// Bytes of the body that follows a head.
+/// Returns the length of the body according to the head.
 fn length(head: &[u8]) -> Result<usize, BenchError> {
     const NAME: &[u8] = b"content-length:";
     let line = head
@@ -101,7 +101,7 @@ fn length(head: &[u8]) -> Result<usize, BenchError> {
         .find(|line| line.get(..NAME.len()).is_some_and(|name| name.eq_ignore_ascii_case(NAME)));
     let digits = line.and_then(|line| std::str::from_utf8(&line[NAME.len()..]).ok());
     let length = digits.and_then(|digits| digits.trim().parse().ok());
-    length.ok_or_else(|| BenchError::Failed("an answer does not say how long it is".into()))
+    length.ok_or_else(|| BenchError::Failed("the answer has no content length".into()))
 }
 
 #[cfg(test)]
@@ -109,16 +109,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn heads_say_how_long_the_body_is() {
+    fn the_head_gives_the_length_of_the_body() {
         assert_eq!(length(b"HTTP/1.1 200 OK\r\nDate: x\r\nContent-Length: 12\r\n").unwrap(), 12);
         assert_eq!(length(b"HTTP/1.1 200 OK\r\ncontent-length:0").unwrap(), 0);
         assert!(length(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked").is_err());
     }
 
     #[test]
-    fn words_end_where_their_value_ends() {
+    fn a_value_is_found_after_its_name() {
         let answer = Answer(br#"{"jobs":[{"id":"job_1","lease":{"fence":17}}]}"#);
-        assert_eq!((answer.word("\"id\":\"").unwrap(), answer.word("\"fence\":").unwrap()), ("job_1", "17"));
-        assert!(answer.word("\"token\":\"").is_err());
+        assert_eq!((answer.value("\"id\":\"").unwrap(), answer.value("\"fence\":").unwrap()), ("job_1", "17"));
+        assert!(answer.value("\"token\":\"").is_err());
     }
 }

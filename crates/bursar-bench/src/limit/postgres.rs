@@ -1,5 +1,5 @@
-//! Writing rows again on PostgreSQL: one statement of `unnest` arrays a transaction, which commits by itself, so that
-//! there is one answer to wait for. As many connections as Bursar has lanes.
+//! Writing rows again on PostgreSQL: each transaction is one autocommitted statement over `unnest` arrays, so that it takes one
+//! round trip. There are as many connections as Bursar has lanes.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -16,12 +16,12 @@ use uuid::Uuid;
 use super::{Charge, Transaction};
 use crate::error::BenchError;
 use crate::plan::Bench;
-use crate::postgres::Named;
+use crate::postgres::PgDatabase;
 
 pub(super) struct Writer {
     from: PgConnection,
     lanes: [PgConnection; 2],
-    named: Named,
+    named: PgDatabase,
 }
 
 type StoredScope = (String, String, i64, Vec<u8>);
@@ -29,7 +29,7 @@ type StoredHold = (Uuid, String, i64, Vec<u8>);
 type StoredJob = (Uuid, String, String, String, String, i16, i64, i64, Vec<u8>, Vec<u8>);
 type StoredJournal = (Uuid, i64, i32, String, String);
 
-/// Rows as they are stored.
+/// The stored rows.
 struct Stored {
     scopes: HashMap<(String, String), StoredScope>,
     holds: HashMap<u128, StoredHold>,
@@ -38,56 +38,56 @@ struct Stored {
     journal: HashMap<u128, StoredJournal>,
 }
 
-/// A part of the statement, `@` for its columns, and their types.
-type Part = (&'static str, &'static [&'static str]);
+/// A part of the statement with `@` for its columns, and their types.
+type StatementPart = (&'static str, &'static [&'static str]);
 
-const SCOPES: Part = (
+const SCOPES: StatementPart = (
     "s AS (UPDATE bursar.scopes s SET version = w.version, state = w.state
      FROM (SELECT @) AS w(tenant, scope, version, state) WHERE s.tenant = w.tenant AND s.scope = w.scope)",
     &["text", "text", "bigint", "bytea"],
 );
-const PLACED: Part = (
+const PLACED: StatementPart = (
     "h AS (INSERT INTO bursar.holds (id, tenant, state, expires_at, data)
      SELECT w.id, w.tenant, 0, w.expires_at, w.data FROM (SELECT @) AS w(id, tenant, expires_at, data))",
     &["uuid", "text", "bigint", "bytea"],
 );
-const LIVE: Part = (
+const LIVE: StatementPart = (
     "c AS (INSERT INTO bursar.live_charges (tenant, scope, expires_at, hold, placed_at, amount) SELECT @)",
     &["text", "text", "bigint", "uuid", "bigint", "bigint"],
 );
-const REDEEMED: Part = (
+const REDEEMED: StatementPart = (
     "g AS (UPDATE bursar.grants g SET state = 1, data = w.data FROM (SELECT @) AS w(id, data) WHERE g.id = w.id)",
     &["uuid", "bytea"],
 );
-const JOBS: Part = (
+const JOBS: StatementPart = (
     "j AS (INSERT INTO bursar.jobs (id, tenant, queue, kind, flow, state, rank, at, spec, life) SELECT @)",
     &["uuid", "text", "text", "text", "text", "smallint", "bigint", "bigint", "bytea", "bytea"],
 );
-/// A job that was just enqueued awaits nothing.
+/// The columns of jobs; the others have their defaults in a new job.
 const JOBS_WRITTEN: &str =
     "SELECT id, tenant, queue, kind, flow, state, rank, at, spec, life FROM bursar.jobs WHERE id = ANY ($1)";
 const GRANTS_WRITTEN: &str = "SELECT id, tenant, expires_at, data FROM bursar.grants WHERE id = ANY ($1)";
-const SETTLED: Part = (
+const SETTLED: StatementPart = (
     "e AS (UPDATE bursar.holds h SET state = 1, expires_at = w.expires_at, data = w.data
      FROM (SELECT @) AS w(id, expires_at, data) WHERE h.id = w.id)",
     &["uuid", "bigint", "bytea"],
 );
-const ENDED: Part = (
+const ENDED: StatementPart = (
     "d AS (DELETE FROM bursar.live_charges c USING (SELECT @) AS w(tenant, scope, expires_at, hold)
      WHERE c.tenant = w.tenant AND c.scope = w.scope AND c.expires_at = w.expires_at AND c.hold = w.hold)",
     &["text", "text", "bigint", "uuid"],
 );
-const POSTED: Part = (
+const POSTED: StatementPart = (
     "p AS (INSERT INTO bursar.postings (tenant, scope, at, seq, amount, hold) SELECT @)",
     &["text", "text", "bigint", "bigint", "bigint", "uuid"],
 );
-const SEQUENCED: Part = ("n AS (INSERT INTO bursar.journal_new (id, count) SELECT @)", &["uuid", "integer"]);
-const JOURNAL: Part = (
+const SEQUENCED: StatementPart = ("n AS (INSERT INTO bursar.journal_new (id, count) SELECT @)", &["uuid", "integer"]);
+const JOURNAL: StatementPart = (
     "INSERT INTO bursar.journal (id, at, count, prev, entries) SELECT @",
     &["uuid", "bigint", "integer", "text", "text"],
 );
 
-fn parts(bench: Bench) -> Vec<Part> {
+fn parts(bench: Bench) -> Vec<StatementPart> {
     let mut parts = match bench {
         Bench::Hold => vec![SCOPES, PLACED, LIVE],
         Bench::Command => vec![SCOPES, PLACED, LIVE, REDEEMED, JOBS],
@@ -98,7 +98,7 @@ fn parts(bench: Bench) -> Vec<Part> {
     parts
 }
 
-/// The one statement. The last part is what the others hang on.
+/// Returns the statement; all parts but the last are its `WITH` clauses.
 fn statement(bench: Bench) -> String {
     let mut number = 0;
     let mut filled = Vec::new();
@@ -117,12 +117,12 @@ fn statement(bench: Bench) -> String {
 }
 
 impl Writer {
-    /// Reads what is in one database, and writes it to another of the same shape.
-    pub(super) async fn new(from: &Named, named: Named) -> Result<Writer, BenchError> {
+    /// Creates a writer that reads one database and writes to another with the same schema.
+    pub(super) async fn new(from: &PgDatabase, named: PgDatabase) -> Result<Writer, BenchError> {
         let from = from.connect().await?;
         let mut lanes = [named.connect().await?, named.connect().await?];
         for lane in &mut lanes {
-            // Rows are found by their keys, whatever the planner thinks of a table it knows nothing of.
+            // Force index scans: the planner has no statistics for these tables.
             let set = "SET plan_cache_mode = force_generic_plan; SET jit = off; SET enable_seqscan = off;
                 SET enable_hashjoin = off; SET enable_mergejoin = off; SET enable_bitmapscan = off";
             sqlx::raw_sql(set).execute(lane).await?;
@@ -130,7 +130,7 @@ impl Writer {
         Ok(Writer { from, lanes, named })
     }
 
-    /// Writes the transactions again; tells how long that took.
+    /// Writes the transactions again; returns how long it took.
     pub(super) async fn write(&mut self, bench: Bench, transactions: &[Transaction]) -> Result<Duration, BenchError> {
         let stored = self.load(transactions).await?;
         let (sql, waits) = (statement(bench), waits(transactions));
@@ -142,8 +142,8 @@ impl Writer {
         Ok(begun.elapsed())
     }
 
-    /// Copies grants, as if nobody had redeemed them yet.
-    pub(super) async fn bring(&mut self, grants: &[GrantId]) -> Result<(), BenchError> {
+    /// Copies grants as not yet redeemed.
+    pub(super) async fn copy_grants(&mut self, grants: &[GrantId]) -> Result<(), BenchError> {
         let grants: Vec<StoredHold> = sqlx::query_as(GRANTS_WRITTEN)
             .bind(grants.iter().map(|id| Uuid::from_u128(id.0)).collect::<Vec<_>>())
             .fetch_all(&mut self.from)
@@ -197,7 +197,7 @@ impl Writer {
         })
     }
 
-    pub(super) async fn close(self) -> Result<Named, BenchError> {
+    pub(super) async fn close(self) -> Result<PgDatabase, BenchError> {
         let [first, second] = self.lanes;
         for conn in [self.from, first, second] {
             conn.close().await?;
@@ -206,7 +206,7 @@ impl Writer {
     }
 }
 
-/// What the lanes share.
+/// The shared input of the lanes.
 struct Work<'a> {
     bench: Bench,
     sql: &'a str,
@@ -215,20 +215,20 @@ struct Work<'a> {
     stored: &'a Stored,
 }
 
-/// For each transaction the last one before it, on the other lane, that placed a hold which it settles: Bursar's callers
-/// waited for it too. What its own lane wrote before is there.
+/// Returns for each transaction the last earlier one on the other lane that placed a hold which it settles, and for which
+/// Bursar's callers waited too. Earlier transactions of its own lane are done.
 fn waits(transactions: &[Transaction]) -> Vec<Option<usize>> {
     let mut placed: HashMap<HoldId, usize> = HashMap::new();
     let mut waits = Vec::with_capacity(transactions.len());
-    for (place, wrote) in transactions.iter().enumerate() {
+    for (index, wrote) in transactions.iter().enumerate() {
         let first = wrote.settled.iter().filter_map(|hold| placed.get(hold).copied());
-        waits.push(first.filter(|first| first % 2 != place % 2).max());
-        placed.extend(wrote.placed.iter().map(|hold| (*hold, place)));
+        waits.push(first.filter(|first| first % 2 != index % 2).max());
+        placed.extend(wrote.placed.iter().map(|hold| (*hold, index)));
     }
     waits
 }
 
-/// Writes every other transaction on one connection, one after the other, and tells how far it is.
+/// Writes every other transaction on one connection and publishes its progress.
 async fn lane(
     conn: &mut PgConnection,
     own: usize,
@@ -236,33 +236,33 @@ async fn lane(
     done: &[watch::Sender<usize>; 2],
 ) -> Result<(), BenchError> {
     let mut other = done[1 - own].subscribe();
-    for (place, wrote) in work.transactions.iter().enumerate().skip(own).step_by(2) {
-        if let Some(first) = work.waits[place] {
+    for (index, wrote) in work.transactions.iter().enumerate().skip(own).step_by(2) {
+        if let Some(first) = work.waits[index] {
             let ended = |_| BenchError::Failed("the other lane has ended".into());
             other.wait_for(|done| *done > first).await.map_err(ended)?;
         }
         let query = sqlx::query(AssertSqlSafe(work.sql));
-        bound(query, work.bench, wrote, work.stored)?.execute(&mut *conn).await?;
-        done[own].send_replace(place + 1);
+        bind(query, work.bench, wrote, work.stored)?.execute(&mut *conn).await?;
+        done[own].send_replace(index + 1);
     }
     Ok(())
 }
 
-type Bound<'q> = Query<'q, Postgres, PgArguments>;
+type BoundQuery<'q> = Query<'q, Postgres, PgArguments>;
 
-fn bound<'q>(
-    query: Bound<'q>,
+fn bind<'q>(
+    query: BoundQuery<'q>,
     bench: Bench,
     wrote: &'q Transaction,
     stored: &'q Stored,
-) -> Result<Bound<'q>, BenchError> {
-    let query = if bench.is_of_jobs() { query } else { bound_holds(query, wrote, stored)? };
+) -> Result<BoundQuery<'q>, BenchError> {
+    let query = if bench.is_of_jobs() { query } else { bind_holds(query, wrote, stored)? };
     let query = match bench {
         Bench::Hold => query,
         Bench::Command => {
             let redeemed = found(wrote.redeemed.iter().map(|id| &id.0), &stored.grants)?;
             let query = query.bind(column(&redeemed, |row| row.0)).bind(column(&redeemed, |row| row.3.as_slice()));
-            bound_jobs(query, wrote, stored)?
+            bind_jobs(query, wrote, stored)?
         }
         Bench::Settle => {
             let settled = found(wrote.settled.iter().map(|id| &id.0), &stored.holds)?;
@@ -271,7 +271,7 @@ fn bound<'q>(
                 .bind(column(&settled, |row| row.2))
                 .bind(column(&settled, |row| row.3.as_slice()));
             let postings = &wrote.postings;
-            named(query, &wrote.ended)
+            bind_charge_keys(query, &wrote.ended)
                 .bind(column(postings, |(charge, _)| charge.tenant.as_str()))
                 .bind(column(postings, |(charge, _)| charge.scope.as_str()))
                 .bind(column(postings, |(charge, _)| charge.placed_at))
@@ -279,7 +279,7 @@ fn bound<'q>(
                 .bind(column(postings, |(charge, _)| charge.amount))
                 .bind(column(postings, |(charge, _)| Uuid::from_u128(charge.hold.0)))
         }
-        _ => bound_jobs(query, wrote, stored)?,
+        _ => bind_jobs(query, wrote, stored)?,
     };
     let journal = found(std::iter::once(&wrote.journal), &stored.journal)?;
     Ok(query
@@ -292,8 +292,12 @@ fn bound<'q>(
         .bind(column(&journal, |row| row.4.as_str())))
 }
 
-/// Binds what every hold writes.
-fn bound_holds<'q>(query: Bound<'q>, wrote: &'q Transaction, stored: &'q Stored) -> Result<Bound<'q>, BenchError> {
+/// Binds the rows of scopes, holds and live charges.
+fn bind_holds<'q>(
+    query: BoundQuery<'q>,
+    wrote: &'q Transaction,
+    stored: &'q Stored,
+) -> Result<BoundQuery<'q>, BenchError> {
     let scopes = found(wrote.scopes.iter(), &stored.scopes)?;
     let placed = found(wrote.placed.iter().map(|id| &id.0), &stored.holds)?;
     let query = query
@@ -305,12 +309,16 @@ fn bound_holds<'q>(query: Bound<'q>, wrote: &'q Transaction, stored: &'q Stored)
         .bind(column(&placed, |row| row.1.as_str()))
         .bind(column(&placed, |row| row.2))
         .bind(column(&placed, |row| row.3.as_slice()));
-    Ok(named(query, &wrote.live)
+    Ok(bind_charge_keys(query, &wrote.live)
         .bind(column(&wrote.live, |charge| charge.placed_at))
         .bind(column(&wrote.live, |charge| charge.amount)))
 }
 
-fn bound_jobs<'q>(query: Bound<'q>, wrote: &'q Transaction, stored: &'q Stored) -> Result<Bound<'q>, BenchError> {
+fn bind_jobs<'q>(
+    query: BoundQuery<'q>,
+    wrote: &'q Transaction,
+    stored: &'q Stored,
+) -> Result<BoundQuery<'q>, BenchError> {
     let jobs = found(wrote.jobs.iter().map(|id| &id.0), &stored.jobs)?;
     Ok(query
         .bind(column(&jobs, |row| row.0))
@@ -325,8 +333,8 @@ fn bound_jobs<'q>(query: Bound<'q>, wrote: &'q Transaction, stored: &'q Stored) 
         .bind(column(&jobs, |row| row.9.as_slice())))
 }
 
-/// Binds the key of live charges.
-fn named<'q>(query: Bound<'q>, charges: &'q [Charge]) -> Bound<'q> {
+/// Binds the key columns of live charges.
+fn bind_charge_keys<'q>(query: BoundQuery<'q>, charges: &'q [Charge]) -> BoundQuery<'q> {
     query
         .bind(column(charges, |charge| charge.tenant.as_str()))
         .bind(column(charges, |charge| charge.scope.as_str()))
@@ -342,6 +350,6 @@ fn found<'a, K: std::hash::Hash + Eq + 'a, V>(
     keys: impl Iterator<Item = &'a K>,
     stored: &'a HashMap<K, V>,
 ) -> Result<Vec<&'a V>, BenchError> {
-    let missing = || BenchError::Failed("a row that the journal names is not there".into());
+    let missing = || BenchError::Failed("a row named in the journal does not exist".into());
     keys.map(|key| stored.get(key).ok_or_else(missing)).collect()
 }

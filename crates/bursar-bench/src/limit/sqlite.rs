@@ -1,4 +1,4 @@
-//! Writing rows again on SQLite: prepared statements, of sixteen rows where they are new, the way Bursar itself writes.
+//! Writing rows again on SQLite with prepared statements, which insert up to sixteen rows, as Bursar does.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ pub(super) struct Writer {
 
 type Row = Vec<Value>;
 
-/// A transaction with its rows as they are stored.
+/// A transaction with its stored rows.
 struct Loaded<'a> {
     wrote: &'a Transaction,
     journal: Row,
@@ -41,15 +41,15 @@ const JOB: &str = "SELECT * FROM bursar_jobs WHERE id = ?1";
 const JOURNAL: &str = "SELECT * FROM bursar_journal WHERE position = ?1";
 
 impl Writer {
-    /// Reads what is in one file, and writes it to another of the same shape.
+    /// Creates a writer that reads one file and writes to another with the same schema.
     pub(super) fn new(from: &File, file: File) -> Result<Writer, BenchError> {
         let (from, to) = (from.connect()?, file.connect()?);
         to.execute_batch(&format!("PRAGMA cache_size = -{}", SqliteStore::CACHE_KIB))?;
         Ok(Writer { from, to, file })
     }
 
-    /// Copies grants, as if nobody had redeemed them yet.
-    pub(super) fn bring(&mut self, grants: &[GrantId]) -> Result<(), BenchError> {
+    /// Copies grants as not yet redeemed.
+    pub(super) fn copy_grants(&mut self, grants: &[GrantId]) -> Result<(), BenchError> {
         let grants: Result<Vec<Row>, BenchError> = grants
             .iter()
             .map(|id| {
@@ -61,7 +61,7 @@ impl Writer {
         insert(&self.to, "bursar_grants", &grants?)
     }
 
-    /// Writes the transactions again; tells how long that took.
+    /// Writes the transactions again; returns how long it took.
     pub(super) fn write(&mut self, bench: Bench, transactions: &[Transaction]) -> Result<Duration, BenchError> {
         let loaded: Result<Vec<Loaded<'_>>, BenchError> = transactions.iter().map(|wrote| self.load(wrote)).collect();
         let loaded = loaded?;
@@ -155,10 +155,10 @@ fn all(from: &Connection, sql: &str, params: impl Params) -> Result<Vec<Row>, Be
 }
 
 fn only(mut rows: Vec<Row>) -> Result<Row, BenchError> {
-    rows.pop().ok_or_else(|| BenchError::Failed("a row that the journal names is not there".into()))
+    rows.pop().ok_or_else(|| BenchError::Failed("a row named in the journal does not exist".into()))
 }
 
-/// Rows of one statement: as many as there are left, the widest first.
+/// Rows per statement, the largest first.
 const WIDTHS: [usize; 3] = [16, 4, 1];
 
 fn insert_many(to: &Connection, table: &str, row: &str, rows: &[Row]) -> Result<(), BenchError> {
@@ -169,20 +169,20 @@ fn insert_many(to: &Connection, table: &str, row: &str, rows: &[Row]) -> Result<
         }
         let mut statement =
             to.prepare_cached(&format!("INSERT INTO {table} VALUES {}", vec![row; width].join(", ")))?;
-        while let Some((now, later)) = left.split_at_checked(width) {
-            statement.execute(params_from_iter(now.iter().flatten()))?;
-            left = later;
+        while let Some((batch, rest)) = left.split_at_checked(width) {
+            statement.execute(params_from_iter(batch.iter().flatten()))?;
+            left = rest;
         }
     }
     Ok(())
 }
 
-/// Copies whole rows, in one transaction.
+/// Inserts whole rows in one transaction.
 fn insert(to: &Connection, table: &str, rows: &[Row]) -> Result<(), BenchError> {
     let Some(first) = rows.first() else { return Ok(()) };
-    let places: Vec<&str> = first.iter().map(|_| "?").collect();
+    let placeholders: Vec<&str> = first.iter().map(|_| "?").collect();
     to.execute_batch("BEGIN IMMEDIATE")?;
-    let mut statement = to.prepare_cached(&format!("INSERT INTO {table} VALUES ({})", places.join(", ")))?;
+    let mut statement = to.prepare_cached(&format!("INSERT INTO {table} VALUES ({})", placeholders.join(", ")))?;
     for row in rows {
         statement.execute(params_from_iter(row))?;
     }

@@ -1,4 +1,4 @@
-//! The textbook design on PostgreSQL: an advisory lock on the scope, a connection a caller.
+//! The textbook design on PostgreSQL: an advisory lock per scope, a connection per caller.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,14 +9,14 @@ use super::{Work, history_times, now, window_start};
 use crate::error::BenchError;
 use crate::load::{Round, closed_loop};
 use crate::plan::Bench;
-use crate::postgres::Named;
-use crate::subject::AMPLE;
+use crate::postgres::PgDatabase;
+use crate::subject::AMPLE_LIMIT;
 
 pub(crate) struct Textbook {
-    named: Named,
+    named: PgDatabase,
     work: Arc<Work>,
     pool: PgPool,
-    /// Grants that were made so far.
+    /// Grants created so far.
     grants: usize,
 }
 
@@ -30,12 +30,12 @@ const TABLES: &str = "
         kind text NOT NULL, payload text NOT NULL, run_at bigint NOT NULL);";
 
 impl Textbook {
-    pub(super) async fn new(named: Named, work: Work, history: u64) -> Result<Textbook, BenchError> {
+    pub(super) async fn new(named: PgDatabase, work: Work, history: u64) -> Result<Textbook, BenchError> {
         let connections = u32::try_from(work.connections()).unwrap_or(u32::MAX);
         let pool = PgPoolOptions::new()
             .max_connections(connections)
             .acquire_timeout(Duration::from_secs(600))
-            // A question beforehand whether the connection still works would double the round trips of some.
+            // A liveness check would add a round trip to each operation.
             .test_before_acquire(false)
             .connect(&named.url)
             .await?;
@@ -73,7 +73,7 @@ impl Textbook {
         closed_loop(self.work.callers, time, grants, operation).await
     }
 
-    pub(super) async fn close(self) -> Named {
+    pub(super) async fn close(self) -> PgDatabase {
         self.pool.close().await;
         self.named
     }
@@ -85,8 +85,8 @@ async fn operation(pool: &PgPool, work: &Work, number: usize, grant: usize) -> R
     sqlx::query("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))").bind(&scope).execute(&mut *tx).await?;
     let sum = "SELECT coalesce(sum(amount), 0)::bigint FROM charges WHERE scope = $1 AND at >= $2";
     let spent: i64 = sqlx::query_scalar(sum).bind(&scope).bind(window_start()).fetch_one(&mut *tx).await?;
-    if spent >= AMPLE {
-        return Err(BenchError::Failed("the textbook design has nothing left".into()));
+    if spent >= AMPLE_LIMIT {
+        return Err(BenchError::Failed("the textbook design reached its limit".into()));
     }
     let insert = "INSERT INTO charges (scope, at, amount, state) VALUES ($1, $2, $3, 0) RETURNING id";
     let charge: i64 = sqlx::query_scalar(insert).bind(&scope).bind(now()).bind(1_i64).fetch_one(&mut *tx).await?;
@@ -95,7 +95,7 @@ async fn operation(pool: &PgPool, work: &Work, number: usize, grant: usize) -> R
             WHERE id = $1 AND purpose = 'upload' AND subject = 'session-7' AND redeemed_at IS NULL";
         let redeemed = sqlx::query(redeem).bind(grant as i64).bind(now()).execute(&mut *tx).await?;
         if redeemed.rows_affected() != 1 {
-            return Err(BenchError::Failed("a grant of the textbook design is not there".into()));
+            return Err(BenchError::Failed("a grant of the textbook design does not exist".into()));
         }
         let enqueue = "INSERT INTO jobs (charge, queue, kind, payload, run_at) VALUES ($1, $2, $3, $4, $5)";
         let job = sqlx::query(enqueue).bind(charge).bind("media").bind("video.generate");

@@ -1,4 +1,4 @@
-//! The textbook design on SQLite: `BEGIN IMMEDIATE`, a connection and a thread a caller.
+//! The textbook design on SQLite: `BEGIN IMMEDIATE`, a connection and a thread per caller.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
@@ -12,13 +12,13 @@ use crate::error::BenchError;
 use crate::load::Round;
 use crate::plan::Bench;
 use crate::sqlite::File;
-use crate::subject::AMPLE;
+use crate::subject::AMPLE_LIMIT;
 
 pub(crate) struct Textbook {
     file: File,
     work: Work,
     connections: Vec<Connection>,
-    /// Grants that were made so far.
+    /// Grants created so far.
     grants: usize,
 }
 
@@ -29,7 +29,7 @@ const TABLES: &str = "
     CREATE TABLE grants (id INTEGER PRIMARY KEY, purpose TEXT NOT NULL, subject TEXT NOT NULL, redeemed_at INTEGER);
     CREATE TABLE jobs (id INTEGER PRIMARY KEY, charge INTEGER NOT NULL, queue TEXT NOT NULL, kind TEXT NOT NULL,
         payload TEXT NOT NULL, run_at INTEGER NOT NULL);";
-/// Writers that come at once wait for each other in SQLite itself.
+/// Concurrent writers wait for each other in SQLite's busy handler.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl Textbook {
@@ -67,9 +67,9 @@ impl Textbook {
         let (work, stop, busy) = (&self.work, AtomicBool::new(false), AtomicUsize::new(0));
         let begun = Instant::now();
         let caller = |conn: &mut Connection| -> Result<Vec<Duration>, BenchError> {
-            let (mut done, mut asked) = (Vec::new(), false);
-            while (!asked || begun.elapsed() < time) && !stop.load(Ordering::Relaxed) {
-                asked = true;
+            let (mut done, mut tried) = (Vec::new(), false);
+            while (!tried || begun.elapsed() < time) && !stop.load(Ordering::Relaxed) {
+                tried = true;
                 let number = next.fetch_add(1, Ordering::Relaxed);
                 if number >= grants {
                     break;
@@ -101,8 +101,8 @@ impl Textbook {
     }
 }
 
-/// What was done within the round. Callers that wait at its end are served slowly, one after the other, because SQLite lets
-/// them poll; that is not held against the design, unless nothing was done before.
+/// Returns the operations done within the round, and its length. Callers that wait at its end finish slowly, because SQLite
+/// makes them poll; their operations count only if there are no others.
 fn in_time(done: &[Duration], time: Duration, until: Duration) -> (usize, Duration) {
     match done.iter().filter(|at| **at <= time).count() {
         0 => (done.len(), until),
@@ -115,7 +115,7 @@ fn operation(conn: &mut Connection, work: &Work, number: usize, grant: usize) ->
     let tx = conn.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
     let sum = "SELECT coalesce(sum(amount), 0) FROM charges WHERE scope = ?1 AND at >= ?2";
     let spent: i64 = tx.prepare_cached(sum)?.query_row(params![scope, window_start()], |row| row.get(0))?;
-    if spent >= AMPLE {
+    if spent >= AMPLE_LIMIT {
         return Err(rusqlite::Error::QueryReturnedNoRows);
     }
     let insert = "INSERT INTO charges (scope, at, amount, state) VALUES (?1, ?2, ?3, 0)";
@@ -143,10 +143,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_done_after_the_round_does_not_count_unless_nothing_else_was() {
+    fn late_operations_count_only_if_there_are_no_others() {
         let [one, two, three] = [1, 2, 3].map(Duration::from_secs);
         assert_eq!(in_time(&[one, two, three], two, three), (2, two));
         assert_eq!(in_time(&[three], two, three), (1, three));
-        assert_eq!(in_time(&[one], three, two), (1, two), "it ended early as all grants were used");
+        assert_eq!(in_time(&[one], three, two), (1, two), "the round ended early because all grants were used");
     }
 }

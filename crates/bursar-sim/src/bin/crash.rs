@@ -1,38 +1,38 @@
-//! Kills processes and servers under load, and checks what became of what they were told. See `docs/crash.md`.
+//! Kills processes and servers under load and checks the database afterwards. See `docs/crash.md`.
 
 use std::process::ExitCode;
 
 use bursar_core::mutant::Mutant;
 use bursar_sim::crash::{self, Engine, Plan, PowerPlan};
-use bursar_sim::sim::mutation::is_of_the_disk;
+use bursar_sim::sim::mutation::needs_power_loss;
 use clap::Parser;
 
-/// Kills processes and servers under load, and checks that nothing acknowledged is lost and nothing done twice
+/// Kill processes and servers under load, and check that nothing acknowledged is lost and nothing is done twice
 #[derive(Parser)]
 struct Args {
-    /// What keeps the tables
+    /// Database engine
     #[arg(long, value_enum, default_value = "sqlite")]
     engine: Engine,
-    /// How often everybody is killed
+    /// Rounds; each ends with every process killed
     #[arg(long, default_value_t = 200)]
     rounds: u64,
-    /// Processes at once
+    /// Processes that run at once
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=64))]
     processes: u16,
-    /// What chance follows from; moments of the machine itself do not repeat
+    /// Seed of all random choices; the timing of the machine is not reproducible
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Instead: SQLite on a disk that forgets what was not synced, with so many power losses
+    /// Simulate this many power losses instead, with SQLite on a file system that loses unsynced writes
     #[arg(long, value_name = "LOSSES")]
     power: Option<u64>,
-    /// A fault that the power losses must find: synchronous-off or synchronous-normal
-    #[arg(long, requires = "power", value_parser = fault_of_the_disk)]
+    /// Fault that the power losses must find: synchronous-off or synchronous-normal
+    #[arg(long, requires = "power", value_parser = power_loss_fault)]
     mutant: Option<Mutant>,
 }
 
-fn fault_of_the_disk(name: &str) -> Result<Mutant, &'static str> {
-    let fault = Mutant::named(name).ok_or("there is no such fault")?;
-    if is_of_the_disk(fault) { Ok(fault) } else { Err("no power loss shows this fault") }
+fn power_loss_fault(name: &str) -> Result<Mutant, &'static str> {
+    let fault = Mutant::named(name).ok_or("unknown fault")?;
+    if needs_power_loss(fault) { Ok(fault) } else { Err("a power loss cannot show this fault") }
 }
 
 fn main() -> ExitCode {
@@ -52,7 +52,7 @@ fn main() -> ExitCode {
             if tally.findings.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
         }
         Err(error) => {
-            eprintln!("the check could not be run: {error}");
+            eprintln!("the check could not run: {error}");
             ExitCode::FAILURE
         }
     }
@@ -65,7 +65,7 @@ fn lose_power(plan: &PowerPlan) -> ExitCode {
             if tally.findings.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
         }
         Err(error) => {
-            eprintln!("the check could not be run: {error}");
+            eprintln!("the check could not run: {error}");
             ExitCode::FAILURE
         }
     }

@@ -1,35 +1,35 @@
-//! Runs simulated worlds, or hunts faults in them, and tells what came of it.
+//! Runs simulated worlds, with or without a fault, and prints the results.
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use bursar_core::mutant::Mutant;
-use bursar_sim::sim::mutation::{hunt, hunted_elsewhere};
+use bursar_sim::sim::mutation::{caught_elsewhere, hunt};
 use bursar_sim::sim::{Failure, Summary, run};
 use clap::Parser;
 
-/// Worlds in which a fault is hunted at most.
-const HUNTED_MAX: u64 = 400;
+/// The most worlds to run per fault.
+const WORLDS_MAX: u64 = 400;
 
-/// Runs simulated worlds: real engines over a made-up database, network and clock. A seed makes a run, to the event.
+/// Run simulated worlds: real engines over a simulated database, network and clock. A seed reproduces a run exactly
 #[derive(Parser)]
 struct Args {
-    /// The first seed; else 0.
+    /// First seed [default: 0]
     #[arg(long)]
     seed: Option<u64>,
-    /// How many seeds, one after the other; else one if a seed is given, and 100 if not.
+    /// Number of consecutive seeds [default: 1 with --seed, otherwise 100]
     #[arg(long)]
     seeds: Option<u64>,
-    /// Requests that are decided in each run.
+    /// Requests to decide per world
     #[arg(long, default_value_t = 2_000)]
     commands: u64,
-    /// Goes on with further seeds for so long, instead of a number of seeds.
+    /// Run further seeds for this many minutes, instead of a number of seeds
     #[arg(long, conflicts_with = "seeds")]
     minutes: Option<f64>,
-    /// With this fault turned on.
-    #[arg(long, value_parser = |name: &str| Mutant::named(name).ok_or("there is no such fault"))]
+    /// Turn this fault on
+    #[arg(long, value_parser = |name: &str| Mutant::named(name).ok_or("unknown fault"))]
     mutant: Option<Mutant>,
-    /// Hunts every fault there is.
+    /// Run every fault until it is caught, and print a table
     #[arg(long)]
     mutants: bool,
 }
@@ -56,16 +56,16 @@ fn main() -> ExitCode {
         let summary = run(seed, args.commands);
         total.add(&summary);
         if let Some(failure) = &summary.failure {
-            tell_failure(seed, &args, failure);
-            total.tell(began.elapsed());
+            print_failure(seed, &args, failure);
+            total.print(began.elapsed());
             return ExitCode::FAILURE;
         }
     }
-    total.tell(began.elapsed());
+    total.print(began.elapsed());
     ExitCode::SUCCESS
 }
 
-#[expect(clippy::disallowed_methods, reason = "how fast it runs is told in real time; no world knows of it")]
+#[expect(clippy::disallowed_methods, reason = "the speed is measured in real time; worlds use virtual time")]
 fn now() -> Instant {
     Instant::now()
 }
@@ -94,22 +94,22 @@ impl Total {
         self.digest = self.digest.rotate_left(5) ^ summary.digest;
     }
 
-    fn tell(&self, took: Duration) {
-        let a_minute = self.decided as f64 / took.as_secs_f64() * 60.0;
+    fn print(&self, took: Duration) {
+        let per_minute = self.decided as f64 / took.as_secs_f64() * 60.0;
         println!("worlds          {}", self.runs);
-        println!("commands        {} decided: {} refused, {} repeated", self.decided, self.refused, self.replayed);
-        println!("transactions    {} with an effect", self.batches);
+        println!("commands        {} decided: {} refused, {} replayed", self.decided, self.refused, self.replayed);
+        println!("transactions    {} with effects", self.batches);
         println!("crashes         {}", self.crashes);
         println!("virtual time    {:.1} s", self.millis as f64 / 1_000.0);
-        println!("real time       {:.1} s, {a_minute:.0} commands a minute", took.as_secs_f64());
+        println!("real time       {:.1} s, {per_minute:.0} commands per minute", took.as_secs_f64());
         println!("digest          {:016x}", self.digest);
     }
 }
 
-fn tell_failure(seed: u64, args: &Args, failure: &Failure) {
+fn print_failure(seed: u64, args: &Args, failure: &Failure) {
     let mutant = args.mutant.map(|mutant| format!(" --mutant {}", mutant.name())).unwrap_or_default();
     println!("FAILED          {}", failure.check);
-    println!("seed            {seed} (again: sim --seed {seed} --commands {}{mutant})", args.commands);
+    println!("seed            {seed} (reproduce: sim --seed {seed} --commands {}{mutant})", args.commands);
     println!("step            {}", failure.step);
     println!("what            {}", failure.what);
     println!("before");
@@ -117,21 +117,21 @@ fn tell_failure(seed: u64, args: &Args, failure: &Failure) {
     println!();
 }
 
-/// Hunts every fault; a table in the form of documents, and a failure if one survives.
+/// Runs every fault and prints a Markdown table; fails if a fault survives.
 fn hunt_all(commands: u64) -> ExitCode {
     let mut survivors = 0;
     println!("| fault | what it does | caught by | seed | step |\n| --- | --- | --- | --- | --- |");
     for mutant in Mutant::ALL.iter().copied() {
         let (name, about) = (mutant.name(), mutant.about().trim());
-        if let Some(hunter) = hunted_elsewhere(mutant) {
-            println!("| `{name}` | {about} | {hunter} | | |");
+        if let Some(test) = caught_elsewhere(mutant) {
+            println!("| `{name}` | {about} | {test} | | |");
             continue;
         }
-        match hunt(mutant, HUNTED_MAX, commands).caught {
+        match hunt(mutant, WORLDS_MAX, commands).caught {
             Some((seed, failure)) => println!("| `{name}` | {about} | {} | {seed} | {} |", failure.check, failure.step),
             None => {
                 survivors += 1;
-                println!("| `{name}` | {about} | SURVIVED {HUNTED_MAX} worlds | | |");
+                println!("| `{name}` | {about} | SURVIVED {WORLDS_MAX} worlds | | |");
             }
         }
     }

@@ -1,136 +1,134 @@
-//! What workers were told of their leases, and what the journal and the rows say of them.
+//! LoggedLeases: the workers' logs compared with the journal and the rows.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use bursar::{Bursar, Error, Event, HoldId, JobId, JobState, JournalEvent};
 
-use super::book::Verdict;
-use super::diary::Line;
-use super::hand::COMPLETED;
+use super::checker::CheckReport;
+use super::client_log::LogLine;
+use super::crash_worker::COMPLETED;
 
-/// A lease: the job and the fence.
+/// A lease: its job and its fence.
 pub(crate) type LeaseId = (JobId, u64);
 
-/// Leases of the dead that are handed on at most.
-const DEAD_MAX: usize = 200;
+/// Open leases of killed workers that are passed on to the next round.
+const OPEN_MAX: usize = 200;
 
-/// What workers were told.
+/// The leases in the workers' logs.
 #[derive(Default)]
-pub(crate) struct Leases {
+pub(crate) struct LoggedLeases {
     leased: BTreeSet<LeaseId>,
     ended: BTreeSet<(LeaseId, String)>,
-    /// Lost; and whether it was told that what was spent is charged.
+    /// Lost leases, and whether the response said that the spend is charged.
     lost: BTreeMap<LeaseId, bool>,
 }
 
-/// What the journal says of the leases.
+/// The leases in the journal.
 #[derive(Default)]
-struct Said {
+struct JournaledLeases {
     began: BTreeSet<LeaseId>,
     ended: BTreeSet<(LeaseId, String)>,
-    lapsed: BTreeSet<LeaseId>,
+    expired: BTreeSet<LeaseId>,
     billed: BTreeSet<LeaseId>,
-    /// The last lease of each job, and whether it runs.
+    /// The last fence of each job, and whether that lease is running.
     last: HashMap<JobId, (u64, bool)>,
 }
 
-impl Leases {
-    /// Takes in a line of a diary, if it is a worker's.
-    pub(crate) fn enter(&mut self, line: &Line) {
+impl LoggedLeases {
+    /// Adds a log line if it is about a lease.
+    pub(crate) fn add(&mut self, line: &LogLine) {
         match line {
-            Line::Leased { job, fence } => drop(self.leased.insert((*job, *fence))),
-            Line::Ended { job, fence, end } => drop(self.ended.insert(((*job, *fence), end.clone()))),
-            Line::Lost { job, fence, billed } => *self.lost.entry((*job, *fence)).or_default() |= billed,
-            Line::Asks { .. } | Line::Told { .. } => {}
+            LogLine::Leased { job, fence } => drop(self.leased.insert((*job, *fence))),
+            LogLine::Ended { job, fence, end } => drop(self.ended.insert(((*job, *fence), end.clone()))),
+            LogLine::Lost { job, fence, billed } => *self.lost.entry((*job, *fence)).or_default() |= billed,
+            LogLine::Sent { .. } | LogLine::Received { .. } => {}
         }
     }
 
-    /// Leases whose end nobody was told: their workers are dead, or never heard of it.
+    /// Returns the leases without a logged end: their workers were killed or abandoned them.
     pub(crate) fn open(&self) -> Vec<LeaseId> {
         let over = |lease: &LeaseId| {
             self.lost.contains_key(lease)
                 || self.ended.range((*lease, String::new())..).next().is_some_and(|(of, _)| of == lease)
         };
-        self.leased.iter().rev().filter(|lease| !over(lease)).take(DEAD_MAX).copied().collect()
+        self.leased.iter().rev().filter(|lease| !over(lease)).take(OPEN_MAX).copied().collect()
     }
 
-    /// A job has one worker at a time, fences only grow, each lease ends once, a lost one changes nothing but the bill, and that
-    /// once; and what a worker was told is there.
-    pub(crate) fn compare(&self, journal: &[JournalEvent], verdict: &mut Verdict) {
-        let mut said = Said::default();
+    /// Checks that a job has one running lease at a time, fences only increase, each lease ends once, a lost lease is billed at
+    /// most once and changes nothing else; and that the journal has everything that was acknowledged to workers.
+    pub(crate) fn compare(&self, journal: &[JournalEvent], report: &mut CheckReport) {
+        let mut journaled = JournaledLeases::default();
         for JournalEvent { event, position, .. } in journal {
-            said.take(event, *position, verdict);
+            journaled.apply(event, *position, report);
         }
-        for (job, fence) in self.leased.difference(&said.began) {
-            verdict.find(format!("a worker was told that it has lease {fence} of {job}, and it is lost"));
+        for (job, fence) in self.leased.difference(&journaled.began) {
+            report.add(format!("a worker received lease {fence} of {job}, but it is lost"));
         }
-        for ((job, fence), end) in self.ended.difference(&said.ended) {
-            verdict.find(format!("a worker was told that lease {fence} of {job} {end}, and that is lost"));
+        for ((job, fence), end) in self.ended.difference(&journaled.ended) {
+            report.add(format!("a worker was told that lease {fence} of {job} {end}, but that is lost"));
         }
         for (lease @ (job, fence), billed) in &self.lost {
-            if said.last.get(job) == Some(&(*fence, true)) {
-                verdict.find(format!("a worker was told that lease {fence} of {job} is lost, and it runs"));
+            if journaled.last.get(job) == Some(&(*fence, true)) {
+                report.add(format!("lease {fence} of {job} was refused as lost, but it is running"));
             }
-            if *billed && !said.billed.contains(lease) {
-                verdict.find(format!(
-                    "a worker was told that the spend of lease {fence} of {job} is charged, and it is not"
-                ));
+            if *billed && !journaled.billed.contains(lease) {
+                report.add(format!("the spend of lease {fence} of {job} was reported as charged, but it is not"));
             }
         }
     }
 }
 
-impl Said {
-    fn take(&mut self, event: &Event, position: u64, verdict: &mut Verdict) {
+impl JournaledLeases {
+    fn apply(&mut self, event: &Event, position: u64, report: &mut CheckReport) {
         let (job, by, end) = match event {
             Event::JobLeased { job, fence, .. } => (*job, *fence, None),
             Event::JobSucceeded { job, fence, .. } => (*job, *fence, Some(COMPLETED)),
             Event::JobFailed { job, fence, .. } => (*job, *fence, Some("failed")),
-            Event::JobRescued { job, fence, .. } => (*job, *fence, Some("lapsed")),
+            Event::JobRescued { job, fence, .. } => (*job, *fence, Some("expired")),
             Event::JobSnoozed { job, fence, .. } => (*job, *fence, Some("snoozed")),
             Event::JobReturned { job, fence } => (*job, *fence, Some("returned")),
-            Event::JobBilled { job, fence, lost, .. } => return self.bill(*job, *fence, *lost, position, verdict),
+            Event::JobBilled { job, fence, lost, .. } => return self.bill(*job, *fence, *lost, position, report),
             _ => return,
         };
-        let (fence, runs) = self.last.get(&job).copied().unwrap_or_default();
-        if end.is_some() && (fence, runs) != (by, true) {
-            verdict.find(format!("lease {by} of {job} ends at {position}, and {fence} is the last: it runs {runs}"));
+        let (fence, running) = self.last.get(&job).copied().unwrap_or_default();
+        if end.is_some() && (fence, running) != (by, true) {
+            report.add(format!("lease {by} of {job} ends at {position}, but the last is {fence}, running: {running}"));
         }
-        if end.is_none() && (runs || by <= fence) {
-            verdict.find(format!("{job} is leased at {position} as {by} after {fence}, which runs: {runs}"));
+        if end.is_none() && (running || by <= fence) {
+            report.add(format!("{job} is leased at {position} as {by} after {fence}, running: {running}"));
         }
         self.last.insert(job, (by, end.is_none()));
         match end {
             None => drop(self.began.insert((job, by))),
             Some(end) => {
                 self.ended.insert(((job, by), end.to_owned()));
-                if end == "lapsed" {
-                    self.lapsed.insert((job, by));
+                if end == "expired" {
+                    self.expired.insert((job, by));
                 }
             }
         }
     }
 
-    /// Spend beside a hold is charged by the lease that runs, or once by one that lapsed.
-    fn bill(&mut self, job: JobId, fence: u64, lost: bool, position: u64, verdict: &mut Verdict) {
-        let runs = self.last.get(&job) == Some(&(fence, true));
-        if lost && (!self.lapsed.contains(&(job, fence)) || !self.billed.insert((job, fence))) {
-            verdict.find(format!(
-                "lease {fence} of {job} is billed at {position}, and did not lapse or was billed before"
+    /// Checks that spend without a hold is charged by the running lease, or once by an expired one.
+    fn bill(&mut self, job: JobId, fence: u64, lost: bool, position: u64, report: &mut CheckReport) {
+        let running = self.last.get(&job) == Some(&(fence, true));
+        if lost && (!self.expired.contains(&(job, fence)) || !self.billed.insert((job, fence))) {
+            report.add(format!(
+                "lease {fence} of {job} is billed at {position}, but did not expire or was billed before"
             ));
         }
-        if !lost && !runs {
-            verdict.find(format!("lease {fence} of {job} is billed at {position}, and does not run"));
+        if !lost && !running {
+            report.add(format!("lease {fence} of {job} is billed at {position}, but is not running"));
         }
     }
 }
 
-/// Where jobs are, as the journal tells it: the state, as far as time plays no part in it, and the hold.
+/// The state and the hold of each job according to the journal.
 #[derive(Default)]
-pub(crate) struct Whereabouts(HashMap<JobId, (JobState, Option<HoldId>)>);
+pub(crate) struct JobStates(HashMap<JobId, (JobState, Option<HoldId>)>);
 
-impl Whereabouts {
-    pub(crate) fn take(&mut self, event: &Event) {
+impl JobStates {
+    pub(crate) fn apply(&mut self, event: &Event) {
         if let Event::JobEnqueued { job, hold, .. } = event {
             self.0.insert(*job, (JobState::Queued, *hold));
         }
@@ -150,23 +148,23 @@ impl Whereabouts {
         }
     }
 
-    /// No job has disappeared, and each is where the journal says.
+    /// Checks that each job exists and has the state and hold that the journal says.
     pub(crate) async fn check(
         &self,
         jobs: impl IntoIterator<Item = JobId>,
         bursar: &Bursar,
-        verdict: &mut Verdict,
+        report: &mut CheckReport,
     ) -> Result<(), Error> {
         for job in jobs {
             let found = bursar.jobs().find(job).await?;
-            // Whether the time of one that waits has come is no event.
+            // A job becomes ready without an event, so that `Scheduled` and `Queued` are the same here.
             let found = found.map(|row| match row.life.state {
                 JobState::Scheduled => (JobState::Queued, row.hold),
                 state => (state, row.hold),
             });
-            let said = self.0.get(&job).copied();
-            if found != said {
-                verdict.find(format!("{job} is {found:?}, and the journal says {said:?}"));
+            let expected = self.0.get(&job).copied();
+            if found != expected {
+                report.add(format!("{job} is {found:?}, the journal says {expected:?}"));
             }
         }
         Ok(())
@@ -202,16 +200,16 @@ mod tests {
         Event::JobReturned { job: JOB, fence }
     }
 
-    /// What is found in a journal of these events.
+    /// Returns the findings for a journal of these events.
     fn found(events: &[Event]) -> Vec<String> {
-        let (mut said, mut verdict) = (Said::default(), Verdict::default());
-        (1..).zip(events).for_each(|(position, event)| said.take(event, position, &mut verdict));
-        verdict.findings
+        let (mut journaled, mut report) = (JournaledLeases::default(), CheckReport::default());
+        (1..).zip(events).for_each(|(position, event)| journaled.apply(event, position, &mut report));
+        report.findings
     }
 
     #[test]
-    fn a_lease_ends_once_and_a_lost_one_changes_nothing_but_the_bill() {
-        let right = [
+    fn a_lease_ends_once_and_a_lost_lease_is_billed_once() {
+        let valid = [
             leased(1),
             rescued(1),
             leased(2),
@@ -222,40 +220,40 @@ mod tests {
             rescued(3),
             billed(3, true),
         ];
-        assert_eq!(found(&right), Vec::<String>::new());
-        for (wrong, word) in [
-            (&[leased(1), leased(2)][..], "which runs: true"),
+        assert_eq!(found(&valid), Vec::<String>::new());
+        for (invalid, text) in [
+            (&[leased(1), leased(2)][..], "running: true"),
             (&[leased(2), rescued(2), leased(2)], "after 2"),
-            (&[leased(1), rescued(1), leased(2), returned(1)], "2 is the last"),
-            (&[leased(1), rescued(1), returned(1)], "it runs false"),
-            (&[leased(1), billed(1, true)], "did not lapse"),
-            (&[leased(1), returned(1), billed(1, true)], "did not lapse"),
+            (&[leased(1), rescued(1), leased(2), returned(1)], "the last is 2"),
+            (&[leased(1), rescued(1), returned(1)], "running: false"),
+            (&[leased(1), billed(1, true)], "did not expire"),
+            (&[leased(1), returned(1), billed(1, true)], "did not expire"),
             (&[leased(1), rescued(1), billed(1, true), billed(1, true)], "billed before"),
-            (&[leased(1), rescued(1), billed(1, false)], "does not run"),
+            (&[leased(1), rescued(1), billed(1, false)], "is not running"),
         ] {
-            let found = found(wrong);
-            assert!(found.len() == 1 && found[0].contains(word), "{word}: {found:?}");
+            let found = found(invalid);
+            assert!(found.len() == 1 && found[0].contains(text), "{text}: {found:?}");
         }
     }
 
     #[test]
-    fn what_a_worker_was_told_must_be_in_the_journal() {
-        for (told, word) in [
-            (Line::Leased { job: JOB, fence: 1 }, "it has lease 1"),
-            (Line::Ended { job: JOB, fence: 1, end: COMPLETED.to_owned() }, "completed, and that is lost"),
-            (Line::Lost { job: JOB, fence: 1, billed: true }, "is charged, and it is not"),
+    fn acknowledged_leases_must_be_in_the_journal() {
+        for (line, text) in [
+            (LogLine::Leased { job: JOB, fence: 1 }, "received lease 1"),
+            (LogLine::Ended { job: JOB, fence: 1, end: COMPLETED.to_owned() }, "completed, but that is lost"),
+            (LogLine::Lost { job: JOB, fence: 1, billed: true }, "as charged, but it is not"),
         ] {
-            let (mut leases, mut verdict) = (Leases::default(), Verdict::default());
-            leases.enter(&told);
-            leases.compare(&[], &mut verdict);
-            assert!(verdict.findings.len() == 1 && verdict.findings[0].contains(word), "{:?}", verdict.findings);
+            let (mut leases, mut report) = (LoggedLeases::default(), CheckReport::default());
+            leases.add(&line);
+            leases.compare(&[], &mut report);
+            assert!(report.findings.len() == 1 && report.findings[0].contains(text), "{:?}", report.findings);
         }
-        let mut leases = Leases::default();
+        let mut leases = LoggedLeases::default();
         for fence in 1..=3 {
-            leases.enter(&Line::Leased { job: JOB, fence });
+            leases.add(&LogLine::Leased { job: JOB, fence });
         }
-        leases.enter(&Line::Ended { job: JOB, fence: 1, end: "failed".to_owned() });
-        leases.enter(&Line::Lost { job: JOB, fence: 2, billed: false });
-        assert_eq!(leases.open(), [(JOB, 3)], "the others were told what became of theirs");
+        leases.add(&LogLine::Ended { job: JOB, fence: 1, end: "failed".to_owned() });
+        leases.add(&LogLine::Lost { job: JOB, fence: 2, billed: false });
+        assert_eq!(leases.open(), [(JOB, 3)], "the other leases have a logged end");
     }
 }

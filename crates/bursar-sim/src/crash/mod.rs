@@ -1,21 +1,21 @@
-//! Killing what keeps the purse, and looking whether it kept its word.
+//! Crash tests: nothing acknowledged is lost and nothing is done twice when processes and servers are killed.
 //!
-//! Real processes ask real things of one database and write down, outside of it, what they are about to ask and what they
-//! were told. They are killed with `SIGKILL` at random moments, and so is the server. Then what they were told is compared
-//! with what is there.
+//! Several processes send requests to one database. Each writes every request and every response to a log outside of the
+//! database. The processes, and the database server, are killed with `SIGKILL` at random moments. Then the logs are
+//! compared with the journal and the rows.
 
-mod act;
-mod book;
-mod caps;
-mod diary;
-mod dice;
-mod hand;
+mod checker;
+mod client_log;
+mod client_process;
+mod client_request;
+mod crash_worker;
+mod databases;
 mod leases;
-mod place;
+mod limits;
 mod power;
+mod random;
 mod round;
 mod tables;
-mod worker;
 
 use std::fmt;
 use std::process::ExitCode;
@@ -24,102 +24,102 @@ use bursar::{Budget, Bursar, Context, Limit, Op, Request, Scope, Span, Window};
 
 use tokio::task::JoinSet;
 
-pub use self::place::Engine;
+pub use self::databases::Engine;
 pub use self::power::{PowerPlan, PowerTally, lose_power};
 
-use self::act::{Act, LONG, Told};
-use self::book::{Book, OWN, Verdict};
-use self::diary::Line;
-use self::dice::Dice;
-use self::place::Place;
+use self::checker::{CHECKER, CheckReport, Checker};
+use self::client_log::LogLine;
+use self::client_process::{ClientArgs, ORG, SHORT_LIVED, TEAMS, TEAMS_UNDER_ORG};
+use self::client_request::{ClientRequest, LONG, Response};
+use self::databases::Databases;
+use self::random::Random;
 use self::round::Round;
-use self::worker::{BRIEF, ORG, Orders, TEAMS, UNDER};
 
-/// What can go wrong with the check itself.
-pub type Failure = Box<dyn std::error::Error + Send + Sync>;
+/// An error of the test itself, not of what it tests.
+pub type RunError = Box<dyn std::error::Error + Send + Sync>;
 
-/// The word by which this program knows that it is to be a worker.
+/// The first argument of a process that sends requests and is killed.
 const WORKER: &str = "crash-worker";
-/// Rounds on one database, before a new one is made and the journal of the old one is replayed.
-const ROUNDS_IN_A_LIFE: u64 = 8;
-/// Units that a round may spend on each team, and on those under one parent together: less than their sum.
+/// Rounds on one database before its journal is replayed and a new one is created.
+const ROUNDS_PER_DATABASE: u64 = 8;
+/// Units that a round may spend on each team, and on the teams of one parent together: less than their sum.
 const ALLOWANCE: i64 = 60;
 const ORG_ALLOWANCE: i64 = 100;
-/// Tokens that all processes try to redeem in a round.
+/// Grant tokens that all processes try to redeem in a round.
 const TOKENS: usize = 80;
-/// Server kills: one round in so many has none.
-const SPARED: u64 = 3;
+/// One round in this many has no server kill.
+const ROUNDS_PER_SPARED_SERVER: u64 = 3;
 
-/// What to run.
+/// The settings of a run.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// On what.
+    /// The database engine.
     pub engine: Engine,
-    /// How often everybody is killed.
+    /// Rounds; each ends with every process killed.
     pub rounds: u64,
-    /// Processes at once.
+    /// Processes that run at once.
     pub processes: usize,
-    /// What chance follows from.
+    /// The seed of all random choices.
     pub seed: u64,
 }
 
-/// What was seen.
+/// The counts and findings of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
     /// Rounds run.
     pub rounds: u64,
-    /// Requests that were answered "done".
+    /// Requests acknowledged as done.
     pub acknowledged: usize,
-    /// Requests that the rules refused.
+    /// Requests refused by the rules.
     pub refused: usize,
-    /// Requests that were told that nothing has changed.
+    /// Requests that failed with an error which guarantees that nothing changed.
     pub unchanged: usize,
-    /// Requests of which nothing was heard.
+    /// Requests with an unknown outcome: no response, or one that says so.
     pub unknown: usize,
-    /// Of these, those that had been done.
-    pub unknown_there: usize,
+    /// Of these, the ones that had taken effect.
+    pub unknown_done: usize,
     /// Processes killed.
     pub killed: usize,
-    /// Of these, those that waited for an answer.
+    /// Of these, the ones with a request in flight.
     pub in_flight: usize,
-    /// Leases that workers were told to have.
+    /// Leases that workers received.
     pub leased: usize,
-    /// Times that workers were told that a job is completed.
+    /// Completions acknowledged to workers.
     pub completed: usize,
-    /// Times that workers were told that their lease is lost.
+    /// Refusals because a lease was lost.
     pub lost: usize,
-    /// Leases that lapsed and were taken back.
+    /// Leases that expired and were rescued.
     pub rescued: usize,
-    /// Of these, those whose spend was told late and charged.
+    /// Of these, the ones whose spend was reported late and charged.
     pub billed: usize,
     /// Servers killed.
     pub server_kills: usize,
     /// Journals replayed and compared.
     pub rebuilt: usize,
-    /// Rounds in which nobody was answered, or nobody was killed in flight.
+    /// Rounds without an acknowledged request or without a process killed in flight.
     pub idle: u64,
-    /// What was wrong.
+    /// Violations that were found.
     pub findings: Vec<String>,
 }
 
-/// Runs this process as a worker, if that is what it was started for.
+/// Runs this process as a child of the test if its arguments say so.
 pub fn child(args: &[String]) -> Option<ExitCode> {
     match args.split_first().map(|(first, rest)| (first.as_str(), rest))? {
-        (WORKER, orders) => runtime().block_on(worker::live(&Orders::parse(orders))),
-        (power::POWER, orders) => return Some(power::live(orders)),
+        (WORKER, args) => runtime().block_on(client_process::run(&ClientArgs::parse(args))),
+        (power::POWER, args) => return Some(power::run(args)),
         _ => return None,
     }
     Some(ExitCode::SUCCESS)
 }
 
-/// Runs the whole plan; `tell` hears of each round.
-pub fn run(plan: &Plan, tell: impl FnMut(&Tally)) -> Result<Tally, Failure> {
-    let mut tell = tell;
+/// Runs the whole plan and calls `report` after each round.
+pub fn run(plan: &Plan, report: impl FnMut(&Tally)) -> Result<Tally, RunError> {
+    let mut report = report;
     let mut run = Run::new(plan)?;
     for _ in 0..plan.rounds {
         run.load()?;
         run.check()?;
-        tell(&run.tally);
+        report(&run.tally);
         if !run.tally.findings.is_empty() {
             break;
         }
@@ -128,100 +128,100 @@ pub fn run(plan: &Plan, tell: impl FnMut(&Tally)) -> Result<Tally, Failure> {
     Ok(run.tally)
 }
 
-/// A run in its parts, for tests that meddle in between.
+/// A run in single steps, for tests that change the database between them.
 pub struct Run {
     runtime: tokio::runtime::Runtime,
     plan: Plan,
-    place: Place,
-    dice: Dice,
+    databases: Databases,
+    random: Random,
     url: String,
-    book: Book,
+    checker: Checker,
     seen: (usize, usize),
-    /// What was counted so far.
+    /// The counts and findings so far.
     pub tally: Tally,
 }
 
 impl Run {
-    /// Makes a database, and a server if one is wanted.
-    pub fn new(plan: &Plan) -> Result<Run, Failure> {
-        let mut place = Place::new(plan.engine)?;
-        let url = place.fresh();
+    /// Creates a database, and starts a server if the engine needs one.
+    pub fn new(plan: &Plan) -> Result<Run, RunError> {
+        let mut databases = Databases::new(plan.engine)?;
+        let url = databases.create();
         Ok(Run {
             runtime: runtime(),
             plan: plan.clone(),
-            place,
-            dice: Dice::new(plan.seed),
+            databases,
+            random: Random::new(plan.seed),
             url,
-            book: Book::default(),
+            checker: Checker::default(),
             seen: (0, 0),
             tally: Tally::default(),
         })
     }
 
-    /// The address of the database as it is now.
+    /// Returns the URL of the current database.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// Puts processes under load and kills them all.
-    pub fn load(&mut self) -> Result<(), Failure> {
-        if self.tally.rounds > 0 && self.tally.rounds.is_multiple_of(ROUNDS_IN_A_LIFE) {
+    /// Runs processes under load and kills them all.
+    pub fn load(&mut self) -> Result<(), RunError> {
+        if self.tally.rounds > 0 && self.tally.rounds.is_multiple_of(ROUNDS_PER_DATABASE) {
             self.replay()?;
-            self.url = self.place.fresh();
-            self.book = Book::default();
+            self.url = self.databases.create();
+            self.checker = Checker::default();
         }
-        let tokens: Vec<String> = (0..TOKENS).map(|_| worker::token(&mut self.dice)).collect();
-        let (path, dead) = (self.place.folder().join("tokens"), self.place.folder().join("dead"));
+        let tokens: Vec<String> = (0..TOKENS).map(|_| client_process::token(&mut self.random)).collect();
+        let (path, open_leases) = (self.databases.folder().join("tokens"), self.databases.folder().join("open-leases"));
         round::write_tokens(&path, &tokens)?;
-        std::fs::write(&dead, serde_json::to_string(&self.book.open_leases())?)?;
-        self.runtime.block_on(prepare(&self.url, &tokens, self.tally.rounds, &mut self.book))?;
-        let round = Round {
+        std::fs::write(&open_leases, serde_json::to_string(&self.checker.open_leases())?)?;
+        self.runtime.block_on(prepare(&self.url, &tokens, self.tally.rounds, &mut self.checker))?;
+        let plan = Round {
             url: &self.url,
-            folder: self.place.folder(),
+            folder: self.databases.folder(),
             number: self.tally.rounds,
             processes: self.plan.processes,
             tokens: &path,
-            dead: &dead,
-            server: self.place.cluster().filter(|_| self.tally.rounds % SPARED != 2),
+            open_leases: &open_leases,
+            server: self.databases.cluster().filter(|_| self.tally.rounds % ROUNDS_PER_SPARED_SERVER != 2),
         };
-        let fallen = self.runtime.block_on(round.run(&mut self.dice))?;
+        let round = self.runtime.block_on(plan.run(&mut self.random))?;
         self.tally.rounds += 1;
         self.seen = (self.tally.acknowledged, self.tally.in_flight);
-        self.tally.killed += fallen.killed;
-        self.tally.in_flight += fallen.in_flight;
-        self.tally.server_kills += fallen.server_kills;
-        self.tally.findings.extend(fallen.failures);
-        for lines in fallen.diaries {
+        self.tally.killed += round.killed;
+        self.tally.in_flight += round.in_flight;
+        self.tally.server_kills += round.server_kills;
+        self.tally.findings.extend(round.failures);
+        for lines in round.logs {
             self.tally.count(&lines);
-            self.book.enter(lines);
+            self.checker.add_log(lines);
         }
-        let nothing = (self.tally.acknowledged == self.seen.0) || (self.tally.in_flight == self.seen.1);
-        self.tally.idle += u64::from(nothing);
+        let idle = (self.tally.acknowledged == self.seen.0) || (self.tally.in_flight == self.seen.1);
+        self.tally.idle += u64::from(idle);
         Ok(())
     }
 
-    /// Compares what the dead were told with what is there.
-    pub fn check(&mut self) -> Result<(), Failure> {
-        let (url, book) = (&self.url, &mut self.book);
-        let checked: Result<Verdict, Failure> = self.runtime.block_on(async {
+    /// Compares the logs of the killed processes with the database.
+    pub fn check(&mut self) -> Result<(), RunError> {
+        let (url, checker) = (&self.url, &mut self.checker);
+        let report: Result<CheckReport, RunError> = self.runtime.block_on(async {
             let bursar = Bursar::options(url).upkeep(None).open().await?;
-            let verdict = book.check(&bursar).await?;
+            let report = checker.check(&bursar).await?;
             bursar.close().await;
-            Ok(verdict)
+            Ok(report)
         });
-        let verdict = checked?;
-        self.tally.unknown_there += verdict.unknown_there;
-        self.tally.rescued += verdict.rescued;
-        self.tally.billed += verdict.billed;
+        let report = report?;
+        self.tally.unknown_done += report.unknown_done;
+        self.tally.rescued += report.rescued;
+        self.tally.billed += report.billed;
         let round = self.tally.rounds;
-        let named = verdict.findings.into_iter().map(|text| format!("round {round}: {text}"));
-        self.tally.findings.extend(named);
+        let findings = report.findings.into_iter().map(|text| format!("round {round}: {text}"));
+        self.tally.findings.extend(findings);
         Ok(())
     }
 
-    /// Makes the tables anew on a copy and compares every row.
-    pub fn replay(&mut self) -> Result<(), Failure> {
-        let copy = self.place.copy(&self.url)?;
+    /// Rebuilds the tables of a copy from the journal and compares every row.
+    pub fn replay(&mut self) -> Result<(), RunError> {
+        let copy = self.databases.copy(&self.url)?;
         let differ = self.runtime.block_on(tables::differ_when_rebuilt(&copy))?;
         self.tally.rebuilt += 1;
         let round = self.tally.rounds;
@@ -230,76 +230,76 @@ impl Run {
     }
 }
 
-/// Gives each scope room for a while.
-async fn define(bursar: &Bursar) -> Result<(), Failure> {
-    let scopes = TEAMS.iter().map(|team| (*team, ALLOWANCE)).chain([(BRIEF, 1_000_000)]);
+/// Raises the limit of each scope above what is spent and held.
+async fn define(bursar: &Bursar) -> Result<(), RunError> {
+    let scopes = TEAMS.iter().map(|team| (*team, ALLOWANCE)).chain([(SHORT_LIVED, 1_000_000)]);
     for (name, room) in [(ORG, ORG_ALLOWANCE)].into_iter().chain(scopes) {
         let view = bursar.ledger().budget(name).await?;
         let spent = view.iter().flat_map(|view| &view.balances).find(|own| own.window == Window::Lifetime);
         let spent = spent.map_or(0, |balance| balance.posted + balance.held);
         let mut budget = Budget::new([Limit::new(spent + room, Window::Lifetime)]);
         (budget.hold.ttl_min, budget.hold.ttl_max) = (Span::from_millis(1), LONG);
-        if TEAMS[..UNDER].contains(&name) {
+        if TEAMS[..TEAMS_UNDER_ORG].contains(&name) {
             budget = budget.under(Scope::new(ORG)?);
         }
-        let context = Context { correlation_id: Some(OWN.into()), ..Context::default() };
+        let context = Context { correlation_id: Some(CHECKER.into()), ..Context::default() };
         bursar.request(Request::from(Op::Define { scope: Scope::new(name)?, budget }).in_context(context)).await?;
     }
     Ok(())
 }
 
-/// Gives each scope room for a round, and makes the grants that all try to redeem.
-async fn prepare(url: &str, tokens: &[String], round: u64, book: &mut Book) -> Result<(), Failure> {
+/// Raises the limits for a round and mints the grants that all processes try to redeem.
+async fn prepare(url: &str, tokens: &[String], round: u64, checker: &mut Checker) -> Result<(), RunError> {
     let bursar = Bursar::options(url).upkeep(None).open().await?;
     define(&bursar).await?;
     let mut minting = JoinSet::new();
-    for (place, token) in tokens.iter().enumerate() {
-        let (key, act) = (format!("r{round}-t{place}"), Act::Mint { token: token.clone() });
+    for (index, token) in tokens.iter().enumerate() {
+        let (key, request) = (format!("r{round}-t{index}"), ClientRequest::Mint { token: token.clone() });
         let bursar = bursar.clone();
         minting.spawn(async move {
-            let told = act.ask(&bursar, &key).await;
-            vec![Line::Asks { key: key.clone(), act }, Line::Told { key, told }]
+            let response = request.send(&bursar, &key).await;
+            vec![LogLine::Sent { key: key.clone(), request }, LogLine::Received { key, response }]
         });
     }
-    minting.join_all().await.into_iter().for_each(|lines| book.enter(lines));
+    minting.join_all().await.into_iter().for_each(|lines| checker.add_log(lines));
     bursar.close().await;
     Ok(())
 }
 
 impl Tally {
-    fn count(&mut self, lines: &[Line]) {
-        let mut asked: usize = 0;
+    fn count(&mut self, lines: &[LogLine]) {
+        let mut unanswered: usize = 0;
         for line in lines {
             match line {
-                Line::Asks { .. } => asked += 1,
-                Line::Leased { .. } => self.leased += 1,
-                Line::Ended { end, .. } => self.completed += usize::from(end == hand::COMPLETED),
-                Line::Lost { .. } => self.lost += 1,
-                Line::Told { told, .. } => {
-                    asked -= 1;
-                    match told {
-                        Told::Done { .. } => self.acknowledged += 1,
-                        Told::Refused(_) => self.refused += 1,
-                        Told::Unchanged(_) => self.unchanged += 1,
-                        Told::Unknown(_) => self.unknown += 1,
+                LogLine::Sent { .. } => unanswered += 1,
+                LogLine::Leased { .. } => self.leased += 1,
+                LogLine::Ended { end, .. } => self.completed += usize::from(end == crash_worker::COMPLETED),
+                LogLine::Lost { .. } => self.lost += 1,
+                LogLine::Received { response, .. } => {
+                    unanswered -= 1;
+                    match response {
+                        Response::Done { .. } => self.acknowledged += 1,
+                        Response::Refused(_) => self.refused += 1,
+                        Response::Unchanged(_) => self.unchanged += 1,
+                        Response::Unknown(_) => self.unknown += 1,
                     }
                 }
             }
         }
-        self.unknown += asked;
+        self.unknown += unanswered;
     }
 }
 
 impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Tally { rounds, acknowledged, refused, unchanged, unknown, unknown_there, .. } = self;
+        let Tally { rounds, acknowledged, refused, unchanged, unknown, unknown_done, .. } = self;
         let Tally { leased, completed, lost, rescued, billed, .. } = self;
         let Tally { killed, in_flight, server_kills, rebuilt, idle, findings, .. } = self;
         write!(
             f,
-            "{rounds} rounds: {acknowledged} acknowledged, {refused} refused, {unchanged} told unchanged, {unknown} \
-             unknown of which {unknown_there} were there; {leased} leases, {completed} times completed, {rescued} rescued, {lost} \
-             times told lost, {billed} billed late; {killed} processes killed, {in_flight} in flight, \
+            "{rounds} rounds: {acknowledged} acknowledged, {refused} refused, {unchanged} failed unchanged, {unknown} \
+             unknown of which {unknown_done} were done; {leased} leases, {completed} completions, {rescued} rescued, {lost} \
+             lost, {billed} billed late; {killed} processes killed, {in_flight} in flight, \
              {server_kills} server kills; {rebuilt} journals replayed; {idle} idle rounds; {} findings",
             findings.len()
         )

@@ -1,4 +1,4 @@
-//! Whether the journal alone brings every row back.
+//! Checks that a rebuild from the journal restores every row.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -12,14 +12,14 @@ use bursar_store::{
 };
 use bursar_testkit::SeqIds;
 
-use super::place::file;
+use super::databases::file;
 
-/// Rows read at once.
+/// Rows per page.
 const PAGE: usize = 500;
 
-/// Makes the tables of a database anew, and tells which rows differ. To be done on a copy.
+/// Rebuilds the tables of a database and returns the rows that differ. Call it on a copy.
 pub(crate) async fn differ_when_rebuilt(url: &str) -> Result<Vec<String>, StoreError> {
-    // Both are brought to one instant, later than any that a scope has seen.
+    // Both versions are brought to one time, later than any update of a scope.
     let clock = Arc::new(ManualClock::at(SystemClock.now().after(Span::from_days(1))));
     let ids = Arc::new(Mutex::new(SeqIds::new(1)));
     let setup = Setup { rules: Rules::default(), clock: Some(clock), ids, migrate: false };
@@ -32,11 +32,11 @@ pub(crate) async fn differ_when_rebuilt(url: &str) -> Result<Vec<String>, StoreE
     store.rebuild().await?;
     let after = rows(&*store).await?;
     store.close().await;
-    let gone = before.difference(&after).map(|row| format!("gone after a rebuild: {row}"));
+    let gone = before.difference(&after).map(|row| format!("missing after a rebuild: {row}"));
     Ok(gone.chain(after.difference(&before).map(|row| format!("new after a rebuild: {row}"))).collect())
 }
 
-/// Every row that can be read.
+/// Returns every readable row as text.
 async fn rows(store: &dyn Store) -> Result<BTreeSet<String>, StoreError> {
     let mut rows = BTreeSet::new();
     let mut after = None;
@@ -45,8 +45,9 @@ async fn rows(store: &dyn Store) -> Result<BTreeSet<String>, StoreError> {
         let Some(last) = page.last() else { break };
         after = Some(last.clone());
         for key in &page {
-            let mut state = store.scope(key).await?.ok_or_else(|| StoreError::Closure("found no scope".into()))?;
-            // How far a scope was folded depends on who passed by; what it comes to does not.
+            let mut state =
+                store.scope(key).await?.ok_or_else(|| StoreError::Closure("a listed scope does not exist".into()))?;
+            // How far a scope was folded depends on when it was read; its balances do not.
             (state.seen, state.next_expiry) = (Time::MIN, Time::MIN);
             state.folded = (Time::MIN, HoldId(0));
             for balance in &mut state.balances {
@@ -67,14 +68,14 @@ async fn rows(store: &dyn Store) -> Result<BTreeSet<String>, StoreError> {
         rows.insert(format!("{id} {:?}", store.grant(id).await?));
     }
     for id in jobs {
-        // Lines are checked by `verify`.
+        // `verify` checks the waiting lines of flow keys.
         let job = store.job(id).await?.map(|job| job.lasting(Time::NEVER));
         rows.insert(format!("{id} {job:?}"));
     }
     Ok(rows)
 }
 
-/// Everything that the journal ever named.
+/// Returns the ids of all holds, grants and jobs in the journal.
 async fn ids(store: &dyn Store) -> Result<(BTreeSet<HoldId>, BTreeSet<GrantId>, BTreeSet<JobId>), StoreError> {
     let (mut holds, mut grants, mut jobs) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
     let mut after = 0;

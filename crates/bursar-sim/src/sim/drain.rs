@@ -1,4 +1,4 @@
-//! The end of a world with workers: whatever waits can be leased, and everything comes to its end.
+//! The end of a world with workers: every job can be leased and ends.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,38 +15,38 @@ use bursar_store::Store;
 use tokio::time::sleep;
 
 use super::caller::Cluster;
-use super::labour::queues;
 use super::store::SimStore;
-use super::worker::upkeep;
+use super::worker::maintenance_requests;
+use super::worker_requests::queues;
 use super::world::{Node, World};
 
-/// Rounds until everything has ended, at most; the clock goes on by so much between two.
+/// The most rounds until every job has ended, and the microseconds that the clock advances between two.
 const ROUNDS: usize = 250;
 const BETWEEN: i64 = 2_000_000;
-/// Within so long a job that awaits its budget is looked at.
-const LOOKED_AT_WITHIN: i64 = 61_000_000;
+/// The longest time until a job that awaits its budget is checked again, in microseconds.
+const CHECKED_WITHIN: i64 = 61_000_000;
 /// Jobs leased at once.
 const CAPACITY: u32 = 50;
 
-/// Works off everything, without a fault.
+/// Completes every job, without injected faults.
 pub(crate) async fn drain(world: &Arc<World>, cluster: &Cluster) {
     let store = SimStore::new(world, Node { place: world.plan.nodes, life: 0 });
     for (tenant, queue, config) in paused(world) {
         let config = QueueConfig { paused: false, ..config };
-        ask(world, cluster, tenant, Op::DefineQueue { queue, config }).await;
+        send(world, cluster, tenant, Op::DefineQueue { queue, config }).await;
     }
     for _ in 0..ROUNDS {
         if world.state().judge.failure.is_some() || world.state().judge.model.unended.is_empty() {
             return;
         }
         let parked = all_parked(world);
-        world.state().clock_off += if parked.is_empty() { BETWEEN } else { LOOKED_AT_WITHIN };
+        world.state().clock_off += if parked.is_empty() { BETWEEN } else { CHECKED_WITHIN };
         if !parked.is_empty() {
-            give_up(world, cluster, &store, parked).await;
+            resume_or_cancel(world, cluster, &store, parked).await;
             continue;
         }
-        for request in upkeep(world, &store).await {
-            answered(world, cluster, request).await;
+        for request in maintenance_requests(world, &store).await {
+            send_until_answered(world, cluster, request).await;
         }
         let tenants = world.state().workload.tenants.clone();
         for tenant in tenants {
@@ -55,7 +55,7 @@ pub(crate) async fn drain(world: &Arc<World>, cluster: &Cluster) {
     }
     let left = world.state().judge.model.unended.clone();
     let rows: Vec<_> = left.iter().filter_map(|id| world.state().tables.jobs.get(id).cloned()).take(3).collect();
-    let what = format!("{} jobs never came to their end, such as {rows:?}", left.len());
+    let what = format!("{} jobs never ended, such as {rows:?}", left.len());
     world.fail("no lost wake", what);
 }
 
@@ -65,7 +65,7 @@ fn paused(world: &World) -> Vec<(Tenant, bursar_core::name::Queue, QueueConfig)>
     paused.map(|((tenant, name), queue)| (tenant.clone(), name.clone(), queue.config.clone())).collect()
 }
 
-/// The jobs that have not ended, if all of them await their budgets.
+/// Returns the jobs that have not ended if all of them await their budgets.
 fn all_parked(world: &World) -> Vec<JobId> {
     let state = world.state();
     let model = &state.judge.model;
@@ -74,59 +74,59 @@ fn all_parked(world: &World) -> Vec<JobId> {
     if waiting.len() == model.unended.len() { waiting } else { Vec::new() }
 }
 
-/// All that are left await their budgets: they are looked at, and cancelled if that does not help.
-async fn give_up(world: &World, cluster: &Cluster, store: &SimStore, parked: Vec<JobId>) {
+/// Resumes jobs that await their budgets, and cancels them if that fails.
+async fn resume_or_cancel(world: &World, cluster: &Cluster, store: &SimStore, parked: Vec<JobId>) {
     let Ok(due) = store.due_jobs(usize::MAX).await else { return };
-    // A node may have looked at it just now: then it does so again within the same time.
+    // A node may have checked a job just now; then it is due again within the same time.
     let soon = {
         let state = world.state();
-        let until = world.now(&state).after(Span::from_micros(LOOKED_AT_WITHIN));
+        let until = world.now(&state).after(Span::from_micros(CHECKED_WITHIN));
         let soon = |id: &JobId| state.tables.jobs.get(id).is_some_and(|job| job.life.run_at <= until);
         parked.iter().copied().filter(soon).collect::<Vec<_>>()
     };
     let is_due = |id: &JobId| due.awaiting.iter().any(|(_, due)| due == id);
     if let Some(lost) = parked.iter().find(|id| !is_due(id) && !soon.contains(id)) {
-        return world.fail("no lost wake", format!("{lost} awaits its budget, and nobody looks at it"));
+        return world.fail("no lost wake", format!("{lost} awaits its budget and is never checked again"));
     }
     let mut by_tenant: BTreeMap<Tenant, Vec<JobId>> = BTreeMap::new();
     due.awaiting.into_iter().for_each(|(tenant, job)| by_tenant.entry(tenant).or_default().push(job));
     for (tenant, jobs) in by_tenant {
-        ask(world, cluster, tenant.clone(), Op::Act { act: Act::Resume, jobs: jobs.clone() }).await;
-        ask(world, cluster, tenant, Op::Act { act: Act::Cancel, jobs }).await;
+        send(world, cluster, tenant.clone(), Op::Act { act: Act::Resume, jobs: jobs.clone() }).await;
+        send(world, cluster, tenant, Op::Act { act: Act::Cancel, jobs }).await;
     }
 }
 
 async fn lease_and_complete(world: &World, cluster: &Cluster, tenant: Tenant) {
-    let worker = WorkerName::new("the last").expect("a name");
-    let ask_for = LeaseAsk { queues: queues(), kinds: Vec::new(), capacity: CAPACITY, lease: None, worker };
-    let outcome = ask(world, cluster, tenant.clone(), Op::Lease(ask_for)).await;
+    let worker = WorkerName::new("drain").expect("a name");
+    let lease = LeaseAsk { queues: queues(), kinds: Vec::new(), capacity: CAPACITY, lease: None, worker };
+    let outcome = send(world, cluster, tenant.clone(), Op::Lease(lease)).await;
     let Some(Answer::Leased(leased)) = outcome.map(|outcome| outcome.answer) else { return };
     let complete = || End::Complete { result: Payload::default(), usage: None };
     let items = leased.jobs.iter().map(|job| Finish { job: job.id, fence: job.life.fence, end: complete() });
     let items: Vec<Finish> = items.collect();
     if !items.is_empty() {
-        ask(world, cluster, tenant, Op::Finish { items }).await;
+        send(world, cluster, tenant, Op::Finish { items }).await;
     }
 }
 
-async fn ask(world: &World, cluster: &Cluster, tenant: Tenant, op: Op) -> Option<Outcome> {
+async fn send(world: &World, cluster: &Cluster, tenant: Tenant, op: Op) -> Option<Outcome> {
     let request = world.state().workload.numbered(tenant, op);
-    answered(world, cluster, request).await
+    send_until_answered(world, cluster, request).await
 }
 
-/// Asks until there is an answer.
-async fn answered(world: &World, cluster: &Cluster, mut request: Request) -> Option<Outcome> {
+/// Sends a request until it is answered.
+async fn send_until_answered(world: &World, cluster: &Cluster, mut request: Request) -> Option<Outcome> {
     for attempt in 0..20 {
         let place = attempt % world.plan.nodes;
         let Some((_, bursar)) = cluster.get(place) else { continue };
         if let Ok(outcome) = bursar.request(request.clone()).await {
             return Some(outcome);
         }
-        // Who asks for work again asks for other work.
+        // A lease request is not repeated: it could lease a second set of jobs.
         if matches!(request.op, Op::Lease(_)) {
             return None;
         }
-        // A queue may be defined twice, and that is written twice.
+        // A repeated definition is a second effect, so that it needs a number of its own.
         if let Op::DefineQueue { .. } = &request.op {
             request = world.state().workload.numbered(request.context.tenant, request.op);
         }

@@ -1,4 +1,4 @@
-//! What each request comes to by the model, compared with what was answered; then the model makes the same change.
+//! The expected outcome of each request by the model, compared with its answer; then the model makes the same change.
 
 use bursar_core::answer::{Answer, Outcome, Submitted};
 use bursar_core::budget::{Cover, Limit};
@@ -15,19 +15,19 @@ use bursar_core::window::Window;
 use super::jobs::ClaimSeen;
 use super::model::{ChargeModel, HoldModel, Live, Micros, Model, Move, ScopeModel, totals};
 
-/// What is wrong, in words.
+/// `Err` describes a mismatch.
 pub(crate) type Check<T = ()> = Result<T, String>;
-type Said<'a> = &'a Result<Outcome, Refusal>;
+type Answered<'a> = &'a Result<Outcome, Refusal>;
 
-/// One request that is judged.
+/// One request to judge.
 pub(crate) struct Case<'a> {
     pub(crate) request: &'a Request,
-    pub(crate) said: Said<'a>,
+    pub(crate) answered: Answered<'a>,
     pub(crate) now: Micros,
-    /// How many transactions had committed when its own began, and how many have now.
+    /// The number of commits when its transaction began, and now.
     pub(crate) began: u64,
     pub(crate) commits: u64,
-    /// What its transaction found when it looked for jobs to lease.
+    /// What its transaction saw when it searched for jobs to lease.
     pub(crate) claim: Option<&'a ClaimSeen>,
 }
 
@@ -41,36 +41,33 @@ impl Case<'_> {
     }
 
     pub(super) fn refused(&self, expected: &Refusal) -> Check<bool> {
-        match self.said {
+        match self.answered {
             Err(refusal) if refusal == expected => Ok(false),
-            said => Err(format!("expected the refusal \"{expected}\", answered was {said:?}")),
+            answered => Err(format!("expected the refusal \"{expected}\", answered {answered:?}")),
         }
     }
 
-    /// Refused with these violations; when to retry is not compared.
+    /// Expects a refusal with these violations; the retry-after time is not compared.
     fn violated(&self, expected: &[Violation]) -> Check<bool> {
-        let same = match self.said {
-            Err(Refusal::Refused(said)) => {
-                said.len() == expected.len() && said.iter().zip(expected).all(|(said, own)| unhurried(said) == *own)
+        let same = match self.answered {
+            Err(Refusal::Refused(answered)) => {
+                answered.len() == expected.len()
+                    && answered.iter().zip(expected).all(|(answered, own)| without_retry_after(answered) == *own)
             }
             _ => false,
         };
-        if same {
-            Ok(false)
-        } else {
-            Err(format!("expected to be refused for {expected:?}, answered was {:?}", self.said))
-        }
+        if same { Ok(false) } else { Err(format!("expected a refusal for {expected:?}, answered {:?}", self.answered)) }
     }
 
     pub(super) fn answer(&self) -> Check<&Answer> {
-        match self.said {
+        match self.answered {
             Ok(outcome) => Ok(&outcome.answer),
-            Err(refusal) => Err(format!("expected to be done, was refused: {refusal:?}")),
+            Err(refusal) => Err(format!("expected success, was refused: {refusal:?}")),
         }
     }
 }
 
-fn unhurried(violation: &Violation) -> Violation {
+fn without_retry_after(violation: &Violation) -> Violation {
     let mut violation = violation.clone();
     if let Violation::Limit { retry_after, .. } = &mut violation {
         *retry_after = None;
@@ -78,15 +75,15 @@ fn unhurried(violation: &Violation) -> Violation {
     violation
 }
 
-pub(super) fn is<T: PartialEq + std::fmt::Debug>(what: &str, said: &T, expected: &T) -> Check {
-    if said == expected { Ok(()) } else { Err(format!("{what}: {said:?} instead of {expected:?}")) }
+pub(super) fn is<T: PartialEq + std::fmt::Debug>(what: &str, answered: &T, expected: &T) -> Check {
+    if answered == expected { Ok(()) } else { Err(format!("{what}: {answered:?} instead of {expected:?}")) }
 }
 
-/// A change on each of some scopes.
+/// Changes by scope.
 pub(super) type Moves = Vec<(Scope, Move)>;
 
 impl Model {
-    /// Compares, and changes the model unless the request is a dry run. Says whether there was an effect.
+    /// Compares an answer and, unless the request is a dry run, updates the model. Returns whether the request has an effect.
     pub(crate) fn judge(&mut self, case: &Case<'_>) -> Check<bool> {
         match &case.request.op {
             Op::Submit(command) => self.submit_with_defaults(case, command),
@@ -105,11 +102,11 @@ impl Model {
             Op::DefineQueue { queue, config } => self.define_queue(case, queue, config),
             Op::PauseQueue { queue, paused } => self.pause_queue(case, queue, *paused),
             Op::Lease(_) | Op::Heartbeat { .. } | Op::Finish { .. } | Op::Act { .. } => self.work(case),
-            other => Err(format!("the model knows nothing of {other:?}")),
+            other => Err(format!("the model does not support {other:?}")),
         }
     }
 
-    pub(super) fn arrive<'a>(&mut self, case: &Case<'_>, scopes: impl Iterator<Item = &'a Scope>) {
+    pub(super) fn advance<'a>(&mut self, case: &Case<'_>, scopes: impl Iterator<Item = &'a Scope>) {
         for scope in scopes {
             self.scope(&case.key(scope), case.now);
         }
@@ -119,8 +116,8 @@ impl Model {
         if !self.scopes.contains_key(key) {
             self.scopes.insert(key.clone(), ScopeModel::default());
         }
-        let scope = self.scopes.get_mut(key).expect("it is there");
-        scope.arrive(now);
+        let scope = self.scopes.get_mut(key).expect("the scope was just inserted");
+        scope.advance(now);
         scope
     }
 
@@ -132,7 +129,7 @@ impl Model {
         std::iter::successors(parent(scope), parent).collect()
     }
 
-    /// How many budgets are so many levels below a scope, those right below first.
+    /// Counts the budgets below a scope per level, direct children first.
     pub(crate) fn below(&self, (tenant, scope): &ScopeKey) -> Vec<u64> {
         let mut below = Vec::new();
         for (_, other) in self.scopes.keys().filter(|(owner, _)| owner == tenant) {
@@ -146,18 +143,18 @@ impl Model {
 
     fn resolve(&self, tenant: &Tenant, command: &Command) -> Vec<ChargeModel> {
         let mut charges: Vec<ChargeModel> = Vec::with_capacity(command.charges.len());
-        for asked in &command.charges {
-            match charges.iter_mut().find(|known| known.scope == asked.scope) {
+        for charge in &command.charges {
+            match charges.iter_mut().find(|known| known.scope == charge.scope) {
                 Some(known) => {
-                    known.amount += asked.amount;
-                    let new: Vec<_> = asked.limits.iter().filter(|l| !known.limits.contains(l)).cloned().collect();
+                    known.amount += charge.amount;
+                    let new: Vec<_> = charge.limits.iter().filter(|l| !known.limits.contains(l)).cloned().collect();
                     known.limits.extend(new);
                 }
                 None => charges.push(ChargeModel {
-                    scope: asked.scope.clone(),
-                    amount: asked.amount,
-                    ancestors: self.ancestors(tenant, &asked.scope),
-                    limits: asked.limits.clone(),
+                    scope: charge.scope.clone(),
+                    amount: charge.amount,
+                    ancestors: self.ancestors(tenant, &charge.scope),
+                    limits: charge.limits.clone(),
                 }),
             }
         }
@@ -186,14 +183,15 @@ impl Model {
             return case.violated(&violations);
         }
         let held = command.settle != Settle::Now;
-        let moves: Moves = sums.iter().map(|(scope, amount)| (scope.clone(), opening(now, *amount, held))).collect();
-        let Answer::Submitted(said) = case.answer()? else {
-            return Err("a command is answered as another thing".into());
+        let moves: Moves =
+            sums.iter().map(|(scope, amount)| (scope.clone(), charge_move(now, *amount, held))).collect();
+        let Answer::Submitted(answered) = case.answer()? else {
+            return Err("a command has an answer of another kind".into());
         };
-        let placed = said.hold.as_ref().map_or(&[][..], |hold| &hold.charges);
-        self.compare_charges(case, if held { placed } else { &said.posted }, &charges, &[], &moves)?;
-        self.compare_parts(case, command, said)?;
-        let effect = !charges.is_empty() || !command.redeem.is_empty() || said.jobs.iter().any(|job| job.created);
+        let placed = answered.hold.as_ref().map_or(&[][..], |hold| &hold.charges);
+        self.compare_charges(case, if held { placed } else { &answered.posted }, &charges, &[], &moves)?;
+        self.compare_parts(case, command, answered)?;
+        let effect = !charges.is_empty() || !command.redeem.is_empty() || answered.jobs.iter().any(|job| job.created);
         if case.request.dry_run {
             return Ok(false);
         }
@@ -202,19 +200,19 @@ impl Model {
             charge.limits.iter().for_each(|limit| model.open_bucket(&limit.window, now));
         }
         if held && !charges.is_empty() {
-            self.place(case, command, said, charges)?;
+            self.place(case, command, answered, charges)?;
         }
-        self.make(case, moves);
+        self.apply(case, moves);
         for grant in redeemed {
-            self.grants.get_mut(&grant).expect("it is redeemable").state = GrantState::Redeemed;
+            self.grants.get_mut(&grant).expect("the grant was checked above").state = GrantState::Redeemed;
         }
-        self.enqueue(case, command, said);
+        self.enqueue(case, command, answered);
         let touched: Vec<Scope> = sums.into_iter().map(|(scope, _)| scope).collect();
         self.follow(case, touched)?;
         Ok(effect)
     }
 
-    /// What does not admit charges; or a scope that nothing limits.
+    /// Returns the violations of charges, or a scope without any limit.
     pub(super) fn violations(
         &mut self,
         case: &Case<'_>,
@@ -232,37 +230,44 @@ impl Model {
             if model.is_frozen(case.now) {
                 violations.push(Violation::Frozen { scope: scope.clone() });
             }
-            violations.extend(limits.iter().filter_map(|limit| lacking(model, scope, limit, *amount, case.now)));
+            violations
+                .extend(limits.iter().filter_map(|limit| limit_violation(model, scope, limit, *amount, case.now)));
         }
         Ok(violations)
     }
 
-    /// The job that was to own the hold is there already: nothing is charged or redeemed.
+    /// Checks the answer if the job that would own the hold exists already: nothing is charged or redeemed.
     fn owner_found(&self, case: &Case<'_>, command: &Command) -> Option<Check<bool>> {
         let first = command.jobs.first().filter(|_| command.settle == Settle::Job)?;
         let key = (case.tenant().clone(), first.queue.clone(), first.idempotency_key.clone()?);
         let made = matches!(case.answer(), Ok(Answer::Submitted(it)) if it.jobs.first().is_some_and(|job| job.created));
-        let job = self.job_keys.get(&key).copied().or_else(|| self.just_given_up(case, &key, made))?;
+        let job = self.job_keys.get(&key).copied().or_else(|| self.just_removed(case, &key, made))?;
         let check = || {
-            let Answer::Submitted(said) = case.answer()? else { return Err("a found job is no command".into()) };
-            is("jobs", &said.jobs.iter().map(|job| (job.id, job.created)).collect::<Vec<_>>(), &vec![(job, false)])?;
-            is("what a found job redeems", &said.grants.len(), &0)?;
-            self.is_hold_of_found(job, said.hold.as_ref().map(|hold| hold.id))?;
+            let Answer::Submitted(answered) = case.answer()? else {
+                return Err("an existing job has an answer of another kind".into());
+            };
+            is(
+                "jobs",
+                &answered.jobs.iter().map(|job| (job.id, job.created)).collect::<Vec<_>>(),
+                &vec![(job, false)],
+            )?;
+            is("grants redeemed with an existing job", &answered.grants.len(), &0)?;
+            self.is_hold_of_found(job, answered.hold.as_ref().map(|hold| hold.id))?;
             Ok(false)
         };
         Some(check())
     }
 
-    fn redeemable(&self, case: &Case<'_>, asked: &Redemption, before: &[GrantId]) -> Result<(), GrantFault> {
-        if before.contains(&asked.grant) {
+    fn redeemable(&self, case: &Case<'_>, redemption: &Redemption, before: &[GrantId]) -> Result<(), GrantFault> {
+        if before.contains(&redemption.grant) {
             return Err(GrantFault::Redeemed);
         }
-        let grant = self.grants.get(&asked.grant).filter(|grant| grant.tenant == *case.tenant());
+        let grant = self.grants.get(&redemption.grant).filter(|grant| grant.tenant == *case.tenant());
         let grant = grant.ok_or(GrantFault::Unknown)?;
-        if grant.digest != asked.digest {
+        if grant.digest != redemption.digest {
             return Err(GrantFault::Wrong);
         }
-        if (&grant.purpose, &grant.subject) != (&asked.purpose, &asked.subject) {
+        if (&grant.purpose, &grant.subject) != (&redemption.purpose, &redemption.subject) {
             return Err(GrantFault::Mismatch);
         }
         match grant.state {
@@ -273,76 +278,76 @@ impl Model {
         }
     }
 
-    /// Grants and jobs of a command that was done.
-    fn compare_parts(&self, case: &Case<'_>, command: &Command, said: &Submitted) -> Check {
-        match said.jobs.as_slice() {
-            // All that was asked for is there already: it is told with its hold.
+    /// Compares the grants and jobs of a command.
+    fn compare_parts(&self, case: &Case<'_>, command: &Command, answered: &Submitted) -> Check {
+        match answered.jobs.as_slice() {
+            // Only an existing job was requested: it is returned with its hold.
             [found] if !found.created && command.charges.is_empty() && command.redeem.is_empty() => {
-                self.is_hold_of_found(found.id, said.hold.as_ref().map(|hold| hold.id))?;
+                self.is_hold_of_found(found.id, answered.hold.as_ref().map(|hold| hold.id))?;
             }
-            _ => is("whether there is a hold", &said.hold.is_some(), &(command.settle != Settle::Now))?,
+            _ => is("has a hold", &answered.hold.is_some(), &(command.settle != Settle::Now))?,
         }
-        is("grants", &said.grants.len(), &command.redeem.len())?;
-        for (said, asked) in said.grants.iter().zip(&command.redeem) {
-            is("a grant's payload", &said.payload, &Some(self.grants[&asked.grant].payload.clone()))?;
+        is("grants", &answered.grants.len(), &command.redeem.len())?;
+        for (answered, redemption) in answered.grants.iter().zip(&command.redeem) {
+            is("a grant's payload", &answered.payload, &Some(self.grants[&redemption.grant].payload.clone()))?;
         }
-        is("jobs", &said.jobs.len(), &command.jobs.len())?;
-        let mut twins = Vec::new();
-        for (said, asked) in said.jobs.iter().zip(&command.jobs) {
-            let key = asked.idempotency_key.clone().map(|key| (case.tenant().clone(), asked.queue.clone(), key));
+        is("jobs", &answered.jobs.len(), &command.jobs.len())?;
+        let mut same_keys = Vec::new();
+        for (answered, spec) in answered.jobs.iter().zip(&command.jobs) {
+            let key = spec.idempotency_key.clone().map(|key| (case.tenant().clone(), spec.queue.clone(), key));
             let known = key.as_ref().and_then(|key| self.job_keys.get(key)).copied();
-            let twin = twins.iter().find(|(known, _)| key.is_some() && *known == key).map(|(_, id)| *id);
-            match known.or(twin).or_else(|| self.just_given_up(case, key.as_ref()?, said.created)) {
-                Some(known) => is("a job found", &(said.id, said.created), &(known, false))?,
-                None => is("a new job", &said.created, &true)?,
+            let same = same_keys.iter().find(|(known, _)| key.is_some() && *known == key).map(|(_, id)| *id);
+            match known.or(same).or_else(|| self.just_removed(case, key.as_ref()?, answered.created)) {
+                Some(known) => is("an existing job", &(answered.id, answered.created), &(known, false))?,
+                None => is("a new job", &answered.created, &true)?,
             }
-            twins.push((key, said.id));
+            same_keys.push((key, answered.id));
         }
         Ok(())
     }
 
-    fn enqueue(&mut self, case: &Case<'_>, command: &Command, said: &Submitted) {
-        let owned = if command.settle == Settle::Job { said.hold.as_ref().map(|hold| hold.id) } else { None };
-        for (place, (said, asked)) in
-            said.jobs.iter().zip(&command.jobs).enumerate().filter(|(_, (job, _))| job.created)
+    fn enqueue(&mut self, case: &Case<'_>, command: &Command, answered: &Submitted) {
+        let owned = if command.settle == Settle::Job { answered.hold.as_ref().map(|hold| hold.id) } else { None };
+        for (place, (answered, spec)) in
+            answered.jobs.iter().zip(&command.jobs).enumerate().filter(|(_, (job, _))| job.created)
         {
-            self.enqueued(case, said.id, asked, owned.filter(|_| place == 0));
-            if let Some(key) = asked.idempotency_key.clone() {
-                self.job_keys.insert((case.tenant().clone(), asked.queue.clone(), key), said.id);
+            self.enqueued(case, answered.id, spec, owned.filter(|_| place == 0));
+            if let Some(key) = spec.idempotency_key.clone() {
+                self.job_keys.insert((case.tenant().clone(), spec.queue.clone(), key), answered.id);
             }
         }
     }
 
-    fn place(&mut self, case: &Case<'_>, command: &Command, said: &Submitted, charges: Vec<ChargeModel>) -> Check {
+    fn place(&mut self, case: &Case<'_>, command: &Command, answered: &Submitted, charges: Vec<ChargeModel>) -> Check {
         let now = case.now;
-        let placed = said.hold.as_ref().ok_or("no hold was placed")?;
+        let placed = answered.hold.as_ref().ok_or("no hold was placed")?;
         let chain = charges.iter().flat_map(ChargeModel::chain);
         let budgets = chain.filter_map(|scope| self.scopes.get(&case.key(scope))?.budget.as_ref());
         let policies: Vec<_> = budgets.map(|budget| &budget.hold).collect();
         let (expires_at, life_until, job) = match &command.settle {
-            Settle::Job => (Micros::MAX, Micros::MAX, said.jobs.first().map(|job| job.id)),
+            Settle::Job => (Micros::MAX, Micros::MAX, answered.jobs.first().map(|job| job.id)),
             Settle::Hold { ttl } => {
-                let asked = ttl.map(Span::micros);
+                let requested = ttl.map(Span::micros);
                 let granted = if policies.is_empty() {
-                    asked.unwrap_or(self.hold_ttl)
+                    requested.unwrap_or(self.hold_ttl)
                 } else {
                     let least = policies.iter().map(|policy| policy.ttl_min.micros()).max().unwrap_or(0);
                     let set = policies.iter().filter_map(|policy| policy.ttl).map(Span::micros).min();
                     let usual = set.unwrap_or(self.hold_ttl);
                     let most = policies.iter().map(|policy| policy.ttl_max.micros()).min().unwrap_or(0);
-                    asked.unwrap_or(usual).max(least).min(most)
+                    requested.unwrap_or(usual).max(least).min(most)
                 };
                 let life = policies.iter().filter_map(|policy| policy.life_max).map(Span::micros).min();
                 let life_until = life.map_or(Micros::MAX, |life| now + life);
                 ((now + granted).min(life_until), life_until, None)
             }
-            Settle::Now => unreachable!("it is held"),
+            Settle::Now => unreachable!("a posting places no hold"),
         };
-        is("when the hold expires", &placed.expires_at.micros(), &expires_at)?;
+        is("the expiry of a hold", &placed.expires_at.micros(), &expires_at)?;
         let any = |refuses: bool| if refuses { Cover::Refuse } else { Cover::Charge };
-        let asked = command.charges.iter().any(|charge| charge.cover == Some(Cover::Refuse));
-        let late = any(asked || policies.iter().any(|policy| policy.late == Cover::Refuse));
-        let overrun = any(asked || policies.iter().any(|policy| policy.overrun == Cover::Refuse));
+        let refuses = command.charges.iter().any(|charge| charge.cover == Some(Cover::Refuse));
+        let late = any(refuses || policies.iter().any(|policy| policy.late == Cover::Refuse));
+        let overrun = any(refuses || policies.iter().any(|policy| policy.overrun == Cover::Refuse));
         let hold = HoldModel {
             tenant: case.tenant().clone(),
             placed_at: now,
@@ -367,7 +372,7 @@ impl Model {
         self.holds.get(&id).filter(|hold| hold.tenant == *case.tenant())
     }
 
-    /// The hold, if it can be settled by hand; else whether it was refused rightly.
+    /// Returns the hold if a caller may settle it; otherwise checks the refusal.
     fn settleable(&self, case: &Case<'_>, id: HoldId) -> Result<HoldModel, Check<bool>> {
         let hold = self.find(case, id).ok_or_else(|| case.refused(&Refusal::UnknownHold { hold: id }))?;
         match hold.job {
@@ -412,20 +417,22 @@ impl Model {
             return case.refused(&Refusal::OverrunRefused { hold: id, scope, held, actual });
         }
         let overrun: i64 = hold.charges.iter().zip(&actuals).map(|(c, actual)| (actual - c.amount).max(0)).sum();
-        let moves = committing(&hold, &actuals, late, now);
-        self.arrive(case, moves.iter().map(|(scope, _)| scope));
-        let Answer::Settled(said) = case.answer()? else { return Err("a commit is answered as another thing".into()) };
+        let moves = commit_moves(&hold, &actuals, late, now);
+        self.advance(case, moves.iter().map(|(scope, _)| scope));
+        let Answer::Settled(answered) = case.answer()? else {
+            return Err("a commit has an answer of another kind".into());
+        };
         is(
             "the settled state",
-            &(said.hold, said.state, said.late, said.overrun),
+            &(answered.hold, answered.state, answered.late, answered.overrun),
             &(id, HoldState::Committed, late, overrun),
         )?;
-        self.compare_charges(case, &said.charges, &hold.charges, &actuals, &moves)?;
+        self.compare_charges(case, &answered.charges, &hold.charges, &actuals, &moves)?;
         if !case.request.dry_run {
-            // A late commit is beyond the hold as a whole.
+            // A late commit is entirely beyond the hold.
             let dated = |[covered, beyond]: [(Micros, i64); 2]| [if late { (now, 0) } else { covered }, beyond];
             let spent = moves.iter().map(|(scope, change)| (scope.clone(), dated(change.spends))).collect();
-            self.holds.get_mut(&id).expect("it was found").spent = spent;
+            self.holds.get_mut(&id).expect("the hold was found above").spent = spent;
         }
         self.settle(case, id, HoldState::Committed, moves)
     }
@@ -439,19 +446,21 @@ impl Model {
         if hold.state_at(now) != HoldState::Held {
             return case.refused(&Refusal::AlreadySettled { hold: id, state: hold.state_at(now) });
         }
-        let moves = releasing(&hold, now);
-        self.arrive(case, moves.iter().map(|(scope, _)| scope));
-        let Answer::Settled(said) = case.answer()? else { return Err("a release is answered as another thing".into()) };
+        let moves = release_moves(&hold, now);
+        self.advance(case, moves.iter().map(|(scope, _)| scope));
+        let Answer::Settled(answered) = case.answer()? else {
+            return Err("a release has an answer of another kind".into());
+        };
         is(
             "the settled state",
-            &(said.hold, said.state, said.late, said.overrun),
+            &(answered.hold, answered.state, answered.late, answered.overrun),
             &(id, HoldState::Released, false, 0),
         )?;
-        self.compare_charges(case, &said.charges, &hold.charges, &[], &moves)?;
+        self.compare_charges(case, &answered.charges, &hold.charges, &[], &moves)?;
         self.settle(case, id, HoldState::Released, moves)
     }
 
-    /// Ends a hold.
+    /// Ends a hold and checks the consequences.
     fn settle(&mut self, case: &Case<'_>, id: HoldId, state: HoldState, moves: Moves) -> Check<bool> {
         if case.request.dry_run {
             return Ok(false);
@@ -463,11 +472,11 @@ impl Model {
     }
 
     pub(super) fn end_hold(&mut self, case: &Case<'_>, id: HoldId, state: HoldState, moves: Moves) {
-        self.holds.get_mut(&id).expect("it was found").state = state;
+        self.holds.get_mut(&id).expect("the hold was found above").state = state;
         for (scope, _) in &moves {
             self.scope(&case.key(scope), case.now).live.retain(|live| live.hold != id);
         }
-        self.make(case, moves);
+        self.apply(case, moves);
     }
 
     fn extend(&mut self, case: &Case<'_>, id: HoldId, by: Span) -> Check<bool> {
@@ -501,7 +510,7 @@ impl Model {
         if case.request.dry_run {
             return Ok(false);
         }
-        self.holds.get_mut(&id).expect("it was found").expires_at = expires_at;
+        self.holds.get_mut(&id).expect("the hold was found above").expires_at = expires_at;
         for scope in &scopes {
             let scope = self.scope(&case.key(scope), now);
             scope.live.iter_mut().filter(|live| live.hold == id).for_each(|live| live.expires_at = expires_at);
@@ -509,56 +518,15 @@ impl Model {
         self.follow(case, scopes)?;
         Ok(true)
     }
-
-    fn credit(&mut self, case: &Case<'_>, scope: &Scope, amount: i64, hold: Option<HoldId>) -> Check<bool> {
-        let now = case.now;
-        if !self.scopes.get(&case.key(scope)).is_some_and(|scope| scope.known) {
-            return case.refused(&Refusal::UnknownScope { scope: scope.clone() });
-        }
-        let mut named = None;
-        let charge = match hold {
-            None => {
-                let ancestors = self.ancestors(case.tenant(), scope);
-                ChargeModel { scope: scope.clone(), amount, ancestors, limits: Vec::new() }
-            }
-            Some(id) => {
-                let Some(hold) = self.find(case, id) else { return case.refused(&Refusal::UnknownHold { hold: id }) };
-                let Some(charge) = hold.charges.iter().find(|charge| charge.scope == *scope) else {
-                    return case.refused(&Refusal::NoSuchCharge { hold: id, scope: scope.clone() });
-                };
-                named = Some((id, hold.clone()));
-                ChargeModel { amount, ..charge.clone() }
-            }
-        };
-        let touched: Vec<Scope> = charge.chain().cloned().collect();
-        self.arrive(case, touched.iter());
-        let mut change = |scope: &Scope| {
-            let spends = match &mut named {
-                None => [(now, -amount), (now, 0)],
-                Some((_, hold)) => hold.take_back(scope, amount),
-            };
-            (scope.clone(), Move { placed_at: now, back: 0, spends })
-        };
-        let moves: Moves = touched.iter().map(&mut change).collect();
-        let Answer::Credited(said) = case.answer()? else { return Err("a credit is answered as another thing".into()) };
-        self.compare_charges(case, std::slice::from_ref(said), &[charge], &[], &moves)?;
-        if case.request.dry_run {
-            return Ok(false);
-        }
-        self.holds.extend(named);
-        self.make(case, moves);
-        self.follow(case, touched)?;
-        Ok(true)
-    }
 }
 
-/// How a limit is violated by `amount` more, if it is.
-fn lacking(model: &ScopeModel, scope: &Scope, limit: &Limit, amount: i64, now: Micros) -> Option<Violation> {
+/// Returns the violation of a limit by `amount` more units, if any.
+fn limit_violation(model: &ScopeModel, scope: &Scope, limit: &Limit, amount: i64, now: Micros) -> Option<Violation> {
     let rest = model.remaining(limit, now);
     if amount <= 0 || amount <= rest {
         return None;
     }
-    // A bucket never holds more than its capacity; elsewhere credits make room above the limit.
+    // A bucket never holds more than its capacity; in other windows credits can exceed the limit.
     let without_holds = match limit.window {
         Window::Bucket { capacity, .. } => capacity,
         _ => rest + model.held(&limit.window, now),
@@ -574,8 +542,8 @@ fn lacking(model: &ScopeModel, scope: &Scope, limit: &Limit, amount: i64, now: M
     })
 }
 
-/// What committing a hold does on each of its scopes.
-pub(super) fn committing(hold: &HoldModel, actuals: &[i64], late: bool, now: Micros) -> Moves {
+/// Returns the changes of committing a hold.
+pub(super) fn commit_moves(hold: &HoldModel, actuals: &[i64], late: bool, now: Micros) -> Moves {
     let held = hold.totals();
     let moves = totals(&hold.charges, |place| actuals[place]).into_iter().zip(&held);
     let change = |((scope, spent), (_, held)): ((Scope, i64), &(Scope, i64))| {
@@ -587,14 +555,14 @@ pub(super) fn committing(hold: &HoldModel, actuals: &[i64], late: bool, now: Mic
     moves.map(change).collect()
 }
 
-/// What releasing a hold does on each of its scopes.
-pub(super) fn releasing(hold: &HoldModel, now: Micros) -> Moves {
+/// Returns the changes of releasing a hold.
+pub(super) fn release_moves(hold: &HoldModel, now: Micros) -> Moves {
     let back = |back| Move { placed_at: hold.placed_at, back, spends: [(now, 0); 2] };
     hold.totals().into_iter().map(|(scope, held)| (scope, back(held))).collect()
 }
 
-/// What a charge does when it is placed or posted.
-pub(super) fn opening(now: Micros, amount: i64, held: bool) -> Move {
+/// Returns the change of placing or posting a charge.
+pub(super) fn charge_move(now: Micros, amount: i64, held: bool) -> Move {
     let (back, spent) = if held { (-amount, 0) } else { (0, amount) };
     Move { placed_at: now, back, spends: [(now, spent), (now, 0)] }
 }

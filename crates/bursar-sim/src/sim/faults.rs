@@ -1,4 +1,4 @@
-//! What goes wrong: nodes die, the clock jumps, the disk stalls.
+//! Injected faults: nodes crash, the clock jumps, the disk stalls.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,10 +11,10 @@ use super::model::HALF_HOUR_CHANGE;
 use super::store::SimStore;
 use super::world::{Node, World};
 
-/// So far the clock may be ahead of the time that passed: the model knows one change to summer time.
+/// The most microseconds that jumps may put the clock ahead: the model knows only one change to summer time.
 const AHEAD_MAX: i64 = 150 * 86_400 * 1_000_000;
 
-/// Starts a node in its present life.
+/// Starts a node in its current life.
 pub(crate) fn start(world: &Arc<World>, cluster: &Cluster, place: usize) {
     let node = Node { place, life: world.state().lives[place] };
     let store = Arc::new(SimStore::new(world, node));
@@ -35,44 +35,44 @@ pub(crate) fn start(world: &Arc<World>, cluster: &Cluster, place: usize) {
             if !world.is_alive(node) {
                 return;
             }
-            world.state().judge.told(node, notice.command());
+            world.state().judge.notified(node, notice.command());
         }
     });
 }
 
-/// Nodes die and come back.
+/// Crashes and restarts nodes.
 pub(crate) async fn crashes(world: Arc<World>, cluster: Arc<Cluster>) {
     while world.plan.crash_every_ms > 0 && !world.is_over() {
         let (pause, place, down) = {
-            let chance = &mut world.state().chance;
-            let pause = chance.below(2 * world.plan.crash_every_ms);
-            (pause, chance.below(world.plan.nodes as u64) as usize, 10 + chance.below(300))
+            let random = &mut world.state().random;
+            let pause = random.below(2 * world.plan.crash_every_ms);
+            (pause, random.below(world.plan.nodes as u64) as usize, 10 + random.below(300))
         };
         sleep(Duration::from_millis(pause)).await;
-        world.kill(place);
-        world.state().judge.tell(&format!("node {place} died"));
+        world.crash(place);
+        world.state().judge.log(&format!("node {place} crashed"));
         cluster.set(place, None);
         sleep(Duration::from_millis(down)).await;
         start(&world, &cluster, place);
-        world.state().judge.tell(&format!("node {place} started"));
+        world.state().judge.log(&format!("node {place} started"));
     }
 }
 
-/// The clock jumps forward, mostly a little, and back.
+/// Makes the clock jump forward, mostly by little, and back.
 pub(crate) async fn jumps(world: Arc<World>) {
     while world.plan.jump_every_ms > 0 && !world.is_over() {
         let (pause, jump) = {
             let mut state = world.state();
             let now = world.now(&state).micros();
-            let chance = &mut state.chance;
-            let pause = chance.below(2 * world.plan.jump_every_ms);
-            let jump = match chance.below(12) {
-                0..5 => chance.between(1, 3_000) * 1_000,
-                5..7 => chance.between(1, 60) * 1_000_000,
+            let random = &mut state.random;
+            let pause = random.below(2 * world.plan.jump_every_ms);
+            let jump = match random.below(12) {
+                0..5 => random.between(1, 3_000) * 1_000,
+                5..7 => random.between(1, 60) * 1_000_000,
                 7 => 3_600 * 1_000_000,
                 8 => 25 * 3_600 * 1_000_000,
-                9 => (HALF_HOUR_CHANGE - chance.between(0, 3_000_000) - now).max(1_000),
-                _ => -chance.between(1, 60_000) * 1_000,
+                9 => (HALF_HOUR_CHANGE - random.between(0, 3_000_000) - now).max(1_000),
+                _ => -random.between(1, 60_000) * 1_000,
             };
             (pause, jump)
         };
@@ -80,21 +80,21 @@ pub(crate) async fn jumps(world: Arc<World>) {
         let mut state = world.state();
         if state.clock_off + jump < AHEAD_MAX {
             state.clock_off += jump;
-            state.judge.tell(&format!("the clock jumped by {} ms", jump / 1_000));
+            state.judge.log(&format!("the clock jumped by {} ms", jump / 1_000));
         }
     }
 }
 
-/// The disk is slow for a while.
+/// Makes the disk slow for a while.
 pub(crate) async fn stalls(world: Arc<World>) {
     while world.plan.stall_every_ms > 0 && !world.is_over() {
         let (pause, length) = {
-            let chance = &mut world.state().chance;
-            (chance.below(2 * world.plan.stall_every_ms), chance.below(150))
+            let random = &mut world.state().random;
+            (random.below(2 * world.plan.stall_every_ms), random.below(150))
         };
         sleep(Duration::from_millis(pause)).await;
         let mut state = world.state();
         state.stalled_until = Instant::now() + Duration::from_millis(length);
-        state.judge.tell(&format!("the disk stalls for {length} ms"));
+        state.judge.log(&format!("the disk stalls for {length} ms"));
     }
 }

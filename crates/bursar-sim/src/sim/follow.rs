@@ -1,4 +1,4 @@
-//! The rest of what requests come to: budgets, grants, upkeep, and what follows from spend.
+//! The expected outcomes of budget, grant and maintenance requests, and the consequences of spend.
 
 use std::collections::BTreeSet;
 
@@ -17,16 +17,16 @@ use bursar_core::time::Time;
 use bursar_core::window::Window;
 
 use super::expect::{Case, Check, Moves, is};
-use super::model::{Bucket, ChargeModel, Frozen, GrantModel, Micros, Model, ScopeModel, bounds};
+use super::model::{Bucket, ChargeModel, Frozen, GrantModel, Micros, Model, Move, ScopeModel, bounds};
 
 impl Case<'_> {
     pub(super) fn events(&self) -> impl Iterator<Item = &Event> {
-        let entry = self.said.as_ref().ok().and_then(|outcome| outcome.entry.as_ref());
+        let entry = self.answered.as_ref().ok().and_then(|outcome| outcome.entry.as_ref());
         entry.into_iter().flat_map(|entry| entry.events.iter().map(|recorded| &recorded.e))
     }
 }
 
-/// A budget takes the place of what was there.
+/// Sets a budget.
 fn register(model: &mut ScopeModel, budget: &Budget, now: Micros) {
     model.known = true;
     budget.windows().for_each(|window| model.open_bucket(window, now));
@@ -45,34 +45,34 @@ pub(super) fn is_consequence(event: &Event) -> bool {
 }
 
 impl Model {
-    /// Charges as answered, with what each limit along their chains leaves once the changes are made.
+    /// Compares answered charges, and what each limit along their chains leaves after the changes.
     pub(super) fn compare_charges(
         &self,
         case: &Case<'_>,
-        said: &[Charged],
+        answered: &[Charged],
         charges: &[ChargeModel],
         actuals: &[i64],
         moves: &Moves,
     ) -> Check {
-        is("charges", &said.len(), &charges.len())?;
-        for (place, (said, charge)) in said.iter().zip(charges).enumerate() {
-            is("a charge's scope", &said.scope, &charge.scope)?;
-            is("a charge's ancestors", &said.ancestors, &charge.ancestors)?;
-            is("a charge", &(said.amount, said.actual), &(charge.amount, actuals.get(place).copied()))?;
-            let mut left = said.balances.iter();
+        is("charges", &answered.len(), &charges.len())?;
+        for (place, (answered, charge)) in answered.iter().zip(charges).enumerate() {
+            is("a charge's scope", &answered.scope, &charge.scope)?;
+            is("a charge's ancestors", &answered.ancestors, &charge.ancestors)?;
+            is("a charge", &(answered.amount, answered.actual), &(charge.amount, actuals.get(place).copied()))?;
+            let mut left = answered.balances.iter();
             for scope in charge.chain() {
                 let named = *scope == charge.scope;
                 let model = &self.scopes[&case.key(scope)];
                 let change = moves.iter().find(|(moved, _)| moved == scope).map(|(_, change)| change);
                 for limit in model.limits(if named { &charge.limits } else { &[] }) {
-                    let said = left.next().ok_or("a limit is missing")?;
+                    let answered = left.next().ok_or("a limit is missing")?;
                     let rest = model.after(&limit, case.now, change);
-                    // A bucket that was replaced since the hold was placed is not kept; a neighbour may have opened it anew.
-                    let closed = model.is_closed(&limit.window) && said.remaining == limit.amount;
-                    let left = said.remaining == rest || closed;
-                    let same = said.window == limit.window && said.limit == limit.amount && left;
+                    // A bucket replaced since the hold was placed is not stored; another request of the batch may have reopened it.
+                    let closed = model.is_closed(&limit.window) && answered.remaining == limit.amount;
+                    let left = answered.remaining == rest || closed;
+                    let same = answered.window == limit.window && answered.limit == limit.amount && left;
                     if !same {
-                        return Err(format!("{scope} leaves {said:?}, it should be {rest} of {limit:?}"));
+                        return Err(format!("{scope} leaves {answered:?}, expected {rest} of {limit:?}"));
                     }
                 }
             }
@@ -81,10 +81,53 @@ impl Model {
         Ok(())
     }
 
-    pub(super) fn make(&mut self, case: &Case<'_>, moves: Moves) {
+    pub(super) fn apply(&mut self, case: &Case<'_>, moves: Moves) {
         for (scope, change) in moves {
-            self.scope(&case.key(&scope), case.now).make(case.now, change);
+            self.scope(&case.key(&scope), case.now).apply(case.now, change);
         }
+    }
+
+    pub(super) fn credit(&mut self, case: &Case<'_>, scope: &Scope, amount: i64, hold: Option<HoldId>) -> Check<bool> {
+        let now = case.now;
+        if !self.scopes.get(&case.key(scope)).is_some_and(|scope| scope.known) {
+            return case.refused(&Refusal::UnknownScope { scope: scope.clone() });
+        }
+        let mut named = None;
+        let charge = match hold {
+            None => {
+                let ancestors = self.ancestors(case.tenant(), scope);
+                ChargeModel { scope: scope.clone(), amount, ancestors, limits: Vec::new() }
+            }
+            Some(id) => {
+                let Some(hold) = self.find(case, id) else { return case.refused(&Refusal::UnknownHold { hold: id }) };
+                let Some(charge) = hold.charges.iter().find(|charge| charge.scope == *scope) else {
+                    return case.refused(&Refusal::NoSuchCharge { hold: id, scope: scope.clone() });
+                };
+                named = Some((id, hold.clone()));
+                ChargeModel { amount, ..charge.clone() }
+            }
+        };
+        let touched: Vec<Scope> = charge.chain().cloned().collect();
+        self.advance(case, touched.iter());
+        let mut change = |scope: &Scope| {
+            let spends = match &mut named {
+                None => [(now, -amount), (now, 0)],
+                Some((_, hold)) => hold.take_back(scope, amount),
+            };
+            (scope.clone(), Move { placed_at: now, back: 0, spends })
+        };
+        let moves: Moves = touched.iter().map(&mut change).collect();
+        let Answer::Credited(answered) = case.answer()? else {
+            return Err("a credit has an answer of another kind".into());
+        };
+        self.compare_charges(case, std::slice::from_ref(answered), &[charge], &[], &moves)?;
+        if case.request.dry_run {
+            return Ok(false);
+        }
+        self.holds.extend(named);
+        self.apply(case, moves);
+        self.follow(case, touched)?;
+        Ok(true)
     }
 
     pub(super) fn define(&mut self, case: &Case<'_>, scope: &Scope, budget: &Budget) -> Check<bool> {
@@ -114,7 +157,7 @@ impl Model {
         Ok(true)
     }
 
-    /// A command, with the budgets that its charges bring along; these are there only if the command is done.
+    /// Judges a command whose charges may carry default budgets; these are set only if the command has an effect.
     pub(super) fn submit_with_defaults(&mut self, case: &Case<'_>, command: &Command) -> Check<bool> {
         let mut before = Vec::new();
         for charge in &command.charges {
@@ -130,7 +173,7 @@ impl Model {
         let judged = self.submit(case, command);
         let defined = case.events().filter(|event| matches!(event, Event::BudgetDefined { .. })).count();
         if judged == Ok(true) {
-            is("budgets that were brought along", &defined, &before.len())?;
+            is("default budgets set", &defined, &before.len())?;
         } else {
             self.scopes.extend(before);
         }
@@ -184,11 +227,11 @@ impl Model {
         Ok(true)
     }
 
-    pub(super) fn purge(&mut self, case: &Case<'_>, asked: &[GrantId]) -> Check<bool> {
+    pub(super) fn purge(&mut self, case: &Case<'_>, requested: &[GrantId]) -> Check<bool> {
         let is_over = |id: &&GrantId| {
             self.grants.get(id).is_some_and(|grant| grant.tenant == *case.tenant() && grant.expires_at <= case.now)
         };
-        let mut over: Vec<GrantId> = asked.iter().filter(is_over).copied().collect();
+        let mut over: Vec<GrantId> = requested.iter().filter(is_over).copied().collect();
         over.sort_unstable();
         over.dedup();
         is("a purge", case.answer()?, &Answer::Swept { count: over.len() })?;
@@ -199,23 +242,26 @@ impl Model {
         Ok(!over.is_empty())
     }
 
-    /// Writing down that holds have expired. Those that somebody had locked may be left for another time.
-    pub(super) fn expire(&mut self, case: &Case<'_>, asked: &[HoldId]) -> Check<bool> {
+    /// Judges the expiry of holds. Holds locked by another transaction may be left for later.
+    pub(super) fn expire(&mut self, case: &Case<'_>, requested: &[HoldId]) -> Check<bool> {
         let mut swept = Vec::new();
         for event in case.events() {
             let Event::HoldExpired { hold, at, .. } = event else { continue };
-            let model = self.find_any(case, *hold).filter(|_| asked.contains(hold)).ok_or("a strange hold is swept")?;
+            let model = self
+                .find_any(case, *hold)
+                .filter(|_| requested.contains(hold))
+                .ok_or("a hold is swept that was not requested")?;
             is("a hold to be swept", &model.state, &HoldState::Held)?;
             is("when a swept hold expired", &(at.micros(), model.expires_at <= case.now), &(model.expires_at, true))?;
             swept.push(*hold);
         }
         if case.request.dry_run {
-            return self.sweepable(case, asked).map(|()| false);
+            return self.sweepable(case, requested).map(|()| false);
         }
         is("a sweep", case.answer()?, &Answer::Swept { count: swept.len() })?;
         let mut touched: Vec<Scope> = Vec::new();
         for id in &swept {
-            let hold = self.holds.get_mut(id).ok_or("it was there")?;
+            let hold = self.holds.get_mut(id).ok_or("the hold was found above")?;
             hold.state = HoldState::Expired;
             touched.extend(hold.totals().into_iter().map(|(scope, _)| scope));
         }
@@ -225,47 +271,57 @@ impl Model {
         Ok(!swept.is_empty())
     }
 
-    /// A dry run tells of no more than can be swept, and not of which.
-    fn sweepable(&self, case: &Case<'_>, asked: &[HoldId]) -> Check {
-        let Answer::Swept { count } = case.answer()? else { return Err("a sweep is answered as another thing".into()) };
+    /// Checks that a dry run counts no more holds than are due.
+    fn sweepable(&self, case: &Case<'_>, requested: &[HoldId]) -> Check {
+        let Answer::Swept { count } = case.answer()? else {
+            return Err("a sweep has an answer of another kind".into());
+        };
         let due = |id: &&HoldId| {
             self.find_any(case, **id).is_some_and(|h| h.state == HoldState::Held && h.expires_at <= case.now)
         };
-        let most = asked.iter().filter(due).collect::<BTreeSet<_>>().len();
-        if *count <= most { Ok(()) } else { Err(format!("{count} would be swept, of {most} that are due")) }
+        let most = requested.iter().filter(due).collect::<BTreeSet<_>>().len();
+        if *count <= most { Ok(()) } else { Err(format!("{count} holds would be swept, but {most} are due")) }
     }
 
     fn find_any(&self, case: &Case<'_>, id: HoldId) -> Option<&super::model::HoldModel> {
         self.holds.get(&id).filter(|hold| hold.tenant == *case.tenant())
     }
 
-    /// Tidying tells what follows from time alone. Scopes that somebody had locked may be left for another time.
-    pub(super) fn tidy(&mut self, case: &Case<'_>, asked: &[Scope]) -> Check<bool> {
-        is("tidying", case.answer()?, &Answer::Done)?;
+    /// Judges scope maintenance, which records consequences of time alone. Scopes locked by another transaction may be left for
+    /// later.
+    pub(super) fn tidy(&mut self, case: &Case<'_>, requested: &[Scope]) -> Check<bool> {
+        is("scope maintenance", case.answer()?, &Answer::Done)?;
         if case.request.dry_run {
             return Ok(false);
         }
-        let told: Vec<Scope> =
-            asked.iter().filter(|scope| case.events().any(|event| scope_of(event) == Some(scope))).cloned().collect();
-        let effect = !told.is_empty();
-        self.follow(case, told)?;
+        let changed: Vec<Scope> = requested
+            .iter()
+            .filter(|scope| case.events().any(|event| scope_of(event) == Some(scope)))
+            .cloned()
+            .collect();
+        let effect = !changed.is_empty();
+        self.follow(case, changed)?;
         Ok(effect)
     }
 
-    /// What follows from the state of the touched scopes must have been told, and nothing else.
+    /// Checks that exactly the consequences of the touched scopes' state are recorded as events.
     pub(super) fn follow(&mut self, case: &Case<'_>, touched: Vec<Scope>) -> Check {
         let mut expected = Vec::new();
         for scope in touched {
             self.follow_scope(&case.key(&scope), case.now, &mut expected);
         }
-        let mut told = 0;
+        let mut recorded = 0;
         for event in case.events().filter(|event| is_consequence(event)) {
-            told += 1;
+            recorded += 1;
             if !expected.contains(event) {
-                return Err(format!("{event:?} was told, expected was {expected:?}"));
+                return Err(format!("{event:?} was recorded, expected {expected:?}"));
             }
         }
-        if told == expected.len() { Ok(()) } else { Err(format!("{told} events follow, expected were {expected:?}")) }
+        if recorded == expected.len() {
+            Ok(())
+        } else {
+            Err(format!("{recorded} consequences were recorded, expected {expected:?}"))
+        }
     }
 
     fn follow_scope(&mut self, key: &ScopeKey, now: Micros, out: &mut Vec<Event>) {
@@ -325,16 +381,16 @@ fn scope_of(event: &Event) -> Option<&Scope> {
     }
 }
 
-/// What was taken out of a bucket, in whole tokens, is out of those that take its place; unless more is out of them already.
+/// Carries the whole tokens drawn from a bucket over to the bucket that replaces it, unless more is drawn from that already.
 fn take_over_buckets(model: &mut ScopeModel, before: &Budget, after: &Budget, now: Micros) {
     let replaced = replaced_buckets(before, after);
     for (old, new) in &replaced {
         let old = model.bucket(old, now);
         let mut next = model.bucket(new, now);
-        let mut taken_over = Bucket { since: old.since, level: next.full(), ..next.clone() };
-        taken_over.draw(old.capacity() - old.tokens());
-        if taken_over.level <= next.level {
-            next = taken_over;
+        let mut carried = Bucket { since: old.since, level: next.full(), ..next.clone() };
+        carried.draw(old.capacity() - old.tokens());
+        if carried.level <= next.level {
+            next = carried;
         }
         model.buckets.retain(|bucket| bucket.window != *new);
         model.buckets.push(next);
@@ -344,19 +400,19 @@ fn take_over_buckets(model: &mut ScopeModel, before: &Budget, after: &Budget, no
     }
 }
 
-/// Each bucket that only the new budget names, with the one of those that only the old one names which is most like it.
+/// Pairs each bucket that only the new budget has with the most similar one that only the old budget has.
 fn replaced_buckets(before: &Budget, after: &Budget) -> Vec<(Window, Window)> {
     let buckets = |budget: &Budget| -> BTreeSet<Window> {
         budget.windows().filter(|window| matches!(window, Window::Bucket { .. })).cloned().collect()
     };
     let (before, after) = (buckets(before), buckets(after));
     let gone: Vec<&Window> = before.difference(&after).collect();
-    let likest = |new: &Window| gone.iter().min_by_key(|old| (unlike(old, new), **old)).copied();
-    after.difference(&before).filter_map(|new| Some((likest(new)?.clone(), new.clone()))).collect()
+    let most_similar = |new: &Window| gone.iter().min_by_key(|old| (difference(old, new), **old)).copied();
+    after.difference(&before).filter_map(|new| Some((most_similar(new)?.clone(), new.clone()))).collect()
 }
 
-/// How much two buckets differ: in the time they take to fill, then in what they hold.
-fn unlike(one: &Window, other: &Window) -> (u64, u64) {
+/// Returns the difference of two buckets: of their fill times, then of their capacities.
+fn difference(one: &Window, other: &Window) -> (u64, u64) {
     let measures = |window: &Window| match window {
         Window::Bucket { capacity, refill, length } => (capacity * length.micros() / (*refill).max(1), *capacity),
         _ => unreachable!("only buckets are compared"),

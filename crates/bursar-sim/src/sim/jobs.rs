@@ -1,4 +1,4 @@
-//! Jobs by the model: what each has come to, told by the events of what was asked; and who may lease them.
+//! Jobs in the model: the state of each job, and which leases are allowed.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -14,22 +14,22 @@ use bursar_core::request::Op;
 use bursar_core::state::JobKey;
 use bursar_core::time::Span;
 
-use super::expect::{Case, Check, is, opening};
+use super::expect::{Case, Check, charge_move, is};
 use super::follow::is_consequence;
 use super::model::{Live, Micros, Model};
 
-/// What one step of priority is worth.
+/// The rank of one priority step, in microseconds.
 const STEP: Micros = 60_000_000;
 
-/// What a transaction found when it looked for jobs to lease.
+/// What a transaction saw when it searched for jobs to lease.
 #[derive(Debug)]
 pub(crate) struct ClaimSeen {
-    /// How many transactions had committed.
+    /// The number of commits at that time.
     pub(crate) commits: u64,
     pub(crate) at: Micros,
-    /// Jobs that wait and that somebody else had locked.
+    /// Waiting jobs that another transaction had locked.
     pub(crate) locked: BTreeSet<JobId>,
-    /// Neighbours in its transaction do something to jobs as well, so that some that were found cannot be leased.
+    /// Whether other requests of the batch act on jobs too, so that found jobs may not be leasable.
     pub(crate) disturbed: bool,
 }
 
@@ -37,7 +37,7 @@ pub(crate) struct ClaimSeen {
 pub(crate) struct JobModel {
     pub(crate) tenant: Tenant,
     pub(crate) queue: Queue,
-    /// Where its key makes it unique.
+    /// The queue in which its idempotency key is unique.
     pub(crate) home: Queue,
     pub(crate) kind: JobKind,
     pub(crate) key: Option<FlowKey>,
@@ -46,11 +46,11 @@ pub(crate) struct JobModel {
     pub(crate) max_attempts: Option<u32>,
     pub(crate) retry: Option<Retry>,
     pub(crate) deadline: Option<Span>,
-    /// `Queued` stands for `Scheduled` too: which of them is stored follows from time.
+    /// `Queued` includes `Scheduled`: which of them is stored depends on time alone.
     pub(crate) state: JobState,
-    /// Not before this; of a finished one, when it ended.
+    /// The earliest time to run; of a finished job, when it ended.
     pub(crate) run_at: Micros,
-    /// How many transactions had committed when it began to wait where it waits.
+    /// The number of commits when it began to wait in its queue.
     pub(crate) waits_since: u64,
     pub(crate) attempts: u32,
     pub(crate) fence: u64,
@@ -58,18 +58,19 @@ pub(crate) struct JobModel {
     pub(crate) ended: Option<LeaseEnd>,
     pub(crate) cancelling: bool,
     pub(crate) hold: Option<HoldId>,
-    /// All that it ever had.
+    /// All holds that it ever had.
     pub(crate) holds: Vec<HoldId>,
     pub(crate) awaits: Option<Scope>,
     pub(crate) cost: i64,
+    /// Fences of leases that expired.
     pub(crate) lapsed: BTreeSet<u64>,
-    /// The principals that its leases are bound to, where they are.
+    /// The principals that its leases are bound to, by fence.
     pub(crate) owners: BTreeMap<u64, LeaseOwner>,
-    /// What the last lease was charged for.
+    /// The spend charged for the last lease, by scope.
     pub(crate) settled: BTreeMap<Scope, i64>,
-    /// Leases whose spend has been charged.
+    /// Fences of leases whose spend was charged.
     pub(crate) charged: BTreeSet<u64>,
-    /// Those of them that had been lost.
+    /// The fences among them whose lease had been lost.
     pub(crate) billed: BTreeSet<u64>,
 }
 
@@ -94,7 +95,7 @@ impl JobModel {
         self.run_at - Micros::from(self.priority) * STEP
     }
 
-    /// It waits for a worker, from an instant on.
+    /// Makes it wait for a worker from a time on.
     pub(super) fn wait(&mut self, run_at: Micros, commits: u64) {
         self.state = JobState::Queued;
         self.run_at = run_at;
@@ -102,11 +103,11 @@ impl JobModel {
     }
 }
 
-/// Leases by the rates that they count for, so far; and what is told to be counted in all, under which limits.
+/// The leases counted so far per rate limit, and the posted charges with their limits.
 type Counted<'a> = (&'a BTreeMap<Scope, (Rate, i64)>, &'a Posted);
 type Posted = BTreeMap<Scope, Vec<Limit>>;
 
-/// The promise that a mismatch is about, by the word it begins with.
+/// Returns the guarantee that a mismatch violates, by its first word.
 pub(crate) fn promise(what: &str) -> &'static str {
     match what.split(':').next() {
         Some("fence") => "I7 fenced",
@@ -120,15 +121,16 @@ pub(crate) fn promise(what: &str) -> &'static str {
     }
 }
 
-/// The events of a request one after the other, without those that follow from spend.
-pub(super) struct Story<'a> {
+/// A cursor over the events of a request, without the consequences of spend.
+pub(super) struct EventCursor<'a> {
     events: VecDeque<&'a Event>,
     touched: BTreeSet<Scope>,
 }
 
-impl<'a> Story<'a> {
+impl<'a> EventCursor<'a> {
     pub(super) fn next(&mut self, expected: &str) -> Check<&'a Event> {
-        let event = self.events.pop_front().ok_or_else(|| format!("{expected} was expected, and nothing is told"))?;
+        let event =
+            self.events.pop_front().ok_or_else(|| format!("expected {expected}, but there is no further event"))?;
         self.touched.extend(event.scopes().into_iter().cloned());
         Ok(event)
     }
@@ -138,36 +140,39 @@ impl<'a> Story<'a> {
     }
 }
 
-/// States, where time alone makes one of them the other.
-pub(super) fn same_state(said: JobState, expected: JobState) -> bool {
-    said == expected || said == JobState::Scheduled && expected == JobState::Queued
+/// Returns whether two states are equal up to the passing of time.
+pub(super) fn same_state(answered: JobState, expected: JobState) -> bool {
+    answered == expected || answered == JobState::Scheduled && expected == JobState::Queued
 }
 
 impl Model {
-    /// Work on jobs, which is told and answered job by job.
+    /// Judges a request on jobs, which is answered job by job.
     pub(super) fn work(&mut self, case: &Case<'_>) -> Check<bool> {
         let events: VecDeque<&Event> = case.events().filter(|event| !is_consequence(event)).collect();
         let effect = !events.is_empty();
-        let mut story = Story { events, touched: BTreeSet::new() };
+        let mut events = EventCursor { events, touched: BTreeSet::new() };
         match (&case.request.op, case.answer()?) {
-            (Op::Lease(ask), Answer::Leased(said)) => self.leased(case, ask, said, &mut story)?,
-            (Op::Heartbeat { beats }, Answer::Beaten(said)) => {
-                is("heartbeats", &said.len(), &beats.len())?;
-                beats.iter().zip(said).try_for_each(|(beat, said)| self.beaten(case, beat, said))?;
+            (Op::Lease(ask), Answer::Leased(answered)) => self.leased(case, ask, answered, &mut events)?,
+            (Op::Heartbeat { beats }, Answer::Beaten(answered)) => {
+                is("heartbeats", &answered.len(), &beats.len())?;
+                beats.iter().zip(answered).try_for_each(|(beat, answered)| self.beaten(case, beat, answered))?;
             }
-            (Op::Finish { items }, Answer::Finished(said)) => {
-                is("ends of leases", &said.len(), &items.len())?;
-                items.iter().zip(said).try_for_each(|(item, said)| self.finish(case, item, said, &mut story))?;
+            (Op::Finish { items }, Answer::Finished(answered)) => {
+                is("ends of leases", &answered.len(), &items.len())?;
+                items
+                    .iter()
+                    .zip(answered)
+                    .try_for_each(|(item, answered)| self.finish(case, item, answered, &mut events))?;
             }
-            (Op::Act { act, jobs }, Answer::Acted { each: said, more: false }) => {
-                self.act(case, act, jobs, said, &mut story)?;
+            (Op::Act { act, jobs }, Answer::Acted { each: answered, more: false }) => {
+                self.act(case, act, jobs, answered, &mut events)?;
             }
-            (_, said) => return Err(format!("work on jobs is answered with {said:?}")),
+            (_, answered) => return Err(format!("a request on jobs is answered with {answered:?}")),
         }
-        if let Some(event) = story.peek() {
-            return Err(format!("{event:?} is told beyond what was done"));
+        if let Some(event) = events.peek() {
+            return Err(format!("{event:?} is not expected"));
         }
-        self.follow(case, story.touched.into_iter().collect())?;
+        self.follow(case, events.touched.into_iter().collect())?;
         Ok(effect)
     }
 
@@ -181,7 +186,7 @@ impl Model {
         Ok(true)
     }
 
-    /// A queue is paused, or goes on. Its row is locked for that: it was read as it was last set.
+    /// Judges pausing or resuming a queue. The row is locked, so that its latest settings were read.
     pub(super) fn pause_queue(&mut self, case: &Case<'_>, queue: &Queue, paused: bool) -> Check<bool> {
         let known = self.queues.get(&(case.tenant().clone(), queue.clone())).and_then(|known| known.last());
         let config = known.map(|(_, config)| config.clone()).unwrap_or_default();
@@ -191,7 +196,8 @@ impl Model {
         self.define_queue(case, queue, &QueueConfig { paused, ..config })
     }
 
-    /// What may have been read of a queue. It is not locked: whoever began before it was changed may have seen it as it was.
+    /// Returns the settings that a request may have read. Queues are not locked: a transaction that began before a change may
+    /// have read the old settings.
     pub(super) fn configs(&self, case: &Case<'_>, queue: &Queue) -> Vec<QueueConfig> {
         let known = self.queues.get(&(case.tenant().clone(), queue.clone())).map_or(&[][..], Vec::as_slice);
         let before = known.iter().rev().find(|(commits, _)| *commits <= case.began).map(|(_, config)| config.clone());
@@ -201,20 +207,20 @@ impl Model {
         configs
     }
 
-    pub(super) fn enqueued(&mut self, case: &Case<'_>, id: JobId, asked: &JobSpec, hold: Option<HoldId>) {
+    pub(super) fn enqueued(&mut self, case: &Case<'_>, id: JobId, spec: &JobSpec, hold: Option<HoldId>) {
         let job = JobModel {
             tenant: case.tenant().clone(),
-            queue: asked.queue.clone(),
-            home: asked.queue.clone(),
-            kind: asked.kind.clone(),
-            key: asked.key.clone(),
-            idempotency_key: asked.idempotency_key.clone(),
-            priority: asked.priority,
-            max_attempts: asked.max_attempts,
-            retry: asked.retry.clone(),
-            deadline: asked.deadline,
+            queue: spec.queue.clone(),
+            home: spec.queue.clone(),
+            kind: spec.kind.clone(),
+            key: spec.key.clone(),
+            idempotency_key: spec.idempotency_key.clone(),
+            priority: spec.priority,
+            max_attempts: spec.max_attempts,
+            retry: spec.retry.clone(),
+            deadline: spec.deadline,
             state: JobState::Queued,
-            run_at: case.now + asked.delay.micros(),
+            run_at: case.now + spec.delay.micros(),
             waits_since: case.commits,
             attempts: 0,
             fence: 0,
@@ -235,70 +241,75 @@ impl Model {
         self.unended.insert(id);
     }
 
-    /// The job of a key that was given up since a decision began, which may still have found it, unless it made one anew.
-    pub(super) fn just_given_up(&self, case: &Case<'_>, key: &JobKey, made: bool) -> Option<JobId> {
+    /// Returns the job of a key that was removed since a decision began: the decision may have found it, unless it created a
+    /// new job.
+    pub(super) fn just_removed(&self, case: &Case<'_>, key: &JobKey, made: bool) -> Option<JobId> {
         let since = |(_, commits): &&(JobId, u64)| *commits > case.began && !made;
-        self.given_up.get(key).filter(since).map(|(job, _)| *job)
+        self.removed_keys.get(key).filter(since).map(|(job, _)| *job)
     }
 
-    /// What is told of a job that is found by its key is read without a lock: its hold is one that it had.
-    pub(super) fn is_hold_of_found(&self, job: JobId, said: Option<HoldId>) -> Check {
+    /// Checks the hold of an existing job. It is read without a lock, so that any hold the job ever had is right.
+    pub(super) fn is_hold_of_found(&self, job: JobId, answered: Option<HoldId>) -> Check {
         let Some(known) = self.jobs.get(&job) else { return Ok(()) };
-        let right = match said {
+        let right = match answered {
             Some(hold) => known.holds.contains(&hold),
             None => known.holds.is_empty(),
         };
-        if right { Ok(()) } else { Err(format!("{said:?} is no hold of {job}, which had {:?}", known.holds)) }
+        if right { Ok(()) } else { Err(format!("{answered:?} is not a hold of {job}, which had {:?}", known.holds)) }
     }
 
     pub(super) fn job(&self, case: &Case<'_>, id: JobId) -> Option<&JobModel> {
         self.jobs.get(&id).filter(|job| job.tenant == *case.tenant())
     }
 
-    fn leased(&mut self, case: &Case<'_>, ask: &LeaseAsk, said: &Leased, story: &mut Story<'_>) -> Check {
-        if said.jobs.len() > ask.capacity as usize {
-            return Err(format!("limit: {} jobs are leased, {} were wanted", said.jobs.len(), ask.capacity));
+    fn leased(&mut self, case: &Case<'_>, ask: &LeaseAsk, answered: &Leased, events: &mut EventCursor<'_>) -> Check {
+        if answered.jobs.len() > ask.capacity as usize {
+            return Err(format!(
+                "limit: {} jobs are leased, but the capacity is {}",
+                answered.jobs.len(),
+                ask.capacity
+            ));
         }
-        let posted = story.events.iter().find_map(|event| match event {
+        let posted = events.events.iter().find_map(|event| match event {
             Event::Posted { charges } => Some(charges.as_slice()),
             _ => None,
         });
         let posted = posted.unwrap_or_default().iter().map(|charge| (charge.scope.clone(), charge.limits.clone()));
         let posted: Posted = posted.collect();
         let mut rates: BTreeMap<Scope, (Rate, i64)> = BTreeMap::new();
-        for told in &said.jobs {
-            let event = story.next("a lease")?;
-            if event.job() != Some(told.id) {
-                return Err(format!("{event:?} is told, and {} is answered", told.id));
+        for leased in &answered.jobs {
+            let event = events.next("a lease")?;
+            if event.job() != Some(leased.id) {
+                return Err(format!("{event:?} is recorded, but {} is answered", leased.id));
             }
-            self.check_order(case, told.id)?;
+            self.check_order(case, leased.id)?;
             let config = self.check_lease(case, ask, event, (&rates, &posted))?;
-            self.take(case, told, event)?;
-            for (scope, rate) in rates_of(told, &config) {
+            self.take(case, leased, event)?;
+            for (scope, rate) in rates_of(leased, &config) {
                 rates.entry(scope).or_insert((rate, 0)).1 += 1;
             }
         }
         if rates.is_empty() {
             return Ok(());
         }
-        let Event::Posted { charges } = story.next("what leases count for rates")? else {
-            return Err("limit: leases do not count for the rate of their queue".into());
+        let Event::Posted { charges } = events.next("the postings for rate limits")? else {
+            return Err("limit: leases are not counted for the rate limit of their queue".into());
         };
-        let said: BTreeMap<_, _> = charges.iter().map(|charge| (charge.scope.clone(), charge.amount)).collect();
-        is("limit: leases counted for rates", &said, &rates.iter().map(|(s, (_, n))| (s.clone(), *n)).collect())?;
+        let answered: BTreeMap<_, _> = charges.iter().map(|charge| (charge.scope.clone(), charge.amount)).collect();
+        is("limit: leases counted for rates", &answered, &rates.iter().map(|(s, (_, n))| (s.clone(), *n)).collect())?;
         for (scope, (rate, count)) in rates {
             let model = self.scope(&case.key(&scope), case.now);
             model.open_bucket(&rate.limit().window, case.now);
-            model.make(case.now, opening(case.now, count, false));
+            model.apply(case.now, charge_move(case.now, count, false));
         }
         Ok(())
     }
 
-    /// Of those that could be had, the best goes first.
+    /// Checks that no job of better rank was available.
     fn check_order(&self, case: &Case<'_>, id: JobId) -> Check {
         let claim = case.claim.filter(|claim| !claim.disturbed);
         let (Some(job), Some(claim)) = (self.jobs.get(&id), claim) else { return Ok(()) };
-        // Those with a key that may not go are found and passed over, and others not found in their place.
+        // The search may spend its capacity on jobs whose flow key has no slot, so that the order is not defined with keys.
         let keyed =
             |other: &JobModel| other.key.is_some() && (&other.tenant, &other.queue) == (&job.tenant, &job.queue);
         if self.unended.iter().any(|other| keyed(&self.jobs[other])) {
@@ -314,27 +325,27 @@ impl Model {
                 && better.waits_since <= claim.commits
         });
         match passed {
-            Some(better) => Err(format!("order: {id} is leased before {better}, which has waited with a better rank")),
+            Some(better) => Err(format!("order: {id} is leased before {better}, which was waiting with a better rank")),
             None => Ok(()),
         }
     }
 
-    /// What was set for the queue must admit the lease; returns what that is.
+    /// Checks that the settings of the queue admit the lease, and returns them.
     fn check_lease(&self, case: &Case<'_>, ask: &LeaseAsk, event: &Event, counted: Counted<'_>) -> Check<QueueConfig> {
         let Event::JobLeased { job: id, fence, attempt, worker, .. } = event else {
-            return Err(format!("{event:?} is no lease"));
+            return Err(format!("{event:?} is not a lease"));
         };
-        let job = self.job(case, *id).ok_or_else(|| format!("gone: {id} is leased, and is not there"))?;
+        let job = self.job(case, *id).ok_or_else(|| format!("gone: {id} is leased, but does not exist"))?;
         if job.state != JobState::Queued || job.lease.is_some() {
             return Err(format!("fence: {id} is {} and leased to {:?}: it cannot be leased", job.state, job.lease));
         }
         is("fence: the number of a lease", fence, &(job.fence + 1))?;
         is("attempts: of a lease", attempt, &(job.attempts + 1))?;
-        is("who leases", worker, &ask.worker)?;
+        is("the worker of a lease", worker, &ask.worker)?;
         let early = job.run_at > case.now.max(self.high);
         let wanted = ask.queues.contains(&job.queue) && (ask.kinds.is_empty() || ask.kinds.contains(&job.kind));
         if early || !wanted {
-            return Err(format!("{id} is leased; it is wanted: {wanted}, before its time: {early}"));
+            return Err(format!("{id} is leased; requested: {wanted}, before its time: {early}"));
         }
         let mut wrong = String::new();
         for config in self.configs(case, &job.queue) {
@@ -355,7 +366,9 @@ impl Model {
         event: &Event,
         (rates, posted): Counted<'_>,
     ) -> Check {
-        let Event::JobLeased { lease, deadline, slots, .. } = event else { unreachable!("it was looked at") };
+        let Event::JobLeased { lease, deadline, slots, .. } = event else {
+            unreachable!("the event was checked before")
+        };
         if config.paused {
             return Err("the queue is paused".into());
         }
@@ -370,7 +383,7 @@ impl Model {
         for (scope, most) in limits {
             let running = self.scopes.get(&case.key(&scope)).map_or(0, |scope| scope.live.len());
             if running >= most as usize {
-                return Err(format!("{running} are leased at once on {scope}, {most} may be"));
+                return Err(format!("{running} jobs are leased at once on {scope}, the limit is {most}"));
             }
         }
         let own = rates_in(&job.queue, job.key.as_ref(), config);
@@ -378,23 +391,23 @@ impl Model {
             [Some(FlowScopes::of_queue(&job.queue)), job.key.as_ref().map(|key| FlowScopes::of_key(&job.queue, key))];
         for scope in both.into_iter().flatten().map(|flow| flow.rate) {
             let limits = own.iter().find(|(own, _)| *own == scope).map(|(_, rate)| vec![rate.limit()]);
-            is("what a lease counts for", &posted.get(&scope), &limits.as_ref())?;
+            is("the rate limits of a lease", &posted.get(&scope), &limits.as_ref())?;
         }
         for (scope, rate) in own {
             let taken = rates.get(&scope).map_or(0, |(_, count)| *count);
             let limit = rate.limit();
             let left = self.scopes.get(&case.key(&scope)).map_or(limit.amount, |s| s.remaining(&limit, case.now));
             if left <= taken {
-                return Err(format!("{scope} leaves {left} leases, {taken} are taken already"));
+                return Err(format!("{scope} leaves {left} leases, but {taken} are taken"));
             }
         }
         Ok(())
     }
 
-    /// The lease is the worker's.
-    fn take(&mut self, case: &Case<'_>, told: &Job, event: &Event) -> Check {
+    /// Gives the lease to the worker.
+    fn take(&mut self, case: &Case<'_>, leased: &Job, event: &Event) -> Check {
         let Event::JobLeased { job: id, fence, attempt, worker, lease, deadline, slots, owner } = event else {
-            unreachable!("it was looked at")
+            unreachable!("the event was checked before")
         };
         let taker = case.request.context.reporter.as_ref().map(|reporter| &reporter.owner);
         is("owner: of a lease", &owner.as_ref(), &taker)?;
@@ -404,7 +417,7 @@ impl Model {
             scope.live.push(slot);
             scope.known = true;
         }
-        let job = self.jobs.get_mut(id).expect("it was found");
+        let job = self.jobs.get_mut(id).expect("the job was found above");
         job.state = JobState::Leased;
         (job.fence, job.attempts, job.ended) = (*fence, *attempt, None);
         job.owners.extend(owner.iter().map(|owner| (*fence, owner.clone())));
@@ -417,12 +430,12 @@ impl Model {
             deadline: deadline.micros(),
             slots: slots.clone(),
         });
-        self.compare_job(*id, Some(told))
+        self.compare_job(*id, Some(leased))
     }
 
-    /// The lease is over, and with it the slots it took.
+    /// Ends a lease and frees its slots.
     pub(super) fn end_lease(&mut self, case: &Case<'_>, id: JobId, end: LeaseEnd) {
-        let job = self.jobs.get_mut(&id).expect("it was found");
+        let job = self.jobs.get_mut(&id).expect("the job was found above");
         let Some(lease) = job.lease.take() else { return };
         job.ended = Some(end);
         if end == LeaseEnd::Lapsed {
@@ -433,56 +446,59 @@ impl Model {
         }
     }
 
-    fn beaten(&mut self, case: &Case<'_>, beat: &Beat, said: &Result<Beaten, Refusal>) -> Check {
-        let Some(job) = self.job(case, beat.job) else { return unknown(beat.job, said) };
+    fn beaten(&mut self, case: &Case<'_>, beat: &Beat, answered: &Result<Beaten, Refusal>) -> Check {
+        let Some(job) = self.job(case, beat.job) else { return unknown(beat.job, answered) };
         if job.is_foreign(case, beat.fence) {
-            return foreign(beat.job, beat.fence, said);
+            return foreign(beat.job, beat.fence, answered);
         }
         if job.lease.is_none() || job.fence != beat.fence {
-            return self.lost(beat.job, beat.fence, false, said);
+            return self.lost(beat.job, beat.fence, false, answered);
         }
-        let Ok(said) = said else { return Err(format!("fence: a heartbeat of a lease that lives: {said:?}")) };
+        let Ok(answered) = answered else {
+            return Err(format!("fence: a heartbeat of a running lease is refused: {answered:?}"));
+        };
         let drains: Vec<bool> = self.configs(case, &job.queue).iter().map(|config| config.paused).collect();
-        let right = match said.order {
+        let right = match answered.order {
             Order::Cancel => job.cancelling,
             Order::Drain => !job.cancelling && drains.contains(&true),
             Order::Continue => !job.cancelling && drains.contains(&false),
         };
         if !right {
-            return Err(format!("{:?} was told of {job:?}", said.order));
+            return Err(format!("{:?} was answered for {job:?}", answered.order));
         }
-        let lease = self.jobs.get_mut(&beat.job).and_then(|job| job.lease.as_mut()).ok_or("it was there")?;
+        let lease =
+            self.jobs.get_mut(&beat.job).and_then(|job| job.lease.as_mut()).ok_or("the lease was found above")?;
         lease.until = lease.until.max(case.now + lease.length);
-        is("until when a lease lives", &said.until.micros(), &lease.lapses_at())
+        is("the end of a lease", &answered.until.micros(), &lease.lapses_at())
     }
 
-    /// The lease is not the asker's any more.
+    /// Expects a refusal because the lease is lost.
     pub(super) fn lost<T: std::fmt::Debug>(
         &self,
         id: JobId,
         fence: u64,
         billed: bool,
-        said: &Result<T, Refusal>,
+        answered: &Result<T, Refusal>,
     ) -> Check {
         let job = &self.jobs[&id];
-        match said {
+        match answered {
             Err(Refusal::LeaseLost { job: lost, fence: by, state, billed: charged })
                 if (*lost, *by, *charged) == (id, fence, billed) && same_state(*state, job.state) =>
             {
                 Ok(())
             }
-            said => {
-                Err(format!("fence: lease {fence} is lost, billed {billed}, and answered is {said:?}; it is {job:?}"))
-            }
+            answered => Err(format!(
+                "fence: lease {fence} is lost, billed {billed}, but answered {answered:?}; the job is {job:?}"
+            )),
         }
     }
 
-    /// A row as it is written, against what the model has.
+    /// Compares a written row with the model.
     pub(crate) fn compare_job(&self, id: JobId, row: Option<&Job>) -> Check {
         let (row, job) = match (row, self.jobs.get(&id)) {
             (None, None) => return Ok(()),
             (Some(row), Some(job)) => (row, job),
-            (row, known) => return Err(format!("gone: {id} is {row:?}, it should be {known:?}")),
+            (row, known) => return Err(format!("gone: {id} is {row:?}, expected {known:?}")),
         };
         let life = &row.life;
         let lease = life.lease.as_ref().map(|lease| {
@@ -507,43 +523,43 @@ impl Model {
         let waits = job.state == JobState::Queued;
         let exact = job.state.is_final() || waits;
         if !same_state(life.state, job.state) || life.cancelling != job.cancelling {
-            return Err(format!("{id} is {}, cancelling {}: it should be {job:?}", life.state, life.cancelling));
+            return Err(format!("{id} is {}, cancelling {}: expected {job:?}", life.state, life.cancelling));
         }
-        // Once it has stepped up in a line, its rank is another until it waits anew.
+        // A job that moved up in its line has another rank until it waits again.
         let ranked = waits && job.key.is_none();
         if exact && life.run_at.micros() != job.run_at || ranked && life.rank.micros() != job.rank() {
-            return Err(format!("{id} runs or ended at {}, rank {}: {job:?}", life.run_at, life.rank));
+            return Err(format!("{id} runs or ended at {}, rank {}: expected {job:?}", life.run_at, life.rank));
         }
         Ok(())
     }
 }
 
 impl JobModel {
-    /// Whether another principal took this lease than the one that asks. Of those that ended in another way than by lapsing only the
-    /// last is remembered.
+    /// Returns whether another principal took this lease than the reporter. Of leases that did not expire only the last is
+    /// remembered.
     pub(super) fn is_foreign(&self, case: &Case<'_>, fence: u64) -> bool {
         let Some(reporter) = &case.request.context.reporter else { return false };
         match self.owners.get(&fence) {
             Some(owner) => (fence == self.fence || self.lapsed.contains(&fence)) && reporter.owner != *owner,
-            // A program that embeds Bursar took it.
+            // A program that embeds Bursar took the lease.
             None => fence == self.fence && fence > 0,
         }
     }
 }
 
-/// Another principal took the lease.
-pub(super) fn foreign<T: std::fmt::Debug>(job: JobId, fence: u64, said: &Result<T, Refusal>) -> Check {
-    match said {
+/// Expects a refusal because another principal took the lease.
+pub(super) fn foreign<T: std::fmt::Debug>(job: JobId, fence: u64, answered: &Result<T, Refusal>) -> Check {
+    match answered {
         Err(Refusal::ForeignLease { job: id, fence: by }) if (*id, *by) == (job, fence) => Ok(()),
-        said => Err(format!("owner: lease {fence} of {job} is another principal's, and answered is {said:?}")),
+        answered => Err(format!("owner: lease {fence} of {job} is another principal's, but answered {answered:?}")),
     }
 }
 
-/// The job is not there, or is somebody else's.
-pub(super) fn unknown<T: std::fmt::Debug>(id: JobId, said: &Result<T, Refusal>) -> Check {
-    match said {
+/// Expects a refusal because the job does not exist or belongs to another tenant.
+pub(super) fn unknown<T: std::fmt::Debug>(id: JobId, answered: &Result<T, Refusal>) -> Check {
+    match answered {
         Err(Refusal::UnknownJob { job }) if *job == id => Ok(()),
-        said => Err(format!("gone: {id} is not there, and answered is {said:?}")),
+        answered => Err(format!("gone: {id} does not exist, but answered {answered:?}")),
     }
 }
 

@@ -1,4 +1,4 @@
-//! The judge: sees every commit in its order, every answer and every notice, and says what must not be.
+//! The judge: checks every commit in order, every answer and every notification.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::mem::Discriminant;
@@ -25,22 +25,22 @@ use super::tables::Writes;
 use super::transaction::SimTx;
 use super::world::Node;
 
-/// How many of the last things that happened are shown with a failure.
+/// How many recent decisions and events are shown with a failure.
 const SHOWN: usize = 40;
 
-/// A request that was decided, to be judged when its transaction commits.
+/// A decided request, which is judged when its transaction commits.
 #[derive(Debug)]
 pub(crate) struct Decision {
     pub(crate) request: Request,
     pub(crate) answer: Result<Outcome, Refusal>,
     pub(crate) now: Time,
-    /// How many transactions had committed when its own began.
+    /// The number of commits when its transaction began.
     pub(crate) began: u64,
-    /// How many had when it was decided: names were looked for once more then.
+    /// The number of commits when it was decided: keys were read again then.
     pub(crate) decided: u64,
-    /// What its transaction found when it looked for jobs to lease.
+    /// What its transaction saw when it searched for jobs to lease.
     pub(crate) claim: Option<Arc<ClaimSeen>>,
-    /// It goes by something that was only looked at, and that has changed since.
+    /// Whether rows that it read without a lock have changed since.
     pub(crate) outdated: bool,
 }
 
@@ -51,38 +51,37 @@ impl Decision {
         Arc::new(Decision { request: request.clone(), answer, now, began, decided, claim, outdated })
     }
 
-    /// The rows for lack of which it may have come to its answer. What is not there cannot be locked, and may come into
-    /// being meanwhile.
-    fn lacking(&self) -> Vec<Lock> {
+    /// Returns the missing rows that the answer may depend on. A missing row cannot be locked and may be created meanwhile.
+    fn missing_rows(&self) -> Vec<Lock> {
         let tenant = &self.request.context.tenant;
         let absent = |scope: &Scope| Lock::Scope((tenant.clone(), scope.clone()));
-        let mut lacking = match &self.answer {
+        let mut missing = match &self.answer {
             Err(Refusal::UnknownScope { scope }) => vec![absent(scope)],
             Err(Refusal::UnknownHold { hold }) => vec![Lock::Hold(*hold)],
             Err(Refusal::UnknownGrant { grant }) => vec![Lock::Grant(*grant)],
             _ => Vec::new(),
         };
         match &self.request.op {
-            // A dry run makes no row for a scope that is new, and so locks none.
-            Op::Define { scope, .. } if self.request.dry_run => lacking.push(absent(scope)),
+            // A dry run creates no row for a new scope, and so locks none.
+            Op::Define { scope, .. } if self.request.dry_run => missing.push(absent(scope)),
             Op::Submit(command) => {
                 let dry = command.charges.iter().filter(|_| self.request.dry_run);
-                lacking.extend(dry.map(|charge| absent(&charge.scope)));
-                // The job that was to own the hold may have been enqueued by somebody else meanwhile; a dry run takes no name.
+                missing.extend(dry.map(|charge| absent(&charge.scope)));
+                // Another transaction may have enqueued the job that would own the hold; a dry run takes no job key.
                 let doubtful = self.request.dry_run || self.answer.is_err() && command.settle == Settle::Job;
                 let jobs = command.jobs.iter().filter(|_| doubtful);
                 let keyed = jobs.filter_map(|job| Some((job.queue.clone(), job.idempotency_key.clone()?)));
-                lacking.extend(keyed.map(|(queue, key)| Lock::JobKey((tenant.clone(), queue, key))));
+                missing.extend(keyed.map(|(queue, key)| Lock::JobKey((tenant.clone(), queue, key))));
                 if matches!(&self.answer, Err(Refusal::Refused(violations)) if violations.iter().any(is_unknown)) {
-                    lacking.extend(command.redeem.iter().map(|redemption| Lock::Grant(redemption.grant)));
+                    missing.extend(command.redeem.iter().map(|redemption| Lock::Grant(redemption.grant)));
                 }
             }
             _ => {}
         }
-        lacking
+        missing
     }
 
-    /// What it had an effect on that it can have only once: of several jobs one may follow later, when it is said again.
+    /// Returns its effects, each of which is allowed once. Of several jobs some may follow when the request is repeated.
     fn effects(&self) -> Vec<Option<JobId>> {
         let Some(entry) = self.entry() else { return Vec::new() };
         let named: Vec<JobId> = match &self.request.op {
@@ -99,16 +98,16 @@ impl Decision {
     }
 }
 
-/// What went as it must not.
+/// A violation.
 #[derive(Clone, Debug)]
 pub struct Failure {
-    /// The check that noticed.
+    /// The check that failed.
     pub check: &'static str,
-    /// What it noticed.
+    /// The details.
     pub what: String,
-    /// How many requests had been decided.
+    /// The number of requests decided before.
     pub step: u64,
-    /// The last things that happened before.
+    /// The last decisions and events before.
     pub last: Vec<String>,
 }
 
@@ -116,19 +115,19 @@ pub(crate) struct Judge {
     rules: Rules,
     pub(crate) model: Model,
     keys: HashMap<KeyKey, Remembered>,
-    /// Commands that were committed with an effect, with how many events they have.
+    /// Committed commands with an effect, and their numbers of events.
     pub(crate) done: HashMap<CommandId, usize>,
-    /// The numbers of requests that were decided in a transaction that committed.
+    /// The numbers of requests decided in a committed transaction.
     seen: HashSet<u64>,
     /// Requests without a key that had an effect.
     spent: HashSet<(u64, Discriminant<Op>, Option<JobId>)>,
-    /// Notices of each command that each life of each node gave out.
-    told: HashMap<(Node, CommandId), usize>,
-    /// Who answered that a command is done.
+    /// Notifications sent per command and life of a node.
+    notified: HashMap<(Node, CommandId), usize>,
+    /// Commands acknowledged, with the node.
     answered: Vec<(Node, CommandId)>,
     pub(crate) commits: u64,
-    /// Rows by how many transactions had committed when they came into being.
-    born: HashMap<Lock, u64>,
+    /// The number of commits when each row was created.
+    created: HashMap<Lock, u64>,
     pub(crate) decided: u64,
     pub(crate) refused: u64,
     pub(crate) replayed: u64,
@@ -138,33 +137,34 @@ pub(crate) struct Judge {
     verbose: VecDeque<(Node, Arc<Decision>)>,
 }
 
+/// The first outcome under a key.
 struct Remembered {
     op: Op,
     outcome: Outcome,
     until: i64,
-    /// How many transactions had committed when it was remembered, and when it was forgotten.
+    /// The number of commits when the key was stored, and when it was removed.
     since: u64,
     forgotten: Option<u64>,
-    /// What it had been remembered for before its time was over, and the key was taken over.
+    /// The outcome that the key had before it expired and was reused.
     before: Option<Box<Remembered>>,
 }
 
 impl Remembered {
-    /// Whether a decision must go by it. Keys are read and not locked: who began before a key was taken for something else,
-    /// or forgotten, may have seen it as it was before. Who came to nothing before a twin was done has taken no key, and is
-    /// told so whenever its transaction ends.
+    /// Returns whether a decision must replay it. Keys are read without a lock: a transaction that began before a key was reused
+    /// or removed may have read its old state. A decision without an effect takes no key; its answer stands even if a copy of
+    /// the request commits first.
     fn binds(&self, decision: &Decision) -> bool {
         let replayed = decision.answer.as_ref().is_ok_and(|outcome| outcome.replayed);
         let conflict = matches!(decision.answer, Err(Refusal::KeyReused { .. }));
         let kept = self.forgotten.is_none_or(|forgotten| (replayed || conflict) && forgotten >= decision.began);
-        let idle = decision.entry().is_none() && !replayed && !conflict;
+        let no_effect = decision.entry().is_none() && !replayed && !conflict;
         let other = !same(&self.op, &decision.request.op);
-        let missed = idle && (self.since >= decision.decided || other && self.since >= decision.began);
+        let missed = no_effect && (self.since >= decision.decided || other && self.since >= decision.began);
         self.until > decision.now.micros() && kept && !missed
     }
 }
 
-/// The number a caller gave its request.
+/// Returns the number that a caller gave its request.
 pub(crate) fn number(request: &Request) -> Option<u64> {
     request.context.correlation_id.as_ref()?.parse().ok()
 }
@@ -178,10 +178,10 @@ impl Judge {
             done: HashMap::new(),
             seen: HashSet::new(),
             spent: HashSet::new(),
-            told: HashMap::new(),
+            notified: HashMap::new(),
             answered: Vec::new(),
             commits: 0,
-            born: HashMap::new(),
+            created: HashMap::new(),
             decided: 0,
             refused: 0,
             replayed: 0,
@@ -200,7 +200,7 @@ impl Judge {
         }
     }
 
-    /// Notes something that happened: it is part of what a seed must reproduce.
+    /// Adds an event to the digest, which a seed must reproduce.
     pub(crate) fn note(&mut self, numbers: &[u64]) {
         for number in numbers {
             for byte in number.to_le_bytes() {
@@ -209,8 +209,8 @@ impl Judge {
         }
     }
 
-    /// Something worth showing with a failure.
-    pub(crate) fn tell(&mut self, what: &str) {
+    /// Logs an event to be shown with a failure.
+    pub(crate) fn log(&mut self, what: &str) {
         if self.last.len() == SHOWN {
             self.last.pop_front();
         }
@@ -223,12 +223,12 @@ impl Judge {
         }
     }
 
-    /// A row has come into being.
-    pub(crate) fn born(&mut self, row: Lock) {
-        self.born.insert(row, self.commits);
+    /// Records the creation of a row.
+    pub(crate) fn row_created(&mut self, row: Lock) {
+        self.created.insert(row, self.commits);
     }
 
-    /// A transaction commits: judged in the order of commits, which is the order its locks made.
+    /// Judges a committing transaction. The order of commits is the order that the locks enforce.
     pub(crate) fn committed(&mut self, node: Node, decisions: &[Arc<Decision>], writes: &Writes) {
         self.commits += 1;
         if self.failure.is_some() {
@@ -258,7 +258,7 @@ impl Judge {
         let written: Vec<CommandId> = writes.journal.iter().flat_map(|b| b.entries.iter().map(|e| e.id)).collect();
         let effects: Vec<CommandId> = decisions.iter().filter_map(|d| Some(d.entry()?.id)).collect();
         if written != effects {
-            let what = format!("the journal has {written:?}, the effects are of {effects:?}");
+            let what = format!("the journal has {written:?}, but the commands with effects are {effects:?}");
             return Err(("I9 the journal is complete", what));
         }
         for (id, row) in &writes.jobs {
@@ -288,7 +288,7 @@ impl Judge {
         }
         if let Some(number) = number(request) {
             self.seen.insert(number);
-            // What was leased for somebody who is gone is handed back in his name: that is another request.
+            // Jobs leased for a caller that is gone are returned under its number, which is another operation.
             let what = std::mem::discriminant(&request.op);
             let mut effects = decision.effects().into_iter();
             if request.idempotency_key.is_none() && !effects.all(|on| self.spent.insert((number, what, on))) {
@@ -300,22 +300,27 @@ impl Judge {
             self.replayed += 1;
             return replayed(known, decision).map_err(|what| ("I4 once", what));
         }
-        if decision.lacking().iter().any(|row| self.born.get(row).is_some_and(|born| *born >= decision.began)) {
+        if decision
+            .missing_rows()
+            .iter()
+            .any(|row| self.created.get(row).is_some_and(|created| *created >= decision.began))
+        {
             return Ok(());
         }
-        // Whoever locks nothing and comes to nothing is told what was so when it looked.
+        // A decision without locks and effects may be based on rows that have changed since.
         if decision.outdated && !effect && !answer.as_ref().is_ok_and(|outcome| outcome.replayed) {
             return Ok(());
         }
         let (began, commits) = (decision.began, self.commits);
-        let case = Case { request, said: answer, now: now.micros(), began, commits, claim: decision.claim.as_deref() };
+        let case =
+            Case { request, answered: answer, now: now.micros(), began, commits, claim: decision.claim.as_deref() };
         self.model.high = self.model.high.max(now.micros());
         let expected = self.model.judge(&case).map_err(|what| (area(&request.op, &what), what))?;
         if answer.as_ref().is_ok_and(|outcome| outcome.replayed) {
-            return Err(("I4 once", "it is marked as replayed, and was never done".into()));
+            return Err(("I4 once", "the answer is marked as replayed, but the request was never done".into()));
         }
         if effect != expected {
-            let what = format!("it wrote {effect}, expected was {expected}");
+            let what = format!("has an effect: {effect}, expected: {expected}");
             return Err((if request.dry_run { "K30 dry run" } else { "I9 the journal is complete" }, what));
         }
         if let (Some(key), Ok(outcome), true) = (key, answer, effect) {
@@ -335,16 +340,16 @@ impl Judge {
         Ok(())
     }
 
-    /// A row as it is written, against what the model sums up.
+    /// Compares a written row with the model.
     pub(crate) fn compare_row(&mut self, key: &ScopeKey, row: &ScopeState, batch_at: Option<i64>) -> Check {
         let now = row.seen.micros();
         let Some(scope) = self.model.scopes.get_mut(key) else {
-            return if row.version == 0 { Ok(()) } else { Err(format!("{key:?} is not known to the model")) };
+            return if row.version == 0 { Ok(()) } else { Err(format!("the model does not know {key:?}")) };
         };
         if batch_at.is_some() && now < scope.at {
             return Err(format!("time went back on {key:?}: {now} after {}", scope.at));
         }
-        scope.arrive(now);
+        scope.advance(now);
         for balance in &row.balances {
             let window = &balance.window;
             let held = (balance.held, scope.held(window, now));
@@ -354,7 +359,7 @@ impl Judge {
             };
             if held.0 != held.1 || counted.0 != counted.1 {
                 let text = format!("{key:?} {window} at {now}: held {held:?}, posted or level {counted:?}");
-                return Err(format!("{text} (kept, summed)"));
+                return Err(format!("{text} (stored, expected)"));
             }
             if let Window::Calendar { .. } = window
                 && (balance.since.micros(), balance.until.micros()) != bounds(window, now)
@@ -370,23 +375,23 @@ impl Judge {
             }
         };
         if frozen != scope.frozen || row.budget.as_deref() != scope.budget.as_ref() {
-            return Err(format!("{key:?}: {frozen:?} instead of {:?}, or another budget", scope.frozen));
+            return Err(format!("{key:?}: frozen {frozen:?} instead of {:?}, or another budget", scope.frozen));
         }
         Ok(())
     }
 
-    /// What is below a scope, against what its budgets say.
+    /// Compares the stored counts of budgets below a scope with the model.
     pub(crate) fn compare_chain(&self, key: &ScopeKey, row: &ScopeState) -> Check {
-        is(&format!("what is below {key:?}"), &row.below, &self.model.below(key))
+        is(&format!("the budgets below {key:?}"), &row.below, &self.model.below(key))
     }
 
-    /// A caller was answered.
+    /// Checks an answer to a caller.
     pub(crate) fn acknowledged(&mut self, node: Node, request: &Request, answer: &Result<Outcome, Refusal>) {
         let Some(number) = number(request) else { return };
         self.note(&[number, u64::from(answer.is_ok())]);
         let lost = match answer {
             Ok(outcome) if outcome.replayed || outcome.entry.is_some() => !self.done.contains_key(&outcome.command),
-            // What has no effect was at least decided by somebody who committed; what is wrong in itself needs nobody.
+            // A request without an effect was decided in a committed transaction; an invalid one needs no transaction.
             Err(Refusal::Invalid(_)) => false,
             _ => !self.seen.contains(&number),
         };
@@ -396,34 +401,37 @@ impl Judge {
         if lost {
             self.fail(
                 "I5 nothing acknowledged is lost",
-                format!("{answer:?} was answered to {request:?}, and is not committed"),
+                format!("{answer:?} was answered to {request:?}, but is not committed"),
             );
         }
     }
 
-    /// A listener was told of an event of a command.
-    pub(crate) fn told(&mut self, node: Node, command: CommandId) {
+    /// Checks a notification about a command.
+    pub(crate) fn notified(&mut self, node: Node, command: CommandId) {
         self.note(&[node.place as u64, command.0 as u64]);
         let Some(events) = self.done.get(&command).copied() else {
-            return self
-                .fail("K31 only what is committed is told", format!("{command} was told, and is not committed"));
+            return self.fail(
+                "K31 only what is committed is told",
+                format!("a notification for {command} was sent, but it is not committed"),
+            );
         };
-        let told = self.told.entry((node, command)).or_default();
-        *told += 1;
-        if *told > events {
-            let what = format!("node {} told {told} events of {command}, which has {events}", node.place);
+        let count = self.notified.entry((node, command)).or_default();
+        *count += 1;
+        if *count > events {
+            let what =
+                format!("node {} sent {count} notifications for {command}, which has {events} events", node.place);
             self.fail("K24 told once", what);
         }
     }
 
-    /// What a node that is still up has answered, it has told as well.
-    pub(crate) fn check_told(&mut self, is_up: impl Fn(Node) -> bool) {
-        let untold = self
+    /// Checks that every running node has sent all notifications for the commands it acknowledged.
+    pub(crate) fn check_notified(&mut self, is_up: impl Fn(Node) -> bool) {
+        let missing = self
             .answered
             .iter()
-            .find(|(node, command)| is_up(*node) && self.told.get(&(*node, *command)) != self.done.get(command));
-        if let Some((node, command)) = untold {
-            let what = format!("node {} did {command}, and told not all of its events", node.place);
+            .find(|(node, command)| is_up(*node) && self.notified.get(&(*node, *command)) != self.done.get(command));
+        if let Some((node, command)) = missing {
+            let what = format!("node {} acknowledged {command}, but did not send all of its notifications", node.place);
             self.fail("K24 told once", what);
         }
     }
@@ -435,21 +443,21 @@ fn is_unknown(violation: &Violation) -> bool {
 
 fn shown(node: Node, decision: &Decision) -> String {
     let Decision { request, answer, now, .. } = decision;
-    let number = request.context.correlation_id.as_deref().unwrap_or("upkeep");
+    let number = request.context.correlation_id.as_deref().unwrap_or("maintenance");
     let key = request.idempotency_key.as_ref().map_or("none", |key| key.as_str());
     let dry = if request.dry_run { ", dry run" } else { "" };
-    let said = match answer {
+    let answered = match answer {
         Ok(outcome) => format!("{}{:?}", if outcome.replayed { "replayed " } else { "" }, outcome.answer),
         Err(refusal) => format!("refused: {refusal}"),
     };
     let tenant = &request.context.tenant;
     format!(
-        "request {number} (key {key}{dry}) of {tenant} on node {}.{} at {now}: {:?} => {said}",
+        "request {number} (key {key}{dry}) of {tenant} on node {}.{} at {now}: {:?} => {answered}",
         node.place, node.life, request.op
     )
 }
 
-/// Which promise a request of this kind is about.
+/// Returns the guarantee that a request of this kind is about.
 fn area(op: &Op, what: &str) -> &'static str {
     match op {
         Op::Lease(_) | Op::Heartbeat { .. } | Op::Finish { .. } | Op::Act { .. } => promise(what),
@@ -460,7 +468,7 @@ fn area(op: &Op, what: &str) -> &'static str {
     }
 }
 
-/// Whether two requests ask for the same; the id of a new grant is drawn anew by a repetition.
+/// Returns whether two operations are the same; a repeated mint has a new grant id.
 fn same(first: &Op, again: &Op) -> bool {
     match (first, again) {
         (Op::Mint(first), Op::Mint(again)) => {
@@ -471,32 +479,35 @@ fn same(first: &Op, again: &Op) -> bool {
     }
 }
 
-/// The first answer again, or a conflict.
+/// Expects the first answer again, or a key conflict.
 fn replayed(known: &Remembered, decision: &Decision) -> Check {
-    let told = told_again(known, decision);
-    // Who began before the key was taken over may have seen what it was for until then.
+    let matched = check_replay(known, decision);
+    // A transaction that began before the key was reused may have read its previous outcome.
     let before = known.before.as_ref().filter(|before| known.since >= decision.began && before.binds(decision));
-    if told.is_ok() { told } else { before.map_or(told, |before| told_again(before, decision)) }
+    if matched.is_ok() { matched } else { before.map_or(matched, |before| check_replay(before, decision)) }
 }
 
-fn told_again(known: &Remembered, decision: &Decision) -> Check {
+fn check_replay(known: &Remembered, decision: &Decision) -> Check {
     let Remembered { op, outcome, .. } = known;
     if !same(op, &decision.request.op) {
         return match &decision.answer {
             Err(Refusal::KeyReused { .. }) => Ok(()),
-            said => Err(format!("the key was used for {op:?}, answered was {said:?}")),
+            answered => Err(format!("the key was used for {op:?}, but answered {answered:?}")),
         };
     }
-    let Ok(said) = &decision.answer else { return Err(format!("a repetition was refused: {:?}", decision.answer)) };
+    let Ok(answered) = &decision.answer else {
+        return Err(format!("a repeated request was refused: {:?}", decision.answer));
+    };
     let mut first = outcome.answer.clone();
-    if let (Answer::Submitted(first), Answer::Submitted(again)) = (&mut first, &said.answer) {
-        // Payloads of grants that were removed meanwhile are not told again.
+    if let (Answer::Submitted(first), Answer::Submitted(again)) = (&mut first, &answered.answer) {
+        // Payloads of grants that were removed meanwhile are not returned again.
         for (first, again) in first.grants.iter_mut().zip(&again.grants) {
             first.payload = again.payload.clone();
         }
     }
-    if said.answer != first || said.command != outcome.command || !said.replayed || said.entry.is_some() {
-        return Err(format!("the first answer was {outcome:?}, now it is {said:?}"));
+    if answered.answer != first || answered.command != outcome.command || !answered.replayed || answered.entry.is_some()
+    {
+        return Err(format!("the first answer was {outcome:?}, the second {answered:?}"));
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Row locks of the simulated database: exclusive, first come, first served.
+//! Row locks of the simulated database: exclusive, in the order of requests.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bursar_store::Lock;
 use tokio::sync::Notify;
 
-/// A transaction.
+/// The id of a transaction.
 pub(crate) type TxId = u64;
 
 #[derive(Default)]
@@ -14,8 +14,8 @@ pub(crate) struct Locks {
     rows: BTreeMap<Lock, Row>,
     held: HashMap<TxId, Vec<Lock>>,
     waits: HashMap<TxId, Lock>,
-    /// Transactions of callers, who lock what they like in the order they like.
-    strangers: HashSet<TxId>,
+    /// Transactions of callers, which lock rows in any order.
+    caller_transactions: HashSet<TxId>,
 }
 
 struct Row {
@@ -23,16 +23,16 @@ struct Row {
     waiting: VecDeque<(TxId, Arc<Notify>)>,
 }
 
-/// What came of asking for a lock.
-pub(crate) enum Asked {
-    /// It is the asker's.
+/// The result of requesting a lock.
+pub(crate) enum LockRequest {
+    /// The transaction has the lock.
     Taken,
-    /// Somebody else has it; the asker is told when it is his.
+    /// Another transaction has the lock; the notification comes when it is released.
     Queued(Arc<Notify>),
 }
 
 impl Locks {
-    /// Takes a lock if nobody else has it.
+    /// Takes a lock unless another transaction has it.
     pub(crate) fn try_take(&mut self, tx: TxId, lock: &Lock) -> bool {
         match self.rows.get(lock) {
             Some(row) => row.owner == tx,
@@ -44,40 +44,40 @@ impl Locks {
         }
     }
 
-    /// Whether nobody else has a lock.
+    /// Returns whether no other transaction has the lock.
     pub(crate) fn is_free(&self, tx: TxId, lock: &Lock) -> bool {
         self.rows.get(lock).is_none_or(|row| row.owner == tx)
     }
 
-    /// Takes a lock, or queues for it.
-    pub(crate) fn ask(&mut self, tx: TxId, lock: &Lock) -> Asked {
+    /// Takes a lock or queues for it.
+    pub(crate) fn request(&mut self, tx: TxId, lock: &Lock) -> LockRequest {
         if self.try_take(tx, lock) {
-            return Asked::Taken;
+            return LockRequest::Taken;
         }
-        let told = Arc::new(Notify::new());
-        let row = self.rows.get_mut(lock).expect("somebody has it");
-        row.waiting.push_back((tx, told.clone()));
+        let notify = Arc::new(Notify::new());
+        let row = self.rows.get_mut(lock).expect("another transaction has the lock");
+        row.waiting.push_back((tx, notify.clone()));
         self.waits.insert(tx, lock.clone());
-        Asked::Queued(told)
+        LockRequest::Queued(notify)
     }
 
-    /// Notes that a transaction is a caller's own.
-    pub(crate) fn note_stranger(&mut self, tx: TxId) {
-        self.strangers.insert(tx);
+    /// Marks a transaction as a caller's own.
+    pub(crate) fn mark_caller_transaction(&mut self, tx: TxId) {
+        self.caller_transactions.insert(tx);
     }
 
-    /// Whether a transaction waits, directly or not, for itself.
+    /// Returns whether a transaction waits, directly or indirectly, for itself.
     pub(crate) fn is_in_cycle(&self, tx: TxId) -> bool {
-        self.returns(tx, |_| true)
+        self.waits_for_itself(tx, |_| true)
     }
 
-    /// Whether batches wait for each other, without a caller's own transaction among them.
+    /// Returns whether batches wait for each other without a caller's transaction among them.
     pub(crate) fn is_cycle_of_batches(&self, tx: TxId) -> bool {
-        self.returns(tx, |other| !self.strangers.contains(&other))
+        self.waits_for_itself(tx, |other| !self.caller_transactions.contains(&other))
     }
 
-    /// Whether who waits for whom leads back to where it began, over such transactions.
-    fn returns(&self, tx: TxId, over: impl Fn(TxId) -> bool) -> bool {
+    /// Returns whether the wait-for graph leads from a transaction back to it over such transactions.
+    fn waits_for_itself(&self, tx: TxId, over: impl Fn(TxId) -> bool) -> bool {
         let mut at = tx;
         for _ in 0..self.waits.len() {
             let Some(row) = self.waits.get(&at).filter(|_| over(at)).and_then(|lock| self.rows.get(lock)) else {
@@ -91,7 +91,7 @@ impl Locks {
         false
     }
 
-    /// Leaves the queue; says whether the lock has become the asker's meanwhile.
+    /// Leaves the queue; returns whether the transaction has got the lock meanwhile.
     pub(crate) fn leave(&mut self, tx: TxId, lock: &Lock) -> bool {
         self.waits.remove(&tx);
         match self.rows.get_mut(lock) {
@@ -104,20 +104,20 @@ impl Locks {
         }
     }
 
-    /// Gives back all locks of a transaction.
+    /// Releases all locks of a transaction.
     pub(crate) fn release(&mut self, tx: TxId) {
-        self.strangers.remove(&tx);
+        self.caller_transactions.remove(&tx);
         if let Some(lock) = self.waits.get(&tx).cloned() {
             self.leave(tx, &lock);
         }
         for lock in self.held.remove(&tx).unwrap_or_default() {
             let Some(row) = self.rows.get_mut(&lock) else { continue };
             match row.waiting.pop_front() {
-                Some((next, told)) => {
+                Some((next, notify)) => {
                     row.owner = next;
                     self.waits.remove(&next);
                     self.held.entry(next).or_default().push(lock);
-                    told.notify_one();
+                    notify.notify_one();
                 }
                 None => drop(self.rows.remove(&lock)),
             }

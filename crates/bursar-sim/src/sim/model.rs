@@ -1,7 +1,7 @@
-//! What should be, added up by brute force: plain lists of what was spent and what is held.
+//! The model: the expected state, computed from plain lists of all postings and live holds.
 //!
-//! Written apart from the kernel. Nothing is folded, evicted or turned here: whatever is asked is summed again from the
-//! lists. Only the level of a bucket is brought on from one change to the next, as it follows from nothing else.
+//! It shares no code with the kernel and keeps no running totals: every question is answered by summing the lists again.
+//! Only the level of a bucket is updated with each change, because it depends on the order of changes.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -24,12 +24,12 @@ const HOUR: Micros = 3_600_000_000;
 pub(crate) const LORD_HOWE: &str = "Australia/Lord_Howe";
 /// Midnight of 2026-03-29 in Berlin, a day of 23 hours, and the midnight after it.
 const SHORT_DAY: (Micros, Micros) = (1_774_738_800_000_000, 1_774_821_600_000_000);
-/// On Lord Howe Island clocks are put back by half an hour then, on 2026-04-05: from eleven hours ahead of UTC to ten and a half.
+/// The end of summer time on Lord Howe Island, 2026-04-05: the offset changes from 11 to 10.5 hours ahead of UTC.
 pub(crate) const HALF_HOUR_CHANGE: Micros = 1_775_314_800_000_000;
 
 #[derive(Debug, Default)]
 pub(crate) struct Model {
-    /// How long a hold lives that asks for nothing, where no budget says it.
+    /// The time to live of a hold if neither the request nor a budget sets one.
     pub(crate) hold_ttl: Micros,
     pub(crate) scopes: HashMap<ScopeKey, ScopeModel>,
     pub(crate) holds: HashMap<HoldId, HoldModel>,
@@ -38,30 +38,30 @@ pub(crate) struct Model {
     pub(crate) jobs: HashMap<JobId, JobModel>,
     /// Jobs that have not ended.
     pub(crate) unended: BTreeSet<JobId>,
-    /// What was set for queues, each with how many transactions had committed then.
+    /// The settings of queues over time, each with the number of commits before it.
     pub(crate) queues: HashMap<QueueKey, Vec<(u64, QueueConfig)>>,
-    /// Keys of jobs that were forgotten, likewise.
-    pub(crate) given_up: HashMap<JobKey, (JobId, u64)>,
-    /// The latest instant that anything was decided at.
+    /// Keys of removed jobs, each with the number of commits before the removal.
+    pub(crate) removed_keys: HashMap<JobKey, (JobId, u64)>,
+    /// The latest time of any decision.
     pub(crate) high: Micros,
 }
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ScopeModel {
-    /// An event has touched it.
+    /// Whether an event has touched it.
     pub(crate) known: bool,
     pub(crate) budget: Option<Budget>,
     pub(crate) frozen: Option<Frozen>,
-    /// The instant each posting counts for, and its units.
+    /// The time that each posting counts for, and its units.
     pub(crate) spends: Vec<(Micros, i64)>,
     pub(crate) live: Vec<Live>,
     pub(crate) buckets: Vec<Bucket>,
-    /// The instant of the last change, and the changes at that instant.
+    /// The time of the last change, and the changes at that time.
     pub(crate) at: Micros,
     pub(crate) latest: Vec<Move>,
-    /// Thresholds that were told, by window and its start.
+    /// Thresholds already reported, by window and its start.
     pub(crate) crossed: Vec<(Window, Micros, u32)>,
-    /// Windows whose trip limit was passed, with their starts.
+    /// Windows whose trip limit was exceeded, with their starts.
     pub(crate) tripped: Vec<(Window, Micros)>,
 }
 
@@ -71,7 +71,7 @@ pub(crate) enum Frozen {
     Trip { window: Window, until: Option<Micros> },
 }
 
-/// What a live hold counts on a scope.
+/// A live hold's charge on a scope.
 #[derive(Clone, Debug)]
 pub(crate) struct Live {
     pub(crate) hold: HoldId,
@@ -85,21 +85,21 @@ pub(crate) struct Live {
 pub(crate) struct Move {
     /// When the hold it belongs to was placed.
     pub(crate) placed_at: Micros,
-    /// Units of the hold that come back; negative when it is placed.
+    /// Units returned from the hold; negative when it is placed.
     pub(crate) back: i64,
-    /// Units spent, with the instant they count for.
+    /// Units spent, with the time they count for.
     pub(crate) spends: [(Micros, i64); 2],
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct Bucket {
     pub(crate) window: Window,
-    /// It knows of nothing that was placed or posted before.
+    /// When it was opened; earlier holds and postings do not count.
     pub(crate) since: Micros,
     pub(crate) at: Micros,
     /// Tokens times the refill period in microseconds.
     pub(crate) level: i128,
-    /// When another one took its place: it is kept for that instant only.
+    /// When another bucket replaced it; it is kept for that time only.
     pub(crate) closed_at: Option<Micros>,
 }
 
@@ -114,8 +114,8 @@ pub(crate) struct HoldModel {
     pub(crate) charges: Vec<ChargeModel>,
     pub(crate) state: HoldState,
     pub(crate) job: Option<JobId>,
-    /// What it was committed with on each scope and is not credited yet: what it covered, what went beyond it, and the
-    /// instants that each counts for.
+    /// Committed units per scope that are not credited yet: those covered by the hold and those beyond it, each with the time
+    /// they count for.
     pub(crate) spent: Vec<(Scope, [(Micros, i64); 2])>,
 }
 
@@ -144,7 +144,7 @@ impl ChargeModel {
     }
 }
 
-/// What charges come to on each scope of their chains, by name.
+/// Sums charges per scope of their chains, in the order of names.
 pub(crate) fn totals(charges: &[ChargeModel], amount: impl Fn(usize) -> i64) -> Vec<(Scope, i64)> {
     let mut totals: Vec<(Scope, i64)> = Vec::with_capacity(charges.len() * 2);
     for (place, charge) in charges.iter().enumerate() {
@@ -167,7 +167,7 @@ impl HoldModel {
         totals(&self.charges, |place| self.charges[place].amount)
     }
 
-    /// The spend that a credit takes back: what went beyond the hold first, then what it covered.
+    /// Returns the spend that a credit reverses: first what went beyond the hold, then what it covered.
     pub(crate) fn take_back(&mut self, scope: &Scope, amount: i64) -> [(Micros, i64); 2] {
         let Some((_, [covered, beyond])) = self.spent.iter_mut().find(|(spent, _)| spent == scope) else {
             return [(self.placed_at, -amount), (self.placed_at, 0)];
@@ -178,11 +178,11 @@ impl HoldModel {
     }
 }
 
-/// The window `[start, end)` of a calendar window around an instant; everything for the others.
+/// Returns the period `[start, end)` of a calendar window that contains a time; all time for other windows.
 pub(crate) fn bounds(window: &Window, now: Micros) -> (Micros, Micros) {
     let Window::Calendar { unit, zone, .. } = window else { return (Micros::MIN, Micros::MAX) };
     match unit {
-        // Full hours come half an hour later there from the change on, and the first one is cut by it.
+        // From the change on, hours start half an hour later, and the first one is shorter.
         CalendarUnit::Hour if zone.as_str() == LORD_HOWE && now >= HALF_HOUR_CHANGE => {
             let start = (now - HOUR / 2).div_euclid(HOUR) * HOUR + HOUR / 2;
             (start.max(HALF_HOUR_CHANGE), start + HOUR)
@@ -212,12 +212,12 @@ impl Bucket {
     }
 
     pub(crate) fn unit(&self) -> i128 {
-        let Window::Bucket { length, .. } = &self.window else { unreachable!("it is a bucket") };
+        let Window::Bucket { length, .. } = &self.window else { unreachable!("the window is a bucket") };
         i128::from(length.micros())
     }
 
     pub(crate) fn capacity(&self) -> i64 {
-        let Window::Bucket { capacity, .. } = &self.window else { unreachable!("it is a bucket") };
+        let Window::Bucket { capacity, .. } = &self.window else { unreachable!("the window is a bucket") };
         *capacity
     }
 
@@ -226,7 +226,7 @@ impl Bucket {
     }
 
     pub(crate) fn refill(&mut self, to: Micros) {
-        let Window::Bucket { refill, .. } = &self.window else { unreachable!("it is a bucket") };
+        let Window::Bucket { refill, .. } = &self.window else { unreachable!("the window is a bucket") };
         if to > self.at {
             self.level = self.full().min(self.level + i128::from(to - self.at) * i128::from(*refill));
             self.at = to;
@@ -249,8 +249,8 @@ impl Bucket {
 }
 
 impl ScopeModel {
-    /// Brings the scope to an instant: holds whose time is over count no more, and a trip that fell back is armed again.
-    pub(crate) fn arrive(&mut self, now: Micros) {
+    /// Advances the scope to a time: expired holds stop counting, and a trip limit that is no longer exceeded is armed again.
+    pub(crate) fn advance(&mut self, now: Micros) {
         if self.live.iter().any(|live| live.expires_at <= now) {
             let mut due: Vec<Live> = Vec::new();
             self.live.retain(|live| {
@@ -296,7 +296,7 @@ impl ScopeModel {
         }
     }
 
-    /// Units posted that count in the window at an instant.
+    /// Returns the posted units that count in the window at a time.
     pub(crate) fn posted(&self, window: &Window, now: Micros) -> i64 {
         match window {
             Window::Lifetime => self.spends.iter().map(|(_, n)| n).sum(),
@@ -311,7 +311,7 @@ impl ScopeModel {
         }
     }
 
-    /// Units of live holds that belong to the window at an instant.
+    /// Returns the units of live holds that count in the window at a time.
     pub(crate) fn held(&self, window: &Window, now: Micros) -> i64 {
         let (start, end) = match window {
             Window::Bucket { .. } => (self.bucket(window, now).since, Micros::MAX),
@@ -321,7 +321,7 @@ impl ScopeModel {
         live.map(|live| live.amount).sum()
     }
 
-    /// A bucket as it stands at an instant; one that is not open is full, before anything that happens at this instant.
+    /// Returns a bucket at a time. One that is not open is full, before any change at this time.
     pub(crate) fn bucket(&self, window: &Window, now: Micros) -> Bucket {
         let is_kept = |bucket: &&Bucket| bucket.window == *window && bucket.closed_at.is_none_or(|at| at == now);
         if let Some(known) = self.buckets.iter().find(is_kept) {
@@ -336,7 +336,7 @@ impl ScopeModel {
         bucket
     }
 
-    /// Whether it is a bucket of which nothing is kept.
+    /// Returns whether the window is a bucket that is not stored.
     pub(crate) fn is_closed(&self, window: &Window) -> bool {
         matches!(window, Window::Bucket { .. })
             && !self.buckets.iter().any(|bucket| bucket.window == *window && bucket.closed_at.is_none())
@@ -353,12 +353,12 @@ impl ScopeModel {
         }
     }
 
-    /// What a limit leaves at an instant.
+    /// Returns what a limit leaves at a time.
     pub(crate) fn remaining(&self, limit: &Limit, now: Micros) -> i64 {
         self.after(limit, now, None)
     }
 
-    /// What a limit leaves at an instant, once a change is made.
+    /// Returns what a limit leaves at a time after a change.
     pub(crate) fn after(&self, limit: &Limit, now: Micros, change: Option<&Move>) -> i64 {
         let window = &limit.window;
         if matches!(window, Window::Bucket { .. }) {
@@ -380,7 +380,7 @@ impl ScopeModel {
         rest
     }
 
-    /// Units spent: posted, or for a bucket what is neither in it nor held.
+    /// Returns the units spent: posted, or for a bucket those neither in it nor held.
     pub(crate) fn spent(&self, limit: &Limit, now: Micros) -> i64 {
         match limit.window {
             Window::Bucket { .. } => (limit.amount - self.remaining(limit, now) - self.held(&limit.window, now)).max(0),
@@ -388,8 +388,8 @@ impl ScopeModel {
         }
     }
 
-    /// Makes a change.
-    pub(crate) fn make(&mut self, now: Micros, change: Move) {
+    /// Applies a change.
+    pub(crate) fn apply(&mut self, now: Micros, change: Move) {
         self.known = true;
         if self.at != now {
             self.at = now;
@@ -404,7 +404,7 @@ impl ScopeModel {
         self.rearm(now);
     }
 
-    /// The limits on the scope: the registered ones, then the caller's that are not among them.
+    /// Returns the limits on the scope: those of its budget, then the caller's that are not among them.
     pub(crate) fn limits(&self, given: &[Limit]) -> Vec<Limit> {
         let mut limits = self.budget.as_ref().map_or(Vec::new(), |budget| budget.limits.clone());
         let others: Vec<Limit> = given.iter().filter(|limit| !limits.contains(limit)).cloned().collect();

@@ -1,42 +1,41 @@
-//! Rules taken away one at a time: the judge must notice each.
+//! Faults turned on one at a time: the judge must catch each.
 
 use bursar_core::mutant::Mutant;
 
 use super::{Failure, run};
 
-/// What became of a fault.
+/// The result of running worlds with a fault.
 #[derive(Clone, Debug)]
 pub struct Hunt {
     /// The fault.
     pub mutant: Mutant,
-    /// How it was caught, and in the world of which seed; `None` when it was not.
+    /// The seed of the world that caught it, and the failure; `None` if it survived.
     pub caught: Option<(u64, Failure)>,
-    /// Worlds that were run.
+    /// The number of worlds run.
     pub runs: u64,
 }
 
-/// Whether a power loss shows a fault: it takes a real disk.
+/// Returns whether only a power loss shows the fault.
 #[must_use]
-pub fn is_of_the_disk(mutant: Mutant) -> bool {
+pub fn needs_power_loss(mutant: Mutant) -> bool {
     matches!(mutant, Mutant::SynchronousOff | Mutant::SynchronousNormal)
 }
 
-/// Who hunts a fault that no simulated world can show: it takes a real disk, or schedules, which no world has.
+/// Returns the test that catches a fault which no simulated world can show: one that needs a real disk, or schedules.
 #[must_use]
-pub fn hunted_elsewhere(mutant: Mutant) -> Option<&'static str> {
+pub fn caught_elsewhere(mutant: Mutant) -> Option<&'static str> {
     match mutant {
-        mutant if is_of_the_disk(mutant) => Some("the tests of power loss, `tests/crash`"),
+        mutant if needs_power_loss(mutant) => Some("the tests of power loss, `tests/crash`"),
         Mutant::TickTwice => Some("a rule, in `tests/mutants.rs`"),
         _ => None,
     }
 }
 
-/// Turns a fault on and runs world after world until it is caught, at most so many. The fault is on for the whole
-/// process meanwhile.
+/// Turns a fault on for the whole process and runs up to `seeds` worlds until one catches it.
 #[must_use]
 pub fn hunt(mutant: Mutant, seeds: u64, commands: u64) -> Hunt {
     let before = std::panic::take_hook();
-    // What stumbles over the fault is caught, and tells enough.
+    // Panics caused by the fault are caught; their messages would only be noise.
     std::panic::set_hook(Box::new(|_| {}));
     Mutant::switch(Some(mutant));
     let mut hunt = Hunt { mutant, caught: None, runs: 0 };

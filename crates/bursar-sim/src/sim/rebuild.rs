@@ -1,4 +1,4 @@
-//! The end of a run: everything that is stored against the model, and the journal against everything that is stored.
+//! The end of a run: all stored rows compared with the model, and with a rebuild from the journal.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,15 +20,15 @@ use super::jobs::promise;
 use super::judge::Judge;
 use super::tables::{Tables, View, Writes};
 
-/// Tables that nobody else uses.
-struct Alone<'a> {
+/// Tables without concurrent transactions.
+struct ExclusiveRows<'a> {
     tables: &'a mut Tables,
     none: Writes,
 }
 
-impl<'a> Alone<'a> {
-    fn new(tables: &'a mut Tables) -> Alone<'a> {
-        Alone { tables, none: Writes::default() }
+impl<'a> ExclusiveRows<'a> {
+    fn new(tables: &'a mut Tables) -> ExclusiveRows<'a> {
+        ExclusiveRows { tables, none: Writes::default() }
     }
 
     fn view(&self) -> View<'_> {
@@ -36,7 +36,7 @@ impl<'a> Alone<'a> {
     }
 }
 
-impl Rows for Alone<'_> {
+impl Rows for ExclusiveRows<'_> {
     async fn keys(&mut self, keys: &[KeyKey]) -> Result<Vec<(KeyKey, KeyRow)>, StoreError> {
         Ok(keys.iter().filter_map(|key| Some((key.clone(), self.tables.keys.get(key)?.clone()))).collect())
     }
@@ -114,7 +114,7 @@ impl Rows for Alone<'_> {
     }
 }
 
-/// Everything that is stored must be as the model has it.
+/// Compares all stored rows with the model.
 pub(crate) fn compare_all(judge: &mut Judge, tables: &Tables) -> Result<(), (&'static str, String)> {
     for (key, row) in &tables.scopes {
         judge.compare_row(key, row, None).map_err(|what| ("I2 conservation", what))?;
@@ -123,15 +123,17 @@ pub(crate) fn compare_all(judge: &mut Judge, tables: &Tables) -> Result<(), (&'s
     let journaled: usize = tables.journal.iter().map(|batch| batch.entries.len()).sum();
     let lost = judge.done.len() != journaled;
     if lost {
-        let what = format!("{} commands were done, the journal has {journaled}", judge.done.len());
+        let what = format!("{} commands were committed, the journal has {journaled}", judge.done.len());
         return Err(("I5 nothing acknowledged is lost", what));
     }
     let model = &judge.model;
     let mut live = Vec::new();
     for (id, hold) in &tables.holds {
-        let Some(known) = model.holds.get(id) else { return Err(("I2 conservation", format!("{id} is strange"))) };
+        let Some(known) = model.holds.get(id) else {
+            return Err(("I2 conservation", format!("the model does not know {id}")));
+        };
         if (known.state, known.expires_at) != (hold.state, hold.expires_at.micros()) {
-            return Err(("I2 conservation", format!("{hold:?} should be {known:?}")));
+            return Err(("I2 conservation", format!("{hold:?}, expected {known:?}")));
         }
         if known.state == HoldState::Held {
             let charges = known.totals().into_iter();
@@ -140,7 +142,7 @@ pub(crate) fn compare_all(judge: &mut Judge, tables: &Tables) -> Result<(), (&'s
     }
     live.sort();
     if live != tables.live_charges() {
-        let what = format!("the charges of live holds are {:?}, and should be {live:?}", tables.live_charges());
+        let what = format!("the charges of live holds are {:?}, expected {live:?}", tables.live_charges());
         return Err(("I2 conservation", what));
     }
     for (id, row) in &tables.jobs {
@@ -149,21 +151,24 @@ pub(crate) fn compare_all(judge: &mut Judge, tables: &Tables) -> Result<(), (&'s
     let counts = (tables.holds.len(), tables.grants.len(), tables.jobs.len(), tables.job_keys.len());
     let known = (model.holds.len(), model.grants.len(), model.jobs.len(), model.job_keys.len());
     if counts != known {
-        return Err(("I2 conservation", format!("holds, grants, jobs, their keys: {counts:?}, not {known:?}")));
+        return Err((
+            "I2 conservation",
+            format!("numbers of holds, grants, jobs and job keys: {counts:?}, expected {known:?}"),
+        ));
     }
     let wrong = tables.grants.values().find(|grant| model.grants.get(&grant.id).is_none_or(|g| g.state != grant.state));
     match wrong {
-        Some(grant) => Err(("I4 once (grants)", format!("{grant:?} is otherwise"))),
+        Some(grant) => Err(("I4 once (grants)", format!("{grant:?} differs from the model"))),
         None => Ok(()),
     }
 }
 
-/// The journal alone must bring everything back.
+/// Checks that a rebuild from the journal restores every row.
 pub(crate) fn rebuild(tables: &Tables) -> Result<(), (&'static str, String)> {
     let failed = |what: String| ("I9 the journal is complete", what);
-    let mut anew = Tables::default();
+    let mut rebuilt = Tables::default();
     for batch in &tables.journal {
-        let mut rows = Alone::new(&mut anew);
+        let mut rows = ExclusiveRows::new(&mut rebuilt);
         let work = async {
             let ws = work::replay(&mut rows, batch).await?;
             rows.store(&ws, None).await
@@ -177,53 +182,57 @@ pub(crate) fn rebuild(tables: &Tables) -> Result<(), (&'static str, String)> {
     let newest = tables.scopes.values().map(|row| row.seen).max().unwrap_or(Time::MIN).max(tables.newest());
     let end = newest.after(Span::from_micros(1));
     let mut stored = tables.clone();
-    let (before, after) = (at_one_instant(&mut stored, end), at_one_instant(&mut anew, end));
+    let (before, after) = (at_one_time(&mut stored, end), at_one_time(&mut rebuilt, end));
     for (key, row) in &before {
         if after.get(key) != Some(row) {
-            return Err(failed(format!("{key:?} is {row:?}, rebuilt it is {:?}", after.get(key))));
+            return Err(failed(format!("{key:?} is {row:?}, but rebuilt {:?}", after.get(key))));
         }
     }
     if before.len() != after.len() {
         return Err(failed(format!("{} scopes, rebuilt {}", before.len(), after.len())));
     }
-    same("holds", &tables.holds, &anew.holds).map_err(failed)?;
-    same("grants", &tables.grants, &anew.grants).map_err(failed)?;
-    same("jobs", &timeless(&tables.jobs), &timeless(&anew.jobs)).map_err(failed)?;
-    same("queues", &tables.queues, &anew.queues).map_err(failed)?;
-    same("schedules", &tables.schedules, &anew.schedules).map_err(failed)?;
-    same("job keys", &tables.job_keys, &anew.job_keys).map_err(failed)?;
-    // Keys whose time is over may have been forgotten.
-    let forgotten = |key: &&KeyKey| !tables.keys.contains_key(*key);
-    let kept: BTreeMap<_, _> = anew.keys.iter().filter(|(key, _)| !forgotten(key)).collect();
+    same("holds", &tables.holds, &rebuilt.holds).map_err(failed)?;
+    same("grants", &tables.grants, &rebuilt.grants).map_err(failed)?;
+    same("jobs", &timeless(&tables.jobs), &timeless(&rebuilt.jobs)).map_err(failed)?;
+    same("queues", &tables.queues, &rebuilt.queues).map_err(failed)?;
+    same("schedules", &tables.schedules, &rebuilt.schedules).map_err(failed)?;
+    same("job keys", &tables.job_keys, &rebuilt.job_keys).map_err(failed)?;
+    // Expired keys may have been removed.
+    let removed = |key: &&KeyKey| !tables.keys.contains_key(*key);
+    let kept: BTreeMap<_, _> = rebuilt.keys.iter().filter(|(key, _)| !removed(key)).collect();
     if kept == tables.keys.iter().collect() { Ok(()) } else { Err(failed("keys are not rebuilt".into())) }
 }
 
 fn same<K: Ord + std::fmt::Debug, V: PartialEq + std::fmt::Debug>(
     what: &str,
     stored: &BTreeMap<K, V>,
-    anew: &BTreeMap<K, V>,
+    rebuilt: &BTreeMap<K, V>,
 ) -> Result<(), String> {
     for (key, row) in stored {
-        if anew.get(key) != Some(row) {
-            return Err(format!("{what}: {key:?} is {row:?}, rebuilt it is {:?}", anew.get(key)));
+        if rebuilt.get(key) != Some(row) {
+            return Err(format!("{what}: {key:?} is {row:?}, but rebuilt {:?}", rebuilt.get(key)));
         }
     }
-    if stored.len() == anew.len() { Ok(()) } else { Err(format!("{what}: {}, rebuilt {}", stored.len(), anew.len())) }
+    if stored.len() == rebuilt.len() {
+        Ok(())
+    } else {
+        Err(format!("{what}: {}, rebuilt {}", stored.len(), rebuilt.len()))
+    }
 }
 
-/// Jobs without what follows from time and from who asked.
+/// Returns the jobs without fields that depend on time or on the reader.
 fn timeless(jobs: &BTreeMap<JobId, Job>) -> BTreeMap<JobId, Job> {
     jobs.iter().map(|(id, job)| (*id, job.clone().lasting(Time::NEVER))).collect()
 }
 
-/// Every scope with events, brought to an instant. How far it was folded before depends on who looked at it.
-fn at_one_instant(tables: &mut Tables, end: Time) -> BTreeMap<ScopeKey, ScopeState> {
+/// Returns every scope with events, advanced to one time. How far a scope was folded before depends on earlier reads.
+fn at_one_time(tables: &mut Tables, end: Time) -> BTreeMap<ScopeKey, ScopeState> {
     let rows: Vec<_> =
         tables.scopes.iter().filter(|(_, row)| row.version > 0).map(|(k, r)| (k.clone(), r.clone())).collect();
     let fresh = ScopeState::default();
-    let brought = rows.into_iter().filter_map(|(key, row)| {
-        let mut alone = Alone::new(tables);
-        let mut row = work::view(&mut alone, &key, row, end).now_or_never()?.ok()?;
+    let advanced = rows.into_iter().filter_map(|(key, row)| {
+        let mut rows = ExclusiveRows::new(tables);
+        let mut row = work::view(&mut rows, &key, row, end).now_or_never()?.ok()?;
         (row.folded, row.next_expiry) = (fresh.folded, fresh.next_expiry);
         row.line = fresh.line.clone();
         for balance in &mut row.balances {
@@ -231,5 +240,5 @@ fn at_one_instant(tables: &mut Tables, end: Time) -> BTreeMap<ScopeKey, ScopeSta
         }
         Some((key, row))
     });
-    brought.collect()
+    advanced.collect()
 }

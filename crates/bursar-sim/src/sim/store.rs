@@ -1,4 +1,4 @@
-//! A node's connection to the simulated database: what the real engine is given for a store.
+//! A node's store over the simulated database, used by the real engine.
 
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -29,18 +29,18 @@ use bursar_testkit::SeqIds;
 
 use super::judge::Decision;
 use super::lines;
-use super::transaction::{SimTx, Taking, Trouble};
+use super::transaction::{LockMode, SimTx, Trouble};
 use super::world::{Node, World};
 
-/// How long a batch waits for a key that somebody else is about to take.
+/// How long a batch waits for a key that another transaction is inserting.
 const KEY_PATIENCE: Duration = Duration::from_millis(200);
-/// How long one waits for the only writer's turn, where there is one.
-const TURN_PATIENCE: Duration = Duration::from_secs(30);
+/// How long a transaction waits for the writer lock on an engine with one writer.
+const WRITER_PATIENCE: Duration = Duration::from_secs(30);
 
-/// Each so many transactions all lines are looked at.
-const LINES_CHECKED: u64 = 8;
+/// All lines are checked after this many transactions.
+const LINES_CHECK_INTERVAL: u64 = 8;
 
-/// Ids of one node, shared by its lanes.
+/// The id source of one node, shared by its lanes.
 #[derive(Clone)]
 pub(crate) struct Ids(Arc<Mutex<SeqIds>>);
 
@@ -64,14 +64,14 @@ pub(crate) struct SimStore {
     wary: Wary,
 }
 
-/// A transaction with what was decided in it, to be judged when it commits.
-pub(crate) struct Open {
+/// A transaction with its decisions, which are judged when it commits.
+pub(crate) struct OpenTransaction {
     tx: SimTx,
     decisions: Vec<Arc<Decision>>,
 }
 
 impl SimStore {
-    /// The database as a node sees it that has just started.
+    /// Creates the store of a node that has just started.
     pub(crate) fn new(world: &Arc<World>, node: Node) -> SimStore {
         let high = AtomicI64::new(world.state().tables.newest().micros());
         let ids = world.state().next_ids();
@@ -87,34 +87,34 @@ impl SimStore {
         When { floor, batch: BatchId(self.ids.clone().next_id(now.max(floor))) }
     }
 
-    /// What only one can do at a time on an engine with one writer.
-    async fn take_turn(&self, tx: &mut SimTx) -> Result<(), StoreError> {
-        if self.world.plan.one_writer { tx.wait_for(&the_writer(), TURN_PATIENCE).await } else { Ok(()) }
+    /// Takes the writer lock on an engine with one writer.
+    async fn take_writer_lock(&self, tx: &mut SimTx) -> Result<(), StoreError> {
+        if self.world.plan.one_writer { tx.wait_for(&writer_lock(), WRITER_PATIENCE).await } else { Ok(()) }
     }
 
     async fn fill(&self, tx: &mut SimTx, requests: &[&Request]) -> Result<(Vec<Verdict>, Time), Setback> {
-        let taking = tx.taking;
+        let lock_mode = tx.lock_mode;
         tx.disturbed |= requests.iter().any(|request| matches!(request.op, Op::Act { .. }));
         let run = work::run(tx, requests, &self.world.rules, self.when(), &mut self.ids.clone()).await;
         tx.decided = self.world.state().judge.commits;
         let (mut ws, verdicts) = run.map_err(|error| match tx.trouble {
-            Some(Trouble::LockTimeout) if taking != Taking::Skip => Setback::Contended,
-            // Only for a queue that is to be changed is waited so: whoever wants others is not held up.
+            Some(Trouble::LockTimeout) if lock_mode != LockMode::Skip => Setback::Contended,
+            // In this mode only the lock of a queue row is waited for, and only requests that change a queue need it.
             Some(Trouble::LockTimeout) => Setback::KeyLocked,
-            trouble => tried(trouble, error),
+            trouble => before_commit(trouble, error),
         })?;
         let (batch, now) = (ws.take_batch(), ws.now);
         match tx.store(&ws, batch).await {
             Ok(true) => Ok((verdicts, now)),
             Ok(false) => Err(Setback::Taken),
             Err(_) if tx.trouble == Some(Trouble::LockTimeout) => Err(Setback::KeyLocked),
-            Err(error) => Err(tried(tx.trouble, error)),
+            Err(error) => Err(before_commit(tx.trouble, error)),
         }
     }
 }
 
 impl SimStore {
-    /// Does a request in a caller's own transaction, waiting for whatever it needs. `None` when it is to be rolled back.
+    /// Runs a request in a caller's transaction, waiting for locks. `None` when the transaction must be rolled back.
     pub(crate) async fn part(&self, tx: &mut SimTx, request: &Request) -> Option<Arc<Decision>> {
         tx.begin_part();
         let (mut verdicts, now) = self.fill(tx, &[request]).await.ok()?;
@@ -126,16 +126,16 @@ impl SimStore {
     }
 
     pub(crate) async fn begin(&self, wait: Duration) -> Option<SimTx> {
-        let mut tx = SimTx::begin(&self.world, self.node, Taking::Wait(wait), KEY_PATIENCE);
-        self.take_turn(&mut tx).await.ok()?;
+        let mut tx = SimTx::begin(&self.world, self.node, LockMode::Wait(wait), KEY_PATIENCE);
+        self.take_writer_lock(&mut tx).await.ok()?;
         Some(tx)
     }
 }
 
 impl SimStore {
-    /// Looks at what requests need, and writes it in one step if it still is as it was.
-    async fn look_and_write(&self, requests: &[&Request]) -> Result<Attempted, Setback> {
-        let mut tx = SimTx::begin(&self.world, self.node, Taking::See, swift::WAIT);
+    /// Reads rows without locks, and writes them in one step if they have not changed since.
+    async fn run_optimistically(&self, requests: &[&Request]) -> Result<Attempted, Setback> {
+        let mut tx = SimTx::begin(&self.world, self.node, LockMode::Optimistic, swift::WAIT);
         let run = work::run(&mut tx, requests, &self.world.rules, self.when(), &mut self.ids.clone()).await;
         tx.decided = self.world.state().judge.commits;
         let (mut ws, verdicts) = match run {
@@ -148,7 +148,7 @@ impl SimStore {
         }
         let (batch, now) = (ws.take_batch(), ws.now);
         tx.step().await.map_err(unknown)?;
-        match tx.write_seen(&ws, batch).await {
+        match tx.write_if_unchanged(&ws, batch).await {
             Ok(true) => {}
             Ok(false) => return Ok(Attempted::Spoiled(swift::WARY)),
             Err(_) if tx.trouble == Some(Trouble::LockTimeout) => return Ok(Attempted::Spoiled(swift::WARY)),
@@ -161,7 +161,7 @@ impl SimStore {
     }
 }
 
-/// What was answered, to be judged.
+/// Returns the decisions of answered requests.
 fn decisions(requests: &[&Request], verdicts: &[Verdict], now: Time, tx: &SimTx) -> Vec<Arc<Decision>> {
     let answered = requests.iter().zip(verdicts).filter_map(|(request, verdict)| match verdict {
         Verdict::Answered(answer) => Some(Decision::new(request, answer.clone(), now, tx)),
@@ -170,26 +170,26 @@ fn decisions(requests: &[&Request], verdicts: &[Verdict], now: Time, tx: &SimTx)
     answered.collect()
 }
 
-/// Nobody knows whether it was done.
+/// Returns an error with an unknown outcome.
 fn unknown(error: StoreError) -> Setback {
     Setback::Final(StoreError::UnknownOutcome(Box::new(error)))
 }
 
-/// Before the commit nothing has happened: what passes by itself is tried again.
-fn tried(trouble: Option<Trouble>, error: StoreError) -> Setback {
+/// Returns the error of a transaction that has not committed: a transient one can be retried.
+fn before_commit(trouble: Option<Trouble>, error: StoreError) -> Setback {
     match trouble {
         Some(Trouble::Deadlock | Trouble::Lost) => Setback::Passing(error),
         Some(Trouble::LockTimeout) | None => Setback::Final(error),
     }
 }
 
-/// Stands for the one writer's turn.
-pub(crate) fn the_writer() -> Lock {
-    Lock::Scope((Tenant::built_in(), Scope::new("the writer").expect("it is a name")))
+/// Returns the lock that stands for the single writer.
+pub(crate) fn writer_lock() -> Lock {
+    Lock::Scope((Tenant::built_in(), Scope::new("the writer").expect("a valid name")))
 }
 
 impl Attempts for SimStore {
-    type Tx = Open;
+    type Tx = OpenTransaction;
 
     fn key_patience(&self) -> Duration {
         KEY_PATIENCE
@@ -199,7 +199,7 @@ impl Attempts for SimStore {
         if self.world.plan.one_writer {
             return Ok(None);
         }
-        self.wary.attempt(requests, self.look_and_write(requests)).await
+        self.wary.attempt(requests, self.run_optimistically(requests)).await
     }
 
     async fn prepare(
@@ -207,12 +207,12 @@ impl Attempts for SimStore {
         requests: &[&Request],
         first: Option<(&Lock, Duration)>,
         wait: Duration,
-    ) -> Result<Prepared<Open>, Setback> {
-        let taking = if first.is_some() { Taking::InTurn(wait) } else { Taking::Skip };
-        let mut tx = SimTx::begin(&self.world, self.node, taking, wait);
+    ) -> Result<Prepared<OpenTransaction>, Setback> {
+        let lock_mode = if first.is_some() { LockMode::InTurn(wait) } else { LockMode::Skip };
+        let mut tx = SimTx::begin(&self.world, self.node, lock_mode, wait);
         let entered = async {
             tx.step().await?;
-            self.take_turn(&mut tx).await?;
+            self.take_writer_lock(&mut tx).await?;
             if let Some((lock, patience)) = first {
                 tx.wait_for(lock, patience).await?;
                 tx.turn = Some(Turn::from(lock));
@@ -220,7 +220,7 @@ impl Attempts for SimStore {
             Ok(())
         };
         let entered: Result<(), StoreError> = entered.await;
-        entered.map_err(|error| tried(tx.trouble, error))?;
+        entered.map_err(|error| before_commit(tx.trouble, error))?;
         let (verdicts, now) = self.fill(&mut tx, requests).await.inspect_err(|setback| {
             if tx.trouble == Some(Trouble::Deadlock) {
                 self.world
@@ -228,19 +228,19 @@ impl Attempts for SimStore {
             }
         })?;
         let decisions = decisions(requests, &verdicts, now, &tx);
-        Ok(Prepared { tx: Open { tx, decisions }, verdicts, now })
+        Ok(Prepared { tx: OpenTransaction { tx, decisions }, verdicts, now })
     }
 
-    async fn finish(&self, open: Open) -> Result<(), Setback> {
-        let Open { mut tx, decisions } = open;
+    async fn finish(&self, open: OpenTransaction) -> Result<(), Setback> {
+        let OpenTransaction { mut tx, decisions } = open;
         tx.step().await.map_err(unknown)?;
         commit(&mut tx, &decisions);
-        // It is done, and the answer is on its way.
+        // The commit is done; the connection may still be lost before the answer arrives.
         tx.step().await.map_err(unknown)
     }
 
     async fn wait_for_name(&self, lock: &Lock, patience: Duration) -> Result<(), StoreError> {
-        let mut tx = SimTx::begin(&self.world, self.node, Taking::Skip, patience);
+        let mut tx = SimTx::begin(&self.world, self.node, LockMode::Skip, patience);
         tx.step().await?;
         tx.wait_for(lock, patience).await
     }
@@ -250,24 +250,24 @@ impl Attempts for SimStore {
     }
 }
 
-/// Makes what a transaction did seen and durable, in one instant, and has it judged.
+/// Commits a transaction atomically and has it judged.
 pub(crate) fn commit(tx: &mut SimTx, decisions: &[Arc<Decision>]) {
     let writes = std::mem::take(&mut tx.writes);
     let mut state = tx.world.state();
     let state = &mut *state;
     state.judge.committed(tx.node, decisions, &writes);
     let lines_moved = !writes.jobs.is_empty();
-    writes.new_rows(&state.tables).into_iter().for_each(|row| state.judge.born(row));
+    writes.new_rows(&state.tables).into_iter().for_each(|row| state.judge.row_created(row));
     state.tables.apply(tx.id, writes);
-    if lines_moved && state.judge.commits.is_multiple_of(LINES_CHECKED) {
+    if lines_moved && state.judge.commits.is_multiple_of(LINES_CHECK_INTERVAL) {
         lines::check(&mut state.judge, &state.tables);
     }
     state.close(tx.id);
 }
 
-fn nothing_of_this<T>() -> Result<T, StoreError> {
-    let what = "the simulated database is asked for nothing of this".to_owned();
-    Err(StoreError::Unavailable { what, hint: "use a real one", source: None })
+fn not_simulated<T>() -> Result<T, StoreError> {
+    let what = "the simulated database does not support this".to_owned();
+    Err(StoreError::Unavailable { what, hint: "use a real database", source: None })
 }
 
 #[async_trait]
@@ -278,7 +278,7 @@ impl Store for SimStore {
     }
 
     async fn scope(&self, key: &ScopeKey) -> Result<Option<ScopeState>, StoreError> {
-        let mut tx = SimTx::begin(&self.world, self.node, Taking::Skip, KEY_PATIENCE);
+        let mut tx = SimTx::begin(&self.world, self.node, LockMode::Skip, KEY_PATIENCE);
         let (row, clock) = {
             let state = self.world.state();
             (state.tables.scopes.get(key).cloned(), self.world.now(&state))
@@ -294,11 +294,11 @@ impl Store for SimStore {
         _: Option<&Scope>,
         _: usize,
     ) -> Result<Vec<(Scope, ScopeState)>, StoreError> {
-        nothing_of_this()
+        not_simulated()
     }
 
     async fn spent(&self, _: &ScopeKey, _: Time, _: Time) -> Result<i64, StoreError> {
-        nothing_of_this()
+        not_simulated()
     }
 
     async fn hold(&self, id: HoldId) -> Result<Option<Hold>, StoreError> {
@@ -306,7 +306,7 @@ impl Store for SimStore {
     }
 
     async fn live_holds(&self, _: &ScopeKey, _: Option<ChargeMark>, _: usize) -> Result<Vec<Hold>, StoreError> {
-        nothing_of_this()
+        not_simulated()
     }
 
     async fn grant(&self, id: GrantId) -> Result<Option<Grant>, StoreError> {
@@ -314,7 +314,7 @@ impl Store for SimStore {
     }
 
     async fn grants(&self, _: &Tenant, _: Option<GrantId>, _: usize) -> Result<Vec<Grant>, StoreError> {
-        nothing_of_this()
+        not_simulated()
     }
 
     async fn job(&self, id: JobId) -> Result<Option<Job>, StoreError> {
@@ -322,7 +322,7 @@ impl Store for SimStore {
     }
 
     async fn list_jobs(&self, _: &Tenant, _: &JobFilter, _: Option<JobId>, _: usize) -> Result<Vec<Job>, StoreError> {
-        nothing_of_this()
+        not_simulated()
     }
 
     async fn queue(&self, key: &QueueKey) -> Result<Option<QueueState>, StoreError> {
@@ -335,7 +335,7 @@ impl Store for SimStore {
         _: Option<&Queue>,
         _: usize,
     ) -> Result<Vec<(Queue, QueueState)>, StoreError> {
-        nothing_of_this()
+        not_simulated()
     }
 
     async fn schedule(&self, key: &ScheduleKey) -> Result<Option<Schedule>, StoreError> {
@@ -348,7 +348,7 @@ impl Store for SimStore {
         _: Option<&ScheduleName>,
         _: usize,
     ) -> Result<Vec<(ScheduleName, Schedule)>, StoreError> {
-        nothing_of_this()
+        not_simulated()
     }
 
     async fn due_schedules(&self, limit: usize) -> Result<(Vec<ScheduleKey>, Option<Time>), StoreError> {
@@ -365,7 +365,7 @@ impl Store for SimStore {
     }
 
     async fn figures(&self, _: &QueueKey, _: i64) -> Result<Figures, StoreError> {
-        nothing_of_this()
+        not_simulated()
     }
 
     async fn costs(
@@ -375,7 +375,7 @@ impl Store for SimStore {
         _: Option<&CostMark>,
         _: usize,
     ) -> Result<Vec<Cost>, StoreError> {
-        nothing_of_this()
+        not_simulated()
     }
 
     async fn held(
@@ -385,11 +385,11 @@ impl Store for SimStore {
         _: Option<&HeldMark>,
         _: usize,
     ) -> Result<Vec<HeldSum>, StoreError> {
-        nothing_of_this()
+        not_simulated()
     }
 
     async fn job_counts(&self) -> Result<Vec<(JobState, i64)>, StoreError> {
-        nothing_of_this()
+        not_simulated()
     }
 
     async fn due_jobs(&self, limit: usize) -> Result<DueJobs, StoreError> {
@@ -443,11 +443,11 @@ impl Store for SimStore {
     }
 
     async fn batch(&self, _: BatchId) -> Result<Option<Journaled>, StoreError> {
-        nothing_of_this()
+        not_simulated()
     }
 
     async fn erase_payload(&self, _: u128) -> Result<bool, StoreError> {
-        nothing_of_this()
+        not_simulated()
     }
 
     async fn due_holds(&self, limit: usize) -> Result<(Vec<(Tenant, HoldId)>, Time), StoreError> {
@@ -478,26 +478,26 @@ impl Store for SimStore {
         Ok(over.len())
     }
 
-    /// A world is over long before anything is to be forgotten.
+    /// No run is long enough for figures to expire.
     async fn forget_figures(&self, _: Option<&QueueKey>, _: usize) -> Result<Option<QueueKey>, StoreError> {
         Ok(None)
     }
 
-    /// The same.
+    /// No run is long enough for flow keys to expire.
     async fn forget_flows(&self, _: Option<&ScopeKey>, _: usize) -> Result<Option<ScopeKey>, StoreError> {
         Ok(None)
     }
 
     async fn verify(&self) -> Result<Report, StoreError> {
-        nothing_of_this()
+        not_simulated()
     }
 
     async fn rebuild(&self) -> Result<u64, StoreError> {
-        nothing_of_this()
+        not_simulated()
     }
 
     async fn health(&self) -> Result<Health, StoreError> {
-        nothing_of_this()
+        not_simulated()
     }
 
     async fn close(&self) {}

@@ -1,4 +1,4 @@
-//! The tables of the simulated database, and what a transaction has written that nobody else sees yet.
+//! The tables of the simulated database, and the uncommitted writes of a transaction.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use super::locks::TxId;
 type Charges<V> = BTreeMap<ScopeKey, BTreeMap<(Time, HoldId), V>>;
 type Postings<V> = BTreeMap<ScopeKey, BTreeMap<(Time, u64), V>>;
 
-/// What is committed.
+/// The committed rows.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tables {
     pub(crate) scopes: BTreeMap<ScopeKey, ScopeState>,
@@ -37,11 +37,11 @@ pub(crate) struct Tables {
     /// In the order of commits.
     pub(crate) journal: Vec<Batch>,
     places: HashMap<BatchId, usize>,
-    /// Scopes and grants that were written, with who did it last.
+    /// The last writer of each scope and grant.
     writers: HashMap<Lock, TxId>,
 }
 
-/// What one transaction has written. `None` is a row that is gone.
+/// The writes of one transaction. `None` is a deleted row.
 #[derive(Debug, Default)]
 pub(crate) struct Writes {
     pub(crate) scopes: BTreeMap<ScopeKey, ScopeState>,
@@ -57,7 +57,7 @@ pub(crate) struct Writes {
     pub(crate) journal: Vec<Batch>,
 }
 
-/// What a transaction sees: what is committed, under what it has written itself.
+/// The rows that a transaction sees: the committed ones, overlaid with its own writes.
 #[derive(Clone, Copy)]
 pub(crate) struct View<'a> {
     pub(crate) tables: &'a Tables,
@@ -97,7 +97,7 @@ impl View<'_> {
         seen(&self.writes.schedules, &self.tables.schedules, key)
     }
 
-    /// The jobs that wait for a worker, or for their time.
+    /// Returns the jobs that wait for a worker or for their time.
     pub(crate) fn waiting_jobs(&self) -> impl Iterator<Item = &Job> {
         let stored = self.tables.jobs.values().filter(|job| !self.writes.jobs.contains_key(&job.id));
         let all = stored.chain(self.writes.jobs.values().flatten());
@@ -110,12 +110,12 @@ impl View<'_> {
         batch.entries.iter().find(|entry| entry.id == command).cloned()
     }
 
-    /// Charges of live holds on a scope after a mark, in order.
+    /// Returns the charges of live holds on a scope after a mark, in order.
     fn live_after(&self, key: &ScopeKey, mark: (Time, HoldId)) -> Vec<LiveCharge> {
         after(self.tables.live.get(key), self.writes.live.get(key), mark)
     }
 
-    /// Postings on a scope after a mark, in order.
+    /// Returns the postings on a scope after a mark, in order.
     fn postings_after(&self, key: &ScopeKey, mark: (Time, u64)) -> Vec<Posting> {
         after(self.tables.postings.get(key), self.writes.postings.get(key), mark)
     }
@@ -143,7 +143,7 @@ impl View<'_> {
         }
     }
 
-    /// Marks of the postings on a scope before an instant.
+    /// Returns the marks of the postings on a scope before a time.
     pub(crate) fn postings_before(&self, key: &ScopeKey, before: Time) -> Vec<(Time, u64)> {
         let all = self.postings_after(key, (Time::MIN, 0));
         all.into_iter().filter(|posting| posting.at < before).map(|posting| (posting.at, posting.seq)).collect()
@@ -171,7 +171,7 @@ fn after<M: Ord + Copy, V: Clone>(
     rows.into_values().flatten().collect()
 }
 
-/// One bounded step through what is ordered by `at`, up to `until`.
+/// Takes a bounded number of rows ordered by `at`, up to `until`.
 fn step<T>(all: Vec<T>, at: impl Fn(&T) -> Time, until: Time) -> Batchwise<T> {
     let mut step = Batchwise::default();
     for item in all {
@@ -189,7 +189,7 @@ fn step<T>(all: Vec<T>, at: impl Fn(&T) -> Time, until: Time) -> Batchwise<T> {
 }
 
 impl Writes {
-    /// Takes over what a workspace changed.
+    /// Adds the changes of a workspace.
     pub(crate) fn take(&mut self, ws: &Workspace, batch: Option<Batch>) {
         for (key, change) in ws.scopes.changes() {
             if let Change::Insert(row) | Change::Update(row) = change {
@@ -216,12 +216,12 @@ impl Writes {
         self.journal.extend(batch);
     }
 
-    /// Rows that are not there yet.
+    /// Returns the rows that this transaction creates.
     pub(crate) fn new_rows(&self, tables: &Tables) -> Vec<Lock> {
         let scopes = self.scopes.keys().filter(|key| !tables.scopes.contains_key(*key)).cloned().map(Lock::Scope);
         let holds = self.holds.keys().filter(|id| !tables.holds.contains_key(id)).copied().map(Lock::Hold);
         let grants = self.grants.keys().filter(|id| !tables.grants.contains_key(id)).copied().map(Lock::Grant);
-        // Of a key that was given up it matters since when it is not there.
+        // Deleted job keys count as well: later decisions depend on when a key disappeared.
         let jobs = self.job_keys.iter().filter(|(key, job)| job.is_some() != tables.job_keys.contains_key(*key));
         let jobs = jobs.map(|(key, _)| Lock::JobKey(key.clone()));
         scopes.chain(holds).chain(grants).chain(jobs).collect()
@@ -239,7 +239,7 @@ fn copy<K: Ord + std::hash::Hash + Eq + Clone + std::fmt::Debug, V: Clone>(
     for (key, change) in from.changes() {
         match change {
             Change::Insert(row) | Change::Update(row) => drop(to.insert(key.clone(), row.clone())),
-            Change::Delete => unreachable!("only grants, schedules, jobs and their keys are taken away"),
+            Change::Delete => unreachable!("only grants, schedules, jobs and their keys are deleted"),
         }
     }
 }
@@ -258,7 +258,7 @@ fn copy_or_remove<K: Ord + std::hash::Hash + Eq + Clone + std::fmt::Debug, V: Cl
 }
 
 impl Tables {
-    /// Makes what a transaction has written seen by everybody.
+    /// Commits the writes of a transaction.
     pub(crate) fn apply(&mut self, writer: TxId, writes: Writes) {
         let scopes = writes.scopes.keys().cloned().map(Lock::Scope);
         let grants = writes.grants.keys().copied().map(Lock::Grant);
@@ -283,17 +283,17 @@ impl Tables {
         }
     }
 
-    /// Who wrote a scope or a grant last, if anybody has since it came into being.
+    /// Returns the last writer of a scope or a grant, if it was written since its creation.
     pub(crate) fn writer(&self, row: &Lock) -> Option<TxId> {
         self.writers.get(row).copied()
     }
 
-    /// The instant of the latest event.
+    /// Returns the time of the latest event.
     pub(crate) fn newest(&self) -> Time {
         self.journal.iter().map(|batch| batch.at).max().unwrap_or(Time::MIN)
     }
 
-    /// The charges of live holds, in the rows of scopes and in the table: scope, expiry, hold, units.
+    /// Returns the charges of live holds, from scope rows and from the table: scope, expiry, hold, units.
     pub(crate) fn live_charges(&self) -> Vec<(ScopeKey, i64, HoldId, i64)> {
         let recent = self.scopes.iter().flat_map(|(key, row)| row.recent.iter().map(move |charge| (key, charge)));
         let spilled = self.live.iter().flat_map(|(key, rows)| rows.values().map(move |charge| (key, charge)));

@@ -1,4 +1,4 @@
-//! One transaction of the simulated database: read committed, locked rows, a step of chance before everything it does.
+//! A transaction of the simulated database: read committed, row locks, a random delay before each statement.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,27 +22,27 @@ use bursar_store::{Lock, StoreError, claims};
 use tokio::time::{Instant, timeout_at};
 
 use super::jobs::ClaimSeen;
-use super::locks::{Asked, TxId};
+use super::locks::{LockRequest, TxId};
 use super::tables::{View, Writes};
 use super::world::{Node, World};
 
-/// After so long a wait, the database looks whether somebody waits for himself.
+/// How long a transaction waits for a lock before the database checks for a deadlock.
 const DEADLOCK_AFTER: Duration = Duration::from_secs(1);
 
-/// What to do about a row that somebody else has locked.
+/// What to do about a row that another transaction has locked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Taking {
-    /// Leave it.
+pub(crate) enum LockMode {
+    /// Skip the row.
     Skip,
-    /// Wait for it.
+    /// Wait for the lock.
     Wait(Duration),
-    /// Wait for it if it is its turn, and leave it otherwise.
+    /// Wait for the lock if the lock order allows it, and skip the row otherwise.
     InTurn(Duration),
-    /// Only look at it, and write it if it still is as it was then.
-    See,
+    /// Read the row without a lock, and write it only if it has not changed since.
+    Optimistic,
 }
 
-/// What stood in the way.
+/// Why a statement failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Trouble {
     Deadlock,
@@ -54,27 +54,27 @@ pub(crate) struct SimTx {
     pub(crate) world: Arc<World>,
     pub(crate) node: Node,
     pub(crate) id: TxId,
-    /// How many transactions had committed when it began.
+    /// The number of commits when it began.
     pub(crate) began: u64,
-    /// How many had when its requests were decided.
+    /// The number of commits when its requests were decided.
     pub(crate) decided: u64,
-    pub(crate) taking: Taking,
-    /// How long it waits for a name that somebody else is about to take.
-    pub(crate) name_wait: Duration,
+    pub(crate) lock_mode: LockMode,
+    /// How long it waits for a key that another transaction is inserting.
+    pub(crate) key_wait: Duration,
     pub(crate) writes: Writes,
     pub(crate) trouble: Option<Trouble>,
-    /// Some of its requests do something to jobs that wait.
+    /// Whether some of its requests act on waiting jobs.
     pub(crate) disturbed: bool,
-    /// What it found when it looked for jobs to lease.
+    /// What it saw when it searched for jobs to lease.
     pub(crate) claim: Option<Arc<ClaimSeen>>,
-    /// How far it has come in the one order of locks, where it must not wait for what comes before that.
+    /// Its position in the lock order; it must not wait for earlier locks.
     pub(crate) turn: Option<Turn>,
-    /// The last lock that was asked for within a part, by which the order of locks is checked.
+    /// The last lock requested within a part, to check the lock order.
     last: Option<Lock>,
-    /// What was looked at without being locked, and whose it was then.
+    /// Rows read without a lock, with their writers at that time.
     seen: BTreeMap<Lock, Option<TxId>>,
-    /// Scopes were looked at: more of them would not be seen with them.
-    sees_scopes: bool,
+    /// Whether scopes were read without locks: a second read would not be of the same snapshot.
+    has_read_scopes: bool,
 }
 
 impl Drop for SimTx {
@@ -84,12 +84,12 @@ impl Drop for SimTx {
 }
 
 impl SimTx {
-    pub(crate) fn begin(world: &Arc<World>, node: Node, taking: Taking, name_wait: Duration) -> SimTx {
+    pub(crate) fn begin(world: &Arc<World>, node: Node, lock_mode: LockMode, key_wait: Duration) -> SimTx {
         let (id, began) = {
             let mut state = world.state();
             let id = state.open(node);
-            if matches!(taking, Taking::Wait(_)) {
-                state.locks.note_stranger(id);
+            if matches!(lock_mode, LockMode::Wait(_)) {
+                state.locks.mark_caller_transaction(id);
             }
             (id, state.judge.commits)
         };
@@ -100,8 +100,8 @@ impl SimTx {
             id,
             began,
             decided: began,
-            taking,
-            name_wait,
+            lock_mode,
+            key_wait,
             writes,
             trouble: None,
             disturbed: false,
@@ -109,11 +109,11 @@ impl SimTx {
             turn: None,
             last: None,
             seen: BTreeMap::new(),
-            sees_scopes: false,
+            has_read_scopes: false,
         }
     }
 
-    /// Begins a part, whose locks have an order of their own.
+    /// Begins a part, which follows the lock order independently.
     pub(crate) fn begin_part(&mut self) {
         self.last = None;
     }
@@ -131,7 +131,7 @@ impl SimTx {
             Trouble::Deadlock => "two transactions waited for each other",
             Trouble::LockTimeout => "a lock took too long",
             Trouble::Lost => {
-                let (what, hint) = ("the connection was lost".to_owned(), "it is made anew");
+                let (what, hint) = ("the connection was lost".to_owned(), "the connection is made again");
                 return StoreError::Unavailable { what, hint, source: None };
             }
         };
@@ -140,24 +140,24 @@ impl SimTx {
 
     /// Waits for a lock.
     pub(crate) async fn wait_for(&mut self, lock: &Lock, wait: Duration) -> Result<(), StoreError> {
-        self.world.outlive(self.node).await;
-        let asked = self.world.state().locks.ask(self.id, lock);
-        let Asked::Queued(told) = asked else { return Ok(()) };
+        self.world.block_if_crashed(self.node).await;
+        let requested = self.world.state().locks.request(self.id, lock);
+        let LockRequest::Queued(released) = requested else { return Ok(()) };
         if self.world.state().locks.is_cycle_of_batches(self.id) {
             self.world.fail("no deadlock", format!("a batch of node {} waits for itself: {lock:?}", self.node.place));
         }
         let until = Instant::now() + wait;
-        let look_at = Instant::now() + DEADLOCK_AFTER;
-        if timeout_at(until.min(look_at), told.notified()).await.is_ok() {
+        let check_at = Instant::now() + DEADLOCK_AFTER;
+        if timeout_at(until.min(check_at), released.notified()).await.is_ok() {
             return Ok(());
         }
-        if look_at < until {
+        if check_at < until {
             let in_cycle = self.world.state().locks.is_in_cycle(self.id);
             if in_cycle {
                 self.world.state().locks.leave(self.id, lock);
                 return Err(self.failed(Trouble::Deadlock));
             }
-            if timeout_at(until, told.notified()).await.is_ok() {
+            if timeout_at(until, released.notified()).await.is_ok() {
                 return Ok(());
             }
         }
@@ -167,10 +167,10 @@ impl SimTx {
         Err(self.failed(Trouble::LockTimeout))
     }
 
-    /// Those above scopes, as far as a node may have seen them: mostly it has.
-    fn widened(&self, keys: &[(ScopeKey, bool)]) -> Vec<ScopeKey> {
+    /// Returns the ancestors of scopes that a node may have cached: mostly all of them.
+    fn cached_ancestors(&self, keys: &[(ScopeKey, bool)]) -> Vec<ScopeKey> {
         let mut state = self.world.state();
-        if state.chance.one_in(4) {
+        if state.random.one_in(4) {
             return Vec::new();
         }
         let parent = |key: &ScopeKey| {
@@ -181,76 +181,82 @@ impl SimTx {
         keys.iter().flat_map(|(key, _)| above(key)).collect()
     }
 
-    /// Notes whose a row is that is looked at. It may be read twice, and what is worked on is as it was the first time.
-    fn note_seen(&mut self, row: Lock) {
+    /// Records the writer of a row that is read without a lock. If it is read twice, the first read counts.
+    fn record_read(&mut self, row: Lock) {
         let writer = self.world.state().tables.writer(&row);
         self.seen.entry(row).or_insert(writer);
     }
 
-    /// Whether something that was only looked at is not as it was any more.
+    /// Returns whether a row that was read without a lock has changed since.
     pub(crate) fn is_outdated(&self) -> bool {
         let state = self.world.state();
         self.seen.iter().any(|(row, writer)| state.tables.writer(row) != *writer)
     }
 
-    /// Writes what was only looked at; false when it is not as it was any more, or a name is taken.
-    pub(crate) async fn write_seen(&mut self, ws: &Workspace, batch: Option<Batch>) -> Result<bool, StoreError> {
+    /// Writes rows that were read without a lock; returns false when one has changed since or a key is taken.
+    pub(crate) async fn write_if_unchanged(
+        &mut self,
+        ws: &Workspace,
+        batch: Option<Batch>,
+    ) -> Result<bool, StoreError> {
         let grants = ws.grants.changes().filter(|(_, change)| !matches!(change, Change::Insert(_)));
         let grants = grants.map(|(id, _)| Lock::Grant(*id));
         let mut rows: Vec<Lock> = grants.chain(ws.scopes.changes().map(|(key, _)| Lock::Scope(key.clone()))).collect();
         rows.sort();
         for row in &rows {
-            self.wait_for(row, self.name_wait).await?;
+            self.wait_for(row, self.key_wait).await?;
             let writer = self.world.state().tables.writer(row);
             if self.seen.get(row) != Some(&writer) && !Mutant::WriteUnseen.on() {
                 return Ok(false);
             }
         }
-        if !self.take_names(ws).await? {
+        if !self.take_keys(ws).await? {
             return Ok(false);
         }
         self.writes.take(ws, batch);
         Ok(true)
     }
 
-    /// Locks a row, as this transaction takes them; false when somebody else has it.
+    /// Locks a row in the mode of this transaction; returns false when another transaction has it.
     async fn lock(&mut self, lock: Lock) -> Result<bool, StoreError> {
-        if self.taking == Taking::See {
-            self.note_seen(lock);
+        if self.lock_mode == LockMode::Optimistic {
+            self.record_read(lock);
             return Ok(true);
         }
         let ordered = self.last.as_ref().is_none_or(|last| *last < lock || kind(last) == 6 && kind(&lock) == 6);
         if !ordered {
             let last = self.last.take();
-            self.world.fail("one order of locks", format!("{lock:?} is asked for after {last:?}"));
+            self.world.fail("one order of locks", format!("{lock:?} is requested after {last:?}"));
         }
         self.last = Some(lock.clone());
         let its_turn = self.turn.as_ref().is_none_or(|turn| turn.may_wait(&lock));
         if let Some(turn) = &mut self.turn {
             turn.reach(lock.clone());
         }
-        match self.taking {
-            Taking::Wait(wait) | Taking::InTurn(wait) if its_turn => self.wait_for(&lock, wait).await.map(|()| true),
+        match self.lock_mode {
+            LockMode::Wait(wait) | LockMode::InTurn(wait) if its_turn => {
+                self.wait_for(&lock, wait).await.map(|()| true)
+            }
             _ => {
-                self.world.outlive(self.node).await;
+                self.world.block_if_crashed(self.node).await;
                 Ok(self.world.state().locks.try_take(self.id, &lock))
             }
         }
     }
 
-    /// The rows of one statement are asked for in the order of their names.
+    /// Checks that one statement requests its rows in the lock order.
     fn check_order<K: Ord + std::fmt::Debug>(&self, keys: &[K]) {
         if !keys.is_sorted() {
-            self.world.fail("one order of locks", format!("one statement asks for {keys:?}"));
+            self.world.fail("one order of locks", format!("one statement requests {keys:?}"));
         }
     }
 
-    fn see<T>(&self, look: impl FnOnce(View<'_>) -> T) -> T {
+    fn read<T>(&self, read: impl FnOnce(View<'_>) -> T) -> T {
         let state = self.world.state();
-        look(View { tables: &state.tables, writes: &self.writes })
+        read(View { tables: &state.tables, writes: &self.writes })
     }
 
-    /// Finds jobs among those that wait and that nobody else has locked, and locks what is found. It waits for nobody.
+    /// Finds waiting jobs that no other transaction has locked, and locks them. It never waits.
     fn find_waiting<T>(&self, find: impl FnOnce(&[&Job]) -> T, ids: impl FnOnce(&T) -> Vec<JobId>) -> T {
         let mut state = self.world.state();
         let view = View { tables: &state.tables, writes: &self.writes };
@@ -262,7 +268,7 @@ impl SimTx {
         found
     }
 
-    fn see_claim(&self, now: Time) -> ClaimSeen {
+    fn claim_seen(&self, now: Time) -> ClaimSeen {
         let state = self.world.state();
         let view = View { tables: &state.tables, writes: &self.writes };
         let locked = view.waiting_jobs().map(|job| job.id).filter(|id| !state.locks.is_free(self.id, &Lock::Job(*id)));
@@ -274,17 +280,17 @@ impl SimTx {
         }
     }
 
-    /// Takes names that were free; false when one is taken by now.
-    async fn take_names(&mut self, ws: &Workspace) -> Result<bool, StoreError> {
+    /// Inserts keys; returns false when one is taken.
+    async fn take_keys(&mut self, ws: &Workspace) -> Result<bool, StoreError> {
         let mut keys: Vec<_> = ws.keys.changes().collect();
         keys.sort_by_key(|(key, _)| *key);
         for (key, change) in keys {
-            self.wait_for(&Lock::Key(key.clone()), self.name_wait).await?;
+            self.wait_for(&Lock::Key(key.clone()), self.key_wait).await?;
             let taken = match change {
-                Change::Insert(_) => self.see(|view| view.key(key).is_some()),
-                // A key whose time is over is taken over, unless somebody else did so before.
+                Change::Insert(_) => self.read(|view| view.key(key).is_some()),
+                // An expired key is reused unless another transaction has reused it first.
                 Change::Update(_) | Change::Delete => {
-                    self.see(|view| view.key(key).is_some_and(|row| row.until > ws.now))
+                    self.read(|view| view.key(key).is_some_and(|row| row.until > ws.now))
                 }
             };
             if taken {
@@ -294,9 +300,9 @@ impl SimTx {
         let mut job_keys: Vec<_> = ws.job_keys.changes().collect();
         job_keys.sort_by_key(|(key, _)| *key);
         for (key, change) in job_keys {
-            self.wait_for(&Lock::JobKey(key.clone()), self.name_wait).await?;
-            // One that is given up belongs to a job that this transaction has locked.
-            let taken = matches!(change, Change::Insert(_)) && self.see(|view| view.job_key(key).is_some());
+            self.wait_for(&Lock::JobKey(key.clone()), self.key_wait).await?;
+            // A deleted job key belongs to a job that this transaction has locked.
+            let taken = matches!(change, Change::Insert(_)) && self.read(|view| view.job_key(key).is_some());
             if taken {
                 return Ok(false);
             }
@@ -305,17 +311,17 @@ impl SimTx {
     }
 }
 
-#[expect(clippy::ptr_arg, reason = "it is given what was found, which is a vector")]
+#[expect(clippy::ptr_arg, reason = "the argument is the found vector")]
 fn ids_of(jobs: &Vec<Job>) -> Vec<JobId> {
     jobs.iter().map(|job| job.id).collect()
 }
 
-/// Stands for the row of a queue, which is locked to be changed whether it is there or not.
-fn the_queue(key: &QueueKey) -> Lock {
-    Lock::Scope((key.0.clone(), Scope::new(format!("the queue {}", key.1)).expect("it is a name")))
+/// Returns the lock that stands for a queue row, which is locked even if it does not exist.
+fn queue_lock(key: &QueueKey) -> Lock {
+    Lock::Scope((key.0.clone(), Scope::new(format!("the queue {}", key.1)).expect("a valid name")))
 }
 
-/// The place of a lock's kind in the one order.
+/// Returns the position of a lock's kind in the lock order.
 fn kind(lock: &Lock) -> u8 {
     match lock {
         Lock::Key(_) => 0,
@@ -331,33 +337,33 @@ fn kind(lock: &Lock) -> u8 {
 impl Rows for SimTx {
     async fn keys(&mut self, keys: &[KeyKey]) -> Result<Vec<(KeyKey, KeyRow)>, StoreError> {
         self.step().await?;
-        Ok(self.see(|view| keys.iter().filter_map(|key| Some((key.clone(), view.key(key)?.clone()))).collect()))
+        Ok(self.read(|view| keys.iter().filter_map(|key| Some((key.clone(), view.key(key)?.clone()))).collect()))
     }
 
     async fn entries(&mut self, wanted: &[(BatchId, CommandId)]) -> Result<Vec<Arc<Entry>>, StoreError> {
         self.step().await?;
-        Ok(self.see(|view| wanted.iter().filter_map(|(batch, command)| view.entry(*batch, *command)).collect()))
+        Ok(self.read(|view| wanted.iter().filter_map(|(batch, command)| view.entry(*batch, *command)).collect()))
     }
 
     async fn job_keys(&mut self, keys: &[JobKey]) -> Result<Vec<(JobKey, JobId)>, StoreError> {
         self.step().await?;
-        Ok(self.see(|view| keys.iter().filter_map(|key| Some((key.clone(), *view.job_key(key)?))).collect()))
+        Ok(self.read(|view| keys.iter().filter_map(|key| Some((key.clone(), *view.job_key(key)?))).collect()))
     }
 
     async fn jobs(&mut self, ids: &[JobId], locked: bool) -> Result<Found<JobId, Job>, StoreError> {
         self.step().await?;
         if !locked {
-            let rows = self.see(|view| ids.iter().filter_map(|id| Some((*id, view.job(id)?.clone()))).collect());
+            let rows = self.read(|view| ids.iter().filter_map(|id| Some((*id, view.job(id)?.clone()))).collect());
             return Ok(Found::all(rows));
         }
         self.check_order(ids);
         let mut found = Found::all(Vec::new());
         for id in ids {
-            if self.see(|view| view.job(id).is_none()) {
+            if self.read(|view| view.job(id).is_none()) {
                 continue;
             }
             if self.lock(Lock::Job(*id)).await? {
-                found.rows.extend(self.see(|view| Some((*id, view.job(id)?.clone()))));
+                found.rows.extend(self.read(|view| Some((*id, view.job(id)?.clone()))));
             } else {
                 found.blocked.push(*id);
             }
@@ -368,9 +374,9 @@ impl Rows for SimTx {
     async fn queues(&mut self, keys: &[QueueKey], locked: bool) -> Result<Vec<(QueueKey, QueueState)>, StoreError> {
         self.step().await?;
         for key in keys.iter().filter(|_| locked) {
-            self.wait_for(&the_queue(key), self.name_wait).await?;
+            self.wait_for(&queue_lock(key), self.key_wait).await?;
         }
-        Ok(self.see(|view| keys.iter().filter_map(|key| Some((key.clone(), view.queue(key)?.clone()))).collect()))
+        Ok(self.read(|view| keys.iter().filter_map(|key| Some((key.clone(), view.queue(key)?.clone()))).collect()))
     }
 
     async fn schedules(&mut self, keys: &[ScheduleKey]) -> Result<Found<ScheduleKey, Schedule>, StoreError> {
@@ -378,11 +384,11 @@ impl Rows for SimTx {
         self.check_order(keys);
         let mut found = Found::all(Vec::new());
         for key in keys {
-            if self.see(|view| view.schedule(key).is_none()) {
+            if self.read(|view| view.schedule(key).is_none()) {
                 continue;
             }
             if self.lock(Lock::Schedule(key.clone())).await? {
-                found.rows.extend(self.see(|view| Some((key.clone(), view.schedule(key)?.clone()))));
+                found.rows.extend(self.read(|view| Some((key.clone(), view.schedule(key)?.clone()))));
             } else {
                 found.blocked.push(key.clone());
             }
@@ -392,7 +398,7 @@ impl Rows for SimTx {
 
     async fn claim(&mut self, asks: &[ClaimAsk], now: Time) -> Result<Vec<Claimed>, StoreError> {
         self.step().await?;
-        self.claim = Some(Arc::new(self.see_claim(now)));
+        self.claim = Some(Arc::new(self.claim_seen(now)));
         let find = |jobs: &[&Job]| asks.iter().map(|ask| claims::claim(jobs.iter().copied(), ask, now)).collect();
         let ids = |claimed: &Vec<Claimed>| {
             claimed.iter().flat_map(|claimed| claimed.ready.iter().chain(&claimed.due)).map(|job| job.id).collect()
@@ -420,11 +426,11 @@ impl Rows for SimTx {
         self.check_order(ids);
         let mut found = Found::all(Vec::new());
         for id in ids {
-            if self.see(|view| view.hold(id).is_none()) {
+            if self.read(|view| view.hold(id).is_none()) {
                 continue;
             }
             if self.lock(Lock::Hold(*id)).await? {
-                found.rows.extend(self.see(|view| Some((*id, view.hold(id)?.clone()))));
+                found.rows.extend(self.read(|view| Some((*id, view.hold(id)?.clone()))));
             } else {
                 found.blocked.push(*id);
             }
@@ -437,11 +443,11 @@ impl Rows for SimTx {
         self.check_order(ids);
         let mut found = Found::all(Vec::new());
         for id in ids {
-            if self.see(|view| view.grant(id).is_none()) {
+            if self.read(|view| view.grant(id).is_none()) {
                 continue;
             }
             if self.lock(Lock::Grant(*id)).await? {
-                found.rows.extend(self.see(|view| Some((*id, view.grant(id)?.clone()))));
+                found.rows.extend(self.read(|view| Some((*id, view.grant(id)?.clone()))));
             } else {
                 found.blocked.push(*id);
             }
@@ -451,44 +457,44 @@ impl Rows for SimTx {
 
     async fn scopes(&mut self, keys: &[(ScopeKey, bool)]) -> Result<Found<ScopeKey, ScopeState>, StoreError> {
         self.step().await?;
-        if self.taking == Taking::See && std::mem::replace(&mut self.sees_scopes, true) {
+        if self.lock_mode == LockMode::Optimistic && std::mem::replace(&mut self.has_read_scopes, true) {
             return Err(seen_in_parts());
         }
         let mut names: Vec<&ScopeKey> = keys.iter().map(|(key, _)| key).collect();
         self.check_order(&names);
-        let known = if self.taking == Taking::See { self.widened(keys) } else { Vec::new() };
+        let known = if self.lock_mode == LockMode::Optimistic { self.cached_ancestors(keys) } else { Vec::new() };
         if !known.is_empty() {
             names.extend(&known);
             names.sort();
             names.dedup();
         }
         for (key, _) in keys.iter().filter(|(_, create)| *create) {
-            // In a transaction of its own, so that nobody waits for a row that exists only to be locked.
+            // In a transaction of its own, so that no other transaction waits for a row that exists only to be locked.
             self.world.state().create_scope(key);
         }
         let before: Vec<Option<ScopeState>> = if Mutant::ReadBeforeLock.on() {
-            self.see(|view| names.iter().map(|key| view.scope(key).cloned()).collect())
+            self.read(|view| names.iter().map(|key| view.scope(key).cloned()).collect())
         } else {
             Vec::new()
         };
         let mut locked = Vec::with_capacity(keys.len());
         let mut found = Found::all(Vec::new());
         for key in &names {
-            if self.see(|view| view.scope(key).is_none()) {
+            if self.read(|view| view.scope(key).is_none()) {
                 continue;
             }
-            if self.taking == Taking::See || self.lock(Lock::Scope((*key).clone())).await? {
+            if self.lock_mode == LockMode::Optimistic || self.lock(Lock::Scope((*key).clone())).await? {
                 locked.push(*key);
             } else {
                 found.blocked.push((*key).clone());
             }
         }
-        // Balances are read in a later statement than the one that locks.
+        // Balances are read by a later statement than the one that locks.
         self.step().await?;
         found.rows = self
-            .see(|view| locked.into_iter().filter_map(|key| Some((key.clone(), view.scope(key)?.clone()))).collect());
-        if self.taking == Taking::See {
-            found.rows.iter().for_each(|(key, _)| self.note_seen(Lock::Scope(key.clone())));
+            .read(|view| locked.into_iter().filter_map(|key| Some((key.clone(), view.scope(key)?.clone()))).collect());
+        if self.lock_mode == LockMode::Optimistic {
+            found.rows.iter().for_each(|(key, _)| self.record_read(Lock::Scope(key.clone())));
         }
         for (key, row) in names.into_iter().zip(before) {
             let read = found.rows.iter_mut().find(|(locked, _)| locked == key).map(|(_, read)| read);
@@ -504,18 +510,18 @@ impl Rows for SimTx {
 
     async fn due(&mut self, asks: &[(ScopeKey, DueAsk)], now: Time) -> Result<Vec<Due>, StoreError> {
         self.step().await?;
-        Ok(self.see(|view| asks.iter().map(|(key, ask)| view.due(key, ask, now)).collect()))
+        Ok(self.read(|view| asks.iter().map(|(key, ask)| view.due(key, ask, now)).collect()))
     }
 
     async fn past(&mut self, asks: &[PastAsk]) -> Result<Vec<Past>, StoreError> {
         self.step().await?;
-        Ok(self.see(|view| asks.iter().map(|ask| view.past(ask)).collect()))
+        Ok(self.read(|view| asks.iter().map(|ask| view.past(ask)).collect()))
     }
 
     async fn roll_up(&mut self, scopes: &[(ScopeKey, Time)]) -> Result<(), StoreError> {
         self.step().await?;
         for (key, before) in scopes {
-            for mark in self.see(|view| view.postings_before(key, *before)) {
+            for mark in self.read(|view| view.postings_before(key, *before)) {
                 self.writes.remove_posting(key, mark);
             }
         }
@@ -524,7 +530,7 @@ impl Rows for SimTx {
 
     async fn store(&mut self, ws: &Workspace, batch: Option<Batch>) -> Result<bool, StoreError> {
         self.step().await?;
-        if !self.take_names(ws).await? {
+        if !self.take_keys(ws).await? {
             return Ok(false);
         }
         self.step().await?;

@@ -1,4 +1,4 @@
-//! Workers: they lease, work, stall, die, and end their leases, sometimes twice; and the upkeep of jobs.
+//! Workers, which lease jobs, stall, crash and end leases, sometimes twice; and job maintenance.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,21 +18,21 @@ use super::caller::{Cluster, Reply, send};
 use super::store::SimStore;
 use super::world::{Node, World};
 
-/// How often a worker says the same before it gives up.
+/// The most times a worker sends the same end of a lease.
 const ATTEMPTS: u64 = 3;
-/// Jobs of each kind that one round of the upkeep looks at.
-const LOOKED_AT: usize = 20;
+/// Jobs per kind of maintenance and round.
+const MAINTAINED_MAX: usize = 20;
 
-/// Asks for work until the run is over. Each job is worked on beside the others.
+/// Leases jobs until the run is over and runs them concurrently.
 pub(crate) async fn worker(world: Arc<World>, cluster: Arc<Cluster>, place: usize) {
     let name = WorkerName::new(format!("w{place}")).expect("a name");
     let reporter = (place % 2 == 1).then(|| reporter(place));
     while !world.is_over() {
         let (pause, request, together) = {
             let state = &mut *world.state();
-            let pause = state.chance.below(40);
-            let request = state.workload.lease(&mut state.chance, &name);
-            (pause, reported(request, &reporter), state.chance.one_in(3))
+            let pause = state.random.below(40);
+            let request = state.workload.lease(&mut state.random, &name);
+            (pause, reported(request, &reporter), state.random.one_in(3))
         };
         sleep(Duration::from_millis(pause)).await;
         let Reply::Answer(Ok(outcome)) = send(&world, &cluster, &request).await else { continue };
@@ -48,7 +48,7 @@ pub(crate) async fn worker(world: Arc<World>, cluster: Arc<Cluster>, place: usiz
     }
 }
 
-/// A principal that works through a server. Without a hold it may charge one scope.
+/// Returns a principal that works through a server. For jobs without a hold it may charge one scope.
 fn reporter(place: usize) -> Arc<Reporter> {
     let owner = LeaseOwner::new(format!("p{place}")).expect("a name");
     Arc::new(Reporter { owner, charges: vec![Pattern::new("s0").expect("a pattern")] })
@@ -59,7 +59,7 @@ fn reported(mut request: Request, reporter: &Option<Arc<Reporter>>) -> Request {
     request
 }
 
-/// Works on jobs that were leased together, and ends their leases.
+/// Runs jobs that were leased together, and ends their leases.
 async fn work(
     world: Arc<World>,
     cluster: Arc<Cluster>,
@@ -68,43 +68,43 @@ async fn work(
     reporter: Option<Arc<Reporter>>,
 ) {
     let length = jobs[0].life.lease.as_ref().map_or(0, |lease| lease.length.millis().unsigned_abs());
-    let (takes, beats, dies, again) = {
-        let chance = &mut world.state().chance;
-        let stalls = chance.one_in(5);
-        let takes = if stalls { length + chance.below(2_500) } else { chance.below(150) };
-        // Who goes on without a sign of life has stalled.
-        (takes, !stalls || chance.one_in(3), chance.one_in(10), chance.below(8))
+    let (takes, beats, crashes, again) = {
+        let random = &mut world.state().random;
+        let stalls = random.one_in(5);
+        let takes = if stalls { length + random.below(2_500) } else { random.below(150) };
+        // Most stalled workers send no heartbeats.
+        (takes, !stalls || random.one_in(3), random.one_in(10), random.below(8))
     };
     let mut left = takes;
     while beats && left > length / 3 && !world.is_over() {
         let part = (length / 3).max(1);
         sleep(Duration::from_millis(part)).await;
         left -= part;
-        if is_told_to_stop(&world, &cluster, &tenant, &jobs, &reporter).await {
+        if must_stop(&world, &cluster, &tenant, &jobs, &reporter).await {
             break;
         }
     }
     sleep(Duration::from_millis(left)).await;
-    // Somebody else has learnt which lease it is.
-    if world.state().chance.one_in(8) {
+    // Another principal has learnt the job and the fence.
+    if world.state().random.one_in(8) {
         let thief = Some(self::reporter(usize::MAX));
-        is_told_to_stop(&world, &cluster, &tenant, &jobs, &thief).await;
+        must_stop(&world, &cluster, &tenant, &jobs, &thief).await;
         end(&world, &cluster, &tenant, &jobs, &thief).await;
     }
-    if dies {
+    if crashes {
         return;
     }
     end(&world, &cluster, &tenant, &jobs, &reporter).await;
-    // Somebody repeats it later, or says something else.
+    // The end is repeated later, or another one is sent.
     if again < 2 {
-        let pause = world.state().chance.below(2_000);
+        let pause = world.state().random.below(2_000);
         sleep(Duration::from_millis(pause)).await;
         end(&world, &cluster, &tenant, &jobs, &reporter).await;
     }
 }
 
-/// Gives a sign of life; whether there was another answer than to go on.
-async fn is_told_to_stop(
+/// Sends heartbeats; returns whether an answer was something other than to continue.
+async fn must_stop(
     world: &World,
     cluster: &Cluster,
     tenant: &Tenant,
@@ -121,12 +121,12 @@ async fn is_told_to_stop(
 async fn end(world: &World, cluster: &Cluster, tenant: &Tenant, jobs: &[Job], reporter: &Option<Arc<Reporter>>) {
     let request = {
         let state = &mut *world.state();
-        let ends: Vec<End> = jobs.iter().map(|_| state.workload.ending(&mut state.chance)).collect();
+        let ends: Vec<End> = jobs.iter().map(|_| state.workload.lease_end(&mut state.random)).collect();
         let items = jobs.iter().zip(ends).map(|(job, end)| Finish { job: job.id, fence: job.life.fence, end });
         let op = Op::Finish { items: items.collect() };
         reported(state.workload.numbered(tenant.clone(), op), reporter)
     };
-    let twice = world.state().chance.one_in(6);
+    let twice = world.state().random.one_in(6);
     for _ in 0..ATTEMPTS {
         let answered = matches!(send(world, cluster, &request).await, Reply::Answer(Ok(_)));
         if answered && !twice || world.state().judge.failure.is_some() {
@@ -135,21 +135,21 @@ async fn end(world: &World, cluster: &Cluster, tenant: &Tenant, jobs: &[Job], re
     }
 }
 
-/// Takes back leases that lapsed, looks at jobs that await their budget, and forgets those whose time is over.
-pub(crate) async fn janitor(world: Arc<World>, cluster: Arc<Cluster>) {
+/// Rescues expired leases, resumes jobs that await their budget, and removes jobs after their retention.
+pub(crate) async fn job_maintenance(world: Arc<World>, cluster: Arc<Cluster>) {
     let store = SimStore::new(&world, Node { place: world.plan.nodes, life: 0 });
     while !world.is_over() {
-        let pause = 100 + world.state().chance.below(300);
+        let pause = 100 + world.state().random.below(300);
         sleep(Duration::from_millis(pause)).await;
-        for request in upkeep(&world, &store).await {
+        for request in maintenance_requests(&world, &store).await {
             send(&world, &cluster, &request).await;
         }
     }
 }
 
-/// What there is to do now.
-pub(super) async fn upkeep(world: &World, store: &SimStore) -> Vec<Request> {
-    let Ok(due) = store.due_jobs(LOOKED_AT).await else { return Vec::new() };
+/// Returns the maintenance requests that are due.
+pub(super) async fn maintenance_requests(world: &World, store: &SimStore) -> Vec<Request> {
+    let Ok(due) = store.due_jobs(MAINTAINED_MAX).await else { return Vec::new() };
     let mut requests = Vec::new();
     for (act, jobs) in [(Act::Rescue, due.lapsed), (Act::Resume, due.awaiting), (Act::Forget, due.ended)] {
         let mut by_tenant: BTreeMap<Tenant, Vec<JobId>> = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! The world of one run: the database, the clock, the nodes, and whoever judges what is committed.
+//! The world of one run: the database, the clock, the nodes and the judge.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,18 +11,18 @@ use bursar_core::time::{Span, Time};
 use bursar_store::Lock;
 use tokio::time::Instant;
 
-use super::chance::Chance;
 use super::judge::Judge;
 use super::locks::{Locks, TxId};
 use super::plan::Plan;
+use super::random::Random;
 use super::store::Ids;
 use super::tables::Tables;
 use super::workload::Workload;
 
-/// Ten seconds before midnight in Berlin, on the eve of a day with 23 hours.
+/// The start time, in microseconds: ten seconds before midnight in Berlin, before a day of 23 hours.
 pub(crate) const START: i64 = 1_774_738_790_000_000;
 
-/// What all nodes, callers and faults of a run share.
+/// The state shared by all nodes, callers and faults of a run.
 pub(crate) struct World {
     pub(crate) plan: Plan,
     pub(crate) rules: Rules,
@@ -31,20 +31,20 @@ pub(crate) struct World {
 }
 
 pub(crate) struct State {
-    pub(crate) chance: Chance,
+    pub(crate) random: Random,
     pub(crate) tables: Tables,
     pub(crate) locks: Locks,
     pub(crate) judge: Judge,
     pub(crate) workload: Workload,
-    /// How far the clock is from the time that passed, in microseconds.
+    /// The difference between the clock and the elapsed time, in microseconds.
     pub(crate) clock_off: i64,
-    /// The life each node is in; those of earlier lives are dead.
+    /// The number of crashes of each node, which is its current life.
     pub(crate) lives: Vec<u64>,
-    /// Open transactions, with the node and the life they belong to.
+    /// Open transactions by node and life.
     open: BTreeMap<TxId, Node>,
     last_tx: TxId,
     id_sources: u64,
-    /// Until then the disk answers slowly.
+    /// The disk is slow until then.
     pub(crate) stalled_until: Instant,
 }
 
@@ -60,17 +60,17 @@ impl World {
         let rules = Rules {
             hold_ttl: Span::from_millis(plan.hold_ttl_ms),
             key_kept: Span::from_secs(plan.key_kept_secs),
-            // As short as the longest window allows, so that tidying rolls postings up.
+            // As short as the longest window allows, so that maintenance rolls up postings.
             postings_kept: Span::from_secs(25 * 3_600),
         };
         let state = State {
-            chance: Chance::new(seed),
+            random: Random::new(seed),
             tables: Tables::default(),
             locks: Locks::default(),
             judge: Judge::new(rules.clone()),
             workload: Workload::new(&plan),
             clock_off: 0,
-            // The last one stands for callers' own transactions, which have no node.
+            // The last entry is for callers' own transactions, which have no node.
             lives: vec![0; plan.nodes + 1],
             open: BTreeMap::new(),
             last_tx: 0,
@@ -84,7 +84,7 @@ impl World {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The clock of the database, which may jump.
+    /// Returns the time of the database's clock, which may jump.
     pub(crate) fn now(&self, state: &State) -> Time {
         Time::from_micros(START + self.elapsed_micros() + state.clock_off)
     }
@@ -93,7 +93,7 @@ impl World {
         i64::try_from(self.began.elapsed().as_micros()).unwrap_or(i64::MAX)
     }
 
-    /// Something went as it must not; the first such thing ends the run.
+    /// Records a violation; the first one ends the run.
     pub(crate) fn fail(&self, check: &'static str, what: String) {
         self.state().judge.fail(check, what);
     }
@@ -103,30 +103,30 @@ impl World {
         state.judge.failure.is_some() || state.judge.decided >= self.plan.commands
     }
 
-    /// Waits between two steps, as long as chance says; a dead node waits for ever. True when the connection was lost.
+    /// Waits a random time between two steps; a crashed node waits forever. Returns true when the connection is lost.
     pub(crate) async fn step(&self, node: Node) -> bool {
         let (pause, lost) = {
             let mut state = self.state();
-            let pause = match state.chance.below(12) {
+            let pause = match state.random.below(12) {
                 0..7 => 0,
-                7..11 => 1 + state.chance.below(4),
-                _ if state.chance.one_in(30) => 50 + state.chance.below(400),
-                _ => 5 + state.chance.below(15),
+                7..11 => 1 + state.random.below(4),
+                _ if state.random.one_in(30) => 50 + state.random.below(400),
+                _ => 5 + state.random.below(15),
             };
             let stalled = state.stalled_until > Instant::now();
             let pause = if stalled { pause * 8 + 5 } else { pause };
             let lost_in = self.plan.lose_connection_in;
-            (pause, node.place < self.plan.nodes && state.chance.one_in(lost_in))
+            (pause, node.place < self.plan.nodes && state.random.one_in(lost_in))
         };
         if pause > 0 {
             tokio::time::sleep(Duration::from_millis(pause)).await;
         }
-        self.outlive(node).await;
+        self.block_if_crashed(node).await;
         lost
     }
 
-    /// A dead node goes no further: what it took now, nobody would give back.
-    pub(crate) async fn outlive(&self, node: Node) {
+    /// Never returns on a crashed node: locks that it took now would never be released.
+    pub(crate) async fn block_if_crashed(&self, node: Node) {
         if !self.is_alive(node) {
             std::future::pending::<()>().await;
         }
@@ -136,8 +136,8 @@ impl World {
         self.state().lives[node.place] == node.life
     }
 
-    /// A node dies: what it has not committed is rolled back, and whoever waits for its locks goes on.
-    pub(crate) fn kill(&self, place: usize) {
+    /// Crashes a node: its open transactions are rolled back and their locks released.
+    pub(crate) fn crash(&self, place: usize) {
         let mut state = self.state();
         state.lives[place] += 1;
         let dead: Vec<TxId> = state.open.iter().filter(|(_, node)| node.place == place).map(|(tx, _)| *tx).collect();
@@ -148,15 +148,15 @@ impl World {
 }
 
 impl State {
-    /// Brings a scope into being that exists only to be locked.
+    /// Creates a scope row that exists only to be locked.
     pub(crate) fn create_scope(&mut self, key: &ScopeKey) {
         if !self.tables.scopes.contains_key(key) {
             self.tables.scopes.insert(key.clone(), ScopeState::default());
-            self.judge.born(Lock::Scope(key.clone()));
+            self.judge.row_created(Lock::Scope(key.clone()));
         }
     }
 
-    /// Ids that nobody else gives out.
+    /// Returns an id source that shares no ids with others.
     pub(crate) fn next_ids(&mut self) -> Ids {
         self.id_sources += 1;
         Ids::new(self.id_sources)
@@ -168,7 +168,7 @@ impl State {
         self.last_tx
     }
 
-    /// Ends a transaction: it gives its locks back.
+    /// Ends a transaction and releases its locks.
     pub(crate) fn close(&mut self, tx: TxId) {
         self.open.remove(&tx);
         self.locks.release(tx);

@@ -1,4 +1,4 @@
-//! Kills and power losses, short: the long version is the program `crash`.
+//! Short crash and power-loss tests; the program `crash` runs longer ones.
 //!
 //! This program runs itself again as the processes that are killed.
 
@@ -13,9 +13,9 @@ use rusqlite::Connection;
 const CASES: [(&str, fn()); 5] = [
     ("killed_processes_lose_nothing_on_sqlite", killed_processes_lose_nothing_on_sqlite),
     ("killed_servers_lose_nothing_on_postgres", killed_servers_lose_nothing_on_postgres),
-    ("a_row_that_is_taken_away_is_found", a_row_that_is_taken_away_is_found),
+    ("a_deleted_row_is_found", a_deleted_row_is_found),
     ("power_loss_loses_nothing_on_sqlite", power_loss_loses_nothing_on_sqlite),
-    ("commits_that_are_not_synced_are_found", commits_that_are_not_synced_are_found),
+    ("unsynced_commits_are_found", unsynced_commits_are_found),
 ];
 
 fn main() -> ExitCode {
@@ -32,30 +32,30 @@ fn plan(engine: Engine, rounds: u64, seed: u64) -> Plan {
 
 fn killed_processes_lose_nothing_on_sqlite() {
     let tally = crash::run(&plan(Engine::Sqlite, 8, 11), |_| {}).unwrap();
-    told(&tally, 200);
-    assert!(tally.refused > 20, "caps are felt: {tally}");
-    assert!(tally.in_flight >= 12, "kills hit work in flight: {tally}");
+    assert_passed(&tally, 200);
+    assert!(tally.refused > 20, "too few requests reach a limit: {tally}");
+    assert!(tally.in_flight >= 12, "too few kills hit a request in flight: {tally}");
 }
 
 fn killed_servers_lose_nothing_on_postgres() {
     let tally = crash::run(&plan(Engine::Postgres, 3, 12), |_| {}).unwrap();
-    told(&tally, 20);
+    assert_passed(&tally, 20);
     assert_eq!(tally.server_kills, 2, "{tally}");
-    assert!(tally.in_flight >= 6, "kills hit work in flight: {tally}");
+    assert!(tally.in_flight >= 6, "too few kills hit a request in flight: {tally}");
 }
 
-/// Nothing is wrong, and that means something: enough was acknowledged, and every round hit somebody.
-fn told(tally: &Tally, least: usize) {
+/// Asserts that nothing was found in a run with enough acknowledged requests, and no round without a kill in flight.
+fn assert_passed(tally: &Tally, least: usize) {
     println!("{tally}");
     assert!(tally.findings.is_empty(), "{:#?}", tally.findings);
     assert!(tally.acknowledged >= least, "{tally}");
     assert_eq!((tally.idle, tally.rebuilt), (0, 1), "{tally}");
     let workers = [tally.leased, tally.completed, tally.rescued, tally.lost, tally.billed];
-    assert!(workers.iter().all(|count| *count > 0), "workers ended their leases in time and late: {tally}");
+    assert!(workers.iter().all(|count| *count > 0), "a kind of lease end did not happen: {tally}");
 }
 
-/// What a crash could take away is taken away by hand, a row at a time.
-fn a_row_that_is_taken_away_is_found() {
+/// Deletes rows that a faulty crash recovery could lose, one per run.
+fn a_deleted_row_is_found() {
     let rows = [
         "DELETE FROM bursar_journal WHERE position = (SELECT max(position) FROM bursar_journal)",
         "DELETE FROM bursar_holds WHERE id = (SELECT max(id) FROM bursar_holds)",
@@ -66,21 +66,21 @@ fn a_row_that_is_taken_away_is_found() {
     ];
     for (seed, row) in (20..).zip(rows) {
         let mut run = Run::new(&plan(Engine::Sqlite, 1, seed)).unwrap();
-        let taken = (0..7).any(|_| {
+        let deleted = (0..7).any(|_| {
             run.load().unwrap();
             let file = run.url().trim_start_matches("sqlite://").to_owned();
-            let taken = Connection::open(file).unwrap().execute(row, []).unwrap();
+            let deleted = Connection::open(file).unwrap().execute(row, []).unwrap();
             run.check().unwrap();
-            // Where chance has left no such row, all must be well, and the next round may leave one.
-            assert!(taken > 0 || run.tally.findings.is_empty(), "{:#?}", run.tally.findings);
-            taken > 0
+            // A round may leave no such row; then the check must pass, and the next round is tried.
+            assert!(deleted > 0 || run.tally.findings.is_empty(), "{:#?}", run.tally.findings);
+            deleted > 0
         });
-        assert!(taken, "{row}");
+        assert!(deleted, "no such row: {row}");
         if run.tally.findings.is_empty() {
-            // Nobody had been told of it: then the tables still know.
+            // The row was not acknowledged; a rebuild still finds the difference.
             run.replay().unwrap();
         }
-        assert!(!run.tally.findings.is_empty(), "{row} was not noticed: {}", run.tally);
+        assert!(!run.tally.findings.is_empty(), "{row} was not found: {}", run.tally);
     }
 }
 
@@ -97,11 +97,11 @@ fn power_loss_loses_nothing_on_sqlite() {
     assert!(tally.rebuilt >= 4, "{tally}");
 }
 
-/// The same check with commits that are answered before they are on the disk.
-fn commits_that_are_not_synced_are_found() {
+/// Runs the same check with commits that are acknowledged before they are durable.
+fn unsynced_commits_are_found() {
     for (seed, mutant) in [(41, Mutant::SynchronousOff), (42, Mutant::SynchronousNormal)] {
         let tally = lose_power(120, seed, Some(mutant));
         let lost = tally.findings.iter().any(|finding| finding.contains("it is lost"));
-        assert!(lost, "{} was not noticed: {tally}", mutant.name());
+        assert!(lost, "{} was not found: {tally}", mutant.name());
     }
 }

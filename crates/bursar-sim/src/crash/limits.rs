@@ -1,41 +1,45 @@
-//! Caps, counted anew from the journal: nothing of Bursar's own arithmetic is used.
+//! Limits, recomputed from the journal without Bursar's own arithmetic.
 
 use std::collections::HashMap;
 
 use bursar::{Bursar, Error, Event, HoldId, JournalEvent, Window};
 
-use super::book::Verdict;
-use super::worker::BRIEF;
+use super::checker::CheckReport;
+use super::client_process::SHORT_LIVED;
 
-/// What scopes come to as the journal goes on.
+/// The sums of each scope at a position of the journal.
 #[derive(Default)]
-pub(crate) struct Caps {
+pub(crate) struct LimitCheck {
     scopes: HashMap<String, Scope>,
-    /// Live holds: on which scopes, and how much.
+    /// The scopes and amounts of each live hold.
     holds: HashMap<HoldId, Vec<(String, i64)>>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Scope {
-    cap: Option<i64>,
+    limit: Option<i64>,
     posted: i64,
     held: i64,
 }
 
-impl Caps {
-    /// No hold or posting ever passed a cap, and in the end scopes say what their events come to.
-    pub(crate) async fn check(journal: &[JournalEvent], bursar: &Bursar, verdict: &mut Verdict) -> Result<(), Error> {
-        let mut caps = Caps::default();
+impl LimitCheck {
+    /// Checks that no hold or posting passed a limit, and that each scope's balance is the sum of its events.
+    pub(crate) async fn check(
+        journal: &[JournalEvent],
+        bursar: &Bursar,
+        report: &mut CheckReport,
+    ) -> Result<(), Error> {
+        let mut limits = LimitCheck::default();
         for event in journal {
-            caps.count(event, verdict);
+            limits.count(event, report);
         }
-        for (name, scope) in caps.scopes.iter().filter(|(name, _)| *name != BRIEF) {
+        for (name, scope) in limits.scopes.iter().filter(|(name, _)| *name != SHORT_LIVED) {
             let found = bursar.ledger().budget(name.as_str()).await?;
             let found = found.iter().flat_map(|view| &view.balances).find(|own| own.window == Window::Lifetime);
             let found = found.map(|balance| (balance.posted, balance.held));
             if found != Some((scope.posted, scope.held)) {
-                verdict.find(format!(
-                    "{name}: posted and held are {found:?}, events come to ({}, {})",
+                report.add(format!(
+                    "{name}: posted and held are {found:?}, the events add up to ({}, {})",
                     scope.posted, scope.held
                 ));
             }
@@ -43,28 +47,28 @@ impl Caps {
         Ok(())
     }
 
-    fn count(&mut self, event: &JournalEvent, verdict: &mut Verdict) {
+    fn count(&mut self, event: &JournalEvent, report: &mut CheckReport) {
         match &event.event {
             Event::BudgetDefined { scope, budget } => {
-                let cap = budget.limits.iter().find(|limit| limit.window == Window::Lifetime);
-                self.of(scope.as_str()).cap = cap.map(|limit| limit.amount);
+                let limit = budget.limits.iter().find(|limit| limit.window == Window::Lifetime);
+                self.of(scope.as_str()).limit = limit.map(|limit| limit.amount);
             }
             Event::HoldPlaced { hold, charges, .. } => {
-                let parts = charges
+                let amounts = charges
                     .iter()
                     .flat_map(|charge| charge.scopes().map(|scope| (scope.as_str().to_owned(), charge.amount)));
-                let parts: Vec<_> = parts.collect();
-                for (name, amount) in &parts {
+                let amounts: Vec<_> = amounts.collect();
+                for (name, amount) in &amounts {
                     self.of(name).held += amount;
-                    self.admitted(name, event.position, verdict);
+                    self.check_admitted(name, event.position, report);
                 }
-                self.holds.insert(*hold, parts);
+                self.holds.insert(*hold, amounts);
             }
             Event::Posted { charges } => {
                 for charge in charges {
                     for scope in charge.scopes() {
                         self.of(scope.as_str()).posted += charge.amount;
-                        self.admitted(scope.as_str(), event.position, verdict);
+                        self.check_admitted(scope.as_str(), event.position, report);
                     }
                 }
             }
@@ -77,7 +81,7 @@ impl Caps {
                 }
             }
             Event::HoldReleased { hold, .. } | Event::HoldExpired { hold, .. } => self.free(*hold),
-            // It has been spent: no cap keeps it out.
+            // Real spend is recorded even above the limit.
             Event::JobBilled { charges, .. } => {
                 for charge in charges {
                     for scope in charge.scopes() {
@@ -99,12 +103,12 @@ impl Caps {
         }
     }
 
-    fn admitted(&mut self, name: &str, position: u64, verdict: &mut Verdict) {
+    fn check_admitted(&mut self, name: &str, position: u64, report: &mut CheckReport) {
         let scope = *self.of(name);
-        // Holds of the brief scope stop counting without an event, so that what is live there is not counted here.
-        let passed = scope.cap.is_none_or(|cap| scope.posted + scope.held > cap);
-        if passed && name != BRIEF {
-            verdict.find(format!("{name} is past its cap at {position}: {scope:?}"));
+        // Holds of the short-lived scope stop counting without an event, so that its live holds are unknown here.
+        let exceeded = scope.limit.is_none_or(|limit| scope.posted + scope.held > limit);
+        if exceeded && name != SHORT_LIVED {
+            report.add(format!("{name} is above its limit at position {position}: {scope:?}"));
         }
     }
 }

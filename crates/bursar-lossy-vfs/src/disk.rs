@@ -1,65 +1,65 @@
-//! What of the files would survive.
+//! The durable state of the files.
 //!
-//! The rules are those of POSIX and no better: a write counts when its file was synced after it; until then each sector
-//! of it is kept or lost on its own. A name counts when its directory was synced; until then making or deleting it is
-//! kept or lost on its own. Bytes that were not written never change.
+//! The rules are what POSIX guarantees, and no more. A write is durable once its file was synced after it; until then
+//! each sector of it is kept or lost independently. Creating or deleting a name is durable once its directory was
+//! synced; until then each such change is kept or lost independently. Bytes that were not written never change.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The part of a write that is kept or lost as a whole.
+/// Bytes of a write that are kept or lost as a whole.
 pub const SECTOR: usize = 512;
 
-/// A file as it is after a power loss.
+/// A file after a power loss: its path and contents.
 pub type Survivor = (PathBuf, Vec<u8>);
 
-/// What is told of a power loss.
-type Tell = Box<dyn FnMut(Vec<Survivor>) + Send>;
+/// Receives the files that survive a power loss.
+type Report = Box<dyn FnMut(Vec<Survivor>) + Send>;
 
-/// The files of one folder, as they would survive.
+/// The durable state of one folder's files.
 pub struct Disk(Mutex<State>);
 
 struct State {
-    /// What each name means now, and what it would mean after a power loss.
+    /// The file of each name now, and after a power loss.
     names: BTreeMap<PathBuf, usize>,
     durable: BTreeMap<PathBuf, usize>,
-    /// Changes of names since the directory was synced.
-    entries: Vec<Entry>,
+    /// Created and deleted names since the directory was last synced.
+    name_changes: Vec<NameChange>,
     files: Vec<File>,
     calls: u64,
     syncs: u64,
     losses: VecDeque<u64>,
-    chance: u64,
-    tell: Tell,
+    random_state: u64,
+    report: Report,
 }
 
-enum Entry {
-    Made(PathBuf, usize),
+enum NameChange {
+    Created(PathBuf, usize),
     Deleted(PathBuf),
 }
 
 #[derive(Default)]
 struct File {
     synced: Vec<u8>,
-    /// What was done since the last sync, in order.
+    /// Changes since the last sync, in order.
     changes: Vec<Change>,
 }
 
 enum Change {
     Write(usize, Vec<u8>),
-    Cut(usize),
+    Truncate(usize),
 }
 
 impl Disk {
-    /// A disk with what is in `folder` on it, all of it synced. At each of the calls in `losses`, counted from 1, `tell`
-    /// is given what would survive.
+    /// Loads the files of `folder` as synced. At each call number in `losses`, counted from 1, `report` receives the files
+    /// that a power loss at that call would leave.
     pub fn load(
         folder: &Path,
         seed: u64,
         losses: Vec<u64>,
-        tell: impl FnMut(Vec<Survivor>) + Send + 'static,
+        report: impl FnMut(Vec<Survivor>) + Send + 'static,
     ) -> io::Result<Disk> {
         let (mut names, mut files) = (BTreeMap::new(), Vec::new());
         for entry in std::fs::read_dir(folder)? {
@@ -72,22 +72,22 @@ impl Disk {
         Ok(Disk(Mutex::new(State {
             durable: names.clone(),
             names,
-            entries: Vec::new(),
+            name_changes: Vec::new(),
             files,
             calls: 0,
             syncs: 0,
             losses: losses.into(),
-            chance: seed,
-            tell: Box::new(tell),
+            random_state: seed,
+            report: Box::new(report),
         })))
     }
 
-    /// Power losses that are still to come.
+    /// Returns the number of power losses still to come.
     pub fn losses_left(&self) -> usize {
         self.state().losses.len()
     }
 
-    /// Calls and syncs so far.
+    /// Returns the numbers of calls and of syncs so far.
     pub fn counts(&self) -> (u64, u64) {
         let state = self.state();
         (state.calls, state.syncs)
@@ -97,7 +97,7 @@ impl Disk {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A file is opened; returns its number. Made if it is not there, and then true.
+    /// Opens a file, creating it if needed; returns its number and whether it was created.
     pub(crate) fn open(&self, path: &Path) -> (usize, bool) {
         let mut state = self.state();
         state.tick();
@@ -107,7 +107,7 @@ impl Disk {
         let file = state.files.len();
         state.files.push(File::default());
         state.names.insert(path.to_owned(), file);
-        state.entries.push(Entry::Made(path.to_owned(), file));
+        state.name_changes.push(NameChange::Created(path.to_owned(), file));
         (file, true)
     }
 
@@ -120,7 +120,7 @@ impl Disk {
     pub(crate) fn truncate(&self, file: usize, size: usize) {
         let mut state = self.state();
         state.tick();
-        state.files[file].changes.push(Change::Cut(size));
+        state.files[file].changes.push(Change::Truncate(size));
     }
 
     pub(crate) fn sync(&self, file: usize, directory: bool) {
@@ -140,7 +140,7 @@ impl Disk {
         let mut state = self.state();
         state.tick();
         if state.names.remove(path).is_some() {
-            state.entries.push(Entry::Deleted(path.to_owned()));
+            state.name_changes.push(NameChange::Deleted(path.to_owned()));
         }
         if directory {
             state.sync_directory();
@@ -149,55 +149,54 @@ impl Disk {
 }
 
 impl State {
-    /// Counts a call. If the power goes now, that is before the call has had its effect.
+    /// Counts a call. A power loss at this call comes before the call has any effect.
     fn tick(&mut self) {
         self.calls += 1;
         while self.losses.front().is_some_and(|call| *call <= self.calls) {
             self.losses.pop_front();
             let survivors = self.survivors();
-            (self.tell)(survivors);
+            (self.report)(survivors);
         }
     }
 
     fn sync_directory(&mut self) {
-        for entry in std::mem::take(&mut self.entries) {
-            entry.apply(&mut self.durable);
+        for change in std::mem::take(&mut self.name_changes) {
+            change.apply(&mut self.durable);
         }
     }
 
     fn survivors(&mut self) -> Vec<Survivor> {
-        let mut chance = Chance(self.roll());
+        let mut random = Random(self.next_random());
         let mut names = self.durable.clone();
-        for entry in &self.entries {
-            if chance.percent(50) {
-                entry.apply(&mut names);
+        for change in &self.name_changes {
+            if random.percent(50) {
+                change.apply(&mut names);
             }
         }
         let content = |(path, file): (PathBuf, usize)| {
             let File { synced, changes } = &self.files[file];
             let mut bytes = synced.clone();
-            // From a disk that had written nearly nothing to one that lacked a sector or two.
-            let kept = [0, 10, 50, 90, 98, 100][chance.below(6)];
+            // The percentage of sectors that reached the disk: from none to all.
+            let kept = [0, 10, 50, 90, 98, 100][random.below(6)];
             for change in changes {
-                change.apply_partly(&mut bytes, kept, &mut chance);
+                change.apply_partly(&mut bytes, kept, &mut random);
             }
             (path, bytes)
         };
         names.into_iter().map(content).collect()
     }
 
-    fn roll(&mut self) -> u64 {
-        let mut chance = Chance(self.chance);
-        self.chance = chance.roll();
-        self.chance
+    fn next_random(&mut self) -> u64 {
+        self.random_state = Random(self.random_state).next();
+        self.random_state
     }
 }
 
-impl Entry {
+impl NameChange {
     fn apply(&self, names: &mut BTreeMap<PathBuf, usize>) {
         match self {
-            Entry::Made(path, file) => drop(names.insert(path.clone(), *file)),
-            Entry::Deleted(path) => drop(names.remove(path)),
+            NameChange::Created(path, file) => drop(names.insert(path.clone(), *file)),
+            NameChange::Deleted(path) => drop(names.remove(path)),
         }
     }
 }
@@ -206,25 +205,25 @@ impl Change {
     fn apply(&self, bytes: &mut Vec<u8>) {
         match self {
             Change::Write(at, written) => put(bytes, *at, written),
-            Change::Cut(size) => bytes.resize(*size, 0),
+            Change::Truncate(size) => bytes.resize(*size, 0),
         }
     }
 
-    /// Each sector of a write is kept or lost on its own.
-    fn apply_partly(&self, bytes: &mut Vec<u8>, kept: usize, chance: &mut Chance) {
+    /// Applies each sector of a write, or a truncation, with a probability of `kept` percent.
+    fn apply_partly(&self, bytes: &mut Vec<u8>, kept: usize, random: &mut Random) {
         match self {
             Change::Write(at, written) => {
                 let (mut at, mut rest) = (*at, written.as_slice());
                 while !rest.is_empty() {
                     let (part, more) = rest.split_at(rest.len().min(SECTOR - at % SECTOR));
-                    if chance.percent(kept) {
+                    if random.percent(kept) {
                         put(bytes, at, part);
                     }
                     (at, rest) = (at + part.len(), more);
                 }
             }
-            Change::Cut(_) if chance.percent(kept) => self.apply(bytes),
-            Change::Cut(_) => {}
+            Change::Truncate(_) if random.percent(kept) => self.apply(bytes),
+            Change::Truncate(_) => {}
         }
     }
 }
@@ -237,11 +236,11 @@ fn put(bytes: &mut Vec<u8>, at: usize, part: &[u8]) {
     bytes[at..end].copy_from_slice(part);
 }
 
-/// Numbers that a seed repeats: splitmix64.
-struct Chance(u64);
+/// Reproducible random numbers: splitmix64.
+struct Random(u64);
 
-impl Chance {
-    fn roll(&mut self) -> u64 {
+impl Random {
+    fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -249,8 +248,8 @@ impl Chance {
         z ^ (z >> 31)
     }
 
-    fn below(&mut self, most: usize) -> usize {
-        usize::try_from(self.roll() % most as u64).unwrap_or(0)
+    fn below(&mut self, end: usize) -> usize {
+        usize::try_from(self.next() % end as u64).unwrap_or(0)
     }
 
     fn percent(&mut self, chance: usize) -> bool {
@@ -264,63 +263,63 @@ mod tests {
 
     use super::*;
 
-    /// What survives at each of the first so many calls.
-    fn lost(calls: u64, seed: u64, work: impl FnOnce(&Disk)) -> Vec<Vec<Survivor>> {
-        let folder = std::env::temp_dir().join(format!("bursar-forgetful-{}-{seed}", std::process::id()));
+    /// Returns the files that survive a power loss at each of the first `calls` calls.
+    fn survivors(calls: u64, seed: u64, work: impl FnOnce(&Disk)) -> Vec<Vec<Survivor>> {
+        let folder = std::env::temp_dir().join(format!("bursar-lossy-vfs-{}-{seed}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
-        let (tell, told) = mpsc::channel();
-        let disk = Disk::load(&folder, seed, (1..=calls).collect(), move |image| tell.send(image).unwrap()).unwrap();
+        let (sender, images) = mpsc::channel();
+        let disk = Disk::load(&folder, seed, (1..=calls).collect(), move |image| sender.send(image).unwrap()).unwrap();
         work(&disk);
         std::fs::remove_dir(&folder).unwrap();
         drop(disk);
-        told.into_iter().collect()
+        images.into_iter().collect()
     }
 
     #[test]
-    fn what_was_synced_survives_and_the_rest_by_sectors() {
+    fn synced_bytes_survive_and_unsynced_sectors_may_be_lost() {
         let path = Path::new("file");
-        let (mut torn, mut nameless) = (false, false);
+        let (mut torn, mut name_lost) = (false, false);
         for seed in 0..50 {
-            let images = lost(6, seed, |disk| {
-                let (file, made) = disk.open(path);
-                assert!(made);
+            let images = survivors(6, seed, |disk| {
+                let (file, created) = disk.open(path);
+                assert!(created);
                 disk.write(file, 0, &[1; 2_048]);
                 disk.sync(file, true);
                 disk.write(file, 512, &[2; 1_536]);
                 disk.sync(file, false);
                 disk.truncate(file, 512);
             });
-            assert_eq!(images[0], [], "before it was made");
-            nameless |= images[1].is_empty();
+            assert_eq!(images[0], [], "before the file was created");
+            name_lost |= images[1].is_empty();
             let before = &images[3][0].1;
-            assert_eq!(*before, [1; 2_048], "synced, whatever comes next");
+            assert_eq!(*before, [1; 2_048], "synced bytes survive");
             let parts: Vec<u8> = images[4][0].1.chunks(SECTOR).map(|sector| sector[0]).collect();
             assert!(images[4][0].1.chunks(SECTOR).all(|sector| sector.iter().all(|byte| *byte == sector[0])));
-            assert_eq!(parts[0], 1, "what was not written does not change");
+            assert_eq!(parts[0], 1, "bytes that were not written do not change");
             torn |= parts.contains(&2) && parts[1..].contains(&1);
             let after: Vec<u8> = images[5][0].1.chunks(SECTOR).map(|sector| sector[0]).collect();
-            assert_eq!(after, [1, 2, 2, 2], "the cut comes after this");
+            assert_eq!(after, [1, 2, 2, 2], "the truncation comes after this call");
         }
         assert!(torn, "a write is torn in some of fifty cases");
-        assert!(nameless, "a name that was not synced is lost in some of fifty cases");
+        assert!(name_lost, "an unsynced name is lost in some of fifty cases");
     }
 
     #[test]
     fn a_deleted_name_may_come_back_until_its_directory_is_synced() {
         let path = Path::new("file");
-        let (mut back, mut gone) = (0, 0);
+        let (mut restored, mut deleted) = (0, 0);
         for seed in 100..150 {
-            let images = lost(5, seed, |disk| {
+            let images = survivors(5, seed, |disk| {
                 let (file, _) = disk.open(path);
                 disk.sync(file, true);
                 disk.delete(path, false);
                 disk.delete(Path::new("other"), true);
                 disk.open(Path::new("third"));
             });
-            back += usize::from(!images[3].is_empty());
-            gone += usize::from(images[3].is_empty());
-            assert_eq!(images[4], [], "now it is gone for good");
+            restored += usize::from(!images[3].is_empty());
+            deleted += usize::from(images[3].is_empty());
+            assert_eq!(images[4], [], "the deletion is durable now");
         }
-        assert!(back > 0 && gone > 0, "{back} {gone}");
+        assert!(restored > 0 && deleted > 0, "{restored} {deleted}");
     }
 }

@@ -1,12 +1,12 @@
-//! Chance that comes out the same for the same seed.
+//! Reproducible random numbers.
 
-/// A stream of numbers (splitmix64).
+/// A stream of random numbers (splitmix64).
 #[derive(Clone, Debug)]
-pub(crate) struct Chance(u64);
+pub(crate) struct Random(u64);
 
-impl Chance {
-    pub(crate) fn new(seed: u64) -> Chance {
-        Chance(seed ^ 0x005e_ed0f_b0b5_a5e5)
+impl Random {
+    pub(crate) fn new(seed: u64) -> Random {
+        Random(seed ^ 0x005e_ed0f_b0b5_a5e5)
     }
 
     pub(crate) fn next(&mut self) -> u64 {
@@ -17,17 +17,17 @@ impl Chance {
         z ^ (z >> 31)
     }
 
-    /// A number from 0 up to, not including, `end`.
+    /// Returns a number below `end`.
     pub(crate) fn below(&mut self, end: u64) -> u64 {
         self.next() % end.max(1)
     }
 
-    /// A number from `from` to `to`, both included.
+    /// Returns a number from `from` to `to`, both included.
     pub(crate) fn between(&mut self, from: i64, to: i64) -> i64 {
         from + self.below((to - from + 1).unsigned_abs()) as i64
     }
 
-    /// True once in `n` times; never for zero.
+    /// Returns true with a probability of one in `n`; never for zero.
     pub(crate) fn one_in(&mut self, n: u64) -> bool {
         n > 0 && self.below(n) == 0
     }

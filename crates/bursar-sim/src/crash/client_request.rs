@@ -1,4 +1,4 @@
-//! What callers ask for, in a shape that can be written down and asked again.
+//! Requests of callers in a form that can be logged and sent again.
 
 use std::time::Duration;
 
@@ -11,15 +11,15 @@ use bursar_core::grant::Token;
 use bursar_core::request::Mint;
 use serde::{Deserialize, Serialize};
 
-/// What every grant permits, and whom.
+/// The purpose and the subject of every grant.
 const PURPOSE: &str = "crash";
 const SUBJECT: &str = "caller";
 pub(crate) const QUEUE: &str = "crashes";
-const GRANTED_FOR: Duration = Duration::from_secs(24 * 3_600);
+const GRANT_TTL: Duration = Duration::from_secs(24 * 3_600);
 
-/// Something to ask for.
+/// A request of a caller.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Act {
+pub(crate) enum ClientRequest {
     Hold {
         scope: String,
         amount: i64,
@@ -43,7 +43,7 @@ pub(crate) enum Act {
     Mint {
         token: String,
     },
-    /// A hold, a redemption and a job at once. The job owns the hold, or the caller settles it.
+    /// A command with a hold, a redemption and a job. Either the job owns the hold or the caller settles it.
     Metered {
         scope: String,
         amount: i64,
@@ -53,45 +53,45 @@ pub(crate) enum Act {
     },
 }
 
-/// What a caller was told.
+/// The response that a caller received.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Told {
-    /// It is done, now or before.
-    Done { command: CommandId, replayed: bool, made: Made },
-    /// The rules said no.
+pub(crate) enum Response {
+    /// The request was done, now or before.
+    Done { command: CommandId, replayed: bool, created: Created },
+    /// The rules refused it.
     Refused(String),
-    /// An error that promises that nothing has changed.
+    /// An error that guarantees that nothing changed.
     Unchanged(String),
-    /// Nobody knows.
+    /// An error that leaves the outcome unknown.
     Unknown(String),
 }
 
-/// What came into being.
+/// The objects that a request created or named.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Made {
+pub(crate) struct Created {
     pub(crate) hold: Option<HoldId>,
     pub(crate) job: Option<JobId>,
-    /// The job is new.
-    pub(crate) created: bool,
+    /// Whether the job is new.
+    pub(crate) job_created: bool,
     pub(crate) grant: Option<GrantId>,
 }
 
-impl Act {
-    /// The request this is, under a key by which it is also found in the journal.
-    pub(crate) fn request(&self, key: &str) -> Result<Request, Error> {
+impl ClientRequest {
+    /// Returns the engine request. Its key is also its correlation id in the journal.
+    fn engine_request(&self, key: &str) -> Result<Request, Error> {
         let op = match self {
-            Act::Hold { scope, amount, ttl_ms } => {
+            ClientRequest::Hold { scope, amount, ttl_ms } => {
                 let settle = Settle::Hold { ttl: Some(Span::from_millis(*ttl_ms)) };
                 Op::Submit(Command { charges: vec![charge(scope, *amount)?], settle, ..Command::default() })
             }
-            Act::Post { scope, amount } => {
+            ClientRequest::Post { scope, amount } => {
                 Op::Submit(Command { charges: vec![charge(scope, *amount)?], ..Command::default() })
             }
-            Act::Commit { hold, actual } => Op::Commit { hold: *hold, actual: Actual::Amount(*actual) },
-            Act::Release { hold } => Op::Release { hold: *hold },
-            Act::Extend { hold, by_ms } => Op::Extend { hold: *hold, by: Span::from_millis(*by_ms) },
-            Act::Mint { token } => Op::Mint(mint(token)?),
-            Act::Metered { scope, amount, token, job, owned } => {
+            ClientRequest::Commit { hold, actual } => Op::Commit { hold: *hold, actual: Actual::Amount(*actual) },
+            ClientRequest::Release { hold } => Op::Release { hold: *hold },
+            ClientRequest::Extend { hold, by_ms } => Op::Extend { hold: *hold, by: Span::from_millis(*by_ms) },
+            ClientRequest::Mint { token } => Op::Mint(mint(token)?),
+            ClientRequest::Metered { scope, amount, token, job, owned } => {
                 let mut spec = JobSpec::new(Queue::new(QUEUE)?, JobKind::new("render")?, Payload::default());
                 spec.idempotency_key = Some(IdempotencyKey::new(job.as_str())?);
                 spec.payload_from_grant = true;
@@ -107,21 +107,23 @@ impl Act {
         Ok(Request::from(op).with_key(IdempotencyKey::new(key)?).in_context(context))
     }
 
-    /// Asks for it.
-    pub(crate) async fn ask(&self, bursar: &Bursar, key: &str) -> Told {
-        let asked = match self.request(key) {
+    /// Sends the request and returns the response.
+    pub(crate) async fn send(&self, bursar: &Bursar, key: &str) -> Response {
+        let result = match self.engine_request(key) {
             Ok(request) => bursar.request(request).await,
             Err(error) => Err(error),
         };
-        match asked {
-            Ok(outcome) => {
-                Told::Done { command: outcome.command, replayed: outcome.replayed, made: made(&outcome.answer) }
-            }
-            Err(Error::Refused(refusal)) => Told::Refused(refusal.to_string()),
+        match result {
+            Ok(outcome) => Response::Done {
+                command: outcome.command,
+                replayed: outcome.replayed,
+                created: created(&outcome.answer),
+            },
+            Err(Error::Refused(refusal)) => Response::Refused(refusal.to_string()),
             Err(Error::Store(error)) if matches!(*error, StoreError::UnknownOutcome(_)) => {
-                Told::Unknown(error.to_string())
+                Response::Unknown(error.to_string())
             }
-            Err(error) => Told::Unchanged(error.to_string()),
+            Err(error) => Response::Unchanged(error.to_string()),
         }
     }
 }
@@ -134,28 +136,29 @@ fn charge(scope: &str, amount: i64) -> Result<Charge, Invalid> {
 }
 
 fn mint(token: &str) -> Result<Mint, Error> {
-    let token = Token::parse(token).map_err(|fault| Error::Internal(format!("a token of ours: {fault:?}")))?;
+    let token = Token::parse(token)
+        .map_err(|fault| Error::Internal(format!("a generated token cannot be parsed: {fault:?}")))?;
     Ok(Mint {
         id: token.id(),
         digest: token.digest(),
         purpose: Purpose::new(PURPOSE)?,
         subject: Subject::new(SUBJECT)?,
         payload: Payload::of(&"granted").map_err(|error| Error::Internal(format!("{error:?}")))?,
-        ttl: Span::from(GRANTED_FOR),
+        ttl: Span::from(GRANT_TTL),
     })
 }
 
-fn made(answer: &Answer) -> Made {
+fn created(answer: &Answer) -> Created {
     match answer {
-        Answer::Submitted(done) => Made {
+        Answer::Submitted(done) => Created {
             hold: done.hold.as_ref().map(|hold| hold.id),
             job: done.jobs.first().map(|job| job.id),
-            created: done.jobs.first().is_some_and(|job| job.created),
+            job_created: done.jobs.first().is_some_and(|job| job.created),
             grant: None,
         },
-        Answer::Settled(settled) => Made { hold: Some(settled.hold), ..Made::default() },
-        Answer::Extended { hold, .. } => Made { hold: Some(*hold), ..Made::default() },
-        Answer::Minted { grant, .. } => Made { grant: Some(*grant), ..Made::default() },
-        _ => Made::default(),
+        Answer::Settled(settled) => Created { hold: Some(settled.hold), ..Created::default() },
+        Answer::Extended { hold, .. } => Created { hold: Some(*hold), ..Created::default() },
+        Answer::Minted { grant, .. } => Created { grant: Some(*grant), ..Created::default() },
+        _ => Created::default(),
     }
 }

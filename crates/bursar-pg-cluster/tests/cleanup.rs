@@ -1,13 +1,13 @@
-//! Whatever becomes of a test process, its PostgreSQL does not outlive it.
+//! A throwaway server does not outlive the process that started it.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use bursar_testkit::Cluster;
+use bursar_pg_cluster::Cluster;
 
-const CHILD: &str = "BURSAR_TESTKIT_CHILD";
+const CHILD: &str = "BURSAR_PG_CLUSTER_CHILD";
 
 #[test]
 fn a_killed_process_leaves_no_server_and_no_folder() {
@@ -29,11 +29,11 @@ fn a_killed_process_leaves_no_server_and_no_folder() {
     assert!(Path::new(&folder).join("data/postmaster.pid").exists());
     child.kill().unwrap();
     child.wait().unwrap();
-    until_gone(Path::new(&folder));
+    wait_until_deleted(Path::new(&folder));
 }
 
 #[test]
-fn a_dropped_cluster_is_gone_at_once() {
+fn a_dropped_cluster_is_stopped_and_deleted() {
     let cluster = Cluster::start(false);
     let folder = cluster.folder().to_owned();
     assert!(cluster.fresh_database().ends_with("/test_0"));
@@ -41,13 +41,13 @@ fn a_dropped_cluster_is_gone_at_once() {
     assert!(!folder.exists());
 }
 
-/// The folder goes after the server has stopped.
-fn until_gone(folder: &Path) {
+/// Waits until the folder is deleted, which happens after the server has stopped.
+fn wait_until_deleted(folder: &Path) {
     for _ in 0..2_400 {
         if !folder.exists() {
             return;
         }
         std::thread::sleep(Duration::from_millis(50));
     }
-    panic!("{} is still there", folder.display());
+    panic!("{} still exists", folder.display());
 }

@@ -1,4 +1,4 @@
-//! Where the database is: a file, or a server of our own.
+//! The databases of a run: files in a temporary folder, or databases on a server of its own.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,56 +8,56 @@ use bursar_testkit::Cluster;
 use clap::ValueEnum;
 use tempfile::TempDir;
 
-/// What keeps the tables.
+/// A database engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Engine {
-    /// A file that several processes write to.
+    /// One file that several processes write to.
     Sqlite,
-    /// A server that is killed too.
+    /// A server, which is killed as well.
     Postgres,
 }
 
-/// A folder for diaries and files, and a server where one is wanted.
-pub(crate) struct Place {
+/// A folder for client logs and database files, and a server for PostgreSQL.
+pub(crate) struct Databases {
     folder: TempDir,
     cluster: Option<Arc<Cluster>>,
-    databases: u32,
+    created: u32,
 }
 
-impl Place {
-    pub(crate) fn new(engine: Engine) -> io::Result<Place> {
+impl Databases {
+    pub(crate) fn new(engine: Engine) -> io::Result<Databases> {
         let folder = tempfile::Builder::new().prefix("bursar-crash-").tempdir()?;
-        // With everything on that keeps data safe: that is what is tried here.
+        // Durable: this test is about the settings that protect data in a crash.
         let cluster = (engine == Engine::Postgres).then(|| Arc::new(Cluster::start(true)));
-        Ok(Place { folder, cluster, databases: 0 })
+        Ok(Databases { folder, cluster, created: 0 })
     }
 
-    /// Where diaries are kept.
+    /// Returns the folder for client logs.
     pub(crate) fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// The server, where there is one.
+    /// Returns the PostgreSQL server, if there is one.
     pub(crate) fn cluster(&self) -> Option<Arc<Cluster>> {
         self.cluster.clone()
     }
 
-    /// The address of a new, empty database.
-    pub(crate) fn fresh(&mut self) -> String {
-        self.databases += 1;
+    /// Creates an empty database and returns its URL.
+    pub(crate) fn create(&mut self) -> String {
+        self.created += 1;
         match &self.cluster {
             Some(cluster) => cluster.fresh_database(),
-            None => format!("sqlite://{}", self.folder().join(format!("bursar-{}.db", self.databases)).display()),
+            None => format!("sqlite://{}", self.folder().join(format!("bursar-{}.db", self.created)).display()),
         }
     }
 
-    /// The address of a copy of a database that nobody has open.
+    /// Copies a database that has no open connections and returns the URL of the copy.
     pub(crate) fn copy(&mut self, url: &str) -> io::Result<String> {
         let Some(cluster) = &self.cluster else {
-            let to = self.fresh();
+            let to = self.create();
             let (from, new) = (file(url), file(&to));
             std::fs::copy(&from, &new)?;
-            // What is not in the file yet is in its log; the index of the log is made anew.
+            // The write-ahead log holds commits that are not in the file yet; SQLite recreates its index.
             if wal(&from).exists() {
                 std::fs::copy(wal(&from), wal(&new))?;
             }
@@ -67,12 +67,12 @@ impl Place {
     }
 }
 
-/// The file of a SQLite address.
+/// Returns the path of a SQLite URL.
 pub(crate) fn file(url: &str) -> PathBuf {
     PathBuf::from(url.trim_start_matches("sqlite://"))
 }
 
-/// The write-ahead log beside a database file.
+/// Returns the path of a database file's write-ahead log.
 pub(crate) fn wal(file: &Path) -> PathBuf {
     let mut path = file.as_os_str().to_owned();
     path.push("-wal");
