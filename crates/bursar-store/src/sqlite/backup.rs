@@ -18,7 +18,7 @@ use crate::error::StoreError;
 use crate::sqlite::error::failed;
 use crate::sqlite::writer::{is_busy, named, open_durable, open_reader};
 use crate::sqlite::{SqliteStore, schema};
-use crate::store::{Health, Maintain, Read, Setup};
+use crate::store::{Health, Maintain, Read as _, Setup};
 use crate::verify::Report;
 
 /// How a copy is made.
