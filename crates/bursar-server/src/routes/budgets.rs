@@ -1,4 +1,4 @@
-//! `/v1/budgets`.
+//! `/v1/budgets`: definitions, balances, freezes and credits of scopes.
 
 use axum::http::Method;
 use bursar::{Answer, Budget, BudgetView, Fingerprint, Op, Scope, Stream, Time};
@@ -21,9 +21,9 @@ use crate::wire::{Page, stamp};
 pub(super) fn routes() -> Vec<Route> {
     let (read, write) = (Action::BudgetsRead, Action::BudgetsWrite);
     vec![
-        Route::new(Method::GET, "/v1/budgets", read, "Budgets, by scope", list).pages(),
-        Route::new(Method::PUT, "/v1/budgets/{scope}", write, "Create or change a budget, as a whole", define)
-            .edits()
+        Route::new(Method::GET, "/v1/budgets", read, "List budgets by scope", list).pages(),
+        Route::new(Method::PUT, "/v1/budgets/{scope}", write, "Create or replace a budget", define)
+            .takes_if_match()
             .always_there()
             .example(json!({
                 "unit": "micro_usd",
@@ -31,17 +31,23 @@ pub(super) fn routes() -> Vec<Route> {
                            { "amount": 50_000, "window": "rolling", "length_ms": 3_600_000 }],
                 "thresholds": [50, 80, 100], "reason": "autumn plan",
             })),
-        Route::new(Method::GET, "/v1/budgets/{scope}", read, "A budget as it stands", show),
-        Route::new(Method::GET, "/v1/budgets/{scope}/spent", read, "Units posted in a time", spent),
-        Route::new(Method::GET, "/v1/budgets/{scope}/history", read, "What moved a scope, newest first", history)
+        Route::new(Method::GET, "/v1/budgets/{scope}", read, "Get a budget and its balances", show),
+        Route::new(Method::GET, "/v1/budgets/{scope}/spent", read, "Get the units posted in a period", spent),
+        Route::new(Method::GET, "/v1/budgets/{scope}/history", read, "List a scope's events, newest first", history)
             .pages(),
-        Route::new(Method::POST, "/v1/budgets/{scope}/freeze", write, "Refuse new spend", freeze)
+        Route::new(Method::POST, "/v1/budgets/{scope}/freeze", write, "Freeze a scope: refuse new spend", freeze)
             .always_there()
             .example(json!({ "reason": "audit" })),
-        Route::new(Method::POST, "/v1/budgets/{scope}/unfreeze", write, "Admit spend again", unfreeze)
-            .always_there()
-            .example(json!({ "reason": "audit is over" })),
-        Route::new(Method::POST, "/v1/budgets/{scope}/credits", write, "Give units back", credit)
+        Route::new(
+            Method::POST,
+            "/v1/budgets/{scope}/unfreeze",
+            write,
+            "Unfreeze a scope: admit spend again",
+            unfreeze,
+        )
+        .always_there()
+        .example(json!({ "reason": "audit is over" })),
+        Route::new(Method::POST, "/v1/budgets/{scope}/credits", write, "Credit units back to a scope", credit)
             .example(json!({ "amount": 1_000, "reason": "refund" })),
     ]
 }
@@ -49,7 +55,7 @@ pub(super) fn routes() -> Vec<Route> {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ListQuery {
-    /// Scopes that begin so.
+    /// Only scopes that begin with this text.
     #[serde(default)]
     prefix: Option<String>,
     #[serde(default)]
@@ -82,13 +88,13 @@ async fn show(ask: Ask<Scope>) -> Result<Reply<BudgetAnswer>, Problem> {
     view(&ask.call, ask.at).await
 }
 
-/// A scope that nobody ever named has nothing to tell.
+/// Returns the view of a scope; 404 if it was never defined or charged.
 async fn known(call: &Call, scope: &Scope) -> Result<BudgetView, Problem> {
     let found = call.bursar().ledger().budget(scope).await?;
-    found.ok_or_else(|| Problem::not_found(format_args!("budget {scope}, and nothing was ever charged to it")))
+    found.ok_or_else(|| Problem::not_found(format_args!("budget {scope}, and the scope was never charged")))
 }
 
-/// A budget, with the digest of its definition.
+/// Returns a budget, with a digest of its definition as the ETag.
 async fn view(call: &Call, scope: Scope) -> Result<Reply<BudgetAnswer>, Problem> {
     let found = known(call, &scope).await?;
     let tag = found.budget.as_ref().map(Fingerprint::of);
@@ -98,10 +104,10 @@ async fn view(call: &Call, scope: Scope) -> Result<Reply<BudgetAnswer>, Problem>
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct SpentQuery {
-    /// From this instant on; from the beginning unless it is said.
+    /// Start of the period, inclusive. Default: the beginning of the journal.
     #[serde(default)]
     from: Option<String>,
-    /// Before this instant; until now unless it is said.
+    /// End of the period, exclusive. Default: now.
     #[serde(default)]
     to: Option<String>,
 }
@@ -121,11 +127,11 @@ async fn spent(ask: Ask<Scope, SpentQuery>) -> Result<Reply<SpentAnswer>, Proble
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct HistoryQuery {
-    /// So many at most, from 1 to 1000.
+    /// Maximum number of events, from 1 to 1000. Default: 100.
     #[serde(default)]
     #[schemars(range(min = 1, max = PAGE_MAX))]
     pub(super) limit: Option<usize>,
-    /// Where to go on, as `next` of the last page said.
+    /// Where the page begins: `next` of the previous page.
     #[serde(default)]
     pub(super) cursor: Option<String>,
 }
@@ -136,7 +142,7 @@ async fn history(ask: Ask<Scope, HistoryQuery>) -> Result<Reply<Page<EventAnswer
     history_of(&ask.call, &stream, ask.query).await
 }
 
-/// What happened to a thing, a page of it.
+/// Returns one page of the events of a stream, newest first.
 pub(super) async fn history_of(
     call: &Call,
     stream: &Stream,
@@ -170,7 +176,7 @@ async fn credit(ask: Ask<Scope, Nothing, CreditBody>) -> Result<Reply<ChargeAnsw
     }
 }
 
-/// An answer that this question does not have.
+/// Returns the problem for an answer that the operation cannot have.
 pub(super) fn unexpected(answer: &Answer) -> Problem {
-    Problem::from(bursar::Error::Internal(format!("a request was answered with {answer:?}")))
+    Problem::from(bursar::Error::Internal(format!("the engine returned an unexpected answer: {answer:?}")))
 }

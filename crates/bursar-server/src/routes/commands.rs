@@ -1,4 +1,4 @@
-//! `/v1/commands`.
+//! `/v1/commands`: holds, redemptions and jobs in one transaction.
 
 use axum::http::Method;
 use bursar::{CommandId, Op, Receipt, Request};
@@ -18,7 +18,7 @@ pub(super) fn routes() -> Vec<Route> {
             Method::POST,
             "/v1/commands",
             Action::CommandsSubmit,
-            "Charges, redemptions and jobs, all or nothing",
+            "Submit charges, redemptions and jobs in one transaction",
             submit,
         )
         .example(json!({
@@ -28,7 +28,7 @@ pub(super) fn routes() -> Vec<Route> {
             "jobs": [{ "queue": "media", "kind": "video.generate", "payload": { "prompt": "a harbour" },
                        "idempotency_key": "gen-7" }],
         })),
-        Route::new(Method::GET, "/v1/commands/{id}", Action::CommandsRead, "What a command did", show)
+        Route::new(Method::GET, "/v1/commands/{id}", Action::CommandsRead, "Get the result of a command", show)
             .carries_payloads(),
     ]
 }
@@ -39,10 +39,10 @@ async fn submit(ask: Ask<(), Nothing, CommandBody>) -> Result<Created<CommandAns
     Ok(Created { answer, location, replayed })
 }
 
-/// Does a command.
+/// Submits a command; returns its answer and whether it is a replay.
 pub(super) async fn done(call: &Call, body: CommandBody) -> Result<(CommandAnswer, bool), Problem> {
     let (command, context, dry_run) = body.into_command(call.context.clone())?;
-    // What is allowed alone is not smuggled in with something else.
+    // A command with jobs also needs the permission to enqueue jobs.
     if !command.jobs.is_empty() {
         authorize(&call.principal, Action::JobsEnqueue)?;
     }

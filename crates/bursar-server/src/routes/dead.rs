@@ -1,4 +1,4 @@
-//! `/v1/dead`: dead letters.
+//! `/v1/dead`: dead jobs, which have used up their attempts or failed for good.
 
 use axum::http::Method;
 use bursar::{Act, FlowKey, JobKind, JobState, Queue, Tag};
@@ -20,38 +20,31 @@ use crate::wire::work::{ActedAnswer, MoveManyBody, SelectionBody};
 pub(super) fn routes() -> Vec<Route> {
     let act = Action::JobsOperate;
     let example = || json!({ "filter": { "queue": "media" }, "reason": "provider is back" });
-    let list = Route::new(Method::GET, "/v1/dead", Action::JobsRead, "Dead letters", list).pages();
+    let list = Route::new(Method::GET, "/v1/dead", Action::JobsRead, "List dead jobs", list).pages();
     let acts = vec![
-        Route::new(Method::POST, "/v1/dead/retry", act, "Try dead letters again", retry).example(example()),
-        Route::new(Method::POST, "/v1/dead/discard", act, "Dead letters are not wanted any more", discard)
-            .example(example()),
-        Route::new(
-            Method::POST,
-            "/v1/dead/move",
-            act,
-            "Put dead letters in another queue, where they are tried again",
-            move_to,
-        )
-        .example(json!({ "filter": { "queue": "media" }, "to": "slow", "reason": "provider is back" })),
+        Route::new(Method::POST, "/v1/dead/retry", act, "Retry dead jobs", retry).example(example()),
+        Route::new(Method::POST, "/v1/dead/discard", act, "Discard dead jobs", discard).example(example()),
+        Route::new(Method::POST, "/v1/dead/move", act, "Move dead jobs to another queue and retry them there", move_to)
+            .example(json!({ "filter": { "queue": "media" }, "to": "slow", "reason": "provider is back" })),
     ];
     acts.into_iter().chain([list]).collect()
 }
 
-/// Which dead letters are listed.
+/// The filter of the list of dead jobs.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct DeadQuery {
     #[serde(default)]
     queue: Option<Queue>,
-    /// A kind, or the beginning of kinds before a `*`.
+    /// A kind, or a prefix of kinds followed by `*`.
     #[serde(default)]
     kind: Option<JobKind>,
-    /// A flow key.
+    /// The flow key.
     #[serde(default)]
     key: Option<FlowKey>,
     #[serde(default)]
     tag: Option<Tag>,
-    /// Of the last error.
+    /// The fingerprint of the last error.
     #[serde(default)]
     fingerprint: Option<String>,
     #[serde(default)]

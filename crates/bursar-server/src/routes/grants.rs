@@ -1,4 +1,4 @@
-//! `/v1/grants`.
+//! `/v1/grants`: single-use permissions.
 
 use axum::http::Method;
 use bursar::{GrantId, Op, is_credential, page};
@@ -19,16 +19,16 @@ pub(super) fn routes() -> Vec<Route> {
             Method::POST,
             "/v1/grants",
             Action::GrantsWrite,
-            "Make a one-time permission; its token is shown once",
+            "Create a grant; the response has its token, which is not shown again",
             mint,
         )
         .example(
             json!({ "purpose": "upload", "subject": "session-7", "payload": { "assetId": "a-1" }, "ttl_ms": 60_000 }),
         ),
-        Route::new(Method::GET, "/v1/grants", Action::GrantsRead, "Grants, without their secrets", list).pages(),
-        Route::new(Method::GET, "/v1/grants/{id}", Action::GrantsRead, "A grant, without its secret", show)
+        Route::new(Method::GET, "/v1/grants", Action::GrantsRead, "List grants, without their tokens", list).pages(),
+        Route::new(Method::GET, "/v1/grants/{id}", Action::GrantsRead, "Get a grant, without its token", show)
             .carries_payloads(),
-        Route::new(Method::DELETE, "/v1/grants/{id}", Action::GrantsWrite, "Take a grant back", revoke),
+        Route::new(Method::DELETE, "/v1/grants/{id}", Action::GrantsWrite, "Revoke a grant", revoke),
     ]
 }
 

@@ -1,4 +1,4 @@
-//! `/v1/holds`.
+//! `/v1/holds`: units set aside until they are committed, released or expire.
 
 use axum::http::Method;
 use bursar::{Answer, HoldId, HoldState, Op, Outcome, Scope, Stream, Time, page};
@@ -12,7 +12,7 @@ use crate::principal::table::Action;
 use crate::reply::{Created, Reply};
 use crate::route::Route;
 use crate::routes::budgets::{HistoryQuery, history_of, unexpected};
-use crate::routes::{commands, page_size};
+use crate::routes::{BAD_CURSOR, commands, page_size};
 use crate::wire::budget::ReasonBody;
 use crate::wire::command::{CommandAnswer, CommandBody};
 use crate::wire::event::EventAnswer;
@@ -23,17 +23,17 @@ use crate::wire::{Page, millis, stamp};
 pub(super) fn routes() -> Vec<Route> {
     let (read, settle) = (Action::CommandsRead, Action::CommandsSubmit);
     vec![
-        Route::new(Method::POST, "/v1/holds", settle, "Set units aside", place)
+        Route::new(Method::POST, "/v1/holds", settle, "Place a hold", place)
             .example(json!({ "charges": [{ "scope": "room:sales", "amount": 50_000 }], "ttl_ms": 60_000 })),
-        Route::new(Method::GET, "/v1/holds", read, "Live holds on a scope, soonest to expire first", list).pages(),
-        Route::new(Method::GET, "/v1/holds/{id}", read, "A hold as it stands", show).carries_payloads(),
-        Route::new(Method::GET, "/v1/holds/{id}/history", read, "What happened to a hold, newest first", history)
+        Route::new(Method::GET, "/v1/holds", read, "List the unsettled holds on a scope, soonest expiry first", list)
             .pages(),
-        Route::new(Method::POST, "/v1/holds/{id}/commit", settle, "Post what a hold really cost", commit)
+        Route::new(Method::GET, "/v1/holds/{id}", read, "Get a hold", show).carries_payloads(),
+        Route::new(Method::GET, "/v1/holds/{id}/history", read, "List a hold's events, newest first", history).pages(),
+        Route::new(Method::POST, "/v1/holds/{id}/commit", settle, "Commit a hold with the actual cost", commit)
             .example(json!({ "actual": 42_000 })),
-        Route::new(Method::POST, "/v1/holds/{id}/release", settle, "Free what a hold set aside", release)
+        Route::new(Method::POST, "/v1/holds/{id}/release", settle, "Release a hold", release)
             .example(json!({ "reason": "not needed" })),
-        Route::new(Method::POST, "/v1/holds/{id}/extend", settle, "Put off a hold's expiry", extend)
+        Route::new(Method::POST, "/v1/holds/{id}/extend", settle, "Extend a hold's expiry", extend)
             .example(json!({ "by_ms": 30_000 })),
     ]
 }
@@ -49,7 +49,7 @@ async fn place(ask: Ask<(), Nothing, HoldBody>) -> Result<Created<CommandAnswer>
 #[serde(deny_unknown_fields)]
 struct ListQuery {
     scope: Scope,
-    /// `held`, or `expired` for those that are not swept yet.
+    /// `held`, or `expired` for expired holds that maintenance has not closed yet.
     #[serde(default)]
     state: Option<String>,
     #[serde(default)]
@@ -65,7 +65,9 @@ async fn list(ask: Ask<(), ListQuery>) -> Result<Reply<Page<HoldAnswer>>, Proble
         None => None,
         Some("held") => Some(HoldState::Held),
         Some("expired") => Some(HoldState::Expired),
-        Some(_) => return Err(Problem::invalid("state".into(), "state is held or expired: others are not listed")),
+        Some(_) => {
+            return Err(Problem::invalid("state".into(), "state must be held or expired; settled holds are not listed"));
+        }
     };
     let bursar = ask.call.bursar();
     let after = ask.query.cursor.as_deref().map(mark).transpose()?;
@@ -78,10 +80,10 @@ async fn list(ask: Ask<(), ListQuery>) -> Result<Reply<Page<HoldAnswer>>, Proble
     Ok(Reply::new(Page { items, next }))
 }
 
+/// Parses a cursor: the expiry in microseconds and the id of the last hold.
 fn mark(text: &str) -> Result<(Time, HoldId), Problem> {
     let parts = text.split_once('.').and_then(|(at, id)| Some((at.parse().ok()?, id.parse().ok()?)));
-    let (at, id): (i64, HoldId) =
-        parts.ok_or_else(|| Problem::invalid("cursor".into(), "cursor is not one that a list has told"))?;
+    let (at, id): (i64, HoldId) = parts.ok_or_else(|| Problem::invalid("cursor".into(), BAD_CURSOR))?;
     Ok((Time::from_micros(at), id))
 }
 

@@ -1,4 +1,4 @@
-//! `/v1/jobs`: what is asked of jobs by who does not work on them.
+//! `/v1/jobs`: enqueueing, reading and operating jobs. The routes of workers are in `work`.
 
 use axum::http::Method;
 use bursar::bounds::check_items;
@@ -26,46 +26,34 @@ use crate::wire::problem::Problem;
 use crate::wire::work::{ActedAnswer, EditBody, EditManyBody, EnqueuedJobsAnswer, MoveBody, SelectionBody};
 use crate::wire::{Page, millis};
 
-/// Jobs that are counted at most before they are acted on.
+/// Maximum number of jobs that a dry run counts.
 const COUNTED_MAX: usize = 1_000_000;
-/// Pages that one act on all that match takes at most.
+/// Maximum number of pages of jobs that one request acts on.
 const PAGES_MAX: usize = 20;
 
 pub(super) fn routes() -> Vec<Route> {
     let (read, operate, enqueue_it) = (Action::JobsRead, Action::JobsOperate, Action::JobsEnqueue);
     let selection = json!({ "filter": { "queue": "media", "kind": "video.*" }, "reason": "provider was down" });
     let acts = vec![
-        Route::new(Method::PATCH, "/v1/jobs/{id}", operate, "Change a waiting job", edit)
+        Route::new(Method::PATCH, "/v1/jobs/{id}", operate, "Change the priority or delay of a waiting job", edit)
             .example(json!({ "priority": 10, "delay_ms": 0 })),
-        Route::new(Method::POST, "/v1/jobs/{id}/cancel", Action::JobsCancel, "Give a job up", cancel)
+        Route::new(Method::POST, "/v1/jobs/{id}/cancel", Action::JobsCancel, "Cancel a job", cancel)
             .example(json!({ "reason": "typo" })),
-        Route::new(Method::POST, "/v1/jobs/{id}/retry", operate, "Try a dead or cancelled job again", retry)
+        Route::new(Method::POST, "/v1/jobs/{id}/retry", operate, "Retry a dead or cancelled job", retry)
             .example(json!({ "reason": "mended" })),
-        Route::new(Method::POST, "/v1/jobs/{id}/discard", operate, "A dead job is not wanted any more", discard)
+        Route::new(Method::POST, "/v1/jobs/{id}/discard", operate, "Discard a dead job", discard)
             .example(json!({ "reason": "too late" })),
-        Route::new(Method::POST, "/v1/jobs/{id}/move", operate, "Put a job in another queue", move_to)
+        Route::new(Method::POST, "/v1/jobs/{id}/move", operate, "Move a job to another queue", move_to)
             .example(json!({ "queue": "slow" })),
-        Route::new(
-            Method::POST,
-            "/v1/jobs/cancel",
-            operate,
-            "Give up many jobs: these, or all that match",
-            cancel_many,
-        )
-        .example(selection.clone()),
-        Route::new(
-            Method::POST,
-            "/v1/jobs/retry",
-            operate,
-            "Try many jobs again: these, or all that match",
-            retry_many,
-        )
-        .example(selection),
+        Route::new(Method::POST, "/v1/jobs/cancel", operate, "Cancel many jobs, by id or by filter", cancel_many)
+            .example(selection.clone()),
+        Route::new(Method::POST, "/v1/jobs/retry", operate, "Retry many jobs, by id or by filter", retry_many)
+            .example(selection),
         Route::new(
             Method::POST,
             "/v1/jobs/edit",
             operate,
-            "Change many waiting jobs: these, or all that match",
+            "Change the priority or delay of many waiting jobs, by id or by filter",
             edit_many,
         )
         .example(json!({ "filter": { "queue": "media" }, "priority": 10 })),
@@ -73,19 +61,13 @@ pub(super) fn routes() -> Vec<Route> {
     let others = vec![
         Route::new(Method::POST, "/v1/jobs", enqueue_it, "Enqueue a job", enqueue)
             .example(json!({ "queue": "media", "kind": "video.generate", "payload": { "prompt": "a harbour" } })),
-        Route::new(
-            Method::POST,
-            "/v1/jobs/bulk",
-            enqueue_it,
-            "Enqueue many jobs, up to a thousand in a transaction",
-            bulk,
-        )
-        .body_up_to(BULK_BYTES_MAX)
-        .example(json!({ "jobs": [{ "queue": "media", "kind": "video.generate", "idempotency_key": "gen-7" }] })),
-        Route::new(Method::GET, "/v1/jobs", read, "Jobs, in the order of their enqueueing", list).pages(),
-        Route::new(Method::GET, "/v1/jobs/{id}", read, "A job as it stands", show).carries_payloads(),
-        Route::new(Method::GET, "/v1/jobs/{id}/events", read, "What happened to a job, newest first", events).pages(),
-        Route::new(Method::GET, "/v1/jobs/{id}/attempts", read, "How each attempt of a job went", attempts).pages(),
+        Route::new(Method::POST, "/v1/jobs/bulk", enqueue_it, "Enqueue many jobs, in transactions of up to 1000", bulk)
+            .body_up_to(BULK_BYTES_MAX)
+            .example(json!({ "jobs": [{ "queue": "media", "kind": "video.generate", "idempotency_key": "gen-7" }] })),
+        Route::new(Method::GET, "/v1/jobs", read, "List jobs in the order they were enqueued", list).pages(),
+        Route::new(Method::GET, "/v1/jobs/{id}", read, "Get a job", show).carries_payloads(),
+        Route::new(Method::GET, "/v1/jobs/{id}/events", read, "List a job's events, newest first", events).pages(),
+        Route::new(Method::GET, "/v1/jobs/{id}/attempts", read, "List the attempts of a job", attempts).pages(),
     ];
     acts.into_iter().chain(others).collect()
 }
@@ -102,11 +84,11 @@ async fn enqueue(ask: Ask<(), Nothing, JobBody>) -> Result<Created<EnqueuedAnswe
 async fn bulk(ask: Ask<(), Nothing, BulkBody>) -> Result<Reply<EnqueuedJobsAnswer>, Problem> {
     let jobs = ask.body.jobs;
     let specs = jobs.into_iter().map(JobSpec::try_from).collect::<Result<Vec<_>, _>>()?;
-    // What is wrong with one is told before any is enqueued, also if it is of a later transaction.
+    // An invalid job fails the whole request before any job is enqueued, even if it belongs to a later transaction.
     specs.iter().try_for_each(|spec| spec.check(0))?;
     let mut enqueued = Vec::with_capacity(specs.len());
-    // Each transaction is remembered by itself, so that the whole call can be repeated.
-    let mut parts = Parts::of(&ask.call, &specs);
+    // Each transaction has its own idempotency record, so that a retry replays those that were committed.
+    let mut parts = KeyedParts::of(&ask.call, &specs);
     let mut commands = commands_of(specs).peekable();
     while let Some(jobs) = commands.next() {
         let more = commands.peek().is_some();
@@ -118,33 +100,34 @@ async fn bulk(ask: Ask<(), Nothing, BulkBody>) -> Result<Reply<EnqueuedJobsAnswe
     Ok(Reply::new(EnqueuedJobsAnswer { jobs: enqueued }).replayed(parts.replayed()))
 }
 
-/// The parts of something that is too large for one transaction.
-struct Parts {
+/// The idempotency keys of a request that needs several transactions.
+struct KeyedParts {
+    /// The caller's key, and a digest of the whole request.
     whole: Option<(IdempotencyKey, Fingerprint)>,
     number: u32,
     replayed: u32,
 }
 
-impl Parts {
-    /// Of what was asked, as far as it has a key.
-    fn of(call: &Call, asked: &impl serde::Serialize) -> Parts {
-        let whole = call.key.clone().map(|key| (key, Fingerprint::of(asked)));
-        Parts { whole, number: 0, replayed: 0 }
+impl KeyedParts {
+    /// Creates the parts of a request; without an idempotency key they have none either.
+    fn of(call: &Call, request: &impl serde::Serialize) -> KeyedParts {
+        let whole = call.key.clone().map(|key| (key, Fingerprint::of(request)));
+        KeyedParts { whole, number: 0, replayed: 0 }
     }
 
-    /// The next one, with the key of the whole.
+    /// Returns the next part: the caller's key, the number of the part, and the digest of the whole request.
     fn next(&mut self) -> Option<(IdempotencyKey, u32, Fingerprint)> {
         let number = self.number;
         self.number += 1;
         self.whole.clone().map(|(key, whole)| (key, number, whole))
     }
 
-    /// Whether it had been done before.
+    /// Records whether the last part was a replay.
     fn note(&mut self, replayed: bool) {
         self.replayed += u32::from(replayed);
     }
 
-    /// Whether all of them had been done before.
+    /// Returns whether all parts were replays.
     fn replayed(&self) -> bool {
         self.number > 0 && self.replayed == self.number
     }
@@ -161,24 +144,24 @@ fn answers(receipt: &Receipt) -> Vec<EnqueuedAnswer> {
     receipt.done.jobs.iter().copied().map(EnqueuedAnswer::from).collect()
 }
 
-/// Which jobs are listed.
+/// The filter of the list of jobs.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ListQuery {
     #[serde(default)]
     pub(super) queue: Option<Queue>,
-    /// One of the states of a job.
+    /// The state of the jobs.
     #[serde(default)]
     pub(super) state: Option<String>,
-    /// A kind, or the beginning of kinds before a `*`.
+    /// A kind, or a prefix of kinds followed by `*`.
     #[serde(default)]
     pub(super) kind: Option<JobKind>,
-    /// A flow key.
+    /// The flow key.
     #[serde(default)]
     pub(super) key: Option<FlowKey>,
     #[serde(default)]
     pub(super) tag: Option<Tag>,
-    /// Of the last error.
+    /// The fingerprint of the last error.
     #[serde(default)]
     pub(super) fingerprint: Option<String>,
     #[serde(default)]
@@ -193,7 +176,7 @@ async fn list(ask: Ask<(), ListQuery>) -> Result<Reply<Page<JobAnswer>>, Problem
     listed(&ask.call, ask.query, state).await
 }
 
-/// Jobs in a state, a page of them.
+/// Returns one page of jobs in a state.
 pub(super) async fn listed(
     call: &Call,
     query: ListQuery,
@@ -258,11 +241,12 @@ async fn edit(ask: Ask<JobId, Nothing, EditBody>) -> Result<Reply<FinishedAnswer
 async fn act(call: Call, act: Act, job: JobId) -> Result<Reply<FinishedAnswer>, Problem> {
     let (answers, replayed) = acted_on(&call, act, vec![job]).await?;
     let done = answers.into_iter().next();
-    let done = done.ok_or_else(|| Problem::from(bursar::Error::Internal("an act was not answered".into())))??;
+    let done =
+        done.ok_or_else(|| Problem::from(bursar::Error::Internal("the engine returned no answer for a job".into())))??;
     Ok(Reply::new(FinishedAnswer::from(&done)).replayed(replayed))
 }
 
-/// What became of each of these jobs, and whether that had been done before.
+/// Acts on jobs; returns the result of each, and whether the answer is a replay.
 async fn acted_on(call: &Call, act: Act, jobs: Vec<JobId>) -> Result<(Vec<Result<Finished, Refusal>>, bool), Problem> {
     let outcome = call.ask(Op::Act { act, jobs }).await?;
     match outcome.answer {
@@ -285,7 +269,7 @@ async fn edit_many(ask: Ask<(), Nothing, EditManyBody>) -> Result<Reply<ActedAns
     act_on_many(ask.call, Act::Edit { priority, delay }, ask.body.which(), None).await
 }
 
-/// Acts on the jobs that are named, or on those that match; `state` is the one they must be in to match.
+/// Acts on jobs by id, or on all that match a filter. `state` is the state that jobs must have to match.
 pub(super) async fn act_on_many(
     call: Call,
     act: Act,
@@ -311,18 +295,18 @@ pub(super) async fn act_on_many(
             return Ok(Reply::new(acted).replayed(replayed));
         }
         (true, Some(filter)) if state.is_some() && filter.state.is_some() => {
-            return Err(Problem::invalid("state".into(), "state is dead here: leave it out"));
+            return Err(Problem::invalid("state".into(), "this route acts on dead jobs only; leave state out"));
         }
         (true, Some(filter)) => filter.in_state(state),
-        _ => return Err(Problem::invalid("filter".into(), "say which jobs: either ids or a filter")),
+        _ => return Err(Problem::invalid("filter".into(), "select jobs with either ids or filter")),
     };
     if dry_run {
         let Count { found, more } = bursar.jobs().count(&filter, COUNTED_MAX).await?;
         return Ok(Reply::new(ActedAnswer { matched: found, more, ..acted }));
     }
     acted.next = cursor;
-    // Which jobs match may be others by the time it is asked again: what was asked is the filter.
-    let mut parts = Parts::of(&call, &(&act, &filter_body, state, cursor, limit));
+    // The digest covers the filter, not the matching jobs, because other jobs may match when the request is retried.
+    let mut parts = KeyedParts::of(&call, &(&act, &filter_body, state, cursor, limit));
     for _ in 0..PAGES_MAX {
         let jobs = bursar.jobs();
         let page = match parts.next() {

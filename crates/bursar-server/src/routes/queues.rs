@@ -1,4 +1,4 @@
-//! `/v1/queues`.
+//! `/v1/queues`: settings and statistics of queues.
 
 use axum::http::Method;
 use bursar::{Fingerprint, Op, Queue, QueueConfig};
@@ -20,19 +20,19 @@ pub(super) fn routes() -> Vec<Route> {
     let (read, write) = (Action::QueuesRead, Action::QueuesWrite);
     let reason = || json!({ "reason": "provider is down" });
     vec![
-        Route::new(Method::GET, "/v1/queues", read, "Queues, by name", list).carries_payloads(),
-        Route::new(Method::GET, "/v1/queues/{name}", read, "A queue, with its figures", show).always_there(),
-        Route::new(Method::PUT, "/v1/queues/{name}", write, "Set up or change a queue, as a whole", define)
-            .edits()
+        Route::new(Method::GET, "/v1/queues", read, "List queues by name", list).carries_payloads(),
+        Route::new(Method::GET, "/v1/queues/{name}", read, "Get a queue and its statistics", show).always_there(),
+        Route::new(Method::PUT, "/v1/queues/{name}", write, "Create or replace a queue", define)
+            .takes_if_match()
             .always_there()
             .example(json!({
                 "concurrency": 20, "rate": { "amount": 100, "per_ms": 1_000 }, "key_concurrency": 2, "lease_ms": 30_000,
                 "retry": { "max_attempts": 5, "backoff": "exponential", "first_ms": 1_000, "most_ms": 3_600_000 },
             })),
-        Route::new(Method::POST, "/v1/queues/{name}/pause", write, "Lease nothing more", pause)
+        Route::new(Method::POST, "/v1/queues/{name}/pause", write, "Pause a queue: lease no more jobs", pause)
             .always_there()
             .example(reason()),
-        Route::new(Method::POST, "/v1/queues/{name}/resume", write, "Lease again", resume)
+        Route::new(Method::POST, "/v1/queues/{name}/resume", write, "Resume a queue", resume)
             .always_there()
             .example(reason()),
     ]
@@ -50,7 +50,7 @@ async fn list(ask: Ask<(), PageQuery>) -> Result<Reply<Page<QueueAnswer>>, Probl
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct FiguresQuery {
-    /// What happened in the last so many minutes, from 1 to 1440; 60 unless it is said.
+    /// The period of the statistics in minutes, from 1 to 1440. Default: 60.
     #[serde(default)]
     #[schemars(range(min = 1, max = 1_440))]
     minutes: Option<u32>,

@@ -1,4 +1,4 @@
-//! `/v1/schedules`.
+//! `/v1/schedules`: recurring jobs.
 
 use axum::http::Method;
 use bursar::{Answer, Fingerprint, Op, ScheduleName, ScheduleSpec, page};
@@ -20,20 +20,28 @@ pub(super) fn routes() -> Vec<Route> {
     let (read, write) = (Action::SchedulesRead, Action::SchedulesWrite);
     let reason = || json!({ "reason": "holidays" });
     vec![
-        Route::new(Method::GET, "/v1/schedules", read, "Schedules, by name", list).pages(),
-        Route::new(Method::GET, "/v1/schedules/{name}", read, "A schedule as it stands", show).carries_payloads(),
-        Route::new(Method::PUT, "/v1/schedules/{name}", write, "Register or change a schedule, as a whole", define)
-            .edits()
+        Route::new(Method::GET, "/v1/schedules", read, "List schedules by name", list).pages(),
+        Route::new(Method::GET, "/v1/schedules/{name}", read, "Get a schedule", show).carries_payloads(),
+        Route::new(Method::PUT, "/v1/schedules/{name}", write, "Create or replace a schedule", define)
+            .takes_if_match()
             .always_there()
             .example(json!({
                 "cron": "30 7 * * MON-FRI", "zone": "Europe/Berlin", "queue": "reports", "kind": "report.daily",
                 "missed": "one", "overlap": "skip",
             })),
-        Route::new(Method::DELETE, "/v1/schedules/{name}", write, "Remove a schedule; its jobs stay", remove).edits(),
-        Route::new(Method::POST, "/v1/schedules/{name}/run", write, "Enqueue its job now", run).example(reason()),
-        Route::new(Method::POST, "/v1/schedules/{name}/pause", write, "Enqueue nothing more", pause).example(reason()),
-        Route::new(Method::POST, "/v1/schedules/{name}/resume", write, "Go on with the next tick from now", resume)
+        Route::new(Method::DELETE, "/v1/schedules/{name}", write, "Remove a schedule; its jobs are kept", remove)
+            .takes_if_match(),
+        Route::new(Method::POST, "/v1/schedules/{name}/run", write, "Enqueue a schedule's job now", run)
             .example(reason()),
+        Route::new(Method::POST, "/v1/schedules/{name}/pause", write, "Pause a schedule", pause).example(reason()),
+        Route::new(
+            Method::POST,
+            "/v1/schedules/{name}/resume",
+            write,
+            "Resume a schedule at its next tick from now",
+            resume,
+        )
+        .example(reason()),
     ]
 }
 

@@ -1,4 +1,4 @@
-//! `/v1/workers` and `/v1/keys`: tokens of workers, and API keys.
+//! `/v1/workers` and `/v1/keys`: worker tokens and API keys.
 
 use axum::http::Method;
 use std::time::Duration;
@@ -8,7 +8,6 @@ use bursar::{CredentialClass, Grant, GrantId, KeyId, Op, Payload, Span, Subject,
 use serde_json::json;
 
 use crate::call::{Ask, Call, Nothing};
-
 use crate::principal::forbidden;
 use crate::principal::table::{Action, Role};
 use crate::reply::{Created, Done, Reply};
@@ -18,9 +17,9 @@ use crate::wire::credential::{Claims, CredentialAnswer, IssuedAnswer, KeyBody, R
 use crate::wire::problem::Problem;
 use crate::wire::{Page, millis, stamp};
 
-/// How long a token is good unless it is said.
+/// Default lifetime of a token.
 const GOOD_FOR: Duration = Duration::from_secs(90 * 86_400);
-/// How long a token that was replaced is good yet, unless it is said.
+/// Default time for which a rotated token stays valid.
 const OVERLAP: Duration = Duration::from_secs(86_400);
 
 const WORKER: CredentialClass = CredentialClass::Worker;
@@ -30,27 +29,27 @@ pub(super) fn routes() -> Vec<Route> {
     let write = Action::TokensWrite;
     let rotate = || json!({ "overlap_ms": 3_600_000 });
     vec![
-        Route::new(Method::POST, "/v1/workers", write, "Make a worker's token; it is shown once", make_worker).example(json!({
+        Route::new(Method::POST, "/v1/workers", write, "Create a worker token; it is not shown again", make_worker).example(json!({
             "name": "encoder", "capabilities": { "queues": ["media-*"], "kinds": ["video.*"] }, "expires_in_ms": 86_400_000,
         })),
-        Route::new(Method::GET, "/v1/workers", write, "Tokens of workers, without their secrets", list_workers).pages(),
-        Route::new(Method::GET, "/v1/workers/{id}", write, "A worker's token, without its secret", show_worker),
-        Route::new(Method::POST, "/v1/workers/{id}/rotate", write, "Replace a worker's token; the old one is good for a while", rotate_worker)
+        Route::new(Method::GET, "/v1/workers", write, "List worker tokens, without their secrets", list_workers).pages(),
+        Route::new(Method::GET, "/v1/workers/{id}", write, "Get a worker token, without its secret", show_worker),
+        Route::new(Method::POST, "/v1/workers/{id}/rotate", write, "Rotate a worker token; the old one stays valid for the overlap", rotate_worker)
             .example(rotate()),
-        Route::new(Method::DELETE, "/v1/workers/{id}", write, "Revoke a worker's token, at once", revoke_worker),
-        Route::new(Method::POST, "/v1/keys", write, "Make an API key; it is shown once", make_key)
+        Route::new(Method::DELETE, "/v1/workers/{id}", write, "Revoke a worker token immediately", revoke_worker),
+        Route::new(Method::POST, "/v1/keys", write, "Create an API key; it is not shown again", make_key)
             .example(json!({ "name": "shop", "role": "user" })),
-        Route::new(Method::GET, "/v1/keys", write, "API keys, without their secrets; for the operator the tokens of operators too", list_keys).pages(),
-        Route::new(Method::GET, "/v1/keys/{id}", write, "An API key, without its secret", show_key),
-        Route::new(Method::POST, "/v1/keys/{id}/rotate", write, "Replace an API key; the old one is good for a while", rotate_key)
+        Route::new(Method::GET, "/v1/keys", write, "List API keys, without their secrets; operators also see operator tokens", list_keys).pages(),
+        Route::new(Method::GET, "/v1/keys/{id}", write, "Get an API key, without its secret", show_key),
+        Route::new(Method::POST, "/v1/keys/{id}/rotate", write, "Rotate an API key; the old one stays valid for the overlap", rotate_key)
             .example(rotate()),
-        Route::new(Method::DELETE, "/v1/keys/{id}", write, "Revoke an API key, at once", revoke_key),
+        Route::new(Method::DELETE, "/v1/keys/{id}", write, "Revoke an API key immediately", revoke_key),
     ]
 }
 
 async fn make_worker(ask: Ask<(), Nothing, WorkerBody>) -> Result<Created<IssuedAnswer>, Problem> {
     let WorkerBody { name, capabilities, expires_in_ms } = ask.body;
-    // It is the name that its leases go by.
+    // The name is also the worker name in leases, which has stricter rules.
     WorkerName::new(&name)?;
     capabilities.check()?;
     issue(&ask.call, WORKER, Claims { name, role: None, capabilities, first: None }, expires_in_ms).await
@@ -60,18 +59,19 @@ async fn make_key(ask: Ask<(), Nothing, KeyBody>) -> Result<Created<IssuedAnswer
     let KeyBody { name, role, expires_in_ms } = ask.body;
     if !role.is_of_keys() {
         let roles: Vec<&str> = Role::of_keys().map(Role::name).collect();
-        return Err(Problem::invalid("role".into(), format!("role is one of {}", roles.join(", "))));
+        return Err(Problem::invalid("role".into(), format!("role must be one of {}", roles.join(", "))));
     }
     may_mint(&ask.call, KEY, Some(role))?;
     let claims = Claims { name, role: Some(role), capabilities: bursar::Capabilities::default(), first: None };
     issue(&ask.call, KEY, claims, expires_in_ms).await
 }
 
-/// Refuses to make, replace or revoke a token of a role that the caller may not make. What a monitor sees is everybody's.
+/// Fails if the caller may not create, rotate or revoke tokens of a role. Operator and monitor tokens reach beyond one tenant, so
+/// only operators may.
 fn may_mint(call: &Call, class: CredentialClass, role: Option<Role>) -> Result<(), Problem> {
     let reserved = class == CredentialClass::Operator || role == Some(Role::Monitor);
     match reserved && !call.principal.is_operator() {
-        true => Err(forbidden("only the operator makes, rotates and revokes keys that read metrics")),
+        true => Err(forbidden("only an operator may create, rotate or revoke operator and monitor keys")),
         false => Ok(()),
     }
 }
@@ -107,7 +107,7 @@ fn good_for(expires_in_ms: Option<i64>) -> Result<Duration, Problem> {
     }
 }
 
-/// A token that the caller may know of, with its class. Tokens of operators stand among the keys, for operators.
+/// Returns a token of one of these classes, with its class; 404 if there is none.
 async fn find(
     call: &Call,
     classes: &[CredentialClass],
@@ -123,7 +123,7 @@ async fn find(
     Err(Problem::not_found(format_args!("token {shown}")))
 }
 
-/// What stands among the keys for a caller.
+/// Returns the classes of tokens that `/v1/keys` shows to a caller.
 fn keys_for(call: &Call) -> &'static [CredentialClass] {
     if call.principal.is_operator() { &[KEY, CredentialClass::Operator] } else { &[KEY] }
 }
@@ -137,10 +137,10 @@ async fn rotate(
     may_mint(call, class, claims.as_ref().and_then(|claims| claims.role))?;
     let overlap = body.overlap_ms.map(|overlap| millis("overlap_ms", overlap)).transpose()?;
     let overlap = overlap.map_or(OVERLAP, Duration::from);
-    // Nobody is to be locked out because time has passed.
+    // Operator tokens do not expire by default, so that an operator is not locked out.
     let for_ever = class == CredentialClass::Operator && body.expires_in_ms.is_none();
     let ttl = if for_ever { None } else { Some(good_for(body.expires_in_ms)?) };
-    // Leases of the old token are the new one's too.
+    // The id of the first token is the lease owner, so the new token keeps the leases of the old one.
     let claims = match claims {
         Some(claims) => Payload::of(&Claims { first: claims.first.or(Some(old.id)), ..claims })?,
         None => old.payload.clone(),

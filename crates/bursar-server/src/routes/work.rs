@@ -1,4 +1,4 @@
-//! `/v1/jobs/…`: what workers ask. The fence of a lease makes every report safe to repeat, so that no key is needed.
+//! `/v1/jobs/…`: the routes of workers. The fence of a lease makes every report safe to retry, so they use no idempotency key.
 
 use axum::http::Method;
 use std::collections::HashMap;
@@ -12,7 +12,7 @@ use crate::limits::{BULK_BYTES_MAX, PAGE_ANSWER_BYTES};
 use crate::principal::table::{Action, Role};
 use crate::principal::{Principal, forbidden};
 use crate::reply::Reply;
-use crate::route::{Repeats, Route};
+use crate::route::{RetrySafety, Route};
 use crate::wire::job::{BeatenAnswer, FinishedAnswer, LeasedAnswer};
 use crate::wire::millis;
 use crate::wire::problem::Problem;
@@ -26,38 +26,50 @@ pub(super) fn routes() -> Vec<Route> {
     let work = Action::JobsWork;
     let job = "job_01j9zq3v4w5x6y7z8abcdefghj";
     let routes = vec![
-        Route::new(Method::POST, "/v1/jobs/lease", work, "Take jobs to work on, and wait for some", lease)
+        Route::new(Method::POST, "/v1/jobs/lease", work, "Lease jobs, waiting for them if none are ready", lease)
             .waits()
             .example(json!({ "queues": ["media"], "kinds": ["video.*"], "capacity": 10, "wait_ms": 20_000 })),
-        Route::new(Method::POST, "/v1/jobs/{id}/heartbeat", work, "A job is still worked on", heartbeat)
+        Route::new(Method::POST, "/v1/jobs/{id}/heartbeat", work, "Renew the lease of a job", heartbeat)
             .example(json!({ "fence": 17, "progress": { "percent": 40 } })),
-        Route::new(Method::POST, "/v1/jobs/{id}/progress", work, "How far a job is", progress)
-            .example(json!({ "fence": 17, "percent": 40, "message": "rendering" })),
-        Route::new(Method::POST, "/v1/jobs/{id}/complete", work, "A job is done", complete)
+        Route::new(
+            Method::POST,
+            "/v1/jobs/{id}/progress",
+            work,
+            "Report the progress of a job and renew its lease",
+            progress,
+        )
+        .example(json!({ "fence": 17, "percent": 40, "message": "rendering" })),
+        Route::new(Method::POST, "/v1/jobs/{id}/complete", work, "Complete a job", complete)
             .example(json!({ "fence": 17, "result": { "url": "…" }, "usage": [{ "amount": 42_000 }] })),
-        Route::new(Method::POST, "/v1/jobs/{id}/fail", work, "An attempt did not work", fail).example(
+        Route::new(Method::POST, "/v1/jobs/{id}/fail", work, "Report a failed attempt", fail).example(
             json!({ "fence": 17, "error": { "kind": "timeout", "message": "no answer" }, "retry_after_ms": 5_000 }),
         ),
-        Route::new(Method::POST, "/v1/jobs/{id}/snooze", work, "Put a job off; it was no attempt", snooze)
+        Route::new(Method::POST, "/v1/jobs/{id}/snooze", work, "Postpone a job without counting an attempt", snooze)
             .example(json!({ "fence": 17, "delay_ms": 60_000 })),
-        Route::new(Method::POST, "/v1/jobs/{id}/return", work, "Hand back a job that was not begun", hand_back)
+        Route::new(Method::POST, "/v1/jobs/{id}/return", work, "Return a job that was not started", hand_back)
             .example(json!({ "fence": 17 })),
-        Route::new(Method::POST, "/v1/jobs/complete", work, "Many jobs are done", complete_many)
+        Route::new(Method::POST, "/v1/jobs/complete", work, "Complete many jobs", complete_many)
             .body_up_to(BULK_BYTES_MAX)
             .example(json!({ "items": [{ "id": job, "fence": 17, "result": null }] })),
-        Route::new(Method::POST, "/v1/jobs/fail", work, "Many attempts did not work", fail_many)
+        Route::new(Method::POST, "/v1/jobs/fail", work, "Report many failed attempts", fail_many)
             .body_up_to(BULK_BYTES_MAX)
             .example(json!({ "items": [{ "id": job, "fence": 17, "error": { "kind": "timeout" } }] })),
-        Route::new(Method::POST, "/v1/jobs/snooze", work, "Put many jobs off; they were no attempts", snooze_many)
+        Route::new(Method::POST, "/v1/jobs/snooze", work, "Postpone many jobs without counting attempts", snooze_many)
             .example(json!({ "items": [{ "id": job, "fence": 17, "delay_ms": 60_000 }] })),
-        Route::new(Method::POST, "/v1/jobs/return", work, "Hand back many jobs that were not begun", return_many)
+        Route::new(Method::POST, "/v1/jobs/return", work, "Return many jobs that were not started", return_many)
             .example(json!({ "items": [{ "id": job, "fence": 17 }] })),
-        Route::new(Method::POST, "/v1/jobs/progress", work, "How far many jobs are", progress_many)
-            .example(json!({ "items": [{ "id": job, "fence": 17, "percent": 40, "message": "rendering" }] })),
-        Route::new(Method::POST, "/v1/jobs/heartbeat", work, "Many jobs are still worked on", heartbeat_many)
+        Route::new(
+            Method::POST,
+            "/v1/jobs/progress",
+            work,
+            "Report the progress of many jobs and renew their leases",
+            progress_many,
+        )
+        .example(json!({ "items": [{ "id": job, "fence": 17, "percent": 40, "message": "rendering" }] })),
+        Route::new(Method::POST, "/v1/jobs/heartbeat", work, "Renew the leases of many jobs", heartbeat_many)
             .example(json!({ "items": [{ "id": job, "fence": 17 }] })),
     ];
-    routes.into_iter().map(|route| route.repeats(Repeats::Fence)).collect()
+    routes.into_iter().map(|route| route.retry_safety(RetrySafety::Fence)).collect()
 }
 
 async fn lease(ask: Ask<(), Nothing, LeaseBody>) -> Result<Reply<LeasedJobsAnswer>, Problem> {
@@ -73,9 +85,10 @@ async fn lease(ask: Ask<(), Nothing, LeaseBody>) -> Result<Reply<LeasedJobsAnswe
         capacity,
     };
     let wait = wait(wait_ms)?;
-    // Whoever does not read what it has leased leases no more. A worker that waits has nothing yet, and gets no room until then.
+    // A worker that does not read its responses runs out of bytes in flight and leases no more. A worker that waits keeps no
+    // reservation, because it may wait long and get nothing.
     let (bytes, account) = (&call.app.bytes, call.principal.account());
-    let room = bytes.reserve_soon(&account, PAGE_ANSWER_BYTES).await?;
+    let room = bytes.reserve_or_wait(&account, PAGE_ANSWER_BYTES).await?;
     let _room = (wait == Span::ZERO).then_some(room);
     let bursar = call.bursar();
     let jobs = bursar.jobs();
@@ -84,7 +97,7 @@ async fn lease(ask: Ask<(), Nothing, LeaseBody>) -> Result<Reply<LeasedJobsAnswe
     } else {
         tokio::select! {
             leased = jobs.lease_wait(ask, wait.into()) => leased?,
-            // A server that ends answers at once; what is leased meanwhile is handed back.
+            // On shutdown the response is empty; jobs leased at that moment are returned to the queue.
             () = call.app.tails.stopped() => bursar::Leased::default(),
         }
     };
@@ -94,20 +107,21 @@ async fn lease(ask: Ask<(), Nothing, LeaseBody>) -> Result<Reply<LeasedJobsAnswe
     Ok(Reply::new(LeasedJobsAnswer { jobs: leased.jobs.iter().map(LeasedAnswer::from).collect() }))
 }
 
-/// A worker gets the kinds it may work on, and asks for no other.
+/// Returns the kinds of jobs to lease: the requested ones, which a worker's capabilities must include, or by default all of its
+/// capabilities.
 fn kinds_for(principal: &Principal, asked: Vec<JobKind>) -> Result<Vec<JobKind>, Problem> {
     if principal.role != Some(Role::Worker) {
         return Ok(asked);
     }
     let own = &principal.capabilities.kinds;
     if own.is_empty() {
-        return Err(forbidden("this worker may not work on any kind of job"));
+        return Err(forbidden("this worker's capabilities include no job kinds"));
     }
     if asked.is_empty() {
         return Ok(own.iter().map(|pattern| JobKind::new(pattern.to_string())).collect::<Result<_, _>>()?);
     }
     match asked.iter().find(|kind| !covered(own, kind.as_str())) {
-        Some(kind) => Err(forbidden(format!("this worker may not work on jobs of the kind {kind}"))),
+        Some(kind) => Err(forbidden(format!("this worker's capabilities do not include the job kind {kind}"))),
         None => Ok(asked),
     }
 }
@@ -115,14 +129,14 @@ fn kinds_for(principal: &Principal, asked: Vec<JobKind>) -> Result<Vec<JobKind>,
 fn worker_name(principal: &Principal, said: Option<WorkerName>) -> Result<WorkerName, Problem> {
     match (principal.role, said) {
         (Some(Role::Worker), Some(said)) if said.as_str() != principal.name => {
-            Err(Problem::invalid("worker".into(), "worker is said by the token: leave it out"))
+            Err(Problem::invalid("worker".into(), "the token determines the worker's name; leave worker out"))
         }
         (Some(Role::Worker), _) | (_, None) => Ok(WorkerName::new(&principal.name)?),
         (_, Some(said)) => Ok(said),
     }
 }
 
-/// Refuses a worker jobs that it may not work on. A job that is not there is told by the rules.
+/// Fails if a worker's capabilities do not include a job. A job that does not exist passes; the engine reports it.
 async fn may_report(call: &Call, job: JobId) -> Result<(), Problem> {
     if call.principal.role != Some(Role::Worker) {
         return Ok(());
@@ -236,7 +250,7 @@ async fn progress_many(ask: Ask<(), Nothing, ItemsBody<ProgressItem>>) -> Result
     beat_many(&ask.call, beats.collect()).await
 }
 
-/// Signs of life of many jobs; how far each is, is told to who listens.
+/// Renews the leases of many jobs, and forwards their progress to listeners.
 async fn beat_many(call: &Call, beats: Vec<(Beat, Option<Progress>)>) -> Result<Reply<BeatenItems>, Problem> {
     beats.iter().filter_map(|(_, progress)| progress.as_ref()).try_for_each(Progress::check)?;
     let barred = barred(call, beats.iter().map(|(beat, _)| beat.job)).await?;
@@ -253,7 +267,7 @@ async fn beat_many(call: &Call, beats: Vec<(Beat, Option<Progress>)>) -> Result<
     Ok(Reply::new(BeatenItems { items: items.collect() }))
 }
 
-/// The jobs that a worker may not report on, with why.
+/// Returns the jobs that a worker may not report on, each with its problem.
 async fn barred(call: &Call, jobs: impl ExactSizeIterator<Item = JobId>) -> Result<HashMap<JobId, Problem>, Problem> {
     check_items("items", jobs.len())?;
     let mut barred = HashMap::new();
