@@ -66,7 +66,10 @@ async fn list(ask: Ask<(), ListQuery>) -> Result<Reply<Page<HoldAnswer>>, Proble
         Some("held") => Some(HoldState::Held),
         Some("expired") => Some(HoldState::Expired),
         Some(_) => {
-            return Err(Problem::invalid("state".into(), "state must be held or expired; settled holds are not listed"));
+            return Err(Problem::invalid(
+                "state".into(),
+                "state must be held or expired; settled holds are not listed",
+            ));
         }
     };
     let bursar = ask.call.bursar();

@@ -1,4 +1,4 @@
-//! What a stranger, or one principal, can make the server keep.
+//! Bounds on the memory and connections that one client can occupy.
 
 use std::time::Duration;
 
@@ -8,50 +8,51 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 
 use crate::client::request;
-use crate::home::{Home, OPERATOR, on_both};
+use crate::test_server::{OPERATOR, TestServer, on_both_engines};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-async fn figure(home: &Home, name: &str) -> u64 {
-    let text = home.ask("GET", "/metrics", Value::Null).await.is(200).text;
+async fn figure(server: &TestServer, name: &str) -> u64 {
+    let text = server.call("GET", "/metrics", Value::Null).await.is(200).text;
     text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok()).unwrap()
 }
 
-/// A connection whose peer keeps little of what it is sent.
-async fn narrow(home: &Home) -> TcpStream {
+/// Opens a connection with a small receive buffer.
+async fn narrow(server: &TestServer) -> TcpStream {
     let socket = TcpSocket::new_v4().unwrap();
     socket.set_recv_buffer_size(2_048).unwrap();
-    socket.connect(home.address).await.unwrap()
+    socket.connect(server.address).await.unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_connection_that_reads_nothing_is_closed() {
-    let home = Home::limited(Limits { stall: Duration::from_secs(5), ..Limits::default() }).await;
+    let server = TestServer::limited(Limits { stall: Duration::from_secs(5), ..Limits::default() }).await;
     let ask = request("GET", "/v1/openapi.json", &[], None).replace("Connection: close\r\n", "");
     let mut deaf = Vec::new();
     for _ in 0..20 {
-        let mut stream = narrow(&home).await;
+        let mut stream = narrow(&server).await;
         stream.write_all(ask.repeat(40).as_bytes()).await.unwrap();
         deaf.push(stream);
     }
     let until = tokio::time::Instant::now() + PATIENCE;
-    while figure(&home, "bursar_http_connections ").await < 20 {
-        assert!(tokio::time::Instant::now() < until, "they are not there");
+    while figure(&server, "bursar_http_connections ").await < 20 {
+        assert!(tokio::time::Instant::now() < until, "the connections are not open");
     }
-    while figure(&home, "bursar_http_connections ").await > 2 {
-        assert!(tokio::time::Instant::now() < until, "they keep their connections");
+    while figure(&server, "bursar_http_connections ").await > 2 {
+        assert!(tokio::time::Instant::now() < until, "the connections are not closed");
     }
     drop(deaf);
-    home.stop().await;
+    server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_body_that_comes_drop_by_drop_is_given_up() {
-    let home = Home::limited(Limits { stall: Duration::from_millis(300), rate: 1 << 20, ..Limits::default() }).await;
+async fn a_slow_body_times_out() {
+    let server =
+        TestServer::limited(Limits { stall: Duration::from_millis(300), rate: 1 << 20, ..Limits::default() }).await;
     let head = format!(
         "POST /v1/jobs HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {OPERATOR}\r\nContent-Type: application/json\r\nContent-Length: 1000000\r\n\r\n"
     );
-    let mut slow = TcpStream::connect(home.address).await.unwrap();
+    let mut slow = TcpStream::connect(server.address).await.unwrap();
     slow.write_all(head.as_bytes()).await.unwrap();
     let (mut reader, mut writer) = slow.into_split();
     let drip = tokio::spawn(async move {
@@ -61,23 +62,23 @@ async fn a_body_that_comes_drop_by_drop_is_given_up() {
         }
     });
     let mut told = vec![0; 1 << 12];
-    let read = tokio::time::timeout(PATIENCE, reader.read(&mut told)).await.expect("it is answered").unwrap();
+    let read = tokio::time::timeout(PATIENCE, reader.read(&mut told)).await.expect("a response in time").unwrap();
     assert!(told[..read].starts_with(b"HTTP/1.1 408 "), "{}", String::from_utf8_lossy(&told[..read]));
     drip.abort();
-    home.stop().await;
+    server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn bodies_are_counted_before_they_are_read() {
     let slow = Duration::from_secs(600);
     let limits = Limits { bytes: 16 << 20, principal_bytes: 8 << 20, stall: slow, body: slow, ..Limits::default() };
-    let home = Home::limited(limits).await;
-    let (one, other) = (home.key("one", "user").await, home.key("other", "user").await);
+    let server = TestServer::limited(limits).await;
+    let (one, other) = (server.key("one", "user").await, server.key("other", "user").await);
     let begin = async |token: &str, length: usize| {
         let head = format!(
             "POST /v1/jobs/bulk HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\nContent-Type: application/json\r\nContent-Length: {length}\r\nExpect: 100-continue\r\n\r\n"
         );
-        let mut stream = TcpStream::connect(home.address).await.unwrap();
+        let mut stream = TcpStream::connect(server.address).await.unwrap();
         stream.write_all(head.as_bytes()).await.unwrap();
         let mut told = vec![0; 1 << 12];
         let read = stream.read(&mut told).await.unwrap();
@@ -89,68 +90,68 @@ async fn bodies_are_counted_before_they_are_read() {
     assert!(told.starts_with("HTTP/1.1 429 ") && told.contains("too-many-bytes"), "{told}");
     assert!(told.to_ascii_lowercase().contains("retry-after: 1"), "{told}");
     let (second, told) = begin(&other, 7 << 20).await;
-    assert!(told.starts_with("HTTP/1.1 100 "), "one principal does not use up another's: {told}");
-    let (_, told) = begin(&home.key("third", "user").await, 6 << 20).await;
+    assert!(told.starts_with("HTTP/1.1 100 "), "the limit of one principal does not affect another: {told}");
+    let (_, told) = begin(&server.key("third", "user").await, 6 << 20).await;
     assert!(told.starts_with("HTTP/1.1 503 ") && told.contains("overloaded"), "{told}");
-    // Small ones go on, and what was given up is free again.
-    home.ask_as(&one, "POST", "/v1/jobs", json!({ "queue": "q", "kind": "k" })).await.is(201);
+    // Small requests still work, and aborted bodies free their memory.
+    server.call_as(&one, "POST", "/v1/jobs", json!({ "queue": "q", "kind": "k" })).await.is(201);
     drop((first, second));
     let until = tokio::time::Instant::now() + PATIENCE;
-    while figure(&home, "bursar_http_bytes_in_flight ").await > 0 {
-        assert!(tokio::time::Instant::now() < until, "what was given up is still counted");
+    while figure(&server, "bursar_http_bytes_in_flight ").await > 0 {
+        assert!(tokio::time::Instant::now() < until, "aborted bodies are still counted");
     }
-    home.stop().await;
+    server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn requests_on_a_connection_that_is_kept_are_not_counted_for_ever() {
-    let home = Home::limited(Limits::default()).await;
-    let mut kept = crate::client::Connection::of(TcpStream::connect(home.address).await.unwrap());
+async fn heads_of_finished_requests_are_not_counted() {
+    let server = TestServer::limited(Limits::default()).await;
+    let mut kept = crate::client::Connection::of(TcpStream::connect(server.address).await.unwrap());
     let ask = format!("GET /livez HTTP/1.1\r\nHost: x\r\nX-Pad: {}\r\n\r\n", "x".repeat(6_000));
     for _ in 0..50 {
-        kept.ask(&ask).await.is(200);
+        kept.exchange(&ask).await.is(200);
     }
-    assert_eq!(figure(&home, "bursar_http_bytes_in_flight ").await, 0);
-    home.stop().await;
+    assert_eq!(figure(&server, "bursar_http_bytes_in_flight ").await, 0);
+    server.stop().await;
 }
 
-async fn middling_payloads_come_in_pages_too(home: Home) {
+async fn pages_of_medium_payloads_are_complete(server: TestServer) {
     let payload = "x".repeat(5_000);
     let job = json!({ "queue": "q", "kind": "k", "payload": payload });
     for _ in 0..2 {
-        home.ask("POST", "/v1/jobs/bulk", json!({ "jobs": vec![job.clone(); 600] })).await.is(200);
+        server.call("POST", "/v1/jobs/bulk", json!({ "jobs": vec![job.clone(); 600] })).await.is(200);
     }
     let (mut next, mut found) = (None, 0);
     loop {
         let cursor = next.map_or(String::new(), |next: String| format!("&cursor={next}"));
-        let page = home.ask("GET", &format!("/v1/jobs?limit=1000{cursor}"), Value::Null).await.is(200).json();
+        let page = server.call("GET", &format!("/v1/jobs?limit=1000{cursor}"), Value::Null).await.is(200).json();
         found += page["items"].as_array().unwrap().len();
         match page["next"].as_str() {
             Some(more) => next = Some(more.to_owned()),
             None => break,
         }
     }
-    assert_eq!(found, 1_200, "no page is taken for the last before it is");
-    home.stop().await;
+    assert_eq!(found, 1_200, "pagination returns all jobs");
+    server.stop().await;
 }
 
-/// Jobs whose payloads come to several pages.
-async fn large_jobs(home: &Home) -> usize {
+/// Enqueues jobs whose payloads fill several pages; returns how many.
+async fn large_jobs(server: &TestServer) -> usize {
     let payload = "x".repeat(700_000);
     for _ in 0..3 {
         let job = json!({ "queue": "q", "kind": "k", "payload": payload });
-        home.ask("POST", "/v1/jobs/bulk", json!({ "jobs": vec![job; 5] })).await.is(200);
+        server.call("POST", "/v1/jobs/bulk", json!({ "jobs": vec![job; 5] })).await.is(200);
     }
     15
 }
 
-async fn pages_end_at_a_number_of_bytes_too(home: Home) {
-    let jobs = large_jobs(&home).await;
+async fn pages_are_bounded_in_bytes(server: TestServer) {
+    let jobs = large_jobs(&server).await;
     for (path, wanted) in [("/v1/jobs?limit=1000", jobs), ("/v1/journal?limit=1000&kind=job.enqueued", jobs)] {
         let (mut next, mut found, mut pages) = (None, Vec::new(), 0);
         loop {
             let cursor = next.map_or(String::new(), |next: String| format!("&cursor={next}"));
-            let page = home.ask("GET", &format!("{path}{cursor}"), Value::Null).await.is(200);
+            let page = server.call("GET", &format!("{path}{cursor}"), Value::Null).await.is(200);
             assert!(page.text.len() < 6 << 20, "{path}: a page of {} bytes", page.text.len());
             let page = page.json();
             let name = |item: &Value| item.get("position").unwrap_or(&item["id"]).to_string();
@@ -167,56 +168,56 @@ async fn pages_end_at_a_number_of_bytes_too(home: Home) {
         found.dedup();
         assert_eq!(found.len(), wanted, "{path}: each once");
     }
-    // A worker that asks for many gets as many as go into one answer, and the rest when it asks again.
+    // A lease request returns as many jobs as fit into one response.
     let mut leased = 0;
     while leased < jobs {
-        let answer = home.ask("POST", "/v1/jobs/lease", json!({ "queues": ["q"], "capacity": 1000 })).await.is(200);
+        let answer = server.call("POST", "/v1/jobs/lease", json!({ "queues": ["q"], "capacity": 1000 })).await.is(200);
         let some = answer.json()["jobs"].as_array().unwrap().len();
         assert!((1..=7).contains(&some), "{some} jobs of 700,000 bytes at once");
         leased += some;
     }
-    home.stop().await;
+    server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn answers_that_nobody_reads_are_counted_and_bounded() {
+async fn unread_responses_are_counted_and_bounded() {
     let stall = Duration::from_secs(600);
     let limits = Limits { bytes: 32 << 20, principal_bytes: 16 << 20, stall, ..Limits::default() };
-    let home = Home::limited(limits).await;
-    large_jobs(&home).await;
-    let key = home.key("default", "viewer").await;
+    let server = TestServer::limited(limits).await;
+    large_jobs(&server).await;
+    let key = server.key("default", "viewer").await;
     let bearer = format!("Bearer {key}");
     let ask = request("GET", "/v1/jobs?limit=1000", &[("Authorization", &bearer)], None);
     let mut unread = Vec::new();
     for _ in 0..8 {
-        let mut stream = narrow(&home).await;
+        let mut stream = narrow(&server).await;
         stream.write_all(ask.as_bytes()).await.unwrap();
         unread.push(stream);
     }
     let until = tokio::time::Instant::now() + PATIENCE;
     loop {
-        assert!(figure(&home, "bursar_http_bytes_in_flight ").await <= 16 << 20);
-        let refused = home.ask_as(&key, "GET", "/v1/jobs?limit=1000", Value::Null).await;
+        assert!(figure(&server, "bursar_http_bytes_in_flight ").await <= 16 << 20);
+        let refused = server.call_as(&key, "GET", "/v1/jobs?limit=1000", Value::Null).await;
         if refused.status == 429 {
             break assert_eq!(refused.problem(), "too-many-bytes");
         }
-        assert!(tokio::time::Instant::now() < until, "as much as anybody likes is kept");
+        assert!(tokio::time::Instant::now() < until, "unread responses are not bounded");
     }
-    home.ask("GET", "/v1/jobs?limit=1000", Value::Null).await.is(200);
+    server.call("GET", "/v1/jobs?limit=1000", Value::Null).await.is(200);
     drop(unread);
     let until = tokio::time::Instant::now() + PATIENCE;
-    while figure(&home, "bursar_http_bytes_in_flight ").await > 0 {
-        assert!(tokio::time::Instant::now() < until, "what nobody has any more is still counted");
+    while figure(&server, "bursar_http_bytes_in_flight ").await > 0 {
+        assert!(tokio::time::Instant::now() < until, "dropped responses are still counted");
     }
-    home.stop().await;
+    server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_head_has_a_bound() {
-    let home = Home::limited(Limits::default()).await;
+async fn the_size_of_a_head_is_bounded() {
+    let server = TestServer::limited(Limits::default()).await;
     for (bytes, status) in [(60_000, 200), (66_000, 431), (100_000, 431)] {
         let pad = "x".repeat(bytes);
-        let mut stream = TcpStream::connect(home.address).await.unwrap();
+        let mut stream = TcpStream::connect(server.address).await.unwrap();
         let ask = request("GET", "/livez", &[("X-Pad", &pad)], None);
         stream.write_all(ask.as_bytes()).await.unwrap();
         let mut told = vec![0; 1 << 12];
@@ -224,23 +225,23 @@ async fn a_head_has_a_bound() {
         let told = String::from_utf8_lossy(&told[..read]).into_owned();
         assert!(told.starts_with(&format!("HTTP/1.1 {status} ")), "{bytes}: {told}");
     }
-    home.stop().await;
+    server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn progress_has_a_bound() {
-    let home = Home::limited(Limits::default()).await;
-    home.ask("POST", "/v1/jobs", json!({ "queue": "q", "kind": "k" })).await.is(201);
-    let leased = home.ask("POST", "/v1/jobs/lease", json!({ "queues": ["q"] })).await.is(200).json();
+async fn the_size_of_progress_is_bounded() {
+    let server = TestServer::limited(Limits::default()).await;
+    server.call("POST", "/v1/jobs", json!({ "queue": "q", "kind": "k" })).await.is(201);
+    let leased = server.call("POST", "/v1/jobs/lease", json!({ "queues": ["q"] })).await.is(200).json();
     let (id, fence) =
         (leased["jobs"][0]["id"].as_str().unwrap().to_owned(), leased["jobs"][0]["lease"]["fence"].clone());
     for (bytes, status) in [(60_000, 200), (70_000, 400)] {
         let progress = json!({ "fence": fence, "percent": 4, "data": "x".repeat(bytes) });
-        home.ask("POST", &format!("/v1/jobs/{id}/progress"), progress).await.is(status);
+        server.call("POST", &format!("/v1/jobs/{id}/progress"), progress).await.is(status);
         let many = json!({ "items": [{ "id": id, "fence": fence, "data": "x".repeat(bytes) }] });
-        home.ask("POST", "/v1/jobs/progress", many).await.is(status);
+        server.call("POST", "/v1/jobs/progress", many).await.is(status);
     }
-    home.stop().await;
+    server.stop().await;
 }
 
-on_both!(pages_end_at_a_number_of_bytes_too, middling_payloads_come_in_pages_too);
+on_both_engines!(pages_are_bounded_in_bytes, pages_of_medium_payloads_are_complete);

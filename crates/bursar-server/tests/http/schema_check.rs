@@ -1,27 +1,27 @@
-//! Answers are as the document says: every answer of every test is held against it.
+//! Checks every response of every test against the OpenAPI document.
 
 use std::sync::OnceLock;
 
 use serde_json::{Map, Value};
 
-use crate::client::Answer;
+use crate::client::Response;
 
-/// Fails where an answer is not what the document says of this route.
-pub(crate) fn check(method: &str, path: &str, answer: &Answer) {
+/// Panics if a response does not match the document.
+pub(crate) fn check(method: &str, path: &str, answer: &Response) {
     static DOCUMENT: OnceLock<Value> = OnceLock::new();
     let document = DOCUMENT.get_or_init(bursar_server::document);
     let said = said_of(document, method, path);
     let told = said.and_then(|responses| responses.get(&answer.status.to_string()));
     let problem = &document["components"]["schemas"]["Problem"];
-    // What is at no route, or not by this method, is answered in the same words.
+    // Unknown paths and methods are not in the document, and get a problem.
     let nowhere = said.is_none() && matches!(answer.status, 404 | 405);
-    assert!(told.is_some() || nowhere, "{method} {path}: {} is not in the document", answer.status);
+    assert!(told.is_some() || nowhere, "{method} {path}: the document does not list {}", answer.status);
     let told = told.map(|told| match told["$ref"].as_str() {
-        Some(to) => document.pointer(to.trim_start_matches('#')).expect("it leads somewhere"),
+        Some(to) => document.pointer(to.trim_start_matches('#')).expect("a reference that resolves"),
         None => told,
     });
     let Some(content) = told.map_or(Some(("application/problem+json", problem)), content) else {
-        assert_eq!(answer.text, "", "{method} {path}: the document says that nothing is told");
+        assert_eq!(answer.text, "", "{method} {path}: the document lists no body");
         return;
     };
     let (media, schema) = content;
@@ -33,7 +33,7 @@ pub(crate) fn check(method: &str, path: &str, answer: &Answer) {
     }
 }
 
-/// The responses of the route that takes this path.
+/// Returns the responses of the route that matches a path.
 fn said_of<'a>(document: &'a Value, method: &str, path: &str) -> Option<&'a Map<String, Value>> {
     let path = path.split('?').next().unwrap_or_default();
     let takes = |known: &str| {
@@ -42,7 +42,7 @@ fn said_of<'a>(document: &'a Value, method: &str, path: &str) -> Option<&'a Map<
             && known.zip(asked).all(|(known, asked)| known.starts_with('{') || known == asked)
     };
     let paths = document["paths"].as_object().unwrap();
-    // What is spelled out goes before what is left open.
+    // A literal path takes precedence over one with a parameter.
     let mut found: Vec<_> = paths.iter().filter(|(known, _)| takes(known)).collect();
     found.sort_by_key(|(known, _)| known.matches('{').count());
     found.first()?.1.get(method.to_lowercase())?["responses"].as_object()
@@ -53,16 +53,16 @@ fn content(response: &Value) -> Option<(&str, &Value)> {
     Some((media, content.get("schema").unwrap_or(&Value::Bool(true))))
 }
 
-/// Whether a value is of a shape. A keyword that is not known here fails, so that nothing is passed over.
+/// Checks a value against a schema. An unknown keyword is an error, so that nothing is left unchecked.
 fn fits(document: &Value, schema: &Value, value: &Value) -> Result<(), String> {
     let Value::Object(words) = schema else {
-        return if schema == &Value::Bool(true) { Ok(()) } else { Err(format!("{value} is never right")) };
+        return if schema == &Value::Bool(true) { Ok(()) } else { Err(format!("{value}: the schema allows no value")) };
     };
     for (word, says) in words {
         let right = match word.as_str() {
             "$ref" => {
                 let path = says.as_str().unwrap().trim_start_matches('#');
-                fits(document, document.pointer(path).expect("it leads somewhere"), value)?;
+                fits(document, document.pointer(path).expect("a reference that resolves"), value)?;
                 true
             }
             "type" => match says {
@@ -101,7 +101,7 @@ fn fits(document: &Value, schema: &Value, value: &Value) -> Result<(), String> {
             "maximum" => value.as_f64().is_none_or(|number| number <= says.as_f64().unwrap()),
             "pattern" => value.as_str().is_none_or(|text| matches(says.as_str().unwrap(), text)),
             "title" | "description" | "default" | "examples" | "format" | "$schema" => true,
-            other => return Err(format!("the shape says {other:?}, which this test does not know")),
+            other => return Err(format!("unknown schema keyword {other:?}")),
         };
         if !right {
             return Err(format!("{value} is not {word} {says}"));
@@ -122,7 +122,7 @@ fn is(value: &Value, kind: &Value) -> bool {
     }
 }
 
-/// The patterns of answers are those of ids and names.
+/// Matches text against one of the patterns that responses use: those of ids and names.
 fn matches(pattern: &str, text: &str) -> bool {
     if pattern.starts_with("^[^") {
         return !text.chars().any(char::is_control);
@@ -139,7 +139,7 @@ fn is_digit(byte: u8) -> bool {
 }
 
 #[test]
-fn what_does_not_fit_is_found() {
+fn the_schema_check_finds_mismatches() {
     let document = bursar_server::document();
     let fits = |name: &str, value: Value| fits(&document, &document["components"]["schemas"][name], &value);
     let charge = serde_json::json!({ "scope": "a", "amount": 1, "balances": [] });
