@@ -153,23 +153,23 @@ async fn a_valid_token_works_from_a_blocked_address(server: TestServer) {
         server.key("default", "viewer").await,
         server.worker("default", json!({})).await,
     );
-    let ask = async |token: &str| server.call_as(token, "GET", "/v1/queues", Value::Null).await;
-    ask(&used).await.is(200);
+    let call = async |token: &str| server.call_as(token, "GET", "/v1/queues", Value::Null).await;
+    call(&used).await.is(200);
     let mut statuses = Vec::new();
     for number in 0..40 {
         // Half of the tokens have the right form.
         let bad = if number % 2 == 0 { format!("nonsense-{number}") } else { forged(&used, number) };
-        statuses.push(ask(&bad).await.status);
+        statuses.push(call(&bad).await.status);
     }
     assert!(statuses[..20].iter().all(|status| *status == 401), "{statuses:?}");
     let until = tokio::time::Instant::now() + std::time::Duration::from_secs(60);
-    while ask("nonsense").await.status != 429 {
+    while call("nonsense").await.status != 429 {
         assert!(tokio::time::Instant::now() < until, "invalid tokens are not rate limited");
     }
     for token in [used.as_str(), &unused, OPERATOR] {
-        ask(token).await.is(200);
+        call(token).await.is(200);
     }
-    assert_eq!(ask(&worker).await.status, 403, "the token is valid but its role is not allowed");
+    assert_eq!(call(&worker).await.status, 403, "the token is valid but its role is not allowed");
     server.stop().await;
 }
 
@@ -225,11 +225,12 @@ async fn no_role_can_escalate(server: TestServer) {
             let manages = who == "operator" || who == "admin" && whose != "monitor";
             let reads = who == "operator" || who == "admin";
             let one = make(whose).await["id"].as_str().unwrap().to_owned();
-            let ask = async |method: &str, path: String, body: Value| server.call_as(&token, method, &path, body).await;
-            let minted = ask("POST", format!("/v1/{place}"), mint).await;
-            let rotated = ask("POST", format!("/v1/{place}/{one}/rotate"), json!({})).await;
-            let read = ask("GET", format!("/v1/{place}/{one}"), Value::Null).await;
-            let revoked = ask("DELETE", format!("/v1/{place}/{one}"), Value::Null).await;
+            let call =
+                async |method: &str, path: String, body: Value| server.call_as(&token, method, &path, body).await;
+            let minted = call("POST", format!("/v1/{place}"), mint).await;
+            let rotated = call("POST", format!("/v1/{place}/{one}/rotate"), json!({})).await;
+            let read = call("GET", format!("/v1/{place}/{one}"), Value::Null).await;
+            let revoked = call("DELETE", format!("/v1/{place}/{one}"), Value::Null).await;
             let expected = if manages { [201, 201, 204] } else { [403; 3] };
             assert_eq!([minted.status, rotated.status, revoked.status], expected, "{name}");
             assert_eq!(read.status, if reads { 200 } else { 403 }, "{name}");
@@ -251,7 +252,7 @@ async fn names_are_normalized_and_have_no_hidden_characters(server: TestServer) 
     for (sign, code) in [("\u{200b}", "U+200B"), ("\u{202e}", "U+202E"), ("\u{feff}", "U+FEFF")] {
         let name = format!("a{sign}b");
         let limits: Value = serde_json::from_str(LIMITS).unwrap();
-        let told = [
+        let requests = [
             ("POST", "/v1/jobs", json!({ "queue": name, "kind": "k" })),
             ("POST", "/v1/jobs", json!({ "queue": "q", "kind": name })),
             ("POST", "/v1/jobs", json!({ "queue": "q", "kind": "k", "tags": [name] })),
@@ -260,7 +261,7 @@ async fn names_are_normalized_and_have_no_hidden_characters(server: TestServer) 
             ("PUT", "/v1/budgets/x", json!({ "limits": limits, "unit": name })),
             ("POST", "/v1/keys", json!({ "name": name, "role": "user" })),
         ];
-        for (method, path, body) in told {
+        for (method, path, body) in requests {
             let refused = server.call(method, path, body).await;
             assert_eq!((refused.status, refused.problem().as_str()), (400, "invalid"), "{refused:?}");
             assert!(refused.text.contains(code), "{refused:?}");

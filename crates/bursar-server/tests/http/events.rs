@@ -37,10 +37,10 @@ async fn a_listener_that_does_not_read_is_dropped() {
     // A client that never reads its stream.
     let socket = TcpSocket::new_v4().unwrap();
     socket.set_recv_buffer_size(4_096).unwrap();
-    let mut deaf = socket.connect(server.address).await.unwrap();
+    let mut unread = socket.connect(server.address).await.unwrap();
     let bearer = format!("Bearer {OPERATOR}");
     let text = request("GET", "/v1/events?channels=journal", &[("Authorization", &bearer)], None);
-    deaf.write_all(text.as_bytes()).await.unwrap();
+    unread.write_all(text.as_bytes()).await.unwrap();
     let metric = async |name: &str| {
         let text = server.call("GET", "/metrics", Value::Null).await.is(200).text;
         text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse::<u64>().ok()).unwrap()
@@ -56,15 +56,15 @@ async fn a_listener_that_does_not_read_is_dropped() {
     while metric("bursar_event_listeners ").await == 2 {
         assert!(Instant::now() < until, "the client that does not read is not dropped");
         let jobs: Vec<Value> = (0..500).map(|_| json!({ "queue": "q", "kind": "k", "payload": text })).collect();
-        let hears = async {
+        let receive = async {
             for _ in 0..500 {
                 assert_eq!(live.next().await.kind, "job.enqueued", "the other listener gets every event");
             }
         };
-        let (told, ()) = tokio::join!(server.call("POST", "/v1/jobs/bulk", json!({ "jobs": jobs })), hears);
-        told.is(200);
+        let (response, ()) = tokio::join!(server.call("POST", "/v1/jobs/bulk", json!({ "jobs": jobs })), receive);
+        response.is(200);
     }
-    drop(deaf);
+    drop(unread);
     server.stop().await;
 }
 
@@ -99,14 +99,14 @@ impl EventStream {
         loop {
             if let Some((frame, rest)) = self.text.split_once("\n\n") {
                 let field = |name: &str| frame.lines().find_map(|line| line.strip_prefix(name)).map(str::to_owned);
-                let told = field("event: ").map(|kind| ReceivedEvent {
+                let event = field("event: ").map(|kind| ReceivedEvent {
                     id: field("id: ").map(|id| id.parse().unwrap()),
                     kind,
                     data: serde_json::from_str(&field("data: ").unwrap()).unwrap(),
                 });
                 self.text = rest.to_owned();
-                match told {
-                    Some(told) => return told,
+                match event {
+                    Some(event) => return event,
                     None => continue,
                 }
             }
@@ -124,10 +124,10 @@ async fn events_are_ordered_and_resumable(server: TestServer) {
     }
     let mut seen = Vec::new();
     for n in 0..5 {
-        let told = live.next().await;
-        assert_eq!((told.kind.as_str(), &told.data["data"]["spec"]["payload"]), ("job.enqueued", &json!(n)));
-        assert_eq!(told.data["position"], told.id.unwrap());
-        seen.push(told.id.unwrap());
+        let event = live.next().await;
+        assert_eq!((event.kind.as_str(), &event.data["data"]["spec"]["payload"]), ("job.enqueued", &json!(n)));
+        assert_eq!(event.data["position"], event.id.unwrap());
+        seen.push(event.id.unwrap());
     }
     assert!(seen.is_sorted());
     drop(live);
@@ -167,10 +167,10 @@ async fn channels_select_events_and_are_authorized(server: TestServer) {
         events.push(one.next().await);
     }
     // Progress is not stored in the journal, so it may arrive before journal events.
-    let (told, kept): (Vec<_>, Vec<_>) = events.into_iter().partition(|event| event.kind == "progress");
-    let percents: Vec<_> = told.iter().map(|event| event.data["percent"].clone()).collect();
+    let (progress, journal): (Vec<_>, Vec<_>) = events.into_iter().partition(|event| event.kind == "progress");
+    let percents: Vec<_> = progress.iter().map(|event| event.data["percent"].clone()).collect();
     assert_eq!(percents, [json!(40.0), json!(80.0)]);
-    let kinds: Vec<_> = kept.into_iter().map(|event| event.kind).collect();
+    let kinds: Vec<_> = journal.into_iter().map(|event| event.kind).collect();
     assert_eq!(kinds, ["spend.posted", "job.leased", "job.succeeded"]);
     assert_eq!((queue.next().await.kind.as_str(), queue.next().await.kind.as_str()), ("job.leased", "job.succeeded"));
     let refuse = async |token: &str, channels: &str, status: u16| {

@@ -8,7 +8,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use crate::client::{Connection, request, send};
-use crate::permissions::somewhere;
+use crate::permissions::example_path;
 use crate::test_server::{OPERATOR, TestServer};
 
 async fn post(server: &TestServer, path: &str, headers: &[(&str, &str)], body: &str) -> crate::client::Response {
@@ -94,11 +94,12 @@ async fn every_route_refuses_malformed_bodies() {
             let bearer = format!("Bearer {OPERATOR}");
             let headers = [("Authorization", bearer.as_str()), ("Content-Type", "application/json")];
             let answer =
-                send(server.address, request(&route.method, &somewhere(&route), &headers, Some(body)).as_bytes()).await;
+                send(server.address, request(&route.method, &example_path(&route), &headers, Some(body)).as_bytes())
+                    .await;
             assert_eq!(answer.status, 400, "{} {} {body}: {answer:?}", route.method, route.path);
             answer.problem();
         }
-        let odd = somewhere(&route).replace("nowhere", "%00");
+        let odd = example_path(&route).replace("nowhere", "%00");
         server.call(&route.method, &odd, json!({})).await;
     }
     server.stop().await;
@@ -260,24 +261,24 @@ async fn a_slow_body_occupies_no_slot() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn connections_beyond_the_limit_serve_only_health() {
     let server = TestServer::limited(Limits { connections: 2, ..Limits::default() }).await;
-    let ask = |path: &str| format!("GET {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {OPERATOR}\r\n\r\n");
+    let get = |path: &str| format!("GET {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {OPERATOR}\r\n\r\n");
     let connect = async || Connection::of(TcpStream::connect(server.address).await.unwrap());
     let (mut first, mut second) = (connect().await, connect().await);
     for connection in [&mut first, &mut second] {
-        connection.exchange(&ask("/v1/queues")).await.is(200);
+        connection.exchange(&get("/v1/queues")).await.is(200);
     }
     for path in ["/livez", "/readyz", "/metrics"] {
-        connect().await.exchange(&ask(path)).await.is(200);
+        connect().await.exchange(&get(path)).await.is(200);
     }
-    let refused = connect().await.exchange(&ask("/v1/queues")).await;
+    let refused = connect().await.exchange(&get("/v1/queues")).await;
     assert_eq!((refused.status, refused.problem().as_str()), (503, "overloaded"));
     // A silent connection beyond the limit is closed soon.
     let mut silent = connect().await;
     assert_eq!(silent.chunk().await, None);
-    first.exchange(&ask("/v1/queues")).await.is(200);
+    first.exchange(&get("/v1/queues")).await.is(200);
     drop(first);
     let until = tokio::time::Instant::now() + Duration::from_secs(60);
-    while connect().await.exchange(&ask("/v1/queues")).await.status != 200 {
+    while connect().await.exchange(&get("/v1/queues")).await.status != 200 {
         assert!(tokio::time::Instant::now() < until, "a closed connection makes room");
     }
     drop(second);
@@ -314,10 +315,10 @@ async fn requests_have_ids_and_traces() {
     assert!(plain.header("traceparent").unwrap().starts_with("00-"));
     let parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
     let headers = [("X-Request-Id", "r-1"), ("traceparent", parent)];
-    let told =
+    let traced =
         server.call_with(OPERATOR, &headers, "POST", "/v1/jobs", json!({ "queue": "q", "kind": "k" })).await.is(201);
-    assert_eq!(told.header("x-request-id"), Some("r-1"));
-    assert!(told.header("traceparent").unwrap().contains("0af7651916cd43dd8448eb211c80319c"));
+    assert_eq!(traced.header("x-request-id"), Some("r-1"));
+    assert!(traced.header("traceparent").unwrap().contains("0af7651916cd43dd8448eb211c80319c"));
     let journal = server.call("GET", "/v1/journal", Value::Null).await.is(200).json();
     assert_eq!(
         journal["items"][0]["correlation_id"], "0af7651916cd43dd8448eb211c80319c",

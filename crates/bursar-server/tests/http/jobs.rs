@@ -42,9 +42,9 @@ async fn a_completed_job_settles_its_hold(server: TestServer) {
     let twin =
         server.call("POST", "/v1/jobs", json!({ "queue": "media", "kind": "video", "idempotency_key": "gen-7" })).await;
     assert_eq!(twin.is(200).json(), json!({ "id": id, "created": false }));
-    let told = json!({ "queue": "media", "kind": "video", "unit": "cent", "amount": 60 });
+    let expected = json!({ "queue": "media", "kind": "video", "unit": "cent", "amount": 60 });
     let page = server.call("GET", "/v1/held?queue=media&limit=1", Value::Null).await.is(200).json();
-    assert_eq!(page, json!({ "items": [told], "next": "[\"media\",\"video\",\"cent\"]" }));
+    assert_eq!(page, json!({ "items": [expected], "next": "[\"media\",\"video\",\"cent\"]" }));
     assert_eq!(held(&server, "?cursor=%5B%22media%22,%22video%22,%22cent%22%5D").await, Vec::<Value>::new());
     assert_eq!(held(&server, "?queue=other").await, Vec::<Value>::new());
     for wrong in ["media", "%5B%22media%22,%22video%22,%22%5Cu0000%22%5D"] {
@@ -109,8 +109,8 @@ async fn a_completed_job_settles_its_hold(server: TestServer) {
 }
 
 async fn a_waiting_worker_is_woken_by_a_new_job(server: TestServer) {
-    let ask = json!({ "queues": ["q"], "wait_ms": 60_000 });
-    let waiting = server.call("POST", "/v1/jobs/lease", ask.clone());
+    let body = json!({ "queues": ["q"], "wait_ms": 60_000 });
+    let waiting = server.call("POST", "/v1/jobs/lease", body.clone());
     let enqueueing = async {
         // The lease request may arrive before or after the job; it must get the job in both cases.
         tokio::task::yield_now().await;
@@ -258,11 +258,11 @@ async fn workers_are_limited_by_their_capabilities(server: TestServer) {
     enqueue(&server, "mail", "video.cut").await;
     let worker = server.worker("default", json!({ "queues": ["media-*"], "kinds": ["video.*"] })).await;
     let lease = |queue: &str, kinds: Value| json!({ "queues": [queue], "kinds": kinds, "capacity": 10 });
-    let ask = async |body: Value| server.call_as(&worker, "POST", "/v1/jobs/lease", body).await;
-    assert_eq!(ask(lease("mail", json!([]))).await.is(403).problem(), "forbidden");
-    assert_eq!(ask(lease("media-1", json!(["audio.cut"]))).await.is(403).problem(), "forbidden");
-    assert_eq!(ask(lease("media-1", json!(["*"]))).await.is(403).problem(), "forbidden");
-    let leased = ask(lease("media-1", json!([]))).await.is(200).json();
+    let try_lease = async |body: Value| server.call_as(&worker, "POST", "/v1/jobs/lease", body).await;
+    assert_eq!(try_lease(lease("mail", json!([]))).await.is(403).problem(), "forbidden");
+    assert_eq!(try_lease(lease("media-1", json!(["audio.cut"]))).await.is(403).problem(), "forbidden");
+    assert_eq!(try_lease(lease("media-1", json!(["*"]))).await.is(403).problem(), "forbidden");
+    let leased = try_lease(lease("media-1", json!([]))).await.is(200).json();
     assert_eq!(leased["jobs"].as_array().unwrap().len(), 1, "only kinds in its capabilities are leased");
     assert_eq!(
         (leased["jobs"][0]["id"].as_str(), &leased["jobs"][0]["lease"]["worker"]),

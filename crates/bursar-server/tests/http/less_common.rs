@@ -112,13 +112,13 @@ async fn progress_is_reported_for_many_jobs(server: TestServer) {
     let (mut stream, _) = Connection::open(server.address, &text).await;
     while !stream.chunk().await.expect("the stream opens").contains("ready") {}
     let items = json!([{ "id": id(0), "fence": 9 }, { "id": id(1), "fence": 1, "percent": 40, "message": "half" }]);
-    let told = server.call("POST", "/v1/jobs/progress", json!({ "items": items })).await.is(200).json();
-    assert_eq!(told["items"][0]["problem"]["type"], "/problems/lease-lost");
-    assert_eq!(told["items"][1]["order"], "continue");
+    let reported = server.call("POST", "/v1/jobs/progress", json!({ "items": items })).await.is(200).json();
+    assert_eq!(reported["items"][0]["problem"]["type"], "/problems/lease-lost");
+    assert_eq!(reported["items"][1]["order"], "continue");
     let alone =
         server.call("POST", &format!("/v1/jobs/{}/progress", id(1)), json!({ "fence": 1 })).await.is(200).json();
     let until = |lease: &Value| lease["expires_at"].as_str().unwrap().parse::<bursar::Time>().unwrap();
-    let lapses = [until(&leased["jobs"][1]["lease"]), until(&told["items"][1]), until(&alone)];
+    let lapses = [until(&leased["jobs"][1]["lease"]), until(&reported["items"][1]), until(&alone)];
     assert!(lapses[0] < lapses[1] && lapses[1] < lapses[2], "each report renews the lease: {lapses:?}");
     loop {
         let part = stream.chunk().await.expect("the stream stays open");

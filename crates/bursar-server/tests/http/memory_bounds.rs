@@ -27,12 +27,12 @@ async fn narrow(server: &TestServer) -> TcpStream {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_connection_that_reads_nothing_is_closed() {
     let server = TestServer::limited(Limits { stall: Duration::from_secs(5), ..Limits::default() }).await;
-    let ask = request("GET", "/v1/openapi.json", &[], None).replace("Connection: close\r\n", "");
-    let mut deaf = Vec::new();
+    let get = request("GET", "/v1/openapi.json", &[], None).replace("Connection: close\r\n", "");
+    let mut unread = Vec::new();
     for _ in 0..20 {
         let mut stream = narrow(&server).await;
-        stream.write_all(ask.repeat(40).as_bytes()).await.unwrap();
-        deaf.push(stream);
+        stream.write_all(get.repeat(40).as_bytes()).await.unwrap();
+        unread.push(stream);
     }
     let until = tokio::time::Instant::now() + PATIENCE;
     while figure(&server, "bursar_http_connections ").await < 20 {
@@ -41,7 +41,7 @@ async fn a_connection_that_reads_nothing_is_closed() {
     while figure(&server, "bursar_http_connections ").await > 2 {
         assert!(tokio::time::Instant::now() < until, "the connections are not closed");
     }
-    drop(deaf);
+    drop(unread);
     server.stop().await;
 }
 
@@ -61,9 +61,9 @@ async fn a_slow_body_times_out() {
             beat.tick().await;
         }
     });
-    let mut told = vec![0; 1 << 12];
-    let read = tokio::time::timeout(PATIENCE, reader.read(&mut told)).await.expect("a response in time").unwrap();
-    assert!(told[..read].starts_with(b"HTTP/1.1 408 "), "{}", String::from_utf8_lossy(&told[..read]));
+    let mut response = vec![0; 1 << 12];
+    let read = tokio::time::timeout(PATIENCE, reader.read(&mut response)).await.expect("a response in time").unwrap();
+    assert!(response[..read].starts_with(b"HTTP/1.1 408 "), "{}", String::from_utf8_lossy(&response[..read]));
     drip.abort();
     server.stop().await;
 }
@@ -80,19 +80,19 @@ async fn bodies_are_counted_before_they_are_read() {
         );
         let mut stream = TcpStream::connect(server.address).await.unwrap();
         stream.write_all(head.as_bytes()).await.unwrap();
-        let mut told = vec![0; 1 << 12];
-        let read = stream.read(&mut told).await.unwrap();
-        (stream, String::from_utf8_lossy(&told[..read]).into_owned())
+        let mut response = vec![0; 1 << 12];
+        let read = stream.read(&mut response).await.unwrap();
+        (stream, String::from_utf8_lossy(&response[..read]).into_owned())
     };
-    let (first, told) = begin(&one, 6 << 20).await;
-    assert!(told.starts_with("HTTP/1.1 100 "), "{told}");
-    let (_, told) = begin(&one, 6 << 20).await;
-    assert!(told.starts_with("HTTP/1.1 429 ") && told.contains("too-many-bytes"), "{told}");
-    assert!(told.to_ascii_lowercase().contains("retry-after: 1"), "{told}");
-    let (second, told) = begin(&other, 7 << 20).await;
-    assert!(told.starts_with("HTTP/1.1 100 "), "the limit of one principal does not affect another: {told}");
-    let (_, told) = begin(&server.key("third", "user").await, 6 << 20).await;
-    assert!(told.starts_with("HTTP/1.1 503 ") && told.contains("overloaded"), "{told}");
+    let (first, response) = begin(&one, 6 << 20).await;
+    assert!(response.starts_with("HTTP/1.1 100 "), "{response}");
+    let (_, response) = begin(&one, 6 << 20).await;
+    assert!(response.starts_with("HTTP/1.1 429 ") && response.contains("too-many-bytes"), "{response}");
+    assert!(response.to_ascii_lowercase().contains("retry-after: 1"), "{response}");
+    let (second, response) = begin(&other, 7 << 20).await;
+    assert!(response.starts_with("HTTP/1.1 100 "), "the limit of one principal does not affect another: {response}");
+    let (_, response) = begin(&server.key("third", "user").await, 6 << 20).await;
+    assert!(response.starts_with("HTTP/1.1 503 ") && response.contains("overloaded"), "{response}");
     // Small requests still work, and aborted bodies free their memory.
     server.call_as(&one, "POST", "/v1/jobs", json!({ "queue": "q", "kind": "k" })).await.is(201);
     drop((first, second));
@@ -107,9 +107,9 @@ async fn bodies_are_counted_before_they_are_read() {
 async fn heads_of_finished_requests_are_not_counted() {
     let server = TestServer::limited(Limits::default()).await;
     let mut kept = crate::client::Connection::of(TcpStream::connect(server.address).await.unwrap());
-    let ask = format!("GET /livez HTTP/1.1\r\nHost: x\r\nX-Pad: {}\r\n\r\n", "x".repeat(6_000));
+    let get = format!("GET /livez HTTP/1.1\r\nHost: x\r\nX-Pad: {}\r\n\r\n", "x".repeat(6_000));
     for _ in 0..50 {
-        kept.exchange(&ask).await.is(200);
+        kept.exchange(&get).await.is(200);
     }
     assert_eq!(figure(&server, "bursar_http_bytes_in_flight ").await, 0);
     server.stop().await;
@@ -187,11 +187,11 @@ async fn unread_responses_are_counted_and_bounded() {
     large_jobs(&server).await;
     let key = server.key("default", "viewer").await;
     let bearer = format!("Bearer {key}");
-    let ask = request("GET", "/v1/jobs?limit=1000", &[("Authorization", &bearer)], None);
+    let get = request("GET", "/v1/jobs?limit=1000", &[("Authorization", &bearer)], None);
     let mut unread = Vec::new();
     for _ in 0..8 {
         let mut stream = narrow(&server).await;
-        stream.write_all(ask.as_bytes()).await.unwrap();
+        stream.write_all(get.as_bytes()).await.unwrap();
         unread.push(stream);
     }
     let until = tokio::time::Instant::now() + PATIENCE;
@@ -218,12 +218,12 @@ async fn the_size_of_a_head_is_bounded() {
     for (bytes, status) in [(60_000, 200), (66_000, 431), (100_000, 431)] {
         let pad = "x".repeat(bytes);
         let mut stream = TcpStream::connect(server.address).await.unwrap();
-        let ask = request("GET", "/livez", &[("X-Pad", &pad)], None);
-        stream.write_all(ask.as_bytes()).await.unwrap();
-        let mut told = vec![0; 1 << 12];
-        let read = stream.read(&mut told).await.unwrap();
-        let told = String::from_utf8_lossy(&told[..read]).into_owned();
-        assert!(told.starts_with(&format!("HTTP/1.1 {status} ")), "{bytes}: {told}");
+        let get = request("GET", "/livez", &[("X-Pad", &pad)], None);
+        stream.write_all(get.as_bytes()).await.unwrap();
+        let mut response = vec![0; 1 << 12];
+        let read = stream.read(&mut response).await.unwrap();
+        let response = String::from_utf8_lossy(&response[..read]).into_owned();
+        assert!(response.starts_with(&format!("HTTP/1.1 {status} ")), "{bytes}: {response}");
     }
     server.stop().await;
 }

@@ -22,7 +22,7 @@ async fn the_document_lists_exactly_the_routes() {
     let served = answer.json();
     assert_eq!(served, document());
     let paths = served["paths"].as_object().unwrap();
-    let told: BTreeSet<(String, String)> = paths
+    let documented: BTreeSet<(String, String)> = paths
         .iter()
         .flat_map(|(path, methods)| {
             methods.as_object().unwrap().keys().map(move |method| (method.to_uppercase(), path.clone()))
@@ -30,13 +30,13 @@ async fn the_document_lists_exactly_the_routes() {
         .collect();
     let routed: BTreeSet<(String, String)> =
         route_list().into_iter().map(|route| (route.method, route.path.to_owned())).collect();
-    assert_eq!(told, routed);
+    assert_eq!(documented, routed);
     let ids: BTreeSet<&str> = paths
         .values()
         .flat_map(|methods| methods.as_object().unwrap().values())
         .map(|operation| operation["operationId"].as_str().unwrap())
         .collect();
-    assert_eq!(ids.len(), told.len(), "operation ids are unique");
+    assert_eq!(ids.len(), documented.len(), "operation ids are unique");
     server.stop().await;
 }
 
@@ -110,15 +110,15 @@ async fn parameter_examples_are_accepted() {
         };
         // One optional parameter at a time, with the required ones.
         for wanted in of("query") {
-            let said = of("query").into_iter().filter(|one| one["required"] == true || one["name"] == wanted["name"]);
-            let query: Vec<String> = said
+            let chosen = of("query").into_iter().filter(|one| one["required"] == true || one["name"] == wanted["name"]);
+            let query: Vec<String> = chosen
                 .map(|one| {
                     format!("{}={}", one["name"].as_str().unwrap(), utf8_percent_encode(&text(one), NON_ALPHANUMERIC))
                 })
                 .collect();
-            let asked = format!("{at}?{}", query.join("&"));
-            let answer = server.call("GET", &asked, Value::Null).await;
-            assert!(matches!(answer.status, 200 | 404), "{asked}: {answer:?}");
+            let target = format!("{at}?{}", query.join("&"));
+            let answer = server.call("GET", &target, Value::Null).await;
+            assert!(matches!(answer.status, 200 | 404), "{target}: {answer:?}");
             tried += 1;
         }
     }

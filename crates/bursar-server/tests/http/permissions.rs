@@ -10,7 +10,7 @@ use crate::test_server::{OPERATOR, TestServer, on_both_engines};
 on_both_engines!(every_route_follows_the_permission_table);
 
 /// Returns a path of a route with a valid parameter that names nothing.
-pub(crate) fn somewhere(route: &RouteInfo) -> String {
+pub(crate) fn example_path(route: &RouteInfo) -> String {
     let digits = "0".repeat(26);
     let part = match route.path {
         path if path.starts_with("/v1/jobs/{") => format!("job_{digits}"),
@@ -60,7 +60,7 @@ async fn status(server: &TestServer, token: Option<&str>, tenant: Option<&str>, 
         headers.push(("Content-Type", "application/json"));
     }
     // Only the head is read, because an event stream does not end.
-    let text = request(&route.method, &somewhere(route), &headers, text.as_deref());
+    let text = request(&route.method, &example_path(route), &headers, text.as_deref());
     Connection::open(server.address, &text).await.1.status
 }
 

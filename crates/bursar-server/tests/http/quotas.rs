@@ -12,22 +12,28 @@ on_both_engines!(a_quota_is_read_and_changed, a_quota_belongs_to_its_tenant, wit
 async fn a_quota_is_read_and_changed(server: TestServer) {
     let agent = "0a".repeat(32);
     let quota = |id: &str| format!("/v1/meter/quota?agent_id={id}");
-    let told = server.call("GET", &quota(&agent), Value::Null).await.is(200).json();
-    assert_eq!((&told["agent_id"], &told["scope"]), (&json!(agent), &json!(format!("agent:{agent}"))));
-    assert_eq!((&told["limit"], &told["used"], &told["remaining"]), (&json!(10_000), &json!(0), &json!(10_000)));
-    let (start, reset) = (told["window_start"].as_i64().unwrap(), told["reset_at"].as_i64().unwrap());
+    let quota_answer = server.call("GET", &quota(&agent), Value::Null).await.is(200).json();
+    assert_eq!((&quota_answer["agent_id"], &quota_answer["scope"]), (&json!(agent), &json!(format!("agent:{agent}"))));
+    assert_eq!(
+        (&quota_answer["limit"], &quota_answer["used"], &quota_answer["remaining"]),
+        (&json!(10_000), &json!(0), &json!(10_000))
+    );
+    let (start, reset) = (quota_answer["window_start"].as_i64().unwrap(), quota_answer["reset_at"].as_i64().unwrap());
     assert_eq!((start % 3_600, reset - start), (0, 3_600));
     // Reading a quota creates no budget.
     server.call("GET", &format!("/v1/budgets/agent:{agent}"), Value::Null).await.is(404);
 
     let set = async |body: Value| server.call("POST", "/v1/meter/quota/limit", body).await;
-    let told = set(json!({ "agent_id": agent, "limit": 50, "reason": "paid plan" })).await.is(200).json();
-    assert_eq!((&told["limit"], &told["remaining"], &told["window"]), (&json!(50), &json!(50), &json!("hour")));
+    let quota_answer = set(json!({ "agent_id": agent, "limit": 50, "reason": "paid plan" })).await.is(200).json();
+    assert_eq!(
+        (&quota_answer["limit"], &quota_answer["remaining"], &quota_answer["window"]),
+        (&json!(50), &json!(50), &json!("hour"))
+    );
     // Upper case names the same caller. Spend by other routes counts too.
     let charges = json!({ "charges": [{ "scope": format!("agent:{agent}"), "amount": 30 }] });
     server.call("POST", "/v1/commands", charges).await.is(201);
-    let told = server.call("GET", &quota(&agent.to_uppercase()), Value::Null).await.is(200).json();
-    assert_eq!((&told["used"], &told["remaining"]), (&json!(30), &json!(20)));
+    let quota_answer = server.call("GET", &quota(&agent.to_uppercase()), Value::Null).await.is(200).json();
+    assert_eq!((&quota_answer["used"], &quota_answer["remaining"]), (&json!(30), &json!(20)));
     // The quota is stored as a budget.
     let budget = server.call("GET", &format!("/v1/budgets/agent:{agent}"), Value::Null).await.is(200).json();
     assert_eq!(budget["limits"], json!([{ "amount": 50, "window": "hour", "zone": "UTC" }]));
@@ -35,9 +41,12 @@ async fn a_quota_is_read_and_changed(server: TestServer) {
     assert_eq!(listed["items"].as_array().unwrap().len(), 1);
 
     let limits = json!([{ "amount": 40, "window": "day" }, { "amount": 35, "window": "lifetime" }]);
-    let told = set(json!({ "agent_id": agent, "limits": limits })).await.is(200).json();
-    assert_eq!((&told["limit"], &told["remaining"], &told["reset_at"]), (&json!(35), &json!(5), &Value::Null));
-    assert_eq!(told["limits"].as_array().unwrap().len(), 2);
+    let quota_answer = set(json!({ "agent_id": agent, "limits": limits })).await.is(200).json();
+    assert_eq!(
+        (&quota_answer["limit"], &quota_answer["remaining"], &quota_answer["reset_at"]),
+        (&json!(35), &json!(5), &Value::Null)
+    );
+    assert_eq!(quota_answer["limits"].as_array().unwrap().len(), 2);
 
     for (body, field) in [
         (json!({ "agent_id": agent }), "limit"),

@@ -37,8 +37,8 @@ async fn another_tenants_resources_look_nonexistent(server: TestServer) {
         }
         assert_eq!(journal, owner.journal(&server).await, "{name}: the journal of {OWNER_TENANT} is unchanged");
         // The request works for the owner. Reports need the worker that holds the lease.
-        let who = if route.action == Action::JobsWork { &owner.worker } else { &owner.admin };
-        let own = call_route(&server, who, &[], route, &resources[0], &resources[0].id).await;
+        let token = if route.action == Action::JobsWork { &owner.worker } else { &owner.admin };
+        let own = call_route(&server, token, &[], route, &resources[0], &resources[0].id).await;
         assert!(own.status < 300, "{name} as its owner: {own:?}");
     }
     server.stop().await;
@@ -277,7 +277,7 @@ async fn channels_of_another_tenant_are_silent(server: TestServer) {
         assert_eq!(comparable(&foreign, &job.id), comparable(&missing, &job.never()), "{}", outsider.name);
         assert!(matches!(foreign.status, 403 | 404), "{}: {foreign:?}", outsider.name);
     }
-    // Both tenants use the same names. A channel has neither past nor live events of the outsider tenant.
+    // Both tenants use the same names. A channel has neither past nor live events of the other tenant.
     let mut streams = Vec::new();
     for outsider in &outsiders {
         for channel in ["queue:media", "budget:room", "journal"] {
