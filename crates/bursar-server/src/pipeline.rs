@@ -139,7 +139,7 @@ async fn answer(app: &Arc<App>, route: &Arc<Route>, request: Request, trace: &Tr
         (Action::Public, None) => Principal::anonymous(),
         (_, None) => authenticate(app, &parts).await?,
     };
-    tracing::Span::current().record("principal", principal.role.map_or("nobody", Role::name));
+    tracing::Span::current().record("principal", principal.role.map_or("anonymous", Role::name));
     authorize(&principal, route.action)?;
     let call = call(app, route, principal, &parts, trace)?;
     let path_parameter = path_parameter(&mut parts).await?;
