@@ -2,7 +2,7 @@
 
 use std::ops::Deref;
 
-/// What a server answered, with what it said beside it.
+/// The body of an answer, with what its headers say.
 #[derive(Clone, Debug)]
 pub struct Answered<T> {
     answer: T,
@@ -15,17 +15,17 @@ impl<T> Answered<T> {
         Answered { answer, etag, replayed }
     }
 
-    /// The answer alone.
+    /// Returns the body.
     pub fn into_inner(self) -> T {
         self.answer
     }
 
-    /// The digest of what is defined, for [`Client::if_match`](crate::Client::if_match).
+    /// Returns the ETag of a definition, for [`Client::if_match`](crate::Client::if_match).
     pub fn etag(&self) -> Option<&str> {
         self.etag.as_deref()
     }
 
-    /// It is the answer of an earlier request with the same key.
+    /// Returns whether this is the stored answer of an earlier request with the same idempotency key.
     pub fn is_replayed(&self) -> bool {
         self.replayed
     }

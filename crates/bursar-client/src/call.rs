@@ -1,4 +1,4 @@
-//! One call: tried until it is answered, it is not safe to try again, or patience is over.
+//! One call: attempts until the server answers, a retry is not safe, or the timeout is over.
 
 use std::time::Duration;
 
@@ -16,18 +16,18 @@ use serde::de::DeserializeOwned;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::answered::Answered;
-use crate::chance;
 use crate::client::Client;
 use crate::error::Error;
 use crate::path::Path;
+use crate::random;
 use crate::transport::{Body, TransportError};
 
-/// Bytes of an answer that are read at most.
+/// The maximum size of an answer, in bytes.
 const ANSWER_BYTES_MAX: usize = 64 << 20;
-/// How long one try may take; waiting for jobs comes on top.
-const TRY: Duration = Duration::from_secs(15);
+/// The timeout of one attempt; the time that the server may wait for jobs is added.
+const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// A call to be made.
+/// A call to the server.
 pub(crate) struct Call {
     client: Client,
     method: Method,
@@ -35,41 +35,47 @@ pub(crate) struct Call {
     body: Result<Option<Bytes>, Invalid>,
     /// How long the server may wait before it answers.
     waits: Duration,
-    repeats: Repeats,
+    retry_safety: RetrySafety,
 }
 
-/// What makes a second try of a call safe that may have had an effect.
+/// What makes it safe to retry a call that the server may have executed.
 #[derive(Clone, Copy, PartialEq)]
-enum Repeats {
-    /// It has none, or the same one again.
-    ByNature,
-    /// The same idempotency key.
-    ByKey,
+enum RetrySafety {
+    /// The call is idempotent.
+    Idempotent,
+    /// Every attempt carries the same idempotency key.
+    Key,
 }
 
 impl Client {
     pub(crate) fn get(&self, path: Path) -> Call {
-        self.call(Method::GET, path, Ok(None), Repeats::ByNature)
+        self.call(Method::GET, path, Ok(None), RetrySafety::Idempotent)
     }
 
     pub(crate) fn post(&self, path: Path, body: &impl Serialize) -> Call {
-        self.call(Method::POST, path, json(body), Repeats::ByKey)
+        self.call(Method::POST, path, json(body), RetrySafety::Key)
     }
 
     pub(crate) fn put(&self, path: Path, body: &impl Serialize) -> Call {
-        self.call(Method::PUT, path, json(body), Repeats::ByKey)
+        self.call(Method::PUT, path, json(body), RetrySafety::Key)
     }
 
     pub(crate) fn patch(&self, path: Path, body: &impl Serialize) -> Call {
-        self.call(Method::PATCH, path, json(body), Repeats::ByKey)
+        self.call(Method::PATCH, path, json(body), RetrySafety::Key)
     }
 
     pub(crate) fn delete(&self, path: Path) -> Call {
-        self.call(Method::DELETE, path, Ok(None), Repeats::ByKey)
+        self.call(Method::DELETE, path, Ok(None), RetrySafety::Key)
     }
 
-    fn call(&self, method: Method, path: Path, body: Result<Option<Bytes>, Invalid>, repeats: Repeats) -> Call {
-        Call { client: self.clone(), method, path, body, waits: Duration::ZERO, repeats }
+    fn call(
+        &self,
+        method: Method,
+        path: Path,
+        body: Result<Option<Bytes>, Invalid>,
+        retry_safety: RetrySafety,
+    ) -> Call {
+        Call { client: self.clone(), method, path, body, waits: Duration::ZERO, retry_safety }
     }
 }
 
@@ -79,15 +85,15 @@ fn json(body: &impl Serialize) -> Result<Option<Bytes>, Invalid> {
         .map_err(|error| Invalid::new("body", format!("cannot be written as JSON: {error}")))
 }
 
-/// An answer that is on its way.
+/// The future of an answer.
 type Answer<T> = BoxFuture<'static, Result<Answered<T>, Error>>;
 
-/// Reads the bytes of an answer.
-type Read<T> = fn(&[u8]) -> Result<T, String>;
+/// Parses the bytes of an answer.
+type Parse<T> = fn(&[u8]) -> Result<T, String>;
 
-/// Why a try came to nothing.
-enum Failed {
-    /// The server says no.
+/// Why an attempt failed.
+enum AttemptError {
+    /// The server answered with a problem.
     Problem { problem: Box<Problem>, wait: Option<Duration> },
     /// No answer came.
     Transport(TransportError),
@@ -96,64 +102,64 @@ enum Failed {
 }
 
 impl Call {
-    /// The server may wait so long before it answers.
+    /// Sets how long the server may wait before it answers.
     pub(crate) fn waits(self, waits: Duration) -> Self {
         Call { waits, ..self }
     }
 
-    /// The same again has the same effect, without a key.
-    pub(crate) fn by_nature(self) -> Self {
-        Call { repeats: Repeats::ByNature, ..self }
+    /// Declares that the call is idempotent and needs no key.
+    pub(crate) fn idempotent(self) -> Self {
+        Call { retry_safety: RetrySafety::Idempotent, ..self }
     }
 
-    /// Makes the call; there is nothing to read in the answer.
+    /// Makes the call and ignores the body of the answer.
     pub(crate) fn done(self) -> Answer<()> {
-        self.ask(|_| Ok(())).boxed()
+        self.send(|_| Ok(())).boxed()
     }
 
-    /// Makes the call and reads the answer.
+    /// Makes the call and parses the answer.
     pub(crate) fn answer<T: DeserializeOwned + Send + 'static>(self) -> Answer<T> {
-        self.ask(|bytes| serde_json::from_slice(bytes).map_err(|error| error.to_string())).boxed()
+        self.send(|bytes| serde_json::from_slice(bytes).map_err(|error| error.to_string())).boxed()
     }
 
-    async fn ask<T>(self, read: Read<T>) -> Result<Answered<T>, Error> {
+    async fn send<T>(self, parse: Parse<T>) -> Result<Answered<T>, Error> {
         let options = &self.client.options;
-        let key = match self.repeats {
-            Repeats::ByKey => options.key.clone().or_else(|| (options.tries > 1).then(chance::key)),
-            Repeats::ByNature => None,
+        let key = match self.retry_safety {
+            RetrySafety::Key => options.key.clone().or_else(|| (options.attempts_max > 1).then(random::key)),
+            RetrySafety::Idempotent => None,
         };
         let request = self.request(key.as_ref())?;
-        let deadline = Instant::now() + options.patience + self.waits;
-        let mut tried = 0;
+        let deadline = Instant::now() + options.timeout + self.waits;
+        let mut attempts = 0;
         loop {
-            let until = deadline.min(Instant::now() + TRY + self.waits);
-            let failed = match timeout_at(until, self.attempt(request.clone(), read)).await {
+            let until = deadline.min(Instant::now() + ATTEMPT_TIMEOUT + self.waits);
+            let error = match timeout_at(until, self.attempt(request.clone(), parse)).await {
                 Ok(Ok(answer)) => return Ok(answer),
-                Ok(Err(failed)) => failed,
-                Err(elapsed) => Failed::Transport(TransportError { sent: true, source: elapsed.into() }),
+                Ok(Err(error)) => error,
+                Err(elapsed) => AttemptError::Transport(TransportError { sent: true, source: elapsed.into() }),
             };
-            tried += 1;
-            let pause = self.pause(&failed, tried, key.is_some());
-            match pause.filter(|pause| tried < options.tries && Instant::now() + *pause < deadline) {
-                Some(pause) => {
-                    tracing::debug!(path = self.path.as_str(), tried, ?pause, "a call is tried again");
-                    sleep(pause).await;
+            attempts += 1;
+            let delay = self.retry_delay(&error, attempts, key.is_some());
+            match delay.filter(|delay| attempts < options.attempts_max && Instant::now() + *delay < deadline) {
+                Some(delay) => {
+                    tracing::debug!(path = self.path.as_str(), attempts, ?delay, "call failed, retrying");
+                    sleep(delay).await;
                 }
-                None => return Err(self.told(failed, key)),
+                None => return Err(self.final_error(error, key)),
             }
         }
     }
 
-    /// How long to wait before the next try; `None` if there must be none.
-    fn pause(&self, failed: &Failed, tried: u32, keyed: bool) -> Option<Duration> {
-        let repeats = keyed || self.repeats == Repeats::ByNature;
-        match failed {
-            Failed::Problem { problem, wait } => {
-                let safe = repeats || problem.kind != Kind::UnknownOutcome;
-                (problem.kind.is_transient() && safe).then(|| wait.unwrap_or_default().max(chance::pause(tried)))
+    /// Returns how long to wait before the next attempt; `None` if a retry is useless or not safe.
+    fn retry_delay(&self, error: &AttemptError, attempts: u32, has_key: bool) -> Option<Duration> {
+        let repeatable = has_key || self.retry_safety == RetrySafety::Idempotent;
+        match error {
+            AttemptError::Problem { problem, wait } => {
+                let safe = repeatable || problem.kind != Kind::UnknownOutcome;
+                (problem.kind.is_transient() && safe).then(|| wait.unwrap_or_default().max(random::backoff(attempts)))
             }
-            Failed::Transport(error) => (repeats || !error.sent).then(|| chance::pause(tried)),
-            Failed::Unreadable { .. } => None,
+            AttemptError::Transport(error) => (repeatable || !error.sent).then(|| random::backoff(attempts)),
+            AttemptError::Unreadable { .. } => None,
         }
     }
 
@@ -177,59 +183,63 @@ impl Call {
             request = request.header(CONTENT_TYPE, "application/json");
         }
         let request = request.header(ACCEPT, "application/json").body(body.unwrap_or_default());
-        // What is in a header must be ASCII, which names of tenants and keys need not be.
+        // A tenant or a key with characters outside of ASCII cannot be sent in a header.
         request.map_err(|error| Invalid::new("request", format!("cannot be sent: {error}")).into())
     }
 
-    async fn attempt<T>(&self, request: Request<Bytes>, read: Read<T>) -> Result<Answered<T>, Failed> {
-        let (head, bytes) = whole(self.client.shared.transport.send(request).await.map_err(Failed::Transport)?).await?;
+    async fn attempt<T>(&self, request: Request<Bytes>, parse: Parse<T>) -> Result<Answered<T>, AttemptError> {
+        let response = self.client.shared.transport.send(request).await.map_err(AttemptError::Transport)?;
+        let (head, bytes) = read_body(response).await?;
         let status = head.status;
         if !status.is_success() {
             let wait = head.headers.get(RETRY_AFTER).and_then(seconds);
-            return Err(Failed::Problem { problem: Box::new(problem(status, &bytes)), wait });
+            return Err(AttemptError::Problem { problem: Box::new(problem(status, &bytes)), wait });
         }
-        let answer = read(&bytes).map_err(|detail| Failed::Unreadable { status: status.as_u16(), detail })?;
+        let answer = parse(&bytes).map_err(|detail| AttemptError::Unreadable { status: status.as_u16(), detail })?;
         let etag = head.headers.get(ETAG).and_then(|etag| etag.to_str().ok()).map(str::to_owned);
         Ok(Answered::new(answer, etag, head.headers.contains_key("idempotent-replayed")))
     }
 }
 
 impl Call {
-    fn told(&self, failed: Failed, key: Option<IdempotencyKey>) -> Error {
-        match failed {
-            Failed::Problem { problem, .. } => Error::Problem(problem),
-            Failed::Transport(TransportError { sent, source }) if sent && self.method != Method::GET => {
+    fn final_error(&self, error: AttemptError, key: Option<IdempotencyKey>) -> Error {
+        match error {
+            AttemptError::Problem { problem, .. } => Error::Problem(problem),
+            AttemptError::Transport(TransportError { sent, source }) if sent && self.method != Method::GET => {
                 Error::UnknownOutcome { key, source }
             }
-            Failed::Transport(TransportError { source, .. }) => Error::Unreachable { source },
-            Failed::Unreadable { status, detail } => Error::Unreadable { status, detail },
+            AttemptError::Transport(TransportError { source, .. }) => Error::Unreachable { source },
+            AttemptError::Unreadable { status, detail } => Error::Unreadable { status, detail },
         }
     }
 }
 
-/// An answer with its whole body.
-async fn whole(response: Response<Body>) -> Result<(hyper::http::response::Parts, Bytes), Failed> {
+/// Reads the whole body of an answer.
+async fn read_body(response: Response<Body>) -> Result<(hyper::http::response::Parts, Bytes), AttemptError> {
     let (head, body) = response.into_parts();
     match Limited::new(body, ANSWER_BYTES_MAX).collect().await {
         Ok(body) => Ok((head, body.to_bytes())),
         Err(error) if error.is::<LengthLimitError>() => {
             let detail = format!("it has more than {ANSWER_BYTES_MAX} bytes");
-            Err(Failed::Unreadable { status: head.status.as_u16(), detail })
+            Err(AttemptError::Unreadable { status: head.status.as_u16(), detail })
         }
-        Err(source) => Err(Failed::Transport(TransportError { sent: true, source })),
+        Err(source) => Err(AttemptError::Transport(TransportError { sent: true, source })),
     }
 }
 
-/// What the server says is wrong; from its status alone if somebody else answered.
+/// Parses a problem. If the body is none, for example because a proxy answered, the status determines the kind.
 pub(crate) fn problem(status: StatusCode, bytes: &[u8]) -> Problem {
     serde_json::from_slice(bytes).unwrap_or_else(|_| {
-        let mut problem = Problem::new(Kind::of_status(status.as_u16()), format!("the answer is {status}"));
+        let mut problem = Problem::new(
+            Kind::of_status(status.as_u16()),
+            format!("the server, or a proxy before it, answered with status {status}"),
+        );
         problem.status = status.as_u16();
         problem
     })
 }
 
-/// So many seconds; a date is not heeded, as clocks differ.
+/// Parses `Retry-After` in seconds. A date is ignored, because the clocks of client and server may differ.
 pub(crate) fn seconds(header: &HeaderValue) -> Option<Duration> {
     header.to_str().ok()?.parse().ok().map(Duration::from_secs)
 }

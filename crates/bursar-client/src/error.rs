@@ -1,4 +1,4 @@
-//! Why a call came to nothing.
+//! Why a call failed.
 
 use std::error::Error as StdError;
 
@@ -6,42 +6,42 @@ use bursar_core::name::IdempotencyKey;
 use bursar_core::refusal::Invalid;
 use bursar_wire::problem::{Kind, Problem, ViolationAnswer};
 
-/// Why a call came to nothing.
+/// Why a call failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The server says no, and why.
+    /// The server answered with a problem.
     #[error("{}", .0.detail)]
     Problem(Box<Problem>),
-    /// A part of the call is wrong in itself; nobody was asked.
+    /// A part of the request is invalid; it was not sent.
     #[error(transparent)]
     Invalid(#[from] Invalid),
-    /// Nobody could be asked. Nothing was done.
+    /// The server could not be reached. The request was not executed.
     #[error("the server cannot be reached: {source}")]
     Unreachable {
-        /// What went wrong at last.
+        /// The error of the last attempt.
         source: Box<dyn StdError + Send + Sync>,
     },
-    /// The server was asked and did not answer: it may have been done. Asked again with the same key, it is done once.
-    #[error("nobody knows whether it was done: {source}")]
+    /// The request was sent and not answered: it may have been executed. A retry with the same key is safe.
+    #[error("unknown outcome: the request may have been executed, but no answer arrived: {source}")]
     UnknownOutcome {
-        /// The key it was asked with; `None` where none is needed to ask again.
+        /// The idempotency key of the request; `None` if it had none.
         key: Option<IdempotencyKey>,
-        /// What went wrong at last.
+        /// The error of the last attempt.
         source: Box<dyn StdError + Send + Sync>,
     },
-    /// The answer is none of Bursar's, or of another version.
+    /// The answer does not have the expected form; it may come from a proxy or from another version of the server.
     #[error("the answer with status {status} cannot be read: {detail}")]
     Unreadable {
-        /// The status it came with.
+        /// The HTTP status of the answer.
         status: u16,
-        /// What is wrong with it.
+        /// Why it cannot be parsed.
         detail: String,
     },
 }
 
 impl Error {
-    /// The problem, if the server told one.
+    /// Returns the problem that the server answered with, if any.
     pub fn problem(&self) -> Option<&Problem> {
         match self {
             Error::Problem(problem) => Some(problem),
@@ -49,17 +49,17 @@ impl Error {
         }
     }
 
-    /// The kind of problem, if the server told one.
+    /// Returns the kind of the problem that the server answered with, if any.
     pub fn kind(&self) -> Option<Kind> {
         self.problem().map(|problem| problem.kind)
     }
 
-    /// The limits, freezes and grants that speak against it.
+    /// Returns the limits, freezes and grants that refused the request.
     pub fn violations(&self) -> &[ViolationAnswer] {
         self.problem().map_or(&[], |problem| &problem.violations)
     }
 
-    /// It may go away by itself: the same call may be made again, with the same key.
+    /// Returns whether the same call, with the same idempotency key, may succeed later.
     pub fn is_transient(&self) -> bool {
         match self {
             Error::Unreachable { .. } | Error::UnknownOutcome { .. } => true,
@@ -75,7 +75,7 @@ impl From<Problem> for Error {
     }
 }
 
-/// As a server would tell it.
+/// Converts the error to the problem that describes it best.
 impl From<Error> for Problem {
     fn from(error: Error) -> Problem {
         let detail = error.to_string();

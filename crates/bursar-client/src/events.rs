@@ -1,4 +1,4 @@
-//! Events as they happen, which go on where they broke off.
+//! The event stream, which reconnects and continues after the last event.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -16,24 +16,24 @@ use serde::Deserialize;
 use tokio::time::{Instant, Sleep, sleep, timeout};
 
 use crate::call::{problem, seconds};
-use crate::chance;
 use crate::client::Client;
 use crate::error::Error;
 use crate::path::Path;
-use crate::sse::{Parser, Sent};
+use crate::random;
+use crate::sse::{Frame, Parser};
 use crate::transport::Body;
 
-/// The server says something every quarter of a minute: who hears nothing for so long has lost the connection.
-const SILENCE: Duration = Duration::from_secs(45);
-/// How long opening a stream may take.
-const OPEN: Duration = Duration::from_secs(15);
-/// Bytes of a problem that are read.
+/// The connection is considered lost after this time without data. The server sends a comment every 15 seconds.
+const SILENCE_MAX: Duration = Duration::from_secs(45);
+/// The timeout for opening a stream.
+const OPEN_TIMEOUT: Duration = Duration::from_secs(15);
+/// The maximum size of a problem, in bytes.
 const PROBLEM_BYTES_MAX: usize = 1 << 20;
 
 impl Client {
-    /// Listens to channels: `job:{id}`, `queue:{name}`, `budget:{scope}`, `journal`. Nothing is asked before the first event is.
+    /// Subscribes to channels: `job:{id}`, `queue:{name}`, `budget:{scope}`, `journal`. The first call of [`Events::next`] connects.
     pub fn events<S: AsRef<str>>(&self, channels: impl IntoIterator<Item = S>) -> Events {
-        // A comma would end a channel, so that each is escaped for itself.
+        // Commas separate channels, so each channel is escaped on its own.
         let channels: Vec<String> =
             channels.into_iter().map(|channel| channel.as_ref().replace('%', "%25").replace(',', "%2C")).collect();
         Events {
@@ -47,38 +47,39 @@ impl Client {
     }
 }
 
-/// What is told on a stream of events.
+/// A message of an event stream.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Told {
-    /// From this position on everything is told.
+    /// The subscription is active: all events after this position will follow.
     Ready {
-        /// The position.
+        /// The position in the journal.
         position: u64,
     },
-    /// Something was missed that is not told any more: read anew what matters.
+    /// Events were lost. Read the current state again.
     Resync,
-    /// Something happened.
+    /// An event of the journal.
     Happened(Box<EventAnswer>),
-    /// How far a job is. It is told as it happens and kept nowhere.
+    /// The progress of a job, which is not stored.
     Progress {
         /// The job.
         job: JobId,
-        /// By which lease.
+        /// The fence of its lease.
         fence: u64,
-        /// How much of it is done, from 0 to 100.
+        /// How much is done, from 0 to 100.
         percent: Option<f64>,
-        /// In words.
+        /// A text for people.
         message: Option<String>,
-        /// Anything else.
+        /// JSON for programs.
         data: Payload,
     },
 }
 
-/// A stream of events. When its connection breaks it is opened again, and goes on after the last event that was seen.
+/// A stream of events. It reconnects when the connection is lost, and continues after the last event.
 pub struct Events {
     client: Client,
     channels: String,
+    /// The position of the last event.
     seen: Option<u64>,
     open: Option<Body>,
     parser: Parser,
@@ -86,48 +87,47 @@ pub struct Events {
 }
 
 impl Events {
-    /// Goes on after this position, as of a stream that ended before.
+    /// Continues after a position, such as that of an earlier stream.
     pub fn after(mut self, position: u64) -> Events {
         self.seen = Some(position);
         self
     }
 
-    /// The last position that was seen.
+    /// Returns the position of the last event.
     pub fn position(&self) -> Option<u64> {
         self.seen
     }
 
-    /// The next event. An error says that nobody could be asked for as long as the client's patience lasts, or that the server does
-    /// not want to tell; what was missed is told when it is asked again.
+    /// Returns the next message. It fails if the server could not be reached within the client's timeout, or if the server refused the
+    /// subscription. A later call reconnects and misses no event.
     pub async fn next(&mut self) -> Result<Told, Error> {
-        let mut patience = Patience { most: self.client.options.patience, tried: 0, failing: None };
+        let mut retry = Retry { timeout: self.client.options.timeout, attempts: 0, failing_since: None };
         loop {
-            if let Some(told) = self.ready.pop_front() {
-                return Ok(told);
+            if let Some(message) = self.ready.pop_front() {
+                return Ok(message);
             }
             if self.open.is_none() {
                 match Events::connect(self.client.clone(), self.request()?).await {
                     Ok(body) => self.open = Some(body),
                     Err((error, wait)) => {
-                        patience.over(wait, error)?.await;
+                        retry.after(wait, error)?.await;
                         continue;
                     }
                 }
                 self.parser = Parser::default();
             }
             match self.read().await? {
-                // As long as something is heard nobody has to be patient.
-                true => (patience.tried, patience.failing) = (0, None),
+                true => (retry.attempts, retry.failing_since) = (0, None),
                 false => {
                     self.open = None;
-                    let over = Error::Unreachable { source: "the stream breaks off again and again".into() };
-                    patience.over(None, over)?.await;
+                    let lost = Error::Unreachable { source: "the connection is lost repeatedly".into() };
+                    retry.after(None, lost)?.await;
                 }
             }
         }
     }
 
-    /// The events as a stream of `futures`; it never ends, and goes on after an error when it is polled again.
+    /// Converts to a [`Stream`]. It never ends; polling it after an error reconnects.
     pub fn into_stream(self) -> impl Stream<Item = Result<Told, Error>> + Send {
         futures_util::stream::unfold(self, |mut events| async move {
             let next = events.next().await;
@@ -137,7 +137,7 @@ impl Events {
 
     async fn connect(client: Client, request: Request<Bytes>) -> Result<Body, (Error, Option<Duration>)> {
         let unreachable = |source| (Error::Unreachable { source }, None);
-        let response = match timeout(OPEN, client.shared.transport.send(request)).await {
+        let response = match timeout(OPEN_TIMEOUT, client.shared.transport.send(request)).await {
             Ok(Ok(response)) => response,
             Ok(Err(error)) => return Err(unreachable(error.source)),
             Err(elapsed) => return Err(unreachable(elapsed.into())),
@@ -147,9 +147,9 @@ impl Events {
             return Ok(body);
         }
         let wait = head.headers.get(RETRY_AFTER).and_then(seconds);
-        let said = timeout(OPEN, Limited::new(body, PROBLEM_BYTES_MAX).collect()).await;
-        let said = said.ok().and_then(Result::ok).map(http_body_util::Collected::to_bytes).unwrap_or_default();
-        Err((problem(head.status, &said).into(), wait))
+        let body = timeout(OPEN_TIMEOUT, Limited::new(body, PROBLEM_BYTES_MAX).collect()).await;
+        let body = body.ok().and_then(Result::ok).map(http_body_util::Collected::to_bytes).unwrap_or_default();
+        Err((problem(head.status, &body).into(), wait))
     }
 
     fn request(&self) -> Result<Request<Bytes>, Invalid> {
@@ -168,58 +168,59 @@ impl Events {
         request.body(Bytes::new()).map_err(|error| Invalid::new("request", format!("cannot be sent: {error}")))
     }
 
-    /// Reads what comes next; `false` if nothing more comes on this connection.
+    /// Reads the next part of the stream; returns `false` if the connection is lost.
     async fn read(&mut self) -> Result<bool, Error> {
         let Some(body) = &mut self.open else { return Ok(false) };
-        let Ok(Some(Ok(frame))) = timeout(SILENCE, body.frame()).await else { return Ok(false) };
+        let Ok(Some(Ok(frame))) = timeout(SILENCE_MAX, body.frame()).await else { return Ok(false) };
         let Ok(bytes) = frame.into_data() else { return Ok(true) };
         let unreadable = |detail: String| Error::Unreadable { status: 200, detail };
-        let sent = match self.parser.take(&bytes) {
-            Ok(sent) => sent,
+        let frames = match self.parser.feed(&bytes) {
+            Ok(frames) => frames,
             Err(too_long) => {
                 self.open = None;
                 return Err(unreadable(too_long.to_string()));
             }
         };
-        for one in sent {
-            // First what is read, then where it stands: what cannot be read is not passed over unseen, and is told again.
-            let told = match told(&one) {
-                Ok(told) => told,
+        for frame in frames {
+            // The position advances after parsing, so that an event that cannot be parsed is not skipped silently.
+            let message = match parse_message(&frame) {
+                Ok(message) => message,
                 Err(error) => {
                     self.open = None;
-                    return Err(unreadable(format!("{}: {error}", one.kind)));
+                    return Err(unreadable(format!("{}: {error}", frame.kind)));
                 }
             };
-            if let Some(Ok(position)) = one.id.as_deref().map(str::parse) {
+            if let Some(Ok(position)) = frame.id.as_deref().map(str::parse) {
                 self.seen = Some(position);
             }
-            self.ready.extend(told);
+            self.ready.extend(message);
         }
         Ok(true)
     }
 }
 
-/// How long nothing was heard.
-struct Patience {
-    most: Duration,
-    tried: u32,
-    failing: Option<Instant>,
+/// The state of reconnecting.
+struct Retry {
+    timeout: Duration,
+    attempts: u32,
+    failing_since: Option<Instant>,
 }
 
-impl Patience {
-    /// The pause before the next try, unless that does not help or patience is over.
-    fn over(&mut self, wait: Option<Duration>, error: Error) -> Result<Sleep, Error> {
-        self.tried += 1;
-        let pause = wait.unwrap_or_default().max(chance::pause(self.tried));
-        let since = *self.failing.get_or_insert_with(Instant::now);
-        match error.is_transient() && since.elapsed() + pause < self.most {
-            true => Ok(sleep(pause)),
+impl Retry {
+    /// Returns the delay before the next attempt, or the error if a retry is useless or the timeout is over.
+    fn after(&mut self, wait: Option<Duration>, error: Error) -> Result<Sleep, Error> {
+        self.attempts += 1;
+        let delay = wait.unwrap_or_default().max(random::backoff(self.attempts));
+        let since = *self.failing_since.get_or_insert_with(Instant::now);
+        match error.is_transient() && since.elapsed() + delay < self.timeout {
+            true => Ok(sleep(delay)),
             false => Err(error),
         }
     }
 }
 
-fn told(sent: &Sent) -> serde_json::Result<Option<Told>> {
+/// Parses a message; returns `None` for a type that this version does not know.
+fn parse_message(frame: &Frame) -> serde_json::Result<Option<Told>> {
     #[derive(Deserialize)]
     struct Ready {
         position: u64,
@@ -233,18 +234,18 @@ fn told(sent: &Sent) -> serde_json::Result<Option<Told>> {
         #[serde(default)]
         data: Payload,
     }
-    Ok(Some(match sent.kind.as_str() {
+    Ok(Some(match frame.kind.as_str() {
         "ready" => {
-            let Ready { position } = serde_json::from_str(&sent.data)?;
+            let Ready { position } = serde_json::from_str(&frame.data)?;
             Told::Ready { position }
         }
         "resync" => Told::Resync,
         "progress" => {
-            let Progress { job, fence, percent, message, data } = serde_json::from_str(&sent.data)?;
+            let Progress { job, fence, percent, message, data } = serde_json::from_str(&frame.data)?;
             Told::Progress { job, fence, percent, message, data }
         }
-        // What stands in the journal has a position; what is told otherwise is of tomorrow.
-        _ if sent.id.is_none() => return Ok(None),
-        _ => Told::Happened(serde_json::from_str(&sent.data)?),
+        // Events of the journal have a position; anything else comes from a newer server.
+        _ if frame.id.is_none() => return Ok(None),
+        _ => Told::Happened(serde_json::from_str(&frame.data)?),
     }))
 }

@@ -1,19 +1,19 @@
-//! Whatever a server or somebody between sends, nothing that reads it panics; and what is sent is read as it was meant.
+//! The parsers of the client do not panic on any input, and escaped text is decoded to the same text.
 
 use bytes::Bytes;
 
 use crate::path::Path;
-use crate::sse::{Parser, Sent};
+use crate::sse::{Frame, Parser};
 
-/// The events of a stream that comes in parts of a size.
-fn events(bytes: &[u8], size: usize) -> Vec<Sent> {
+/// Parses a stream that arrives in parts of `size` bytes.
+fn events(bytes: &[u8], size: usize) -> Vec<Frame> {
     let mut parser = Parser::default();
     let parts = bytes.chunks(size.max(1)).map(Bytes::copy_from_slice);
-    parts.flat_map(|part| parser.take(&part).unwrap()).collect()
+    parts.flat_map(|part| parser.feed(&part).unwrap()).collect()
 }
 
 #[test]
-fn streams_of_any_bytes_are_cut_the_same_wherever_they_are_split() {
+fn any_stream_gives_the_same_events_wherever_it_is_split() {
     let samples: [&[u8]; 4] = [
         b"id: 7\nevent: job.succeeded\ndata: {\"a\":1}\n\n: \n\nevent: progress\r\ndata: {}\r\n\r\n",
         b"data: a\ndata: b\n\nid\nevent\ndata\n\n",
@@ -30,18 +30,18 @@ fn streams_of_any_bytes_are_cut_the_same_wherever_they_are_split() {
 }
 
 #[test]
-fn what_a_server_tells_is_heard_word_for_word() {
+fn the_data_of_an_event_is_unchanged() {
     bursar_fuzz::values(&[serde_json::json!({ "position": 7, "data": { "payload": "a\nb\r\u{2028}" } })], |value| {
         let data = value.to_string();
         let frame = format!("id: 7\nevent: job.succeeded\ndata: {data}\n\n");
-        let heard = Sent { id: Some("7".into()), kind: "job.succeeded".into(), data };
-        assert_eq!(events(frame.as_bytes(), 5), [heard]);
+        let expected = Frame { id: Some("7".into()), kind: "job.succeeded".into(), data };
+        assert_eq!(events(frame.as_bytes(), 5), [expected]);
     });
 }
 
 #[test]
-fn parts_of_paths_and_queries_are_read_as_they_were_meant() {
-    let plain = |text: &str| {
+fn escaped_parts_of_a_url_decode_to_the_same_text() {
+    let decode = |text: &str| {
         let mut bytes = Vec::new();
         let mut rest = text.bytes();
         while let Some(byte) = rest.next() {
@@ -56,7 +56,7 @@ fn parts_of_paths_and_queries_are_read_as_they_were_meant() {
         assert!(path.bytes().all(|byte| byte.is_ascii_graphic()) && !path.contains('#'), "{path}");
         let (path, query) = path.split_once('?').unwrap();
         assert_eq!(path.matches('/').count(), 4, "{path}");
-        assert_eq!(plain(path.split('/').nth(3).unwrap()), text);
-        assert_eq!(plain(query.strip_prefix("prefix=").unwrap()), text);
+        assert_eq!(decode(path.split('/').nth(3).unwrap()), text);
+        assert_eq!(decode(query.strip_prefix("prefix=").unwrap()), text);
     });
 }

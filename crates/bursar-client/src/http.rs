@@ -1,4 +1,4 @@
-//! The network: HTTP/1.1, with connections that are kept.
+//! The default transport: HTTP/1.1 with a connection pool.
 
 use std::time::Duration;
 
@@ -13,11 +13,11 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 
 use crate::transport::{Body, Transport, TransportError};
 
-/// How long making a connection may take.
-const CONNECT: Duration = Duration::from_secs(5);
-/// How long a connection is kept that nobody uses: shorter than the server keeps it, so that it is not closed under a request.
-const IDLE: Duration = Duration::from_secs(20);
-/// Connections that are kept while nobody uses them.
+/// The timeout for connecting.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long an idle connection is kept. The server keeps it longer, so that it does not close it while a request is sent.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(20);
+/// The maximum number of idle connections.
 const IDLE_MAX: usize = 32;
 
 #[cfg(feature = "tls")]
@@ -25,19 +25,19 @@ type Connector = hyper_rustls::HttpsConnector<HttpConnector>;
 #[cfg(not(feature = "tls"))]
 type Connector = HttpConnector;
 
-/// Requests over the network.
+/// A transport over the network.
 #[derive(Clone, Debug)]
 pub struct Http(Client<Connector, Full<Bytes>>);
 
 impl Http {
-    /// With connections of its own.
+    /// A transport with its own connection pool.
     pub fn new() -> Http {
         let mut http = HttpConnector::new();
-        http.set_connect_timeout(Some(CONNECT));
+        http.set_connect_timeout(Some(CONNECT_TIMEOUT));
         http.set_nodelay(true);
         http.enforce_http(!cfg!(feature = "tls"));
         let mut client = Client::builder(TokioExecutor::new());
-        client.pool_timer(TokioTimer::new()).pool_idle_timeout(IDLE).pool_max_idle_per_host(IDLE_MAX);
+        client.pool_timer(TokioTimer::new()).pool_idle_timeout(IDLE_TIMEOUT).pool_max_idle_per_host(IDLE_MAX);
         Http(client.build(connector(http)))
     }
 }

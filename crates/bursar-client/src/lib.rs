@@ -1,4 +1,4 @@
-//! Bursar over HTTP: what the library does in a process, asked of a server, and workers for its jobs.
+//! A client for the HTTP API of a Bursar server, and workers for its jobs.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -16,24 +16,24 @@
 //! # Ok(()) }
 //! ```
 //!
-//! Every write has an idempotency key, which the client makes unless one is given, and keeps over its repetitions: a call that is
-//! answered late, twice or not at all has one effect. What is safe is tried again, with pauses that grow and differ, until the
-//! call's patience is over; what the server says of when to come again is heeded.
+//! Every write has an idempotency key. The client generates one unless the caller sets it, and uses the same key for all retries, so that
+//! a lost or repeated request has one effect. The client retries transient failures with exponential backoff and jitter until the
+//! timeout of the call ([`Client::within`]); it waits at least as long as `Retry-After` says.
 //!
-//! A worker is written like one in the process, see [`Client::worker`].
+//! [`Client::worker`] makes a worker, with the same interface as a worker of the library.
 
 mod answered;
+mod api;
 mod call;
-mod chance;
 mod client;
 mod error;
 mod events;
-mod faces;
 #[cfg(test)]
 mod fuzz;
 mod http;
 mod path;
-mod source;
+mod random;
+mod remote_source;
 mod sse;
 mod transport;
 
@@ -59,12 +59,12 @@ pub use bursar_worker::{
 };
 
 pub use crate::answered::Answered;
-pub use crate::client::Client;
-pub use crate::error::Error;
-pub use crate::events::{Events, Told};
-pub use crate::faces::{
+pub use crate::api::{
     Budgets, Commands, Credentials, Dead, Grants, Holds, JobQuery, Jobs, Journal, JournalQuery, Meter, Queues,
     Schedules, Work,
 };
+pub use crate::client::Client;
+pub use crate::error::Error;
+pub use crate::events::{Events, Told};
 pub use crate::http::Http;
 pub use crate::transport::{Body, Bytes, Request, Response, Transport, TransportError};

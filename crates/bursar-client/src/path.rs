@@ -1,34 +1,34 @@
-//! Paths and queries.
+//! Paths and queries of URLs.
 
 use std::fmt::Display;
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-/// A path with a query, in the making.
+/// A builder for a path with a query.
 #[derive(Clone, Debug)]
 pub(crate) struct Path(String);
 
 impl Path {
-    /// A path that is fixed.
+    /// Starts with a literal path.
     pub(crate) fn new(path: &str) -> Path {
         Path(path.to_owned())
     }
 
-    /// With a part that is not.
+    /// Appends a segment, which is escaped.
     pub(crate) fn part(mut self, part: impl Display) -> Path {
         self.0.push('/');
         escape(&mut self.0, &part.to_string());
         self
     }
 
-    /// With a part that is fixed.
-    pub(crate) fn then(mut self, fixed: &str) -> Path {
+    /// Appends a literal segment.
+    pub(crate) fn then(mut self, literal: &str) -> Path {
         self.0.push('/');
-        self.0.push_str(fixed);
+        self.0.push_str(literal);
         self
     }
 
-    /// With a field of the query, where there is one.
+    /// Appends a parameter of the query, unless the value is `None`.
     pub(crate) fn query(mut self, name: &str, value: Option<impl Display>) -> Path {
         if let Some(value) = value {
             self.0.push(if self.0.contains('?') { '&' } else { '?' });
@@ -44,7 +44,7 @@ impl Path {
     }
 }
 
-/// Everything but letters, digits and a few signs.
+/// All characters that are not unreserved in RFC 3986.
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
 fn escape(to: &mut String, text: &str) {

@@ -1,34 +1,34 @@
-//! Server-sent events: from bytes as they come to events.
+//! A parser for server-sent events.
 
 use bytes::Bytes;
 
-/// Bytes of one event at most: the payloads in it have a mebibyte each, and more when they are escaped.
+/// The maximum size of one event, in bytes. An event may contain several payloads of one mebibyte, which grow when they are escaped.
 const EVENT_BYTES_MAX: usize = 16 << 20;
 
-/// An event as it was sent.
+/// One event of the stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Sent {
+pub(crate) struct Frame {
     pub(crate) id: Option<String>,
     pub(crate) kind: String,
     pub(crate) data: String,
 }
 
-/// More bytes than any event has.
+/// An event exceeds the maximum size.
 #[derive(Debug, thiserror::Error)]
 #[error("an event has more than {EVENT_BYTES_MAX} bytes")]
 pub(crate) struct TooLong;
 
-/// Cuts a stream into events.
+/// Splits a stream of bytes into events.
 #[derive(Debug, Default)]
 pub(crate) struct Parser {
     line: Vec<u8>,
-    event: Sent,
+    event: Frame,
     bytes: usize,
 }
 
 impl Parser {
-    /// Takes some bytes; the events that are complete with them.
-    pub(crate) fn take(&mut self, bytes: &Bytes) -> Result<Vec<Sent>, TooLong> {
+    /// Adds bytes and returns the events that they complete.
+    pub(crate) fn feed(&mut self, bytes: &Bytes) -> Result<Vec<Frame>, TooLong> {
         let mut events = Vec::new();
         for part in bytes.split_inclusive(|byte| *byte == b'\n') {
             self.bytes += part.len();
@@ -44,7 +44,7 @@ impl Parser {
         Ok(events)
     }
 
-    fn end_line(&mut self, line: &str) -> Option<Sent> {
+    fn end_line(&mut self, line: &str) -> Option<Frame> {
         let line = line.trim_end_matches(['\n', '\r']);
         if line.is_empty() {
             self.bytes = 0;
@@ -62,7 +62,7 @@ impl Parser {
                 }
                 self.event.data.push_str(value);
             }
-            // A comment, which says that somebody is there, or a field of tomorrow.
+            // A comment, which keeps the connection alive, or an unknown field.
             _ => {}
         }
         None
@@ -74,24 +74,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn events_are_cut_out_wherever_the_bytes_are_split() {
+    fn events_are_parsed_wherever_the_bytes_are_split() {
         let text =
             "id: 7\nevent: job.succeeded\ndata: {\"a\":\ndata: 1}\n\n: \n\nevent: progress\r\ndata: {}\r\n\r\nid: 9\n";
-        let first = Sent { id: Some("7".into()), kind: "job.succeeded".into(), data: "{\"a\":\n1}".into() };
-        let second = Sent { id: None, kind: "progress".into(), data: "{}".into() };
+        let first = Frame { id: Some("7".into()), kind: "job.succeeded".into(), data: "{\"a\":\n1}".into() };
+        let second = Frame { id: None, kind: "progress".into(), data: "{}".into() };
         for size in 1..text.len() {
             let mut parser = Parser::default();
             let parts = text.as_bytes().chunks(size).map(Bytes::copy_from_slice);
-            let events: Vec<Sent> = parts.flat_map(|part| parser.take(&part).unwrap()).collect();
+            let events: Vec<Frame> = parts.flat_map(|part| parser.feed(&part).unwrap()).collect();
             assert_eq!(events, [first.clone(), second.clone()], "in parts of {size}");
         }
     }
 
     #[test]
-    fn an_event_without_an_end_is_refused() {
+    fn an_event_above_the_maximum_size_is_refused() {
         let mut parser = Parser::default();
         let part = Bytes::from(vec![b'x'; 1 << 20]);
-        let refused = (0..=EVENT_BYTES_MAX / part.len()).find(|_| parser.take(&part).is_err());
+        let refused = (0..=EVENT_BYTES_MAX / part.len()).find(|_| parser.feed(&part).is_err());
         assert_eq!(refused, Some(EVENT_BYTES_MAX / part.len()));
     }
 }

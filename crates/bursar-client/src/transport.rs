@@ -1,4 +1,4 @@
-//! How a request gets to a server.
+//! The interface between the client and the network.
 
 use std::error::Error as StdError;
 
@@ -11,17 +11,17 @@ use http_body_util::combinators::UnsyncBoxBody;
 /// The body of an answer.
 pub type Body = UnsyncBoxBody<Bytes, TransportError>;
 
-/// Carries requests to a server: over the network, or to one in the same process. It tries once; the client tries again.
+/// Sends requests to a server over the network or in the same process. It makes one attempt; the client retries.
 pub trait Transport: Send + Sync + 'static {
-    /// Sends a request; ready when the head of the answer is there.
+    /// Sends a request; returns when the headers of the answer have arrived.
     fn send(&self, request: Request<Bytes>) -> BoxFuture<'static, Result<Response<Body>, TransportError>>;
 }
 
-/// No answer came, or it broke off.
+/// The answer is missing or incomplete.
 #[derive(Debug, thiserror::Error)]
 #[error("{source}")]
 pub struct TransportError {
-    /// The request may have reached the server.
+    /// Whether the request may have reached the server.
     pub sent: bool,
     /// What went wrong.
     pub source: Box<dyn StdError + Send + Sync>,

@@ -20,6 +20,7 @@ pub mod credential;
 pub mod cron;
 pub mod decide;
 pub mod event;
+pub mod failure;
 pub mod grant;
 pub mod hold;
 pub mod id;

@@ -19,6 +19,7 @@
 //! | `route` | the type of a route declaration; `call` and `reply` are what a handler takes and returns |
 //! | `serve`, `local` | the TCP server; the same routes without a network, for programs that open the database themselves |
 //! | `router`, `pipeline` | routing, and the steps that every request goes through before and after its handler |
+//! | `convert` | from engine types to the JSON shapes of responses |
 //! | `parse` | strict parsing of JSON bodies and query strings |
 //! | `principal/` | authentication (tokens, API keys, JWTs) and the table of roles and actions |
 //! | `limits`, `in_flight`, `connection` | bounds on requests, bytes in memory and slow peers |
@@ -33,6 +34,7 @@
 mod app;
 mod call;
 mod connection;
+pub mod convert;
 mod events;
 #[cfg(test)]
 mod fuzz;

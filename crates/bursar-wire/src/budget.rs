@@ -1,50 +1,57 @@
-//! Budgets on the wire.
+//! Budgets: `/v1/budgets`.
 
-#[cfg(feature = "library")]
-use bursar::{BalanceView, BudgetView};
 use bursar_core::budget::{Budget, Cover, HoldPolicy};
 use bursar_core::context::Actor;
 use bursar_core::id::HoldId;
 use bursar_core::name::Scope;
 use bursar_core::refusal::Invalid;
-#[cfg(feature = "library")]
 use bursar_core::scope::Freeze;
 use bursar_core::time::Span;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
-use crate::flat;
-use crate::millis;
-#[cfg(feature = "library")]
-use crate::stamp;
 use crate::window::{LimitBody, WindowFields, limits};
+use crate::{flat, millis, stamp};
 
-/// What is registered on a scope: the body of `PUT /v1/budgets/{scope}`.
+/// The definition of a budget: the body of `PUT /v1/budgets/{scope}`. It replaces the whole definition.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct BudgetBody {
+    /// What one unit is, for people to read, such as `micro_usd`.
     pub unit: String,
+    /// The parent budget. Every charge to this scope is charged to the parent as well, and must fit its limits.
     pub parent: Option<Scope>,
+    /// The limits, at least one. A charge must fit all of them.
     pub limits: Vec<LimitBody>,
+    /// The rules for holds on this scope.
     pub hold: HoldPolicyBody,
+    /// The scope freezes automatically when posted units exceed this limit.
     pub trip: Option<LimitBody>,
+    /// Percentages of each limit, from 1 to 1000. An event is recorded when posted units reach one.
     pub thresholds: Vec<u32>,
+    /// Reserved; must be `false`.
     pub shadow: bool,
+    /// Why the budget is changed; recorded in the journal.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
 
-/// How holds on a budget live.
+/// The rules for holds on a budget.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct HoldPolicyBody {
+    /// The shortest time to live of a hold, in milliseconds.
     pub ttl_ms_min: i64,
-    /// `null`: the server-wide default.
+    /// The time to live of a hold that requests none, in milliseconds; `null`: the server's default.
     pub ttl_ms: Option<i64>,
+    /// The longest time to live of a hold, in milliseconds.
     pub ttl_ms_max: i64,
+    /// The longest time from placing a hold to its expiry over all extensions, in milliseconds; `null`: no bound.
     pub life_ms_max: Option<i64>,
+    /// Whether a commit after expiry is charged or refused.
     pub late: Cover,
+    /// Whether a commit above the held amount is charged or refused.
     pub overrun: Cover,
 }
 
@@ -101,9 +108,9 @@ impl TryFrom<BudgetBody> for Budget {
     type Error = Invalid;
 
     fn try_from(body: BudgetBody) -> Result<Budget, Invalid> {
-        // Taking the wish and enforcing all the same would be worse than saying no.
+        // A caller that sets `shadow` expects limits that do not refuse; this build always enforces them.
         if body.shadow {
-            return Err(Invalid::new("shadow", "is not supported by this build: leave it out or say false"));
+            return Err(Invalid::new("shadow", "is not supported by this build: omit it or set it to false"));
         }
         Ok(Budget {
             unit: body.unit,
@@ -117,45 +124,53 @@ impl TryFrom<BudgetBody> for Budget {
     }
 }
 
-/// Why, for the journal.
+/// A request whose only field is a reason.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ReasonBody {
+    /// Why the request is made; recorded in the journal.
     pub reason: Option<String>,
 }
 
-/// Units to be given back.
+/// Units to give back to a scope.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreditBody {
+    /// The units to give back.
     pub amount: i64,
-    /// Dates the credit like this hold.
+    /// The hold that was charged too much. The credit gets the date of its charge; default: now.
     #[serde(default)]
     pub hold: Option<HoldId>,
+    /// Why the units are given back; recorded in the journal.
     #[serde(default)]
     pub reason: Option<String>,
 }
 
-/// Units posted in a time.
+/// The units posted on a scope in a period.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 pub struct SpentAnswer {
     pub scope: Scope,
-    /// `null`: from the beginning.
+    /// The start of the period; `null`: since the first posting.
     pub from: Option<String>,
+    /// The end of the period.
     pub to: Option<String>,
+    /// The units posted in the period.
     pub spent: i64,
 }
 
-/// A budget as it stands: the answer of `GET /v1/budgets/{scope}`.
+/// The current state of a budget: the answer of `GET /v1/budgets/{scope}`.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct BudgetAnswer {
     pub scope: Scope,
-    /// Missing for a scope that only requests have limited.
+    /// The definition. Its fields are missing if the scope has no budget and only requests have named limits for it.
     #[serde(flatten)]
     pub budget: Option<BudgetBody>,
+    /// Whether the scope refuses new charges.
     pub frozen: bool,
+    /// Why the scope is frozen; missing if it is not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub freeze: Option<FreezeAnswer>,
+    /// The posted and held units of each window.
     pub balances: Vec<BalanceAnswer>,
 }
 
@@ -178,70 +193,61 @@ impl<'de> Deserialize<'de> for BudgetAnswer {
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(tag = "by", rename_all = "snake_case")]
 pub enum FreezeAnswer {
+    /// A request froze the scope.
     Order {
+        /// The caller that froze it.
         actor: ActorAnswer,
+        /// The reason that the caller gave.
         reason: Option<String>,
     },
+    /// Posted units exceeded the trip limit.
     Trip {
+        /// The window of the trip limit.
         #[serde(flatten)]
         window: WindowFields,
+        /// When the window ends and the scope unfreezes; `null` for a lifetime or rolling window, which has no end.
         until: Option<String>,
     },
 }
 
-/// What is posted and held in a window.
-#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
-pub struct BalanceAnswer {
-    #[serde(flatten)]
-    pub window: WindowFields,
-    pub start: Option<String>,
-    pub end: Option<String>,
-    pub limit: Option<i64>,
-    pub posted: i64,
-    pub held: i64,
-    pub remaining: Option<i64>,
-}
-
-#[cfg(feature = "library")]
-impl From<&BudgetView> for BudgetAnswer {
-    fn from(view: &BudgetView) -> BudgetAnswer {
-        let freeze = view.frozen.as_ref().map(|freeze| match freeze {
+impl From<&Freeze> for FreezeAnswer {
+    fn from(freeze: &Freeze) -> FreezeAnswer {
+        match freeze {
             Freeze::Order { actor, reason } => {
                 FreezeAnswer::Order { actor: ActorAnswer::from(actor), reason: reason.clone() }
             }
             Freeze::Trip { window, until } => {
                 FreezeAnswer::Trip { window: window.into(), until: until.and_then(stamp) }
             }
-        });
-        BudgetAnswer {
-            scope: view.scope.clone(),
-            budget: view.budget.as_ref().map(BudgetBody::from),
-            frozen: freeze.is_some(),
-            freeze,
-            balances: view.balances.iter().map(BalanceAnswer::from).collect(),
         }
     }
 }
 
-#[cfg(feature = "library")]
-impl From<&BalanceView> for BalanceAnswer {
-    fn from(view: &BalanceView) -> BalanceAnswer {
-        BalanceAnswer {
-            window: WindowFields::from(&view.window),
-            start: view.start.and_then(stamp),
-            end: view.end.and_then(stamp),
-            limit: view.limit,
-            posted: view.posted,
-            held: view.held,
-            remaining: view.remaining,
-        }
-    }
+/// The posted and held units of one window.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+pub struct BalanceAnswer {
+    #[serde(flatten)]
+    pub window: WindowFields,
+    /// The start of a calendar window; `null` for other windows.
+    pub start: Option<String>,
+    /// The end of a calendar window; `null` for other windows.
+    pub end: Option<String>,
+    /// The registered limit; `null` if the budget has no limit over this window.
+    pub limit: Option<i64>,
+    /// The units spent.
+    pub posted: i64,
+    /// The units set aside by holds.
+    pub held: i64,
+    /// The units that are left; `null` without a limit, or if the window has ended and this build does not know its time zone.
+    pub remaining: Option<i64>,
 }
 
-/// Who asked for something.
+/// The caller of a request.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 pub struct ActorAnswer {
+    /// `system`, `user`, `job`, `worker`, `agent` or `anonymous`.
     pub kind: Cow<'static, str>,
+    /// The id of the caller; missing for `system` and `anonymous`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
 }
@@ -265,7 +271,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_budget_of_the_specification_reads_back() {
+    fn a_budget_is_the_same_after_a_round_trip() {
         let json = r#"{ "unit": "micro_usd", "parent": "org:acme",
             "limits": [ { "amount": 1000000, "window": "month", "zone": "Europe/Berlin" },
                         { "amount": 50000,   "window": "rolling", "length_ms": 3600000 } ],

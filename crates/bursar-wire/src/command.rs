@@ -1,8 +1,6 @@
-//! Commands on the wire: `POST /v1/commands`.
+//! Commands: `POST /v1/commands`.
 
-#[cfg(feature = "library")]
-use bursar::Receipt;
-use bursar_core::answer::{Enqueued, Placed};
+use bursar_core::answer::{Enqueued, Placed, Redeemed};
 use bursar_core::context::Context;
 use bursar_core::event::{Charged, Left};
 use bursar_core::hold::HoldState;
@@ -18,70 +16,89 @@ use crate::job::JobBody;
 use crate::window::{LimitBody, WindowFields, limits};
 use crate::{millis, stamp};
 
-/// What a command asks for. It has tokens in it, so it is never printed.
+/// Charges, redemptions and jobs that are executed together or not at all.
+// It contains tokens: no `Debug`, so that it cannot reach a log.
 #[derive(Clone, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct CommandBody {
+    /// The units to charge.
     pub charges: Vec<ChargeBody>,
+    /// When the charges are settled.
     pub settle: SettleWord,
+    /// The time to live of the hold, in milliseconds; only with `"settle": "hold"`. Default: the budget's setting.
     #[schemars(range(min = 0))]
     pub ttl_ms: Option<i64>,
+    /// The grants to redeem.
     pub redeem: Vec<RedeemBody>,
+    /// The jobs to enqueue.
     pub jobs: Vec<JobBody>,
+    /// What the journal records with the command.
     pub context: ContextBody,
+    /// Check the command without executing it.
     pub dry_run: bool,
 }
 
+/// Units to charge to a scope.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ChargeBody {
     pub scope: Scope,
+    /// The units to charge.
     #[schemars(range(min = 0))]
     pub amount: i64,
+    /// Limits that this charge must fit, in addition to those of the scope's budget.
     #[serde(default)]
     pub limits: Vec<LimitBody>,
 }
 
-/// How charges are settled.
+/// When charges are settled.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, PartialEq, Eq, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SettleWord {
+    /// The units are posted at once.
     #[default]
     Now,
+    /// The units are held until the hold is committed, released or expired.
     Hold,
+    /// The units are held until the command's job ends.
     Job,
 }
 
+/// A grant to redeem.
 #[derive(Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RedeemBody {
     pub purpose: Purpose,
+    /// The subject that the grant was made for.
     pub subject: Subject,
+    /// The token of the grant.
     pub token: String,
 }
 
-/// Circumstances that reach the journal.
+/// What the journal records with a command.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ContextBody {
+    /// An id of the caller's own that connects entries of the journal.
     pub correlation_id: Option<String>,
+    /// Why the command is submitted.
     pub reason: Option<String>,
 }
 
 impl ChargeBody {
-    /// So much on a scope, within the limits that are registered there.
+    /// A charge that must fit the limits of the scope's budget.
     pub fn new(scope: Scope, amount: i64) -> ChargeBody {
         ChargeBody { scope, amount, limits: Vec::new() }
     }
 }
 
 impl CommandBody {
-    /// A command of charges alone, which are held.
+    /// A command that holds charges and does nothing else.
     pub fn hold(charges: Vec<ChargeBody>, ttl_ms: Option<i64>, context: ContextBody, dry_run: bool) -> CommandBody {
         CommandBody { charges, settle: SettleWord::Hold, ttl_ms, context, dry_run, ..CommandBody::default() }
     }
 
-    /// The command, the context it is asked in, and whether it is only tried.
+    /// Returns the command, its context and whether it is a dry run. `context` supplies what the body leaves out.
     pub fn into_command(self, context: Context) -> Result<(Command, Context, bool), Refusal> {
         let settle = match (self.settle, self.ttl_ms) {
             (SettleWord::Hold, ttl) => Settle::Hold { ttl: ttl.map(|ttl| millis("ttl_ms", ttl)).transpose()? },
@@ -108,35 +125,54 @@ impl CommandBody {
     }
 }
 
-/// What a command did.
+/// The result of a command.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 pub struct CommandAnswer {
     pub id: CommandId,
+    /// The command was executed earlier under the same idempotency key; this is that result.
     pub replayed: bool,
+    /// The command was only checked.
     pub dry_run: bool,
+    /// The hold that was placed.
     pub hold: Option<PlacedAnswer>,
+    /// The charges that were posted at once.
     pub posted: Vec<ChargeAnswer>,
+    /// The grants that were redeemed.
     pub grants: Vec<RedeemedAnswer>,
+    /// The jobs that were enqueued, in the order of the request.
     pub jobs: Vec<EnqueuedAnswer>,
 }
 
+/// A hold that was placed.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 pub struct PlacedAnswer {
     pub id: bursar_core::id::HoldId,
     pub state: HoldState,
+    /// When the hold expires; `null` if it lasts until its job ends.
     pub expires_at: Option<String>,
+    /// The charges of the hold.
     pub charges: Vec<ChargeAnswer>,
 }
 
+/// A grant that a command redeemed.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 pub struct RedeemedAnswer {
     pub purpose: Purpose,
+    /// The payload of the grant; `null` if it is no longer stored.
     pub payload: Option<Payload>,
 }
 
+impl From<&Redeemed> for RedeemedAnswer {
+    fn from(grant: &Redeemed) -> RedeemedAnswer {
+        RedeemedAnswer { purpose: grant.purpose.clone(), payload: grant.payload.clone() }
+    }
+}
+
+/// A job that was enqueued.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 pub struct EnqueuedAnswer {
     pub id: JobId,
+    /// `false`: the queue already had a job with this idempotency key, and this is its id.
     pub created: bool,
 }
 
@@ -146,49 +182,33 @@ impl From<Enqueued> for EnqueuedAnswer {
     }
 }
 
-/// A charge with what its limits left afterwards.
+/// A charge, and what each limit leaves after it.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 pub struct ChargeAnswer {
     pub scope: Scope,
+    /// The units charged or held.
     pub amount: i64,
+    /// The units that were committed; missing while they are held.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub actual: Option<i64>,
+    /// The ancestors of the scope, which were charged the same units.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ancestors: Vec<Scope>,
+    /// What each limit leaves.
     pub balances: Vec<LeftAnswer>,
 }
 
-/// What a limit left.
+/// The units that a limit leaves after a charge.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 pub struct LeftAnswer {
-    /// Where it is not the charged scope but an ancestor.
+    /// The ancestor that has the limit; missing if it is the charged scope.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scope: Option<Scope>,
     #[serde(flatten)]
     pub window: WindowFields,
     pub limit: i64,
+    /// The units that are left.
     pub remaining: i64,
-}
-
-#[cfg(feature = "library")]
-impl CommandAnswer {
-    /// The answer to a command that was done or tried.
-    pub fn of(receipt: &Receipt, dry_run: bool) -> CommandAnswer {
-        let done = &receipt.done;
-        let redeemed = |grant: &bursar_core::answer::Redeemed| RedeemedAnswer {
-            purpose: grant.purpose.clone(),
-            payload: grant.payload.clone(),
-        };
-        CommandAnswer {
-            id: receipt.command,
-            replayed: receipt.replayed,
-            dry_run,
-            hold: done.hold.as_ref().map(PlacedAnswer::from),
-            posted: charges(&done.posted),
-            grants: done.grants.iter().map(redeemed).collect(),
-            jobs: done.jobs.iter().copied().map(EnqueuedAnswer::from).collect(),
-        }
-    }
 }
 
 impl From<&Placed> for PlacedAnswer {
@@ -220,7 +240,7 @@ impl From<&Charged> for ChargeAnswer {
     }
 }
 
-/// Charges as they are answered.
+/// Converts a list of charges.
 pub fn charges(charged: &[Charged]) -> Vec<ChargeAnswer> {
     charged.iter().map(ChargeAnswer::from).collect()
 }

@@ -1,7 +1,5 @@
-//! Tokens of workers and API keys on the wire.
+//! Credentials: worker tokens and API keys.
 
-#[cfg(feature = "library")]
-use bursar::Issued;
 use bursar_core::bounds::GRANT_TTL_MAX;
 use bursar_core::credential::{Capabilities, CredentialClass};
 use bursar_core::grant::{Grant, GrantState};
@@ -14,67 +12,75 @@ use std::borrow::Cow;
 use crate::role::Role;
 use crate::stamp;
 
-/// A worker to be known.
+/// A worker to register.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WorkerBody {
     pub name: String,
+    /// What the worker may lease, and which scopes it may charge.
     #[serde(default)]
     pub capabilities: Capabilities,
-    /// How long its token is good; 90 days unless it is said.
+    /// How long its token is valid, in milliseconds; default: 90 days.
     #[serde(default)]
     #[schemars(range(min = 1, max = GRANT_TTL_MAX.millis()))]
     pub expires_in_ms: Option<i64>,
 }
 
-/// An API key to be made.
+/// An API key to create.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct KeyBody {
     pub name: String,
     pub role: Role,
-    /// How long it is good; 90 days unless it is said.
+    /// How long the key is valid, in milliseconds; default: 90 days.
     #[serde(default)]
     #[schemars(range(min = 1, max = GRANT_TTL_MAX.millis()))]
     pub expires_in_ms: Option<i64>,
 }
 
-/// A token to be replaced.
+/// A token to replace.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct RotateBody {
-    /// How long the old one is good yet; a day unless it is said.
+    /// How long the old token stays valid, in milliseconds; default: one day.
     pub overlap_ms: Option<i64>,
-    /// How long the new one is good; 90 days unless it is said, an operator's for ever.
+    /// How long the new token is valid, in milliseconds; default: 90 days, and without end for an operator's token.
     #[schemars(range(min = 1, max = GRANT_TTL_MAX.millis()))]
     pub expires_in_ms: Option<i64>,
 }
 
-/// A token that was made. It is shown this once: `null` when an earlier answer is repeated.
+/// A token that was created.
+// It contains a secret: no `Debug`, so that it cannot reach a log.
 #[derive(Clone, Deserialize, Serialize, JsonSchema)]
 pub struct IssuedAnswer {
     pub id: String,
+    /// The token. It is returned only once: `null` when the request is replayed.
     pub token: Option<String>,
+    /// When the token expires; `null`: never.
     pub expires_at: Option<String>,
 }
 
-/// A token without its secret.
+/// A credential, without its token.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 pub struct CredentialAnswer {
     pub id: String,
     pub name: String,
+    /// The role of an API key; missing for a worker.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub role: Option<Role>,
+    /// The capabilities of a worker; missing for an API key.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub capabilities: Option<Capabilities>,
+    /// `good`, `expired` or `revoked`.
     pub state: Cow<'static, str>,
+    /// When the credential expires; `null`: never.
     pub expires_at: Option<String>,
-    /// To the hour, and not told in lists.
+    /// When the token was last used, to the hour; missing in lists.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_used_at: Option<String>,
 }
 
-/// What is kept with an API key or a worker's token.
+/// What the database stores with an API key or a worker's token.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Claims {
     pub name: String,
@@ -82,35 +88,28 @@ pub struct Claims {
     pub role: Option<Role>,
     #[serde(default)]
     pub capabilities: Capabilities,
-    /// The first of the tokens that took each other's place, where this is a later one: they are one principal.
+    /// The first token of a chain of rotations, if this is a later one. All tokens of the chain are one principal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first: Option<GrantId>,
 }
 
 impl Claims {
-    /// What is kept with a row. What cannot be read allows nothing.
+    /// Reads the claims of a row; `None` if they cannot be parsed, so that the token allows nothing.
     pub fn of(grant: &Grant) -> Option<Claims> {
         serde_json::from_str(grant.payload.as_str()).ok()
     }
 }
 
-/// The id of a token as it is told.
-pub fn shown_id(class: CredentialClass, id: GrantId) -> String {
+/// Returns the id of a credential with the prefix of its class.
+pub fn credential_id(class: CredentialClass, id: GrantId) -> String {
     match class {
         CredentialClass::Worker => WorkerId(id.0).to_string(),
         CredentialClass::Operator | CredentialClass::Key => KeyId(id.0).to_string(),
     }
 }
 
-#[cfg(feature = "library")]
-impl IssuedAnswer {
-    pub fn of(class: CredentialClass, issued: Issued) -> IssuedAnswer {
-        IssuedAnswer { id: shown_id(class, issued.id), token: issued.token, expires_at: stamp(issued.expires_at) }
-    }
-}
-
 impl CredentialAnswer {
-    /// The token at an instant: that it has expired follows from time.
+    /// Returns the credential at an instant; expiry follows from the time and is not stored.
     pub fn at(class: CredentialClass, grant: &Grant, now: Time) -> CredentialAnswer {
         let claims = Claims::of(grant);
         let state = match grant.state {
@@ -120,7 +119,7 @@ impl CredentialAnswer {
         };
         let worker = class == CredentialClass::Worker;
         CredentialAnswer {
-            id: shown_id(class, grant.id),
+            id: credential_id(class, grant.id),
             name: grant.subject.to_string(),
             role: match class {
                 CredentialClass::Operator => Some(Role::Operator),

@@ -1,7 +1,5 @@
-//! Events of the journal on the wire.
+//! Events of the journal.
 
-#[cfg(feature = "library")]
-use bursar::JournalEvent;
 use bursar_core::event::{Event, Stream};
 use bursar_core::id::CommandId;
 use bursar_core::name::Tenant;
@@ -18,52 +16,44 @@ use crate::schedule::ScheduleBody;
 use crate::stamp;
 use crate::window::WindowFields;
 
-/// An event at its place.
+/// An event of the journal.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 pub struct EventAnswer {
+    /// The position in the journal: without gaps, in the order of commits.
     pub position: u64,
+    /// The object that the event changed.
     pub stream: StreamAnswer,
+    /// The version of that object after the event.
     pub version: u64,
+    /// The type of the event, such as `hold.placed`.
     pub kind: Cow<'static, str>,
+    /// When the event happened.
     pub at: Option<String>,
+    /// The command that caused the event.
     pub command: CommandId,
+    /// The caller of the command.
     pub actor: ActorAnswer,
     pub tenant: Tenant,
+    /// The correlation id that the caller gave.
     pub correlation_id: Option<String>,
-    /// The trace that the job was enqueued in, or that the request is of.
+    /// The W3C trace context in which the job was enqueued; for events of other objects, that of the request.
     pub traceparent: Option<String>,
+    /// The reason that the caller gave.
     pub reason: Option<String>,
+    /// The fields of the event; they depend on `kind`.
     pub data: Value,
 }
 
-/// The thing something happened to.
+/// The object that an event changed.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 pub struct StreamAnswer {
+    /// The type of the object, such as `hold` or `job`.
     pub kind: Cow<'static, str>,
+    /// The id or the name of the object.
     pub id: String,
 }
 
-#[cfg(feature = "library")]
-impl From<&JournalEvent> for EventAnswer {
-    fn from(event: &JournalEvent) -> EventAnswer {
-        EventAnswer {
-            position: event.position,
-            stream: StreamAnswer { kind: event.stream.kind().into(), id: stream_id(&event.stream) },
-            version: event.version,
-            kind: event.event.kind().into(),
-            at: stamp(event.at),
-            command: event.command,
-            actor: ActorAnswer::from(&event.context.actor),
-            tenant: event.context.tenant.clone(),
-            correlation_id: event.context.correlation_id.clone(),
-            traceparent: event.traceparent.map(|parent| parent.to_string()),
-            reason: event.context.reason.clone(),
-            data: data(&event.event),
-        }
-    }
-}
-
-/// The id of a stream; the tenant is told beside it.
+/// Returns the id of a stream without its tenant, which an event has in a field of its own.
 pub fn stream_id(stream: &Stream) -> String {
     match stream {
         Stream::Scope(_, scope) => scope.to_string(),
@@ -73,7 +63,7 @@ pub fn stream_id(stream: &Stream) -> String {
     }
 }
 
-/// What happened, in the names of the wire. Digests of tokens are left out.
+/// Returns the `data` of an event. Digests of tokens are left out.
 pub fn data(event: &Event) -> Value {
     match event {
         Event::HoldPlaced { hold, charges: charged, expires_at, life_until, late, overrun, job } => json!({
@@ -119,12 +109,12 @@ pub fn data(event: &Event) -> Value {
             json!({ "job": job, "spec": JobBody::from(&**spec), "run_at": stamp(*run_at), "hold": hold })
         }
         Event::QueueDefined { queue, config } => json!({ "queue": queue, "config": QueueBody::from(&**config) }),
-        event => of_job(event),
+        event => job_data(event),
     }
 }
 
-/// What happened to a job that was there.
-fn of_job(event: &Event) -> Value {
+/// Returns the `data` of an event of an existing job or of a schedule.
+fn job_data(event: &Event) -> Value {
     match event {
         Event::JobLeased { job, fence, attempt, worker, lease, deadline, slots, owner } => json!({
             "job": job, "fence": fence, "attempt": attempt, "worker": worker, "lease_ms": lease.millis(),
@@ -159,12 +149,12 @@ fn of_job(event: &Event) -> Value {
         Event::ScheduleSkipped { schedule, tick, next_at } => {
             json!({ "schedule": schedule, "tick": stamp(*tick), "next_at": stamp(*next_at) })
         }
-        // What is left says no more than which job it is.
+        // The remaining events have no fields beside the job.
         other => json!({ "job": other.job() }),
     }
 }
 
-/// The data with the fields of a window among them.
+/// Adds the fields of a window to the data.
 fn with_window(window: &bursar_core::window::Window, mut data: Value) -> Value {
     if let (Some(data), Ok(Value::Object(fields))) =
         (data.as_object_mut(), serde_json::to_value(WindowFields::from(window)))

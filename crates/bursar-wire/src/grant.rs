@@ -1,7 +1,5 @@
-//! Grants on the wire.
+//! Grants: `/v1/grants`.
 
-#[cfg(feature = "library")]
-use bursar::Minted;
 use bursar_core::bounds::GRANT_TTL_MAX;
 use bursar_core::grant::{Grant, GrantState};
 use bursar_core::id::GrantId;
@@ -14,31 +12,31 @@ use std::borrow::Cow;
 
 use crate::stamp;
 
-/// A grant to be made.
+/// A grant to create.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MintBody {
+    /// What the grant allows; a redemption must name the same purpose.
     pub purpose: Purpose,
+    /// The subject that may use the grant; a redemption must name the same subject.
     pub subject: Subject,
+    /// JSON that a redemption returns; default: `null`.
     #[serde(default)]
     pub payload: Payload,
+    /// How long the grant can be redeemed, in milliseconds.
     #[schemars(range(min = 0, max = GRANT_TTL_MAX.millis()))]
     pub ttl_ms: i64,
 }
 
-/// A grant that was made. Its token is shown this once.
+/// A grant that was created.
+// It contains a secret: no `Debug`, so that it cannot reach a log.
 #[derive(Clone, Deserialize, Serialize, JsonSchema)]
 pub struct MintedAnswer {
     pub id: GrantId,
+    /// The token. It is returned only once: `null` when the request is replayed.
     pub token: Option<String>,
+    /// Until when the grant can be redeemed.
     pub expires_at: Option<String>,
-}
-
-#[cfg(feature = "library")]
-impl From<&Minted> for MintedAnswer {
-    fn from(minted: &Minted) -> MintedAnswer {
-        MintedAnswer { id: minted.id, token: minted.token.clone(), expires_at: stamp(minted.expires_at) }
-    }
 }
 
 /// A grant that was redeemed.
@@ -49,19 +47,21 @@ pub struct RedeemedAnswer {
     pub payload: Payload,
 }
 
-/// A grant without its secret.
+/// A grant, without its token.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 pub struct GrantAnswer {
     pub id: GrantId,
     pub purpose: Purpose,
     pub subject: Subject,
     pub payload: Payload,
+    /// `open`, `redeemed`, `revoked` or `expired`.
     pub state: Cow<'static, str>,
+    /// Until when the grant can be redeemed.
     pub expires_at: Option<String>,
 }
 
 impl GrantAnswer {
-    /// The grant at an instant: that it has expired follows from time.
+    /// Returns the grant at an instant; expiry follows from the time and is not stored.
     pub fn at(grant: &Grant, now: Time) -> GrantAnswer {
         let state = match grant.state {
             GrantState::Open if grant.expires_at <= now => "expired",

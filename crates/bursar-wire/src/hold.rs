@@ -1,4 +1,4 @@
-//! Holds on the wire.
+//! Holds: `/v1/holds`.
 
 use bursar_core::answer::Settled;
 use bursar_core::bounds::TTL_MAX;
@@ -15,75 +15,90 @@ use std::borrow::Cow;
 use crate::command::{ChargeAnswer, ChargeBody, ContextBody, charges};
 use crate::stamp;
 
-/// A command of charges alone.
+/// A hold to place.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HoldBody {
+    /// The units to hold.
     pub charges: Vec<ChargeBody>,
+    /// The time to live of the hold, in milliseconds; default: the budget's setting.
     #[serde(default)]
     #[schemars(range(min = 0))]
     pub ttl_ms: Option<i64>,
+    /// What the journal records with the hold.
     #[serde(default)]
     pub context: ContextBody,
+    /// Check the hold without placing it.
     #[serde(default)]
     pub dry_run: bool,
 }
 
-/// What a hold really cost: one amount, or one for each scope; what was held unless it is said.
+/// The units that were spent: `actual`, or `actuals`, or neither to commit exactly the held units.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct CommitBody {
+    /// The units spent, for a hold with one charge.
     #[schemars(range(min = 0))]
     pub actual: Option<i64>,
+    /// The units spent on each scope, for a hold with several charges.
     pub actuals: Vec<ActualBody>,
 }
 
-/// What was spent on a scope.
+/// The units spent on one scope of a hold.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ActualBody {
     pub scope: Scope,
+    /// The units spent.
     #[schemars(range(min = 0))]
     pub amount: i64,
 }
 
-/// How much longer a hold is to live.
+/// An extension of a hold.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ExtendBody {
+    /// How much later the hold expires, in milliseconds.
     #[schemars(range(min = 0, max = TTL_MAX.millis()))]
     pub by_ms: i64,
 }
 
-/// A hold that lives longer.
+/// A hold that was extended.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 pub struct ExtendedAnswer {
     pub id: HoldId,
+    /// The new time of expiry.
     pub expires_at: Option<String>,
 }
 
-/// A hold as it stands: the answer of `GET /v1/holds/{id}`.
+/// The current state of a hold: the answer of `GET /v1/holds/{id}`.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 pub struct HoldAnswer {
     pub id: HoldId,
     pub state: HoldState,
     pub placed_at: Option<String>,
+    /// When the hold expires; `null` if it lasts until its job ends.
     pub expires_at: Option<String>,
+    /// The job that settles the hold, if it belongs to one.
     pub job: Option<JobId>,
+    /// The charges of the hold.
     pub charges: Vec<HeldChargeAnswer>,
 }
 
-/// What is held on a scope.
+/// One charge of a hold.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 pub struct HeldChargeAnswer {
     pub scope: Scope,
+    /// The units held.
     pub amount: i64,
+    /// The units committed; `null` until the hold is committed.
     pub actual: Option<i64>,
+    /// The ancestors of the scope, which hold the same units.
     pub ancestors: Vec<Scope>,
 }
 
 impl HoldAnswer {
-    /// The hold at an instant: it is expired as soon as its time is over, swept or not.
+    /// Returns the hold at an instant. A hold past its expiry is reported as expired even before maintenance has swept it.
     pub fn at(hold: &Hold, now: Time) -> HoldAnswer {
         let charge = |charge: &_| {
             let bursar_core::hold::HeldCharge { scope, amount, actual, ancestors, .. } = charge;
@@ -100,14 +115,18 @@ impl HoldAnswer {
     }
 }
 
-/// A hold that was settled.
+/// A hold that was committed or released.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 pub struct SettledAnswer {
     pub id: HoldId,
     pub state: HoldState,
+    /// The hold was committed after its expiry.
     pub late: bool,
+    /// The units committed above the held amount.
     pub overrun: i64,
+    /// `committed_after_expiry`, `overrun`, both or none.
     pub warnings: Vec<Cow<'static, str>>,
+    /// The charges, with what each limit leaves.
     pub charges: Vec<ChargeAnswer>,
 }
 
@@ -124,10 +143,12 @@ impl From<&Settled> for SettledAnswer {
     }
 }
 
-/// What a hold really cost, from `actual` for its only charge or `actuals` for each.
+/// Combines `actual` and `actuals` of a request; at most one of them may be given.
 pub fn actual(actual: Option<i64>, actuals: Vec<(Scope, i64)>) -> Result<Actual, Invalid> {
     match (actual, actuals.is_empty()) {
-        (Some(_), false) => Err(Invalid::new("actual", "is either one amount or SCOPE=AMOUNT for each charge")),
+        (Some(_), false) => {
+            Err(Invalid::new("actual", "must be either one amount or one amount for each scope, not both"))
+        }
         (Some(amount), true) => Ok(Actual::Amount(amount)),
         (None, false) => Ok(Actual::Each(actuals)),
         (None, true) => Ok(Actual::Held),

@@ -1,4 +1,4 @@
-//! Jobs on the wire.
+//! Jobs: `/v1/jobs`.
 
 use bursar_core::answer::{Beaten, Finished};
 use bursar_core::bounds::{DELAY_MAX, PRIORITY_MAX};
@@ -12,59 +12,71 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
-use crate::bounded;
 use crate::queue::RetryBody;
-use crate::{millis, stamp};
+use crate::{list, millis, stamp};
 
-/// A job to be started.
+/// A job to enqueue.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct JobBody {
     pub queue: Queue,
+    /// The type of work; a worker chooses its handler by it.
     pub kind: JobKind,
+    /// JSON for the worker; default: `null`.
     #[serde(default)]
     pub payload: Payload,
+    /// Makes the job unique in its queue: a second job with the same key is not enqueued.
     #[serde(default)]
     pub idempotency_key: Option<IdempotencyKey>,
+    /// The flow key: the queue can limit concurrency and rate for each key.
     #[serde(default)]
     pub key: Option<FlowKey>,
+    /// Words to find the job by.
     #[serde(default)]
     pub tags: Vec<Tag>,
+    /// JSON that is stored with the job for its owner; default: `null`.
     #[serde(default)]
     pub metadata: Payload,
+    /// The job that caused this one.
     #[serde(default)]
     pub parent: Option<JobId>,
+    /// Jobs with a higher priority run first; default: 0. One step outweighs a minute of waiting.
     #[serde(default)]
     #[schemars(range(min = -PRIORITY_MAX, max = PRIORITY_MAX))]
     pub priority: i16,
+    /// How long to wait before the job is ready, in milliseconds; default: 0.
     #[serde(default)]
     #[schemars(range(min = 0, max = DELAY_MAX.millis()))]
     pub delay_ms: i64,
+    /// The number of failed attempts after which the job is dead; default: that of `retry`, else the queue's setting.
     #[serde(default)]
     pub max_attempts: Option<u32>,
+    /// How the job is retried; default: the queue's setting.
     #[serde(default)]
     pub retry: Option<RetryBody>,
+    /// How long one attempt may run, in milliseconds; default: the queue's setting.
     #[serde(default)]
     pub deadline_ms: Option<i64>,
+    /// Use the payload of the first grant that the command redeems, instead of `payload`.
     #[serde(default)]
     pub payload_from_grant: bool,
 }
 
 impl JobBody {
-    /// A job with nothing but what it needs.
+    /// A job with the default settings.
     pub fn new(queue: Queue, kind: JobKind, payload: Payload) -> JobBody {
         JobBody::from(&JobSpec::new(queue, kind, payload))
     }
 }
 
-/// Jobs in one bulk call.
+/// The maximum number of jobs in one bulk request.
 pub const BULK_MAX: usize = 100_000;
 
-/// Many jobs to be started: `POST /v1/jobs/bulk`.
+/// Jobs to enqueue: the body of `POST /v1/jobs/bulk`.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BulkBody {
-    #[serde(deserialize_with = "bounded::jobs")]
+    #[serde(deserialize_with = "list::jobs")]
     pub jobs: Vec<JobBody>,
 }
 
@@ -72,7 +84,7 @@ impl TryFrom<JobBody> for JobSpec {
     type Error = Invalid;
 
     fn try_from(body: JobBody) -> Result<JobSpec, Invalid> {
-        let plain = JobSpec::new(body.queue, body.kind, body.payload);
+        let defaults = JobSpec::new(body.queue, body.kind, body.payload);
         Ok(JobSpec {
             idempotency_key: body.idempotency_key,
             key: body.key,
@@ -85,7 +97,7 @@ impl TryFrom<JobBody> for JobSpec {
             retry: body.retry.map(TryInto::try_into).transpose()?,
             deadline: body.deadline_ms.map(|deadline| millis("jobs.deadline_ms", deadline)).transpose()?,
             payload_from_grant: body.payload_from_grant,
-            ..plain
+            ..defaults
         })
     }
 }
@@ -111,7 +123,7 @@ impl From<&JobSpec> for JobBody {
     }
 }
 
-/// A job as it stands.
+/// The current state of a job.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 pub struct JobAnswer {
     pub id: JobId,
@@ -125,45 +137,59 @@ pub struct JobAnswer {
     pub metadata: Payload,
     pub parent: Option<JobId>,
     pub priority: i16,
+    /// The number of attempts so far.
     pub attempts: u32,
+    /// The number of failed attempts after which the job is dead; `null`: as the retry policy of the job or its queue says.
     pub max_attempts: Option<u32>,
     pub enqueued_at: Option<String>,
-    /// Of a finished one, when it ended.
+    /// When the job is or was ready; for a finished job, when it ended.
     pub run_at: Option<String>,
+    /// The current lease; `null` while no worker has the job.
     pub lease: Option<LeaseAnswer>,
+    /// The job was cancelled while it was leased, and its worker has not stopped yet.
     pub cancelling: bool,
-    /// The scope whose budget it waits for.
+    /// The scope whose budget the job waits for.
     pub awaits: Option<Scope>,
+    /// The JSON that the worker returned.
     pub result: Payload,
+    /// The error of the last failed attempt.
     pub error: Option<ErrorAnswer>,
+    /// The hold that pays for the job.
     pub hold: Option<HoldId>,
+    /// The units charged for the job so far, by scope.
     pub cost: Vec<CostAnswer>,
-    /// The trace it was enqueued in.
+    /// The W3C trace context in which the job was enqueued.
     pub traceparent: Option<String>,
 }
 
-/// Who works on a job, and until when that is believed.
+/// The lease of a job.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 pub struct LeaseAnswer {
+    /// The number of the lease. Every report on the job must carry it.
     pub fence: u64,
+    /// The worker that has the lease.
     pub worker: WorkerName,
+    /// When the lease began.
     pub since: Option<String>,
+    /// When the lease expires unless a heartbeat extends it.
     pub expires_at: Option<String>,
 }
 
-/// What went wrong with an attempt.
+/// The error of an attempt.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 pub struct ErrorAnswer {
+    /// The type of the error, such as `timeout`.
     pub kind: String,
     pub message: String,
-    /// The same for errors that differ only in numbers.
+    /// A hash that is equal for errors that differ only in numbers.
     pub fingerprint: String,
 }
 
-/// Units charged for a job.
+/// Units charged for a job on one scope.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 pub struct CostAnswer {
     pub scope: Scope,
+    /// The units charged.
     pub amount: i64,
 }
 
@@ -179,7 +205,7 @@ impl From<&JobError> for ErrorAnswer {
 }
 
 impl JobAnswer {
-    /// The job at an instant.
+    /// Returns the job at an instant; some states follow from the time and are not stored.
     pub fn at(job: &Job, now: Time) -> JobAnswer {
         let life = &job.life;
         JobAnswer {
@@ -219,24 +245,28 @@ fn lease(job: &Job) -> Option<LeaseAnswer> {
     })
 }
 
-/// A job that was leased, as a worker is told it.
+/// A job that was leased to a worker.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 pub struct LeasedAnswer {
     pub id: JobId,
     pub queue: Queue,
     pub kind: JobKind,
     pub payload: Payload,
+    /// The number of this attempt, counted from 1.
     pub attempt: u32,
+    /// The number of failed attempts after which the job is dead; `null`: as the retry policy of the job or its queue says.
     pub max_attempts: Option<u32>,
     pub idempotency_key: Option<IdempotencyKey>,
+    /// The hold that pays for the job.
     pub hold: Option<HoldId>,
+    /// The flow key.
     pub key: Option<FlowKey>,
     #[serde(default)]
     pub tags: Vec<Tag>,
     #[serde(default)]
     pub metadata: Payload,
     pub lease: Option<LeaseAnswer>,
-    /// The trace it was enqueued in, for the header of that name.
+    /// The W3C trace context in which the job was enqueued; a worker continues the trace with it.
     #[serde(default)]
     pub traceparent: Option<String>,
 }
@@ -264,50 +294,30 @@ impl From<&Job> for LeasedAnswer {
 /// One attempt of a job.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 pub struct AttemptAnswer {
-    /// Which attempt it was; a job that is retried after its end begins with the first again.
+    /// The number of the attempt. It starts at 1 again if the job is retried after its end.
     pub attempt: u32,
+    /// The number of the lease.
     pub fence: u64,
     pub worker: WorkerName,
     pub began_at: Option<String>,
-    /// `null` while it goes on.
+    /// When the attempt ended; `null` while it runs.
     pub ended_at: Option<String>,
-    /// `succeeded`, `failed`, `rescued` (no sign of life, or too long), `snoozed` or `returned`.
+    /// `succeeded`, `failed`, `rescued` (the lease expired or the deadline passed), `snoozed` or `returned`.
     pub end: Option<Cow<'static, str>>,
+    /// The error, if the attempt failed or was rescued.
     pub error: Option<ErrorAnswer>,
 }
 
-#[cfg(feature = "library")]
-impl From<&bursar::Attempt> for AttemptAnswer {
-    fn from(attempt: &bursar::Attempt) -> AttemptAnswer {
-        use bursar::AttemptEnd::{Failed, Rescued, Returned, Snoozed, Succeeded};
-        let word = |end: &bursar::AttemptEnd| match end {
-            Succeeded => "succeeded",
-            Failed(_) => "failed",
-            Rescued(_) => "rescued",
-            Snoozed => "snoozed",
-            Returned => "returned",
-        };
-        let end = attempt.end.as_ref();
-        AttemptAnswer {
-            attempt: attempt.attempt,
-            fence: attempt.fence,
-            worker: attempt.worker.clone(),
-            began_at: stamp(attempt.began_at),
-            ended_at: end.and_then(|(at, _)| stamp(*at)),
-            end: end.map(|(_, end)| word(end).into()),
-            error: end.and_then(|(_, end)| end.error()).map(ErrorAnswer::from),
-        }
-    }
-}
-
-/// What a job has become.
+/// The state of a job after an operation on it.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 pub struct FinishedAnswer {
     pub id: JobId,
     pub state: JobState,
+    /// When the job runs again; `null` if it does not.
     pub run_at: Option<String>,
+    /// The hold of the job, or its last one.
     pub hold: Option<HoldId>,
-    /// Units charged for it so far, scope by scope.
+    /// The units charged for the job so far, by scope.
     pub cost: Vec<CostAnswer>,
 }
 
@@ -323,10 +333,12 @@ impl From<&Finished> for FinishedAnswer {
     }
 }
 
-/// What a worker is to do about a job.
+/// The answer to a heartbeat.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 pub struct BeatenAnswer {
+    /// What the worker must do now.
     pub order: Order,
+    /// When the lease expires unless another heartbeat extends it.
     pub expires_at: Option<String>,
 }
 

@@ -1,12 +1,21 @@
-//! The shapes of the wire: what requests and answers look like as JSON, here and on the network.
+//! The JSON shapes of the HTTP API: request bodies, answers and problems.
 //!
-//! Names are those of the specification. Times are RFC 3339 in UTC with microseconds, durations are integers in `_ms`,
-//! ids have their prefix. A field that is not known is refused with its name.
+//! The server, its clients and the command line share these types. A type whose name ends in `Body` is sent in a request; one that
+//! ends in `Answer` is returned. The crate depends on `bursar-core` only; the server turns types of the engine into answers.
+//!
+//! All shapes follow the same conventions:
+//!
+//! - Names are `snake_case`.
+//! - Times are RFC 3339 strings in UTC with microseconds; `null` means "never".
+//! - Durations are integers in milliseconds and end in `_ms`.
+//! - Amounts are integers, counted in the unit of the budget.
+//! - Ids have a prefix that names their type, such as `job_`.
+//! - A request with an unknown field is rejected, and the problem names the field.
 
-#![expect(missing_docs, reason = "the shapes say what they are; their fields are named as on the wire")]
+#![expect(missing_docs, reason = "fields such as `queue`, `kind` and `id` need no text of their own")]
 
-mod bounded;
 pub mod budget;
+pub mod bulk;
 pub mod command;
 pub mod credential;
 pub mod event;
@@ -14,15 +23,23 @@ mod flat;
 pub mod grant;
 pub mod hold;
 pub mod job;
+mod list;
 pub mod meter;
-mod objects;
 pub mod problem;
 pub mod queue;
 pub mod report;
 pub mod role;
 pub mod schedule;
+mod strict;
 pub mod window;
-pub mod work;
+pub mod worker_calls;
+
+/// The former name of [`bulk`] and [`worker_calls`].
+#[doc(hidden)]
+pub mod work {
+    pub use crate::bulk::*;
+    pub use crate::worker_calls::*;
+}
 
 use bursar_core::name::given;
 use bursar_core::refusal::Invalid;
@@ -33,47 +50,47 @@ use serde::{Deserialize, Serialize};
 
 use crate::problem::Problem;
 
-/// A page of a list.
+/// One page of a list.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[schemars(rename = "PageOf{T}")]
 pub struct Page<T> {
-    /// What was found.
+    /// The items of this page.
     pub items: Vec<T>,
-    /// Where the next page begins; `null` at the end.
+    /// The cursor of the next page; `null` on the last page.
     pub next: Option<String>,
 }
 
 impl<T> Page<T> {
-    /// A page; the last item of a full one says where the next begins.
+    /// Makes a page. If it is full, `next` is the cursor of its last item.
     pub fn of(items: Vec<T>, full: bool, cursor: impl Fn(&T) -> String) -> Page<T> {
         let next = if full { items.last().map(cursor) } else { None };
         Page { items, next }
     }
 }
 
-/// Reads a body; what is wrong with it is told with the name of the field.
+/// Parses a request body; the problem names the field that is wrong.
 pub fn read<T: DeserializeOwned>(json: &str) -> Result<T, Problem> {
     let mut reader = serde_json::Deserializer::from_str(json);
-    let read = given(|| objects::read(&mut reader).and_then(|read| reader.end().map(|()| read)));
+    let read = given(|| strict::read(&mut reader).and_then(|read| reader.end().map(|()| read)));
     read.map_err(|error| {
         let detail = error.to_string();
         Problem::invalid(field_in(&detail).unwrap_or("body").to_owned(), detail)
     })
 }
 
-/// The field that serde complains of, where it names one.
+/// Returns the field that an error message of serde names, if it names one.
 pub fn field_in(detail: &str) -> Option<&str> {
     let known = ["unknown field `", "missing field `", "duplicate field `", "too many in field `"];
     let at = known.into_iter().find_map(|words| detail.find(words).map(|at| at + words.len()))?;
     detail[at..].split('`').next()
 }
 
-/// A time on the wire; `None` for what never happens.
+/// Formats a time; returns `None` for [`Time::NEVER`].
 pub fn stamp(time: Time) -> Option<String> {
     (time != Time::NEVER).then(|| time.to_string())
 }
 
-/// A duration from the wire.
+/// Converts a number of milliseconds from a request; a negative number is refused.
 pub fn millis(field: &'static str, millis: i64) -> Result<Span, Invalid> {
     match u64::try_from(millis) {
         Ok(millis) => Ok(Span::from_millis(millis)),
@@ -87,7 +104,7 @@ mod tests {
     use crate::command::CommandBody;
 
     #[test]
-    fn fields_that_are_not_known_are_refused_with_their_name() {
+    fn an_unknown_or_missing_field_is_named() {
         for (json, field) in [
             (r#"{ "chargs": [] }"#, "chargs"),
             (r#"{ "charges": [ { "scope": "a", "amount": 1, "limts": [] } ] }"#, "limts"),

@@ -1,12 +1,8 @@
-//! Quotas on the wire.
+//! Quotas of metered callers: `/v1/meter`.
 
-#[cfg(feature = "library")]
-use bursar::meter::{LimitStanding, Standing, unix_seconds};
 use bursar_core::budget::Limit;
 use bursar_core::name::Scope;
 use bursar_core::refusal::Invalid;
-#[cfg(feature = "library")]
-use bursar_core::time::Time;
 use bursar_core::window::Window;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -14,76 +10,55 @@ use serde::{Deserialize, Serialize};
 use crate::problem::Problem;
 use crate::window::{LimitBody, WindowFields, limits};
 
-/// How a caller stands with its quota. What is told beside `limits` is of the tightest of them.
+/// The quota of a caller. The fields beside `limits` repeat the limit that leaves the fewest units.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 pub struct QuotaAnswer {
+    /// The id of the caller.
     pub agent_id: String,
-    /// Its budget.
+    /// The scope that is charged for the caller.
     pub scope: Scope,
+    /// The limit that leaves the fewest units.
     #[serde(flatten)]
     pub tightest: Option<QuotaLimitAnswer>,
+    /// All limits of the caller.
     pub limits: Vec<QuotaLimitAnswer>,
 }
 
-/// How a caller stands with one limit.
+/// One limit of a quota.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 pub struct QuotaLimitAnswer {
     #[serde(flatten)]
     pub window: WindowFields,
     pub limit: i64,
-    /// Units posted and held.
+    /// The units posted and held.
     pub used: i64,
+    /// The units that are left.
     pub remaining: i64,
-    /// Since when it counts, in seconds since 1970, if there is such an instant.
+    /// The start of the window, in seconds since 1970; `null` if the window has no start.
     pub window_start: Option<i64>,
-    /// When all of it is there again if nothing more is spent, in seconds since 1970; `null` for never.
+    /// When the whole limit is available again if nothing more is spent, in seconds since 1970; `null`: never.
     pub reset_at: Option<i64>,
 }
 
-#[cfg(feature = "library")]
-impl From<&Standing> for QuotaAnswer {
-    fn from(standing: &Standing) -> QuotaAnswer {
-        QuotaAnswer {
-            agent_id: standing.caller.name().to_owned(),
-            scope: standing.caller.scope().clone(),
-            tightest: standing.tightest().map(QuotaLimitAnswer::from),
-            limits: standing.limits.iter().map(QuotaLimitAnswer::from).collect(),
-        }
-    }
-}
-
-#[cfg(feature = "library")]
-impl From<&LimitStanding> for QuotaLimitAnswer {
-    fn from(limit: &LimitStanding) -> QuotaLimitAnswer {
-        let seconds = |time: Option<Time>| time.map(unix_seconds);
-        QuotaLimitAnswer {
-            window: WindowFields::from(&limit.window),
-            limit: limit.limit,
-            used: limit.used(),
-            remaining: limit.remaining.max(0),
-            window_start: seconds(limit.window_start),
-            reset_at: seconds(limit.reset_at),
-        }
-    }
-}
-
-/// Limits of one caller's own: the body of `POST /v1/meter/quota/limit`.
+/// Limits for one caller: the body of `POST /v1/meter/quota/limit`. Either `limit` or `limits` is required.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct QuotaLimitBody {
+    /// The id of the caller.
     pub agent_id: String,
-    /// So much in the window of the quota that everybody has …
+    /// The units per window; the window is that of the default quota.
     #[serde(default)]
     pub limit: Option<i64>,
-    /// … or these limits.
+    /// Limits with windows of their own.
     #[serde(default)]
     pub limits: Option<Vec<LimitBody>>,
+    /// Why the limits are changed; recorded in the journal.
     #[serde(default)]
     pub reason: Option<String>,
 }
 
 impl QuotaLimitBody {
-    /// The limits that are meant, beside a quota.
+    /// Returns the requested limits. `quota` is the default quota, whose first window `limit` uses.
     pub fn limits(&mut self, quota: &[Limit]) -> Result<Vec<Limit>, Problem> {
         match (self.limit, self.limits.take()) {
             (None, Some(bodies)) => Ok(limits(bodies)?),
@@ -95,7 +70,7 @@ impl QuotaLimitBody {
                 };
                 Ok(vec![Limit::new(amount, window)])
             }
-            _ => Err(Invalid::new("limit", "or limits must be given, one of them").into()),
+            _ => Err(Invalid::new("limit", "or limits must be given, and not both").into()),
         }
     }
 }

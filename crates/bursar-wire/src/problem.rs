@@ -1,55 +1,59 @@
-//! Problems on the wire: one object that says what was not done, and why.
+//! Problems: the answers to requests that failed (RFC 9457, `application/problem+json`).
 
-#[cfg(feature = "library")]
-use bursar::{Error, StoreError};
+use std::borrow::Cow;
+use std::time::Duration;
+
+use bursar_core::failure::{Classify, FailureClass};
 use bursar_core::refusal::{Invalid, Refusal, Violation};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::borrow::Cow;
 
 use crate::window::WindowFields;
 
-/// Why something was not done.
+/// When a caller may retry a transient failure for which no better estimate is known.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// Why a request failed.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Problem {
-    /// Which kind; its last word is stable.
+    /// The type, such as `/problems/refused`. Its last segment is stable.
     #[serde(rename = "type")]
     pub kind: Kind,
-    /// The kind in words.
+    /// A short text for the type.
     pub title: &'static str,
-    /// The status it has over HTTP.
+    /// The HTTP status.
     pub status: u16,
-    /// What happened, and what to do.
+    /// What happened, and what the caller can do.
     pub detail: String,
-    /// Which part of the request is wrong.
+    /// The part of the request that is wrong.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub field: Option<String>,
-    /// The state something is in that makes the request impossible.
+    /// The state of the hold or the job that does not allow the request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<Box<str>>,
-    /// Everything that speaks against the request.
+    /// Every limit, freeze and grant that refused the request.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(default)]
     pub violations: Vec<ViolationAnswer>,
-    /// What is told over HTTP beside it.
+    /// Fields that only an HTTP answer has.
     #[serde(flatten)]
-    pub told: Option<Box<Beside>>,
+    pub http: Option<Box<HttpFields>>,
 }
 
-/// What is told of a problem over HTTP.
+/// The fields of a problem that only an HTTP answer has.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
-pub struct Beside {
-    /// When it may be tried again.
+pub struct HttpFields {
+    /// How long to wait before a retry, in milliseconds. It is an estimate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry_after_ms: Option<i64>,
-    /// The request, as the log knows it.
+    /// The id of the request in the server's log.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub request_id: Option<String>,
 }
 
-/// A problem as it arrives, perhaps from a server that knows more kinds than this build.
+/// A problem as it is received. A newer server may send a type that this build does not know.
 #[derive(Deserialize)]
-struct Told {
+struct Received {
     #[serde(rename = "type")]
     kind: String,
     status: u16,
@@ -64,44 +68,43 @@ struct Told {
 
 impl<'de> Deserialize<'de> for Problem {
     fn deserialize<D: serde::Deserializer<'de>>(de: D) -> Result<Problem, D::Error> {
-        Told::deserialize(de).map(Problem::from)
+        Received::deserialize(de).map(Received::into_problem)
     }
 }
 
-impl From<Told> for Problem {
-    fn from(told: Told) -> Problem {
-        let word = told.kind.rsplit('/').next().unwrap_or_default();
+impl Received {
+    fn into_problem(self) -> Problem {
+        let word = self.kind.rsplit('/').next().unwrap_or_default();
         let kind = Kind::ALL.iter().copied().find(|kind| kind.word() == word);
-        let kind = kind.unwrap_or_else(|| Kind::of_status(told.status));
-        let beside = Beside { retry_after_ms: told.retry_after_ms, request_id: told.request_id };
+        let kind = kind.unwrap_or_else(|| Kind::of_status(self.status));
+        let http = HttpFields { retry_after_ms: self.retry_after_ms, request_id: self.request_id };
         Problem {
             kind,
-            title: kind.words().1,
-            status: told.status,
-            detail: told.detail,
-            field: told.field,
-            state: told.state.map(String::into_boxed_str),
-            violations: told.violations,
-            told: Some(Box::new(beside)),
+            title: kind.title(),
+            status: self.status,
+            detail: self.detail,
+            field: self.field,
+            state: self.state.map(String::into_boxed_str),
+            violations: self.violations,
+            http: Some(Box::new(http)),
         }
     }
 }
 
-/// The kinds, each with the last word of its type, its title and its status: said once, so that none can be forgotten.
+/// Defines the kinds, each with the last segment of its type, its title and its status.
 macro_rules! kinds {
     ($($kind:ident = $word:literal, $title:literal, $status:literal;)*) => {
-        /// The kinds of problems.
+        /// The kind of a problem.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Kind {
             $(#[doc = $title] $kind,)*
         }
 
         impl Kind {
-            /// All of them.
+            /// All kinds.
             pub const ALL: &[Kind] = &[$(Kind::$kind),*];
 
-            /// The last word of its type, its title and its status.
-            fn words(self) -> (&'static str, &'static str, u16) {
+            fn parts(self) -> (&'static str, &'static str, u16) {
                 match self {
                     $(Kind::$kind => ($word, $title, $status),)*
                 }
@@ -111,49 +114,49 @@ macro_rules! kinds {
 }
 
 kinds! {
-    Refused = "refused", "The budget, the limit or the grant does not allow it", 409;
-    UnknownScope = "unknown-scope", "Nothing limits this scope yet", 409;
-    AlreadySettled = "already-settled", "The hold has been settled before", 409;
-    LeaseLost = "lease-lost", "The lease is over, or somebody else has the job", 409;
-    Conflict = "conflict", "The state of things does not allow it", 409;
-    Changed = "changed", "It is not as it was read", 412;
-    NotFound = "not-found", "There is no such thing", 404;
-    Invalid = "invalid", "The request is wrong", 400;
-    TooLarge = "too-large", "The request is too large", 413;
-    Unauthorized = "unauthorized", "Nobody knows who asks", 401;
-    Forbidden = "forbidden", "Who asks may not do this", 403;
-    MethodNotAllowed = "method-not-allowed", "The method is not taken here", 405;
-    UnsupportedMediaType = "unsupported-media-type", "The body is of another kind than is taken", 415;
-    Timeout = "timeout", "The request took too long to arrive", 408;
-    TooManyAttempts = "too-many-attempts", "Too many failed attempts", 429;
-    QuotaExceeded = "quota-exceeded", "The quota leaves too little", 429;
-    TooManyBytes = "too-many-bytes", "The principal has too many bytes in flight", 429;
-    HeadTooLarge = "head-too-large", "The head of the request is too large", 431;
-    Overloaded = "overloaded", "Too much is waiting already", 503;
-    Busy = "busy", "Others are using the database", 503;
-    Unavailable = "unavailable", "The database cannot be used", 503;
-    NotReady = "not-ready", "The server cannot do its work now", 503;
-    UnknownOutcome = "unknown-outcome", "Nobody knows whether it was done", 504;
-    Internal = "internal", "Bursar failed", 500;
+    Refused = "refused", "Refused by a limit, a freeze or a grant", 409;
+    UnknownScope = "unknown-scope", "Unknown scope: it has no budget, and the request names no limit", 409;
+    AlreadySettled = "already-settled", "The hold is already settled", 409;
+    LeaseLost = "lease-lost", "Lease lost: it has expired, or another worker has the job", 409;
+    Conflict = "conflict", "Conflict with the current state", 409;
+    Changed = "changed", "Precondition failed: the resource has changed", 412;
+    NotFound = "not-found", "Not found", 404;
+    Invalid = "invalid", "Invalid request", 400;
+    TooLarge = "too-large", "Request too large", 413;
+    Unauthorized = "unauthorized", "Unauthorized: the request has no valid token", 401;
+    Forbidden = "forbidden", "Forbidden: the caller lacks the permission", 403;
+    MethodNotAllowed = "method-not-allowed", "Method not allowed", 405;
+    UnsupportedMediaType = "unsupported-media-type", "Unsupported media type", 415;
+    Timeout = "timeout", "Timeout: the request took too long to arrive", 408;
+    TooManyAttempts = "too-many-attempts", "Too many failed authentication attempts", 429;
+    QuotaExceeded = "quota-exceeded", "Quota exceeded", 429;
+    TooManyBytes = "too-many-bytes", "Too many bytes in flight for this principal", 429;
+    HeadTooLarge = "head-too-large", "Request headers too large", 431;
+    Overloaded = "overloaded", "Overloaded: too many requests are waiting", 503;
+    Busy = "busy", "Database busy: other transactions hold the locks", 503;
+    Unavailable = "unavailable", "Database unavailable", 503;
+    NotReady = "not-ready", "Server not ready", 503;
+    UnknownOutcome = "unknown-outcome", "Unknown outcome: the request may have been executed", 504;
+    Internal = "internal", "Internal error", 500;
 }
 
 impl Kind {
-    /// The last word of its type, which is stable.
+    /// Returns the last segment of the type, which is stable.
     pub fn word(self) -> &'static str {
-        self.words().0
+        self.parts().0
     }
 
-    /// The kind in words.
+    /// Returns the title.
     pub fn title(self) -> &'static str {
-        self.words().1
+        self.parts().1
     }
 
-    /// The status it has over HTTP.
+    /// Returns the HTTP status.
     pub fn status(self) -> u16 {
-        self.words().2
+        self.parts().2
     }
 
-    /// It goes away by itself: the same may be asked again.
+    /// Returns whether the same request may succeed later without any other change.
     pub fn is_transient(self) -> bool {
         matches!(
             self,
@@ -168,7 +171,7 @@ impl Kind {
         )
     }
 
-    /// What a status alone says, where the kind is not known.
+    /// Returns the kind that fits an HTTP status, for an answer whose type is unknown.
     pub fn of_status(status: u16) -> Kind {
         match status {
             401 => Kind::Unauthorized,
@@ -183,21 +186,21 @@ impl Kind {
             429 => Kind::Overloaded,
             400..=499 => Kind::Invalid,
             503 => Kind::Unavailable,
-            // Whoever stands between has not heard of the end.
+            // A proxy gave up on the server, which may have executed the request.
             502 | 504 => Kind::UnknownOutcome,
             _ => Kind::Internal,
         }
     }
 
-    /// The kind of an error.
-    #[cfg(feature = "library")]
-    fn of(error: &Error) -> Kind {
-        match error {
-            Error::Refused(refusal) => Kind::of_refusal(refusal),
-            Error::LeaseLost(_) => Kind::LeaseLost,
-            Error::Overloaded { .. } => Kind::Overloaded,
-            Error::Store(error) => Kind::of_store(error),
-            _ => Kind::Internal,
+    fn of(class: FailureClass<'_>) -> Kind {
+        match class {
+            FailureClass::Refused(refusal) => Kind::of_refusal(refusal),
+            FailureClass::Invalid { .. } => Kind::Invalid,
+            FailureClass::Overloaded => Kind::Overloaded,
+            FailureClass::Busy => Kind::Busy,
+            FailureClass::UnknownOutcome => Kind::UnknownOutcome,
+            FailureClass::Unavailable => Kind::Unavailable,
+            FailureClass::Internal => Kind::Internal,
         }
     }
 
@@ -222,32 +225,17 @@ impl Kind {
             | Refusal::ActualAmbiguous { .. }
             | Refusal::UsageAmbiguous { .. }
             | Refusal::TooManyScopes { .. } => Kind::Invalid,
-            // Another build can do it, and this one nothing.
+            // The request is valid; a build with newer time zone data can execute it.
             Refusal::UnknownZone { .. } => Kind::Unavailable,
-            // What else the rules say no to is at odds with the state things are in.
+            // The remaining refusals depend on the current state of a hold, a grant, a job or a budget.
             _ => Kind::Conflict,
-        }
-    }
-
-    #[cfg(feature = "library")]
-    fn of_store(error: &StoreError) -> Kind {
-        match error {
-            StoreError::Busy(_) | StoreError::RetryTransaction(_) => Kind::Busy,
-            StoreError::UnknownOutcome(_) => Kind::UnknownOutcome,
-            StoreError::BadUrl(_) => Kind::Invalid,
-            StoreError::Unavailable { .. }
-            | StoreError::NewerSchema { .. }
-            | StoreError::NotMigrated { .. }
-            | StoreError::Corrupt { .. }
-            | StoreError::Closed => Kind::Unavailable,
-            _ => Kind::Internal,
         }
     }
 }
 
 impl Serialize for Kind {
     fn serialize<S: serde::Serializer>(&self, ser: S) -> Result<S::Ok, S::Error> {
-        ser.collect_str(&format_args!("/problems/{}", self.words().0))
+        ser.collect_str(&format_args!("/problems/{}", self.word()))
     }
 }
 
@@ -266,64 +254,65 @@ impl JsonSchema for Kind {
 }
 
 impl Problem {
-    /// A problem of a kind, told in a sentence.
+    /// A problem of a kind. `detail` is a sentence without a full stop.
     pub fn new(kind: Kind, detail: impl Into<String>) -> Problem {
-        let (_, title, status) = kind.words();
+        let (_, title, status) = kind.parts();
         let detail = detail.into();
-        Problem { kind, title, status, detail, field: None, state: None, violations: Vec::new(), told: None }
+        Problem { kind, title, status, detail, field: None, state: None, violations: Vec::new(), http: None }
     }
 
-    /// The same, with when to try again.
-    pub fn retry_after(mut self, wait: std::time::Duration) -> Problem {
-        let told = self.told.get_or_insert_default();
-        told.retry_after_ms = Some(wait.as_millis().try_into().unwrap_or(i64::MAX));
+    /// Sets how long to wait before a retry.
+    pub fn retry_after(mut self, wait: Duration) -> Problem {
+        let http = self.http.get_or_insert_default();
+        http.retry_after_ms = Some(wait.as_millis().try_into().unwrap_or(i64::MAX));
         self
     }
 
-    /// The same, with the request it is of.
+    /// Sets the id of the request.
     pub fn of_request(mut self, request_id: &str) -> Problem {
-        self.told.get_or_insert_default().request_id = Some(request_id.to_owned());
+        self.http.get_or_insert_default().request_id = Some(request_id.to_owned());
         self
     }
 
-    /// When it may be tried again.
+    /// Returns how long to wait before a retry, in milliseconds.
     pub fn retry_after_ms(&self) -> Option<i64> {
-        self.told.as_ref()?.retry_after_ms
+        self.http.as_ref()?.retry_after_ms
     }
 
-    /// A part of the request is wrong.
+    /// A problem with one field of the request.
     pub fn invalid(field: String, detail: impl Into<String>) -> Problem {
         Problem { field: Some(field), ..Problem::new(Kind::Invalid, detail) }
     }
 
-    /// There is no such thing.
+    /// A problem with an id or a name that does not exist; `what` names the object, such as `job job_…`.
     pub fn not_found(what: impl std::fmt::Display) -> Problem {
         Problem::new(Kind::NotFound, format!("there is no {what}"))
     }
 }
 
-#[cfg(feature = "library")]
-impl From<Error> for Problem {
-    fn from(error: Error) -> Problem {
-        let kind = Kind::of(&error);
-        let mut problem = Problem::new(kind, described(&error));
+impl<E: Classify> From<E> for Problem {
+    fn from(error: E) -> Problem {
+        let class = error.class();
+        let kind = Kind::of(class);
+        // Errors of the database say more in their source.
+        let detail = match error.source() {
+            Some(source) => format!("{error} ({source})"),
+            None => error.to_string(),
+        };
+        let mut problem = Problem::new(kind, detail);
         if kind.is_transient() {
-            problem = problem.retry_after(std::time::Duration::from_secs(1));
+            problem = problem.retry_after(RETRY_AFTER);
         }
-        match error.refusal() {
-            Some(refusal) => problem.with_parts_of(refusal),
-            None => problem,
+        match class {
+            FailureClass::Refused(refusal) => problem.with_parts_of(refusal),
+            FailureClass::Invalid { field } => Problem { field: field.map(str::to_owned), ..problem },
+            _ => problem,
         }
-    }
-}
-
-impl From<Refusal> for Problem {
-    fn from(refusal: Refusal) -> Problem {
-        Problem::new(Kind::of_refusal(&refusal), refusal.to_string()).with_parts_of(&refusal)
     }
 }
 
 impl Problem {
+    /// Adds the fields that a refusal has.
     fn with_parts_of(mut self, refusal: &Refusal) -> Problem {
         match refusal {
             Refusal::Refused(violations) => {
@@ -339,54 +328,43 @@ impl Problem {
         self
     }
 
-    /// What an outsider is told: the words of the rules, and of what is below them only which kind it is.
-    pub fn for_outsiders(self) -> Problem {
-        let words = match self.kind {
-            Kind::Busy => "others are using what the request needs; try again",
-            Kind::UnknownOutcome => "it may have been done or not: ask again with the same Idempotency-Key",
-            Kind::Unavailable => "the database cannot be used now; the log of the server says why",
-            Kind::Internal => "the server failed; its log says why",
+    /// Replaces the detail of a failure of the database or the server, which may name hosts, files and tables.
+    pub fn redacted(self) -> Problem {
+        let detail = match self.kind {
+            Kind::Busy => "other transactions held the locks for too long; nothing was changed; retry the request",
+            Kind::UnknownOutcome => "the request may have been executed; retry it with the same Idempotency-Key",
+            Kind::Unavailable => "the database cannot be used now; the server's log has the reason",
+            Kind::Internal => "the server failed; its log has the reason",
             _ => return self,
         };
-        Problem { detail: words.to_owned(), ..self }
+        Problem { detail: detail.to_owned(), ..self }
     }
 }
 
-impl From<Invalid> for Problem {
-    fn from(invalid: Invalid) -> Problem {
-        Problem::from(Refusal::from(invalid))
-    }
-}
-
-/// The error in its own words, with the engine's own where they add something.
-#[cfg(feature = "library")]
-fn described(error: &Error) -> String {
-    match std::error::Error::source(error) {
-        Some(cause) => format!("{error} ({cause})"),
-        None => error.to_string(),
-    }
-}
-
-/// One reason of a refusal.
+/// One reason why a request was refused.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum ViolationAnswer {
+    /// A limit leaves too few units.
     Limit {
         scope: String,
         #[serde(flatten)]
         window: WindowFields,
         limit: i64,
+        /// The units that the request needs.
         requested: i64,
+        /// The units that are left.
         available: i64,
+        /// The earliest time at which the units become available by themselves, in milliseconds from now; `null` if they do not.
+        /// It is an estimate: released or credited units can make the request succeed earlier.
         retry_after_ms: Option<i64>,
+        /// Whether the limit can ever admit the request; `false` if the request exceeds the whole limit.
         possible: bool,
     },
-    Frozen {
-        scope: String,
-    },
-    Grant {
-        purpose: String,
-    },
+    /// The scope is frozen.
+    Frozen { scope: String },
+    /// The token of a grant was not accepted.
+    Grant { purpose: String },
 }
 
 impl From<&Violation> for ViolationAnswer {
@@ -404,7 +382,7 @@ impl From<&Violation> for ViolationAnswer {
                 }
             }
             Violation::Frozen { scope } => ViolationAnswer::Frozen { scope: scope.to_string() },
-            // Why the token was not taken is for the log, never for an outsider.
+            // The reason goes to the log only: it would help a caller to guess tokens.
             Violation::Grant { purpose, .. } => ViolationAnswer::Grant { purpose: purpose.to_string() },
         }
     }

@@ -1,7 +1,5 @@
-//! Queues on the wire: `PUT /v1/queues/{name}`.
+//! Queues: `/v1/queues`.
 
-#[cfg(feature = "library")]
-use bursar::QueueFigures;
 use bursar_core::job::{Backoff, QueueConfig, Rate, Retention, Retry};
 use bursar_core::name::Queue;
 use bursar_core::refusal::Invalid;
@@ -11,68 +9,87 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::millis;
-#[cfg(feature = "library")]
-use crate::stamp;
 
-/// What is set for a queue. What is not said has its default.
+/// The settings of a queue: the body of `PUT /v1/queues/{name}`. A field that is left out is set to its default.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct QueueBody {
+    /// No job of a paused queue is leased.
     pub paused: bool,
+    /// How many jobs may be leased at the same time; `null`: no limit.
     pub concurrency: Option<u32>,
+    /// How many leases may start per period; `null`: no limit.
     pub rate: Option<RateBody>,
+    /// How many jobs of one flow key may be leased at the same time; `null`: no limit.
     pub key_concurrency: Option<u32>,
+    /// How many leases of one flow key may start per period; `null`: no limit.
     pub key_rate: Option<RateBody>,
+    /// How jobs are retried, unless a job has a policy of its own.
     pub retry: RetryBody,
+    /// How long a lease lasts without a heartbeat, in milliseconds.
     pub lease_ms: i64,
+    /// How long one attempt may run, in milliseconds; `null`: no limit.
     pub deadline_ms: Option<i64>,
+    /// How long finished jobs are kept.
     pub retention: RetentionBody,
-    /// Why it is changed, for the journal.
+    /// Why the queue is changed; recorded in the journal.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
 
-/// So many in a time.
+/// A rate limit: a token bucket of `amount` leases that refills in `per_ms`.
 #[derive(Clone, Copy, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RateBody {
+    /// The number of leases.
     pub amount: u32,
+    /// The period, in milliseconds.
     pub per_ms: i64,
 }
 
-/// How a job is tried again: `backoff` is `exponential` (`first_ms`, `most_ms`), `fixed` (`delay_ms`) or `list`
-/// (`delays_ms`).
+/// A retry policy. `backoff` decides which of the delays may be given: `first_ms` and `most_ms` for `exponential`, `delay_ms` for `fixed`,
+/// `delays_ms` for `list`.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RetryBody {
-    #[serde(default = "attempts")]
+    /// The number of failed attempts after which a job is dead.
+    #[serde(default = "default_max_attempts")]
     pub max_attempts: u32,
+    /// How the delay before the next attempt is chosen.
     #[serde(default)]
     pub backoff: BackoffWord,
+    /// The upper bound of the first delay, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_ms: Option<i64>,
+    /// The upper bound of all delays, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub most_ms: Option<i64>,
+    /// The delay before every attempt, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delay_ms: Option<i64>,
+    /// The delay after the first attempt, after the second and so on, in milliseconds. The last one is used for all later attempts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delays_ms: Option<Vec<i64>>,
 }
 
-fn attempts() -> u32 {
+fn default_max_attempts() -> u32 {
     Retry::default().max_attempts
 }
 
+/// How the delay before the next attempt is chosen.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, PartialEq, Eq, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum BackoffWord {
+    /// A random delay up to a bound that doubles with each attempt.
     #[default]
     Exponential,
+    /// Always the same delay.
     Fixed,
+    /// The delays of a list.
     List,
 }
 
-/// How long finished jobs are kept; `null` is for ever.
+/// How long finished jobs are kept, in milliseconds; `null`: without end.
 #[derive(Clone, Copy, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct RetentionBody {
@@ -150,7 +167,7 @@ impl TryFrom<QueueBody> for QueueConfig {
 
 impl From<&Retry> for RetryBody {
     fn from(retry: &Retry) -> RetryBody {
-        let plain = RetryBody {
+        let policy = RetryBody {
             max_attempts: retry.max_attempts,
             backoff: BackoffWord::Exponential,
             first_ms: None,
@@ -160,14 +177,14 @@ impl From<&Retry> for RetryBody {
         };
         match &retry.backoff {
             Backoff::Exponential { first, most } => {
-                RetryBody { first_ms: Some(first.millis()), most_ms: Some(most.millis()), ..plain }
+                RetryBody { first_ms: Some(first.millis()), most_ms: Some(most.millis()), ..policy }
             }
             Backoff::Fixed { delay } => {
-                RetryBody { backoff: BackoffWord::Fixed, delay_ms: Some(delay.millis()), ..plain }
+                RetryBody { backoff: BackoffWord::Fixed, delay_ms: Some(delay.millis()), ..policy }
             }
             Backoff::List { delays } => {
                 let delays_ms = Some(delays.iter().map(|delay| delay.millis()).collect());
-                RetryBody { backoff: BackoffWord::List, delays_ms, ..plain }
+                RetryBody { backoff: BackoffWord::List, delays_ms, ..policy }
             }
         }
     }
@@ -178,14 +195,14 @@ impl TryFrom<RetryBody> for Retry {
 
     fn try_from(body: RetryBody) -> Result<Retry, Invalid> {
         let RetryBody { max_attempts, backoff, first_ms, most_ms, delay_ms, delays_ms } = body;
-        let belongs = |field: &'static str, given: bool, wanted: BackoffWord| match given && backoff != wanted {
-            true => Err(Invalid::new(field, "does not belong to this backoff")),
+        let allowed = |field: &'static str, given: bool, wanted: BackoffWord| match given && backoff != wanted {
+            true => Err(Invalid::new(field, "is not allowed with this backoff")),
             false => Ok(()),
         };
-        belongs("retry.first_ms", first_ms.is_some(), BackoffWord::Exponential)?;
-        belongs("retry.most_ms", most_ms.is_some(), BackoffWord::Exponential)?;
-        belongs("retry.delay_ms", delay_ms.is_some(), BackoffWord::Fixed)?;
-        belongs("retry.delays_ms", delays_ms.is_some(), BackoffWord::List)?;
+        allowed("retry.first_ms", first_ms.is_some(), BackoffWord::Exponential)?;
+        allowed("retry.most_ms", most_ms.is_some(), BackoffWord::Exponential)?;
+        allowed("retry.delay_ms", delay_ms.is_some(), BackoffWord::Fixed)?;
+        allowed("retry.delays_ms", delays_ms.is_some(), BackoffWord::List)?;
         let backoff = match backoff {
             BackoffWord::Exponential => {
                 let Backoff::Exponential { first, most } = Backoff::default() else {
@@ -198,11 +215,11 @@ impl TryFrom<RetryBody> for Retry {
                 }
             }
             BackoffWord::Fixed => {
-                let delay = delay_ms.ok_or_else(|| Invalid::new("retry.delay_ms", "is needed with \"fixed\""))?;
+                let delay = delay_ms.ok_or_else(|| Invalid::new("retry.delay_ms", "is required with \"fixed\""))?;
                 Backoff::Fixed { delay: millis("retry.delay_ms", delay)? }
             }
             BackoffWord::List => {
-                let delays = delays_ms.ok_or_else(|| Invalid::new("retry.delays_ms", "is needed with \"list\""))?;
+                let delays = delays_ms.ok_or_else(|| Invalid::new("retry.delays_ms", "is required with \"list\""))?;
                 let delays = delays.into_iter().map(|delay| millis("retry.delays_ms", delay));
                 Backoff::List { delays: delays.collect::<Result<_, _>>()? }
             }
@@ -211,7 +228,7 @@ impl TryFrom<RetryBody> for Retry {
     }
 }
 
-/// A queue, with its figures where they were asked for.
+/// The settings of a queue and, for a single queue, its figures.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 pub struct QueueAnswer {
     pub name: Queue,
@@ -221,46 +238,27 @@ pub struct QueueAnswer {
     pub figures: Option<FiguresAnswer>,
 }
 
+/// The figures of a queue.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 pub struct FiguresAnswer {
-    /// How many jobs are in each state.
+    /// The number of jobs in each state.
     pub states: Map<String, Value>,
-    /// Over so long, the minute that runs included.
+    /// The period of the following counts, in milliseconds; it ends with the current minute.
     pub over_ms: i64,
+    /// The jobs that were enqueued in the period.
     pub enqueued: i64,
+    /// The jobs that succeeded in the period.
     pub succeeded: i64,
+    /// The jobs that were cancelled in the period.
     pub cancelled: i64,
+    /// The jobs that died in the period.
     pub dead: i64,
+    /// The attempts that failed in the period.
     pub failed_attempts: i64,
+    /// When the job that has waited longest became ready. It may be too early if many jobs of its kind have a higher priority.
     pub oldest_waiting: Option<String>,
+    /// When the longest current lease began.
     pub oldest_lease: Option<String>,
-}
-
-#[cfg(feature = "library")]
-impl QueueAnswer {
-    /// What is set for a queue, and its figures.
-    pub fn of(name: Queue, config: &QueueConfig, figures: Option<&QueueFigures>) -> QueueAnswer {
-        QueueAnswer { name, config: config.into(), figures: figures.map(FiguresAnswer::from) }
-    }
-}
-
-#[cfg(feature = "library")]
-impl From<&QueueFigures> for FiguresAnswer {
-    fn from(figures: &QueueFigures) -> FiguresAnswer {
-        let states =
-            bursar_core::job::JobState::ALL.map(|state| (state.as_str().to_owned(), figures.count(state).into()));
-        FiguresAnswer {
-            states: states.into_iter().collect(),
-            over_ms: i64::from(figures.minutes) * 60_000,
-            enqueued: figures.enqueued,
-            succeeded: figures.succeeded,
-            cancelled: figures.cancelled,
-            dead: figures.dead,
-            failed_attempts: figures.failed_attempts,
-            oldest_waiting: figures.oldest_waiting.and_then(stamp),
-            oldest_lease: figures.oldest_lease.and_then(stamp),
-        }
-    }
 }
 
 #[cfg(test)]
@@ -268,7 +266,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read_again() {
+    fn settings_are_the_same_after_a_round_trip() {
         let lists = Backoff::List { delays: vec![Span::from_secs(1), Span::from_secs(9)] };
         for backoff in [Backoff::default(), Backoff::Fixed { delay: Span::from_millis(7) }, lists] {
             let config = QueueConfig {
@@ -285,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn delays_that_do_not_belong_to_the_backoff_are_refused() {
+    fn delays_of_another_backoff_are_refused() {
         for json in [
             r#"{ "retry": { "backoff": "fixed" } }"#,
             r#"{ "retry": { "backoff": "fixed", "delay_ms": 1, "first_ms": 1 } }"#,

@@ -1,34 +1,34 @@
-//! Roles: what a principal is to its tenant.
+//! The roles of principals.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What a principal is to its tenant.
+/// The role of a principal in its tenant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// Runs the installation, and acts for any tenant.
+    /// Runs the installation and may act for every tenant.
     Operator,
-    /// Sets up a tenant.
+    /// Configures a tenant.
     Admin,
-    /// Spends and enqueues.
+    /// Spends units and enqueues jobs.
     User,
-    /// A program that spends and enqueues on its own.
+    /// A program that spends units and enqueues jobs on its own.
     Agent,
-    /// Looks.
+    /// Reads.
     Viewer,
-    /// Works on jobs, as far as its capabilities go.
+    /// Works on the jobs that its capabilities allow.
     Worker,
     /// Reads metrics.
     Monitor,
 }
 
 impl Role {
-    /// All of them, in the order of the table's columns.
+    /// All roles, in the order of the columns of the permission table.
     pub const ALL: [Role; 7] =
         [Role::Operator, Role::Admin, Role::User, Role::Agent, Role::Viewer, Role::Worker, Role::Monitor];
 
-    /// Its name.
+    /// Returns the name of the role in requests and answers.
     pub fn name(self) -> &'static str {
         match self {
             Role::Operator => "operator",
@@ -40,12 +40,13 @@ impl Role {
             Role::Monitor => "monitor",
         }
     }
-    /// Whether an API key can have it. Operators and workers have tokens of a class of their own.
+
+    /// Returns whether an API key can have the role. Operators and workers have tokens of a class of their own.
     pub fn is_of_keys(self) -> bool {
         !matches!(self, Role::Operator | Role::Worker)
     }
 
-    /// The roles that an API key can have.
+    /// Returns the roles that an API key can have.
     pub fn of_keys() -> impl Iterator<Item = Role> {
         Role::ALL.into_iter().filter(|role| role.is_of_keys())
     }

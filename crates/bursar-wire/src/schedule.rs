@@ -1,4 +1,4 @@
-//! Schedules on the wire: `PUT /v1/schedules/{name}`.
+//! Schedules: `/v1/schedules`.
 
 use bursar_core::cron::Cron;
 use bursar_core::id::JobId;
@@ -14,40 +14,56 @@ use serde::{Deserialize, Serialize};
 use crate::queue::RetryBody;
 use crate::{flat, millis, stamp};
 
-/// What is enqueued when. What is not said has its default.
+/// A recurring job: the body of `PUT /v1/schedules/{name}`. A field that is left out is set to its default.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ScheduleBody {
+    /// When the schedule ticks.
     pub cron: Cron,
+    /// The time zone of `cron`, such as `Europe/Berlin`; default: UTC.
     #[serde(default = "utc")]
     pub zone: String,
+    /// The queue of the job that each tick enqueues.
     pub queue: Queue,
+    /// The type of work of that job.
     pub kind: JobKind,
+    /// JSON for the worker; default: `null`.
     #[serde(default)]
     pub payload: Payload,
+    /// What happens to ticks that were missed, for example while the server was down.
     #[serde(default)]
     pub missed: MissedTicks,
+    /// What happens at a tick while the job of the previous tick has not ended.
     #[serde(default)]
     pub overlap: Overlap,
+    /// A paused schedule does not tick.
     #[serde(default)]
     pub paused: bool,
+    /// The flow key of the job.
     #[serde(default)]
     pub key: Option<FlowKey>,
+    /// Words to find the job by.
     #[serde(default)]
     pub tags: Vec<Tag>,
+    /// JSON that is stored with the job for its owner; default: `null`.
     #[serde(default)]
     pub metadata: Payload,
+    /// The priority of the job; default: 0.
     #[serde(default)]
     pub priority: i16,
+    /// How long the job waits after its tick, in milliseconds; default: 0.
     #[serde(default)]
     pub delay_ms: i64,
+    /// The number of failed attempts after which the job is dead; default: that of `retry`, else the queue's setting.
     #[serde(default)]
     pub max_attempts: Option<u32>,
+    /// How the job is retried; default: the queue's setting.
     #[serde(default)]
     pub retry: Option<RetryBody>,
+    /// How long one attempt may run, in milliseconds; default: the queue's setting.
     #[serde(default)]
     pub deadline_ms: Option<i64>,
-    /// Why it is changed, for the journal.
+    /// Why the schedule is changed; recorded in the journal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
@@ -101,16 +117,17 @@ impl From<&ScheduleSpec> for ScheduleBody {
     }
 }
 
-/// A schedule as it stands.
+/// The current state of a schedule.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ScheduleAnswer {
     pub name: ScheduleName,
     #[serde(flatten)]
     pub spec: ScheduleBody,
-    /// The next tick; `null` while it is paused or when there is none.
+    /// The next tick; `null` if the schedule is paused or never ticks again.
     pub next_at: Option<String>,
-    /// The last tick that a job was enqueued for.
+    /// The last tick that enqueued a job.
     pub last_tick: Option<String>,
+    /// The job of that tick.
     pub last_job: Option<JobId>,
 }
 
@@ -131,7 +148,7 @@ impl<'de> Deserialize<'de> for ScheduleAnswer {
 }
 
 impl ScheduleAnswer {
-    /// A schedule of a name.
+    /// Converts a schedule.
     pub fn of(name: ScheduleName, schedule: &Schedule) -> ScheduleAnswer {
         ScheduleAnswer {
             name,
@@ -148,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read_again() {
+    fn a_schedule_is_the_same_after_a_round_trip() {
         let job = JobSpec {
             key: Some("k".try_into().unwrap()),
             priority: -3,
@@ -165,11 +182,11 @@ mod tests {
     }
 
     #[test]
-    fn defaults_stand_for_what_is_not_said_and_wrong_parts_are_refused() {
+    fn missing_fields_have_defaults_and_wrong_fields_are_refused() {
         let short = r#"{ "cron": "0 7 * * *", "queue": "q", "kind": "work" }"#;
         let spec = ScheduleSpec::try_from(serde_json::from_str::<ScheduleBody>(short).unwrap()).unwrap();
-        let plain = JobSpec::new("q".try_into().unwrap(), "work".try_into().unwrap(), Payload::default());
-        assert_eq!(spec, ScheduleSpec::new(Cron::new("0 7 * * *").unwrap(), Zone::utc(), plain));
+        let defaults = JobSpec::new("q".try_into().unwrap(), "work".try_into().unwrap(), Payload::default());
+        assert_eq!(spec, ScheduleSpec::new(Cron::new("0 7 * * *").unwrap(), Zone::utc(), defaults));
         for json in [
             r#"{ "cron": "0 0 30 2 *", "queue": "q", "kind": "work" }"#,
             r#"{ "cron": "@daily", "queue": "q", "kind": "work", "missed": "some" }"#,

@@ -1,4 +1,4 @@
-//! Windows and limits: a word, with what belongs to it in fields beside it.
+//! Windows and limits: the name of a window, and beside it the fields that this window needs.
 
 use bursar_core::budget::Limit;
 use bursar_core::refusal::Invalid;
@@ -9,45 +9,56 @@ use std::borrow::Cow;
 
 use crate::millis;
 
-/// A limit, in requests and answers.
+/// A limit: so many units per window.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LimitBody {
+    /// The units that may be posted and held in the window; for a bucket, its capacity.
     pub amount: i64,
+    /// `lifetime`, `rolling`, `bucket`, `hour`, `day`, `week`, `month` or `year`.
     pub window: String,
+    /// The time zone of a calendar window, such as `Europe/Berlin`; default: UTC.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub zone: Option<String>,
+    /// The first day of a `week`; default: Monday.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub week_start: Option<Weekday>,
+    /// The units that a `bucket` regains in `length_ms`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refill: Option<i64>,
+    /// The length of a `rolling` window or the refill period of a `bucket`, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub length_ms: Option<i64>,
 }
 
-/// A window in an answer, to be flattened into what it belongs to.
+/// The window of a limit or a balance, flattened into the object that has it.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
 pub struct WindowFields {
+    /// `lifetime`, `rolling`, `bucket`, `hour`, `day`, `week`, `month` or `year`.
     pub window: Cow<'static, str>,
+    /// The time zone of a calendar window.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub zone: Option<String>,
+    /// The first day of a `week`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub week_start: Option<Weekday>,
+    /// The units that a `bucket` regains in `length_ms`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refill: Option<i64>,
+    /// The length of a `rolling` window or the refill period of a `bucket`, in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub length_ms: Option<i64>,
 }
 
 impl LimitBody {
-    /// The window in its text form.
+    /// Formats the window as text, such as `month@Europe/Berlin`.
     pub fn shown(&self) -> String {
         Limit::try_from(self.clone()).map_or_else(|_| self.window.clone(), |limit| limit.window.to_string())
     }
 }
 
 impl WindowFields {
-    /// The window in its text form; of a bucket, `amount` is the capacity.
+    /// Formats the window as text; `amount` is the capacity of a bucket.
     pub fn shown(&self, amount: Option<i64>) -> String {
         let WindowFields { window, zone, week_start, refill, length_ms } = self.clone();
         let limit = LimitBody {
@@ -106,7 +117,7 @@ impl TryFrom<LimitBody> for Limit {
     fn try_from(body: LimitBody) -> Result<Limit, Invalid> {
         let LimitBody { amount, window, zone, week_start, refill, length_ms } = body;
         let unit = UNITS.iter().find(|known| known.0 == window).map(|known| known.1);
-        // A field that would be ignored is a mistake of whoever wrote it.
+        // A field that the window does not use is probably a mistake of the caller.
         let stray = [
             ("zone", zone.is_some() && unit.is_none()),
             ("week_start", week_start.is_some() && unit != Some(CalendarUnit::Week)),
@@ -114,17 +125,18 @@ impl TryFrom<LimitBody> for Limit {
             ("length_ms", length_ms.is_some() && window != "bucket" && window != "rolling"),
         ];
         if let Some((field, _)) = stray.into_iter().find(|(_, stray)| *stray) {
-            return Err(Invalid::new(field, format!("does not belong to the window {window:?}")));
+            return Err(Invalid::new(field, format!("is not allowed with the window {window:?}")));
         }
         let length = |given: Option<i64>| {
-            let given = given.ok_or_else(|| Invalid::new("length_ms", format!("is missing for the window {window:?}")));
+            let given =
+                given.ok_or_else(|| Invalid::new("length_ms", format!("is required with the window {window:?}")));
             millis("length_ms", given?)
         };
         let window = match (window.as_str(), unit) {
             ("lifetime", _) => Window::Lifetime,
             ("rolling", _) => Window::rolling(length(length_ms)?)?,
             ("bucket", _) => {
-                let refill = refill.ok_or_else(|| Invalid::new("refill", "is missing for the window \"bucket\""))?;
+                let refill = refill.ok_or_else(|| Invalid::new("refill", "is required with the window \"bucket\""))?;
                 Window::bucket(amount, refill, length(length_ms)?)?
             }
             (_, Some(unit)) => {
@@ -140,7 +152,7 @@ impl TryFrom<LimitBody> for Limit {
     }
 }
 
-/// Reads all limits of a list.
+/// Converts a list of limits.
 pub fn limits(bodies: Vec<LimitBody>) -> Result<Vec<Limit>, Invalid> {
     bodies.into_iter().map(Limit::try_from).collect()
 }
@@ -150,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn limits_read_back_as_they_were_written() {
+    fn limits_are_the_same_after_a_round_trip() {
         for (json, shown) in [
             (r#"{"amount":1,"window":"lifetime"}"#, "lifetime"),
             (r#"{"amount":1,"window":"rolling","length_ms":3600000}"#, "rolling:3600000"),
@@ -165,15 +177,15 @@ mod tests {
     }
 
     #[test]
-    fn limits_that_make_no_sense_are_refused_with_the_field() {
+    fn a_wrong_limit_is_refused_with_its_field() {
         for (json, problem) in [
             (r#"{"amount":1,"window":"fortnight"}"#, "window \"fortnight\" is not one of"),
-            (r#"{"amount":1,"window":"rolling"}"#, "length_ms is missing"),
+            (r#"{"amount":1,"window":"rolling"}"#, "length_ms is required"),
             (r#"{"amount":1,"window":"rolling","length_ms":-1}"#, "length_ms must not be negative"),
-            (r#"{"amount":1,"window":"bucket","length_ms":1}"#, "refill is missing"),
+            (r#"{"amount":1,"window":"bucket","length_ms":1}"#, "refill is required"),
             (r#"{"amount":1,"window":"day","zone":"Mars/Olympus"}"#, "zone \"Mars/Olympus\" is not a known"),
-            (r#"{"amount":1,"window":"day","week_start":"sunday"}"#, "week_start does not belong"),
-            (r#"{"amount":1,"window":"lifetime","zone":"UTC"}"#, "zone does not belong"),
+            (r#"{"amount":1,"window":"day","week_start":"sunday"}"#, "week_start is not allowed"),
+            (r#"{"amount":1,"window":"lifetime","zone":"UTC"}"#, "zone is not allowed"),
         ] {
             let body: LimitBody = serde_json::from_str(json).unwrap();
             let error = Limit::try_from(body).unwrap_err().to_string();

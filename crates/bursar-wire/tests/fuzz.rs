@@ -1,4 +1,4 @@
-//! Whatever is sent, no shape of the wire panics on it, and what was read is written so that it reads the same again.
+//! No shape panics on any input, and a parsed value is the same after a round trip.
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -6,6 +6,7 @@ use bursar_core::budget::{Budget, Limit};
 use bursar_core::context::Context;
 use bursar_core::job::JobSpec;
 use bursar_wire::budget::{BudgetAnswer, BudgetBody, CreditBody, ReasonBody};
+use bursar_wire::bulk::{EditBody, EditManyBody, MoveBody, MoveManyBody, SelectionBody};
 use bursar_wire::command::{CommandAnswer, CommandBody};
 use bursar_wire::credential::{KeyBody, RotateBody, WorkerBody};
 use bursar_wire::event::EventAnswer;
@@ -17,15 +18,15 @@ use bursar_wire::problem::Problem;
 use bursar_wire::queue::{QueueAnswer, QueueBody};
 use bursar_wire::schedule::{ScheduleAnswer, ScheduleBody};
 use bursar_wire::window::LimitBody;
-use bursar_wire::work::{
-    CompleteBody, CompleteItem, EditBody, EditManyBody, FailBody, FailItem, HeartbeatBody, ItemsBody, LeaseBody,
-    MoveBody, MoveManyBody, ProgressBody, ReturnBody, SelectionBody, SnoozeBody,
+use bursar_wire::worker_calls::{
+    CompleteBody, CompleteItem, FailBody, FailItem, HeartbeatBody, ItemsBody, LeaseBody, ProgressBody, ReturnBody,
+    SnoozeBody,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-/// Bodies as somebody sends them.
+/// Valid request bodies, from which the fuzzer derives others.
 fn bodies() -> Vec<Value> {
     let job = "job_01j9zq3v4w5x6y7z8abcdefghj";
     let limits = json!([
@@ -69,8 +70,8 @@ fn bodies() -> Vec<Value> {
     ]
 }
 
-/// Reads a body strictly; what was read is the same when it is written and read again.
-fn same<T: DeserializeOwned + Serialize>(text: &str) -> Option<T> {
+/// Parses a body; a body that is accepted must be the same after a round trip.
+fn round_trip<T: DeserializeOwned + Serialize>(text: &str) -> Option<T> {
     let read: T = match bursar_wire::read(text) {
         Ok(read) => read,
         Err(problem) => {
@@ -84,99 +85,100 @@ fn same<T: DeserializeOwned + Serialize>(text: &str) -> Option<T> {
     Some(read)
 }
 
-/// Whatever a body can be; and what is made of it.
-fn every_body(text: &str) {
-    if let Some(body) = same::<BudgetBody>(text) {
+/// Parses a text as every request body, and converts the accepted ones to types of the core.
+fn parse_as_every_body(text: &str) {
+    if let Some(body) = round_trip::<BudgetBody>(text) {
         let _ = Budget::try_from(body);
     }
-    if let Some(body) = same::<CommandBody>(text) {
+    if let Some(body) = round_trip::<CommandBody>(text) {
         let _ = body.into_command(Context::default());
     }
-    if let Some(body) = same::<JobBody>(text) {
+    if let Some(body) = round_trip::<JobBody>(text) {
         let _ = JobSpec::try_from(body);
     }
-    if let Some(body) = same::<LimitBody>(text) {
+    if let Some(body) = round_trip::<LimitBody>(text) {
         let shown = body.shown();
         if let Ok(limit) = Limit::try_from(body) {
             assert_eq!(limit.window.to_string(), shown);
             assert_eq!(Limit::try_from(LimitBody::from(&limit)).unwrap(), limit, "{text}");
         }
     }
-    same::<CreditBody>(text);
-    same::<ReasonBody>(text);
-    same::<HoldBody>(text);
-    same::<CommitBody>(text);
-    same::<ExtendBody>(text);
-    same::<MintBody>(text);
-    same::<BulkBody>(text);
-    same::<QueueBody>(text);
-    same::<ScheduleBody>(text);
-    same::<WorkerBody>(text);
-    same::<KeyBody>(text);
-    same::<RotateBody>(text);
+    round_trip::<CreditBody>(text);
+    round_trip::<ReasonBody>(text);
+    round_trip::<HoldBody>(text);
+    round_trip::<CommitBody>(text);
+    round_trip::<ExtendBody>(text);
+    round_trip::<MintBody>(text);
+    round_trip::<BulkBody>(text);
+    round_trip::<QueueBody>(text);
+    round_trip::<ScheduleBody>(text);
+    round_trip::<WorkerBody>(text);
+    round_trip::<KeyBody>(text);
+    round_trip::<RotateBody>(text);
     let _ = bursar_wire::read::<QuotaLimitBody>(text);
-    same::<LeaseBody>(text);
-    same::<HeartbeatBody>(text);
-    same::<ProgressBody>(text);
-    same::<CompleteBody>(text);
-    same::<FailBody>(text);
-    same::<SnoozeBody>(text);
-    same::<ReturnBody>(text);
-    same::<ItemsBody<CompleteItem>>(text);
-    same::<ItemsBody<FailItem>>(text);
-    same::<SelectionBody>(text);
-    same::<EditBody>(text);
-    same::<EditManyBody>(text);
-    same::<MoveManyBody>(text);
-    same::<MoveBody>(text);
+    round_trip::<LeaseBody>(text);
+    round_trip::<HeartbeatBody>(text);
+    round_trip::<ProgressBody>(text);
+    round_trip::<CompleteBody>(text);
+    round_trip::<FailBody>(text);
+    round_trip::<SnoozeBody>(text);
+    round_trip::<ReturnBody>(text);
+    round_trip::<ItemsBody<CompleteItem>>(text);
+    round_trip::<ItemsBody<FailItem>>(text);
+    round_trip::<SelectionBody>(text);
+    round_trip::<EditBody>(text);
+    round_trip::<EditManyBody>(text);
+    round_trip::<MoveManyBody>(text);
+    round_trip::<MoveBody>(text);
 }
 
 #[test]
-fn every_sample_is_read_as_something() {
+fn every_sample_is_a_valid_body() {
     for body in bodies() {
         let text = body.to_string();
         let known = [
-            same::<BudgetBody>(&text).is_some(),
-            same::<CommandBody>(&text).is_some(),
-            same::<JobBody>(&text).is_some(),
-            same::<LimitBody>(&text).is_some(),
-            same::<CreditBody>(&text).is_some(),
-            same::<CommitBody>(&text).is_some(),
-            same::<ExtendBody>(&text).is_some(),
-            same::<MintBody>(&text).is_some(),
-            same::<BulkBody>(&text).is_some(),
-            same::<QueueBody>(&text).is_some(),
-            same::<ScheduleBody>(&text).is_some(),
-            same::<WorkerBody>(&text).is_some(),
+            round_trip::<BudgetBody>(&text).is_some(),
+            round_trip::<CommandBody>(&text).is_some(),
+            round_trip::<JobBody>(&text).is_some(),
+            round_trip::<LimitBody>(&text).is_some(),
+            round_trip::<CreditBody>(&text).is_some(),
+            round_trip::<CommitBody>(&text).is_some(),
+            round_trip::<ExtendBody>(&text).is_some(),
+            round_trip::<MintBody>(&text).is_some(),
+            round_trip::<BulkBody>(&text).is_some(),
+            round_trip::<QueueBody>(&text).is_some(),
+            round_trip::<ScheduleBody>(&text).is_some(),
+            round_trip::<WorkerBody>(&text).is_some(),
             bursar_wire::read::<QuotaLimitBody>(&text).is_ok(),
-            same::<LeaseBody>(&text).is_some(),
-            same::<HeartbeatBody>(&text).is_some(),
-            same::<ProgressBody>(&text).is_some(),
-            same::<CompleteBody>(&text).is_some(),
-            same::<FailBody>(&text).is_some(),
-            same::<ItemsBody<CompleteItem>>(&text).is_some(),
-            same::<EditManyBody>(&text).is_some(),
-            same::<MoveManyBody>(&text).is_some(),
+            round_trip::<LeaseBody>(&text).is_some(),
+            round_trip::<HeartbeatBody>(&text).is_some(),
+            round_trip::<ProgressBody>(&text).is_some(),
+            round_trip::<CompleteBody>(&text).is_some(),
+            round_trip::<FailBody>(&text).is_some(),
+            round_trip::<ItemsBody<CompleteItem>>(&text).is_some(),
+            round_trip::<EditManyBody>(&text).is_some(),
+            round_trip::<MoveManyBody>(&text).is_some(),
         ];
+        // This sample mixes the fields of two bodies on purpose.
         let mixed = text.contains("overlap_ms");
-        assert!(mixed || known.contains(&true), "nothing reads {text}");
+        assert!(mixed || known.contains(&true), "no body accepts {text}");
     }
 }
 
 #[test]
-fn bodies_of_any_shape_are_read_or_refused() {
-    bursar_fuzz::values(&bodies(), |value| every_body(&value.to_string()));
+fn any_json_is_parsed_or_refused() {
+    bursar_fuzz::values(&bodies(), |value| parse_as_every_body(&value.to_string()));
 }
 
 #[test]
-fn bodies_of_any_text_are_read_or_refused() {
+fn any_text_is_parsed_or_refused() {
     let samples: Vec<String> = bodies().iter().map(Value::to_string).collect();
     let samples: Vec<&str> = samples.iter().map(String::as_str).collect();
-    bursar_fuzz::texts(&samples, every_body);
+    bursar_fuzz::texts(&samples, parse_as_every_body);
 }
 
 #[test]
-fn answers_of_any_shape_are_read_or_refused() {
+fn any_answer_is_parsed_or_refused() {
     let problem = json!({
         "type": "/problems/refused", "title": "t", "status": 409, "detail": "d", "retry_after_ms": 5, "request_id": "r",
         "violations": [{ "kind": "limit", "scope": "a", "window": "rolling", "length_ms": 5, "limit": 1, "requested": 2,

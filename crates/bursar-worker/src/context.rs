@@ -1,4 +1,4 @@
-//! What a handler knows of its job, and can say while it works on it.
+//! The context of a running handler: its job, its progress, its usage and the signal to stop.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -12,23 +12,23 @@ use tokio::sync::watch;
 
 use crate::source::{LeasedJob, Progress, Source, SourceError};
 
-/// Why a handler is to let go of its job.
+/// Why a handler must stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
-    /// The worker shuts down: come to an end soon, or return an error; the job is run again elsewhere.
+    /// The worker shuts down. The handler should finish soon or return an error; then the job is retried.
     Draining,
-    /// The job is to be cancelled.
+    /// The job was cancelled.
     Cancelled,
-    /// The lease is lost: somebody else may have the job. Nothing that is done for it counts any more.
+    /// The lease is lost: another worker may have the job, and the result of this handler is discarded.
     Lost,
 }
 
-/// A job that a handler works on. Cheap to clone.
+/// The context of a running handler. Cheap to clone.
 ///
-/// A job runs **at least once**: a worker that loses its connection, its lease or its life may have done the work, and another
-/// does it again. Make the effects of a handler safe to repeat: with the job's [`idempotency_key`](JobContext::idempotency_key)
-/// where somebody else takes one, with [`id`](JobContext::id) where not, and with rows that commit together with the job's end
-/// where the database is shared.
+/// A job runs **at least once**: a worker that crashes, or loses its connection or its lease, may have done the work already when another
+/// worker does it again. Make the effects of a handler safe to repeat: pass the job's
+/// [`idempotency_key`](JobContext::idempotency_key) to services that accept one, use the job's [`id`](JobContext::id) as a key elsewhere,
+/// and write rows of the same database in the transaction that ends the job.
 #[derive(Clone)]
 pub struct JobContext(Arc<Shared>);
 
@@ -44,44 +44,44 @@ impl JobContext {
         JobContext(Arc::new(Shared { job, source, stop, usage: Mutex::default() }))
     }
 
-    /// The job.
+    /// Returns the job.
     pub fn job(&self) -> &LeasedJob {
         &self.0.job
     }
 
-    /// The job's id: the same for every attempt.
+    /// Returns the id of the job, which is the same for every attempt.
     pub fn id(&self) -> JobId {
         self.0.job.id
     }
 
-    /// The number of the lease, for who ends it in a transaction of its own.
+    /// Returns the fence of the lease, which a transaction of the caller needs to end the job.
     pub fn fence(&self) -> u64 {
         self.0.job.fence
     }
 
-    /// Which attempt this is, from 1.
+    /// Returns the number of this attempt, counted from 1.
     pub fn attempt(&self) -> u32 {
         self.0.job.attempt
     }
 
-    /// What makes the job unique.
+    /// Returns the idempotency key of the job.
     pub fn idempotency_key(&self) -> Option<&IdempotencyKey> {
         self.0.job.idempotency_key.as_ref()
     }
 
-    /// Tells how far the job is. It is a sign of life too.
+    /// Sends progress to listeners and extends the lease.
     pub async fn progress(&self, progress: Progress) -> Result<(), SourceError> {
         let beat = Beat { job: self.id(), fence: self.fence() };
         self.0.source.progress(beat, progress).await
     }
 
-    /// Units that were really spent, on the only scope of the job's hold; added to what was said before. A handler that says
-    /// nothing has spent what was held when it succeeds, and nothing when it fails.
+    /// Adds units to what the attempt has spent on the only scope of the job's hold. A handler that reports no usage has spent the held
+    /// units if it succeeds, and nothing if it fails.
     pub fn usage(&self, amount: i64) -> Result<(), Invalid> {
         self.add(None, amount)
     }
 
-    /// The same, on a scope of the hold or any other.
+    /// Adds units to what the attempt has spent on a scope, of the hold or any other.
     pub fn usage_on<S>(&self, scope: S, amount: i64) -> Result<(), Invalid>
     where
         S: TryInto<Scope, Error = Invalid>,
@@ -94,45 +94,45 @@ impl JobContext {
             return Err(Invalid::new("usage.amount", "must not be negative"));
         }
         if scope.as_ref().is_some_and(Scope::is_internal) {
-            return Err(Invalid::new("usage.scope", "is one of Bursar's own"));
+            return Err(Invalid::new("usage.scope", "is reserved for internal use"));
         }
         let mut usage = self.0.usage.lock().unwrap_or_else(PoisonError::into_inner);
         let usage = usage.get_or_insert_default();
         if let Some(known) = usage.iter_mut().find(|usage| usage.scope == scope) {
             let sum = known.amount.checked_add(amount);
-            known.amount = sum.ok_or_else(|| Invalid::new("usage.amount", "passes 64 bits"))?;
+            known.amount = sum.ok_or_else(|| Invalid::new("usage.amount", "exceeds 64 bits"))?;
             return Ok(());
         }
         if usage.len() >= ITEMS_MAX {
-            return Err(Invalid::new("usage", format!("is on more than {ITEMS_MAX} scopes")));
+            return Err(Invalid::new("usage", format!("names more than {ITEMS_MAX} scopes")));
         }
         usage.push(Usage { scope, amount });
         Ok(())
     }
 
-    /// What was said to be spent.
+    /// Returns the usage that the handler has reported.
     pub(crate) fn reported(&self) -> Option<Vec<Usage>> {
         self.0.usage.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Whether the handler is to let go of the job, and why.
+    /// Returns why the handler must stop, or `None` if it may go on.
     pub fn stop(&self) -> Option<Stop> {
         *self.0.stop.borrow()
     }
 
-    /// Waits until the handler is to let go of the job. A handler that takes long should listen: after a while it is dropped.
+    /// Waits until the handler must stop. A long handler should watch this: it is dropped when the grace period ends.
     pub async fn stopped(&self) -> Stop {
         let mut stop = self.0.stop.clone();
-        let told = stop.wait_for(Option::is_some).await.ok().and_then(|stop| *stop);
-        // Where nobody is left who could say it, the lease is over.
-        told.unwrap_or(Stop::Lost)
+        let reason = stop.wait_for(Option::is_some).await.ok().and_then(|stop| *stop);
+        // The sender is dropped together with the lease.
+        reason.unwrap_or(Stop::Lost)
     }
 
-    /// Waits until the handler was to let go of the job so long ago.
+    /// Waits until the handler had to stop and the grace period is over.
     pub(crate) async fn overdue(&self, grace: Duration) -> Stop {
         self.stopped().await;
         tokio::time::sleep(grace).await;
-        // It may have become worse meanwhile.
+        // A job that was draining may be cancelled or lost by now.
         self.stopped().await
     }
 }

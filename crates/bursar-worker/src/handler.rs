@@ -1,4 +1,4 @@
-//! Handlers: what is done for a kind of job, and how it can end.
+//! Handlers: the functions that process jobs, and how an attempt ends.
 
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
@@ -17,45 +17,45 @@ use serde::de::DeserializeOwned;
 use crate::context::{JobContext, Stop};
 use crate::service::JobService;
 
-/// How a handler ends without a result. Any error becomes one by `?`, and its job is tried again as its policy says.
+/// How a handler ends without a result. Any error converts to [`HandlerError::Retry`] with `?`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HandlerError {
-    /// It did not work. Trying again may help.
+    /// The attempt failed; the job is retried as its retry policy says.
     Retry {
         /// What went wrong.
         error: JobError,
-        /// Not before this, whatever the policy says.
+        /// How long to wait before the next attempt, instead of the delay of the policy.
         after: Option<Duration>,
     },
-    /// It did not work, and never will: the job is dead.
+    /// The attempt failed, and another cannot succeed: the job is dead.
     NonRetryable(JobError),
-    /// Not now; this was no attempt.
+    /// The job runs again after this time, and the attempt does not count.
     Snooze(Duration),
 }
 
 impl HandlerError {
-    /// It did not work. Trying again may help.
+    /// A failed attempt that is retried as the retry policy says.
     pub fn retry(kind: impl Into<String>, message: impl Into<String>) -> HandlerError {
         HandlerError::Retry { error: JobError::new(kind, message), after: None }
     }
 
-    /// The same, but not before this has passed: what a provider asks for that is overloaded.
+    /// A failed attempt that is retried after `wait`, such as the retry-after time of an overloaded service.
     pub fn retry_after(wait: Duration, kind: impl Into<String>, message: impl Into<String>) -> HandlerError {
         HandlerError::Retry { error: JobError::new(kind, message), after: Some(wait) }
     }
 
-    /// It did not work, and never will.
+    /// A failed attempt after which the job is dead.
     pub fn non_retryable(kind: impl Into<String>, message: impl Into<String>) -> HandlerError {
         HandlerError::NonRetryable(JobError::new(kind, message))
     }
 
-    /// Not now; this was no attempt.
+    /// A job that runs again after `wait`; the attempt does not count.
     pub fn snooze(wait: Duration) -> HandlerError {
         HandlerError::Snooze(wait)
     }
 }
 
-/// The kind of the error is the name of its type, so that the same errors group.
+/// The kind of the error is the name of its type, so that equal errors have the same fingerprint.
 impl<E: std::error::Error> From<E> for HandlerError {
     fn from(error: E) -> HandlerError {
         let mut message = error.to_string();
@@ -97,8 +97,8 @@ impl Handlers {
         self.0.keys().cloned().collect()
     }
 
-    /// The handler of a kind: by its name, else by the longest beginning before a `*`.
-    fn of(&self, kind: &JobKind) -> Option<JobService> {
+    /// Returns the handler of a kind: the one with its exact name, else the one with the longest matching prefix before a `*`.
+    fn find(&self, kind: &JobKind) -> Option<JobService> {
         let exact = self.0.get(kind);
         let begins = |pattern: &&JobKind| {
             pattern.as_str().strip_suffix('*').is_some_and(|beginning| kind.as_str().starts_with(beginning))
@@ -107,55 +107,54 @@ impl Handlers {
         exact.or_else(|| self.0.get(longest()?)).cloned()
     }
 
-    /// All of them as one: each job goes to the handler of its kind.
-    fn together(self) -> JobService {
+    /// Combines the handlers to one service, which passes each job to the handler of its kind.
+    fn into_service(self) -> JobService {
         JobService::new(move |context| {
-            let handler = self.of(&context.job().kind);
-            // Layers pass on the job that they were given.
-            async move { handler.expect("a job without a handler is handed back before").run(context).await }
+            let handler = self.find(&context.job().kind);
+            async move { handler.expect("the dispatcher returns jobs without a handler").run(context).await }
         })
     }
 }
 
-/// What a worker does with a job: its handlers, with the layers around them.
+/// Runs the handler of a job inside the layers of the worker.
 #[derive(Clone)]
-pub(crate) struct Labour {
+pub(crate) struct Dispatcher {
     handlers: Handlers,
     service: JobService,
 }
 
-impl Labour {
-    pub(crate) fn new(handlers: Handlers, layers: impl FnOnce(JobService) -> JobService) -> Labour {
-        let service = layers(handlers.clone().together());
-        Labour { handlers, service }
+impl Dispatcher {
+    pub(crate) fn new(handlers: Handlers, layers: impl FnOnce(JobService) -> JobService) -> Dispatcher {
+        let service = layers(handlers.clone().into_service());
+        Dispatcher { handlers, service }
     }
 
-    /// Runs the handler of a job and says how its lease is to end; `None` if there is nothing to say. After the job was to be
-    /// let go of, the handler has so long to come to an end.
+    /// Runs the handler of a job and returns how to end the lease; `None` if the lease is lost and nothing was spent. A handler that must
+    /// stop has the grace period to finish, then it is dropped.
     pub(crate) async fn run(&self, context: &JobContext, grace: Duration) -> Option<End> {
-        if self.handlers.of(&context.job().kind).is_none() {
+        if self.handlers.find(&context.job().kind).is_none() {
             return Some(End::Return);
         }
-        // Also what the handler does before its first await is caught.
-        let work = {
+        // The service is called inside the future, so that a panic before the first await is caught too.
+        let attempt = {
             let (service, context) = (self.service.clone(), context.clone());
             async move { service.run(context).await }
         };
         let ended = tokio::select! {
-            ended = AssertUnwindSafe(work).catch_unwind() => ended,
-            stop = context.overdue(grace) => return abandoned(context, stop),
+            ended = AssertUnwindSafe(attempt).catch_unwind() => ended,
+            stop = context.overdue(grace) => return overdue_end(context, stop),
         };
         let usage = context.reported();
         Some(match ended {
             Ok(Ok(result)) => End::Complete { result, usage },
             Ok(Err(HandlerError::Retry { error, after })) => {
                 let retry_after = after.map(|after| Span::from(after).min(DELAY_MAX));
-                End::Fail { error: fitting(error), retryable: true, retry_after, usage }
+                End::Fail { error: truncated(error), retryable: true, retry_after, usage }
             }
             Ok(Err(HandlerError::NonRetryable(error))) => failed(error, false, usage),
-            // What was spent must be told, and a lease that is put off tells nothing.
+            // A snooze carries no usage, so an attempt that has spent units is reported as failed.
             Ok(Err(HandlerError::Snooze(wait))) if usage.is_some() => {
-                let error = JobError::new("snoozed", "put off after it had spent something");
+                let error = JobError::new("snoozed", "the handler snoozed the job after it had reported usage");
                 let retry_after = Some(Span::from(wait).min(DELAY_MAX));
                 End::Fail { error, retryable: true, retry_after, usage }
             }
@@ -169,12 +168,12 @@ impl Labour {
     }
 }
 
-/// A handler that did not come to an end in time.
-fn abandoned(context: &JobContext, stop: Stop) -> Option<End> {
+/// Returns how to end the lease of a handler that did not stop in its grace period.
+fn overdue_end(context: &JobContext, stop: Stop) -> Option<End> {
     let usage = context.reported();
-    let message = "the handler did not come to an end in time";
+    let message = "the handler did not stop within its grace period";
     match stop {
-        // Only what it spent still matters.
+        // The result is discarded, but spent units are still charged.
         Stop::Lost => usage.map(|usage| failed(JobError::new("lease lost", message), true, Some(usage))),
         Stop::Cancelled => Some(failed(JobError::new("cancelled", message), true, usage)),
         Stop::Draining if usage.is_some() => {
@@ -186,11 +185,11 @@ fn abandoned(context: &JobContext, stop: Stop) -> Option<End> {
 }
 
 fn failed(error: JobError, retryable: bool, usage: Option<Vec<bursar_core::job::Usage>>) -> End {
-    End::Fail { error: fitting(error), retryable, retry_after: None, usage }
+    End::Fail { error: truncated(error), retryable, retry_after: None, usage }
 }
 
-/// An error as it may be reported: what is too long is cut off.
-fn fitting(error: JobError) -> JobError {
+/// Truncates the texts of an error to the maximum length of a report.
+fn truncated(error: JobError) -> JobError {
     let cut = |text: String| match text.len() {
         0..=ERROR_BYTES_MAX => text,
         _ => text[..text.floor_char_boundary(ERROR_BYTES_MAX)].to_owned(),
@@ -204,14 +203,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_nearest_handler_is_found() {
+    fn the_most_specific_handler_is_chosen() {
         let mut handlers = Handlers::default();
         for kind in ["video.cut", "video.*", "*"] {
             let answer = kind.to_owned();
             let handler = move |(): (), _: JobContext| std::future::ready(Ok::<_, HandlerError>(answer.clone()));
             handlers.add(JobKind::new(kind).unwrap(), handler);
         }
-        let found = |kind: &str| handlers.of(&JobKind::new(kind).unwrap()).map(|handler| handler.address());
+        let found = |kind: &str| handlers.find(&JobKind::new(kind).unwrap()).map(|handler| handler.address());
         let of = |pattern: &str| handlers.0.get(&JobKind::new(pattern).unwrap()).map(JobService::address);
         for (kind, pattern) in [("video.cut", "video.cut"), ("video.mix", "video.*"), ("mail.send", "*")] {
             assert_eq!(found(kind), of(pattern), "{kind}");
@@ -219,9 +218,9 @@ mod tests {
     }
 
     #[test]
-    fn errors_are_cut_to_what_is_taken() {
+    fn long_errors_are_truncated() {
         let long = "ä".repeat(ERROR_BYTES_MAX);
-        let error = fitting(JobError::new("", long));
+        let error = truncated(JobError::new("", long));
         assert_eq!(error.kind, "error");
         assert_eq!(error.message.len(), ERROR_BYTES_MAX);
     }

@@ -1,4 +1,4 @@
-//! The leases that a worker has, and the heartbeats that keep them.
+//! The leases of a worker, and the heartbeats that extend them.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,194 +14,194 @@ use crate::context::Stop;
 use crate::reports::WeakReports;
 use crate::source::{LeasedJob, NotTaken, Source};
 
+/// The current leases of a worker.
 #[derive(Default)]
 pub(crate) struct Leases {
     table: Mutex<Table>,
-    sooner: Notify,
+    /// Signals that a new lease needs a heartbeat before the planned one.
+    earlier: Notify,
 }
 
 #[derive(Default)]
 struct Table {
-    held: HashMap<JobId, Held>,
+    leases: HashMap<JobId, Lease>,
     /// When the next heartbeat is planned.
     planned: Option<Instant>,
 }
 
-struct Held {
+struct Lease {
     fence: u64,
     length: Duration,
+    /// When the next heartbeat is due.
     beat_at: Instant,
-    /// Without a heartbeat it has lapsed by then.
-    lapses_at: Instant,
+    /// When the lease expires unless a heartbeat extends it.
+    expires_at: Instant,
+    /// Whether a handler has started.
     started: bool,
     stop: watch::Sender<Option<Stop>>,
 }
 
-impl Held {
-    /// A third of a lease: two heartbeats may be lost.
+impl Lease {
+    /// Plans the next heartbeat after a third of the lease, so that two heartbeats may fail.
     fn renew(&mut self, now: Instant) {
         self.beat_at = now + self.length / 3;
-        self.lapses_at = now + self.length;
+        self.expires_at = now + self.length;
     }
 
-    fn tell(&self, stop: Stop) {
-        let worse = |known: &Option<Stop>| match known {
-            None => true,
-            Some(known) => (*known as u8) < (stop as u8),
-        };
+    /// Tells the handler to stop, unless it already has a reason that is at least as strong.
+    fn stop(&self, stop: Stop) {
         self.stop.send_if_modified(|known| {
-            let worse = worse(known);
-            if worse {
+            let stronger = known.is_none_or(|known| (known as u8) < (stop as u8));
+            if stronger {
                 *known = Some(stop);
             }
-            worse
+            stronger
         });
     }
 }
 
 impl Leases {
-    /// Takes leases on; from now on they are kept alive.
+    /// Adds new leases, whose heartbeats are sent from now on.
     pub(crate) fn add(&self, jobs: &[LeasedJob]) {
         let now = Instant::now();
         let mut table = self.table();
         let mut soonest: Option<Instant> = None;
         for job in jobs {
-            let mut held = Held {
+            let mut lease = Lease {
                 fence: job.fence,
                 length: job.lease,
                 beat_at: now,
-                lapses_at: now,
+                expires_at: now,
                 started: false,
                 stop: watch::Sender::new(None),
             };
-            held.renew(now);
-            soonest = Some(soonest.map_or(held.beat_at, |known| known.min(held.beat_at)));
-            // A job that was lost without a word can come back to the same worker.
-            if let Some(lost) = table.held.insert(job.id, held) {
-                lost.tell(Stop::Lost);
+            lease.renew(now);
+            soonest = Some(soonest.map_or(lease.beat_at, |known| known.min(lease.beat_at)));
+            // A job whose lease expired unnoticed may be leased to the same worker again.
+            if let Some(expired) = table.leases.insert(job.id, lease) {
+                expired.stop(Stop::Lost);
             }
         }
         if soonest.is_some_and(|soonest| table.planned.is_none_or(|planned| soonest < planned)) {
-            self.sooner.notify_one();
+            self.earlier.notify_one();
         }
     }
 
-    /// A handler begins with a job; `None` if the job is not this worker's any more.
+    /// Marks a job as started and returns the stop signal of its handler; `None` if the worker has lost the lease.
     pub(crate) fn start(&self, job: &LeasedJob) -> Option<watch::Receiver<Option<Stop>>> {
         let mut table = self.table();
-        let held = table.held.get_mut(&job.id).filter(|held| held.fence == job.fence)?;
-        held.started = true;
-        Some(held.stop.subscribe())
+        let lease = table.leases.get_mut(&job.id).filter(|lease| lease.fence == job.fence)?;
+        lease.started = true;
+        Some(lease.stop.subscribe())
     }
 
-    /// A lease is over.
+    /// Removes a lease that has ended.
     pub(crate) fn end(&self, job: JobId, fence: u64) {
         let mut table = self.table();
-        if table.held.get(&job).is_some_and(|held| held.fence == fence) {
-            table.held.remove(&job);
+        if table.leases.get(&job).is_some_and(|lease| lease.fence == fence) {
+            table.leases.remove(&job);
         }
     }
 
-    /// Every handler is to let go of its job.
-    pub(crate) fn tell_all(&self, stop: Stop) {
-        self.table().held.values().filter(|held| held.started).for_each(|held| held.tell(stop));
+    /// Tells every running handler to stop.
+    pub(crate) fn stop_all(&self, stop: Stop) {
+        self.table().leases.values().filter(|lease| lease.started).for_each(|lease| lease.stop(stop));
     }
 
-    /// Keeps leases alive for ever.
-    pub(crate) async fn keep(&self, source: &Arc<dyn Source>, reports: &WeakReports) {
+    /// Sends heartbeats when they are due; never returns.
+    pub(crate) async fn send_heartbeats(&self, source: &Arc<dyn Source>, reports: &WeakReports) {
         loop {
-            match self.plan() {
+            match self.plan_next() {
                 Some(at) => tokio::select! {
                     () = sleep_until(at) => {}
-                    () = self.sooner.notified() => continue,
+                    () = self.earlier.notified() => continue,
                 },
                 None => {
-                    self.sooner.notified().await;
+                    self.earlier.notified().await;
                     continue;
                 }
             }
-            let due = self.due(Instant::now());
+            let due = self.take_due(Instant::now());
             for beats in due.chunks(ITEMS_MAX) {
-                self.beat(source, reports, beats).await;
+                self.send_beats(source, reports, beats).await;
             }
         }
     }
 
-    fn plan(&self) -> Option<Instant> {
+    fn plan_next(&self) -> Option<Instant> {
         let mut table = self.table();
-        table.planned = table.held.values().map(|held| held.beat_at).min();
+        table.planned = table.leases.values().map(|lease| lease.beat_at).min();
         table.planned
     }
 
-    /// Those whose heartbeat is due, with those who would be next: one call for many.
-    fn due(&self, now: Instant) -> Vec<Beat> {
+    /// Returns the heartbeats that are due now or soon, so that one call carries many of them.
+    fn take_due(&self, now: Instant) -> Vec<Beat> {
         let mut table = self.table();
-        let due = table.held.iter_mut().filter(|(_, held)| held.beat_at <= now + held.length / 10);
-        due.map(|(job, held)| {
-            // Asked again soon if the answer does not come.
-            held.beat_at = now + held.length / 6;
-            Beat { job: *job, fence: held.fence }
+        let due = table.leases.iter_mut().filter(|(_, lease)| lease.beat_at <= now + lease.length / 10);
+        due.map(|(job, lease)| {
+            // This is the time of the retry if the call fails.
+            lease.beat_at = now + lease.length / 6;
+            Beat { job: *job, fence: lease.fence }
         })
         .collect()
     }
 
-    async fn beat(&self, source: &Arc<dyn Source>, reports: &WeakReports, beats: &[Beat]) {
-        let asked = Instant::now();
+    async fn send_beats(&self, source: &Arc<dyn Source>, reports: &WeakReports, beats: &[Beat]) {
+        let sent_at = Instant::now();
         let answers = match source.heartbeat(beats.to_vec()).await {
             Ok(answers) => answers,
             Err(error) => {
-                tracing::warn!(%error, jobs = beats.len(), "heartbeats were not taken; they are tried again");
-                self.lapse(Instant::now());
+                tracing::warn!(%error, jobs = beats.len(), "heartbeats failed, retrying");
+                self.drop_expired(Instant::now());
                 return;
             }
         };
         for (beat, answer) in beats.iter().zip(answers) {
-            let back = self.answered(beat, &answer, asked);
-            if let Some(item) = back {
+            let returned = self.apply_answer(beat, &answer, sent_at);
+            if let Some(item) = returned {
                 reports.send(item).await;
             }
         }
     }
 
-    /// Takes an answer in; a lease that is to be handed back is told.
-    fn answered(&self, beat: &Beat, answer: &Result<Order, NotTaken>, asked: Instant) -> Option<Finish> {
+    /// Applies the answer to a heartbeat; returns the end of a lease that the worker must return unstarted.
+    fn apply_answer(&self, beat: &Beat, answer: &Result<Order, NotTaken>, sent_at: Instant) -> Option<Finish> {
         let mut table = self.table();
-        let held = table.held.get_mut(&beat.job).filter(|held| held.fence == beat.fence)?;
-        let started = held.started;
+        let lease = table.leases.get_mut(&beat.job).filter(|lease| lease.fence == beat.fence)?;
+        let started = lease.started;
         match answer {
             Ok(order) => {
-                held.renew(asked);
+                lease.renew(sent_at);
                 match order {
-                    Order::Cancel if started => held.tell(Stop::Cancelled),
-                    // What has not begun can be let go of at once.
+                    Order::Cancel if started => lease.stop(Stop::Cancelled),
                     Order::Cancel | Order::Drain if !started => {
-                        table.held.remove(&beat.job);
+                        table.leases.remove(&beat.job);
                         return Some(Finish { job: beat.job, fence: beat.fence, end: End::Return });
                     }
                     _ => {}
                 }
             }
             Err(NotTaken::Lost(_)) => {
-                tracing::info!(job = %beat.job, fence = beat.fence, "the lease is lost");
-                held.tell(Stop::Lost);
-                // What was reported of it is still sent: it may be charged.
-                table.held.remove(&beat.job);
+                tracing::info!(job = %beat.job, fence = beat.fence, "lease lost");
+                lease.stop(Stop::Lost);
+                // The end of the job is still reported, because its usage is charged.
+                table.leases.remove(&beat.job);
             }
-            Err(NotTaken::Refused(why)) => tracing::warn!(job = %beat.job, why, "a heartbeat was refused"),
+            Err(NotTaken::Refused(why)) => tracing::warn!(job = %beat.job, why, "heartbeat refused"),
         }
         None
     }
 
-    /// Nobody could be told in time that these are still worked on: they count as lost.
-    fn lapse(&self, now: Instant) {
+    /// Removes leases that expired because no heartbeat got through.
+    fn drop_expired(&self, now: Instant) {
         let mut table = self.table();
-        table.held.retain(|job, held| {
-            let lost = held.lapses_at <= now;
-            if lost {
-                tracing::warn!(%job, "the lease has lapsed without an answer to a heartbeat");
-                held.tell(Stop::Lost);
+        table.leases.retain(|job, lease| {
+            let expired = lease.expires_at <= now;
+            if expired {
+                tracing::warn!(%job, "lease expired because no heartbeat got through");
+                lease.stop(Stop::Lost);
             }
-            !lost
+            !expired
         });
     }
 

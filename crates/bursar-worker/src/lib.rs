@@ -1,14 +1,15 @@
-//! Workers: you write the handler, the rest is here. It leases jobs, keeps their leases alive, reports what came of them, tries
-//! its own calls again, and drains.
+//! Workers for jobs: the caller writes handlers, this crate does the rest.
 //!
-//! Where jobs come from is behind [`Source`]: the same worker runs beside the library and over a network. It knows no database.
+//! A [`Worker`] leases jobs, runs their handlers, keeps the leases alive with heartbeats, reports results, retries its own calls and drains
+//! on shutdown. It gets its jobs from a [`Source`], so that the same worker runs on the library in the same process and on a server over
+//! HTTP. This crate knows no database and no network protocol.
 
+mod completion_rate;
 mod context;
-mod crew;
 mod handler;
 mod leases;
-mod pace;
 mod reports;
+mod run_loop;
 mod service;
 mod source;
 mod worker;

@@ -1,4 +1,4 @@
-//! What came of jobs, reported together: while one call is on its way, the next one gathers.
+//! Reports of ended jobs, sent in batches: while one call is in flight, the next batch collects.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -12,42 +12,53 @@ use tokio::time::Instant;
 use crate::leases::Leases;
 use crate::source::{NotTaken, Source, SourceError};
 
-/// Calls that are on their way at once.
+/// The number of report calls in flight.
 pub(crate) const CALLS: usize = 2;
-/// Reports that wait; then handlers wait.
+/// The maximum number of waiting reports; handlers wait when it is reached.
 const WAITING_MAX: usize = 2 * ITEMS_MAX;
-/// How long a report is tried again: money that was spent is to reach the books also after a long outage.
-const PATIENCE: Duration = Duration::from_secs(15 * 60);
-/// The shortest and the longest pause between tries of a call.
-const PAUSE_MIN: Duration = Duration::from_millis(50);
-const PAUSE_MAX: Duration = Duration::from_secs(5);
+/// How long a report is retried. It is long, because a report that is given up may lose spent units.
+const RETRY_TIME_MAX: Duration = Duration::from_secs(15 * 60);
+/// The first delay between retries of a call.
+const BACKOFF_MIN: Duration = Duration::from_millis(50);
+/// The longest delay between retries of a call.
+const BACKOFF_MAX: Duration = Duration::from_secs(5);
 
-/// What a worker did.
+/// The counts of ended jobs of a worker.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WorkerReport {
     /// Jobs that were completed.
     pub completed: u64,
     /// Attempts that failed.
     pub failed: u64,
-    /// Jobs that were put off.
+    /// Jobs that were snoozed.
     pub snoozed: u64,
-    /// Jobs that were handed back.
+    /// Jobs that were returned without a result.
     pub returned: u64,
-    /// Ends that came to nothing, because the lease was lost or nobody could be told.
+    /// Jobs whose end was not accepted, because the lease was lost or the report could not be delivered.
     pub lost: u64,
 }
 
-/// Where reports are sent.
+/// A field of [`WorkerReport`].
+#[derive(Clone, Copy)]
+enum Count {
+    Completed,
+    Failed,
+    Snoozed,
+    Returned,
+    Lost,
+}
+
+/// The sending side of the report queue.
 #[derive(Clone)]
 pub(crate) struct Reports {
     outgoing: mpsc::Sender<Finish>,
 }
 
-/// The same, for who does not keep it open.
+/// A sender that does not keep the report queue open.
 pub(crate) struct WeakReports(mpsc::WeakSender<Finish>);
 
 impl WeakReports {
-    /// Sends a report while the worker works.
+    /// Sends a report, unless the worker has ended.
     pub(crate) async fn send(&self, item: Finish) {
         if let Some(outgoing) = self.0.upgrade() {
             Reports { outgoing }.send(item).await;
@@ -55,13 +66,13 @@ impl WeakReports {
     }
 }
 
-/// Where they go on.
+/// The receiving side of the report queue.
 pub(crate) struct Reporter {
     source: Arc<dyn Source>,
     leases: Arc<Leases>,
     incoming: Mutex<mpsc::Receiver<Finish>>,
     counts: [AtomicU64; 5],
-    /// The worker drains: what cannot be reported soon is left.
+    /// The worker drains, so that reports are retried for the grace period only.
     draining: AtomicBool,
     grace: Duration,
 }
@@ -84,16 +95,16 @@ impl Reports {
         WeakReports(self.outgoing.downgrade())
     }
 
-    /// Sends a report; waits where too many wait already.
+    /// Sends a report; waits while the queue is full.
     pub(crate) async fn send(&self, item: Finish) {
-        // Whoever would take it has ended with the worker.
+        // Sending fails only after the worker has ended.
         let _ = self.outgoing.send(item).await;
     }
 }
 
 impl Reporter {
-    /// Reports until the last who could send one is gone.
-    pub(crate) async fn work(&self) {
+    /// Sends reports until all senders are dropped.
+    pub(crate) async fn run(&self) {
         loop {
             let mut items = Vec::new();
             let gathered = self.incoming.lock().await.recv_many(&mut items, ITEMS_MAX).await;
@@ -108,79 +119,84 @@ impl Reporter {
         self.draining.store(true, Ordering::Relaxed);
     }
 
-    pub(crate) fn counted(&self) -> WorkerReport {
-        let [completed, failed, snoozed, returned, lost] =
-            std::array::from_fn(|place| self.counts[place].load(Ordering::Relaxed));
-        WorkerReport { completed, failed, snoozed, returned, lost }
+    pub(crate) fn counts(&self) -> WorkerReport {
+        let count = |count: Count| self.counts[count as usize].load(Ordering::Relaxed);
+        WorkerReport {
+            completed: count(Count::Completed),
+            failed: count(Count::Failed),
+            snoozed: count(Count::Snoozed),
+            returned: count(Count::Returned),
+            lost: count(Count::Lost),
+        }
     }
 
     async fn report(&self, items: Vec<Finish>) {
         match self.call(&items).await {
-            Ok(answers) => self.take(items, answers).await,
-            // One item that is wrong in itself must not keep the others from being told.
+            Ok(answers) => self.apply_answers(items, answers).await,
+            // The call may have failed because of a single item: report each one alone.
             Err(SourceError::Refused(_) | SourceError::Denied(_) | SourceError::Failed(_)) if items.len() > 1 => {
                 for item in items {
                     Box::pin(self.report(vec![item])).await;
                 }
             }
-            Err(SourceError::Refused(refusal)) => self.take(items, vec![Err(refusal.into())]).await,
+            Err(SourceError::Refused(refusal)) => self.apply_answers(items, vec![Err(refusal.into())]).await,
             Err(error) => {
-                tracing::error!(%error, jobs = items.len(), "what came of jobs could not be reported; their leases lapse");
-                items.iter().for_each(|item| self.end(item, 4));
+                tracing::error!(%error, jobs = items.len(), "reporting ended jobs failed; their leases will expire");
+                items.iter().for_each(|item| self.end(item, Count::Lost));
             }
         }
     }
 
-    async fn take(&self, items: Vec<Finish>, answers: Vec<Result<(), NotTaken>>) {
+    async fn apply_answers(&self, items: Vec<Finish>, answers: Vec<Result<(), NotTaken>>) {
         for (item, answer) in items.into_iter().zip(answers) {
             match answer {
                 Ok(()) => {
-                    let place = match item.end.as_lease_end() {
-                        LeaseEnd::Completed => 0,
-                        LeaseEnd::Failed => 1,
-                        LeaseEnd::Snoozed => 2,
-                        _ => 3,
+                    let count = match item.end.as_lease_end() {
+                        LeaseEnd::Completed => Count::Completed,
+                        LeaseEnd::Failed => Count::Failed,
+                        LeaseEnd::Snoozed => Count::Snoozed,
+                        _ => Count::Returned,
                     };
-                    self.end(&item, place);
+                    self.end(&item, count);
                 }
                 Err(NotTaken::Lost(why)) => {
-                    tracing::info!(job = %item.job, why, "what came of a job was not taken");
-                    self.end(&item, 4);
+                    tracing::info!(job = %item.job, why, "report rejected, lease lost");
+                    self.end(&item, Count::Lost);
                 }
-                Err(NotTaken::Refused(why)) => self.refused(item, why).await,
+                Err(NotTaken::Refused(why)) => self.report_dead(item, why).await,
             }
         }
     }
 
-    /// The rules do not take the report as it is, for the usage in it. A person has to look at it: the job dies of it.
-    async fn refused(&self, item: Finish, why: String) {
-        tracing::error!(job = %item.job, why, "the report of a job was refused");
+    /// Reports the job as dead after a rule has refused its report, which happens for wrong usage. A retry would be refused again.
+    async fn report_dead(&self, item: Finish, why: String) {
+        tracing::error!(job = %item.job, why, "report refused, the job is reported as dead");
         let error = JobError::new("report refused", why);
         let end = End::Fail { error, retryable: false, retry_after: None, usage: None };
         let dead = Finish { end, ..item };
         match self.call(std::slice::from_ref(&dead)).await.map(|mut answers| answers.pop()) {
-            Ok(Some(Ok(()))) => self.end(&dead, 1),
-            _ => self.end(&dead, 4),
+            Ok(Some(Ok(()))) => self.end(&dead, Count::Failed),
+            _ => self.end(&dead, Count::Lost),
         }
     }
 
-    fn end(&self, item: &Finish, place: usize) {
-        self.counts[place].fetch_add(1, Ordering::Relaxed);
+    fn end(&self, item: &Finish, count: Count) {
+        self.counts[count as usize].fetch_add(1, Ordering::Relaxed);
         self.leases.end(item.job, item.fence);
     }
 
     async fn call(&self, items: &[Finish]) -> Result<Vec<Result<(), NotTaken>>, SourceError> {
         let began = Instant::now();
-        let mut pause = Pause::default();
+        let mut backoff = Backoff::default();
         loop {
             match self.source.finish(items.to_vec()).await {
                 Err(SourceError::Transient(error)) => {
-                    let patience = if self.draining.load(Ordering::Relaxed) { self.grace } else { PATIENCE };
-                    if began.elapsed() >= patience {
+                    let retry_time = if self.draining.load(Ordering::Relaxed) { self.grace } else { RETRY_TIME_MAX };
+                    if began.elapsed() >= retry_time {
                         return Err(SourceError::Failed(error));
                     }
-                    tracing::warn!(%error, jobs = items.len(), "a report was not taken; it is tried again");
-                    pause.wait().await;
+                    tracing::warn!(%error, jobs = items.len(), "reporting ended jobs failed, retrying");
+                    backoff.wait().await;
                 }
                 answer => return answer,
             }
@@ -188,19 +204,19 @@ impl Reporter {
     }
 }
 
-/// Pauses that get longer.
-pub(crate) struct Pause(Duration);
+/// The delays between retries of a call; each is twice as long as the one before.
+pub(crate) struct Backoff(Duration);
 
-impl Default for Pause {
-    fn default() -> Pause {
-        Pause(PAUSE_MIN)
+impl Default for Backoff {
+    fn default() -> Backoff {
+        Backoff(BACKOFF_MIN)
     }
 }
 
-impl Pause {
+impl Backoff {
     pub(crate) async fn wait(&mut self) {
-        let pause = self.0;
-        self.0 = (pause * 2).min(PAUSE_MAX);
-        tokio::time::sleep(pause).await;
+        let delay = self.0;
+        self.0 = (delay * 2).min(BACKOFF_MAX);
+        tokio::time::sleep(delay).await;
     }
 }

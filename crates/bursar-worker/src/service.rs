@@ -1,4 +1,4 @@
-//! Handlers as `tower` services, so that layers can be put around them.
+//! Handlers as `tower` services, so that layers can wrap them.
 
 use std::convert::identity;
 use std::future::poll_fn;
@@ -16,11 +16,11 @@ use crate::handler::HandlerError;
 
 type Handle = dyn Fn(JobContext) -> BoxFuture<'static, Result<Payload, JobFailure>> + Send + Sync;
 
-/// Whatever works on jobs of a worker, as a `tower` service: it takes a job and gives its result.
+/// The handlers of a worker as a `tower` service: the request is a job, the response is its result as JSON.
 #[derive(Clone)]
 pub struct JobService(Arc<Handle>);
 
-/// How a handler ends without a result, as an error that layers can pass on.
+/// A [`HandlerError`] as an error type that layers can pass on.
 #[derive(Debug, thiserror::Error)]
 #[error("{0:?}")]
 pub struct JobFailure(pub HandlerError);
@@ -34,7 +34,7 @@ impl JobService {
         JobService(Arc::new(move |context| handle(context).map(|ended| ended.map_err(JobFailure)).boxed()))
     }
 
-    /// The same with a layer around it.
+    /// Wraps the service in a layer.
     pub(crate) fn within<L>(self, layer: &L) -> JobService
     where
         L: Layer<JobService>,
@@ -42,15 +42,15 @@ impl JobService {
         <L::Service as Service<JobContext>>::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
         <L::Service as Service<JobContext>>::Future: Send,
     {
-        // Clones share what the layer counts or limits.
+        // Every job gets a clone: `tower` layers share their state between clones.
         let service = Mutex::new(layer.layer(self));
         JobService(Arc::new(move |context| {
             let mut service = service.lock().unwrap_or_else(PoisonError::into_inner).clone();
-            let work = async move {
+            let attempt = async move {
                 poll_fn(|waker| service.poll_ready(waker)).await.map_err(|error| failed(error.into()))?;
                 service.call(context).await.map_err(|error| failed(error.into()))
             };
-            work.boxed()
+            attempt.boxed()
         }))
     }
 
@@ -78,7 +78,7 @@ impl Service<JobContext> for JobService {
     }
 }
 
-/// What the handler said, or what a layer says for itself: then the attempt has failed.
+/// Returns the error of the handler; an error of a layer becomes a failed attempt.
 fn failed(error: Box<dyn std::error::Error + Send + Sync>) -> JobFailure {
     error
         .downcast::<JobFailure>()

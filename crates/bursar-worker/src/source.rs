@@ -1,4 +1,4 @@
-//! Where jobs come from, and where what came of them goes.
+//! The source of a worker's jobs, which also receives its heartbeats and reports.
 
 use std::time::Duration;
 
@@ -11,52 +11,52 @@ use bursar_core::payload::Payload;
 use bursar_core::refusal::{Invalid, Refusal};
 use bursar_core::trace::TraceParent;
 
-/// A job that a worker has, as far as a worker needs to know it.
+/// A job that is leased to a worker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeasedJob {
-    /// Its id.
+    /// The id of the job.
     pub id: JobId,
-    /// The number of the lease: whoever ends the lease names it.
+    /// The number of the lease, which every report must carry.
     pub fence: u64,
-    /// How long the lease lasts without a sign of life.
+    /// How long the lease lasts without a heartbeat.
     pub lease: Duration,
-    /// Where it waited.
+    /// The queue of the job.
     pub queue: Queue,
-    /// What it does.
+    /// The type of work.
     pub kind: JobKind,
-    /// What it works on.
+    /// The input of the handler.
     pub payload: Payload,
-    /// Which attempt this is.
+    /// The number of this attempt, counted from 1.
     pub attempt: u32,
-    /// After so many failed attempts it is dead, where the job itself says it.
+    /// The number of failed attempts after which the job is dead, if the job sets it.
     pub max_attempts: Option<u32>,
-    /// What makes it unique: pass it on to whoever must not do a thing twice.
+    /// The idempotency key of the job; pass it to services that must not repeat an effect.
     pub idempotency_key: Option<IdempotencyKey>,
-    /// Groups it for flow control.
+    /// The flow key.
     pub key: Option<FlowKey>,
-    /// Words to find it by.
+    /// Words to find the job by.
     pub tags: Vec<Tag>,
-    /// What its maker wants to remember of it.
+    /// JSON that was stored with the job for its owner.
     pub metadata: Payload,
-    /// The hold that its end settles.
+    /// The hold that the end of the job settles.
     pub hold: Option<HoldId>,
-    /// The trace it was enqueued in: pass it on as the header `traceparent`.
+    /// The trace in which the job was enqueued; pass it on as the header `traceparent`.
     pub traceparent: Option<TraceParent>,
 }
 
-/// What a worker says of a job it works on. It is told as it happens and kept nowhere.
+/// The progress of a running job. It is sent to listeners and not stored.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Progress {
-    /// How much of it is done, from 0 to 100.
+    /// How much is done, from 0 to 100.
     pub percent: Option<f64>,
-    /// In words.
+    /// A text for people.
     pub message: Option<String>,
-    /// Anything else.
+    /// JSON for programs.
     pub data: Payload,
 }
 
 impl Progress {
-    /// Refuses a report that is too large: listeners keep it in memory.
+    /// Refuses progress that is too large, because listeners buffer it in memory.
     pub fn check(&self) -> Result<(), Invalid> {
         let bytes = self.message.as_ref().map_or(0, String::len) + self.data.as_str().len();
         if bytes > PROGRESS_BYTES_MAX {
@@ -66,24 +66,24 @@ impl Progress {
         Ok(())
     }
 
-    /// So many percent.
+    /// Progress with a percentage.
     pub fn percent(percent: f64) -> Progress {
         Progress { percent: Some(percent), ..Progress::default() }
     }
 
-    /// With words.
+    /// Sets the message.
     pub fn message(self, message: impl Into<String>) -> Progress {
         Progress { message: Some(message.into()), ..self }
     }
 }
 
-/// Why a report on one job was not taken.
+/// Why a heartbeat or a report on one job was not accepted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotTaken {
-    /// The lease is over, or somebody else has the job. What was spent is charged all the same.
+    /// The lease has expired, or another worker has the job. Reported usage is charged nevertheless.
     #[error("{0}")]
     Lost(String),
-    /// The report is wrong in itself.
+    /// A rule refuses the report; a retry is refused too.
     #[error("{0}")]
     Refused(String),
 }
@@ -97,42 +97,42 @@ impl From<Refusal> for NotTaken {
     }
 }
 
-/// Why a call came to nothing.
+/// Why a call of a worker failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SourceError {
-    /// It may go away by itself: the same call may be made again.
+    /// The same call may succeed later.
     #[error("{0}")]
     Transient(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// There is nobody to ask any more.
+    /// The source is closed.
     #[error("closed")]
     Closed,
-    /// What was asked is wrong; no repetition makes it right.
+    /// A rule refuses the call; a retry is refused too.
     #[error(transparent)]
     Refused(#[from] Refusal),
-    /// What was said of one job was not taken.
+    /// A heartbeat or a report on one job was not accepted.
     #[error(transparent)]
     NotTaken(#[from] NotTaken),
-    /// Who asks may not, or is not known; no repetition makes it right.
+    /// The caller is unknown or lacks the permission; a retry is denied too.
     #[error("{0}")]
     Denied(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// Anything else.
+    /// Any other failure.
     #[error("{0}")]
     Failed(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
 
-/// Where jobs come from: a Bursar in this process, or one over a network.
+/// A source of jobs: the library in this process, or a server.
 #[async_trait]
 pub trait Source: Send + Sync + 'static {
-    /// Takes jobs to work on, and waits so long for some if there are none. Jobs that are leased for a caller who has dropped
-    /// the call must be handed back.
+    /// Leases jobs; if none is ready, waits for up to `wait`. An implementation must return the jobs that it has leased for a call that
+    /// the caller dropped.
     async fn lease(&self, ask: LeaseAsk, wait: Duration) -> Result<Vec<LeasedJob>, SourceError>;
-    /// Says that jobs are still worked on; one answer for each.
+    /// Extends leases; returns one answer for each heartbeat, in order.
     async fn heartbeat(&self, beats: Vec<Beat>) -> Result<Vec<Result<Order, NotTaken>>, SourceError>;
-    /// Ends leases; one answer for each. The same end of the same lease again is answered in the same way.
+    /// Ends leases; returns one answer for each, in order. Repeating the same end of the same lease returns the same answer.
     async fn finish(&self, items: Vec<Finish>) -> Result<Vec<Result<(), NotTaken>>, SourceError>;
-    /// Tells how far a job is, which is a sign of life too.
+    /// Sends the progress of a job and extends its lease.
     async fn progress(&self, beat: Beat, progress: Progress) -> Result<(), SourceError>;
-    /// Waits until jobs are handed back that came for a call which was dropped: the worker ends.
+    /// Waits until the jobs of dropped lease calls are returned. The worker calls it when it ends.
     async fn settle(&self) {}
 }

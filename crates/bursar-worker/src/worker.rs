@@ -1,4 +1,4 @@
-//! Workers, in the making and at work.
+//! The builder of a worker, and the handle of a running one.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,15 +17,15 @@ use tower_layer::Layer;
 use tower_service::Service;
 
 use crate::context::JobContext;
-use crate::crew::{self, Plan};
-use crate::handler::{HandlerError, Handlers, Labour};
+use crate::handler::{Dispatcher, HandlerError, Handlers};
 use crate::reports::WorkerReport;
+use crate::run_loop::{self, Config};
 use crate::service::JobService;
 use crate::source::{Source, SourceError};
 
 type Layers = Box<dyn FnOnce(JobService) -> JobService + Send>;
 
-/// Runs handlers of jobs. What is wrong with a part is told when it is started.
+/// A worker that runs handlers of jobs. An invalid setting is reported when the worker starts.
 #[must_use = "a worker does nothing until it runs"]
 pub struct Worker {
     source: Arc<dyn Source>,
@@ -38,10 +38,11 @@ pub struct Worker {
     ahead_max: usize,
     wait: Duration,
     grace: Duration,
-    wrong: Option<Invalid>,
+    /// The first invalid setting.
+    invalid: Option<Invalid>,
 }
 
-/// A worker at work.
+/// The handle of a worker that runs in a task. The worker goes on if the handle is dropped.
 #[derive(Debug)]
 pub struct RunningWorker {
     stop: oneshot::Sender<()>,
@@ -49,7 +50,7 @@ pub struct RunningWorker {
 }
 
 impl Worker {
-    /// A worker that gets its jobs from there.
+    /// A worker that gets its jobs from `source`.
     pub fn new(source: Arc<dyn Source>) -> Worker {
         Worker {
             source,
@@ -62,28 +63,27 @@ impl Worker {
             ahead_max: 500,
             wait: Duration::from_secs(20),
             grace: Duration::from_secs(30),
-            wrong: None,
+            invalid: None,
         }
     }
 
-    fn with<T>(mut self, part: Result<T, Invalid>, take: impl FnOnce(&mut Self, T)) -> Self {
-        match part {
-            Ok(part) => take(&mut self, part),
-            Err(invalid) => drop(self.wrong.get_or_insert(invalid)),
+    fn with<T>(mut self, value: Result<T, Invalid>, set: impl FnOnce(&mut Self, T)) -> Self {
+        match value {
+            Ok(value) => set(&mut self, value),
+            Err(invalid) => drop(self.invalid.get_or_insert(invalid)),
         }
         self
     }
 
-    /// Takes jobs from a queue.
+    /// Adds a queue to lease jobs from.
     pub fn queue(self, queue: impl TryInto<Queue, Error = Invalid>) -> Self {
         self.with(queue.try_into(), |this, queue| this.queues.push(queue))
     }
 
-    /// What is done for jobs of a kind; `video.*` is every kind that begins with `video.`. Jobs of other kinds are left to
-    /// others.
+    /// Sets the handler for jobs of a kind; `video.*` matches every kind that begins with `video.`. The worker leases no other kinds.
     ///
-    /// A job runs **at least once**: see [`JobContext`]. A handler that fails or panics has failed an attempt; see
-    /// [`HandlerError`] for other ends. A payload that is not of its type is a failure that trying again does not mend.
+    /// A job runs **at least once**: see [`JobContext`]. An error or a panic of the handler is a failed attempt; see [`HandlerError`] for
+    /// other ends. A payload that cannot be parsed as `P` makes the job dead.
     pub fn on<P, R, F, Fut>(self, kind: impl TryInto<JobKind, Error = Invalid>, handler: F) -> Self
     where
         P: DeserializeOwned + Send + 'static,
@@ -94,9 +94,9 @@ impl Worker {
         self.with(kind.try_into(), |this, kind| this.handlers.add(kind, handler))
     }
 
-    /// Puts a `tower` layer around all handlers, such as a timeout, a limit or a trace. The service it wraps takes a
-    /// [`JobContext`] and gives the result as JSON. The layer that is put first is outermost. An error of a layer's own is a failed
-    /// attempt; that of the handler, a [`JobFailure`](crate::JobFailure), is what the handler said.
+    /// Wraps all handlers in a `tower` layer, such as a timeout, a limit or a trace. The first layer is the outermost. The wrapped service
+    /// takes a [`JobContext`] and returns the result as JSON. Its error is a [`JobFailure`](crate::JobFailure), which the layer passes on;
+    /// any other error of a layer is a failed attempt.
     pub fn layer<L>(mut self, layer: L) -> Self
     where
         L: Layer<JobService> + Send + 'static,
@@ -109,75 +109,76 @@ impl Worker {
         self
     }
 
-    /// How it is called in the journal.
+    /// Sets the name of the worker in the journal; default: a name with the process id.
     pub fn name(self, name: impl TryInto<WorkerName, Error = Invalid>) -> Self {
         self.with(name.try_into(), |this, name| this.name = Some(name))
     }
 
-    /// How many handlers run at once; ten unless it is said.
-    pub fn concurrency(self, most: usize) -> Self {
-        let wrong = Invalid::new("concurrency", format!("must be from 1 to {CAPACITY_MAX}"));
-        let checked = if (1..=CAPACITY_MAX as usize).contains(&most) { Ok(most) } else { Err(wrong) };
-        self.with(checked, |this, most| this.concurrency = most)
+    /// Sets how many handlers run at the same time; default: 10.
+    pub fn concurrency(self, max: usize) -> Self {
+        let invalid = Invalid::new("concurrency", format!("must be from 1 to {CAPACITY_MAX}"));
+        let checked = if (1..=CAPACITY_MAX as usize).contains(&max) { Ok(max) } else { Err(invalid) };
+        self.with(checked, |this, max| this.concurrency = max)
     }
 
-    /// How many jobs may be leased ahead of those that run, where jobs are short; 500 unless it is said. Jobs that take long are
-    /// never leased ahead.
-    pub fn ahead(mut self, most: usize) -> Self {
-        self.ahead_max = most.min(CAPACITY_MAX as usize);
+    /// Sets how many short jobs may be leased ahead of those that run; default: 500. The worker leases ahead as many jobs as it completes
+    /// in a tenth of a second, so that long jobs are left to other workers.
+    pub fn ahead(mut self, max: usize) -> Self {
+        self.ahead_max = max.min(CAPACITY_MAX as usize);
         self
     }
 
-    /// How long a lease lasts without a heartbeat; as the queue says unless it is said.
+    /// Sets how long a lease lasts without a heartbeat; default: the queue's setting.
     pub fn lease(mut self, lease: Duration) -> Self {
         self.lease = Some(lease);
         self
     }
 
-    /// How long a handler has to come to an end after it was told to let go of its job; half a minute unless it is said. Then it
-    /// is dropped.
+    /// Sets the grace period: how long a handler that must stop may go on before it is dropped; default: 30 seconds.
     pub fn grace(mut self, grace: Duration) -> Self {
         self.grace = grace;
         self
     }
 
-    /// Works until there is nobody to ask any more.
+    /// Runs until the source is closed.
     pub async fn run(self) -> Result<WorkerReport, SourceError> {
         self.run_until(std::future::pending()).await
     }
 
-    /// Works until `stop` is ready, such as a signal to the process; then hands back what was not begun, without burning an
-    /// attempt, and waits for the handlers that run.
+    /// Runs until `stop` is ready, then drains: returns the jobs that were not started, which does not count as an attempt, and waits for
+    /// the running handlers.
     pub async fn run_until(self, stop: impl Future<Output = ()>) -> Result<WorkerReport, SourceError> {
-        crew::work(self.plan()?, stop).await
+        run_loop::run(self.config()?, stop).await
     }
 
-    /// Works until the process is told to end (`SIGTERM`, or `SIGINT` from a terminal), then drains like
+    /// Runs until the process receives `SIGTERM` or `SIGINT` (Ctrl-C), then drains like
     /// [`run_until`](Worker::run_until).
     pub async fn run_until_terminated(self) -> Result<WorkerReport, SourceError> {
         self.run_until(terminated()).await
     }
 
-    /// Works in a task of its own.
+    /// Runs in a task of its own.
     pub fn start(self) -> Result<RunningWorker, SourceError> {
-        let plan = self.plan()?;
+        let config = self.config()?;
         let (stop, stopped) = oneshot::channel();
-        // A worker whose handle is dropped goes on.
+        // Dropping the handle must not stop the worker.
         let stopped = async move {
             if stopped.await.is_err() {
                 std::future::pending::<()>().await;
             }
         };
-        Ok(RunningWorker { stop, done: tokio::spawn(crew::work(plan, stopped)) })
+        Ok(RunningWorker { stop, done: tokio::spawn(run_loop::run(config, stopped)) })
     }
 
-    fn plan(self) -> Result<Plan, SourceError> {
+    fn config(self) -> Result<Config, SourceError> {
         let kinds = self.handlers.kinds();
         let missing = |field, problem| Refusal::from(Invalid::new(field, problem));
-        match self.wrong {
+        match self.invalid {
             Some(invalid) => return Err(Refusal::from(invalid).into()),
             None if self.queues.is_empty() => return Err(missing("queues", "must not be empty").into()),
-            None if kinds.is_empty() => return Err(missing("kinds", "must not be empty: there is no handler").into()),
+            None if kinds.is_empty() => {
+                return Err(missing("kinds", "must not be empty: the worker has no handler").into());
+            }
             None => {}
         }
         let worker = match self.name {
@@ -185,9 +186,9 @@ impl Worker {
             None => WorkerName::new(default_name()).map_err(Refusal::from)?,
         };
         let lease = self.lease.map(Into::into);
-        Ok(Plan {
+        Ok(Config {
             source: self.source,
-            labour: Labour::new(self.handlers, self.layers),
+            dispatcher: Dispatcher::new(self.handlers, self.layers),
             ask: LeaseAsk { queues: self.queues, kinds, capacity: 1, lease, worker },
             wait: self.wait,
             concurrency: self.concurrency,
@@ -197,10 +198,10 @@ impl Worker {
     }
 }
 
-/// Until the process is told to end.
+/// Waits for `SIGTERM` or `SIGINT`.
 async fn terminated() {
     let interrupted = async {
-        // Where nobody can be told of it, it ends the process as it always does.
+        // Without a signal handler the signal ends the process, which is its default action.
         if tokio::signal::ctrl_c().await.is_err() {
             std::future::pending::<()>().await;
         }
@@ -208,29 +209,29 @@ async fn terminated() {
     #[cfg(unix)]
     {
         use tokio::signal::unix::{SignalKind, signal};
-        let told = async {
+        let terminated = async {
             match signal(SignalKind::terminate()) {
-                Ok(mut told) => drop(told.recv().await),
+                Ok(mut signal) => drop(signal.recv().await),
                 Err(_) => std::future::pending().await,
             }
         };
         tokio::select! {
             () = interrupted => {}
-            () = told => {}
+            () = terminated => {}
         }
     }
     #[cfg(not(unix))]
     interrupted.await;
 }
 
-/// A name that no other worker of this process has.
+/// Returns a name that no other worker of this process has.
 fn default_name() -> String {
     static NUMBER: AtomicU64 = AtomicU64::new(1);
     format!("worker-{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed))
 }
 
 impl RunningWorker {
-    /// Takes no more jobs, hands back what was not begun, and waits for the handlers that run.
+    /// Stops leasing, returns the jobs that were not started, and waits for the running handlers.
     pub async fn drain(self) -> Result<WorkerReport, SourceError> {
         let _ = self.stop.send(());
         self.done.await.unwrap_or_else(|error| Err(SourceError::Failed(Box::new(error))))

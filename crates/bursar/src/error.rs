@@ -107,3 +107,27 @@ impl From<std::convert::Infallible> for Error {
         match never {}
     }
 }
+
+impl bursar_core::failure::Classify for Error {
+    fn class(&self) -> bursar_core::failure::FailureClass<'_> {
+        use bursar_core::failure::FailureClass;
+        let store = match self {
+            Error::Refused(refusal) => return FailureClass::Refused(refusal),
+            Error::LeaseLost(lost) => return FailureClass::Refused(lost.refusal()),
+            Error::Overloaded { .. } => return FailureClass::Overloaded,
+            Error::Internal(_) => return FailureClass::Internal,
+            Error::Store(error) => &**error,
+        };
+        match store {
+            StoreError::Busy(_) | StoreError::RetryTransaction(_) => FailureClass::Busy,
+            StoreError::UnknownOutcome(_) => FailureClass::UnknownOutcome,
+            StoreError::BadUrl(_) => FailureClass::Invalid { field: None },
+            StoreError::Unavailable { .. }
+            | StoreError::NewerSchema { .. }
+            | StoreError::NotMigrated { .. }
+            | StoreError::Corrupt { .. }
+            | StoreError::Closed => FailureClass::Unavailable,
+            _ => FailureClass::Internal,
+        }
+    }
+}

@@ -162,7 +162,7 @@ async fn restore_dump(args: Restore, global: &Global, out: Output) -> Result<Don
 
 fn done(file: PathBuf, global: &Global, copied: &Copied) -> Done {
     let (position, verified) = match &copied.checked {
-        Some((health, report)) => (Some(health.position), Some(VerifyAnswer::from(report))),
+        Some((health, report)) => (Some(health.position), Some(bursar_server::convert::verify_answer(report))),
         None => (None, None),
     };
     Done { file, database: global.config.database.to_string(), bytes: copied.bytes, position, verified }

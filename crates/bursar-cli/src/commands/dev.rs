@@ -8,7 +8,7 @@ use bursar::{
     Budget, BudgetView, Bursar, CommandBuilder, CredentialClass, Error, JobSpec, Limit, Payload, Receipt, Scope,
     Subject, Tenant, Window,
 };
-use bursar_server::Settings;
+use bursar_server::{Settings, convert};
 use clap::Args;
 use serde_json::{Map, Value, json};
 
@@ -208,7 +208,7 @@ async fn metered(story: &mut Story, bursar: &Bursar, cast: &Cast, token: &str) -
         "Hold 400000, redeem the upload and enqueue the job that uses it: all of it or none of it.",
     )?;
     let receipt = command(bursar, cast, token)?.submit().await?;
-    let answer = CommandAnswer::of(&receipt, false);
+    let answer: CommandAnswer = convert::command_answer(&receipt, false);
     story.result("command", to_value(&answer)?, &command::describe(&answer))?;
     story.out.say("\n     The balances now, held on all three at once:\n")?;
     show(story, bursar, cast, "balances_held").await?;
@@ -252,7 +252,7 @@ async fn again(story: &mut Story, bursar: &Bursar, cast: &Cast, token: &str) -> 
     let receipt = command(bursar, cast, token)?.submit().await?;
     let jobs: Vec<String> = receipt.done.jobs.iter().map(|job| job.id.to_string()).collect();
     let human = format!("{} again, replayed: {}, job {}", receipt.command, receipt.replayed, jobs.join(", "));
-    story.result("replayed", to_value(&CommandAnswer::of(&receipt, false))?, &human)?;
+    story.result("replayed", to_value(&convert::command_answer(&receipt, false))?, &human)?;
     match bursar.grants().redeem("upload", &cast.session, token).await {
         Ok(_) => Err(surprise("a used token was taken again")),
         Err(error) => {
@@ -266,11 +266,11 @@ async fn proof(story: &mut Story, bursar: &Bursar, before: u64) -> Result<bool, 
     story
         .step("The journal", "Every change has its event, written in the same transaction. Refusals change nothing.")?;
     let (events, _) = bursar.journal().read(before, 100).await?;
-    let answers: Vec<EventAnswer> = events.iter().map(EventAnswer::from).collect();
+    let answers: Vec<EventAnswer> = events.iter().map(convert::event_answer).collect();
     story.result("journal", to_value(&answers)?, &journal::lines(&answers))?;
     story.step("The proof", "Balances are kept, not summed. This sums them all the same, and compares.")?;
     let report = bursar.verify().await?;
-    let report = VerifyAnswer::from(&report);
+    let report: VerifyAnswer = convert::verify_answer(&report);
     story.result("verify", to_value(&report)?, &upkeep::describe(&report))?;
     Ok(report.ok)
 }
@@ -314,7 +314,7 @@ async fn show(story: &mut Story, bursar: &Bursar, cast: &Cast, name: &str) -> Re
         })
     });
     let human = table(&["SCOPE", "WINDOW", "LIMIT", "POSTED", "HELD", "REMAINING"], &rows.collect::<Vec<_>>());
-    let answers: Vec<BudgetAnswer> = views.iter().map(BudgetAnswer::from).collect();
+    let answers: Vec<BudgetAnswer> = views.iter().map(convert::budget_answer).collect();
     story.result(name, to_value(&answers)?, &human)
 }
 

@@ -1,4 +1,4 @@
-//! Listening over a restart of the server.
+//! Event streams: reconnecting, giving up and errors.
 
 use std::time::Duration;
 
@@ -6,62 +6,62 @@ use bursar_client::{Error, JobBody, Kind, Payload, Told};
 use futures_util::StreamExt;
 use tokio::time::timeout;
 
-use crate::home::Home;
 use crate::script::{Script, Step};
+use crate::test_server::TestServer;
 
 fn body() -> JobBody {
     JobBody::new("q".try_into().unwrap(), "k".try_into().unwrap(), Payload::default())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_stream_goes_on_where_it_broke_off() {
-    let mut home = Home::sqlite().await;
-    let client = home.client();
+async fn a_stream_continues_after_a_restart_of_the_server() {
+    let mut server = TestServer::sqlite().await;
+    let client = server.client();
     let mut events = client.events(["queue:q", "budget:with,comma"]);
     assert!(matches!(events.next().await.unwrap(), Told::Ready { .. }));
     let mut enqueued = Vec::new();
-    let mut heard = Vec::new();
+    let mut received = Vec::new();
     for round in 0..3 {
         enqueued.push(client.jobs().enqueue(&body()).await.unwrap().id.to_string());
-        // The last one is enqueued while the stream is broken and nobody has noticed.
+        // The restart breaks the connection; the last job is enqueued before the stream reconnects.
         if round == 1 {
-            home.stop().await;
-            home.start().await;
+            server.stop().await;
+            server.start().await;
         }
     }
-    while heard.len() < 3 {
+    while received.len() < 3 {
         match timeout(Duration::from_secs(30), events.next()).await.unwrap().unwrap() {
-            Told::Happened(event) => heard.push(event.data["job"].as_str().unwrap().to_owned()),
+            Told::Happened(event) => received.push(event.data["job"].as_str().unwrap().to_owned()),
             Told::Ready { .. } => {}
             other => panic!("{other:?}"),
         }
     }
-    assert_eq!(heard, enqueued, "each once, in order");
+    assert_eq!(received, enqueued, "an event is missing, repeated or out of order");
     let position = events.position().unwrap();
-    // Who comes later with a position hears what happened since.
+    // A new stream with a position receives all events after it.
     let again = client.events(["journal"]).after(position - 1);
     let mut again = std::pin::pin!(again.into_stream());
     assert!(matches!(again.next().await.unwrap().unwrap(), Told::Ready { .. }));
-    let Told::Happened(last) = again.next().await.unwrap().unwrap() else { panic!("it happened") };
+    let Told::Happened(last) = again.next().await.unwrap().unwrap() else { panic!("not an event of the journal") };
     assert_eq!(last.position, position);
-    home.stop().await;
+    server.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stream_that_breaks_off_again_and_again_is_given_up() {
+async fn a_stream_whose_connection_is_lost_repeatedly_fails() {
     let script = Script::new([Step::Answer(200, &[], String::new())]);
     let error = script.client().events(["journal"]).next().await.unwrap_err();
     assert!(matches!(error, Error::Unreachable { .. }), "{error:?}");
-    assert!(script.asked().len() > 5, "it was tried for a while");
-    // One that tells something in between is not.
-    let happens = "id: 7\nevent: ready\ndata: {\"position\":7}\n\n";
-    let script = Script::new([Step::Answer(200, &[], happens.into())]);
+    assert!(script.requests().len() > 5, "too few attempts");
+    // A stream that receives something between losses goes on.
+    let ready = "id: 7\nevent: ready\ndata: {\"position\":7}\n\n";
+    let script = Script::new([Step::Answer(200, &[], ready.into())]);
     let mut events = script.client().events(["journal"]);
     for _ in 0..100 {
         assert!(matches!(events.next().await.unwrap(), Told::Ready { position: 7 }));
     }
     assert_eq!(script.headers("last-event-id")[1].as_deref(), Some("7"));
-    // What cannot be read is told each time, and not passed over.
+    // An event that cannot be parsed is reported each time and not skipped.
     let odd = "id: 7\nevent: ready\ndata: {\"position\":7}\n\nid: 8\nevent: job.odd\ndata: {}\n\n";
     let script = Script::new([Step::Answer(200, &[], odd.into())]);
     let mut events = script.client().events(["journal"]);
@@ -72,14 +72,14 @@ async fn a_stream_that_breaks_off_again_and_again_is_given_up() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_may_not_listen_is_told_so_at_once() {
-    let mut home = Home::sqlite().await;
-    let error = home.with("nobody").events(["journal"]).next().await.unwrap_err();
+async fn a_refused_subscription_fails_at_once() {
+    let mut server = TestServer::sqlite().await;
+    let error = server.with("nobody").events(["journal"]).next().await.unwrap_err();
     assert_eq!(error.kind(), Some(Kind::Unauthorized));
-    let error = home.client().events(["blob:1"]).next().await.unwrap_err();
+    let error = server.client().events(["blob:1"]).next().await.unwrap_err();
     assert_eq!(error.kind(), Some(Kind::Invalid));
-    let client = home.client();
-    home.stop().await;
+    let client = server.client();
+    server.stop().await;
     let error = client.within(Duration::from_secs(3)).events(["journal"]).next().await.unwrap_err();
     assert!(matches!(error, Error::Unreachable { .. }), "{error:?}");
 }

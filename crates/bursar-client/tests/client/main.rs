@@ -1,8 +1,8 @@
-//! The client: how it tries again, and everything it can ask of a real server.
+//! Tests of the client: retries against a scripted transport, and every call against a real server.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
+mod api;
 mod events;
-mod faces;
-mod home;
 mod retries;
 mod script;
+mod test_server;

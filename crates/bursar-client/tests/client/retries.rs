@@ -1,12 +1,13 @@
-//! Trying again: when it is safe, with the same key, as patiently as was said.
+//! Retries: only if they are safe, with the same idempotency key, until the timeout.
 
 use std::time::Duration;
 
-use bursar_client::wire::work::{ReturnBody, SelectionBody};
+use bursar_client::wire::bulk::SelectionBody;
+use bursar_client::wire::worker_calls::ReturnBody;
 use bursar_client::{ChargeBody, CommandBody, Error, JobId, Kind, ViolationAnswer};
 use tokio::time::Instant;
 
-use crate::script::{Script, Step, problem, told};
+use crate::script::{Script, Step, problem, problem_with};
 
 const DONE: &str = r#"{"id":"cmd_00000000000000000000000001","replayed":false,"dry_run":false,"hold":null,"posted":[],
     "grants":[],"jobs":[]}"#;
@@ -24,11 +25,11 @@ fn job() -> JobId {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_write_keeps_its_key_over_all_tries_and_heeds_when_to_come_again() {
+async fn a_write_is_retried_with_the_same_key_after_retry_after() {
     let script = Script::new([
         Step::Breaks { sent: true },
         problem(504, "unknown-outcome"),
-        told(503, &[("retry-after", "3")], "overloaded"),
+        problem_with(503, &[("retry-after", "3")], "overloaded"),
         Step::Answer(502, &[], "<html>a proxy</html>".into()),
         done(),
     ]);
@@ -38,11 +39,11 @@ async fn a_write_keeps_its_key_over_all_tries_and_heeds_when_to_come_again() {
     let keys = script.headers("idempotency-key");
     assert_eq!(keys.len(), 5);
     assert!(keys[0].is_some() && keys.iter().all(|key| *key == keys[0]), "{keys:?}");
-    assert!(script.asked().iter().all(|request| request.body() == script.asked()[0].body()));
+    assert!(script.requests().iter().all(|request| request.body() == script.requests()[0].body()));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_given_key_is_used_and_every_call_has_one_of_its_own_otherwise() {
+async fn a_given_key_is_used_and_others_are_generated() {
     let script = Script::new([done()]);
     let client = script.client();
     client.key("order-7".try_into().unwrap()).commands().submit(&command()).await.unwrap();
@@ -55,26 +56,26 @@ async fn a_given_key_is_used_and_every_call_has_one_of_its_own_otherwise() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refusal_is_told_with_its_violations_and_not_repeated() {
+async fn a_refusal_has_its_violations_and_is_not_retried() {
     let body = r#"{"type":"/problems/refused","title":"t","status":409,"detail":"d","violations":[{"kind":"limit","scope":"a",
         "window":"day","zone":"UTC","limit":10,"requested":7,"available":4,"retry_after_ms":5000,"possible":true}]}"#;
     let script = Script::new([Step::Answer(409, &[], body.into())]);
     let error = script.client().commands().submit(&command()).await.unwrap_err();
     assert_eq!((error.kind(), error.is_transient()), (Some(Kind::Refused), false));
     assert!(matches!(error.violations(), [ViolationAnswer::Limit { available: 4, requested: 7, .. }]));
-    assert_eq!(script.asked().len(), 1);
+    assert_eq!(script.requests().len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_quota_that_is_used_up_is_told_and_not_asked_for_again() {
-    let script = Script::new([told(429, &[("retry-after", "1")], "quota-exceeded")]);
+async fn an_exceeded_quota_is_not_retried() {
+    let script = Script::new([problem_with(429, &[("retry-after", "1")], "quota-exceeded")]);
     let error = script.client().commands().submit(&command()).await.unwrap_err();
     assert_eq!((error.kind(), error.is_transient()), (Some(Kind::QuotaExceeded), false));
-    assert_eq!(script.asked().len(), 1, "the window does not turn because somebody insists");
+    assert_eq!(script.requests().len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_done_to_jobs_has_a_key_and_what_workers_report_has_a_fence() {
+async fn operations_on_jobs_have_a_key_and_reports_of_workers_do_not() {
     let finished = r#"{"id":"job_01j9zq3v4w5x6y7z8abcdefghj","state":"cancelled","run_at":null,"hold":null,"cost":[]}"#;
     let answered = || Step::Answer(200, &[], finished.into());
     let script = Script::new([Step::Breaks { sent: true }, problem(503, "busy"), answered()]);
@@ -94,18 +95,18 @@ async fn what_is_done_to_jobs_has_a_key_and_what_workers_report_has_a_fence() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn patience_ends() {
+async fn retries_end_with_the_timeout() {
     let script = Script::new([problem(503, "unavailable")]);
     let began = Instant::now();
     let error = script.client().within(Duration::from_secs(10)).verify().await.unwrap_err();
     assert_eq!((error.kind(), error.is_transient()), (Some(Kind::Unavailable), true));
-    assert!(began.elapsed() <= Duration::from_secs(10) && script.asked().len() >= 5, "{:?}", began.elapsed());
+    assert!(began.elapsed() <= Duration::from_secs(10) && script.requests().len() >= 5, "{:?}", began.elapsed());
 
-    // Who says to come again when patience is over is not waited for.
-    let script = Script::new([told(429, &[("retry-after", "60")], "too-many-attempts")]);
+    // A retry-after time beyond the timeout is not waited for.
+    let script = Script::new([problem_with(429, &[("retry-after", "60")], "too-many-attempts")]);
     let began = Instant::now();
     let error = script.client().verify().await.unwrap_err();
-    assert_eq!((error.kind(), script.asked().len()), (Some(Kind::TooManyAttempts), 1));
+    assert_eq!((error.kind(), script.requests().len()), (Some(Kind::TooManyAttempts), 1));
     assert!(began.elapsed() < Duration::from_secs(1));
 
     let script = Script::new([Step::Silence]);
@@ -115,7 +116,7 @@ async fn patience_ends() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_try_is_one_try_without_a_key() {
+async fn a_client_with_one_attempt_sends_no_key() {
     let script = Script::new([Step::Breaks { sent: false }]);
     let error = script.client().once().commands().submit(&command()).await.unwrap_err();
     assert!(matches!(error, Error::Unreachable { .. }), "{error:?}");
@@ -123,12 +124,12 @@ async fn one_try_is_one_try_without_a_key() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn answers_that_are_none_are_not_tried_again() {
+async fn unreadable_answers_are_not_retried() {
     for (status, body) in [(200, "<html>"), (200, r#"{"ok":"perhaps"}"#), (201, "")] {
         let script = Script::new([Step::Answer(status, &[], body.into())]);
         let error = script.client().verify().await.unwrap_err();
         assert!(matches!(error, Error::Unreadable { .. }), "{error:?}");
-        assert_eq!(script.asked().len(), 1);
+        assert_eq!(script.requests().len(), 1);
     }
     let script = Script::new([Step::Answer(200, &[], " ".repeat((64 << 20) + 1))]);
     let error = script.client().verify().await.unwrap_err();

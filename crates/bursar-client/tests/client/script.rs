@@ -1,4 +1,4 @@
-//! A server that answers by a script.
+//! A transport that answers by a script.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -10,33 +10,33 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::Bytes;
 use hyper::{Request, Response};
 
-/// What happens to a request.
+/// The fate of a request.
 pub(crate) enum Step {
-    /// It is answered.
+    /// The request is answered with status, headers and body.
     Answer(u16, &'static [(&'static str, &'static str)], String),
-    /// The connection breaks, perhaps after the request has arrived.
+    /// The connection breaks; `sent` says whether the request may have arrived.
     Breaks { sent: bool },
-    /// Nobody says anything.
+    /// The request is never answered.
     Silence,
 }
 
-/// A problem of a kind, as the server tells it.
+/// An answer with a problem.
 pub(crate) fn problem(status: u16, kind: &str) -> Step {
-    told(status, &[], kind)
+    problem_with(status, &[], kind)
 }
 
-/// The same, with headers.
-pub(crate) fn told(status: u16, headers: &'static [(&'static str, &'static str)], kind: &str) -> Step {
+/// An answer with a problem and headers.
+pub(crate) fn problem_with(status: u16, headers: &'static [(&'static str, &'static str)], kind: &str) -> Step {
     let json = format!(r#"{{"type":"/problems/{kind}","title":"t","status":{status},"detail":"about {kind}"}}"#);
     Step::Answer(status, headers, json)
 }
 
-/// The script, and what was asked.
+/// A scripted transport that records its requests.
 #[derive(Clone, Default)]
-pub(crate) struct Script(Arc<Mutex<Told>>);
+pub(crate) struct Script(Arc<Mutex<State>>);
 
-/// What is still to happen, and what was asked.
-type Told = (VecDeque<Step>, Vec<Request<Bytes>>);
+/// The remaining steps, and the requests so far.
+type State = (VecDeque<Step>, Vec<Request<Bytes>>);
 
 impl Script {
     pub(crate) fn new(steps: impl IntoIterator<Item = Step>) -> Script {
@@ -47,15 +47,15 @@ impl Script {
         Client::over(self.clone(), "http://scripted").unwrap().token("a-token")
     }
 
-    /// What was asked so far.
-    pub(crate) fn asked(&self) -> Vec<Request<Bytes>> {
+    /// Returns the requests so far.
+    pub(crate) fn requests(&self) -> Vec<Request<Bytes>> {
         self.0.lock().unwrap().1.clone()
     }
 
-    /// A header of every request.
+    /// Returns the value of a header for each request.
     pub(crate) fn headers(&self, name: &str) -> Vec<Option<String>> {
         let text = |request: &Request<Bytes>| Some(request.headers().get(name)?.to_str().unwrap().to_owned());
-        self.asked().iter().map(text).collect()
+        self.requests().iter().map(text).collect()
     }
 }
 
@@ -64,9 +64,9 @@ impl Transport for Script {
         let step = {
             let mut script = self.0.lock().unwrap();
             script.1.push(request);
-            // The last step stands for all that follow.
+            // The last step is repeated for all later requests.
             match script.0.len() {
-                0 => panic!("nothing more was to be asked"),
+                0 => panic!("the script has no step for this request"),
                 1 => match &script.0[0] {
                     Step::Answer(status, headers, body) => Step::Answer(*status, headers, body.clone()),
                     Step::Breaks { sent } => Step::Breaks { sent: *sent },

@@ -1,4 +1,4 @@
-//! How handlers end, and what comes of it.
+//! How handlers end, and the effect on their jobs.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,15 +12,15 @@ use tower_service::Service;
 use crate::world::{World, for_every_worker, spec};
 
 for_every_worker! {
-    sqlite: [usage_settles_the_hold, a_panic_is_a_failed_attempt, a_poison_job_dies_alone, progress_is_told,
-             the_key_of_a_job_can_be_read, layers_go_round_handlers, handlers_end_in_other_ways],
-    postgres: [usage_settles_the_hold, a_panic_is_a_failed_attempt, progress_is_told],
-    still: []
+    sqlite: [usage_settles_the_hold, a_panic_is_a_failed_attempt, a_poison_job_does_not_affect_other_jobs, progress_reaches_listeners,
+             a_handler_sees_the_properties_of_its_job, layers_wrap_handlers, snoozes_delayed_retries_and_refused_reports_work],
+    postgres: [usage_settles_the_hold, a_panic_is_a_failed_attempt, progress_reaches_listeners],
+    stopped_clock: []
 }
 
 async fn usage_settles_the_hold(mut world: World) {
     let id = world.enqueue_held("spend", 40).await;
-    let plain = world.enqueue_held("say nothing", 30).await;
+    let plain = world.enqueue_held("no usage", 30).await;
     assert_eq!(world.balance().await, (0, 70));
     let worker = world.worker().on("spend", async |(): (), context: JobContext| {
         context.usage(10)?;
@@ -28,12 +28,12 @@ async fn usage_settles_the_hold(mut world: World) {
         assert!(context.usage(-1).is_err());
         Ok::<_, HandlerError>("done")
     });
-    let worker = worker.on("say nothing", async |(): (), _: JobContext| Ok::<_, HandlerError>(()));
+    let worker = worker.on("no usage", async |(): (), _: JobContext| Ok::<_, HandlerError>(()));
     let running = worker.start().unwrap();
     let done = world.until(id, JobState::Succeeded).await;
     assert_eq!((done.life.result.as_str(), done.total_cost()), ("\"done\"", 15));
     world.until(plain, JobState::Succeeded).await;
-    assert_eq!(world.balance().await, (45, 0), "who says nothing has spent what was held");
+    assert_eq!(world.balance().await, (45, 0), "a handler without usage spends the held units");
     assert_eq!(running.drain().await.unwrap(), WorkerReport { completed: 2, ..WorkerReport::default() });
     world.stop().await;
 }
@@ -55,24 +55,28 @@ async fn a_panic_is_a_failed_attempt(mut world: World) {
     world.stop().await;
 }
 
-async fn a_poison_job_dies_alone(mut world: World) {
-    // One that can never be read, one that fails every time, and neighbours.
+async fn a_poison_job_does_not_affect_other_jobs(mut world: World) {
+    // A job whose payload cannot be parsed, a job that always fails, and other jobs.
     let unreadable = world.enqueue("x", &"not a number").await;
-    let hopeless = world.enqueue("x", &13u32).await;
-    let neighbours: Vec<_> = {
+    let failing = world.enqueue("x", &13u32).await;
+    let others: Vec<_> = {
         let specs = (0..20u32).map(|number| spec("x", &(number + 100)));
         world.bursar.jobs().enqueue_all(specs).await.unwrap().into_iter().map(|job| job.id).collect()
     };
     let handler = async |number: u32, _: JobContext| match number {
-        13 => Err(HandlerError::retry("unlucky", "as always")),
+        13 => Err(HandlerError::retry("unlucky", "always fails")),
         number => Ok(number),
     };
     let running = world.worker().concurrency(4).on("x", handler).start().unwrap();
     let job = world.until(unreadable, JobState::Dead).await;
-    assert_eq!((job.life.attempts, job.life.error.unwrap().kind.as_str()), (1, "payload"), "no try makes it readable");
-    let job = world.until(hopeless, JobState::Dead).await;
+    assert_eq!(
+        (job.life.attempts, job.life.error.unwrap().kind.as_str()),
+        (1, "payload"),
+        "an invalid payload was retried"
+    );
+    let job = world.until(failing, JobState::Dead).await;
     assert_eq!((job.life.attempts, job.life.error.unwrap().kind.as_str()), (3, "unlucky"));
-    for id in neighbours {
+    for id in others {
         assert_eq!(world.until(id, JobState::Succeeded).await.life.attempts, 1);
     }
     let report = running.drain().await.unwrap();
@@ -80,23 +84,23 @@ async fn a_poison_job_dies_alone(mut world: World) {
     world.stop().await;
 }
 
-async fn progress_is_told(mut world: World) {
-    let mut told = world.bursar.jobs().listen_progress();
+async fn progress_reaches_listeners(mut world: World) {
+    let mut progress = world.bursar.jobs().listen_progress();
     let id = world.enqueue("x", &()).await;
     let handler = async |(): (), context: JobContext| {
         context.progress(Progress::percent(50.0).message("half")).await?;
         Ok::<_, HandlerError>(())
     };
     let running = world.worker().on("x", handler).start().unwrap();
-    let told = tokio::time::timeout(Duration::from_secs(30), told.next()).await.unwrap().unwrap().unwrap();
-    assert_eq!((told.job, told.progress.percent), (id, Some(50.0)));
-    assert_eq!(told.progress.message.as_deref(), Some("half"));
+    let received = tokio::time::timeout(Duration::from_secs(30), progress.next()).await.unwrap().unwrap().unwrap();
+    assert_eq!((received.job, received.progress.percent), (id, Some(50.0)));
+    assert_eq!(received.progress.message.as_deref(), Some("half"));
     world.until(id, JobState::Succeeded).await;
     running.drain().await.unwrap();
     world.stop().await;
 }
 
-async fn the_key_of_a_job_can_be_read(mut world: World) {
+async fn a_handler_sees_the_properties_of_its_job(mut world: World) {
     let mut job = spec("x", &());
     job.idempotency_key = Some("order-7".try_into().unwrap());
     job.tags = vec!["trial".try_into().unwrap()];
@@ -117,7 +121,7 @@ async fn the_key_of_a_job_can_be_read(mut world: World) {
     world.stop().await;
 }
 
-/// Counts the jobs that go through it, and lets none of a kind.
+/// A layer that counts jobs and refuses those of the kind `barred`.
 #[derive(Clone)]
 struct Counting(Arc<AtomicUsize>);
 
@@ -144,14 +148,14 @@ impl Service<JobContext> for Counted {
     fn call(&mut self, context: JobContext) -> Self::Future {
         self.0.fetch_add(1, Ordering::SeqCst);
         if context.job().kind.as_str() == "barred" {
-            return Box::pin(async { Err("not through here".into()) });
+            return Box::pin(async { Err("refused by the layer".into()) });
         }
-        let work = self.1.call(context);
-        Box::pin(async move { Ok(work.await?) })
+        let result = self.1.call(context);
+        Box::pin(async move { Ok(result.await?) })
     }
 }
 
-async fn layers_go_round_handlers(mut world: World) {
+async fn layers_wrap_handlers(mut world: World) {
     let fine = world.enqueue("fine", &()).await;
     let wrong = world.enqueue("wrong", &()).await;
     let barred = world.enqueue("barred", &()).await;
@@ -167,18 +171,18 @@ async fn layers_go_round_handlers(mut world: World) {
     assert_eq!(
         (job.life.attempts, job.life.error.unwrap().kind.as_str()),
         (1, "no"),
-        "what the handler said goes through"
+        "a layer changed the error of the handler"
     );
     let job = world.until(barred, JobState::Dead).await;
     let error = job.life.error.unwrap();
-    assert_eq!((job.life.attempts, error.kind.as_str(), error.message.as_str()), (3, "layer", "not through here"));
-    // The first one is outermost, and lets no barred one in.
+    assert_eq!((job.life.attempts, error.kind.as_str(), error.message.as_str()), (3, "layer", "refused by the layer"));
+    // The first layer is the outermost and refuses the barred job three times.
     assert_eq!(counts.map(|count| count.load(Ordering::SeqCst)), [5, 2]);
     running.drain().await.unwrap();
     world.stop().await;
 }
 
-async fn handlers_end_in_other_ways(mut world: World) {
+async fn snoozes_delayed_retries_and_refused_reports_work(mut world: World) {
     let later = world.enqueue("later", &()).await;
     let after = world.enqueue("after", &()).await;
     let usage = world.enqueue("usage", &()).await;
@@ -196,13 +200,17 @@ async fn handlers_end_in_other_ways(mut world: World) {
         1 => Err(HandlerError::retry_after(Duration::from_millis(1), "busy", "come back")),
         attempt => Ok(attempt),
     });
-    // Usage without a scope, of a job without a hold: somebody has to look at it.
+    // Usage without a scope is refused for a job without a hold.
     let worker = worker.on("usage", async |(): (), context: JobContext| {
         context.usage(5)?;
         Ok::<_, HandlerError>(())
     });
     let running = worker.start().unwrap();
-    assert_eq!(world.until(later, JobState::Succeeded).await.life.result.as_str(), "1", "a snooze is no attempt");
+    assert_eq!(
+        world.until(later, JobState::Succeeded).await.life.result.as_str(),
+        "1",
+        "a snooze counted as an attempt"
+    );
     assert_eq!(world.until(after, JobState::Succeeded).await.life.result.as_str(), "2");
     assert_eq!(world.until(usage, JobState::Dead).await.life.error.unwrap().kind, "report refused");
     let report = running.drain().await.unwrap();

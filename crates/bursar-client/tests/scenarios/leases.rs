@@ -1,4 +1,4 @@
-//! Leases: kept, lost, cancelled, left behind by a crash, and handed back.
+//! Leases: extended, lost, cancelled, left by a crash, and returned.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,28 +9,28 @@ use tokio::sync::{Notify, mpsc};
 
 use crate::world::{World, eventually, for_every_worker, soon, spec};
 
-/// Long enough that heartbeats are in time on a slow machine.
+/// Long enough for heartbeats on a slow machine.
 const LEASE: Span = Span::from_secs(3);
 
 for_every_worker! {
-    sqlite: [a_worker_that_crashes_leaves_its_job_to_another, a_cancelled_job_is_told_to_its_handler,
-             a_slow_handler_keeps_its_lease, draining_hands_back_what_was_not_begun,
-             a_handler_that_never_ends_is_dropped_after_its_grace],
-    postgres: [a_worker_that_crashes_leaves_its_job_to_another, a_cancelled_job_is_told_to_its_handler,
-               draining_hands_back_what_was_not_begun],
-    still: [a_lost_lease_is_told_and_its_spend_is_charged_once]
+    sqlite: [the_job_of_a_crashed_worker_runs_on_another, a_handler_is_stopped_when_its_job_is_cancelled,
+             a_long_handler_keeps_its_lease, draining_returns_jobs_that_were_not_started,
+             a_hanging_handler_is_dropped_after_the_grace_period],
+    postgres: [the_job_of_a_crashed_worker_runs_on_another, a_handler_is_stopped_when_its_job_is_cancelled,
+               draining_returns_jobs_that_were_not_started],
+    stopped_clock: [usage_of_a_lost_lease_is_charged_once]
 }
 
-async fn a_worker_that_crashes_leaves_its_job_to_another(mut world: World) {
+async fn the_job_of_a_crashed_worker_runs_on_another(mut world: World) {
     let id = world.enqueue_held("x", 40).await;
-    let (begun, mut has_begun) = mpsc::unbounded_channel();
+    let (start_signal, mut started) = mpsc::unbounded_channel();
     let first = world.worker().lease(LEASE.into()).on("x", move |(): (), _: JobContext| {
-        begun.send(()).unwrap();
+        start_signal.send(()).unwrap();
         std::future::pending::<Result<(), HandlerError>>()
     });
     let first = tokio::spawn(first.run());
-    soon(has_begun.recv()).await.unwrap();
-    // Everything of it is gone at once: its handlers, its heartbeats, its reports.
+    soon(started.recv()).await.unwrap();
+    // The abort ends handlers, heartbeats and reports at once.
     first.abort();
     assert!(first.await.unwrap_err().is_cancelled());
     let second = world.worker().on("x", async |(): (), context: JobContext| {
@@ -45,22 +45,26 @@ async fn a_worker_that_crashes_leaves_its_job_to_another(mut world: World) {
     world.stop().await;
 }
 
-async fn a_cancelled_job_is_told_to_its_handler(mut world: World) {
+async fn a_handler_is_stopped_when_its_job_is_cancelled(mut world: World) {
     let id = world.enqueue("x", &()).await;
     let handler = async |(): (), context: JobContext| match context.stopped().await {
-        Stop::Cancelled => Err::<(), _>(HandlerError::retry("stopped", "as told")),
+        Stop::Cancelled => Err::<(), _>(HandlerError::retry("stopped", "the job was cancelled")),
         other => panic!("{other:?}"),
     };
     let running = world.worker().lease(LEASE.into()).on("x", handler).start().unwrap();
     world.until(id, JobState::Leased).await;
-    assert_eq!(world.bursar.jobs().cancel(id).await.unwrap().state, JobState::Leased, "it runs");
+    assert_eq!(
+        world.bursar.jobs().cancel(id).await.unwrap().state,
+        JobState::Leased,
+        "a running job is not cancelled at once"
+    );
     let job = world.until(id, JobState::Cancelled).await;
     assert_eq!(job.life.error.unwrap().kind, "stopped");
     running.drain().await.unwrap();
     world.stop().await;
 }
 
-async fn a_slow_handler_keeps_its_lease(mut world: World) {
+async fn a_long_handler_keeps_its_lease(mut world: World) {
     let id = world.enqueue("x", &()).await;
     let gate = Arc::new(Notify::new());
     let handler = {
@@ -75,10 +79,10 @@ async fn a_slow_handler_keeps_its_lease(mut world: World) {
     };
     let running = world.worker().lease(LEASE.into()).on("x", handler).start().unwrap();
     let leased = world.until(id, JobState::Leased).await.life.lease.unwrap();
-    // Until the lease has been put off to three times its length.
+    // Wait until heartbeats have extended the lease to three times its length.
     eventually(async || {
         let life = world.job(id).await.life;
-        assert_eq!((life.state, life.attempts), (JobState::Leased, 1), "it was never taken back");
+        assert_eq!((life.state, life.attempts), (JobState::Leased, 1), "the lease expired");
         (life.lease.unwrap().until >= leased.since.after(LEASE).after(LEASE).after(LEASE)).then_some(())
     })
     .await;
@@ -88,28 +92,28 @@ async fn a_slow_handler_keeps_its_lease(mut world: World) {
     world.stop().await;
 }
 
-async fn draining_hands_back_what_was_not_begun(mut world: World) {
-    let (begun, mut has_begun) = mpsc::unbounded_channel();
+async fn draining_returns_jobs_that_were_not_started(mut world: World) {
+    let (start_signal, mut started) = mpsc::unbounded_channel();
     let handler = move |hold: bool, context: JobContext| {
-        let begun = begun.clone();
+        let start_signal = start_signal.clone();
         async move {
             if hold {
-                begun.send(context.id())?;
+                start_signal.send(context.id())?;
                 assert_eq!(context.stopped().await, Stop::Draining);
             }
             Ok::<_, HandlerError>(())
         }
     };
-    // Short jobs first, so that the worker leases ahead; then one that holds its only place.
+    // The short jobs make the worker lease ahead; then a long job occupies its only handler.
     let short = (0..300).map(|_| spec("x", &false));
     let long = (0..50).map(|_| spec("x", &true));
     world.bursar.jobs().enqueue_all(short.chain(long)).await.unwrap();
     let running = world.worker().concurrency(1).on("x", handler).start().unwrap();
-    let held = soon(has_begun.recv()).await.unwrap();
+    let held = soon(started.recv()).await.unwrap();
     let report = running.drain().await.unwrap();
-    assert_eq!((report.completed, report.failed, report.lost), (301, 0, 0), "what runs may come to its end");
+    assert_eq!((report.completed, report.failed, report.lost), (301, 0, 0), "the running handler did not finish");
     assert_eq!(world.job(held).await.life.state, JobState::Succeeded);
-    // What was leased by a call that was on its way is handed back when its answer finds nobody.
+    // Jobs of a lease call that was in flight are returned when its answer arrives.
     eventually(async || {
         let leased = world.bursar.queues().figures("q", 1).await.unwrap().count(JobState::Leased);
         (leased == 0).then_some(())
@@ -118,19 +122,19 @@ async fn draining_hands_back_what_was_not_begun(mut world: World) {
     let jobs = world.bursar.jobs().list(&bursar::JobFilter::default(), None, 1_000).await.unwrap();
     let waiting: Vec<_> = jobs.iter().filter(|job| job.life.state == JobState::Queued).collect();
     assert_eq!(waiting.len(), 49);
-    assert!(waiting.iter().all(|job| job.life.attempts == 0), "no attempt is burned");
+    assert!(waiting.iter().all(|job| job.life.attempts == 0), "a returned job counts no attempt");
     world.stop().await;
 }
 
-async fn a_handler_that_never_ends_is_dropped_after_its_grace(mut world: World) {
+async fn a_hanging_handler_is_dropped_after_the_grace_period(mut world: World) {
     let id = world.enqueue("x", &()).await;
-    let (begun, mut has_begun) = mpsc::unbounded_channel();
+    let (start_signal, mut started) = mpsc::unbounded_channel();
     let handler = move |(): (), _: JobContext| {
-        begun.send(()).unwrap();
+        start_signal.send(()).unwrap();
         std::future::pending::<Result<(), HandlerError>>()
     };
     let running = world.worker().grace(Duration::from_millis(10)).on("x", handler).start().unwrap();
-    soon(has_begun.recv()).await.unwrap();
+    soon(started.recv()).await.unwrap();
     let report = running.drain().await.unwrap();
     assert_eq!((report.returned, report.completed, report.lost), (1, 0, 0));
     let job = world.job(id).await;
@@ -138,7 +142,7 @@ async fn a_handler_that_never_ends_is_dropped_after_its_grace(mut world: World) 
     world.stop().await;
 }
 
-async fn a_lost_lease_is_told_and_its_spend_is_charged_once(mut world: World) {
+async fn usage_of_a_lost_lease_is_charged_once(mut world: World) {
     let id = world.enqueue_held("x", 40).await;
     let runs = Arc::new(AtomicUsize::new(0));
     let handler = {
@@ -156,14 +160,14 @@ async fn a_lost_lease_is_told_and_its_spend_is_charged_once(mut world: World) {
     };
     let running = world.worker().lease(LEASE.into()).on("x", handler).start().unwrap();
     world.until(id, JobState::Leased).await;
-    // The lease lapses, unless a heartbeat comes in between.
+    // The lease expires, unless a heartbeat gets through in between.
     eventually(async || {
         world.clock.advance(Span::from_secs(1));
         (world.bursar.tend(10).await.unwrap().rescued == 1).then_some(())
     })
     .await;
     world.until(id, JobState::Succeeded).await;
-    // What the second run cost is settled with the hold; what the first one spent is charged beside it.
+    // The usage of the second attempt settles the hold; that of the first is charged in addition.
     eventually(async || (world.balance().await == (27, 0)).then_some(())).await;
     let report = running.drain().await.unwrap();
     assert_eq!((report.completed, report.lost), (1, 1));

@@ -1,4 +1,4 @@
-//! What can happen to a worker, told once, and run against the worker in the process and the worker over HTTP, on both engines.
+//! Scenarios of workers, run with a worker of the library and a worker over HTTP, on SQLite and on PostgreSQL.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 mod ends;

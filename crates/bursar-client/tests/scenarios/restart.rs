@@ -1,4 +1,4 @@
-//! The server ends and comes back while workers work. A worker in the process ends with its Bursar.
+//! Restarts of the server under a running worker. A worker of the library ends with its `Bursar`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,9 +8,9 @@ use bursar_client::wire::credential::WorkerBody;
 use bursar_client::{Capabilities, Client, Pattern};
 use tokio::sync::Notify;
 
-use crate::world::{How, On, World};
+use crate::world::{On, Via, World};
 
-async fn a_worker_goes_on_when_the_server_comes_back(mut world: World) {
+async fn a_worker_survives_a_restart_of_the_server(mut world: World) {
     let id = world.enqueue_held("x", 40).await;
     let gate = Arc::new(Notify::new());
     let handler = {
@@ -27,13 +27,13 @@ async fn a_worker_goes_on_when_the_server_comes_back(mut world: World) {
     let running = world.worker().on("x", handler).start().unwrap();
     world.until(id, JobState::Leased).await;
     world.stop().await;
-    // It ends while nobody can be told.
+    // The handler ends while the server is down.
     gate.notify_one();
     world.start().await;
     let done = world.until(id, JobState::Succeeded).await;
-    assert_eq!((done.life.result.as_str(), done.life.attempts), ("1", 1), "the same attempt");
+    assert_eq!((done.life.result.as_str(), done.life.attempts), ("1", 1), "a second attempt was made");
     assert_eq!(world.balance().await, (11, 0));
-    // And takes jobs again.
+    // The worker leases jobs again.
     gate.notify_one();
     let next = world.enqueue_held("x", 40).await;
     world.until(next, JobState::Succeeded).await;
@@ -43,18 +43,18 @@ async fn a_worker_goes_on_when_the_server_comes_back(mut world: World) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_worker_goes_on_when_the_server_comes_back_on_sqlite() {
-    a_worker_goes_on_when_the_server_comes_back(World::new(How::Http, On::Sqlite).await).await;
+async fn a_worker_survives_a_restart_of_the_server_on_sqlite() {
+    a_worker_survives_a_restart_of_the_server(World::new(Via::Http, On::Sqlite).await).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_worker_goes_on_when_the_server_comes_back_on_postgres() {
-    a_worker_goes_on_when_the_server_comes_back(World::new(How::Http, On::Postgres).await).await;
+async fn a_worker_survives_a_restart_of_the_server_on_postgres() {
+    a_worker_survives_a_restart_of_the_server(World::new(Via::Http, On::Postgres).await).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_worker_in_the_process_ends_when_its_bursar_is_closed() {
-    let mut world = World::new(How::InProcess, On::Sqlite).await;
+async fn a_worker_of_the_library_ends_when_its_bursar_is_closed() {
+    let mut world = World::new(Via::InProcess, On::Sqlite).await;
     let worker = world.worker().on("x", async |(): (), _: JobContext| Ok::<_, HandlerError>(()));
     let running = tokio::spawn(worker.run());
     world.stop().await;
@@ -62,8 +62,8 @@ async fn a_worker_in_the_process_ends_when_its_bursar_is_closed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_worker_with_its_own_token_works_under_its_own_name_and_ends_when_it_is_revoked() {
-    let mut world = World::new(How::Http, On::Sqlite).await;
+async fn a_worker_with_a_token_ends_when_the_token_is_revoked() {
+    let mut world = World::new(Via::Http, On::Sqlite).await;
     let capabilities = Capabilities {
         queues: vec![Pattern::new("q").unwrap()],
         kinds: vec![Pattern::new("x*").unwrap()],
@@ -80,7 +80,7 @@ async fn a_worker_with_its_own_token_works_under_its_own_name_and_ends_when_it_i
     let attempts = world.bursar.jobs().attempts(id).await.unwrap();
     assert_eq!(attempts[0].worker.as_str(), "encoder");
     world.client().workers().revoke(&made.id).await.unwrap();
-    // The wait for jobs that is under way ends with the next job, which it may still have; the one after it is not given out.
+    // The lease call in flight may still return this job; the next call is denied.
     world.enqueue("x", &()).await;
     let ended = tokio::time::timeout(Duration::from_secs(60), running).await.unwrap().unwrap().unwrap_err();
     assert!(matches!(ended, SourceError::Denied(_)), "{ended:?}");

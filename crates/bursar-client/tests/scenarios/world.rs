@@ -1,4 +1,4 @@
-//! A database, a server over it, and workers of either kind.
+//! A database, a server on it, and workers of either kind.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -14,29 +14,29 @@ use tempfile::TempDir;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-/// The operator's token of every test.
+/// The operator token of every test.
 const OPERATOR: &str = "operator-token-for-tests-0123456789abcdef";
 
-/// How a worker gets at its jobs.
+/// How a worker reaches its jobs.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum How {
+pub(crate) enum Via {
     InProcess,
     Http,
 }
 
-/// Where.
+/// The database of a scenario.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum On {
     Sqlite,
     Postgres,
-    /// By a clock that stands until it is moved.
-    Still,
+    /// SQLite, with a clock that only the test advances.
+    StoppedClock,
 }
 
 pub(crate) struct World {
     pub(crate) bursar: Bursar,
     pub(crate) clock: Arc<ManualClock>,
-    how: How,
+    via: Via,
     on: On,
     url: String,
     address: SocketAddr,
@@ -45,18 +45,18 @@ pub(crate) struct World {
 }
 
 impl World {
-    pub(crate) async fn new(how: How, on: On) -> World {
+    pub(crate) async fn new(via: Via, on: On) -> World {
         let folder = tempfile::tempdir().unwrap();
         let url = match on {
             On::Postgres => bursar_testkit::fresh_database(),
-            On::Sqlite | On::Still => format!("sqlite://{}", folder.path().join("bursar.db").display()),
+            On::Sqlite | On::StoppedClock => format!("sqlite://{}", folder.path().join("bursar.db").display()),
         };
         let clock = Arc::new(ManualClock::at(Time::from_micros(1_700_000_000_000_000)));
         let bursar = open(&url, on, &clock).await;
         let address = "127.0.0.1:0".parse().unwrap();
-        let mut world = World { bursar, clock, how, on, url, address, running: None, _folder: folder };
+        let mut world = World { bursar, clock, via, on, url, address, running: None, _folder: folder };
         world.serve().await;
-        // Jobs that are tried again are tried again at once.
+        // Retries happen at once.
         let retry = Retry { backoff: Backoff::Fixed { delay: Span::ZERO }, max_attempts: 3 };
         world.bursar.queues().define("q", QueueConfig { retry, ..QueueConfig::default() }).await.unwrap();
         world.bursar.ledger().define("team", Budget::new([Limit::new(1_000, Window::Lifetime)])).await.unwrap();
@@ -64,7 +64,7 @@ impl World {
     }
 
     async fn serve(&mut self) {
-        // Somebody else may have been given the port while it was free, for a moment.
+        // Another process may use the port for a moment while the server is down.
         let mut tries = 0..100;
         let server = loop {
             let settings = Settings { operator_token: Some(OPERATOR.into()), ..Settings::default() };
@@ -90,7 +90,7 @@ impl World {
         self.bursar.clone().close().await;
     }
 
-    /// Starts it again, on the same database and at the same address.
+    /// Starts the server again on the same database and address.
     pub(crate) async fn start(&mut self) {
         self.bursar = open(&self.url, self.on, &self.clock).await;
         self.serve().await;
@@ -100,11 +100,11 @@ impl World {
         Client::new(&format!("http://{}", self.address)).unwrap().token(OPERATOR)
     }
 
-    /// A worker on the queue of the tests.
+    /// Returns a worker for the queue of the tests.
     pub(crate) fn worker(&self) -> Worker {
-        match self.how {
-            How::InProcess => self.bursar.worker(),
-            How::Http => self.client().worker(),
+        match self.via {
+            Via::InProcess => self.bursar.worker(),
+            Via::Http => self.client().worker(),
         }
         .queue("q")
     }
@@ -114,7 +114,7 @@ impl World {
         self.bursar.jobs().enqueue(spec(kind, payload)).await.unwrap().id
     }
 
-    /// Enqueues a job that owns a hold of the team.
+    /// Enqueues a job with a hold on the scope `team`.
     pub(crate) async fn enqueue_held(&self, kind: &str, amount: i64) -> JobId {
         let command = self.bursar.command().charge("team", amount).settle_with_job().job(spec(kind, &()));
         command.submit().await.unwrap().done.jobs[0].id
@@ -124,7 +124,7 @@ impl World {
         self.bursar.jobs().find(id).await.unwrap().unwrap()
     }
 
-    /// What is spent and held by the team.
+    /// Returns the posted and held units of the scope `team`.
     pub(crate) async fn balance(&self) -> (i64, i64) {
         let view = self.bursar.ledger().budget("team").await.unwrap().unwrap();
         (view.balances[0].posted, view.balances[0].held)
@@ -142,7 +142,7 @@ impl World {
 
 async fn open(url: &str, on: On, clock: &Arc<ManualClock>) -> Bursar {
     let options = match on {
-        On::Still => Bursar::options(url).clock(clock.clone()).upkeep(None),
+        On::StoppedClock => Bursar::options(url).clock(clock.clone()).upkeep(None),
         On::Sqlite | On::Postgres => Bursar::options(url).rescue(Duration::from_millis(100)),
     };
     options.open().await.unwrap()
@@ -152,16 +152,16 @@ pub(crate) fn spec(kind: &str, payload: &impl serde::Serialize) -> JobSpec {
     JobSpec::new(Queue::new("q").unwrap(), kind.try_into().unwrap(), Payload::of(payload).unwrap())
 }
 
-/// Waits for what must come; two minutes without it are a failure.
+/// Waits for a future; fails after two minutes.
 pub(crate) async fn soon<T>(what: impl Future<Output = T>) -> T {
-    tokio::time::timeout(Duration::from_secs(120), what).await.expect("it comes within two minutes")
+    tokio::time::timeout(Duration::from_secs(120), what).await.expect("no result within two minutes")
 }
 
-/// Looks until there is something; two minutes without are a failure.
-pub(crate) async fn eventually<T>(look: impl AsyncFn() -> Option<T>) -> T {
+/// Polls until there is a result; fails after two minutes.
+pub(crate) async fn eventually<T>(poll: impl AsyncFn() -> Option<T>) -> T {
     let found = async {
         loop {
-            match look().await {
+            match poll().await {
                 Some(found) => return found,
                 None => tokio::time::sleep(Duration::from_millis(5)).await,
             }
@@ -170,35 +170,35 @@ pub(crate) async fn eventually<T>(look: impl AsyncFn() -> Option<T>) -> T {
     soon(found).await
 }
 
-/// Runs stories for each kind of worker: all of them on SQLite, those that are named second on PostgreSQL too.
+/// Defines the tests of scenarios: those under `sqlite` and `stopped_clock` for both kinds of workers, those under `postgres` over HTTP.
 macro_rules! for_every_worker {
-    (sqlite: [$($sqlite:ident),*], postgres: [$($postgres:ident),*], still: [$($still:ident),*]) => {
+    (sqlite: [$($sqlite:ident),*], postgres: [$($postgres:ident),*], stopped_clock: [$($stopped:ident),*]) => {
         mod in_process {
-            use crate::world::{How, On, World};
+            use crate::world::{On, Via, World};
             $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn $sqlite() {
-                super::$sqlite(World::new(How::InProcess, On::Sqlite).await).await;
+                super::$sqlite(World::new(Via::InProcess, On::Sqlite).await).await;
             })*
             $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-            async fn $still() {
-                super::$still(World::new(How::InProcess, On::Still).await).await;
+            async fn $stopped() {
+                super::$stopped(World::new(Via::InProcess, On::StoppedClock).await).await;
             })*
         }
         mod over_http {
-            use crate::world::{How, On, World};
+            use crate::world::{On, Via, World};
             $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn $sqlite() {
-                super::$sqlite(World::new(How::Http, On::Sqlite).await).await;
+                super::$sqlite(World::new(Via::Http, On::Sqlite).await).await;
             })*
             $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-            async fn $still() {
-                super::$still(World::new(How::Http, On::Still).await).await;
+            async fn $stopped() {
+                super::$stopped(World::new(Via::Http, On::StoppedClock).await).await;
             })*
             mod postgres {
                 use super::*;
                 $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
                 async fn $postgres() {
-                    super::super::$postgres(World::new(How::Http, On::Postgres).await).await;
+                    super::super::$postgres(World::new(Via::Http, On::Postgres).await).await;
                 })*
             }
         }

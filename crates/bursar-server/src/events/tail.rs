@@ -13,8 +13,8 @@ use serde_json::json;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::timeout;
 
+use crate::convert;
 use crate::in_flight::{Account, BytesInFlight};
-use crate::wire::event::EventAnswer;
 use crate::wire::problem::{Kind, Problem};
 
 /// How often the journal is polled for commits of other processes.
@@ -43,7 +43,7 @@ pub(super) struct StreamEvent {
 impl StreamEvent {
     /// Encodes an event of the journal.
     pub(super) fn of_journal(event: &JournalEvent, queue: Option<Queue>) -> StreamEvent {
-        let answer = EventAnswer::from(event);
+        let answer = convert::event_answer(event);
         let data = serde_json::to_value(&answer).unwrap_or_default();
         let (mut queue, mut scopes) = (queue, event.event.scopes().into_iter().cloned().collect::<Vec<_>>());
         match &event.stream {

@@ -11,7 +11,7 @@ use crate::principal::jwt::{JwtKey, JwtRules};
 use crate::principal::table::Role;
 use crate::principal::{Principal, owner_named, unauthorized};
 use crate::trace::Trace;
-use crate::wire::credential::{Claims, shown_id};
+use crate::wire::credential::{Claims, credential_id};
 use crate::wire::problem::{Kind, Problem};
 
 const WORKER_TOKEN: HeaderName = HeaderName::from_static("x-worker-token");
@@ -154,7 +154,7 @@ fn principal(class: CredentialClass, grant: &Grant) -> Result<Principal, GrantFa
     Ok(Principal {
         role: Some(role),
         tenant: grant.tenant.clone(),
-        owner: owner_named("token", &shown_id(class, first)),
+        owner: owner_named("token", &credential_id(class, first)),
         name: claims.name,
         capabilities: claims.capabilities,
         ..Principal::anonymous()

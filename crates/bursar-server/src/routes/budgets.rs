@@ -7,6 +7,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::call::{Ask, Call, Nothing};
+use crate::convert;
 use crate::limits::PAGE_MAX;
 use crate::principal::table::Action;
 use crate::reply::Reply;
@@ -73,7 +74,7 @@ async fn list(ask: Ask<(), ListQuery>) -> Result<Reply<Page<BudgetAnswer>>, Prob
     let prefix = prefix.map(|prefix| prefix.to_string()).unwrap_or_default();
     let found = ask.call.bursar().ledger().budgets(&prefix, after.as_ref(), limit).await?;
     let full = found.len() >= limit;
-    let items: Vec<BudgetAnswer> = found.iter().map(BudgetAnswer::from).collect();
+    let items: Vec<BudgetAnswer> = found.iter().map(convert::budget_answer).collect();
     Ok(Reply::new(Page::of(items, full, |budget| budget.scope.to_string())))
 }
 
@@ -98,7 +99,7 @@ async fn known(call: &Call, scope: &Scope) -> Result<BudgetView, Problem> {
 async fn view(call: &Call, scope: Scope) -> Result<Reply<BudgetAnswer>, Problem> {
     let found = known(call, &scope).await?;
     let tag = found.budget.as_ref().map(Fingerprint::of);
-    Ok(Reply::new(BudgetAnswer::from(&found)).tagged(tag))
+    Ok(Reply::new(convert::budget_answer(&found)).tagged(tag))
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -151,7 +152,7 @@ pub(super) async fn history_of(
     let limit = page_size(query.limit)?;
     let from = cursor(query.cursor.as_deref())?;
     let (events, next) = call.bursar().journal().history_page(stream, from, limit).await?;
-    let items = events.iter().map(EventAnswer::from).collect();
+    let items = events.iter().map(convert::event_answer).collect();
     Ok(Reply::new(Page { items, next: next.map(|next| next.to_string()) }))
 }
 

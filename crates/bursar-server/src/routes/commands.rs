@@ -5,6 +5,7 @@ use bursar::{CommandId, Op, Receipt, Request};
 use serde_json::json;
 
 use crate::call::{Ask, Call, Nothing};
+use crate::convert;
 use crate::principal::authorize;
 use crate::principal::table::Action;
 use crate::reply::{Created, Reply};
@@ -52,11 +53,11 @@ pub(super) async fn done(call: &Call, body: CommandBody) -> Result<(CommandAnswe
         ..Request::from(Op::Submit(command)).in_context(context)
     };
     let receipt = Receipt::from(call.submit(request).await?);
-    Ok((CommandAnswer::of(&receipt, dry_run), receipt.replayed))
+    Ok((convert::command_answer(&receipt, dry_run), receipt.replayed))
 }
 
 async fn show(ask: Ask<CommandId>) -> Result<Reply<CommandAnswer>, Problem> {
     let found = ask.call.bursar().journal().command(ask.at).await?;
     let receipt = found.ok_or_else(|| Problem::not_found(format_args!("command {}", ask.at)))?;
-    Ok(Reply::new(CommandAnswer::of(&receipt, false)))
+    Ok(Reply::new(convert::command_answer(&receipt, false)))
 }

@@ -7,6 +7,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::call::Ask;
+use crate::convert;
 use crate::limits::PAGE_MAX;
 use crate::principal::table::Action;
 use crate::reply::Reply;
@@ -60,7 +61,7 @@ async fn list(ask: Ask<(), DaysQuery>) -> Result<Reply<Page<DayCostAnswer>>, Pro
     let (limit, after) = (page_size(ask.query.limit)?, cursor::<CostCursor>(ask.query.cursor.as_deref())?);
     let costs = ask.call.bursar().jobs().costs(from..=to, after.map(|cursor| cursor.0).as_ref(), limit).await?;
     let full = costs.len() >= limit;
-    let items = costs.iter().map(DayCostAnswer::from).collect();
+    let items = costs.iter().map(convert::day_cost_answer).collect();
     Ok(Reply::new(Page::of(items, full, CostCursor::after)))
 }
 
@@ -108,7 +109,7 @@ async fn held(ask: Ask<(), HeldQuery>) -> Result<Reply<Page<HeldAnswer>>, Proble
     let (limit, after) = (page_size(limit)?, cursor::<HeldCursor>(at.as_deref())?);
     let found = ask.call.bursar().jobs().held(queue.as_ref(), after.map(|cursor| cursor.0).as_ref(), limit).await?;
     let full = found.len() >= limit;
-    let items = found.into_iter().map(HeldAnswer::from).collect();
+    let items = found.into_iter().map(convert::held_answer).collect();
     Ok(Reply::new(Page::of(items, full, HeldCursor::after)))
 }
 

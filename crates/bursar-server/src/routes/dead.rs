@@ -13,9 +13,9 @@ use crate::reply::Reply;
 use crate::route::Route;
 use crate::routes::jobs::{ListQuery, act_on_many, listed};
 use crate::wire::Page;
+use crate::wire::bulk::{ActedAnswer, MoveManyBody, SelectionBody};
 use crate::wire::job::JobAnswer;
 use crate::wire::problem::Problem;
-use crate::wire::work::{ActedAnswer, MoveManyBody, SelectionBody};
 
 pub(super) fn routes() -> Vec<Route> {
     let act = Action::JobsOperate;
@@ -70,5 +70,5 @@ async fn discard(ask: Ask<(), Nothing, SelectionBody>) -> Result<Reply<ActedAnsw
 
 async fn move_to(ask: Ask<(), Nothing, MoveManyBody>) -> Result<Reply<ActedAnswer>, Problem> {
     let queue = ask.body.to.clone();
-    act_on_many(ask.call, Act::Move { queue }, ask.body.which(), Some(JobState::Dead)).await
+    act_on_many(ask.call, Act::Move { queue }, ask.body.selection(), Some(JobState::Dead)).await
 }

@@ -5,6 +5,7 @@ use bursar::{GrantId, Op, is_credential, page};
 use serde_json::json;
 
 use crate::call::{Ask, Nothing};
+use crate::convert;
 use crate::principal::table::Action;
 use crate::reply::{Created, Done, Reply};
 use crate::route::Route;
@@ -37,7 +38,7 @@ async fn mint(ask: Ask<(), Nothing, MintBody>) -> Result<Created<MintedAnswer>, 
     let ttl = millis("ttl_ms", ttl_ms)?.into();
     let minted = ask.call.bursar().grants().mint_with(purpose, subject, payload, ttl, ask.call.key.clone()).await?;
     let location = Some(format!("/v1/grants/{}", minted.id));
-    Ok(Created { answer: MintedAnswer::from(&minted), location, replayed: minted.token.is_none() })
+    Ok(Created { answer: convert::minted_answer(&minted), location, replayed: minted.token.is_none() })
 }
 
 async fn list(ask: Ask<(), PageQuery>) -> Result<Reply<Page<GrantAnswer>>, Problem> {

@@ -11,6 +11,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::call::{Ask, Call, Nothing};
+use crate::convert;
 use crate::limits::BULK_BYTES_MAX;
 use crate::limits::PAGE_MAX;
 use crate::principal::table::Action;
@@ -19,11 +20,11 @@ use crate::route::Route;
 use crate::routes::budgets::{HistoryQuery, history_of, unexpected};
 use crate::routes::{cursor, page_size};
 use crate::wire::budget::ReasonBody;
+use crate::wire::bulk::{ActedAnswer, EditBody, EditManyBody, EnqueuedJobsAnswer, MoveBody, SelectionBody};
 use crate::wire::command::EnqueuedAnswer;
 use crate::wire::event::EventAnswer;
 use crate::wire::job::{AttemptAnswer, BulkBody, FinishedAnswer, JobAnswer, JobBody};
 use crate::wire::problem::Problem;
-use crate::wire::work::{ActedAnswer, EditBody, EditManyBody, EnqueuedJobsAnswer, MoveBody, SelectionBody};
 use crate::wire::{Page, millis};
 
 /// Maximum number of jobs that a dry run counts.
@@ -213,7 +214,7 @@ async fn attempts(ask: Ask<JobId>) -> Result<Reply<Page<AttemptAnswer>>, Problem
         return Err(Problem::not_found(format_args!("job {}", ask.at)));
     }
     let attempts = bursar.jobs().attempts(ask.at).await?;
-    Ok(Reply::new(Page { items: attempts.iter().map(AttemptAnswer::from).collect(), next: None }))
+    Ok(Reply::new(Page { items: attempts.iter().map(convert::attempt_answer).collect(), next: None }))
 }
 
 async fn cancel(ask: Ask<JobId, Nothing, ReasonBody>) -> Result<Reply<FinishedAnswer>, Problem> {
@@ -266,7 +267,7 @@ async fn retry_many(ask: Ask<(), Nothing, SelectionBody>) -> Result<Reply<ActedA
 async fn edit_many(ask: Ask<(), Nothing, EditManyBody>) -> Result<Reply<ActedAnswer>, Problem> {
     let EditManyBody { priority, delay_ms, .. } = ask.body;
     let delay = delay_ms.map(|delay| millis("delay_ms", delay)).transpose()?;
-    act_on_many(ask.call, Act::Edit { priority, delay }, ask.body.which(), None).await
+    act_on_many(ask.call, Act::Edit { priority, delay }, ask.body.selection(), None).await
 }
 
 /// Acts on jobs by id, or on all that match a filter. `state` is the state that jobs must have to match.
@@ -297,7 +298,7 @@ pub(super) async fn act_on_many(
         (true, Some(filter)) if state.is_some() && filter.state.is_some() => {
             return Err(Problem::invalid("state".into(), "this route acts on dead jobs only; leave state out"));
         }
-        (true, Some(filter)) => filter.in_state(state),
+        (true, Some(filter)) => convert::job_filter(filter, state),
         _ => return Err(Problem::invalid("filter".into(), "select jobs with either ids or filter")),
     };
     if dry_run {

@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::call::Ask;
+use crate::convert;
 use crate::events::{self, EventsQuery};
 use crate::limits::PAGE_MAX;
 use crate::principal::table::Action;
@@ -65,7 +66,7 @@ async fn read(ask: Ask<(), JournalQuery>) -> Result<Reply<Page<EventAnswer>>, Pr
         stream.as_deref().is_none_or(|stream| is_of(event, stream))
             && kind.as_deref().is_none_or(|kind| is_kind(event.event.kind(), kind))
     };
-    let items = events.iter().filter(wanted).map(EventAnswer::from).collect();
+    let items = events.iter().filter(wanted).map(convert::event_answer).collect();
     // The end is reached when the position does not advance.
     Ok(Reply::new(Page { items, next: (at > after).then(|| at.to_string()) }))
 }
@@ -93,5 +94,5 @@ async fn listen(ask: Ask<(), EventsQuery>) -> Result<EventStream, Problem> {
 }
 
 async fn verify(ask: Ask) -> Result<Reply<VerifyAnswer>, Problem> {
-    Ok(Reply::new(VerifyAnswer::from(&ask.call.app.bursar.verify().await?)))
+    Ok(Reply::new(convert::verify_answer(&ask.call.app.bursar.verify().await?)))
 }

@@ -8,6 +8,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::call::{Ask, Call, Nothing};
+use crate::convert;
 use crate::metering;
 use crate::principal::table::Action;
 use crate::reply::Reply;
@@ -74,7 +75,7 @@ fn meter(call: &Call) -> Meter {
 }
 
 async fn standing(meter: &Meter, caller: &Caller) -> Result<Reply<QuotaAnswer>, Problem> {
-    Ok(Reply::new(QuotaAnswer::from(&meter.status(caller).await?)))
+    Ok(Reply::new(convert::quota_answer(&meter.status(caller).await?)))
 }
 
 /// Parses the id of a caller. An agent id is normalized, so upper and lower case name the same caller.

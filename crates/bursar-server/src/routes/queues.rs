@@ -7,6 +7,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::call::{Ask, Call, Nothing};
+use crate::convert;
 use crate::principal::table::Action;
 use crate::reply::Reply;
 use crate::route::Route;
@@ -43,7 +44,7 @@ async fn list(ask: Ask<(), PageQuery>) -> Result<Reply<Page<QueueAnswer>>, Probl
     let after: Option<Queue> = name_cursor(ask.query.cursor.as_deref())?;
     let found = ask.call.bursar().queues().list(after.as_ref(), limit).await?;
     let full = found.len() >= limit;
-    let items: Vec<_> = found.into_iter().map(|(name, config)| QueueAnswer::of(name, &config, None)).collect();
+    let items: Vec<_> = found.into_iter().map(|(name, config)| convert::queue_answer(name, &config, None)).collect();
     Ok(Reply::new(Page::of(items, full, |queue| queue.name.to_string())))
 }
 
@@ -69,7 +70,7 @@ async fn view(call: &Call, queue: Queue, minutes: Option<u32>) -> Result<Reply<Q
     let config = bursar.queues().get(&queue).await?;
     let figures = bursar.queues().figures(&queue, minutes).await?;
     let tag = Fingerprint::of(&config);
-    Ok(Reply::new(QueueAnswer::of(queue, &config, Some(&figures))).tagged(Some(tag)))
+    Ok(Reply::new(convert::queue_answer(queue, &config, Some(&figures))).tagged(Some(tag)))
 }
 
 async fn define(ask: Ask<Queue, Nothing, QueueBody>) -> Result<Reply<QueueAnswer>, Problem> {

@@ -8,6 +8,7 @@ use bursar::{CredentialClass, Grant, GrantId, KeyId, Op, Payload, Span, Subject,
 use serde_json::json;
 
 use crate::call::{Ask, Call, Nothing};
+use crate::convert;
 use crate::principal::forbidden;
 use crate::principal::table::{Action, Role};
 use crate::reply::{Created, Done, Reply};
@@ -91,7 +92,7 @@ async fn issue(
 
 fn created(class: CredentialClass, issued: bursar::Issued) -> Created<IssuedAnswer> {
     let replayed = issued.token.is_none();
-    let answer = IssuedAnswer::of(class, issued);
+    let answer = convert::issued_answer(class, issued);
     let folder = if class == WORKER { "workers" } else { "keys" };
     Created { location: Some(format!("/v1/{folder}/{}", answer.id)), answer, replayed }
 }

@@ -8,6 +8,7 @@ use bursar::{Beat, End, Error, Finish, JobId, JobKind, LeaseAsk, Progress, Span,
 use serde_json::json;
 
 use crate::call::{Ask, Call, Nothing};
+use crate::convert;
 use crate::limits::{BULK_BYTES_MAX, PAGE_ANSWER_BYTES};
 use crate::principal::table::{Action, Role};
 use crate::principal::{Principal, forbidden};
@@ -16,7 +17,7 @@ use crate::route::{RetrySafety, Route};
 use crate::wire::job::{BeatenAnswer, FinishedAnswer, LeasedAnswer};
 use crate::wire::millis;
 use crate::wire::problem::Problem;
-use crate::wire::work::{
+use crate::wire::worker_calls::{
     BeatItem, BeatenItems, CompleteBody, CompleteItem, FailBody, FailItem, FinishedItems, HeartbeatBody, ItemAnswer,
     ItemsBody, LeaseBody, LeasedJobsAnswer, ProgressBody, ProgressItem, ReturnBody, ReturnItem, SnoozeBody, SnoozeItem,
     wait,
@@ -156,7 +157,7 @@ async fn heartbeat(ask: Ask<JobId, Nothing, HeartbeatBody>) -> Result<Reply<Beat
     let beat = Beat { job: ask.at, fence };
     let bursar = ask.call.bursar();
     let beaten = match progress {
-        Some(progress) => bursar.jobs().progress(beat, progress.into()).await?,
+        Some(progress) => bursar.jobs().progress(beat, convert::progress(progress)).await?,
         None => bursar.jobs().heartbeat(beat).await?,
     };
     Ok(Reply::new(BeatenAnswer::from(&beaten)))
@@ -237,7 +238,7 @@ async fn finish_many(call: &Call, items: Vec<Finish>) -> Result<Reply<FinishedIt
 
 async fn heartbeat_many(ask: Ask<(), Nothing, ItemsBody<BeatItem>>) -> Result<Reply<BeatenItems>, Problem> {
     let beats = ask.body.items.into_iter().map(|BeatItem { id, fence, progress }| {
-        let progress = progress.map(Progress::from);
+        let progress = progress.map(convert::progress);
         (Beat { job: id, fence }, progress)
     });
     beat_many(&ask.call, beats.collect()).await
@@ -291,11 +292,11 @@ fn one<T, A>(
     told: impl Fn(T) -> A,
 ) -> ItemAnswer<A> {
     if let Some(problem) = barred.get(&job) {
-        return ItemAnswer::Not { problem: problem.clone() };
+        return ItemAnswer::Failed { problem: problem.clone() };
     }
     match answers.next() {
         Some(Ok(done)) => ItemAnswer::Done(told(done)),
-        Some(Err(error)) => ItemAnswer::Not { problem: Problem::from(error).for_outsiders() },
-        None => ItemAnswer::Not { problem: Problem::from(Error::Internal("no answer".into())).for_outsiders() },
+        Some(Err(error)) => ItemAnswer::Failed { problem: Problem::from(error).redacted() },
+        None => ItemAnswer::Failed { problem: Problem::from(Error::Internal("no answer".into())).redacted() },
     }
 }

@@ -1,10 +1,10 @@
-//! What workers ask. The fence of a lease makes every report safe to repeat, so that no key is needed.
+//! The calls of workers under `/v1/jobs`. The fence of a lease makes every report idempotent, so that it needs no idempotency key.
 
 use std::time::Duration;
 
 use bursar_core::id::JobId;
 use bursar_wire::job::{BeatenAnswer, FinishedAnswer};
-use bursar_wire::work::{
+use bursar_wire::worker_calls::{
     BeatItem, BeatenItems, CompleteBody, CompleteItem, FailBody, FailItem, FinishedItems, HeartbeatBody, ItemsBody,
     LeaseBody, LeasedJobsAnswer, ProgressBody, ProgressItem, ReturnBody, ReturnItem, SnoozeBody, SnoozeItem,
 };
@@ -16,80 +16,80 @@ use crate::client::Client;
 use crate::error::Error;
 use crate::path::Path;
 
-/// Leases and reports, by hand; [`Client::worker`] does it by itself.
+/// The calls of workers. From [`Client::work`]; [`Client::worker`] makes a worker that uses them.
 #[derive(Clone, Copy, Debug)]
 pub struct Work<'a>(&'a Client);
 
 impl Client {
-    /// Leases and reports, by hand.
+    /// The calls of workers.
     pub fn work(&self) -> Work<'_> {
         Work(self)
     }
 }
 
 impl Work<'_> {
-    /// Takes jobs to work on, and waits for some if that is said.
+    /// Leases jobs; waits for one if `wait_ms` is set.
     pub async fn lease(&self, ask: &LeaseBody) -> Result<Answered<LeasedJobsAnswer>, Error> {
         let waits = Duration::from_millis(u64::try_from(ask.wait_ms).unwrap_or_default());
-        self.0.post(Path::new("/v1/jobs/lease"), ask).by_nature().waits(waits).answer().await
+        self.0.post(Path::new("/v1/jobs/lease"), ask).idempotent().waits(waits).answer().await
     }
 
-    /// A job is still worked on.
+    /// Extends the lease of a job.
     pub async fn heartbeat(&self, id: JobId, body: &HeartbeatBody) -> Result<Answered<BeatenAnswer>, Error> {
         self.one(id, "heartbeat", body).await
     }
 
-    /// How far a job is.
+    /// Sends the progress of a job and extends its lease.
     pub async fn progress(&self, id: JobId, body: &ProgressBody) -> Result<Answered<BeatenAnswer>, Error> {
         self.one(id, "progress", body).await
     }
 
-    /// A job is done.
+    /// Completes a job.
     pub async fn complete(&self, id: JobId, body: &CompleteBody) -> Result<Answered<FinishedAnswer>, Error> {
         self.one(id, "complete", body).await
     }
 
-    /// An attempt did not work.
+    /// Reports a failed attempt.
     pub async fn fail(&self, id: JobId, body: &FailBody) -> Result<Answered<FinishedAnswer>, Error> {
         self.one(id, "fail", body).await
     }
 
-    /// Puts a job off; it was no attempt.
+    /// Snoozes a job: it runs later, and the attempt does not count.
     pub async fn snooze(&self, id: JobId, body: &SnoozeBody) -> Result<Answered<FinishedAnswer>, Error> {
         self.one(id, "snooze", body).await
     }
 
-    /// Hands back a job that was not begun; it was no attempt.
+    /// Returns a job to its queue; the attempt does not count.
     pub async fn hand_back(&self, id: JobId, body: &ReturnBody) -> Result<Answered<FinishedAnswer>, Error> {
         self.one(id, "return", body).await
     }
 
-    /// Many jobs are still worked on; one answer an item.
+    /// Extends the leases of several jobs; returns one answer per item, in order.
     pub async fn heartbeats(&self, items: Vec<BeatItem>) -> Result<Answered<BeatenItems>, Error> {
         self.many("heartbeat", items).await
     }
 
-    /// How far many jobs are; one answer an item.
+    /// Sends the progress of several jobs; returns one answer per item, in order.
     pub async fn progress_all(&self, items: Vec<ProgressItem>) -> Result<Answered<BeatenItems>, Error> {
         self.many("progress", items).await
     }
 
-    /// Many jobs are done; one answer an item.
+    /// Completes several jobs; returns one answer per item, in order.
     pub async fn complete_all(&self, items: Vec<CompleteItem>) -> Result<Answered<FinishedItems>, Error> {
         self.many("complete", items).await
     }
 
-    /// Many attempts did not work; one answer an item.
+    /// Reports several failed attempts; returns one answer per item, in order.
     pub async fn fail_all(&self, items: Vec<FailItem>) -> Result<Answered<FinishedItems>, Error> {
         self.many("fail", items).await
     }
 
-    /// Puts many jobs off; one answer an item.
+    /// Snoozes several jobs; returns one answer per item, in order.
     pub async fn snooze_all(&self, items: Vec<SnoozeItem>) -> Result<Answered<FinishedItems>, Error> {
         self.many("snooze", items).await
     }
 
-    /// Hands many jobs back; one answer an item.
+    /// Returns several jobs to their queues; returns one answer per item, in order.
     pub async fn return_all(&self, items: Vec<ReturnItem>) -> Result<Answered<FinishedItems>, Error> {
         self.many("return", items).await
     }
@@ -100,7 +100,7 @@ impl Work<'_> {
         report: &str,
         body: &impl Serialize,
     ) -> Result<Answered<T>, Error> {
-        self.0.post(Path::new("/v1/jobs").part(id).then(report), body).by_nature().answer().await
+        self.0.post(Path::new("/v1/jobs").part(id).then(report), body).idempotent().answer().await
     }
 
     async fn many<T: DeserializeOwned + Send + 'static>(
@@ -108,6 +108,6 @@ impl Work<'_> {
         report: &str,
         items: Vec<impl Serialize>,
     ) -> Result<Answered<T>, Error> {
-        self.0.post(Path::new("/v1/jobs").then(report), &ItemsBody { items }).by_nature().answer().await
+        self.0.post(Path::new("/v1/jobs").then(report), &ItemsBody { items }).idempotent().answer().await
     }
 }

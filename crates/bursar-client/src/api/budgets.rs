@@ -1,4 +1,4 @@
-//! Budgets.
+//! `/v1/budgets`.
 
 use bursar_core::name::Scope;
 use bursar_wire::Page;
@@ -7,17 +7,17 @@ use bursar_wire::command::ChargeAnswer;
 use bursar_wire::event::EventAnswer;
 
 use crate::answered::Answered;
+use crate::api::reason_body;
 use crate::client::Client;
 use crate::error::Error;
-use crate::faces::because;
 use crate::path::Path;
 
-/// Budgets: limits on scopes, and what is left of them.
+/// The calls for budgets. From [`Client::budgets`].
 #[derive(Clone, Copy, Debug)]
 pub struct Budgets<'a>(&'a Client);
 
 impl Client {
-    /// Budgets.
+    /// The calls for budgets.
     pub fn budgets(&self) -> Budgets<'_> {
         Budgets(self)
     }
@@ -28,17 +28,17 @@ fn at(scope: &Scope) -> Path {
 }
 
 impl Budgets<'_> {
-    /// Creates or changes a budget, as a whole.
+    /// Creates a budget or replaces its definition.
     pub async fn define(&self, scope: &Scope, budget: &BudgetBody) -> Result<Answered<BudgetAnswer>, Error> {
         self.0.put(at(scope), budget).answer().await
     }
 
-    /// A budget as it stands.
+    /// Returns a budget with its balances.
     pub async fn show(&self, scope: &Scope) -> Result<Answered<BudgetAnswer>, Error> {
         self.0.get(at(scope)).answer().await
     }
 
-    /// Budgets whose scopes begin so, a page of them after a cursor.
+    /// Returns a page of the budgets whose scopes begin with `prefix`, in the order of their scopes.
     pub async fn list(
         &self,
         prefix: &str,
@@ -49,7 +49,7 @@ impl Budgets<'_> {
         self.0.get(path.query("cursor", cursor).query("limit", Some(limit))).answer().await
     }
 
-    /// Units posted from an instant on and before another, both RFC 3339.
+    /// Returns the units posted from `from` on and before `to`, both in RFC 3339.
     pub async fn spent(
         &self,
         scope: &Scope,
@@ -59,7 +59,7 @@ impl Budgets<'_> {
         self.0.get(at(scope).then("spent").query("from", from).query("to", to)).answer().await
     }
 
-    /// What moved a scope, newest first.
+    /// Returns a page of the events that changed a scope, newest first.
     pub async fn history(
         &self,
         scope: &Scope,
@@ -70,17 +70,17 @@ impl Budgets<'_> {
         self.0.get(path).answer().await
     }
 
-    /// Refuses new spend until it is unfrozen.
+    /// Freezes a scope: it refuses new charges until it is unfrozen.
     pub async fn freeze(&self, scope: &Scope, reason: Option<&str>) -> Result<Answered<BudgetAnswer>, Error> {
-        self.0.post(at(scope).then("freeze"), &because(reason)).answer().await
+        self.0.post(at(scope).then("freeze"), &reason_body(reason)).answer().await
     }
 
-    /// Admits spend again.
+    /// Unfreezes a scope.
     pub async fn unfreeze(&self, scope: &Scope, reason: Option<&str>) -> Result<Answered<BudgetAnswer>, Error> {
-        self.0.post(at(scope).then("unfreeze"), &because(reason)).answer().await
+        self.0.post(at(scope).then("unfreeze"), &reason_body(reason)).answer().await
     }
 
-    /// Gives units back.
+    /// Gives units back to a scope.
     pub async fn credit(&self, scope: &Scope, credit: &CreditBody) -> Result<Answered<ChargeAnswer>, Error> {
         self.0.post(at(scope).then("credits"), credit).answer().await
     }

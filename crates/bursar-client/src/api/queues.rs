@@ -1,21 +1,21 @@
-//! Queues.
+//! `/v1/queues`.
 
 use bursar_core::name::Queue;
 use bursar_wire::Page;
 use bursar_wire::queue::{QueueAnswer, QueueBody};
 
 use crate::answered::Answered;
+use crate::api::reason_body;
 use crate::client::Client;
 use crate::error::Error;
-use crate::faces::because;
 use crate::path::Path;
 
-/// Queues: how their jobs are leased, tried again and kept.
+/// The calls for queues. From [`Client::queues`].
 #[derive(Clone, Copy, Debug)]
 pub struct Queues<'a>(&'a Client);
 
 impl Client {
-    /// Queues.
+    /// The calls for queues.
     pub fn queues(&self) -> Queues<'_> {
         Queues(self)
     }
@@ -26,29 +26,29 @@ fn at(name: &Queue) -> Path {
 }
 
 impl Queues<'_> {
-    /// Queues by name, a page of them.
+    /// Returns a page of queues, by name.
     pub async fn list(&self, cursor: Option<&str>, limit: usize) -> Result<Answered<Page<QueueAnswer>>, Error> {
         let path = Path::new("/v1/queues").query("cursor", cursor).query("limit", Some(limit));
         self.0.get(path).answer().await
     }
 
-    /// A queue, with what happened in it in the last so many minutes; an hour unless it is said.
+    /// Returns a queue with its figures of the last `minutes`; default: 60.
     pub async fn show(&self, name: &Queue, minutes: Option<u32>) -> Result<Answered<QueueAnswer>, Error> {
         self.0.get(at(name).query("minutes", minutes)).answer().await
     }
 
-    /// Sets up or changes a queue, as a whole.
+    /// Creates a queue or replaces its settings.
     pub async fn define(&self, name: &Queue, queue: &QueueBody) -> Result<Answered<QueueAnswer>, Error> {
         self.0.put(at(name), queue).answer().await
     }
 
-    /// Leases nothing more from it.
+    /// Pauses a queue: none of its jobs is leased.
     pub async fn pause(&self, name: &Queue, reason: Option<&str>) -> Result<Answered<QueueAnswer>, Error> {
-        self.0.post(at(name).then("pause"), &because(reason)).answer().await
+        self.0.post(at(name).then("pause"), &reason_body(reason)).answer().await
     }
 
-    /// Leases from it again.
+    /// Resumes a paused queue.
     pub async fn resume(&self, name: &Queue, reason: Option<&str>) -> Result<Answered<QueueAnswer>, Error> {
-        self.0.post(at(name).then("resume"), &because(reason)).answer().await
+        self.0.post(at(name).then("resume"), &reason_body(reason)).answer().await
     }
 }

@@ -1,4 +1,4 @@
-//! Grants.
+//! `/v1/grants`.
 
 use bursar_core::id::GrantId;
 use bursar_wire::Page;
@@ -9,36 +9,35 @@ use crate::client::Client;
 use crate::error::Error;
 use crate::path::Path;
 
-/// Grants: one-time permissions, presented as tokens, and redeemed by commands.
+/// The calls for grants. From [`Client::grants`]; commands redeem them.
 #[derive(Clone, Copy, Debug)]
 pub struct Grants<'a>(&'a Client);
 
 impl Client {
-    /// Grants.
+    /// The calls for grants.
     pub fn grants(&self) -> Grants<'_> {
         Grants(self)
     }
 }
 
 impl Grants<'_> {
-    /// Makes a grant. Its token is told once: where the first answer was lost, the repeated one has none, and the grant is to be
-    /// revoked.
+    /// Creates a grant. The server returns its token only once. If that answer is lost, the replayed answer has no token: revoke the grant.
     pub async fn mint(&self, grant: &MintBody) -> Result<Answered<MintedAnswer>, Error> {
         self.0.post(Path::new("/v1/grants"), grant).answer().await
     }
 
-    /// Grants without their secrets, a page of them.
+    /// Returns a page of grants, without their tokens.
     pub async fn list(&self, cursor: Option<&str>, limit: usize) -> Result<Answered<Page<GrantAnswer>>, Error> {
         let path = Path::new("/v1/grants").query("cursor", cursor).query("limit", Some(limit));
         self.0.get(path).answer().await
     }
 
-    /// A grant without its secret.
+    /// Returns a grant, without its token.
     pub async fn show(&self, id: GrantId) -> Result<Answered<GrantAnswer>, Error> {
         self.0.get(Path::new("/v1/grants").part(id)).answer().await
     }
 
-    /// Takes a grant back.
+    /// Revokes a grant.
     pub async fn revoke(&self, id: GrantId, reason: Option<&str>) -> Result<Answered<()>, Error> {
         self.0.delete(Path::new("/v1/grants").part(id).query("reason", reason)).done().await
     }

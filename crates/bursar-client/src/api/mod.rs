@@ -1,4 +1,4 @@
-//! What can be asked for, one file a noun. Every face borrows its client, with the key, the tenant and the patience that it has.
+//! The calls of the API, one file per resource. Each type borrows a client with its options.
 
 mod budgets;
 mod commands;
@@ -11,7 +11,7 @@ mod journal;
 mod meter;
 mod queues;
 mod schedules;
-mod work;
+mod worker_calls;
 
 pub use self::budgets::Budgets;
 pub use self::commands::Commands;
@@ -24,11 +24,10 @@ pub use self::journal::{Journal, JournalQuery};
 pub use self::meter::Meter;
 pub use self::queues::Queues;
 pub use self::schedules::Schedules;
-pub use self::work::Work;
+pub use self::worker_calls::Work;
 
 use bursar_wire::budget::ReasonBody;
 
-/// Why, for the journal.
-fn because(reason: Option<&str>) -> ReasonBody {
+fn reason_body(reason: Option<&str>) -> ReasonBody {
     ReasonBody { reason: reason.map(str::to_owned) }
 }

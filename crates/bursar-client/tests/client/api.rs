@@ -1,26 +1,26 @@
-//! Everything that can be asked, of a real server.
+//! Every call against a real server.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use bursar_client::wire::budget::CreditBody;
+use bursar_client::wire::bulk::{EditBody, EditManyBody, FilterBody, MoveManyBody, SelectionBody};
 use bursar_client::wire::credential::{KeyBody, RotateBody, WorkerBody};
 use bursar_client::wire::grant::MintBody;
 use bursar_client::wire::job::LeasedAnswer;
 use bursar_client::wire::queue::QueueBody;
 use bursar_client::wire::role::Role;
 use bursar_client::wire::schedule::ScheduleBody;
-use bursar_client::wire::work::{
-    BeatItem, CompleteBody, CompleteItem, EditBody, EditManyBody, ErrorBody, FailBody, FailItem, FilterBody,
-    HeartbeatBody, ItemAnswer, LeaseBody, MoveManyBody, ProgressBody, ReturnBody, ReturnItem, SelectionBody,
-    SnoozeBody, SnoozeItem,
+use bursar_client::wire::worker_calls::{
+    BeatItem, CompleteBody, CompleteItem, ErrorBody, FailBody, FailItem, HeartbeatBody, ItemAnswer, LeaseBody,
+    ProgressBody, ReturnBody, ReturnItem, SnoozeBody, SnoozeItem,
 };
 use bursar_client::{
     Budget, BudgetBody, Capabilities, ChargeBody, Client, CommandBody, CommitBody, HoldBody, HoldState, JobBody, JobId,
     JobQuery, JobState, JournalQuery, Kind, Limit, Payload, Queue, Scope, SettleWord,
 };
 
-use crate::home::Home;
+use crate::test_server::TestServer;
 
 fn scope(name: &str) -> Scope {
     Scope::new(name).unwrap()
@@ -41,13 +41,13 @@ async fn budget(client: &Client, name: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn budgets_holds_and_commands() {
-    let mut home = Home::sqlite().await;
-    let client = home.client();
+async fn budgets_holds_and_commands_work() {
+    let mut server = TestServer::sqlite().await;
+    let client = server.client();
     let name = scope("room: a/b?ä");
     budget(&client, name.as_str()).await;
 
-    // What was read is changed only as long as it is as it was read.
+    // A change with the ETag of an older definition is refused.
     let read = client.budgets().show(&name).await.unwrap();
     let body = read.budget.clone().unwrap();
     let etag = read.etag().unwrap();
@@ -89,13 +89,13 @@ async fn budgets_holds_and_commands() {
         JournalQuery { stream: Some(format!("scope:{name}")), kind: Some("hold".into()), ..JournalQuery::default() };
     assert_eq!(client.journal().read(&read).await.unwrap().items.len(), 3);
     assert!(client.verify().await.unwrap().ok);
-    home.stop().await;
+    server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn grants_and_tokens() {
-    let mut home = Home::sqlite().await;
-    let client = home.client();
+async fn grants_and_credentials_work() {
+    let mut server = TestServer::sqlite().await;
+    let client = server.client();
     let body = MintBody {
         purpose: "upload".try_into().unwrap(),
         subject: "s".try_into().unwrap(),
@@ -110,7 +110,7 @@ async fn grants_and_tokens() {
     let other = client.tenant("acme".try_into().unwrap());
     let key = KeyBody { name: "shop".into(), role: Role::User, expires_in_ms: None };
     let key = other.make_key(&key).await.unwrap();
-    let shop = home.with(key.token.as_deref().unwrap());
+    let shop = server.with(key.token.as_deref().unwrap());
     assert_eq!(shop.verify().await.unwrap_err().kind(), Some(Kind::Forbidden));
     shop.jobs().enqueue(&job()).await.unwrap();
     assert_eq!(other.jobs().list(&JobQuery::default()).await.unwrap().items.len(), 1);
@@ -123,7 +123,7 @@ async fn grants_and_tokens() {
     let worker = WorkerBody { name: "w".into(), capabilities: Capabilities::default(), expires_in_ms: Some(60_000) };
     client.make_worker(&worker).await.unwrap();
     assert_eq!(client.workers().list(None, 10).await.unwrap().items.len(), 1);
-    home.stop().await;
+    server.stop().await;
 }
 
 async fn lease(client: &Client, capacity: u32) -> Vec<LeasedAnswer> {
@@ -139,9 +139,9 @@ async fn lease(client: &Client, capacity: u32) -> Vec<LeasedAnswer> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn jobs_and_who_works_on_them_by_hand() {
-    let mut home = Home::sqlite().await;
-    let client = home.client();
+async fn leases_and_reports_of_a_worker_work() {
+    let mut server = TestServer::sqlite().await;
+    let client = server.client();
     budget(&client, "a").await;
     let command = CommandBody {
         charges: vec![ChargeBody::new(scope("a"), 50)],
@@ -153,7 +153,7 @@ async fn jobs_and_who_works_on_them_by_hand() {
     client.jobs().enqueue_all((0..8).map(|_| job()).collect()).await.unwrap();
     let leased = lease(&client, 9).await;
     let fence = |job: &LeasedAnswer| job.lease.as_ref().unwrap().fence;
-    let at = |place: usize| (leased[place].id, fence(&leased[place]));
+    let at = |index: usize| (leased[index].id, fence(&leased[index]));
     let work = client.work();
 
     let (id, fence) = at(0);
@@ -165,7 +165,7 @@ async fn jobs_and_who_works_on_them_by_hand() {
     let body = CompleteBody { fence, result: Payload::new("\"ok\"").unwrap(), usage };
     let done = work.complete(id, &body).await.unwrap();
     assert_eq!((done.state, done.cost[0].amount), (JobState::Succeeded, 31));
-    // The same report again is the same answer.
+    // A repeated report returns the same answer.
     assert_eq!(work.complete(id, &body).await.unwrap().cost[0].amount, 31);
     assert_eq!(client.budgets().spent(&scope("a"), None, None).await.unwrap().spent, 31);
 
@@ -186,7 +186,7 @@ async fn jobs_and_who_works_on_them_by_hand() {
         work.heartbeats(vec![BeatItem { id, fence, progress: None }, BeatItem { id, fence: 99, progress: None }]);
     let beats = beats.await.unwrap().into_inner().items;
     assert!(matches!(beats[0], ItemAnswer::Done(_)));
-    assert!(matches!(&beats[1], ItemAnswer::Not { problem } if problem.kind == Kind::LeaseLost));
+    assert!(matches!(&beats[1], ItemAnswer::Failed { problem } if problem.kind == Kind::LeaseLost));
     let complete = CompleteItem { id, fence, result: Payload::default(), usage: None };
     work.complete_all(vec![complete]).await.unwrap();
     let (id, fence) = at(5);
@@ -195,21 +195,21 @@ async fn jobs_and_who_works_on_them_by_hand() {
         .unwrap();
     let (id, fence) = at(6);
     work.snooze_all(vec![SnoozeItem { id, fence, delay_ms: 60_000 }]).await.unwrap();
-    let ((id, fence), (other, its)) = (at(7), at(8));
-    work.return_all(vec![ReturnItem { id, fence }, ReturnItem { id: other, fence: its }]).await.unwrap();
+    let ((id, fence), (other, other_fence)) = (at(7), at(8));
+    work.return_all(vec![ReturnItem { id, fence }, ReturnItem { id: other, fence: other_fence }]).await.unwrap();
     let counts = client.queues().show(&queue(), None).await.unwrap().figures.clone().unwrap().states;
     let counted = |state: &str| counts[state].as_i64().unwrap();
     assert_eq!((counted("dead"), counted("scheduled"), counted("queued"), counted("succeeded")), (2, 2, 3, 2));
     assert_eq!(client.jobs().costs("2020-01-01", None, None, 10).await.unwrap().items.len(), 0);
     assert_eq!(client.jobs().held(Some(&queue()), None, 10).await.unwrap().items.len(), 0);
-    assert_eq!(client.jobs().show(other).await.unwrap().attempts, 0, "it was no attempt");
-    home.stop().await;
+    assert_eq!(client.jobs().show(other).await.unwrap().attempts, 0, "a returned job counts no attempt");
+    server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn jobs_queues_and_schedules_are_operated() {
-    let mut home = Home::sqlite().await;
-    let client = home.client();
+async fn operations_on_jobs_queues_and_schedules_work() {
+    let mut server = TestServer::sqlite().await;
+    let client = server.client();
     let ids: Vec<JobId> = client
         .jobs()
         .enqueue_all((0..6).map(|_| job()).collect())
@@ -228,14 +228,14 @@ async fn jobs_queues_and_schedules_are_operated() {
     let slow = Queue::new("slow").unwrap();
     client.jobs().move_to(ids[1], &slow, None).await.unwrap();
     let filter = Some(FilterBody { queue: Some(queue()), state: Some(JobState::Queued), ..FilterBody::default() });
-    let which = SelectionBody { filter: filter.clone(), dry_run: true, ..SelectionBody::default() };
-    assert_eq!(client.jobs().cancel_all(&which).await.unwrap().matched, 4);
+    let selection = SelectionBody { filter: filter.clone(), dry_run: true, ..SelectionBody::default() };
+    assert_eq!(client.jobs().cancel_all(&selection).await.unwrap().matched, 4);
     let many =
         EditManyBody::to(SelectionBody { filter: filter.clone(), ..SelectionBody::default() }, None, Some(60_000));
     assert_eq!(client.jobs().edit_all(&many).await.unwrap().done, 4);
-    let which = SelectionBody { ids: ids[2..4].to_vec(), ..SelectionBody::default() };
-    assert_eq!(client.jobs().cancel_all(&which).await.unwrap().done, 2);
-    assert_eq!(client.jobs().retry_all(&which).await.unwrap().done, 2);
+    let selection = SelectionBody { ids: ids[2..4].to_vec(), ..SelectionBody::default() };
+    assert_eq!(client.jobs().cancel_all(&selection).await.unwrap().done, 2);
+    assert_eq!(client.jobs().retry_all(&selection).await.unwrap().done, 2);
     let query = JobQuery { state: Some(JobState::Queued), limit: Some(2), ..JobQuery::default() };
     let page = client.jobs().list(&query).await.unwrap();
     let next = client.jobs().list(&JobQuery { cursor: page.next.clone(), ..query }).await.unwrap();
@@ -244,10 +244,10 @@ async fn jobs_queues_and_schedules_are_operated() {
 
     let filter = || Some(FilterBody { queue: Some(queue()), ..FilterBody::default() });
     assert_eq!(client.dead().list(&JobQuery::default()).await.unwrap().items.len(), 0);
-    let which = SelectionBody { filter: filter(), ..SelectionBody::default() };
-    assert_eq!(client.dead().retry(&which).await.unwrap().done, 0);
-    assert_eq!(client.dead().discard(&which).await.unwrap().done, 0);
-    assert_eq!(client.dead().move_to(&MoveManyBody::to(which, slow)).await.unwrap().done, 0);
+    let selection = SelectionBody { filter: filter(), ..SelectionBody::default() };
+    assert_eq!(client.dead().retry(&selection).await.unwrap().done, 0);
+    assert_eq!(client.dead().discard(&selection).await.unwrap().done, 0);
+    assert_eq!(client.dead().move_to(&MoveManyBody::to(selection, slow)).await.unwrap().done, 0);
     assert_eq!(client.jobs().discard(ids[0], None).await.unwrap_err().kind(), Some(Kind::Conflict));
 
     let body = QueueBody { concurrency: Some(3), reason: Some("slow provider".into()), ..QueueBody::default() };
@@ -271,5 +271,5 @@ async fn jobs_queues_and_schedules_are_operated() {
     let reasons =
         client.journal().read(&read).await.unwrap().into_inner().items.into_iter().filter_map(|event| event.reason);
     assert_eq!(reasons.collect::<BTreeSet<_>>(), ["gone", "slow provider", "typo", "why"].map(str::to_owned).into());
-    home.stop().await;
+    server.stop().await;
 }

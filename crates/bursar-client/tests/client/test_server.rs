@@ -1,4 +1,4 @@
-//! A real server of a test's own, on loopback.
+//! A real server for one test, on loopback.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -10,34 +10,34 @@ use tempfile::TempDir;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-/// The operator's token of every test.
+/// The operator token of every test.
 const OPERATOR: &str = "operator-token-for-tests-0123456789abcdef";
 
-/// A database, and a server that can be stopped and started again.
-pub(crate) struct Home {
+/// A database, and a server that can be restarted.
+pub(crate) struct TestServer {
     url: String,
     pub(crate) address: SocketAddr,
     running: Option<(oneshot::Sender<()>, JoinHandle<()>)>,
     _folder: Option<TempDir>,
 }
 
-impl Home {
-    pub(crate) async fn sqlite() -> Home {
+impl TestServer {
+    pub(crate) async fn sqlite() -> TestServer {
         let folder = tempfile::tempdir().unwrap();
         let url = format!("sqlite://{}", folder.path().join("bursar.db").display());
-        Home { _folder: Some(folder), ..Home::on(url).await }
+        TestServer { _folder: Some(folder), ..TestServer::on(url).await }
     }
 
-    pub(crate) async fn on(url: String) -> Home {
-        let mut home = Home { url, address: "127.0.0.1:0".parse().unwrap(), running: None, _folder: None };
-        home.start().await;
-        home
+    pub(crate) async fn on(url: String) -> TestServer {
+        let mut test_server = TestServer { url, address: "127.0.0.1:0".parse().unwrap(), running: None, _folder: None };
+        test_server.start().await;
+        test_server
     }
 
-    /// Starts it where it was.
+    /// Starts the server at its last address.
     pub(crate) async fn start(&mut self) {
         let bursar = Bursar::open(&self.url).await.unwrap();
-        // Somebody else may have been given the port while it was free, for a moment.
+        // Another process may use the port for a moment while the server is down.
         let mut tries = 0..100;
         let server = loop {
             let settings = Settings { operator_token: Some(OPERATOR.into()), ..Settings::default() };
@@ -58,19 +58,19 @@ impl Home {
         self.running = Some((stop, tokio::spawn(run)));
     }
 
-    /// Stops it, and closes the database.
+    /// Stops the server and closes the database.
     pub(crate) async fn stop(&mut self) {
         let (stop, running) = self.running.take().unwrap();
         drop(stop);
         running.await.unwrap();
     }
 
-    /// The operator.
+    /// Returns a client of the operator.
     pub(crate) fn client(&self) -> Client {
         self.with(OPERATOR)
     }
 
-    /// Who has a token.
+    /// Returns a client with a token.
     pub(crate) fn with(&self, token: &str) -> Client {
         Client::new(&format!("http://{}", self.address)).unwrap().token(token)
     }

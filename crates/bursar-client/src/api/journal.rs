@@ -1,4 +1,4 @@
-//! The journal.
+//! `/v1/journal`.
 
 use bursar_wire::Page;
 use bursar_wire::event::EventAnswer;
@@ -8,33 +8,33 @@ use crate::client::Client;
 use crate::error::Error;
 use crate::path::Path;
 
-/// The journal: everything that happened, in order.
+/// The calls for the journal. From [`Client::journal`].
 #[derive(Clone, Copy, Debug)]
 pub struct Journal<'a>(&'a Client);
 
 impl Client {
-    /// The journal.
+    /// The calls for the journal.
     pub fn journal(&self) -> Journal<'_> {
         Journal(self)
     }
 }
 
-/// Which events are wanted, a page of them.
+/// A filter for a page of events.
 #[derive(Clone, Debug, Default)]
 pub struct JournalQuery {
-    /// After this position.
+    /// The position after which to start; 0 for the beginning.
     pub after: u64,
-    /// Only of this thing: `job:job_…`, or an id such as `hold_…` and `cmd_…`; `scope:NAME` is all that moved the scope.
+    /// Events of one object: `job:job_…`, or an id such as `hold_…` and `cmd_…`. `scope:NAME` matches all events that changed the
+    /// scope.
     pub stream: Option<String>,
-    /// Only of this kind, such as `job.succeeded`; `job` is all of `job.…`.
+    /// Events of one type, such as `job.succeeded`; `job` matches all types that begin with `job.`.
     pub kind: Option<String>,
-    /// So many are looked at; a hundred unless it is said.
+    /// The number of events to search; default: 100.
     pub limit: Option<usize>,
 }
 
 impl Journal<'_> {
-    /// Events in the order of commits. Of those that are looked at only the wanted ones are told: a page may be empty and not the
-    /// last.
+    /// Returns a page of events in the order of commits. The filter applies after `limit`, so that a page may be empty and not the last.
     pub async fn read(&self, query: &JournalQuery) -> Result<Answered<Page<EventAnswer>>, Error> {
         let JournalQuery { after, stream, kind, limit } = query;
         let path = Path::new("/v1/journal").query("after", Some(after).filter(|after| **after > 0));

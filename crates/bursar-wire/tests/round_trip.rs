@@ -1,4 +1,4 @@
-//! What one side writes, the other reads.
+//! Answers are the same after a round trip.
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -6,14 +6,14 @@ use bursar_wire::budget::BudgetAnswer;
 use bursar_wire::problem::{Kind, Problem, ViolationAnswer};
 use bursar_wire::queue::QueueAnswer;
 use bursar_wire::schedule::ScheduleAnswer;
-use bursar_wire::work::{FinishedItems, ItemAnswer};
+use bursar_wire::worker_calls::{FinishedItems, ItemAnswer};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-fn again<T: DeserializeOwned + Serialize>(told: &Value) -> T {
-    let read: T = serde_json::from_str(&told.to_string()).unwrap();
-    assert_eq!(serde_json::to_value(&read).unwrap(), *told);
+fn round_trip<T: DeserializeOwned + Serialize>(json: &Value) -> T {
+    let read: T = serde_json::from_str(&json.to_string()).unwrap();
+    assert_eq!(serde_json::to_value(&read).unwrap(), *json);
     read
 }
 
@@ -30,14 +30,14 @@ fn budget() -> Value {
 }
 
 #[test]
-fn a_budget_is_told_from_a_scope_without_one() {
-    assert!(again::<BudgetAnswer>(&budget()).budget.is_some());
+fn a_scope_without_a_budget_is_recognized() {
+    assert!(round_trip::<BudgetAnswer>(&budget()).budget.is_some());
     let bare = json!({ "scope": "a", "frozen": false, "balances": [] });
-    assert!(again::<BudgetAnswer>(&bare).budget.is_none());
+    assert!(round_trip::<BudgetAnswer>(&bare).budget.is_none());
 }
 
 #[test]
-fn payloads_of_schedules_stay_the_text_they_are() {
+fn the_payload_of_a_schedule_keeps_its_text() {
     let text = r#"{ "name": "n", "cron": "@daily", "zone": "UTC", "queue": "q", "kind": "k", "next_at": null,
         "last_tick": null, "last_job": null, "payload": { "b": 1.50, "a": 12345678901234567890123 } }"#;
     let read: ScheduleAnswer = serde_json::from_str(text).unwrap();
@@ -46,34 +46,34 @@ fn payloads_of_schedules_stay_the_text_they_are() {
 }
 
 #[test]
-fn queues_items_and_problems_are_read_again() {
+fn queues_items_and_problems_survive_a_round_trip() {
     let queue = bursar_wire::queue::QueueBody::default();
     let queue = QueueAnswer { name: "q".try_into().unwrap(), config: queue, figures: None };
-    again::<QueueAnswer>(&serde_json::to_value(queue).unwrap());
+    round_trip::<QueueAnswer>(&serde_json::to_value(queue).unwrap());
     let problem = json!({
         "type": "/problems/refused", "title": Problem::new(Kind::Refused, "").title, "status": 409, "detail": "d", "retry_after_ms": 5, "request_id": "r",
         "violations": [{ "kind": "limit", "scope": "a", "window": "rolling", "length_ms": 5, "limit": 1, "requested": 2,
                          "available": 1, "retry_after_ms": null, "possible": false },
                        { "kind": "frozen", "scope": "a" }, { "kind": "grant", "purpose": "p" }],
     });
-    let read: Problem = again(&problem);
+    let read: Problem = round_trip(&problem);
     assert_eq!((read.kind, read.retry_after_ms()), (Kind::Refused, Some(5)));
     assert!(matches!(&read.violations[0], ViolationAnswer::Limit { window, .. } if window.length_ms == Some(5)));
     let done = json!({ "id": "job_01j9zq3v4w5x6y7z8abcdefghj", "state": "awaiting_budget", "run_at": null, "hold": null,
                        "cost": [{ "scope": "a", "amount": 4 }] });
-    let items: FinishedItems = again(&json!({ "items": [done, { "problem": problem }] }));
-    assert!(matches!(items.items[0], ItemAnswer::Done(_)) && matches!(items.items[1], ItemAnswer::Not { .. }));
+    let items: FinishedItems = round_trip(&json!({ "items": [done, { "problem": problem }] }));
+    assert!(matches!(items.items[0], ItemAnswer::Done(_)) && matches!(items.items[1], ItemAnswer::Failed { .. }));
 }
 
 #[test]
-fn a_problem_of_an_unknown_kind_is_read_by_its_status() {
+fn an_unknown_problem_type_is_classified_by_its_status() {
     for (status, kind) in [(409, Kind::Conflict), (418, Kind::Invalid), (503, Kind::Unavailable), (599, Kind::Internal)]
     {
-        let told = json!({ "type": "/problems/of-tomorrow", "title": "t", "status": status, "detail": "d" });
-        assert_eq!(serde_json::from_value::<Problem>(told).unwrap().kind, kind);
+        let json = json!({ "type": "/problems/of-tomorrow", "title": "t", "status": status, "detail": "d" });
+        assert_eq!(serde_json::from_value::<Problem>(json).unwrap().kind, kind);
     }
     for kind in Kind::ALL.iter().copied() {
-        let told = serde_json::to_string(&Problem::new(kind, "d")).unwrap();
-        assert_eq!(serde_json::from_str::<Problem>(&told).unwrap().kind, kind);
+        let json = serde_json::to_string(&Problem::new(kind, "d")).unwrap();
+        assert_eq!(serde_json::from_str::<Problem>(&json).unwrap().kind, kind);
     }
 }

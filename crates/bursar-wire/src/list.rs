@@ -1,4 +1,4 @@
-//! Lists with a bound that is looked at while they are read: what is beyond it is never in memory.
+//! Lists with a maximum length that is checked while they are parsed, so that entries beyond it never use memory.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -9,19 +9,19 @@ use serde::{Deserialize, Deserializer};
 
 use crate::job::BULK_MAX;
 
-/// Reads the jobs of a bulk call.
+/// Parses the jobs of a bulk request.
 pub(crate) fn jobs<'de, T: Deserialize<'de>, D: Deserializer<'de>>(de: D) -> Result<Vec<T>, D::Error> {
-    de.deserialize_seq(List { field: "jobs", most: BULK_MAX, entries: PhantomData })
+    de.deserialize_seq(List { field: "jobs", max: BULK_MAX, entries: PhantomData })
 }
 
-/// Reads the items of reports on many jobs.
+/// Parses the items of a request for several jobs.
 pub(crate) fn items<'de, T: Deserialize<'de>, D: Deserializer<'de>>(de: D) -> Result<Vec<T>, D::Error> {
-    de.deserialize_seq(List { field: "items", most: ITEMS_MAX, entries: PhantomData })
+    de.deserialize_seq(List { field: "items", max: ITEMS_MAX, entries: PhantomData })
 }
 
 struct List<T> {
     field: &'static str,
-    most: usize,
+    max: usize,
     entries: PhantomData<T>,
 }
 
@@ -29,16 +29,16 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for List<T> {
     type Value = Vec<T>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "a list of at most {} entries", self.most)
+        write!(f, "a list of at most {} entries", self.max)
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Vec<T>, A::Error> {
-        let List { field, most, .. } = self;
+        let List { field, max, .. } = self;
         let mut entries = Vec::new();
         while let Some(entry) = list.next_element()? {
-            if entries.len() == most {
+            if entries.len() == max {
                 return Err(A::Error::custom(format_args!(
-                    "too many in field `{field}`; at most {most} entries are allowed"
+                    "too many in field `{field}`; at most {max} entries are allowed"
                 )));
             }
             entries.push(entry);
@@ -54,16 +54,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_beyond_the_bound_is_not_read() {
+    fn entries_beyond_the_maximum_are_not_parsed() {
         let read = |count: usize| {
-            let mut left = 0;
-            let numbers = (0..count as u64).inspect(|_| left += 1);
+            let mut parsed = 0;
+            let numbers = (0..count as u64).inspect(|_| parsed += 1);
             let read = items::<u64, _>(SeqDeserializer::<_, Error>::new(numbers)).map(|items| items.len());
-            (read.map_err(|error| error.to_string()), left)
+            (read.map_err(|error| error.to_string()), parsed)
         };
         assert_eq!(read(ITEMS_MAX), (Ok(ITEMS_MAX), ITEMS_MAX));
-        let (problem, looked_at) = read(10 * ITEMS_MAX);
+        let (problem, parsed) = read(10 * ITEMS_MAX);
         assert!(problem.unwrap_err().contains("at most 1000 entries"));
-        assert_eq!(looked_at, ITEMS_MAX + 1);
+        assert_eq!(parsed, ITEMS_MAX + 1);
     }
 }

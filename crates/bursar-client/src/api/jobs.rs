@@ -1,55 +1,55 @@
-//! Jobs, for who does not work on them.
+//! `/v1/jobs`, `/v1/costs` and `/v1/held`, except for the calls of workers.
 
 use bursar_core::id::JobId;
 use bursar_core::job::JobState;
 use bursar_core::name::{FlowKey, JobKind, Queue, Tag};
 use bursar_wire::Page;
+use bursar_wire::bulk::{ActedAnswer, EditBody, EditManyBody, EnqueuedJobsAnswer, MoveBody, SelectionBody};
 use bursar_wire::command::EnqueuedAnswer;
 use bursar_wire::event::EventAnswer;
 use bursar_wire::job::{AttemptAnswer, BulkBody, FinishedAnswer, JobAnswer, JobBody};
 use bursar_wire::report::{DayCostAnswer, HeldAnswer};
-use bursar_wire::work::{ActedAnswer, EditBody, EditManyBody, EnqueuedJobsAnswer, MoveBody, SelectionBody};
 
 use crate::answered::Answered;
+use crate::api::reason_body;
 use crate::client::Client;
 use crate::error::Error;
-use crate::faces::because;
 use crate::path::Path;
 
-/// Jobs: durable work.
+/// The calls for jobs. From [`Client::jobs`].
 #[derive(Clone, Copy, Debug)]
 pub struct Jobs<'a>(&'a Client);
 
 impl Client {
-    /// Jobs.
+    /// The calls for jobs.
     pub fn jobs(&self) -> Jobs<'_> {
         Jobs(self)
     }
 }
 
-/// Which jobs are wanted, a page of them. What is not said is of any kind.
+/// A filter for a page of jobs. A field that is `None` matches every job.
 #[derive(Clone, Debug, Default)]
 pub struct JobQuery {
-    /// In this queue.
+    /// The queue.
     pub queue: Option<Queue>,
-    /// In this state.
+    /// The state.
     pub state: Option<JobState>,
-    /// Of this kind, or of kinds that begin so before a `*`.
+    /// The kind; `video.*` matches every kind that begins with `video.`.
     pub kind: Option<JobKind>,
-    /// With this flow key.
+    /// The flow key.
     pub key: Option<FlowKey>,
-    /// With this tag.
+    /// A tag.
     pub tag: Option<Tag>,
-    /// Whose last error has this fingerprint.
+    /// The fingerprint of the last error.
     pub fingerprint: Option<String>,
-    /// After this cursor.
+    /// The `next` of the previous page.
     pub cursor: Option<String>,
-    /// So many at most; a hundred unless it is said.
+    /// The maximum number of jobs; default: 100.
     pub limit: Option<usize>,
 }
 
 impl JobQuery {
-    pub(crate) fn at(&self, path: Path) -> Path {
+    pub(crate) fn append_to(&self, path: Path) -> Path {
         path.query("queue", self.queue.as_ref())
             .query("state", self.state)
             .query("kind", self.kind.as_ref())
@@ -71,22 +71,22 @@ impl Jobs<'_> {
         self.0.post(Path::new("/v1/jobs"), job).answer().await
     }
 
-    /// Enqueues many, a thousand in a transaction. Where it breaks off, the same call with the same key goes on.
+    /// Enqueues many jobs, up to 1,000 in each transaction. If the call fails midway, repeat it with the same key to continue.
     pub async fn enqueue_all(&self, jobs: Vec<JobBody>) -> Result<Answered<EnqueuedJobsAnswer>, Error> {
         self.0.post(Path::new("/v1/jobs/bulk"), &BulkBody { jobs }).answer().await
     }
 
-    /// A job as it stands.
+    /// Returns a job.
     pub async fn show(&self, id: JobId) -> Result<Answered<JobAnswer>, Error> {
         self.0.get(at(id)).answer().await
     }
 
-    /// Jobs in the order of their enqueueing.
+    /// Returns a page of jobs in the order in which they were enqueued.
     pub async fn list(&self, query: &JobQuery) -> Result<Answered<Page<JobAnswer>>, Error> {
-        self.0.get(query.at(Path::new("/v1/jobs"))).answer().await
+        self.0.get(query.append_to(Path::new("/v1/jobs"))).answer().await
     }
 
-    /// What happened to a job, newest first.
+    /// Returns a page of the events of a job, newest first.
     pub async fn events(
         &self,
         id: JobId,
@@ -96,27 +96,27 @@ impl Jobs<'_> {
         self.0.get(at(id).then("events").query("cursor", cursor).query("limit", Some(limit))).answer().await
     }
 
-    /// How each attempt of a job went, the first one first.
+    /// Returns the attempts of a job, oldest first.
     pub async fn attempts(&self, id: JobId) -> Result<Answered<Page<AttemptAnswer>>, Error> {
         self.0.get(at(id).then("attempts")).answer().await
     }
 
-    /// Gives a job up; one that runs is told.
+    /// Cancels a job. A job that runs is cancelled when its worker stops.
     pub async fn cancel(&self, id: JobId, reason: Option<&str>) -> Result<Answered<FinishedAnswer>, Error> {
-        self.0.post(at(id).then("cancel"), &because(reason)).answer().await
+        self.0.post(at(id).then("cancel"), &reason_body(reason)).answer().await
     }
 
-    /// Tries a dead or cancelled job again.
+    /// Retries a dead or cancelled job.
     pub async fn retry(&self, id: JobId, reason: Option<&str>) -> Result<Answered<FinishedAnswer>, Error> {
-        self.0.post(at(id).then("retry"), &because(reason)).answer().await
+        self.0.post(at(id).then("retry"), &reason_body(reason)).answer().await
     }
 
-    /// A dead job is not wanted any more.
+    /// Discards a dead job.
     pub async fn discard(&self, id: JobId, reason: Option<&str>) -> Result<Answered<FinishedAnswer>, Error> {
-        self.0.post(at(id).then("discard"), &because(reason)).answer().await
+        self.0.post(at(id).then("discard"), &reason_body(reason)).answer().await
     }
 
-    /// Puts a job in another queue.
+    /// Moves a job to another queue.
     pub async fn move_to(
         &self,
         id: JobId,
@@ -127,27 +127,27 @@ impl Jobs<'_> {
         self.0.post(at(id).then("move"), &body).answer().await
     }
 
-    /// Changes a waiting job.
+    /// Changes the priority or the delay of a waiting job.
     pub async fn edit(&self, id: JobId, change: &EditBody) -> Result<Answered<FinishedAnswer>, Error> {
         self.0.patch(at(id), change).answer().await
     }
 
-    /// Gives up many: these, or all that match. Go on with the cursor that it says, until it says none.
-    pub async fn cancel_all(&self, which: &SelectionBody) -> Result<Answered<ActedAnswer>, Error> {
-        self.0.post(Path::new("/v1/jobs/cancel"), which).answer().await
+    /// Cancels many jobs. Repeat the call with the `next` of the answer as `cursor` until it is `None`.
+    pub async fn cancel_all(&self, selection: &SelectionBody) -> Result<Answered<ActedAnswer>, Error> {
+        self.0.post(Path::new("/v1/jobs/cancel"), selection).answer().await
     }
 
-    /// Tries many again.
-    pub async fn retry_all(&self, which: &SelectionBody) -> Result<Answered<ActedAnswer>, Error> {
-        self.0.post(Path::new("/v1/jobs/retry"), which).answer().await
+    /// Retries many jobs, as [`cancel_all`](Jobs::cancel_all) cancels them.
+    pub async fn retry_all(&self, selection: &SelectionBody) -> Result<Answered<ActedAnswer>, Error> {
+        self.0.post(Path::new("/v1/jobs/retry"), selection).answer().await
     }
 
-    /// Changes many that wait.
+    /// Changes many waiting jobs, as [`cancel_all`](Jobs::cancel_all) cancels them.
     pub async fn edit_all(&self, change: &EditManyBody) -> Result<Answered<ActedAnswer>, Error> {
         self.0.post(Path::new("/v1/jobs/edit"), change).answer().await
     }
 
-    /// What jobs cost from a day to another, such as `2026-11-01`, in UTC, after a cursor.
+    /// Returns a page of what jobs cost from one day to another; days are in UTC, such as `2026-11-01`.
     pub async fn costs(
         &self,
         from: &str,
@@ -159,7 +159,7 @@ impl Jobs<'_> {
         self.0.get(path.query("cursor", cursor).query("limit", Some(limit))).answer().await
     }
 
-    /// What is held for jobs now, by queue, kind and unit, of one queue or of all, after a cursor.
+    /// Returns a page of the units held for jobs now, by queue, kind and unit; `None` means all queues.
     pub async fn held(
         &self,
         queue: Option<&Queue>,

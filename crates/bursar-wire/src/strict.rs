@@ -1,5 +1,7 @@
-//! Objects are objects. Serde takes a list for the fields of a struct in order, so that `"filter": [null, null]` would be a filter
-//! that takes everything; here a list is refused wherever an object is meant, however deep it stands.
+//! A deserializer that accepts only JSON objects for structs.
+//!
+//! The derived implementations of serde also accept an array, whose elements are the fields in order. `"filter": [null, null]` would be a
+//! filter that matches every job; this module refuses it at any depth.
 
 use std::fmt;
 
@@ -7,26 +9,26 @@ use serde::de::{
     Deserialize, DeserializeSeed, Deserializer, EnumAccess, Error, MapAccess, SeqAccess, VariantAccess, Visitor,
 };
 
-/// Reads a value in which objects are objects.
+/// Parses a value, refusing an array in the place of an object.
 pub(super) fn read<'de, T: Deserialize<'de>, D: Deserializer<'de>>(de: D) -> Result<T, D::Error> {
-    T::deserialize(Objects(de))
+    T::deserialize(Strict(de))
 }
 
-/// What it stands around: everything that reads, and everything that is read into.
-struct Objects<T>(T);
+/// Wraps deserializers, visitors, seeds and accesses of serde, so that nested values are strict too.
+struct Strict<T>(T);
 
-macro_rules! pass_on {
+macro_rules! forward_to {
     ($($method:ident)*) => {$(
         fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, D::Error> {
-            self.0.$method(Objects(visitor))
+            self.0.$method(Strict(visitor))
         }
     )*};
 }
 
-impl<'de, D: Deserializer<'de>> Deserializer<'de> for Objects<D> {
+impl<'de, D: Deserializer<'de>> Deserializer<'de> for Strict<D> {
     type Error = D::Error;
 
-    pass_on! {
+    forward_to! {
         deserialize_any deserialize_bool deserialize_i8 deserialize_i16 deserialize_i32 deserialize_i64 deserialize_i128
         deserialize_u8 deserialize_u16 deserialize_u32 deserialize_u64 deserialize_u128 deserialize_f32 deserialize_f64
         deserialize_char deserialize_str deserialize_string deserialize_bytes deserialize_byte_buf deserialize_option
@@ -39,19 +41,19 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Objects<D> {
         _: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, D::Error> {
-        self.0.deserialize_map(Objects(visitor))
+        self.0.deserialize_map(Strict(visitor))
     }
 
     fn deserialize_unit_struct<V: Visitor<'de>>(self, name: &'static str, visitor: V) -> Result<V::Value, D::Error> {
-        self.0.deserialize_unit_struct(name, Objects(visitor))
+        self.0.deserialize_unit_struct(name, Strict(visitor))
     }
 
     fn deserialize_newtype_struct<V: Visitor<'de>>(self, name: &'static str, visitor: V) -> Result<V::Value, D::Error> {
-        self.0.deserialize_newtype_struct(name, Objects(visitor))
+        self.0.deserialize_newtype_struct(name, Strict(visitor))
     }
 
     fn deserialize_tuple<V: Visitor<'de>>(self, length: usize, visitor: V) -> Result<V::Value, D::Error> {
-        self.0.deserialize_tuple(length, Objects(visitor))
+        self.0.deserialize_tuple(length, Strict(visitor))
     }
 
     fn deserialize_tuple_struct<V: Visitor<'de>>(
@@ -60,7 +62,7 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Objects<D> {
         length: usize,
         visitor: V,
     ) -> Result<V::Value, D::Error> {
-        self.0.deserialize_tuple_struct(name, length, Objects(visitor))
+        self.0.deserialize_tuple_struct(name, length, Strict(visitor))
     }
 
     fn deserialize_enum<V: Visitor<'de>>(
@@ -69,7 +71,7 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Objects<D> {
         variants: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, D::Error> {
-        self.0.deserialize_enum(name, variants, Objects(visitor))
+        self.0.deserialize_enum(name, variants, Strict(visitor))
     }
 
     fn is_human_readable(&self) -> bool {
@@ -77,7 +79,7 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Objects<D> {
     }
 }
 
-macro_rules! take {
+macro_rules! forward_visit {
     ($($method:ident: $type:ty,)*) => {$(
         fn $method<E: Error>(self, value: $type) -> Result<V::Value, E> {
             self.0.$method(value)
@@ -85,14 +87,14 @@ macro_rules! take {
     )*};
 }
 
-impl<'de, V: Visitor<'de>> Visitor<'de> for Objects<V> {
+impl<'de, V: Visitor<'de>> Visitor<'de> for Strict<V> {
     type Value = V::Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.expecting(f)
     }
 
-    take! {
+    forward_visit! {
         visit_bool: bool, visit_i8: i8, visit_i16: i16, visit_i32: i32, visit_i64: i64, visit_i128: i128, visit_u8: u8,
         visit_u16: u16, visit_u32: u32, visit_u64: u64, visit_u128: u128, visit_f32: f32, visit_f64: f64, visit_char: char,
         visit_str: &str, visit_borrowed_str: &'de str, visit_string: String, visit_bytes: &[u8],
@@ -108,39 +110,39 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for Objects<V> {
     }
 
     fn visit_some<D: Deserializer<'de>>(self, de: D) -> Result<V::Value, D::Error> {
-        self.0.visit_some(Objects(de))
+        self.0.visit_some(Strict(de))
     }
 
     fn visit_newtype_struct<D: Deserializer<'de>>(self, de: D) -> Result<V::Value, D::Error> {
-        self.0.visit_newtype_struct(Objects(de))
+        self.0.visit_newtype_struct(Strict(de))
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<V::Value, A::Error> {
-        self.0.visit_seq(Objects(list))
+        self.0.visit_seq(Strict(list))
     }
 
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<V::Value, A::Error> {
-        self.0.visit_map(Objects(map))
+        self.0.visit_map(Strict(map))
     }
 
     fn visit_enum<A: EnumAccess<'de>>(self, word: A) -> Result<V::Value, A::Error> {
-        self.0.visit_enum(Objects(word))
+        self.0.visit_enum(Strict(word))
     }
 }
 
-impl<'de, S: DeserializeSeed<'de>> DeserializeSeed<'de> for Objects<S> {
+impl<'de, S: DeserializeSeed<'de>> DeserializeSeed<'de> for Strict<S> {
     type Value = S::Value;
 
     fn deserialize<D: Deserializer<'de>>(self, de: D) -> Result<S::Value, D::Error> {
-        self.0.deserialize(Objects(de))
+        self.0.deserialize(Strict(de))
     }
 }
 
-impl<'de, A: SeqAccess<'de>> SeqAccess<'de> for Objects<A> {
+impl<'de, A: SeqAccess<'de>> SeqAccess<'de> for Strict<A> {
     type Error = A::Error;
 
     fn next_element_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<Option<S::Value>, A::Error> {
-        self.0.next_element_seed(Objects(seed))
+        self.0.next_element_seed(Strict(seed))
     }
 
     fn size_hint(&self) -> Option<usize> {
@@ -148,15 +150,15 @@ impl<'de, A: SeqAccess<'de>> SeqAccess<'de> for Objects<A> {
     }
 }
 
-impl<'de, A: MapAccess<'de>> MapAccess<'de> for Objects<A> {
+impl<'de, A: MapAccess<'de>> MapAccess<'de> for Strict<A> {
     type Error = A::Error;
 
     fn next_key_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<Option<S::Value>, A::Error> {
-        self.0.next_key_seed(Objects(seed))
+        self.0.next_key_seed(Strict(seed))
     }
 
     fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, A::Error> {
-        self.0.next_value_seed(Objects(seed))
+        self.0.next_value_seed(Strict(seed))
     }
 
     fn size_hint(&self) -> Option<usize> {
@@ -164,16 +166,16 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for Objects<A> {
     }
 }
 
-impl<'de, A: EnumAccess<'de>> EnumAccess<'de> for Objects<A> {
+impl<'de, A: EnumAccess<'de>> EnumAccess<'de> for Strict<A> {
     type Error = A::Error;
-    type Variant = Objects<A::Variant>;
+    type Variant = Strict<A::Variant>;
 
     fn variant_seed<S: DeserializeSeed<'de>>(self, seed: S) -> Result<(S::Value, Self::Variant), A::Error> {
-        self.0.variant_seed(Objects(seed)).map(|(value, variant)| (value, Objects(variant)))
+        self.0.variant_seed(Strict(seed)).map(|(value, variant)| (value, Strict(variant)))
     }
 }
 
-impl<'de, A: VariantAccess<'de>> VariantAccess<'de> for Objects<A> {
+impl<'de, A: VariantAccess<'de>> VariantAccess<'de> for Strict<A> {
     type Error = A::Error;
 
     fn unit_variant(self) -> Result<(), A::Error> {
@@ -181,11 +183,11 @@ impl<'de, A: VariantAccess<'de>> VariantAccess<'de> for Objects<A> {
     }
 
     fn newtype_variant_seed<S: DeserializeSeed<'de>>(self, seed: S) -> Result<S::Value, A::Error> {
-        self.0.newtype_variant_seed(Objects(seed))
+        self.0.newtype_variant_seed(Strict(seed))
     }
 
     fn tuple_variant<V: Visitor<'de>>(self, length: usize, visitor: V) -> Result<V::Value, A::Error> {
-        self.0.tuple_variant(length, Objects(visitor))
+        self.0.tuple_variant(length, Strict(visitor))
     }
 
     fn struct_variant<V: Visitor<'de>>(
@@ -193,13 +195,13 @@ impl<'de, A: VariantAccess<'de>> VariantAccess<'de> for Objects<A> {
         fields: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, A::Error> {
-        self.0.struct_variant(fields, Objects(visitor))
+        self.0.struct_variant(fields, Strict(visitor))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use bursar::Payload;
+    use bursar_core::payload::Payload;
     use serde::Deserialize;
 
     #[derive(Debug, Default, Deserialize, PartialEq)]
@@ -219,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_is_no_object_however_deep_it_stands() {
+    fn an_array_in_place_of_an_object_is_refused_at_any_depth() {
         for list in [
             r#"{"part":[null,1]}"#,
             r#"{"part":[]}"#,
@@ -233,13 +235,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_right_is_read_as_before() {
+    fn objects_and_lists_are_parsed_as_usual() {
         let text = r#"{"part":{"name":"a","size":1},"maybe":{"size":2},"parts":[{"size":3},{}],"payload":[{"a":[1]}]}"#;
         let whole: Whole = crate::read(text).unwrap();
         assert_eq!(whole.part, Part { name: Some("a".into()), size: 1 });
         assert_eq!(whole.maybe, Some(Part { name: None, size: 2 }));
         assert_eq!(whole.parts, [Part { name: None, size: 3 }, Part::default()]);
         assert_eq!(whole.payload.as_str(), r#"[{"a":[1]}]"#);
-        assert!(crate::read::<Whole>(r#"{} {}"#).is_err(), "nothing may follow");
+        assert!(crate::read::<Whole>(r#"{} {}"#).is_err(), "a second value is accepted");
     }
 }

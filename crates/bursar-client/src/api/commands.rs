@@ -1,4 +1,4 @@
-//! Commands.
+//! `/v1/commands` and `/v1/verify`.
 
 use bursar_core::id::CommandId;
 use bursar_wire::command::{CommandAnswer, CommandBody};
@@ -9,29 +9,29 @@ use crate::client::Client;
 use crate::error::Error;
 use crate::path::Path;
 
-/// Commands: charges, redemptions and jobs, all or nothing.
+/// The calls for commands. From [`Client::commands`].
 #[derive(Clone, Copy, Debug)]
 pub struct Commands<'a>(&'a Client);
 
 impl Client {
-    /// Commands.
+    /// The calls for commands.
     pub fn commands(&self) -> Commands<'_> {
         Commands(self)
     }
 
-    /// Checks that balances are what holds and postings say.
+    /// Checks that all balances agree with holds and postings.
     pub async fn verify(&self) -> Result<Answered<VerifyAnswer>, Error> {
         self.get(Path::new("/v1/verify")).answer().await
     }
 }
 
 impl Commands<'_> {
-    /// Does a command.
+    /// Executes a command: all of its charges, redemptions and jobs, or none.
     pub async fn submit(&self, command: &CommandBody) -> Result<Answered<CommandAnswer>, Error> {
         self.0.post(Path::new("/v1/commands"), command).answer().await
     }
 
-    /// What a command did.
+    /// Returns the result of an earlier command.
     pub async fn show(&self, id: CommandId) -> Result<Answered<CommandAnswer>, Error> {
         self.0.get(Path::new("/v1/commands").part(id)).answer().await
     }

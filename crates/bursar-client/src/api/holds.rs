@@ -1,4 +1,4 @@
-//! Holds.
+//! `/v1/holds`.
 
 use std::time::Duration;
 
@@ -10,17 +10,17 @@ use bursar_wire::event::EventAnswer;
 use bursar_wire::hold::{CommitBody, ExtendBody, ExtendedAnswer, HoldAnswer, HoldBody, SettledAnswer};
 
 use crate::answered::Answered;
+use crate::api::reason_body;
 use crate::client::Client;
 use crate::error::Error;
-use crate::faces::because;
 use crate::path::Path;
 
-/// Holds: units set aside until they are spent or given back.
+/// The calls for holds. From [`Client::holds`].
 #[derive(Clone, Copy, Debug)]
 pub struct Holds<'a>(&'a Client);
 
 impl Client {
-    /// Holds.
+    /// The calls for holds.
     pub fn holds(&self) -> Holds<'_> {
         Holds(self)
     }
@@ -31,17 +31,17 @@ fn at(id: HoldId) -> Path {
 }
 
 impl Holds<'_> {
-    /// Sets units aside. The hold is in the answer, with what is left.
+    /// Places a hold. The answer contains the hold and what each limit leaves.
     pub async fn place(&self, hold: &HoldBody) -> Result<Answered<CommandAnswer>, Error> {
         self.0.post(Path::new("/v1/holds"), hold).answer().await
     }
 
-    /// A hold as it stands.
+    /// Returns a hold.
     pub async fn show(&self, id: HoldId) -> Result<Answered<HoldAnswer>, Error> {
         self.0.get(at(id)).answer().await
     }
 
-    /// Live holds on a scope, soonest to expire first; `state` is `held` or `expired`.
+    /// Returns a page of the unsettled holds on a scope, in the order of their expiry; `state` is `held` or `expired`.
     pub async fn list(
         &self,
         scope: &Scope,
@@ -53,23 +53,23 @@ impl Holds<'_> {
         self.0.get(path.query("cursor", cursor).query("limit", Some(limit))).answer().await
     }
 
-    /// Posts what it really cost, and frees the rest.
+    /// Commits a hold: posts the units that were spent and frees the rest.
     pub async fn commit(&self, id: HoldId, actual: &CommitBody) -> Result<Answered<SettledAnswer>, Error> {
         self.0.post(at(id).then("commit"), actual).answer().await
     }
 
-    /// Frees it.
+    /// Releases a hold: frees its units.
     pub async fn release(&self, id: HoldId, reason: Option<&str>) -> Result<Answered<SettledAnswer>, Error> {
-        self.0.post(at(id).then("release"), &because(reason)).answer().await
+        self.0.post(at(id).then("release"), &reason_body(reason)).answer().await
     }
 
-    /// Puts off its expiry.
+    /// Extends a hold.
     pub async fn extend(&self, id: HoldId, by: Duration) -> Result<Answered<ExtendedAnswer>, Error> {
         let body = ExtendBody { by_ms: i64::try_from(by.as_millis()).unwrap_or(i64::MAX) };
         self.0.post(at(id).then("extend"), &body).answer().await
     }
 
-    /// What happened to it, newest first.
+    /// Returns a page of the events of a hold, newest first.
     pub async fn history(
         &self,
         id: HoldId,
