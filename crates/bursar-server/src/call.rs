@@ -14,11 +14,11 @@ use crate::principal::Principal;
 use crate::wire::problem::Problem;
 
 /// An authorized request with its parsed path parameter, query and body.
-pub(crate) struct Ask<P = (), Q = Nothing, B = Nothing> {
+pub(crate) struct Input<P = (), Q = NoFields, B = NoFields> {
     /// The caller and its context.
     pub(crate) call: Call,
     /// The path parameter.
-    pub(crate) at: P,
+    pub(crate) parameter: P,
     /// The query.
     pub(crate) query: Q,
     /// The body.
@@ -28,7 +28,7 @@ pub(crate) struct Ask<P = (), Q = Nothing, B = Nothing> {
 /// A query or body without fields. Any field is an error that names it.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Nothing {}
+pub(crate) struct NoFields {}
 
 /// The caller of a request, and what applies to everything it does.
 #[derive(Clone)]
@@ -49,13 +49,13 @@ impl Call {
     }
 
     /// Returns the same call with a reason that the journal records.
-    pub(crate) fn because(mut self, reason: Option<String>) -> Call {
+    pub(crate) fn with_reason(mut self, reason: Option<String>) -> Call {
         self.context.reason = reason.or(self.context.reason);
         self
     }
 
     /// Runs an operation with the caller's idempotency key and `If-Match` condition.
-    pub(crate) async fn ask(&self, op: Op) -> Result<Outcome, Problem> {
+    pub(crate) async fn run(&self, op: Op) -> Result<Outcome, Problem> {
         let request = Request {
             idempotency_key: self.key.clone(),
             if_match: self.if_match,

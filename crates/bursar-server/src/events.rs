@@ -23,7 +23,7 @@ use self::tail::{FollowError, Follower, PAGE, StreamEvent, frame, queue_of};
 use crate::call::Call;
 use crate::in_flight::Reservation;
 use crate::limits::PAGE_ANSWER_BYTES;
-use crate::principal::table::{Action, Role};
+use crate::principal::permissions::{Action, Role};
 use crate::principal::{Principal, authorize};
 use crate::reply::EventStream;
 use crate::wire::problem::Problem;
@@ -280,9 +280,9 @@ impl Listener {
 
     /// Ends the stream if its token has been revoked or has expired.
     async fn check_token(&self) -> Result<(), StreamEnd> {
-        let Principal { credential, good_until, .. } = &self.call.principal;
+        let Principal { credential, valid_until, .. } = &self.call.principal;
         let now = self.call.app.clock.now().micros() / 1_000_000;
-        if good_until.is_some_and(|until| until <= now) {
+        if valid_until.is_some_and(|until| until <= now) {
             return Err(StreamEnd);
         }
         let admit = async |token: &CredentialToken| self.bursar.credentials().admit(token).await;

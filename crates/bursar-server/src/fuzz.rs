@@ -7,12 +7,12 @@ use bursar::IfMatch;
 use ring::hmac;
 use serde_json::{Value, json};
 
-use crate::call::Nothing;
+use crate::call::NoFields;
 use crate::events::{Channel, EventsQuery, percent_decode};
 use crate::parse;
 use crate::pipeline::headers::if_match;
 use crate::principal::jwt::{JwtKey, JwtRules};
-use crate::routes::{self, PageQuery, WhyQuery};
+use crate::routes::{self, PageQuery, ReasonQuery};
 use crate::trace::{REQUEST_ID, TRACEPARENT, Trace};
 use crate::wire::command::CommandBody;
 use crate::wire::problem::Problem;
@@ -40,7 +40,7 @@ fn bodies_of_any_bytes_are_parsed_or_refused() {
     bursar_fuzz::bytes(&samples, |bytes| {
         let command = accepted(parse::json::<CommandBody>(bytes)).is_some();
         let queue = accepted(parse::json::<QueueBody>(bytes)).is_some();
-        let nothing = accepted(parse::json::<Nothing>(bytes)).is_some();
+        let nothing = accepted(parse::json::<NoFields>(bytes)).is_some();
         if command || queue || nothing {
             let whole = bytes.is_empty() || serde_json::from_slice::<Value>(bytes).is_ok_and(|read| read.is_object());
             assert!(whole, "only a JSON object is accepted");
@@ -64,9 +64,9 @@ fn queries_are_parsed_or_refused() {
         let Ok(uri) = format!("/x?{text}").parse::<Uri>() else { return };
         accepted(parse::query::<PageQuery>(&uri));
         accepted(parse::query::<EventsQuery>(&uri));
-        if let Some(WhyQuery { reason: Some(reason) }) = accepted(parse::query(&uri)) {
+        if let Some(ReasonQuery { reason: Some(reason) }) = accepted(parse::query(&uri)) {
             let written: String = reason.bytes().map(|byte| format!("%{byte:02X}")).collect();
-            let again: WhyQuery = parse::query(&format!("/x?reason={written}").parse().unwrap()).unwrap();
+            let again: ReasonQuery = parse::query(&format!("/x?reason={written}").parse().unwrap()).unwrap();
             assert_eq!(again.reason, Some(reason), "{uri}");
         }
     });

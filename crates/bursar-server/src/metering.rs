@@ -8,7 +8,7 @@ use bursar::{Bursar, Clock, Context};
 use sha2::{Digest, Sha256};
 
 use crate::principal::Principal;
-use crate::principal::table::Role;
+use crate::principal::permissions::Role;
 use crate::wire::problem::{Kind, Problem, ViolationAnswer};
 
 /// The meter, and whether it applies to callers of this server.

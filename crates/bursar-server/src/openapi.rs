@@ -8,7 +8,7 @@ use schemars::generate::{SchemaGenerator, SchemaSettings};
 use schemars::{JsonSchema, Schema};
 use serde_json::{Map, Value, json};
 
-use crate::principal::table::{Action, Allowed, Role};
+use crate::principal::permissions::{Action, Allowed, Role};
 use crate::route::{RetrySafety, Route, RouteSchemas};
 use crate::routes;
 use crate::wire::problem::Problem;

@@ -36,7 +36,7 @@ use crate::in_flight::{Account, Reservation, UNCOUNTED};
 use crate::limits::HEAD_BYTES_MAX;
 use crate::metering::QuotaRefusal;
 use crate::principal::authenticate::authenticate;
-use crate::principal::table::{Action, Role};
+use crate::principal::permissions::{Action, Role};
 use crate::principal::{Principal, authorize};
 use crate::reply::{self, Uncounted};
 use crate::route::{AuthorizedRequest, Route};

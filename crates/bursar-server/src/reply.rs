@@ -94,11 +94,11 @@ impl<T: Serialize + JsonSchema + Send> HandlerReply for Created<T> {
 }
 
 /// No content, with status 204.
-pub(crate) struct Done {
+pub(crate) struct NoContent {
     pub(crate) replayed: bool,
 }
 
-impl HandlerReply for Done {
+impl HandlerReply for NoContent {
     fn respond(self) -> Response {
         let mut response = StatusCode::NO_CONTENT.into_response();
         mark_replayed(&mut response, self.replayed);

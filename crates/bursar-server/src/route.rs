@@ -9,10 +9,10 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::call::{Ask, Call, PathParameter};
+use crate::call::{Call, Input, PathParameter};
 use crate::limits;
 use crate::parse;
-use crate::principal::table::Action;
+use crate::principal::permissions::Action;
 use crate::reply::{HandlerReply, ResponseSpec};
 use crate::wire::problem::Problem;
 
@@ -91,16 +91,16 @@ impl Route {
         Q: DeserializeOwned + JsonSchema + Send + 'static,
         B: DeserializeOwned + JsonSchema + Send + 'static,
         R: HandlerReply,
-        H: Fn(Ask<P, Q, B>) -> F + Send + Sync + Copy + 'static,
+        H: Fn(Input<P, Q, B>) -> F + Send + Sync + Copy + 'static,
         F: Future<Output = Result<R, Problem>> + Send + 'static,
     {
         let run = move |request: AuthorizedRequest| -> Pin<Box<dyn Future<Output = Result<Response, Problem>> + Send>> {
             Box::pin(async move {
                 let AuthorizedRequest { call, path_parameter, uri, body } = request;
-                let at = P::read(path_parameter.as_deref())?;
+                let parameter = P::read(path_parameter.as_deref())?;
                 let query = parse::query(&uri)?;
                 let body = parse::json(&body)?;
-                Ok(handler(Ask { call, at, query, body }).await?.respond())
+                Ok(handler(Input { call, parameter, query, body }).await?.respond())
             })
         };
         Route {

@@ -3,7 +3,7 @@
 use axum::http::StatusCode;
 use serde_json::{Map, Value, json};
 
-use crate::principal::table::Action;
+use crate::principal::permissions::Action;
 use crate::reply::ResponseSpec;
 use crate::route::Route;
 use crate::wire::problem::Kind;
@@ -18,7 +18,7 @@ pub(super) fn responses(route: &Route, spec: ResponseSpec) -> Value {
     }
     if spec.status == StatusCode::CREATED {
         // A dry run creates nothing, and a job's idempotency key may name an existing job.
-        let description = "Nothing new was created";
+        let description = "NoFields new was created";
         responses.insert("200".into(), json!({ "description": description, "content": success["content"] }));
         success["headers"] = json!({ "Location": { "schema": { "type": "string" } } });
     }

@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 use crate::app::App;
 use crate::pipeline::Peer;
 use crate::principal::jwt::{JwtKey, JwtRules};
-use crate::principal::table::Role;
+use crate::principal::permissions::Role;
 use crate::principal::{Principal, owner_named, unauthorized};
 use crate::trace::Trace;
 use crate::wire::credential::{Claims, credential_id};
@@ -122,7 +122,7 @@ async fn identify(app: &App, text: &str, worker_only: bool) -> Result<Result<Pri
             tenant: user.tenant,
             owner: owner_named("user", &user.subject),
             name: user.subject,
-            good_until: Some(user.good_until),
+            valid_until: Some(user.valid_until),
             ..Principal::anonymous()
         }));
     }

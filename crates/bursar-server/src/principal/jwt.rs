@@ -13,7 +13,7 @@ use ring::hmac;
 use ring::signature::{ED25519, RSA_PKCS1_2048_8192_SHA256, UnparsedPublicKey};
 use serde::Deserialize;
 
-use crate::principal::table::Role;
+use crate::principal::permissions::Role;
 
 /// Tolerated difference between the issuer's clock and this one, in seconds.
 const LEEWAY_SECS: i64 = 60;
@@ -68,7 +68,7 @@ pub(crate) struct User {
     pub(crate) subject: String,
     pub(crate) tenant: Tenant,
     pub(crate) role: Role,
-    pub(crate) good_until: i64,
+    pub(crate) valid_until: i64,
 }
 
 #[derive(Deserialize)]
@@ -175,7 +175,7 @@ impl Claims {
             return Err(JwtError::InvalidClaims);
         }
         let tenant = self.tenant.map_or(Ok(Tenant::built_in()), Tenant::new).map_err(|_| JwtError::InvalidClaims)?;
-        Ok(User { subject: self.sub, tenant, role, good_until: self.exp.saturating_add(LEEWAY_SECS) })
+        Ok(User { subject: self.sub, tenant, role, valid_until: self.exp.saturating_add(LEEWAY_SECS) })
     }
 }
 

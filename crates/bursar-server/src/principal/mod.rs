@@ -3,9 +3,9 @@
 pub(crate) mod authenticate;
 pub(crate) mod failed_attempts;
 pub(crate) mod jwt;
+pub(crate) mod permissions;
 pub(crate) mod proxies;
 pub(crate) mod shared_reads;
-pub(crate) mod table;
 pub(crate) mod token_uses;
 
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use bursar::{Actor, Capabilities, CredentialToken, JobKind, LeaseOwner, Pattern,
 use sha2::{Digest, Sha256};
 
 use crate::in_flight::Account;
-use crate::principal::table::{Action, Allowed, Role};
+use crate::principal::permissions::{Action, Allowed, Role};
 use crate::wire::problem::{Kind, Problem};
 
 /// The caller of a request.
@@ -33,7 +33,7 @@ pub(crate) struct Principal {
     /// Its token, if that is a credential in the database.
     pub(crate) credential: Option<CredentialToken>,
     /// The expiry of its JWT, in seconds since 1970.
-    pub(crate) good_until: Option<i64>,
+    pub(crate) valid_until: Option<i64>,
 }
 
 impl Principal {
@@ -46,7 +46,7 @@ impl Principal {
             owner: owner_named("nobody", ""),
             capabilities: Capabilities::default(),
             credential: None,
-            good_until: None,
+            valid_until: None,
         }
     }
 

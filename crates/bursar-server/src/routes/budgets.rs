@@ -6,10 +6,10 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::call::{Ask, Call, Nothing};
+use crate::call::{Call, Input, NoFields};
 use crate::convert;
 use crate::limits::PAGE_MAX;
-use crate::principal::table::Action;
+use crate::principal::permissions::Action;
 use crate::reply::Reply;
 use crate::route::Route;
 use crate::routes::{cursor, name_cursor, page_size};
@@ -66,27 +66,27 @@ struct ListQuery {
     limit: Option<usize>,
 }
 
-async fn list(ask: Ask<(), ListQuery>) -> Result<Reply<Page<BudgetAnswer>>, Problem> {
-    let limit = page_size(ask.query.limit)?;
-    let after: Option<Scope> = name_cursor(ask.query.cursor.as_deref())?;
-    let prefix = ask.query.prefix.filter(|prefix| !prefix.is_empty()).map(Scope::new).transpose();
+async fn list(input: Input<(), ListQuery>) -> Result<Reply<Page<BudgetAnswer>>, Problem> {
+    let limit = page_size(input.query.limit)?;
+    let after: Option<Scope> = name_cursor(input.query.cursor.as_deref())?;
+    let prefix = input.query.prefix.filter(|prefix| !prefix.is_empty()).map(Scope::new).transpose();
     let prefix = prefix.map_err(|invalid| Problem::invalid("prefix".into(), format!("prefix {}", invalid.problem)))?;
     let prefix = prefix.map(|prefix| prefix.to_string()).unwrap_or_default();
-    let found = ask.call.bursar().ledger().budgets(&prefix, after.as_ref(), limit).await?;
+    let found = input.call.bursar().ledger().budgets(&prefix, after.as_ref(), limit).await?;
     let full = found.len() >= limit;
     let items: Vec<BudgetAnswer> = found.iter().map(convert::budget_answer).collect();
     Ok(Reply::new(Page::of(items, full, |budget| budget.scope.to_string())))
 }
 
-async fn define(ask: Ask<Scope, Nothing, BudgetBody>) -> Result<Reply<BudgetAnswer>, Problem> {
-    let Ask { call, at: scope, mut body, .. } = ask;
-    let call = call.because(body.reason.take());
-    let done = call.ask(Op::Define { scope: scope.clone(), budget: Budget::try_from(body)? }).await?;
+async fn define(input: Input<Scope, NoFields, BudgetBody>) -> Result<Reply<BudgetAnswer>, Problem> {
+    let Input { call, parameter: scope, mut body, .. } = input;
+    let call = call.with_reason(body.reason.take());
+    let done = call.run(Op::Define { scope: scope.clone(), budget: Budget::try_from(body)? }).await?;
     Ok(view(&call, scope).await?.replayed(done.replayed))
 }
 
-async fn show(ask: Ask<Scope>) -> Result<Reply<BudgetAnswer>, Problem> {
-    view(&ask.call, ask.at).await
+async fn show(input: Input<Scope>) -> Result<Reply<BudgetAnswer>, Problem> {
+    view(&input.call, input.parameter).await
 }
 
 /// Returns the view of a scope; 404 if it was never defined or charged.
@@ -113,16 +113,16 @@ struct SpentQuery {
     to: Option<String>,
 }
 
-async fn spent(ask: Ask<Scope, SpentQuery>) -> Result<Reply<SpentAnswer>, Problem> {
-    let bursar = ask.call.bursar();
-    let from: Option<Time> = ask.query.from.map(|text| text.parse()).transpose()?;
-    let to = match ask.query.to {
+async fn spent(input: Input<Scope, SpentQuery>) -> Result<Reply<SpentAnswer>, Problem> {
+    let bursar = input.call.bursar();
+    let from: Option<Time> = input.query.from.map(|text| text.parse()).transpose()?;
+    let to = match input.query.to {
         Some(text) => text.parse()?,
         None => bursar.now().await?,
     };
-    known(&ask.call, &ask.at).await?;
-    let spent = bursar.ledger().spent(&ask.at, from.unwrap_or(Time::MIN), to).await?;
-    Ok(Reply::new(SpentAnswer { scope: ask.at, from: from.and_then(stamp), to: stamp(to), spent }))
+    known(&input.call, &input.parameter).await?;
+    let spent = bursar.ledger().spent(&input.parameter, from.unwrap_or(Time::MIN), to).await?;
+    Ok(Reply::new(SpentAnswer { scope: input.parameter, from: from.and_then(stamp), to: stamp(to), spent }))
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -137,10 +137,10 @@ pub(super) struct HistoryQuery {
     pub(super) cursor: Option<String>,
 }
 
-async fn history(ask: Ask<Scope, HistoryQuery>) -> Result<Reply<Page<EventAnswer>>, Problem> {
-    known(&ask.call, &ask.at).await?;
-    let stream = Stream::Scope(ask.call.context.tenant.clone(), ask.at);
-    history_of(&ask.call, &stream, ask.query).await
+async fn history(input: Input<Scope, HistoryQuery>) -> Result<Reply<Page<EventAnswer>>, Problem> {
+    known(&input.call, &input.parameter).await?;
+    let stream = Stream::Scope(input.call.context.tenant.clone(), input.parameter);
+    history_of(&input.call, &stream, input.query).await
 }
 
 /// Returns one page of the events of a stream, newest first.
@@ -156,21 +156,21 @@ pub(super) async fn history_of(
     Ok(Reply::new(Page { items, next: next.map(|next| next.to_string()) }))
 }
 
-async fn freeze(ask: Ask<Scope, Nothing, ReasonBody>) -> Result<Reply<BudgetAnswer>, Problem> {
-    let call = ask.call.because(ask.body.reason);
-    let done = call.ask(Op::Freeze { scope: ask.at.clone() }).await?;
-    Ok(view(&call, ask.at).await?.replayed(done.replayed))
+async fn freeze(input: Input<Scope, NoFields, ReasonBody>) -> Result<Reply<BudgetAnswer>, Problem> {
+    let call = input.call.with_reason(input.body.reason);
+    let done = call.run(Op::Freeze { scope: input.parameter.clone() }).await?;
+    Ok(view(&call, input.parameter).await?.replayed(done.replayed))
 }
 
-async fn unfreeze(ask: Ask<Scope, Nothing, ReasonBody>) -> Result<Reply<BudgetAnswer>, Problem> {
-    let call = ask.call.because(ask.body.reason);
-    let done = call.ask(Op::Unfreeze { scope: ask.at.clone() }).await?;
-    Ok(view(&call, ask.at).await?.replayed(done.replayed))
+async fn unfreeze(input: Input<Scope, NoFields, ReasonBody>) -> Result<Reply<BudgetAnswer>, Problem> {
+    let call = input.call.with_reason(input.body.reason);
+    let done = call.run(Op::Unfreeze { scope: input.parameter.clone() }).await?;
+    Ok(view(&call, input.parameter).await?.replayed(done.replayed))
 }
 
-async fn credit(ask: Ask<Scope, Nothing, CreditBody>) -> Result<Reply<ChargeAnswer>, Problem> {
-    let Ask { call, at: scope, body: CreditBody { amount, hold, reason }, .. } = ask;
-    let done = call.because(reason).ask(Op::Credit { scope, amount, hold }).await?;
+async fn credit(input: Input<Scope, NoFields, CreditBody>) -> Result<Reply<ChargeAnswer>, Problem> {
+    let Input { call, parameter: scope, body: CreditBody { amount, hold, reason }, .. } = input;
+    let done = call.with_reason(reason).run(Op::Credit { scope, amount, hold }).await?;
     match done.answer {
         Answer::Credited(charged) => Ok(Reply::new(ChargeAnswer::from(&charged)).replayed(done.replayed)),
         other => Err(unexpected(&other)),

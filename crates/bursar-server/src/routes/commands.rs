@@ -4,10 +4,10 @@ use axum::http::Method;
 use bursar::{CommandId, Op, Receipt, Request};
 use serde_json::json;
 
-use crate::call::{Ask, Call, Nothing};
+use crate::call::{Call, Input, NoFields};
 use crate::convert;
 use crate::principal::authorize;
-use crate::principal::table::Action;
+use crate::principal::permissions::Action;
 use crate::reply::{Created, Reply};
 use crate::route::Route;
 use crate::wire::command::{CommandAnswer, CommandBody};
@@ -34,14 +34,14 @@ pub(super) fn routes() -> Vec<Route> {
     ]
 }
 
-async fn submit(ask: Ask<(), Nothing, CommandBody>) -> Result<Created<CommandAnswer>, Problem> {
-    let (answer, replayed) = done(&ask.call, ask.body).await?;
+async fn submit(input: Input<(), NoFields, CommandBody>) -> Result<Created<CommandAnswer>, Problem> {
+    let (answer, replayed) = submit_command(&input.call, input.body).await?;
     let location = (!answer.dry_run).then(|| format!("/v1/commands/{}", answer.id));
     Ok(Created { answer, location, replayed })
 }
 
 /// Submits a command; returns its answer and whether it is a replay.
-pub(super) async fn done(call: &Call, body: CommandBody) -> Result<(CommandAnswer, bool), Problem> {
+pub(super) async fn submit_command(call: &Call, body: CommandBody) -> Result<(CommandAnswer, bool), Problem> {
     let (command, context, dry_run) = body.into_command(call.context.clone())?;
     // A command with jobs also needs the permission to enqueue jobs.
     if !command.jobs.is_empty() {
@@ -56,8 +56,8 @@ pub(super) async fn done(call: &Call, body: CommandBody) -> Result<(CommandAnswe
     Ok((convert::command_answer(&receipt, dry_run), receipt.replayed))
 }
 
-async fn show(ask: Ask<CommandId>) -> Result<Reply<CommandAnswer>, Problem> {
-    let found = ask.call.bursar().journal().command(ask.at).await?;
-    let receipt = found.ok_or_else(|| Problem::not_found(format_args!("command {}", ask.at)))?;
+async fn show(input: Input<CommandId>) -> Result<Reply<CommandAnswer>, Problem> {
+    let found = input.call.bursar().journal().command(input.parameter).await?;
+    let receipt = found.ok_or_else(|| Problem::not_found(format_args!("command {}", input.parameter)))?;
     Ok(Reply::new(convert::command_answer(&receipt, false)))
 }

@@ -6,10 +6,10 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::call::Ask;
+use crate::call::Input;
 use crate::convert;
 use crate::limits::PAGE_MAX;
-use crate::principal::table::Action;
+use crate::principal::permissions::Action;
 use crate::reply::Reply;
 use crate::route::Route;
 use crate::routes::{cursor, page_size};
@@ -49,17 +49,17 @@ struct DaysQuery {
     limit: Option<usize>,
 }
 
-async fn list(ask: Ask<(), DaysQuery>) -> Result<Reply<Page<DayCostAnswer>>, Problem> {
+async fn list(input: Input<(), DaysQuery>) -> Result<Reply<Page<DayCostAnswer>>, Problem> {
     let day = |field: &str, text: &str| {
         day_of(text).ok_or_else(|| Problem::invalid(field.into(), format!("{field} must be a day such as 2026-11-01")))
     };
-    let from = day("from", &ask.query.from)?;
-    let to = ask.query.to.as_deref().map_or(Ok(from), |to| day("to", to))?;
+    let from = day("from", &input.query.from)?;
+    let to = input.query.to.as_deref().map_or(Ok(from), |to| day("to", to))?;
     if to - from >= DAYS_MAX {
         return Err(Problem::invalid("to".into(), format!("a request covers at most {DAYS_MAX} days")));
     }
-    let (limit, after) = (page_size(ask.query.limit)?, cursor::<CostCursor>(ask.query.cursor.as_deref())?);
-    let costs = ask.call.bursar().jobs().costs(from..=to, after.map(|cursor| cursor.0).as_ref(), limit).await?;
+    let (limit, after) = (page_size(input.query.limit)?, cursor::<CostCursor>(input.query.cursor.as_deref())?);
+    let costs = input.call.bursar().jobs().costs(from..=to, after.map(|cursor| cursor.0).as_ref(), limit).await?;
     let full = costs.len() >= limit;
     let items = costs.iter().map(convert::day_cost_answer).collect();
     Ok(Reply::new(Page::of(items, full, CostCursor::after)))
@@ -104,10 +104,10 @@ struct HeldQuery {
     limit: Option<usize>,
 }
 
-async fn held(ask: Ask<(), HeldQuery>) -> Result<Reply<Page<HeldAnswer>>, Problem> {
-    let HeldQuery { queue, cursor: at, limit } = ask.query;
+async fn held(input: Input<(), HeldQuery>) -> Result<Reply<Page<HeldAnswer>>, Problem> {
+    let HeldQuery { queue, cursor: at, limit } = input.query;
     let (limit, after) = (page_size(limit)?, cursor::<HeldCursor>(at.as_deref())?);
-    let found = ask.call.bursar().jobs().held(queue.as_ref(), after.map(|cursor| cursor.0).as_ref(), limit).await?;
+    let found = input.call.bursar().jobs().held(queue.as_ref(), after.map(|cursor| cursor.0).as_ref(), limit).await?;
     let full = found.len() >= limit;
     let items = found.into_iter().map(convert::held_answer).collect();
     Ok(Reply::new(Page::of(items, full, HeldCursor::after)))

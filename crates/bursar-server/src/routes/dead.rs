@@ -6,12 +6,12 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::call::{Ask, Nothing};
+use crate::call::{Input, NoFields};
 use crate::limits::PAGE_MAX;
-use crate::principal::table::Action;
+use crate::principal::permissions::Action;
 use crate::reply::Reply;
 use crate::route::Route;
-use crate::routes::jobs::{ListQuery, act_on_many, listed};
+use crate::routes::jobs::{ListQuery, act_on_many, list_page};
 use crate::wire::Page;
 use crate::wire::bulk::{ActedAnswer, MoveManyBody, SelectionBody};
 use crate::wire::job::JobAnswer;
@@ -54,21 +54,21 @@ struct DeadQuery {
     limit: Option<usize>,
 }
 
-async fn list(ask: Ask<(), DeadQuery>) -> Result<Reply<Page<JobAnswer>>, Problem> {
-    let DeadQuery { queue, kind, key, tag, fingerprint, cursor, limit } = ask.query;
+async fn list(input: Input<(), DeadQuery>) -> Result<Reply<Page<JobAnswer>>, Problem> {
+    let DeadQuery { queue, kind, key, tag, fingerprint, cursor, limit } = input.query;
     let query = ListQuery { queue, state: None, kind, key, tag, fingerprint, cursor, limit };
-    listed(&ask.call, query, Some(JobState::Dead)).await
+    list_page(&input.call, query, Some(JobState::Dead)).await
 }
 
-async fn retry(ask: Ask<(), Nothing, SelectionBody>) -> Result<Reply<ActedAnswer>, Problem> {
-    act_on_many(ask.call, Act::Retry, ask.body, Some(JobState::Dead)).await
+async fn retry(input: Input<(), NoFields, SelectionBody>) -> Result<Reply<ActedAnswer>, Problem> {
+    act_on_many(input.call, Act::Retry, input.body, Some(JobState::Dead)).await
 }
 
-async fn discard(ask: Ask<(), Nothing, SelectionBody>) -> Result<Reply<ActedAnswer>, Problem> {
-    act_on_many(ask.call, Act::Discard, ask.body, Some(JobState::Dead)).await
+async fn discard(input: Input<(), NoFields, SelectionBody>) -> Result<Reply<ActedAnswer>, Problem> {
+    act_on_many(input.call, Act::Discard, input.body, Some(JobState::Dead)).await
 }
 
-async fn move_to(ask: Ask<(), Nothing, MoveManyBody>) -> Result<Reply<ActedAnswer>, Problem> {
-    let queue = ask.body.to.clone();
-    act_on_many(ask.call, Act::Move { queue }, ask.body.selection(), Some(JobState::Dead)).await
+async fn move_to(input: Input<(), NoFields, MoveManyBody>) -> Result<Reply<ActedAnswer>, Problem> {
+    let queue = input.body.to.clone();
+    act_on_many(input.call, Act::Move { queue }, input.body.selection(), Some(JobState::Dead)).await
 }

@@ -8,8 +8,8 @@ use bytes::Bytes;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::call::Ask;
-use crate::principal::table::Action;
+use crate::call::Input;
+use crate::principal::permissions::Action;
 use crate::reply::{DOCUMENT, HTML, PLAIN, Reply, Text};
 use crate::route::Route;
 use crate::wire::problem::{Kind, Problem};
@@ -43,16 +43,16 @@ struct HealthAnswer {
     status: &'static str,
 }
 
-async fn live(_: Ask) -> Result<Reply<HealthAnswer>, Problem> {
+async fn live(_: Input) -> Result<Reply<HealthAnswer>, Problem> {
     Ok(Reply::new(HealthAnswer { status: "ok" }))
 }
 
-async fn ready(ask: Ask) -> Result<Reply<HealthAnswer>, Problem> {
+async fn ready(input: Input) -> Result<Reply<HealthAnswer>, Problem> {
     let unready = |reason: String| Problem::new(Kind::NotReady, reason).retry_after(Duration::from_secs(1));
-    if ask.call.app.is_stopping() {
+    if input.call.app.is_stopping() {
         return Err(unready("the server is shutting down".into()));
     }
-    match tokio::time::timeout(DATABASE_TIMEOUT, ask.call.app.bursar.ready()).await {
+    match tokio::time::timeout(DATABASE_TIMEOUT, input.call.app.bursar.ready()).await {
         Ok(Ok(())) => Ok(Reply::new(HealthAnswer { status: "ok" })),
         Ok(Err(error)) => Err(unready(reason(&error))),
         Err(_) => Err(unready(format!("the database did not answer within {} s", DATABASE_TIMEOUT.as_secs()))),
@@ -69,15 +69,15 @@ fn reason(error: &Error) -> String {
     }
 }
 
-async fn metrics(ask: Ask) -> Result<Text<PLAIN>, Problem> {
-    Ok(Text(crate::metrics::render(&ask.call.app).await.into()))
+async fn metrics(input: Input) -> Result<Text<PLAIN>, Problem> {
+    Ok(Text(crate::metrics::render(&input.call.app).await.into()))
 }
 
-async fn document(ask: Ask) -> Result<Text<DOCUMENT>, Problem> {
-    Ok(Text(ask.call.app.document()))
+async fn document(input: Input) -> Result<Text<DOCUMENT>, Problem> {
+    Ok(Text(input.call.app.document()))
 }
 
-async fn show(_: Ask) -> Result<Text<HTML>, Problem> {
+async fn show(_: Input) -> Result<Text<HTML>, Problem> {
     Ok(Text(Bytes::from_static(API_PAGE.as_bytes())))
 }
 

@@ -6,9 +6,9 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::call::{Ask, Nothing};
+use crate::call::{Input, NoFields};
 use crate::limits::PAGE_MAX;
-use crate::principal::table::Action;
+use crate::principal::permissions::Action;
 use crate::reply::{Created, Reply};
 use crate::route::Route;
 use crate::routes::budgets::{HistoryQuery, history_of, unexpected};
@@ -38,9 +38,10 @@ pub(super) fn routes() -> Vec<Route> {
     ]
 }
 
-async fn place(ask: Ask<(), Nothing, HoldBody>) -> Result<Created<CommandAnswer>, Problem> {
-    let HoldBody { charges, ttl_ms, context, dry_run } = ask.body;
-    let (answer, replayed) = commands::done(&ask.call, CommandBody::hold(charges, ttl_ms, context, dry_run)).await?;
+async fn place(input: Input<(), NoFields, HoldBody>) -> Result<Created<CommandAnswer>, Problem> {
+    let HoldBody { charges, ttl_ms, context, dry_run } = input.body;
+    let (answer, replayed) =
+        commands::submit_command(&input.call, CommandBody::hold(charges, ttl_ms, context, dry_run)).await?;
     let hold = answer.hold.as_ref().filter(|_| !answer.dry_run);
     Ok(Created { location: hold.map(|hold| format!("/v1/holds/{}", hold.id)), replayed, answer })
 }
@@ -59,9 +60,9 @@ struct ListQuery {
     limit: Option<usize>,
 }
 
-async fn list(ask: Ask<(), ListQuery>) -> Result<Reply<Page<HoldAnswer>>, Problem> {
-    let limit = page_size(ask.query.limit)?;
-    let state = match ask.query.state.as_deref() {
+async fn list(input: Input<(), ListQuery>) -> Result<Reply<Page<HoldAnswer>>, Problem> {
+    let limit = page_size(input.query.limit)?;
+    let state = match input.query.state.as_deref() {
         None => None,
         Some("held") => Some(HoldState::Held),
         Some("expired") => Some(HoldState::Expired),
@@ -72,9 +73,9 @@ async fn list(ask: Ask<(), ListQuery>) -> Result<Reply<Page<HoldAnswer>>, Proble
             ));
         }
     };
-    let bursar = ask.call.bursar();
-    let after = ask.query.cursor.as_deref().map(mark).transpose()?;
-    let found = bursar.ledger().live(&ask.query.scope, after, limit).await?;
+    let bursar = input.call.bursar();
+    let after = input.query.cursor.as_deref().map(parse_cursor).transpose()?;
+    let found = bursar.ledger().live(&input.query.scope, after, limit).await?;
     let now = bursar.now().await?;
     let next = found.last().filter(|_| page::is_full(&found, limit));
     let next = next.map(|hold| format!("{}.{}", hold.expires_at.micros(), hold.id));
@@ -84,34 +85,34 @@ async fn list(ask: Ask<(), ListQuery>) -> Result<Reply<Page<HoldAnswer>>, Proble
 }
 
 /// Parses a cursor: the expiry in microseconds and the id of the last hold.
-fn mark(text: &str) -> Result<(Time, HoldId), Problem> {
+fn parse_cursor(text: &str) -> Result<(Time, HoldId), Problem> {
     let parts = text.split_once('.').and_then(|(at, id)| Some((at.parse().ok()?, id.parse().ok()?)));
     let (at, id): (i64, HoldId) = parts.ok_or_else(|| Problem::invalid("cursor".into(), BAD_CURSOR))?;
     Ok((Time::from_micros(at), id))
 }
 
-async fn show(ask: Ask<HoldId>) -> Result<Reply<HoldAnswer>, Problem> {
-    let bursar = ask.call.bursar();
-    let found = bursar.ledger().find(ask.at).await?;
-    let found = found.ok_or_else(|| Problem::not_found(format_args!("hold {}", ask.at)))?;
+async fn show(input: Input<HoldId>) -> Result<Reply<HoldAnswer>, Problem> {
+    let bursar = input.call.bursar();
+    let found = bursar.ledger().find(input.parameter).await?;
+    let found = found.ok_or_else(|| Problem::not_found(format_args!("hold {}", input.parameter)))?;
     Ok(Reply::new(HoldAnswer::at(&found, bursar.now().await?)))
 }
 
-async fn history(ask: Ask<HoldId, HistoryQuery>) -> Result<Reply<Page<EventAnswer>>, Problem> {
-    if ask.call.bursar().ledger().find(ask.at).await?.is_none() {
-        return Err(Problem::not_found(format_args!("hold {}", ask.at)));
+async fn history(input: Input<HoldId, HistoryQuery>) -> Result<Reply<Page<EventAnswer>>, Problem> {
+    if input.call.bursar().ledger().find(input.parameter).await?.is_none() {
+        return Err(Problem::not_found(format_args!("hold {}", input.parameter)));
     }
-    history_of(&ask.call, &Stream::Hold(ask.at), ask.query).await
+    history_of(&input.call, &Stream::Hold(input.parameter), input.query).await
 }
 
-async fn commit(ask: Ask<HoldId, Nothing, CommitBody>) -> Result<Reply<SettledAnswer>, Problem> {
-    let each = ask.body.actuals.into_iter().map(|actual| (actual.scope, actual.amount)).collect();
-    let actual = actual(ask.body.actual, each)?;
-    settled(ask.call.ask(Op::Commit { hold: ask.at, actual }).await?)
+async fn commit(input: Input<HoldId, NoFields, CommitBody>) -> Result<Reply<SettledAnswer>, Problem> {
+    let each = input.body.actuals.into_iter().map(|actual| (actual.scope, actual.amount)).collect();
+    let actual = actual(input.body.actual, each)?;
+    settled(input.call.run(Op::Commit { hold: input.parameter, actual }).await?)
 }
 
-async fn release(ask: Ask<HoldId, Nothing, ReasonBody>) -> Result<Reply<SettledAnswer>, Problem> {
-    settled(ask.call.because(ask.body.reason).ask(Op::Release { hold: ask.at }).await?)
+async fn release(input: Input<HoldId, NoFields, ReasonBody>) -> Result<Reply<SettledAnswer>, Problem> {
+    settled(input.call.with_reason(input.body.reason).run(Op::Release { hold: input.parameter }).await?)
 }
 
 fn settled(outcome: Outcome) -> Result<Reply<SettledAnswer>, Problem> {
@@ -121,8 +122,8 @@ fn settled(outcome: Outcome) -> Result<Reply<SettledAnswer>, Problem> {
     }
 }
 
-async fn extend(ask: Ask<HoldId, Nothing, ExtendBody>) -> Result<Reply<ExtendedAnswer>, Problem> {
-    let outcome = ask.call.ask(Op::Extend { hold: ask.at, by: millis("by_ms", ask.body.by_ms)? }).await?;
+async fn extend(input: Input<HoldId, NoFields, ExtendBody>) -> Result<Reply<ExtendedAnswer>, Problem> {
+    let outcome = input.call.run(Op::Extend { hold: input.parameter, by: millis("by_ms", input.body.by_ms)? }).await?;
     match outcome.answer {
         Answer::Extended { hold, expires_at } => {
             Ok(Reply::new(ExtendedAnswer { id: hold, expires_at: stamp(expires_at) }).replayed(outcome.replayed))

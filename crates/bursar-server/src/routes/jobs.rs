@@ -10,11 +10,11 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::call::{Ask, Call, Nothing};
+use crate::call::{Call, Input, NoFields};
 use crate::convert;
 use crate::limits::BULK_BYTES_MAX;
 use crate::limits::PAGE_MAX;
-use crate::principal::table::Action;
+use crate::principal::permissions::Action;
 use crate::reply::{Created, Reply};
 use crate::route::Route;
 use crate::routes::budgets::{HistoryQuery, history_of, unexpected};
@@ -73,28 +73,28 @@ pub(super) fn routes() -> Vec<Route> {
     acts.into_iter().chain(others).collect()
 }
 
-async fn enqueue(ask: Ask<(), Nothing, JobBody>) -> Result<Created<EnqueuedAnswer>, Problem> {
-    let spec = JobSpec::try_from(ask.body)?;
-    let receipt = Receipt::from(ask.call.ask(Op::Submit(Command { jobs: vec![spec], ..Command::default() })).await?);
+async fn enqueue(input: Input<(), NoFields, JobBody>) -> Result<Created<EnqueuedAnswer>, Problem> {
+    let spec = JobSpec::try_from(input.body)?;
+    let receipt = Receipt::from(input.call.run(Op::Submit(Command { jobs: vec![spec], ..Command::default() })).await?);
     let answer = answers(&receipt).into_iter().next();
     let answer = answer.ok_or_else(|| Problem::from(bursar::Error::Internal("no job was enqueued".into())))?;
     let location = answer.created.then(|| format!("/v1/jobs/{}", answer.id));
     Ok(Created { answer, location, replayed: receipt.replayed })
 }
 
-async fn bulk(ask: Ask<(), Nothing, BulkBody>) -> Result<Reply<EnqueuedJobsAnswer>, Problem> {
-    let jobs = ask.body.jobs;
+async fn bulk(input: Input<(), NoFields, BulkBody>) -> Result<Reply<EnqueuedJobsAnswer>, Problem> {
+    let jobs = input.body.jobs;
     let specs = jobs.into_iter().map(JobSpec::try_from).collect::<Result<Vec<_>, _>>()?;
     // An invalid job fails the whole request before any job is enqueued, even if it belongs to a later transaction.
     specs.iter().try_for_each(|spec| spec.check(0))?;
     let mut enqueued = Vec::with_capacity(specs.len());
     // Each transaction has its own idempotency record, so that a retry replays those that were committed.
-    let mut parts = KeyedParts::of(&ask.call, &specs);
+    let mut parts = KeyedParts::of(&input.call, &specs);
     let mut commands = commands_of(specs).peekable();
     while let Some(jobs) = commands.next() {
         let more = commands.peek().is_some();
         let keyed = parts.next().map(|(key, number, whole)| (key, Part { number, whole, more }));
-        let receipt = submit(&ask.call, jobs, keyed).await?;
+        let receipt = submit(&input.call, jobs, keyed).await?;
         parts.note(receipt.replayed);
         enqueued.extend(answers(&receipt));
     }
@@ -172,13 +172,13 @@ pub(super) struct ListQuery {
     pub(super) limit: Option<usize>,
 }
 
-async fn list(ask: Ask<(), ListQuery>) -> Result<Reply<Page<JobAnswer>>, Problem> {
-    let state = ask.query.state.as_deref().map(str::parse).transpose()?;
-    listed(&ask.call, ask.query, state).await
+async fn list(input: Input<(), ListQuery>) -> Result<Reply<Page<JobAnswer>>, Problem> {
+    let state = input.query.state.as_deref().map(str::parse).transpose()?;
+    list_page(&input.call, input.query, state).await
 }
 
 /// Returns one page of jobs in a state.
-pub(super) async fn listed(
+pub(super) async fn list_page(
     call: &Call,
     query: ListQuery,
     state: Option<JobState>,
@@ -194,53 +194,54 @@ pub(super) async fn listed(
     Ok(Reply::new(Page::of(items, full, |job| job.id.to_string())))
 }
 
-async fn show(ask: Ask<JobId>) -> Result<Reply<JobAnswer>, Problem> {
-    let bursar = ask.call.bursar();
-    let found = bursar.jobs().find(ask.at).await?;
-    let found = found.ok_or_else(|| Problem::not_found(format_args!("job {}", ask.at)))?;
+async fn show(input: Input<JobId>) -> Result<Reply<JobAnswer>, Problem> {
+    let bursar = input.call.bursar();
+    let found = bursar.jobs().find(input.parameter).await?;
+    let found = found.ok_or_else(|| Problem::not_found(format_args!("job {}", input.parameter)))?;
     Ok(Reply::new(JobAnswer::at(&found, bursar.now().await?)))
 }
 
-async fn events(ask: Ask<JobId, HistoryQuery>) -> Result<Reply<Page<EventAnswer>>, Problem> {
-    if ask.call.bursar().jobs().find(ask.at).await?.is_none() {
-        return Err(Problem::not_found(format_args!("job {}", ask.at)));
+async fn events(input: Input<JobId, HistoryQuery>) -> Result<Reply<Page<EventAnswer>>, Problem> {
+    if input.call.bursar().jobs().find(input.parameter).await?.is_none() {
+        return Err(Problem::not_found(format_args!("job {}", input.parameter)));
     }
-    history_of(&ask.call, &Stream::Job(ask.at), ask.query).await
+    history_of(&input.call, &Stream::Job(input.parameter), input.query).await
 }
 
-async fn attempts(ask: Ask<JobId>) -> Result<Reply<Page<AttemptAnswer>>, Problem> {
-    let bursar = ask.call.bursar();
-    if bursar.jobs().find(ask.at).await?.is_none() {
-        return Err(Problem::not_found(format_args!("job {}", ask.at)));
+async fn attempts(input: Input<JobId>) -> Result<Reply<Page<AttemptAnswer>>, Problem> {
+    let bursar = input.call.bursar();
+    if bursar.jobs().find(input.parameter).await?.is_none() {
+        return Err(Problem::not_found(format_args!("job {}", input.parameter)));
     }
-    let attempts = bursar.jobs().attempts(ask.at).await?;
+    let attempts = bursar.jobs().attempts(input.parameter).await?;
     Ok(Reply::new(Page { items: attempts.iter().map(convert::attempt_answer).collect(), next: None }))
 }
 
-async fn cancel(ask: Ask<JobId, Nothing, ReasonBody>) -> Result<Reply<FinishedAnswer>, Problem> {
-    act(ask.call.because(ask.body.reason), Act::Cancel, ask.at).await
+async fn cancel(input: Input<JobId, NoFields, ReasonBody>) -> Result<Reply<FinishedAnswer>, Problem> {
+    act(input.call.with_reason(input.body.reason), Act::Cancel, input.parameter).await
 }
 
-async fn retry(ask: Ask<JobId, Nothing, ReasonBody>) -> Result<Reply<FinishedAnswer>, Problem> {
-    act(ask.call.because(ask.body.reason), Act::Retry, ask.at).await
+async fn retry(input: Input<JobId, NoFields, ReasonBody>) -> Result<Reply<FinishedAnswer>, Problem> {
+    act(input.call.with_reason(input.body.reason), Act::Retry, input.parameter).await
 }
 
-async fn discard(ask: Ask<JobId, Nothing, ReasonBody>) -> Result<Reply<FinishedAnswer>, Problem> {
-    act(ask.call.because(ask.body.reason), Act::Discard, ask.at).await
+async fn discard(input: Input<JobId, NoFields, ReasonBody>) -> Result<Reply<FinishedAnswer>, Problem> {
+    act(input.call.with_reason(input.body.reason), Act::Discard, input.parameter).await
 }
 
-async fn move_to(ask: Ask<JobId, Nothing, MoveBody>) -> Result<Reply<FinishedAnswer>, Problem> {
-    let MoveBody { queue, reason } = ask.body;
-    act(ask.call.because(reason), Act::Move { queue }, ask.at).await
+async fn move_to(input: Input<JobId, NoFields, MoveBody>) -> Result<Reply<FinishedAnswer>, Problem> {
+    let MoveBody { queue, reason } = input.body;
+    act(input.call.with_reason(reason), Act::Move { queue }, input.parameter).await
 }
 
-async fn edit(ask: Ask<JobId, Nothing, EditBody>) -> Result<Reply<FinishedAnswer>, Problem> {
-    let delay = ask.body.delay_ms.map(|delay| millis("delay_ms", delay)).transpose()?;
-    act(ask.call.because(ask.body.reason), Act::Edit { priority: ask.body.priority, delay }, ask.at).await
+async fn edit(input: Input<JobId, NoFields, EditBody>) -> Result<Reply<FinishedAnswer>, Problem> {
+    let delay = input.body.delay_ms.map(|delay| millis("delay_ms", delay)).transpose()?;
+    act(input.call.with_reason(input.body.reason), Act::Edit { priority: input.body.priority, delay }, input.parameter)
+        .await
 }
 
 async fn act(call: Call, act: Act, job: JobId) -> Result<Reply<FinishedAnswer>, Problem> {
-    let (answers, replayed) = acted_on(&call, act, vec![job]).await?;
+    let (answers, replayed) = act_on_each(&call, act, vec![job]).await?;
     let done = answers.into_iter().next();
     let done =
         done.ok_or_else(|| Problem::from(bursar::Error::Internal("the engine returned no answer for a job".into())))??;
@@ -248,26 +249,30 @@ async fn act(call: Call, act: Act, job: JobId) -> Result<Reply<FinishedAnswer>, 
 }
 
 /// Acts on jobs; returns the result of each, and whether the answer is a replay.
-async fn acted_on(call: &Call, act: Act, jobs: Vec<JobId>) -> Result<(Vec<Result<Finished, Refusal>>, bool), Problem> {
-    let outcome = call.ask(Op::Act { act, jobs }).await?;
+async fn act_on_each(
+    call: &Call,
+    act: Act,
+    jobs: Vec<JobId>,
+) -> Result<(Vec<Result<Finished, Refusal>>, bool), Problem> {
+    let outcome = call.run(Op::Act { act, jobs }).await?;
     match outcome.answer {
         Answer::Acted { each, .. } => Ok((each, outcome.replayed)),
         other => Err(unexpected(&other)),
     }
 }
 
-async fn cancel_many(ask: Ask<(), Nothing, SelectionBody>) -> Result<Reply<ActedAnswer>, Problem> {
-    act_on_many(ask.call, Act::Cancel, ask.body, None).await
+async fn cancel_many(input: Input<(), NoFields, SelectionBody>) -> Result<Reply<ActedAnswer>, Problem> {
+    act_on_many(input.call, Act::Cancel, input.body, None).await
 }
 
-async fn retry_many(ask: Ask<(), Nothing, SelectionBody>) -> Result<Reply<ActedAnswer>, Problem> {
-    act_on_many(ask.call, Act::Retry, ask.body, None).await
+async fn retry_many(input: Input<(), NoFields, SelectionBody>) -> Result<Reply<ActedAnswer>, Problem> {
+    act_on_many(input.call, Act::Retry, input.body, None).await
 }
 
-async fn edit_many(ask: Ask<(), Nothing, EditManyBody>) -> Result<Reply<ActedAnswer>, Problem> {
-    let EditManyBody { priority, delay_ms, .. } = ask.body;
+async fn edit_many(input: Input<(), NoFields, EditManyBody>) -> Result<Reply<ActedAnswer>, Problem> {
+    let EditManyBody { priority, delay_ms, .. } = input.body;
     let delay = delay_ms.map(|delay| millis("delay_ms", delay)).transpose()?;
-    act_on_many(ask.call, Act::Edit { priority, delay }, ask.body.selection(), None).await
+    act_on_many(input.call, Act::Edit { priority, delay }, input.body.selection(), None).await
 }
 
 /// Acts on jobs by id, or on all that match a filter. `state` is the state that jobs must have to match.
@@ -280,7 +285,7 @@ pub(super) async fn act_on_many(
     act.check()?;
     let SelectionBody { ids, filter, cursor, limit, reason, dry_run } = body;
     check_items("ids", ids.len())?;
-    let call = call.because(reason);
+    let call = call.with_reason(reason);
     let bursar = call.bursar();
     let filter_body = filter.clone();
     let mut acted = ActedAnswer::default();
@@ -289,7 +294,7 @@ pub(super) async fn act_on_many(
             return Ok(Reply::new(ActedAnswer { matched: ids.len(), ..acted }));
         }
         (false, None) => {
-            let (answers, replayed) = acted_on(&call, act, ids).await?;
+            let (answers, replayed) = act_on_each(&call, act, ids).await?;
             acted.matched = answers.len();
             acted.done = answers.iter().filter(|answer| answer.is_ok()).count();
             acted.refused = acted.matched - acted.done;

@@ -5,11 +5,11 @@ use bursar::{JournalEvent, Stream};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::call::Ask;
+use crate::call::Input;
 use crate::convert;
 use crate::events::{self, EventsQuery};
 use crate::limits::PAGE_MAX;
-use crate::principal::table::Action;
+use crate::principal::permissions::Action;
 use crate::reply::{EventStream, Reply};
 use crate::route::Route;
 use crate::routes::page_size;
@@ -55,13 +55,13 @@ struct JournalQuery {
     limit: Option<usize>,
 }
 
-async fn read(ask: Ask<(), JournalQuery>) -> Result<Reply<Page<EventAnswer>>, Problem> {
-    let JournalQuery { after, cursor, stream, kind, limit } = ask.query;
+async fn read(input: Input<(), JournalQuery>) -> Result<Reply<Page<EventAnswer>>, Problem> {
+    let JournalQuery { after, cursor, stream, kind, limit } = input.query;
     if after.is_some() && cursor.is_some() {
         return Err(Problem::invalid("after".into(), "use either after or cursor, not both"));
     }
     let after = after.or(cursor).unwrap_or(0);
-    let (events, at) = ask.call.bursar().journal().read(after, page_size(limit)?).await?;
+    let (events, at) = input.call.bursar().journal().read(after, page_size(limit)?).await?;
     let wanted = |event: &&JournalEvent| {
         stream.as_deref().is_none_or(|stream| is_of(event, stream))
             && kind.as_deref().is_none_or(|kind| is_kind(event.event.kind(), kind))
@@ -89,10 +89,10 @@ fn is_kind(kind: &str, wanted: &str) -> bool {
     kind.strip_prefix(wanted).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
-async fn listen(ask: Ask<(), EventsQuery>) -> Result<EventStream, Problem> {
-    events::listen(ask.call, ask.query).await
+async fn listen(input: Input<(), EventsQuery>) -> Result<EventStream, Problem> {
+    events::listen(input.call, input.query).await
 }
 
-async fn verify(ask: Ask) -> Result<Reply<VerifyAnswer>, Problem> {
-    Ok(Reply::new(convert::verify_answer(&ask.call.app.bursar.verify().await?)))
+async fn verify(input: Input) -> Result<Reply<VerifyAnswer>, Problem> {
+    Ok(Reply::new(convert::verify_answer(&input.call.app.bursar.verify().await?)))
 }

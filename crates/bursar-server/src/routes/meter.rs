@@ -7,10 +7,10 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::call::{Ask, Call, Nothing};
+use crate::call::{Call, Input, NoFields};
 use crate::convert;
 use crate::metering;
-use crate::principal::table::Action;
+use crate::principal::permissions::Action;
 use crate::reply::Reply;
 use crate::route::Route;
 use crate::wire::meter::{QuotaAnswer, QuotaLimitBody};
@@ -34,20 +34,20 @@ struct QuotaQuery {
     agent_id: Option<String>,
 }
 
-async fn show(ask: Ask<(), QuotaQuery>) -> Result<Reply<QuotaAnswer>, Problem> {
-    let caller = match &ask.query.agent_id {
+async fn show(input: Input<(), QuotaQuery>) -> Result<Reply<QuotaAnswer>, Problem> {
+    let caller = match &input.query.agent_id {
         Some(id) => named(id)?,
-        None => metering::caller(&ask.call.principal),
+        None => metering::caller(&input.call.principal),
     };
-    standing(&meter(&ask.call), &caller).await
+    standing(&meter(&input.call), &caller).await
 }
 
 /// Maximum number of attempts when concurrent requests change the same budget.
 const ATTEMPTS_MAX: usize = 10;
 
-async fn limit(ask: Ask<(), Nothing, QuotaLimitBody>) -> Result<Reply<QuotaAnswer>, Problem> {
-    let Ask { call, mut body, .. } = ask;
-    let call = call.because(body.reason.take());
+async fn limit(input: Input<(), NoFields, QuotaLimitBody>) -> Result<Reply<QuotaAnswer>, Problem> {
+    let Input { call, mut body, .. } = input;
+    let call = call.with_reason(body.reason.take());
     let (meter, caller) = (meter(&call), named(&body.agent_id)?);
     let limits = body.limits(&meter.settings().quota)?;
     let mut attempts = 0;

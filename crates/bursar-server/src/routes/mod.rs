@@ -20,7 +20,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::limits::{PAGE_DEFAULT, PAGE_MAX};
-use crate::principal::table::Action;
+use crate::principal::permissions::Action;
 use crate::route::Route;
 use crate::wire::problem::Problem;
 
@@ -91,7 +91,7 @@ pub(crate) struct PageQuery {
 /// The query of a `DELETE`, which has no body.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct WhyQuery {
+pub(crate) struct ReasonQuery {
     /// A reason that the journal records.
     #[serde(default)]
     pub(crate) reason: Option<String>,

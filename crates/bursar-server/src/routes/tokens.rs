@@ -7,11 +7,11 @@ use bursar::bounds::GRANT_TTL_MAX;
 use bursar::{CredentialClass, Grant, GrantId, KeyId, Op, Payload, Span, Subject, WorkerId, WorkerName, page};
 use serde_json::json;
 
-use crate::call::{Ask, Call, Nothing};
+use crate::call::{Call, Input, NoFields};
 use crate::convert;
 use crate::principal::forbidden;
-use crate::principal::table::{Action, Role};
-use crate::reply::{Created, Done, Reply};
+use crate::principal::permissions::{Action, Role};
+use crate::reply::{Created, NoContent, Reply};
 use crate::route::Route;
 use crate::routes::{PageQuery, cursor, page_size};
 use crate::wire::credential::{Claims, CredentialAnswer, IssuedAnswer, KeyBody, RotateBody, WorkerBody};
@@ -48,23 +48,23 @@ pub(super) fn routes() -> Vec<Route> {
     ]
 }
 
-async fn make_worker(ask: Ask<(), Nothing, WorkerBody>) -> Result<Created<IssuedAnswer>, Problem> {
-    let WorkerBody { name, capabilities, expires_in_ms } = ask.body;
+async fn make_worker(input: Input<(), NoFields, WorkerBody>) -> Result<Created<IssuedAnswer>, Problem> {
+    let WorkerBody { name, capabilities, expires_in_ms } = input.body;
     // The name is also the worker name in leases, which has stricter rules.
     WorkerName::new(&name)?;
     capabilities.check()?;
-    issue(&ask.call, WORKER, Claims { name, role: None, capabilities, first: None }, expires_in_ms).await
+    issue(&input.call, WORKER, Claims { name, role: None, capabilities, first: None }, expires_in_ms).await
 }
 
-async fn make_key(ask: Ask<(), Nothing, KeyBody>) -> Result<Created<IssuedAnswer>, Problem> {
-    let KeyBody { name, role, expires_in_ms } = ask.body;
+async fn make_key(input: Input<(), NoFields, KeyBody>) -> Result<Created<IssuedAnswer>, Problem> {
+    let KeyBody { name, role, expires_in_ms } = input.body;
     if !role.is_of_keys() {
         let roles: Vec<&str> = Role::of_keys().map(Role::name).collect();
         return Err(Problem::invalid("role".into(), format!("role must be one of {}", roles.join(", "))));
     }
-    may_mint(&ask.call, KEY, Some(role))?;
+    may_mint(&input.call, KEY, Some(role))?;
     let claims = Claims { name, role: Some(role), capabilities: bursar::Capabilities::default(), first: None };
-    issue(&ask.call, KEY, claims, expires_in_ms).await
+    issue(&input.call, KEY, claims, expires_in_ms).await
 }
 
 /// Fails if the caller may not create, rotate or revoke tokens of a role. Operator and monitor tokens reach beyond one tenant, so
@@ -175,44 +175,46 @@ async fn show(call: &Call, (class, grant): (CredentialClass, Grant)) -> Result<R
     Ok(Reply::new(CredentialAnswer { last_used_at, ..answer }))
 }
 
-async fn revoke(call: &Call, (class, grant): (CredentialClass, Grant)) -> Result<Done, Problem> {
+async fn revoke(call: &Call, (class, grant): (CredentialClass, Grant)) -> Result<NoContent, Problem> {
     may_mint(call, class, Claims::of(&grant).and_then(|claims| claims.role))?;
-    let outcome = call.ask(Op::Revoke { grant: grant.id }).await?;
-    Ok(Done { replayed: outcome.replayed })
+    let outcome = call.run(Op::Revoke { grant: grant.id }).await?;
+    Ok(NoContent { replayed: outcome.replayed })
 }
 
-async fn list_workers(ask: Ask<(), PageQuery>) -> Result<Reply<Page<CredentialAnswer>>, Problem> {
-    let after: Option<WorkerId> = cursor(ask.query.cursor.as_deref())?;
-    list(&ask.call, &[WORKER], after.map(|id| GrantId(id.0)), ask.query.limit).await
+async fn list_workers(input: Input<(), PageQuery>) -> Result<Reply<Page<CredentialAnswer>>, Problem> {
+    let after: Option<WorkerId> = cursor(input.query.cursor.as_deref())?;
+    list(&input.call, &[WORKER], after.map(|id| GrantId(id.0)), input.query.limit).await
 }
 
-async fn show_worker(ask: Ask<WorkerId>) -> Result<Reply<CredentialAnswer>, Problem> {
-    show(&ask.call, find(&ask.call, &[WORKER], GrantId(ask.at.0), ask.at).await?).await
+async fn show_worker(input: Input<WorkerId>) -> Result<Reply<CredentialAnswer>, Problem> {
+    show(&input.call, find(&input.call, &[WORKER], GrantId(input.parameter.0), input.parameter).await?).await
 }
 
-async fn rotate_worker(ask: Ask<WorkerId, Nothing, RotateBody>) -> Result<Created<IssuedAnswer>, Problem> {
-    let old = find(&ask.call, &[WORKER], GrantId(ask.at.0), ask.at).await?;
-    rotate(&ask.call, old, ask.body).await
+async fn rotate_worker(input: Input<WorkerId, NoFields, RotateBody>) -> Result<Created<IssuedAnswer>, Problem> {
+    let old = find(&input.call, &[WORKER], GrantId(input.parameter.0), input.parameter).await?;
+    rotate(&input.call, old, input.body).await
 }
 
-async fn revoke_worker(ask: Ask<WorkerId>) -> Result<Done, Problem> {
-    revoke(&ask.call, find(&ask.call, &[WORKER], GrantId(ask.at.0), ask.at).await?).await
+async fn revoke_worker(input: Input<WorkerId>) -> Result<NoContent, Problem> {
+    revoke(&input.call, find(&input.call, &[WORKER], GrantId(input.parameter.0), input.parameter).await?).await
 }
 
-async fn list_keys(ask: Ask<(), PageQuery>) -> Result<Reply<Page<CredentialAnswer>>, Problem> {
-    let after: Option<KeyId> = cursor(ask.query.cursor.as_deref())?;
-    list(&ask.call, keys_for(&ask.call), after.map(|id| GrantId(id.0)), ask.query.limit).await
+async fn list_keys(input: Input<(), PageQuery>) -> Result<Reply<Page<CredentialAnswer>>, Problem> {
+    let after: Option<KeyId> = cursor(input.query.cursor.as_deref())?;
+    list(&input.call, keys_for(&input.call), after.map(|id| GrantId(id.0)), input.query.limit).await
 }
 
-async fn show_key(ask: Ask<KeyId>) -> Result<Reply<CredentialAnswer>, Problem> {
-    show(&ask.call, find(&ask.call, keys_for(&ask.call), GrantId(ask.at.0), ask.at).await?).await
+async fn show_key(input: Input<KeyId>) -> Result<Reply<CredentialAnswer>, Problem> {
+    show(&input.call, find(&input.call, keys_for(&input.call), GrantId(input.parameter.0), input.parameter).await?)
+        .await
 }
 
-async fn rotate_key(ask: Ask<KeyId, Nothing, RotateBody>) -> Result<Created<IssuedAnswer>, Problem> {
-    let old = find(&ask.call, keys_for(&ask.call), GrantId(ask.at.0), ask.at).await?;
-    rotate(&ask.call, old, ask.body).await
+async fn rotate_key(input: Input<KeyId, NoFields, RotateBody>) -> Result<Created<IssuedAnswer>, Problem> {
+    let old = find(&input.call, keys_for(&input.call), GrantId(input.parameter.0), input.parameter).await?;
+    rotate(&input.call, old, input.body).await
 }
 
-async fn revoke_key(ask: Ask<KeyId>) -> Result<Done, Problem> {
-    revoke(&ask.call, find(&ask.call, keys_for(&ask.call), GrantId(ask.at.0), ask.at).await?).await
+async fn revoke_key(input: Input<KeyId>) -> Result<NoContent, Problem> {
+    revoke(&input.call, find(&input.call, keys_for(&input.call), GrantId(input.parameter.0), input.parameter).await?)
+        .await
 }
