@@ -1,4 +1,4 @@
-//! What all requests share.
+//! State that all requests share.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,47 +8,53 @@ use bursar::{Bursar, Clock};
 use bytes::Bytes;
 
 use crate::events::Tails;
-use crate::in_flight::InFlight;
-use crate::leases::Leases;
-use crate::limits::{Limits, Places};
+use crate::in_flight::BytesInFlight;
+use crate::lease_cache::LeaseCache;
+use crate::limits::{Limits, RequestSlots};
 use crate::metering::Metering;
 use crate::metrics::Metrics;
 use crate::principal::Principal;
-use crate::principal::attempts::Attempts;
-use crate::principal::authenticate::Keys;
+use crate::principal::authenticate::TokenKeys;
+use crate::principal::failed_attempts::FailedAttempts;
 use crate::principal::proxies::Proxies;
-use crate::principal::readings::Readings;
-use crate::principal::uses::Uses;
+use crate::principal::shared_reads::SharedReads;
+use crate::principal::token_uses::TokenUses;
 use crate::route::Route;
 use crate::routes;
 
-/// What all requests share.
+/// State that all requests share.
 pub(crate) struct App {
     pub(crate) bursar: Bursar,
     pub(crate) routes: Vec<Arc<Route>>,
-    pub(crate) keys: Keys,
-    pub(crate) attempts: Attempts,
-    pub(crate) uses: Uses,
-    pub(crate) readings: Readings<Result<Principal, String>>,
+    pub(crate) token_keys: TokenKeys,
+    pub(crate) failed_attempts: FailedAttempts,
+    pub(crate) token_uses: TokenUses,
+    pub(crate) token_reads: SharedReads<Result<Principal, String>>,
     pub(crate) limits: Limits,
-    pub(crate) places: Places,
-    pub(crate) bytes: InFlight,
+    pub(crate) slots: RequestSlots,
+    pub(crate) bytes: BytesInFlight,
     pub(crate) proxies: Proxies,
     pub(crate) metrics: Metrics,
     pub(crate) tails: Tails,
-    pub(crate) leases: Leases,
+    pub(crate) leases: LeaseCache,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) metering: Metering,
-    /// The OpenAPI document, made once somebody wants it.
+    /// The OpenAPI document, generated on first use.
     document: OnceLock<Bytes>,
-    /// Who asks, where nobody has to show a token.
-    pub(crate) insider: Option<Principal>,
+    /// The principal of every request when the server runs inside the caller's process, where no token is needed.
+    pub(crate) local_principal: Option<Principal>,
     stopping: AtomicBool,
 }
 
 impl App {
-    pub(crate) fn new(bursar: Bursar, keys: Keys, limits: Limits, clock: Arc<dyn Clock>, metering: Metering) -> App {
-        let bytes = InFlight::new(limits.bytes, limits.principal_bytes);
+    pub(crate) fn new(
+        bursar: Bursar,
+        token_keys: TokenKeys,
+        limits: Limits,
+        clock: Arc<dyn Clock>,
+        metering: Metering,
+    ) -> App {
+        let bytes = BytesInFlight::new(limits.bytes, limits.principal_bytes);
         let routes: Vec<Arc<Route>> = routes::all().into_iter().map(Arc::new).collect();
         App {
             tails: Tails::new(bursar.clone(), limits.waiting, bytes.clone()),
@@ -56,15 +62,15 @@ impl App {
             proxies: Proxies::default(),
             bursar,
             document: OnceLock::new(),
-            insider: None,
+            local_principal: None,
             routes,
-            keys,
-            attempts: Attempts::default(),
-            uses: Uses::default(),
-            readings: Readings::default(),
-            places: Places::new(&limits),
+            token_keys,
+            failed_attempts: FailedAttempts::default(),
+            token_uses: TokenUses::default(),
+            token_reads: SharedReads::default(),
+            slots: RequestSlots::new(&limits),
             limits,
-            leases: Leases::default(),
+            leases: LeaseCache::default(),
             metrics: Metrics::default(),
             clock,
             metering,
@@ -72,12 +78,12 @@ impl App {
         }
     }
 
-    /// The OpenAPI document.
+    /// Returns the OpenAPI document as JSON text.
     pub(crate) fn document(&self) -> Bytes {
         self.document.get_or_init(|| crate::openapi::document().to_string().into()).clone()
     }
 
-    /// The methods of each path.
+    /// Returns the methods that each path has.
     pub(crate) fn methods(&self) -> BTreeMap<&'static str, Vec<&'static str>> {
         let mut methods: BTreeMap<&'static str, Vec<&'static str>> = BTreeMap::new();
         for route in &self.routes {
@@ -86,7 +92,7 @@ impl App {
         methods
     }
 
-    /// The server is to end: who asks whether it is ready is told that it is not.
+    /// Begins the shutdown: `/readyz` fails from now on, event streams end, and waiting lease requests are answered.
     pub(crate) fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
         self.tails.stop();

@@ -1,4 +1,4 @@
-//! What a handler is given: who asks, for whom, and the parts of the request.
+//! What a handler receives: the caller, its context, and the parsed parts of the request.
 
 use std::sync::Arc;
 
@@ -13,24 +13,24 @@ use crate::app::App;
 use crate::principal::Principal;
 use crate::wire::problem::Problem;
 
-/// A request that was let in and read.
-pub(crate) struct Ask<P = (), Q = Nothing, B = Nothing> {
-    /// Who asks, for whom.
+/// An authorized request with its parsed path parameter, query and body.
+pub(crate) struct Input<P = (), Q = NoFields, B = NoFields> {
+    /// The caller and its context.
     pub(crate) call: Call,
-    /// The part of the path.
-    pub(crate) at: P,
+    /// The path parameter.
+    pub(crate) parameter: P,
     /// The query.
     pub(crate) query: Q,
     /// The body.
     pub(crate) body: B,
 }
 
-/// No field at all: one that is given is refused by its name.
+/// A query or body without fields. Any field is an error that names it.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Nothing {}
+pub(crate) struct NoFields {}
 
-/// Who asks, for whom, and in which circumstances.
+/// The caller of a request, and what applies to everything it does.
 #[derive(Clone)]
 pub(crate) struct Call {
     pub(crate) app: Arc<App>,
@@ -38,24 +38,24 @@ pub(crate) struct Call {
     pub(crate) context: Context,
     pub(crate) key: Option<IdempotencyKey>,
     pub(crate) if_match: Option<IfMatch>,
-    /// What the caller has seen of the stream of events.
+    /// The `Last-Event-ID` header: the last journal position that an event listener has seen.
     pub(crate) last_event: Option<String>,
 }
 
 impl Call {
-    /// Bursar, acting for the caller.
+    /// Returns a Bursar handle that acts for the caller's tenant and records the caller in the journal.
     pub(crate) fn bursar(&self) -> Bursar {
         self.app.bursar.in_context(self.context.clone())
     }
 
-    /// The same call, with a reason for the journal.
-    pub(crate) fn because(mut self, reason: Option<String>) -> Call {
+    /// Returns the same call with a reason that the journal records.
+    pub(crate) fn with_reason(mut self, reason: Option<String>) -> Call {
         self.context.reason = reason.or(self.context.reason);
         self
     }
 
-    /// Asks for anything, once however often under the same key.
-    pub(crate) async fn ask(&self, op: Op) -> Result<Outcome, Problem> {
+    /// Runs an operation with the caller's idempotency key and `If-Match` condition.
+    pub(crate) async fn run(&self, op: Op) -> Result<Outcome, Problem> {
         let request = Request {
             idempotency_key: self.key.clone(),
             if_match: self.if_match,
@@ -64,21 +64,21 @@ impl Call {
         self.submit(request).await
     }
 
-    /// Does a request.
+    /// Runs a request as it is.
     pub(crate) async fn submit(&self, request: Request) -> Result<Outcome, Problem> {
         Ok(self.app.bursar.request(request).await?)
     }
 }
 
-/// A part of the path.
-pub(crate) trait At: Sized + Send + 'static {
-    /// Reads it.
+/// A path parameter, such as `{id}` in `/v1/jobs/{id}`; `()` for a path without one.
+pub(crate) trait PathParameter: Sized + Send + 'static {
+    /// Parses the text of the parameter.
     fn read(text: Option<&str>) -> Result<Self, Problem>;
-    /// What it looks like.
+    /// Returns its JSON schema for the OpenAPI document.
     fn schema(schemas: &mut SchemaGenerator) -> Option<Schema>;
 }
 
-impl At for () {
+impl PathParameter for () {
     fn read(_: Option<&str>) -> Result<(), Problem> {
         Ok(())
     }
@@ -88,9 +88,9 @@ impl At for () {
     }
 }
 
-macro_rules! at {
+macro_rules! path_parameters {
     ($($name:ty),*) => {$(
-        impl At for $name {
+        impl PathParameter for $name {
             fn read(text: Option<&str>) -> Result<$name, Problem> {
                 Ok(text.unwrap_or_default().parse()?)
             }
@@ -102,4 +102,4 @@ macro_rules! at {
     )*};
 }
 
-at!(CommandId, GrantId, HoldId, JobId, KeyId, Queue, ScheduleName, Scope, WorkerId);
+path_parameters!(CommandId, GrantId, HoldId, JobId, KeyId, Queue, ScheduleName, Scope, WorkerId);

@@ -1,5 +1,5 @@
-//! A connection, bounded in what its peer can make the server keep: one that takes nothing of what it is sent, or next to nothing, is
-//! closed, and large heads are counted.
+//! A TCP connection that bounds what its peer can cost the server: a peer that reads too slowly is disconnected, and large
+//! request heads count as bytes in flight.
 
 pub(crate) mod heads;
 
@@ -11,49 +11,51 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use self::heads::Heads;
+use self::heads::HeadCounter;
 
-/// The least that a peer must move.
+/// The minimum pace at which a peer must send a body or read a response.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Pace {
-    /// How long it may move nothing at all.
+pub(crate) struct MinPace {
+    /// How long the transfer may stand still.
     pub(crate) stall: Duration,
-    /// Bytes a second that it must move on average, once that long has passed.
+    /// Average rate in bytes per second, required once `stall` has passed.
     pub(crate) rate: usize,
 }
 
-impl Pace {
-    /// Whether so many bytes are too few for so long.
+impl MinPace {
+    /// Returns whether this many bytes in this time are below the minimum.
     pub(crate) fn is_too_slow(self, bytes: usize, took: Duration) -> bool {
         took >= self.stall && (bytes as f64) < self.rate as f64 * took.as_secs_f64()
     }
 }
 
-/// A stream with a least pace of writing, whose heads are counted.
+/// A stream that fails when its peer reads too slowly, and that counts the request heads read from it.
 pub(crate) struct Connection<S> {
     stream: S,
-    pace: Pace,
-    /// Has the system forget what the peer has not taken: it would keep it for minutes after the connection is closed.
+    pace: MinPace,
+    /// Makes the operating system discard unsent data on close; otherwise it would keep the data for minutes.
     reset: fn(&S),
-    /// While the peer does not take all that there is for it.
-    blocked: Option<Blocked>,
-    heads: Heads,
+    /// Set while the peer reads less than the server has for it.
+    blocked: Option<BlockedWrite>,
+    heads: HeadCounter,
 }
 
-struct Blocked {
+/// A write that the peer does not read as fast as the server writes.
+struct BlockedWrite {
     since: Instant,
-    /// Bytes that it has taken since.
-    taken: usize,
-    look: Pin<Box<Sleep>>,
+    /// Bytes written since then.
+    written: usize,
+    /// When to check the pace next.
+    check: Pin<Box<Sleep>>,
 }
 
 impl<S> Connection<S> {
-    pub(crate) fn new(stream: S, pace: Pace, heads: Heads, reset: fn(&S)) -> Connection<S> {
+    pub(crate) fn new(stream: S, pace: MinPace, heads: HeadCounter, reset: fn(&S)) -> Connection<S> {
         Connection { stream, pace, reset, blocked: None, heads }
     }
 
-    /// What a write came to: an error where the peer is too slow.
-    fn paced(
+    /// Passes the result of a write on, or fails if the peer is below the minimum pace.
+    fn enforce_pace(
         &mut self,
         context: &mut Context<'_>,
         wrote: Poll<io::Result<usize>>,
@@ -62,8 +64,8 @@ impl<S> Connection<S> {
         match wrote {
             Poll::Ready(Ok(bytes)) => {
                 match &mut self.blocked {
-                    // Whoever takes a little at a time is measured on.
-                    Some(blocked) if bytes < all => blocked.taken += bytes,
+                    // A partial write does not reset the measurement; otherwise a peer that reads a few bytes at a time would pass.
+                    Some(blocked) if bytes < all => blocked.written += bytes,
                     _ => self.blocked = None,
                 }
                 Poll::Ready(Ok(bytes))
@@ -71,20 +73,20 @@ impl<S> Connection<S> {
             Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
             Poll::Pending => {
                 let (now, pace) = (Instant::now(), self.pace);
-                let blocked = self.blocked.get_or_insert_with(|| Blocked {
+                let blocked = self.blocked.get_or_insert_with(|| BlockedWrite {
                     since: now,
-                    taken: 0,
-                    look: Box::pin(sleep_until(now + pace.stall)),
+                    written: 0,
+                    check: Box::pin(sleep_until(now + pace.stall)),
                 });
                 loop {
-                    ready!(blocked.look.as_mut().poll(context));
+                    ready!(blocked.check.as_mut().poll(context));
                     let now = Instant::now();
-                    if pace.is_too_slow(blocked.taken, now - blocked.since) {
+                    if pace.is_too_slow(blocked.written, now - blocked.since) {
                         (self.reset)(&self.stream);
-                        let slow = "the peer does not take what it is sent";
+                        let slow = "the peer reads the response too slowly";
                         return Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, slow)));
                     }
-                    blocked.look.as_mut().reset(now + pace.stall);
+                    blocked.check.as_mut().reset(now + pace.stall);
                 }
             }
         }
@@ -106,7 +108,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Connection<S> {
     fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
         let wrote = Pin::new(&mut this.stream).poll_write(context, bytes);
-        this.paced(context, wrote, bytes.len())
+        this.enforce_pace(context, wrote, bytes.len())
     }
 
     fn poll_write_vectored(
@@ -116,7 +118,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Connection<S> {
     ) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
         let wrote = Pin::new(&mut this.stream).poll_write_vectored(context, slices);
-        this.paced(context, wrote, slices.iter().map(|slice| slice.len()).sum())
+        this.enforce_pace(context, wrote, slices.iter().map(|slice| slice.len()).sum())
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -137,17 +139,17 @@ mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
 
     use super::*;
-    use crate::in_flight::InFlight;
+    use crate::in_flight::BytesInFlight;
 
     fn connection<S>(stream: S) -> Connection<S> {
-        let heads = Heads::new(Default::default(), InFlight::new(1 << 20, 1 << 20), "heads".into());
+        let heads = HeadCounter::new(Default::default(), BytesInFlight::new(1 << 20, 1 << 20), "heads".into());
         Connection::new(stream, PACE, heads, |_| {})
     }
 
-    const PACE: Pace = Pace { stall: Duration::from_secs(10), rate: 1_024 };
+    const PACE: MinPace = MinPace { stall: Duration::from_secs(10), rate: 1_024 };
 
     #[tokio::test(start_paused = true)]
-    async fn a_peer_that_takes_nothing_is_given_up() {
+    async fn a_peer_that_reads_nothing_is_disconnected() {
         let (server, _peer) = duplex(1_000);
         let began = Instant::now();
         let failed = connection(server).write_all(&[0; 5_000]).await.unwrap_err();
@@ -155,7 +157,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_peer_that_takes_a_byte_now_and_then_is_given_up_too() {
+    async fn a_peer_that_reads_byte_by_byte_is_disconnected() {
         let (server, mut peer) = duplex(1_000);
         tokio::spawn(async move {
             while peer.read_u8().await.is_ok() {
@@ -169,15 +171,15 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_slow_peer_that_keeps_up_gets_everything() {
+    async fn a_slow_peer_above_the_minimum_gets_everything() {
         let (server, mut peer) = duplex(1_000);
         let reading = tokio::spawn(async move {
-            let (mut part, mut all) = ([0; 900], 0);
-            while let Ok(bytes @ 1..) = peer.read(&mut part).await {
-                all += bytes;
+            let (mut buffer, mut received) = ([0; 900], 0);
+            while let Ok(bytes @ 1..) = peer.read(&mut buffer).await {
+                received += bytes;
                 tokio::time::sleep(Duration::from_millis(400)).await;
             }
-            all
+            received
         });
         let mut connection = connection(server);
         connection.write_all(&[0; 200_000]).await.unwrap();

@@ -1,7 +1,7 @@
-//! Events as they happen: one stream of chosen channels, which goes on where it broke off.
+//! Event streams: server-sent events of selected channels, which a client can resume after a disconnect.
 //!
-//! Listeners of a tenant share one [`tail`] of the journal. The journal is the truth: a listener that comes back with the position it
-//! has seen gets what it missed from there.
+//! All listeners of a tenant share one [`tail`] of the journal. A listener that reconnects with the last position it has seen gets
+//! the events it missed from the journal, then the live ones from the tail.
 
 mod tail;
 
@@ -19,34 +19,34 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
 pub(crate) use self::tail::Tails;
-use self::tail::{Follower, Lost, PAGE, Told, frame, queue_of};
+use self::tail::{FollowError, Follower, PAGE, StreamEvent, frame, queue_of};
 use crate::call::Call;
-use crate::in_flight::Reserved;
+use crate::in_flight::Reservation;
 use crate::limits::PAGE_ANSWER_BYTES;
-use crate::principal::table::{Action, Role};
+use crate::principal::permissions::{Action, Role};
 use crate::principal::{Principal, authorize};
 use crate::reply::EventStream;
 use crate::wire::problem::Problem;
 
-/// Positions that are replayed to a listener that comes back; one that missed more begins anew.
+/// Maximum number of journal positions replayed to a listener that reconnects. One that missed more gets `resync`.
 const REPLAY_MAX: u64 = 100_000;
-/// Channels of one stream.
+/// Maximum number of channels of one stream.
 const CHANNELS_MAX: usize = 100;
 
-/// Which events are wanted.
+/// The query of `GET /v1/events`.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct EventsQuery {
-    /// One or more, with commas between: `job:{id}`, `queue:{name}`, `budget:{scope}`, `journal`; each percent-encoded where it
-    /// has a comma in its name. The journal unless it is said.
+    /// Channels, separated by commas: `job:{id}`, `queue:{name}`, `budget:{scope}`, `journal`. A comma in a name must be
+    /// percent-encoded. Default: `journal`.
     #[serde(default)]
     channels: Option<String>,
-    /// The last position that was seen, where it is not said by `Last-Event-ID`.
+    /// The last journal position that was received, if the request has no `Last-Event-ID` header.
     #[serde(default)]
     after: Option<u64>,
 }
 
-/// What can be listened to.
+/// A channel of events.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Channel {
     Job(JobId),
@@ -57,20 +57,20 @@ pub(crate) enum Channel {
 
 impl Channel {
     pub(crate) fn read(text: &str) -> Result<Channel, Problem> {
-        let plain = percent_decode(text).ok_or_else(|| wrong("a channel is not UTF-8 in percent-encoding"))?;
+        let plain = percent_decode(text).ok_or_else(|| invalid("a channel is not percent-encoded UTF-8"))?;
         match plain.split_once(':') {
             Some(("job", id)) => Ok(Channel::Job(id.parse()?)),
             Some(("queue", name)) => Ok(Channel::Queue(Queue::new(name)?)),
             Some(("budget", scope)) => Ok(Channel::Budget(Scope::new(scope)?)),
             None if plain == "journal" => Ok(Channel::Journal),
-            _ => Err(wrong("a channel is job:{id}, queue:{name}, budget:{scope} or journal")),
+            _ => Err(invalid("a channel must be job:{id}, queue:{name}, budget:{scope} or journal")),
         }
     }
 
-    /// Refuses a channel that the caller may not read.
-    async fn allow(&self, call: &Call) -> Result<(), Problem> {
+    /// Fails if the caller may not read the channel.
+    async fn authorize(&self, call: &Call) -> Result<(), Problem> {
         let principal = &call.principal;
-        // A worker hears of what it may work on.
+        // A worker may listen to the queues and jobs that its capabilities include.
         let worker = principal.role == Some(Role::Worker);
         match self {
             Channel::Queue(queue) if worker => principal.may_lease_from(queue),
@@ -89,57 +89,60 @@ impl Channel {
         }
     }
 
-    fn takes(&self, told: &Told) -> bool {
+    fn includes(&self, event: &StreamEvent) -> bool {
         match self {
-            // Progress is no event of the journal: only who listens to its job hears of it.
-            Channel::Journal => told.position.is_some(),
-            Channel::Job(id) => told.job == Some(*id),
-            Channel::Queue(queue) => told.queue.as_ref() == Some(queue),
-            Channel::Budget(scope) => told.scopes.contains(scope),
+            // Progress is not a journal event; only the channel of its job includes it.
+            Channel::Journal => event.position.is_some(),
+            Channel::Job(id) => event.job == Some(*id),
+            Channel::Queue(queue) => event.queue.as_ref() == Some(queue),
+            Channel::Budget(scope) => event.scopes.contains(scope),
         }
     }
 }
 
-fn wrong(detail: &str) -> Problem {
+fn invalid(detail: &str) -> Problem {
     Problem::invalid("channels".into(), detail)
 }
 
-/// The text that stands for this one in percent-encoding, where each sign of percent is one of it.
+/// Decodes percent-encoding; `None` if a `%` is not followed by two hexadecimal digits, or the result is not UTF-8.
 pub(crate) fn percent_decode(text: &str) -> Option<String> {
     let encodes = |part: &str| part.as_bytes().get(..2).is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit));
     let plain = text.split('%').skip(1).all(encodes).then(|| percent_decode_str(text).decode_utf8())?;
     plain.ok().map(Cow::into_owned)
 }
 
-/// Opens a stream.
+/// Opens an event stream.
 pub(crate) async fn listen(call: Call, query: EventsQuery) -> Result<EventStream, Problem> {
     let channels = match query.channels.as_deref() {
         Some(channels) => channels.split(',').map(Channel::read).collect::<Result<Vec<_>, _>>()?,
         None => vec![Channel::Journal],
     };
     if channels.len() > CHANNELS_MAX {
-        return Err(wrong("at most 100 channels are listened to at once"));
+        return Err(invalid("a stream can have at most 100 channels; open another stream for more"));
     }
     for channel in &channels {
-        channel.allow(&call).await?;
+        channel.authorize(&call).await?;
     }
-    let place = call.app.tails.place()?;
+    let slot = call.app.tails.listener_slot()?;
     let seen = match &call.last_event {
         Some(text) => {
-            let wrong = || Problem::invalid("last-event-id".into(), "Last-Event-ID is not a position");
-            Some(text.parse().map_err(|_| wrong())?)
+            let invalid = || Problem::invalid("last-event-id".into(), "Last-Event-ID is not a journal position");
+            Some(text.parse().map_err(|_| invalid())?)
         }
         None => query.after,
     };
-    // Before the end is read: what happens after that is heard.
+    // Following begins before the end of the journal is read, so that no event in between is missed.
     let live = call.app.tails.follow(&call.context.tenant).await?;
     let end = call.app.bursar.health().await?.position;
-    let (from, resync) = begun_at(seen, end);
+    let (from, resync) = start_position(seen, end);
     let greeting = match resync {
-        true => frame(Some(from), "resync", &json!({ "reason": "what was missed is not replayed: read anew" })),
+        true => {
+            let reason = "too many events were missed, or the position is unknown; read the current state again";
+            frame(Some(from), "resync", &json!({ "reason": reason }))
+        }
         false => frame(Some(from), "ready", &json!({ "position": from })),
     };
-    let listener = Listener::new(call, channels, live, place, from, greeting);
+    let listener = Listener::new(call, channels, live, slot, from, greeting);
     let frames = futures_util::stream::unfold(listener, |mut listener| async move {
         let frame = listener.next().await.ok()?;
         Some((Ok::<_, std::convert::Infallible>(frame), listener))
@@ -147,8 +150,9 @@ pub(crate) async fn listen(call: Call, query: EventsQuery) -> Result<EventStream
     Ok(EventStream(Body::from_stream(frames)))
 }
 
-/// Where a stream begins for who has seen a position, and whether more was missed than is replayed.
-fn begun_at(seen: Option<u64>, end: u64) -> (u64, bool) {
+/// Returns the position at which a stream starts, and whether the client must resynchronize because the missed events are not
+/// replayed.
+fn start_position(seen: Option<u64>, end: u64) -> (u64, bool) {
     match seen {
         Some(seen) if seen <= end && end - seen <= REPLAY_MAX => (seen, false),
         Some(_) => (end, true),
@@ -156,49 +160,59 @@ fn begun_at(seen: Option<u64>, end: u64) -> (u64, bool) {
     }
 }
 
-/// What feeds one connection. It is asked for a frame only when the connection has room for one, so that it has no queue of its own.
+/// The source of one event stream. It produces a frame only when the connection can send one, so it needs no queue of its own.
 struct Listener {
     call: Call,
     bursar: Bursar,
     channels: Vec<Channel>,
     live: Follower,
-    beat: Interval,
-    /// Frames to be sent first: the greeting, then what was missed, a page of it at a time.
+    heartbeat: Interval,
+    /// Frames to send first: the greeting, then the missed events, one page at a time.
     missed: VecDeque<Bytes>,
-    /// What they are counted with.
-    room: Option<Reserved>,
-    /// Up to which position the journal was read.
+    /// The memory of `missed`.
+    reservation: Option<Reservation>,
+    /// The position up to which the journal was read.
     at: u64,
-    /// Whether there may be more to read before the live events.
+    /// Whether there may be more missed events in the journal before the live ones.
     behind: bool,
+    /// Queues of jobs, as far as known while missed events are read.
     queues: HashMap<JobId, Queue>,
-    _place: OwnedSemaphorePermit,
+    _slot: OwnedSemaphorePermit,
 }
 
-/// The stream is over.
-struct Over;
+/// The end of a stream.
+struct StreamEnd;
 
 impl Listener {
     fn new(
         call: Call,
         channels: Vec<Channel>,
         live: Follower,
-        place: OwnedSemaphorePermit,
+        slot: OwnedSemaphorePermit,
         from: u64,
         greeting: Bytes,
     ) -> Listener {
-        let mut beat = interval(call.app.limits.heartbeat);
-        beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        beat.reset();
-        call.app.metrics.listening(true);
-        let (bursar, missed) = (call.bursar(), VecDeque::from([greeting]));
-        let queues = HashMap::new();
-        let room = None;
-        Listener { call, bursar, channels, live, beat, missed, room, at: from, behind: true, queues, _place: place }
+        let mut heartbeat = interval(call.app.limits.heartbeat);
+        heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        heartbeat.reset();
+        call.app.metrics.listener(true);
+        Listener {
+            bursar: call.bursar(),
+            call,
+            channels,
+            live,
+            heartbeat,
+            missed: VecDeque::from([greeting]),
+            reservation: None,
+            at: from,
+            behind: true,
+            queues: HashMap::new(),
+            _slot: slot,
+        }
     }
 
-    /// The next frame.
-    async fn next(&mut self) -> Result<Bytes, Over> {
+    /// Returns the next frame.
+    async fn next(&mut self) -> Result<Bytes, StreamEnd> {
         loop {
             if let Some(frame) = self.missed.pop_front() {
                 return Ok(frame);
@@ -207,41 +221,42 @@ impl Listener {
                 self.read_missed().await?;
                 continue;
             }
-            self.room = None;
+            self.reservation = None;
             let app = self.call.app.clone();
             tokio::select! {
-                told = self.live.next() => match told {
-                    Ok(told) if self.takes(&told) => return Ok(told.frame.clone()),
+                event = self.live.next() => match event {
+                    Ok(event) if self.includes(&event) => return Ok(event.frame.clone()),
                     Ok(_) => {}
-                    Err(Lost::Behind) => return Err(self.dropped()),
-                    Err(Lost::Over) => return Err(Over),
+                    Err(FollowError::Behind) => return Err(self.drop_slow()),
+                    Err(FollowError::Ended) => return Err(StreamEnd),
                 },
-                _ = self.beat.tick() => {
-                    self.still_allowed().await?;
+                _ = self.heartbeat.tick() => {
+                    self.check_token().await?;
                     return Ok(Bytes::from_static(b": \n\n"));
                 }
-                () = app.tails.stopped() => return Err(Over),
+                () = app.tails.stopped() => return Err(StreamEnd),
             }
         }
     }
 
-    /// A page of what was missed, from the journal.
-    async fn read_missed(&mut self) -> Result<(), Over> {
-        // Who reads no page that it is sent reads no further one: its bytes in flight are used up.
+    /// Reads one page of missed events from the journal.
+    async fn read_missed(&mut self) -> Result<(), StreamEnd> {
+        // A client that does not read its pages uses up its bytes in flight, and gets no further page.
         let (bytes, account) = (&self.call.app.bytes, self.call.principal.account());
-        self.room = None;
-        let mut room = bytes.reserve_soon(&account, PAGE_ANSWER_BYTES).await.map_err(|_| self.dropped())?;
-        let (events, at) = self.bursar.journal().read(self.at, PAGE).await.map_err(|_| Over)?;
+        self.reservation = None;
+        let reservation = bytes.reserve_or_wait(&account, PAGE_ANSWER_BYTES).await;
+        let mut reservation = reservation.map_err(|_| self.drop_slow())?;
+        let (events, at) = self.bursar.journal().read(self.at, PAGE).await.map_err(|_| StreamEnd)?;
         for event in events {
             let queue = queue_of(&self.bursar, &mut self.queues, &event).await;
-            let told = Told::event(&event, queue);
-            if self.channels.iter().any(|channel| channel.takes(&told)) {
-                self.missed.push_back(told.frame);
+            let event = StreamEvent::of_journal(&event, queue);
+            if self.channels.iter().any(|channel| channel.includes(&event)) {
+                self.missed.push_back(event.frame);
             }
         }
-        // Until the last of them is sent, all of them are counted.
-        room.resize(self.missed.iter().map(Bytes::len).sum());
-        self.room = Some(room);
+        // The whole page stays counted until its last frame is sent.
+        reservation.resize(self.missed.iter().map(Bytes::len).sum());
+        self.reservation = Some(reservation);
         self.behind = at > self.at;
         self.at = at;
         if !self.behind {
@@ -250,28 +265,29 @@ impl Listener {
         Ok(())
     }
 
-    fn takes(&self, told: &Told) -> bool {
-        let seen = told.position.is_some_and(|position| position <= self.at);
-        !seen && self.channels.iter().any(|channel| channel.takes(told))
+    /// Returns whether a live event belongs to the stream and was not already read from the journal.
+    fn includes(&self, event: &StreamEvent) -> bool {
+        let seen = event.position.is_some_and(|position| position <= self.at);
+        !seen && self.channels.iter().any(|channel| channel.includes(event))
     }
 
-    /// A listener that is too slow is dropped, and comes back with the position it has seen.
-    fn dropped(&self) -> Over {
+    /// Ends the stream of a client that reads too slowly. It can reconnect with the last position it has seen.
+    fn drop_slow(&self) -> StreamEnd {
         self.call.app.metrics.dropped();
-        tracing::info!(tenant = %self.call.context.tenant, "a listener was too slow and was dropped");
-        Over
+        tracing::info!(tenant = %self.call.context.tenant, "event stream closed: client reads too slowly");
+        StreamEnd
     }
 
-    /// A token that was revoked or has expired ends the stream.
-    async fn still_allowed(&self) -> Result<(), Over> {
-        let Principal { credential, good_until, .. } = &self.call.principal;
+    /// Ends the stream if its token has been revoked or has expired.
+    async fn check_token(&self) -> Result<(), StreamEnd> {
+        let Principal { credential, valid_until, .. } = &self.call.principal;
         let now = self.call.app.clock.now().micros() / 1_000_000;
-        if good_until.is_some_and(|until| until <= now) {
-            return Err(Over);
+        if valid_until.is_some_and(|until| until <= now) {
+            return Err(StreamEnd);
         }
-        let admitted = async |token: &CredentialToken| self.bursar.credentials().admit(token).await;
+        let admit = async |token: &CredentialToken| self.bursar.credentials().admit(token).await;
         match credential {
-            Some(token) if matches!(admitted(token).await, Ok(Err(_))) => Err(Over),
+            Some(token) if matches!(admit(token).await, Ok(Err(_))) => Err(StreamEnd),
             _ => Ok(()),
         }
     }
@@ -279,7 +295,7 @@ impl Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        self.call.app.metrics.listening(false);
+        self.call.app.metrics.listener(false);
     }
 }
 
@@ -288,19 +304,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_missed_too_much_begins_anew() {
+    fn a_listener_that_missed_too_much_must_resynchronize() {
         let end = 3 * REPLAY_MAX;
-        assert_eq!(begun_at(None, end), (end, false), "who has seen nothing has missed nothing");
-        assert_eq!(begun_at(Some(end), end), (end, false));
-        assert_eq!(begun_at(Some(end - REPLAY_MAX), end), (end - REPLAY_MAX, false));
-        assert_eq!(begun_at(Some(end - REPLAY_MAX - 1), end), (end, true));
-        assert_eq!(begun_at(Some(0), end), (end, true));
-        assert_eq!(begun_at(Some(end + 1), end), (end, true), "a position that was never told");
-        assert_eq!(begun_at(Some(u64::MAX), 0), (0, true));
+        assert_eq!(start_position(None, end), (end, false), "a new listener starts at the end");
+        assert_eq!(start_position(Some(end), end), (end, false));
+        assert_eq!(start_position(Some(end - REPLAY_MAX), end), (end - REPLAY_MAX, false));
+        assert_eq!(start_position(Some(end - REPLAY_MAX - 1), end), (end, true));
+        assert_eq!(start_position(Some(0), end), (end, true));
+        assert_eq!(start_position(Some(end + 1), end), (end, true), "an unknown position");
+        assert_eq!(start_position(Some(u64::MAX), 0), (0, true));
     }
 
     #[test]
-    fn channels_are_read() {
+    fn channels_are_parsed() {
         assert_eq!(Channel::read("journal").unwrap(), Channel::Journal);
         assert_eq!(Channel::read("queue:media").unwrap(), Channel::Queue(Queue::new("media").unwrap()));
         let scope = Scope::new("show:42/row,A").unwrap();

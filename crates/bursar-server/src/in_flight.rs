@@ -1,7 +1,7 @@
-//! Bytes in flight: what requests make the server keep in memory, counted for the whole server and for each principal.
+//! Bytes in flight: the memory that requests occupy, counted for the whole server and for each principal.
 //!
-//! Bodies are counted before they are read, pages before they are made, answers until they are written, and events until no listener
-//! needs them. What does not fit is refused, before anything is done.
+//! Bodies are counted before they are received, pages before they are read from the database, responses until they are written to
+//! the socket, and events until no listener needs them. A request that does not fit is refused before it has any effect.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,86 +13,90 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::wire::problem::{Kind, Problem};
 
-/// A body, an answer or a frame of at most so many bytes is not counted: the limit on connections bounds them.
+/// Bodies, responses and frames up to this many bytes are not counted; the limit on connections bounds them.
 pub(crate) const UNCOUNTED: usize = 16 << 10;
 /// How long a request waits for room before it is refused.
-const PATIENCE: Duration = Duration::from_secs(2);
+const WAIT_MAX: Duration = Duration::from_secs(2);
 
-/// Whose bytes they are.
+/// The name that bytes are counted under: a principal, the events of a tenant, or the heads of all connections.
 pub(crate) type Account = Arc<str>;
 
-/// The bytes in flight.
+/// The count of bytes in flight, with its limits.
 #[derive(Clone)]
-pub(crate) struct InFlight(Arc<Shared>);
+pub(crate) struct BytesInFlight(Arc<Shared>);
 
 struct Shared {
     total_max: usize,
     account_max: usize,
-    counted: Mutex<Counted>,
+    usage: Mutex<Usage>,
+    /// Notified whenever bytes become free.
     freed: Notify,
 }
 
 #[derive(Default)]
-struct Counted {
+struct Usage {
     total: usize,
     accounts: HashMap<Account, usize>,
 }
 
-/// Why bytes do not fit.
+/// The limit that a reservation would exceed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Full {
-    /// The server has as many as it keeps.
+    /// The limit of the server (`limits.bytes`).
     Server,
-    /// The principal has as many as one may.
+    /// The limit of one account (`limits.principal_bytes`).
     Account,
 }
 
 impl From<Full> for Problem {
     fn from(full: Full) -> Problem {
         let (kind, detail) = match full {
-            Full::Server => (Kind::Overloaded, "the server has as many bytes in flight as it keeps; try again later"),
+            Full::Server => {
+                (Kind::Overloaded, "the server has reached its limit on bytes in flight (limits.bytes); retry later")
+            }
             Full::Account => (
                 Kind::TooManyBytes,
-                "this principal has as many bytes in flight as one may; read its answers, then try again",
+                "this principal has reached its limit on bytes in flight (limits.principal_bytes); read the \
+                 outstanding responses, then retry",
             ),
         };
         Problem::new(kind, detail).retry_after(Duration::from_secs(1))
     }
 }
 
-impl InFlight {
-    pub(crate) fn new(total_max: usize, account_max: usize) -> InFlight {
-        InFlight(Arc::new(Shared { total_max, account_max, counted: Mutex::default(), freed: Notify::new() }))
+impl BytesInFlight {
+    pub(crate) fn new(total_max: usize, account_max: usize) -> BytesInFlight {
+        BytesInFlight(Arc::new(Shared { total_max, account_max, usage: Mutex::default(), freed: Notify::new() }))
     }
 
-    /// Bytes that are in flight now.
+    /// Returns the number of bytes in flight now.
     pub(crate) fn total(&self) -> usize {
-        self.0.counted.lock().unwrap_or_else(PoisonError::into_inner).total
+        self.0.usage.lock().unwrap_or_else(PoisonError::into_inner).total
     }
 
-    /// Counts bytes, if they fit.
-    pub(crate) fn reserve(&self, account: &Account, bytes: usize) -> Result<Reserved, Full> {
-        let mut counted = self.0.counted.lock().unwrap_or_else(PoisonError::into_inner);
-        // Something that is larger than all there is goes when nothing else is in flight: it is bounded elsewhere.
+    /// Reserves bytes, if they fit.
+    pub(crate) fn reserve(&self, account: &Account, bytes: usize) -> Result<Reservation, Full> {
+        let mut usage = self.0.usage.lock().unwrap_or_else(PoisonError::into_inner);
+        // A reservation above the limit is allowed if nothing else is in flight; other limits bound its size.
         let fits = |used: usize, most: usize| used == 0 || used.saturating_add(bytes) <= most;
-        if !fits(counted.accounts.get(account).copied().unwrap_or(0), self.0.account_max) {
+        if !fits(usage.accounts.get(account).copied().unwrap_or(0), self.0.account_max) {
             return Err(Full::Account);
         }
-        if !fits(counted.total, self.0.total_max) {
+        if !fits(usage.total, self.0.total_max) {
             return Err(Full::Server);
         }
-        counted.add(account, bytes);
-        Ok(Reserved { shared: self.0.clone(), account: account.clone(), bytes })
+        usage.add(account, bytes);
+        Ok(Reservation { shared: self.0.clone(), account: account.clone(), bytes })
     }
 
-    /// Counts bytes, and waits a moment for room.
-    pub(crate) async fn reserve_soon(&self, account: &Account, bytes: usize) -> Result<Reserved, Full> {
-        let until = Instant::now() + PATIENCE;
+    /// Reserves bytes, waiting up to two seconds for room.
+    pub(crate) async fn reserve_or_wait(&self, account: &Account, bytes: usize) -> Result<Reservation, Full> {
+        let until = Instant::now() + WAIT_MAX;
         loop {
-            // Before it is looked: what is freed in between is heard.
+            // Registered before the attempt, so bytes freed in between are not missed.
             let freed = self.0.freed.notified();
             let full = match self.reserve(account, bytes) {
-                Ok(reserved) => return Ok(reserved),
+                Ok(reservation) => return Ok(reservation),
                 Err(full) => full,
             };
             if timeout_at(until, freed).await.is_err() {
@@ -101,14 +105,14 @@ impl InFlight {
         }
     }
 
-    /// Counts bytes that are there already, whether they fit or not.
-    pub(crate) fn count(&self, account: &Account, bytes: usize) -> Reserved {
-        self.0.counted.lock().unwrap_or_else(PoisonError::into_inner).add(account, bytes);
-        Reserved { shared: self.0.clone(), account: account.clone(), bytes }
+    /// Counts bytes that are in memory already, even if they exceed a limit.
+    pub(crate) fn count(&self, account: &Account, bytes: usize) -> Reservation {
+        self.0.usage.lock().unwrap_or_else(PoisonError::into_inner).add(account, bytes);
+        Reservation { shared: self.0.clone(), account: account.clone(), bytes }
     }
 }
 
-impl Counted {
+impl Usage {
     fn add(&mut self, account: &Account, bytes: usize) {
         self.total += bytes;
         match self.accounts.get_mut(account) {
@@ -117,7 +121,7 @@ impl Counted {
         }
     }
 
-    fn take(&mut self, account: &Account, bytes: usize) {
+    fn subtract(&mut self, account: &Account, bytes: usize) {
         self.total -= bytes;
         if let Some(used) = self.accounts.get_mut(account) {
             *used -= bytes;
@@ -128,52 +132,53 @@ impl Counted {
     }
 }
 
-/// Bytes that are counted, until this is dropped.
-pub(crate) struct Reserved {
+/// Bytes that count as in flight until this is dropped.
+pub(crate) struct Reservation {
     shared: Arc<Shared>,
     account: Account,
     bytes: usize,
 }
 
-impl Reserved {
-    /// How many they are.
+impl Reservation {
+    /// Returns how many bytes are reserved.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// It came to fewer bytes, or to more.
+    /// Changes the number of reserved bytes, even beyond a limit.
     pub(crate) fn resize(&mut self, bytes: usize) {
-        let mut counted = self.shared.counted.lock().unwrap_or_else(PoisonError::into_inner);
-        counted.take(&self.account, self.bytes);
-        counted.add(&self.account, bytes);
+        let mut usage = self.shared.usage.lock().unwrap_or_else(PoisonError::into_inner);
+        usage.subtract(&self.account, self.bytes);
+        usage.add(&self.account, bytes);
         self.bytes = bytes;
-        drop(counted);
+        drop(usage);
         self.shared.freed.notify_waiters();
     }
 
-    /// Binds the count to bytes: it lasts as long as anybody has them.
+    /// Ties the reservation to a buffer: it lasts until the last clone or slice of the buffer is dropped.
     pub(crate) fn bind(mut self, bytes: Bytes) -> Bytes {
         if bytes.len() <= UNCOUNTED {
             return bytes;
         }
         self.resize(bytes.len());
-        Bytes::from_owner(Kept { bytes, _reserved: self })
+        Bytes::from_owner(ReservedBytes { bytes, _reservation: self })
     }
 }
 
-impl Drop for Reserved {
+impl Drop for Reservation {
     fn drop(&mut self) {
-        self.shared.counted.lock().unwrap_or_else(PoisonError::into_inner).take(&self.account, self.bytes);
+        self.shared.usage.lock().unwrap_or_else(PoisonError::into_inner).subtract(&self.account, self.bytes);
         self.shared.freed.notify_waiters();
     }
 }
 
-struct Kept {
+/// A buffer with its reservation.
+struct ReservedBytes {
     bytes: Bytes,
-    _reserved: Reserved,
+    _reservation: Reservation,
 }
 
-impl AsRef<[u8]> for Kept {
+impl AsRef<[u8]> for ReservedBytes {
     fn as_ref(&self) -> &[u8] {
         &self.bytes
     }
@@ -184,36 +189,36 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn what_does_not_fit_is_refused_and_comes_back() {
+    async fn a_reservation_above_a_limit_fails_until_bytes_are_freed() {
         let (one, other): (Account, Account) = ("one".into(), "other".into());
-        let bytes = InFlight::new(100, 60);
+        let bytes = BytesInFlight::new(100, 60);
         let first = bytes.reserve(&one, 50).unwrap();
         assert_eq!(bytes.reserve(&one, 11).err(), Some(Full::Account));
         let second = bytes.reserve(&other, 40).unwrap();
         assert_eq!(bytes.reserve(&other, 11).err(), Some(Full::Server));
         let waiting = tokio::spawn({
             let (bytes, other) = (bytes.clone(), other.clone());
-            async move { bytes.reserve_soon(&other, 20).await.is_ok() }
+            async move { bytes.reserve_or_wait(&other, 20).await.is_ok() }
         });
         tokio::task::yield_now().await;
         drop(first);
-        assert!(waiting.await.unwrap(), "whoever waits hears that there is room");
-        assert_eq!(bytes.reserve_soon(&other, 50).await.err(), Some(Full::Account), "and gives up when there is none");
+        assert!(waiting.await.unwrap(), "freed bytes wake a waiting request");
+        assert_eq!(bytes.reserve_or_wait(&other, 50).await.err(), Some(Full::Account), "the wait ends");
         drop(second);
         assert_eq!(bytes.total(), 0);
-        assert!(bytes.0.counted.lock().unwrap().accounts.is_empty(), "no account is kept for who has nothing");
-        assert!(bytes.reserve(&one, 1_000).is_ok(), "alone it goes, as its own bound lets it");
+        assert!(bytes.0.usage.lock().unwrap().accounts.is_empty(), "an empty account is removed");
+        assert!(bytes.reserve(&one, 1_000).is_ok(), "a single large reservation is allowed");
     }
 
     #[test]
-    fn an_answer_is_counted_as_long_as_somebody_has_it() {
-        let (one, bytes): (Account, InFlight) = ("one".into(), InFlight::new(1 << 20, 1 << 20));
+    fn a_response_counts_until_its_last_slice_is_dropped() {
+        let (one, bytes): (Account, BytesInFlight) = ("one".into(), BytesInFlight::new(1 << 20, 1 << 20));
         let answer = bytes.reserve(&one, 1 << 20).unwrap().bind(Bytes::from(vec![7; 100_000]));
-        assert_eq!(bytes.total(), 100_000, "it came to less than was reserved");
-        let part = answer.slice(5..10);
+        assert_eq!(bytes.total(), 100_000, "the reservation shrinks to the buffer");
+        let slice = answer.slice(5..10);
         drop(answer);
-        assert_eq!((bytes.total(), part.as_ref()), (100_000, &[7; 5][..]));
-        drop(part);
+        assert_eq!((bytes.total(), slice.as_ref()), (100_000, &[7; 5][..]));
+        drop(slice);
         assert_eq!(bytes.total(), 0);
     }
 }

@@ -1,7 +1,4 @@
-//! Everything the library does, over HTTP.
-//!
-//! Every route is declared once, in `routes/`: method, path, the action that must be allowed, what it takes and what it answers.
-//! The router, the OpenAPI document and the test of who may do what are made from that list.
+//! Bursar over HTTP: every operation of the library as a JSON route, with authentication, limits, events and metrics.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -13,33 +10,53 @@
 //! server.run(std::future::pending()).await;
 //! # Ok(()) }
 //! ```
+//!
+//! # What is where
+//!
+//! | module | contents |
+//! | --- | --- |
+//! | `routes/` | all routes, one file per resource: method, path, action, summary, handler |
+//! | `route` | the type of a route declaration; `call` and `reply` are what a handler takes and returns |
+//! | `serve`, `local` | the TCP server; the same routes without a network, for programs that open the database themselves |
+//! | `router`, `pipeline` | routing, and the steps that every request goes through before and after its handler |
+//! | `convert` | from engine types to the JSON shapes of responses |
+//! | `parse` | strict parsing of JSON bodies and query strings |
+//! | `principal/` | authentication (tokens, API keys, JWTs) and the table of roles and actions |
+//! | `limits`, `in_flight`, `connection` | bounds on requests, bytes in memory and slow peers |
+//! | `metering` | quotas on calls to this server |
+//! | `events` | server-sent events, read from the journal |
+//! | `openapi`, `reference` | the OpenAPI document and its Markdown rendering, both generated from the routes |
+//! | `metrics`, `trace` | Prometheus metrics; request ids and trace contexts |
+//!
+//! The router, the OpenAPI document and the test of the permission table are all generated from the list of routes, so a route
+//! cannot exist without an action and a description.
 
 mod app;
-mod body;
 mod call;
 mod connection;
 pub mod convert;
-mod entry;
 mod events;
 #[cfg(test)]
 mod fuzz;
 mod in_flight;
-mod leases;
+mod lease_cache;
 mod limits;
 mod local;
 mod metering;
 mod metrics;
 mod openapi;
-mod page;
+mod parse;
+mod pipeline;
 mod principal;
 mod reference;
 mod reply;
 mod route;
+mod router;
 mod routes;
 mod serve;
 mod trace;
 
-/// The shapes of the wire, which clients share.
+/// The JSON shapes of requests and responses, which clients share.
 pub use bursar_wire as wire;
 
 pub use crate::limits::Limits;
@@ -48,8 +65,8 @@ pub use crate::metrics::markdown as metrics_table;
 pub use crate::openapi::document;
 pub use crate::principal::authenticate::OPERATOR_BYTES_MIN;
 pub use crate::principal::jwt::{JwtError, JwtKey, JwtRules};
+pub use crate::principal::permissions::{Action, Allowed, Role, markdown as roles_table};
 pub use crate::principal::proxies::{BadNetwork, Network};
-pub use crate::principal::table::{Action, Allowed, Role, markdown as roles_table};
 pub use crate::reference::reference;
-pub use crate::routes::{Declared, declared};
+pub use crate::routes::{RouteInfo, route_list};
 pub use crate::serve::{Server, Settings, StartError};

@@ -1,62 +1,62 @@
-//! Limits of the server: how much at once, how large, how long.
+//! Limits of the server on concurrency, sizes and durations.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::connection::Pace;
+use crate::connection::MinPace;
 use crate::route::Route;
 use crate::wire::problem::{Kind, Problem};
 
-/// Bytes of a body, unless a route takes more.
+/// Maximum size of a body in bytes, unless the route sets another.
 pub(crate) const BODY_BYTES_MAX: usize = 4 << 20;
-/// Bytes of a body with many jobs or many reports.
+/// Maximum size of a body with many jobs or reports, in bytes.
 pub(crate) const BULK_BYTES_MAX: usize = 32 << 20;
-/// Bytes of the head of a request.
+/// Maximum size of the request line and headers, in bytes.
 pub(crate) const HEAD_BYTES_MAX: usize = 64 << 10;
-/// Room that is made for a page of a list: what is read, and what is answered.
+/// Bytes reserved for one page of a list: its rows, and the response made of them.
 pub(crate) const PAGE_ANSWER_BYTES: usize = 2 * bursar::bounds::PAGE_BYTES_MAX;
-/// Room that is made for an item with its payload and its result.
+/// Bytes reserved for one item with its payload and result.
 pub(crate) const ITEM_ANSWER_BYTES: usize = 3 * bursar::bounds::PAYLOAD_BYTES_MAX;
-/// Items on one page.
+/// Maximum number of items on a page.
 pub(crate) const PAGE_MAX: usize = 1_000;
-/// Items on one page unless it is said.
+/// Default number of items on a page.
 pub(crate) const PAGE_DEFAULT: usize = 100;
 
-/// What can be set of the server's limits.
+/// The limits that can be configured.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// Connections at once; one more waits to be accepted.
+    /// Maximum number of open connections. A few more are accepted, on which only health routes are served.
     pub connections: usize,
-    /// Requests at once; one more is `overloaded`.
+    /// Maximum number of requests running at once; further ones fail with `overloaded`.
     pub requests: usize,
-    /// Requests at once that wait for jobs or listen to events, beside those.
+    /// Maximum number of requests that wait for jobs or listen to events, in addition to `requests`.
     pub waiting: usize,
-    /// Bytes of a body; of routes that do not take many items 4 MiB at most.
+    /// Maximum size of a body in bytes. Routes that do not take many items accept at most 4 MiB.
     pub body_bytes: usize,
-    /// How long the head of a request may take, and an idle connection is kept.
+    /// How long receiving a request's head may take, and how long an idle connection is kept.
     pub head: Duration,
-    /// How long a body may take in all.
+    /// How long receiving a whole body may take.
     pub body: Duration,
-    /// How often a listener to events hears something, and is looked at whether it may still listen.
+    /// Interval at which an event stream sends a heartbeat and checks that its token is still valid.
     pub heartbeat: Duration,
-    /// How long a connection may move nothing of a body or an answer.
+    /// How long the transfer of a body or response may stand still.
     pub stall: Duration,
-    /// Bytes a second that it must move on average once that long has passed.
+    /// Minimum average transfer rate in bytes per second, required once `stall` has passed.
     pub rate: usize,
-    /// Bytes in flight: bodies, answers and events that the server keeps at once.
+    /// Maximum bytes in flight: bodies, responses and events in memory at once.
     pub bytes: usize,
-    /// Bytes in flight of one principal.
+    /// Maximum bytes in flight of one principal.
     pub principal_bytes: usize,
-    /// How long requests under way may take to end when the server stops.
+    /// How long a shutdown waits for running requests.
     pub drain: Duration,
 }
 
 impl Limits {
-    /// The least that a connection must move.
-    pub(crate) fn pace(&self) -> Pace {
-        Pace { stall: self.stall, rate: self.rate }
+    /// Returns the minimum pace of transfers.
+    pub(crate) fn min_pace(&self) -> MinPace {
+        MinPace { stall: self.stall, rate: self.rate }
     }
 }
 
@@ -79,38 +79,38 @@ impl Default for Limits {
     }
 }
 
-/// Places for requests.
-pub(crate) struct Places {
+/// Slots for requests that run at once: one pool for ordinary requests, one for waiting ones, one for health routes.
+pub(crate) struct RequestSlots {
     requests: Arc<Semaphore>,
     waiting: Arc<Semaphore>,
     health: Arc<Semaphore>,
 }
 
-/// Requests for health and metrics at once. They have places of their own, so that a full server can still be looked at.
+/// Maximum number of health and metrics requests at once. Their own pool keeps them available on an overloaded server.
 const HEALTH_MAX: usize = 64;
 
-impl Places {
-    pub(crate) fn new(limits: &Limits) -> Places {
+impl RequestSlots {
+    pub(crate) fn new(limits: &Limits) -> RequestSlots {
         let [requests, waiting, health] =
             [limits.requests, limits.waiting, HEALTH_MAX].map(|most| Arc::new(Semaphore::new(most)));
-        Places { requests, waiting, health }
+        RequestSlots { requests, waiting, health }
     }
 
-    /// Places that are taken: by requests, and by those that wait.
-    pub(crate) fn taken(&self, limits: &Limits) -> (usize, usize) {
-        let taken = |most: usize, places: &Semaphore| most.saturating_sub(places.available_permits());
-        (taken(limits.requests, &self.requests), taken(limits.waiting, &self.waiting))
+    /// Returns how many slots are in use by ordinary and by waiting requests.
+    pub(crate) fn in_use(&self, limits: &Limits) -> (usize, usize) {
+        let in_use = |most: usize, slots: &Semaphore| most.saturating_sub(slots.available_permits());
+        (in_use(limits.requests, &self.requests), in_use(limits.waiting, &self.waiting))
     }
 
-    /// A place for a request, or the advice to come again: it is better than to take all and serve none.
+    /// Takes a slot for a request of a route, or fails at once with `overloaded`.
     pub(crate) fn take(&self, route: &Route) -> Result<OwnedSemaphorePermit, Problem> {
-        let places = match (route.health, route.waits) {
-            (true, _) => &self.health,
-            (false, true) => &self.waiting,
-            (false, false) => &self.requests,
+        let (slots, limit) = match (route.health, route.waits) {
+            (true, _) => (&self.health, "health requests"),
+            (false, true) => (&self.waiting, "waiting requests (limits.waiting)"),
+            (false, false) => (&self.requests, "requests (limits.requests)"),
         };
-        places.clone().try_acquire_owned().map_err(|_| {
-            Problem::new(Kind::Overloaded, "the server has as many requests as it takes; try again later")
+        slots.clone().try_acquire_owned().map_err(|_| {
+            Problem::new(Kind::Overloaded, format!("the server has reached its limit on {limit}; retry later"))
                 .retry_after(Duration::from_secs(1))
         })
     }

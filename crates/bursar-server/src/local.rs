@@ -1,4 +1,4 @@
-//! The same answers without a network, for a program that has the database itself.
+//! The same routes without a network, for a program that opens the database itself.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -12,32 +12,34 @@ use bursar::{Bursar, SystemClock};
 use hyper_util::service::TowerToHyperService;
 
 use crate::app::App;
-use crate::entry::{self, Peer};
 use crate::limits::Limits;
 use crate::metering::Metering;
+use crate::pipeline::{self, Peer};
 use crate::principal::Principal;
-use crate::principal::authenticate::Keys;
+use crate::principal::authenticate::TokenKeys;
 use crate::principal::jwt::JwtRules;
+use crate::router::router;
 
-/// Answers requests in this process. Whoever has it has the database: no token is asked for, it is the operator who asks, and
-/// errors are told in all their words.
+/// A server inside the calling process. The caller has the database anyway, so it needs no token, acts as the operator, and gets
+/// the full text of internal errors.
 #[derive(Clone)]
 pub struct Local(TowerToHyperService<Router>);
 
 impl Local {
-    /// Over this database; `name` is who asks, for the journal, and `meter` what is set for the callers of a server over it.
+    /// Serves this database. `name` is the actor that the journal records; `meter` is the meter configuration of a server on the
+    /// same database, so that quotas are reported as that server applies them.
     pub fn new(bursar: Bursar, name: String, meter: Option<MeterSettings>) -> Result<Local, MeterError> {
-        let keys = Keys::new(None, Vec::new(), JwtRules::default());
-        let insider = Principal { name, ..Principal::operator() };
-        // The operator is never metered: what others have is told.
+        let token_keys = TokenKeys::new(None, Vec::new(), JwtRules::default());
+        let local_principal = Principal { name, ..Principal::operator() };
+        // The operator itself is never metered.
         let metering = Metering::new(bursar.clone(), meter, Arc::new(SystemClock))?;
-        let mut app = App::new(bursar, keys, Limits::default(), Arc::new(SystemClock), metering);
-        app.insider = Some(insider);
-        Ok(Local(TowerToHyperService::new(entry::router(&Arc::new(app)))))
+        let mut app = App::new(bursar, token_keys, Limits::default(), Arc::new(SystemClock), metering);
+        app.local_principal = Some(local_principal);
+        Ok(Local(TowerToHyperService::new(router(&Arc::new(app)))))
     }
 
-    /// Answers a request.
+    /// Handles one request.
     pub async fn answer(&self, request: Request<Body>) -> Response {
-        entry::handle(&self.0, request, Peer(IpAddr::V4(Ipv4Addr::LOCALHOST))).await
+        pipeline::handle(&self.0, request, Peer(IpAddr::V4(Ipv4Addr::LOCALHOST))).await
     }
 }

@@ -1,4 +1,4 @@
-//! The meter in front of the server's own API.
+//! Quotas on calls to this server.
 
 use std::sync::Arc;
 
@@ -8,17 +8,17 @@ use bursar::{Bursar, Clock, Context};
 use sha2::{Digest, Sha256};
 
 use crate::principal::Principal;
-use crate::principal::table::Role;
+use crate::principal::permissions::Role;
 use crate::wire::problem::{Kind, Problem, ViolationAnswer};
 
-/// Quotas, and whether callers of this server have some.
+/// The meter, and whether it applies to callers of this server.
 pub(crate) struct Metering {
     pub(crate) meter: Meter,
     on: bool,
 }
 
-/// Why a request is not served.
-pub(crate) struct Unpaid {
+/// A request refused by the meter: the problem, and the caller's standing with its quota, if known.
+pub(crate) struct QuotaRefusal {
     pub(crate) problem: Problem,
     pub(crate) standing: Option<Standing>,
 }
@@ -32,36 +32,37 @@ impl Metering {
         let on = settings.is_some();
         let settings = settings.unwrap_or_default();
         if settings.costs.operations.iter().any(|operation| operation.two_phase) {
-            let problem = "two_phase is for handlers that say what they cost, and those of this server do not";
+            let problem = "two_phase is for handlers that report their own cost; routes of this server do not";
             return Err(MeterError::Setting { key: "costs.operations", problem: problem.into() });
         }
         Ok(Metering { meter: Meter::builder(bursar).settings(settings).clock(clock).build()?, on })
     }
 
-    /// Charges a request to who asks; `None` where it costs nothing.
+    /// Charges a request to its caller's quota. Returns `None` if the caller or the request is not metered.
     pub(crate) async fn charge(
         &self,
         principal: &Principal,
         context: &Context,
         parts: &Parts,
         body_bytes: usize,
-    ) -> Result<Option<Standing>, Unpaid> {
-        let Some(caller) = self.payer(principal) else { return Ok(None) };
+    ) -> Result<Option<Standing>, QuotaRefusal> {
+        let Some(caller) = self.metered_caller(principal) else { return Ok(None) };
         match self.meter.in_context(context.clone()).charge_request(&caller, parts, body_bytes as u64).await {
             Verdict::Paid(standing) => Ok(Some(standing)),
             Verdict::Bypassed | Verdict::FailedOpen => Ok(None),
-            Verdict::Exceeded(exceeded) => Err(Unpaid::from(exceeded)),
+            Verdict::Exceeded(exceeded) => Err(QuotaRefusal::from(exceeded)),
             Verdict::FailedClosed => {
-                let problem = Problem::new(Kind::Unavailable, "the quota of the caller could not be asked");
+                let detail = "the caller's quota could not be checked; nothing was changed; retry";
+                let problem = Problem::new(Kind::Unavailable, detail);
                 let problem = problem.retry_after(std::time::Duration::from_secs(1));
-                Err(Unpaid { problem, standing: None })
+                Err(QuotaRefusal { problem, standing: None })
             }
         }
     }
 
-    /// Who pays, if somebody does. Those who run the server, set it up or work for it do not: an operator that is turned away could
-    /// not even raise the limit that turns it away.
-    fn payer(&self, principal: &Principal) -> Option<Caller> {
+    /// Returns the metered caller of a principal. Users, agents and viewers are metered; operators, admins, workers and monitors
+    /// are not, because an operator at its quota could not even raise it.
+    fn metered_caller(&self, principal: &Principal) -> Option<Caller> {
         match principal.role? {
             Role::User | Role::Agent | Role::Viewer if self.on => Some(caller(principal)),
             Role::User | Role::Agent | Role::Viewer => None,
@@ -70,23 +71,23 @@ impl Metering {
     }
 }
 
-/// The caller that a principal is: told apart by its role too, as a user and an API key may have one name.
+/// Returns the meter's caller for a principal. Its id includes the role, because a user and an API key may have the same name.
 pub(crate) fn caller(principal: &Principal) -> Caller {
     let role = principal.role.map_or("nobody", Role::name);
     Caller::new(&format!("{role}:{}", principal.name)).unwrap_or_else(|_| {
         let digest = Sha256::digest(&principal.name);
         let digest: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
-        Caller::new(&format!("{role}:{digest}")).expect("a digest is a good name")
+        Caller::new(&format!("{role}:{digest}")).expect("a hexadecimal digest is a valid name")
     })
 }
 
-impl From<QuotaExceeded> for Unpaid {
-    fn from(exceeded: QuotaExceeded) -> Unpaid {
+impl From<QuotaExceeded> for QuotaRefusal {
+    fn from(exceeded: QuotaExceeded) -> QuotaRefusal {
         let mut problem = Problem::new(Kind::QuotaExceeded, exceeded.to_string());
         problem.violations = exceeded.violations.iter().map(ViolationAnswer::from).collect();
         if let Some(wait) = exceeded.retry_after {
             problem = problem.retry_after(std::time::Duration::from_millis(wait.millis().unsigned_abs()));
         }
-        Unpaid { problem, standing: Some(exceeded.standing) }
+        QuotaRefusal { problem, standing: Some(exceeded.standing) }
     }
 }

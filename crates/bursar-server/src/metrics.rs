@@ -1,4 +1,4 @@
-//! Figures of the server, as Prometheus reads them. No label says a tenant or an id.
+//! Metrics in the Prometheus text format. No label contains a tenant, a name or an id.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -12,81 +12,89 @@ use bursar::{Distribution, Histogram, JobState};
 use crate::app::App;
 use crate::route::Route;
 
-/// How long the database may take to say how many jobs there are.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// How long the database may take to count the jobs.
+const COUNT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Where the figures of latency end, in seconds.
+/// Upper bounds of the latency buckets, in seconds.
 const SECONDS: [f64; 10] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 2.5, 10.0, 60.0];
 
-/// Every metric there is: its name, what it is to Prometheus, and what it says.
+/// Every metric: name, Prometheus type, help text.
 const METRICS: [(&str, &str, &str); 39] = [
-    ("bursar_build_info", "gauge", "Always 1; the label `version` says which Bursar this is."),
-    ("bursar_http_requests_total", "counter", "Requests that were answered, by method, route and status."),
+    ("bursar_build_info", "gauge", "Always 1; the label `version` is the version of Bursar."),
+    ("bursar_http_requests_total", "counter", "HTTP requests answered, by method, route and status."),
     (
         "bursar_http_request_seconds",
         "histogram",
-        "How long answers took, by action; without those that wait for jobs or events.",
+        "Latency of HTTP requests, by action; without requests that wait for jobs or listen to events.",
     ),
-    ("bursar_http_requests", "gauge", "Requests under way, without those that wait; `limits.requests` is the most."),
-    ("bursar_http_waiting", "gauge", "Requests that wait for jobs, or listen to events; `limits.waiting` is the most."),
-    ("bursar_http_connections", "gauge", "Connections that are open; `limits.connections` is the most."),
+    ("bursar_http_requests", "gauge", "HTTP requests running, without waiting ones; limited by `limits.requests`."),
+    (
+        "bursar_http_waiting",
+        "gauge",
+        "HTTP requests that wait for jobs or listen to events; limited by `limits.waiting`.",
+    ),
+    ("bursar_http_connections", "gauge", "Open connections; limited by `limits.connections`."),
     (
         "bursar_http_bytes_in_flight",
         "gauge",
-        "Bytes of bodies, answers and events that are kept now; `limits.bytes` is the most.",
+        "Bytes of bodies, responses and events in memory; limited by `limits.bytes`.",
     ),
-    ("bursar_denied_total", "counter", "Tokens that were not taken."),
-    ("bursar_commands_done_total", "counter", "Requests that the engine has done."),
+    ("bursar_denied_total", "counter", "Requests with an invalid token."),
+    ("bursar_commands_done_total", "counter", "Requests that the engine completed."),
     ("bursar_commands_refused_total", "counter", "Requests that the rules refused: limits, freezes, wrong states."),
     (
         "bursar_commands_failed_total",
         "counter",
-        "Requests that failed below the rules: a database that is busy or gone, too many that wait.",
+        "Requests that failed for technical reasons: database busy or unavailable, engine queue full.",
     ),
-    ("bursar_commands_waiting", "gauge", "Requests that wait for a commit; `engine.queue` is the most."),
-    ("bursar_batches_total", "counter", "Commits that were begun, each for all that waited then."),
-    ("bursar_batch_size", "histogram", "Requests that shared a commit."),
-    ("bursar_commit_seconds", "histogram", "How long commits took, from the first row read to the disk."),
-    ("bursar_meter_admitted_total", "counter", "Requests that were charged to a quota and served."),
-    ("bursar_meter_exceeded_total", "counter", "Requests beyond their caller's quota."),
-    ("bursar_meter_bypassed_total", "counter", "Requests that cost nothing."),
-    ("bursar_meter_rejected_total", "counter", "Requests whose caller made no sense or was missing."),
-    ("bursar_meter_failed_open_total", "counter", "Requests that were served although the quota could not be asked."),
-    ("bursar_meter_failed_closed_total", "counter", "Requests that were refused because the quota could not be asked."),
-    ("bursar_meter_abandoned_total", "counter", "Requests that were settled after their caller had left."),
-    ("bursar_meter_unsettled_total", "counter", "Requests whose second phase failed."),
-    ("bursar_meter_unasked_total", "counter", "Costs that were reported for operations that have one phase only."),
-    ("bursar_lease_waiters", "gauge", "Workers that wait for jobs on this node."),
+    ("bursar_commands_waiting", "gauge", "Requests waiting for a commit; limited by `engine.queue`."),
     (
-        "bursar_jobs",
-        "gauge",
-        "Jobs in each state, of all tenants and nodes together; finished ones as long as they are kept.",
+        "bursar_batches_total",
+        "counter",
+        "Batches started; a batch is one transaction for all requests waiting at that time.",
     ),
-    ("bursar_database_up", "gauge", "1 if the database answered this time; else `bursar_jobs` is missing."),
-    ("bursar_bells_total", "counter", "Looks at the database while somebody waits for jobs."),
-    ("bursar_hints_total", "counter", "What other nodes told this one meanwhile."),
-    ("bursar_rings_total", "counter", "What this node told others."),
-    ("bursar_event_listeners", "gauge", "Streams of events that are open."),
-    ("bursar_event_listeners_dropped_total", "counter", "Streams that were too slow, and dropped."),
-    ("bursar_limit_requests", "gauge", "The most requests at once (`limits.requests`)."),
-    ("bursar_limit_waiting", "gauge", "The most requests at once that wait (`limits.waiting`)."),
-    ("bursar_limit_connections", "gauge", "The most connections at once (`limits.connections`)."),
-    ("bursar_limit_bytes", "gauge", "The most bytes in flight (`limits.bytes`)."),
-    ("bursar_process_resident_bytes", "gauge", "Memory of the process (Linux)."),
-    ("bursar_process_open_files", "gauge", "Open files of the process, connections among them (Linux)."),
-    ("bursar_process_cpu_seconds_total", "counter", "Time that the process has computed (Linux)."),
+    ("bursar_batch_size", "histogram", "Requests per batch."),
+    ("bursar_commit_seconds", "histogram", "Duration of a batch, from its first read to its durable commit."),
+    ("bursar_meter_admitted_total", "counter", "Metered requests charged to a quota and served."),
+    ("bursar_meter_exceeded_total", "counter", "Metered requests refused because their caller's quota was exhausted."),
+    ("bursar_meter_bypassed_total", "counter", "Metered requests that cost nothing."),
+    ("bursar_meter_rejected_total", "counter", "Metered requests whose caller was missing or invalid."),
+    ("bursar_meter_failed_open_total", "counter", "Metered requests served although the quota could not be checked."),
+    ("bursar_meter_failed_closed_total", "counter", "Metered requests refused because the quota could not be checked."),
+    ("bursar_meter_abandoned_total", "counter", "Metered requests settled after their caller had disconnected."),
+    ("bursar_meter_unsettled_total", "counter", "Metered requests whose second phase failed."),
+    ("bursar_meter_unasked_total", "counter", "Costs reported for operations that have only one phase."),
+    ("bursar_lease_waiters", "gauge", "Lease requests waiting for jobs on this node."),
+    ("bursar_jobs", "gauge", "Jobs by state, of all tenants and nodes; finished jobs count until they are deleted."),
+    (
+        "bursar_database_up",
+        "gauge",
+        "1 if the database answered this scrape; otherwise 0, and `bursar_jobs` is absent.",
+    ),
+    ("bursar_bells_total", "counter", "Checks of the database for changes while lease requests wait."),
+    ("bursar_hints_total", "counter", "Wake-up notifications received from other nodes."),
+    ("bursar_rings_total", "counter", "Wake-up notifications sent to other nodes."),
+    ("bursar_event_listeners", "gauge", "Open event streams."),
+    ("bursar_event_listeners_dropped_total", "counter", "Event streams closed because their client read too slowly."),
+    ("bursar_limit_requests", "gauge", "Limit on running requests (`limits.requests`)."),
+    ("bursar_limit_waiting", "gauge", "Limit on waiting requests (`limits.waiting`)."),
+    ("bursar_limit_connections", "gauge", "Limit on connections (`limits.connections`)."),
+    ("bursar_limit_bytes", "gauge", "Limit on bytes in flight (`limits.bytes`)."),
+    ("bursar_process_resident_bytes", "gauge", "Resident memory of the process (Linux)."),
+    ("bursar_process_open_files", "gauge", "Open file descriptors of the process, including sockets (Linux)."),
+    ("bursar_process_cpu_seconds_total", "counter", "CPU time used by the process (Linux)."),
 ];
 
-/// The table of `docs/observability.md`.
+/// Returns the table of metrics for `docs/observability.md`.
 pub fn markdown() -> String {
-    let mut text = String::from("| metric | type | says |\n| --- | --- | --- |\n");
-    for (name, kind, says) in METRICS {
-        let _ = writeln!(text, "| `{name}` | {kind} | {says} |");
+    let mut text = String::from("| metric | type | meaning |\n| --- | --- | --- |\n");
+    for (name, kind, help) in METRICS {
+        let _ = writeln!(text, "| `{name}` | {kind} | {help} |");
     }
     text
 }
 
-/// Figures since the start.
+/// Counters of the HTTP server since its start.
 #[derive(Default)]
 pub(crate) struct Metrics {
     requests: Mutex<BTreeMap<(&'static str, &'static str, u16), u64>>,
@@ -98,12 +106,12 @@ pub(crate) struct Metrics {
 }
 
 impl Metrics {
-    /// A request was answered.
+    /// Counts an answered request.
     pub(crate) fn count(&self, route: &Route, status: StatusCode, took: Duration) {
         let mut requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
         *requests.entry((route.method_name(), route.path, status.as_u16())).or_default() += 1;
         drop(requests);
-        // How long somebody waited for jobs or events says nothing about the server.
+        // The duration of a wait for jobs or events is chosen by the client.
         if route.waits {
             return;
         }
@@ -112,45 +120,45 @@ impl Metrics {
         latency.add(took.as_secs_f64());
     }
 
-    /// A token was not taken.
+    /// Counts an invalid token.
     pub(crate) fn denied(&self) {
         self.denied.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A connection begins, or is over.
-    pub(crate) fn connected(&self, begins: bool) {
-        one(&self.connections, begins);
+    /// Counts a connection that opens (`true`) or closes (`false`).
+    pub(crate) fn connection(&self, opens: bool) {
+        step(&self.connections, opens);
     }
 
-    /// Somebody listens to events, or no longer.
-    pub(crate) fn listening(&self, begins: bool) {
-        one(&self.listeners, begins);
+    /// Counts an event stream that opens (`true`) or closes (`false`).
+    pub(crate) fn listener(&self, opens: bool) {
+        step(&self.listeners, opens);
     }
 
-    /// A listener was too slow.
+    /// Counts an event stream that was closed because its client read too slowly.
     pub(crate) fn dropped(&self) {
         self.dropped.fetch_add(1, Ordering::Relaxed);
     }
 }
 
-/// One more, or one less.
-fn one(count: &AtomicU64, begins: bool) {
-    match begins {
-        true => count.fetch_add(1, Ordering::Relaxed),
-        false => count.fetch_sub(1, Ordering::Relaxed),
+/// Adds one to a gauge, or subtracts one.
+fn step(gauge: &AtomicU64, up: bool) {
+    match up {
+        true => gauge.fetch_add(1, Ordering::Relaxed),
+        false => gauge.fetch_sub(1, Ordering::Relaxed),
     };
 }
 
-/// All of it as text.
+/// Renders all metrics as text.
 pub(crate) async fn render(app: &App) -> String {
-    // The server is looked at most when the database is in trouble: then all else is told without it.
-    let jobs = tokio::time::timeout(PATIENCE, app.bursar.job_counts()).await.ok().and_then(Result::ok);
+    // Metrics matter most when the database fails, so its failure leaves out only the job counts.
+    let jobs = tokio::time::timeout(COUNT_TIMEOUT, app.bursar.job_counts()).await.ok().and_then(Result::ok);
     let mut page = Page::default();
     page.family("bursar_build_info");
     page.sample("bursar_build_info", &format!("version=\"{}\"", env!("CARGO_PKG_VERSION")), 1);
-    of_server(app, &mut page);
-    of_engine(app, &mut page);
-    page.one("bursar_database_up", u64::from(jobs.is_some()));
+    server_metrics(app, &mut page);
+    engine_metrics(app, &mut page);
+    page.value("bursar_database_up", u64::from(jobs.is_some()));
     if let Some(jobs) = jobs {
         page.family("bursar_jobs");
         for state in JobState::ALL {
@@ -159,13 +167,13 @@ pub(crate) async fn render(app: &App) -> String {
         }
     }
     for (name, _, count) in app.metering.meter.counters().each() {
-        page.one(&format!("bursar_meter_{name}_total"), count);
+        page.value(&format!("bursar_meter_{name}_total"), count);
     }
-    of_process(&mut page);
+    process_metrics(&mut page);
     page.0
 }
 
-fn of_server(app: &App, page: &mut Page) {
+fn server_metrics(app: &App, page: &mut Page) {
     let (metrics, limits) = (&app.metrics, &app.limits);
     let load = |value: &AtomicU64| value.load(Ordering::Relaxed);
     page.family("bursar_http_requests_total");
@@ -177,76 +185,77 @@ fn of_server(app: &App, page: &mut Page) {
     for (action, latency) in metrics.latency.lock().unwrap_or_else(PoisonError::into_inner).iter() {
         page.distribution("bursar_http_request_seconds", &format!("action=\"{action}\""), &latency.read());
     }
-    let (requests, waiting) = app.places.taken(limits);
-    page.one("bursar_http_requests", requests);
-    page.one("bursar_http_waiting", waiting);
-    page.one("bursar_http_connections", load(&metrics.connections));
-    page.one("bursar_http_bytes_in_flight", app.bytes.total());
-    page.one("bursar_limit_bytes", limits.bytes);
-    page.one("bursar_limit_requests", limits.requests);
-    page.one("bursar_limit_waiting", limits.waiting);
-    page.one("bursar_limit_connections", limits.connections);
-    page.one("bursar_denied_total", load(&metrics.denied));
-    page.one("bursar_event_listeners", load(&metrics.listeners));
-    page.one("bursar_event_listeners_dropped_total", load(&metrics.dropped));
+    let (requests, waiting) = app.slots.in_use(limits);
+    page.value("bursar_http_requests", requests);
+    page.value("bursar_http_waiting", waiting);
+    page.value("bursar_http_connections", load(&metrics.connections));
+    page.value("bursar_http_bytes_in_flight", app.bytes.total());
+    page.value("bursar_limit_bytes", limits.bytes);
+    page.value("bursar_limit_requests", limits.requests);
+    page.value("bursar_limit_waiting", limits.waiting);
+    page.value("bursar_limit_connections", limits.connections);
+    page.value("bursar_denied_total", load(&metrics.denied));
+    page.value("bursar_event_listeners", load(&metrics.listeners));
+    page.value("bursar_event_listeners_dropped_total", load(&metrics.dropped));
 }
 
-fn of_engine(app: &App, page: &mut Page) {
+fn engine_metrics(app: &App, page: &mut Page) {
     let (counters, vitals) = (app.bursar.counters(), app.bursar.vitals());
-    page.one("bursar_commands_done_total", counters.done);
-    page.one("bursar_commands_refused_total", counters.refused);
-    page.one("bursar_commands_failed_total", counters.failed);
-    page.one("bursar_commands_waiting", vitals.waiting);
-    page.one("bursar_batches_total", counters.batches);
+    page.value("bursar_commands_done_total", counters.done);
+    page.value("bursar_commands_refused_total", counters.refused);
+    page.value("bursar_commands_failed_total", counters.failed);
+    page.value("bursar_commands_waiting", vitals.waiting);
+    page.value("bursar_batches_total", counters.batches);
     page.family("bursar_batch_size");
     page.distribution("bursar_batch_size", "", &vitals.batch_size);
     page.family("bursar_commit_seconds");
     page.distribution("bursar_commit_seconds", "", &vitals.commit_seconds);
-    page.one("bursar_lease_waiters", vitals.lease_waiters);
-    page.one("bursar_bells_total", counters.bells);
-    page.one("bursar_hints_total", counters.hints);
-    page.one("bursar_rings_total", counters.rings);
+    page.value("bursar_lease_waiters", vitals.lease_waiters);
+    page.value("bursar_bells_total", counters.bells);
+    page.value("bursar_hints_total", counters.hints);
+    page.value("bursar_rings_total", counters.rings);
 }
 
-/// Ticks of a second in `/proc`, for all programs on Linux.
+/// Clock ticks per second in `/proc`, a constant of Linux's user-space interface.
 const TICKS: f64 = 100.0;
 
-/// What Linux says of this process; elsewhere nothing.
-fn of_process(page: &mut Page) {
+/// Adds memory, files and CPU time of this process, read from `/proc`; nothing on systems without it.
+fn process_metrics(page: &mut Page) {
     let read = |name: &str| std::fs::read_to_string(format!("/proc/self/{name}")).ok();
     let resident = read("status").and_then(|status| {
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
         line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok()
     });
     if let Some(kibibytes) = resident {
-        page.one("bursar_process_resident_bytes", kibibytes << 10);
+        page.value("bursar_process_resident_bytes", kibibytes << 10);
     }
     if let Ok(files) = std::fs::read_dir("/proc/self/fd") {
-        page.one("bursar_process_open_files", files.count());
+        page.value("bursar_process_open_files", files.count());
     }
-    let computed = read("stat").and_then(|stat| {
-        // The name, in parentheses, may hold anything; the eleventh and twelfth field after the state are counted in ticks.
+    let cpu_ticks = read("stat").and_then(|stat| {
+        // The process name, in parentheses, may contain blanks, so fields are counted after it: `utime` and `stime` are the 12th
+        // and 13th.
         let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
         Some(fields.next()?.parse::<f64>().ok()? + fields.next()?.parse::<f64>().ok()?)
     });
-    if let Some(ticks) = computed {
-        page.one("bursar_process_cpu_seconds_total", ticks / TICKS);
+    if let Some(ticks) = cpu_ticks {
+        page.value("bursar_process_cpu_seconds_total", ticks / TICKS);
     }
 }
 
-/// The text of all metrics.
+/// The metrics page, as text.
 #[derive(Default)]
 struct Page(String);
 
 impl Page {
-    /// Begins a metric, as it is declared.
+    /// Writes the help and type lines of a metric.
     fn family(&mut self, name: &str) {
-        let (_, kind, says) = METRICS.iter().find(|(known, ..)| *known == name).expect("every metric is declared");
-        let _ = write!(self.0, "# HELP {name} {says}\n# TYPE {name} {kind}\n");
+        let (_, kind, help) = METRICS.iter().find(|(known, ..)| *known == name).expect("every metric is declared");
+        let _ = write!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}\n");
     }
 
-    /// A metric without labels.
-    fn one(&mut self, name: &str, value: impl std::fmt::Display) {
+    /// Writes a metric without labels.
+    fn value(&mut self, name: &str, value: impl std::fmt::Display) {
         self.family(name);
         let _ = writeln!(self.0, "{name} {value}");
     }

@@ -1,20 +1,19 @@
-//! The OpenAPI 3.1 document, made from the list of routes.
+//! The OpenAPI 3.1 document, generated from the list of routes.
 
-mod answers;
 mod examples;
+mod responses;
 
 use bursar::bounds::NAME_BYTES_MAX;
 use schemars::generate::{SchemaGenerator, SchemaSettings};
 use schemars::{JsonSchema, Schema};
 use serde_json::{Map, Value, json};
 
-use crate::principal::table::{Action, Allowed, Role};
-use crate::route::Repeats;
-use crate::route::{Described, Route};
+use crate::principal::permissions::{Action, Allowed, Role};
+use crate::route::{RetrySafety, Route, RouteSchemas};
 use crate::routes;
 use crate::wire::problem::Problem;
 
-/// The document.
+/// Returns the OpenAPI document of all routes.
 pub fn document() -> Value {
     let mut settings = SchemaSettings::draft2020_12();
     settings.definitions_path = "/components/schemas".into();
@@ -34,13 +33,13 @@ pub fn document() -> Value {
             "title": "Bursar",
             "version": env!("CARGO_PKG_VERSION"),
             "description": "Hold budget, redeem a grant and start durable work in one transaction. Errors are problem \
-                documents (RFC 9457). Every write takes `Idempotency-Key`. Where a route does not list it, it is not looked at: \
-                its description says what makes a repetition safe instead.",
+                documents (RFC 9457). Writes accept `Idempotency-Key`, which makes a retry return the first answer. A write \
+                that does not list the header ignores it; its description says what makes a retry safe instead.",
         },
         "paths": paths,
         "components": {
             "schemas": components,
-            "responses": answers::components(),
+            "responses": responses::components(),
             "securitySchemes": {
                 "bearer": { "type": "http", "scheme": "bearer" },
                 "worker": { "type": "apiKey", "in": "header", "name": "X-Worker-Token" },
@@ -50,13 +49,13 @@ pub fn document() -> Value {
 }
 
 fn operation(route: &Route, schemas: &mut SchemaGenerator) -> Value {
-    let Described { at, query, body, answers } = (route.described)(schemas);
+    let RouteSchemas { path_parameter, query, body, response } = (route.schemas)(schemas);
     let mut parameters = Vec::new();
-    if let (Some(schema), Some(name)) = (at, part(route.path)) {
-        let example = examples::part(route.path);
+    if let (Some(schema), Some(name)) = (path_parameter, path_parameter_name(route.path)) {
+        let example = examples::path_parameter(route.path);
         parameters.push(json!({ "name": name, "in": "path", "required": true, "schema": schema, "example": example }));
     }
-    parameters.extend(queried(route, &query));
+    parameters.extend(query_parameters(route, &query));
     parameters.extend(headers(route));
     let mut operation = json!({
         "summary": route.summary,
@@ -64,10 +63,10 @@ fn operation(route: &Route, schemas: &mut SchemaGenerator) -> Value {
         "tags": [tag(route.path)],
         "x-bursar-action": route.action.name(),
         "x-bursar-roles": roles(route.action),
-        "responses": answers::responses(route, answers),
+        "responses": responses::responses(route, response),
     });
-    if let Some(words) = repeated(route) {
-        operation["description"] = words.into();
+    if let Some(text) = retry_description(route) {
+        operation["description"] = text.into();
     }
     if route.action != Action::Public {
         operation["security"] = json!([{ "bearer": [] }, { "worker": [] }]);
@@ -82,27 +81,27 @@ fn operation(route: &Route, schemas: &mut SchemaGenerator) -> Value {
         if let Some(example) = &route.example {
             content["example"] = example.clone();
         }
-        // Without a body all is taken for not said, which is right where nothing has to be.
-        let required = schema_of(&body, schemas).get("required").is_some();
+        // An empty body counts as `{}`, so a body is required only if the schema has required fields.
+        let required = resolve(&body, schemas).get("required").is_some();
         operation["requestBody"] = json!({ "required": required, "content": { "application/json": content } });
     }
     operation
 }
 
-/// What a schema says itself, or where it refers to.
-fn schema_of<'a>(schema: &'a Schema, schemas: &'a SchemaGenerator) -> &'a Value {
+/// Returns a schema, or the one that it refers to.
+fn resolve<'a>(schema: &'a Schema, schemas: &'a SchemaGenerator) -> &'a Value {
     let named = schema.get("$ref").and_then(Value::as_str).and_then(|path| path.rsplit('/').next());
     named.and_then(|name| schemas.definitions().get(name)).unwrap_or(schema.as_value())
 }
 
-/// The fields of a query, each a parameter.
-fn queried(route: &Route, query: &Schema) -> Vec<Value> {
+/// Returns the fields of a query as OpenAPI parameters.
+fn query_parameters(route: &Route, query: &Schema) -> Vec<Value> {
     let required = query.get("required").and_then(Value::as_array).cloned().unwrap_or_default();
     let fields = query.get("properties").and_then(Value::as_object).cloned().unwrap_or_default();
     let parameter = |(name, mut schema): (String, Value)| {
         let required = required.iter().any(|field| *field == *name);
         let description = schema.as_object_mut().and_then(|schema| schema.remove("description"));
-        let example = examples::field(route.path, &name);
+        let example = examples::query_parameter(route.path, &name);
         let mut parameter =
             json!({ "name": name, "in": "query", "required": required, "schema": schema, "example": example });
         if let Some(description) = description {
@@ -113,7 +112,7 @@ fn queried(route: &Route, query: &Schema) -> Vec<Value> {
     fields.into_iter().map(parameter).collect()
 }
 
-/// What a name in a header looks like: it neither begins nor ends with a blank, as these are no part of a header.
+/// Printable ASCII without leading or trailing blanks, which HTTP strips from header values.
 const PRINTABLE: &str = "^[!-~]([ -~]*[!-~])?$";
 
 fn headers(route: &Route) -> Vec<Value> {
@@ -123,45 +122,47 @@ fn headers(route: &Route) -> Vec<Value> {
     };
     let mut headers = Vec::new();
     if route.action != Action::Public {
-        headers.push(header("Bursar-Tenant", "For whom the operator acts", PRINTABLE, NAME_BYTES_MAX));
+        let description = "Operators only: the tenant to act for";
+        headers.push(header("Bursar-Tenant", description, PRINTABLE, NAME_BYTES_MAX));
     }
     if route.is_keyed() {
         headers.push(header(
             "Idempotency-Key",
-            "Makes a repetition have one effect and one answer",
+            "Makes a retry return the first answer instead of repeating the effect",
             PRINTABLE,
             NAME_BYTES_MAX,
         ));
     }
-    if route.edits {
+    if route.takes_if_match {
         headers.push(header(
             "If-Match",
-            "Only if it is as it was read: the ETag of an answer; `*` if there is anything",
+            "Apply the change only if the definition still has this ETag; `*`: only if it exists",
             "^(\\*|\"[0-9a-f]{32}\")$",
             34,
         ));
     }
     if route.path == "/v1/events" {
-        headers.push(header("Last-Event-ID", "The last event that was seen", "^[0-9]+$", 19));
+        let description = "The position of the last event that was received; the stream resumes after it";
+        headers.push(header("Last-Event-ID", description, "^[0-9]+$", 19));
     }
     headers
 }
 
-/// How a route is repeated safely that has no key.
-fn repeated(route: &Route) -> Option<&'static str> {
-    match route.repeats {
-        Repeats::Key => None,
-        Repeats::Fence if route.waits => {
-            Some("Safe to ask again: what was leased by an answer that was lost lapses, and is leased anew.")
+/// Returns why a write without an idempotency key is safe to retry.
+fn retry_description(route: &Route) -> Option<&'static str> {
+    match route.retry_safety {
+        RetrySafety::Key => None,
+        RetrySafety::Fence if route.waits => {
+            Some("Safe to retry: if the response is lost, the leases in it expire and the jobs are leased again.")
         }
-        Repeats::Fence => {
-            Some("Safe to repeat without a key: the same report of the same fence is answered in the same way.")
+        RetrySafety::Fence => {
+            Some("Safe to retry without a key: the same report with the same fence gets the same answer.")
         }
     }
 }
 
-/// The changing part of a path.
-fn part(path: &str) -> Option<&str> {
+/// Returns the name of the path parameter.
+fn path_parameter_name(path: &str) -> Option<&str> {
     path.split_once('{')?.1.split_once('}').map(|(name, _)| name)
 }
 

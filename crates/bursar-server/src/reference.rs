@@ -1,4 +1,4 @@
-//! The HTTP reference for people: the OpenAPI document, as Markdown.
+//! The HTTP reference (`docs/http.md`): the OpenAPI document rendered as Markdown.
 
 use std::fmt::Write;
 
@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use crate::openapi::document;
 
-/// The reference: every route with what it takes and answers, then the shapes.
+/// Returns the HTTP reference in Markdown: every route by tag, then the shapes of bodies and responses.
 pub fn reference() -> String {
     let document = document();
     let mut page = String::from(INTRODUCTION);
@@ -25,12 +25,14 @@ pub fn reference() -> String {
     for tag in tags {
         let _ = write!(page, "\n## {tag}\n");
         for (_, path, method, operation) in operations.iter().filter(|(of, ..)| *of == tag) {
-            described(&mut page, path, method, operation);
+            operation_section(&mut page, path, method, operation);
         }
     }
-    page.push_str("\n## Shapes\n\nFields without *required* may be left out, or are not always told.\n");
+    page.push_str(
+        "\n## Shapes\n\nFields without *required* are optional in requests, and may be absent from responses.\n",
+    );
     for (name, schema) in fields(&document["components"]["schemas"]) {
-        shape(&mut page, name, schema);
+        shape_section(&mut page, name, schema);
     }
     page
 }
@@ -38,12 +40,11 @@ pub fn reference() -> String {
 const INTRODUCTION: &str = "\
 # HTTP reference
 
-Made from [openapi.json](openapi.json) by `bursar openapi --markdown`. How to ask, who may, and what the problems mean is in
-[server.md](server.md); every route takes `Authorization: Bearer TOKEN`, but for those that are everybody's. Problems are of the shape
-[Problem](#problem).
+Generated from [openapi.json](openapi.json) by `bursar openapi --markdown`. [server.md](server.md) explains authentication, roles and
+problems. Every route except the public ones needs `Authorization: Bearer TOKEN`. Problems have the shape [Problem](#problem).
 ";
 
-fn described(page: &mut String, path: &str, method: &str, operation: &Value) {
+fn operation_section(page: &mut String, path: &str, method: &str, operation: &Value) {
     let text = |name: &str| operation[name].as_str().unwrap_or_default();
     let _ = write!(page, "\n### {} {path}\n\n{}.", method.to_uppercase(), text("summary"));
     if !text("description").is_empty() {
@@ -52,9 +53,9 @@ fn described(page: &mut String, path: &str, method: &str, operation: &Value) {
     let roles: Vec<&str> =
         operation["x-bursar-roles"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     match text("x-bursar-action") {
-        "public" => page.push_str("\n\nFor everybody.\n"),
+        "public" => page.push_str("\n\nPublic: no token needed.\n"),
         action => {
-            let _ = write!(page, "\n\nFor who may `{action}`: {}.\n", roles.join(", "));
+            let _ = write!(page, "\n\nAction `{action}`. Roles: {}.\n", roles.join(", "));
         }
     }
     let parameters = operation["parameters"].as_array();
@@ -86,55 +87,55 @@ fn described(page: &mut String, path: &str, method: &str, operation: &Value) {
             let _ = write!(page, "\n```json\n{example:#}\n```\n");
         }
     }
-    answers(page, &operation["responses"]);
+    response_line(page, &operation["responses"]);
 }
 
-fn answers(page: &mut String, responses: &Value) {
-    let (mut good, mut bad) = (Vec::new(), Vec::new());
+fn response_line(page: &mut String, responses: &Value) {
+    let (mut successes, mut problems) = (Vec::new(), Vec::new());
     for (status, response) in fields(responses) {
         if response.get("$ref").is_some() {
-            bad.push(status.as_str());
+            problems.push(status.as_str());
             continue;
         }
         let content = response["content"].as_object().and_then(|content| content.iter().next());
-        let what = match content {
+        let body = match content {
             Some((_, content)) if content.get("schema").is_some() => kind(&content["schema"]),
             Some((media, _)) => format!("`{media}`"),
-            None => "nothing".to_owned(),
+            None => "no body".to_owned(),
         };
-        good.push(format!("{status} with {what}"));
+        successes.push(format!("{status} with {body}"));
     }
-    let _ = write!(page, "\nAnswers: {}. Problems: {}.\n", good.join(", "), bad.join(", "));
+    let _ = write!(page, "\nResponses: {}. Problems: {}.\n", successes.join(", "), problems.join(", "));
 }
 
-fn shape(page: &mut String, name: &str, schema: &Value) {
+fn shape_section(page: &mut String, name: &str, schema: &Value) {
     let _ = write!(page, "\n### {name}\n");
     if let Some(about) = schema["description"].as_str() {
         let _ = write!(page, "\n{about}\n");
     }
-    let known = fields(&schema["properties"]);
-    let either: Vec<&Value> = ["oneOf", "anyOf"].iter().flat_map(|word| schema[*word].as_array()).flatten().collect();
-    if known.is_empty() && either.iter().all(|one| fields(&one["properties"]).is_empty()) {
+    let properties = fields(&schema["properties"]);
+    let variants: Vec<&Value> = ["oneOf", "anyOf"].iter().flat_map(|word| schema[*word].as_array()).flatten().collect();
+    if properties.is_empty() && variants.iter().all(|variant| fields(&variant["properties"]).is_empty()) {
         let _ = write!(page, "\n{}.\n", kind(schema));
         return;
     }
-    if !known.is_empty() {
-        table(page, schema);
+    if !properties.is_empty() {
+        field_table(page, schema);
     }
-    for one in either {
-        let also = if known.is_empty() { "One of them" } else { "Or also" };
-        match fields(&one["properties"]).is_empty() {
-            true => drop(write!(page, "\n{also}: {}.\n", kind(one))),
+    for variant in variants {
+        let label = if properties.is_empty() { "Variant" } else { "Plus one of" };
+        match fields(&variant["properties"]).is_empty() {
+            true => drop(write!(page, "\n{label}: {}.\n", kind(variant))),
             false => {
-                let _ = write!(page, "\n{also}:\n");
-                table(page, one);
+                let _ = write!(page, "\n{label}:\n");
+                field_table(page, variant);
             }
         }
     }
 }
 
-/// The fields of a shape.
-fn table(page: &mut String, schema: &Value) {
+/// Writes the fields of a shape as a table.
+fn field_table(page: &mut String, schema: &Value) {
     page.push_str("\n| field | type | |\n| --- | --- | --- |\n");
     let required = |name: &str| schema["required"].as_array().into_iter().flatten().any(|field| field == name);
     for (field, of) in fields(&schema["properties"]) {
@@ -144,7 +145,7 @@ fn table(page: &mut String, schema: &Value) {
     }
 }
 
-/// What a value is, in a few words. A shape of its own is linked.
+/// Returns the type of a value in a few words, with a link if it is a named shape.
 fn kind(schema: &Value) -> String {
     if let Some(path) = schema["$ref"].as_str() {
         let name = path.rsplit('/').next().unwrap_or_default();
@@ -162,15 +163,15 @@ fn kind(schema: &Value) -> String {
         }
     }
     match &schema["type"] {
-        Value::String(name) => one(name, schema),
+        Value::String(name) => basic_type(name, schema),
         Value::Array(names) => {
-            names.iter().filter_map(Value::as_str).map(|name| one(name, schema)).collect::<Vec<_>>().join(" or ")
+            names.iter().filter_map(Value::as_str).map(|name| basic_type(name, schema)).collect::<Vec<_>>().join(" or ")
         }
         _ => "any JSON".to_owned(),
     }
 }
 
-fn one(name: &str, schema: &Value) -> String {
+fn basic_type(name: &str, schema: &Value) -> String {
     let (least, most) = (&schema["minimum"], &schema["maximum"]);
     match name {
         "array" => format!("list of {}", kind(&schema["items"])),
@@ -188,7 +189,7 @@ fn fields(value: &Value) -> Vec<(&String, &Value)> {
     value.as_object().map(Map::iter).into_iter().flatten().collect()
 }
 
-/// A text that stands in a table.
+/// Escapes text for a table cell.
 fn cell(text: &str) -> String {
     text.replace('\n', " ").replace('|', "\\|")
 }

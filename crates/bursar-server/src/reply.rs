@@ -1,4 +1,4 @@
-//! Answers: what a handler returns, as a response and as a part of the document.
+//! The types that handlers return. Each knows its HTTP response and its description in the OpenAPI document.
 
 use axum::body::Body;
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
@@ -10,24 +10,24 @@ use serde::Serialize;
 
 use crate::wire::problem::{Kind, Problem};
 
-/// What a route answers when all is well, for the document.
-pub(crate) struct Answered {
+/// The success response of a route, as the OpenAPI document describes it.
+pub(crate) struct ResponseSpec {
     pub(crate) status: StatusCode,
     pub(crate) media: &'static str,
     pub(crate) schema: Option<Schema>,
 }
 
-/// What a handler returns.
-pub(crate) trait Answers: Send {
-    /// As a response.
+/// A type that a handler can return.
+pub(crate) trait HandlerReply: Send {
+    /// Converts the value into an HTTP response.
     fn respond(self) -> Response;
-    /// As a part of the document.
-    fn answered(schemas: &mut SchemaGenerator) -> Answered;
+    /// Describes the response for the OpenAPI document.
+    fn spec(schemas: &mut SchemaGenerator) -> ResponseSpec;
 }
 
 const JSON: &str = "application/json";
 
-/// Tells that an answer is that of an earlier request with the same key.
+/// Header of a response that repeats the answer of an earlier request with the same idempotency key.
 const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 
 /// JSON, with status 200.
@@ -42,18 +42,18 @@ impl<T> Reply<T> {
         Reply { answer, etag: None, replayed: false }
     }
 
-    /// With the digest of what is defined.
+    /// Sets the ETag: a digest of the definition.
     pub(crate) fn tagged(self, etag: Option<Fingerprint>) -> Reply<T> {
         Reply { etag, ..self }
     }
 
-    /// It may be the answer of an earlier request.
+    /// Sets whether the answer is a replay of an earlier request.
     pub(crate) fn replayed(self, replayed: bool) -> Reply<T> {
         Reply { replayed, ..self }
     }
 }
 
-impl<T: Serialize + JsonSchema + Send> Answers for Reply<T> {
+impl<T: Serialize + JsonSchema + Send> HandlerReply for Reply<T> {
     fn respond(self) -> Response {
         let mut response = json(StatusCode::OK, &self.answer);
         if let Some(Fingerprint(digest)) = self.etag
@@ -61,67 +61,67 @@ impl<T: Serialize + JsonSchema + Send> Answers for Reply<T> {
         {
             response.headers_mut().insert(header::ETAG, tag);
         }
-        mark(&mut response, self.replayed);
+        mark_replayed(&mut response, self.replayed);
         response
     }
 
-    fn answered(schemas: &mut SchemaGenerator) -> Answered {
-        Answered { status: StatusCode::OK, media: JSON, schema: Some(schemas.subschema_for::<T>()) }
+    fn spec(schemas: &mut SchemaGenerator) -> ResponseSpec {
+        ResponseSpec { status: StatusCode::OK, media: JSON, schema: Some(schemas.subschema_for::<T>()) }
     }
 }
 
-/// JSON about what was made, with status 201 and where it is; 200 where nothing was made.
+/// JSON with status 201 and a `Location`; status 200 if the request created nothing new.
 pub(crate) struct Created<T> {
     pub(crate) answer: T,
     pub(crate) location: Option<String>,
     pub(crate) replayed: bool,
 }
 
-impl<T: Serialize + JsonSchema + Send> Answers for Created<T> {
+impl<T: Serialize + JsonSchema + Send> HandlerReply for Created<T> {
     fn respond(self) -> Response {
         let status = if self.location.is_some() { StatusCode::CREATED } else { StatusCode::OK };
         let mut response = json(status, &self.answer);
         if let Some(Ok(location)) = self.location.as_deref().map(HeaderValue::from_str) {
             response.headers_mut().insert(header::LOCATION, location);
         }
-        mark(&mut response, self.replayed);
+        mark_replayed(&mut response, self.replayed);
         response
     }
 
-    fn answered(schemas: &mut SchemaGenerator) -> Answered {
-        Answered { status: StatusCode::CREATED, media: JSON, schema: Some(schemas.subschema_for::<T>()) }
+    fn spec(schemas: &mut SchemaGenerator) -> ResponseSpec {
+        ResponseSpec { status: StatusCode::CREATED, media: JSON, schema: Some(schemas.subschema_for::<T>()) }
     }
 }
 
-/// Nothing to tell, with status 204.
-pub(crate) struct Done {
+/// No content, with status 204.
+pub(crate) struct NoContent {
     pub(crate) replayed: bool,
 }
 
-impl Answers for Done {
+impl HandlerReply for NoContent {
     fn respond(self) -> Response {
         let mut response = StatusCode::NO_CONTENT.into_response();
-        mark(&mut response, self.replayed);
+        mark_replayed(&mut response, self.replayed);
         response
     }
 
-    fn answered(_: &mut SchemaGenerator) -> Answered {
-        Answered { status: StatusCode::NO_CONTENT, media: "", schema: None }
+    fn spec(_: &mut SchemaGenerator) -> ResponseSpec {
+        ResponseSpec { status: StatusCode::NO_CONTENT, media: "", schema: None }
     }
 }
 
-/// Text of a kind that is known when it is compiled.
+/// Text of a media type that is chosen at compile time: [`PLAIN`], [`HTML`] or [`DOCUMENT`].
 pub(crate) struct Text<const MEDIA: char>(pub(crate) Bytes);
 
-/// Marks an answer that is not counted among the bytes in flight: all that get it share it, or it is small.
+/// Marks a response that does not count as bytes in flight, because it is small or its buffer is shared.
 #[derive(Clone, Copy)]
 pub(crate) struct Uncounted;
 
-/// Plain text, as Prometheus reads it.
+/// Plain text in the Prometheus format.
 pub(crate) const PLAIN: char = 'p';
-/// A page.
+/// An HTML page.
 pub(crate) const HTML: char = 'h';
-/// JSON that is text already.
+/// JSON that is already serialized.
 pub(crate) const DOCUMENT: char = 'j';
 
 fn media(kind: char) -> &'static str {
@@ -132,39 +132,39 @@ fn media(kind: char) -> &'static str {
     }
 }
 
-impl<const MEDIA: char> Answers for Text<MEDIA> {
+impl<const MEDIA: char> HandlerReply for Text<MEDIA> {
     fn respond(self) -> Response {
         let mut response = ([(header::CONTENT_TYPE, media(MEDIA))], self.0).into_response();
         response.extensions_mut().insert(Uncounted);
         response
     }
 
-    fn answered(_: &mut SchemaGenerator) -> Answered {
-        Answered { status: StatusCode::OK, media: media(MEDIA), schema: None }
+    fn spec(_: &mut SchemaGenerator) -> ResponseSpec {
+        ResponseSpec { status: StatusCode::OK, media: media(MEDIA), schema: None }
     }
 }
 
-/// A response that was made elsewhere: a stream of events.
+/// A stream of server-sent events.
 pub(crate) struct EventStream(pub(crate) Body);
 
-impl Answers for EventStream {
+impl HandlerReply for EventStream {
     fn respond(self) -> Response {
         let headers = [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-store")];
         (headers, self.0).into_response()
     }
 
-    fn answered(_: &mut SchemaGenerator) -> Answered {
-        Answered { status: StatusCode::OK, media: "text/event-stream", schema: None }
+    fn spec(_: &mut SchemaGenerator) -> ResponseSpec {
+        ResponseSpec { status: StatusCode::OK, media: "text/event-stream", schema: None }
     }
 }
 
-/// A problem as a response; the id of the request is told with it.
+/// Returns a problem as a response, with the request id and without internal details.
 pub(crate) fn problem(problem: Problem, request_id: &str) -> Response {
-    whole_problem(&problem.redacted().of_request(request_id))
+    full_problem(&problem.redacted().of_request(request_id))
 }
 
-/// A problem in all its words.
-pub(crate) fn whole_problem(problem: &Problem) -> Response {
+/// Returns a problem as a response, with all its details.
+pub(crate) fn full_problem(problem: &Problem) -> Response {
     let status = StatusCode::from_u16(problem.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let mut response = json(status, problem);
     let headers = response.headers_mut();
@@ -182,13 +182,13 @@ fn json(status: StatusCode, value: &impl Serialize) -> Response {
     match serde_json::to_vec(value) {
         Ok(text) => (status, [(header::CONTENT_TYPE, JSON)], text).into_response(),
         Err(error) => {
-            tracing::error!(%error, "an answer cannot be written as JSON");
+            tracing::error!(%error, "response could not be serialized");
             StatusCode::INTERNAL_SERVER_ERROR.into_response()
         }
     }
 }
 
-fn mark(response: &mut Response, replayed: bool) {
+fn mark_replayed(response: &mut Response, replayed: bool) {
     if replayed {
         response.headers_mut().insert(REPLAYED, HeaderValue::from_static("true"));
     }

@@ -1,4 +1,4 @@
-//! A route: declared once, with everything that is to be known of it.
+//! The declaration of a route, from which its handler, its description and its limits are derived.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -9,71 +9,76 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::body;
-use crate::call::{Ask, At, Call};
+use crate::call::{Call, Input, PathParameter};
 use crate::limits;
-use crate::principal::table::Action;
-use crate::reply::{Answered, Answers};
+use crate::parse;
+use crate::principal::permissions::Action;
+use crate::reply::{HandlerReply, ResponseSpec};
 use crate::wire::problem::Problem;
 
-/// A route. There is no way to make one that does not say which action it is.
+/// A route. It cannot be constructed without an action, so every route is authorized.
 pub(crate) struct Route {
     pub(crate) method: Method,
     pub(crate) path: &'static str,
     pub(crate) action: Action,
+    /// One line for the OpenAPI document.
     pub(crate) summary: &'static str,
-    /// It may take as long as its caller wants: it stands in a line of its own.
+    /// The caller decides how long the request takes (long polling, event streams), so it uses the slots of `limits.waiting`.
     pub(crate) waits: bool,
-    /// It tells how the server is: it has places of its own.
+    /// A health or metrics route, which has its own slots.
     pub(crate) health: bool,
-    /// Bytes that its answer may come to, where that can be many: room for them is made before it is begun.
+    /// Bytes to reserve for the response before the handler runs; 0 for responses that are always small.
     pub(crate) answer_bytes_max: usize,
-    /// What stands at its path is there for whoever asks, as nobody has to make it first.
+    /// The resource of the path exists without being created first, so the route never returns 404.
     pub(crate) always_there: bool,
-    /// What makes a repetition safe, if it changes anything.
-    pub(crate) repeats: Repeats,
-    /// What it changes can be named as it was read: it takes `If-Match`.
-    pub(crate) edits: bool,
+    /// What makes a retry of a write safe.
+    pub(crate) retry_safety: RetrySafety,
+    /// The route supports `If-Match`.
+    pub(crate) takes_if_match: bool,
     pub(crate) body_bytes_max: usize,
+    /// An example of the body.
     pub(crate) example: Option<Value>,
-    pub(crate) described: fn(&mut SchemaGenerator) -> Described,
-    pub(crate) readable: fn(&Value) -> Result<(), Problem>,
-    run: Arc<Run>,
+    /// Returns the schemas of the route's input and output.
+    pub(crate) schemas: fn(&mut SchemaGenerator) -> RouteSchemas,
+    /// Checks that a value is a valid body of this route.
+    pub(crate) check_body: fn(&Value) -> Result<(), Problem>,
+    handler: Arc<Handler>,
 }
 
-/// What makes it safe to repeat a request that changes something.
+/// What makes it safe to retry a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Repeats {
-    /// The idempotency key.
+pub(crate) enum RetrySafety {
+    /// The `Idempotency-Key` header.
     Key,
-    /// The fence of the lease: the same report again is answered in the same way. A key is taken and not looked at.
+    /// The fence of the lease: a repeated report gets the same answer. An `Idempotency-Key` is ignored.
     Fence,
 }
 
-type Run = dyn Fn(Incoming) -> Pin<Box<dyn Future<Output = Result<Response, Problem>> + Send>> + Send + Sync;
+type Handler =
+    dyn Fn(AuthorizedRequest) -> Pin<Box<dyn Future<Output = Result<Response, Problem>> + Send>> + Send + Sync;
 
-/// A request that was let in, before its parts are read.
-pub(crate) struct Incoming {
+/// An authorized request whose path parameter, query and body are not yet parsed.
+pub(crate) struct AuthorizedRequest {
     pub(crate) call: Call,
-    pub(crate) at: Option<String>,
+    pub(crate) path_parameter: Option<String>,
     pub(crate) uri: axum::http::Uri,
     pub(crate) body: bytes::Bytes,
 }
 
-/// What a route takes and answers, as schemas.
-pub(crate) struct Described {
-    /// The part of the path.
-    pub(crate) at: Option<Schema>,
+/// The schemas of a route's input and output.
+pub(crate) struct RouteSchemas {
+    /// The path parameter, if the path has one.
+    pub(crate) path_parameter: Option<Schema>,
     /// The query.
     pub(crate) query: Schema,
-    /// The body, where the method has one.
+    /// The body; only meaningful if the method has one.
     pub(crate) body: Schema,
-    /// The answer.
-    pub(crate) answers: Answered,
+    /// The success response.
+    pub(crate) response: ResponseSpec,
 }
 
 impl Route {
-    /// Declares a route; its handler's types say what it takes and answers.
+    /// Declares a route. The types of the handler determine the schemas.
     pub(crate) fn new<P, Q, B, R, H, F>(
         method: Method,
         path: &'static str,
@@ -82,20 +87,20 @@ impl Route {
         handler: H,
     ) -> Route
     where
-        P: At,
+        P: PathParameter,
         Q: DeserializeOwned + JsonSchema + Send + 'static,
         B: DeserializeOwned + JsonSchema + Send + 'static,
-        R: Answers,
-        H: Fn(Ask<P, Q, B>) -> F + Send + Sync + Copy + 'static,
+        R: HandlerReply,
+        H: Fn(Input<P, Q, B>) -> F + Send + Sync + Copy + 'static,
         F: Future<Output = Result<R, Problem>> + Send + 'static,
     {
-        let run = move |incoming: Incoming| -> Pin<Box<dyn Future<Output = Result<Response, Problem>> + Send>> {
+        let run = move |request: AuthorizedRequest| -> Pin<Box<dyn Future<Output = Result<Response, Problem>> + Send>> {
             Box::pin(async move {
-                let Incoming { call, at, uri, body } = incoming;
-                let at = P::read(at.as_deref())?;
-                let query = body::query(&uri)?;
-                let body = body::json(&body)?;
-                Ok(handler(Ask { call, at, query, body }).await?.respond())
+                let AuthorizedRequest { call, path_parameter, uri, body } = request;
+                let parameter = P::read(path_parameter.as_deref())?;
+                let query = parse::query(&uri)?;
+                let body = parse::json(&body)?;
+                Ok(handler(Input { call, parameter, query, body }).await?.respond())
             })
         };
         Route {
@@ -107,67 +112,67 @@ impl Route {
             health: false,
             answer_bytes_max: 0,
             always_there: false,
-            repeats: Repeats::Key,
-            edits: false,
+            retry_safety: RetrySafety::Key,
+            takes_if_match: false,
             body_bytes_max: limits::BODY_BYTES_MAX,
             example: None,
-            described: |schemas| Described {
-                at: P::schema(schemas),
+            schemas: |schemas| RouteSchemas {
+                path_parameter: P::schema(schemas),
                 query: Q::json_schema(schemas),
                 body: schemas.subschema_for::<B>(),
-                answers: R::answered(schemas),
+                response: R::spec(schemas),
             },
-            readable: |example| body::json::<B>(example.to_string().as_bytes()).map(drop),
-            run: Arc::new(run),
+            check_body: |example| parse::json::<B>(example.to_string().as_bytes()).map(drop),
+            handler: Arc::new(run),
         }
     }
 
-    /// With an example of its body.
+    /// Sets the example of the body.
     pub(crate) fn example(self, example: Value) -> Route {
         Route { example: Some(example), ..self }
     }
 
-    /// It may take as long as its caller wants.
+    /// Marks a route whose requests last as long as the caller chooses.
     pub(crate) fn waits(self) -> Route {
         Route { waits: true, ..self }
     }
 
-    /// It tells how the server is.
+    /// Marks a health or metrics route.
     pub(crate) fn health(self) -> Route {
         Route { health: true, ..self }
     }
 
-    /// It answers a page of a list.
+    /// Marks a route that returns a page of a list.
     pub(crate) fn pages(self) -> Route {
         Route { answer_bytes_max: limits::PAGE_ANSWER_BYTES, ..self }
     }
 
-    /// It answers something with payloads.
+    /// Marks a route whose response contains payloads.
     pub(crate) fn carries_payloads(self) -> Route {
         Route { answer_bytes_max: limits::ITEM_ANSWER_BYTES, ..self }
     }
 
-    /// What stands at its path need not be made first: it is never not found.
+    /// Marks a route whose resource exists without being created, so it never returns 404.
     pub(crate) fn always_there(self) -> Route {
         Route { always_there: true, ..self }
     }
 
-    /// It changes something only if it is as it was read, where the caller says so.
-    pub(crate) fn edits(self) -> Route {
-        Route { edits: true, ..self }
+    /// Marks a route that supports `If-Match`.
+    pub(crate) fn takes_if_match(self) -> Route {
+        Route { takes_if_match: true, ..self }
     }
 
-    /// What makes a repetition safe, where it is not the key.
-    pub(crate) fn repeats(self, repeats: Repeats) -> Route {
-        Route { repeats, ..self }
+    /// Sets what makes a retry safe, if it is not the idempotency key.
+    pub(crate) fn retry_safety(self, retry_safety: RetrySafety) -> Route {
+        Route { retry_safety, ..self }
     }
 
-    /// With a larger body than others.
+    /// Sets the maximum size of the body in bytes.
     pub(crate) fn body_up_to(self, bytes: usize) -> Route {
         Route { body_bytes_max: bytes, ..self }
     }
 
-    /// The name of its method.
+    /// Returns the name of the method.
     pub(crate) fn method_name(&self) -> &'static str {
         match self.method.as_str() {
             "GET" => "GET",
@@ -175,26 +180,27 @@ impl Route {
             "PUT" => "PUT",
             "PATCH" => "PATCH",
             "DELETE" => "DELETE",
-            other => unreachable!("no route is declared with {other}"),
+            other => unreachable!("no route uses the method {other}"),
         }
     }
 
-    /// Whether it takes a body.
+    /// Returns whether requests have a body.
     pub(crate) fn takes_body(&self) -> bool {
         self.method == Method::POST || self.method == Method::PUT || self.method == Method::PATCH
     }
 
-    /// Whether a key makes a repetition safe.
+    /// Returns whether the route uses the `Idempotency-Key` header.
     pub(crate) fn is_keyed(&self) -> bool {
-        self.writes() && self.repeats == Repeats::Key
+        self.writes() && self.retry_safety == RetrySafety::Key
     }
 
-    /// Whether it changes anything.
+    /// Returns whether the route can change data.
     pub(crate) fn writes(&self) -> bool {
         self.method != Method::GET
     }
 
-    pub(crate) async fn run(&self, incoming: Incoming) -> Result<Response, Problem> {
-        (self.run)(incoming).await
+    /// Parses the request and runs the handler.
+    pub(crate) async fn run(&self, request: AuthorizedRequest) -> Result<Response, Problem> {
+        (self.handler)(request).await
     }
 }

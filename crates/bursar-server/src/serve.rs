@@ -1,4 +1,4 @@
-//! Listening, and ending.
+//! The TCP server: accepting connections, serving them, and shutting down.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -18,68 +18,70 @@ use tokio::sync::Semaphore;
 
 use crate::app::App;
 use crate::connection::Connection;
-use crate::connection::heads::{Heads, Serving};
-use crate::entry::{self, Peer, Spare};
+use crate::connection::heads::{ConnectionRequests, HeadCounter};
 use crate::in_flight::Account;
 use crate::limits::{HEAD_BYTES_MAX, Limits};
 use crate::metering::Metering;
-use crate::principal::authenticate::{Keys, OPERATOR_BYTES_MIN};
+use crate::pipeline::{self, HealthOnly, Peer};
+use crate::principal::authenticate::{OPERATOR_BYTES_MIN, TokenKeys};
 use crate::principal::jwt::{JwtKey, JwtRules};
 use crate::principal::proxies::{Network, Proxies};
+use crate::router::router;
 
-/// How to serve.
+/// The settings of a server.
 #[derive(Default)]
 pub struct Settings {
-    /// The operator's token, where it is set and not made.
+    /// The operator token. Without it, the server uses the operator tokens in the database, and creates the first one if it listens
+    /// on a loopback address.
     pub operator_token: Option<String>,
-    /// What tokens of users are signed with.
+    /// The keys that JWTs of users are verified with.
     pub jwt_keys: Vec<JwtKey>,
-    /// What tokens of users must say.
+    /// The issuer and audience that JWTs of users must have.
     pub jwt_rules: JwtRules,
-    /// How much at once, and how long.
+    /// Limits on concurrency, sizes and durations.
     pub limits: Limits,
-    /// The clock that tokens of users go by; the system's unless it is set.
+    /// The clock for the expiry of JWTs; default: the system clock.
     pub clock: Option<Arc<dyn Clock>>,
-    /// What users, agents and viewers may ask of this server. Unless it is set they may ask as much as they like: a server that turns
-    /// its callers away was told to. Who runs it, sets it up or works for it is never metered.
+    /// Quotas for calls by users, agents and viewers; default: no quotas. Operators, admins, workers and monitors are never metered.
     pub meter: Option<MeterSettings>,
-    /// Proxies that are believed when they name the address on whose behalf they ask (`X-Forwarded-For`).
+    /// Proxies whose `X-Forwarded-For` header is trusted.
     pub trusted_proxies: Vec<Network>,
 }
 
-/// Why a server does not start.
+/// Why a server did not start.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
-    /// Anybody could reach it, and nobody could be told apart.
+    /// The address is not a loopback address, and there is no operator token.
     #[error(
-        "{0} can be reached from outside and there is no operator's token: set BURSAR_OPERATOR_TOKEN or BURSAR_OPERATOR_TOKEN_FILE, or listen on 127.0.0.1"
+        "{0} can be reached from other machines and there is no operator token: set BURSAR_OPERATOR_TOKEN or BURSAR_OPERATOR_TOKEN_FILE, or listen on 127.0.0.1"
     )]
     Open(SocketAddr),
-    /// The operator's token is too easy to guess.
-    #[error("the operator's token must have at least {OPERATOR_BYTES_MIN} characters")]
+    /// The operator token is too short to be secure.
+    #[error("the operator token must have at least {OPERATOR_BYTES_MIN} characters")]
     ShortToken,
-    /// The address cannot be listened on.
-    #[error("{0} cannot be listened on: {1}")]
+    /// The address could not be bound.
+    #[error("cannot listen on {0}: {1}")]
     Listen(SocketAddr, std::io::Error),
-    /// The database could not be asked.
+    /// The database failed.
     #[error(transparent)]
     Bursar(#[from] Error),
-    /// What is set for the meter does not go.
+    /// The meter settings are invalid.
     #[error("meter: {0}")]
     Meter(#[from] MeterError),
 }
 
-/// A server that listens.
+/// A server that is bound to its address.
 pub struct Server {
     app: Arc<App>,
     listener: TcpListener,
     address: SocketAddr,
-    made: Option<String>,
+    /// The operator token that this start created.
+    new_token: Option<String>,
 }
 
 impl Server {
-    /// Listens on an address. What waits there is answered by [`Server::run`].
+    /// Binds the address. Connections are accepted by [`Server::run`].
     pub async fn bind(bursar: Bursar, address: SocketAddr, settings: Settings) -> Result<Server, StartError> {
         let Settings { operator_token, jwt_keys, jwt_rules, limits, clock, meter, trusted_proxies } = settings;
         if operator_token.as_ref().is_some_and(|token| token.len() < OPERATOR_BYTES_MIN) {
@@ -87,48 +89,49 @@ impl Server {
         }
         let clock: Arc<dyn Clock> = clock.unwrap_or_else(|| Arc::new(SystemClock));
         let metering = Metering::new(bursar.clone(), meter, clock.clone())?;
-        let made = match &operator_token {
+        let new_token = match &operator_token {
             Some(_) => None,
-            None => first_operator(&bursar, address).await?,
+            None => create_first_token(&bursar, address).await?,
         };
         let listener = TcpListener::bind(address).await.map_err(|error| StartError::Listen(address, error))?;
         let address = listener.local_addr().map_err(|error| StartError::Listen(address, error))?;
-        let keys = Keys::new(operator_token.as_deref(), jwt_keys, jwt_rules);
-        let mut app = App::new(bursar, keys, limits, clock, metering);
+        let token_keys = TokenKeys::new(operator_token.as_deref(), jwt_keys, jwt_rules);
+        let mut app = App::new(bursar, token_keys, limits, clock, metering);
         app.proxies = Proxies(trusted_proxies);
         let app = Arc::new(app);
-        Ok(Server { app, listener, address, made })
+        Ok(Server { app, listener, address, new_token })
     }
 
-    /// Where it listens.
+    /// Returns the address that the server listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The operator's token, if this start has made it: it is known nowhere else, and is to be shown once.
+    /// Returns the operator token if this start created it. It is stored nowhere in plain text, so it must be shown now.
     pub fn operator_token(&self) -> Option<&str> {
-        self.made.as_deref()
+        self.new_token.as_deref()
     }
 
-    /// Answers until `stop` ends; then takes nothing more, and returns when what was begun is answered.
+    /// Serves until `stop` completes. Then it accepts no more connections, and returns once the running requests are answered or
+    /// `limits.drain` has passed.
     pub async fn run(self, stop: impl Future<Output = ()>) {
         let Server { app, listener, .. } = self;
-        let router = TowerToHyperService::new(entry::router(&app));
+        let router = TowerToHyperService::new(router(&app));
         let graceful = GracefulShutdown::new();
         let connections = Arc::new(Semaphore::new(app.limits.connections));
-        let spares = Arc::new(Semaphore::new(SPARE_CONNECTIONS));
+        let health_connections = Arc::new(Semaphore::new(HEALTH_CONNECTIONS));
         let mut http = http1::Builder::new();
         http.timer(TokioTimer::new()).header_read_timeout(app.limits.head).max_buf_size(HEAD_BYTES_MAX);
-        let mut brief = http1::Builder::new();
-        brief.timer(TokioTimer::new()).header_read_timeout(app.limits.head.min(SPARE_HEAD)).keep_alive(false);
+        let mut health_http = http1::Builder::new();
+        health_http.timer(TokioTimer::new()).header_read_timeout(app.limits.head.min(HEALTH_HEAD)).keep_alive(false);
         let heads: Account = "heads of requests".into();
         let mut stop = std::pin::pin!(stop);
         loop {
-            let (mut place, mut spare) = tokio::select! {
+            let (mut permit, mut health_only) = tokio::select! {
                 biased;
                 () = &mut stop => break,
-                place = connections.clone().acquire_owned() => (place, false),
-                place = spares.clone().acquire_owned() => (place, true),
+                permit = connections.clone().acquire_owned() => (permit, false),
+                permit = health_connections.clone().acquire_owned() => (permit, true),
             };
             let accepted = tokio::select! {
                 accepted = listener.accept() => accepted,
@@ -137,68 +140,70 @@ impl Server {
             let (stream, peer) = match accepted {
                 Ok(accepted) => accepted,
                 Err(error) => {
-                    // Such as too many open files: it goes away when others leave.
-                    tracing::warn!(%error, "a connection could not be accepted");
-                    tokio::time::sleep(ACCEPT_AGAIN).await;
+                    // For example too many open files, which ends when other connections close.
+                    tracing::warn!(%error, "accepting a connection failed, retrying");
+                    tokio::time::sleep(ACCEPT_RETRY).await;
                     continue;
                 }
             };
+            // A regular connection may have closed while this one was awaited.
             if let Ok(free) = connections.clone().try_acquire_owned().map(Ok).map_err(drop)
-                && spare
+                && health_only
             {
-                (place, spare) = (free, false);
+                (permit, health_only) = (free, false);
             }
-            // An answer is one small write: it is not to wait for the next.
+            // A response is one small write, which Nagle's algorithm would delay.
             let _ = stream.set_nodelay(true);
-            let (router, serving) = (router.clone(), Serving::default());
-            let counted = Heads::new(serving.clone(), app.bytes.clone(), heads.clone());
+            let (router, requests) = (router.clone(), ConnectionRequests::default());
+            let head_counter = HeadCounter::new(requests.clone(), app.bytes.clone(), heads.clone());
             let service = service_fn(move |request: hyper::Request<hyper::body::Incoming>| {
-                let (router, served) = (router.clone(), serving.begin());
+                let (router, running) = (router.clone(), requests.start());
                 async move {
                     let mut request = request.map(Body::new);
-                    if spare {
-                        request.extensions_mut().insert(Spare);
+                    if health_only {
+                        request.extensions_mut().insert(HealthOnly);
                     }
-                    let response = entry::handle(&router, request, Peer(peer.ip())).await;
-                    drop(served);
+                    let response = pipeline::handle(&router, request, Peer(peer.ip())).await;
+                    drop(running);
                     Ok::<_, Infallible>(response)
                 }
             });
-            let io = TokioIo::new(Connection::new(stream, app.limits.pace(), counted, reset));
-            let http = if spare { &brief } else { &http };
+            let io = TokioIo::new(Connection::new(stream, app.limits.min_pace(), head_counter, reset));
+            let http = if health_only { &health_http } else { &http };
             let connection = graceful.watch(http.serve_connection(io, service));
             let app = app.clone();
             tokio::spawn(async move {
-                app.metrics.connected(true);
-                // A connection that breaks is its caller's affair.
+                app.metrics.connection(true);
+                // Errors of one connection concern only its client.
                 let _ = connection.await;
-                app.metrics.connected(false);
-                drop(place);
+                app.metrics.connection(false);
+                drop(permit);
             });
         }
         app.stop();
         drop(listener);
         if tokio::time::timeout(app.limits.drain, graceful.shutdown()).await.is_err() {
-            tracing::warn!("some requests did not end in time");
+            tracing::warn!("shutdown timed out with requests still running (limits.drain)");
         }
     }
 }
 
-/// Connections beyond the limit, by which only the health of the server can be asked for.
-const SPARE_CONNECTIONS: usize = 64;
-/// How long the head of a request may take there.
-const SPARE_HEAD: Duration = Duration::from_secs(2);
+/// Connections accepted beyond the limit, on which only health and metrics routes are served.
+const HEALTH_CONNECTIONS: usize = 64;
+/// How long receiving a request's head may take on these.
+const HEALTH_HEAD: Duration = Duration::from_secs(2);
 
-/// Has the system drop a connection at once, with what the peer has not taken of it.
+/// Makes the operating system close a connection at once and discard unsent data.
 fn reset(stream: &TcpStream) {
     let _ = stream.set_zero_linger();
 }
 
-/// How long to wait after a connection could not be accepted.
-const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
+/// How long to wait after accepting a connection failed.
+const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
-/// On the machine itself an operator's token is made once; elsewhere one must be there.
-async fn first_operator(bursar: &Bursar, address: SocketAddr) -> Result<Option<String>, StartError> {
+/// Creates an operator token if the database has no valid one and the address is a loopback address. On any other address a
+/// missing token is an error.
+async fn create_first_token(bursar: &Bursar, address: SocketAddr) -> Result<Option<String>, StartError> {
     let credentials = bursar.credentials();
     let now = bursar.now().await?;
     let known = credentials.list(CredentialClass::Operator, None, 1_000).await?;

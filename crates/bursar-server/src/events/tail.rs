@@ -1,7 +1,7 @@
-//! Tails: one task for each tenant that somebody listens to reads the journal and keeps the last events for all its listeners.
+//! The tail of a tenant's journal. One task per tenant with listeners reads new events and keeps the latest ones for all of them.
 //!
-//! An event is written as a frame once. What is kept is bounded by bytes and by events, for a tenant and for the whole server; a listener
-//! that falls behind what is kept is dropped, and comes back with the position it has seen.
+//! Each event is encoded as a frame once. The number and size of kept events are bounded per tenant, and their size for the whole
+//! server. A listener that falls behind them is disconnected, and can reconnect with the last position it has seen.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,34 +14,35 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::timeout;
 
 use crate::convert;
-use crate::in_flight::{Account, InFlight};
+use crate::in_flight::{Account, BytesInFlight};
 use crate::wire::problem::{Kind, Problem};
 
-/// How often the journal is looked at for what other processes did.
-const LOOK: Duration = Duration::from_millis(250);
-/// Events that a listener may be behind …
-const BEHIND_MAX: usize = 4_096;
-/// … and bytes of them.
-const BEHIND_BYTES_MAX: usize = 4 << 20;
-/// Queues of jobs that are remembered.
-const QUEUES_KEPT: usize = 10_000;
-/// Events that are read at once.
+/// How often the journal is polled for commits of other processes.
+const POLL_INTERVAL: Duration = Duration::from_millis(250);
+/// Maximum number of events kept per tenant.
+const KEPT_MAX: usize = 4_096;
+/// Maximum size of the events kept per tenant, in bytes.
+const KEPT_BYTES_MAX: usize = 4 << 20;
+/// Maximum number of cached queues of jobs.
+const QUEUES_MAX: usize = 10_000;
+/// Number of events read from the journal at once.
 pub(super) const PAGE: usize = 500;
 
-/// An event on its way to listeners, with what channels go by.
-pub(super) struct Told {
-    /// Its position in the journal; none for progress, which is kept nowhere.
+/// An event encoded for listeners, with the properties that channels select by.
+pub(super) struct StreamEvent {
+    /// Its position in the journal; `None` for progress, which is not stored.
     pub(super) position: Option<u64>,
+    /// The server-sent event.
     pub(super) frame: Bytes,
     pub(super) job: Option<JobId>,
     pub(super) queue: Option<Queue>,
-    /// The scopes it moved.
+    /// The scopes whose balances it changed.
     pub(super) scopes: Vec<Scope>,
 }
 
-impl Told {
-    /// An event of the journal.
-    pub(super) fn event(event: &JournalEvent, queue: Option<Queue>) -> Told {
+impl StreamEvent {
+    /// Encodes an event of the journal.
+    pub(super) fn of_journal(event: &JournalEvent, queue: Option<Queue>) -> StreamEvent {
         let answer = convert::event_answer(event);
         let data = serde_json::to_value(&answer).unwrap_or_default();
         let (mut queue, mut scopes) = (queue, event.event.scopes().into_iter().cloned().collect::<Vec<_>>());
@@ -51,96 +52,99 @@ impl Told {
             _ => {}
         }
         let frame = frame(Some(event.position), &answer.kind, &data);
-        Told { position: Some(event.position), frame, job: event.event.job(), queue, scopes }
+        StreamEvent { position: Some(event.position), frame, job: event.event.job(), queue, scopes }
     }
 
-    fn progress(told: &Progressed) -> Told {
-        let bursar::Progress { percent, message, data } = &told.progress;
+    /// Encodes a progress report.
+    fn of_progress(report: &Progressed) -> StreamEvent {
+        let bursar::Progress { percent, message, data } = &report.progress;
         let data =
-            json!({ "job": told.job, "fence": told.fence, "percent": percent, "message": message, "data": data });
+            json!({ "job": report.job, "fence": report.fence, "percent": percent, "message": message, "data": data });
         let frame = frame(None, "progress", &data);
-        Told { position: None, frame, job: Some(told.job), queue: None, scopes: Vec::new() }
+        StreamEvent { position: None, frame, job: Some(report.job), queue: None, scopes: Vec::new() }
     }
 }
 
-/// A frame of server-sent events.
+/// Encodes a server-sent event.
 pub(super) fn frame(id: Option<u64>, kind: &str, data: &serde_json::Value) -> Bytes {
     let id = id.map(|id| format!("id: {id}\n")).unwrap_or_default();
     format!("{id}event: {kind}\ndata: {data}\n\n").into()
 }
 
-/// What is kept for the listeners of a tenant.
+/// The latest events of a tenant, for all its listeners. Events are numbered in the order they are added.
 pub(super) struct Tail {
     ring: Mutex<Ring>,
-    /// The number of the next event; whoever waits for it hears of it here.
+    /// The number of the next event; waiting followers watch it.
     end: watch::Sender<u64>,
-    bytes: InFlight,
+    bytes: BytesInFlight,
     account: Account,
 }
 
 #[derive(Default)]
 struct Ring {
-    kept: VecDeque<Arc<Told>>,
-    /// The number of the first that is kept.
+    events: VecDeque<Arc<StreamEvent>>,
+    /// The number of the first event in `events`.
     first: u64,
+    /// The size of all frames in `events`.
     bytes: usize,
 }
 
 impl Tail {
-    fn new(tenant: &Tenant, bytes: InFlight) -> Tail {
+    fn new(tenant: &Tenant, bytes: BytesInFlight) -> Tail {
         let account = format!("events of {tenant}").into();
         Tail { ring: Mutex::default(), end: watch::Sender::new(0), bytes, account }
     }
 
-    fn push(&self, told: Told) {
-        let size = told.frame.len();
+    fn push(&self, event: StreamEvent) {
+        let size = event.frame.len();
         let mut ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
-        while ring.kept.len() >= BEHIND_MAX || (ring.bytes + size > BEHIND_BYTES_MAX && !ring.kept.is_empty()) {
-            ring.forget_first();
+        while ring.events.len() >= KEPT_MAX || (ring.bytes + size > KEPT_BYTES_MAX && !ring.events.is_empty()) {
+            ring.remove_first();
         }
-        // What slow listeners still have is counted too: where that is too much, those who are behind lose this one.
+        // Frames that slow listeners still hold count too. If there is no room, the event is skipped and every follower is behind.
         match self.bytes.reserve(&self.account, size) {
-            Ok(reserved) => {
-                let told = Told { frame: reserved.bind(told.frame), ..told };
+            Ok(reservation) => {
+                let event = StreamEvent { frame: reservation.bind(event.frame), ..event };
                 ring.bytes += size;
-                ring.kept.push_back(Arc::new(told));
+                ring.events.push_back(Arc::new(event));
             }
             Err(_) => {
-                while !ring.kept.is_empty() {
-                    ring.forget_first();
+                while !ring.events.is_empty() {
+                    ring.remove_first();
                 }
                 ring.first += 1;
             }
         }
-        let end = ring.first + ring.kept.len() as u64;
+        let end = ring.first + ring.events.len() as u64;
         drop(ring);
         self.end.send_replace(end);
     }
 }
 
 impl Ring {
-    fn forget_first(&mut self) {
-        if let Some(told) = self.kept.pop_front() {
-            self.bytes -= told.frame.len();
+    fn remove_first(&mut self) {
+        if let Some(event) = self.events.pop_front() {
+            self.bytes -= event.frame.len();
             self.first += 1;
         }
     }
 }
 
-/// A listener's place in a tail.
+/// A listener's position in a tail.
 pub(super) struct Follower {
     tail: Arc<Tail>,
     end: watch::Receiver<u64>,
+    /// The number of the next event to return.
     next: u64,
 }
 
 /// Why there is no next event.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Lost {
-    /// The listener was too slow: what comes next is not kept any more.
+pub(super) enum FollowError {
+    /// The listener was too slow, and the next event is no longer kept.
     Behind,
-    /// The tail is over.
-    Over,
+    /// The tail has ended.
+    Ended,
 }
 
 impl Follower {
@@ -150,37 +154,37 @@ impl Follower {
         Follower { tail: tail.clone(), end, next }
     }
 
-    /// The next event.
-    pub(super) async fn next(&mut self) -> Result<Arc<Told>, Lost> {
+    /// Returns the next event, waiting for it if necessary.
+    pub(super) async fn next(&mut self) -> Result<Arc<StreamEvent>, FollowError> {
         loop {
             {
                 let ring = self.tail.ring.lock().unwrap_or_else(PoisonError::into_inner);
                 if self.next < ring.first {
-                    return Err(Lost::Behind);
+                    return Err(FollowError::Behind);
                 }
-                if let Some(told) = ring.kept.get((self.next - ring.first) as usize) {
+                if let Some(event) = ring.events.get((self.next - ring.first) as usize) {
                     self.next += 1;
-                    return Ok(told.clone());
+                    return Ok(event.clone());
                 }
             }
-            self.end.changed().await.map_err(|_| Lost::Over)?;
+            self.end.changed().await.map_err(|_| FollowError::Ended)?;
         }
     }
 }
 
-type Listened = Mutex<HashMap<Tenant, Arc<Tail>>>;
+type TailMap = Mutex<HashMap<Tenant, Arc<Tail>>>;
 
-/// The tails of all tenants that somebody listens to.
+/// The tails of all tenants with listeners.
 pub(crate) struct Tails {
     bursar: Bursar,
-    tails: Arc<Listened>,
+    tails: Arc<TailMap>,
     stop: watch::Sender<bool>,
     listeners: Arc<Semaphore>,
-    bytes: InFlight,
+    bytes: BytesInFlight,
 }
 
 impl Tails {
-    pub(crate) fn new(bursar: Bursar, listeners: usize, bytes: InFlight) -> Tails {
+    pub(crate) fn new(bursar: Bursar, listeners: usize, bytes: BytesInFlight) -> Tails {
         Tails {
             bursar,
             tails: Arc::default(),
@@ -190,24 +194,25 @@ impl Tails {
         }
     }
 
-    /// The server ends: streams end, and who waits is answered.
+    /// Ends all streams, because the server shuts down.
     pub(crate) fn stop(&self) {
         self.stop.send_replace(true);
     }
 
-    /// Until the server ends.
+    /// Completes when the server shuts down.
     pub(crate) async fn stopped(&self) {
         let _ = self.stop.subscribe().wait_for(|stop| *stop).await;
     }
 
-    /// A place for one more listener.
-    pub(super) fn place(&self) -> Result<OwnedSemaphorePermit, Problem> {
+    /// Takes a slot for a listener, or fails with `overloaded`.
+    pub(super) fn listener_slot(&self) -> Result<OwnedSemaphorePermit, Problem> {
         self.listeners.clone().try_acquire_owned().map_err(|_| {
-            Problem::new(Kind::Overloaded, "as many listen as can be served").retry_after(Duration::from_secs(5))
+            let detail = "the server has reached its limit on event streams (limits.waiting); retry later";
+            Problem::new(Kind::Overloaded, detail).retry_after(Duration::from_secs(5))
         })
     }
 
-    /// Listens to a tenant's events from now on, wherever now is.
+    /// Follows a tenant's events from the current end of the journal. The first follower of a tenant starts its tail.
     pub(super) async fn follow(&self, tenant: &Tenant) -> Result<Follower, Problem> {
         let known = |tails: &HashMap<Tenant, Arc<Tail>>| tails.get(tenant).map(Follower::new);
         if let Some(follower) = known(&self.tails.lock().unwrap_or_else(PoisonError::into_inner)) {
@@ -222,19 +227,19 @@ impl Tails {
         let tail = Arc::new(Tail::new(tenant, self.bytes.clone()));
         let follower = Follower::new(&tail);
         tails.insert(tenant.clone(), tail.clone());
-        tokio::spawn(tell_progress(bursar.clone(), Arc::downgrade(&tail)));
-        tokio::spawn(read_on(bursar, tenant.clone(), from, tail, self.tails.clone(), self.stop.subscribe()));
+        tokio::spawn(forward_progress(bursar.clone(), Arc::downgrade(&tail)));
+        tokio::spawn(read_journal(bursar, tenant.clone(), from, tail, self.tails.clone(), self.stop.subscribe()));
         Ok(follower)
     }
 }
 
-/// Reads a tenant's part of the journal as it grows, for as long as somebody listens.
-async fn read_on(
+/// Reads a tenant's new journal events into its tail, as long as the tail has followers.
+async fn read_journal(
     bursar: Bursar,
     tenant: Tenant,
     from: u64,
     tail: Arc<Tail>,
-    tails: Arc<Listened>,
+    tails: Arc<TailMap>,
     mut stop: watch::Receiver<bool>,
 ) {
     let mut at = from;
@@ -246,14 +251,14 @@ async fn read_on(
             Ok((events, now_at)) => {
                 for event in events {
                     let queue = queue_of(&bursar, &mut queues, &event).await;
-                    tail.push(Told::event(&event, queue));
+                    tail.push(StreamEvent::of_journal(&event, queue));
                 }
                 if now_at > at {
                     at = now_at;
                     continue;
                 }
             }
-            Err(error) => tracing::warn!(%error, "the journal cannot be read for listeners; trying again"),
+            Err(error) => tracing::warn!(%error, "reading the journal for event streams failed, retrying"),
         }
         {
             let mut tails = tails.lock().unwrap_or_else(PoisonError::into_inner);
@@ -263,7 +268,7 @@ async fn read_on(
             }
         }
         tokio::select! {
-            _ = timeout(LOOK, commits.changed()) => {}
+            _ = timeout(POLL_INTERVAL, commits.changed()) => {}
             _ = stop.wait_for(|stop| *stop) => {
                 tails.lock().unwrap_or_else(PoisonError::into_inner).remove(&tenant);
                 return;
@@ -272,29 +277,29 @@ async fn read_on(
     }
 }
 
-/// Passes progress of a tenant's jobs on, as long as its tail is there.
-async fn tell_progress(bursar: Bursar, tail: std::sync::Weak<Tail>) {
-    let mut notices = bursar.jobs().listen_progress();
+/// Forwards progress reports of a tenant's jobs to its tail, as long as the tail exists.
+async fn forward_progress(bursar: Bursar, tail: std::sync::Weak<Tail>) {
+    let mut reports = bursar.jobs().listen_progress();
     loop {
-        // A tail that is gone is noticed within a moment, also where no progress comes.
-        let told = timeout(LOOK, notices.next()).await;
+        // The timeout ends this task soon after the tail, even if no progress is reported.
+        let report = timeout(POLL_INTERVAL, reports.next()).await;
         let Some(tail) = tail.upgrade() else { return };
-        match told {
-            Ok(Some(Ok(told))) => tail.push(Told::progress(&told)),
+        match report {
+            Ok(Some(Ok(report))) => tail.push(StreamEvent::of_progress(&report)),
             Ok(Some(Err(_))) | Err(_) => {}
             Ok(None) => return,
         }
     }
 }
 
-/// The queue that the job of an event is in.
+/// Returns the queue of an event's job, from the event, the cache or the database.
 pub(super) async fn queue_of(
     bursar: &Bursar,
     known: &mut HashMap<JobId, Queue>,
     event: &JournalEvent,
 ) -> Option<Queue> {
     let job = event.event.job()?;
-    if known.len() >= QUEUES_KEPT {
+    if known.len() >= QUEUES_MAX {
         known.clear();
     }
     match &event.event {
@@ -313,59 +318,57 @@ pub(super) async fn queue_of(
 mod tests {
     use super::*;
 
-    fn told(position: u64, size: usize) -> Told {
+    fn event(position: u64, size: usize) -> StreamEvent {
         let frame = Bytes::from(vec![b'x'; size]);
-        Told { position: Some(position), frame, job: None, queue: None, scopes: Vec::new() }
+        StreamEvent { position: Some(position), frame, job: None, queue: None, scopes: Vec::new() }
     }
 
     fn tail(total: usize) -> Arc<Tail> {
-        Arc::new(Tail::new(&Tenant::built_in(), InFlight::new(total, total)))
+        Arc::new(Tail::new(&Tenant::built_in(), BytesInFlight::new(total, total)))
     }
 
     #[tokio::test]
-    async fn listeners_share_what_is_kept_and_who_falls_behind_is_told_so() {
+    async fn followers_share_events_and_slow_ones_fall_behind() {
         let tail = tail(1 << 30);
         let (mut quick, mut slow) = (Follower::new(&tail), Follower::new(&tail));
-        let size = BEHIND_BYTES_MAX / 4;
+        let size = KEPT_BYTES_MAX / 4;
         for position in 0..3 {
-            tail.push(told(position, size));
+            tail.push(event(position, size));
         }
         let first = quick.next().await.unwrap();
-        assert!(Arc::ptr_eq(&first, &slow.next().await.unwrap()), "one frame for all of them");
+        assert!(Arc::ptr_eq(&first, &slow.next().await.unwrap()), "followers share one frame");
         for position in 3..20 {
-            tail.push(told(position, size));
+            tail.push(event(position, size));
             assert_eq!(quick.next().await.unwrap().position, Some(position - 2));
         }
-        assert_eq!(slow.next().await.err(), Some(Lost::Behind));
+        assert_eq!(slow.next().await.err(), Some(FollowError::Behind));
         drop(first);
-        assert_eq!(tail.bytes.total(), 4 * size, "what nobody can get any more is not kept");
-        drop((quick, slow));
-        drop(tail);
+        assert_eq!(tail.bytes.total(), 4 * size, "old events are freed");
     }
 
     #[tokio::test]
-    async fn many_small_events_are_bounded_too() {
+    async fn the_number_of_kept_events_is_bounded() {
         let tail = tail(1 << 30);
         let mut slow = Follower::new(&tail);
-        for position in 0..=BEHIND_MAX as u64 {
-            tail.push(told(position, 10));
+        for position in 0..=KEPT_MAX as u64 {
+            tail.push(event(position, 10));
         }
-        assert_eq!(slow.next().await.err(), Some(Lost::Behind));
+        assert_eq!(slow.next().await.err(), Some(FollowError::Behind));
     }
 
     #[tokio::test]
-    async fn where_the_server_is_full_listeners_lose_events_and_nothing_more_is_kept() {
+    async fn a_full_server_skips_events_and_drops_followers() {
         let tail = tail(200_000);
         let mut follower = Follower::new(&tail);
-        tail.push(told(1, 100_000));
+        tail.push(event(1, 100_000));
         let kept = follower.next().await.unwrap();
-        tail.push(told(2, 150_000));
-        assert_eq!(follower.next().await.err(), Some(Lost::Behind));
-        assert_eq!(tail.bytes.total(), 100_000, "only what a listener still has");
+        tail.push(event(2, 150_000));
+        assert_eq!(follower.next().await.err(), Some(FollowError::Behind));
+        assert_eq!(tail.bytes.total(), 100_000, "only the frame that a follower still holds counts");
         drop(kept);
         assert_eq!(tail.bytes.total(), 0);
         let mut again = Follower::new(&tail);
-        tail.push(told(3, 150_000));
-        assert_eq!(again.next().await.unwrap().position, Some(3), "and then it goes on");
+        tail.push(event(3, 150_000));
+        assert_eq!(again.next().await.unwrap().position, Some(3), "a new follower continues");
     }
 }

@@ -1,12 +1,12 @@
-//! Examples of what stands in paths, queries and headers.
+//! Examples of path, query and header parameters for the OpenAPI document.
 
 use serde_json::{Value, json};
 
 const HOLD: &str = "hold_01j9zq3v4w5x6y7z8abcdefghj";
 const JOB: &str = "job_01j9zq3v4w5x6y7z8abcdefghj";
 
-/// The changing part of a path.
-pub(super) fn part(path: &str) -> Value {
+/// Returns an example of a path parameter.
+pub(super) fn path_parameter(path: &str) -> Value {
     let id = |prefix: &str| format!("{prefix}_01j9zq3v4w5x6y7z8abcdefghj");
     let example = match path.split('/').nth(2).unwrap_or_default() {
         "budgets" => "room:sales".to_owned(),
@@ -16,16 +16,16 @@ pub(super) fn part(path: &str) -> Value {
         "holds" => HOLD.to_owned(),
         "grants" => id("grant"),
         "commands" => id("cmd"),
-        // Tokens stand behind all grants, by the first bit of their ids.
+        // Ids of credentials have their highest bit set, which distinguishes them from grants.
         "workers" => id("wkr").replacen("_0", "_4", 1),
         "keys" => id("key").replacen("_0", "_4", 1),
-        other => unreachable!("there is no example of what stands below {other}"),
+        other => unreachable!("add an example for the path parameter below {other}"),
     };
     example.into()
 }
 
-/// A field of a query.
-pub(super) fn field(path: &str, name: &str) -> Value {
+/// Returns an example of a query parameter.
+pub(super) fn query_parameter(path: &str, name: &str) -> Value {
     match (name, path) {
         ("cursor", "/v1/journal") | ("after", _) => json!(1042),
         ("cursor", "/v1/holds") => json!(format!("1794736800000000.{HOLD}")),
@@ -35,7 +35,7 @@ pub(super) fn field(path: &str, name: &str) -> Value {
         ("cursor", path) if path.ends_with("/history") || path.ends_with("/events") => {
             json!("tx_01j9zq3v4w5x6y7z8abcdefghj.0")
         }
-        ("cursor", path) => part(path),
+        ("cursor", path) => path_parameter(path),
         ("limit", _) => json!(100),
         ("minutes", _) => json!(60),
         ("queue", _) => json!("media"),
@@ -56,17 +56,17 @@ pub(super) fn field(path: &str, name: &str) -> Value {
         ("to", "/v1/costs") => json!("2026-11-30"),
         ("from", _) => json!("2026-11-01T00:00:00Z"),
         ("to", _) => json!("2026-12-01T00:00:00Z"),
-        (name, path) => unreachable!("there is no example of {name} at {path}"),
+        (name, path) => unreachable!("add an example for the query parameter {name} of {path}"),
     }
 }
 
-/// A header.
+/// Returns an example of a header.
 pub(super) fn header(name: &str) -> Value {
     match name {
         "Bursar-Tenant" => json!("acme"),
         "Idempotency-Key" => json!("order-7"),
         "If-Match" => json!("\"9f2b4c6d8e0a1b3c5d7f9e1a3b5c7d9f\""),
         "Last-Event-ID" => json!("1042"),
-        other => unreachable!("there is no example of the header {other}"),
+        other => unreachable!("add an example for the header {other}"),
     }
 }

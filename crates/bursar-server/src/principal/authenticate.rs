@@ -1,4 +1,4 @@
-//! From what a request shows to who asks.
+//! Authentication: from the token of a request to its principal.
 
 use axum::http::request::Parts;
 use axum::http::{HeaderName, header};
@@ -6,71 +6,72 @@ use bursar::{Bursar, Context, CredentialClass, CredentialToken, Grant, GrantFaul
 use sha2::{Digest, Sha256};
 
 use crate::app::App;
-use crate::entry::Peer;
+use crate::pipeline::Peer;
 use crate::principal::jwt::{JwtKey, JwtRules};
-use crate::principal::table::Role;
+use crate::principal::permissions::Role;
 use crate::principal::{Principal, owner_named, unauthorized};
 use crate::trace::Trace;
 use crate::wire::credential::{Claims, credential_id};
 use crate::wire::problem::{Kind, Problem};
 
 const WORKER_TOKEN: HeaderName = HeaderName::from_static("x-worker-token");
-/// The shortest operator's token that may be set.
+/// Minimum length of a configured operator token, in bytes.
 pub const OPERATOR_BYTES_MIN: usize = 32;
 
-/// What tokens that are not in the database are checked with.
-pub(crate) struct Keys {
+/// The keys for tokens that are not in the database: the configured operator token, and JWTs.
+pub(crate) struct TokenKeys {
+    /// SHA-256 of the operator token.
     operator: Option<[u8; 32]>,
     jwt: Vec<JwtKey>,
     rules: JwtRules,
 }
 
-impl Keys {
-    pub(crate) fn new(operator: Option<&str>, jwt: Vec<JwtKey>, rules: JwtRules) -> Keys {
-        Keys { operator: operator.map(|token| Sha256::digest(token).into()), jwt, rules }
+impl TokenKeys {
+    pub(crate) fn new(operator: Option<&str>, jwt: Vec<JwtKey>, rules: JwtRules) -> TokenKeys {
+        TokenKeys { operator: operator.map(|token| Sha256::digest(token).into()), jwt, rules }
     }
 }
 
-/// Who shows a good token.
+/// Returns the principal of a request's token.
 pub(crate) async fn authenticate(app: &App, parts: &Parts) -> Result<Principal, Problem> {
-    let (shown, worker_only) = shown(parts)?;
+    let (token, worker_only) = token(parts)?;
     let from = parts.extensions.get::<Peer>().copied().map(|Peer(ip)| ip).ok_or_else(unauthorized)?;
-    match identify(app, shown, worker_only).await? {
+    match identify(app, token, worker_only).await? {
         Ok(principal) => {
-            note_use(app, &principal);
+            record_use(app, &principal);
             Ok(principal)
         }
         Err(fault) => {
             app.metrics.denied();
             let from = app.proxies.caller(from, &parts.headers);
-            if let Err(wait) = app.attempts.failed(from) {
-                let detail = "too many failed attempts from this address; try again later with a good token";
+            if let Err(wait) = app.failed_attempts.record(from) {
+                let detail = "too many invalid tokens from this address; retry later with a valid token";
                 return Err(Problem::new(Kind::TooManyAttempts, detail).retry_after(wait));
             }
-            // To an outsider all faults are one.
+            // Only the log has the reason; the response is the same for every fault.
             let request_id = parts.extensions.get::<Trace>().map(Trace::request_id);
-            tracing::info!(request_id, %from, %fault, "a token was not taken");
+            tracing::info!(request_id, %from, %fault, "token rejected");
             Err(unauthorized())
         }
     }
 }
 
-/// Has the use of a token written down, once in a while. Nobody waits for it, and nothing depends on it.
-fn note_use(app: &App, principal: &Principal) {
-    let Some(id) = principal.credential.as_ref().map(CredentialToken::id).filter(|id| app.uses.due(*id)) else {
+/// Records the time of a token's use in the database, at most once an hour, in a background task.
+fn record_use(app: &App, principal: &Principal) {
+    let Some(id) = principal.credential.as_ref().map(CredentialToken::id).filter(|id| app.token_uses.due(*id)) else {
         return;
     };
     let context = Context::of(principal.tenant.clone()).by(principal.actor());
     let bursar = app.bursar.in_context(context);
     tokio::spawn(async move {
         if let Err(error) = bursar.credentials().used(id).await {
-            tracing::warn!(%error, "the use of a token could not be written down");
+            tracing::warn!(%error, "recording the use of a token failed");
         }
     });
 }
 
-/// The one token of a request, and whether it must be a worker's.
-fn shown(parts: &Parts) -> Result<(&str, bool), Problem> {
+/// Returns the only token of a request, and whether it must be a worker token. Two tokens are an error.
+fn token(parts: &Parts) -> Result<(&str, bool), Problem> {
     let bearers = parts.headers.get_all(header::AUTHORIZATION).iter().map(|value| (value, false));
     let workers = parts.headers.get_all(&WORKER_TOKEN).iter().map(|value| (value, true));
     let mut all = bearers.chain(workers);
@@ -86,58 +87,60 @@ fn shown(parts: &Parts) -> Result<(&str, bool), Problem> {
     Ok((token.trim(), false))
 }
 
-async fn identify(app: &App, shown: &str, worker_only: bool) -> Result<Result<Principal, String>, Problem> {
-    if let Ok(token) = CredentialToken::parse(shown) {
+/// Returns the principal of a token, or for an invalid token the reason, which is for the log only.
+async fn identify(app: &App, text: &str, worker_only: bool) -> Result<Result<Principal, String>, Problem> {
+    if let Ok(token) = CredentialToken::parse(text) {
         if worker_only && token.class() != CredentialClass::Worker {
-            return Ok(Err("it is no worker's".into()));
+            return Ok(Err("not a worker token".into()));
         }
-        let reading = {
+        let read = {
             let (bursar, token) = (app.bursar.clone(), token.clone());
             move || {
                 let (bursar, token) = (bursar.clone(), token.clone());
-                async move { admitted(&bursar, token).await.ok() }
+                async move { credential_principal(&bursar, token).await.ok() }
             }
         };
-        return match app.readings.read(shown, reading).await {
+        return match app.token_reads.read(text, read).await {
             Some(known) => Ok(known),
-            // Whoever shared a reading that failed learns why by one of its own.
-            None => admitted(&app.bursar, token).await,
+            // The shared read failed; a read of its own returns the error.
+            None => credential_principal(&app.bursar, token).await,
         };
     }
     if worker_only {
         return Ok(Err(GrantFault::Malformed.to_string()));
     }
-    // Digests are compared, so that how long it takes says nothing about the token.
-    if app.keys.operator.is_some_and(|operator| operator == <[u8; 32]>::from(Sha256::digest(shown))) {
+    // Comparing digests makes the time of the comparison independent of the token.
+    if app.token_keys.operator.is_some_and(|operator| operator == <[u8; 32]>::from(Sha256::digest(text))) {
         return Ok(Ok(Principal::operator()));
     }
-    if shown.matches('.').count() == 2 {
+    if text.matches('.').count() == 2 {
         let now = app.clock.now().micros().div_euclid(1_000_000);
-        let user = JwtKey::verify(&app.keys.jwt, &app.keys.rules, shown, now).map_err(|error| error.to_string());
+        let TokenKeys { jwt, rules, .. } = &app.token_keys;
+        let user = JwtKey::verify(jwt, rules, text, now).map_err(|error| error.to_string());
         return Ok(user.map(|user| Principal {
             role: Some(user.role),
             tenant: user.tenant,
             owner: owner_named("user", &user.subject),
             name: user.subject,
-            good_until: Some(user.good_until),
-            ..Principal::nobody()
+            valid_until: Some(user.valid_until),
+            ..Principal::anonymous()
         }));
     }
     Ok(Err(GrantFault::Malformed.to_string()))
 }
 
-/// Whom a token lets in, by its row.
-async fn admitted(bursar: &Bursar, token: CredentialToken) -> Result<Result<Principal, String>, Problem> {
+/// Reads the row of a credential and returns its principal.
+async fn credential_principal(bursar: &Bursar, token: CredentialToken) -> Result<Result<Principal, String>, Problem> {
     let admitted = bursar.credentials().admit(&token).await?;
     let known = admitted.and_then(|grant| principal(token.class(), &grant));
     let known = known.map(|principal| Principal { credential: Some(token), ..principal });
     Ok(known.map_err(|fault| fault.to_string()))
 }
 
-/// Who a row of the database stands for.
+/// Returns the principal of a credential's row.
 fn principal(class: CredentialClass, grant: &Grant) -> Result<Principal, GrantFault> {
     if class == CredentialClass::Operator {
-        // Only the built-in tenant has operators: another's row would be a mistake, and no power.
+        // Operators exist only in the built-in tenant; such a row in another tenant gives no rights.
         return if grant.tenant == Tenant::built_in() { Ok(Principal::operator()) } else { Err(GrantFault::Mismatch) };
     }
     let claims = Claims::of(grant).ok_or(GrantFault::Mismatch)?;
@@ -146,7 +149,7 @@ fn principal(class: CredentialClass, grant: &Grant) -> Result<Principal, GrantFa
         (_, Some(role)) if role.is_of_keys() => role,
         _ => return Err(GrantFault::Mismatch),
     };
-    // A token that took the place of another acts for the same principal.
+    // A rotated token acts for the same principal as the token it replaced.
     let first = claims.first.unwrap_or(grant.id);
     Ok(Principal {
         role: Some(role),
@@ -154,6 +157,6 @@ fn principal(class: CredentialClass, grant: &Grant) -> Result<Principal, GrantFa
         owner: owner_named("token", &credential_id(class, first)),
         name: claims.name,
         capabilities: claims.capabilities,
-        ..Principal::nobody()
+        ..Principal::anonymous()
     })
 }

@@ -1,7 +1,7 @@
-//! Tokens of users: JSON web tokens, signed by somebody the operator trusts.
+//! JSON Web Tokens of users, signed by an identity provider that the operator configures.
 //!
-//! Written here and not taken from a crate, because those that are kept bring a second family of cryptography with them; `ring`
-//! is there already, and what is taken is little: three algorithms, each bound to the key it is for.
+//! This is written here because the maintained JWT crates bring a second cryptography library. `ring` is already a dependency, and
+//! only three algorithms are needed, each bound to the type of its key.
 
 use std::fmt;
 
@@ -13,16 +13,16 @@ use ring::hmac;
 use ring::signature::{ED25519, RSA_PKCS1_2048_8192_SHA256, UnparsedPublicKey};
 use serde::Deserialize;
 
-use crate::principal::table::Role;
+use crate::principal::permissions::Role;
 
-/// Seconds by which the clock of whoever signs may differ.
+/// Tolerated difference between the issuer's clock and this one, in seconds.
 const LEEWAY_SECS: i64 = 60;
-/// Bytes of a token.
+/// Maximum size of a token in bytes.
 const BYTES_MAX: usize = 8 << 10;
-/// Bytes of a secret, at least.
+/// Minimum size of a shared secret in bytes.
 const SECRET_BYTES_MIN: usize = 32;
 
-/// A key that tokens of users are checked with. It is for one algorithm: what a token says of itself does not choose it.
+/// A key that verifies JWTs. It belongs to one algorithm, so the header of a token cannot choose another.
 #[derive(Clone)]
 pub struct JwtKey(Key);
 
@@ -33,18 +33,18 @@ enum Key {
     EdDsa(Vec<u8>),
 }
 
-/// What tokens of users must say beside who they are; what is not set does not matter.
+/// The issuer and audience that a JWT must have; `None` accepts any.
 #[derive(Clone, Debug, Default)]
 pub struct JwtRules {
-    /// Who signed.
+    /// The required `iss` claim.
     pub issuer: Option<String>,
-    /// For whom.
+    /// The required `aud` claim.
     pub audience: Option<String>,
 }
 
-/// What is wrong with a key or a token.
+/// Why a JWT key or token is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[expect(missing_docs, reason = "the messages say it")]
+#[expect(missing_docs, reason = "the messages describe the variants")]
 pub enum JwtError {
     #[error("a JWT secret must have at least {SECRET_BYTES_MIN} bytes")]
     ShortSecret,
@@ -52,23 +52,23 @@ pub enum JwtError {
     BadKey,
     #[error("the token is malformed")]
     Malformed,
-    #[error("no key is for the algorithm of the token, or the signature is wrong")]
-    Unsigned,
-    #[error("the token has expired, or is not good yet")]
-    NotNow,
-    #[error("the token is of another issuer or for another audience")]
-    NotForUs,
-    #[error("the token says no role that users have, or no subject")]
-    NoRole,
+    #[error("no key matches the token's algorithm, or the signature is wrong")]
+    BadSignature,
+    #[error("the token has expired, or is not valid yet")]
+    OutsideValidity,
+    #[error("the token has another issuer or audience")]
+    WrongIssuerOrAudience,
+    #[error("the token has no valid role, subject or tenant")]
+    InvalidClaims,
 }
 
-/// A user, as a token says it.
+/// The user that a JWT identifies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct User {
     pub(crate) subject: String,
     pub(crate) tenant: Tenant,
     pub(crate) role: Role,
-    pub(crate) good_until: i64,
+    pub(crate) valid_until: i64,
 }
 
 #[derive(Deserialize)]
@@ -102,7 +102,7 @@ enum Audience {
 }
 
 impl JwtKey {
-    /// A shared secret, for HS256.
+    /// Creates an HS256 key from a shared secret.
     pub fn secret(secret: &[u8]) -> Result<JwtKey, JwtError> {
         if secret.len() < SECRET_BYTES_MIN {
             return Err(JwtError::ShortSecret);
@@ -110,13 +110,13 @@ impl JwtKey {
         Ok(JwtKey(Key::Hs256(hmac::Key::new(hmac::HMAC_SHA256, secret))))
     }
 
-    /// A public key in PEM, for RS256 or EdDSA.
+    /// Creates an RS256 or EdDSA key from a public key in PEM.
     pub fn public(pem: &str) -> Result<JwtKey, JwtError> {
         let der = pem_body(pem).ok_or(JwtError::BadKey)?;
         public_key(&der).map(JwtKey).ok_or(JwtError::BadKey)
     }
 
-    /// The user that a token is of, at an instant in seconds since 1970.
+    /// Verifies a token at a time in seconds since 1970, and returns its user.
     pub(crate) fn verify(keys: &[JwtKey], rules: &JwtRules, token: &str, now: i64) -> Result<User, JwtError> {
         if token.len() > BYTES_MAX {
             return Err(JwtError::Malformed);
@@ -129,15 +129,15 @@ impl JwtKey {
         if header.crit.is_some() {
             return Err(JwtError::Malformed);
         }
-        // Nothing that the token says is looked at before its signature.
-        if !keys.iter().any(|key| key.signed(&header.alg, signed.as_bytes(), &signature)) {
-            return Err(JwtError::Unsigned);
+        // The claims are parsed only after the signature has been verified.
+        if !keys.iter().any(|key| key.has_signed(&header.alg, signed.as_bytes(), &signature)) {
+            return Err(JwtError::BadSignature);
         }
         let claims: Claims = serde_json::from_slice(&decode(claims)?).map_err(|_| JwtError::Malformed)?;
         claims.user(rules, now)
     }
 
-    fn signed(&self, algorithm: &str, text: &[u8], signature: &[u8]) -> bool {
+    fn has_signed(&self, algorithm: &str, text: &[u8], signature: &[u8]) -> bool {
         match (&self.0, algorithm) {
             (Key::Hs256(key), "HS256") => hmac::verify(key, text, signature).is_ok(),
             (Key::Rs256(key), "RS256") => {
@@ -154,7 +154,7 @@ impl Claims {
         if self.exp.saturating_add(LEEWAY_SECS) <= now
             || self.nbf.is_some_and(|nbf| nbf.saturating_sub(LEEWAY_SECS) > now)
         {
-            return Err(JwtError::NotNow);
+            return Err(JwtError::OutsideValidity);
         }
         let audience = |wanted: &String| match &self.aud {
             Some(Audience::One(one)) => one == wanted,
@@ -162,24 +162,24 @@ impl Claims {
             None => false,
         };
         if rules.issuer.is_some() && rules.issuer != self.iss || !rules.audience.as_ref().is_none_or(audience) {
-            return Err(JwtError::NotForUs);
+            return Err(JwtError::WrongIssuerOrAudience);
         }
         let role = match self.role.as_deref() {
             Some("admin") => Role::Admin,
             Some("user") => Role::User,
             Some("agent") => Role::Agent,
             Some("viewer") => Role::Viewer,
-            _ => return Err(JwtError::NoRole),
+            _ => return Err(JwtError::InvalidClaims),
         };
         if self.sub.is_empty() || self.sub.len() > NAME_BYTES_MAX {
-            return Err(JwtError::NoRole);
+            return Err(JwtError::InvalidClaims);
         }
-        let tenant = self.tenant.map_or(Ok(Tenant::built_in()), Tenant::new).map_err(|_| JwtError::NoRole)?;
-        Ok(User { subject: self.sub, tenant, role, good_until: self.exp.saturating_add(LEEWAY_SECS) })
+        let tenant = self.tenant.map_or(Ok(Tenant::built_in()), Tenant::new).map_err(|_| JwtError::InvalidClaims)?;
+        Ok(User { subject: self.sub, tenant, role, valid_until: self.exp.saturating_add(LEEWAY_SECS) })
     }
 }
 
-/// What stands between the lines of a PEM file.
+/// Decodes the body of a PEM file.
 fn pem_body(pem: &str) -> Option<Vec<u8>> {
     let (_, rest) = pem.split_once("-----BEGIN PUBLIC KEY-----")?;
     let (body, _) = rest.split_once("-----END PUBLIC KEY-----")?;
@@ -189,12 +189,12 @@ fn pem_body(pem: &str) -> Option<Vec<u8>> {
 const RSA: [u8; 9] = [0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x01];
 const ED25519_OID: [u8; 3] = [0x2b, 0x65, 0x70];
 
-/// The key in a `SubjectPublicKeyInfo`: a sequence of the algorithm and the bits of the key.
+/// Reads the key from a DER `SubjectPublicKeyInfo`: a sequence of the algorithm and the key's bits.
 fn public_key(der: &[u8]) -> Option<Key> {
-    let (whole, []) = part(der, 0x30)? else { return None };
-    let (algorithm, rest) = part(whole, 0x30)?;
-    let (bits, []) = part(rest, 0x03)? else { return None };
-    let (oid, _) = part(algorithm, 0x06)?;
+    let (whole, []) = der_element(der, 0x30)? else { return None };
+    let (algorithm, rest) = der_element(whole, 0x30)?;
+    let (bits, []) = der_element(rest, 0x03)? else { return None };
+    let (oid, _) = der_element(algorithm, 0x06)?;
     let (0, key) = bits.split_first().map(|(unused, key)| (*unused, key))? else { return None };
     match oid {
         _ if oid == RSA => Some(Key::Rs256(key.to_vec())),
@@ -203,8 +203,8 @@ fn public_key(der: &[u8]) -> Option<Key> {
     }
 }
 
-/// A part of a DER text with this tag: what is in it, and what follows.
-fn part(der: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
+/// Reads a DER element with this tag; returns its content and the bytes after it.
+fn der_element(der: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
     let (found, rest) = der.split_first()?;
     let (first, rest) = rest.split_first()?;
     let (length, rest) = match first {
@@ -218,7 +218,7 @@ fn part(der: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
     (*found == tag).then(|| rest.split_at_checked(length)).flatten()
 }
 
-/// Never the key.
+/// Shows the algorithm, never the key.
 impl fmt::Debug for JwtKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.0 {

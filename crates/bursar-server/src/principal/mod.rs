@@ -1,12 +1,12 @@
-//! Principals: who asks, and what they may do.
+//! Principals: the callers of the API, how they authenticate, and what they may do.
 
-pub(crate) mod attempts;
 pub(crate) mod authenticate;
+pub(crate) mod failed_attempts;
 pub(crate) mod jwt;
+pub(crate) mod permissions;
 pub(crate) mod proxies;
-pub(crate) mod readings;
-pub(crate) mod table;
-pub(crate) mod uses;
+pub(crate) mod shared_reads;
+pub(crate) mod token_uses;
 
 use std::sync::Arc;
 
@@ -14,31 +14,31 @@ use bursar::{Actor, Capabilities, CredentialToken, JobKind, LeaseOwner, Pattern,
 use sha2::{Digest, Sha256};
 
 use crate::in_flight::Account;
-
-use crate::principal::table::{Action, Allowed, Role};
+use crate::principal::permissions::{Action, Allowed, Role};
 use crate::wire::problem::{Kind, Problem};
 
-/// Who asks.
+/// The caller of a request.
 #[derive(Clone, Debug)]
 pub(crate) struct Principal {
-    /// `None` for whoever has shown nothing.
+    /// The role; `None` for an anonymous caller of a public route.
     pub(crate) role: Option<Role>,
-    /// Whose data it may touch; the operator's unless it says another.
+    /// The tenant whose data it may access. An operator may choose another one per request.
     pub(crate) tenant: Tenant,
-    /// By which it is known in the journal.
+    /// The name that the journal records.
     pub(crate) name: String,
-    /// What its leases are bound to, and its bytes in flight are counted for.
+    /// The owner of its leases, and the account of its bytes in flight.
     pub(crate) owner: LeaseOwner,
-    /// What a worker may do.
+    /// The capabilities of a worker.
     pub(crate) capabilities: Capabilities,
-    /// What it has shown, if that is in the database.
+    /// Its token, if that is a credential in the database.
     pub(crate) credential: Option<CredentialToken>,
-    /// Until when what it has shown is good, in seconds since 1970, if that is not in the database.
-    pub(crate) good_until: Option<i64>,
+    /// The expiry of its JWT, in seconds since 1970.
+    pub(crate) valid_until: Option<i64>,
 }
 
 impl Principal {
-    pub(crate) fn nobody() -> Principal {
+    /// Returns the principal of a request without a token.
+    pub(crate) fn anonymous() -> Principal {
         Principal {
             role: None,
             tenant: Tenant::built_in(),
@@ -46,34 +46,34 @@ impl Principal {
             owner: owner_named("nobody", ""),
             capabilities: Capabilities::default(),
             credential: None,
-            good_until: None,
+            valid_until: None,
         }
     }
 
     pub(crate) fn operator() -> Principal {
         let owner = owner_named("operator", "");
-        Principal { role: Some(Role::Operator), name: "operator".into(), owner, ..Principal::nobody() }
+        Principal { role: Some(Role::Operator), name: "operator".into(), owner, ..Principal::anonymous() }
     }
 
     pub(crate) fn is_operator(&self) -> bool {
         self.role == Some(Role::Operator)
     }
 
-    /// Whose bytes in flight its requests are.
+    /// Returns the account that its bytes in flight are counted under.
     pub(crate) fn account(&self) -> Account {
         format!("{}/{}", self.tenant, self.owner).into()
     }
 
-    /// As which it reports on jobs. Only workers are bound by capabilities.
+    /// Returns the identity under which it reports on jobs. Only workers are restricted by capabilities.
     pub(crate) fn reporter(&self) -> Arc<Reporter> {
         let charges = match self.role {
             Some(Role::Worker) => self.capabilities.charges.clone(),
-            _ => vec![Pattern::new("*").expect("it is a pattern")],
+            _ => vec![Pattern::new("*").expect("`*` is a valid pattern")],
         };
         Arc::new(Reporter { owner: self.owner.clone(), charges })
     }
 
-    /// Who that is in the journal.
+    /// Returns the actor that the journal records.
     pub(crate) fn actor(&self) -> Actor {
         let name = self.name.clone();
         match self.role {
@@ -84,7 +84,7 @@ impl Principal {
         }
     }
 
-    /// Refuses a worker jobs of a queue or a kind that it may not work on. Others are not bound by capabilities.
+    /// Fails if a worker's capabilities do not include a job's queue and kind. Other roles are not restricted.
     pub(crate) fn may_work_on(&self, queue: &Queue, kind: &JobKind) -> Result<(), Problem> {
         if self.role != Some(Role::Worker) {
             return Ok(());
@@ -92,29 +92,29 @@ impl Principal {
         self.may_lease_from(queue)?;
         match covered(&self.capabilities.kinds, kind.as_str()) {
             true => Ok(()),
-            false => Err(forbidden(format!("this worker may not work on jobs of the kind {kind}"))),
+            false => Err(forbidden(format!("this worker's capabilities do not include the job kind {kind}"))),
         }
     }
 
-    /// Refuses a worker a queue that it may not lease from.
+    /// Fails if a worker's capabilities do not include a queue.
     pub(crate) fn may_lease_from(&self, queue: &Queue) -> Result<(), Problem> {
         match self.role == Some(Role::Worker) && !covered(&self.capabilities.queues, queue.as_str()) {
-            true => Err(forbidden(format!("this worker may not work on the queue {queue}"))),
+            true => Err(forbidden(format!("this worker's capabilities do not include the queue {queue}"))),
             false => Ok(()),
         }
     }
 }
 
-/// The owner of leases that is called so. A name that cannot be one is told apart by its digest.
+/// Returns the lease owner `kind:name`. A name that is too long or has invalid characters is replaced by its digest.
 pub(crate) fn owner_named(kind: &str, name: &str) -> LeaseOwner {
     let separator = if name.is_empty() { "" } else { ":" };
     LeaseOwner::new(format!("{kind}{separator}{name}")).unwrap_or_else(|_| {
         let digest: String = Sha256::digest(name).iter().map(|byte| format!("{byte:02x}")).collect();
-        LeaseOwner::new(format!("{kind}:{digest}")).expect("a digest is a good name")
+        LeaseOwner::new(format!("{kind}:{digest}")).expect("a hexadecimal digest is a valid name")
     })
 }
 
-/// Refuses what the table does not allow.
+/// Fails if the permission table does not allow a principal an action.
 pub(crate) fn authorize(principal: &Principal, action: Action) -> Result<(), Problem> {
     let allowed = match principal.role {
         None => action == Action::Public,
@@ -127,15 +127,16 @@ pub(crate) fn authorize(principal: &Principal, action: Action) -> Result<(), Pro
     match (allowed, principal.role) {
         (true, _) => Ok(()),
         (false, Some(role)) => {
-            Err(forbidden(format!("{} is not allowed to {}; see docs/server.md", action.name(), role.name())))
+            let (action, role) = (action.name(), role.name());
+            Err(forbidden(format!("the role {role} does not allow the action {action}; docs/server.md has the table")))
         }
         (false, None) => Err(unauthorized()),
     }
 }
 
-/// The one answer to whoever is not known, whatever is wrong with what was shown.
+/// Returns the problem for a missing or invalid token. It is the same for every fault, so that it reveals nothing about a token.
 pub(crate) fn unauthorized() -> Problem {
-    let detail = "send a good token: `Authorization: Bearer TOKEN`, or `X-Worker-Token: TOKEN` for a worker";
+    let detail = "send a valid token: `Authorization: Bearer TOKEN`, or `X-Worker-Token: TOKEN` for a worker";
     Problem::new(Kind::Unauthorized, detail)
 }
 

@@ -1,4 +1,4 @@
-//! Proxies that are trusted to say on whose behalf they ask. An address that anybody else names is not believed.
+//! Trusted proxies: `X-Forwarded-For` is used only if the connection comes from one of them.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -8,14 +8,14 @@ use axum::http::{HeaderMap, HeaderName};
 
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
-/// Addresses that begin with the same bits: `10.0.0.0/8`, or one address alone.
+/// A network such as `10.0.0.0/8`, or a single address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Network {
     address: IpAddr,
     bits: u8,
 }
 
-/// A text that names no network.
+/// The error for text that is not a network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("must be an address such as 10.0.0.7, or a network such as 10.0.0.0/8")]
 pub struct BadNetwork;
@@ -55,13 +55,13 @@ impl Network {
     }
 }
 
-/// The proxies that are trusted.
+/// The trusted proxies.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Proxies(pub(crate) Vec<Network>);
 
 impl Proxies {
-    /// Who asks: the other end of the connection, or whom a trusted proxy there names. Of several names the last that is no
-    /// trusted proxy counts, as those before it are the caller's own words.
+    /// Returns the address of the caller: the peer, or the address that a trusted proxy forwards. Of several addresses in the header
+    /// it is the last one that is not a trusted proxy; the caller itself may have written those before it.
     pub(crate) fn caller(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
         if !self.trusts(peer) {
             return peer;
@@ -83,7 +83,7 @@ impl Proxies {
     }
 }
 
-/// An address, with or without a port.
+/// Parses an address with or without a port.
 fn address(text: &str) -> Option<IpAddr> {
     let inner = text.strip_prefix('[').and_then(|rest| rest.split_once(']')).map(|(inner, _)| inner);
     let plain = || text.parse().or_else(|_| text.rsplit_once(':').map_or("", |(address, _)| address).parse());
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn networks_are_read() {
+    fn networks_are_parsed() {
         for (text, inside, outside) in [
             ("10.0.0.0/8", "10.200.3.4", "11.0.0.1"),
             ("10.0.0.7", "10.0.0.7", "10.0.0.8"),
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_trusted_proxy_is_believed() {
+    fn only_a_trusted_proxy_may_forward_an_address() {
         let proxies = Proxies(vec!["10.0.0.0/8".parse().unwrap()]);
         let caller = |peer: &str, forwarded: &[&str]| {
             let mut headers = HeaderMap::new();
@@ -123,13 +123,13 @@ mod tests {
             }
             proxies.caller(peer.parse().unwrap(), &headers).to_string()
         };
-        assert_eq!(caller("192.0.2.1", &["198.51.100.7"]), "192.0.2.1", "anybody can write that");
+        assert_eq!(caller("192.0.2.1", &["198.51.100.7"]), "192.0.2.1", "the peer is not trusted");
         assert_eq!(caller("10.0.0.1", &[]), "10.0.0.1");
         assert_eq!(caller("10.0.0.1", &["198.51.100.7"]), "198.51.100.7");
         assert_eq!(
             caller("10.0.0.1", &["6.6.6.6, 198.51.100.7"]),
             "198.51.100.7",
-            "the first is the caller's own word"
+            "the caller may have written the first address"
         );
         assert_eq!(caller("10.0.0.1", &["6.6.6.6", "198.51.100.7, 10.0.0.2"]), "198.51.100.7");
         assert_eq!(caller("10.0.0.1", &["198.51.100.7:4711"]), "198.51.100.7");

@@ -1,4 +1,4 @@
-//! `/v1/budgets`.
+//! `/v1/budgets`: definitions, balances, freezes and credits of scopes.
 
 use axum::http::Method;
 use bursar::{Answer, Budget, BudgetView, Fingerprint, Op, Scope, Stream, Time};
@@ -6,10 +6,10 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::call::{Ask, Call, Nothing};
+use crate::call::{Call, Input, NoFields};
 use crate::convert;
 use crate::limits::PAGE_MAX;
-use crate::principal::table::Action;
+use crate::principal::permissions::Action;
 use crate::reply::Reply;
 use crate::route::Route;
 use crate::routes::{cursor, name_cursor, page_size};
@@ -22,9 +22,9 @@ use crate::wire::{Page, stamp};
 pub(super) fn routes() -> Vec<Route> {
     let (read, write) = (Action::BudgetsRead, Action::BudgetsWrite);
     vec![
-        Route::new(Method::GET, "/v1/budgets", read, "Budgets, by scope", list).pages(),
-        Route::new(Method::PUT, "/v1/budgets/{scope}", write, "Create or change a budget, as a whole", define)
-            .edits()
+        Route::new(Method::GET, "/v1/budgets", read, "List budgets by scope", list).pages(),
+        Route::new(Method::PUT, "/v1/budgets/{scope}", write, "Create or replace a budget", define)
+            .takes_if_match()
             .always_there()
             .example(json!({
                 "unit": "micro_usd",
@@ -32,17 +32,23 @@ pub(super) fn routes() -> Vec<Route> {
                            { "amount": 50_000, "window": "rolling", "length_ms": 3_600_000 }],
                 "thresholds": [50, 80, 100], "reason": "autumn plan",
             })),
-        Route::new(Method::GET, "/v1/budgets/{scope}", read, "A budget as it stands", show),
-        Route::new(Method::GET, "/v1/budgets/{scope}/spent", read, "Units posted in a time", spent),
-        Route::new(Method::GET, "/v1/budgets/{scope}/history", read, "What moved a scope, newest first", history)
+        Route::new(Method::GET, "/v1/budgets/{scope}", read, "Get a budget and its balances", show),
+        Route::new(Method::GET, "/v1/budgets/{scope}/spent", read, "Get the units posted in a period", spent),
+        Route::new(Method::GET, "/v1/budgets/{scope}/history", read, "List a scope's events, newest first", history)
             .pages(),
-        Route::new(Method::POST, "/v1/budgets/{scope}/freeze", write, "Refuse new spend", freeze)
+        Route::new(Method::POST, "/v1/budgets/{scope}/freeze", write, "Freeze a scope: refuse new spend", freeze)
             .always_there()
             .example(json!({ "reason": "audit" })),
-        Route::new(Method::POST, "/v1/budgets/{scope}/unfreeze", write, "Admit spend again", unfreeze)
-            .always_there()
-            .example(json!({ "reason": "audit is over" })),
-        Route::new(Method::POST, "/v1/budgets/{scope}/credits", write, "Give units back", credit)
+        Route::new(
+            Method::POST,
+            "/v1/budgets/{scope}/unfreeze",
+            write,
+            "Unfreeze a scope: admit spend again",
+            unfreeze,
+        )
+        .always_there()
+        .example(json!({ "reason": "audit is over" })),
+        Route::new(Method::POST, "/v1/budgets/{scope}/credits", write, "Credit units back to a scope", credit)
             .example(json!({ "amount": 1_000, "reason": "refund" })),
     ]
 }
@@ -50,7 +56,7 @@ pub(super) fn routes() -> Vec<Route> {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ListQuery {
-    /// Scopes that begin so.
+    /// Only scopes that begin with this text.
     #[serde(default)]
     prefix: Option<String>,
     #[serde(default)]
@@ -60,36 +66,36 @@ struct ListQuery {
     limit: Option<usize>,
 }
 
-async fn list(ask: Ask<(), ListQuery>) -> Result<Reply<Page<BudgetAnswer>>, Problem> {
-    let limit = page_size(ask.query.limit)?;
-    let after: Option<Scope> = name_cursor(ask.query.cursor.as_deref())?;
-    let prefix = ask.query.prefix.filter(|prefix| !prefix.is_empty()).map(Scope::new).transpose();
+async fn list(input: Input<(), ListQuery>) -> Result<Reply<Page<BudgetAnswer>>, Problem> {
+    let limit = page_size(input.query.limit)?;
+    let after: Option<Scope> = name_cursor(input.query.cursor.as_deref())?;
+    let prefix = input.query.prefix.filter(|prefix| !prefix.is_empty()).map(Scope::new).transpose();
     let prefix = prefix.map_err(|invalid| Problem::invalid("prefix".into(), format!("prefix {}", invalid.problem)))?;
     let prefix = prefix.map(|prefix| prefix.to_string()).unwrap_or_default();
-    let found = ask.call.bursar().ledger().budgets(&prefix, after.as_ref(), limit).await?;
+    let found = input.call.bursar().ledger().budgets(&prefix, after.as_ref(), limit).await?;
     let full = found.len() >= limit;
     let items: Vec<BudgetAnswer> = found.iter().map(convert::budget_answer).collect();
     Ok(Reply::new(Page::of(items, full, |budget| budget.scope.to_string())))
 }
 
-async fn define(ask: Ask<Scope, Nothing, BudgetBody>) -> Result<Reply<BudgetAnswer>, Problem> {
-    let Ask { call, at: scope, mut body, .. } = ask;
-    let call = call.because(body.reason.take());
-    let done = call.ask(Op::Define { scope: scope.clone(), budget: Budget::try_from(body)? }).await?;
+async fn define(input: Input<Scope, NoFields, BudgetBody>) -> Result<Reply<BudgetAnswer>, Problem> {
+    let Input { call, parameter: scope, mut body, .. } = input;
+    let call = call.with_reason(body.reason.take());
+    let done = call.run(Op::Define { scope: scope.clone(), budget: Budget::try_from(body)? }).await?;
     Ok(view(&call, scope).await?.replayed(done.replayed))
 }
 
-async fn show(ask: Ask<Scope>) -> Result<Reply<BudgetAnswer>, Problem> {
-    view(&ask.call, ask.at).await
+async fn show(input: Input<Scope>) -> Result<Reply<BudgetAnswer>, Problem> {
+    view(&input.call, input.parameter).await
 }
 
-/// A scope that nobody ever named has nothing to tell.
+/// Returns the view of a scope; 404 if it was never defined or charged.
 async fn known(call: &Call, scope: &Scope) -> Result<BudgetView, Problem> {
     let found = call.bursar().ledger().budget(scope).await?;
-    found.ok_or_else(|| Problem::not_found(format_args!("budget {scope}, and nothing was ever charged to it")))
+    found.ok_or_else(|| Problem::not_found(format_args!("budget {scope}, and the scope was never charged")))
 }
 
-/// A budget, with the digest of its definition.
+/// Returns a budget, with a digest of its definition as the ETag.
 async fn view(call: &Call, scope: Scope) -> Result<Reply<BudgetAnswer>, Problem> {
     let found = known(call, &scope).await?;
     let tag = found.budget.as_ref().map(Fingerprint::of);
@@ -99,45 +105,45 @@ async fn view(call: &Call, scope: Scope) -> Result<Reply<BudgetAnswer>, Problem>
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct SpentQuery {
-    /// From this instant on; from the beginning unless it is said.
+    /// Start of the period, inclusive. Default: the beginning of the journal.
     #[serde(default)]
     from: Option<String>,
-    /// Before this instant; until now unless it is said.
+    /// End of the period, exclusive. Default: now.
     #[serde(default)]
     to: Option<String>,
 }
 
-async fn spent(ask: Ask<Scope, SpentQuery>) -> Result<Reply<SpentAnswer>, Problem> {
-    let bursar = ask.call.bursar();
-    let from: Option<Time> = ask.query.from.map(|text| text.parse()).transpose()?;
-    let to = match ask.query.to {
+async fn spent(input: Input<Scope, SpentQuery>) -> Result<Reply<SpentAnswer>, Problem> {
+    let bursar = input.call.bursar();
+    let from: Option<Time> = input.query.from.map(|text| text.parse()).transpose()?;
+    let to = match input.query.to {
         Some(text) => text.parse()?,
         None => bursar.now().await?,
     };
-    known(&ask.call, &ask.at).await?;
-    let spent = bursar.ledger().spent(&ask.at, from.unwrap_or(Time::MIN), to).await?;
-    Ok(Reply::new(SpentAnswer { scope: ask.at, from: from.and_then(stamp), to: stamp(to), spent }))
+    known(&input.call, &input.parameter).await?;
+    let spent = bursar.ledger().spent(&input.parameter, from.unwrap_or(Time::MIN), to).await?;
+    Ok(Reply::new(SpentAnswer { scope: input.parameter, from: from.and_then(stamp), to: stamp(to), spent }))
 }
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct HistoryQuery {
-    /// So many at most, from 1 to 1000.
+    /// Maximum number of events, from 1 to 1000. Default: 100.
     #[serde(default)]
     #[schemars(range(min = 1, max = PAGE_MAX))]
     pub(super) limit: Option<usize>,
-    /// Where to go on, as `next` of the last page said.
+    /// Where the page begins: `next` of the previous page.
     #[serde(default)]
     pub(super) cursor: Option<String>,
 }
 
-async fn history(ask: Ask<Scope, HistoryQuery>) -> Result<Reply<Page<EventAnswer>>, Problem> {
-    known(&ask.call, &ask.at).await?;
-    let stream = Stream::Scope(ask.call.context.tenant.clone(), ask.at);
-    history_of(&ask.call, &stream, ask.query).await
+async fn history(input: Input<Scope, HistoryQuery>) -> Result<Reply<Page<EventAnswer>>, Problem> {
+    known(&input.call, &input.parameter).await?;
+    let stream = Stream::Scope(input.call.context.tenant.clone(), input.parameter);
+    history_of(&input.call, &stream, input.query).await
 }
 
-/// What happened to a thing, a page of it.
+/// Returns one page of the events of a stream, newest first.
 pub(super) async fn history_of(
     call: &Call,
     stream: &Stream,
@@ -150,28 +156,28 @@ pub(super) async fn history_of(
     Ok(Reply::new(Page { items, next: next.map(|next| next.to_string()) }))
 }
 
-async fn freeze(ask: Ask<Scope, Nothing, ReasonBody>) -> Result<Reply<BudgetAnswer>, Problem> {
-    let call = ask.call.because(ask.body.reason);
-    let done = call.ask(Op::Freeze { scope: ask.at.clone() }).await?;
-    Ok(view(&call, ask.at).await?.replayed(done.replayed))
+async fn freeze(input: Input<Scope, NoFields, ReasonBody>) -> Result<Reply<BudgetAnswer>, Problem> {
+    let call = input.call.with_reason(input.body.reason);
+    let done = call.run(Op::Freeze { scope: input.parameter.clone() }).await?;
+    Ok(view(&call, input.parameter).await?.replayed(done.replayed))
 }
 
-async fn unfreeze(ask: Ask<Scope, Nothing, ReasonBody>) -> Result<Reply<BudgetAnswer>, Problem> {
-    let call = ask.call.because(ask.body.reason);
-    let done = call.ask(Op::Unfreeze { scope: ask.at.clone() }).await?;
-    Ok(view(&call, ask.at).await?.replayed(done.replayed))
+async fn unfreeze(input: Input<Scope, NoFields, ReasonBody>) -> Result<Reply<BudgetAnswer>, Problem> {
+    let call = input.call.with_reason(input.body.reason);
+    let done = call.run(Op::Unfreeze { scope: input.parameter.clone() }).await?;
+    Ok(view(&call, input.parameter).await?.replayed(done.replayed))
 }
 
-async fn credit(ask: Ask<Scope, Nothing, CreditBody>) -> Result<Reply<ChargeAnswer>, Problem> {
-    let Ask { call, at: scope, body: CreditBody { amount, hold, reason }, .. } = ask;
-    let done = call.because(reason).ask(Op::Credit { scope, amount, hold }).await?;
+async fn credit(input: Input<Scope, NoFields, CreditBody>) -> Result<Reply<ChargeAnswer>, Problem> {
+    let Input { call, parameter: scope, body: CreditBody { amount, hold, reason }, .. } = input;
+    let done = call.with_reason(reason).run(Op::Credit { scope, amount, hold }).await?;
     match done.answer {
         Answer::Credited(charged) => Ok(Reply::new(ChargeAnswer::from(&charged)).replayed(done.replayed)),
         other => Err(unexpected(&other)),
     }
 }
 
-/// An answer that this question does not have.
+/// Returns the problem for an answer that the operation cannot have.
 pub(super) fn unexpected(answer: &Answer) -> Problem {
-    Problem::from(bursar::Error::Internal(format!("a request was answered with {answer:?}")))
+    Problem::from(bursar::Error::Internal(format!("the engine returned an unexpected answer: {answer:?}")))
 }

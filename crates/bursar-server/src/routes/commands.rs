@@ -1,13 +1,13 @@
-//! `/v1/commands`.
+//! `/v1/commands`: holds, redemptions and jobs in one transaction.
 
 use axum::http::Method;
 use bursar::{CommandId, Op, Receipt, Request};
 use serde_json::json;
 
-use crate::call::{Ask, Call, Nothing};
+use crate::call::{Call, Input, NoFields};
 use crate::convert;
 use crate::principal::authorize;
-use crate::principal::table::Action;
+use crate::principal::permissions::Action;
 use crate::reply::{Created, Reply};
 use crate::route::Route;
 use crate::wire::command::{CommandAnswer, CommandBody};
@@ -19,7 +19,7 @@ pub(super) fn routes() -> Vec<Route> {
             Method::POST,
             "/v1/commands",
             Action::CommandsSubmit,
-            "Charges, redemptions and jobs, all or nothing",
+            "Submit charges, redemptions and jobs in one transaction",
             submit,
         )
         .example(json!({
@@ -29,21 +29,21 @@ pub(super) fn routes() -> Vec<Route> {
             "jobs": [{ "queue": "media", "kind": "video.generate", "payload": { "prompt": "a harbour" },
                        "idempotency_key": "gen-7" }],
         })),
-        Route::new(Method::GET, "/v1/commands/{id}", Action::CommandsRead, "What a command did", show)
+        Route::new(Method::GET, "/v1/commands/{id}", Action::CommandsRead, "Get the result of a command", show)
             .carries_payloads(),
     ]
 }
 
-async fn submit(ask: Ask<(), Nothing, CommandBody>) -> Result<Created<CommandAnswer>, Problem> {
-    let (answer, replayed) = done(&ask.call, ask.body).await?;
+async fn submit(input: Input<(), NoFields, CommandBody>) -> Result<Created<CommandAnswer>, Problem> {
+    let (answer, replayed) = submit_command(&input.call, input.body).await?;
     let location = (!answer.dry_run).then(|| format!("/v1/commands/{}", answer.id));
     Ok(Created { answer, location, replayed })
 }
 
-/// Does a command.
-pub(super) async fn done(call: &Call, body: CommandBody) -> Result<(CommandAnswer, bool), Problem> {
+/// Submits a command; returns its answer and whether it is a replay.
+pub(super) async fn submit_command(call: &Call, body: CommandBody) -> Result<(CommandAnswer, bool), Problem> {
     let (command, context, dry_run) = body.into_command(call.context.clone())?;
-    // What is allowed alone is not smuggled in with something else.
+    // A command with jobs also needs the permission to enqueue jobs.
     if !command.jobs.is_empty() {
         authorize(&call.principal, Action::JobsEnqueue)?;
     }
@@ -56,8 +56,8 @@ pub(super) async fn done(call: &Call, body: CommandBody) -> Result<(CommandAnswe
     Ok((convert::command_answer(&receipt, dry_run), receipt.replayed))
 }
 
-async fn show(ask: Ask<CommandId>) -> Result<Reply<CommandAnswer>, Problem> {
-    let found = ask.call.bursar().journal().command(ask.at).await?;
-    let receipt = found.ok_or_else(|| Problem::not_found(format_args!("command {}", ask.at)))?;
+async fn show(input: Input<CommandId>) -> Result<Reply<CommandAnswer>, Problem> {
+    let found = input.call.bursar().journal().command(input.parameter).await?;
+    let receipt = found.ok_or_else(|| Problem::not_found(format_args!("command {}", input.parameter)))?;
     Ok(Reply::new(convert::command_answer(&receipt, false)))
 }

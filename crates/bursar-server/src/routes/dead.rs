@@ -1,4 +1,4 @@
-//! `/v1/dead`: dead letters.
+//! `/v1/dead`: dead jobs, which have used up their attempts or failed for good.
 
 use axum::http::Method;
 use bursar::{Act, FlowKey, JobKind, JobState, Queue, Tag};
@@ -6,12 +6,12 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::call::{Ask, Nothing};
+use crate::call::{Input, NoFields};
 use crate::limits::PAGE_MAX;
-use crate::principal::table::Action;
+use crate::principal::permissions::Action;
 use crate::reply::Reply;
 use crate::route::Route;
-use crate::routes::jobs::{ListQuery, act_on_many, listed};
+use crate::routes::jobs::{ListQuery, act_on_many, list_page};
 use crate::wire::Page;
 use crate::wire::bulk::{ActedAnswer, MoveManyBody, SelectionBody};
 use crate::wire::job::JobAnswer;
@@ -20,38 +20,31 @@ use crate::wire::problem::Problem;
 pub(super) fn routes() -> Vec<Route> {
     let act = Action::JobsOperate;
     let example = || json!({ "filter": { "queue": "media" }, "reason": "provider is back" });
-    let list = Route::new(Method::GET, "/v1/dead", Action::JobsRead, "Dead letters", list).pages();
+    let list = Route::new(Method::GET, "/v1/dead", Action::JobsRead, "List dead jobs", list).pages();
     let acts = vec![
-        Route::new(Method::POST, "/v1/dead/retry", act, "Try dead letters again", retry).example(example()),
-        Route::new(Method::POST, "/v1/dead/discard", act, "Dead letters are not wanted any more", discard)
-            .example(example()),
-        Route::new(
-            Method::POST,
-            "/v1/dead/move",
-            act,
-            "Put dead letters in another queue, where they are tried again",
-            move_to,
-        )
-        .example(json!({ "filter": { "queue": "media" }, "to": "slow", "reason": "provider is back" })),
+        Route::new(Method::POST, "/v1/dead/retry", act, "Retry dead jobs", retry).example(example()),
+        Route::new(Method::POST, "/v1/dead/discard", act, "Discard dead jobs", discard).example(example()),
+        Route::new(Method::POST, "/v1/dead/move", act, "Move dead jobs to another queue and retry them there", move_to)
+            .example(json!({ "filter": { "queue": "media" }, "to": "slow", "reason": "provider is back" })),
     ];
     acts.into_iter().chain([list]).collect()
 }
 
-/// Which dead letters are listed.
+/// The filter of the list of dead jobs.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct DeadQuery {
     #[serde(default)]
     queue: Option<Queue>,
-    /// A kind, or the beginning of kinds before a `*`.
+    /// A kind, or a prefix of kinds followed by `*`.
     #[serde(default)]
     kind: Option<JobKind>,
-    /// A flow key.
+    /// The flow key.
     #[serde(default)]
     key: Option<FlowKey>,
     #[serde(default)]
     tag: Option<Tag>,
-    /// Of the last error.
+    /// The fingerprint of the last error.
     #[serde(default)]
     fingerprint: Option<String>,
     #[serde(default)]
@@ -61,21 +54,21 @@ struct DeadQuery {
     limit: Option<usize>,
 }
 
-async fn list(ask: Ask<(), DeadQuery>) -> Result<Reply<Page<JobAnswer>>, Problem> {
-    let DeadQuery { queue, kind, key, tag, fingerprint, cursor, limit } = ask.query;
+async fn list(input: Input<(), DeadQuery>) -> Result<Reply<Page<JobAnswer>>, Problem> {
+    let DeadQuery { queue, kind, key, tag, fingerprint, cursor, limit } = input.query;
     let query = ListQuery { queue, state: None, kind, key, tag, fingerprint, cursor, limit };
-    listed(&ask.call, query, Some(JobState::Dead)).await
+    list_page(&input.call, query, Some(JobState::Dead)).await
 }
 
-async fn retry(ask: Ask<(), Nothing, SelectionBody>) -> Result<Reply<ActedAnswer>, Problem> {
-    act_on_many(ask.call, Act::Retry, ask.body, Some(JobState::Dead)).await
+async fn retry(input: Input<(), NoFields, SelectionBody>) -> Result<Reply<ActedAnswer>, Problem> {
+    act_on_many(input.call, Act::Retry, input.body, Some(JobState::Dead)).await
 }
 
-async fn discard(ask: Ask<(), Nothing, SelectionBody>) -> Result<Reply<ActedAnswer>, Problem> {
-    act_on_many(ask.call, Act::Discard, ask.body, Some(JobState::Dead)).await
+async fn discard(input: Input<(), NoFields, SelectionBody>) -> Result<Reply<ActedAnswer>, Problem> {
+    act_on_many(input.call, Act::Discard, input.body, Some(JobState::Dead)).await
 }
 
-async fn move_to(ask: Ask<(), Nothing, MoveManyBody>) -> Result<Reply<ActedAnswer>, Problem> {
-    let queue = ask.body.to.clone();
-    act_on_many(ask.call, Act::Move { queue }, ask.body.selection(), Some(JobState::Dead)).await
+async fn move_to(input: Input<(), NoFields, MoveManyBody>) -> Result<Reply<ActedAnswer>, Problem> {
+    let queue = input.body.to.clone();
+    act_on_many(input.call, Act::Move { queue }, input.body.selection(), Some(JobState::Dead)).await
 }

@@ -1,15 +1,15 @@
-//! `/v1/grants`.
+//! `/v1/grants`: single-use permissions.
 
 use axum::http::Method;
 use bursar::{GrantId, Op, is_credential, page};
 use serde_json::json;
 
-use crate::call::{Ask, Nothing};
+use crate::call::{Input, NoFields};
 use crate::convert;
-use crate::principal::table::Action;
-use crate::reply::{Created, Done, Reply};
+use crate::principal::permissions::Action;
+use crate::reply::{Created, NoContent, Reply};
 use crate::route::Route;
-use crate::routes::{PageQuery, WhyQuery, cursor, page_size};
+use crate::routes::{PageQuery, ReasonQuery, cursor, page_size};
 use crate::wire::grant::{GrantAnswer, MintBody, MintedAnswer};
 use crate::wire::problem::Problem;
 use crate::wire::{Page, millis};
@@ -20,47 +20,47 @@ pub(super) fn routes() -> Vec<Route> {
             Method::POST,
             "/v1/grants",
             Action::GrantsWrite,
-            "Make a one-time permission; its token is shown once",
+            "Create a grant; the response has its token, which is not shown again",
             mint,
         )
         .example(
             json!({ "purpose": "upload", "subject": "session-7", "payload": { "assetId": "a-1" }, "ttl_ms": 60_000 }),
         ),
-        Route::new(Method::GET, "/v1/grants", Action::GrantsRead, "Grants, without their secrets", list).pages(),
-        Route::new(Method::GET, "/v1/grants/{id}", Action::GrantsRead, "A grant, without its secret", show)
+        Route::new(Method::GET, "/v1/grants", Action::GrantsRead, "List grants, without their tokens", list).pages(),
+        Route::new(Method::GET, "/v1/grants/{id}", Action::GrantsRead, "Get a grant, without its token", show)
             .carries_payloads(),
-        Route::new(Method::DELETE, "/v1/grants/{id}", Action::GrantsWrite, "Take a grant back", revoke),
+        Route::new(Method::DELETE, "/v1/grants/{id}", Action::GrantsWrite, "Revoke a grant", revoke),
     ]
 }
 
-async fn mint(ask: Ask<(), Nothing, MintBody>) -> Result<Created<MintedAnswer>, Problem> {
-    let MintBody { purpose, subject, payload, ttl_ms } = ask.body;
+async fn mint(input: Input<(), NoFields, MintBody>) -> Result<Created<MintedAnswer>, Problem> {
+    let MintBody { purpose, subject, payload, ttl_ms } = input.body;
     let ttl = millis("ttl_ms", ttl_ms)?.into();
-    let minted = ask.call.bursar().grants().mint_with(purpose, subject, payload, ttl, ask.call.key.clone()).await?;
+    let minted = input.call.bursar().grants().mint_with(purpose, subject, payload, ttl, input.call.key.clone()).await?;
     let location = Some(format!("/v1/grants/{}", minted.id));
     Ok(Created { answer: convert::minted_answer(&minted), location, replayed: minted.token.is_none() })
 }
 
-async fn list(ask: Ask<(), PageQuery>) -> Result<Reply<Page<GrantAnswer>>, Problem> {
-    let limit = page_size(ask.query.limit)?;
-    let bursar = ask.call.bursar();
-    let found = bursar.grants().list(cursor(ask.query.cursor.as_deref())?, limit).await?;
+async fn list(input: Input<(), PageQuery>) -> Result<Reply<Page<GrantAnswer>>, Problem> {
+    let limit = page_size(input.query.limit)?;
+    let bursar = input.call.bursar();
+    let found = bursar.grants().list(cursor(input.query.cursor.as_deref())?, limit).await?;
     let now = bursar.now().await?;
     let items: Vec<GrantAnswer> = found.iter().map(|grant| GrantAnswer::at(grant, now)).collect();
     Ok(Reply::new(Page::of(items, page::is_full(&found, limit), |grant| grant.id.to_string())))
 }
 
-async fn show(ask: Ask<GrantId>) -> Result<Reply<GrantAnswer>, Problem> {
-    let bursar = ask.call.bursar();
-    let found = bursar.grants().find(ask.at).await?;
-    let found = found.ok_or_else(|| Problem::not_found(format_args!("grant {}", ask.at)))?;
+async fn show(input: Input<GrantId>) -> Result<Reply<GrantAnswer>, Problem> {
+    let bursar = input.call.bursar();
+    let found = bursar.grants().find(input.parameter).await?;
+    let found = found.ok_or_else(|| Problem::not_found(format_args!("grant {}", input.parameter)))?;
     Ok(Reply::new(GrantAnswer::at(&found, bursar.now().await?)))
 }
 
-async fn revoke(ask: Ask<GrantId, WhyQuery>) -> Result<Done, Problem> {
-    if is_credential(ask.at) {
-        return Err(Problem::not_found(format_args!("grant {}", ask.at)));
+async fn revoke(input: Input<GrantId, ReasonQuery>) -> Result<NoContent, Problem> {
+    if is_credential(input.parameter) {
+        return Err(Problem::not_found(format_args!("grant {}", input.parameter)));
     }
-    let outcome = ask.call.because(ask.query.reason).ask(Op::Revoke { grant: ask.at }).await?;
-    Ok(Done { replayed: outcome.replayed })
+    let outcome = input.call.with_reason(input.query.reason).run(Op::Revoke { grant: input.parameter }).await?;
+    Ok(NoContent { replayed: outcome.replayed })
 }

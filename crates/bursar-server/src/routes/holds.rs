@@ -1,4 +1,4 @@
-//! `/v1/holds`.
+//! `/v1/holds`: units set aside until they are committed, released or expire.
 
 use axum::http::Method;
 use bursar::{Answer, HoldId, HoldState, Op, Outcome, Scope, Stream, Time, page};
@@ -6,13 +6,13 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::call::{Ask, Nothing};
+use crate::call::{Input, NoFields};
 use crate::limits::PAGE_MAX;
-use crate::principal::table::Action;
+use crate::principal::permissions::Action;
 use crate::reply::{Created, Reply};
 use crate::route::Route;
 use crate::routes::budgets::{HistoryQuery, history_of, unexpected};
-use crate::routes::{commands, page_size};
+use crate::routes::{BAD_CURSOR, commands, page_size};
 use crate::wire::budget::ReasonBody;
 use crate::wire::command::{CommandAnswer, CommandBody};
 use crate::wire::event::EventAnswer;
@@ -23,24 +23,25 @@ use crate::wire::{Page, millis, stamp};
 pub(super) fn routes() -> Vec<Route> {
     let (read, settle) = (Action::CommandsRead, Action::CommandsSubmit);
     vec![
-        Route::new(Method::POST, "/v1/holds", settle, "Set units aside", place)
+        Route::new(Method::POST, "/v1/holds", settle, "Place a hold", place)
             .example(json!({ "charges": [{ "scope": "room:sales", "amount": 50_000 }], "ttl_ms": 60_000 })),
-        Route::new(Method::GET, "/v1/holds", read, "Live holds on a scope, soonest to expire first", list).pages(),
-        Route::new(Method::GET, "/v1/holds/{id}", read, "A hold as it stands", show).carries_payloads(),
-        Route::new(Method::GET, "/v1/holds/{id}/history", read, "What happened to a hold, newest first", history)
+        Route::new(Method::GET, "/v1/holds", read, "List the unsettled holds on a scope, soonest expiry first", list)
             .pages(),
-        Route::new(Method::POST, "/v1/holds/{id}/commit", settle, "Post what a hold really cost", commit)
+        Route::new(Method::GET, "/v1/holds/{id}", read, "Get a hold", show).carries_payloads(),
+        Route::new(Method::GET, "/v1/holds/{id}/history", read, "List a hold's events, newest first", history).pages(),
+        Route::new(Method::POST, "/v1/holds/{id}/commit", settle, "Commit a hold with the actual cost", commit)
             .example(json!({ "actual": 42_000 })),
-        Route::new(Method::POST, "/v1/holds/{id}/release", settle, "Free what a hold set aside", release)
+        Route::new(Method::POST, "/v1/holds/{id}/release", settle, "Release a hold", release)
             .example(json!({ "reason": "not needed" })),
-        Route::new(Method::POST, "/v1/holds/{id}/extend", settle, "Put off a hold's expiry", extend)
+        Route::new(Method::POST, "/v1/holds/{id}/extend", settle, "Extend a hold's expiry", extend)
             .example(json!({ "by_ms": 30_000 })),
     ]
 }
 
-async fn place(ask: Ask<(), Nothing, HoldBody>) -> Result<Created<CommandAnswer>, Problem> {
-    let HoldBody { charges, ttl_ms, context, dry_run } = ask.body;
-    let (answer, replayed) = commands::done(&ask.call, CommandBody::hold(charges, ttl_ms, context, dry_run)).await?;
+async fn place(input: Input<(), NoFields, HoldBody>) -> Result<Created<CommandAnswer>, Problem> {
+    let HoldBody { charges, ttl_ms, context, dry_run } = input.body;
+    let (answer, replayed) =
+        commands::submit_command(&input.call, CommandBody::hold(charges, ttl_ms, context, dry_run)).await?;
     let hold = answer.hold.as_ref().filter(|_| !answer.dry_run);
     Ok(Created { location: hold.map(|hold| format!("/v1/holds/{}", hold.id)), replayed, answer })
 }
@@ -49,7 +50,7 @@ async fn place(ask: Ask<(), Nothing, HoldBody>) -> Result<Created<CommandAnswer>
 #[serde(deny_unknown_fields)]
 struct ListQuery {
     scope: Scope,
-    /// `held`, or `expired` for those that are not swept yet.
+    /// `held`, or `expired` for expired holds that maintenance has not closed yet.
     #[serde(default)]
     state: Option<String>,
     #[serde(default)]
@@ -59,17 +60,22 @@ struct ListQuery {
     limit: Option<usize>,
 }
 
-async fn list(ask: Ask<(), ListQuery>) -> Result<Reply<Page<HoldAnswer>>, Problem> {
-    let limit = page_size(ask.query.limit)?;
-    let state = match ask.query.state.as_deref() {
+async fn list(input: Input<(), ListQuery>) -> Result<Reply<Page<HoldAnswer>>, Problem> {
+    let limit = page_size(input.query.limit)?;
+    let state = match input.query.state.as_deref() {
         None => None,
         Some("held") => Some(HoldState::Held),
         Some("expired") => Some(HoldState::Expired),
-        Some(_) => return Err(Problem::invalid("state".into(), "state is held or expired: others are not listed")),
+        Some(_) => {
+            return Err(Problem::invalid(
+                "state".into(),
+                "state must be held or expired; settled holds are not listed",
+            ));
+        }
     };
-    let bursar = ask.call.bursar();
-    let after = ask.query.cursor.as_deref().map(mark).transpose()?;
-    let found = bursar.ledger().live(&ask.query.scope, after, limit).await?;
+    let bursar = input.call.bursar();
+    let after = input.query.cursor.as_deref().map(parse_cursor).transpose()?;
+    let found = bursar.ledger().live(&input.query.scope, after, limit).await?;
     let now = bursar.now().await?;
     let next = found.last().filter(|_| page::is_full(&found, limit));
     let next = next.map(|hold| format!("{}.{}", hold.expires_at.micros(), hold.id));
@@ -78,35 +84,35 @@ async fn list(ask: Ask<(), ListQuery>) -> Result<Reply<Page<HoldAnswer>>, Proble
     Ok(Reply::new(Page { items, next }))
 }
 
-fn mark(text: &str) -> Result<(Time, HoldId), Problem> {
+/// Parses a cursor: the expiry in microseconds and the id of the last hold.
+fn parse_cursor(text: &str) -> Result<(Time, HoldId), Problem> {
     let parts = text.split_once('.').and_then(|(at, id)| Some((at.parse().ok()?, id.parse().ok()?)));
-    let (at, id): (i64, HoldId) =
-        parts.ok_or_else(|| Problem::invalid("cursor".into(), "cursor is not one that a list has told"))?;
+    let (at, id): (i64, HoldId) = parts.ok_or_else(|| Problem::invalid("cursor".into(), BAD_CURSOR))?;
     Ok((Time::from_micros(at), id))
 }
 
-async fn show(ask: Ask<HoldId>) -> Result<Reply<HoldAnswer>, Problem> {
-    let bursar = ask.call.bursar();
-    let found = bursar.ledger().find(ask.at).await?;
-    let found = found.ok_or_else(|| Problem::not_found(format_args!("hold {}", ask.at)))?;
+async fn show(input: Input<HoldId>) -> Result<Reply<HoldAnswer>, Problem> {
+    let bursar = input.call.bursar();
+    let found = bursar.ledger().find(input.parameter).await?;
+    let found = found.ok_or_else(|| Problem::not_found(format_args!("hold {}", input.parameter)))?;
     Ok(Reply::new(HoldAnswer::at(&found, bursar.now().await?)))
 }
 
-async fn history(ask: Ask<HoldId, HistoryQuery>) -> Result<Reply<Page<EventAnswer>>, Problem> {
-    if ask.call.bursar().ledger().find(ask.at).await?.is_none() {
-        return Err(Problem::not_found(format_args!("hold {}", ask.at)));
+async fn history(input: Input<HoldId, HistoryQuery>) -> Result<Reply<Page<EventAnswer>>, Problem> {
+    if input.call.bursar().ledger().find(input.parameter).await?.is_none() {
+        return Err(Problem::not_found(format_args!("hold {}", input.parameter)));
     }
-    history_of(&ask.call, &Stream::Hold(ask.at), ask.query).await
+    history_of(&input.call, &Stream::Hold(input.parameter), input.query).await
 }
 
-async fn commit(ask: Ask<HoldId, Nothing, CommitBody>) -> Result<Reply<SettledAnswer>, Problem> {
-    let each = ask.body.actuals.into_iter().map(|actual| (actual.scope, actual.amount)).collect();
-    let actual = actual(ask.body.actual, each)?;
-    settled(ask.call.ask(Op::Commit { hold: ask.at, actual }).await?)
+async fn commit(input: Input<HoldId, NoFields, CommitBody>) -> Result<Reply<SettledAnswer>, Problem> {
+    let each = input.body.actuals.into_iter().map(|actual| (actual.scope, actual.amount)).collect();
+    let actual = actual(input.body.actual, each)?;
+    settled(input.call.run(Op::Commit { hold: input.parameter, actual }).await?)
 }
 
-async fn release(ask: Ask<HoldId, Nothing, ReasonBody>) -> Result<Reply<SettledAnswer>, Problem> {
-    settled(ask.call.because(ask.body.reason).ask(Op::Release { hold: ask.at }).await?)
+async fn release(input: Input<HoldId, NoFields, ReasonBody>) -> Result<Reply<SettledAnswer>, Problem> {
+    settled(input.call.with_reason(input.body.reason).run(Op::Release { hold: input.parameter }).await?)
 }
 
 fn settled(outcome: Outcome) -> Result<Reply<SettledAnswer>, Problem> {
@@ -116,8 +122,8 @@ fn settled(outcome: Outcome) -> Result<Reply<SettledAnswer>, Problem> {
     }
 }
 
-async fn extend(ask: Ask<HoldId, Nothing, ExtendBody>) -> Result<Reply<ExtendedAnswer>, Problem> {
-    let outcome = ask.call.ask(Op::Extend { hold: ask.at, by: millis("by_ms", ask.body.by_ms)? }).await?;
+async fn extend(input: Input<HoldId, NoFields, ExtendBody>) -> Result<Reply<ExtendedAnswer>, Problem> {
+    let outcome = input.call.run(Op::Extend { hold: input.parameter, by: millis("by_ms", input.body.by_ms)? }).await?;
     match outcome.answer {
         Answer::Extended { hold, expires_at } => {
             Ok(Reply::new(ExtendedAnswer { id: hold, expires_at: stamp(expires_at) }).replayed(outcome.replayed))

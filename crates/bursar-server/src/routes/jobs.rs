@@ -1,4 +1,4 @@
-//! `/v1/jobs`: what is asked of jobs by who does not work on them.
+//! `/v1/jobs`: enqueueing, reading and operating jobs. The routes of workers are in `work`.
 
 use axum::http::Method;
 use bursar::bounds::check_items;
@@ -10,11 +10,11 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::call::{Ask, Call, Nothing};
+use crate::call::{Call, Input, NoFields};
 use crate::convert;
 use crate::limits::BULK_BYTES_MAX;
 use crate::limits::PAGE_MAX;
-use crate::principal::table::Action;
+use crate::principal::permissions::Action;
 use crate::reply::{Created, Reply};
 use crate::route::Route;
 use crate::routes::budgets::{HistoryQuery, history_of, unexpected};
@@ -27,46 +27,34 @@ use crate::wire::job::{AttemptAnswer, BulkBody, FinishedAnswer, JobAnswer, JobBo
 use crate::wire::problem::Problem;
 use crate::wire::{Page, millis};
 
-/// Jobs that are counted at most before they are acted on.
+/// Maximum number of jobs that a dry run counts.
 const COUNTED_MAX: usize = 1_000_000;
-/// Pages that one act on all that match takes at most.
+/// Maximum number of pages of jobs that one request acts on.
 const PAGES_MAX: usize = 20;
 
 pub(super) fn routes() -> Vec<Route> {
     let (read, operate, enqueue_it) = (Action::JobsRead, Action::JobsOperate, Action::JobsEnqueue);
     let selection = json!({ "filter": { "queue": "media", "kind": "video.*" }, "reason": "provider was down" });
     let acts = vec![
-        Route::new(Method::PATCH, "/v1/jobs/{id}", operate, "Change a waiting job", edit)
+        Route::new(Method::PATCH, "/v1/jobs/{id}", operate, "Change the priority or delay of a waiting job", edit)
             .example(json!({ "priority": 10, "delay_ms": 0 })),
-        Route::new(Method::POST, "/v1/jobs/{id}/cancel", Action::JobsCancel, "Give a job up", cancel)
+        Route::new(Method::POST, "/v1/jobs/{id}/cancel", Action::JobsCancel, "Cancel a job", cancel)
             .example(json!({ "reason": "typo" })),
-        Route::new(Method::POST, "/v1/jobs/{id}/retry", operate, "Try a dead or cancelled job again", retry)
+        Route::new(Method::POST, "/v1/jobs/{id}/retry", operate, "Retry a dead or cancelled job", retry)
             .example(json!({ "reason": "mended" })),
-        Route::new(Method::POST, "/v1/jobs/{id}/discard", operate, "A dead job is not wanted any more", discard)
+        Route::new(Method::POST, "/v1/jobs/{id}/discard", operate, "Discard a dead job", discard)
             .example(json!({ "reason": "too late" })),
-        Route::new(Method::POST, "/v1/jobs/{id}/move", operate, "Put a job in another queue", move_to)
+        Route::new(Method::POST, "/v1/jobs/{id}/move", operate, "Move a job to another queue", move_to)
             .example(json!({ "queue": "slow" })),
-        Route::new(
-            Method::POST,
-            "/v1/jobs/cancel",
-            operate,
-            "Give up many jobs: these, or all that match",
-            cancel_many,
-        )
-        .example(selection.clone()),
-        Route::new(
-            Method::POST,
-            "/v1/jobs/retry",
-            operate,
-            "Try many jobs again: these, or all that match",
-            retry_many,
-        )
-        .example(selection),
+        Route::new(Method::POST, "/v1/jobs/cancel", operate, "Cancel many jobs, by id or by filter", cancel_many)
+            .example(selection.clone()),
+        Route::new(Method::POST, "/v1/jobs/retry", operate, "Retry many jobs, by id or by filter", retry_many)
+            .example(selection),
         Route::new(
             Method::POST,
             "/v1/jobs/edit",
             operate,
-            "Change many waiting jobs: these, or all that match",
+            "Change the priority or delay of many waiting jobs, by id or by filter",
             edit_many,
         )
         .example(json!({ "filter": { "queue": "media" }, "priority": 10 })),
@@ -74,78 +62,73 @@ pub(super) fn routes() -> Vec<Route> {
     let others = vec![
         Route::new(Method::POST, "/v1/jobs", enqueue_it, "Enqueue a job", enqueue)
             .example(json!({ "queue": "media", "kind": "video.generate", "payload": { "prompt": "a harbour" } })),
-        Route::new(
-            Method::POST,
-            "/v1/jobs/bulk",
-            enqueue_it,
-            "Enqueue many jobs, up to a thousand in a transaction",
-            bulk,
-        )
-        .body_up_to(BULK_BYTES_MAX)
-        .example(json!({ "jobs": [{ "queue": "media", "kind": "video.generate", "idempotency_key": "gen-7" }] })),
-        Route::new(Method::GET, "/v1/jobs", read, "Jobs, in the order of their enqueueing", list).pages(),
-        Route::new(Method::GET, "/v1/jobs/{id}", read, "A job as it stands", show).carries_payloads(),
-        Route::new(Method::GET, "/v1/jobs/{id}/events", read, "What happened to a job, newest first", events).pages(),
-        Route::new(Method::GET, "/v1/jobs/{id}/attempts", read, "How each attempt of a job went", attempts).pages(),
+        Route::new(Method::POST, "/v1/jobs/bulk", enqueue_it, "Enqueue many jobs, in transactions of up to 1000", bulk)
+            .body_up_to(BULK_BYTES_MAX)
+            .example(json!({ "jobs": [{ "queue": "media", "kind": "video.generate", "idempotency_key": "gen-7" }] })),
+        Route::new(Method::GET, "/v1/jobs", read, "List jobs in the order they were enqueued", list).pages(),
+        Route::new(Method::GET, "/v1/jobs/{id}", read, "Get a job", show).carries_payloads(),
+        Route::new(Method::GET, "/v1/jobs/{id}/events", read, "List a job's events, newest first", events).pages(),
+        Route::new(Method::GET, "/v1/jobs/{id}/attempts", read, "List the attempts of a job", attempts).pages(),
     ];
     acts.into_iter().chain(others).collect()
 }
 
-async fn enqueue(ask: Ask<(), Nothing, JobBody>) -> Result<Created<EnqueuedAnswer>, Problem> {
-    let spec = JobSpec::try_from(ask.body)?;
-    let receipt = Receipt::from(ask.call.ask(Op::Submit(Command { jobs: vec![spec], ..Command::default() })).await?);
+async fn enqueue(input: Input<(), NoFields, JobBody>) -> Result<Created<EnqueuedAnswer>, Problem> {
+    let spec = JobSpec::try_from(input.body)?;
+    let receipt = Receipt::from(input.call.run(Op::Submit(Command { jobs: vec![spec], ..Command::default() })).await?);
     let answer = answers(&receipt).into_iter().next();
     let answer = answer.ok_or_else(|| Problem::from(bursar::Error::Internal("no job was enqueued".into())))?;
     let location = answer.created.then(|| format!("/v1/jobs/{}", answer.id));
     Ok(Created { answer, location, replayed: receipt.replayed })
 }
 
-async fn bulk(ask: Ask<(), Nothing, BulkBody>) -> Result<Reply<EnqueuedJobsAnswer>, Problem> {
-    let jobs = ask.body.jobs;
+async fn bulk(input: Input<(), NoFields, BulkBody>) -> Result<Reply<EnqueuedJobsAnswer>, Problem> {
+    let jobs = input.body.jobs;
     let specs = jobs.into_iter().map(JobSpec::try_from).collect::<Result<Vec<_>, _>>()?;
-    // What is wrong with one is told before any is enqueued, also if it is of a later transaction.
+    // An invalid job fails the whole request before any job is enqueued, even if it belongs to a later transaction.
     specs.iter().try_for_each(|spec| spec.check(0))?;
     let mut enqueued = Vec::with_capacity(specs.len());
-    // Each transaction is remembered by itself, so that the whole call can be repeated.
-    let mut parts = Parts::of(&ask.call, &specs);
+    // Each transaction has its own idempotency record, so that a retry replays those that were committed.
+    let mut parts = KeyedParts::of(&input.call, &specs);
     let mut commands = commands_of(specs).peekable();
     while let Some(jobs) = commands.next() {
         let more = commands.peek().is_some();
         let keyed = parts.next().map(|(key, number, whole)| (key, Part { number, whole, more }));
-        let receipt = submit(&ask.call, jobs, keyed).await?;
+        let receipt = submit(&input.call, jobs, keyed).await?;
         parts.note(receipt.replayed);
         enqueued.extend(answers(&receipt));
     }
     Ok(Reply::new(EnqueuedJobsAnswer { jobs: enqueued }).replayed(parts.replayed()))
 }
 
-/// The parts of something that is too large for one transaction.
-struct Parts {
+/// The idempotency keys of a request that needs several transactions.
+struct KeyedParts {
+    /// The caller's key, and a digest of the whole request.
     whole: Option<(IdempotencyKey, Fingerprint)>,
     number: u32,
     replayed: u32,
 }
 
-impl Parts {
-    /// Of what was asked, as far as it has a key.
-    fn of(call: &Call, asked: &impl serde::Serialize) -> Parts {
-        let whole = call.key.clone().map(|key| (key, Fingerprint::of(asked)));
-        Parts { whole, number: 0, replayed: 0 }
+impl KeyedParts {
+    /// Creates the parts of a request; without an idempotency key they have none either.
+    fn of(call: &Call, request: &impl serde::Serialize) -> KeyedParts {
+        let whole = call.key.clone().map(|key| (key, Fingerprint::of(request)));
+        KeyedParts { whole, number: 0, replayed: 0 }
     }
 
-    /// The next one, with the key of the whole.
+    /// Returns the next part: the caller's key, the number of the part, and the digest of the whole request.
     fn next(&mut self) -> Option<(IdempotencyKey, u32, Fingerprint)> {
         let number = self.number;
         self.number += 1;
         self.whole.clone().map(|(key, whole)| (key, number, whole))
     }
 
-    /// Whether it had been done before.
+    /// Records whether the last part was a replay.
     fn note(&mut self, replayed: bool) {
         self.replayed += u32::from(replayed);
     }
 
-    /// Whether all of them had been done before.
+    /// Returns whether all parts were replays.
     fn replayed(&self) -> bool {
         self.number > 0 && self.replayed == self.number
     }
@@ -162,24 +145,24 @@ fn answers(receipt: &Receipt) -> Vec<EnqueuedAnswer> {
     receipt.done.jobs.iter().copied().map(EnqueuedAnswer::from).collect()
 }
 
-/// Which jobs are listed.
+/// The filter of the list of jobs.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ListQuery {
     #[serde(default)]
     pub(super) queue: Option<Queue>,
-    /// One of the states of a job.
+    /// The state of the jobs.
     #[serde(default)]
     pub(super) state: Option<String>,
-    /// A kind, or the beginning of kinds before a `*`.
+    /// A kind, or a prefix of kinds followed by `*`.
     #[serde(default)]
     pub(super) kind: Option<JobKind>,
-    /// A flow key.
+    /// The flow key.
     #[serde(default)]
     pub(super) key: Option<FlowKey>,
     #[serde(default)]
     pub(super) tag: Option<Tag>,
-    /// Of the last error.
+    /// The fingerprint of the last error.
     #[serde(default)]
     pub(super) fingerprint: Option<String>,
     #[serde(default)]
@@ -189,13 +172,13 @@ pub(super) struct ListQuery {
     pub(super) limit: Option<usize>,
 }
 
-async fn list(ask: Ask<(), ListQuery>) -> Result<Reply<Page<JobAnswer>>, Problem> {
-    let state = ask.query.state.as_deref().map(str::parse).transpose()?;
-    listed(&ask.call, ask.query, state).await
+async fn list(input: Input<(), ListQuery>) -> Result<Reply<Page<JobAnswer>>, Problem> {
+    let state = input.query.state.as_deref().map(str::parse).transpose()?;
+    list_page(&input.call, input.query, state).await
 }
 
-/// Jobs in a state, a page of them.
-pub(super) async fn listed(
+/// Returns one page of jobs in a state.
+pub(super) async fn list_page(
     call: &Call,
     query: ListQuery,
     state: Option<JobState>,
@@ -211,82 +194,88 @@ pub(super) async fn listed(
     Ok(Reply::new(Page::of(items, full, |job| job.id.to_string())))
 }
 
-async fn show(ask: Ask<JobId>) -> Result<Reply<JobAnswer>, Problem> {
-    let bursar = ask.call.bursar();
-    let found = bursar.jobs().find(ask.at).await?;
-    let found = found.ok_or_else(|| Problem::not_found(format_args!("job {}", ask.at)))?;
+async fn show(input: Input<JobId>) -> Result<Reply<JobAnswer>, Problem> {
+    let bursar = input.call.bursar();
+    let found = bursar.jobs().find(input.parameter).await?;
+    let found = found.ok_or_else(|| Problem::not_found(format_args!("job {}", input.parameter)))?;
     Ok(Reply::new(JobAnswer::at(&found, bursar.now().await?)))
 }
 
-async fn events(ask: Ask<JobId, HistoryQuery>) -> Result<Reply<Page<EventAnswer>>, Problem> {
-    if ask.call.bursar().jobs().find(ask.at).await?.is_none() {
-        return Err(Problem::not_found(format_args!("job {}", ask.at)));
+async fn events(input: Input<JobId, HistoryQuery>) -> Result<Reply<Page<EventAnswer>>, Problem> {
+    if input.call.bursar().jobs().find(input.parameter).await?.is_none() {
+        return Err(Problem::not_found(format_args!("job {}", input.parameter)));
     }
-    history_of(&ask.call, &Stream::Job(ask.at), ask.query).await
+    history_of(&input.call, &Stream::Job(input.parameter), input.query).await
 }
 
-async fn attempts(ask: Ask<JobId>) -> Result<Reply<Page<AttemptAnswer>>, Problem> {
-    let bursar = ask.call.bursar();
-    if bursar.jobs().find(ask.at).await?.is_none() {
-        return Err(Problem::not_found(format_args!("job {}", ask.at)));
+async fn attempts(input: Input<JobId>) -> Result<Reply<Page<AttemptAnswer>>, Problem> {
+    let bursar = input.call.bursar();
+    if bursar.jobs().find(input.parameter).await?.is_none() {
+        return Err(Problem::not_found(format_args!("job {}", input.parameter)));
     }
-    let attempts = bursar.jobs().attempts(ask.at).await?;
+    let attempts = bursar.jobs().attempts(input.parameter).await?;
     Ok(Reply::new(Page { items: attempts.iter().map(convert::attempt_answer).collect(), next: None }))
 }
 
-async fn cancel(ask: Ask<JobId, Nothing, ReasonBody>) -> Result<Reply<FinishedAnswer>, Problem> {
-    act(ask.call.because(ask.body.reason), Act::Cancel, ask.at).await
+async fn cancel(input: Input<JobId, NoFields, ReasonBody>) -> Result<Reply<FinishedAnswer>, Problem> {
+    act(input.call.with_reason(input.body.reason), Act::Cancel, input.parameter).await
 }
 
-async fn retry(ask: Ask<JobId, Nothing, ReasonBody>) -> Result<Reply<FinishedAnswer>, Problem> {
-    act(ask.call.because(ask.body.reason), Act::Retry, ask.at).await
+async fn retry(input: Input<JobId, NoFields, ReasonBody>) -> Result<Reply<FinishedAnswer>, Problem> {
+    act(input.call.with_reason(input.body.reason), Act::Retry, input.parameter).await
 }
 
-async fn discard(ask: Ask<JobId, Nothing, ReasonBody>) -> Result<Reply<FinishedAnswer>, Problem> {
-    act(ask.call.because(ask.body.reason), Act::Discard, ask.at).await
+async fn discard(input: Input<JobId, NoFields, ReasonBody>) -> Result<Reply<FinishedAnswer>, Problem> {
+    act(input.call.with_reason(input.body.reason), Act::Discard, input.parameter).await
 }
 
-async fn move_to(ask: Ask<JobId, Nothing, MoveBody>) -> Result<Reply<FinishedAnswer>, Problem> {
-    let MoveBody { queue, reason } = ask.body;
-    act(ask.call.because(reason), Act::Move { queue }, ask.at).await
+async fn move_to(input: Input<JobId, NoFields, MoveBody>) -> Result<Reply<FinishedAnswer>, Problem> {
+    let MoveBody { queue, reason } = input.body;
+    act(input.call.with_reason(reason), Act::Move { queue }, input.parameter).await
 }
 
-async fn edit(ask: Ask<JobId, Nothing, EditBody>) -> Result<Reply<FinishedAnswer>, Problem> {
-    let delay = ask.body.delay_ms.map(|delay| millis("delay_ms", delay)).transpose()?;
-    act(ask.call.because(ask.body.reason), Act::Edit { priority: ask.body.priority, delay }, ask.at).await
+async fn edit(input: Input<JobId, NoFields, EditBody>) -> Result<Reply<FinishedAnswer>, Problem> {
+    let delay = input.body.delay_ms.map(|delay| millis("delay_ms", delay)).transpose()?;
+    act(input.call.with_reason(input.body.reason), Act::Edit { priority: input.body.priority, delay }, input.parameter)
+        .await
 }
 
 async fn act(call: Call, act: Act, job: JobId) -> Result<Reply<FinishedAnswer>, Problem> {
-    let (answers, replayed) = acted_on(&call, act, vec![job]).await?;
+    let (answers, replayed) = act_on_each(&call, act, vec![job]).await?;
     let done = answers.into_iter().next();
-    let done = done.ok_or_else(|| Problem::from(bursar::Error::Internal("an act was not answered".into())))??;
+    let done =
+        done.ok_or_else(|| Problem::from(bursar::Error::Internal("the engine returned no answer for a job".into())))??;
     Ok(Reply::new(FinishedAnswer::from(&done)).replayed(replayed))
 }
 
-/// What became of each of these jobs, and whether that had been done before.
-async fn acted_on(call: &Call, act: Act, jobs: Vec<JobId>) -> Result<(Vec<Result<Finished, Refusal>>, bool), Problem> {
-    let outcome = call.ask(Op::Act { act, jobs }).await?;
+/// Acts on jobs; returns the result of each, and whether the answer is a replay.
+async fn act_on_each(
+    call: &Call,
+    act: Act,
+    jobs: Vec<JobId>,
+) -> Result<(Vec<Result<Finished, Refusal>>, bool), Problem> {
+    let outcome = call.run(Op::Act { act, jobs }).await?;
     match outcome.answer {
         Answer::Acted { each, .. } => Ok((each, outcome.replayed)),
         other => Err(unexpected(&other)),
     }
 }
 
-async fn cancel_many(ask: Ask<(), Nothing, SelectionBody>) -> Result<Reply<ActedAnswer>, Problem> {
-    act_on_many(ask.call, Act::Cancel, ask.body, None).await
+async fn cancel_many(input: Input<(), NoFields, SelectionBody>) -> Result<Reply<ActedAnswer>, Problem> {
+    act_on_many(input.call, Act::Cancel, input.body, None).await
 }
 
-async fn retry_many(ask: Ask<(), Nothing, SelectionBody>) -> Result<Reply<ActedAnswer>, Problem> {
-    act_on_many(ask.call, Act::Retry, ask.body, None).await
+async fn retry_many(input: Input<(), NoFields, SelectionBody>) -> Result<Reply<ActedAnswer>, Problem> {
+    act_on_many(input.call, Act::Retry, input.body, None).await
 }
 
-async fn edit_many(ask: Ask<(), Nothing, EditManyBody>) -> Result<Reply<ActedAnswer>, Problem> {
-    let EditManyBody { priority, delay_ms, .. } = ask.body;
+async fn edit_many(input: Input<(), NoFields, EditManyBody>) -> Result<Reply<ActedAnswer>, Problem> {
+    let EditManyBody { priority, delay_ms, .. } = input.body;
     let delay = delay_ms.map(|delay| millis("delay_ms", delay)).transpose()?;
-    act_on_many(ask.call, Act::Edit { priority, delay }, ask.body.selection(), None).await
+    act_on_many(input.call, Act::Edit { priority, delay }, input.body.selection(), None).await
 }
 
-/// Acts on the jobs that are named, or on those that match; `state` is the one they must be in to match.
+/// Acts on jobs by id, or on all that match a filter. `state` is the state that jobs must have to match.
 pub(super) async fn act_on_many(
     call: Call,
     act: Act,
@@ -296,7 +285,7 @@ pub(super) async fn act_on_many(
     act.check()?;
     let SelectionBody { ids, filter, cursor, limit, reason, dry_run } = body;
     check_items("ids", ids.len())?;
-    let call = call.because(reason);
+    let call = call.with_reason(reason);
     let bursar = call.bursar();
     let filter_body = filter.clone();
     let mut acted = ActedAnswer::default();
@@ -305,25 +294,25 @@ pub(super) async fn act_on_many(
             return Ok(Reply::new(ActedAnswer { matched: ids.len(), ..acted }));
         }
         (false, None) => {
-            let (answers, replayed) = acted_on(&call, act, ids).await?;
+            let (answers, replayed) = act_on_each(&call, act, ids).await?;
             acted.matched = answers.len();
             acted.done = answers.iter().filter(|answer| answer.is_ok()).count();
             acted.refused = acted.matched - acted.done;
             return Ok(Reply::new(acted).replayed(replayed));
         }
         (true, Some(filter)) if state.is_some() && filter.state.is_some() => {
-            return Err(Problem::invalid("state".into(), "state is dead here: leave it out"));
+            return Err(Problem::invalid("state".into(), "this route acts on dead jobs only; leave state out"));
         }
         (true, Some(filter)) => convert::job_filter(filter, state),
-        _ => return Err(Problem::invalid("filter".into(), "say which jobs: either ids or a filter")),
+        _ => return Err(Problem::invalid("filter".into(), "select jobs with either ids or filter")),
     };
     if dry_run {
         let Count { found, more } = bursar.jobs().count(&filter, COUNTED_MAX).await?;
         return Ok(Reply::new(ActedAnswer { matched: found, more, ..acted }));
     }
     acted.next = cursor;
-    // Which jobs match may be others by the time it is asked again: what was asked is the filter.
-    let mut parts = Parts::of(&call, &(&act, &filter_body, state, cursor, limit));
+    // The digest covers the filter, not the matching jobs, because other jobs may match when the request is retried.
+    let mut parts = KeyedParts::of(&call, &(&act, &filter_body, state, cursor, limit));
     for _ in 0..PAGES_MAX {
         let jobs = bursar.jobs();
         let page = match parts.next() {

@@ -1,4 +1,4 @@
-//! `/v1/meter`.
+//! `/v1/meter`: the quotas of callers.
 
 use axum::http::Method;
 use bursar::meter::{AgentId, BadCaller, Caller, Meter};
@@ -7,56 +7,50 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::call::{Ask, Call, Nothing};
+use crate::call::{Call, Input, NoFields};
 use crate::convert;
 use crate::metering;
-use crate::principal::table::Action;
+use crate::principal::permissions::Action;
 use crate::reply::Reply;
 use crate::route::Route;
 use crate::wire::meter::{QuotaAnswer, QuotaLimitBody};
 use crate::wire::problem::Problem;
 
-/// A quota is a budget: who may read and change the one may read and change the other.
+/// A quota is stored as a budget, so its routes need the permissions of budgets.
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        Route::new(Method::GET, "/v1/meter/quota", Action::BudgetsRead, "How a caller stands with its quota", show),
-        Route::new(
-            Method::POST,
-            "/v1/meter/quota/limit",
-            Action::BudgetsWrite,
-            "Give a caller limits of its own",
-            limit,
-        )
-        .edits()
-        .example(json!({ "agent_id": "0a".repeat(32), "limit": 50_000, "reason": "paid plan" })),
+        Route::new(Method::GET, "/v1/meter/quota", Action::BudgetsRead, "Get the quota of a caller", show),
+        Route::new(Method::POST, "/v1/meter/quota/limit", Action::BudgetsWrite, "Set the limits of one caller", limit)
+            .takes_if_match()
+            .example(json!({ "agent_id": "0a".repeat(32), "limit": 50_000, "reason": "paid plan" })),
     ]
 }
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct QuotaQuery {
-    /// Which caller; who asks, unless it is said.
+    /// The caller. Default: the caller of this request.
     #[serde(default)]
     agent_id: Option<String>,
 }
 
-async fn show(ask: Ask<(), QuotaQuery>) -> Result<Reply<QuotaAnswer>, Problem> {
-    let caller = match &ask.query.agent_id {
+async fn show(input: Input<(), QuotaQuery>) -> Result<Reply<QuotaAnswer>, Problem> {
+    let caller = match &input.query.agent_id {
         Some(id) => named(id)?,
-        None => metering::caller(&ask.call.principal),
+        None => metering::caller(&input.call.principal),
     };
-    standing(&meter(&ask.call), &caller).await
+    standing(&meter(&input.call), &caller).await
 }
 
-/// How often a budget is read anew because somebody else has changed it meanwhile.
-const TRIES: usize = 10;
+/// Maximum number of attempts when concurrent requests change the same budget.
+const ATTEMPTS_MAX: usize = 10;
 
-async fn limit(ask: Ask<(), Nothing, QuotaLimitBody>) -> Result<Reply<QuotaAnswer>, Problem> {
-    let Ask { call, mut body, .. } = ask;
-    let call = call.because(body.reason.take());
+async fn limit(input: Input<(), NoFields, QuotaLimitBody>) -> Result<Reply<QuotaAnswer>, Problem> {
+    let Input { call, mut body, .. } = input;
+    let call = call.with_reason(body.reason.take());
     let (meter, caller) = (meter(&call), named(&body.agent_id)?);
     let limits = body.limits(&meter.settings().quota)?;
-    let mut tries = 0;
+    let mut attempts = 0;
     loop {
         let (budget, read) = meter.limited(&caller, limits.clone()).await?;
         let request = Request {
@@ -64,9 +58,9 @@ async fn limit(ask: Ask<(), Nothing, QuotaLimitBody>) -> Result<Reply<QuotaAnswe
             if_match: call.if_match.or(read.map(IfMatch::Only)),
             ..Request::from(Op::Define { scope: caller.scope().clone(), budget }).in_context(call.context.clone())
         };
-        tries += 1;
+        attempts += 1;
         match call.app.bursar.request(request).await {
-            Err(Error::Refused(Refusal::Changed { .. })) if call.if_match.is_none() && tries < TRIES => {}
+            Err(Error::Refused(Refusal::Changed { .. })) if call.if_match.is_none() && attempts < ATTEMPTS_MAX => {}
             done => {
                 let replayed = done?.replayed;
                 return Ok(standing(&meter, &caller).await?.replayed(replayed));
@@ -75,7 +69,7 @@ async fn limit(ask: Ask<(), Nothing, QuotaLimitBody>) -> Result<Reply<QuotaAnswe
     }
 }
 
-/// The meter, acting for the caller's tenant.
+/// Returns the meter of the caller's tenant.
 fn meter(call: &Call) -> Meter {
     call.app.metering.meter.in_context(call.context.clone())
 }
@@ -84,7 +78,7 @@ async fn standing(meter: &Meter, caller: &Caller) -> Result<Reply<QuotaAnswer>, 
     Ok(Reply::new(convert::quota_answer(&meter.status(caller).await?)))
 }
 
-/// The caller of a name; one key is one caller, however it is written.
+/// Parses the id of a caller. An agent id is normalized, so upper and lower case name the same caller.
 fn named(id: &str) -> Result<Caller, Problem> {
     let bad = |bad: BadCaller| Problem::invalid("agent_id".into(), format!("agent_id {}", bad.problem));
     AgentId::caller(id).or_else(|_| Caller::new(id)).map_err(bad)

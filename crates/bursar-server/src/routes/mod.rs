@@ -1,4 +1,4 @@
-//! The list of routes, one file a resource. From it come the router, the document and the test of who may do what.
+//! The list of all routes, one file per resource. The router, the OpenAPI document and the permission tests are generated from it.
 
 mod budgets;
 mod commands;
@@ -20,11 +20,11 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::limits::{PAGE_DEFAULT, PAGE_MAX};
-use crate::principal::table::Action;
+use crate::principal::permissions::Action;
 use crate::route::Route;
 use crate::wire::problem::Problem;
 
-/// Every route there is.
+/// Returns every route.
 pub(crate) fn all() -> Vec<Route> {
     let lists = [
         budgets::routes(),
@@ -45,58 +45,59 @@ pub(crate) fn all() -> Vec<Route> {
     lists.into_iter().flatten().collect()
 }
 
-/// A route as tests and documents know it.
+/// The public description of a route, for tests and tools.
 #[derive(Clone, Debug)]
-pub struct Declared {
-    /// Its method.
+pub struct RouteInfo {
+    /// The HTTP method.
     pub method: String,
-    /// Its path, with the part that changes in braces.
+    /// The path, with its parameter in braces.
     pub path: &'static str,
-    /// What it is to who asks for it.
+    /// The action that the caller's role must allow.
     pub action: Action,
-    /// An example of its body.
+    /// An example of the body.
     pub example: Option<serde_json::Value>,
-    /// What is wrong with the example, if something is.
+    /// Why the example is not a valid body; `None` if it is valid.
     pub example_problem: Option<String>,
-    /// It takes a body.
+    /// Whether requests have a body.
     pub takes_body: bool,
 }
 
-/// Every route there is, as tests and documents know it.
-pub fn declared() -> Vec<Declared> {
-    let declared = |route: Route| Declared {
+/// Returns the description of every route.
+pub fn route_list() -> Vec<RouteInfo> {
+    let info = |route: Route| RouteInfo {
         method: route.method.to_string(),
         path: route.path,
         action: route.action,
-        example_problem: route.example.as_ref().and_then(|example| (route.readable)(example).err()).map(|p| p.detail),
+        example_problem: route.example.as_ref().and_then(|example| (route.check_body)(example).err()).map(|p| p.detail),
         takes_body: route.takes_body(),
         example: route.example,
     };
-    all().into_iter().map(declared).collect()
+    all().into_iter().map(info).collect()
 }
 
-/// Which page of a list.
+/// The query of a list without filters.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct PageQuery {
-    /// Where the page begins, as `next` of the last one said.
+    /// Where the page begins: `next` of the previous page.
     #[serde(default)]
     pub(crate) cursor: Option<String>,
-    /// So many at most, from 1 to 1000.
+    /// Maximum number of items, from 1 to 1000. Default: 100.
     #[serde(default)]
     #[schemars(range(min = 1, max = PAGE_MAX))]
     pub(crate) limit: Option<usize>,
 }
 
-/// Why, for the journal, where there is no body to say it in.
+/// The query of a `DELETE`, which has no body.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct WhyQuery {
+pub(crate) struct ReasonQuery {
+    /// A reason that the journal records.
     #[serde(default)]
     pub(crate) reason: Option<String>,
 }
 
-/// So many on a page.
+/// Checks the requested page size.
 pub(crate) fn page_size(limit: Option<usize>) -> Result<usize, Problem> {
     match limit.unwrap_or(PAGE_DEFAULT) {
         limit @ 1..=PAGE_MAX => Ok(limit),
@@ -104,16 +105,17 @@ pub(crate) fn page_size(limit: Option<usize>) -> Result<usize, Problem> {
     }
 }
 
-/// Reads a cursor that is a name, as a list has told it: it may be older than what names may hold now.
+/// The detail of the problem for an invalid cursor.
+pub(crate) const BAD_CURSOR: &str = "cursor must be the value of `next` from the previous page";
+
+/// Parses a cursor that is a name. Stored names may predate the current rules for names, so only the rules for storage apply.
 pub(crate) fn name_cursor<T: Name>(text: Option<&str>) -> Result<Option<T>, Problem> {
-    let wrong = |_| Problem::invalid("cursor".into(), "cursor is not one that a list has told");
-    text.map(|text| T::stored(text).map_err(wrong)).transpose()
+    let invalid = |_| Problem::invalid("cursor".into(), BAD_CURSOR);
+    text.map(|text| T::stored(text).map_err(invalid)).transpose()
 }
 
-/// Reads a cursor.
+/// Parses a cursor.
 pub(crate) fn cursor<T: std::str::FromStr>(text: Option<&str>) -> Result<Option<T>, Problem> {
-    let read = |text: &str| {
-        text.parse().map_err(|_| Problem::invalid("cursor".into(), "cursor is not one that a list has told"))
-    };
-    text.map(read).transpose()
+    let parse = |text: &str| text.parse().map_err(|_| Problem::invalid("cursor".into(), BAD_CURSOR));
+    text.map(parse).transpose()
 }

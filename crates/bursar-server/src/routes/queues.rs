@@ -1,4 +1,4 @@
-//! `/v1/queues`.
+//! `/v1/queues`: settings and statistics of queues.
 
 use axum::http::Method;
 use bursar::{Fingerprint, Op, Queue, QueueConfig};
@@ -6,9 +6,9 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::call::{Ask, Call, Nothing};
+use crate::call::{Call, Input, NoFields};
 use crate::convert;
-use crate::principal::table::Action;
+use crate::principal::permissions::Action;
 use crate::reply::Reply;
 use crate::route::Route;
 use crate::routes::{PageQuery, name_cursor, page_size};
@@ -21,28 +21,28 @@ pub(super) fn routes() -> Vec<Route> {
     let (read, write) = (Action::QueuesRead, Action::QueuesWrite);
     let reason = || json!({ "reason": "provider is down" });
     vec![
-        Route::new(Method::GET, "/v1/queues", read, "Queues, by name", list).carries_payloads(),
-        Route::new(Method::GET, "/v1/queues/{name}", read, "A queue, with its figures", show).always_there(),
-        Route::new(Method::PUT, "/v1/queues/{name}", write, "Set up or change a queue, as a whole", define)
-            .edits()
+        Route::new(Method::GET, "/v1/queues", read, "List queues by name", list).carries_payloads(),
+        Route::new(Method::GET, "/v1/queues/{name}", read, "Get a queue and its statistics", show).always_there(),
+        Route::new(Method::PUT, "/v1/queues/{name}", write, "Create or replace a queue", define)
+            .takes_if_match()
             .always_there()
             .example(json!({
                 "concurrency": 20, "rate": { "amount": 100, "per_ms": 1_000 }, "key_concurrency": 2, "lease_ms": 30_000,
                 "retry": { "max_attempts": 5, "backoff": "exponential", "first_ms": 1_000, "most_ms": 3_600_000 },
             })),
-        Route::new(Method::POST, "/v1/queues/{name}/pause", write, "Lease nothing more", pause)
+        Route::new(Method::POST, "/v1/queues/{name}/pause", write, "Pause a queue: lease no more jobs", pause)
             .always_there()
             .example(reason()),
-        Route::new(Method::POST, "/v1/queues/{name}/resume", write, "Lease again", resume)
+        Route::new(Method::POST, "/v1/queues/{name}/resume", write, "Resume a queue", resume)
             .always_there()
             .example(reason()),
     ]
 }
 
-async fn list(ask: Ask<(), PageQuery>) -> Result<Reply<Page<QueueAnswer>>, Problem> {
-    let limit = page_size(ask.query.limit)?;
-    let after: Option<Queue> = name_cursor(ask.query.cursor.as_deref())?;
-    let found = ask.call.bursar().queues().list(after.as_ref(), limit).await?;
+async fn list(input: Input<(), PageQuery>) -> Result<Reply<Page<QueueAnswer>>, Problem> {
+    let limit = page_size(input.query.limit)?;
+    let after: Option<Queue> = name_cursor(input.query.cursor.as_deref())?;
+    let found = input.call.bursar().queues().list(after.as_ref(), limit).await?;
     let full = found.len() >= limit;
     let items: Vec<_> = found.into_iter().map(|(name, config)| convert::queue_answer(name, &config, None)).collect();
     Ok(Reply::new(Page::of(items, full, |queue| queue.name.to_string())))
@@ -51,14 +51,14 @@ async fn list(ask: Ask<(), PageQuery>) -> Result<Reply<Page<QueueAnswer>>, Probl
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct FiguresQuery {
-    /// What happened in the last so many minutes, from 1 to 1440; 60 unless it is said.
+    /// The period of the statistics in minutes, from 1 to 1440. Default: 60.
     #[serde(default)]
     #[schemars(range(min = 1, max = 1_440))]
     minutes: Option<u32>,
 }
 
-async fn show(ask: Ask<Queue, FiguresQuery>) -> Result<Reply<QueueAnswer>, Problem> {
-    view(&ask.call, ask.at, ask.query.minutes).await
+async fn show(input: Input<Queue, FiguresQuery>) -> Result<Reply<QueueAnswer>, Problem> {
+    view(&input.call, input.parameter, input.query.minutes).await
 }
 
 async fn view(call: &Call, queue: Queue, minutes: Option<u32>) -> Result<Reply<QueueAnswer>, Problem> {
@@ -73,22 +73,22 @@ async fn view(call: &Call, queue: Queue, minutes: Option<u32>) -> Result<Reply<Q
     Ok(Reply::new(convert::queue_answer(queue, &config, Some(&figures))).tagged(Some(tag)))
 }
 
-async fn define(ask: Ask<Queue, Nothing, QueueBody>) -> Result<Reply<QueueAnswer>, Problem> {
-    let Ask { call, at, mut body, .. } = ask;
-    let call = call.because(body.reason.take());
-    let done = call.ask(Op::DefineQueue { queue: at.clone(), config: QueueConfig::try_from(body)? }).await?;
-    Ok(view(&call, at, None).await?.replayed(done.replayed))
+async fn define(input: Input<Queue, NoFields, QueueBody>) -> Result<Reply<QueueAnswer>, Problem> {
+    let Input { call, parameter: name, mut body, .. } = input;
+    let call = call.with_reason(body.reason.take());
+    let done = call.run(Op::DefineQueue { queue: name.clone(), config: QueueConfig::try_from(body)? }).await?;
+    Ok(view(&call, name, None).await?.replayed(done.replayed))
 }
 
-async fn pause(ask: Ask<Queue, Nothing, ReasonBody>) -> Result<Reply<QueueAnswer>, Problem> {
-    paused(ask.call.because(ask.body.reason), ask.at, true).await
+async fn pause(input: Input<Queue, NoFields, ReasonBody>) -> Result<Reply<QueueAnswer>, Problem> {
+    set_paused(input.call.with_reason(input.body.reason), input.parameter, true).await
 }
 
-async fn resume(ask: Ask<Queue, Nothing, ReasonBody>) -> Result<Reply<QueueAnswer>, Problem> {
-    paused(ask.call.because(ask.body.reason), ask.at, false).await
+async fn resume(input: Input<Queue, NoFields, ReasonBody>) -> Result<Reply<QueueAnswer>, Problem> {
+    set_paused(input.call.with_reason(input.body.reason), input.parameter, false).await
 }
 
-async fn paused(call: Call, queue: Queue, paused: bool) -> Result<Reply<QueueAnswer>, Problem> {
-    let done = call.ask(Op::PauseQueue { queue: queue.clone(), paused }).await?;
+async fn set_paused(call: Call, queue: Queue, paused: bool) -> Result<Reply<QueueAnswer>, Problem> {
+    let done = call.run(Op::PauseQueue { queue: queue.clone(), paused }).await?;
     Ok(view(&call, queue, None).await?.replayed(done.replayed))
 }

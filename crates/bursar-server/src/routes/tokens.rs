@@ -1,4 +1,4 @@
-//! `/v1/workers` and `/v1/keys`: tokens of workers, and API keys.
+//! `/v1/workers` and `/v1/keys`: worker tokens and API keys.
 
 use axum::http::Method;
 use std::time::Duration;
@@ -7,21 +7,20 @@ use bursar::bounds::GRANT_TTL_MAX;
 use bursar::{CredentialClass, Grant, GrantId, KeyId, Op, Payload, Span, Subject, WorkerId, WorkerName, page};
 use serde_json::json;
 
-use crate::call::{Ask, Call, Nothing};
-
+use crate::call::{Call, Input, NoFields};
 use crate::convert;
 use crate::principal::forbidden;
-use crate::principal::table::{Action, Role};
-use crate::reply::{Created, Done, Reply};
+use crate::principal::permissions::{Action, Role};
+use crate::reply::{Created, NoContent, Reply};
 use crate::route::Route;
 use crate::routes::{PageQuery, cursor, page_size};
 use crate::wire::credential::{Claims, CredentialAnswer, IssuedAnswer, KeyBody, RotateBody, WorkerBody};
 use crate::wire::problem::Problem;
 use crate::wire::{Page, millis, stamp};
 
-/// How long a token is good unless it is said.
+/// Default lifetime of a token.
 const GOOD_FOR: Duration = Duration::from_secs(90 * 86_400);
-/// How long a token that was replaced is good yet, unless it is said.
+/// Default time for which a rotated token stays valid.
 const OVERLAP: Duration = Duration::from_secs(86_400);
 
 const WORKER: CredentialClass = CredentialClass::Worker;
@@ -31,48 +30,49 @@ pub(super) fn routes() -> Vec<Route> {
     let write = Action::TokensWrite;
     let rotate = || json!({ "overlap_ms": 3_600_000 });
     vec![
-        Route::new(Method::POST, "/v1/workers", write, "Make a worker's token; it is shown once", make_worker).example(json!({
+        Route::new(Method::POST, "/v1/workers", write, "Create a worker token; it is not shown again", make_worker).example(json!({
             "name": "encoder", "capabilities": { "queues": ["media-*"], "kinds": ["video.*"] }, "expires_in_ms": 86_400_000,
         })),
-        Route::new(Method::GET, "/v1/workers", write, "Tokens of workers, without their secrets", list_workers).pages(),
-        Route::new(Method::GET, "/v1/workers/{id}", write, "A worker's token, without its secret", show_worker),
-        Route::new(Method::POST, "/v1/workers/{id}/rotate", write, "Replace a worker's token; the old one is good for a while", rotate_worker)
+        Route::new(Method::GET, "/v1/workers", write, "List worker tokens, without their secrets", list_workers).pages(),
+        Route::new(Method::GET, "/v1/workers/{id}", write, "Get a worker token, without its secret", show_worker),
+        Route::new(Method::POST, "/v1/workers/{id}/rotate", write, "Rotate a worker token; the old one stays valid for the overlap", rotate_worker)
             .example(rotate()),
-        Route::new(Method::DELETE, "/v1/workers/{id}", write, "Revoke a worker's token, at once", revoke_worker),
-        Route::new(Method::POST, "/v1/keys", write, "Make an API key; it is shown once", make_key)
+        Route::new(Method::DELETE, "/v1/workers/{id}", write, "Revoke a worker token immediately", revoke_worker),
+        Route::new(Method::POST, "/v1/keys", write, "Create an API key; it is not shown again", make_key)
             .example(json!({ "name": "shop", "role": "user" })),
-        Route::new(Method::GET, "/v1/keys", write, "API keys, without their secrets; for the operator the tokens of operators too", list_keys).pages(),
-        Route::new(Method::GET, "/v1/keys/{id}", write, "An API key, without its secret", show_key),
-        Route::new(Method::POST, "/v1/keys/{id}/rotate", write, "Replace an API key; the old one is good for a while", rotate_key)
+        Route::new(Method::GET, "/v1/keys", write, "List API keys, without their secrets; operators also see operator tokens", list_keys).pages(),
+        Route::new(Method::GET, "/v1/keys/{id}", write, "Get an API key, without its secret", show_key),
+        Route::new(Method::POST, "/v1/keys/{id}/rotate", write, "Rotate an API key; the old one stays valid for the overlap", rotate_key)
             .example(rotate()),
-        Route::new(Method::DELETE, "/v1/keys/{id}", write, "Revoke an API key, at once", revoke_key),
+        Route::new(Method::DELETE, "/v1/keys/{id}", write, "Revoke an API key immediately", revoke_key),
     ]
 }
 
-async fn make_worker(ask: Ask<(), Nothing, WorkerBody>) -> Result<Created<IssuedAnswer>, Problem> {
-    let WorkerBody { name, capabilities, expires_in_ms } = ask.body;
-    // It is the name that its leases go by.
+async fn make_worker(input: Input<(), NoFields, WorkerBody>) -> Result<Created<IssuedAnswer>, Problem> {
+    let WorkerBody { name, capabilities, expires_in_ms } = input.body;
+    // The name is also the worker name in leases, which has stricter rules.
     WorkerName::new(&name)?;
     capabilities.check()?;
-    issue(&ask.call, WORKER, Claims { name, role: None, capabilities, first: None }, expires_in_ms).await
+    issue(&input.call, WORKER, Claims { name, role: None, capabilities, first: None }, expires_in_ms).await
 }
 
-async fn make_key(ask: Ask<(), Nothing, KeyBody>) -> Result<Created<IssuedAnswer>, Problem> {
-    let KeyBody { name, role, expires_in_ms } = ask.body;
+async fn make_key(input: Input<(), NoFields, KeyBody>) -> Result<Created<IssuedAnswer>, Problem> {
+    let KeyBody { name, role, expires_in_ms } = input.body;
     if !role.is_of_keys() {
         let roles: Vec<&str> = Role::of_keys().map(Role::name).collect();
-        return Err(Problem::invalid("role".into(), format!("role is one of {}", roles.join(", "))));
+        return Err(Problem::invalid("role".into(), format!("role must be one of {}", roles.join(", "))));
     }
-    may_mint(&ask.call, KEY, Some(role))?;
+    may_mint(&input.call, KEY, Some(role))?;
     let claims = Claims { name, role: Some(role), capabilities: bursar::Capabilities::default(), first: None };
-    issue(&ask.call, KEY, claims, expires_in_ms).await
+    issue(&input.call, KEY, claims, expires_in_ms).await
 }
 
-/// Refuses to make, replace or revoke a token of a role that the caller may not make. What a monitor sees is everybody's.
+/// Fails if the caller may not create, rotate or revoke tokens of a role. Operator and monitor tokens reach beyond one tenant, so
+/// only operators may.
 fn may_mint(call: &Call, class: CredentialClass, role: Option<Role>) -> Result<(), Problem> {
     let reserved = class == CredentialClass::Operator || role == Some(Role::Monitor);
     match reserved && !call.principal.is_operator() {
-        true => Err(forbidden("only the operator makes, rotates and revokes keys that read metrics")),
+        true => Err(forbidden("only an operator may create, rotate or revoke operator and monitor keys")),
         false => Ok(()),
     }
 }
@@ -108,7 +108,7 @@ fn good_for(expires_in_ms: Option<i64>) -> Result<Duration, Problem> {
     }
 }
 
-/// A token that the caller may know of, with its class. Tokens of operators stand among the keys, for operators.
+/// Returns a token of one of these classes, with its class; 404 if there is none.
 async fn find(
     call: &Call,
     classes: &[CredentialClass],
@@ -124,7 +124,7 @@ async fn find(
     Err(Problem::not_found(format_args!("token {shown}")))
 }
 
-/// What stands among the keys for a caller.
+/// Returns the classes of tokens that `/v1/keys` shows to a caller.
 fn keys_for(call: &Call) -> &'static [CredentialClass] {
     if call.principal.is_operator() { &[KEY, CredentialClass::Operator] } else { &[KEY] }
 }
@@ -138,10 +138,10 @@ async fn rotate(
     may_mint(call, class, claims.as_ref().and_then(|claims| claims.role))?;
     let overlap = body.overlap_ms.map(|overlap| millis("overlap_ms", overlap)).transpose()?;
     let overlap = overlap.map_or(OVERLAP, Duration::from);
-    // Nobody is to be locked out because time has passed.
+    // Operator tokens do not expire by default, so that an operator is not locked out.
     let for_ever = class == CredentialClass::Operator && body.expires_in_ms.is_none();
     let ttl = if for_ever { None } else { Some(good_for(body.expires_in_ms)?) };
-    // Leases of the old token are the new one's too.
+    // The id of the first token is the lease owner, so the new token keeps the leases of the old one.
     let claims = match claims {
         Some(claims) => Payload::of(&Claims { first: claims.first.or(Some(old.id)), ..claims })?,
         None => old.payload.clone(),
@@ -175,44 +175,46 @@ async fn show(call: &Call, (class, grant): (CredentialClass, Grant)) -> Result<R
     Ok(Reply::new(CredentialAnswer { last_used_at, ..answer }))
 }
 
-async fn revoke(call: &Call, (class, grant): (CredentialClass, Grant)) -> Result<Done, Problem> {
+async fn revoke(call: &Call, (class, grant): (CredentialClass, Grant)) -> Result<NoContent, Problem> {
     may_mint(call, class, Claims::of(&grant).and_then(|claims| claims.role))?;
-    let outcome = call.ask(Op::Revoke { grant: grant.id }).await?;
-    Ok(Done { replayed: outcome.replayed })
+    let outcome = call.run(Op::Revoke { grant: grant.id }).await?;
+    Ok(NoContent { replayed: outcome.replayed })
 }
 
-async fn list_workers(ask: Ask<(), PageQuery>) -> Result<Reply<Page<CredentialAnswer>>, Problem> {
-    let after: Option<WorkerId> = cursor(ask.query.cursor.as_deref())?;
-    list(&ask.call, &[WORKER], after.map(|id| GrantId(id.0)), ask.query.limit).await
+async fn list_workers(input: Input<(), PageQuery>) -> Result<Reply<Page<CredentialAnswer>>, Problem> {
+    let after: Option<WorkerId> = cursor(input.query.cursor.as_deref())?;
+    list(&input.call, &[WORKER], after.map(|id| GrantId(id.0)), input.query.limit).await
 }
 
-async fn show_worker(ask: Ask<WorkerId>) -> Result<Reply<CredentialAnswer>, Problem> {
-    show(&ask.call, find(&ask.call, &[WORKER], GrantId(ask.at.0), ask.at).await?).await
+async fn show_worker(input: Input<WorkerId>) -> Result<Reply<CredentialAnswer>, Problem> {
+    show(&input.call, find(&input.call, &[WORKER], GrantId(input.parameter.0), input.parameter).await?).await
 }
 
-async fn rotate_worker(ask: Ask<WorkerId, Nothing, RotateBody>) -> Result<Created<IssuedAnswer>, Problem> {
-    let old = find(&ask.call, &[WORKER], GrantId(ask.at.0), ask.at).await?;
-    rotate(&ask.call, old, ask.body).await
+async fn rotate_worker(input: Input<WorkerId, NoFields, RotateBody>) -> Result<Created<IssuedAnswer>, Problem> {
+    let old = find(&input.call, &[WORKER], GrantId(input.parameter.0), input.parameter).await?;
+    rotate(&input.call, old, input.body).await
 }
 
-async fn revoke_worker(ask: Ask<WorkerId>) -> Result<Done, Problem> {
-    revoke(&ask.call, find(&ask.call, &[WORKER], GrantId(ask.at.0), ask.at).await?).await
+async fn revoke_worker(input: Input<WorkerId>) -> Result<NoContent, Problem> {
+    revoke(&input.call, find(&input.call, &[WORKER], GrantId(input.parameter.0), input.parameter).await?).await
 }
 
-async fn list_keys(ask: Ask<(), PageQuery>) -> Result<Reply<Page<CredentialAnswer>>, Problem> {
-    let after: Option<KeyId> = cursor(ask.query.cursor.as_deref())?;
-    list(&ask.call, keys_for(&ask.call), after.map(|id| GrantId(id.0)), ask.query.limit).await
+async fn list_keys(input: Input<(), PageQuery>) -> Result<Reply<Page<CredentialAnswer>>, Problem> {
+    let after: Option<KeyId> = cursor(input.query.cursor.as_deref())?;
+    list(&input.call, keys_for(&input.call), after.map(|id| GrantId(id.0)), input.query.limit).await
 }
 
-async fn show_key(ask: Ask<KeyId>) -> Result<Reply<CredentialAnswer>, Problem> {
-    show(&ask.call, find(&ask.call, keys_for(&ask.call), GrantId(ask.at.0), ask.at).await?).await
+async fn show_key(input: Input<KeyId>) -> Result<Reply<CredentialAnswer>, Problem> {
+    show(&input.call, find(&input.call, keys_for(&input.call), GrantId(input.parameter.0), input.parameter).await?)
+        .await
 }
 
-async fn rotate_key(ask: Ask<KeyId, Nothing, RotateBody>) -> Result<Created<IssuedAnswer>, Problem> {
-    let old = find(&ask.call, keys_for(&ask.call), GrantId(ask.at.0), ask.at).await?;
-    rotate(&ask.call, old, ask.body).await
+async fn rotate_key(input: Input<KeyId, NoFields, RotateBody>) -> Result<Created<IssuedAnswer>, Problem> {
+    let old = find(&input.call, keys_for(&input.call), GrantId(input.parameter.0), input.parameter).await?;
+    rotate(&input.call, old, input.body).await
 }
 
-async fn revoke_key(ask: Ask<KeyId>) -> Result<Done, Problem> {
-    revoke(&ask.call, find(&ask.call, keys_for(&ask.call), GrantId(ask.at.0), ask.at).await?).await
+async fn revoke_key(input: Input<KeyId>) -> Result<NoContent, Problem> {
+    revoke(&input.call, find(&input.call, keys_for(&input.call), GrantId(input.parameter.0), input.parameter).await?)
+        .await
 }

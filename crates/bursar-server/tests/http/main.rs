@@ -1,23 +1,23 @@
-//! The server as its callers see it, on both engines.
+//! Tests of the server over HTTP, most of them on both engines.
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
-mod apart;
-mod bounded;
+mod authentication;
+mod authorization;
 mod client;
-mod document;
+mod database_failures;
 mod events;
-mod failing;
-mod home;
 mod hostile;
-mod matrix;
-mod metered;
-mod money;
-mod people;
-mod repeat;
-mod rights;
-mod shape;
-mod small;
+mod idempotency;
+mod jobs;
+mod ledger;
+mod less_common;
+mod memory_bounds;
+mod observability;
+mod openapi;
+mod permissions;
+mod quotas;
+mod schema_check;
+mod tenant_isolation;
 mod tenants;
-mod watch;
-mod work;
+mod test_server;

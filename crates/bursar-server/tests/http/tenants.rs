@@ -1,20 +1,20 @@
-//! Tenants are apart: what one has, the other does not see.
+//! Isolation of tenants: resources, lists, journal and leases of one are invisible to another.
 
 use serde_json::{Value, json};
 
-use crate::home::{Home, OPERATOR, on_both};
+use crate::test_server::{OPERATOR, TestServer, on_both_engines};
 
-on_both!(nothing_of_a_tenant_is_seen_by_another);
+on_both_engines!(a_tenant_sees_nothing_of_another);
 
-async fn nothing_of_a_tenant_is_seen_by_another(home: Home) {
-    let (ours, theirs) = (home.key("acme", "admin").await, home.key("globex", "admin").await);
+async fn a_tenant_sees_nothing_of_another(server: TestServer) {
+    let (ours, theirs) = (server.key("acme", "admin").await, server.key("globex", "admin").await);
     let limit = json!({ "limits": [{ "amount": 100, "window": "lifetime" }] });
     let make = async |method: &str, path: &str, body: Value| {
-        let made = home.ask_as(&ours, method, path, body).await;
+        let made = server.call_as(&ours, method, path, body).await;
         assert!(made.status < 300, "{method} {path}: {made:?}");
         made
     };
-    let at = |made: crate::client::Answer| made.header("location").unwrap().to_owned();
+    let at = |made: crate::client::Response| made.header("location").unwrap().to_owned();
     make("PUT", "/v1/budgets/room", limit).await;
     let hold = at(make("POST", "/v1/holds", json!({ "charges": [{ "scope": "room", "amount": 1 }] })).await);
     let command = at(make("POST", "/v1/commands", json!({ "charges": [{ "scope": "room", "amount": 1 }] })).await);
@@ -25,11 +25,11 @@ async fn nothing_of_a_tenant_is_seen_by_another(home: Home) {
     let key = at(make("POST", "/v1/keys", json!({ "name": "k", "role": "user" })).await);
     for path in ["/v1/budgets/room", &hold, &command, &job, "/v1/schedules/s", &worker, &key, &format!("{job}/events")]
     {
-        home.ask_as(&ours, "GET", path, Value::Null).await.is(200);
-        let other = home.ask_as(&theirs, "GET", path, Value::Null).await.is(404);
+        server.call_as(&ours, "GET", path, Value::Null).await.is(200);
+        let other = server.call_as(&theirs, "GET", path, Value::Null).await.is(404);
         assert_eq!(other.problem(), "not-found", "{path}");
-        home.ask_with(OPERATOR, &[("Bursar-Tenant", "acme")], "GET", path, Value::Null).await.is(200);
-        home.ask("GET", path, Value::Null).await.is(404);
+        server.call_with(OPERATOR, &[("Bursar-Tenant", "acme")], "GET", path, Value::Null).await.is(200);
+        server.call("GET", path, Value::Null).await.is(404);
     }
     for (method, path, body) in [
         ("POST", format!("{hold}/commit"), json!({})),
@@ -45,9 +45,9 @@ async fn nothing_of_a_tenant_is_seen_by_another(home: Home) {
         ("POST", format!("{worker}/rotate"), json!({})),
         ("DELETE", key.clone(), Value::Null),
     ] {
-        let other = home.ask_as(&theirs, method, &path, body).await.is(404);
+        let other = server.call_as(&theirs, method, &path, body).await.is(404);
         assert_eq!(other.problem(), "not-found", "{method} {path}");
-        assert!(!other.text.contains("acme"), "no name of the other: {}", other.text);
+        assert!(!other.text.contains("acme"), "the owner is revealed: {}", other.text);
     }
     for path in [
         "/v1/budgets",
@@ -59,28 +59,29 @@ async fn nothing_of_a_tenant_is_seen_by_another(home: Home) {
         "/v1/dead",
         "/v1/holds?scope=room",
     ] {
-        let listed = home.ask_as(&theirs, "GET", path, Value::Null).await.is(200).json();
+        let listed = server.call_as(&theirs, "GET", path, Value::Null).await.is(200).json();
         assert_eq!(listed["items"], json!([]), "{path}");
     }
-    let leased = home.ask_as(&theirs, "POST", "/v1/jobs/lease", json!({ "queues": ["q"] })).await.is(200).json();
+    let leased = server.call_as(&theirs, "POST", "/v1/jobs/lease", json!({ "queues": ["q"] })).await.is(200).json();
     assert_eq!(leased["jobs"], json!([]));
-    let journal = home.ask_as(&theirs, "GET", "/v1/journal?limit=1000", Value::Null).await.is(200).json();
+    let journal = server.call_as(&theirs, "GET", "/v1/journal?limit=1000", Value::Null).await.is(200).json();
     let seen = journal["items"].as_array().unwrap();
     assert!(seen.iter().all(|event| event["tenant"] == "globex"), "{seen:?}");
-    let events = home
-        .ask_as(
+    let events = server
+        .call_as(
             &theirs,
             "GET",
             &format!("/v1/events?channels=job:{}", job.trim_start_matches("/v1/jobs/")),
             Value::Null,
         )
         .await;
-    assert_eq!(events.is(404).problem(), "not-found", "a channel of another is not there");
-    // The same names are their own.
-    home.ask_as(&theirs, "PUT", "/v1/budgets/room", json!({ "limits": [{ "amount": 1, "window": "lifetime" }] }))
+    assert_eq!(events.is(404).problem(), "not-found", "the channel does not exist");
+    // Both tenants may use the same names.
+    server
+        .call_as(&theirs, "PUT", "/v1/budgets/room", json!({ "limits": [{ "amount": 1, "window": "lifetime" }] }))
         .await
         .is(200);
-    let own = home.ask_as(&ours, "GET", "/v1/budgets/room", Value::Null).await.json();
+    let own = server.call_as(&ours, "GET", "/v1/budgets/room", Value::Null).await.json();
     assert_eq!(own["limits"][0]["amount"], 100);
-    home.stop().await;
+    server.stop().await;
 }

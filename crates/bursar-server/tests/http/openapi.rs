@@ -1,53 +1,53 @@
-//! The document is what the server does.
+//! The OpenAPI document matches the server.
 
 use std::collections::BTreeSet;
 
-use bursar_server::{declared, document};
+use bursar_server::{document, route_list};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 
 use crate::client::{request, send};
-use crate::home::Home;
+use crate::test_server::TestServer;
 
 #[test]
-fn the_document_is_the_one_that_was_looked_at() {
+fn the_openapi_document_matches_the_stored_one() {
     let known: Value = serde_json::from_str(include_str!("../../../../docs/openapi.json")).unwrap();
-    assert!(document() == known, "the document has changed: look at it, then `bursar openapi > docs/openapi.json`");
+    assert!(document() == known, "docs/openapi.json is outdated; run `bursar openapi > docs/openapi.json`");
 }
 
 #[tokio::test]
-async fn every_route_is_in_the_document_and_nothing_else() {
-    let home = Home::limited(bursar_server::Limits::default()).await;
-    let answer = send(home.address, request("GET", "/v1/openapi.json", &[], None).as_bytes()).await.is(200);
+async fn the_document_lists_exactly_the_routes() {
+    let server = TestServer::limited(bursar_server::Limits::default()).await;
+    let answer = send(server.address, request("GET", "/v1/openapi.json", &[], None).as_bytes()).await.is(200);
     let served = answer.json();
     assert_eq!(served, document());
     let paths = served["paths"].as_object().unwrap();
-    let told: BTreeSet<(String, String)> = paths
+    let documented: BTreeSet<(String, String)> = paths
         .iter()
         .flat_map(|(path, methods)| {
             methods.as_object().unwrap().keys().map(move |method| (method.to_uppercase(), path.clone()))
         })
         .collect();
     let routed: BTreeSet<(String, String)> =
-        declared().into_iter().map(|route| (route.method, route.path.to_owned())).collect();
-    assert_eq!(told, routed);
+        route_list().into_iter().map(|route| (route.method, route.path.to_owned())).collect();
+    assert_eq!(documented, routed);
     let ids: BTreeSet<&str> = paths
         .values()
         .flat_map(|methods| methods.as_object().unwrap().values())
         .map(|operation| operation["operationId"].as_str().unwrap())
         .collect();
-    assert_eq!(ids.len(), told.len(), "names of operations are unique");
-    home.stop().await;
+    assert_eq!(ids.len(), documented.len(), "operation ids are unique");
+    server.stop().await;
 }
 
 #[test]
-fn what_is_referred_to_is_there() {
+fn every_reference_resolves() {
     fn look(value: &Value, whole: &Value) {
         match value {
             Value::Object(fields) => {
                 if let Some(Value::String(path)) = fields.get("$ref") {
                     let found = path.strip_prefix('#').and_then(|path| whole.pointer(path));
-                    assert!(found.is_some(), "{path} leads nowhere");
+                    assert!(found.is_some(), "{path} does not resolve");
                 }
                 fields.values().for_each(|value| look(value, whole));
             }
@@ -60,20 +60,23 @@ fn what_is_referred_to_is_there() {
 }
 
 #[test]
-fn examples_are_there_and_are_read() {
-    for route in declared() {
+fn body_examples_are_valid() {
+    for route in route_list() {
         assert_eq!(route.example_problem, None, "{} {}", route.method, route.path);
         assert_eq!(route.example.is_some(), route.takes_body, "{} {}", route.method, route.path);
     }
 }
 
 #[test]
-fn the_reference_is_that_of_the_document() {
+fn the_http_reference_matches_the_document() {
     let known = include_str!("../../../../docs/http.md");
-    assert!(bursar_server::reference() == known, "it is old: `bursar openapi --markdown > docs/http.md`");
+    assert!(
+        bursar_server::reference() == known,
+        "docs/http.md is outdated; run `bursar openapi --markdown > docs/http.md`"
+    );
 }
 
-/// The operations of the document, with their paths and methods.
+/// Returns the operations of the document with their paths and methods.
 fn operations(document: &Value) -> Vec<(&str, &str, &Value)> {
     let paths = document["paths"].as_object().unwrap().iter();
     let all = paths.flat_map(|(path, methods)| {
@@ -83,8 +86,8 @@ fn operations(document: &Value) -> Vec<(&str, &str, &Value)> {
 }
 
 #[tokio::test]
-async fn examples_of_parameters_are_taken() {
-    let home = Home::limited(bursar_server::Limits::default()).await;
+async fn parameter_examples_are_accepted() {
+    let server = TestServer::limited(bursar_server::Limits::default()).await;
     let document = document();
     let mut tried = 0;
     for (path, method, operation) in operations(&document) {
@@ -105,26 +108,26 @@ async fn examples_of_parameters_are_taken() {
             Some((before, rest)) => format!("{before}{part}{}", rest.split_once('}').unwrap().1),
             None => path.to_owned(),
         };
-        // Each by itself, beside those that must be said.
+        // One optional parameter at a time, with the required ones.
         for wanted in of("query") {
-            let said = of("query").into_iter().filter(|one| one["required"] == true || one["name"] == wanted["name"]);
-            let query: Vec<String> = said
+            let chosen = of("query").into_iter().filter(|one| one["required"] == true || one["name"] == wanted["name"]);
+            let query: Vec<String> = chosen
                 .map(|one| {
                     format!("{}={}", one["name"].as_str().unwrap(), utf8_percent_encode(&text(one), NON_ALPHANUMERIC))
                 })
                 .collect();
-            let asked = format!("{at}?{}", query.join("&"));
-            let answer = home.ask("GET", &asked, Value::Null).await;
-            assert!(matches!(answer.status, 200 | 404), "{asked}: {answer:?}");
+            let target = format!("{at}?{}", query.join("&"));
+            let answer = server.call("GET", &target, Value::Null).await;
+            assert!(matches!(answer.status, 200 | 404), "{target}: {answer:?}");
             tried += 1;
         }
     }
     assert!(tried > 40, "{tried}");
-    home.stop().await;
+    server.stop().await;
 }
 
 #[test]
-fn every_route_says_how_it_may_fail() {
+fn every_route_lists_its_problems() {
     let document = document();
     for (path, method, operation) in operations(&document) {
         let says = |status: &str| operation["responses"].get(status).is_some();
@@ -135,20 +138,20 @@ fn every_route_says_how_it_may_fail() {
         assert_eq!(says("504"), method != "get", "{method} {path}");
         let parameters = operation["parameters"].as_array().cloned().unwrap_or_default();
         let keyed = parameters.iter().any(|parameter| parameter["name"] == "Idempotency-Key");
-        assert!(!keyed || says("409"), "{method} {path}: a key can be used for something else");
+        assert!(!keyed || says("409"), "{method} {path}: a key can conflict");
         let matched = parameters.iter().any(|parameter| parameter["name"] == "If-Match");
         assert!(!matched || says("412"), "{method} {path}");
     }
 }
 
 #[tokio::test]
-async fn the_page_needs_nothing_from_elsewhere() {
-    let home = Home::limited(bursar_server::Limits::default()).await;
-    let page = send(home.address, request("GET", "/", &[], None).as_bytes()).await.is(200);
+async fn the_page_loads_nothing_from_other_hosts() {
+    let server = TestServer::limited(bursar_server::Limits::default()).await;
+    let page = send(server.address, request("GET", "/", &[], None).as_bytes()).await.is(200);
     assert_eq!(page.header("content-type"), Some("text/html; charset=utf-8"));
     assert!(page.text.contains("/v1/openapi.json") && page.text.contains("Content-Security-Policy"));
     for elsewhere in ["http://", "https://", "//cdn", "@import", "<link"] {
         assert!(!page.text.contains(elsewhere), "{elsewhere}");
     }
-    home.stop().await;
+    server.stop().await;
 }

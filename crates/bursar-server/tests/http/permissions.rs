@@ -1,16 +1,16 @@
-//! Who may do what: every route, for every kind of principal. Made from the list of routes.
+//! The permission table: every route with every kind of principal, generated from the list of routes.
 
-use bursar_server::{Action, Allowed, Declared, Role, declared};
+use bursar_server::{Action, Allowed, Role, RouteInfo, route_list};
 use serde_json::{Value, json};
 
+use crate::authentication::jwt;
 use crate::client::{Connection, request};
-use crate::home::{Home, OPERATOR, on_both};
-use crate::people::jwt;
+use crate::test_server::{OPERATOR, TestServer, on_both_engines};
 
-on_both!(every_route_lets_in_whom_the_table_names_and_nobody_else);
+on_both_engines!(every_route_follows_the_permission_table);
 
-/// A path of a route, with a part that reads well and is nowhere.
-pub(crate) fn somewhere(route: &Declared) -> String {
+/// Returns a path of a route with a valid parameter that names nothing.
+pub(crate) fn example_path(route: &RouteInfo) -> String {
     let digits = "0".repeat(26);
     let part = match route.path {
         path if path.starts_with("/v1/jobs/{") => format!("job_{digits}"),
@@ -33,8 +33,8 @@ pub(crate) fn somewhere(route: &Declared) -> String {
     }
 }
 
-/// The body of a route's example, without the wish to wait.
-pub(crate) fn body(route: &Declared) -> Value {
+/// Returns the example body of a route, without waiting.
+pub(crate) fn body(route: &RouteInfo) -> Value {
     let mut body = route.example.clone().unwrap_or(Value::Null);
     if body.get("wait_ms").is_some() {
         body["wait_ms"] = json!(0);
@@ -42,15 +42,15 @@ pub(crate) fn body(route: &Declared) -> Value {
     body
 }
 
-/// The roles that a user's token may say.
+/// The roles that a JWT may have.
 pub(crate) const SIGNED: [Role; 4] = [Role::Admin, Role::User, Role::Agent, Role::Viewer];
 
-/// A user of a tenant, as a token says it that somebody else has signed.
+/// Returns a JWT of a user of a tenant.
 pub(crate) fn user(tenant: &str, role: Role) -> String {
     jwt(&json!({ "sub": "ann", "exp": 4_000_000_000_i64, "tenant": tenant, "role": role.name() }))
 }
 
-async fn status(home: &Home, token: Option<&str>, tenant: Option<&str>, route: &Declared) -> u16 {
+async fn status(server: &TestServer, token: Option<&str>, tenant: Option<&str>, route: &RouteInfo) -> u16 {
     let bearer = token.map(|token| format!("Bearer {token}"));
     let mut headers: Vec<(&str, &str)> = bearer.iter().map(|bearer| ("Authorization", bearer.as_str())).collect();
     headers.extend(tenant.map(|tenant| ("Bursar-Tenant", tenant)));
@@ -59,70 +59,70 @@ async fn status(home: &Home, token: Option<&str>, tenant: Option<&str>, route: &
     if text.is_some() {
         headers.push(("Content-Type", "application/json"));
     }
-    // Only the head: a stream of events has no end.
-    let text = request(&route.method, &somewhere(route), &headers, text.as_deref());
-    Connection::open(home.address, &text).await.1.status
+    // Only the head is read, because an event stream does not end.
+    let text = request(&route.method, &example_path(route), &headers, text.as_deref());
+    Connection::open(server.address, &text).await.1.status
 }
 
-async fn every_route_lets_in_whom_the_table_names_and_nobody_else(home: Home) {
-    let routes = declared();
-    assert!(routes.len() > 60, "all routes are looked at");
+async fn every_route_follows_the_permission_table(server: TestServer) {
+    let routes = route_list();
+    assert!(routes.len() > 60, "the list of routes is complete");
     let everything = json!({ "queues": ["*"], "kinds": ["*"], "mutations": ["*"] });
-    let (full, bare) = (home.worker("acme", everything).await, home.worker("acme", json!({})).await);
+    let (full, bare) = (server.worker("acme", everything).await, server.worker("acme", json!({})).await);
     let mut callers =
         vec![(Role::Operator, OPERATOR.to_owned(), true), (Role::Worker, full, true), (Role::Worker, bare, false)];
     for role in [Role::Admin, Role::User, Role::Agent, Role::Viewer, Role::Monitor] {
-        callers.push((role, home.key("acme", role.name()).await, false));
+        callers.push((role, server.key("acme", role.name()).await, false));
     }
     callers.extend(SIGNED.map(|role| (role, user("acme", role), false)));
-    // Whoever signs for users makes nobody more than that.
+    // A JWT cannot have any other role.
     let beyond: Vec<_> = Role::ALL.into_iter().filter(|role| !SIGNED.contains(role)).collect();
     assert_eq!(beyond, [Role::Operator, Role::Worker, Role::Monitor]);
     for role in beyond {
-        let answer = home.ask_as(&user("acme", role), "GET", "/v1/budgets", Value::Null).await.is(401);
-        assert_eq!(answer.problem(), "unauthorized", "a user who says to be a {}", role.name());
+        let answer = server.call_as(&user("acme", role), "GET", "/v1/budgets", Value::Null).await.is(401);
+        assert_eq!(answer.problem(), "unauthorized", "a JWT with the role {}", role.name());
     }
     for route in &routes {
         let public = route.action == Action::Public;
         let name = format!("{} {}", route.method, route.path);
-        let nobody = status(&home, None, None, route).await;
-        assert_eq!(nobody == 401, !public, "{name} for nobody: {nobody}");
-        let wrong = status(&home, Some("bak_nonsense"), None, route).await;
-        // Who fails so often has to wait at some time.
-        assert_eq!(matches!(wrong, 401 | 429), !public, "{name} for a wrong token: {wrong}");
+        let anonymous = status(&server, None, None, route).await;
+        assert_eq!(anonymous == 401, !public, "{name} without a token: {anonymous}");
+        let invalid = status(&server, Some("bak_nonsense"), None, route).await;
+        // Many invalid tokens are rate limited.
+        assert_eq!(matches!(invalid, 401 | 429), !public, "{name} with an invalid token: {invalid}");
         for (role, token, granted) in &callers {
             let expected = match route.action.allows(*role) {
                 Allowed::Yes => true,
                 Allowed::No => false,
                 Allowed::Granted => *granted,
             };
-            // A worker without capabilities is let in to work, and may work on nothing.
+            // A worker without capabilities passes the table, but may not work on anything.
             let idle = *role == Role::Worker && !granted;
-            let seen = status(&home, Some(token), None, route).await;
+            let seen = status(&server, Some(token), None, route).await;
             assert_ne!(seen, 401, "{name} as {}", role.name());
             if !idle || !expected || public {
                 assert_eq!(seen != 403, expected, "{name} as {}: {seen}", role.name());
             }
             assert!(seen < 500, "{name} as {}: {seen}", role.name());
-            let elsewhere = status(&home, Some(token), Some("globex"), route).await;
+            let elsewhere = status(&server, Some(token), Some("globex"), route).await;
             let may = expected && (*role == Role::Operator || public);
             if !public {
                 assert_eq!(elsewhere != 403, may, "{name} as {} of another tenant: {elsewhere}", role.name());
             }
         }
     }
-    home.stop().await;
+    server.stop().await;
 }
 
 #[test]
-fn every_role_and_action_is_in_the_table_of_the_documentation() {
+fn the_documentation_has_the_permission_table() {
     let page = include_str!("../../../../docs/server.md");
     assert!(
         page.contains(&bursar_server::roles_table()),
-        "docs/server.md has another table than\n{}",
+        "put this table into docs/server.md:\n{}",
         bursar_server::roles_table()
     );
-    for route in declared() {
+    for route in route_list() {
         assert!(Action::ALL.contains(&route.action));
     }
 }

@@ -1,4 +1,4 @@
-//! A server of a test's own, on either engine.
+//! A server for one test, on either engine.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -10,16 +10,16 @@ use tempfile::TempDir;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-use crate::client::{Answer, request, send};
-use crate::shape;
+use crate::client::{Response, request, send};
+use crate::schema_check;
 
-/// The operator's token of every test.
+/// The operator token.
 pub(crate) const OPERATOR: &str = "operator-token-for-tests-0123456789abcdef";
-/// What tokens of users are signed with.
+/// The secret that JWTs are signed with.
 pub(crate) const SECRET: &[u8] = b"a secret of more than thirty-two bytes, for tests only";
 
 /// A running server.
-pub(crate) struct Home {
+pub(crate) struct TestServer {
     pub(crate) address: SocketAddr,
     pub(crate) bursar: Bursar,
     stop: Option<oneshot::Sender<()>>,
@@ -27,24 +27,24 @@ pub(crate) struct Home {
     _folder: Option<TempDir>,
 }
 
-impl Home {
-    pub(crate) async fn sqlite() -> Home {
+impl TestServer {
+    pub(crate) async fn sqlite() -> TestServer {
         let folder = tempfile::tempdir().unwrap();
         let url = format!("sqlite://{}", folder.path().join("bursar.db").display());
-        Home { _folder: Some(folder), ..Home::on(&url, Settings::default()).await }
+        TestServer { _folder: Some(folder), ..TestServer::on(&url, Settings::default()).await }
     }
 
-    pub(crate) async fn postgres() -> Home {
-        Home::on(&bursar_testkit::fresh_database(), Settings::default()).await
+    pub(crate) async fn postgres() -> TestServer {
+        TestServer::on(&bursar_testkit::fresh_database(), Settings::default()).await
     }
 
-    /// With other limits than the default ones.
-    pub(crate) async fn limited(limits: Limits) -> Home {
-        Home::on("sqlite::memory:", Settings { limits, ..Settings::default() }).await
+    /// Starts a server in memory with these limits.
+    pub(crate) async fn limited(limits: Limits) -> TestServer {
+        TestServer::on("sqlite::memory:", Settings { limits, ..Settings::default() }).await
     }
 
-    /// On a database, with other settings than the default ones.
-    pub(crate) async fn on(url: &str, settings: Settings) -> Home {
+    /// Starts a server on a database with these settings.
+    pub(crate) async fn on(url: &str, settings: Settings) -> TestServer {
         let bursar = Bursar::open(url).await.unwrap();
         let settings = Settings {
             operator_token: Some(OPERATOR.into()),
@@ -55,41 +55,44 @@ impl Home {
         let address = server.address();
         let (stop, stopped) = oneshot::channel();
         let running = tokio::spawn(server.run(async move { drop(stopped.await) }));
-        Home { address, bursar, stop: Some(stop), running: Some(running), _folder: None }
+        TestServer { address, bursar, stop: Some(stop), running: Some(running), _folder: None }
     }
 
-    /// Stops it; what is under way is answered.
+    /// Stops the server after it has answered running requests.
     pub(crate) async fn stop(mut self) {
         drop(self.stop.take());
-        tokio::time::timeout(Duration::from_secs(60), self.running.take().unwrap()).await.expect("it ends").unwrap();
+        tokio::time::timeout(Duration::from_secs(60), self.running.take().unwrap())
+            .await
+            .expect("the server stops")
+            .unwrap();
         self.bursar.clone().close().await;
     }
 
-    /// Tells it to stop, and does not wait.
+    /// Begins the shutdown; returns the task of the server.
     pub(crate) fn stop_soon(&mut self) -> JoinHandle<()> {
         drop(self.stop.take());
         self.running.take().unwrap()
     }
 
-    /// Asks as the operator, for the built-in tenant.
-    pub(crate) async fn ask(&self, method: &str, path: &str, body: Value) -> Answer {
-        self.ask_as(OPERATOR, method, path, body).await
+    /// Sends a request as the operator, for the built-in tenant.
+    pub(crate) async fn call(&self, method: &str, path: &str, body: Value) -> Response {
+        self.call_as(OPERATOR, method, path, body).await
     }
 
-    /// Asks with a token.
-    pub(crate) async fn ask_as(&self, token: &str, method: &str, path: &str, body: Value) -> Answer {
-        self.ask_with(token, &[], method, path, body).await
+    /// Sends a request with a token.
+    pub(crate) async fn call_as(&self, token: &str, method: &str, path: &str, body: Value) -> Response {
+        self.call_with(token, &[], method, path, body).await
     }
 
-    /// Asks with a token and further headers. `null` is no body.
-    pub(crate) async fn ask_with(
+    /// Sends a request with a token and further headers; a `null` body is left out. Checks the response against the OpenAPI document.
+    pub(crate) async fn call_with(
         &self,
         token: &str,
         headers: &[(&str, &str)],
         method: &str,
         path: &str,
         body: Value,
-    ) -> Answer {
+    ) -> Response {
         let bearer = format!("Bearer {token}");
         let mut all = vec![("Authorization", bearer.as_str())];
         all.extend(headers);
@@ -98,40 +101,40 @@ impl Home {
             all.push(("Content-Type", "application/json"));
         }
         let answer = send(self.address, request(method, path, &all, text.as_deref()).as_bytes()).await;
-        shape::check(method, path, &answer);
+        schema_check::check(method, path, &answer);
         answer
     }
 
-    /// A new API key of a tenant.
+    /// Creates an API key of a tenant.
     pub(crate) async fn key(&self, tenant: &str, role: &str) -> String {
         let body = json!({ "name": format!("{role} of {tenant}"), "role": role });
-        let made = self.ask_with(OPERATOR, &[("Bursar-Tenant", tenant)], "POST", "/v1/keys", body).await.is(201);
+        let made = self.call_with(OPERATOR, &[("Bursar-Tenant", tenant)], "POST", "/v1/keys", body).await.is(201);
         made.json()["token"].as_str().unwrap().to_owned()
     }
 
-    /// A new worker's token of a tenant.
+    /// Creates a worker token of a tenant.
     pub(crate) async fn worker(&self, tenant: &str, capabilities: Value) -> String {
         let body = json!({ "name": "encoder", "capabilities": capabilities });
-        let made = self.ask_with(OPERATOR, &[("Bursar-Tenant", tenant)], "POST", "/v1/workers", body).await.is(201);
+        let made = self.call_with(OPERATOR, &[("Bursar-Tenant", tenant)], "POST", "/v1/workers", body).await.is(201);
         made.json()["token"].as_str().unwrap().to_owned()
     }
 }
 
-/// Runs stories on both engines.
-macro_rules! on_both {
+/// Runs test functions on both engines.
+macro_rules! on_both_engines {
     ($($name:ident),* $(,)?) => {
         mod sqlite {
             $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn $name() {
-                super::$name(crate::home::Home::sqlite().await).await;
+                super::$name(crate::test_server::TestServer::sqlite().await).await;
             })*
         }
         mod postgres {
             $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn $name() {
-                super::$name(crate::home::Home::postgres().await).await;
+                super::$name(crate::test_server::TestServer::postgres().await).await;
             })*
         }
     };
 }
-pub(crate) use on_both;
+pub(crate) use on_both_engines;

@@ -1,4 +1,4 @@
-//! Bodies and queries: read strictly, and told by name what is wrong with them.
+//! Strict parsing of JSON bodies and query strings. Unknown and repeated fields are errors that name the field.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -12,22 +12,22 @@ use bursar::given;
 
 use crate::wire::problem::Problem;
 
-/// How deep JSON may be nested.
+/// Maximum nesting depth of JSON.
 pub(crate) const DEPTH_MAX: usize = 64;
 
-/// Reads a body. One that is empty stands for an object without fields.
+/// Parses a JSON body. An empty body counts as `{}`.
 pub(crate) fn json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     if bytes.is_empty() {
         return crate::wire::read("{}");
     }
     let text = std::str::from_utf8(bytes).map_err(|_| Problem::invalid("body".into(), "the body is not UTF-8"))?;
-    // Shapes are objects: a list would be taken for their fields in order.
+    // serde would accept a list as the fields of a struct in order.
     if !text.trim_start().starts_with('{') {
         return Err(Problem::invalid("body".into(), "the body must be a JSON object"));
     }
-    // Payloads are carried and never read, so that what is wrong inside them is found here or nowhere.
+    // Payloads are stored as text without being parsed, so repeated names and depth are checked here, for the whole body.
     let mut reader = serde_json::Deserializer::from_str(text);
-    Strict(DEPTH_MAX).deserialize(&mut reader).and_then(|()| reader.end()).map_err(|error| {
+    Checker(DEPTH_MAX).deserialize(&mut reader).and_then(|()| reader.end()).map_err(|error| {
         let detail = error.to_string();
         let field = detail.strip_prefix("duplicate field `").and_then(|rest| rest.split('`').next());
         Problem::invalid(field.unwrap_or("body").to_owned(), detail.clone())
@@ -35,9 +35,9 @@ pub(crate) fn json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     crate::wire::read(text)
 }
 
-/// Reads a query.
+/// Parses a query string.
 pub(crate) fn query<T: DeserializeOwned>(uri: &Uri) -> Result<T, Problem> {
-    // No text of a database can hold it, and no name does.
+    // PostgreSQL text cannot hold U+0000.
     if let Some(part) = uri.query().unwrap_or_default().split('&').find(|part| part.contains("%00")) {
         let name = part.split('=').next().unwrap_or_default();
         return Err(Problem::invalid(name.to_owned(), format!("{name} must not contain U+0000")));
@@ -52,10 +52,10 @@ pub(crate) fn query<T: DeserializeOwned>(uri: &Uri) -> Result<T, Problem> {
     }
 }
 
-/// JSON without repeated names, no deeper than this. Nothing is kept of it.
-struct Strict(usize);
+/// Checks that JSON has no repeated names and is nested at most this deep. It keeps no values.
+struct Checker(usize);
 
-impl<'de> DeserializeSeed<'de> for Strict {
+impl<'de> DeserializeSeed<'de> for Checker {
     type Value = ();
 
     fn deserialize<D: serde::Deserializer<'de>>(self, de: D) -> Result<(), D::Error> {
@@ -63,7 +63,7 @@ impl<'de> DeserializeSeed<'de> for Strict {
     }
 }
 
-impl<'de> Visitor<'de> for Strict {
+impl<'de> Visitor<'de> for Checker {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -95,36 +95,36 @@ impl<'de> Visitor<'de> for Strict {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
-        let below = self.below()?;
-        while list.next_element_seed(Strict(below))?.is_some() {}
+        let depth = self.child_depth()?;
+        while list.next_element_seed(Checker(depth))?.is_some() {}
         Ok(())
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        let below = self.below()?;
-        let mut seen = Names::default();
-        while let Some(name) = map.next_key_seed(Name)? {
+        let depth = self.child_depth()?;
+        let mut seen = NameSet::default();
+        while let Some(name) = map.next_key_seed(FieldName)? {
             if let Err(name) = seen.add(name) {
                 return Err(A::Error::custom(format_args!("duplicate field `{name}`")));
             }
-            map.next_value_seed(Strict(below))?;
+            map.next_value_seed(Checker(depth))?;
         }
         Ok(())
     }
 }
 
-/// Names that have been seen in an object.
+/// The field names seen so far in one object: the first few in a list, the rest in a set.
 #[derive(Default)]
-struct Names<'de> {
+struct NameSet<'de> {
     few: Vec<Cow<'de, str>>,
     many: HashSet<Cow<'de, str>>,
 }
 
-/// So many names are looked through faster than one is hashed.
+/// Up to this many names, a linear scan is faster than hashing.
 const FEW: usize = 8;
 
-impl<'de> Names<'de> {
-    /// Adds one that is new; gives back one that is not.
+impl<'de> NameSet<'de> {
+    /// Adds a name; returns it as an error if it was already there.
     fn add(&mut self, name: Cow<'de, str>) -> Result<(), Cow<'de, str>> {
         if self.few.contains(&name) || (!self.many.is_empty() && self.many.contains(&name)) {
             return Err(name);
@@ -138,10 +138,10 @@ impl<'de> Names<'de> {
     }
 }
 
-/// The name of a field, as it stands in the text where it can.
-struct Name;
+/// Reads a field name, borrowed from the input where it has no escapes.
+struct FieldName;
 
-impl<'de> DeserializeSeed<'de> for Name {
+impl<'de> DeserializeSeed<'de> for FieldName {
     type Value = Cow<'de, str>;
 
     fn deserialize<D: serde::Deserializer<'de>>(self, de: D) -> Result<Cow<'de, str>, D::Error> {
@@ -149,7 +149,7 @@ impl<'de> DeserializeSeed<'de> for Name {
     }
 }
 
-impl<'de> Visitor<'de> for Name {
+impl<'de> Visitor<'de> for FieldName {
     type Value = Cow<'de, str>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -165,8 +165,9 @@ impl<'de> Visitor<'de> for Name {
     }
 }
 
-impl Strict {
-    fn below<E: serde::de::Error>(&self) -> Result<usize, E> {
+impl Checker {
+    /// Returns the depth left for the values inside this one.
+    fn child_depth<E: serde::de::Error>(&self) -> Result<usize, E> {
         self.0.checked_sub(1).ok_or_else(|| E::custom(format_args!("is nested more than {DEPTH_MAX} deep")))
     }
 }
@@ -188,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_by_name() {
+    fn an_error_names_the_wrong_field() {
         let deep = format!("{{\"payload\":{}1{}}}", "[".repeat(100_000), "]".repeat(100_000));
         for (text, field) in [
             (r#"{"amount":1,"amount":2}"#, "amount"),
@@ -210,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_right_is_read() {
+    fn a_correct_body_is_parsed() {
         let body: Body = json(br#"{"amount":-3,"payload":{"a":[{"b":null}],"c":{"a":1}}}"#).unwrap();
         assert_eq!((body.amount, body.payload.as_str()), (-3, r#"{"a":[{"b":null}],"c":{"a":1}}"#));
         assert_eq!(json::<Body>(b"").unwrap().amount, 0);

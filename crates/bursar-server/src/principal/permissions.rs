@@ -1,15 +1,15 @@
-//! Who may do what: the one table that every route and stream asks.
+//! The permission table: which role may perform which action. Every route and every event channel checks it.
 
 pub use crate::wire::role::Role;
 
-/// Whether a role may do something.
+/// Whether a role may perform an action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Allowed {
-    /// It may.
+    /// Allowed.
     Yes,
-    /// It may not.
+    /// Not allowed.
     No,
-    /// A worker may whose capabilities name it among `mutations`.
+    /// Allowed for a worker whose capabilities list the action under `mutations`.
     Granted,
 }
 
@@ -17,24 +17,24 @@ use Allowed::{Granted as G, No as N, Yes as Y};
 
 macro_rules! actions {
     ($($(#[$doc:meta])* $action:ident = $name:literal [$($allowed:ident),*];)*) => {
-        /// What can be done.
+        /// An action that a role may be allowed to perform.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum Action {
             $($(#[$doc])* $action,)*
         }
 
         impl Action {
-            /// All of them.
+            /// Every action.
             pub const ALL: &[Action] = &[$(Action::$action),*];
 
-            /// Its name, by which capabilities name it too.
+            /// Returns the name of the action, which capabilities use too.
             pub fn name(self) -> &'static str {
                 match self {
                     $(Action::$action => $name,)*
                 }
             }
 
-            /// Whether a role may do it.
+            /// Returns whether a role may perform the action.
             pub fn allows(self, role: Role) -> Allowed {
                 let row: [Allowed; Role::ALL.len()] = match self {
                     $(Action::$action => [$($allowed),*],)*
@@ -47,51 +47,51 @@ macro_rules! actions {
 
 actions! {
     //                                        operator, admin, user, agent, viewer, worker, monitor
-    /// What anybody may see: health, the document and its page.
+    /// Read what is public: health, the OpenAPI document and its page.
     Public = "public"                         [Y, Y, Y, Y, Y, Y, Y];
-    /// See budgets, what is left of them and their history.
+    /// Read budgets, their balances and their history.
     BudgetsRead = "budgets.read"              [Y, Y, Y, Y, Y, N, N];
     /// Define, freeze and credit budgets.
     BudgetsWrite = "budgets.write"            [Y, Y, N, N, N, N, N];
     /// Submit commands; place and settle holds.
     CommandsSubmit = "commands.submit"        [Y, Y, Y, Y, N, G, N];
-    /// See commands and holds.
+    /// Read commands and holds.
     CommandsRead = "commands.read"            [Y, Y, Y, Y, Y, N, N];
-    /// Make and revoke grants.
+    /// Create and revoke grants.
     GrantsWrite = "grants.write"              [Y, Y, N, N, N, G, N];
-    /// See grants, without their secrets.
+    /// Read grants, without their tokens.
     GrantsRead = "grants.read"                [Y, Y, N, N, Y, N, N];
     /// Enqueue jobs.
     JobsEnqueue = "jobs.enqueue"              [Y, Y, Y, Y, N, G, N];
-    /// See jobs, their events and costs, and dead letters.
+    /// Read jobs, their events and costs, and dead jobs.
     JobsRead = "jobs.read"                    [Y, Y, Y, Y, Y, N, N];
     /// Cancel a job.
     JobsCancel = "jobs.cancel"                [Y, Y, Y, N, N, G, N];
-    /// Retry, discard, move and edit jobs, and act on many.
+    /// Retry, discard, move and edit jobs, one or many.
     JobsOperate = "jobs.operate"              [Y, Y, N, N, N, N, N];
     /// Lease jobs and report on them.
     JobsWork = "jobs.work"                    [Y, Y, N, N, N, Y, N];
-    /// See queues and their figures.
+    /// Read queues and their statistics.
     QueuesRead = "queues.read"                [Y, Y, Y, Y, Y, N, N];
-    /// Set up, pause and resume queues.
+    /// Define, pause and resume queues.
     QueuesWrite = "queues.write"              [Y, Y, N, N, N, N, N];
-    /// See schedules.
+    /// Read schedules.
     SchedulesRead = "schedules.read"          [Y, Y, Y, Y, Y, N, N];
-    /// Set up, run and remove schedules.
+    /// Define, run and remove schedules.
     SchedulesWrite = "schedules.write"        [Y, Y, N, N, N, N, N];
-    /// See, make, rotate and revoke tokens of workers and API keys.
+    /// Read, create, rotate and revoke worker tokens and API keys.
     TokensWrite = "tokens.write"              [Y, Y, N, N, N, N, N];
     /// Read the journal.
     JournalRead = "journal.read"              [Y, Y, N, N, Y, N, N];
-    /// Listen to events; each channel asks for itself.
+    /// Listen to events; each channel is authorized separately.
     EventsListen = "events.listen"            [Y, Y, Y, Y, Y, Y, N];
-    /// Check the books of the whole database.
+    /// Verify the balances of the whole database.
     Verify = "verify"                         [Y, N, N, N, N, N, N];
-    /// Read metrics of the whole installation.
+    /// Read the metrics of the whole installation.
     MetricsRead = "metrics.read"              [Y, N, N, N, N, N, Y];
 }
 
-/// The table for the documentation.
+/// Returns the permission table in Markdown, for `docs/server.md`.
 pub fn markdown() -> String {
     let names = Role::ALL.map(Role::name).join(" | ");
     let line = "| --- ".repeat(Role::ALL.len() + 1);
