@@ -15,6 +15,7 @@ use bursar::{Charged, Event, HoldId, Rules};
 use bursar_core::id::{BatchId, GrantId, JobId};
 use bursar_core::live::RECENT_MAX;
 use bursar_core::name::{Scope, Tenant};
+use bursar_store::prelude::*;
 use bursar_store::{Journaled, PostgresOptions, PostgresStore, Setup, SqliteStore, Store};
 
 use crate::engine::{Database, DatabaseHost};

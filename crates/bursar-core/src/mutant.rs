@@ -101,8 +101,6 @@ mutants! {
     WaitOutOfTurn = "wait-out-of-turn",
     /// Balances are read before their rows are locked (in the simulated database).
     ReadBeforeLock = "read-before-lock",
-    /// Rows read without a lock are written even if they changed since (in the simulated database).
-    WriteUnseen = "write-unseen",
     /// A row that another transaction has locked is treated as missing.
     LockedIsGone = "locked-is-gone",
     /// A repeated request that waited for the first one is refused because of the first one's effect.

@@ -12,11 +12,11 @@ use std::sync::Arc;
 use indexmap::{Equivalent, IndexMap};
 
 use crate::bounds::DEPTH_MAX;
-use crate::event::{Batch, Charged, Entry, Event, Links, Stream};
+use crate::event::{Batch, Entry, Links, Stream};
 use crate::grant::Grant;
 use crate::hold::Hold;
 use crate::id::{BatchId, CommandId, GrantId, HoldId, JobId};
-use crate::job::{Job, JobState, Place, QueueState, Schedule};
+use crate::job::{Job, JobState, QueueState, Schedule};
 use crate::live::LiveCharge;
 use crate::name::{FlowKey, IdempotencyKey, JobKind, Queue, ScheduleName, Scope, Tenant};
 use crate::request::Fingerprint;
@@ -201,11 +201,6 @@ impl<K: Hash + Eq + Debug, V> Table<K, V> {
         self.slots.iter().filter_map(|(key, slot)| Some((key, slot.change()?)))
     }
 
-    /// Returns whether all changes are inserts.
-    fn adds_only(&self) -> bool {
-        self.changes().all(|(_, change)| matches!(change, Change::Insert(_)))
-    }
-
     /// Passes the changes so far to `take` while more requests are decided. A change that it accepts counts as stored;
     /// a row that changes again is written again.
     pub fn hand_out(&mut self, mut take: impl FnMut(&K, Change<'_, V>) -> bool) {
@@ -360,37 +355,6 @@ impl Workspace {
         }
     }
 
-    /// Returns whether every effect depends only on rows that are written or on keys that are inserted.
-    ///
-    /// Then the batch can be decided without locks: a concurrent change of those rows is detected when they are
-    /// written. Refused requests have no effect. Events that are not listed here count as depending on other rows.
-    pub fn relies_on_what_it_writes(&self) -> bool {
-        let scope = |entry: &Entry, scope: &Scope| self.scopes.is_changed(&At(&entry.context.tenant, scope));
-        let relies = |entry: &Entry, event: &Event| match event {
-            Event::HoldPlaced { charges, .. } | Event::Posted { charges } => {
-                charges.iter().flat_map(Charged::scopes).all(|name| scope(entry, name))
-            }
-            Event::BudgetDefined { scope: name, .. }
-            | Event::BudgetTripped { scope: name, .. }
-            | Event::BudgetCrossed { scope: name, .. }
-            | Event::BudgetCleared { scope: name, .. } => scope(entry, name),
-            Event::GrantRedeemed { grant, .. } | Event::GrantMinted { grant, .. } => self.grants.is_changed(grant),
-            Event::JobEnqueued { job, .. } => {
-                let line = self.jobs.get(job).filter(|job| job.life.place != Place::Out).and_then(Job::line);
-                self.jobs.is_changed(job) && line.is_none_or(|line| scope(entry, &line))
-            }
-            // The job is found by its key and only reported.
-            Event::JobFound { .. } => true,
-            _ => false,
-        };
-        let all = |entry: &Entry| entry.events.iter().all(|recorded| relies(entry, &recorded.e));
-        self.entries.iter().all(|entry| all(entry))
-            && self.holds.adds_only()
-            && self.jobs.adds_only()
-            && self.queues.adds_only()
-            && self.schedules.adds_only()
-    }
-
     /// Returns the row for the journal, if any request had an effect.
     pub fn take_batch(&mut self) -> Option<Batch> {
         if self.entries.is_empty() {
@@ -456,48 +420,10 @@ impl Workspace {
 mod tests {
     use super::*;
     use crate::budget::{Budget, Limit};
-    use crate::decide::{Decided, Rules, decide};
-    use crate::id::IdSource;
-    use crate::job::JobSpec;
-    use crate::name::{JobKind, Queue};
-    use crate::payload::Payload;
-    use crate::request::{Charge, Command, Op, Request};
     use crate::window::Window;
-
-    struct Counting(u128);
-
-    impl IdSource for Counting {
-        fn next_id(&mut self, _: Time) -> u128 {
-            self.0 += 1;
-            self.0
-        }
-    }
 
     fn scope() -> ScopeKey {
         (Tenant::built_in(), Scope::new("a").expect("a name"))
-    }
-
-    /// Returns a workspace with a budget, after one request.
-    fn after(op: Op) -> Workspace {
-        let mut ws = Workspace::new(Time::from_micros(1), BatchId(1));
-        let budget = Budget::new([Limit::new(10, Window::Lifetime)]);
-        let there = ScopeState { version: 1, budget: Some(budget.into()), ..ScopeState::default() };
-        ws.scopes.load(scope(), Some(there));
-        let line = crate::job::FlowScopes::of_key(&Queue::new("q").expect("a name"), &flow()).slots;
-        ws.scopes.load((Tenant::built_in(), line), Some(ScopeState::default()));
-        let done = decide(&mut ws, &Request::from(op), &Rules::default(), &mut Counting(1));
-        assert!(matches!(done, Decided::Answered(Ok(_))), "{done:?}");
-        ws
-    }
-
-    fn flow() -> FlowKey {
-        FlowKey::new("k").expect("a name")
-    }
-
-    fn job(key: Option<FlowKey>) -> Op {
-        let spec =
-            JobSpec::new(Queue::new("q").expect("a name"), JobKind::new("w").expect("a name"), Payload::default());
-        Op::Submit(Command { jobs: vec![JobSpec { key, ..spec }], ..Command::default() })
     }
 
     #[test]
@@ -510,23 +436,5 @@ mod tests {
             ws.scopes.load((Tenant::built_in(), Scope::new(name).expect("a name")), Some(row));
         }
         assert_eq!(ws.ancestors(&Tenant::built_in(), &scope().1).len(), DEPTH_MAX);
-    }
-
-    #[test]
-    fn a_command_depends_only_on_rows_it_writes() {
-        let post = Op::Submit(Command { charges: vec![Charge::new(scope().1, 1)], ..Command::default() });
-        let posted = after(post);
-        assert!(posted.relies_on_what_it_writes());
-        assert!(after(job(None)).relies_on_what_it_writes());
-        let mut lined = after(job(Some(flow())));
-        assert!(lined.relies_on_what_it_writes(), "the line is written");
-        assert!(!after(Op::Freeze { scope: scope().1 }).relies_on_what_it_writes(), "the event is not listed");
-        // The same events, but their scope is only read.
-        let mut read = Workspace::new(posted.now, posted.batch);
-        read.scopes.load(scope(), Some(ScopeState::default()));
-        read.entries = posted.entries;
-        assert!(!read.relies_on_what_it_writes());
-        lined.scopes = Table::default();
-        assert!(!lined.relies_on_what_it_writes(), "the line is not written");
     }
 }

@@ -35,6 +35,11 @@ pub use sqlite::{Copied, CopyOptions, CopyProgress, SqliteStore};
 pub use store::{Commit, Health, Journaled, Lock, LockPolicy, Maintain, Notify, Read, RequestOutcome, Setup, Store};
 pub use verify::Report;
 
+/// The methods of a store, for callers that name its type.
+pub mod prelude {
+    pub use crate::store::{Commit as _, Maintain as _, Notify as _, Read as _};
+}
+
 /// The SQL that prepares a database of the kind `url` names, for tools that run migrations themselves.
 pub fn migration_sql(url: &str) -> String {
     if url.starts_with("postgres") { postgres::migration_sql() } else { sqlite::schema::migration_sql() }

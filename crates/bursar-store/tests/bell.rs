@@ -8,6 +8,7 @@ use std::time::Duration;
 use bursar_core::decide::Rules;
 use bursar_core::name::{Queue, Tenant};
 use bursar_core::state::QueueKey;
+use bursar_store::prelude::*;
 use bursar_store::wakeup::{Ear, Hint, Hints};
 use bursar_store::{PostgresOptions, PostgresStore, Setup, Store};
 use bursar_testkit::SeqIds;

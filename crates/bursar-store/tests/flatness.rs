@@ -15,8 +15,9 @@ use bursar_core::payload::Payload;
 use bursar_core::refusal::Refusal;
 use bursar_core::request::{Act, Actual, Charge, Command, Op, Request, Settle};
 use bursar_core::time::{Span, Time};
+use bursar_store::prelude::*;
 use bursar_store::{
-    JobFilter, ManualClock, LockPolicy, PostgresOptions, PostgresStore, Setup, SqliteStore, Store, RequestOutcome,
+    JobFilter, LockPolicy, ManualClock, PostgresOptions, PostgresStore, RequestOutcome, Setup, SqliteStore, Store,
 };
 use bursar_testkit::SeqIds;
 use sqlx::{Connection, PgConnection};

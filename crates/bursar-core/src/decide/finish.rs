@@ -22,7 +22,7 @@ use std::collections::BTreeMap;
 
 use crate::answer::Finished;
 use crate::budget::Cover;
-use crate::decide::decision::Decision as Deed;
+use crate::decide::decision::Decision;
 use crate::decide::lease::{check_owner, lost};
 use crate::decide::{admit, hold};
 use crate::event::{Charged, Event};
@@ -36,52 +36,52 @@ use crate::request::Charge;
 use crate::time::{Span, Time};
 
 /// Ends one lease.
-pub(super) fn finish(deed: &mut Deed<'_>, item: &Finish) -> Result<Finished, Refusal> {
-    let job = deed.job(item.job)?;
+pub(super) fn finish(decision: &mut Decision<'_>, item: &Finish) -> Result<Finished, Refusal> {
+    let job = decision.job(item.job)?;
     let (id, fence) = (item.job, item.fence);
-    check_owner(deed, job, fence)?;
+    check_owner(decision, job, fence)?;
     let holds = job.life.lease.is_some() && (job.life.fence == fence || Mutant::SkipFence.on());
     if !holds {
         // A repeated report is answered as before, without effect.
         if job.life.fence == fence && job.life.ended == Some(item.end.as_lease_end()) {
-            check_repeated(deed, job, &item.end)?;
+            check_repeated(decision, job, &item.end)?;
             return Ok(finished(job));
         }
-        let billed = bill_lost(deed, id, fence, item.end.usage())?;
-        return Err(lost(deed.job(id)?, fence, billed));
+        let billed = bill_lost(decision, id, fence, item.end.usage())?;
+        return Err(lost(decision.job(id)?, fence, billed));
     }
     match &item.end {
         End::Complete { result, usage } => {
-            settle(deed, id, usage.as_deref(), Unreported::AsHeld)?;
-            deed.emit(Event::JobSucceeded { job: id, fence, result: result.clone() });
+            settle(decision, id, usage.as_deref(), Unreported::AsHeld)?;
+            decision.emit(Event::JobSucceeded { job: id, fence, result: result.clone() });
         }
         End::Fail { error, retryable, retry_after, usage } => {
             let failure = Failure { error: error.clone(), retryable: *retryable, retry_after: *retry_after };
-            fail(deed, id, LeaseEnd::Failed, failure, usage.as_deref())?;
+            fail(decision, id, LeaseEnd::Failed, failure, usage.as_deref())?;
         }
         End::Snooze { delay } => {
-            let run_at = deed.now().after(*delay);
-            deed.emit(Event::JobSnoozed { job: id, fence, run_at });
-            cancel_if_requested(deed, id)?;
+            let run_at = decision.now().after(*delay);
+            decision.emit(Event::JobSnoozed { job: id, fence, run_at });
+            cancel_if_requested(decision, id)?;
         }
         End::Return => {
-            deed.emit(Event::JobReturned { job: id, fence });
-            cancel_if_requested(deed, id)?;
+            decision.emit(Event::JobReturned { job: id, fence });
+            cancel_if_requested(decision, id)?;
         }
     }
-    unbar_line(deed, id);
-    Ok(finished(deed.job(id)?))
+    unbar_line(decision, id);
+    Ok(finished(decision.job(id)?))
 }
 
 /// Refuses to repeat the end of a lease with other usage than was charged for it.
-fn check_repeated(deed: &Deed<'_>, job: &Job, end: &End) -> Result<(), Refusal> {
+fn check_repeated(decision: &Decision<'_>, job: &Job, end: &End) -> Result<(), Refusal> {
     let Some(recorded) = &job.life.settled else { return Ok(()) };
-    let hold = job.hold.and_then(|hold| deed.ws.holds.get(&hold));
+    let hold = job.hold.and_then(|hold| decision.ws.holds.get(&hold));
     let charges: &[HeldCharge] = hold.map_or(&[], |hold| &hold.charges);
     let reported: Vec<(Scope, i64)> = match (end, end.usage()) {
         (End::Complete { .. }, None) => charges.iter().map(|charge| (charge.scope.clone(), charge.amount)).collect(),
         (_, usage) => {
-            let (actuals, unheld) = split_usage(deed, job, hold, usage)?;
+            let (actuals, unheld) = split_usage(decision, job, hold, usage)?;
             let held = charges.iter().map(|charge| charge.scope.clone()).zip(actuals);
             held.chain(unheld).collect()
         }
@@ -103,25 +103,25 @@ fn sums(amounts: &[(Scope, i64)]) -> BTreeMap<&Scope, i64> {
 }
 
 /// Takes back a lease that has lapsed; does nothing if the job has none.
-pub(super) fn rescue(deed: &mut Deed<'_>, id: JobId) -> Result<Finished, Refusal> {
-    let job = deed.job(id)?;
-    let has_lapsed = |lease: &&Lease| lease.lapses_at() <= deed.now() || Mutant::RescueEarly.on();
+pub(super) fn rescue(decision: &mut Decision<'_>, id: JobId) -> Result<Finished, Refusal> {
+    let job = decision.job(id)?;
+    let has_lapsed = |lease: &&Lease| lease.lapses_at() <= decision.now() || Mutant::RescueEarly.on();
     let Some(lease) = job.life.lease.as_ref().filter(has_lapsed) else {
         if Mutant::RescueFinished.on() && job.life.state.is_final() {
-            deed.emit(Event::JobRetried { job: id, hold: None });
+            decision.emit(Event::JobRetried { job: id, hold: None });
         }
-        let job = deed.job(id)?;
+        let job = decision.job(id)?;
         return Ok(finished(job));
     };
-    let error = if lease.deadline <= deed.now() {
+    let error = if lease.deadline <= decision.now() {
         JobError::new("deadline exceeded", "the run took longer than it may")
     } else {
         JobError::new("lease expired", "the worker gave no sign of life")
     };
     let failure = Failure { error, retryable: true, retry_after: None };
-    fail(deed, id, LeaseEnd::Lapsed, failure, None)?;
-    unbar_line(deed, id);
-    Ok(finished(deed.job(id)?))
+    fail(decision, id, LeaseEnd::Lapsed, failure, None)?;
+    unbar_line(decision, id);
+    Ok(finished(decision.job(id)?))
 }
 
 /// Returns the answer for a job after an operation on it.
@@ -139,59 +139,59 @@ struct Failure {
 
 /// Fails the current attempt: settles what it spent, then retries, parks, cancels or buries the job.
 fn fail(
-    deed: &mut Deed<'_>,
+    decision: &mut Decision<'_>,
     id: JobId,
     how: LeaseEnd,
     failure: Failure,
     usage: Option<&[Usage]>,
 ) -> Result<(), Refusal> {
-    let job = deed.job(id)?.clone();
-    let config = deed.config(&job.queue);
+    let job = decision.job(id)?.clone();
+    let config = decision.config(&job.queue);
     let attempt = job.life.attempts;
     let last = !failure.retryable || attempt >= job.most_attempts(&config) && !Mutant::RetryForever.on();
-    let random = deed.random();
+    let random = decision.random();
     let wait = failure.retry_after.unwrap_or_else(|| job.retry(&config).wait(attempt, random));
-    let run_at = deed.now().after(wait);
+    let run_at = decision.now().after(wait);
     let spent = usage.is_some_and(|usage| usage.iter().any(|usage| usage.amount > 0));
     let spent = spent && !Mutant::ForgetFailedUsage.on();
     if spent {
-        settle(deed, id, usage, Unreported::Nothing)?;
+        settle(decision, id, usage, Unreported::Nothing)?;
     }
     let again = !last && !job.life.cancelling;
     // The hold was committed, so the next attempt needs a new one.
-    let funds = if again && spent { Some(fund(deed, &job)) } else { None };
+    let funds = if again && spent { Some(fund(decision, &job)) } else { None };
     let funded = !matches!(funds, Some(Err(_)));
     let run_again = (again && funded).then_some(run_at);
     let worker = job.life.lease.as_ref().expect("only a leased job fails").worker.clone();
     let (fence, error) = (job.life.fence, failure.error);
-    deed.emit(match how {
+    decision.emit(match how {
         LeaseEnd::Lapsed => Event::JobRescued { job: id, fence, attempt, worker, error, run_at: run_again },
         _ => Event::JobFailed { job: id, fence, attempt, worker, error, run_at: run_again },
     });
     match funds {
-        Some(Ok(Some(placed))) => fund_with(deed, id, placed),
-        Some(Err(shortage)) => park(deed, id, shortage),
+        Some(Ok(Some(placed))) => fund_with(decision, id, placed),
+        Some(Err(shortage)) => park(decision, id, shortage),
         Some(Ok(None)) | None => {}
     }
     if !again {
         if job.life.cancelling || !Mutant::KeepDeadHold.on() {
-            release(deed, id)?;
+            release(decision, id)?;
         }
         let fate = if job.life.cancelling && !Mutant::CancelledDies.on() {
             Event::JobCancelled { job: id }
         } else {
             Event::JobDied { job: id }
         };
-        deed.emit(fate);
+        decision.emit(fate);
     }
     Ok(())
 }
 
 /// Cancels a job whose cancellation was requested while it ran.
-fn cancel_if_requested(deed: &mut Deed<'_>, id: JobId) -> Result<(), Refusal> {
-    if deed.job(id)?.life.cancelling {
-        release(deed, id)?;
-        deed.emit(Event::JobCancelled { job: id });
+fn cancel_if_requested(decision: &mut Decision<'_>, id: JobId) -> Result<(), Refusal> {
+    if decision.job(id)?.life.cancelling {
+        release(decision, id)?;
+        decision.emit(Event::JobCancelled { job: id });
     }
     Ok(())
 }
@@ -203,11 +203,11 @@ pub(super) struct Shortage {
 }
 
 /// Builds the event that places a hold like the one the job had, if it had one. Does not apply it.
-pub(super) fn fund(deed: &mut Deed<'_>, job: &Job) -> Result<Option<Event>, Shortage> {
-    let old = job.hold.and_then(|id| deed.ws.holds.get(&id)).cloned();
+pub(super) fn fund(decision: &mut Decision<'_>, job: &Job) -> Result<Option<Event>, Shortage> {
+    let old = job.hold.and_then(|id| decision.ws.holds.get(&id)).cloned();
     let Some(old) = old else { return Ok(None) };
-    let id = deed.new_hold();
-    match place_again(deed, &old, job.id, id) {
+    let id = decision.new_hold();
+    match place_again(decision, &old, job.id, id) {
         Ok(placed) => Ok(Some(placed)),
         Err(refusal) => {
             let scope = match &refusal {
@@ -220,34 +220,34 @@ pub(super) fn fund(deed: &mut Deed<'_>, job: &Job) -> Result<Option<Event>, Shor
             let scope = scope.unwrap_or_else(|| old.charges[0].scope.clone());
             let most = crate::bounds::AWAIT_MAX;
             let wait = refusal.retry_after().map_or(most, |wait| wait.min(most));
-            Err(Shortage { scope, run_at: deed.now().after(wait.max(Span::from_millis(1))) })
+            Err(Shortage { scope, run_at: decision.now().after(wait.max(Span::from_millis(1))) })
         }
     }
 }
 
 /// Places the hold of a job's next attempt.
-pub(super) fn fund_with(deed: &mut Deed<'_>, job: JobId, placed: Event) {
+pub(super) fn fund_with(decision: &mut Decision<'_>, job: JobId, placed: Event) {
     let Event::HoldPlaced { hold, .. } = &placed else { unreachable!("`fund` places a hold") };
     let hold = *hold;
-    deed.emit(placed);
-    deed.emit(Event::JobFunded { job, hold });
+    decision.emit(placed);
+    decision.emit(Event::JobFunded { job, hold });
 }
 
 /// Parks a job until its budget admits another attempt.
-pub(super) fn park(deed: &mut Deed<'_>, job: JobId, shortage: Shortage) {
+pub(super) fn park(decision: &mut Decision<'_>, job: JobId, shortage: Shortage) {
     let Shortage { scope, run_at } = shortage;
-    deed.emit(Event::JobParked { job, scope, run_at });
+    decision.emit(Event::JobParked { job, scope, run_at });
 }
 
 /// Sets when a parked job that still lacks units is tried again. This follows from time and has no event.
-pub(super) fn look_later(deed: &mut Deed<'_>, id: JobId, shortage: &Shortage) {
-    let job = deed.ws.jobs.get_mut(&id).expect("the job was just read");
+pub(super) fn look_later(decision: &mut Decision<'_>, id: JobId, shortage: &Shortage) {
+    let job = decision.ws.jobs.get_mut(&id).expect("the job was just read");
     job.life.run_at = if Mutant::NeverLookAgain.on() { Time::NEVER } else { shortage.run_at };
 }
 
 /// Admits a hold with the charges of an old one.
-fn place_again(deed: &Deed<'_>, old: &Hold, job: JobId, hold: crate::id::HoldId) -> Result<Event, Refusal> {
-    let tenant = &deed.context.tenant;
+fn place_again(decision: &Decision<'_>, old: &Hold, job: JobId, hold: crate::id::HoldId) -> Result<Event, Refusal> {
+    let tenant = &decision.context.tenant;
     let charges = old.charges.iter().map(|charge| Charge {
         scope: charge.scope.clone(),
         amount: charge.amount,
@@ -256,7 +256,7 @@ fn place_again(deed: &Deed<'_>, old: &Hold, job: JobId, hold: crate::id::HoldId)
         default: None,
     });
     let charges: Vec<Charge> = charges.collect();
-    let charges = admit::admit(&admit::Rows::new(deed.ws, tenant), admit::resolve(deed.ws, tenant, &charges)?)?;
+    let charges = admit::admit(&admit::Rows::new(decision.ws, tenant), admit::resolve(decision.ws, tenant, &charges)?)?;
     Ok(Event::HoldPlaced {
         hold,
         charges,
@@ -269,17 +269,17 @@ fn place_again(deed: &Deed<'_>, old: &Hold, job: JobId, hold: crate::id::HoldId)
 }
 
 /// Releases the hold of a job, if it is live.
-pub(super) fn release(deed: &mut Deed<'_>, id: JobId) -> Result<(), Refusal> {
-    if let Some(hold) = live_hold(deed, id)? {
-        let released = hold::release_owned(deed.ws, &deed.context.tenant, &hold)?;
-        deed.emit(released);
+pub(super) fn release(decision: &mut Decision<'_>, id: JobId) -> Result<(), Refusal> {
+    if let Some(hold) = live_hold(decision, id)? {
+        let released = hold::release_owned(decision.ws, &decision.context.tenant, &hold)?;
+        decision.emit(released);
     }
     Ok(())
 }
 
 /// Returns the hold of a job, if it is not settled.
-fn live_hold(deed: &Deed<'_>, id: JobId) -> Result<Option<Hold>, Refusal> {
-    let hold = deed.job(id)?.hold.and_then(|hold| deed.ws.holds.get(&hold));
+fn live_hold(decision: &Decision<'_>, id: JobId) -> Result<Option<Hold>, Refusal> {
+    let hold = decision.job(id)?.hold.and_then(|hold| decision.ws.holds.get(&hold));
     Ok(hold.filter(|hold| hold.state == HoldState::Held).cloned())
 }
 
@@ -293,10 +293,15 @@ enum Unreported {
 }
 
 /// Charges the reported usage: as the actual units of the hold's charges, and without a hold on other scopes.
-fn settle(deed: &mut Deed<'_>, id: JobId, usage: Option<&[Usage]>, unreported: Unreported) -> Result<(), Refusal> {
-    let job = deed.job(id)?.clone();
-    let hold = live_hold(deed, id)?;
-    let (actuals, unheld) = split_usage(deed, &job, hold.as_ref(), usage)?;
+fn settle(
+    decision: &mut Decision<'_>,
+    id: JobId,
+    usage: Option<&[Usage]>,
+    unreported: Unreported,
+) -> Result<(), Refusal> {
+    let job = decision.job(id)?.clone();
+    let hold = live_hold(decision, id)?;
+    let (actuals, unheld) = split_usage(decision, &job, hold.as_ref(), usage)?;
     let fence = job.life.fence;
     let committed = match &hold {
         Some(hold) => {
@@ -304,19 +309,19 @@ fn settle(deed: &mut Deed<'_>, id: JobId, usage: Option<&[Usage]>, unreported: U
                 let all = usage.is_none() && unreported == Unreported::AsHeld;
                 HeldCharge { actual: Some(if all { charge.amount } else { *actual }), ..charge.clone() }
             });
-            Some(hold::commit_owned(deed.ws, &deed.context.tenant, hold, charges.collect())?)
+            Some(hold::commit_owned(decision.ws, &decision.context.tenant, hold, charges.collect())?)
         }
         None => None,
     };
     // Both events must be possible before the first is applied: an applied event cannot be undone.
-    let bill = bill(deed, id, fence, &unheld, false)?;
+    let bill = bill(decision, id, fence, &unheld, false)?;
     if let Some(committed) = committed {
-        deed.emit(committed);
+        decision.emit(committed);
     }
     if let Some(bill) = bill {
         // Computed again, because the commit has changed what the limits leave.
-        let current = self::bill(deed, id, fence, &unheld, false).ok().flatten();
-        deed.emit(current.unwrap_or(bill));
+        let current = self::bill(decision, id, fence, &unheld, false).ok().flatten();
+        decision.emit(current.unwrap_or(bill));
     }
     Ok(())
 }
@@ -326,7 +331,12 @@ type Spent = (Vec<i64>, Vec<(Scope, i64)>);
 
 /// Splits usage into what a hold has charges for and what it has not. Usage without a scope is for the hold's only
 /// charge.
-fn split_usage(deed: &Deed<'_>, job: &Job, hold: Option<&Hold>, usage: Option<&[Usage]>) -> Result<Spent, Refusal> {
+fn split_usage(
+    decision: &Decision<'_>,
+    job: &Job,
+    hold: Option<&Hold>,
+    usage: Option<&[Usage]>,
+) -> Result<Spent, Refusal> {
     let charges: &[HeldCharge] = hold.map_or(&[], |hold| &hold.charges);
     let mut actuals = vec![0i64; charges.len()];
     let mut unheld: Vec<(Scope, i64)> = Vec::new();
@@ -339,7 +349,7 @@ fn split_usage(deed: &Deed<'_>, job: &Job, hold: Option<&Hold>, usage: Option<&[
         let (sum, scope) = match (place, &usage.scope) {
             (Some(place), _) => (&mut actuals[place], &charges[place].scope),
             (None, Some(scope)) => {
-                check_charge(deed, job, scope)?;
+                check_charge(decision, job, scope)?;
                 let place = unheld.iter().position(|(known, _)| known == scope).unwrap_or_else(|| {
                     unheld.push((scope.clone(), 0));
                     unheld.len() - 1
@@ -350,8 +360,8 @@ fn split_usage(deed: &Deed<'_>, job: &Job, hold: Option<&Hold>, usage: Option<&[
         };
         *sum = sum.checked_add(usage.amount).ok_or_else(|| Refusal::Overflow { scope: scope.clone() })?;
     }
-    let tenant = &deed.context.tenant;
-    let unknown = |scope: &Scope| admit::row(deed.ws, tenant, scope).is_none_or(|row| row.version == 0);
+    let tenant = &decision.context.tenant;
+    let unknown = |scope: &Scope| admit::row(decision.ws, tenant, scope).is_none_or(|row| row.version == 0);
     match unheld.iter().find(|(scope, _)| unknown(scope)) {
         Some((scope, _)) => Err(Refusal::UnknownScope { scope: scope.clone() }),
         None => Ok((actuals, unheld)),
@@ -360,9 +370,11 @@ fn split_usage(deed: &Deed<'_>, job: &Job, hold: Option<&Hold>, usage: Option<&[
 
 /// Refuses a principal that charges a scope its job may not charge: one outside the job's hold or, without a hold,
 /// outside the principal's capabilities.
-fn check_charge(deed: &Deed<'_>, job: &Job, scope: &Scope) -> Result<(), Refusal> {
-    let Some(reporter) = deed.context.reporter.as_ref().filter(|_| !Mutant::ChargeAnyScope.on()) else { return Ok(()) };
-    let hold = job.hold.and_then(|hold| deed.ws.holds.get(&hold));
+fn check_charge(decision: &Decision<'_>, job: &Job, scope: &Scope) -> Result<(), Refusal> {
+    let Some(reporter) = decision.context.reporter.as_ref().filter(|_| !Mutant::ChargeAnyScope.on()) else {
+        return Ok(());
+    };
+    let hold = job.hold.and_then(|hold| decision.ws.holds.get(&hold));
     let allowed = match hold {
         Some(hold) => hold.charges.iter().any(|charge| charge.scope == *scope),
         None => reporter.may_charge(scope),
@@ -375,26 +387,32 @@ fn check_charge(deed: &Deed<'_>, job: &Job, scope: &Scope) -> Result<(), Refusal
 }
 
 /// Builds the event that charges spend without a hold, if there is any. It has happened, so no limit refuses it.
-fn bill(deed: &Deed<'_>, id: JobId, fence: u64, spent: &[(Scope, i64)], lost: bool) -> Result<Option<Event>, Refusal> {
-    let tenant = &deed.context.tenant;
+fn bill(
+    decision: &Decision<'_>,
+    id: JobId,
+    fence: u64,
+    spent: &[(Scope, i64)],
+    lost: bool,
+) -> Result<Option<Event>, Refusal> {
+    let tenant = &decision.context.tenant;
     let spent = spent.iter().filter(|(_, amount)| *amount > 0).map(|(scope, amount)| HeldCharge {
         scope: scope.clone(),
         amount: *amount,
         actual: None,
-        ancestors: deed.ws.ancestors(tenant, scope),
+        ancestors: decision.ws.ancestors(tenant, scope),
         limits: Vec::new(),
     });
     let spent: Vec<HeldCharge> = spent.collect();
     if spent.is_empty() {
         return Ok(None);
     }
-    let charges: Vec<Charged> = hold::charge_spent(deed.ws, tenant, spent)?;
+    let charges: Vec<Charged> = hold::charge_spent(decision.ws, tenant, spent)?;
     Ok(Some(Event::JobBilled { job: id, fence, charges, lost }))
 }
 
 /// Charges what the worker of a lapsed lease reports, once. Returns whether it is charged.
-fn bill_lost(deed: &mut Deed<'_>, id: JobId, fence: u64, usage: Option<&[Usage]>) -> Result<bool, Refusal> {
-    let job = deed.job(id)?.clone();
+fn bill_lost(decision: &mut Decision<'_>, id: JobId, fence: u64, usage: Option<&[Usage]>) -> Result<bool, Refusal> {
+    let job = decision.job(id)?.clone();
     // A lease that its worker ended was settled with the usage reported then.
     let known = job.life.lapsed.iter().find(|lapsed| lapsed.fence == fence).cloned();
     let settled = Mutant::BillSettled.on() && fence < job.life.fence;
@@ -404,13 +422,13 @@ fn bill_lost(deed: &mut Deed<'_>, id: JobId, fence: u64, usage: Option<&[Usage]>
     if lapsed.billed && !Mutant::BillLostTwice.on() || Mutant::DropLostSpend.on() {
         return Ok(lapsed.billed);
     }
-    let hold = job.hold.and_then(|hold| deed.ws.holds.get(&hold)).cloned();
-    let (actuals, mut spent) = split_usage(deed, &job, hold.as_ref(), usage)?;
+    let hold = job.hold.and_then(|hold| decision.ws.holds.get(&hold)).cloned();
+    let (actuals, mut spent) = split_usage(decision, &job, hold.as_ref(), usage)?;
     let charges = hold.iter().flat_map(|hold| &hold.charges);
     spent.extend(charges.zip(actuals).map(|(charge, actual)| (charge.scope.clone(), actual)));
-    match bill(deed, id, fence, &spent, true)? {
+    match bill(decision, id, fence, &spent, true)? {
         Some(event) => {
-            deed.emit(event);
+            decision.emit(event);
             Ok(true)
         }
         None => Ok(false),
@@ -418,27 +436,27 @@ fn bill_lost(deed: &mut Deed<'_>, id: JobId, fence: u64, usage: Option<&[Usage]>
 }
 
 /// Makes the barred heads of a job's line ready again, after the job freed a slot of its flow key.
-fn unbar_line(deed: &mut Deed<'_>, id: JobId) {
-    let Ok(job) = deed.job(id) else { return };
+fn unbar_line(decision: &mut Decision<'_>, id: JobId) {
+    let Ok(job) = decision.job(id) else { return };
     let Some(line) = job.line() else { return };
-    let barred = deed.ws.barred.remove(&(job.tenant.clone(), line)).unwrap_or_default();
+    let barred = decision.ws.barred.remove(&(job.tenant.clone(), line)).unwrap_or_default();
     if Mutant::StayBarred.on() {
         return;
     }
     for id in barred {
-        deed.ws.unbar(id);
+        decision.ws.unbar(id);
     }
 }
 
 /// Returns whether the lines of these jobs have barred heads that are not loaded. They must be loaded before a slot is
 /// freed.
-pub(super) fn line_unknown(deed: &Deed<'_>, ids: impl Iterator<Item = JobId>) -> bool {
+pub(super) fn line_unknown(decision: &Decision<'_>, ids: impl Iterator<Item = JobId>) -> bool {
     let mut lines = ids.filter_map(|id| {
-        let job = deed.job(id).ok().filter(|job| job.life.state == JobState::Leased)?;
+        let job = decision.job(id).ok().filter(|job| job.life.state == JobState::Leased)?;
         Some((job.tenant.clone(), job.line()?))
     });
     lines.any(|line| {
-        let barred = deed.ws.scopes.get(&line).map_or(0, |row| row.line.barred);
-        barred > deed.ws.barred.get(&line).map_or(0, |known| known.len() as u64)
+        let barred = decision.ws.scopes.get(&line).map_or(0, |row| row.line.barred);
+        barred > decision.ws.barred.get(&line).map_or(0, |known| known.len() as u64)
     })
 }

@@ -21,7 +21,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::answer::{Beaten, Leased};
-use crate::decide::decision::Decision as Deed;
+use crate::decide::decision::Decision;
 use crate::event::{Charged, Event};
 use crate::id::JobId;
 use crate::job::{Beat, FlowScopes, Job, LeaseAsk, Order, QueueConfig, Rate};
@@ -54,42 +54,42 @@ enum Check {
 
 /// Leases up to the requested number of jobs, best rank first. Returns `None` if the loaded jobs could not be leased
 /// but others may be ready: the request must be loaded and decided again.
-pub(super) fn lease(deed: &mut Deed<'_>, ask: &LeaseAsk) -> Option<Leased> {
+pub(super) fn lease(decision: &mut Decision<'_>, ask: &LeaseAsk) -> Option<Leased> {
     // The jobs were loaded for the settings that the queue had before an earlier request of the batch changed them.
-    if ask.queues.iter().any(|queue| deed.ws.queues.is_changed(&(deed.context.tenant.clone(), queue.clone()))) {
+    if ask.queues.iter().any(|queue| decision.ws.queues.is_changed(&(decision.context.tenant.clone(), queue.clone()))) {
         return None;
     }
-    let mut leased = Leased { at: deed.now(), ..Leased::default() };
+    let mut leased = Leased { at: decision.now(), ..Leased::default() };
     let mut stale = false;
     let mut rates: BTreeMap<Scope, (Rate, i64)> = BTreeMap::new();
     let mut closed: BTreeSet<Queue> = BTreeSet::new();
     for queue in &ask.queues {
-        let claims = deed.ws.claims.get(&(deed.context.tenant.clone(), queue.clone()));
+        let claims = decision.ws.claims.get(&(decision.context.tenant.clone(), queue.clone()));
         let next_at = claims.and_then(|claims| claims.next_at);
         leased.next_at = [leased.next_at, next_at].into_iter().flatten().min();
-        if deed.config(queue).paused && !Mutant::LeasePaused.on() {
+        if decision.config(queue).paused && !Mutant::LeasePaused.on() {
             closed.insert(queue.clone());
         }
     }
     let mut page = Filling::new(ask.capacity as usize);
     while !page.is_full() {
-        let Some((queue, place)) = best(deed, ask, &closed) else { break };
-        let key = (deed.context.tenant.clone(), queue.clone());
-        let claims = deed.ws.claims.get_mut(&key).expect("the best job is among the claims");
+        let Some((queue, place)) = best(decision, ask, &closed) else { break };
+        let key = (decision.context.tenant.clone(), queue.clone());
+        let claims = decision.ws.claims.get_mut(&key).expect("the best job is among the claims");
         let id = claims.jobs.remove(place).expect("the best job is among the claims");
-        let config = deed.config(&queue);
-        match check(deed, id, &queue, &config, &rates) {
+        let config = decision.config(&queue);
+        match check(decision, id, &queue, &config, &rates) {
             Check::Allowed(slots) => {
-                take(deed, ask, id, &config, slots);
-                for (scope, rate) in rates_of(deed, id, &config) {
+                take(decision, ask, id, &config, slots);
+                for (scope, rate) in rates_of(decision, id, &config) {
                     rates.entry(scope).or_insert((rate, 0)).1 += 1;
                 }
-                let job = deed.ws.jobs.get(&id).expect("the job was just leased").clone();
+                let job = decision.ws.jobs.get(&id).expect("the job was just leased").clone();
                 page.add(job.bytes());
                 leased.jobs.push(job);
             }
             stop @ (Check::QueueFull | Check::QueueAt(_)) => {
-                let claims = deed.ws.claims.get_mut(&key).expect("the best job was among the claims");
+                let claims = decision.ws.claims.get_mut(&key).expect("the best job was among the claims");
                 claims.jobs.insert(place, id);
                 closed.insert(queue);
                 if let Check::QueueAt(at) = stop {
@@ -97,16 +97,16 @@ pub(super) fn lease(deed: &mut Deed<'_>, ask: &LeaseAsk) -> Option<Leased> {
                 }
             }
             Check::KeyFull => {
-                deed.ws.bar(id);
-                deed.ws.claims.entry(key).or_default().passed_over = true;
+                decision.ws.bar(id);
+                decision.ws.claims.entry(key).or_default().passed_over = true;
             }
             Check::KeyAt(at) => {
-                deed.ws.put_off(id, at);
-                deed.ws.claims.entry(key).or_default().passed_over = true;
+                decision.ws.put_off(id, at);
+                decision.ws.claims.entry(key).or_default().passed_over = true;
                 leased.next_at = Some(leased.next_at.map_or(at, |known| known.min(at)));
             }
             Check::PayloadNotLoaded => {
-                let claims = deed.ws.claims.entry(key).or_default();
+                let claims = decision.ws.claims.entry(key).or_default();
                 (claims.more, claims.passed_over) = (true, true);
             }
             Check::Stale => stale = true,
@@ -123,10 +123,10 @@ pub(super) fn lease(deed: &mut Deed<'_>, ask: &LeaseAsk) -> Option<Leased> {
     });
     let charges: Vec<Charged> = charges.collect();
     if !charges.is_empty() {
-        deed.emit(Event::Posted { charges });
+        decision.emit(Event::Posted { charges });
     }
     let may_have_more = |queue: &Queue| {
-        let claims = deed.ws.claims.get(&(deed.context.tenant.clone(), queue.clone()));
+        let claims = decision.ws.claims.get(&(decision.context.tenant.clone(), queue.clone()));
         !closed.contains(queue) && claims.is_some_and(|claims| claims.more && claims.passed_over)
     };
     let again = leased.jobs.is_empty() && (stale || ask.queues.iter().any(may_have_more));
@@ -134,23 +134,23 @@ pub(super) fn lease(deed: &mut Deed<'_>, ask: &LeaseAsk) -> Option<Leased> {
 }
 
 /// Returns the queue of the best requested job, and the job's index among the claims of that queue.
-fn best(deed: &Deed<'_>, ask: &LeaseAsk, closed: &BTreeSet<Queue>) -> Option<(Queue, usize)> {
+fn best(decision: &Decision<'_>, ask: &LeaseAsk, closed: &BTreeSet<Queue>) -> Option<(Queue, usize)> {
     let open = ask.queues.iter().filter(|queue| !closed.contains(*queue));
     let firsts = open.filter_map(|queue| {
-        let claims = deed.ws.claims.get(&(deed.context.tenant.clone(), queue.clone()))?;
-        let wanted = |id: &JobId| deed.ws.jobs.get(id).is_some_and(|job| ask.wants(&job.kind));
+        let claims = decision.ws.claims.get(&(decision.context.tenant.clone(), queue.clone()))?;
+        let wanted = |id: &JobId| decision.ws.jobs.get(id).is_some_and(|job| ask.wants(&job.kind));
         let place = claims.jobs.iter().position(wanted)?;
-        let job = deed.ws.jobs.get(&claims.jobs[place])?;
+        let job = decision.ws.jobs.get(&claims.jobs[place])?;
         Some((job.life.rank, job.id, queue, place))
     });
     firsts.min_by_key(|(rank, id, ..)| (*rank, *id)).map(|(_, _, queue, place)| (queue.clone(), place))
 }
 
 /// Leases a job, and promotes the next job of its line.
-fn take(deed: &mut Deed<'_>, ask: &LeaseAsk, id: JobId, config: &QueueConfig, slots: Vec<Scope>) {
-    let job = deed.ws.jobs.get(&id).expect("the job was loaded to be leased");
+fn take(decision: &mut Decision<'_>, ask: &LeaseAsk, id: JobId, config: &QueueConfig, slots: Vec<Scope>) {
+    let job = decision.ws.jobs.get(&id).expect("the job was loaded to be leased");
     let line = job.line_led();
-    let deadline = job.deadline.or(config.deadline).map_or(Time::NEVER, |span| deed.now().after(span));
+    let deadline = job.deadline.or(config.deadline).map_or(Time::NEVER, |span| decision.now().after(span));
     let event = Event::JobLeased {
         job: id,
         fence: job.life.fence + u64::from(!Mutant::SameFence.on()),
@@ -159,15 +159,15 @@ fn take(deed: &mut Deed<'_>, ask: &LeaseAsk, id: JobId, config: &QueueConfig, sl
         lease: ask.lease.unwrap_or(config.lease),
         deadline,
         slots,
-        owner: deed.context.reporter.as_ref().map(|reporter| reporter.owner.clone()),
+        owner: decision.context.reporter.as_ref().map(|reporter| reporter.owner.clone()),
     };
     let queue = (job.tenant.clone(), job.queue.clone());
-    deed.emit(event);
+    decision.emit(event);
     // The next job of the line becomes ready, and ranks behind the jobs that are ready already.
-    if let Some(next) = line.and_then(|line| deed.next_in(&line)) {
-        let rank = deed.ws.jobs.get(&next).expect("the next job was in the line").life.rank;
-        let jobs = &deed.ws.jobs;
-        let claims = deed.ws.claims.entry(queue).or_default();
+    if let Some(next) = line.and_then(|line| decision.next_in(&line)) {
+        let rank = decision.ws.jobs.get(&next).expect("the next job was in the line").life.rank;
+        let jobs = &decision.ws.jobs;
+        let claims = decision.ws.claims.entry(queue).or_default();
         // Also behind jobs of the same rank: otherwise keys would be ordered by the ids of their jobs.
         let before = |other: &JobId| jobs.get(other).is_some_and(|job| job.life.rank <= rank);
         let place = claims.jobs.iter().rposition(before).map_or(0, |place| place + 1);
@@ -177,67 +177,69 @@ fn take(deed: &mut Deed<'_>, ask: &LeaseAsk, id: JobId, config: &QueueConfig, sl
 
 /// Checks whether a job may be leased now. `rates` has what this request has taken of each rate so far.
 fn check(
-    deed: &Deed<'_>,
+    decision: &Decision<'_>,
     id: JobId,
     queue: &Queue,
     config: &QueueConfig,
     rates: &BTreeMap<Scope, (Rate, i64)>,
 ) -> Check {
-    let Some(job) = deed.ws.jobs.get(&id) else { return Check::NotLoaded };
+    let Some(job) = decision.ws.jobs.get(&id) else { return Check::NotLoaded };
     if !job.is_ready() || job.queue != *queue {
         return Check::Stale;
     }
     if job.payload.is_elsewhere() {
         return Check::PayloadNotLoaded;
     }
-    if !deed.can_leave(job) {
+    if !decision.can_leave(job) {
         return Check::NotLoaded;
     }
     let mut slots = Vec::new();
     let queue = FlowScopes::of_queue(&job.queue);
     if let Some(most) = config.concurrency {
-        if slots_taken(deed, &queue.slots) >= i64::from(most) && !Mutant::IgnoreConcurrency.on() {
+        if slots_taken(decision, &queue.slots) >= i64::from(most) && !Mutant::IgnoreConcurrency.on() {
             return Check::QueueFull;
         }
         slots.push(queue.slots);
     }
-    match config.rate.map(|rate| rate_wait(deed, &queue.rate, rate, rates)) {
-        Some(wait) if wait > Span::ZERO && !Mutant::IgnoreRate.on() => return Check::QueueAt(deed.now().after(wait)),
+    match config.rate.map(|rate| rate_wait(decision, &queue.rate, rate, rates)) {
+        Some(wait) if wait > Span::ZERO && !Mutant::IgnoreRate.on() => {
+            return Check::QueueAt(decision.now().after(wait));
+        }
         _ => {}
     }
     let Some(key) = &job.key else { return Check::Allowed(slots) };
     let key = FlowScopes::of_key(&job.queue, key);
     if let Some(most) = config.key_concurrency {
-        if slots_taken(deed, &key.slots) >= i64::from(most) && !Mutant::IgnoreKeyConcurrency.on() {
+        if slots_taken(decision, &key.slots) >= i64::from(most) && !Mutant::IgnoreKeyConcurrency.on() {
             return Check::KeyFull;
         }
         slots.push(key.slots);
     }
-    match config.key_rate.map(|rate| rate_wait(deed, &key.rate, rate, rates)) {
-        Some(wait) if wait > Span::ZERO => Check::KeyAt(deed.now().after(wait)),
+    match config.key_rate.map(|rate| rate_wait(decision, &key.rate, rate, rates)) {
+        Some(wait) if wait > Span::ZERO => Check::KeyAt(decision.now().after(wait)),
         _ => Check::Allowed(slots),
     }
 }
 
 /// Returns the rates that a lease of the job counts for, with their scopes.
-fn rates_of(deed: &Deed<'_>, id: JobId, config: &QueueConfig) -> Vec<(Scope, Rate)> {
-    let job = deed.ws.jobs.get(&id).expect("the job was just leased");
+fn rates_of(decision: &Decision<'_>, id: JobId, config: &QueueConfig) -> Vec<(Scope, Rate)> {
+    let job = decision.ws.jobs.get(&id).expect("the job was just leased");
     let queue = config.rate.map(|rate| (FlowScopes::of_queue(&job.queue).rate, rate));
     let key = job.key.as_ref().and_then(|key| Some((FlowScopes::of_key(&job.queue, key).rate, config.key_rate?)));
     queue.into_iter().chain(key).collect()
 }
 
 /// Returns the number of leases that hold a slot of the scope.
-fn slots_taken(deed: &Deed<'_>, slots: &Scope) -> i64 {
-    let row = deed.ws.scopes.get(&(deed.context.tenant.clone(), slots.clone()));
+fn slots_taken(decision: &Decision<'_>, slots: &Scope) -> i64 {
+    let row = decision.ws.scopes.get(&(decision.context.tenant.clone(), slots.clone()));
     row.map_or(0, |row| row.balances[0].held)
 }
 
 /// Returns how long until one more lease fits the rate; zero if it fits now.
-fn rate_wait(deed: &Deed<'_>, scope: &Scope, rate: Rate, taken: &BTreeMap<Scope, (Rate, i64)>) -> Span {
+fn rate_wait(decision: &Decision<'_>, scope: &Scope, rate: Rate, taken: &BTreeMap<Scope, (Rate, i64)>) -> Span {
     let limit = rate.limit();
     let taken = taken.get(scope).map_or(0, |(_, count)| *count);
-    let row = deed.ws.scopes.get(&(deed.context.tenant.clone(), scope.clone()));
+    let row = decision.ws.scopes.get(&(decision.context.tenant.clone(), scope.clone()));
     let Some(balance) = row.and_then(|row| row.balance(&limit.window)) else {
         return if taken < limit.amount { Span::ZERO } else { rate.per };
     };
@@ -246,34 +248,35 @@ fn rate_wait(deed: &Deed<'_>, scope: &Scope, rate: Rate, taken: &BTreeMap<Scope,
     }
     // The leases of this request are posted at its end, so they are not in the balance yet.
     let mut after = row.expect("the row has a balance").clone();
-    let posting = Posting { at: deed.now(), seq: u64::MAX, amount: taken, hold: None };
+    let posting = Posting { at: decision.now(), seq: u64::MAX, amount: taken, hold: None };
     after.settle(Time::MIN, 0, &[posting]);
-    let wait = after.balance(&limit.window).and_then(|left| left.retry_after(limit.amount, 1, deed.now(), Time::NEVER));
+    let wait =
+        after.balance(&limit.window).and_then(|left| left.retry_after(limit.amount, 1, decision.now(), Time::NEVER));
     wait.unwrap_or(rate.per).max(Span::from_micros(1))
 }
 
 /// Extends a lease, and tells the worker to continue, cancel or drain.
-pub(super) fn beat(deed: &mut Deed<'_>, beat: &Beat) -> Result<Beaten, Refusal> {
-    let now = deed.now();
-    let job = deed.job(beat.job)?;
-    check_owner(deed, job, beat.fence)?;
+pub(super) fn beat(decision: &mut Decision<'_>, beat: &Beat) -> Result<Beaten, Refusal> {
+    let now = decision.now();
+    let job = decision.job(beat.job)?;
+    check_owner(decision, job, beat.fence)?;
     if job.life.lease.is_none() || job.life.fence != beat.fence {
         return Err(lost(job, beat.fence, false));
     }
     let order = match () {
         () if job.life.cancelling => Order::Cancel,
-        () if deed.config(&job.queue).paused => Order::Drain,
+        () if decision.config(&job.queue).paused => Order::Drain,
         () => Order::Continue,
     };
-    let job = deed.ws.jobs.get_mut(&beat.job).expect("the job was just read");
+    let job = decision.ws.jobs.get_mut(&beat.job).expect("the job was just read");
     let lease = job.life.lease.as_mut().expect("the lease was just read");
     lease.until = lease.until.max(now.after(lease.length));
     Ok(Beaten { job: beat.job, order, until: lease.lapses_at() })
 }
 
 /// Refuses a principal that reports on a lease of another principal.
-pub(super) fn check_owner(deed: &Deed<'_>, job: &Job, fence: u64) -> Result<(), Refusal> {
-    let Some(reporter) = &deed.context.reporter else { return Ok(()) };
+pub(super) fn check_owner(decision: &Decision<'_>, job: &Job, fence: u64) -> Result<(), Refusal> {
+    let Some(reporter) = &decision.context.reporter else { return Ok(()) };
     let foreign = match job.owner_of(fence) {
         Some(owner) => *owner != reporter.owner,
         // The embedding program took the lease. The owner of a lease begun by an earlier build is unknown.

@@ -7,6 +7,7 @@ use bursar_core::decide::Rules;
 use bursar_core::event::Event;
 use bursar_core::id::{GrantId, HoldId, JobId};
 use bursar_core::time::{Span, Time};
+use bursar_store::prelude::*;
 use bursar_store::{
     Clock, ManualClock, PostgresOptions, PostgresStore, Setup, SqliteStore, Store, StoreError, SystemClock,
 };

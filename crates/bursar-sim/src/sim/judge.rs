@@ -40,15 +40,12 @@ pub(crate) struct Decision {
     pub(crate) decided: u64,
     /// What its transaction saw when it searched for jobs to lease.
     pub(crate) claim: Option<Arc<ClaimSeen>>,
-    /// Whether rows that it read without a lock have changed since.
-    pub(crate) outdated: bool,
 }
 
 impl Decision {
     pub(crate) fn new(request: &Request, answer: Result<Outcome, Refusal>, now: Time, tx: &SimTx) -> Arc<Decision> {
         let (began, decided, claim) = (tx.began, tx.decided, tx.claim.clone());
-        let outdated = tx.is_outdated();
-        Arc::new(Decision { request: request.clone(), answer, now, began, decided, claim, outdated })
+        Arc::new(Decision { request: request.clone(), answer, now, began, decided, claim })
     }
 
     /// Returns the missing rows that the answer may depend on. A missing row cannot be locked and may be created meanwhile.
@@ -305,10 +302,6 @@ impl Judge {
             .iter()
             .any(|row| self.created.get(row).is_some_and(|created| *created >= decision.began))
         {
-            return Ok(());
-        }
-        // A decision without locks and effects may be based on rows that have changed since.
-        if decision.outdated && !effect && !answer.as_ref().is_ok_and(|outcome| outcome.replayed) {
             return Ok(());
         }
         let (began, commits) = (decision.began, self.commits);

@@ -18,6 +18,7 @@ mod random;
 mod rebuild;
 mod settle;
 mod store;
+mod store_reads;
 mod tables;
 mod transaction;
 mod worker;

@@ -14,9 +14,7 @@ use bursar_core::scope::{Balance, Batchwise, Due, DueAsk, Past, Posting, ScopeSt
 use bursar_core::state::{Change, JobKey, KeyKey, KeyRow, QueueKey, ScheduleKey, ScopeKey, Table, Workspace};
 use bursar_core::time::Time;
 use bursar_store::Lock;
-use bursar_store::rows::PastAsk;
-
-use super::locks::TxId;
+use bursar_store::transaction::rows::PastAsk;
 
 type Charges<V> = BTreeMap<ScopeKey, BTreeMap<(Time, HoldId), V>>;
 type Postings<V> = BTreeMap<ScopeKey, BTreeMap<(Time, u64), V>>;
@@ -37,8 +35,6 @@ pub(crate) struct Tables {
     /// In the order of commits.
     pub(crate) journal: Vec<Batch>,
     places: HashMap<BatchId, usize>,
-    /// The last writer of each scope and grant.
-    writers: HashMap<Lock, TxId>,
 }
 
 /// The writes of one transaction. `None` is a deleted row.
@@ -259,10 +255,7 @@ fn copy_or_remove<K: Ord + std::hash::Hash + Eq + Clone + std::fmt::Debug, V: Cl
 
 impl Tables {
     /// Commits the writes of a transaction.
-    pub(crate) fn apply(&mut self, writer: TxId, writes: Writes) {
-        let scopes = writes.scopes.keys().cloned().map(Lock::Scope);
-        let grants = writes.grants.keys().copied().map(Lock::Grant);
-        self.writers.extend(scopes.chain(grants).map(|row| (row, writer)));
+    pub(crate) fn apply(&mut self, writes: Writes) {
         self.scopes.extend(writes.scopes);
         self.holds.extend(writes.holds);
         self.keys.extend(writes.keys);
@@ -281,11 +274,6 @@ impl Tables {
             self.places.insert(batch.id, self.journal.len());
             self.journal.push(batch);
         }
-    }
-
-    /// Returns the last writer of a scope or a grant, if it was written since its creation.
-    pub(crate) fn writer(&self, row: &Lock) -> Option<TxId> {
-        self.writers.get(row).copied()
     }
 
     /// Returns the time of the latest event.

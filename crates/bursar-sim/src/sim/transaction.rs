@@ -1,10 +1,8 @@
 //! A transaction of the simulated database: read committed, row locks, a random delay before each statement.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bursar_core::bounds::DEPTH_MAX;
 use bursar_core::event::{Batch, Entry};
 use bursar_core::grant::Grant;
 use bursar_core::hold::Hold;
@@ -15,9 +13,8 @@ use bursar_core::name::{FlowKey, Scope};
 use bursar_core::scope::{Due, DueAsk, Past, ScopeState};
 use bursar_core::state::{Change, JobKey, KeyKey, KeyRow, LineKey, QueueKey, ScheduleKey, ScopeKey, Workspace};
 use bursar_core::time::Time;
-use bursar_store::rows::{ClaimAsk, Claimed, Found, PastAsk, Rows};
-use bursar_store::swift::seen_in_parts;
-use bursar_store::turn::Turn;
+use bursar_store::transaction::lock_order::LockOrder;
+use bursar_store::transaction::rows::{ClaimAsk, Claimed, Found, PastAsk, Rows};
 use bursar_store::{Lock, StoreError, claims};
 use tokio::time::{Instant, timeout_at};
 
@@ -38,13 +35,11 @@ pub(crate) enum LockMode {
     Wait(Duration),
     /// Wait for the lock if the lock order allows it, and skip the row otherwise.
     InTurn(Duration),
-    /// Read the row without a lock, and write it only if it has not changed since.
-    Optimistic,
 }
 
 /// Why a statement failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Trouble {
+pub(crate) enum Conflict {
     Deadlock,
     LockTimeout,
     Lost,
@@ -62,19 +57,15 @@ pub(crate) struct SimTx {
     /// How long it waits for a key that another transaction is inserting.
     pub(crate) key_wait: Duration,
     pub(crate) writes: Writes,
-    pub(crate) trouble: Option<Trouble>,
+    pub(crate) conflict: Option<Conflict>,
     /// Whether some of its requests act on waiting jobs.
     pub(crate) disturbed: bool,
     /// What it saw when it searched for jobs to lease.
     pub(crate) claim: Option<Arc<ClaimSeen>>,
     /// Its position in the lock order; it must not wait for earlier locks.
-    pub(crate) turn: Option<Turn>,
+    pub(crate) order: Option<LockOrder>,
     /// The last lock requested within a part, to check the lock order.
     last: Option<Lock>,
-    /// Rows read without a lock, with their writers at that time.
-    seen: BTreeMap<Lock, Option<TxId>>,
-    /// Whether scopes were read without locks: a second read would not be of the same snapshot.
-    has_read_scopes: bool,
 }
 
 impl Drop for SimTx {
@@ -103,13 +94,11 @@ impl SimTx {
             lock_mode,
             key_wait,
             writes,
-            trouble: None,
+            conflict: None,
             disturbed: false,
             claim: None,
-            turn: None,
+            order: None,
             last: None,
-            seen: BTreeMap::new(),
-            has_read_scopes: false,
         }
     }
 
@@ -120,17 +109,17 @@ impl SimTx {
 
     pub(crate) async fn step(&mut self) -> Result<(), StoreError> {
         if self.world.step(self.node).await {
-            return Err(self.failed(Trouble::Lost));
+            return Err(self.failed(Conflict::Lost));
         }
         Ok(())
     }
 
-    fn failed(&mut self, trouble: Trouble) -> StoreError {
-        self.trouble = Some(trouble);
-        let what = match trouble {
-            Trouble::Deadlock => "two transactions waited for each other",
-            Trouble::LockTimeout => "a lock took too long",
-            Trouble::Lost => {
+    fn failed(&mut self, conflict: Conflict) -> StoreError {
+        self.conflict = Some(conflict);
+        let what = match conflict {
+            Conflict::Deadlock => "two transactions waited for each other",
+            Conflict::LockTimeout => "a lock took too long",
+            Conflict::Lost => {
                 let (what, hint) = ("the connection was lost".to_owned(), "the connection is made again");
                 return StoreError::Unavailable { what, hint, source: None };
             }
@@ -155,7 +144,7 @@ impl SimTx {
             let in_cycle = self.world.state().locks.is_in_cycle(self.id);
             if in_cycle {
                 self.world.state().locks.leave(self.id, lock);
-                return Err(self.failed(Trouble::Deadlock));
+                return Err(self.failed(Conflict::Deadlock));
             }
             if timeout_at(until, released.notified()).await.is_ok() {
                 return Ok(());
@@ -164,77 +153,23 @@ impl SimTx {
         if self.world.state().locks.leave(self.id, lock) {
             return Ok(());
         }
-        Err(self.failed(Trouble::LockTimeout))
-    }
-
-    /// Returns the ancestors of scopes that a node may have cached: mostly all of them.
-    fn cached_ancestors(&self, keys: &[(ScopeKey, bool)]) -> Vec<ScopeKey> {
-        let mut state = self.world.state();
-        if state.random.one_in(4) {
-            return Vec::new();
-        }
-        let parent = |key: &ScopeKey| {
-            let budget = state.tables.scopes.get(key)?.budget.as_ref()?;
-            Some((key.0.clone(), budget.parent.clone()?))
-        };
-        let above = |key: &ScopeKey| std::iter::successors(parent(key), parent).take(DEPTH_MAX).collect::<Vec<_>>();
-        keys.iter().flat_map(|(key, _)| above(key)).collect()
-    }
-
-    /// Records the writer of a row that is read without a lock. If it is read twice, the first read counts.
-    fn record_read(&mut self, row: Lock) {
-        let writer = self.world.state().tables.writer(&row);
-        self.seen.entry(row).or_insert(writer);
-    }
-
-    /// Returns whether a row that was read without a lock has changed since.
-    pub(crate) fn is_outdated(&self) -> bool {
-        let state = self.world.state();
-        self.seen.iter().any(|(row, writer)| state.tables.writer(row) != *writer)
-    }
-
-    /// Writes rows that were read without a lock; returns false when one has changed since or a key is taken.
-    pub(crate) async fn write_if_unchanged(
-        &mut self,
-        ws: &Workspace,
-        batch: Option<Batch>,
-    ) -> Result<bool, StoreError> {
-        let grants = ws.grants.changes().filter(|(_, change)| !matches!(change, Change::Insert(_)));
-        let grants = grants.map(|(id, _)| Lock::Grant(*id));
-        let mut rows: Vec<Lock> = grants.chain(ws.scopes.changes().map(|(key, _)| Lock::Scope(key.clone()))).collect();
-        rows.sort();
-        for row in &rows {
-            self.wait_for(row, self.key_wait).await?;
-            let writer = self.world.state().tables.writer(row);
-            if self.seen.get(row) != Some(&writer) && !Mutant::WriteUnseen.on() {
-                return Ok(false);
-            }
-        }
-        if !self.take_keys(ws).await? {
-            return Ok(false);
-        }
-        self.writes.take(ws, batch);
-        Ok(true)
+        Err(self.failed(Conflict::LockTimeout))
     }
 
     /// Locks a row in the mode of this transaction; returns false when another transaction has it.
     async fn lock(&mut self, lock: Lock) -> Result<bool, StoreError> {
-        if self.lock_mode == LockMode::Optimistic {
-            self.record_read(lock);
-            return Ok(true);
-        }
         let ordered = self.last.as_ref().is_none_or(|last| *last < lock || kind(last) == 6 && kind(&lock) == 6);
         if !ordered {
             let last = self.last.take();
             self.world.fail("one order of locks", format!("{lock:?} is requested after {last:?}"));
         }
         self.last = Some(lock.clone());
-        let its_turn = self.turn.as_ref().is_none_or(|turn| turn.may_wait(&lock));
-        if let Some(turn) = &mut self.turn {
-            turn.reach(lock.clone());
+        let may_wait = self.order.as_ref().is_none_or(|order| order.may_wait(&lock));
+        if let Some(order) = &mut self.order {
+            order.reach(lock.clone());
         }
         match self.lock_mode {
-            LockMode::Wait(wait) | LockMode::InTurn(wait) if its_turn => {
+            LockMode::Wait(wait) | LockMode::InTurn(wait) if may_wait => {
                 self.wait_for(&lock, wait).await.map(|()| true)
             }
             _ => {
@@ -457,17 +392,8 @@ impl Rows for SimTx {
 
     async fn scopes(&mut self, keys: &[(ScopeKey, bool)]) -> Result<Found<ScopeKey, ScopeState>, StoreError> {
         self.step().await?;
-        if self.lock_mode == LockMode::Optimistic && std::mem::replace(&mut self.has_read_scopes, true) {
-            return Err(seen_in_parts());
-        }
-        let mut names: Vec<&ScopeKey> = keys.iter().map(|(key, _)| key).collect();
+        let names: Vec<&ScopeKey> = keys.iter().map(|(key, _)| key).collect();
         self.check_order(&names);
-        let known = if self.lock_mode == LockMode::Optimistic { self.cached_ancestors(keys) } else { Vec::new() };
-        if !known.is_empty() {
-            names.extend(&known);
-            names.sort();
-            names.dedup();
-        }
         for (key, _) in keys.iter().filter(|(_, create)| *create) {
             // In a transaction of its own, so that no other transaction waits for a row that exists only to be locked.
             self.world.state().create_scope(key);
@@ -483,7 +409,7 @@ impl Rows for SimTx {
             if self.read(|view| view.scope(key).is_none()) {
                 continue;
             }
-            if self.lock_mode == LockMode::Optimistic || self.lock(Lock::Scope((*key).clone())).await? {
+            if self.lock(Lock::Scope((*key).clone())).await? {
                 locked.push(*key);
             } else {
                 found.blocked.push((*key).clone());
@@ -493,9 +419,6 @@ impl Rows for SimTx {
         self.step().await?;
         found.rows = self
             .read(|view| locked.into_iter().filter_map(|key| Some((key.clone(), view.scope(key)?.clone()))).collect());
-        if self.lock_mode == LockMode::Optimistic {
-            found.rows.iter().for_each(|(key, _)| self.record_read(Lock::Scope(key.clone())));
-        }
         for (key, row) in names.into_iter().zip(before) {
             let read = found.rows.iter_mut().find(|(locked, _)| locked == key).map(|(_, read)| read);
             read.into_iter().zip(row).for_each(|(read, row)| *read = row);

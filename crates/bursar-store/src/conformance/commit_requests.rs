@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use bursar_core::refusal::Invalid;
 use bursar_core::request::{CheckedRequest, Request};
 
 use crate::error::StoreError;
@@ -18,9 +19,8 @@ pub trait CommitRequests: Commit {
     ) -> Result<Vec<RequestOutcome>, StoreError> {
         let checked: Vec<_> = requests.iter().map(|request| CheckedRequest::new((**request).clone())).collect();
         let valid: Vec<_> = checked.iter().flatten().cloned().map(Arc::new).collect();
-        let mut outcomes =
-            if valid.is_empty() { Vec::new() } else { self.commit(&valid, policy).await? }.into_iter();
-        let outcome = |checked: Result<CheckedRequest, _>| match checked {
+        let mut outcomes = if valid.is_empty() { Vec::new() } else { self.commit(&valid, policy).await? }.into_iter();
+        let outcome = |checked: Result<CheckedRequest, Invalid>| match checked {
             Ok(_) => outcomes.next().expect("one outcome for each request"),
             Err(invalid) => RequestOutcome::Answered(Err(invalid.into())),
         };

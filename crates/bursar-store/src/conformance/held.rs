@@ -28,7 +28,10 @@ pub(super) async fn what_is_held_is_told_by_queue_kind_and_unit(world: World) {
     let mark = (queue("q"), kind("x"), "token".to_owned());
     assert_eq!(told(&world.store.list_held(&tenant, None, Some(&mark), 9).await.expect("works")), all[2..]);
     assert_eq!(told(&world.store.list_held(&tenant, Some(&queue("r")), None, 9).await.expect("works")), all[3..]);
-    assert_eq!(told(&world.store.list_held(&tenant, Some(&queue("q")), Some(&mark), 9).await.expect("works")), all[2..3]);
+    assert_eq!(
+        told(&world.store.list_held(&tenant, Some(&queue("q")), Some(&mark), 9).await.expect("works")),
+        all[2..3]
+    );
 
     // What a job has stays in the unit it got it in, whatever its budget says by then.
     world.unit("a", "euro").await;

@@ -15,8 +15,8 @@ use bursar_core::scope::ScopeState;
 use bursar_core::time::{Span, Time};
 use bursar_core::window::Window;
 
-use crate::clock::{Clock, ManualClock};
 use super::commit_requests::CommitRequests;
+use crate::clock::{Clock, ManualClock};
 use crate::store::{LockPolicy, RequestOutcome, Store};
 
 /// An empty store and its clock.
@@ -111,7 +111,9 @@ impl World {
                 match outcome {
                     RequestOutcome::Answered(answer) => answers[place] = Some(answer),
                     RequestOutcome::Again => {}
-                    RequestOutcome::Blocked(_) | RequestOutcome::Failed(_) => panic!("nobody else is there to block it"),
+                    RequestOutcome::Blocked(_) | RequestOutcome::Failed(_) => {
+                        panic!("nobody else is there to block it")
+                    }
                 }
             }
         }

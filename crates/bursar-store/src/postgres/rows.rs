@@ -57,12 +57,12 @@ pub(super) struct PgRows<'c> {
     pub(super) clock: Option<Time>,
     /// Where the locked rows are stored.
     pub(super) locations: RowLocations,
-    prefetched: Prefetched,
+    pub(super) prefetched: Prefetched,
 }
 
 /// Grants and scopes that were loaded together before they were requested.
 #[derive(Default)]
-struct Prefetched {
+pub(super) struct Prefetched {
     grants: Option<Vec<Grant>>,
     scopes: Option<Found<ScopeKey, ScopeState>>,
 }

@@ -261,7 +261,12 @@ pub(super) fn fill_page<K, T: Weighs>(
     Ok(found)
 }
 
-pub(super) fn journal(shared: &Shared, conn: &Connection, after: u64, limit: usize) -> Result<Vec<Journaled>, StoreError> {
+pub(super) fn journal(
+    shared: &Shared,
+    conn: &Connection,
+    after: u64,
+    limit: usize,
+) -> Result<Vec<Journaled>, StoreError> {
     // A reader may ask from the middle of a row.
     let sql = "SELECT position, at, prev, entries FROM bursar_journal
         WHERE position >= coalesce((SELECT position FROM bursar_journal WHERE position <= ?1 + 1 ORDER BY position DESC LIMIT 1), 0)

@@ -136,7 +136,8 @@ async fn repeat_lost_races<R: Rows>(
             continue;
         }
         let keys = request.needs().keys.iter();
-        let keys: Vec<_> = keys.filter(|key| ws.keys.get(*key).is_none_or(|row| row.until <= ws.now)).cloned().collect();
+        let keys: Vec<_> =
+            keys.filter(|key| ws.keys.get(*key).is_none_or(|row| row.until <= ws.now)).cloned().collect();
         let job_keys = request.needs().job_keys.iter();
         let job_keys: Vec<_> = job_keys.filter(|key| ws.job_keys.get(*key).is_none()).cloned().collect();
         names.keys.extend(keys.iter().cloned());

@@ -26,8 +26,10 @@ use bursar_core::scope::{Balance, ScopeState};
 use bursar_core::time::{Span, Time};
 use bursar_core::window::Window;
 use bursar_store::conformance::CommitRequests;
+use bursar_store::prelude::*;
 use bursar_store::{
-    Clock, ManualClock, MemoryStore, LockPolicy, PostgresOptions, PostgresStore, Setup, SqliteStore, Store, RequestOutcome,
+    Clock, LockPolicy, ManualClock, MemoryStore, PostgresOptions, PostgresStore, RequestOutcome, Setup, SqliteStore,
+    Store,
 };
 use model::{KeyModel, Micros, Model, SECOND, bounds};
 use proptest::test_runner::{Config, TestError, TestRunner};

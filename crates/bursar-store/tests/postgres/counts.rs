@@ -9,7 +9,8 @@ use bursar_core::name::{JobKind, Queue, WorkerName};
 use bursar_core::payload::Payload;
 use bursar_core::request::{Charge, Command, Op, Request, Settle};
 use bursar_store::conformance::CommitRequests;
-use bursar_store::{LockPolicy, PostgresOptions, PostgresStore, Store, RequestOutcome};
+use bursar_store::prelude::*;
+use bursar_store::{LockPolicy, PostgresOptions, PostgresStore, RequestOutcome, Store};
 
 use crate::support::*;
 

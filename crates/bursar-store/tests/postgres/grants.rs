@@ -10,7 +10,8 @@ use bursar_core::payload::Payload;
 use bursar_core::request::{Mint, Op, Request};
 use bursar_core::time::Span;
 use bursar_store::conformance::CommitRequests;
-use bursar_store::{Lock, LockPolicy, PostgresOptions, PostgresStore, Store, RequestOutcome};
+use bursar_store::prelude::*;
+use bursar_store::{Lock, LockPolicy, PostgresOptions, PostgresStore, RequestOutcome, Store};
 use sqlx::{Connection, PgConnection};
 
 use crate::support::*;

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use bursar_core::answer::{Answer, Enqueued, Outcome};
 use bursar_core::refusal::Refusal;
 use bursar_store::conformance::CommitRequests;
-use bursar_store::{LockPolicy, Store, RequestOutcome};
+use bursar_store::prelude::*;
+use bursar_store::{LockPolicy, RequestOutcome, Store};
 use sqlx::{Connection, PgConnection};
 
 use crate::support::{done, job, one, open};

@@ -12,7 +12,8 @@ use bursar_core::refusal::{Refusal, Violation};
 use bursar_core::request::{Act, Charge, Command, Op, Request, Settle};
 use bursar_core::time::Span;
 use bursar_store::conformance::CommitRequests;
-use bursar_store::{Lock, LockPolicy, PostgresOptions, PostgresStore, Store, StoreError, RequestOutcome};
+use bursar_store::prelude::*;
+use bursar_store::{Lock, LockPolicy, PostgresOptions, PostgresStore, RequestOutcome, Store, StoreError};
 use sqlx::{Connection, PgConnection};
 
 use crate::support::*;
@@ -86,12 +87,16 @@ async fn a_waiter_sees_the_balance_as_it_is_after_the_wait() {
     let store = Arc::new(store);
     let waiter = tokio::spawn({
         let store = store.clone();
-        async move { store.commit(&[Arc::new(post("a", 200))], LockPolicy::WaitFor(lock("a"), Duration::from_secs(30))).await }
+        async move {
+            store.commit(&[Arc::new(post("a", 200))], LockPolicy::WaitFor(lock("a"), Duration::from_secs(30))).await
+        }
     });
     until_waiting(&url, 1).await;
     theirs.commit().await.unwrap();
     let outcomes = waiter.await.unwrap().unwrap();
-    let [RequestOutcome::Answered(Err(Refusal::Refused(violations)))] = outcomes.as_slice() else { panic!("{outcomes:?}") };
+    let [RequestOutcome::Answered(Err(Refusal::Refused(violations)))] = outcomes.as_slice() else {
+        panic!("{outcomes:?}")
+    };
     assert!(matches!(violations[0], Violation::Limit { available: 100, requested: 200, .. }), "{violations:?}");
 }
 
@@ -241,7 +246,10 @@ async fn a_queue_that_a_stranger_changes_delays_only_those_who_change_it() {
 
     let requests = [Arc::new(post("a", 1)), Arc::new(pause()), Arc::new(post("a", 2))];
     let outcomes = store.commit_requests(&requests, LockPolicy::Skip).await.unwrap();
-    assert!(matches!(&outcomes[1], RequestOutcome::Failed(error) if matches!(**error, StoreError::Busy(_))), "{outcomes:?}");
+    assert!(
+        matches!(&outcomes[1], RequestOutcome::Failed(error) if matches!(**error, StoreError::Busy(_))),
+        "{outcomes:?}"
+    );
     for place in [0, 2] {
         assert!(matches!(outcomes[place], RequestOutcome::Answered(Ok(_))), "{outcomes:?}");
     }

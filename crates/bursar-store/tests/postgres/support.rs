@@ -18,7 +18,8 @@ use bursar_core::state::ScopeKey;
 use bursar_core::time::{Span, Time};
 use bursar_core::window::Window;
 use bursar_store::conformance::CommitRequests;
-use bursar_store::{ManualClock, LockPolicy, PostgresOptions, PostgresStore, Setup, Store, StoreError, RequestOutcome};
+use bursar_store::prelude::*;
+use bursar_store::{LockPolicy, ManualClock, PostgresOptions, PostgresStore, RequestOutcome, Setup, Store, StoreError};
 use bursar_testkit::{SeqIds, fresh_database};
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 

@@ -15,7 +15,8 @@ use bursar_core::request::{Charge, Command as Submit, Op, Request, Settle};
 use bursar_core::time::Time;
 use bursar_core::window::Window;
 use bursar_store::conformance::CommitRequests;
-use bursar_store::{ManualClock, LockPolicy, Setup, SqliteStore, Store, RequestOutcome};
+use bursar_store::prelude::*;
+use bursar_store::{LockPolicy, ManualClock, RequestOutcome, Setup, SqliteStore, Store};
 use bursar_testkit::{Says, SeqIds, ended};
 
 /// A started process that waits for the word to begin.

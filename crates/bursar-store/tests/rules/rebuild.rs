@@ -9,6 +9,7 @@ use bursar_core::name::{Queue, ScheduleName, Tenant};
 use bursar_core::scope::ScopeState;
 use bursar_core::state::{Counted, ScopeKey};
 use bursar_core::time::Span;
+use bursar_store::prelude::*;
 use bursar_store::{Clock, Cost, HeldSum, Store};
 use futures_util::FutureExt;
 

@@ -6,6 +6,7 @@ use bursar_core::name::Tenant;
 use bursar_core::refusal::{Refusal, Violation};
 use bursar_core::scope::ScopeState;
 use bursar_core::time::{Span, Time};
+use bursar_store::prelude::*;
 use bursar_store::{Clock, Store};
 use futures_util::FutureExt;
 

@@ -23,6 +23,7 @@ use bursar_core::state::{ScheduleKey, Workspace};
 use bursar_core::time::{Span, Time};
 use bursar_core::window::Zone;
 use bursar_store::Store;
+use bursar_store::prelude::*;
 use futures_util::FutureExt;
 use serde::de::DeserializeOwned;
 

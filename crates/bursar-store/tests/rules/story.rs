@@ -29,7 +29,8 @@ use bursar_core::refusal::Refusal;
 use bursar_core::request::{Actual, Charge, Command, Mint, Op, Redemption, Request, Settle};
 use bursar_core::time::{Span, Time};
 use bursar_store::conformance::CommitRequests;
-use bursar_store::{Clock, ManualClock, MemoryStore, LockPolicy, Setup, Store, RequestOutcome};
+use bursar_store::prelude::*;
+use bursar_store::{Clock, LockPolicy, ManualClock, MemoryStore, RequestOutcome, Setup, Store};
 use futures_util::FutureExt;
 
 /// A Sunday, 2026-11-15 at noon in UTC.

@@ -9,6 +9,7 @@ use bursar_core::job::JobState;
 use bursar_core::request::{Act, Op, Request};
 use bursar_core::time::{Span, Time};
 use bursar_store::conformance::CommitRequests;
+use bursar_store::prelude::*;
 use bursar_store::{LockPolicy, Setup, SqliteStore, Store, StoreError};
 use bursar_testkit::SeqIds;
 

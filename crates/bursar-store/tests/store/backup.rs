@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use bursar_core::budget::Limit;
 use bursar_core::request::{Charge, Command, Op, Request};
 use bursar_core::window::Window;
+use bursar_store::prelude::*;
 use bursar_store::sqlite::{backup, restore};
 use bursar_store::{Copied, CopyOptions, CopyProgress, SqliteStore, Store, StoreError};
 use rusqlite::Connection;

@@ -3,6 +3,7 @@
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
+use bursar_store::prelude::*;
 use bursar_store::sqlite::SqliteTx;
 use bursar_store::{SqliteStore, Store, StoreError};
 

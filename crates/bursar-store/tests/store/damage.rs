@@ -11,7 +11,8 @@ use bursar_core::payload::Payload;
 use bursar_core::refusal::Refusal;
 use bursar_core::request::{Charge, Command, Op, Request, Settle};
 use bursar_core::window::Window;
-use bursar_store::{ManualClock, LockPolicy, SqliteStore, Store, StoreError, RequestOutcome};
+use bursar_store::prelude::*;
+use bursar_store::{LockPolicy, ManualClock, RequestOutcome, SqliteStore, Store, StoreError};
 
 use crate::ask::{clock, done, key_of, setup};
 

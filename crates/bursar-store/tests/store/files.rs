@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use bursar_store::prelude::*;
 use bursar_store::{LockPolicy, SqliteStore, Store, StoreError};
 
 use crate::ask::{clock, done, post, posted, setup};

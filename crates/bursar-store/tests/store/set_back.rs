@@ -11,6 +11,7 @@ use bursar_core::payload::Payload;
 use bursar_core::request::{Actual, Charge, Command, Op, Settle};
 use bursar_core::time::{Span, Time};
 use bursar_core::window::Window;
+use bursar_store::prelude::*;
 use bursar_store::sqlite::set_clock_back;
 use bursar_store::{ManualClock, SqliteStore, Store};
 

@@ -9,7 +9,8 @@ use bursar_core::name::{FlowKey, JobKind, Queue, WorkerName};
 use bursar_core::payload::Payload;
 use bursar_core::refusal::Refusal;
 use bursar_core::request::{Actual, Command, Op};
-use bursar_store::{LockPolicy, PostgresOptions, PostgresStore, SqliteStore, Store, RequestOutcome};
+use bursar_store::prelude::*;
+use bursar_store::{LockPolicy, PostgresOptions, PostgresStore, RequestOutcome, SqliteStore, Store};
 use sqlx::{Connection, PgConnection};
 
 use crate::ask::{clock, done, every_store, hold, job, key_of, post, setup, submitted};
@@ -186,7 +187,10 @@ async fn more_than_a_page_of_everything_is_checked() {
 async fn what_a_refused_request_leaves_behind_is_seen_by_nobody() {
     for (engine, store) in every_store(&clock()).await {
         let outcomes = store.commit(&[Arc::new(post("new", 2_000_000))], LockPolicy::Skip).await.unwrap();
-        assert!(matches!(outcomes.as_slice(), [RequestOutcome::Answered(Err(Refusal::Refused(_)))]), "{engine}: {outcomes:?}");
+        assert!(
+            matches!(outcomes.as_slice(), [RequestOutcome::Answered(Err(Refusal::Refused(_)))]),
+            "{engine}: {outcomes:?}"
+        );
         assert_eq!(store.verify().await.unwrap().violations, Vec::<String>::new(), "{engine}");
         assert_eq!(store.list_scopes(&key_of("new").0, "", None, 10).await.unwrap(), Vec::new(), "{engine}");
         assert_eq!(store.health().await.unwrap().position, 0, "{engine}");

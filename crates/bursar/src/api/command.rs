@@ -10,7 +10,7 @@ use bursar_core::id::CommandId;
 use bursar_core::job::JobSpec;
 use bursar_core::name::{IdempotencyKey, Purpose, Scope, Subject};
 use bursar_core::refusal::Invalid;
-use bursar_core::request::{Charge, Command, Op, Redemption, Request, Settle};
+use bursar_core::request::{Charge, CheckedRequest, Command, Op, Redemption, Request, Settle};
 use bursar_core::time::Span;
 use sqlx::PgConnection;
 
@@ -217,7 +217,10 @@ impl Bursar {
     /// lost and what it spent is billed, the bill is in this transaction alone; [`crate::Jobs::finish_in`] sees to it.
     pub async fn request_in(&self, conn: &mut PgConnection, request: &Request) -> Result<Outcome, Error> {
         match &self.inner.backend {
-            Backend::Postgres(store) => Ok(store.commit_in(conn, request).await??),
+            Backend::Postgres(store) => {
+                let request = CheckedRequest::new(request.clone())?;
+                Ok(store.commit_in(conn, &request).await??)
+            }
             Backend::Sqlite(_) => Err(bursar_store::StoreError::WrongTransaction(
                 "this Bursar keeps its tables in SQLite: use `Bursar::transaction`".into(),
             )

@@ -101,7 +101,7 @@ impl Credentials<'_> {
         let mut after = after.unwrap_or(before_all()).max(before_all());
         let mut found = Vec::new();
         loop {
-            let page = self.0.inner.store.grants(&self.0.context.tenant, Some(after), LIST_MAX).await?;
+            let page = self.0.inner.store.list_grants(&self.0.context.tenant, Some(after), LIST_MAX).await?;
             let (full, last) = (is_full(&page, LIST_MAX), page.last().map(|grant| grant.id));
             found.extend(page.into_iter().filter(|grant| purposes.contains(&grant.purpose)).take(limit - found.len()));
             match last {

@@ -107,7 +107,7 @@ impl Grants<'_> {
 
     /// Grants after an id, by id, without secrets.
     pub async fn list(&self, after: Option<GrantId>, limit: usize) -> Result<Vec<Grant>, Error> {
-        let mut found = self.0.inner.store.grants(&self.0.context.tenant, after, limit.min(1_000)).await?;
+        let mut found = self.0.inner.store.list_grants(&self.0.context.tenant, after, limit.min(1_000)).await?;
         // Credentials stand behind all grants, in the same table.
         found.retain(|grant| !is_credential(grant.id));
         Ok(found)
@@ -118,7 +118,7 @@ impl Grants<'_> {
         let (mut after, mut purged) = (None, 0);
         let now = self.0.now().await?;
         loop {
-            let page = self.0.inner.store.grants(&self.0.context.tenant, after, SWEEP_MAX).await?;
+            let page = self.0.inner.store.list_grants(&self.0.context.tenant, after, SWEEP_MAX).await?;
             let Some(last) = page.last() else { return Ok(purged) };
             after = Some(last.id);
             let grants: Vec<GrantId> = page.iter().filter(|g| g.expires_at <= now).map(|g| g.id).collect();

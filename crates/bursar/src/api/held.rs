@@ -132,7 +132,7 @@ async fn settle_dropped(bursar: Bursar, hold: HoldId, mut unsettled: Unsettled) 
         }
     };
     let again = |error: &Error| tracing::warn!(%hold, %error, "a dropped hold could not be settled; it is tried again");
-    let settled = dropped::attempts(attempt, again).await;
+    let settled = retry_on_drop::attempts(attempt, again).await;
     unsettled.0 = None;
     if let Err(error) = settled {
         tracing::error!(%hold, ?op, %error, "a dropped hold could not be settled; it stays until it expires");

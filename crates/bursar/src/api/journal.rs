@@ -88,7 +88,7 @@ impl Journal<'_> {
         let mut at = after;
         let mut filling = Filling::new(limit);
         for _ in 0..PAGES_MAX {
-            let page = self.0.inner.store.journal(at, PAGE).await?;
+            let page = self.0.inner.store.list_journal(at, PAGE).await?;
             for event in page.iter().flat_map(spread).filter(|event| event.position > after) {
                 at = event.position;
                 if event.context.tenant == self.0.context.tenant {
@@ -190,14 +190,14 @@ impl Journal<'_> {
         let (mut low, mut high) = (0, store.health().await?.position);
         while low < high {
             let middle = low + (high - low) / 2;
-            match store.journal(middle, 1).await?.first() {
+            match store.list_journal(middle, 1).await?.first() {
                 Some(row) if row.batch.at < from => low = middle + 1,
                 _ => high = middle,
             }
         }
         let (mut after, until) = (low.saturating_sub(1), id.at().after(LATER));
         for _ in 0..COMMAND_PAGES_MAX {
-            let page = store.journal(after, PAGE).await?;
+            let page = store.list_journal(after, PAGE).await?;
             let found = page.iter().flat_map(|row| &row.batch.entries).find(|entry| entry.id == id);
             if let Some(entry) = found {
                 return Ok(Some(entry.clone()));

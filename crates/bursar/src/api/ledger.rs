@@ -76,7 +76,7 @@ impl Ledger<'_> {
 
     /// Budgets whose scopes begin with `prefix`, after a scope, at most `limit`.
     pub async fn budgets(&self, prefix: &str, after: Option<&Scope>, limit: usize) -> Result<Vec<BudgetView>, Error> {
-        let found = self.0.inner.store.scopes(&self.0.context.tenant, prefix, after, limit.min(1_000)).await?;
+        let found = self.0.inner.store.list_scopes(&self.0.context.tenant, prefix, after, limit.min(1_000)).await?;
         Ok(found.into_iter().map(|(scope, row)| view(scope, &row)).collect())
     }
 
@@ -190,7 +190,7 @@ impl Ledger<'_> {
         limit: usize,
     ) -> Result<Vec<Hold>, Error> {
         let key = (self.0.context.tenant.clone(), scope.try_into()?);
-        Ok(self.0.inner.store.live_holds(&key, after, limit.min(1_000)).await?)
+        Ok(self.0.inner.store.list_live_holds(&key, after, limit.min(1_000)).await?)
     }
 
     /// Posts what a hold really cost.

@@ -10,7 +10,7 @@ use bursar_core::job::{End, Finish, JobSpec, Usage};
 use bursar_core::name::{Purpose, Scope, Subject};
 use bursar_core::payload::Payload;
 use bursar_core::refusal::{Invalid, Refusal};
-use bursar_core::request::{Op, Request};
+use bursar_core::request::{CheckedRequest, Op, Request};
 use bursar_core::window::Window;
 use bursar_store::StoreError;
 use bursar_store::sqlite::SqliteTx;
@@ -50,7 +50,7 @@ impl Transaction<'_, '_> {
 
     /// Does any request within the transaction.
     pub fn request(&mut self, request: &Request) -> Result<Outcome, Error> {
-        Ok(self.ask(request)?.0)
+        Ok(self.execute(request)?.0)
     }
 
     /// Redeems a token; a rollback leaves it unspent.
@@ -89,7 +89,7 @@ impl Transaction<'_, '_> {
     /// Ends a lease. Where it is lost, what was reported as spent is charged once, also if all else is rolled back.
     pub fn finish(&mut self, item: Finish) -> Result<Finished, Error> {
         let request = Request::from(Op::Finish { items: vec![item] }).in_context(self.bursar.context.clone());
-        let (outcome, mut lost) = self.ask(&request)?;
+        let (outcome, mut lost) = self.execute(&request)?;
         Ok(one_of(outcome, lost.pop())?.0)
     }
 
@@ -107,8 +107,8 @@ impl Transaction<'_, '_> {
 }
 
 impl Transaction<'_, '_> {
-    fn ask(&mut self, request: &Request) -> Result<(Outcome, Vec<LostLease>), Error> {
-        let outcome = self.tx.request(request)??;
+    fn execute(&mut self, request: &Request) -> Result<(Outcome, Vec<LostLease>), Error> {
+        let outcome = self.tx.request(&CheckedRequest::new(request.clone())?)??;
         let lost = LostLease::of(self.bursar, request, &outcome);
         self.lost.lock().unwrap_or_else(PoisonError::into_inner).extend(lost.iter().cloned());
         Ok((outcome, lost))

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bursar::{Budget, Bursar, HoldId, JobSpec, LeaseAsk, Limit, Op, Payload, Queue, Request, Rules, Window};
+use bursar_store::prelude::*;
 use bursar_store::{LockPolicy, PostgresOptions, PostgresStore, RequestOutcome, Setup, SqliteStore, Store};
 use bursar_testkit::RandomIds;
 use sqlx::{Connection, PgConnection};

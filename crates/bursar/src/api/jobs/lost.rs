@@ -117,7 +117,7 @@ async fn charge_dropped(bursar: Bursar, mut owed: Owed) {
     let again = |error: &Error| {
         tracing::warn!(job = %item.job, fence = item.fence, %error, "what a lost lease spent is not charged yet; it is tried again");
     };
-    let charged = dropped::attempts(|| charge(&bursar, &item), again).await;
+    let charged = retry_on_drop::attempts(|| charge(&bursar, &item), again).await;
     owed.0 = None;
     if let Err(error) = charged {
         tracing::error!(?item, %error, "what a lost lease spent could not be charged");

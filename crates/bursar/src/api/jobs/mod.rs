@@ -105,7 +105,7 @@ impl Jobs<'_> {
         limit: usize,
     ) -> Result<Vec<Cost>, Error> {
         let (store, tenant) = (&self.0.inner.store, &self.0.context.tenant);
-        Ok(store.costs(tenant, days, after, limit.clamp(1, LIST_MAX)).await?)
+        Ok(store.list_costs(tenant, days, after, limit.clamp(1, LIST_MAX)).await?)
     }
 
     /// What the holds of jobs set aside now, by queue, kind and unit, of one queue or of all; at most `limit` (from 1 to 1,000) after
@@ -117,7 +117,7 @@ impl Jobs<'_> {
         limit: usize,
     ) -> Result<Vec<HeldSum>, Error> {
         let (store, tenant) = (&self.0.inner.store, &self.0.context.tenant);
-        Ok(store.held(tenant, queue, after, limit.clamp(1, LIST_MAX)).await?)
+        Ok(store.list_held(tenant, queue, after, limit.clamp(1, LIST_MAX)).await?)
     }
 }
 
