@@ -17,6 +17,7 @@ mod codec;
 pub mod conformance;
 pub mod error;
 pub mod figures;
+mod job_list;
 mod job_row;
 pub mod memory;
 pub mod postgres;

@@ -17,15 +17,13 @@ use super::{attach_all, beside, columns, live};
 use crate::codec::{Packed, from_json, stored};
 use crate::error::StoreError;
 use crate::figures::{AHEAD_LOOK, Cost, CostMark, DueJobs, Figures, Halves, HeldMark, HeldSum, JobFilter, first_after};
+use crate::job_list::{JobList, JobTable, PAGE};
 use crate::job_row::{state_number, state_of, what_counts};
 use crate::postgres::PostgresStore;
 use crate::postgres::error::store_error;
 use crate::postgres::payloads::cut_page;
 use crate::postgres::rows::{LockMode, PgRows};
 use crate::store::QUEUES_COUNTED;
-
-/// Rows that are read at a time to find those that a filter takes.
-const PAGE: i64 = 500;
 
 /// Since when the oldest waits: of those that stand elsewhere than their instant says, of those that have come due, and of
 /// each kind of the others; see [`AHEAD_LOOK`]. And since when the oldest lease lasts.
@@ -52,7 +50,7 @@ const OLDEST: &str = "WITH RECURSIVE k(kind) AS (
          (SELECT min(rank) FROM bursar.jobs WHERE state = 6 AND tenant = $1 AND queue = $2)";
 
 impl PostgresStore {
-    /// Live and finished ones in the order of their ids. What stands in columns is sorted out by the server, the rest here.
+    /// Live and finished jobs, in order of ids.
     pub(in crate::postgres) async fn read_jobs(
         &self,
         tenant: &Tenant,
@@ -62,29 +60,14 @@ impl PostgresStore {
     ) -> Result<Vec<Job>, StoreError> {
         let mut conn = self.acquire().await?;
         let now = self.time(&mut conn).await?;
-        let ends = filter.state.map(JobState::is_final);
-        let mut found: Vec<Job> = Vec::new();
-        for (ended, wanted) in [(false, ends != Some(true)), (true, ends != Some(false))] {
-            let (mut after, mut taken) = (after, 0);
-            while wanted && taken < limit {
-                let page = if ended {
-                    ended_page(&mut conn, tenant, filter, after).await?
-                } else {
-                    live_page(&mut conn, tenant, filter, after).await?
-                };
-                after = page.last().map(|job| job.id);
-                let more = page.len() as i64 == PAGE;
-                let before = found.len();
-                found.extend(page.into_iter().filter(|job| filter.takes(job, now)).take(limit - taken));
-                taken += found.len() - before;
-                if !more {
-                    break;
-                }
-            }
+        let mut list = JobList::new(filter, after, limit, now);
+        while let Some((table, after)) = list.next_page() {
+            list.add(match table {
+                JobTable::Live => live_page(&mut conn, tenant, filter, after).await?,
+                JobTable::Ended => ended_page(&mut conn, tenant, filter, after).await?,
+            });
         }
-        found.sort_by_key(|job| job.id);
-        found.dedup_by_key(|job| job.id);
-        found.truncate(limit);
+        let mut found = list.finish();
         cut_page(&mut conn, &mut found, limit, |job| beside(job).collect()).await.map_err(store_error)?;
         attach_all(&mut conn, &mut found).await?;
         Ok(found)
@@ -468,7 +451,7 @@ async fn live_page(
         .bind(tenant.as_str())
         .bind(filter.queue.as_ref().map(Queue::as_str))
         .bind(filter.key.as_ref().map(|key| key.as_str()))
-        .bind(PAGE)
+        .bind(PAGE as i64)
         .fetch_all(conn)
         .await
         .map_err(store_error)?;
@@ -488,7 +471,7 @@ async fn ended_page(
         .bind(tenant.as_str())
         .bind(filter.queue.as_ref().map(Queue::as_str))
         .bind(filter.state.map(|state| state_number(state) as i16))
-        .bind(PAGE)
+        .bind(PAGE as i64)
         .fetch_all(conn)
         .await
         .map_err(store_error)?;

@@ -14,15 +14,13 @@ use super::{LIVE, Names};
 use crate::codec::{from_json, stored};
 use crate::error::StoreError;
 use crate::figures::{Cost, CostMark, DueJobs, Figures, Halves, HeldMark, HeldSum, JobFilter, first_after};
+use crate::job_list::{JobList, JobTable, PAGE};
 use crate::job_row::{state_number, state_of, what_counts};
 use crate::sqlite::error::failed;
 use crate::sqlite::read::fill_page;
 use crate::sqlite::rows::{SqliteRows, get_id, get_time, id, unpack};
 use crate::sqlite::writer::Shared;
 use crate::store::QUEUES_COUNTED;
-
-/// Rows that are read at a time to find those that a filter takes.
-const PAGE: usize = 500;
 
 pub(in crate::sqlite) fn queue(
     shared: &Shared,
@@ -41,7 +39,7 @@ impl SqliteRows<'_> {
     }
 }
 
-/// Live and finished ones in the order of their ids. What stands in columns is sorted out by SQLite, the rest here.
+/// Live and finished jobs, in order of ids.
 pub(in crate::sqlite) fn list_jobs(
     shared: &Shared,
     conn: &Connection,
@@ -50,31 +48,15 @@ pub(in crate::sqlite) fn list_jobs(
     after: Option<JobId>,
     limit: usize,
 ) -> Result<Vec<Job>, StoreError> {
-    let (rows, now) = (shared.rows(conn), shared.clock.now());
-    let ends = filter.state.map(JobState::is_final);
-    let mut found = Vec::new();
-    for (ended, wanted) in [(false, ends != Some(true)), (true, ends != Some(false))] {
-        let (mut after, mut taken) = (after, 0);
-        while wanted && taken < limit {
-            let page = if ended {
-                ended_page(&rows, tenant, filter, after)?
-            } else {
-                live_page(&rows, tenant, filter, after)?
-            };
-            after = page.last().map(|job| job.id);
-            let more = page.len() == PAGE;
-            let takes = page.into_iter().filter(|job| filter.takes(job, now)).take(limit - taken);
-            let before = found.len();
-            found.extend(takes);
-            taken += found.len() - before;
-            if !more {
-                break;
-            }
-        }
+    let rows = shared.rows(conn);
+    let mut list = JobList::new(filter, after, limit, shared.clock.now());
+    while let Some((table, after)) = list.next_page() {
+        list.add(match table {
+            JobTable::Live => live_page(&rows, tenant, filter, after)?,
+            JobTable::Ended => ended_page(&rows, tenant, filter, after)?,
+        });
     }
-    found.sort_by_key(|job: &Job| job.id);
-    found.truncate(limit);
-    fill_page(found, limit, |job| rows.attach_payloads(job).map(Some))
+    fill_page(list.finish(), limit, |job| rows.attach_payloads(job).map(Some))
 }
 
 fn live_page(
