@@ -273,6 +273,13 @@ impl Judge {
         Ok(())
     }
 
+    /// Judges a decision on an engine without concurrent transactions.
+    pub(super) fn judge_alone(&mut self, decision: &Decision) -> Result<(), String> {
+        self.decided += 1;
+        let about = |(check, what): (&str, String)| format!("{check}: {what}\n    in {decision:?}");
+        self.judge_one(decision).map_err(about)
+    }
+
     fn judge_one(&mut self, decision: &Decision) -> Result<(), (&'static str, String)> {
         let Decision { request, answer, now, .. } = decision;
         let effect = decision.entry().is_some();

@@ -3,6 +3,7 @@
 
 mod caller;
 mod drain;
+mod engines;
 mod expect;
 mod faults;
 mod follow;
@@ -31,6 +32,7 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 
+pub use self::engines::run_on;
 pub use self::judge::Failure;
 
 use self::caller::{Cluster, caller, transaction_caller};

@@ -1,0 +1,163 @@
+//! The model against real engines: a seeded workload runs on one store, batch after batch, and the model of the simulator checks every
+//! answer and every balance.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use bursar_core::answer::Outcome;
+use bursar_core::budget::Limit;
+use bursar_core::decide::Rules;
+use bursar_core::refusal::{Refusal, Violation};
+use bursar_core::request::{CheckedRequest, Op, Request};
+use bursar_core::time::{Span, Time};
+use bursar_store::{Clock, LockPolicy, ManualClock, RequestOutcome, Store};
+
+use super::jobs::ClaimSeen;
+use super::judge::{Decision, Judge};
+use super::plan::Plan;
+use super::random::Random;
+use super::workload::Workload;
+
+/// Requests of a batch: mostly one, sometimes several.
+const BATCH_MAX: u64 = 6;
+/// A thousand days, in microseconds.
+const FAR: i64 = 1_000 * 86_400 * 1_000_000;
+
+/// Runs `requests` requests of a seed on an empty store with this clock and default rules.
+///
+/// # Errors
+/// The first answer, balance or job that differs from the model.
+pub async fn run_on(store: &dyn Store, clock: &ManualClock, seed: u64, requests: usize) -> Result<(), String> {
+    let plan = Plan::of(seed, requests as u64);
+    let mut random = Random::new(seed);
+    let mut workload = Workload::new(&plan);
+    let mut judge = Judge::new(Rules::default());
+    let mut decided = 0;
+    while decided < requests {
+        move_clock(clock, &judge, &mut random);
+        let size = if random.one_in(3) { 1 + random.below(BATCH_MAX) } else { 1 };
+        let batch = (0..size).map(|_| workload.next(&mut random));
+        let batch: Vec<Arc<CheckedRequest>> =
+            batch.filter_map(|request| CheckedRequest::new(request).ok().map(Arc::new)).collect();
+        decided += size as usize;
+        for (request, answer) in commit(store, clock, &batch).await? {
+            if let Ok(outcome) = &answer {
+                workload.learn(&mut random, &request, outcome);
+            }
+            let now = clock.now();
+            compare_retries(&judge, &request, &answer, now.micros())?;
+            let disturbed = batch.iter().any(|request| matches!(request.op, Op::Act { .. }));
+            let claim = ClaimSeen { commits: judge.commits, at: now.micros(), locked: BTreeSet::new(), disturbed };
+            judge.judge_alone(&Decision {
+                request: (**request).clone(),
+                answer,
+                now,
+                began: judge.commits,
+                decided: judge.commits,
+                claim: matches!(request.op, Op::Lease(_)).then(|| Arc::new(claim)),
+            })?;
+        }
+        judge.commits += 1;
+        compare(store, &mut judge).await?;
+    }
+    store.rebuild().await.map_err(|error| error.to_string())?;
+    compare(store, &mut judge).await.map_err(|difference| format!("after a rebuild: {difference}"))?;
+    let report = store.verify().await.map_err(|error| error.to_string())?;
+    if report.is_ok() { Ok(()) } else { Err(format!("verify: {:?}", report.violations)) }
+}
+
+/// Moves the clock forward: mostly a little, sometimes to the expiry of a hold, or just before or after it, and rarely by hours. A scope
+/// sees each instant once, so that a batch is decided at the clock's time only if the clock has moved.
+fn move_clock(clock: &ManualClock, judge: &Judge, random: &mut Random) {
+    let now = clock.now().micros();
+    let offset = random.between(-1, 1);
+    let expiries = judge.model.holds.values().map(|hold| hold.expires_at.saturating_add(offset));
+    let mut expiries: Vec<i64> = expiries.filter(|at| *at > now && *at < now + 3_600_000_000).collect();
+    expiries.sort_unstable();
+    match random.below(20) {
+        0..4 if !expiries.is_empty() => clock.set(Time::from_micros(*random.pick(&expiries))),
+        4 => clock.advance(Span::from_secs(1 + random.below(20_000))),
+        _ => clock.advance(Span::from_micros(1 + random.below(3_000_000) as i64)),
+    }
+}
+
+type Answered = (Arc<CheckedRequest>, Result<Outcome, Refusal>);
+
+/// Commits a batch, and what must be committed again, until every request is answered. Requests that are repeated come later in the order
+/// of decisions.
+async fn commit(
+    store: &dyn Store,
+    clock: &ManualClock,
+    batch: &[Arc<CheckedRequest>],
+) -> Result<Vec<Answered>, String> {
+    let (mut answered, mut open) = (Vec::new(), batch.to_vec());
+    while !open.is_empty() {
+        let outcomes = store.commit(&open, LockPolicy::Skip).await.map_err(|error| error.to_string())?;
+        let mut again = Vec::new();
+        for (request, outcome) in open.into_iter().zip(outcomes) {
+            match outcome {
+                RequestOutcome::Answered(answer) => answered.push((request, answer)),
+                RequestOutcome::Again => again.push(request),
+                other => return Err(format!("{request:?}: {other:?} without another transaction")),
+            }
+        }
+        open = again;
+        if !open.is_empty() {
+            clock.advance(Span::from_micros(1));
+        }
+    }
+    Ok(answered)
+}
+
+/// Checks that a refused amount does not fit before `retry_after` has passed; and where there is none, that time alone does not make room.
+fn compare_retries(
+    judge: &Judge,
+    request: &Request,
+    answer: &Result<Outcome, Refusal>,
+    now: i64,
+) -> Result<(), String> {
+    let Err(Refusal::Refused(violations)) = answer else { return Ok(()) };
+    for violation in violations {
+        let Violation::Limit { scope, window, limit, requested, retry_after, possible, .. } = violation else {
+            continue;
+        };
+        // An amount above the limit itself would need a credit, which no estimate can foresee.
+        if !possible {
+            if retry_after.is_some() {
+                return Err(format!("{violation:?} at {now}: it never fits"));
+            }
+            continue;
+        }
+        let key = (request.context.tenant.clone(), scope.clone());
+        let mut scope = judge.model.scopes.get(&key).cloned().unwrap_or_default();
+        // A bucket that this request would have opened counts from this instant on.
+        scope.advance(now);
+        scope.open_bucket(window, now);
+        let until = retry_after.map_or(now + FAR, |span| now + span.micros() - 1);
+        for then in [now, now + (until - now) / 2, until.max(now)] {
+            let mut later = scope.clone();
+            later.advance(then);
+            let rest = later.remaining(&Limit::new(*limit, window.clone()), then);
+            if rest >= *requested {
+                return Err(format!("{violation:?} at {now}: {rest} are left at {then}"));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Compares every scope and job of the store with the model.
+async fn compare(store: &dyn Store, judge: &mut Judge) -> Result<(), String> {
+    let keys: Vec<_> = judge.model.scopes.keys().cloned().collect();
+    for key in keys {
+        if let Some(row) = store.scope(&key).await.map_err(|error| error.to_string())? {
+            judge.compare_row(&key, &row, None)?;
+        }
+    }
+    let jobs: Vec<_> = judge.model.jobs.keys().copied().collect();
+    for id in jobs {
+        let job = store.job(id).await.map_err(|error| error.to_string())?;
+        judge.model.compare_job(id, job.as_ref())?;
+    }
+    Ok(())
+}
