@@ -84,8 +84,10 @@ mod tests {
     use bursar_core::window::Window;
 
     use super::*;
+    use crate::conformance::CommitRequests;
     use crate::postgres::PostgresOptions;
-    use crate::store::{Patience, RequestOutcome, Setup, Store};
+    use crate::prelude::*;
+    use crate::store::{LockPolicy, RequestOutcome, Setup};
 
     /// A step as a later version may have it: it adds, and takes nothing away.
     const LATER: &str = "ALTER TABLE bursar.holds ADD COLUMN note text;
@@ -120,7 +122,7 @@ mod tests {
             let command = Command { charges: vec![charge()], settle, ..Command::default() };
             let request = Arc::new(Request::from(Op::Submit(command)));
             loop {
-                match old.commit(std::slice::from_ref(&request), Patience::Skip).await.unwrap().remove(0) {
+                match old.commit_requests(std::slice::from_ref(&request), LockPolicy::Skip).await.unwrap().remove(0) {
                     RequestOutcome::Answered(answer) => return answer.map(drop).unwrap(),
                     RequestOutcome::Again | RequestOutcome::Blocked(_) => {}
                     RequestOutcome::Failed(error) => panic!("{error}"),

@@ -10,7 +10,7 @@ use bursar_core::payload::Payload;
 use bursar_core::request::{Charge, Command, Op, Request, Settle};
 use bursar_store::conformance::CommitRequests;
 use bursar_store::prelude::*;
-use bursar_store::{LockPolicy, PostgresOptions, PostgresStore, RequestOutcome, Store};
+use bursar_store::{LockPolicy, PostgresOptions, PostgresStore, RequestOutcome};
 
 use crate::support::*;
 
@@ -70,7 +70,7 @@ async fn commands_take_at_most(connections: u32, most: i64) {
     let holds: Vec<_> = replayed.iter().map(hold_of).collect();
     let before = counters(&store, &url).await;
     let commits = holds.iter().map(|hold| Arc::new(Op::Commit { hold: *hold, actual: Default::default() }.into()));
-    done_all(store.commit(&commits.collect::<Vec<_>>(), LockPolicy::Skip).await);
+    done_all(store.commit_requests(&commits.collect::<Vec<_>>(), LockPolicy::Skip).await);
     let after = counters(&store, &url).await;
     assert!(after.statements - before.statements <= STATEMENTS_MAX);
     assert_eq!(after.seq_scans, before.seq_scans, "every row is looked up by its key");

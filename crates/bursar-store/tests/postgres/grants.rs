@@ -11,7 +11,7 @@ use bursar_core::request::{Mint, Op, Request};
 use bursar_core::time::Span;
 use bursar_store::conformance::CommitRequests;
 use bursar_store::prelude::*;
-use bursar_store::{Lock, LockPolicy, PostgresOptions, PostgresStore, RequestOutcome, Store};
+use bursar_store::{Lock, LockPolicy, PostgresOptions, PostgresStore, RequestOutcome};
 use sqlx::{Connection, PgConnection};
 
 use crate::support::*;
@@ -117,7 +117,7 @@ async fn a_credential_that_is_being_rotated_is_not_revoked_meanwhile() {
     });
     until_waiting(&url, 1).await;
     let revoke = Arc::new(Request::from(Op::Revoke { grant }));
-    let outcomes = store.commit(std::slice::from_ref(&revoke), LockPolicy::Skip).await.unwrap();
+    let outcomes = store.commit_requests(std::slice::from_ref(&revoke), LockPolicy::Skip).await.unwrap();
     assert!(matches!(outcomes[0], RequestOutcome::Blocked(_)), "{outcomes:?}");
     barrier.lift().await;
     done(late.await.unwrap());
@@ -130,7 +130,7 @@ async fn who_cannot_have_a_grant_in_time_is_told_what_to_wait_for() {
     let (grant, redemption) = mint(&store).await;
     let barrier = Barrier::before("bursar.grants", "UPDATE bursar.grants", &url).await;
     let request = Arc::new(redeem(redemption));
-    let outcomes = store.commit(std::slice::from_ref(&request), LockPolicy::Skip).await.unwrap();
+    let outcomes = store.commit_requests(std::slice::from_ref(&request), LockPolicy::Skip).await.unwrap();
     assert!(matches!(&outcomes[0], RequestOutcome::Blocked(locks) if *locks == [Lock::Grant(grant)]), "{outcomes:?}");
     barrier.lift().await;
     done(one(&store, &request).await);
