@@ -1,4 +1,4 @@
-//! Grants, which are looked at without being locked, and written if they still are as they were seen.
+//! Grants, which are read without a lock and written only if they have not changed since.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,8 +16,8 @@ use sqlx::{Connection, PgConnection};
 
 use crate::support::*;
 
-/// A store whose batches wait long for locks, as the barrier is one.
-async fn patient() -> (Arc<PostgresStore>, String) {
+/// Opens a store whose batches wait long for locks, because the barrier is one.
+async fn open_patient() -> (Arc<PostgresStore>, String) {
     let options = PostgresOptions { key_patience: Duration::from_secs(60), ..PostgresOptions::default() };
     let (store, url) = open_with(1, options).await;
     define(&store, &["a"], 1_000).await;
@@ -29,9 +29,9 @@ async fn held(store: &PostgresStore) -> i64 {
 }
 
 #[tokio::test]
-async fn a_grant_that_changes_after_it_was_looked_at_is_decided_anew() {
+async fn a_grant_that_changes_after_its_read_is_decided_again() {
     for change in ["redeemed", "revoked", "touched"] {
-        let (store, url) = patient().await;
+        let (store, url) = open_patient().await;
         let (grant, redemption) = mint(&*store).await;
         let barrier = Barrier::before("bursar.grants", "INTO bursar.jobs", &url).await;
         let command = full_command("a", 10, redemption.clone(), "work");
@@ -44,24 +44,24 @@ async fn a_grant_that_changes_after_it_was_looked_at_is_decided_anew() {
             "redeemed" => drop(done(one(&*store, &redeem(redemption)).await)),
             "revoked" => drop(done(one(&*store, &Op::Revoke { grant }.into()).await)),
             _ => {
-                let mut stranger = PgConnection::connect(&url).await.unwrap();
+                let mut other = PgConnection::connect(&url).await.unwrap();
                 let touch = "UPDATE bursar.grants SET expires_at = expires_at";
-                assert_eq!(sqlx::query(touch).execute(&mut stranger).await.unwrap().rows_affected(), 1);
+                assert_eq!(sqlx::query(touch).execute(&mut other).await.unwrap().rows_affected(), 1);
             }
         }
         barrier.lift().await;
         let answer = late.await.unwrap();
         assert_eq!(answer.is_ok(), change == "touched", "{change}: {answer:?}");
         assert_eq!(held(&store).await, if change == "touched" { 10 } else { 0 }, "{change}");
-        let seen = store.list_grants(&scope_key("a").0, None, 10).await.unwrap();
-        assert_eq!((seen.len(), seen[0].version), (1, 2), "it changed once: {change}");
+        let grants = store.list_grants(&scope_key("a").0, None, 10).await.unwrap();
+        assert_eq!((grants.len(), grants[0].version), (1, 2), "the grant changed once: {change}");
         let report = store.verify().await.unwrap();
         assert!(report.is_ok(), "{change}: {:#?}", report.violations);
     }
 }
 
 #[tokio::test]
-async fn a_grant_that_changes_before_it_is_removed_is_looked_at_again() {
+async fn a_grant_that_changes_before_its_purge_is_read_again() {
     let clock = clock();
     let url = bursar_testkit::fresh_database();
     let options = PostgresOptions { key_patience: Duration::from_secs(60), ..PostgresOptions::default() };
@@ -74,41 +74,41 @@ async fn a_grant_that_changes_before_it_is_removed_is_looked_at_again() {
         async move { one(&*store, &Op::PurgeGrants { grants: vec![grant] }.into()).await }
     });
     until_waiting(&url, 1).await;
-    let mut stranger = PgConnection::connect(&url).await.unwrap();
-    sqlx::query("UPDATE bursar.grants SET expires_at = expires_at").execute(&mut stranger).await.unwrap();
+    let mut other = PgConnection::connect(&url).await.unwrap();
+    sqlx::query("UPDATE bursar.grants SET expires_at = expires_at").execute(&mut other).await.unwrap();
     barrier.lift().await;
     done(late.await.unwrap());
-    assert!(store.list_grants(&scope_key("a").0, None, 10).await.unwrap().is_empty(), "it was removed all the same");
+    assert!(store.list_grants(&scope_key("a").0, None, 10).await.unwrap().is_empty(), "the grant was purged");
     let report = store.verify().await.unwrap();
     assert!(report.is_ok(), "{:#?}", report.violations);
 }
 
 #[tokio::test]
-async fn a_grant_that_somebody_else_has_in_hand_is_blocked_and_no_other_is() {
-    let (store, url) = patient().await;
+async fn only_a_locked_grant_blocks_its_request() {
+    let (store, url) = open_patient().await;
     let ((theirs, blocked), (_, free)) = (mint(&*store).await, mint(&*store).await);
-    let mut stranger = PgConnection::connect(&url).await.unwrap();
-    let mut tx = stranger.begin().await.unwrap();
+    let mut other = PgConnection::connect(&url).await.unwrap();
+    let mut tx = other.begin().await.unwrap();
     let lock = sqlx::query("SELECT 1 FROM bursar.grants WHERE id = $1 FOR UPDATE");
     lock.bind(uuid::Uuid::from_u128(theirs.0)).execute(&mut *tx).await.unwrap();
     let requests = [blocked.clone(), free].map(|redemption| Arc::new(redeem(redemption)));
     let outcomes = store.commit_requests(&requests, LockPolicy::Skip).await.unwrap();
     assert!(matches!(outcomes[0], RequestOutcome::Blocked(_)), "{outcomes:?}");
     assert!(matches!(outcomes[1], RequestOutcome::Answered(Ok(_))), "{outcomes:?}");
-    // The lock leaves a trace in the row, which is no reason to pass it over.
+    // The lock changed the row's header (`xmax`). That must not count as a change of the row.
     tx.rollback().await.unwrap();
     done(one(&*store, &redeem(blocked)).await);
 }
 
 #[tokio::test]
-async fn a_credential_that_is_being_rotated_is_not_revoked_meanwhile() {
-    let (store, url) = patient().await;
+async fn a_credential_is_not_revoked_during_its_rotation() {
+    let (store, url) = open_patient().await;
     let (grant, _) = mint(&*store).await;
     let token = Token::new(GrantId(grant.0 + 1), [8; 32]);
     let (purpose, subject) = (Purpose::new("upload").unwrap(), Subject::new("bob").unwrap());
     let (id, digest, payload) = (token.id(), token.digest(), Payload::default());
     let new = Mint { id, digest, purpose, subject, payload, ttl: Span::from_secs(3_600) };
-    // The old one is to be good for longer than it is anyway, so that nothing is written of it.
+    // The overlap is longer than the rest of its lifetime, so the old credential is not written.
     let rotate = Op::Rotate { grant, mint: new, overlap: Span::from_secs(86_400) };
     let barrier = Barrier::before("bursar.grants", "INTO bursar.grants", &url).await;
     let late = tokio::spawn({
@@ -125,7 +125,7 @@ async fn a_credential_that_is_being_rotated_is_not_revoked_meanwhile() {
 }
 
 #[tokio::test]
-async fn who_cannot_have_a_grant_in_time_is_told_what_to_wait_for() {
+async fn a_request_blocked_by_a_grant_reports_its_lock() {
     let (store, url) = open(1).await;
     let (grant, redemption) = mint(&store).await;
     let barrier = Barrier::before("bursar.grants", "UPDATE bursar.grants", &url).await;
