@@ -62,7 +62,7 @@ async fn hold_and_settle(store: &dyn Store, clock: &ManualClock) {
 }
 
 #[tokio::test]
-async fn sqlite_holds_cost_the_same_at_ten_thousand_and_at_a_million_rows() {
+async fn the_cost_of_a_sqlite_hold_does_not_grow_with_history() {
     let mut costs = Vec::new();
     for rows in HISTORY {
         let folder = tempfile::tempdir().unwrap();
@@ -108,7 +108,7 @@ async fn refused(store: &dyn Store) {
 }
 
 #[tokio::test]
-async fn sqlite_refusals_under_a_new_window_sum_the_past_once() {
+async fn sqlite_refusals_under_a_new_window_sum_history_once() {
     let mut costs = Vec::new();
     for rows in [1_000, 100_000] {
         let folder = tempfile::tempdir().unwrap();
@@ -168,7 +168,7 @@ fn done_all(outcomes: &[RequestOutcome]) {
 }
 
 #[tokio::test]
-async fn postgres_holds_read_the_same_rows_at_ten_thousand_and_at_a_million() {
+async fn the_rows_read_by_a_postgres_hold_do_not_grow() {
     let mut costs = Vec::new();
     for rows in HISTORY {
         let url = bursar_testkit::fresh_database();
@@ -353,7 +353,7 @@ async fn rows_of_thirty_jobs(beside: Beside) -> i64 {
 }
 
 #[tokio::test]
-async fn postgres_leases_read_the_same_rows_beside_a_hundred_thousand_other_jobs() {
+async fn the_rows_read_by_a_postgres_lease_do_not_grow() {
     let alone = rows_of_thirty_jobs(Beside::Nothing).await;
     for beside in [Beside::Blocked, Beside::Finished, Beside::Scheduled, Beside::Backlog] {
         let cost = rows_of_thirty_jobs(beside).await;
@@ -370,7 +370,7 @@ async fn blocked(store: &dyn Store) -> Vec<JobId> {
 }
 
 #[tokio::test]
-async fn sqlite_leases_cost_the_same_beside_a_hundred_thousand_other_jobs() {
+async fn the_cost_of_a_sqlite_lease_does_not_grow() {
     let alone = cost_of_a_job(Beside::Nothing).await;
     for beside in [Beside::Blocked, Beside::Finished, Beside::Scheduled, Beside::Backlog] {
         let cost = cost_of_a_job(beside).await;

@@ -61,7 +61,7 @@ async fn heard(ear: &mut Box<dyn Listener>) -> Notification {
 }
 
 #[tokio::test]
-async fn whoever_listens_is_told_and_where_nobody_does_nothing_is_said() {
+async fn notifications_are_sent_only_while_a_node_listens() {
     let url = bursar_testkit::fresh_database();
     let mut channel = PgListener::connect(&url).await.unwrap();
     channel.listen("bursar").await.unwrap();
@@ -96,7 +96,7 @@ async fn whoever_listens_is_told_and_where_nobody_does_nothing_is_said() {
 }
 
 #[tokio::test]
-async fn own_ear_is_no_reason_to_tell() {
+async fn a_nodes_own_listener_is_not_a_reason_to_notify() {
     let url = bursar_testkit::fresh_database();
     let mut channel = PgListener::connect(&url).await.unwrap();
     channel.listen("bursar").await.unwrap();

@@ -48,7 +48,7 @@ impl IdSource for Counter {
 }
 
 #[test]
-fn the_memory_store_agrees_with_the_oracle() {
+fn memory_agrees_with_the_oracle() {
     agrees(256, async |setup| Arc::new(MemoryStore::new(setup)) as Arc<dyn Store>);
 }
 

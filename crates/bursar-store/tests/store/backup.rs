@@ -73,7 +73,7 @@ async fn bring_back(from: &Path, to: &Path, how: CopyOptions) -> Result<Copied, 
 }
 
 #[tokio::test]
-async fn a_copy_is_one_snapshot_and_does_not_start_over_however_much_is_written() {
+async fn a_copy_is_one_snapshot_despite_concurrent_writes() {
     let place = Place::with("a.db", 5).await;
     let writer = Connection::open(place.path("a.db")).unwrap();
     writer.execute_batch("CREATE TABLE mine (text TEXT)").unwrap();
@@ -103,7 +103,7 @@ async fn a_copy_is_one_snapshot_and_does_not_start_over_however_much_is_written(
 }
 
 #[tokio::test]
-async fn what_is_there_is_replaced_only_when_that_is_said() {
+async fn a_file_is_replaced_only_with_the_option() {
     let place = Place::with("a.db", 3).await;
     let (a, b) = (place.path("a.db"), place.path("b.db"));
     // What is left of one that was killed is in nobody's way.
@@ -136,7 +136,7 @@ async fn what_is_there_is_replaced_only_when_that_is_said() {
 }
 
 #[tokio::test]
-async fn a_copy_that_is_spoiled_changes_nothing() {
+async fn restoring_a_damaged_copy_changes_nothing() {
     let place = Place::with("a.db", 3).await;
     let (a, b) = (place.path("a.db"), place.path("b.db"));
     copy(&a, &b, NEW).await.unwrap();
@@ -186,7 +186,7 @@ async fn a_copy_that_is_spoiled_changes_nothing() {
 }
 
 #[tokio::test]
-async fn a_log_that_is_left_is_not_taken_for_a_part_of_what_is_restored() {
+async fn a_leftover_log_is_not_applied_to_a_restored_file() {
     let place = Place::with("a.db", 3).await;
     copy(&place.path("a.db"), &place.path("b.db"), NEW).await.unwrap();
     std::fs::write(place.path("c.db-wal"), b"left over").unwrap();

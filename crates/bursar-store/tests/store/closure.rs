@@ -50,7 +50,7 @@ async fn swallowing(
 }
 
 #[tokio::test]
-async fn a_transaction_that_ended_beneath_its_closure_is_not_gone_on_with() {
+async fn a_closure_cannot_continue_after_its_transaction_ended() {
     let trigger = "CREATE TRIGGER stop BEFORE INSERT ON orders BEGIN SELECT RAISE(ROLLBACK, 'no'); END;
         INSERT INTO orders VALUES (2)";
     for ends in ["INSERT OR ROLLBACK INTO orders VALUES (1)", trigger] {
@@ -86,7 +86,7 @@ async fn a_request_that_failed_halfway_is_not_committed() {
 }
 
 #[tokio::test]
-async fn only_so_many_closures_wait() {
+async fn the_number_of_waiting_closures_is_limited() {
     let store = Arc::new(store().await);
     let (begun, begin) = mpsc::channel();
     let (go, wait) = mpsc::channel::<()>();

@@ -135,7 +135,7 @@ fn spoil(bytes: &mut [u8], page: usize, how: usize) -> String {
 }
 
 #[tokio::test]
-async fn a_small_file_with_any_page_spoiled_is_unavailable_or_right() {
+async fn a_small_damaged_file_never_gives_a_wrong_answer() {
     let (folder, clock) = (tempfile::tempdir().unwrap(), clock());
     let bytes = good(&folder.path().join("good.db"), &clock, 0).await;
     let pages = bytes.len() / PAGE;
@@ -158,7 +158,7 @@ async fn a_small_file_with_any_page_spoiled_is_unavailable_or_right() {
 }
 
 #[tokio::test]
-async fn a_large_file_with_a_spoiled_page_is_unavailable_or_right_in_use() {
+async fn a_large_damaged_file_never_gives_a_wrong_answer() {
     let (folder, clock) = (tempfile::tempdir().unwrap(), clock());
     let bytes = good(&folder.path().join("good.db"), &clock, 9).await;
     let is_tree = |page: &usize| matches!(bytes[page * PAGE], 0x02 | 0x05 | 0x0a | 0x0d);

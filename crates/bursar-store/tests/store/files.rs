@@ -33,7 +33,7 @@ fn told_late<T: std::fmt::Debug>(result: Result<T, StoreError>) -> String {
 }
 
 #[tokio::test]
-async fn nothing_is_answered_as_done_once_a_file_is_gone_or_another_one() {
+async fn no_commit_succeeds_after_a_file_is_deleted_or_replaced() {
     type Act = fn(&Path);
     let acts: [(&str, Act); 4] = [
         ("file", |path| fs::remove_file(path).unwrap()),
@@ -65,7 +65,7 @@ async fn nothing_is_answered_as_done_once_a_file_is_gone_or_another_one() {
 }
 
 #[tokio::test]
-async fn readiness_notices_a_deleted_file_without_a_write() {
+async fn readiness_detects_a_deleted_file_without_a_write() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("b.db");
     let store = SqliteStore::open(&path, setup(&clock())).await.unwrap();
@@ -81,7 +81,7 @@ async fn readiness_notices_a_deleted_file_without_a_write() {
 }
 
 #[tokio::test]
-async fn readiness_notices_a_disk_that_takes_nothing_more() {
+async fn readiness_detects_a_full_disk() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("b.db");
     let store = SqliteStore::open(&path, setup(&clock())).await.unwrap();

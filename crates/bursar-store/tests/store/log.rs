@@ -13,7 +13,7 @@ use crate::ask::{clock, done, setup};
 const MOST_BYTES: u64 = (32_768 + 4_000) * 4_120;
 
 #[tokio::test]
-async fn it_begins_anew_and_nothing_is_lost() {
+async fn the_write_ahead_log_stays_below_its_maximum() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("bursar.db");
     let log = folder.path().join("bursar.db-wal");

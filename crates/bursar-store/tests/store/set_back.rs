@@ -51,7 +51,7 @@ async fn stands(store: &dyn Store, window: &str) -> (i64, i64) {
 }
 
 #[tokio::test]
-async fn a_journal_that_is_ahead_of_the_clock_is_set_back_and_its_books_balance() {
+async fn setting_back_a_journal_ahead_of_the_clock_keeps_balances() {
     let folder = tempfile::tempdir().unwrap();
     let (path, anew) = (folder.path().join("b.db"), folder.path().join("anew.db"));
     let clock = clock();

@@ -6,7 +6,7 @@ use bursar_core::time::{Span, Time};
 use crate::ask::{clock, done, every_store, key_of, keyed, post, posted};
 
 #[tokio::test]
-async fn a_backlog_is_rolled_up_step_by_step_oldest_first() {
+async fn a_backlog_is_rolled_up_in_steps_oldest_first() {
     let clock = clock();
     let stores = every_store(&clock).await;
     for (engine, store) in &stores {
@@ -35,7 +35,7 @@ async fn a_backlog_is_rolled_up_step_by_step_oldest_first() {
 }
 
 #[tokio::test]
-async fn a_key_that_a_jumping_clock_made_forgotten_does_not_stop_the_rebuild() {
+async fn a_key_reused_after_a_clock_jump_can_be_rebuilt() {
     let clock = clock();
     for (engine, store) in every_store(&clock).await {
         done(&*store, vec![keyed(post("a", 1), "k")]).await;
