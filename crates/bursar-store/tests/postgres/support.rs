@@ -198,7 +198,7 @@ pub(crate) fn story() -> Vec<Vec<Step>> {
         vec![ask(full_command("agent", 30, redeem_small, "again")), ask(post_within("other", 7, 10))],
         vec![Step::OfHold(1, |hold| Op::Extend { hold, by: Span::from_secs(30) }), ask(post("agent", 300))],
         vec![Step::OfHold(1, |hold| Op::Commit { hold, actual: Actual::Amount(150) })],
-        vec![Step::OfHold(1, |hold| Op::Release { hold }), ask(post("nobody", 1))],
+        vec![Step::OfHold(1, |hold| Op::Release { hold }), ask(post("missing", 1))],
         vec![ask(post("agent", 60)), ask(Op::Freeze { scope: scope("other") }.into())],
         vec![ask(post_within("other", 1, 10)), ask(Op::Credit { scope: scope("agent"), amount: 5, hold: None }.into())],
         vec![Step::OfHold(0, |hold| Op::Release { hold }), ask(job("large")), ask(job("tail"))],

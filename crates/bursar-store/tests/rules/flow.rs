@@ -171,7 +171,7 @@ fn a_key_has_a_rate_limit() {
          enqueue a1 a2 flow=a            => a1 a2
          enqueue b1 flow=b               => b1
          lease 9                        => a1#1 b1#1, next in 10s
-         job a2                         => queued, put off for 10s
+         job a2                         => queued, delayed for 10s
          lease 9                        => nothing, next in 10s
          figures q                      => 1 queued, 2 leased, 3 came
          after 10s                      =>

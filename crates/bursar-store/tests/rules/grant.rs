@@ -14,7 +14,7 @@ fn a_grant_is_redeemed_once_for_its_purpose_and_subject() {
         post redeem:g:upload:bob               => refused: the token does not grant upload (the purpose or the subject is another)
         post redeem:g:delete:ann               => refused: the token does not grant delete (the purpose or the subject is another)
         post redeem:g!:upload:ann              => refused: the token does not grant upload (the secret does not match)
-        post redeem:nobody:upload:ann          => refused: the token does not grant upload (no such grant)
+        post redeem:missing:upload:ann          => refused: the token does not grant upload (no such grant)
         post redeem:g:upload:ann tenant=other  => refused: the token does not grant upload (no such grant)
         post redeem:g:upload:ann               => upload granted {"size":5}
         post redeem:g:upload:ann               => refused: the token does not grant upload (the grant has been redeemed)

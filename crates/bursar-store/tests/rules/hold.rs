@@ -39,7 +39,7 @@ fn a_settled_hold_cannot_be_settled_again() {
         after 1h
         commit k                       => hold k is released already
         sweep                          => swept 0
-        commit nobody                  => there is no hold hold_7zzzzzzzzzzzzzzzzzzzzzzzzz
+        commit missing                  => there is no hold hold_7zzzzzzzzzzzzzzzzzzzzzzzzz
         left a                         => 4/10 lifetime
         ",
     );

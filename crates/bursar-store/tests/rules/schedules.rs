@@ -32,7 +32,7 @@ use crate::story::{Counter, NOON, World, story};
 fn missed_ticks_are_enqueued_by_policy() {
     let late = "12:35";
     let on_time = "12:30:20";
-    let (none, last) = ("left out, next 12:40", "s1 for 12:30, next 12:40");
+    let (none, last) = ("skipped, next 12:40", "s1 for 12:30, next 12:40");
     let all = "s1 for 12:10, s2 for 12:20, s3 for 12:30, next 12:40";
     for (missed, noticed, expected) in [
         ("skip", late, none),
@@ -68,7 +68,7 @@ fn a_tick_is_on_time_for_up_to_a_minute() {
          at 13:01                                   =>
          tick s                                     => s1 for 13:00, next 14:00
          at 14:01:01                                =>
-         tick s                                     => left out, next 15:00
+         tick s                                     => skipped, next 15:00
          schedule f */20_*_*_*_*_* missed=skip      => next 14:01:20
          at 14:01:59                                =>
          tick f                                     => f1 for 14:01:40, next 14:02",
@@ -102,7 +102,7 @@ fn the_overlap_policy_applies_while_the_last_job_runs() {
          + tick c                               => c1 for 13:00, next 14:00
          at 14:00                               =>
          tick a                                 => a2 for 14:00, next 15:00
-         + tick s                               => left out, next 15:00
+         + tick s                               => skipped, next 15:00
          + tick c                               => c1 cancelled, c2 for 14:00, next 15:00
          job a1                                 => queued
          job s1                                 => queued
@@ -111,7 +111,7 @@ fn the_overlap_policy_applies_while_the_last_job_runs() {
          fail a2#1 final                        => dead
          at 15:00                               =>
          tick s                                 => s2 for 15:00, next 16:00
-         + tick c                               => c2 told to stop, c3 for 15:00, next 16:00
+         + tick c                               => c2 cancelling, c3 for 15:00, next 16:00
          job c2                                 => leased, attempt 1, cancelling
          show s                                 => last 15:00, next 16:00",
     );
@@ -164,8 +164,8 @@ fn a_paused_schedule_skips_its_ticks() {
          at 16:00                           =>
          tick s                             => s2 for 16:00, next 17:00
          schedule p 0_*_*_*_* paused        => paused
-         pause nobody                       => there is no schedule nobody
-         unpause nobody                     => there is no schedule nobody
+         pause missing                       => there is no schedule missing
+         unpause missing                     => there is no schedule missing
          events                             => schedule.defined, schedule.defined, job.enqueued, schedule.ticked, schedule.defined, job.enqueued, schedule.ticked, schedule.defined",
     );
 }
@@ -217,7 +217,7 @@ fn a_manual_run_keeps_the_ticks_and_respects_overlap() {
          show s                                 => last 12:00, next 13:00
          run s                                  => s1 is queued: the schedule leaves out what comes before it has ended
          at 13:00                               =>
-         tick s                                 => left out, next 14:00
+         tick s                                 => skipped, next 14:00
          lease 9                                => s1#1
          run s                                  => s1 is leased: the schedule leaves out what comes before it has ended
          complete s1#1                          => succeeded
@@ -240,13 +240,13 @@ fn many_missed_ticks_are_handled_in_steps() {
          schedule s *_*_*_*_*_* missed=skip     => next 12:00:01
          at 12:41:40                            =>
          tick a                                 => 1000 jobs from 12:00:01 to 12:16:40, next 12:16:41
-         + tick o                               => left out, next 12:16:41
-         + tick s                               => left out, next 12:16:41
+         + tick o                               => skipped, next 12:16:41
+         + tick s                               => skipped, next 12:16:41
          at 12:41:40                            =>
          ticks                                  => a due, o due, s due
          tick a                                 => 1000 jobs from 12:16:41 to 12:33:20, next 12:33:21
-         + tick o                               => left out, next 12:33:21
-         + tick s                               => left out, next 12:33:21
+         + tick o                               => skipped, next 12:33:21
+         + tick s                               => skipped, next 12:33:21
          at 12:41:40                            =>
          tick a                                 => 500 jobs from 12:33:21 to 12:41:40, next 12:41:41
          + tick o                               => o1 for 12:41:40, next 12:41:41
@@ -429,7 +429,7 @@ impl World {
                     self.jobs.push(*job);
                 }
                 Event::JobCancelled { job } => said.push(format!("{} cancelled", self.name(*job))),
-                Event::JobCancelling { job } => said.push(format!("{} told to stop", self.name(*job))),
+                Event::JobCancelling { job } => said.push(format!("{} cancelling", self.name(*job))),
                 Event::ScheduleTicked { job, .. } if verb == "run" => said.push(format!("{} now", self.name(*job))),
                 Event::ScheduleTicked { tick, job, next_at, .. } => {
                     said.push(format!("{} for {}", self.name(*job), clock_words(*tick)));
@@ -437,7 +437,7 @@ impl World {
                     next = Some(*next_at);
                 }
                 Event::ScheduleSkipped { next_at, .. } => {
-                    said.push("left out".to_owned());
+                    said.push("skipped".to_owned());
                     next = Some(*next_at);
                 }
                 other => panic!("{other:?} is not an event of a schedule"),

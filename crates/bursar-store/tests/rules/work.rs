@@ -178,7 +178,7 @@ impl World {
             Place::Out => None,
             Place::First => Some("first".to_owned()),
             Place::Barred => Some("barred".to_owned()),
-            Place::Until(at) => Some(format!("put off for {}", self.how_long(at))),
+            Place::Until(at) => Some(format!("delayed for {}", self.how_long(at))),
             Place::Behind => Some("behind".to_owned()),
         });
         said.extend(job.life.cancelling.then(|| "cancelling".to_owned()));
