@@ -1,5 +1,5 @@
-//! Which jobs can be leased, stand in a line or are due, found by looking at every job: what the indexes of an engine must
-//! come to, in the plainest form. For engines that keep their jobs in maps.
+//! Which jobs can be leased, wait in a line or are due, found by a scan of all jobs. For engines that keep their jobs in maps; the
+//! SQL engines return the same jobs from indexes.
 
 use std::collections::BTreeSet;
 
@@ -12,13 +12,13 @@ use bursar_core::time::{Span, Time};
 use crate::figures::DueJobs;
 use crate::transaction::rows::{ClaimAsk, Claimed};
 
-/// Scheduled jobs that come due in one transaction and queue; the same on every engine.
+/// The most due jobs of a queue that one transaction promotes; the same on every engine.
 pub const DUE_STEP: usize = 1_000;
 
-/// Jobs that can be leased.
+/// Returns the jobs of a queue that can be leased, and the due jobs to promote.
 pub fn claim<'a>(jobs: impl Iterator<Item = &'a Job>, ask: &ClaimAsk, now: Time) -> Claimed {
     let mut ready: Vec<&Job> = jobs.filter(|job| is_in(job, &ask.queue)).collect();
-    // Whoever asks promotes what is due, of whatever kind, so that nobody passes over it again and again.
+    // Due jobs of every kind are promoted, so that later requests do not scan past them again.
     let mut due: Vec<(Time, &Job)> = ready.iter().filter_map(|job| Some((job.comes_due()?, *job))).collect();
     ready.retain(|job| job.is_ready() && wants(&ask.kinds, &job.kind));
     ready.sort_by_key(|job| (job.life.rank, job.id));
@@ -31,29 +31,30 @@ pub fn claim<'a>(jobs: impl Iterator<Item = &'a Job>, ask: &ClaimAsk, now: Time)
     }
 }
 
-/// The jobs behind the first of a line, so many, the best first.
+/// Returns up to `count` jobs behind the head of a line, the best rank first.
 pub fn behind<'a>(jobs: impl Iterator<Item = &'a Job>, line: &LineKey, count: usize) -> Vec<Job> {
-    let stands = |job: &&Job| job.life.place == Place::Behind && job.line_key().as_ref() == Some(line);
-    let mut behind: Vec<&Job> = jobs.filter(stands).collect();
+    let is_behind = |job: &&Job| job.life.place == Place::Behind && job.line_key().as_ref() == Some(line);
+    let mut behind: Vec<&Job> = jobs.filter(is_behind).collect();
     behind.sort_by_key(|job| (job.life.rank, job.id));
     behind.into_iter().take(count).cloned().collect()
 }
 
-/// Whether a job is the barred first of a line of one of these flow keys.
+/// Whether a job is the barred head of a line of one of these flow keys.
 pub fn is_barred(job: &Job, keys: &[(QueueKey, FlowKey)]) -> bool {
     job.life.place == Place::Barred
         && keys.iter().any(|(queue, key)| is_in(job, queue) && job.key.as_ref() == Some(key))
 }
 
-/// The barred firsts of a queue, those of at most so many flow keys after one; and the last of these keys.
+/// Returns the barred heads of a queue's lines, for at most `limit` flow keys after one; and the last of these keys, `None` at the
+/// end.
 pub fn barred<'a, I: Iterator<Item = &'a Job>>(
     jobs: impl Fn() -> I,
     queue: &QueueKey,
     after: Option<&FlowKey>,
     limit: usize,
 ) -> (Vec<JobId>, Option<FlowKey>) {
-    let lined = jobs().filter(|job| is_in(job, queue) && matches!(job.life.place, Place::Barred | Place::Behind));
-    let keys: BTreeSet<&FlowKey> = lined.filter_map(|job| job.key.as_ref()).collect();
+    let waiting = jobs().filter(|job| is_in(job, queue) && matches!(job.life.place, Place::Barred | Place::Behind));
+    let keys: BTreeSet<&FlowKey> = waiting.filter_map(|job| job.key.as_ref()).collect();
     let keys: BTreeSet<&FlowKey> =
         keys.into_iter().filter(|key| after.is_none_or(|after| *key > after)).take(limit).collect();
     let barred = |job: &&Job| {
@@ -63,34 +64,34 @@ pub fn barred<'a, I: Iterator<Item = &'a Job>>(
     (jobs().filter(barred).map(|job| job.id).collect(), last)
 }
 
-/// Scopes that jobs await units of.
+/// Returns the scopes that jobs await units of.
 pub fn awaited<'a>(jobs: impl Iterator<Item = &'a Job>) -> BTreeSet<ScopeKey> {
     let parked = jobs.filter(|job| job.life.state == JobState::AwaitingBudget);
     parked.filter_map(|job| Some((job.tenant.clone(), job.life.awaits.clone()?))).collect()
 }
 
-/// Jobs for the upkeep to look at, the first due first, at most so many of each kind. `kept` says for how long a finished
-/// one is kept.
+/// Returns the jobs that maintenance has to look at, the longest overdue first, at most `limit` of each sort. `kept` returns the
+/// retention of a finished job.
 pub fn due<'a, I: Iterator<Item = &'a Job>>(
     jobs: impl Fn() -> I,
     kept: impl Fn(&Job) -> Option<Span>,
     now: Time,
     limit: usize,
 ) -> DueJobs {
-    let some = |at: &dyn Fn(&Job) -> Option<Time>| -> Vec<(Tenant, JobId)> {
+    let due_by = |at: &dyn Fn(&Job) -> Option<Time>| -> Vec<(Tenant, JobId)> {
         let due = jobs().filter_map(|job| Some((at(job).filter(|at| *at <= now)?, job)));
         let mut due: Vec<(Time, &Job)> = due.collect();
         due.sort_by_key(|(at, job)| (*at, job.id));
         due.into_iter().take(limit).map(|(_, job)| (job.tenant.clone(), job.id)).collect()
     };
     DueJobs {
-        lapsed: some(&|job| job.life.lease.as_ref().map(|lease| lease.lapses_at())),
-        awaiting: some(&|job| (job.life.state == JobState::AwaitingBudget).then_some(job.life.run_at)),
-        ended: some(&|job| Some(job.life.run_at.after(kept(job)?))),
+        lapsed: due_by(&|job| job.life.lease.as_ref().map(|lease| lease.lapses_at())),
+        awaiting: due_by(&|job| (job.life.state == JobState::AwaitingBudget).then_some(job.life.run_at)),
+        ended: due_by(&|job| Some(job.life.run_at.after(kept(job)?))),
     }
 }
 
-/// Whether a job waits or waited in a queue.
+/// Whether a job belongs to a queue.
 pub fn is_in(job: &Job, queue: &QueueKey) -> bool {
     job.tenant == queue.0 && job.queue == queue.1
 }

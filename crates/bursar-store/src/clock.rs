@@ -1,17 +1,17 @@
-//! Clocks: the only place that reads one.
+//! Clocks. No other module reads the time of the system.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::SystemTime;
 
 use bursar_core::time::{Span, Time};
 
-/// Tells the time.
+/// A source of the current time.
 pub trait Clock: Send + Sync + 'static {
-    /// The time.
+    /// Returns the current time.
     fn now(&self) -> Time;
 }
 
-/// The machine's clock.
+/// The clock of the operating system.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemClock;
 
@@ -25,27 +25,27 @@ impl Clock for SystemClock {
     }
 }
 
-/// A clock that stands until it is set.
+/// A clock that changes only when it is set or moved, for tests.
 #[derive(Debug)]
 pub struct ManualClock(AtomicI64);
 
 impl ManualClock {
-    /// A clock that stands at `now`.
+    /// Creates a clock that shows `now`.
     pub fn at(now: Time) -> ManualClock {
         ManualClock(AtomicI64::new(now.micros()))
     }
 
-    /// Sets it, forward or back.
+    /// Sets the clock, forward or back.
     pub fn set(&self, now: Time) {
         self.0.store(now.micros(), Ordering::SeqCst);
     }
 
-    /// Moves it forward.
+    /// Moves the clock forward.
     pub fn advance(&self, span: Span) {
         self.0.fetch_add(span.micros(), Ordering::SeqCst);
     }
 
-    /// Moves it back.
+    /// Moves the clock back.
     pub fn turn_back(&self, span: Span) {
         self.0.fetch_sub(span.micros(), Ordering::SeqCst);
     }

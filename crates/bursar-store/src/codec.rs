@@ -1,7 +1,7 @@
-//! How rows are written as bytes: a version, then a compact form that only this crate reads.
+//! The encoding of rows as bytes: a version byte, then the fields in postcard's format.
 //!
-//! Version 1 of each form is frozen: its fields keep their order and types. What a later build adds stands behind it
-//! ([`Packed::append_later`]), where an earlier build does not look.
+//! The layout of version 1 is frozen: its fields keep their order and types. Fields that a later build adds follow after it
+//! ([`Packed::append_added`]); an earlier build ignores them.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,18 +18,18 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::error::StoreError;
-use crate::job_row::Later;
+use crate::job_row::AddedFields;
 
-/// The form that rows are written in.
+/// The version of the layout that rows are written in.
 const VERSION: u8 = 1;
 
-/// Room for most rows.
+/// The initial capacity of a buffer, in bytes. Most rows are shorter.
 const USUAL_BYTES: usize = 512;
 
-/// The end of a buffer, as postcard writes to it: whole slices at once, where its own way is byte by byte.
-struct End<'a>(&'a mut Vec<u8>);
+/// A writer that appends whole slices to a buffer. Postcard's own appends byte by byte.
+struct BufferWriter<'a>(&'a mut Vec<u8>);
 
-impl Flavor for End<'_> {
+impl Flavor for BufferWriter<'_> {
     type Output = ();
 
     fn try_push(&mut self, byte: u8) -> postcard::Result<()> {
@@ -52,30 +52,31 @@ fn encode(row: &impl Serialize, buffer: &mut Vec<u8>) {
     append(row, buffer);
 }
 
-/// Writes plain data to the end of a buffer.
+/// Appends plain data to a buffer, without a version.
 pub(crate) fn append(data: &impl Serialize, buffer: &mut Vec<u8>) {
-    postcard::serialize_with_flavor(data, End(buffer)).expect("rows are plain data");
+    postcard::serialize_with_flavor(data, BufferWriter(buffer)).expect("rows are plain data");
 }
 
 /// A row that is stored as bytes.
 pub(crate) trait Packed: Serialize + Sized {
+    /// The kind of row, for error messages.
     const WHAT: &'static str;
 
-    /// Writes it to the end of a buffer.
+    /// Appends the row to a buffer.
     fn append_to(&self, buffer: &mut Vec<u8>) {
         encode(self, buffer);
-        self.append_later(buffer);
+        self.append_added(buffer);
     }
 
-    /// Writes what was added since version 1, if there is anything.
-    fn append_later(&self, _: &mut Vec<u8>) {}
+    /// Appends the fields that were added after version 1, if any of them is set.
+    fn append_added(&self, _: &mut Vec<u8>) {}
 
-    /// Reads what [`Packed::append_later`] wrote; nothing in a row of an earlier build.
-    fn read_later(&mut self, _: &[u8]) -> postcard::Result<()> {
+    /// Reads the fields that [`Packed::append_added`] wrote. Not called for rows that have none.
+    fn read_added(&mut self, _: &[u8]) -> postcard::Result<()> {
         Ok(())
     }
 
-    /// Writes it to a buffer that serves one row after the other.
+    /// Writes the row to a buffer that is reused for each row.
     fn pack_to<'a>(&self, buffer: &'a mut Vec<u8>) -> &'a [u8] {
         buffer.clear();
         self.append_to(buffer);
@@ -94,15 +95,15 @@ pub(crate) trait Packed: Serialize + Sized {
     {
         match bytes.split_first() {
             Some((&VERSION, rest)) => {
-                let (mut row, later): (Self, &[u8]) =
+                let (mut row, added): (Self, &[u8]) =
                     postcard::take_from_bytes(rest).map_err(|e| StoreError::corrupt(Self::WHAT, e))?;
-                if !later.is_empty() {
-                    row.read_later(later).map_err(|e| StoreError::corrupt(Self::WHAT, e))?;
+                if !added.is_empty() {
+                    row.read_added(added).map_err(|e| StoreError::corrupt(Self::WHAT, e))?;
                 }
                 Ok(row)
             }
-            Some((version, _)) => Err(StoreError::corrupt(Self::WHAT, format!("unknown form {version}"))),
-            None => Err(StoreError::corrupt(Self::WHAT, "it is empty")),
+            Some((version, _)) => Err(StoreError::corrupt(Self::WHAT, format!("unknown row version {version}"))),
+            None => Err(StoreError::corrupt(Self::WHAT, "the row is empty")),
         }
     }
 }
@@ -124,21 +125,23 @@ impl Packed for ScopeState {
     }
 }
 
-/// A row whose payload, when large, is kept beside it.
+/// A row with a payload. A large payload is stored in a table of its own.
 pub(crate) trait Carries: Packed + DeserializeOwned + Clone {
     fn payload(&mut self) -> &mut Payload;
 
     fn has_large_payload(&self) -> bool;
 
+    /// Appends the row without a large payload.
     fn append_light_to(&self, buffer: &mut Vec<u8>) {
         if !self.has_large_payload() {
             return self.append_to(buffer);
         }
-        let mut light = self.clone();
-        *light.payload() = Payload::elsewhere();
-        light.append_to(buffer);
+        let mut row = self.clone();
+        *row.payload() = Payload::elsewhere();
+        row.append_to(buffer);
     }
 
+    /// Packs the row without a large payload.
     fn pack_light(&self) -> Vec<u8> {
         let mut buffer = Vec::with_capacity(USUAL_BYTES);
         self.append_light_to(&mut buffer);
@@ -163,12 +166,12 @@ impl Carries for Grant {
 impl Packed for Job {
     const WHAT: &'static str = "job";
 
-    fn append_later(&self, buffer: &mut Vec<u8>) {
-        Later::append(&self.life, buffer);
+    fn append_added(&self, buffer: &mut Vec<u8>) {
+        AddedFields::append(&self.life, buffer);
     }
 
-    fn read_later(&mut self, bytes: &[u8]) -> postcard::Result<()> {
-        Later::read(&mut self.life, bytes)
+    fn read_added(&mut self, bytes: &[u8]) -> postcard::Result<()> {
+        AddedFields::read(&mut self.life, bytes)
     }
 }
 
@@ -182,7 +185,7 @@ impl Carries for Job {
     }
 }
 
-/// Names that were checked when they were stored.
+/// Reads a name from a column. It was validated when it was stored.
 #[expect(clippy::needless_pass_by_value, reason = "a row gives an owned text, whose type is inferred from here")]
 pub(crate) fn stored<T: Name>(what: &'static str, text: String) -> Result<T, StoreError> {
     T::stored(&text).map_err(|problem| StoreError::corrupt(what, problem))
@@ -196,28 +199,28 @@ pub(crate) fn to_json(value: &(impl Serialize + ?Sized)) -> String {
     serde_json::to_string(value).expect("rows are plain data")
 }
 
-/// Budgets by their stored text: parsed once, as the same text is the same budget.
+/// A cache of parsed budgets by their stored text.
 #[derive(Default)]
 pub(crate) struct Budgets(Mutex<HashMap<Box<str>, Arc<Budget>>>);
 
 impl Budgets {
-    const KEPT: usize = 10_000;
+    const ENTRIES_MAX: usize = 10_000;
 
     pub(crate) fn parse(&self, json: &str) -> Result<Arc<Budget>, StoreError> {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(budget) = known.get(json) {
+        let mut cache = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(budget) = cache.get(json) {
             return Ok(budget.clone());
         }
         let budget = Arc::new(from_json::<Budget>("budget", json)?);
-        if known.len() >= Budgets::KEPT {
-            known.clear();
+        if cache.len() >= Budgets::ENTRIES_MAX {
+            cache.clear();
         }
-        known.insert(json.into(), budget.clone());
+        cache.insert(json.into(), budget.clone());
         Ok(budget)
     }
 }
 
-/// How a hold's state is stored; the index of live holds knows 0.
+/// The stored number of a hold's state. The partial index of live holds depends on 0.
 pub(crate) fn hold_state(state: HoldState) -> i16 {
     match state {
         HoldState::Held => 0,
@@ -227,7 +230,7 @@ pub(crate) fn hold_state(state: HoldState) -> i16 {
     }
 }
 
-/// How a grant's state is stored.
+/// The stored number of a grant's state.
 pub(crate) fn grant_state(state: GrantState) -> i16 {
     match state {
         GrantState::Open => 0,
@@ -244,7 +247,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_of_an_unknown_form_are_not_guessed() {
+    fn a_row_of_an_unknown_version_is_an_error() {
         let mut row = ScopeState::default().pack();
         assert_eq!(ScopeState::unpack(&row).unwrap(), ScopeState::default());
         row[0] = 9;
@@ -252,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn what_rows_are_full_of_is_short() {
+    fn frequent_values_have_a_short_encoding() {
         for (time, length) in [(Time::NEVER, 1), (Time::MIN, 1), (Time::from_micros(0), 1), (Time::from_micros(-1), 1)]
         {
             let bytes = postcard::to_stdvec(&time).unwrap();
@@ -266,6 +269,6 @@ mod tests {
             let bytes = postcard::to_stdvec(&HoldId(id)).unwrap();
             assert_eq!((bytes.len(), postcard::from_bytes(&bytes)), (length, Ok(HoldId(id))));
         }
-        assert!(postcard::from_bytes::<HoldId>(&[17; 18]).is_err(), "an id has sixteen bytes at most");
+        assert!(postcard::from_bytes::<HoldId>(&[17; 18]).is_err(), "an id has at most sixteen bytes");
     }
 }

@@ -1,75 +1,78 @@
-//! What can go wrong below the rules.
+//! Errors of the database and of its use.
 
 use std::fmt;
 
-/// A failure of the database, or of what was asked of it. Nothing was changed, except where it says `unknown outcome`.
+/// An error of a store. Nothing was changed, except after [`StoreError::UnknownOutcome`], where the change may or may not be stored.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// Others held what was needed for too long. Try again.
-    #[error("busy: {0}; try again")]
+    /// Another transaction held a lock for too long, or too much work is queued. The same request can be retried.
+    #[error("busy: {0}; retry")]
     Busy(String),
-    /// The database cannot be used as it is.
+    /// The database cannot be used in its present state.
     #[error("unavailable: {what}; {hint}")]
     Unavailable {
-        /// What is wrong.
+        /// The problem.
         what: String,
-        /// The way back.
+        /// What to do about it.
         hint: &'static str,
-        /// The engine's own words.
+        /// The error of the engine, if there is one.
         #[source]
         source: Option<Source>,
     },
-    /// The connection was lost while committing: the work may or may not be done.
-    #[error("unknown outcome: the connection was lost during commit; ask again with the same idempotency key")]
+    /// The connection was lost during a commit. The transaction may or may not be committed.
+    #[error("unknown outcome: the connection was lost during commit; retry with the same idempotency key")]
     UnknownOutcome(#[source] Source),
-    /// The caller's transaction cannot go on; roll it back and run it again.
+    /// The caller's transaction has failed. Roll it back and run it again.
     #[error("retry your transaction: {0}")]
     RetryTransaction(String),
-    /// The caller's transaction is not one Bursar can work in.
+    /// The caller's transaction has settings or contents that Bursar cannot work with.
     #[error("{0}")]
     WrongTransaction(String),
-    /// The database was made by a newer version.
-    #[error("the database has schema version {found}, this build knows up to {known}: use a newer bursar")]
+    /// The tables were created or upgraded by a newer version of Bursar.
+    #[error(
+        "the database has schema version {found}, this build supports versions up to {known}; nothing was changed; use a newer bursar"
+    )]
     NewerSchema {
-        /// What the database says.
+        /// The schema version of the database.
         found: i64,
-        /// What this build knows.
+        /// The newest schema version that this build supports.
         known: i64,
     },
-    /// The database has not been prepared.
+    /// The tables are missing or of an older version, and migrations are off.
     #[error(
-        "the database has schema version {found}, this build needs {needed}: run `bursar migrate`, or open with migrations on"
+        "the database has schema version {found}, this build needs {needed}; nothing was changed; run `bursar migrate`, or open it with \
+         migrations on"
     )]
     NotMigrated {
-        /// What the database says.
+        /// The schema version of the database; 0 without tables.
         found: i64,
-        /// What this build needs.
+        /// The schema version that this build needs.
         needed: i64,
     },
-    /// The address of a database is wrong.
-    #[error("{0:?} is not a database address: use sqlite://PATH, sqlite::memory: or postgres://…")]
+    /// The URL of a database is wrong.
+    #[error("{0:?} is not a database URL; use sqlite://PATH, sqlite::memory: or postgres://…")]
     BadUrl(String),
     /// A stored row cannot be read.
-    #[error("a stored {what} cannot be read: {problem}; run `bursar doctor`")]
+    #[error("a stored {what} cannot be read: {problem}; nothing was changed; run `bursar doctor`")]
     Corrupt {
-        /// Which kind of row.
+        /// The kind of row.
         what: &'static str,
-        /// Why.
+        /// Why it cannot be read.
         problem: String,
     },
-    /// The database does not take a value of the request, or one that follows from it.
-    #[error("the database does not take a value: {0}")]
+    /// The database rejected a value of the request, or one computed from it.
+    #[error("the database rejected a value of the request: {0}; nothing was changed; correct the request")]
     Rejected(#[source] Source),
-    /// A caller's closure failed or did not end in time; its transaction was rolled back.
+    /// A caller's closure failed or ran too long. Its transaction was rolled back.
     #[error("the closure {0}; its transaction was rolled back")]
     Closure(String),
-    /// The store is closed.
-    #[error("closed")]
+    /// The store has been closed.
+    #[error("the store is closed; open it again")]
     Closed,
 }
 
-/// The engine's own error.
+/// The error of an engine.
 pub type Source = Box<dyn std::error::Error + Send + Sync>;
 
 impl StoreError {
@@ -77,7 +80,7 @@ impl StoreError {
         StoreError::Corrupt { what, problem: problem.to_string() }
     }
 
-    /// Whether the same request may simply be tried again.
+    /// Whether the same request can be retried without further action.
     pub fn is_retryable(&self) -> bool {
         matches!(self, StoreError::Busy(_))
     }

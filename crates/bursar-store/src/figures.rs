@@ -1,4 +1,4 @@
-//! What can be asked of jobs and queues beside one job: lists, figures, costs, what is held, and what is due.
+//! The types of reads about jobs and queues: job filters, queue figures, costs, held sums, and due jobs.
 
 use bursar_core::bounds::FIGURES_KEPT;
 use bursar_core::id::JobId;
@@ -7,102 +7,101 @@ use bursar_core::name::{FlowKey, JobKind, Queue, Scope, Tag, Tenant};
 use bursar_core::state::Counted;
 use bursar_core::time::Time;
 
-/// Which jobs of a tenant are wanted; what is not said does not matter.
+/// A filter for the jobs of a tenant. A field that is `None` matches every job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct JobFilter {
-    /// In this queue.
+    /// The queue of the job.
     pub queue: Option<Queue>,
-    /// In this state, as far as time does not say otherwise: see [`Job::state_at`].
+    /// The state of the job at the time of the read: see [`Job::state_at`].
     pub state: Option<JobState>,
-    /// Of this kind, or of those that begin with what stands before a `*`.
+    /// The kind of the job; `prefix*` matches every kind with the prefix.
     pub kind: Option<JobKind>,
-    /// With this flow key.
+    /// The flow key of the job.
     pub key: Option<FlowKey>,
-    /// With this tag.
+    /// A tag of the job.
     pub tag: Option<Tag>,
-    /// Whose last error is one of these.
+    /// The fingerprint of the job's last error.
     pub fingerprint: Option<String>,
 }
 
 impl JobFilter {
-    /// Whether a job is wanted.
+    /// Whether the filter matches a job.
     pub fn takes(&self, job: &Job, now: Time) -> bool {
-        let is = |wanted: bool| wanted;
-        is(self.queue.as_ref().is_none_or(|queue| *queue == job.queue))
-            && is(self.state.is_none_or(|state| state == job.state_at(now)))
-            && is(self.kind.as_ref().is_none_or(|kind| wants(std::slice::from_ref(kind), &job.kind)))
-            && is(self.key.as_ref().is_none_or(|key| Some(key) == job.key.as_ref()))
-            && is(self.tag.as_ref().is_none_or(|tag| job.tags.contains(tag)))
-            && is(self
-                .fingerprint
-                .as_ref()
-                .is_none_or(|wanted| job.life.error.as_ref().is_some_and(|error| error.fingerprint() == *wanted)))
+        let last_error =
+            |fingerprint: &String| job.life.error.as_ref().is_some_and(|error| error.fingerprint() == *fingerprint);
+        self.queue.as_ref().is_none_or(|queue| *queue == job.queue)
+            && self.state.is_none_or(|state| state == job.state_at(now))
+            && self.kind.as_ref().is_none_or(|kind| wants(std::slice::from_ref(kind), &job.kind))
+            && self.key.as_ref().is_none_or(|key| Some(key) == job.key.as_ref())
+            && self.tag.as_ref().is_none_or(|tag| job.tags.contains(tag))
+            && self.fingerprint.as_ref().is_none_or(last_error)
     }
 }
 
-/// The figures of a queue. They are kept, not counted.
+/// The figures of a queue. Every transaction updates the counts, so a read does not scan the jobs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Figures {
-    /// What is counted, and how many.
+    /// The counts that are not zero: of jobs by state, and of events by minute.
     pub counts: Vec<(Counted, i64)>,
-    /// When the job was due that has waited longest for a worker; see `AHEAD_LOOK`.
+    /// When the job that has waited longest for a worker became due. It may be too early if 1,000 or more jobs of a kind wait with a
+    /// raised priority.
     pub oldest_waiting: Option<Time>,
-    /// When the lease began that has lasted longest.
+    /// When the oldest lease began.
     pub oldest_lease: Option<Time>,
 }
 
-/// Of each kind so many that can be leased are looked at to find one that stands where its instant says. Where as many stand
-/// before it for their priority, the rank of the next one is told: it waits since then or later.
+/// The most ready jobs of each kind that are scanned for the oldest one whose rank is its due time, that is, without a priority. If
+/// all of them have a priority, the rank of the next job is reported: that job has waited since then at the longest.
 pub(crate) const AHEAD_LOOK: i64 = 1_000;
 
-/// Figures of minutes before this one are forgotten.
+/// The oldest minute since 1970 whose figures are kept.
 pub(crate) fn first_minute_kept(now: Time) -> i64 {
     now.before(FIGURES_KEPT).micros().div_euclid(60_000_000)
 }
 
-/// What jobs cost on a day.
+/// The cost of a queue's jobs of one kind on a scope and day.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cost {
-    /// The day since 1970, in UTC.
+    /// The day, counted in UTC from 1970-01-01.
     pub day: i64,
-    /// Of which queue.
+    /// The queue.
     pub queue: Queue,
-    /// Of which kind.
+    /// The kind of job.
     pub kind: JobKind,
-    /// On which scope.
+    /// The scope that was charged.
     pub scope: Scope,
-    /// How many units.
+    /// The units spent.
     pub amount: i64,
 }
 
-/// What was told last of what jobs cost: day, queue, kind and scope, in the order they are told in.
+/// The position in a list of costs: day, queue, kind and scope of the last item, in sort order.
 pub type CostMark = (i64, Queue, JobKind, Scope);
 
-/// What the holds of jobs set aside now.
+/// The units that the holds of a queue's jobs of one kind set aside at present.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeldSum {
-    /// Of which queue.
+    /// The queue.
     pub queue: Queue,
-    /// Of which kind.
+    /// The kind of job.
     pub kind: JobKind,
-    /// The unit of the budgets it is held on; empty where they name none.
+    /// The unit of the budgets that are charged; empty if they have none.
     pub unit: String,
-    /// How many units, on all scopes together; not more than can be told.
+    /// The sum over all scopes. A sum that does not fit into 64 bits is cut to `i64::MAX` or `i64::MIN`.
     pub amount: i64,
 }
 
-/// Whatever comes after this is to be told: of the days from the first one on, and after what was told last.
+/// Returns the key after which a list of costs continues: the later of the start of `day` and `after`.
 pub(crate) fn first_after(day: i64, after: Option<&CostMark>) -> (i64, &str, &str, &str) {
-    // No name is empty: all of a day comes after its empty names.
+    // No name is empty, so every cost of a day sorts after the empty names.
     let begin = (day, "", "", "");
     let after = after.map(|(day, queue, kind, scope)| (*day, queue.as_str(), kind.as_str(), scope.as_str()));
     after.map_or(begin, |after| after.max(begin))
 }
 
-/// What was told last of what is held: queue, kind and unit, in the order they are told in.
+/// The position in a list of held sums: queue, kind and unit of the last item, in sort order.
 pub type HeldMark = (Queue, JobKind, String);
 
-/// A sum as it is stored where it may pass 64 bits: `high` counts in steps of 2^32.
+/// A sum that may exceed 64 bits, as it is stored in two columns: `high * 2^32 + low`.
 #[derive(Clone, Copy)]
 pub(crate) struct Halves {
     pub(crate) high: i64,
@@ -110,7 +109,7 @@ pub(crate) struct Halves {
 }
 
 impl Halves {
-    /// Where each of many sums has its halves, the sum of all has theirs.
+    /// Returns the sum. The parts may themselves be sums over many rows, so `low` may exceed 32 bits.
     pub(crate) fn whole(self) -> i128 {
         (i128::from(self.high) << 32) + i128::from(self.low)
     }
@@ -129,13 +128,13 @@ impl HeldSum {
     }
 }
 
-/// Jobs that the upkeep has to look at.
+/// Jobs that maintenance has to look at.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DueJobs {
-    /// Leases that have lapsed.
+    /// Jobs whose lease has expired.
     pub lapsed: Vec<(Tenant, JobId)>,
-    /// Those that await a budget and are to be looked at again.
+    /// Jobs that await a budget and are due for another attempt to reserve it.
     pub awaiting: Vec<(Tenant, JobId)>,
-    /// Finished ones whose time may be over.
+    /// Finished jobs whose retention may have ended.
     pub ended: Vec<(Tenant, JobId)>,
 }

@@ -1,4 +1,5 @@
-//! How jobs stand in the tables of both engines: the columns that an index needs, what never changes, and what does.
+//! The layout of a job in the tables of both SQL engines: columns for the indexes, one blob of fields that never change, and one of
+//! fields that do.
 
 use std::borrow::Cow;
 
@@ -14,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::codec::{Packed, append};
 use crate::error::StoreError;
 
-/// How the states of live jobs are stored; the partial indexes know these numbers.
+/// The stored states of live jobs. The partial indexes depend on these numbers.
 pub(crate) const READY: i64 = 0;
 pub(crate) const BEHIND: i64 = 1;
 pub(crate) const BARRED: i64 = 2;
@@ -23,7 +24,7 @@ pub(crate) const SCHEDULED: i64 = 4;
 pub(crate) const AWAITING: i64 = 5;
 pub(crate) const LEASED: i64 = 6;
 
-/// The columns that follow from where a live job is in its life.
+/// The columns of a live job that change with its state.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Columns {
     pub(crate) state: i64,
@@ -43,12 +44,13 @@ impl Columns {
             (JobState::Leased, _, Some(lease)) => (LEASED, lease.lapses_at()),
             _ => (SCHEDULED, life.run_at),
         };
-        // Nobody ranks those that are leased: there the column tells since when they are.
+        // A leased job needs no rank, so the column holds the start of its lease.
         let rank = life.lease.as_ref().map_or(life.rank, |lease| lease.since);
         Columns { state, rank: rank.micros(), at: at.micros() }
     }
 
-    /// The place in a line: the column is what counts, so that lining up need not touch the rest.
+    /// Returns the place in a line that the columns stand for. It is stored only there, so that a change of place does not rewrite the
+    /// blobs.
     pub(crate) fn place(state: i64, at: Time, keyed: bool) -> Place {
         match state {
             READY if keyed => Place::First,
@@ -60,7 +62,7 @@ impl Columns {
     }
 }
 
-/// What never changes of a job, beside its columns.
+/// The fields of a job that never change and have no column.
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct Spec<'a> {
     payload: Cow<'a, Payload>,
@@ -78,7 +80,7 @@ pub(crate) struct Spec<'a> {
 impl<'a> Spec<'a> {
     pub(crate) fn of(job: &'a Job) -> Spec<'a> {
         Spec {
-            payload: light(&job.payload),
+            payload: without_large(&job.payload),
             idempotency_key: Cow::Borrowed(&job.idempotency_key),
             tags: Cow::Borrowed(&job.tags),
             metadata: Cow::Borrowed(&job.metadata),
@@ -96,7 +98,7 @@ impl Packed for Spec<'_> {
     const WHAT: &'static str = "job";
 }
 
-/// What changes of a job, beside its columns.
+/// The fields of a job that change and have no column.
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct Moving<'a> {
     home: Cow<'a, Option<Queue>>,
@@ -110,7 +112,7 @@ pub(crate) struct Moving<'a> {
 impl<'a> Moving<'a> {
     pub(crate) fn of(job: &'a Job) -> Moving<'a> {
         let Job { home, priority, hold, version, last, life, .. } = job;
-        let life = match light(&life.result) {
+        let life = match without_large(&life.result) {
             Cow::Borrowed(_) => Cow::Borrowed(life),
             Cow::Owned(result) => Cow::Owned(Life { result, ..life.clone() }),
         };
@@ -122,70 +124,70 @@ impl<'a> Moving<'a> {
 impl Packed for Moving<'_> {
     const WHAT: &'static str = "job";
 
-    fn append_later(&self, buffer: &mut Vec<u8>) {
-        Later::append(&self.life, buffer);
+    fn append_added(&self, buffer: &mut Vec<u8>) {
+        AddedFields::append(&self.life, buffer);
     }
 
-    fn read_later(&mut self, bytes: &[u8]) -> postcard::Result<()> {
-        Later::read(self.life.to_mut(), bytes)
+    fn read_added(&mut self, bytes: &[u8]) -> postcard::Result<()> {
+        AddedFields::read(self.life.to_mut(), bytes)
     }
 }
 
-/// What was added to a job's life since version 1 of its row.
+/// The fields of [`Life`] that were added after version 1 of the row.
 #[derive(Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Later<'a> {
+pub(crate) struct AddedFields<'a> {
     owner: Option<Cow<'a, str>>,
     settled: Option<Vec<(Cow<'a, str>, i64)>>,
-    /// The owners of the leases that lapsed, in their order.
+    /// The owners of the lapsed leases, in the order of `Life::lapsed`. Empty if none has an owner.
     lapsed: Vec<Option<Cow<'a, str>>>,
 }
 
-impl<'a> Later<'a> {
+impl<'a> AddedFields<'a> {
     pub(crate) fn append(life: &'a Life, buffer: &mut Vec<u8>) {
         let text = |owner: &'a Option<LeaseOwner>| owner.as_ref().map(|owner| Cow::Borrowed(owner.as_str()));
         let settled = |settled: &'a Vec<(Scope, i64)>| {
             settled.iter().map(|(scope, amount)| (Cow::Borrowed(scope.as_str()), *amount)).collect()
         };
-        let owned = life.lapsed.iter().any(|lapsed| lapsed.owner.is_some());
-        let later = Later {
+        let any_owner = life.lapsed.iter().any(|lapsed| lapsed.owner.is_some());
+        let added = AddedFields {
             owner: text(&life.owner),
             settled: life.settled.as_ref().map(settled),
-            lapsed: life.lapsed.iter().filter(|_| owned).map(|lapsed| text(&lapsed.owner)).collect(),
+            lapsed: life.lapsed.iter().filter(|_| any_owner).map(|lapsed| text(&lapsed.owner)).collect(),
         };
-        if later != Later::default() {
-            append(&later, buffer);
+        if added != AddedFields::default() {
+            append(&added, buffer);
         }
     }
 
     pub(crate) fn read(life: &mut Life, bytes: &[u8]) -> postcard::Result<()> {
         let bad = |_| postcard::Error::SerdeDeCustom;
-        let Later { owner, settled, lapsed } = postcard::from_bytes::<Later<'_>>(bytes)?;
-        let owned = |owner: Option<Cow<'_, str>>| owner.map(|owner| LeaseOwner::stored(&owner)).transpose();
-        life.owner = owned(owner).map_err(bad)?;
-        let read = |(scope, amount): (Cow<'_, str>, i64)| Ok((Scope::stored(&scope).map_err(bad)?, amount));
-        life.settled = settled.map(|settled| settled.into_iter().map(read).collect()).transpose()?;
-        for (known, owner) in life.lapsed.iter_mut().zip(lapsed) {
-            known.owner = owned(owner).map_err(bad)?;
+        let AddedFields { owner, settled, lapsed } = postcard::from_bytes::<AddedFields<'_>>(bytes)?;
+        let parse_owner = |owner: Option<Cow<'_, str>>| owner.map(|owner| LeaseOwner::stored(&owner)).transpose();
+        life.owner = parse_owner(owner).map_err(bad)?;
+        let parse_charge = |(scope, amount): (Cow<'_, str>, i64)| Ok((Scope::stored(&scope).map_err(bad)?, amount));
+        life.settled = settled.map(|settled| settled.into_iter().map(parse_charge).collect()).transpose()?;
+        for (lease, owner) in life.lapsed.iter_mut().zip(lapsed) {
+            lease.owner = parse_owner(owner).map_err(bad)?;
         }
         Ok(())
     }
 }
 
-/// A payload as it stands in a row: a large one is kept beside it.
-fn light(payload: &Payload) -> Cow<'_, Payload> {
+/// Replaces a large payload by a marker. Large payloads are stored in a table of their own.
+fn without_large(payload: &Payload) -> Cow<'_, Payload> {
     if payload.is_large() { Cow::Owned(Payload::elsewhere()) } else { Cow::Borrowed(payload) }
 }
 
-/// A job that has ended, as its row has it.
+/// The row of a finished job: the job without large payloads.
 pub(crate) fn ended(job: &Job) -> Cow<'_, Job> {
     if !job.payload.is_large() && !job.life.result.is_large() {
         return Cow::Borrowed(job);
     }
-    let life = Life { result: light(&job.life.result).into_owned(), ..job.life.clone() };
-    Cow::Owned(Job { payload: light(&job.payload).into_owned(), life, ..job.clone() })
+    let life = Life { result: without_large(&job.life.result).into_owned(), ..job.life.clone() };
+    Cow::Owned(Job { payload: without_large(&job.payload).into_owned(), life, ..job.clone() })
 }
 
-/// What stands in columns of its own of a live job, and never changes what it is called.
+/// The columns that identify a live job. Their meaning does not depend on its state.
 pub(crate) struct Named {
     pub(crate) id: JobId,
     pub(crate) tenant: Tenant,
@@ -195,7 +197,7 @@ pub(crate) struct Named {
 }
 
 impl Named {
-    /// The job that a row is of.
+    /// Assembles the job from its columns and blobs.
     pub(crate) fn job(self, place: Place, spec: Spec<'_>, moving: Moving<'_>) -> Job {
         let Named { id, tenant, queue, kind, key } = self;
         Job {
@@ -224,17 +226,17 @@ impl Named {
     }
 }
 
-/// How a state is stored where it is counted, and of finished jobs.
+/// The stored number of a state, in the tallies and of finished jobs.
 pub(crate) fn state_number(state: JobState) -> i64 {
-    JobState::ALL.iter().position(|known| *known == state).expect("all states are listed") as i64
+    JobState::ALL.iter().position(|listed| *listed == state).expect("all states are listed") as i64
 }
 
 pub(crate) fn state_of(number: i64) -> Result<JobState, StoreError> {
-    let state = usize::try_from(number).ok().and_then(|place| JobState::ALL.get(place));
+    let state = usize::try_from(number).ok().and_then(|index| JobState::ALL.get(index));
     state.copied().ok_or_else(|| StoreError::corrupt("job", format!("unknown state {number}")))
 }
 
-/// How it is stored what a figure counts, and for which minute.
+/// The stored number of what a tally counts, and its minute.
 pub(crate) fn counted(what: Counted) -> (i64, i64) {
     match what {
         Counted::In(state) => (state_number(state), 0),
@@ -244,7 +246,7 @@ pub(crate) fn counted(what: Counted) -> (i64, i64) {
     }
 }
 
-/// All that is counted by the minute, as it is stored.
+/// The stored numbers of all tallies that are kept by the minute.
 pub(crate) fn minute_rows() -> impl Iterator<Item = i64> {
     let ended = JobState::ALL.iter().map(|state| Counted::Ended(*state, 0));
     ended.chain([Counted::Enqueued(0), Counted::Failed(0)]).map(|what| counted(what).0)

@@ -1,6 +1,6 @@
-//! Checking that the tables agree with each other: balances with holds and postings, holds with charges and jobs.
+//! Checks that the tables agree with each other: balances with holds and postings, holds with charges and jobs.
 //!
-//! Engines read page by page and let SQL add up, so that no check needs more memory than a page.
+//! The engines read the tables in pages and compute the sums in SQL, so a check does not load a table into memory.
 
 mod jobs;
 
@@ -18,10 +18,10 @@ pub(crate) use self::jobs::JobCounts;
 use crate::codec::hold_state;
 use crate::transaction::rows::PastAsk;
 
-/// Rows of a table that are checked at one moment.
+/// The most rows that a check reads at once.
 pub(crate) const PAGE: usize = 200;
 
-/// What was checked and what was found.
+/// The result of a check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// Scopes checked.
@@ -30,12 +30,12 @@ pub struct Report {
     pub holds: u64,
     /// Jobs checked.
     pub jobs: u64,
-    /// What is not as it should be; at most 100.
+    /// The violations found, as sentences; at most the first 100.
     pub violations: Vec<String>,
 }
 
 impl Report {
-    /// Nothing is wrong.
+    /// Whether no violation was found.
     pub fn is_ok(&self) -> bool {
         self.violations.is_empty()
     }
@@ -46,8 +46,8 @@ impl Report {
         }
     }
 
-    /// Checks one scope against the sums that [`asks`] asked for. `rolled` is the sum of postings rolled up.
-    /// `jobs` is what jobs say of scopes, where that was counted.
+    /// Checks one scope against the sums of its [`asks`]. `rolled` is the sum of its rolled-up postings. `jobs` has the counts of all
+    /// jobs, if they were counted.
     pub(crate) fn check_scope(
         &mut self,
         key: &ScopeKey,
@@ -64,27 +64,29 @@ impl Report {
             let window = &balance.window;
             let held = held.saturating_add(row.recently_held(balance.bounds().placed_from)).saturating_add(leased);
             if held != balance.held {
-                let kept = balance.held;
-                self.violation(format!("{tenant}/{scope} {window}: held is {kept}, its live holds come to {held}"));
+                let stored = balance.held;
+                self.violation(format!("{tenant}/{scope} {window}: held is {stored}, its live holds add up to {held}"));
             }
             let posted = match window {
-                // Its level says what is left of it.
+                // A bucket keeps a level instead of a sum.
                 Window::Bucket { .. } => continue,
                 Window::Lifetime => posted.saturating_add(rolled),
                 Window::Rolling { .. } | Window::Calendar { .. } => *posted,
             };
             if posted != balance.posted {
-                let kept = balance.posted;
-                self.violation(format!("{tenant}/{scope} {window}: posted is {kept}, its postings come to {posted}"));
+                let stored = balance.posted;
+                self.violation(format!(
+                    "{tenant}/{scope} {window}: posted is {stored}, its postings add up to {posted}"
+                ));
             }
         }
     }
 
     /// Checks one live charge against the hold it names.
     pub(crate) fn check_charge(&mut self, key: &ScopeKey, charge: &LiveCharge, hold: Option<&Hold>) {
-        let wrong = match hold {
-            None => "that is not there".to_owned(),
-            Some(hold) if hold.state != HoldState::Held => format!("that is {}", hold.state),
+        let problem = match hold {
+            None => "which does not exist".to_owned(),
+            Some(hold) if hold.state != HoldState::Held => format!("which is {}", hold.state),
             Some(hold) => {
                 let same = hold.tenant == key.0
                     && hold.expires_at == charge.expires_at
@@ -93,24 +95,24 @@ impl Report {
                 if same {
                     return;
                 }
-                "that says otherwise".to_owned()
+                "which has another amount, scope or time".to_owned()
             }
         };
         let (tenant, scope) = key;
         self.violation(format!(
-            "{tenant}/{scope}: a live charge of {} belongs to {}, {wrong}",
+            "{tenant}/{scope}: a live charge of {} belongs to {}, {problem}",
             charge.amount, charge.hold
         ));
     }
 
-    /// Checks one hold: what its columns say, and that none of its live charges is `missing`.
+    /// Checks one hold: that its columns have its state and expiry, and that none of its live charges is `missing`.
     pub(crate) fn check_hold(&mut self, hold: &Hold, columns: (i16, Time), missing: &[Scope]) {
         self.holds += 1;
         if columns != (hold_state(hold.state), hold.expires_at) {
-            self.violation(format!("{}: it would not be found by its state or expiry", hold.id));
+            self.violation(format!("{}: the columns for its state or expiry are wrong", hold.id));
         }
         for scope in missing {
-            self.violation(format!("{}: it is held, and counts nothing on {}/{scope}", hold.id, hold.tenant));
+            self.violation(format!("{}: it is held, but has no live charge on {}/{scope}", hold.id, hold.tenant));
         }
     }
 
@@ -126,7 +128,7 @@ impl Report {
         for (part, has, should) in parts {
             if has != should {
                 let has = if has { "has a" } else { "has no" };
-                self.violation(format!("{} is {}, and {has} {part}", job.id, life.state));
+                self.violation(format!("{} is {}, but {has} {part}", job.id, life.state));
             }
         }
         let set_aside = hold.filter(|hold| hold.state == HoldState::Held && hold.job == Some(job.id));
@@ -134,38 +136,37 @@ impl Report {
             set_aside.iter().flat_map(|hold| &hold.charges).map(|charge| i128::from(charge.amount)).sum();
         let held: i128 = life.held.iter().map(|(_, amount)| amount).sum();
         if held != set_aside {
-            self.violation(format!("{}: {held} units are said to be held for it, and {set_aside} are", job.id));
+            self.violation(format!("{}: it records {held} held units, its hold has {set_aside}", job.id));
         }
         let Some(id) = job.hold else { return };
         match hold {
-            None => self.violation(format!("{}: its hold {id} is not there", job.id)),
+            None => self.violation(format!("{}: its hold {id} does not exist", job.id)),
             Some(hold) if hold.job != Some(job.id) || hold.tenant != job.tenant => {
-                self.violation(format!("{}: its hold {id} does not name it", job.id));
+                self.violation(format!("{}: its hold {id} does not belong to it", job.id));
             }
-            // While a job may run again its hold sets units aside, and only then.
+            // The hold of a job is held exactly while the job can run.
             Some(hold) => {
-                let awaits = job.life.state == JobState::AwaitingBudget;
-                let lives = !job.life.state.is_final() && !awaits;
-                if lives != (hold.state == HoldState::Held) {
-                    self.violation(format!("{} is {}, and its hold {id} is {}", job.id, job.life.state, hold.state));
+                let can_run = !job.life.state.is_final() && job.life.state != JobState::AwaitingBudget;
+                if can_run != (hold.state == HoldState::Held) {
+                    self.violation(format!("{} is {}, but its hold {id} is {}", job.id, job.life.state, hold.state));
                 }
             }
         }
     }
 }
 
-/// What to add up for each balance of a scope, in order. A hold that was placed after a calendar window's end would have
-/// turned it: one that did not is found by its sum.
+/// Returns the sums to compute for the balances of a scope, in their order. They include holds placed after the end of a calendar
+/// window: such a hold should have opened the next window.
 pub(crate) fn asks(key: &ScopeKey, row: &ScopeState) -> impl Iterator<Item = PastAsk> {
     row.balances.iter().map(|balance| PastAsk::of(key, row, balance))
 }
 
-/// Whether a scope's own row has a live charge of a hold.
+/// Whether the row of a scope contains a live charge of a hold.
 pub(crate) fn has_recent(row: Option<&ScopeState>, at: Time, hold: HoldId) -> bool {
     row.is_some_and(|row| row.recent.iter().any(|charge| charge.mark() == (at, hold)))
 }
 
-/// The live charges that a hold must have: on these scopes, at its expiry.
+/// Returns the keys of the live charges that a hold must have: scope, expiry and hold.
 pub(crate) fn charged(hold: &Hold) -> Vec<(ScopeKey, Time, HoldId)> {
     if hold.state != HoldState::Held {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! The conformance suite on every engine, unchanged and with nothing left out.
+//! The conformance suite, all cases on every engine.
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -12,9 +12,9 @@ use bursar_store::{ManualClock, MemoryStore, PostgresOptions, PostgresStore, Set
 
 const MORNING: Time = Time::from_micros(1_794_823_200_000_000);
 
-struct Counting(u128);
+struct CountingIds(u128);
 
-impl IdSource for Counting {
+impl IdSource for CountingIds {
     fn next_id(&mut self, now: Time) -> u128 {
         self.0 += 1;
         uuid_v7(now, self.0)
@@ -22,10 +22,15 @@ impl IdSource for Counting {
 }
 
 fn setup(clock: &Arc<ManualClock>) -> Setup {
-    Setup { rules: Rules::default(), clock: Some(clock.clone()), ids: Arc::new(Mutex::new(Counting(0))), migrate: true }
+    Setup {
+        rules: Rules::default(),
+        clock: Some(clock.clone()),
+        ids: Arc::new(Mutex::new(CountingIds(0))),
+        migrate: true,
+    }
 }
 
-/// Runs every case in a world of its own and says which ones fail.
+/// Runs every case on a new store, and panics with the names of those that failed.
 fn run(engine: &str, cases: &[&[Case]], mut world: impl AsyncFnMut(Arc<ManualClock>) -> World) {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let mut failed = Vec::new();
@@ -42,12 +47,12 @@ fn run(engine: &str, cases: &[&[Case]], mut world: impl AsyncFnMut(Arc<ManualClo
 }
 
 #[test]
-fn memory_conforms() {
+fn memory_passes_every_case() {
     run("memory", &[CASES, JOB_CASES], async |clock| World::new(Arc::new(MemoryStore::new(setup(&clock))), clock));
 }
 
 #[test]
-fn sqlite_file_conforms() {
+fn sqlite_files_pass_every_case() {
     let folder = tempfile::tempdir().unwrap();
     let mut count = 0;
     run("sqlite", &[CASES, JOB_CASES], async |clock| {
@@ -58,14 +63,14 @@ fn sqlite_file_conforms() {
 }
 
 #[test]
-fn sqlite_in_memory_conforms() {
+fn sqlite_in_memory_passes_every_case() {
     run("sqlite in memory", &[CASES, JOB_CASES], async |clock| {
         World::new(Arc::new(SqliteStore::in_memory(setup(&clock)).await.unwrap()), clock)
     });
 }
 
 #[test]
-fn postgres_conforms() {
+fn postgres_passes_every_case() {
     run("postgres", &[CASES, JOB_CASES], async |clock| {
         let url = bursar_testkit::fresh_database();
         let store = PostgresStore::open(&url, setup(&clock), PostgresOptions::default()).await;
@@ -73,17 +78,18 @@ fn postgres_conforms() {
     });
 }
 
-/// Answers with ids as they come up: engines draw different ones, as not all of them name their transactions by an id.
-fn numbered(answers: &[String]) -> Vec<String> {
-    let mut known: Vec<String> = Vec::new();
+/// Replaces the ids in answers by numbers in order of appearance. The engines draw different ids, because not all of them draw one
+/// for a transaction.
+fn number_ids(answers: &[String]) -> Vec<String> {
+    let mut ids: Vec<String> = Vec::new();
     let mut number = |id: &str| {
-        let place = known.iter().position(|other| other == id).unwrap_or_else(|| {
-            known.push(id.to_owned());
-            known.len() - 1
+        let index = ids.iter().position(|other| other == id).unwrap_or_else(|| {
+            ids.push(id.to_owned());
+            ids.len() - 1
         });
-        format!("#{place}")
+        format!("#{index}")
     };
-    let mut anew = |answer: &String| {
+    let mut replace = |answer: &String| {
         let mut text = String::new();
         let words = answer.split_inclusive(|c: char| !c.is_ascii_alphanumeric() && c != '_');
         for word in words {
@@ -95,15 +101,15 @@ fn numbered(answers: &[String]) -> Vec<String> {
         }
         text
     };
-    answers.iter().map(&mut anew).collect()
+    answers.iter().map(&mut replace).collect()
 }
 
-/// The same random work on the model and on an engine, answer by answer.
-async fn answers_what_the_model_answers(seed: u64, engine: World) {
+/// Sends the same stream of requests to the memory engine and to another, and compares the answers.
+async fn compare_with_memory(seed: u64, engine: World) {
     let clock = Arc::new(ManualClock::at(MORNING));
     let memory = World::new(Arc::new(MemoryStore::new(setup(&clock))), clock);
-    let expected = numbered(&job_stream(&memory, seed, 120).await);
-    let answers = numbered(&job_stream(&engine, seed, 120).await);
+    let expected = number_ids(&job_stream(&memory, seed, 120).await);
+    let answers = number_ids(&job_stream(&engine, seed, 120).await);
     for (place, (expected, answer)) in expected.iter().zip(&answers).enumerate() {
         let same = expected.bytes().zip(answer.bytes()).take_while(|(one, other)| one == other).count();
         let near = |text: &str| text.get(same.saturating_sub(200)..(same + 200).min(text.len())).map(str::to_owned);
@@ -113,20 +119,20 @@ async fn answers_what_the_model_answers(seed: u64, engine: World) {
 }
 
 #[tokio::test]
-async fn sqlite_answers_what_the_model_answers() {
+async fn sqlite_and_memory_give_the_same_answers() {
     for seed in 1..=12 {
         let clock = Arc::new(ManualClock::at(MORNING));
         let store = SqliteStore::in_memory(setup(&clock)).await.unwrap();
-        answers_what_the_model_answers(seed, World::new(Arc::new(store), clock)).await;
+        compare_with_memory(seed, World::new(Arc::new(store), clock)).await;
     }
 }
 
 #[tokio::test]
-async fn postgres_answers_what_the_model_answers() {
+async fn postgres_and_memory_give_the_same_answers() {
     for seed in 1..=6 {
         let clock = Arc::new(ManualClock::at(MORNING));
         let url = bursar_testkit::fresh_database();
         let store = PostgresStore::open(&url, setup(&clock), PostgresOptions::default()).await.unwrap();
-        answers_what_the_model_answers(seed, World::new(Arc::new(store), clock)).await;
+        compare_with_memory(seed, World::new(Arc::new(store), clock)).await;
     }
 }

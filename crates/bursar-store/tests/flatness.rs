@@ -1,4 +1,4 @@
-//! Counted, not timed: what admitting and settling a hold costs does not grow with history.
+//! The cost of admitting and settling a hold does not grow with history. The tests count statements and rows, not time.
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -40,7 +40,7 @@ async fn ask(store: &dyn Store, op: Op) -> Answer {
     let outcomes = store.commit_requests(&[Arc::new(Request::from(op))], LockPolicy::Skip).await.unwrap();
     match outcomes.into_iter().next() {
         Some(RequestOutcome::Answered(Ok(outcome))) => outcome.answer,
-        other => panic!("it should be done: {other:?}"),
+        other => panic!("expected a success: {other:?}"),
     }
 }
 
@@ -50,7 +50,7 @@ async fn define(store: &dyn Store) {
     ask(store, Op::Define { scope: Scope::new("room").unwrap(), budget: Budget::new(limits) }).await;
 }
 
-/// Holds that are settled, with time going on so that postings leave the rolling window all the while.
+/// Places and commits holds, and advances the clock so that postings leave the rolling window.
 async fn hold_and_settle(store: &dyn Store, clock: &ManualClock) {
     for _ in 0..HOLDS {
         clock.advance(Span::from_secs(60));
@@ -62,7 +62,7 @@ async fn hold_and_settle(store: &dyn Store, clock: &ManualClock) {
 }
 
 #[tokio::test]
-async fn sqlite_holds_cost_the_same_at_ten_thousand_and_at_a_million_rows() {
+async fn the_cost_of_a_sqlite_hold_does_not_grow_with_history() {
     let mut costs = Vec::new();
     for rows in HISTORY {
         let folder = tempfile::tempdir().unwrap();
@@ -94,11 +94,11 @@ async fn sqlite_holds_cost_the_same_at_ten_thousand_and_at_a_million_rows() {
         costs.push(((after.0 - before.0) / HOLDS, (after.1 - before.1) / HOLDS));
     }
     assert_eq!(costs[0].0, costs[1].0, "statements");
-    // A row read by a look-up or a range takes about ten steps.
+    // Reading a row takes about ten steps of SQLite's virtual machine.
     assert!(costs[0].1.abs_diff(costs[1].1) <= 50, "steps: {costs:?}");
 }
 
-/// A request that is refused under a window that nobody has named before.
+/// Sends a request that is refused under a window that the scope does not have.
 async fn refused(store: &dyn Store) {
     let window = "rolling:3456000000".parse().unwrap();
     let charge = Charge::new(Scope::new("room").unwrap(), 1).within([Limit::new(0, window)]);
@@ -108,7 +108,7 @@ async fn refused(store: &dyn Store) {
 }
 
 #[tokio::test]
-async fn sqlite_refusals_under_a_new_window_sum_the_past_once() {
+async fn sqlite_refusals_under_a_new_window_sum_history_once() {
     let mut costs = Vec::new();
     for rows in [1_000, 100_000] {
         let folder = tempfile::tempdir().unwrap();
@@ -132,7 +132,7 @@ async fn sqlite_refusals_under_a_new_window_sum_the_past_once() {
             store.effort().1 - before
         };
         let (first, second) = (steps().await, steps().await);
-        assert!(first > rows, "the first one sums: {first}");
+        assert!(first > rows, "the first request sums the history: {first}");
         costs.push(second);
     }
     assert!(costs[0].abs_diff(costs[1]) <= 50, "steps: {costs:?}");
@@ -168,7 +168,7 @@ fn done_all(outcomes: &[RequestOutcome]) {
 }
 
 #[tokio::test]
-async fn postgres_holds_read_the_same_rows_at_ten_thousand_and_at_a_million() {
+async fn the_rows_read_by_a_postgres_hold_do_not_grow() {
     let mut costs = Vec::new();
     for rows in HISTORY {
         let url = bursar_testkit::fresh_database();
@@ -203,7 +203,7 @@ async fn postgres_holds_read_the_same_rows_at_ten_thousand_and_at_a_million() {
 
 fn work(key: Option<&str>) -> JobSpec {
     let spec = JobSpec::new(Queue::new("q").unwrap(), JobKind::new("work").unwrap(), Payload::default());
-    // Those with a key come first, so that they are not merely behind the others.
+    // Jobs with a key have a higher priority, so that leases meet them first.
     JobSpec { key: key.map(|key| FlowKey::new(key).unwrap()), priority: if key.is_some() { 1 } else { 0 }, ..spec }
 }
 
@@ -227,49 +227,49 @@ async fn lease(store: &dyn Store, capacity: u32) -> Vec<Finish> {
     leased.jobs.iter().map(end).collect()
 }
 
-/// What is there beside the jobs that are leased.
+/// The other jobs in the queue of the jobs that are leased.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Beside {
+enum OtherJobs {
     Nothing,
     /// Jobs of one key that is at its limit.
     Blocked,
     Finished,
-    /// Jobs that wait for their time.
+    /// Jobs that are due later.
     Scheduled,
-    /// Jobs that wait for a worker, after those that are leased.
+    /// Ready jobs with a later rank.
     Backlog,
 }
 
-/// How many jobs there are beside those that are leased.
-const BESIDE: usize = 100_000;
+/// The number of other jobs.
+const OTHER_JOBS: usize = 100_000;
 
-/// Jobs to be leased, and others beside them; returns the statements, in the words of the engine, that move these to where they are to be.
-async fn prepare(store: &dyn Store, clock: &ManualClock, beside: Beside, prefix: &str) -> Option<String> {
+/// Enqueues the jobs to be leased and the other jobs. Returns the SQL that brings the other jobs into their state.
+async fn prepare(store: &dyn Store, clock: &ManualClock, other_jobs: OtherJobs, prefix: &str) -> Option<String> {
     let config = QueueConfig { key_concurrency: Some(1), ..QueueConfig::default() };
     ask(store, Op::DefineQueue { queue: Queue::new("q").unwrap(), config }).await;
     enqueue(store, Some("other"), 1).await;
     enqueue(store, None, 40).await;
     clock.advance(Span::from_millis(1));
     let late = NOON.micros() + 500;
-    match beside {
-        Beside::Nothing => None,
-        Beside::Blocked => {
-            enqueue(store, Some("blocked"), BESIDE).await;
-            // One of them runs for as long as this takes, and the next is found to be barred.
+    match other_jobs {
+        OtherJobs::Nothing => None,
+        OtherJobs::Blocked => {
+            enqueue(store, Some("blocked"), OTHER_JOBS).await;
+            // One of them stays leased, so the next one is barred.
             ask(store, Op::Act { act: Act::Edit { priority: Some(9), delay: None }, jobs: blocked(store).await }).await;
             assert_eq!(lease(store, 1).await.len(), 1);
             None
         }
-        Beside::Backlog => {
-            enqueue(store, None, BESIDE).await;
+        OtherJobs::Backlog => {
+            enqueue(store, None, OTHER_JOBS).await;
             None
         }
-        Beside::Scheduled => {
-            enqueue(store, None, BESIDE).await;
+        OtherJobs::Scheduled => {
+            enqueue(store, None, OTHER_JOBS).await;
             Some(format!("UPDATE {prefix}jobs SET state = 4, at = at + 99999999999 WHERE at > {late}"))
         }
-        Beside::Finished => {
-            enqueue(store, None, BESIDE).await;
+        OtherJobs::Finished => {
+            enqueue(store, None, OTHER_JOBS).await;
             Some(format!(
                 "INSERT INTO {prefix}ended_jobs SELECT id, tenant, queue, kind, 4, at, life FROM {prefix}jobs WHERE at > {late};
                  DELETE FROM {prefix}jobs WHERE at > {late}"
@@ -278,37 +278,37 @@ async fn prepare(store: &dyn Store, clock: &ManualClock, beside: Beside, prefix:
     }
 }
 
-/// The first look finds what must be passed over from then on.
-async fn first_look(store: &dyn Store) {
+/// Leases once before the measurement, so that blocked heads are barred.
+async fn warm_up(store: &dyn Store) {
     let leased = lease(store, 2).await;
     ask(store, Op::Finish { items: leased }).await;
 }
 
-/// Leases so many jobs and completes them.
+/// Leases and completes `count` jobs.
 async fn lease_and_complete(store: &dyn Store, count: usize) {
     let leased = lease(store, count.try_into().unwrap()).await;
     assert_eq!(leased.len(), count);
     ask(store, Op::Finish { items: leased }).await;
 }
 
-/// The line of the blocked key is as it was: all wait but one, which runs, and the next, which is barred.
+/// Checks the line of the blocked key: one job is leased, the next is barred, and all others wait.
 async fn assert_blocked(store: &dyn Store) {
     let line = FlowScopes::of_key(&Queue::new("q").unwrap(), &FlowKey::new("blocked").unwrap()).slots;
     let row = store.scope(&(Tenant::built_in(), line)).await.unwrap().unwrap();
-    assert_eq!((row.line.waiting[0].1, row.line.barred, row.balances[0].held), (BESIDE as u64 - 1, 1, 1));
+    assert_eq!((row.line.waiting[0].1, row.line.barred, row.balances[0].held), (OTHER_JOBS as u64 - 1, 1, 1));
 }
 
-/// What leasing and completing a job costs beside a hundred thousand others.
-async fn cost_of_a_job(beside: Beside) -> (u64, u64) {
+/// Returns the statements and steps of leasing and completing a job on SQLite.
+async fn cost_of_a_job(other_jobs: OtherJobs) -> (u64, u64) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("b.db");
     let clock = Arc::new(ManualClock::at(NOON));
     let store = SqliteStore::open(&path, setup(&clock)).await.unwrap();
-    if let Some(moved) = prepare(&store, &clock, beside, "bursar_").await {
+    if let Some(moved) = prepare(&store, &clock, other_jobs, "bursar_").await {
         rusqlite::Connection::open(&path).unwrap().execute_batch(&moved).unwrap();
     }
     let mut costs = Vec::new();
-    first_look(&store).await;
+    warm_up(&store).await;
     for _ in 0..3 {
         clock.advance(Span::from_millis(1));
         let before = store.effort();
@@ -316,26 +316,26 @@ async fn cost_of_a_job(beside: Beside) -> (u64, u64) {
         let after = store.effort();
         costs.push(((after.0 - before.0) / 10, (after.1 - before.1) / 10));
     }
-    if beside == Beside::Blocked {
+    if other_jobs == OtherJobs::Blocked {
         assert_blocked(&store).await;
     }
-    println!("beside {beside:?}: {costs:?} statements and steps a job");
+    println!("with {other_jobs:?}: {costs:?} statements and steps a job");
     costs[1]
 }
 
-/// Rows that are read for leasing and completing thirty jobs beside a hundred thousand others.
-async fn rows_of_thirty_jobs(beside: Beside) -> i64 {
+/// Returns the rows read by leasing and completing thirty jobs on PostgreSQL.
+async fn rows_of_thirty_jobs(other_jobs: OtherJobs) -> i64 {
     let url = bursar_testkit::fresh_database();
     let clock = Arc::new(ManualClock::at(NOON));
     let open = || PostgresStore::open(&url, setup(&clock), PostgresOptions::default());
     let store = open().await.unwrap();
     let mut filler = PgConnection::connect(&url).await.unwrap();
-    if let Some(moved) = prepare(&store, &clock, beside, "bursar.").await {
+    if let Some(moved) = prepare(&store, &clock, other_jobs, "bursar.").await {
         sqlx::raw_sql(sqlx::AssertSqlSafe(moved)).execute(&mut filler).await.unwrap();
     }
-    // Nobody tidies up in between, and what was moved away leaves nothing behind that has to be passed over.
+    // Without dead row versions, which a scan would read too.
     sqlx::raw_sql("VACUUM bursar.jobs").execute(&mut filler).await.unwrap();
-    first_look(&store).await;
+    warm_up(&store).await;
     store.close().await;
     let before = rows_read(&mut filler).await;
     let store = open().await.unwrap();
@@ -345,23 +345,23 @@ async fn rows_of_thirty_jobs(beside: Beside) -> i64 {
     }
     store.close().await;
     let after = rows_read(&mut filler).await;
-    if beside == Beside::Blocked {
+    if other_jobs == OtherJobs::Blocked {
         assert_blocked(&open().await.unwrap()).await;
     }
-    println!("beside {beside:?}: {} rows read for 30 jobs", after - before);
+    println!("with {other_jobs:?}: {} rows read for 30 jobs", after - before);
     after - before
 }
 
 #[tokio::test]
-async fn postgres_leases_read_the_same_rows_beside_a_hundred_thousand_other_jobs() {
-    let alone = rows_of_thirty_jobs(Beside::Nothing).await;
-    for beside in [Beside::Blocked, Beside::Finished, Beside::Scheduled, Beside::Backlog] {
-        let cost = rows_of_thirty_jobs(beside).await;
-        assert!(cost.abs_diff(alone) <= 10, "{beside:?}: {cost} rows, {alone} without");
+async fn the_rows_read_by_a_postgres_lease_do_not_grow() {
+    let alone = rows_of_thirty_jobs(OtherJobs::Nothing).await;
+    for other_jobs in [OtherJobs::Blocked, OtherJobs::Finished, OtherJobs::Scheduled, OtherJobs::Backlog] {
+        let cost = rows_of_thirty_jobs(other_jobs).await;
+        assert!(cost.abs_diff(alone) <= 10, "{other_jobs:?}: {cost} rows, {alone} without");
     }
 }
 
-/// A job of the key that will be blocked.
+/// Returns a job of the key that will be blocked.
 async fn blocked(store: &dyn Store) -> Vec<JobId> {
     let key = Some(FlowKey::new("blocked").unwrap());
     let filter = JobFilter { key, ..JobFilter::default() };
@@ -370,17 +370,17 @@ async fn blocked(store: &dyn Store) -> Vec<JobId> {
 }
 
 #[tokio::test]
-async fn sqlite_leases_cost_the_same_beside_a_hundred_thousand_other_jobs() {
-    let alone = cost_of_a_job(Beside::Nothing).await;
-    for beside in [Beside::Blocked, Beside::Finished, Beside::Scheduled, Beside::Backlog] {
-        let cost = cost_of_a_job(beside).await;
-        assert_eq!(cost.0, alone.0, "{beside:?}: statements");
-        // A row read by a look-up or a range takes about ten steps.
-        assert!(cost.1.abs_diff(alone.1) <= 10, "{beside:?}: {cost:?} steps, {alone:?} without");
+async fn the_cost_of_a_sqlite_lease_does_not_grow() {
+    let alone = cost_of_a_job(OtherJobs::Nothing).await;
+    for other_jobs in [OtherJobs::Blocked, OtherJobs::Finished, OtherJobs::Scheduled, OtherJobs::Backlog] {
+        let cost = cost_of_a_job(other_jobs).await;
+        assert_eq!(cost.0, alone.0, "{other_jobs:?}: statements");
+        // Reading a row takes about ten steps of SQLite's virtual machine.
+        assert!(cost.1.abs_diff(alone.1) <= 10, "{other_jobs:?}: {cost:?} steps, {alone:?} without");
     }
 }
 
-/// Rows that all sessions have read so far. A session tells its figures when it ends, so that all others must have.
+/// Returns the rows that all sessions have read. A session reports its statistics when it ends, so this waits for all others to end.
 async fn rows_read(conn: &mut PgConnection) -> i64 {
     let others = "SELECT count(*) FROM pg_stat_activity
         WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'";

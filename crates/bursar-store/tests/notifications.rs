@@ -1,4 +1,4 @@
-//! How nodes on PostgreSQL hear of each other's work.
+//! Notifications between nodes on PostgreSQL.
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -16,95 +16,95 @@ use sqlx::postgres::PgListener;
 use sqlx::{Connection, PgConnection};
 use tokio::time::timeout;
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A node of its own, which knows nothing of others yet.
+/// Opens a node with its own store and notifier.
 async fn node(url: &str) -> (PostgresStore, Arc<dyn Notifier>) {
     let ids = Arc::new(Mutex::new(SeqIds::new(1)));
     let setup = Setup { rules: Rules::default(), clock: None, ids, migrate: true };
     let store = PostgresStore::open(url, setup, PostgresOptions::default()).await.unwrap();
-    let hints = store.notifier().unwrap();
-    (store, hints)
+    let notifier = store.notifier().unwrap();
+    (store, notifier)
 }
 
 fn key(queue: &str) -> QueueKey {
     (Tenant::built_in(), Queue::new(queue).unwrap())
 }
 
-fn hint(queue: &str) -> Notification {
-    let mut hint = Notification::default();
-    hint.add_queue(&key(queue));
-    hint
+fn notification(queue: &str) -> Notification {
+    let mut notification = Notification::default();
+    notification.add_queue(&key(queue));
+    notification
 }
 
-/// What is said on the channel until somebody says "end".
-async fn said_before_the_end(listener: &mut PgListener, url: &str) -> usize {
+/// Sends the payload "end" on the channel and returns the number of notifications before it.
+async fn count_until_end(listener: &mut PgListener, url: &str) -> usize {
     let mut conn = PgConnection::connect(url).await.unwrap();
     sqlx::query("SELECT pg_notify('bursar', 'end')").execute(&mut conn).await.unwrap();
     let mut count = 0;
-    while timeout(PATIENCE, listener.recv()).await.unwrap().unwrap().payload() != "end" {
+    while timeout(TIMEOUT, listener.recv()).await.unwrap().unwrap().payload() != "end" {
         count += 1;
     }
     count
 }
 
-/// Who has gone is known to the server a moment later.
-async fn until_nobody_listens(url: &str) {
+/// Waits until the server has noticed that all listeners are gone.
+async fn until_no_listeners(url: &str) {
     let mut conn = PgConnection::connect(url).await.unwrap();
     let listen = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 2";
     let gone = async { while sqlx::query_scalar::<_, i64>(listen).fetch_one(&mut conn).await.unwrap() > 0 {} };
-    timeout(PATIENCE, gone).await.unwrap();
+    timeout(TIMEOUT, gone).await.unwrap();
 }
 
-async fn heard(ear: &mut Box<dyn Listener>) -> Notification {
-    timeout(PATIENCE, ear.next()).await.unwrap().unwrap()
+async fn receive(listener: &mut Box<dyn Listener>) -> Notification {
+    timeout(TIMEOUT, listener.next()).await.unwrap().unwrap()
 }
 
 #[tokio::test]
-async fn whoever_listens_is_told_and_where_nobody_does_nothing_is_said() {
+async fn notifications_are_sent_only_while_a_node_listens() {
     let url = bursar_testkit::fresh_database();
     let mut channel = PgListener::connect(&url).await.unwrap();
     channel.listen("bursar").await.unwrap();
-    let (quiet, alone) = node(&url).await;
-    alone.send(&hint("q")).await.unwrap();
-    assert_eq!(said_before_the_end(&mut channel, &url).await, 0, "nobody listens");
+    let (first, notifier) = node(&url).await;
+    notifier.send(&notification("q")).await.unwrap();
+    assert_eq!(count_until_end(&mut channel, &url).await, 0, "there is no listener");
 
-    let mut ear = alone.listen().await.unwrap();
-    assert_eq!(said_before_the_end(&mut channel, &url).await, 1, "it has heard itself");
-    let (own, same) = node(&url).await;
-    let mut other = same.listen().await.unwrap();
-    drop((own, same));
-    let (teller, tells) = node(&url).await;
-    tells.send(&hint("q")).await.unwrap();
-    for ear in [&mut ear, &mut other] {
-        let mut told = heard(ear).await;
-        // The end of what was said before is heard as anything.
-        while !told.concerns(&key("q")) || told.concerns(&key("r")) {
-            told = heard(ear).await;
+    let mut listener = notifier.listen().await.unwrap();
+    assert_eq!(count_until_end(&mut channel, &url).await, 1, "the probe of the new listener");
+    let (second, notifier) = node(&url).await;
+    let mut other = notifier.listen().await.unwrap();
+    drop((second, notifier));
+    let (sender, notifier) = node(&url).await;
+    notifier.send(&notification("q")).await.unwrap();
+    for listener in [&mut listener, &mut other] {
+        let mut received = receive(listener).await;
+        // The payload "end" of an earlier count is received as a notification for everything.
+        while !received.concerns(&key("q")) || received.concerns(&key("r")) {
+            received = receive(listener).await;
         }
     }
-    ear.close().await;
+    listener.close().await;
     other.close().await;
-    until_nobody_listens(&url).await;
-    said_before_the_end(&mut channel, &url).await;
-    let (late, too_late) = node(&url).await;
-    too_late.send(&hint("q")).await.unwrap();
-    assert_eq!(said_before_the_end(&mut channel, &url).await, 0, "nobody listens any more");
-    for store in [quiet, teller, late] {
+    until_no_listeners(&url).await;
+    count_until_end(&mut channel, &url).await;
+    let (late, notifier) = node(&url).await;
+    notifier.send(&notification("q")).await.unwrap();
+    assert_eq!(count_until_end(&mut channel, &url).await, 0, "there is no listener any more");
+    for store in [first, sender, late] {
         store.close().await;
     }
 }
 
 #[tokio::test]
-async fn own_ear_is_no_reason_to_tell() {
+async fn a_nodes_own_listener_is_not_a_reason_to_notify() {
     let url = bursar_testkit::fresh_database();
     let mut channel = PgListener::connect(&url).await.unwrap();
     channel.listen("bursar").await.unwrap();
-    let (store, hints) = node(&url).await;
-    let ear = hints.listen().await.unwrap();
-    assert_eq!(said_before_the_end(&mut channel, &url).await, 1, "it has heard itself");
-    hints.send(&hint("q")).await.unwrap();
-    assert_eq!(said_before_the_end(&mut channel, &url).await, 0);
-    ear.close().await;
+    let (store, notifier) = node(&url).await;
+    let listener = notifier.listen().await.unwrap();
+    assert_eq!(count_until_end(&mut channel, &url).await, 1, "the probe of the new listener");
+    notifier.send(&notification("q")).await.unwrap();
+    assert_eq!(count_until_end(&mut channel, &url).await, 0);
+    listener.close().await;
     store.close().await;
 }

@@ -1,4 +1,4 @@
-//! How tests hand requests to a store without an engine in front of it.
+//! Commits of unchecked requests, for tests that use a store without the engine.
 
 use std::sync::Arc;
 

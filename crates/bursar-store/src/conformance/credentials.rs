@@ -1,4 +1,4 @@
-//! Credentials, which are grants that are not used up; and what else callers of a server lean on: keys and preconditions.
+//! Credentials, which are grants that can be used repeatedly; and preconditions and idempotency keys of definitions.
 
 use bursar_core::answer::Answer;
 use bursar_core::budget::Budget;
@@ -24,7 +24,7 @@ fn mint(number: u128, ttl: Span) -> (CredentialToken, Mint) {
         id: token.id(),
         digest: token.token().digest(),
         purpose: CredentialClass::Worker.purpose(),
-        subject: Subject::new("encoder").expect("a good name"),
+        subject: Subject::new("encoder").expect("a valid name"),
         payload: Payload::new("{}").expect("JSON"),
         ttl,
     };
@@ -32,7 +32,7 @@ fn mint(number: u128, ttl: Span) -> (CredentialToken, Mint) {
 }
 
 impl World {
-    async fn lets_in(&self, token: &CredentialToken) -> Option<GrantFault> {
+    async fn fault(&self, token: &CredentialToken) -> Option<GrantFault> {
         let row = self.store.grant(token.id()).await.expect("works");
         token.admit(row.as_ref(), self.clock.now()).err()
     }
@@ -40,96 +40,104 @@ impl World {
 
 pub(super) async fn credential_is_rotated_with_an_overlap(world: World) {
     let (old, minted) = mint(1, Span::from_micros(i64::MAX));
-    world.done(Op::Mint(minted)).await;
-    assert_eq!(world.lets_in(&old).await, None);
-    let used = world.ask(Op::Use { grant: old.id() }).await.expect("done");
-    assert!(used.entry.is_some(), "that it was used is in the journal");
-    let refused = world.ask(Op::Use { grant: GrantId(7) }).await;
+    world.apply(Op::Mint(minted)).await;
+    assert_eq!(world.fault(&old).await, None);
+    let used = world.submit(Op::Use { grant: old.id() }).await.expect("done");
+    assert!(used.entry.is_some(), "the use is recorded in the journal");
+    let refused = world.submit(Op::Use { grant: GrantId(7) }).await;
     assert!(
         matches!(refused, Err(Refusal::Invalid(invalid)) if invalid.field == "grant"),
-        "an ordinary grant is not used"
+        "an ordinary grant cannot be used as a credential"
     );
     let (new, minted) = mint(2, secs(1_000));
     let rotate = |grant: GrantId, mint: &Mint| Op::Rotate { grant, mint: mint.clone(), overlap: secs(60) };
-    let answer = world.ask(rotate(old.id(), &minted)).await.expect("done").answer;
+    let answer = world.submit(rotate(old.id(), &minted)).await.expect("done").answer;
     assert!(matches!(answer, Answer::Minted { grant, .. } if grant == new.id()), "{answer:?}");
-    assert_eq!((world.lets_in(&old).await, world.lets_in(&new).await), (None, None), "both are good for a while");
+    assert_eq!((world.fault(&old).await, world.fault(&new).await), (None, None), "both are valid during the overlap");
     world.clock.advance(secs(61));
-    assert_eq!((world.lets_in(&old).await, world.lets_in(&new).await), (Some(GrantFault::Expired), None));
+    assert_eq!((world.fault(&old).await, world.fault(&new).await), (Some(GrantFault::Expired), None));
     let (_, third) = mint(3, secs(1_000));
-    let over = world.ask(rotate(old.id(), &third)).await;
+    let over = world.submit(rotate(old.id(), &third)).await;
     assert!(matches!(over, Err(Refusal::GrantOver { .. })), "{over:?}");
-    world.done(Op::Revoke { grant: new.id() }).await;
-    assert_eq!(world.lets_in(&new).await, Some(GrantFault::Revoked));
-    assert_eq!(world.ask(Op::Use { grant: new.id() }).await.expect("done").entry, None, "one that is over is not used");
+    world.apply(Op::Revoke { grant: new.id() }).await;
+    assert_eq!(world.fault(&new).await, Some(GrantFault::Revoked));
+    assert_eq!(
+        world.submit(Op::Use { grant: new.id() }).await.expect("done").entry,
+        None,
+        "a revoked credential is not used"
+    );
     let listed = |rows: Vec<bursar_core::grant::Grant>| rows.into_iter().map(|row| row.id).collect::<Vec<_>>();
     let before = world.store.list_grants(&Tenant::built_in(), None, 10).await.expect("works");
     world.store.rebuild().await.expect("works");
     let after = world.store.list_grants(&Tenant::built_in(), None, 10).await.expect("works");
-    assert_eq!(before, after, "the journal knows it all");
+    assert_eq!(before, after, "a rebuild restores all grants");
     assert_eq!(listed(after), [old.id(), new.id()]);
 }
 
-pub(super) async fn credentials_are_no_grants(world: World) {
+pub(super) async fn credentials_are_separate_from_grants(world: World) {
     let (token, minted) = mint(1, secs(60));
     let ordinary = Mint { id: GrantId(7), ..minted.clone() };
-    let refused = world.ask(Op::Mint(ordinary)).await;
+    let refused = world.submit(Op::Mint(ordinary)).await;
     assert!(
         matches!(refused, Err(Refusal::Invalid(invalid)) if invalid.field == "purpose"),
-        "not under an ordinary id"
+        "a credential cannot have the id of a grant"
     );
-    world.done(Op::Mint(minted)).await;
+    world.apply(Op::Mint(minted)).await;
     let found = world.store.list_grants(&Tenant::built_in(), Some(before_all()), 10).await.expect("works");
-    assert_eq!(found.iter().map(|row| row.id).collect::<Vec<_>>(), [token.id()], "they stand behind all others");
+    assert_eq!(found.iter().map(|row| row.id).collect::<Vec<_>>(), [token.id()], "credentials sort after all grants");
     let (_, other) = mint(2, secs(60));
-    let unknown = world.ask(Op::Rotate { grant: GrantId(7), mint: other, overlap: Span::ZERO }).await;
+    let unknown = world.submit(Op::Rotate { grant: GrantId(7), mint: other, overlap: Span::ZERO }).await;
     assert!(matches!(unknown, Err(Refusal::UnknownGrant { .. })));
 }
 
-pub(super) async fn what_changed_since_it_was_read_is_not_overwritten(world: World) {
+pub(super) async fn if_match_refuses_to_overwrite_a_change(world: World) {
     let budget = |amount| Budget::new([limit(amount, "day")]);
     let define = |amount, seen: Option<&Budget>| Request {
         if_match: seen.map(Fingerprint::of).map(IfMatch::Only),
         ..Request::from(Op::Define { scope: scope("room"), budget: budget(amount) })
     };
-    let ask = async |request| world.batch(vec![request]).await.remove(0).map(drop);
+    let send = async |request| world.batch(vec![request]).await.remove(0).map(drop);
     let changed = |what| Err(Refusal::Changed { what });
-    assert_eq!(ask(define(1, Some(&budget(1)))).await, changed("budget"), "there is none yet");
-    assert_eq!(ask(define(1, None)).await, Ok(()));
-    assert_eq!(ask(define(2, Some(&budget(1)))).await, Ok(()));
-    assert_eq!(ask(define(3, Some(&budget(1)))).await, changed("budget"));
-    // In one batch too, the second sees what the first did.
+    assert_eq!(send(define(1, Some(&budget(1)))).await, changed("budget"), "there is no budget yet");
+    assert_eq!(send(define(1, None)).await, Ok(()));
+    assert_eq!(send(define(2, Some(&budget(1)))).await, Ok(()));
+    assert_eq!(send(define(3, Some(&budget(1)))).await, changed("budget"));
+    // Within a batch the second request sees the change of the first.
     let both = world.batch(vec![define(4, Some(&budget(2))), define(5, Some(&budget(2)))]).await;
     assert_eq!(both.iter().map(Result::is_ok).collect::<Vec<_>>(), [true, false]);
 
     let queue = |config: QueueConfig, seen: &QueueConfig| Request {
         if_match: Some(IfMatch::Only(Fingerprint::of(seen))),
-        ..Request::from(Op::DefineQueue { queue: Queue::new("q").expect("good"), config })
+        ..Request::from(Op::DefineQueue { queue: Queue::new("q").expect("valid"), config })
     };
     let paused = QueueConfig { paused: true, ..QueueConfig::default() };
-    assert_eq!(ask(queue(paused.clone(), &QueueConfig::default())).await, Ok(()), "it has its defaults");
-    assert_eq!(ask(queue(paused, &QueueConfig::default())).await, changed("queue"));
+    assert_eq!(
+        send(queue(paused.clone(), &QueueConfig::default())).await,
+        Ok(()),
+        "a queue without settings has the defaults"
+    );
+    assert_eq!(send(queue(paused, &QueueConfig::default())).await, changed("queue"));
 
-    let spec = |cron: &str| ScheduleSpec::new(Cron::new(cron).expect("good"), Zone::utc(), work("q", "tick"));
+    let spec = |cron: &str| ScheduleSpec::new(Cron::new(cron).expect("valid"), Zone::utc(), work("q", "tick"));
     let schedule = |op: fn(ScheduleName, ScheduleSpec) -> Op, seen: Option<ScheduleSpec>| Request {
         if_match: seen.as_ref().map(Fingerprint::of).map(IfMatch::Only),
-        ..Request::from(op(ScheduleName::new("s").expect("good"), spec("@daily")))
+        ..Request::from(op(ScheduleName::new("s").expect("valid"), spec("@daily")))
     };
     let put: fn(ScheduleName, ScheduleSpec) -> Op = |schedule, spec| Op::DefineSchedule { schedule, spec };
     let remove: fn(ScheduleName, ScheduleSpec) -> Op = |schedule, _| Op::RemoveSchedule { schedule };
-    assert_eq!(ask(schedule(put, None)).await, Ok(()));
-    assert_eq!(ask(schedule(put, Some(spec("@hourly")))).await, changed("schedule"));
-    assert_eq!(ask(schedule(remove, Some(spec("@hourly")))).await, changed("schedule"));
-    assert_eq!(ask(schedule(remove, Some(spec("@daily")))).await, Ok(()));
+    assert_eq!(send(schedule(put, None)).await, Ok(()));
+    assert_eq!(send(schedule(put, Some(spec("@hourly")))).await, changed("schedule"));
+    assert_eq!(send(schedule(remove, Some(spec("@hourly")))).await, changed("schedule"));
+    assert_eq!(send(schedule(remove, Some(spec("@daily")))).await, Ok(()));
     let elsewhere =
         Request { if_match: Some(IfMatch::Only(Fingerprint(1))), ..Request::from(Op::Freeze { scope: scope("room") }) };
-    assert!(matches!(ask(elsewhere).await, Err(Refusal::Invalid(invalid)) if invalid.field == "if_match"));
+    assert!(matches!(send(elsewhere).await, Err(Refusal::Invalid(invalid)) if invalid.field == "if_match"));
 }
 
-pub(super) async fn keys_are_taken_with_schedules(world: World) {
-    let name = ScheduleName::new("nightly").expect("a good name");
-    let spec = ScheduleSpec::new(Cron::new("@daily").expect("good"), Zone::utc(), work("q", "tick"));
-    let keyed = |key: &str, op: Op| Request::from(op).with_key(IdempotencyKey::new(key).expect("a good key"));
+pub(super) async fn idempotency_keys_work_for_schedules(world: World) {
+    let name = ScheduleName::new("nightly").expect("a valid name");
+    let spec = ScheduleSpec::new(Cron::new("@daily").expect("valid"), Zone::utc(), work("q", "tick"));
+    let keyed = |key: &str, op: Op| Request::from(op).with_key(IdempotencyKey::new(key).expect("a valid key"));
     let define = keyed("define", Op::DefineSchedule { schedule: name.clone(), spec });
     for replayed in [false, true] {
         let done = world.batch(vec![define.clone()]).await.remove(0).expect("done");
@@ -140,10 +148,10 @@ pub(super) async fn keys_are_taken_with_schedules(world: World) {
     let [first, second] = twice.try_into().expect("two answers");
     let (first, second) = (first.expect("done"), second.expect("done"));
     assert_eq!((first.replayed, second.replayed), (false, true));
-    assert_eq!(submitted(first), submitted(second.clone()), "one job, and one answer");
+    assert_eq!(submitted(first), submitted(second.clone()), "one job and one answer");
     let other = keyed("run", Op::RemoveSchedule { schedule: name });
     assert!(matches!(world.batch(vec![other]).await.remove(0), Err(Refusal::KeyReused { .. })));
     world.store.rebuild().await.expect("works");
     let again = world.batch(vec![run]).await.remove(0).expect("done");
-    assert!(again.replayed, "the key is in the journal");
+    assert!(again.replayed, "the rebuild restores the key");
 }

@@ -17,8 +17,8 @@ fn mint(id: u128, payload: &str) -> (Token, Op) {
     let mint = Mint {
         id: token.id(),
         digest: token.digest(),
-        purpose: Purpose::new("upload").expect("a good name"),
-        subject: Subject::new("session-7").expect("a good name"),
+        purpose: Purpose::new("upload").expect("a valid name"),
+        subject: Subject::new("session-7").expect("a valid name"),
         payload: Payload::new(payload).expect("JSON"),
         ttl: secs(60),
     };
@@ -26,7 +26,7 @@ fn mint(id: u128, payload: &str) -> (Token, Op) {
 }
 
 fn redeem(purpose: &str, subject: &str, token: &Token) -> Op {
-    let (purpose, subject) = (Purpose::new(purpose).expect("good"), Subject::new(subject).expect("good"));
+    let (purpose, subject) = (Purpose::new(purpose).expect("valid"), Subject::new(subject).expect("valid"));
     let redemption = Redemption::new(purpose, subject, &token.reveal()).expect("well-formed");
     Op::Submit(Command { redeem: vec![redemption], ..Command::default() })
 }
@@ -37,81 +37,85 @@ fn fault(refused: Result<Outcome, Refusal>) -> GrantFault {
             [Violation::Grant { fault, .. }] => *fault,
             other => panic!("{other:?}"),
         },
-        other => panic!("it should be refused: {other:?}"),
+        other => panic!("expected a refusal: {other:?}"),
     }
 }
 
 pub(super) async fn token_is_redeemed_once(world: World) {
     let (token, op) = mint(1, r#"{"assetId":"a-1"}"#);
-    world.done(op).await;
+    world.apply(op).await;
     let Op::Submit(mut command) = redeem("upload", "session-7", &token) else { unreachable!() };
     let mut spec = job(None, "null");
     spec.payload_from_grant = true;
     command.jobs.push(spec);
     let both = world.batch(vec![Op::Submit(command.clone()).into(), Op::Submit(command).into()]).await;
-    assert_eq!(both.iter().filter(|answer| answer.is_ok()).count(), 1, "one of two in a batch");
+    assert_eq!(both.iter().filter(|answer| answer.is_ok()).count(), 1, "one of two requests in a batch");
     let done = submitted(both.into_iter().flatten().next().expect("one is done"));
     assert_eq!(done.grants[0].payload.as_ref().map(Payload::as_str), Some(r#"{"assetId":"a-1"}"#));
-    let stored = world.store.job(done.jobs[0].id).await.expect("works").expect("is there");
+    let stored = world.store.job(done.jobs[0].id).await.expect("works").expect("it exists");
     assert_eq!(stored.payload.as_str(), r#"{"assetId":"a-1"}"#);
-    assert_eq!(fault(world.ask(redeem("upload", "session-7", &token)).await), GrantFault::Redeemed);
+    assert_eq!(fault(world.submit(redeem("upload", "session-7", &token)).await), GrantFault::Redeemed);
 }
 
-pub(super) async fn bad_tokens_are_one_answer(world: World) {
+pub(super) async fn bad_tokens_get_the_same_answer(world: World) {
     let (token, op) = mint(1, "null");
-    world.done(op).await;
+    world.apply(op).await;
     let (unknown, _) = mint(2, "null");
     let wrong = Token::new(GrantId(1), [9; 32]);
     let (late, op) = mint(3, "null");
-    let mut told = Vec::new();
+    let mut messages = Vec::new();
     for (op, expected) in [
         (redeem("upload", "session-7", &unknown), GrantFault::Unknown),
         (redeem("upload", "session-7", &wrong), GrantFault::Wrong),
         (redeem("upload", "session-8", &token), GrantFault::Mismatch),
         (redeem("download", "session-7", &token), GrantFault::Mismatch),
     ] {
-        let refused = world.ask(op).await;
-        told.push(refused.as_ref().map(drop).expect_err("refused").to_string().replace("download", "upload"));
+        let refused = world.submit(op).await;
+        messages.push(refused.as_ref().map(drop).expect_err("refused").to_string().replace("download", "upload"));
         assert_eq!(fault(refused), expected);
     }
-    world.done(op).await;
+    world.apply(op).await;
     world.clock.advance(secs(60));
-    let refused = world.ask(redeem("upload", "session-7", &late)).await;
-    told.push(refused.as_ref().map(drop).expect_err("refused").to_string());
+    let refused = world.submit(redeem("upload", "session-7", &late)).await;
+    messages.push(refused.as_ref().map(drop).expect_err("refused").to_string());
     assert_eq!(fault(refused), GrantFault::Expired);
-    told.dedup();
-    assert_eq!(told.len(), 1, "an outsider cannot tell them apart: {told:?}");
+    messages.dedup();
+    assert_eq!(messages.len(), 1, "the messages must not differ: {messages:?}");
 }
 
-pub(super) async fn revoked_and_purged_grants_are_gone(world: World) {
+pub(super) async fn revoked_and_purged_grants_cannot_be_redeemed(world: World) {
     let (token, op) = mint(1, "null");
-    world.done(op).await;
-    world.done(Op::Revoke { grant: GrantId(1) }).await;
-    world.done(Op::Revoke { grant: GrantId(1) }).await;
-    assert_eq!(fault(world.ask(redeem("upload", "session-7", &token)).await), GrantFault::Revoked);
-    assert!(matches!(world.ask(Op::Revoke { grant: GrantId(9) }).await, Err(Refusal::UnknownGrant { .. })));
+    world.apply(op).await;
+    world.apply(Op::Revoke { grant: GrantId(1) }).await;
+    world.apply(Op::Revoke { grant: GrantId(1) }).await;
+    assert_eq!(fault(world.submit(redeem("upload", "session-7", &token)).await), GrantFault::Revoked);
+    assert!(matches!(world.submit(Op::Revoke { grant: GrantId(9) }).await, Err(Refusal::UnknownGrant { .. })));
     let (used, op) = mint(2, &format!("\"{}\"", "x".repeat(5_000)));
-    world.done(op).await;
-    world.done(redeem("upload", "session-7", &used)).await;
-    assert!(matches!(world.ask(Op::Revoke { grant: GrantId(2) }).await, Err(Refusal::AlreadyRedeemed { .. })));
+    world.apply(op).await;
+    world.apply(redeem("upload", "session-7", &used)).await;
+    assert!(matches!(world.submit(Op::Revoke { grant: GrantId(2) }).await, Err(Refusal::AlreadyRedeemed { .. })));
     let tenant = bursar_core::name::Tenant::built_in();
     assert_eq!(world.store.list_grants(&tenant, None, 10).await.expect("works").len(), 2);
-    world.done(Op::PurgeGrants { grants: vec![GrantId(1), GrantId(2)] }).await;
-    assert_eq!(world.store.list_grants(&tenant, None, 10).await.expect("works").len(), 2, "they have not expired");
+    world.apply(Op::PurgeGrants { grants: vec![GrantId(1), GrantId(2)] }).await;
+    assert_eq!(
+        world.store.list_grants(&tenant, None, 10).await.expect("works").len(),
+        2,
+        "grants are not purged before they expire"
+    );
     world.clock.advance(Span::from_days(1));
-    world.done(Op::PurgeGrants { grants: vec![GrantId(1), GrantId(2), GrantId(3)] }).await;
+    world.apply(Op::PurgeGrants { grants: vec![GrantId(1), GrantId(2), GrantId(3)] }).await;
     assert_eq!(world.store.list_grants(&tenant, None, 10).await.expect("works"), []);
-    assert!(!world.store.erase_payload(2).await.expect("works"), "a purged grant leaves no payload behind");
-    assert_eq!(fault(world.ask(redeem("upload", "session-7", &used)).await), GrantFault::Unknown);
+    assert!(!world.store.erase_payload(2).await.expect("works"), "a purge deletes the payload");
+    assert_eq!(fault(world.submit(redeem("upload", "session-7", &used)).await), GrantFault::Unknown);
     world.budget("room", &[limit(1, "day")]).await;
-    world.done(post("room", 1)).await;
+    world.apply(post("room", 1)).await;
 }
 
-pub(super) async fn expired_grant_stays_expired_when_the_clock_goes_back(world: World) {
+pub(super) async fn expired_grant_stays_expired_when_the_clock_is_set_back(world: World) {
     let (token, op) = mint(1, "null");
-    world.done(op).await;
+    world.apply(op).await;
     world.clock.advance(secs(61));
-    assert_eq!(fault(world.ask(redeem("upload", "session-7", &token)).await), GrantFault::Expired);
+    assert_eq!(fault(world.submit(redeem("upload", "session-7", &token)).await), GrantFault::Expired);
     world.clock.turn_back(secs(30));
-    assert_eq!(fault(world.ask(redeem("upload", "session-7", &token)).await), GrantFault::Expired);
+    assert_eq!(fault(world.submit(redeem("upload", "session-7", &token)).await), GrantFault::Expired);
 }

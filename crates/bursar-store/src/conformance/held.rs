@@ -1,4 +1,4 @@
-//! What is held for jobs now, by queue, kind and unit.
+//! The units held for jobs, by queue, kind and unit.
 
 use bursar_core::budget::Budget;
 use bursar_core::context::Context;
@@ -9,12 +9,12 @@ use bursar_core::request::{Act, Op, Request};
 use super::work::{complete, fail, kind, owning, queue, spent, work};
 use super::world::{World, limit, loose, scope, secs};
 
-pub(super) async fn what_is_held_is_told_by_queue_kind_and_unit(world: World) {
+pub(super) async fn held_units_are_listed_by_queue_kind_and_unit(world: World) {
     for (name, unit) in [("a", "cent"), ("b", "token"), ("c", "")] {
         world.unit(name, unit).await;
     }
     world.enqueue(vec![work("q", "x")]).await;
-    assert_eq!(world.held().await, [""; 0], "it holds nothing");
+    assert_eq!(world.held().await, [""; 0], "the job has no hold");
     let both = world.enqueue_one(owning(work("q", "x"), &[("a", 10), ("b", 3)])).await;
     let one = world.enqueue_one(owning(work("q", "x"), &[("a", 5), ("c", 0)])).await;
     world.enqueue_one(owning(work("q", "y"), &[("a", 7)])).await;
@@ -24,16 +24,16 @@ pub(super) async fn what_is_held_is_told_by_queue_kind_and_unit(world: World) {
 
     let tenant = Tenant::built_in();
     let first = world.store.list_held(&tenant, None, None, 2).await.expect("works");
-    assert_eq!(told(&first), all[..2], "page by page");
+    assert_eq!(to_lines(&first), all[..2], "in pages");
     let mark = (queue("q"), kind("x"), "token".to_owned());
-    assert_eq!(told(&world.store.list_held(&tenant, None, Some(&mark), 9).await.expect("works")), all[2..]);
-    assert_eq!(told(&world.store.list_held(&tenant, Some(&queue("r")), None, 9).await.expect("works")), all[3..]);
+    assert_eq!(to_lines(&world.store.list_held(&tenant, None, Some(&mark), 9).await.expect("works")), all[2..]);
+    assert_eq!(to_lines(&world.store.list_held(&tenant, Some(&queue("r")), None, 9).await.expect("works")), all[3..]);
     assert_eq!(
-        told(&world.store.list_held(&tenant, Some(&queue("q")), Some(&mark), 9).await.expect("works")),
+        to_lines(&world.store.list_held(&tenant, Some(&queue("q")), Some(&mark), 9).await.expect("works")),
         all[2..3]
     );
 
-    // What a job has stays in the unit it got it in, whatever its budget says by then.
+    // A hold keeps the unit that its budget had when it was placed.
     world.unit("a", "euro").await;
     world.enqueue_one(owning(work("r", "x"), &[("a", 1)])).await;
     assert_eq!(world.held().await, ["q x cent 15", "q x token 3", "q y cent 7", "r x  2", "r x euro 1"]);
@@ -42,70 +42,70 @@ pub(super) async fn what_is_held_is_told_by_queue_kind_and_unit(world: World) {
     world.act(Act::Cancel, &[one]).await;
     for job in world.lease("r", 9).await {
         let usage = if job.id == both { Some(vec![Usage { scope: Some(scope("a")), amount: 30 }]) } else { None };
-        world.finish(job.id, 1, complete(usage)).await.expect("its own");
+        world.finish(job.id, 1, complete(usage)).await.expect("the lease is current");
     }
     assert_eq!(world.held().await, ["q y cent 7"]);
 
-    let acme = Context::of(Tenant::new("acme").expect("a good name"));
+    let acme = Context::of(Tenant::new("acme").expect("a valid name"));
     for op in [Op::Define { scope: scope("a"), budget: in_unit("dime", 9) }, owning(work("q", "y"), &[("a", 4)])] {
-        world.request(Request::from(op).in_context(acme.clone())).await.expect("they may");
+        world.request(Request::from(op).in_context(acme.clone())).await.expect("the request succeeds");
     }
-    assert_eq!(told(&world.store.list_held(&acme.tenant, None, None, 9).await.expect("works")), ["q y dime 4"]);
+    assert_eq!(to_lines(&world.store.list_held(&acme.tenant, None, None, 9).await.expect("works")), ["q y dime 4"]);
     assert_eq!(world.held().await, ["q y cent 7"]);
 }
 
-pub(super) async fn what_is_held_follows_the_attempts_of_a_job(world: World) {
+pub(super) async fn held_units_follow_the_attempts_of_a_job(world: World) {
     world.unit("room", "cent").await;
     let id = world.enqueue_one(owning(work("q", "x"), &[("room", 60)])).await;
     world.lease("q", 1).await;
-    assert_eq!(world.held().await, ["q x cent 60"], "while it runs");
-    world.finish(id, 1, fail(None)).await.expect("its own");
-    assert_eq!(world.held().await, ["q x cent 60"], "and until it runs again");
+    assert_eq!(world.held().await, ["q x cent 60"], "the hold stays while the job runs");
+    world.finish(id, 1, fail(None)).await.expect("the lease is current");
+    assert_eq!(world.held().await, ["q x cent 60"], "the hold stays until the retry");
     world.clock.advance(secs(10));
     world.lease("q", 1).await;
-    world.finish(id, 2, fail(spent(20))).await.expect("its own");
-    assert_eq!(world.held().await, ["q x cent 60"], "the next attempt has as much");
+    world.finish(id, 2, fail(spent(20))).await.expect("the lease is current");
+    assert_eq!(world.held().await, ["q x cent 60"], "the next attempt has the same amount");
     world.clock.advance(secs(10));
     world.lease("q", 1).await;
-    let parked = world.finish(id, 3, fail(spent(30))).await.expect("its own");
+    let parked = world.finish(id, 3, fail(spent(30))).await.expect("the lease is current");
     assert_eq!(parked.state, JobState::AwaitingBudget);
-    assert_eq!(world.held().await, [""; 0], "what waits for its budget has nothing");
+    assert_eq!(world.held().await, [""; 0], "a job that awaits its budget holds nothing");
     world.define("room", in_unit("cent", 200)).await;
     world.act(Act::Resume, &[id]).await;
     assert_eq!(world.held().await, ["q x cent 60"]);
     world.lease("q", 1).await;
     world.clock.advance(secs(31));
     world.rescue().await;
-    assert_eq!(world.held().await, ["q x cent 60"], "a lost lease frees nothing");
+    assert_eq!(world.held().await, ["q x cent 60"], "an expired lease keeps the hold");
     world.clock.advance(secs(10));
     world.lease("q", 1).await;
-    world.finish(id, 5, fail(spent(1))).await.expect("its own");
+    world.finish(id, 5, fail(spent(1))).await.expect("the lease is current");
     assert_eq!((world.job_state(id).await, world.held().await), (JobState::Dead, Vec::new()));
     world.act(Act::Retry, &[id]).await;
-    assert_eq!(world.held().await, ["q x cent 60"], "it is tried again");
+    assert_eq!(world.held().await, ["q x cent 60"], "the retried job has a hold");
     world.act(Act::Cancel, &[id]).await;
     assert_eq!(world.held().await, [""; 0]);
 }
 
-pub(super) async fn what_is_held_may_pass_64_bits(world: World) {
+pub(super) async fn held_units_may_exceed_64_bits(world: World) {
     let mut ids = Vec::new();
     for name in ["a", "b", "c"] {
         world.budget(name, &[limit(i64::MAX, "lifetime")]).await;
         ids.push(world.enqueue_one(owning(work("q", "x"), &[(name, i64::MAX)])).await);
     }
-    assert_eq!(world.held().await, [format!("q x  {}", i64::MAX)], "as much as can be told");
+    assert_eq!(world.held().await, [format!("q x  {}", i64::MAX)], "cut to 64 bits");
     world.act(Act::Cancel, &ids[1..]).await;
     assert_eq!(world.held().await, [format!("q x  {}", i64::MAX)]);
     world.lease("q", 1).await;
-    world.finish(ids[0], 1, complete(spent(0))).await.expect("its own");
+    world.finish(ids[0], 1, complete(spent(0))).await.expect("the lease is current");
     assert_eq!(world.held().await, [""; 0]);
 }
 
-fn in_unit(unit: &str, most: i64) -> Budget {
-    Budget { unit: unit.into(), ..loose(&[limit(most, "lifetime")]) }
+fn in_unit(unit: &str, amount: i64) -> Budget {
+    Budget { unit: unit.into(), ..loose(&[limit(amount, "lifetime")]) }
 }
 
-fn told(held: &[crate::HeldSum]) -> Vec<String> {
+fn to_lines(held: &[crate::HeldSum]) -> Vec<String> {
     held.iter().map(|held| format!("{} {} {} {}", held.queue, held.kind, held.unit, held.amount)).collect()
 }
 
@@ -114,13 +114,13 @@ impl World {
         self.define(name, in_unit(unit, 100)).await;
     }
 
-    /// What is held; the same after a rebuild, and what verification agrees with.
+    /// Returns the held units, after checking them by a verification and a rebuild.
     async fn held(&self) -> Vec<String> {
-        self.verified().await;
+        self.assert_verified().await;
         let before = self.store.list_held(&Tenant::built_in(), None, None, 100).await.expect("works");
         self.store.rebuild().await.expect("works");
-        self.verified().await;
+        self.assert_verified().await;
         assert_eq!(self.store.list_held(&Tenant::built_in(), None, None, 100).await.expect("works"), before);
-        told(&before)
+        to_lines(&before)
     }
 }

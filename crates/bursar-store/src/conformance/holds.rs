@@ -1,4 +1,4 @@
-//! Holds: placed, settled, expired.
+//! Holds: placement, settlement, expiry.
 
 use bursar_core::bounds::FOLD_STEP;
 use bursar_core::budget::Cover;
@@ -13,27 +13,27 @@ use super::world::{World, available, hold, limit, loose, post, scope, secs};
 pub(super) async fn limit_admits_up_to_its_amount(world: World) {
     world.budget("room", &[limit(100, "lifetime")]).await;
     world.place(hold("room", 60, secs(60))).await;
-    assert_eq!(available(world.ask(hold("room", 41, secs(60))).await), 40);
+    assert_eq!(available(world.submit(hold("room", 41, secs(60))).await), 40);
     world.place(hold("room", 40, secs(60))).await;
     world.place(hold("room", 0, secs(60))).await;
-    assert_eq!(available(world.ask(post("room", 1)).await), 0);
+    assert_eq!(available(world.submit(post("room", 1)).await), 0);
     assert_eq!(world.balance("room", "lifetime").await, (0, 100));
-    assert!(matches!(world.ask(post("nowhere", 1)).await, Err(Refusal::UnknownScope { .. })));
-    world.verified().await;
+    assert!(matches!(world.submit(post("nowhere", 1)).await, Err(Refusal::UnknownScope { .. })));
+    world.assert_verified().await;
 }
 
-pub(super) async fn one_refusal_never_fails_its_neighbours(world: World) {
+pub(super) async fn a_refusal_does_not_affect_other_requests(world: World) {
     world.budget("room", &[limit(100, "lifetime")]).await;
-    let asked = [70, 50, 30, -1, 1].map(|amount| Request::from(hold("room", amount, secs(60))));
-    let answers = world.batch(asked.to_vec()).await;
+    let requests = [70, 50, 30, -1, 1].map(|amount| Request::from(hold("room", amount, secs(60))));
+    let answers = world.batch(requests.to_vec()).await;
     let done: Vec<bool> = answers.iter().map(Result::is_ok).collect();
     assert_eq!(done, [true, false, true, false, false]);
     assert!(matches!(answers[3], Err(Refusal::Invalid(_))));
     assert_eq!(world.balance("room", "lifetime").await, (0, 100));
-    world.verified().await;
+    world.assert_verified().await;
 }
 
-pub(super) async fn commit_returns_the_rest_and_release_all(world: World) {
+pub(super) async fn commit_returns_the_rest_and_release_returns_all(world: World) {
     world.budget("room", &[limit(1_000, "month")]).await;
     let first = world.place(hold("room", 600, secs(60))).await;
     let second = world.place(hold("room", 400, secs(60))).await;
@@ -42,7 +42,7 @@ pub(super) async fn commit_returns_the_rest_and_release_all(world: World) {
     let released = world.settle(Op::Release { hold: second }).await.expect("it releases");
     assert_eq!((released.state, released.charges[0].balances[0].remaining), (HoldState::Released, 750));
     assert_eq!(world.balance("room", "month").await, (250, 0));
-    world.verified().await;
+    world.assert_verified().await;
 }
 
 pub(super) async fn expired_hold_stops_counting_the_instant_it_expires(world: World) {
@@ -50,9 +50,9 @@ pub(super) async fn expired_hold_stops_counting_the_instant_it_expires(world: Wo
         let name = if swept { "swept" } else { "unswept" };
         world.budget(name, &[limit(100_000, "lifetime")]).await;
         let placed = world.place(hold(name, 100_000, Span::from_millis(100))).await;
-        let expires_at = world.store.hold(placed).await.expect("works").expect("is there").expires_at;
+        let expires_at = world.store.hold(placed).await.expect("works").expect("it exists").expires_at;
         world.at(expires_at.before(Span::from_micros(1)));
-        assert_eq!(available(world.ask(hold(name, 1, secs(60))).await), 0);
+        assert_eq!(available(world.submit(hold(name, 1, secs(60))).await), 0);
         world.clock.set(expires_at);
         if swept {
             assert_eq!(world.sweep().await, 1);
@@ -61,7 +61,7 @@ pub(super) async fn expired_hold_stops_counting_the_instant_it_expires(world: Wo
         }
         assert_eq!(world.balance(name, "lifetime").await, (0, 0));
         world.place(hold(name, 100_000, secs(1_000))).await;
-        world.verified().await;
+        world.assert_verified().await;
         if !swept {
             assert_eq!(world.sweep().await, 1);
         }
@@ -80,28 +80,28 @@ pub(super) async fn late_commit_is_charged_and_flagged(world: World) {
         let settled = world.commit(placed, 300_000).await.expect("late spend is charged");
         assert!(settled.late);
         assert_eq!(settled.warnings(), ["committed_after_expiry"]);
-        world.verified().await;
+        world.assert_verified().await;
     }
     assert_eq!(world.balance("room", "lifetime").await, (600_000, 0));
-    assert_eq!(available(world.ask(post("room", 410_000)).await), 400_000);
-    world.done(post("room", 400_000)).await;
+    assert_eq!(available(world.submit(post("room", 410_000)).await), 400_000);
+    world.apply(post("room", 400_000)).await;
 }
 
-pub(super) async fn overrun_is_charged_now_and_the_held_part_then(world: World) {
+pub(super) async fn overrun_counts_at_commit_and_the_held_part_at_placement(world: World) {
     world.budget("room", &[limit(100, "day")]).await;
     let placed = world.place(hold("room", 40, Span::from_days(2))).await;
     world.clock.advance(Span::from_days(1));
     let settled = world.commit(placed, 55).await.expect("an overrun is charged");
     assert_eq!((settled.overrun, settled.late), (15, false));
-    assert_eq!(world.balance("room", "day").await, (15, 0), "only what goes beyond the hold counts today");
+    assert_eq!(world.balance("room", "day").await, (15, 0), "only the overrun counts today");
     let today = world.now().after(secs(86_400));
     let key = (bursar_core::name::Tenant::built_in(), scope("room"));
     let spent = world.store.spent(&key, bursar_core::time::Time::MIN, today).await.expect("works");
-    assert_eq!(spent, 55, "all of it is spent");
-    world.verified().await;
+    assert_eq!(spent, 55, "held part and overrun are spent");
+    world.assert_verified().await;
 }
 
-pub(super) async fn refusing_policies_refuse(world: World) {
+pub(super) async fn late_commits_and_overruns_are_refused_by_policy(world: World) {
     let mut strict = loose(&[limit(100, "lifetime")]);
     strict.hold.late = Cover::Refuse;
     strict.hold.overrun = Cover::Refuse;
@@ -111,7 +111,7 @@ pub(super) async fn refusing_policies_refuse(world: World) {
     world.clock.advance(secs(10));
     assert!(matches!(world.commit(placed, 10).await, Err(Refusal::LateRefused { .. })));
     assert_eq!(world.balance("seat", "lifetime").await, (0, 0));
-    world.verified().await;
+    world.assert_verified().await;
 }
 
 pub(super) async fn extension_moves_the_expiry(world: World) {
@@ -119,25 +119,25 @@ pub(super) async fn extension_moves_the_expiry(world: World) {
     budget.hold.life_max = Some(secs(100));
     world.define("room", budget).await;
     let placed = world.place(hold("room", 10, secs(30))).await;
-    world.done(Op::Extend { hold: placed, by: secs(30) }).await;
+    world.apply(Op::Extend { hold: placed, by: secs(30) }).await;
     world.clock.advance(secs(59));
-    assert_eq!(world.balance("room", "lifetime").await, (0, 10), "it lives past its first expiry");
-    world.done(Op::Extend { hold: placed, by: secs(3_600) }).await;
-    assert!(matches!(world.ask(Op::Extend { hold: placed, by: secs(1) }).await, Err(Refusal::LifeExceeded { .. })));
-    world.done(Op::Freeze { scope: scope("room") }).await;
-    assert!(matches!(world.ask(Op::Extend { hold: placed, by: secs(1) }).await, Err(Refusal::Refused(_))));
+    assert_eq!(world.balance("room", "lifetime").await, (0, 10), "it lasts beyond its first expiry");
+    world.apply(Op::Extend { hold: placed, by: secs(3_600) }).await;
+    assert!(matches!(world.submit(Op::Extend { hold: placed, by: secs(1) }).await, Err(Refusal::LifeExceeded { .. })));
+    world.apply(Op::Freeze { scope: scope("room") }).await;
+    assert!(matches!(world.submit(Op::Extend { hold: placed, by: secs(1) }).await, Err(Refusal::Refused(_))));
     world.clock.advance(secs(42));
-    assert!(matches!(world.ask(Op::Extend { hold: placed, by: secs(1) }).await, Err(Refusal::HoldExpired { .. })));
-    assert_eq!(world.balance("room", "lifetime").await, (0, 0), "its ceiling is 100 seconds");
-    world.verified().await;
+    assert!(matches!(world.submit(Op::Extend { hold: placed, by: secs(1) }).await, Err(Refusal::HoldExpired { .. })));
+    assert_eq!(world.balance("room", "lifetime").await, (0, 0), "its lifetime is at most 100 seconds");
+    world.assert_verified().await;
 }
 
-pub(super) async fn second_settle_tells_the_state(world: World) {
+pub(super) async fn a_settled_hold_cannot_be_settled_again(world: World) {
     world.budget("room", &[limit(100, "lifetime")]).await;
     let placed = world.place(hold("room", 10, secs(10))).await;
     world.commit(placed, 5).await.expect("it commits");
     for op in [Op::Release { hold: placed }, Op::Commit { hold: placed, actual: Actual::Held }] {
-        let again = world.ask(op).await;
+        let again = world.submit(op).await;
         assert_eq!(
             again.expect_err("it is settled"),
             Refusal::AlreadySettled { hold: placed, state: HoldState::Committed }
@@ -146,43 +146,43 @@ pub(super) async fn second_settle_tells_the_state(world: World) {
     let unknown = HoldId(42);
     assert_eq!(world.commit(unknown, 1).await.expect_err("there is none"), Refusal::UnknownHold { hold: unknown });
     assert_eq!(world.balance("room", "lifetime").await, (5, 0));
-    world.verified().await;
+    world.assert_verified().await;
 }
 
-pub(super) async fn chain_is_settled_as_it_was_placed(world: World) {
+pub(super) async fn hold_is_settled_on_the_parents_it_was_placed_on(world: World) {
     world.budget("org", &[limit(100, "lifetime")]).await;
     world.budget("other", &[limit(100, "lifetime")]).await;
     world.define("team", loose(&[limit(80, "lifetime")]).under(scope("org"))).await;
     world.define("agent", loose(&[limit(1_000, "lifetime")]).under(scope("team"))).await;
-    assert_eq!(available(world.ask(hold("agent", 90, secs(60))).await), 80, "the team refuses");
+    assert_eq!(available(world.submit(hold("agent", 90, secs(60))).await), 80, "the team refuses");
     let placed = world.place(hold("agent", 60, secs(60))).await;
     assert_eq!(world.balance("org", "lifetime").await, (0, 60));
     world.define("team", loose(&[limit(80, "lifetime")]).under(scope("other"))).await;
     world.commit(placed, 50).await.expect("it commits");
     assert_eq!(world.balance("org", "lifetime").await, (50, 0));
     assert_eq!(world.balance("other", "lifetime").await, (0, 0));
-    world.done(post("agent", 10)).await;
+    world.apply(post("agent", 10)).await;
     assert_eq!(world.balance("other", "lifetime").await, (10, 0));
     let cycle = Op::Define { scope: scope("other"), budget: loose(&[limit(1, "lifetime")]).under(scope("agent")) };
-    assert!(matches!(world.ask(cycle).await, Err(Refusal::Cycle { .. })));
-    world.verified().await;
+    assert!(matches!(world.submit(cycle).await, Err(Refusal::Cycle { .. })));
+    world.assert_verified().await;
 }
 
-pub(super) async fn clock_that_goes_back_revives_nothing(world: World) {
+pub(super) async fn clock_set_back_does_not_revive_expired_holds(world: World) {
     world.budget("room", &[limit(100, "lifetime")]).await;
     let short = world.place(hold("room", 50, secs(10))).await;
     let long = world.place(hold("room", 50, secs(60))).await;
     world.clock.advance(secs(20));
     world.place(hold("room", 50, secs(60))).await;
     world.clock.turn_back(secs(30));
-    assert_eq!(world.sweep().await, 0, "by the clock nothing is due");
-    assert_eq!(available(world.ask(hold("room", 1, secs(60))).await), 0, "the expired one does not come back");
-    assert!(!world.commit(long, 50).await.expect("it lives").late);
-    assert!(world.commit(short, 50).await.expect("late spend is charged").late, "an expired one stays expired");
-    world.verified().await;
+    assert_eq!(world.sweep().await, 0, "no hold is due by the clock");
+    assert_eq!(available(world.submit(hold("room", 1, secs(60))).await), 0, "the expired hold stays expired");
+    assert!(!world.commit(long, 50).await.expect("it is live").late);
+    assert!(world.commit(short, 50).await.expect("late spend is charged").late, "its commit is late");
+    world.assert_verified().await;
 }
 
-pub(super) async fn more_expire_at_once_than_one_step_folds(world: World) {
+pub(super) async fn more_holds_expire_than_one_step_folds(world: World) {
     let count = FOLD_STEP as i64 * 2 + 100;
     let cap = [limit(count, "lifetime")];
     world.budget("room", &cap).await;
@@ -192,12 +192,12 @@ pub(super) async fn more_expire_at_once_than_one_step_folds(world: World) {
         world.batch((0..left).map(|_| hold("room", 1, secs(60)).into()).collect()).await;
     }
     assert_eq!(world.balance("room", "lifetime").await.1, count);
-    assert_eq!(available(world.ask(hold("room", 1, secs(60))).await), 0);
+    assert_eq!(available(world.submit(hold("room", 1, secs(60))).await), 0);
     world.clock.advance(secs(60));
-    assert_eq!(world.balance("room", "lifetime").await.1, 0, "a reader sees none of them");
-    // Those who want another scope are answered in the first step, those who want this one when it is folded.
+    assert_eq!(world.balance("room", "lifetime").await.1, 0, "a read counts none of them");
+    // A request on another scope is answered by the first step, one on this scope after all steps.
     let answers = world.batch(vec![hold("room", count, secs(60)).into(), hold("other", 1, secs(60)).into()]).await;
     assert!(answers.iter().all(Result::is_ok), "{answers:?}");
     assert_eq!(world.balance("room", "lifetime").await.1, count);
-    world.verified().await;
+    world.assert_verified().await;
 }

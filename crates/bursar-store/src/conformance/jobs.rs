@@ -1,4 +1,4 @@
-//! Jobs: leases, fences, retries, and where a job is kept.
+//! Jobs: leases, fences, retries, payloads and results.
 
 use bursar_core::context::Context;
 use bursar_core::event::Event;
@@ -11,11 +11,11 @@ use bursar_core::request::{Act, Command, Op, Request};
 use bursar_core::time::Span;
 use bursar_core::trace::TraceParent;
 
-use super::work::{ask, complete, enqueue, fail, half_a_minute, is_lost, queue, work};
+use super::work::{complete, enqueue, fail, is_lost, lease_request, queue, work};
 use super::world::{World, secs};
 
-/// A queue with many kinds is leased from as if it had one.
-pub(super) async fn best_goes_first_over_many_kinds(world: World) {
+/// The order of leases does not depend on the kinds of the jobs.
+pub(super) async fn best_rank_is_leased_first_across_kinds(world: World) {
     let mut expected = Vec::new();
     for round in 0..30i16 {
         let spec =
@@ -28,14 +28,14 @@ pub(super) async fn best_goes_first_over_many_kinds(world: World) {
     expected.sort();
     let order = world.drain("q", 7).await;
     assert_eq!(order, expected.into_iter().map(|(_, id)| id).collect::<Vec<_>>());
-    world.verified().await;
+    world.assert_verified().await;
 }
 
-pub(super) async fn kinds_are_found_by_name_and_by_beginning(world: World) {
+pub(super) async fn kinds_match_by_name_and_by_prefix(world: World) {
     let kinds = ["video", "video.cut", "video.mix", "videos", "audio", "vid"];
     let ids = world.enqueue(kinds.iter().map(|kind| work("q", kind)).collect()).await;
     let lease = async |kinds: &[&str]| {
-        let jobs = world.ask_for(ask(&["q", "other"], kinds, 10)).await.jobs;
+        let jobs = world.lease_with(lease_request(&["q", "other"], kinds, 10)).await.jobs;
         jobs.iter().map(|job| job.kind.to_string()).collect::<Vec<_>>()
     };
     assert_eq!(lease(&["video.*"]).await, ["video.cut", "video.mix"]);
@@ -43,10 +43,10 @@ pub(super) async fn kinds_are_found_by_name_and_by_beginning(world: World) {
     assert_eq!(lease(&["vid", "audio"]).await, ["audio", "vid"]);
     assert_eq!(lease(&["video*", "video"]).await, ["video", "videos"]);
     assert_eq!(world.job_state(ids[0]).await, JobState::Leased);
-    world.verified().await;
+    world.assert_verified().await;
 }
 
-pub(super) async fn more_come_due_than_one_step_promotes(world: World) {
+pub(super) async fn more_jobs_come_due_than_one_step_promotes(world: World) {
     let later = |place: u64| JobSpec {
         delay: secs(10 + place % 2),
         ..work("q", if place.is_multiple_of(3) { "a" } else { "b" })
@@ -54,20 +54,20 @@ pub(super) async fn more_come_due_than_one_step_promotes(world: World) {
     for _ in 0..3 {
         world.enqueue((0..800).map(later).collect()).await;
     }
-    let early = world.ask_for(ask(&["q"], &[], 10)).await;
+    let early = world.lease_with(lease_request(&["q"], &[], 10)).await;
     assert_eq!((early.jobs.len(), early.next_at), (0, Some(world.job(world.first("q").await).await.life.run_at)));
     world.clock.advance(secs(20));
-    // Who wants only some promotes what is due all the same, and is told to come back at once.
-    let some = world.ask_for(ask(&["q"], &["none"], 10)).await;
+    // A lease request for other kinds promotes a step of due jobs too, and reports that more are due at once.
+    let some = world.lease_with(lease_request(&["q"], &["none"], 10)).await;
     assert!(some.jobs.is_empty() && some.next_at.is_some_and(|at| at <= world.now()));
     assert_eq!(world.drain("q", 500).await.len(), 2_400);
-    world.verified().await;
+    world.assert_verified().await;
 }
 
 pub(super) async fn stale_fence_changes_nothing(world: World) {
     let id = world.enqueue(vec![work("q", "work")]).await[0];
     assert_eq!(world.lease("q", 1).await[0].life.fence, 1);
-    world.clock.advance(half_a_minute());
+    world.clock.advance(secs(30));
     assert_eq!(world.rescue().await, 1);
     world.clock.advance(secs(10));
     let leased = world.lease("q", 1).await;
@@ -78,24 +78,24 @@ pub(super) async fn stale_fence_changes_nothing(world: World) {
             assert!(is_lost(&world.finish(id, fence, end.clone()).await, false), "{end:?} {fence}");
         }
     }
-    let beats = world.done(Op::Heartbeat { beats: vec![Beat { job: id, fence: 1 }] }).await;
+    let beats = world.apply(Op::Heartbeat { beats: vec![Beat { job: id, fence: 1 }] }).await;
     assert!(format!("{:?}", beats.answer).contains("LeaseLost"));
     assert_eq!((world.job(id).await, world.position().await), (before, position));
-    let done = world.finish(id, 2, complete(None)).await.expect("its own");
+    let done = world.finish(id, 2, complete(None)).await.expect("the lease is current");
     let position = world.position().await;
     assert_eq!(world.finish(id, 2, complete(None)).await, Ok(done));
     assert!(is_lost(&world.finish(id, 2, fail(None)).await, false));
-    assert_eq!(world.position().await, position, "again is no event");
-    world.verified().await;
+    assert_eq!(world.position().await, position, "a repeated report records no event");
+    world.assert_verified().await;
 }
 
-pub(super) async fn lapsed_leases_are_found_and_taken_back(world: World) {
+pub(super) async fn expired_leases_are_found_and_rescued(world: World) {
     let spec = JobSpec { deadline: Some(secs(100)), ..work("q", "work") };
     let ids = world.enqueue(vec![spec, work("q", "work"), work("q", "work")]).await;
     assert_eq!(world.lease("q", 3).await.len(), 3);
     world.clock.advance(secs(20));
     let beats = ids.iter().take(2).map(|job| Beat { job: *job, fence: 1 }).collect();
-    world.done(Op::Heartbeat { beats }).await;
+    world.apply(Op::Heartbeat { beats }).await;
     world.clock.advance(secs(10));
     let lapsed = async || {
         let due = world.store.due_jobs(10).await.expect("works").lapsed;
@@ -108,16 +108,16 @@ pub(super) async fn lapsed_leases_are_found_and_taken_back(world: World) {
     assert_eq!(job.life.error.expect("why").kind, "lease expired");
     for _ in 0..7 {
         let beats = ids.iter().take(2).map(|job| Beat { job: *job, fence: 1 }).collect();
-        world.done(Op::Heartbeat { beats }).await;
+        world.apply(Op::Heartbeat { beats }).await;
         world.clock.advance(secs(10));
     }
-    assert_eq!(lapsed().await, [ids[0]], "a run that takes too long, heartbeats or not");
+    assert_eq!(lapsed().await, [ids[0]], "the deadline ends a run in spite of heartbeats");
     world.rescue().await;
     assert_eq!(world.job(ids[0]).await.life.error.expect("why").kind, "deadline exceeded");
-    world.verified().await;
+    world.assert_verified().await;
 }
 
-pub(super) async fn bulk_is_answered_job_by_job(world: World) {
+pub(super) async fn bulk_request_has_one_answer_per_job(world: World) {
     let ids = world.enqueue((0..1_000).map(|_| work("q", "work")).collect()).await;
     assert_eq!(world.lease("q", 1_000).await.len(), 1_000);
     let item = |place: usize| Finish {
@@ -131,10 +131,10 @@ pub(super) async fn bulk_is_answered_job_by_job(world: World) {
     let acted = world.act(Act::Cancel, &ids).await;
     let count = |state: JobState| acted.iter().flatten().filter(|one| one.state == state).count();
     assert_eq!((count(JobState::Cancelled), count(JobState::Leased)), (498, 2));
-    world.verified().await;
+    world.assert_verified().await;
 }
 
-pub(super) async fn bad_item_of_a_bulk_is_refused_alone(world: World) {
+pub(super) async fn invalid_item_of_a_bulk_is_refused_alone(world: World) {
     let ids = world.enqueue(vec![work("q", "work"); 5]).await;
     assert_eq!(world.lease("q", 5).await.len(), 5);
     let own = bursar_core::job::FlowScopes::of_queue(&queue("q")).slots;
@@ -153,68 +153,71 @@ pub(super) async fn bad_item_of_a_bulk_is_refused_alone(world: World) {
         assert!(matches!(one, Err(Refusal::Invalid(invalid)) if invalid.field == field), "{one:?}");
     }
     for id in &ids[1..4] {
-        assert_eq!(world.job_state(*id).await, JobState::Leased, "what was wrong changed nothing");
+        assert_eq!(world.job_state(*id).await, JobState::Leased, "an invalid item changes nothing");
     }
-    world.verified().await;
+    world.assert_verified().await;
 }
 
-pub(super) async fn finished_job_is_found_and_comes_back_when_it_is_tried_again(world: World) {
+pub(super) async fn finished_job_can_be_read_and_retried(world: World) {
     let spec = JobSpec { max_attempts: Some(1), ..work("q", "work") };
     let id = world.enqueue(vec![spec]).await[0];
     for fence in 1..=3 {
         let job = world.lease("q", 1).await.remove(0);
         assert_eq!((job.life.fence, job.life.attempts), (fence, 1));
         let end = fail(None);
-        assert_eq!(world.finish(id, fence, end).await.expect("its own").state, JobState::Dead);
+        assert_eq!(world.finish(id, fence, end).await.expect("the lease is current").state, JobState::Dead);
         assert_eq!(world.job(id).await.life.error, Some(JobError::new("timeout", "after 30 s")));
         assert!(world.lease("q", 1).await.is_empty());
         let acted = world.act(if fence == 1 { Act::Move { queue: queue("r") } } else { Act::Retry }, &[id]).await;
-        assert_eq!(acted[0].as_ref().expect("it is dead").state, JobState::Queued);
+        assert_eq!(acted[0].as_ref().expect("a dead job can be retried").state, JobState::Queued);
         if fence == 1 {
             world.act(Act::Move { queue: queue("q") }, &[id]).await;
         }
-        world.verified().await;
+        world.assert_verified().await;
     }
-    assert_eq!(world.act(Act::Cancel, &[id]).await[0].as_ref().expect("waits").state, JobState::Cancelled);
+    assert_eq!(
+        world.act(Act::Cancel, &[id]).await[0].as_ref().expect("a waiting job can be cancelled").state,
+        JobState::Cancelled
+    );
     let before = world.job(id).await;
     world.store.rebuild().await.expect("works");
     assert_eq!(world.job(id).await, before);
-    world.verified().await;
+    world.assert_verified().await;
 }
 
-pub(super) async fn payload_and_result_are_kept_beside_and_forgotten(world: World) {
+pub(super) async fn large_payload_and_result_are_deleted_with_their_job(world: World) {
     let large = |letter: &str| Payload::of(&letter.repeat(100_000)).expect("JSON");
-    let key = Some(IdempotencyKey::new("once").expect("a good key"));
+    let key = Some(IdempotencyKey::new("once").expect("a valid key"));
     let spec = JobSpec { payload: large("p"), idempotency_key: key, ..work("q", "work") };
     let id = world.enqueue(vec![spec.clone()]).await[0];
     let leased = world.lease("q", 1).await.remove(0);
     assert_eq!(leased.payload, spec.payload);
-    world.finish(id, 1, End::Complete { result: large("r"), usage: None }).await.expect("its own");
+    world.finish(id, 1, End::Complete { result: large("r"), usage: None }).await.expect("the lease is current");
     for rebuilt in [false, true] {
         let job = world.job(id).await;
         assert_eq!((job.payload, job.life.result), (large("p"), large("r")), "rebuilt: {rebuilt}");
         world.store.rebuild().await.expect("works");
     }
-    assert_eq!(world.enqueue(vec![spec.clone()]).await[0], id, "its key is taken");
+    assert_eq!(world.enqueue(vec![spec.clone()]).await[0], id, "its key is in use");
     assert_eq!(world.act(Act::Forget, &[id]).await[0].as_ref().expect("kept").state, JobState::Succeeded);
-    assert!(world.store.job(id).await.expect("works").is_some(), "its time is not over");
+    assert!(world.store.job(id).await.expect("works").is_some(), "its retention has not ended");
     world.clock.advance(Span::from_days(1));
     assert_eq!(world.store.due_jobs(10).await.expect("works").ended, [(Tenant::built_in(), id)]);
     world.act(Act::Forget, &[id]).await;
     assert_eq!(world.store.job(id).await.expect("works"), None);
     for owner in [id.0, id.result_key()] {
-        assert!(!world.store.erase_payload(owner).await.expect("works"), "it is gone");
+        assert!(!world.store.erase_payload(owner).await.expect("works"), "the payload is deleted");
     }
     let anew = world.enqueue(vec![spec]).await[0];
     assert_ne!(anew, id, "its key is free");
     world.store.rebuild().await.expect("works");
     assert_eq!(world.store.job(id).await.expect("works"), None);
     assert_eq!(world.job(anew).await.payload, large("p"));
-    world.verified().await;
+    world.assert_verified().await;
 }
 
-pub(super) async fn job_is_found_by_its_key_and_finished_in_one_batch(world: World) {
-    let key = Some(IdempotencyKey::new("once").expect("a good key"));
+pub(super) async fn one_batch_can_enqueue_and_finish_a_keyed_job(world: World) {
+    let key = Some(IdempotencyKey::new("once").expect("a valid key"));
     let spec = JobSpec { idempotency_key: key, ..super::work::keyed("q", "customer") };
     let id = world.enqueue(vec![spec.clone()]).await[0];
     world.lease("q", 1).await;
@@ -223,15 +226,15 @@ pub(super) async fn job_is_found_by_its_key_and_finished_in_one_batch(world: Wor
         world.batch(vec![enqueue(vec![spec.clone()]).into(), finish.into(), enqueue(vec![spec]).into()]).await;
     assert!(answers.iter().all(Result::is_ok), "{answers:?}");
     assert_eq!(world.job_state(id).await, JobState::Succeeded);
-    world.verified().await;
+    world.assert_verified().await;
 }
 
-pub(super) async fn bad_input_changes_nothing(world: World) {
+pub(super) async fn invalid_requests_change_nothing(world: World) {
     let id = world.enqueue(vec![work("q", "work")]).await[0];
     world.lease("q", 1).await;
     let (before, position) = (world.job(id).await, world.position().await);
     let year = Span::from_days(365);
-    let lease = |lease| Op::Lease(bursar_core::job::LeaseAsk { lease: Some(lease), ..ask(&["q"], &[], 1) });
+    let lease = |lease| Op::Lease(bursar_core::job::LeaseAsk { lease: Some(lease), ..lease_request(&["q"], &[], 1) });
     let long = JobError::new("x".repeat(5_000), "");
     let bad = [
         enqueue(vec![JobSpec { priority: 1_001, ..work("q", "work") }]),
@@ -241,16 +244,16 @@ pub(super) async fn bad_input_changes_nothing(world: World) {
         enqueue(vec![work("q", "work"); 1_001]),
         lease(year),
         lease(Span::from_millis(1)),
-        Op::Lease(ask(&["q"], &[], 0)),
-        Op::Lease(ask(&["q"], &[], 1_001)),
-        Op::Lease(ask(&[], &[], 1)),
-        Op::Lease(ask(&["q"; 101], &[], 1)),
+        Op::Lease(lease_request(&["q"], &[], 0)),
+        Op::Lease(lease_request(&["q"], &[], 1_001)),
+        Op::Lease(lease_request(&[], &[], 1)),
+        Op::Lease(lease_request(&["q"; 101], &[], 1)),
         Op::Finish { items: vec![Finish { job: id, fence: 1, end: complete(None) }; 1_001] },
         Op::Act { act: Act::Edit { priority: Some(1_001), delay: None }, jobs: vec![id] },
         Op::Act { act: Act::Cancel, jobs: vec![id; 1_001] },
     ];
     for op in bad {
-        let answer = world.ask(op.clone()).await;
+        let answer = world.submit(op.clone()).await;
         assert!(matches!(answer, Err(Refusal::Invalid(_))), "{op:?}: {answer:?}");
     }
     for end in [
@@ -261,21 +264,21 @@ pub(super) async fn bad_input_changes_nothing(world: World) {
         let answer = world.finish(id, 1, end).await;
         assert!(matches!(answer, Err(Refusal::Invalid(_))), "{answer:?}");
     }
-    let dry = Request { dry_run: true, ..Request::from(Op::Lease(ask(&["q"], &[], 1))) };
+    let dry = Request { dry_run: true, ..Request::from(Op::Lease(lease_request(&["q"], &[], 1))) };
     assert!(matches!(world.request(dry).await, Err(Refusal::Invalid(_))));
     let other = world.finish(id, 1, complete(super::work::spent(5))).await;
     assert!(matches!(other, Err(Refusal::UsageAmbiguous { .. })), "{other:?}");
     assert_eq!((world.job(id).await, world.position().await), (before, position));
     assert!(bursar_core::name::Queue::new("x".repeat(10 << 20)).is_err());
     assert!(Payload::new(format!("\"{}\"", "x".repeat(100 << 20))).is_err());
-    world.verified().await;
+    world.assert_verified().await;
 }
 
-pub(super) async fn tenants_have_jobs_of_their_own(world: World) {
-    let acme = Context::of(Tenant::new("acme").expect("a good name"));
+pub(super) async fn jobs_of_tenants_are_isolated(world: World) {
+    let acme = Context::of(Tenant::new("acme").expect("a valid name"));
     let theirs = |op: Op| Request::from(op).in_context(acme.clone());
     let id = world.enqueue(vec![work("q", "work")]).await[0];
-    let nothing = world.request(theirs(Op::Lease(ask(&["q"], &[], 5)))).await.expect("they may ask");
+    let nothing = world.request(theirs(Op::Lease(lease_request(&["q"], &[], 5)))).await.expect("the request is valid");
     assert!(nothing.entry.is_none(), "{nothing:?}");
     world.lease("q", 1).await;
     let (before, position) = (world.job(id).await, world.position().await);
@@ -294,7 +297,7 @@ pub(super) async fn tenants_have_jobs_of_their_own(world: World) {
 }
 
 impl World {
-    /// The job of a queue that was enqueued first.
+    /// Returns the job of a queue that was enqueued first.
     async fn first(&self, name: &str) -> JobId {
         let filter = crate::figures::JobFilter { queue: Some(queue(name)), ..Default::default() };
         let jobs = self.store.list_jobs(&Tenant::built_in(), &filter, None, 1).await.expect("works");
@@ -302,8 +305,8 @@ impl World {
     }
 }
 
-pub(super) async fn trace_goes_with_a_job_from_its_enqueueing_to_its_end(world: World) {
-    let parent = |n: u8| -> TraceParent { format!("00-{n:032x}-{n:016x}-01").parse().expect("a place in a trace") };
+pub(super) async fn trace_context_is_kept_until_a_job_ends(world: World) {
+    let parent = |n: u8| -> TraceParent { format!("00-{n:032x}-{n:016x}-01").parse().expect("a valid trace context") };
     let enqueue = async |trace: Option<TraceParent>| {
         let context = Context { traceparent: trace, ..Context::default() };
         let command = Command { jobs: vec![work("q", "work")], ..Command::default() };
@@ -315,8 +318,8 @@ pub(super) async fn trace_goes_with_a_job_from_its_enqueueing_to_its_end(world: 
     let traces = |jobs: &[Job]| jobs.iter().map(|job| job.traceparent).collect::<Vec<_>>();
     world.store.rebuild().await.expect("works");
     let leased = world.lease("q", 10).await;
-    assert_eq!(traces(&leased), [Some(parent(1)), None, Some(parent(2))], "rows have it, also those made anew");
-    // One request ends them all; it is of the second job's trace.
+    assert_eq!(traces(&leased), [Some(parent(1)), None, Some(parent(2))], "rebuilt rows have the trace context");
+    // One request ends all jobs. It has the trace context of the third job.
     let end = |job: &Job| Finish { job: job.id, fence: 1, end: complete(None) };
     let items = leased.iter().map(end).collect();
     let context = Context { traceparent: Some(parent(2)), ..Context::default() };

@@ -10,7 +10,7 @@ use super::commands::job;
 use super::mixed::mixed_stream;
 use super::world::{World, hold, limit, loose, post, scope, secs, submitted};
 
-pub(super) async fn positions_are_dense(world: World) {
+pub(super) async fn positions_have_no_gaps(world: World) {
     world.budget("room", &[limit(1_000, "lifetime")]).await;
     for count in 1..=5 {
         world.batch((0..count).map(|_| post("room", 1).into()).collect()).await;
@@ -23,7 +23,7 @@ pub(super) async fn positions_are_dense(world: World) {
     }
     assert_eq!(next, 17, "16 events");
     assert_eq!(world.store.health().await.expect("works").position, 16);
-    // Reading on from any position, also from the middle of a row, misses nothing.
+    // A read from any position, also within the events of a row, misses nothing.
     for after in 0..16 {
         let first = world.store.list_journal(after, 1).await.expect("works").remove(0);
         assert!(
@@ -33,11 +33,11 @@ pub(super) async fn positions_are_dense(world: World) {
     }
     assert_eq!(world.store.list_journal(16, 10).await.expect("works"), []);
     assert_eq!(world.store.list_journal(u64::MAX - 1, 10).await.expect("works"), []);
-    let again = world.store.batch(all[2].batch.id).await.expect("works").expect("is there");
+    let again = world.store.batch(all[2].batch.id).await.expect("works").expect("it exists");
     assert_eq!(again, all[2]);
 }
 
-pub(super) async fn history_follows_a_thing_backwards(world: World) {
+pub(super) async fn history_of_a_scope_can_be_followed_backwards(world: World) {
     world.budget("room", &[limit(1_000, "lifetime")]).await;
     world.budget("other", &[limit(1_000, "lifetime")]).await;
     let placed = world.place(hold("room", 5, secs(60))).await;
@@ -48,7 +48,7 @@ pub(super) async fn history_follows_a_thing_backwards(world: World) {
     let stream = Stream::Scope(Tenant::built_in(), scope("room"));
     let (mut next, mut rows) = (world.state("room").await.last, 0);
     while let Some(id) = next {
-        let row = world.store.batch(id).await.expect("works").expect("a link leads somewhere");
+        let row = world.store.batch(id).await.expect("works").expect("the linked row exists");
         assert!(row.batch.entries.iter().flat_map(|e| &e.events).any(|r| {
             r.e.scopes().contains(&&scope("room")) || r.e.stream(&Tenant::built_in(), row.batch.entries[0].id) == stream
         }));
@@ -56,27 +56,27 @@ pub(super) async fn history_follows_a_thing_backwards(world: World) {
         next = row.batch.prev.get(&stream);
     }
     assert_eq!(rows, 8, "the definition, the hold, five batches, the commit");
-    let held = world.store.hold(placed).await.expect("works").expect("is there");
+    let held = world.store.hold(placed).await.expect("works").expect("it exists");
     assert_eq!(held.version, 2);
 }
 
-pub(super) async fn rebuild_gives_the_same_rows(world: World) {
-    let seen = mixed_stream(&world, 300).await;
-    let before = snapshot(&world, &seen).await;
+pub(super) async fn rebuild_restores_the_same_rows(world: World) {
+    let created = mixed_stream(&world, 300).await;
+    let before = snapshot(&world, &created).await;
     let events = world.store.rebuild().await.expect("works");
     assert_eq!(events, world.store.health().await.expect("works").position);
-    let after = snapshot(&world, &seen).await;
+    let after = snapshot(&world, &created).await;
     assert_eq!(before, after);
-    world.verified().await;
-    world.done(post("org", 1)).await;
+    world.assert_verified().await;
+    world.apply(post("org", 1)).await;
 }
 
-/// Everything that can be seen of what a stream did, brought to this instant.
-async fn snapshot(world: &World, seen: &super::mixed::Seen) -> Vec<String> {
+/// Returns the rows that a stream created or changed, brought to the present.
+async fn snapshot(world: &World, created: &super::mixed::Created) -> Vec<String> {
     let mut rows = Vec::new();
     for key in world.store.list_scope_keys(None, 1_000).await.expect("works") {
-        let mut state = world.store.scope(&key).await.expect("works").expect("is there");
-        // How far a scope was folded depends on who passed by; brought to one instant only the marks differ.
+        let mut state = world.store.scope(&key).await.expect("works").expect("it exists");
+        // The marks depend on which requests touched the scope. Everything else must be equal.
         state.seen = world.now();
         state.folded = (world.now(), HoldId(u128::MAX));
         state.next_expiry = world.now();
@@ -86,45 +86,45 @@ async fn snapshot(world: &World, seen: &super::mixed::Seen) -> Vec<String> {
         }
         rows.push(format!("{key:?} {state:?}"));
     }
-    for id in &seen.holds {
+    for id in &created.holds {
         rows.push(format!("{:?}", world.store.hold(*id).await.expect("works")));
     }
-    for id in &seen.grants {
+    for id in &created.grants {
         rows.push(format!("{:?}", world.store.grant(GrantId(*id)).await.expect("works")));
     }
-    for id in &seen.jobs {
+    for id in &created.jobs {
         rows.push(format!("{:?}", world.store.job(JobId(*id)).await.expect("works")));
     }
     rows
 }
 
-pub(super) async fn large_payload_stands_beside_the_journal(world: World) {
+pub(super) async fn large_payload_is_stored_outside_the_journal(world: World) {
     let payload = format!("{{\"text\":\"{}\"}}", "x".repeat(100_000));
     let asked = Op::Submit(Command { jobs: vec![job(None, &payload), job(None, "1")], ..Command::default() });
-    let made = submitted(world.done(asked).await).jobs;
-    let read = async |id: JobId| world.store.job(id).await.expect("works").expect("is there").payload;
+    let made = submitted(world.apply(asked).await).jobs;
+    let read = async |id: JobId| world.store.job(id).await.expect("works").expect("it exists").payload;
     assert_eq!(read(made[0].id).await.as_str(), payload);
     world.store.rebuild().await.expect("works");
     assert_eq!(read(made[0].id).await.as_str(), payload);
     assert!(world.store.erase_payload(made[0].id.0).await.expect("works"));
-    assert!(!world.store.erase_payload(made[1].id.0).await.expect("works"), "a small one stands in the journal");
+    assert!(!world.store.erase_payload(made[1].id.0).await.expect("works"), "a small payload is stored in the journal");
     assert_eq!(read(made[0].id).await.as_str(), "null");
-    world.store.rebuild().await.expect("the journal is whole");
+    world.store.rebuild().await.expect("the journal is complete");
     assert_eq!(read(made[0].id).await.as_str(), "null");
     assert_eq!(read(made[1].id).await.as_str(), "1");
 }
 
-pub(super) async fn links_of_two_tenants_never_meet(world: World) {
+pub(super) async fn history_links_of_tenants_are_separate(world: World) {
     let request = |tenant: &str, name: &str, op: fn(&str) -> Op| {
-        Request::from(op(name)).in_context(Context::of(Tenant::new(tenant).expect("a good name")))
+        Request::from(op(name)).in_context(Context::of(Tenant::new(tenant).expect("a valid name")))
     };
     let define = |name: &str| Op::Define { scope: scope(name), budget: loose(&[limit(10, "lifetime")]) };
     world.batch(vec![request("a/b", "c", define), request("a", "b/c", define)]).await;
     world.batch(vec![request("a/b", "c", |name| post(name, 1)), request("a", "b/c", |name| post(name, 1))]).await;
     for (tenant, name) in [("a/b", "c"), ("a", "b/c")] {
-        let key = (Tenant::new(tenant).expect("a good name"), scope(name));
-        let last = world.store.scope(&key).await.expect("works").expect("is there").last.expect("it was touched");
-        let row = world.store.batch(last).await.expect("works").expect("is there");
+        let key = (Tenant::new(tenant).expect("a valid name"), scope(name));
+        let last = world.store.scope(&key).await.expect("works").expect("it exists").last.expect("it has a history");
+        let row = world.store.batch(last).await.expect("works").expect("it exists");
         let before = row.batch.prev.get(&Stream::Scope(key.0, key.1));
         assert!(before.is_some_and(|before| before != last), "{tenant} {name} has its own chain");
     }

@@ -8,7 +8,7 @@ use bursar_core::request::{Act, Command, Op, Request};
 use bursar_core::state::Counted;
 use bursar_core::time::Span;
 
-use super::work::{ask, complete, fail, keyed, kind, queue, queue_key, work};
+use super::work::{complete, fail, keyed, kind, lease_request, queue, queue_key, work};
 use super::world::{World, secs};
 use crate::figures::JobFilter;
 
@@ -16,42 +16,42 @@ fn keys(jobs: &[Job]) -> Vec<String> {
     jobs.iter().map(|job| job.key.as_ref().map_or("-".to_owned(), |key| key.to_string())).collect()
 }
 
-pub(super) async fn key_at_its_limit_is_passed_over_until_a_slot_is_free(world: World) {
+pub(super) async fn flow_key_at_its_limit_is_skipped_until_a_slot_is_free(world: World) {
     world.set_queue("q", QueueConfig { key_concurrency: Some(2), ..QueueConfig::default() }).await;
     let mut specs = vec![keyed("q", "a"); 10];
     specs.extend([keyed("q", "b"), work("q", "work"), keyed("r", "a")]);
     world.enqueue(specs).await;
     let leased = world.lease("q", 10).await;
     assert_eq!(keys(&leased), ["a", "b", "-", "a"]);
-    world.verified().await;
+    world.assert_verified().await;
     assert!(world.lease("q", 10).await.is_empty());
-    world.verified().await;
+    world.assert_verified().await;
     let first = &leased[0];
-    world.finish(first.id, 1, complete(None)).await.expect("its own");
-    world.verified().await;
+    world.finish(first.id, 1, complete(None)).await.expect("the lease is current");
+    world.assert_verified().await;
     let next = world.lease("q", 10).await;
     assert_eq!(keys(&next), ["a"]);
-    // Whoever stands in the line is found after a rebuild too, and the limit holds.
+    // A rebuild restores the line and the slots in use.
     world.store.rebuild().await.expect("works");
-    world.verified().await;
+    world.assert_verified().await;
     assert!(world.lease("q", 10).await.is_empty());
     world.act(Act::Cancel, &[next[0].id]).await;
-    assert!(world.lease("q", 10).await.is_empty(), "it runs until its worker lets go");
-    world.finish(next[0].id, 1, fail(None)).await.expect("its own");
+    assert!(world.lease("q", 10).await.is_empty(), "a cancelled job keeps its slot until its worker ends it");
+    world.finish(next[0].id, 1, fail(None)).await.expect("the lease is current");
     assert_eq!(world.job_state(next[0].id).await, JobState::Cancelled);
     assert_eq!(keys(&world.lease("q", 10).await), ["a"]);
-    assert_eq!(keys(&world.lease("r", 10).await), ["a"], "another queue, another limit");
-    world.verified().await;
+    assert_eq!(keys(&world.lease("r", 10).await), ["a"], "the limit of a key is per queue");
+    world.assert_verified().await;
 }
 
-/// Lets those go on who are barred, two keys at a time; how many there were.
+/// Retries the barred jobs of a queue, two keys at a time. Returns how many there were.
 async fn unbar(world: &World, name: &str) -> usize {
     let (mut after, mut count) = (None, 0);
     loop {
         let (jobs, last) = world.store.jobs_barred(&queue_key(name), after.as_ref(), 2).await.expect("works");
         count += jobs.len();
         world.act(Act::Unbar, &jobs).await.iter().for_each(|one| assert!(one.is_ok()));
-        world.verified().await;
+        world.assert_verified().await;
         after = last;
         if after.is_none() {
             return count;
@@ -59,13 +59,13 @@ async fn unbar(world: &World, name: &str) -> usize {
     }
 }
 
-pub(super) async fn more_slots_of_a_key_are_used_at_once(world: World) {
+pub(super) async fn raised_key_concurrency_takes_effect_at_once(world: World) {
     let set = async |key_concurrency| {
         let config = QueueConfig { key_concurrency, ..QueueConfig::default() };
-        let outcome = world.done(Op::DefineQueue { queue: queue("q"), config }).await;
+        let outcome = world.apply(Op::DefineQueue { queue: queue("q"), config }).await;
         outcome.entry.expect("it was set").wakes.unbarred.clone()
     };
-    assert_eq!(set(Some(1)).await, [], "nobody was barred before there was a limit");
+    assert_eq!(set(Some(1)).await, [], "no job was barred without a limit");
     for key in ["a", "b", "c", "d", "e"] {
         world.enqueue(vec![keyed("q", key); 5]).await;
     }
@@ -76,25 +76,25 @@ pub(super) async fn more_slots_of_a_key_are_used_at_once(world: World) {
     assert!(world.lease("q", 50).await.is_empty());
     assert_eq!(set(Some(1)).await, []);
     assert_eq!(set(Some(2)).await, [queue("q")]);
-    assert_eq!(unbar(&world, "q").await, 6, "the first of each line, of which one key has two");
+    assert_eq!(unbar(&world, "q").await, 6, "the head of each line; one key has two lines");
     let mut next = keys(&world.lease("q", 50).await);
     next.sort();
-    assert_eq!(next, ["a", "b", "c", "d", "e"], "one slot more for each key, and no more");
+    assert_eq!(next, ["a", "b", "c", "d", "e"], "each key has one more slot");
     assert!(world.lease("q", 50).await.is_empty());
-    // Looking again in vain changes nothing.
+    // Another attempt without free slots changes nothing.
     assert_eq!(unbar(&world, "q").await, 6);
     assert!(world.lease("q", 50).await.is_empty());
-    world.verified().await;
-    assert_eq!(set(Some(1)).await, [], "fewer than before");
+    world.assert_verified().await;
+    assert_eq!(set(Some(1)).await, [], "a lower limit frees no slot");
     assert_eq!(set(None).await, [queue("q")]);
     assert_eq!(unbar(&world, "q").await, 6);
     assert_eq!(world.lease("q", 50).await.len(), 17);
     assert_eq!(unbar(&world, "q").await, 0);
     world.store.rebuild().await.expect("works");
-    world.verified().await;
+    world.assert_verified().await;
 }
 
-pub(super) async fn keys_take_turns(world: World) {
+pub(super) async fn flow_keys_are_leased_round_robin(world: World) {
     for key in ["a", "b", "c"] {
         world.enqueue(vec![keyed("q", key); 4]).await;
     }
@@ -102,13 +102,13 @@ pub(super) async fn keys_take_turns(world: World) {
     for capacity in [1, 2, 4, 5] {
         world.clock.advance(Span::from_millis(1));
         order.extend(keys(&world.lease("q", capacity).await));
-        world.verified().await;
+        world.assert_verified().await;
     }
     assert_eq!(order.concat(), "abcabcabcabc");
     assert!(world.lease("q", 9).await.is_empty());
 }
 
-pub(super) async fn rates_put_off(world: World) {
+pub(super) async fn rates_delay_jobs(world: World) {
     let rate = Some(Rate { amount: 2, per: secs(10) });
     world.set_queue("q", QueueConfig { rate, ..QueueConfig::default() }).await;
     world.set_queue("k", QueueConfig { key_rate: rate, ..QueueConfig::default() }).await;
@@ -116,18 +116,18 @@ pub(super) async fn rates_put_off(world: World) {
     world.enqueue(vec![keyed("k", "a"); 4]).await;
     world.enqueue(vec![keyed("k", "b")]).await;
     for name in ["q", "k"] {
-        let leased = world.ask_for(ask(&[name], &[], 9)).await;
+        let leased = world.lease_with(lease_request(&[name], &[], 9)).await;
         assert_eq!(leased.jobs.len(), if name == "q" { 2 } else { 3 }, "{name}");
         assert_eq!(leased.next_at, Some(world.now().after(secs(5))), "{name}");
-        world.verified().await;
+        world.assert_verified().await;
     }
     world.store.rebuild().await.expect("works");
-    assert!(world.ask_for(ask(&["q", "k"], &[], 9)).await.jobs.is_empty());
+    assert!(world.lease_with(lease_request(&["q", "k"], &[], 9)).await.jobs.is_empty());
     world.clock.advance(secs(5));
-    assert_eq!(world.ask_for(ask(&["q", "k"], &[], 9)).await.jobs.len(), 2);
+    assert_eq!(world.lease_with(lease_request(&["q", "k"], &[], 9)).await.jobs.len(), 2);
     world.clock.advance(secs(60));
-    assert_eq!(world.ask_for(ask(&["q", "k"], &[], 9)).await.jobs.len(), 2);
-    world.verified().await;
+    assert_eq!(world.lease_with(lease_request(&["q", "k"], &[], 9)).await.jobs.len(), 2);
+    world.assert_verified().await;
 }
 
 pub(super) async fn slots_cannot_leak(world: World) {
@@ -145,29 +145,29 @@ pub(super) async fn slots_cannot_leak(world: World) {
                 2 => bursar_core::job::End::Return,
                 _ => continue,
             };
-            world.finish(job.id, job.life.fence, end).await.expect("its own");
+            world.finish(job.id, job.life.fence, end).await.expect("the lease is current");
         }
         world.clock.advance(secs(11));
         world.rescue().await;
-        world.verified().await;
+        world.assert_verified().await;
     }
     world.clock.advance(secs(60));
     world.rescue().await;
     assert_eq!(world.state("bursar:slots:q").await.balances[0].held, 0);
     world.store.rebuild().await.expect("works");
-    world.verified().await;
+    world.assert_verified().await;
     assert_eq!(world.state("bursar:slots:q").await.balances[0].held, 0);
 }
 
-pub(super) async fn figures_are_what_there_is(world: World) {
+pub(super) async fn figures_match_the_jobs(world: World) {
     let start = world.now();
     let ids = world.enqueue(vec![work("q", "work"); 5]).await;
     world.enqueue(vec![JobSpec { delay: secs(100), ..work("q", "work") }]).await;
     world.clock.advance(secs(1));
     let leased = world.lease("q", 3).await;
     let since = leased[0].life.lease.as_ref().expect("leased").since;
-    world.finish(ids[0], 1, complete(None)).await.expect("its own");
-    world.finish(ids[1], 1, fail(None)).await.expect("its own");
+    world.finish(ids[0], 1, complete(None)).await.expect("the lease is current");
+    world.finish(ids[1], 1, fail(None)).await.expect("the lease is current");
     world.act(Act::Cancel, &[ids[4]]).await;
     let minute = start.micros().div_euclid(60_000_000);
     let expected = vec![
@@ -189,22 +189,22 @@ pub(super) async fn figures_are_what_there_is(world: World) {
         world.store.rebuild().await.expect("works");
     }
     let later = world.store.figures(&queue_key("q"), minute + 1).await.expect("works");
-    assert_eq!(later.counts, expected[..5], "what is now, and what was since");
+    assert_eq!(later.counts, expected[..5], "the present counts, and those of later minutes");
     let none = world.store.figures(&queue_key("none"), 0).await.expect("works");
     assert_eq!((none.counts.len(), none.oldest_waiting, none.oldest_lease), (0, None, None));
-    world.verified().await;
+    world.assert_verified().await;
 }
 
-/// Whoever has waited longest is told, wherever its priority, its kind or its key put it.
-pub(super) async fn the_oldest_waits_where_its_priority_puts_it(world: World) {
+/// The figures report the job that has waited longest, whatever its priority, kind or flow key.
+pub(super) async fn oldest_waiting_job_is_found_at_any_priority(world: World) {
     let oldest = async || world.store.figures(&queue_key("q"), 0).await.expect("works").oldest_waiting;
     let mut due = Vec::new();
     let specs = [
         JobSpec { priority: -50, ..work("q", "late") },
         JobSpec { priority: 50, ..work("q", "work") },
         work("q", "work"),
-        JobSpec { key: Some(FlowKey::new("k").expect("good")), ..work("q", "keyed") },
-        JobSpec { key: Some(FlowKey::new("k").expect("good")), ..work("q", "keyed") },
+        JobSpec { key: Some(FlowKey::new("k").expect("valid")), ..work("q", "keyed") },
+        JobSpec { key: Some(FlowKey::new("k").expect("valid")), ..work("q", "keyed") },
         JobSpec { priority: 50, ..work("q", "work") },
         work("q", "other"),
     ];
@@ -221,14 +221,14 @@ pub(super) async fn the_oldest_waits_where_its_priority_puts_it(world: World) {
     assert_eq!(oldest().await, None);
 }
 
-pub(super) async fn old_figures_are_forgotten(world: World) {
+pub(super) async fn old_figures_are_deleted(world: World) {
     let names = ["a", "b", "c"];
     let round = async || {
         for name in names {
             let ids = world.enqueue(vec![work(name, "work"); 2]).await;
             let fence = world.lease(name, 2).await[0].life.fence;
-            world.finish(ids[0], fence, complete(None)).await.expect("its own");
-            world.finish(ids[1], fence, fail(None)).await.expect("its own");
+            world.finish(ids[0], fence, complete(None)).await.expect("the lease is current");
+            world.finish(ids[1], fence, fail(None)).await.expect("the lease is current");
             world.act(Act::Cancel, &[ids[1]]).await;
         }
     };
@@ -253,18 +253,18 @@ pub(super) async fn old_figures_are_forgotten(world: World) {
     let before = counts("b").await;
     assert_eq!(before.0, 8, "enqueued, succeeded, cancelled and failed, in two minutes");
     assert_eq!(forget().await, 2, "three queues, two at a time");
-    assert_eq!(counts("b").await, before, "nothing is old enough");
+    assert_eq!(counts("b").await, before, "no figure is old enough");
     world.clock.advance(Span::from_days(3));
     forget().await;
     for name in names {
-        assert_eq!(counts(name).await, (4, before.1.clone()), "what is now stays, and what was lately");
+        assert_eq!(counts(name).await, (4, before.1.clone()), "the present and recent figures stay");
     }
-    world.verified().await;
+    world.assert_verified().await;
     world.store.rebuild().await.expect("works");
-    world.verified().await;
+    world.assert_verified().await;
 }
 
-pub(super) async fn unused_flow_keys_are_forgotten(world: World) {
+pub(super) async fn unused_flow_keys_are_deleted(world: World) {
     let rate = Some(Rate { amount: 1, per: Span::from_days(3) });
     world.set_queue("slots", QueueConfig { key_concurrency: Some(1), ..QueueConfig::default() }).await;
     world.set_queue("rates", QueueConfig { key_rate: rate, ..QueueConfig::default() }).await;
@@ -280,48 +280,51 @@ pub(super) async fn unused_flow_keys_are_forgotten(world: World) {
                 break;
             }
         }
-        world.verified().await;
+        world.assert_verified().await;
     };
     for name in ["slots", "rates", "plain"] {
         world.enqueue(vec![keyed(name, "a"), keyed(name, "b")]).await;
         let leased = world.lease(name, 2).await;
-        world.finish(leased[0].id, 1, complete(None)).await.expect("its own");
+        world.finish(leased[0].id, 1, complete(None)).await.expect("the lease is current");
     }
     forget().await;
     world.clock.advance(Span::from_days(2));
     forget().await;
-    assert_eq!(flows().await, 3, "a slot that is taken, and rates that are not all there again");
+    assert_eq!(flows().await, 3, "a slot is in use, and two rates have not refilled");
     for name in ["slots", "rates", "plain"] {
         let filter = JobFilter { queue: Some(queue(name)), state: Some(JobState::Leased), ..JobFilter::default() };
         let leased = world.store.list_jobs(&Tenant::built_in(), &filter, None, 10).await.expect("works");
         for job in leased {
-            world.finish(job.id, 1, complete(None)).await.expect("nobody has taken it");
+            world.finish(job.id, 1, complete(None)).await.expect("the lease is current");
         }
     }
     world.clock.advance(Span::from_days(2));
     forget().await;
     assert_eq!(flows().await, 0);
-    // Whoever uses them again finds them as new.
+    // Deleted flow keys can be used again.
     for name in ["slots", "rates"] {
         world.enqueue(vec![keyed(name, "a"), keyed(name, "a")]).await;
         assert_eq!(world.lease(name, 9).await.len(), 1, "{name}");
     }
-    world.verified().await;
+    world.assert_verified().await;
     world.store.rebuild().await.expect("works");
-    world.verified().await;
+    world.assert_verified().await;
 }
 
-pub(super) async fn lists_go_page_by_page(world: World) {
-    let tag = Tag::new("odd").expect("a good name");
+pub(super) async fn jobs_and_queues_are_listed_in_pages(world: World) {
+    let tag = Tag::new("odd").expect("a valid name");
     let mut ids = Vec::new();
     for place in 0..60 {
         let mut spec = work(if place % 3 == 0 { "q" } else { "r" }, if place % 2 == 0 { "a.x" } else { "b" });
         spec.tags.extend((place % 2 == 1).then(|| tag.clone()));
-        spec.key = (place % 5 == 0).then(|| FlowKey::new("k").expect("a good name"));
+        spec.key = (place % 5 == 0).then(|| FlowKey::new("k").expect("a valid name"));
         ids.extend(world.enqueue(vec![spec]).await);
     }
     for (place, job) in world.lease("r", 25).await.into_iter().enumerate() {
-        world.finish(job.id, 1, if place % 2 == 0 { complete(None) } else { fail(None) }).await.expect("its own");
+        world
+            .finish(job.id, 1, if place % 2 == 0 { complete(None) } else { fail(None) })
+            .await
+            .expect("the lease is current");
     }
     let tenant = Tenant::built_in();
     let all = async |filter: &JobFilter, limit: usize| {
@@ -345,7 +348,7 @@ pub(super) async fn lists_go_page_by_page(world: World) {
         JobFilter { state: Some(JobState::Queued), queue: Some(queue("r")), ..JobFilter::default() },
         JobFilter { kind: Some(kind("a.*")), ..JobFilter::default() },
         JobFilter { kind: Some(kind("b")), tag: Some(tag), ..JobFilter::default() },
-        JobFilter { key: Some(FlowKey::new("k").expect("good")), ..JobFilter::default() },
+        JobFilter { key: Some(FlowKey::new("k").expect("valid")), ..JobFilter::default() },
         JobFilter { fingerprint: Some(fingerprint), ..JobFilter::default() },
     ];
     for filter in filters {
@@ -369,7 +372,7 @@ pub(super) async fn lists_go_page_by_page(world: World) {
     assert_eq!(world.store.queue(&queue_key("q")).await.expect("works"), None);
 }
 
-pub(super) async fn finished_jobs_are_kept_as_their_queue_says(world: World) {
+pub(super) async fn finished_jobs_are_kept_for_the_retention_of_their_queue(world: World) {
     let retention = Retention { succeeded: None, cancelled: Some(secs(60)), dead: Some(secs(120)) };
     world.set_queue("set", QueueConfig { retention, ..QueueConfig::default() }).await;
     let mut ended = Vec::new();
@@ -377,8 +380,8 @@ pub(super) async fn finished_jobs_are_kept_as_their_queue_says(world: World) {
         let once = JobSpec { max_attempts: Some(1), ..work(name, "work") };
         let ids = world.enqueue(vec![once.clone(), once.clone(), once]).await;
         world.lease(name, 2).await;
-        world.finish(ids[0], 1, complete(None)).await.expect("its own");
-        world.finish(ids[1], 1, fail(None)).await.expect("its own");
+        world.finish(ids[0], 1, complete(None)).await.expect("the lease is current");
+        world.finish(ids[1], 1, fail(None)).await.expect("the lease is current");
         world.act(Act::Cancel, &[ids[2]]).await;
         ended.push(ids);
     }
@@ -388,7 +391,7 @@ pub(super) async fn finished_jobs_are_kept_as_their_queue_says(world: World) {
         loop {
             let due = world.store.due_jobs(1).await.expect("works").ended;
             let Some((_, id)) = due.first() else { return gone };
-            assert_eq!(due.len(), 1, "no more than asked for");
+            assert_eq!(due.len(), 1, "at most `limit` jobs");
             world.act(Act::Forget, &[*id]).await;
             assert_eq!(world.store.job(*id).await.expect("works"), None);
             gone.push(*id);
@@ -401,25 +404,25 @@ pub(super) async fn finished_jobs_are_kept_as_their_queue_says(world: World) {
     day.sort();
     assert_eq!(day, [ended[1][0], ended[1][2]]);
     assert_eq!(forget(Span::from_days(29)).await, [ended[1][1]]);
-    assert_eq!(forget(Span::from_days(3_000)).await, [], "what is kept for ever");
+    assert_eq!(forget(Span::from_days(3_000)).await, [], "the job without an end of retention stays");
     assert_eq!(world.job_state(ended[0][0]).await, JobState::Succeeded);
     world.store.rebuild().await.expect("works");
-    world.verified().await;
+    world.assert_verified().await;
 }
 
-pub(super) async fn bell_rings_when_something_is_committed(world: World) {
-    let bell = async || world.store.change_counter().await.expect("works");
-    let before = bell().await;
-    assert_eq!(bell().await, before);
+pub(super) async fn change_counter_changes_with_every_commit(world: World) {
+    let counter = async || world.store.change_counter().await.expect("works");
+    let before = counter().await;
+    assert_eq!(counter().await, before);
     world.enqueue(vec![work("q", "work")]).await;
-    let after = bell().await;
+    let after = counter().await;
     assert_ne!(after, before);
     let paused = QueueConfig { paused: true, ..QueueConfig::default() };
     world.request(Request::from(Op::DefineQueue { queue: queue("q"), config: paused })).await.expect("done");
-    assert_ne!(bell().await, after);
+    assert_ne!(counter().await, after);
 }
 
-pub(super) async fn jobs_of_all_tenants_are_counted_together(world: World) {
+pub(super) async fn job_counts_include_all_tenants(world: World) {
     assert_eq!(world.store.job_counts().await.expect("works"), []);
     world.enqueue(vec![work("q", "work"), work("q", "work"), work("r", "work")]).await;
     let other = Context::of(Tenant::new("other").expect("a name"));
@@ -428,6 +431,6 @@ pub(super) async fn jobs_of_all_tenants_are_counted_together(world: World) {
     let leased = world.lease("q", 1).await;
     let counts = async || world.store.job_counts().await.expect("works");
     assert_eq!(counts().await, [(JobState::Queued, 3), (JobState::Leased, 1)]);
-    world.finish(leased[0].id, 1, complete(None)).await.expect("its own");
+    world.finish(leased[0].id, 1, complete(None)).await.expect("the lease is current");
     assert_eq!(counts().await, [(JobState::Queued, 3), (JobState::Succeeded, 1)]);
 }

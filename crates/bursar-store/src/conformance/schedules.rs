@@ -1,4 +1,4 @@
-//! Schedules: what their ticks enqueue, and how they are kept.
+//! Schedules: ticks, definitions and lists.
 
 use bursar_core::context::Context;
 use bursar_core::cron::Cron;
@@ -16,11 +16,11 @@ use super::work::{complete, keyed, work};
 use super::world::{World, secs, submitted};
 
 fn name(name: &str) -> ScheduleName {
-    ScheduleName::new(name).expect("a good name")
+    ScheduleName::new(name).expect("a valid name")
 }
 
 fn every(cron: &str, job: JobSpec) -> ScheduleSpec {
-    let cron = Cron::new(cron).expect("a good expression");
+    let cron = Cron::new(cron).expect("a valid expression");
     ScheduleSpec::new(cron, Zone::new("Europe/Berlin").expect("a known zone"), job)
 }
 
@@ -30,18 +30,18 @@ fn time(text: &str) -> Time {
 
 impl World {
     async fn schedule(&self, schedule: &str, spec: ScheduleSpec) {
-        self.done(Op::DefineSchedule { schedule: name(schedule), spec }).await;
+        self.apply(Op::DefineSchedule { schedule: name(schedule), spec }).await;
     }
 
     async fn tick(&self, schedule: &str) {
-        self.done(Op::Tick { schedule: name(schedule) }).await;
+        self.apply(Op::Tick { schedule: name(schedule) }).await;
     }
 
     async fn stored(&self, schedule: &str) -> Option<Schedule> {
         self.store.schedule(&(Tenant::built_in(), name(schedule))).await.expect("works")
     }
 
-    /// The jobs that a schedule has enqueued so far, with their ticks.
+    /// Returns the jobs that a schedule has enqueued, with their ticks.
     async fn ticks(&self, of: &str) -> Vec<(Time, JobId)> {
         let ticked = |event: Event| match event {
             Event::ScheduleTicked { schedule, tick, job, .. } if schedule == name(of) => Some((tick, job)),
@@ -50,8 +50,8 @@ impl World {
         self.events().await.into_iter().filter_map(ticked).collect()
     }
 
-    /// The same from the journal alone.
-    async fn is_rebuilt(&self, schedules: &[&str]) {
+    /// Checks that a rebuild from the journal restores the schedules.
+    async fn assert_rebuilt(&self, schedules: &[&str]) {
         let mut before = Vec::new();
         for schedule in schedules {
             before.push(self.stored(schedule).await);
@@ -60,12 +60,12 @@ impl World {
         for (schedule, before) in schedules.iter().zip(before) {
             assert_eq!(self.stored(schedule).await, before, "{schedule}");
         }
-        self.verified().await;
+        self.assert_verified().await;
     }
 }
 
-pub(super) async fn ticks_enqueue_what_the_policies_say(world: World) {
-    // Half past two does not exist in Berlin on 28 March 2027.
+pub(super) async fn missed_ticks_follow_the_policy(world: World) {
+    // On 28 March 2027 there is no 02:30 in Berlin.
     world.at(time("2027-03-26T12:00:00Z"));
     let policies = [("skip", Missed::Skip), ("one", Missed::One), ("all", Missed::All)];
     for (schedule, missed) in policies {
@@ -81,7 +81,7 @@ pub(super) async fn ticks_enqueue_what_the_policies_say(world: World) {
         world.tick(schedule).await;
         let ticks = world.ticks(schedule).await;
         assert_eq!(ticks.iter().map(|(tick, _)| *tick).collect::<Vec<_>>(), expected, "{schedule}");
-        let stored = world.stored(schedule).await.expect("is there");
+        let stored = world.stored(schedule).await.expect("it exists");
         assert_eq!(stored.next_at, time("2027-03-30T00:30:00Z"));
         assert_eq!((stored.last_tick, stored.last_job), ticks.last().map(|(tick, job)| (*tick, *job)).unzip());
         for (_, job) in ticks {
@@ -89,7 +89,7 @@ pub(super) async fn ticks_enqueue_what_the_policies_say(world: World) {
         }
     }
     assert_eq!(world.lease("q", 9).await.len(), 4);
-    world.is_rebuilt(&["skip", "one", "all"]).await;
+    world.assert_rebuilt(&["skip", "one", "all"]).await;
 }
 
 pub(super) async fn schedule_is_changed_paused_and_removed(world: World) {
@@ -105,23 +105,23 @@ pub(super) async fn schedule_is_changed_paused_and_removed(world: World) {
     world.at(time("2027-06-01T13:00:00Z"));
     world.tick("s").await;
     assert_eq!(world.job_state(ran).await, JobState::Cancelled);
-    world.verified().await;
-    world.done(Op::PauseSchedule { schedule: name("s"), paused: true }).await;
+    world.assert_verified().await;
+    world.apply(Op::PauseSchedule { schedule: name("s"), paused: true }).await;
     world.at(time("2027-06-01T15:30:00Z"));
     world.tick("s").await;
-    let paused = world.stored("s").await.expect("is there");
+    let paused = world.stored("s").await.expect("it exists");
     assert_eq!((paused.next_at, paused.spec.paused, world.ticks("s").await.len()), (Time::NEVER, true, 2));
-    world.is_rebuilt(&["s"]).await;
-    world.done(Op::PauseSchedule { schedule: name("s"), paused: false }).await;
-    assert_eq!(world.stored("s").await.expect("is there").next_at, time("2027-06-01T16:00:00Z"));
-    // A run while the last job is leased tells that one to stop.
+    world.assert_rebuilt(&["s"]).await;
+    world.apply(Op::PauseSchedule { schedule: name("s"), paused: false }).await;
+    assert_eq!(world.stored("s").await.expect("it exists").next_at, time("2027-06-01T16:00:00Z"));
+    // With `Overlap::Cancel`, a run cancels the last job while it is leased.
     let leased = world.lease("q", 1).await.remove(0);
-    world.finish(leased.id, 1, complete(None)).await.expect("its own");
+    world.finish(leased.id, 1, complete(None)).await.expect("the lease is current");
     let leased = world.lease("q", 1).await.remove(0);
-    world.done(Op::RunSchedule { schedule: name("s") }).await;
+    world.apply(Op::RunSchedule { schedule: name("s") }).await;
     assert!(world.job(leased.id).await.life.cancelling);
-    world.verified().await;
-    world.done(Op::RemoveSchedule { schedule: name("s") }).await;
+    world.assert_verified().await;
+    world.apply(Op::RemoveSchedule { schedule: name("s") }).await;
     assert_eq!(world.stored("s").await, None);
     let gone = Refusal::UnknownSchedule { schedule: name("s") };
     for op in [
@@ -129,18 +129,18 @@ pub(super) async fn schedule_is_changed_paused_and_removed(world: World) {
         Op::RunSchedule { schedule: name("s") },
         Op::PauseSchedule { schedule: name("s"), paused: true },
     ] {
-        assert_eq!(world.ask(op).await.expect_err("it is gone"), gone);
+        assert_eq!(world.submit(op).await.expect_err("it was removed"), gone);
     }
     world.tick("s").await;
-    world.is_rebuilt(&["s"]).await;
+    world.assert_rebuilt(&["s"]).await;
     world.schedule("s", hourly).await;
-    assert_eq!(world.stored("s").await.expect("is there").last_job, None);
-    world.is_rebuilt(&["s"]).await;
+    assert_eq!(world.stored("s").await.expect("it exists").last_job, None);
+    world.assert_rebuilt(&["s"]).await;
 }
 
-pub(super) async fn schedules_are_listed_and_found_when_they_are_due(world: World) {
+pub(super) async fn schedules_are_listed_and_due_ones_found(world: World) {
     world.at(time("2027-06-01T12:00:00Z"));
-    let (here, other) = (Tenant::built_in(), Tenant::new("other").expect("a good name"));
+    let (here, other) = (Tenant::built_in(), Tenant::new("other").expect("a valid name"));
     for (schedule, cron) in [("c", "30 * * * *"), ("a", "10 * * * *"), ("b", "20 * * * *"), ("A", "40 * * * *")] {
         world.schedule(schedule, every(cron, work("q", "work"))).await;
     }
@@ -166,35 +166,35 @@ pub(super) async fn schedules_are_listed_and_found_when_they_are_due(world: Worl
     }
     assert_eq!(due(9).await, (Vec::new(), next));
     for schedule in ["A", "a", "b", "c"] {
-        world.done(Op::PauseSchedule { schedule: name(schedule), paused: true }).await;
+        world.apply(Op::PauseSchedule { schedule: name(schedule), paused: true }).await;
     }
     let tick = Op::RemoveSchedule { schedule: name("a") };
     world.request(Request::from(tick).in_context(Context::of(other))).await.expect("done");
-    assert_eq!(due(9).await, (Vec::new(), None), "what is paused is never due");
+    assert_eq!(due(9).await, (Vec::new(), None), "a paused schedule is never due");
 }
 
-pub(super) async fn payload_of_a_schedule_comes_with_every_job(world: World) {
+pub(super) async fn every_job_of_a_schedule_has_its_payload(world: World) {
     let large = Payload::of(&"x".repeat(50_000)).expect("JSON");
     let job = JobSpec { payload: large.clone(), delay: secs(5), ..work("q", "work") };
     world.schedule("s", every("0 * * * *", job)).await;
     for _ in 0..2 {
-        let ran = submitted(world.done(Op::RunSchedule { schedule: name("s") }).await).jobs[0].id;
+        let ran = submitted(world.apply(Op::RunSchedule { schedule: name("s") }).await).jobs[0].id;
         let job = world.job(ran).await;
         assert_eq!((job.payload, job.life.state), (large.clone(), JobState::Scheduled));
-        world.is_rebuilt(&["s"]).await;
-        assert_eq!(world.stored("s").await.expect("is there").spec.job.payload, large);
+        world.assert_rebuilt(&["s"]).await;
+        assert_eq!(world.stored("s").await.expect("it exists").spec.job.payload, large);
         assert_eq!(world.job(ran).await.payload, large);
     }
 }
 
-pub(super) async fn bad_schedules_change_nothing(world: World) {
-    let nowhere: Zone = serde_json::from_str("\"Mars/Olympus\"").expect("it is read as it was stored");
+pub(super) async fn invalid_schedules_change_nothing(world: World) {
+    let nowhere: Zone = serde_json::from_str("\"Mars/Olympus\"").expect("a stored zone is not checked");
     let spec = ScheduleSpec { zone: nowhere, ..every("0 * * * *", work("q", "work")) };
-    let refused = world.ask(Op::DefineSchedule { schedule: name("s"), spec }).await.expect_err("refused");
+    let refused = world.submit(Op::DefineSchedule { schedule: name("s"), spec }).await.expect_err("refused");
     assert!(matches!(&refused, Refusal::Invalid(invalid) if invalid.field == "zone"), "{refused:?}");
     world.clock.set(time("9999-12-30T21:00:00Z"));
     let spec = every("0 0 1 1 *", work("q", "work"));
-    let refused = world.ask(Op::DefineSchedule { schedule: name("s"), spec }).await.expect_err("refused");
+    let refused = world.submit(Op::DefineSchedule { schedule: name("s"), spec }).await.expect_err("refused");
     assert!(matches!(&refused, Refusal::Invalid(invalid) if invalid.field == "cron"), "{refused:?}");
     assert_eq!((world.stored("s").await, world.kinds().await.len()), (None, 0));
 }

@@ -1,4 +1,4 @@
-//! What workers and operators do, in few words.
+//! Short forms of the requests of workers and operators.
 
 use bursar_core::answer::{Answer, Finished, Leased};
 use bursar_core::id::JobId;
@@ -8,12 +8,11 @@ use bursar_core::payload::Payload;
 use bursar_core::refusal::Refusal;
 use bursar_core::request::{Act, Charge, Command, Op, Settle};
 use bursar_core::state::QueueKey;
-use bursar_core::time::Span;
 
 use super::world::{World, scope, secs, submitted};
 
 pub(super) fn queue(name: &str) -> Queue {
-    Queue::new(name).expect("a good name")
+    Queue::new(name).expect("a valid name")
 }
 
 pub(super) fn queue_key(name: &str) -> QueueKey {
@@ -21,10 +20,10 @@ pub(super) fn queue_key(name: &str) -> QueueKey {
 }
 
 pub(super) fn kind(name: &str) -> JobKind {
-    JobKind::new(name).expect("a good name")
+    JobKind::new(name).expect("a valid name")
 }
 
-/// A job for a queue, tried again ten seconds after it has failed.
+/// A job that is retried ten seconds after a failure.
 pub(super) fn work(queue_name: &str, kind_name: &str) -> JobSpec {
     let mut spec = JobSpec::new(queue(queue_name), kind(kind_name), Payload::default());
     spec.retry = Some(Retry { backoff: Backoff::Fixed { delay: secs(10) }, ..Retry::default() });
@@ -32,7 +31,7 @@ pub(super) fn work(queue_name: &str, kind_name: &str) -> JobSpec {
 }
 
 pub(super) fn keyed(queue_name: &str, key: &str) -> JobSpec {
-    JobSpec { key: Some(FlowKey::new(key).expect("a good name")), ..work(queue_name, "work") }
+    JobSpec { key: Some(FlowKey::new(key).expect("a valid name")), ..work(queue_name, "work") }
 }
 
 pub(super) fn enqueue(jobs: Vec<JobSpec>) -> Op {
@@ -45,13 +44,13 @@ pub(super) fn owning(spec: JobSpec, charges: &[(&str, i64)]) -> Op {
     Op::Submit(Command { charges, settle: Settle::Job, jobs: vec![spec], ..Command::default() })
 }
 
-pub(super) fn ask(queues: &[&str], kinds: &[&str], capacity: u32) -> LeaseAsk {
+pub(super) fn lease_request(queues: &[&str], kinds: &[&str], capacity: u32) -> LeaseAsk {
     LeaseAsk {
         queues: queues.iter().map(|name| queue(name)).collect(),
         kinds: kinds.iter().map(|name| kind(name)).collect(),
         capacity,
         lease: None,
-        worker: WorkerName::new("w").expect("a good name"),
+        worker: WorkerName::new("w").expect("a valid name"),
     }
 }
 
@@ -73,22 +72,22 @@ pub(super) fn is_lost(answer: &Result<Finished, Refusal>, is_billed: bool) -> bo
 
 impl World {
     pub(super) async fn enqueue(&self, jobs: Vec<JobSpec>) -> Vec<JobId> {
-        submitted(self.done(enqueue(jobs)).await).jobs.iter().map(|job| job.id).collect()
+        submitted(self.apply(enqueue(jobs)).await).jobs.iter().map(|job| job.id).collect()
     }
 
     pub(super) async fn enqueue_one(&self, op: Op) -> JobId {
-        submitted(self.done(op).await).jobs[0].id
+        submitted(self.apply(op).await).jobs[0].id
     }
 
-    pub(super) async fn ask_for(&self, ask: LeaseAsk) -> Leased {
-        match self.done(Op::Lease(ask)).await.answer {
+    pub(super) async fn lease_with(&self, request: LeaseAsk) -> Leased {
+        match self.apply(Op::Lease(request)).await.answer {
             Answer::Leased(leased) => leased,
-            other => panic!("leases are expected: {other:?}"),
+            other => panic!("expected leases: {other:?}"),
         }
     }
 
     pub(super) async fn lease(&self, queue: &str, capacity: u32) -> Vec<Job> {
-        self.ask_for(ask(&[queue], &[], capacity)).await.jobs
+        self.lease_with(lease_request(&[queue], &[], capacity)).await.jobs
     }
 
     pub(super) async fn finish(&self, job: JobId, fence: u64, end: End) -> Result<Finished, Refusal> {
@@ -96,21 +95,21 @@ impl World {
     }
 
     pub(super) async fn finish_all(&self, items: Vec<Finish>) -> Vec<Result<Finished, Refusal>> {
-        match self.done(Op::Finish { items }).await.answer {
+        match self.apply(Op::Finish { items }).await.answer {
             Answer::Finished(each) => each,
-            other => panic!("finished jobs are expected: {other:?}"),
+            other => panic!("expected finished jobs: {other:?}"),
         }
     }
 
     pub(super) async fn act(&self, act: Act, jobs: &[JobId]) -> Vec<Result<Finished, Refusal>> {
-        match self.done(Op::Act { act, jobs: jobs.to_vec() }).await.answer {
+        match self.apply(Op::Act { act, jobs: jobs.to_vec() }).await.answer {
             Answer::Acted { each, .. } => each,
-            other => panic!("jobs that were acted on are expected: {other:?}"),
+            other => panic!("expected the answer of an act: {other:?}"),
         }
     }
 
     pub(super) async fn job(&self, id: JobId) -> Job {
-        self.store.job(id).await.expect("the store works").expect("the job is there")
+        self.store.job(id).await.expect("the store works").expect("the job exists")
     }
 
     pub(super) async fn job_state(&self, id: JobId) -> JobState {
@@ -118,10 +117,10 @@ impl World {
     }
 
     pub(super) async fn set_queue(&self, name: &str, config: QueueConfig) {
-        self.done(Op::DefineQueue { queue: queue(name), config }).await;
+        self.apply(Op::DefineQueue { queue: queue(name), config }).await;
     }
 
-    /// Leases and completes until nothing is left; in which order.
+    /// Leases and completes jobs until none is left. Returns them in the order of their leases.
     pub(super) async fn drain(&self, queue: &str, capacity: u32) -> Vec<JobId> {
         let mut order = Vec::new();
         loop {
@@ -136,7 +135,7 @@ impl World {
         }
     }
 
-    /// What upkeep does with leases that have lapsed.
+    /// Rescues the jobs with expired leases, as maintenance does. Returns how many there were.
     pub(super) async fn rescue(&self) -> usize {
         let lapsed = self.store.due_jobs(1_000).await.expect("works").lapsed;
         let ids: Vec<JobId> = lapsed.into_iter().map(|(_, job)| job).collect();
@@ -149,8 +148,4 @@ impl World {
     pub(super) async fn position(&self) -> u64 {
         self.store.health().await.expect("works").position
     }
-}
-
-pub(super) fn half_a_minute() -> Span {
-    secs(30)
 }

@@ -1,4 +1,4 @@
-//! A store on a clock that stands until it is moved.
+//! A store with a manual clock, and short forms of the requests that the cases send.
 
 use std::sync::Arc;
 
@@ -19,29 +19,29 @@ use super::commit_requests::CommitRequests;
 use crate::clock::{Clock, ManualClock};
 use crate::store::{LockPolicy, RequestOutcome, Store};
 
-/// An empty store and its clock.
+/// A store under test and its clock.
 pub struct World {
     /// The store.
     pub store: Arc<dyn Store>,
-    /// Its clock.
+    /// The clock of the store.
     pub clock: Arc<ManualClock>,
 }
 
 const TICK: Span = Span::from_micros(1);
 
 pub(super) fn scope(name: &str) -> Scope {
-    Scope::new(name).expect("a good name")
+    Scope::new(name).expect("a valid name")
 }
 
 pub(super) fn limit(amount: i64, window: &str) -> Limit {
-    Limit::new(amount, window.parse().expect("a good window"))
+    Limit::new(amount, window.parse().expect("a valid window"))
 }
 
 pub(super) fn secs(secs: u64) -> Span {
     Span::from_secs(secs)
 }
 
-/// A hold on one scope with a budget.
+/// A hold on one scope that has a budget.
 pub(super) fn hold(name: &str, amount: i64, ttl: Span) -> Op {
     Op::Submit(Command {
         charges: vec![Charge::new(scope(name), amount)],
@@ -50,7 +50,7 @@ pub(super) fn hold(name: &str, amount: i64, ttl: Span) -> Op {
     })
 }
 
-/// A hold on one scope under a limit of the caller's.
+/// A hold on one scope under limits of the caller.
 pub(super) fn hold_within(name: &str, amount: i64, limits: &[Limit]) -> Op {
     Op::Submit(Command {
         charges: vec![Charge::new(scope(name), amount).within(limits.iter().cloned())],
@@ -70,85 +70,85 @@ pub(super) fn post_within(name: &str, amount: i64, limits: &[Limit]) -> Op {
     })
 }
 
-/// What a refusal leaves, where one limit refuses.
+/// Returns the available units that a refusal by one limit reports.
 pub(super) fn available(refused: Result<Outcome, Refusal>) -> i64 {
     match refused {
         Err(Refusal::Refused(violations)) => match violations.as_slice() {
             [Violation::Limit { available, .. }] => *available,
-            other => panic!("one limit should refuse: {other:?}"),
+            other => panic!("expected a refusal by one limit: {other:?}"),
         },
-        other => panic!("it should be refused: {other:?}"),
+        other => panic!("expected a refusal: {other:?}"),
     }
 }
 
 pub(super) fn submitted(outcome: Outcome) -> Submitted {
     match outcome.answer {
         Answer::Submitted(submitted) => submitted,
-        other => panic!("a command's answer is expected: {other:?}"),
+        other => panic!("expected the answer of a command: {other:?}"),
     }
 }
 
 impl World {
-    /// A world around a store.
+    /// Creates a world from a store and its clock.
     pub fn new(store: Arc<dyn Store>, clock: Arc<ManualClock>) -> World {
         World { store, clock }
     }
 
-    /// Does requests in one batch, asking again where it is said.
+    /// Commits requests in one batch. Requests that must be submitted again are.
     pub(super) async fn batch(&self, requests: Vec<Request>) -> Vec<Result<Outcome, Refusal>> {
-        // A scope sees each instant once; a clock that stood still would be overtaken.
+        // Each decision on a scope has a later time than the one before, so the clock must move.
         self.clock.advance(TICK);
         let requests: Vec<Arc<Request>> = requests.into_iter().map(Arc::new).collect();
         let mut answers: Vec<Option<Result<Outcome, Refusal>>> = requests.iter().map(|_| None).collect();
         for _ in 0..10_000 {
-            let open: Vec<usize> = (0..requests.len()).filter(|place| answers[*place].is_none()).collect();
+            let open: Vec<usize> = (0..requests.len()).filter(|index| answers[*index].is_none()).collect();
             if open.is_empty() {
                 return answers.into_iter().flatten().collect();
             }
-            let asked: Vec<_> = open.iter().map(|place| requests[*place].clone()).collect();
-            let outcomes = self.store.commit_requests(&asked, LockPolicy::Skip).await.expect("the store works");
-            for (place, outcome) in open.into_iter().zip(outcomes) {
+            let unanswered: Vec<_> = open.iter().map(|index| requests[*index].clone()).collect();
+            let outcomes = self.store.commit_requests(&unanswered, LockPolicy::Skip).await.expect("the store works");
+            for (index, outcome) in open.into_iter().zip(outcomes) {
                 match outcome {
-                    RequestOutcome::Answered(answer) => answers[place] = Some(answer),
+                    RequestOutcome::Answered(answer) => answers[index] = Some(answer),
                     RequestOutcome::Again => {}
                     RequestOutcome::Blocked(_) | RequestOutcome::Failed(_) => {
-                        panic!("nobody else is there to block it")
+                        panic!("no other transaction can block it")
                     }
                 }
             }
         }
-        panic!("it was asked again without end")
+        panic!("a request was returned as `Again` too often")
     }
 
     pub(super) async fn request(&self, request: Request) -> Result<Outcome, Refusal> {
         self.batch(vec![request]).await.remove(0)
     }
 
-    pub(super) async fn ask(&self, op: Op) -> Result<Outcome, Refusal> {
+    pub(super) async fn submit(&self, op: Op) -> Result<Outcome, Refusal> {
         self.request(op.into()).await
     }
 
-    pub(super) async fn done(&self, op: Op) -> Outcome {
-        self.ask(op).await.expect("it should be done")
+    pub(super) async fn apply(&self, op: Op) -> Outcome {
+        self.submit(op).await.expect("the request succeeds")
     }
 
     pub(super) async fn define(&self, name: &str, budget: Budget) {
-        self.done(Op::Define { scope: scope(name), budget }).await;
+        self.apply(Op::Define { scope: scope(name), budget }).await;
     }
 
-    /// A budget over its lifetime that takes any TTL from a millisecond to thirty days.
+    /// Defines a budget that accepts any TTL from a millisecond to thirty days.
     pub(super) async fn budget(&self, name: &str, limits: &[Limit]) {
         self.define(name, loose(limits)).await;
     }
 
     pub(super) async fn place(&self, op: Op) -> HoldId {
-        submitted(self.done(op).await).hold.expect("a hold").id
+        submitted(self.apply(op).await).hold.expect("a hold").id
     }
 
     pub(super) async fn settle(&self, op: Op) -> Result<Settled, Refusal> {
-        self.ask(op).await.map(|outcome| match outcome.answer {
+        self.submit(op).await.map(|outcome| match outcome.answer {
             Answer::Settled(settled) => settled,
-            other => panic!("a settled hold is expected: {other:?}"),
+            other => panic!("expected a settled hold: {other:?}"),
         })
     }
 
@@ -158,19 +158,19 @@ impl World {
 
     pub(super) async fn state(&self, name: &str) -> ScopeState {
         let key = (Tenant::built_in(), scope(name));
-        self.store.scope(&key).await.expect("the store works").expect("the scope is there")
+        self.store.scope(&key).await.expect("the store works").expect("the scope exists")
     }
 
-    /// Posted and held in a window, as a reader sees it.
+    /// Returns the posted and held units of a window, as a read reports them.
     pub(super) async fn balance(&self, name: &str, window: &str) -> (i64, i64) {
-        let window: Window = window.parse().expect("a good window");
+        let window: Window = window.parse().expect("a valid window");
         let state = self.state(name).await;
-        let balance = state.balance(&window).expect("the window is kept");
+        let balance = state.balance(&window).expect("the window exists");
         (balance.spent(), balance.held)
     }
 
     pub(super) async fn hold_state(&self, hold: HoldId) -> HoldState {
-        self.store.hold(hold).await.expect("the store works").expect("the hold is there").state
+        self.store.hold(hold).await.expect("the store works").expect("the hold exists").state
     }
 
     pub(super) async fn sweep(&self) -> usize {
@@ -191,7 +191,7 @@ impl World {
         }
     }
 
-    /// The kinds of all events so far.
+    /// Returns the kinds of all events of the journal.
     pub(super) async fn kinds(&self) -> Vec<&'static str> {
         self.events().await.iter().map(Event::kind).collect()
     }
@@ -202,17 +202,17 @@ impl World {
         entries.flat_map(|entry| entry.events.iter().map(|recorded| recorded.e.clone())).collect()
     }
 
-    pub(super) async fn verified(&self) {
+    pub(super) async fn assert_verified(&self) {
         let report = self.store.verify().await.expect("the store works");
         assert!(report.is_ok(), "{:#?}", report.violations);
     }
 
-    /// Sets the clock so that the next request is decided at this instant.
+    /// Sets the clock so that the next request is decided at this time.
     pub(super) fn at(&self, now: Time) {
         self.clock.set(now.before(TICK));
     }
 
-    /// The instant of the last request.
+    /// Returns the time of the last request.
     pub(super) fn now(&self) -> Time {
         self.clock.now()
     }

@@ -1,4 +1,4 @@
-//! Verification of the maps.
+//! The checks of [`verify`] on the maps.
 
 use bursar_core::name::Scope;
 use futures_util::FutureExt;

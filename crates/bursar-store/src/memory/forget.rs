@@ -1,4 +1,4 @@
-//! What is forgotten, by the clock or for privacy.
+//! Deletion of expired rows, and of payloads on request.
 
 use std::collections::BTreeSet;
 
@@ -12,10 +12,10 @@ use crate::figures::first_minute_kept;
 
 impl Tables {
     pub(super) fn forget_keys(&mut self, limit: usize, now: Time) -> usize {
-        let over: Vec<_> =
+        let expired: Vec<_> =
             self.keys.iter().filter(|(_, row)| row.until <= now).map(|(k, _)| k.clone()).take(limit).collect();
-        self.keys.retain(|key, _| !over.contains(key));
-        over.len()
+        self.keys.retain(|key, _| !expired.contains(key));
+        expired.len()
     }
 
     pub(super) fn forget_figures(&mut self, after: Option<&QueueKey>, limit: usize, now: Time) -> Option<QueueKey> {

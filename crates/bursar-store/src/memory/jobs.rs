@@ -1,4 +1,4 @@
-//! Jobs and queues among the maps.
+//! Reads of jobs and queues.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
@@ -50,9 +50,9 @@ impl Tables {
     }
 
     pub(super) fn list_queues(&self, tenant: &Tenant, after: Option<&Queue>, limit: usize) -> Vec<(Queue, QueueState)> {
-        let set = self.queues.keys().cloned();
+        let defined = self.queues.keys().cloned();
         let used = self.tallies.keys().map(|tally| (tally.tenant.clone(), tally.queue.clone()));
-        let all: BTreeSet<QueueKey> = set.chain(used).filter(|(of, _)| of == tenant).collect();
+        let all: BTreeSet<QueueKey> = defined.chain(used).filter(|(of, _)| of == tenant).collect();
         let wanted = all.into_iter().filter(|(_, queue)| after.is_none_or(|after| queue > after)).take(limit);
         wanted.map(|key| (key.1.clone(), self.queues.get(&key).cloned().unwrap_or_default())).collect()
     }
@@ -63,8 +63,8 @@ impl Tables {
             (&tally.tenant, &tally.queue) == (&key.0, &key.1) && recent && **count != 0
         });
         let waits = |job: &&Job| {
-            let put_off = matches!(job.life.place, Place::Until(_));
-            is_in(job, key) && job.state_at(now) == JobState::Queued && !put_off
+            let delayed = matches!(job.life.place, Place::Until(_));
+            is_in(job, key) && job.state_at(now) == JobState::Queued && !delayed
         };
         let leases = self.jobs.values().filter(|job| is_in(job, key)).filter_map(|job| job.life.lease.as_ref());
         Figures {
@@ -103,9 +103,9 @@ impl Tables {
         limit: usize,
     ) -> Vec<HeldSum> {
         let wanted = self.held.iter().filter(|((of, in_queue, kind, unit), sum)| {
-            let asked = of == tenant && queue.is_none_or(|queue| queue == in_queue);
+            let selected = of == tenant && queue.is_none_or(|queue| queue == in_queue);
             let later = after.is_none_or(|(q, k, u)| (in_queue, kind, unit) > (q, k, u));
-            asked && later && **sum != 0
+            selected && later && **sum != 0
         });
         let held =
             wanted.map(|((_, queue, kind, unit), sum)| HeldSum::new(queue.clone(), kind.clone(), unit.clone(), *sum));
@@ -133,7 +133,7 @@ impl Tables {
         scopes.map(|key| (key.clone(), self.scopes.get(&key).map_or(0, |row| row.version))).collect()
     }
 
-    /// Lines follow from the jobs: after a rebuild they are made anew.
+    /// Computes all lines from the jobs. The journal does not record them, so a rebuild needs this.
     pub(super) fn line_up(&mut self) {
         let lines = line_up(self.jobs.values_mut());
         self.scopes.values_mut().for_each(|row| row.line = Default::default());

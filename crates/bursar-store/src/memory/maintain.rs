@@ -1,4 +1,4 @@
-//! Maintenance.
+//! [`Maintain`] on the maps.
 
 use async_trait::async_trait;
 use bursar_core::hold::{Hold, HoldState};
@@ -96,7 +96,7 @@ impl Maintain for MemoryStore {
         let mut events = 0;
         for batch in tables.journal.values() {
             events += batch.count() as u64;
-            let batch = rebuilt.read(batch);
+            let batch = rebuilt.with_payloads(batch);
             let mut rows = MemoryRows { tables: &mut rebuilt, clock: &*self.clock };
             let work = async {
                 let ws = transaction::replay(&mut rows, &batch).await?;

@@ -1,4 +1,4 @@
-//! The model: everything in maps. What the other engines must do, in the plainest form.
+//! An engine that keeps everything in maps: for tests, and as the simplest model of what every engine does.
 
 mod check;
 mod forget;
@@ -36,14 +36,14 @@ use crate::transaction::{self, BatchStart};
 /// The most postings that one transaction rolls up, oldest first; the same on every engine.
 pub(crate) const ROLL_UP_STEP: usize = 10_000;
 
-/// A store in memory. Its data is gone when it is dropped.
+/// A store in memory. Its data is lost when it is dropped.
 pub struct MemoryStore {
     setup: Setup,
     clock: Arc<dyn Clock>,
     tables: Mutex<Tables>,
 }
 
-/// The tables.
+/// The tables, one map each.
 #[derive(Clone, Default, Debug, PartialEq)]
 pub(crate) struct Tables {
     pub(crate) scopes: BTreeMap<ScopeKey, ScopeState>,
@@ -62,12 +62,12 @@ pub(crate) struct Tables {
     pub(crate) rollups: BTreeMap<ScopeKey, i64>,
     pub(crate) payloads: BTreeMap<u128, Payload>,
     pub(crate) journal: BTreeMap<u64, Batch>,
-    /// The instant of the latest decision: time never goes back before it.
+    /// The time of the latest decision. Later decisions are never dated before it.
     pub(crate) latest: Time,
 }
 
 impl MemoryStore {
-    /// An empty store.
+    /// Creates an empty store.
     pub fn new(setup: Setup) -> MemoryStore {
         let clock = setup.clock.clone().unwrap_or_else(|| Arc::new(SystemClock));
         MemoryStore { setup, clock, tables: Mutex::default() }
@@ -87,10 +87,10 @@ impl Tables {
         self.journal.last_key_value().map(|(_, batch)| batch.at)
     }
 
-    fn read(&mut self, batch: &Batch) -> Batch {
+    /// Returns a copy of a batch with its large payloads.
+    fn with_payloads(&self, batch: &Batch) -> Batch {
         let mut batch = batch.clone();
-        let payloads = &self.payloads;
-        batch.attach_payloads(|id| payloads.get(&id).cloned());
+        batch.attach_payloads(|id| self.payloads.get(&id).cloned());
         batch
     }
 }

@@ -1,4 +1,4 @@
-//! Reads.
+//! [`Read`] on the maps.
 
 use std::ops::RangeInclusive;
 
@@ -176,8 +176,8 @@ impl Read for MemoryStore {
     }
 
     async fn list_journal(&self, after: u64, limit: usize) -> Result<Vec<Journaled>, StoreError> {
-        let mut tables = self.tables();
-        // The position may be in the middle of a row.
+        let tables = self.tables();
+        // The position may lie within the events of a batch.
         let first = tables
             .journal
             .range(..=after)
@@ -185,14 +185,14 @@ impl Read for MemoryStore {
             .filter(|(p, b)| **p + b.count() as u64 > after + 1)
             .map_or(after + 1, |(p, _)| *p);
         let batches: Vec<_> = tables.journal.range(first..).take(limit).map(|(p, b)| (*p, b.clone())).collect();
-        let read = |(position, batch)| Journaled { position, batch: tables.read(&batch) };
-        Ok(page::cut(batches.into_iter().map(read).collect(), limit))
+        let row = |(position, batch)| Journaled { position, batch: tables.with_payloads(&batch) };
+        Ok(page::cut(batches.into_iter().map(row).collect(), limit))
     }
 
     async fn batch(&self, id: BatchId) -> Result<Option<Journaled>, StoreError> {
-        let mut tables = self.tables();
+        let tables = self.tables();
         let position = id.0 as u64;
-        let batch = tables.journal.get(&position).cloned();
-        Ok(batch.map(|batch| Journaled { position, batch: tables.read(&batch) }))
+        let batch = tables.journal.get(&position);
+        Ok(batch.map(|batch| Journaled { position, batch: tables.with_payloads(batch) }))
     }
 }

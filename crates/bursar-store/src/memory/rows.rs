@@ -1,4 +1,4 @@
-//! One transaction in memory: it reads and writes the maps directly.
+//! [`Rows`] on the maps. The caller holds the lock on all tables, so a transaction reads and writes them directly.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::clock::Clock;
 use crate::error::StoreError;
 use crate::transaction::rows::{ClaimAsk, Claimed, Found, PastAsk, Rows};
 
-/// The tables within a transaction, with the clock.
+/// The tables and the clock of one transaction.
 pub(super) struct MemoryRows<'a> {
     pub(super) tables: &'a mut Tables,
     pub(super) clock: &'a dyn Clock,
@@ -80,8 +80,8 @@ impl Rows for MemoryRows<'_> {
 
     async fn scopes(&mut self, keys: &[(ScopeKey, bool)]) -> Result<Found<ScopeKey, ScopeState>, StoreError> {
         let rows = keys.iter().filter_map(|(key, create)| {
-            let known = self.tables.scopes.get(key).cloned();
-            Some((key.clone(), known.or_else(|| create.then(ScopeState::default))?))
+            let row = self.tables.scopes.get(key).cloned();
+            Some((key.clone(), row.or_else(|| create.then(ScopeState::default))?))
         });
         Ok(Found::all(rows.collect()))
     }
@@ -208,7 +208,7 @@ impl Rows for MemoryRows<'_> {
     }
 }
 
-/// One bounded step through what is ordered by `at`, up to `until`.
+/// Takes the items up to `until`, at most [`FOLD_STEP`] of them. The items are ordered by `at`.
 fn step<T>(mut all: impl Iterator<Item = T>, at: impl Fn(&T) -> Time, until: Time) -> Batchwise<T> {
     let mut step = Batchwise::default();
     for item in all.by_ref() {

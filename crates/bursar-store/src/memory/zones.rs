@@ -1,4 +1,4 @@
-//! Nodes with other zone data: bounds that were stored count, and a zone that is unknown here is never guessed.
+//! Tests for nodes with different time zone data: the stored bounds of a window count, and an unknown zone is an error.
 
 use std::sync::{Arc, Mutex};
 
@@ -40,7 +40,7 @@ struct Node {
 }
 
 impl Node {
-    /// A node with ten units a day on `a`, and as many ever on `b`.
+    /// Creates a node with ten units a day on `a`, and ten units in all on `b`.
     fn new() -> Node {
         let clock = Arc::new(ManualClock::at(NOON));
         let ids = Arc::new(Mutex::new(Counter(0)));
@@ -63,20 +63,20 @@ impl Node {
         answers.collect()
     }
 
-    /// Changes what is stored of `a`, as another node may have stored it.
-    fn stored(&self, change: impl FnOnce(&mut ScopeState)) {
+    /// Changes the stored row of `a`, as another node may have stored it.
+    fn edit_row(&self, change: impl FnOnce(&mut ScopeState)) {
         change(self.store.tables().scopes.get_mut(&key("a")).unwrap());
     }
 
-    /// What was posted and journaled.
-    fn written(&self) -> (usize, usize) {
+    /// Returns the number of postings and of journal rows.
+    fn row_counts(&self) -> (usize, usize) {
         let tables = self.store.tables();
         (tables.postings.len(), tables.journal.len())
     }
 
-    fn in_zone(&self, zone: &str) {
+    fn set_zone(&self, zone: &str) {
         let window = day(zone);
-        self.stored(|row| {
+        self.edit_row(|row| {
             row.balances[1].window = window.clone();
             row.budget = Some(Arc::new(Budget::new([Limit::new(10, window)])));
         });
@@ -92,7 +92,7 @@ fn key(name: &str) -> ScopeKey {
     (Tenant::built_in(), Scope::new(name).unwrap())
 }
 
-/// A day in a zone that need not be known, as a row of another node names it.
+/// Returns the calendar day in a zone, without a check that the zone exists.
 fn day(zone: &str) -> Window {
     serde_json::from_value(format!("day@{zone}").into()).unwrap()
 }
@@ -106,43 +106,43 @@ fn post(name: &str, amount: i64) -> Op {
 }
 
 #[test]
-fn a_stored_window_counts_to_its_end_whatever_this_zone_data_says() {
+fn a_window_ends_at_its_stored_bound() {
     let node = Node::new();
     node.ask(vec![post("a", 6)])[0].clone().unwrap();
-    // The other node's clocks go two hours after ours: its day ends at two in the morning.
+    // By the zone data of the other node, the day ends two hours later.
     let (mut since, mut until) = (Time::MIN, Time::MIN);
-    node.stored(|row| {
+    node.edit_row(|row| {
         let balance = &mut row.balances[1];
         (balance.since, balance.until) =
             (balance.since.after(Span::from_secs(7_200)), balance.until.after(Span::from_secs(7_200)));
         (since, until) = (balance.since, balance.until);
     });
     node.clock.set(until.before(HOUR));
-    assert_eq!(node.remaining("UTC"), 4, "past our midnight, and in the stored window");
+    assert_eq!(node.remaining("UTC"), 4, "the stored window lasts beyond the local midnight");
     node.ask(vec![post("a", 4)])[0].clone().unwrap();
     assert!(matches!(node.ask(vec![post("a", 1)])[0], Err(Refusal::Refused(_))));
     node.clock.set(until);
     assert_eq!(node.remaining("UTC"), 10);
     node.ask(vec![post("a", 10)])[0].clone().unwrap();
-    node.stored(|row| {
+    node.edit_row(|row| {
         let balance = &row.balances[1];
-        assert_eq!(balance.since, until, "the next one begins where the stored one ended");
-        assert_eq!(balance.until.since(balance.since), Span::from_secs(22 * 3_600), "and ends by this zone data");
+        assert_eq!(balance.since, until, "the next window begins at the end of the stored one");
+        assert_eq!(balance.until.since(balance.since), Span::from_secs(22 * 3_600), "it ends by the local zone data");
     });
     assert!(node.store.verify().now_or_never().unwrap().unwrap().is_ok());
 }
 
 #[test]
-fn a_window_in_a_zone_that_is_unknown_here_counts_to_its_end_and_is_never_guessed() {
+fn a_window_in_an_unknown_zone_is_used_until_its_end() {
     let node = Node::new();
-    node.in_zone("Mars/Olympus");
+    node.set_zone("Mars/Olympus");
     let hold = charge("a", 2, Settle::Hold { ttl: None });
     node.ask(vec![post("a", 5), hold]).into_iter().for_each(|answer| answer.unwrap());
-    assert_eq!(node.remaining("Mars/Olympus"), 3, "its bounds are stored");
+    assert_eq!(node.remaining("Mars/Olympus"), 3, "the stored bounds are used");
     let held: HoldId = *node.store.tables().holds.keys().next().unwrap();
 
     node.clock.advance(Span::from_days(1));
-    let before = node.written();
+    let before = node.row_counts();
     let unknown = |answer: &Result<(), Refusal>| match answer {
         Err(Refusal::UnknownZone { scope, zone }) => (scope.as_str(), zone.as_str()) == ("a", "Mars/Olympus"),
         _ => false,
@@ -151,24 +151,24 @@ fn a_window_in_a_zone_that_is_unknown_here_counts_to_its_end_and_is_never_guesse
     let credit = Op::Credit { scope: key("a").1, amount: 1, hold: None };
     let answers = node.ask(vec![post("a", 1), commit(), credit, Op::Tidy { scopes: vec![key("a").1] }]);
     assert!(answers.iter().all(unknown), "{answers:?}");
-    assert_eq!(node.written(), before);
+    assert_eq!(node.row_counts(), before);
     let answers = node.ask(vec![post("a", 1), post("b", 1)]);
-    assert!(unknown(&answers[0]) && answers[1].is_ok(), "its neighbour is done: {answers:?}");
+    assert!(unknown(&answers[0]) && answers[1].is_ok(), "the other request is done: {answers:?}");
     let named = Op::Submit(Command {
         charges: vec![Charge::new(key("c").1, 1).within([Limit::new(1, day("Mars/Olympus"))])],
         ..Command::default()
     });
     assert!(matches!(&node.ask(vec![named])[0], Err(Refusal::Invalid(invalid)) if invalid.field == "zone"));
 
-    // A node that knows the zone goes on, and nothing is lost or counted twice.
-    node.in_zone("UTC");
+    // With a known zone the scope can be used again.
+    node.set_zone("UTC");
     node.ask(vec![commit()])[0].clone().unwrap();
     assert_eq!(node.remaining("UTC"), 8, "the late commit counts today");
     assert!(node.store.verify().now_or_never().unwrap().unwrap().is_ok());
 }
 
 #[test]
-fn a_journal_with_a_zone_that_is_unknown_here_is_not_replayed() {
+fn a_journal_with_an_unknown_zone_is_not_replayed() {
     let node = Node::new();
     {
         let mut tables = node.store.tables();
@@ -180,5 +180,5 @@ fn a_journal_with_a_zone_that_is_unknown_here_is_not_replayed() {
     let refused = node.store.rebuild().now_or_never().unwrap().unwrap_err();
     assert!(matches!(refused, StoreError::Unavailable { .. }), "{refused}");
     assert!(refused.to_string().contains("Mars/Olympus"), "{refused}");
-    assert_eq!(node.remaining("UTC"), 10, "what was there is there");
+    assert_eq!(node.remaining("UTC"), 10, "the tables are unchanged");
 }

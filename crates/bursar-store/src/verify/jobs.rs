@@ -1,4 +1,4 @@
-//! What jobs say of scopes, queues and holds, held against what is kept there.
+//! Checks of scopes, queues and holds against the jobs.
 
 use std::collections::BTreeMap;
 
@@ -10,10 +10,10 @@ use bursar_core::state::{Counted, HeldKey, QueueKey, ScopeKey, Tally};
 
 use super::Report;
 
-/// What all jobs come to. Grows with the leases, the lines and the queues there are, not with the jobs.
+/// Counts over all jobs. Its size depends on the number of leases, lines and queues, not on the number of jobs.
 #[derive(Default)]
 pub(crate) struct JobCounts {
-    /// Leases that take a slot of a scope.
+    /// The number of leases that take a slot of each scope.
     pub(super) slots: BTreeMap<ScopeKey, i64>,
     lines: BTreeMap<ScopeKey, LineCount>,
     awaited: BTreeMap<ScopeKey, u64>,
@@ -24,7 +24,7 @@ pub(crate) struct JobCounts {
 #[derive(Default)]
 struct LineCount {
     waiting: BTreeMap<JobKind, u64>,
-    firsts: BTreeMap<JobKind, u64>,
+    heads: BTreeMap<JobKind, u64>,
     barred: u64,
 }
 
@@ -35,7 +35,7 @@ impl JobCounts {
         counts
     }
 
-    /// The scopes that jobs wait for.
+    /// Returns the scopes that jobs await units of.
     pub(crate) fn awaited(&self) -> impl Iterator<Item = &ScopeKey> {
         self.awaited.keys()
     }
@@ -58,11 +58,11 @@ impl JobCounts {
         *line.waiting.entry(job.kind.clone()).or_default() += 1;
         line.barred += u64::from(job.life.place == Place::Barred);
         if job.life.place != Place::Behind {
-            *line.firsts.entry(job.kind.clone()).or_default() += 1;
+            *line.heads.entry(job.kind.clone()).or_default() += 1;
         }
     }
 
-    /// So many more jobs of a queue in a state.
+    /// Adds `count` jobs of a queue in a state.
     pub(crate) fn add_states(&mut self, queue: QueueKey, state: JobState, count: i64) {
         *self.states.entry((queue, state)).or_default() += count;
     }
@@ -73,69 +73,72 @@ impl Report {
         let (tenant, scope) = key;
         let awaited = jobs.awaited.get(key).copied().unwrap_or(0);
         if awaited != row.awaited {
-            let kept = row.awaited;
-            self.violation(format!("{tenant}/{scope}: {kept} jobs are said to wait for it, and {awaited} do"));
+            let stored = row.awaited;
+            self.violation(format!(
+                "{tenant}/{scope}: its row counts {stored} jobs that await it, there are {awaited}"
+            ));
         }
         let none = LineCount::default();
         let line = jobs.lines.get(key).unwrap_or(&none);
-        let kept: BTreeMap<JobKind, u64> = row.line.waiting.iter().cloned().collect();
-        if kept != line.waiting || row.line.barred != line.barred {
-            let (kept, barred) = (kept.values().sum::<u64>(), row.line.barred);
-            let real = line.waiting.values().sum::<u64>();
-            let text =
-                format!("its line has {kept} jobs with {barred} barred, and {real} with {} stand in it", line.barred);
-            self.violation(format!("{tenant}/{scope}: {text}"));
+        let stored: BTreeMap<JobKind, u64> = row.line.waiting.iter().cloned().collect();
+        if stored != line.waiting || row.line.barred != line.barred {
+            let (stored, stored_barred) = (stored.values().sum::<u64>(), row.line.barred);
+            let (actual, barred) = (line.waiting.values().sum::<u64>(), line.barred);
+            self.violation(format!(
+                "{tenant}/{scope}: its row counts {stored} jobs in line ({stored_barred} barred), there are {actual} ({barred} barred)"
+            ));
         }
         for kind in line.waiting.keys() {
-            let firsts = line.firsts.get(kind).copied().unwrap_or(0);
-            if firsts != 1 {
-                self.violation(format!("{tenant}/{scope}: {firsts} jobs of the kind {kind} are the first of its line"));
+            let heads = line.heads.get(kind).copied().unwrap_or(0);
+            if heads != 1 {
+                self.violation(format!("{tenant}/{scope}: its line has {heads} heads of the kind {kind}, not one"));
             }
         }
     }
 
-    /// Checks a hold that a job owns against the job.
+    /// Checks that the job of a live hold refers to the hold.
     pub(crate) fn check_owner(&mut self, hold: &Hold, job: Option<&Job>) {
         let Some(id) = hold.job.filter(|_| hold.state == HoldState::Held) else { return };
         match job {
-            None => self.violation(format!("{}: its job {id} is not there", hold.id)),
+            None => self.violation(format!("{}: its job {id} does not exist", hold.id)),
             Some(job) if job.hold != Some(hold.id) => {
-                self.violation(format!("{}: it is held for {id}, which has another", hold.id));
+                self.violation(format!("{}: its job {id} has another hold", hold.id));
             }
             Some(_) => {}
         }
     }
 
-    /// Checks what is counted of queues now.
-    pub(crate) fn check_tallies(&mut self, jobs: &JobCounts, kept: impl Iterator<Item = (Tally, i64)>) {
-        let mut real = jobs.states.clone();
-        for (Tally { tenant, queue, what }, kept) in kept {
+    /// Checks the stored numbers of jobs by queue and state.
+    pub(crate) fn check_tallies(&mut self, jobs: &JobCounts, stored: impl Iterator<Item = (Tally, i64)>) {
+        let mut states = jobs.states.clone();
+        for (Tally { tenant, queue, what }, stored) in stored {
             let Counted::In(state) = what else { continue };
-            let real = real.remove(&((tenant.clone(), queue.clone()), state)).unwrap_or(0);
-            if real != kept {
-                self.violation(format!("{tenant}/{queue}: {kept} jobs are counted as {state}, and {real} are"));
+            let actual = states.remove(&((tenant.clone(), queue.clone()), state)).unwrap_or(0);
+            if actual != stored {
+                self.violation(format!("{tenant}/{queue}: {stored} jobs are counted as {state}, there are {actual}"));
             }
         }
-        for (((tenant, queue), state), real) in real {
-            if real != 0 {
-                self.violation(format!("{tenant}/{queue}: no job is counted as {state}, and {real} are"));
+        for (((tenant, queue), state), actual) in states {
+            if actual != 0 {
+                self.violation(format!("{tenant}/{queue}: no job is counted as {state}, there are {actual}"));
             }
         }
     }
 
-    /// Checks what is said to be held for jobs, by queue, kind and unit.
-    pub(crate) fn check_held(&mut self, jobs: &JobCounts, kept: impl Iterator<Item = (HeldKey, i128)>) {
-        let mut real = jobs.held.clone();
-        for (key, kept) in kept {
-            let real = real.remove(&key).unwrap_or(0);
-            if real != kept {
+    /// Checks the stored sums of units held for jobs, by queue, kind and unit.
+    pub(crate) fn check_held(&mut self, jobs: &JobCounts, stored: impl Iterator<Item = (HeldKey, i128)>) {
+        let mut sums = jobs.held.clone();
+        for (key, stored) in stored {
+            let actual = sums.remove(&key).unwrap_or(0);
+            if actual != stored {
                 let (tenant, queue, kind, unit) = key;
-                let text = format!("{kept} {unit:?} are said to be held for {kind}, and {real} are");
+                let text = format!("the stored sum held for {kind} in {unit:?} is {stored}, its jobs hold {actual}");
                 self.violation(format!("{tenant}/{queue}: {text}"));
             }
         }
-        for ((tenant, queue, kind, unit), real) in real.into_iter().filter(|(_, real)| *real != 0) {
-            self.violation(format!("{tenant}/{queue}: nothing is said to be held for {kind}, and {real} {unit:?} are"));
+        for ((tenant, queue, kind, unit), actual) in sums.into_iter().filter(|(_, actual)| *actual != 0) {
+            let text = format!("no stored sum held for {kind} in {unit:?}, its jobs hold {actual}");
+            self.violation(format!("{tenant}/{queue}: {text}"));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What the oracle expects to be answered, and the changes it makes to its lists.
+//! The answers that the oracle expects, and the changes that requests make to its lists.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,65 +13,65 @@ use bursar_core::request::{Actual, Charge, Op, Settle};
 use bursar_core::time::{Span, Time};
 use bursar_core::window::Window;
 
-use crate::model::{ChargeModel, HoldModel, Micros, Model, Move, SECOND, bounds, totals};
+use crate::model::{BalanceChange, ChargeModel, HoldModel, Micros, Model, SECOND, bounds, totals};
 
-/// An answer without what the oracle cannot know: ids, and how good a lower bound for a retry is.
+/// An answer without what the oracle cannot predict: ids and retry times.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Said {
-    Held { expires_at: Micros, charges: Vec<Part> },
-    Posted(Vec<Part>),
-    Settled { state: HoldState, late: bool, overrun: i64, charges: Vec<Part> },
+pub(crate) enum Reply {
+    Held { expires_at: Micros, charges: Vec<ChargeReply> },
+    Posted(Vec<ChargeReply>),
+    Settled { state: HoldState, late: bool, overrun: i64, charges: Vec<ChargeReply> },
     Extended { expires_at: Micros },
-    Credited(Part),
+    Credited(ChargeReply),
     Swept(usize),
     Done,
-    Violated(Vec<Violated>),
+    Violations(Vec<ViolationReply>),
     Refused(Refusal),
 }
 
-/// A scope, and the limit that is violated; `None` when it is frozen.
-pub(crate) type Violated = (Scope, Option<Lacking>);
+/// A scope, and the limit that is violation_reply; `None` when it is frozen.
+pub(crate) type ViolationReply = (Scope, Option<Lacking>);
 /// The window, the limit, what was requested, what is available, and whether it could fit.
 pub(crate) type Lacking = (Window, i64, i64, i64, bool);
 
-/// A charge with what each limit along its chain left: the scope, the window, the limit, the rest.
+/// A charge with the scope, window, limit and remaining units of each limit along its chain.
 #[derive(Debug, PartialEq)]
-pub(crate) struct Part {
+pub(crate) struct ChargeReply {
     pub(crate) scope: Scope,
     pub(crate) amount: i64,
     pub(crate) actual: Option<i64>,
     pub(crate) left: Vec<(Scope, Window, i64, i64)>,
 }
 
-impl Said {
-    pub(crate) fn of(answer: &Result<Outcome, Refusal>) -> Said {
-        let parts = |charges: &[Charged]| charges.iter().map(Part::of).collect();
+impl Reply {
+    pub(crate) fn of(answer: &Result<Outcome, Refusal>) -> Reply {
+        let parts = |charges: &[Charged]| charges.iter().map(ChargeReply::of).collect();
         match answer {
             Ok(outcome) => match &outcome.answer {
                 Answer::Submitted(Submitted { hold: Some(placed), .. }) => {
-                    Said::Held { expires_at: placed.expires_at.micros(), charges: parts(&placed.charges) }
+                    Reply::Held { expires_at: placed.expires_at.micros(), charges: parts(&placed.charges) }
                 }
-                Answer::Submitted(submitted) => Said::Posted(parts(&submitted.posted)),
+                Answer::Submitted(submitted) => Reply::Posted(parts(&submitted.posted)),
                 Answer::Settled(s) => {
-                    Said::Settled { state: s.state, late: s.late, overrun: s.overrun, charges: parts(&s.charges) }
+                    Reply::Settled { state: s.state, late: s.late, overrun: s.overrun, charges: parts(&s.charges) }
                 }
-                Answer::Extended { expires_at, .. } => Said::Extended { expires_at: expires_at.micros() },
-                Answer::Credited(charge) => Said::Credited(Part::of(charge)),
-                Answer::Swept { count } => Said::Swept(*count),
-                Answer::Minted { .. } | Answer::Done => Said::Done,
-                other => panic!("the streams have no work on jobs: {other:?}"),
+                Answer::Extended { expires_at, .. } => Reply::Extended { expires_at: expires_at.micros() },
+                Answer::Credited(charge) => Reply::Credited(ChargeReply::of(charge)),
+                Answer::Swept { count } => Reply::Swept(*count),
+                Answer::Minted { .. } | Answer::Done => Reply::Done,
+                other => panic!("the streams have no jobs: {other:?}"),
             },
-            Err(Refusal::Refused(violations)) => Said::Violated(violations.iter().map(violated).collect()),
-            Err(refusal) => Said::Refused(refusal.clone()),
+            Err(Refusal::Refused(violations)) => Reply::Violations(violations.iter().map(violation_reply).collect()),
+            Err(refusal) => Reply::Refused(refusal.clone()),
         }
     }
 
     pub(crate) fn is_refusal(&self) -> bool {
-        matches!(self, Said::Violated(_) | Said::Refused(_))
+        matches!(self, Reply::Violations(_) | Reply::Refused(_))
     }
 }
 
-fn violated(violation: &Violation) -> Violated {
+fn violation_reply(violation: &Violation) -> ViolationReply {
     match violation {
         Violation::Limit { scope, window, limit, requested, available, possible, .. } => {
             (scope.clone(), Some((window.clone(), *limit, *requested, *available, *possible)))
@@ -81,21 +81,21 @@ fn violated(violation: &Violation) -> Violated {
     }
 }
 
-impl Part {
-    fn of(charged: &Charged) -> Part {
+impl ChargeReply {
+    fn of(charged: &Charged) -> ChargeReply {
         let left = charged.balances.iter().map(|left| {
             let scope = left.scope.clone().unwrap_or_else(|| charged.scope.clone());
             (scope, left.window.clone(), left.limit, left.remaining)
         });
         let left = left.collect();
-        Part { scope: charged.scope.clone(), amount: charged.amount, actual: charged.actual, left }
+        ChargeReply { scope: charged.scope.clone(), amount: charged.amount, actual: charged.actual, left }
     }
 }
 
 impl Model {
-    /// What a request comes to at an instant. Its changes are made also when it is refused: work on a copy.
-    pub(crate) fn perform(&mut self, op: &Op, now: Micros) -> Said {
-        let said = match op {
+    /// Executes an operation and returns its answer. A refused operation leaves changes behind too, so callers pass a copy.
+    pub(crate) fn perform(&mut self, op: &Op, now: Micros) -> Reply {
+        let reply = match op {
             Op::Submit(command) => self.submit(&command.charges, &command.settle, now),
             Op::Commit { hold, actual } => self.commit(*hold, actual, now),
             Op::Release { hold } => self.release(*hold, now),
@@ -107,14 +107,14 @@ impl Model {
             Op::Expire { holds } => Ok(self.expire(holds, now)),
             Op::Tidy { scopes } => {
                 scopes.iter().for_each(|scope| self.look_at_thresholds(scope, now));
-                Ok(Said::Done)
+                Ok(Reply::Done)
             }
-            other => panic!("the streams do not ask for {other:?}"),
+            other => panic!("the streams do not contain {other:?}"),
         };
-        said.unwrap_or_else(Said::Refused)
+        reply.unwrap_or_else(Reply::Refused)
     }
 
-    fn submit(&mut self, asked: &[Charge], settle: &Settle, now: Micros) -> Result<Said, Refusal> {
+    fn submit(&mut self, asked: &[Charge], settle: &Settle, now: Micros) -> Result<Reply, Refusal> {
         let mut charges: Vec<ChargeModel> = Vec::new();
         for charge in asked {
             match charges.iter_mut().find(|known| known.scope == charge.scope) {
@@ -157,10 +157,10 @@ impl Model {
             }
         }
         if !violations.is_empty() {
-            return Ok(Said::Violated(violations));
+            return Ok(Reply::Violations(violations));
         }
         for charge in &charges {
-            // A charge of nothing opens none.
+            // A charge of zero opens no bucket.
             let limits = charge.limits.iter().filter(|_| charge.amount > 0);
             self.open_buckets(&charge.scope, limits.map(|limit| &limit.window), now);
         }
@@ -172,12 +172,12 @@ impl Model {
         for (scope, amount) in sums {
             let spends = if hold.is_none() { vec![(now, amount)] } else { Vec::new() };
             let back = if hold.is_none() { 0 } else { -amount };
-            self.moved(&scope, Move { at: now, placed_at: now, back, spends });
+            self.record(&scope, BalanceChange { at: now, placed_at: now, back, spends });
         }
         let parts = charges.iter().map(|charge| self.part(charge, None, false, now)).collect();
         Ok(match hold {
-            None => Said::Posted(parts),
-            Some(expires_at) => Said::Held { expires_at, charges: parts },
+            None => Reply::Posted(parts),
+            Some(expires_at) => Reply::Held { expires_at, charges: parts },
         })
     }
 
@@ -216,7 +216,7 @@ impl Model {
         self.holds.iter().position(|hold| hold.id == id).ok_or(Refusal::UnknownHold { hold: id })
     }
 
-    fn commit(&mut self, id: HoldId, actual: &Actual, now: Micros) -> Result<Said, Refusal> {
+    fn commit(&mut self, id: HoldId, actual: &Actual, now: Micros) -> Result<Reply, Refusal> {
         let place = self.find(id)?;
         let hold = self.holds[place].clone();
         let late = match hold.state_at(now) {
@@ -247,7 +247,7 @@ impl Model {
             let beyond = (now, spent - covered);
             let spends = if late { vec![beyond] } else { vec![(hold.placed_at, covered), beyond] };
             self.holds[place].spent.insert(scope.clone(), spends.clone());
-            self.moved(&scope, Move { at: now, placed_at: hold.placed_at, back: held, spends });
+            self.record(&scope, BalanceChange { at: now, placed_at: hold.placed_at, back: held, spends });
         }
         self.holds[place].state = HoldState::Committed;
         self.holds[place].settled_in_time = !late;
@@ -255,26 +255,26 @@ impl Model {
         let overrun = hold.charges.iter().map(|charge| (actuals[&charge.scope] - charge.amount).max(0)).sum();
         let parts =
             hold.charges.iter().map(|charge| self.part(charge, Some(actuals[&charge.scope]), true, now)).collect();
-        Ok(Said::Settled { state: HoldState::Committed, late, overrun, charges: parts })
+        Ok(Reply::Settled { state: HoldState::Committed, late, overrun, charges: parts })
     }
 
-    fn release(&mut self, id: HoldId, now: Micros) -> Result<Said, Refusal> {
+    fn release(&mut self, id: HoldId, now: Micros) -> Result<Reply, Refusal> {
         let place = self.find(id)?;
         let hold = self.holds[place].clone();
         if hold.state_at(now) != HoldState::Held {
             return Err(Refusal::AlreadySettled { hold: id, state: hold.state_at(now) });
         }
         for (scope, held) in totals(&hold.charges, |charge| charge.amount) {
-            self.moved(&scope, Move { at: now, placed_at: hold.placed_at, back: held, spends: Vec::new() });
+            self.record(&scope, BalanceChange { at: now, placed_at: hold.placed_at, back: held, spends: Vec::new() });
         }
         self.holds[place].state = HoldState::Released;
         self.holds[place].settled_in_time = true;
         self.look_at_chain(&hold.charges, now);
         let parts = hold.charges.iter().map(|charge| self.part(charge, None, true, now)).collect();
-        Ok(Said::Settled { state: HoldState::Released, late: false, overrun: 0, charges: parts })
+        Ok(Reply::Settled { state: HoldState::Released, late: false, overrun: 0, charges: parts })
     }
 
-    fn extend(&mut self, id: HoldId, by: Span, now: Micros) -> Result<Said, Refusal> {
+    fn extend(&mut self, id: HoldId, by: Span, now: Micros) -> Result<Reply, Refusal> {
         let place = self.find(id)?;
         let hold = self.holds[place].clone();
         match hold.state_at(now) {
@@ -287,7 +287,7 @@ impl Model {
         let chain: BTreeSet<Scope> = hold.charges.iter().flat_map(ChargeModel::chain).cloned().collect();
         let frozen: Vec<_> = chain.into_iter().filter(|s| self.scopes[s].frozen).map(|s| (s, None)).collect();
         if !frozen.is_empty() {
-            return Ok(Said::Violated(frozen));
+            return Ok(Reply::Violations(frozen));
         }
         let expires_at = (hold.expires_at + by.micros()).min(hold.life_until);
         if expires_at <= hold.expires_at {
@@ -295,10 +295,10 @@ impl Model {
         }
         self.holds[place].expires_at = expires_at;
         self.look_at_chain(&hold.charges, now);
-        Ok(Said::Extended { expires_at })
+        Ok(Reply::Extended { expires_at })
     }
 
-    fn credit(&mut self, scope: &Scope, amount: i64, hold: Option<HoldId>, now: Micros) -> Result<Said, Refusal> {
+    fn credit(&mut self, scope: &Scope, amount: i64, hold: Option<HoldId>, now: Micros) -> Result<Reply, Refusal> {
         if !self.scopes.contains_key(scope) {
             return Err(Refusal::UnknownScope { scope: scope.clone() });
         }
@@ -320,13 +320,13 @@ impl Model {
                 None => vec![(now, -amount)],
                 Some(place) => self.holds[place].take_back(scope, amount),
             };
-            self.moved(scope, Move { at: now, placed_at: now, back: 0, spends });
+            self.record(scope, BalanceChange { at: now, placed_at: now, back: 0, spends });
         }
         self.look_at_chain(std::slice::from_ref(&charge), now);
-        Ok(Said::Credited(self.part(&charge, None, false, now)))
+        Ok(Reply::Credited(self.part(&charge, None, false, now)))
     }
 
-    fn define(&mut self, scope: &Scope, budget: &Budget, now: Micros) -> Result<Said, Refusal> {
+    fn define(&mut self, scope: &Scope, budget: &Budget, now: Micros) -> Result<Reply, Refusal> {
         if let Some(parent) = &budget.parent {
             let cycle = || Refusal::Cycle { scope: scope.clone(), parent: parent.clone() };
             if parent == scope {
@@ -344,7 +344,7 @@ impl Model {
         let replaced =
             before.as_ref().and_then(|before| Some((bucket_only_in(before, budget)?, bucket_only_in(budget, before)?)));
         if let Some((old, new)) = replaced {
-            // What was taken out of the old bucket, in whole tokens, is out of the new one.
+            // The whole tokens that are missing from the old bucket are missing from the new one.
             let taken = old.amount - self.remaining(scope, &old, now);
             let own = self.level(scope, &new.window, now);
             let since = self.bucket(scope, &old.window).unwrap().since;
@@ -357,22 +357,22 @@ impl Model {
             let closed = model.buckets.remove(&old.window).unwrap();
             model.closed.insert(old.window.clone(), (closed, now));
             model.crossed.retain(|(window, _), _| *window != old.window);
-            // One that was kept from an earlier definition may be emptier still.
+            // The bucket may exist from an earlier definition, with an even lower level.
             if bucket.level <= own {
                 model.buckets.insert(new.window, bucket);
             }
         }
         self.look_at_thresholds(scope, now);
-        Ok(Said::Done)
+        Ok(Reply::Done)
     }
 
-    fn freeze(&mut self, scope: &Scope, frozen: bool) -> Result<Said, Refusal> {
+    fn freeze(&mut self, scope: &Scope, frozen: bool) -> Result<Reply, Refusal> {
         let model = self.scopes.get_mut(scope).ok_or_else(|| Refusal::UnknownScope { scope: scope.clone() })?;
         model.frozen = frozen;
-        Ok(Said::Done)
+        Ok(Reply::Done)
     }
 
-    fn expire(&mut self, holds: &[HoldId], now: Micros) -> Said {
+    fn expire(&mut self, holds: &[HoldId], now: Micros) -> Reply {
         let due = self.holds.iter_mut().filter(|hold| holds.contains(&hold.id));
         let due = due.filter(|hold| hold.state == HoldState::Held && hold.expires_at <= now);
         let swept: Vec<Vec<ChargeModel>> = due
@@ -382,10 +382,10 @@ impl Model {
             })
             .collect();
         swept.iter().for_each(|charges| self.look_at_chain(charges, now));
-        Said::Swept(swept.len())
+        Reply::Swept(swept.len())
     }
 
-    fn moved(&mut self, scope: &Scope, m: Move) {
+    fn record(&mut self, scope: &Scope, m: BalanceChange) {
         let at = m.at;
         self.scopes.entry(scope.clone()).or_default().moves.push(m);
         self.look_at_thresholds(scope, at);
@@ -401,19 +401,19 @@ impl Model {
         self.scopes.entry(scope.clone()).or_default();
     }
 
-    fn part(&self, charge: &ChargeModel, actual: Option<i64>, settled: bool, now: Micros) -> Part {
+    fn part(&self, charge: &ChargeModel, actual: Option<i64>, settled: bool, now: Micros) -> ChargeReply {
         let mut left = Vec::new();
         for scope in charge.chain() {
             let given: &[Limit] = if *scope == charge.scope { &charge.limits } else { &[] };
             for limit in self.limits(scope, given) {
-                // A hold of nothing has opened no bucket: one that nobody opened since is told as full.
+                // A hold of zero opens no bucket. A bucket that is not open is reported as full.
                 let closed =
                     matches!(limit.window, Window::Bucket { .. }) && self.bucket(scope, &limit.window).is_none();
                 let rest = if closed && settled { limit.amount } else { self.remaining(scope, &limit, now) };
                 left.push((scope.clone(), limit.window.clone(), limit.amount, rest));
             }
         }
-        Part { scope: charge.scope.clone(), amount: charge.amount, actual, left }
+        ChargeReply { scope: charge.scope.clone(), amount: charge.amount, actual, left }
     }
 
     fn look_at_chain(&mut self, charges: &[ChargeModel], now: Micros) {
@@ -422,7 +422,7 @@ impl Model {
         }
     }
 
-    /// Notes which thresholds are reached: the kernel tells the difference to what was noted before.
+    /// Records which thresholds are reached. The kernel records events for the differences to the last record.
     fn look_at_thresholds(&mut self, scope: &Scope, now: Micros) {
         let Some(budget) = self.scopes.get(scope).and_then(|scope| scope.budget.clone()) else { return };
         for limit in &budget.limits {
@@ -435,7 +435,7 @@ impl Model {
     }
 }
 
-/// A bucket of one budget that the other has not. Of the two there are, no more than one can be.
+/// Returns the bucket of one budget that the other does not have. The streams use two buckets, so there is at most one.
 fn bucket_only_in(one: &Budget, other: &Budget) -> Option<Limit> {
     let mut buckets = one.limits.iter().filter(|limit| matches!(limit.window, Window::Bucket { .. }));
     buckets.find(|limit| !other.limits.contains(limit)).cloned()

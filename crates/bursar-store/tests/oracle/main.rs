@@ -1,7 +1,7 @@
-//! Random streams of requests against an oracle that adds everything up anew each time.
+//! Random streams of requests against an oracle that recomputes every balance from the whole history.
 //!
-//! Every answer and, after every step, every balance must be what the oracle says. [`check`] takes any store, so that
-//! the same streams drive every engine.
+//! Every answer and, after every step, every balance must equal that of the oracle. [`check`] takes any store, so that every engine
+//! runs the same streams.
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -12,7 +12,7 @@ mod steps;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use answers::Said;
+use answers::Reply;
 use bursar_core::budget::Limit;
 use bursar_core::decide::Rules;
 use bursar_core::grant::{Grant, TokenDigest};
@@ -32,7 +32,7 @@ use bursar_store::{
 };
 use model::{KeyModel, Micros, Model, SECOND, bounds};
 use proptest::test_runner::{Config, TestError, TestRunner};
-use steps::{Sent, Step, scopes, stream};
+use steps::{PlannedRequest, Step, scopes, stream};
 
 /// Ten seconds before midnight in Berlin, on the eve of a day with 23 hours.
 const START: Micros = 1_774_738_790 * SECOND;
@@ -48,33 +48,33 @@ impl IdSource for Counter {
 }
 
 #[test]
-fn the_memory_store_agrees_with_the_oracle() {
-    agrees(256, async |setup| Arc::new(MemoryStore::new(setup)) as Arc<dyn Store>);
+fn memory_agrees_with_the_oracle() {
+    compare_streams(256, async |setup| Arc::new(MemoryStore::new(setup)) as Arc<dyn Store>);
 }
 
 #[test]
 fn sqlite_agrees_with_the_oracle() {
-    agrees(128, async |setup| Arc::new(SqliteStore::in_memory(setup).await.unwrap()) as Arc<dyn Store>);
+    compare_streams(128, async |setup| Arc::new(SqliteStore::in_memory(setup).await.unwrap()) as Arc<dyn Store>);
 }
 
 #[test]
 fn postgres_agrees_with_the_oracle() {
-    agrees(48, async |setup| {
+    compare_streams(48, async |setup| {
         let url = bursar_testkit::fresh_database();
         let store = PostgresStore::open(&url, setup, PostgresOptions::default()).await;
         Arc::new(store.unwrap()) as Arc<dyn Store>
     });
 }
 
-/// Drives fresh stores through so many random streams.
-fn agrees(cases: u32, open: impl AsyncFn(Setup) -> Arc<dyn Store>) {
+/// Runs `cases` random streams, each on a new store.
+fn compare_streams(cases: u32, open: impl AsyncFn(Setup) -> Arc<dyn Store>) {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let mut runner =
         TestRunner::new(Config { cases, failure_persistence: None, max_shrink_iters: 20_000, ..Config::default() });
     let outcome = runner.run(&stream(), |steps| {
         let clock = Arc::new(ManualClock::at(Time::from_micros(START)));
         let setup = Setup {
-            // As short as the longest window allows, so that tidying rolls postings up.
+            // As short as the longest window allows, so that `Op::Tidy` rolls up postings.
             rules: Rules { postings_kept: Span::from_secs(25 * 3_600), ..Rules::default() },
             clock: Some(clock.clone()),
             ids: Arc::new(Mutex::new(Counter(0))),
@@ -93,10 +93,10 @@ fn agrees(cases: u32, open: impl AsyncFn(Setup) -> Arc<dyn Store>) {
     }
 }
 
-/// Drives a store through a stream and compares all it says with the oracle.
+/// Runs a stream on a store and compares all answers and balances with the oracle.
 ///
 /// # Panics
-/// When they disagree.
+/// If they differ.
 async fn check(store: Arc<dyn Store>, clock: &ManualClock, steps: &[Step]) {
     let mut run = Run { store, clock, model: Model::default(), keyed: Vec::new(), last: Micros::MIN, minted: 0 };
     for step in steps {
@@ -105,12 +105,12 @@ async fn check(store: Arc<dyn Store>, clock: &ManualClock, steps: &[Step]) {
             Step::Jump(by) => run.clock.set(Time::from_micros(run.clock.now().micros() + by)),
             Step::ToExpiry { hold, off } => {
                 let place = hold.checked_rem(run.model.holds.len());
-                run.go_on_to(place.map(|place| run.model.holds[place].expires_at + off));
+                run.advance_to(place.map(|place| run.model.holds[place].expires_at + off));
             }
             Step::ToEviction { posting, length, off } => {
                 let moves = run.model.scopes.values().flat_map(|scope| &scope.moves);
                 let dates: Vec<Micros> = moves.flat_map(|m| &m.spends).map(|(dated, _)| dated + length + off).collect();
-                run.go_on_to(posting.checked_rem(dates.len()).map(|place| dates[place]));
+                run.advance_to(posting.checked_rem(dates.len()).map(|place| dates[place]));
             }
         }
         run.compare_balances().await;
@@ -122,34 +122,34 @@ struct Run<'a> {
     store: Arc<dyn Store>,
     clock: &'a ManualClock,
     model: Model,
-    /// Requests that had a key.
+    /// The requests with a key so far.
     keyed: Vec<Request>,
-    /// The instant of the last transaction.
+    /// The time of the last transaction.
     last: Micros,
     minted: u128,
 }
 
 impl Run<'_> {
-    fn go_on_to(&self, instant: Option<Micros>) {
+    fn advance_to(&self, instant: Option<Micros>) {
         if let Some(instant) = instant.filter(|instant| *instant > self.clock.now().micros()) {
             self.clock.set(Time::from_micros(instant));
         }
     }
 
-    async fn batch(&mut self, batch: &[Sent]) {
+    async fn batch(&mut self, batch: &[PlannedRequest]) {
         let mut requests: Vec<Request> = Vec::new();
         for sent in batch {
             let request = sent.request(&self.model, &self.keyed);
-            requests.extend(request.iter().filter(|_| sent.twin).cloned());
+            requests.extend(request.iter().filter(|_| sent.duplicate).cloned());
             requests.extend(request);
         }
-        // A grant in each transaction makes its instant readable in the journal, also when all else is refused.
+        // A grant in each transaction records its time in the journal, even if all other requests are refused.
         self.minted += 1;
         let sent: Vec<_> = std::iter::once(mint(self.minted)).chain(requests.iter().cloned()).map(Arc::new).collect();
         let outcomes = self.store.commit_requests(&sent, LockPolicy::Skip).await.unwrap();
-        let now = self.instant_of_last_batch().await;
+        let now = self.time_of_last_batch().await;
         for (request, outcome) in requests.into_iter().zip(outcomes.into_iter().skip(1)) {
-            let RequestOutcome::Answered(answer) = outcome else { panic!("{request:?} came to {outcome:?}") };
+            let RequestOutcome::Answered(answer) = outcome else { panic!("{request:?} was not answered: {outcome:?}") };
             self.compare_answer(&request, &answer, now);
             if request.idempotency_key.is_some() {
                 self.keyed.push(request);
@@ -157,8 +157,9 @@ impl Run<'_> {
         }
     }
 
-    /// Time goes by the clock, but never back, and by at most the one microsecond that keeps transactions apart.
-    async fn instant_of_last_batch(&mut self) -> Micros {
+    /// Returns the time of the last batch, which must be that of the clock or of the batch before, whichever is later, or a microsecond
+    /// after the batch before.
+    async fn time_of_last_batch(&mut self) -> Micros {
         let position = self.store.health().await.unwrap().position;
         let rows = self.store.list_journal(position - 1, 1).await.unwrap();
         let now = rows[0].batch.at.micros();
@@ -174,7 +175,7 @@ impl Run<'_> {
         answer: &Result<bursar_core::answer::Outcome, Refusal>,
         now: Micros,
     ) {
-        let said = Said::of(answer);
+        let reply = Reply::of(answer);
         let known = request.idempotency_key.as_ref().and_then(|key| self.model.keys.get(key));
         if let Some(known) = known.filter(|known| known.until > now) {
             if known.op == request.op {
@@ -184,13 +185,13 @@ impl Run<'_> {
                 assert_eq!(answer.as_ref(), Ok(&first), "{request:?} again at {now}");
             } else {
                 let key = request.idempotency_key.clone().unwrap();
-                assert_eq!(said, Said::Refused(Refusal::KeyReused { key }), "{request:?} at {now}");
+                assert_eq!(reply, Reply::Refused(Refusal::KeyReused { key }), "{request:?} at {now}");
             }
             return;
         }
         let mut next = self.model.clone();
         let expected = next.perform(&request.op, now);
-        assert_eq!(said, expected, "{request:?} at {now}");
+        assert_eq!(reply, expected, "{request:?} at {now}");
         self.compare_retries(answer, now);
         if request.dry_run || expected.is_refusal() {
             return;
@@ -213,20 +214,20 @@ impl Run<'_> {
         self.model = next;
     }
 
-    /// Before `retry_after` has passed a refused amount does not fit; without one it does not fit by time alone.
+    /// Checks that a refused amount does not fit before `retry_after`, and never by time alone if there is none.
     fn compare_retries(&self, answer: &Result<bursar_core::answer::Outcome, Refusal>, now: Micros) {
         let Err(Refusal::Refused(violations)) = answer else { return };
         for violation in violations {
             let Violation::Limit { scope, window, limit, requested, retry_after, possible, .. } = violation else {
                 continue;
             };
-            // Above the limit itself, only credits could make room, and nobody can know of those to come.
+            // An amount above the limit itself can only fit after credits, whose time is unknown.
             if !possible {
                 assert_eq!(*retry_after, None, "{violation:?} at {now}");
                 continue;
             }
             let limit = Limit::new(*limit, window.clone());
-            // A bucket that this request would have opened counts from this instant on.
+            // A bucket that this request would have opened counts from now on.
             let mut opened = self.model.clone();
             opened.open_buckets(scope, std::iter::once(window), now);
             let until = retry_after.map_or(now + 1_000 * DAY, |span| now + span.micros() - 1);
@@ -249,12 +250,12 @@ impl Run<'_> {
             assert_eq!(row.frozen.is_some(), known.frozen, "{scope}");
             for limit in known.budget.iter().flat_map(|budget| &budget.limits) {
                 let balance = row.balance(&limit.window).unwrap_or_else(|| panic!("{scope} keeps no {}", limit.window));
-                let said = (balance.remaining(limit.amount), balance.spent(), &balance.crossed);
+                let reply = (balance.remaining(limit.amount), balance.spent(), &balance.crossed);
                 let key = (limit.window.clone(), bounds(&limit.window, now).0);
                 let crossed = known.crossed.get(&key).cloned().unwrap_or_default();
                 let expected =
                     (self.model.remaining(&scope, limit, now), self.model.spent(&scope, limit, now), &crossed);
-                assert_eq!(said, expected, "{scope} {} at {now}: remaining, spent, crossed", limit.window);
+                assert_eq!(reply, expected, "{scope} {} at {now}: remaining, spent, crossed", limit.window);
             }
             row.balances.iter().for_each(|balance| self.compare_balance(&scope, balance, now));
         }
@@ -275,9 +276,9 @@ impl Run<'_> {
         }
     }
 
-    /// Balances are what holds and postings say, and the journal alone brings everything back.
+    /// Verifies the store, and checks that a rebuild from the journal restores all tables.
     async fn compare_after_rebuild(&self) {
-        // All that was left behind is brought to one instant.
+        // Both reads are made at the same time.
         self.clock.set(Time::from_micros(self.clock.now().micros().max(self.last) + 1));
         let report = self.store.verify().await.unwrap();
         assert!(report.is_ok(), "{:?}", report.violations);
@@ -303,7 +304,7 @@ impl Run<'_> {
     }
 }
 
-/// How far a scope has been folded depends on who looked at it; what that came to does not.
+/// Removes the marks, which depend on the requests that touched the scope. Everything else must be equal.
 fn without_marks(mut row: ScopeState) -> ScopeState {
     let fresh = ScopeState::default();
     (row.folded, row.next_expiry) = (fresh.folded, fresh.next_expiry);

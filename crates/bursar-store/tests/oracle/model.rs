@@ -1,7 +1,7 @@
-//! The oracle's memory: plain lists of what happened, and balances summed from them by brute force.
+//! The oracle's state: plain lists of all changes, and balances summed from them by brute force.
 //!
-//! Nothing here is kept, folded, evicted or turned. Whatever is asked is added up again from the beginning, so that a
-//! mistake in the bookkeeping of the kernel cannot be repeated here.
+//! The oracle caches nothing. Every value is computed from the whole history, so that it does not repeat a mistake of the kernel's
+//! incremental balances.
 
 use std::collections::BTreeMap;
 
@@ -41,33 +41,33 @@ pub(crate) struct ScopeModel {
     pub(crate) budget: Option<Budget>,
     pub(crate) frozen: bool,
     pub(crate) buckets: BTreeMap<Window, Bucket>,
-    /// Buckets that another one took the place of, with the instant: within it they can be named again.
+    /// Buckets that were replaced, with the time. At that same time they can be used again.
     pub(crate) closed: BTreeMap<Window, (Bucket, Micros)>,
-    pub(crate) moves: Vec<Move>,
-    /// For each window, by its start, the thresholds that were reached when last looked at.
+    pub(crate) moves: Vec<BalanceChange>,
+    /// The thresholds reached at the last record, by window and its start.
     pub(crate) crossed: BTreeMap<(Window, Micros), Vec<u32>>,
 }
 
-/// A change of what is held or posted on a scope, at an instant.
+/// A change of the held or posted units of a scope.
 #[derive(Clone, Debug)]
-pub(crate) struct Move {
+pub(crate) struct BalanceChange {
     pub(crate) at: Micros,
-    /// When the hold it belongs to was placed.
+    /// The time at which its hold was placed.
     pub(crate) placed_at: Micros,
-    /// Units of the hold that come back; negative when it is placed.
+    /// Units that the hold returns; negative for its placement.
     pub(crate) back: i64,
-    /// Postings: the instant each counts for, and its units.
+    /// Postings: their times and units.
     pub(crate) spends: Vec<(Micros, i64)>,
 }
 
-/// From where a bucket is simulated.
+/// The state from which a bucket is simulated.
 #[derive(Clone, Debug)]
 pub(crate) struct Bucket {
-    /// It knows of nothing that was placed or posted before.
+    /// The time at which it was opened. Earlier holds and postings do not count.
     pub(crate) since: Micros,
-    /// The instant of `level`.
+    /// The time of `level`.
     pub(crate) at: Micros,
-    /// The first move that is not in `level`.
+    /// The index of the first change that is not in `level`.
     pub(crate) next_move: usize,
     /// Tokens times the refill period in microseconds.
     pub(crate) level: i128,
@@ -82,11 +82,11 @@ pub(crate) struct HoldModel {
     pub(crate) late: Cover,
     pub(crate) overrun: Cover,
     pub(crate) charges: Vec<ChargeModel>,
-    /// The state last written.
+    /// The stored state.
     pub(crate) state: HoldState,
-    /// What it was committed with on each scope and is not credited yet, by the instants it counts for.
+    /// The committed units that are not credited yet, by scope and time of the posting.
     pub(crate) spent: BTreeMap<Scope, Vec<(Micros, i64)>>,
-    /// It was settled before it expired.
+    /// Whether it was settled before it expired.
     pub(crate) settled_in_time: bool,
 }
 
@@ -104,7 +104,7 @@ impl ChargeModel {
     }
 }
 
-/// What charges come to on each scope of their chains.
+/// Sums charges on each scope of their chains.
 pub(crate) fn totals(charges: &[ChargeModel], amount: impl Fn(&ChargeModel) -> i64) -> BTreeMap<Scope, i64> {
     let mut totals = BTreeMap::new();
     for charge in charges {
@@ -120,7 +120,7 @@ impl HoldModel {
         if self.state == HoldState::Held && self.expires_at <= now { HoldState::Expired } else { self.state }
     }
 
-    /// The spend that a credit takes back, the latest first; what exceeds it counts like the earliest.
+    /// Returns the postings of a credit: it reverses the latest spend first, and any excess is dated like the earliest.
     pub(crate) fn take_back(&mut self, scope: &Scope, amount: i64) -> Vec<(Micros, i64)> {
         let placed_at = self.placed_at;
         let spent = self.spent.entry(scope.clone()).or_insert_with(|| vec![(placed_at, 0)]);
@@ -140,7 +140,7 @@ impl HoldModel {
     }
 }
 
-/// The window `[start, end)` of a calendar window around an instant; everything for the others.
+/// Returns the bounds `[start, end)` of a calendar window at a time; unbounded for other windows.
 pub(crate) fn bounds(window: &Window, now: Micros) -> (Micros, Micros) {
     let Window::Calendar { unit, .. } = window else { return (Micros::MIN, Micros::MAX) };
     match unit {
@@ -157,16 +157,16 @@ pub(crate) fn bounds(window: &Window, now: Micros) -> (Micros, Micros) {
             let start = origin + (now - origin).div_euclid(24 * HOUR) * 24 * HOUR;
             (start, start + 24 * HOUR)
         }
-        other => panic!("the oracle does not use {other:?}"),
+        other => panic!("the oracle does not support {other:?}"),
     }
 }
 
 impl Model {
-    pub(crate) fn moves(&self, scope: &Scope) -> &[Move] {
+    pub(crate) fn moves(&self, scope: &Scope) -> &[BalanceChange] {
         self.scopes.get(scope).map_or(&[], |scope| &scope.moves)
     }
 
-    /// Units posted on a scope that count in the window at an instant.
+    /// Returns the posted units of a scope that count in a window at a time.
     pub(crate) fn posted(&self, scope: &Scope, window: &Window, now: Micros) -> i64 {
         let (start, end) = bounds(window, now);
         let counts = |dated: Micros| match window {
@@ -176,7 +176,7 @@ impl Model {
         self.moves(scope).iter().flat_map(|m| &m.spends).filter(|(dated, _)| counts(*dated)).map(|(_, n)| n).sum()
     }
 
-    /// Units of live holds that belong to the window at an instant.
+    /// Returns the units of live holds that count in a window at a time.
     pub(crate) fn held(&self, scope: &Scope, window: &Window, now: Micros) -> i64 {
         let (start, end) = match window {
             Window::Bucket { .. } => (self.bucket(scope, window).map_or(now, |bucket| bucket.since), Micros::MAX),
@@ -186,7 +186,7 @@ impl Model {
         live.filter(|hold| start <= hold.placed_at && hold.placed_at < end).map(|hold| hold.on(scope)).sum()
     }
 
-    /// What a limit leaves at an instant.
+    /// Returns the remaining units of a limit at a time.
     pub(crate) fn remaining(&self, scope: &Scope, limit: &Limit, now: Micros) -> i64 {
         match &limit.window {
             Window::Bucket { length, .. } => {
@@ -197,10 +197,10 @@ impl Model {
         }
     }
 
-    /// Units spent: posted, or for a bucket what is neither in it nor held.
+    /// Returns the spent units: the posted ones, or for a bucket those that are neither in it nor held.
     pub(crate) fn spent(&self, scope: &Scope, limit: &Limit, now: Micros) -> i64 {
         let spent = limit.amount - self.remaining(scope, limit, now) - self.held(scope, &limit.window, now);
-        // A bucket that refilled while units were held has nothing spent, not less.
+        // Not below zero: a bucket may have refilled while units were held.
         if matches!(limit.window, Window::Bucket { .. }) { spent.max(0) } else { spent }
     }
 
@@ -208,20 +208,20 @@ impl Model {
         self.scopes.get(scope)?.buckets.get(window)
     }
 
-    /// A bucket that is opened now: full, before anything that happens at this very instant.
+    /// Creates a bucket that is opened now. It is full before the changes of the same time.
     pub(crate) fn fresh_bucket(&self, scope: &Scope, window: &Window, now: Micros) -> Bucket {
-        let Window::Bucket { capacity, length, .. } = window else { panic!("{window} is no bucket") };
+        let Window::Bucket { capacity, length, .. } = window else { panic!("{window} is not a bucket") };
         let level = i128::from(*capacity) * i128::from(length.micros());
         let next_move = self.moves(scope).iter().position(|m| m.at >= now).unwrap_or(self.moves(scope).len());
         Bucket { since: now, at: now, next_move, level }
     }
 
-    /// The level of a bucket at an instant: every move and every expiry since it was opened, one after the other.
+    /// Computes the level of a bucket at a time, from every change and expiry since it was opened.
     pub(crate) fn level(&self, scope: &Scope, window: &Window, now: Micros) -> i128 {
-        let Window::Bucket { capacity, refill, length } = window else { panic!("{window} is no bucket") };
+        let Window::Bucket { capacity, refill, length } = window else { panic!("{window} is not a bucket") };
         let bucket = self.bucket(scope, window).cloned().unwrap_or_else(|| self.fresh_bucket(scope, window, now));
         let unit = i128::from(length.micros());
-        // At one instant, holds expire before anything else happens.
+        // At the same time, expiries come before all other changes.
         let mut drawn: Vec<(Micros, bool, i64)> = Vec::new();
         for hold in self.holds.iter().filter(|hold| !hold.settled_in_time && hold.placed_at >= bucket.since) {
             if bucket.at < hold.expires_at && hold.expires_at <= now {
@@ -244,7 +244,7 @@ impl Model {
         full.min(level + i128::from(now - at) * i128::from(*refill))
     }
 
-    /// The limits on a scope: the registered ones, then the caller's that are not among them.
+    /// Returns the limits on a scope: the registered ones, then other limits of the caller.
     pub(crate) fn limits(&self, scope: &Scope, given: &[Limit]) -> Vec<Limit> {
         let budget = self.scopes.get(scope).and_then(|scope| scope.budget.as_ref());
         let mut limits = budget.map_or(Vec::new(), |budget| budget.limits.clone());

@@ -1,4 +1,4 @@
-//! Streams of steps: plain data that shrinks, turned into requests when its turn comes.
+//! Streams of steps: plain data that shrinks, and is turned into requests when it is run.
 
 use bursar_core::budget::{Budget, Cover, HoldPolicy, Limit};
 use bursar_core::id::HoldId;
@@ -18,27 +18,27 @@ const SCOPES: usize = 6;
 #[derive(Clone, Debug)]
 pub(crate) enum Step {
     /// Requests of one transaction.
-    Batch(Vec<Sent>),
-    /// The clock goes on, or back.
+    Batch(Vec<PlannedRequest>),
+    /// Moves the clock forward or back.
     Jump(Micros),
-    /// The clock goes on to just before, at or just after the instant at which a hold expires.
+    /// Moves the clock to just before, at or just after the expiry of a hold.
     ToExpiry { hold: usize, off: Micros },
-    /// The clock goes on to just before, at or just after the instant at which a posting leaves a rolling window.
+    /// Moves the clock to just before, at or just after the time at which a posting leaves a rolling window.
     ToEviction { posting: usize, length: Micros, off: Micros },
 }
 
 /// A request, and how it is sent.
 #[derive(Clone, Debug)]
-pub(crate) struct Sent {
-    pub(crate) ask: Ask,
+pub(crate) struct PlannedRequest {
+    pub(crate) action: Action,
     pub(crate) key: Option<u8>,
     pub(crate) dry_run: bool,
-    /// It is sent a second time in the same transaction.
-    pub(crate) twin: bool,
+    /// Whether it is sent a second time in the same transaction.
+    pub(crate) duplicate: bool,
 }
 
 #[derive(Clone, Debug)]
-pub(crate) enum Ask {
+pub(crate) enum Action {
     Define {
         scope: usize,
         budget: BudgetSpec,
@@ -72,7 +72,7 @@ pub(crate) enum Ask {
     },
     Sweep,
     Tidy,
-    /// An earlier request that had a key, once more.
+    /// Repeats an earlier request that had a key.
     Repeat(usize),
 }
 
@@ -98,27 +98,27 @@ pub(crate) enum ActualSpec {
     Each(Vec<i64>),
 }
 
-/// Most scopes are defined at first, each under one before it if under any.
+/// Generates a stream. It first defines most scopes, each without a parent or under an earlier one.
 pub(crate) fn stream() -> impl Strategy<Value = Vec<Step>> {
     let opening = vec(option::weighted(0.9, budget()), SCOPES);
     (opening, vec(step(), 0..=110)).prop_map(|(opening, rest)| {
         let defined = opening.into_iter().enumerate().filter_map(|(scope, budget)| {
             let budget = budget?;
             let parent = budget.parent.filter(|parent| *parent < scope);
-            Some(Step::Batch(vec![plainly(Ask::Define { scope, budget: BudgetSpec { parent, ..budget } })]))
+            Some(Step::Batch(vec![plain_request(Action::Define { scope, budget: BudgetSpec { parent, ..budget } })]))
         });
         defined.chain(rest).collect()
     })
 }
 
-fn plainly(ask: Ask) -> Sent {
-    Sent { ask, key: None, dry_run: false, twin: false }
+fn plain_request(action: Action) -> PlannedRequest {
+    PlannedRequest { action, key: None, dry_run: false, duplicate: false }
 }
 
 fn step() -> impl Strategy<Value = Step> {
     let off = || -1..=1i64;
     prop_oneof![
-        8 => vec(sent(), 1..4).prop_map(Step::Batch),
+        8 => vec(planned_request(), 1..4).prop_map(Step::Batch),
         2 => jump().prop_map(Step::Jump),
         1 => (any::<usize>(), off()).prop_map(|(hold, off)| Step::ToExpiry { hold, off }),
         1 => (any::<usize>(), select(vec![10 * SECOND, HOUR]), off())
@@ -137,13 +137,18 @@ fn jump() -> impl Strategy<Value = Micros> {
     ]
 }
 
-fn sent() -> impl Strategy<Value = Sent> {
+fn planned_request() -> impl Strategy<Value = PlannedRequest> {
     let key = prop_oneof![4 => Just(None), 1 => (0..20u8).prop_map(Some)];
     let rarely = || prop_oneof![7 => Just(false), 1 => Just(true)];
-    (ask(), key, rarely(), rarely()).prop_map(|(ask, key, dry_run, twin)| Sent { ask, key, dry_run, twin })
+    (action(), key, rarely(), rarely()).prop_map(|(action, key, dry_run, duplicate)| PlannedRequest {
+        action,
+        key,
+        dry_run,
+        duplicate,
+    })
 }
 
-fn ask() -> impl Strategy<Value = Ask> {
+fn action() -> impl Strategy<Value = Action> {
     let hold = any::<usize>;
     let actual = prop_oneof![
         2 => Just(ActualSpec::Held),
@@ -152,19 +157,19 @@ fn ask() -> impl Strategy<Value = Ask> {
     ];
     let ttl = option::of(prop_oneof![1..20u64, 1_000..400_000u64]);
     prop_oneof![
-        2 => (0..SCOPES, budget()).prop_map(|(scope, budget)| Ask::Define { scope, budget }),
-        8 => (charges(), ttl).prop_map(|(charges, ttl)| Ask::Charge { charges, hold: true, ttl }),
-        3 => charges().prop_map(|charges| Ask::Charge { charges, hold: false, ttl: None }),
-        5 => (hold(), actual).prop_map(|(hold, actual)| Ask::Commit { hold, actual }),
-        2 => hold().prop_map(|hold| Ask::Release { hold }),
-        1 => (hold(), 1..100_000u64).prop_map(|(hold, by)| Ask::Extend { hold, by }),
+        2 => (0..SCOPES, budget()).prop_map(|(scope, budget)| Action::Define { scope, budget }),
+        8 => (charges(), ttl).prop_map(|(charges, ttl)| Action::Charge { charges, hold: true, ttl }),
+        3 => charges().prop_map(|charges| Action::Charge { charges, hold: false, ttl: None }),
+        5 => (hold(), actual).prop_map(|(hold, actual)| Action::Commit { hold, actual }),
+        2 => hold().prop_map(|hold| Action::Release { hold }),
+        1 => (hold(), 1..100_000u64).prop_map(|(hold, by)| Action::Extend { hold, by }),
         1 => (0..SCOPES, 0..30i64, option::of(hold()))
-            .prop_map(|(scope, amount, hold)| Ask::Credit { scope, amount, hold }),
+            .prop_map(|(scope, amount, hold)| Action::Credit { scope, amount, hold }),
         1 => (0..SCOPES, 0..5u8)
-            .prop_map(|(scope, on)| if on == 0 { Ask::Freeze { scope } } else { Ask::Unfreeze { scope } }),
-        1 => Just(Ask::Sweep),
-        1 => Just(Ask::Tidy),
-        2 => any::<usize>().prop_map(Ask::Repeat),
+            .prop_map(|(scope, on)| if on == 0 { Action::Freeze { scope } } else { Action::Unfreeze { scope } }),
+        1 => Just(Action::Sweep),
+        1 => Just(Action::Tidy),
+        2 => any::<usize>().prop_map(Action::Repeat),
     ]
 }
 
@@ -181,7 +186,7 @@ fn budget() -> impl Strategy<Value = BudgetSpec> {
     });
     let thresholds = select(vec![vec![], vec![50], vec![50, 80, 100]]);
     (option::of(0..SCOPES), vec(limit(), 1..4), thresholds, hold).prop_map(|(parent, mut limits, thresholds, hold)| {
-        // A budget names each window once.
+        // A budget has each window at most once.
         limits.sort_by(|a, b| a.window.cmp(&b.window));
         limits.dedup_by(|a, b| a.window == b.window);
         BudgetSpec { parent, limits, thresholds, hold }
@@ -193,7 +198,7 @@ fn limit() -> impl Strategy<Value = Limit> {
     prop_oneof![4 => steady_limit(), 2 => select(buckets)]
 }
 
-/// Mostly with room for some charges, now and then with little or none.
+/// Generates a limit, mostly with room for some charges, sometimes with little or none.
 fn steady_limit() -> impl Strategy<Value = Limit> {
     let amount = prop_oneof![1 => 0..30i64, 4 => 30..300i64];
     (amount, steady_window()).prop_map(|(amount, window)| Limit::new(amount, window))
@@ -231,27 +236,27 @@ fn scope(place: usize) -> Scope {
     Scope::new(format!("s{place}")).unwrap()
 }
 
-impl Sent {
-    /// The request it stands for in a world; `None` when there is nothing yet it could be about.
+impl PlannedRequest {
+    /// Builds the request. `None` if it needs a row that does not exist yet.
     pub(crate) fn request(&self, model: &Model, keyed: &[Request]) -> Option<Request> {
-        if let Ask::Repeat(place) = self.ask {
+        if let Action::Repeat(place) = self.action {
             return keyed.get(place.checked_rem(keyed.len())?).cloned();
         }
         let key = self.key.map(|key| IdempotencyKey::new(format!("key-{key}")).unwrap());
-        // Sweeping and tidying have no answer worth repeating.
-        let key = key.filter(|_| !matches!(self.ask, Ask::Sweep | Ask::Tidy));
-        let op = self.ask.op(model)?;
+        // A sweep or tidy has no answer to replay.
+        let key = key.filter(|_| !matches!(self.action, Action::Sweep | Action::Tidy));
+        let op = self.action.op(model)?;
         Some(Request { idempotency_key: key, dry_run: self.dry_run, ..Request::from(op) })
     }
 }
 
-impl Ask {
+impl Action {
     fn op(&self, model: &Model) -> Option<Op> {
-        // One of the last few, most of which have not ended yet.
+        // One of the last few holds, most of which are live.
         let hold = |place: usize| model.holds.iter().rev().nth(place.checked_rem(model.holds.len().min(5))?);
         Some(match self {
-            Ask::Define { scope: place, budget } => Op::Define { scope: scope(*place), budget: budget.budget() },
-            Ask::Charge { charges, hold, ttl } => Op::Submit(Command {
+            Action::Define { scope: place, budget } => Op::Define { scope: scope(*place), budget: budget.budget() },
+            Action::Charge { charges, hold, ttl } => Op::Submit(Command {
                 charges: charges
                     .iter()
                     .map(|c| Charge::new(scope(c.scope), c.amount).within(c.limits.clone()))
@@ -259,7 +264,7 @@ impl Ask {
                 settle: if *hold { Settle::Hold { ttl: ttl.map(Span::from_millis) } } else { Settle::Now },
                 ..Command::default()
             }),
-            Ask::Commit { hold: place, actual } => {
+            Action::Commit { hold: place, actual } => {
                 let hold = hold(*place)?;
                 let named = hold.charges.iter().map(|charge| charge.scope.clone());
                 let actual = match actual {
@@ -269,22 +274,22 @@ impl Ask {
                 };
                 Op::Commit { hold: hold.id, actual }
             }
-            Ask::Release { hold: place } => Op::Release { hold: hold(*place)?.id },
-            Ask::Extend { hold: place, by } => Op::Extend { hold: hold(*place)?.id, by: Span::from_millis(*by) },
-            Ask::Credit { scope: place, amount, hold: None } => {
+            Action::Release { hold: place } => Op::Release { hold: hold(*place)?.id },
+            Action::Extend { hold: place, by } => Op::Extend { hold: hold(*place)?.id, by: Span::from_millis(*by) },
+            Action::Credit { scope: place, amount, hold: None } => {
                 Op::Credit { scope: scope(*place), amount: *amount, hold: None }
             }
-            Ask::Credit { scope: place, amount, hold: Some(of) } => {
+            Action::Credit { scope: place, amount, hold: Some(of) } => {
                 let hold = hold(*of)?;
-                // Mostly a scope of the hold, now and then one it has no charge on.
+                // Mostly a scope of the hold, sometimes one without a charge of it.
                 let named = hold.charges.get(*place).map_or_else(|| scope(*place), |charge| charge.scope.clone());
                 Op::Credit { scope: named, amount: *amount, hold: Some(hold.id) }
             }
-            Ask::Freeze { scope: place } => Op::Freeze { scope: scope(*place) },
-            Ask::Unfreeze { scope: place } => Op::Unfreeze { scope: scope(*place) },
-            Ask::Sweep => Op::Expire { holds: model.holds.iter().map(|hold| hold.id).collect::<Vec<HoldId>>() },
-            Ask::Tidy => Op::Tidy { scopes: scopes() },
-            Ask::Repeat(_) => unreachable!("a repeated request is not built anew"),
+            Action::Freeze { scope: place } => Op::Freeze { scope: scope(*place) },
+            Action::Unfreeze { scope: place } => Op::Unfreeze { scope: scope(*place) },
+            Action::Sweep => Op::Expire { holds: model.holds.iter().map(|hold| hold.id).collect::<Vec<HoldId>>() },
+            Action::Tidy => Op::Tidy { scopes: scopes() },
+            Action::Repeat(_) => unreachable!("a repeated request is not built again"),
         })
     }
 }

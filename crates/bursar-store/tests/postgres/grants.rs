@@ -17,7 +17,7 @@ use sqlx::{Connection, PgConnection};
 use crate::support::*;
 
 /// A store whose batches wait long for locks, as the barrier is one.
-async fn patient() -> (Arc<PostgresStore>, String) {
+async fn open_patient() -> (Arc<PostgresStore>, String) {
     let options = PostgresOptions { key_patience: Duration::from_secs(60), ..PostgresOptions::default() };
     let (store, url) = open_with(1, options).await;
     define(&store, &["a"], 1_000).await;
@@ -30,7 +30,7 @@ async fn held(store: &PostgresStore) -> i64 {
 
 #[tokio::test]
 async fn a_grant_is_locked_from_its_reading_to_the_commit() {
-    let (store, url) = patient().await;
+    let (store, url) = open_patient().await;
     let (grant, redemption) = mint(&*store).await;
     let barrier = Barrier::before("bursar.grants", "INTO bursar.jobs", &url).await;
     let command = full_command("a", 10, redemption.clone(), "work");
@@ -53,10 +53,10 @@ async fn a_grant_is_locked_from_its_reading_to_the_commit() {
 
 #[tokio::test]
 async fn a_locked_grant_blocks_only_its_own_request() {
-    let (store, url) = patient().await;
+    let (store, url) = open_patient().await;
     let ((theirs, blocked), (_, free)) = (mint(&*store).await, mint(&*store).await);
-    let mut stranger = PgConnection::connect(&url).await.unwrap();
-    let mut tx = stranger.begin().await.unwrap();
+    let mut other = PgConnection::connect(&url).await.unwrap();
+    let mut tx = other.begin().await.unwrap();
     let lock = sqlx::query("SELECT 1 FROM bursar.grants WHERE id = $1 FOR UPDATE");
     lock.bind(uuid::Uuid::from_u128(theirs.0)).execute(&mut *tx).await.unwrap();
     let requests = [blocked.clone(), free].map(|redemption| Arc::new(redeem(redemption)));
@@ -70,7 +70,7 @@ async fn a_locked_grant_blocks_only_its_own_request() {
 
 #[tokio::test]
 async fn a_credential_is_not_revoked_while_it_is_rotated() {
-    let (store, url) = patient().await;
+    let (store, url) = open_patient().await;
     let (grant, _) = mint(&*store).await;
     let token = Token::new(GrantId(grant.0 + 1), [8; 32]);
     let (purpose, subject) = (Purpose::new("upload").unwrap(), Subject::new("bob").unwrap());

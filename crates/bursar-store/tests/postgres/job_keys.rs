@@ -1,4 +1,4 @@
-//! Keys of jobs that are taken in a transaction that is still open.
+//! Job keys that an open transaction has inserted.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use sqlx::{Connection, PgConnection};
 use crate::support::{done, job, one, open};
 
 #[tokio::test]
-async fn a_job_key_about_to_be_taken_by_a_stranger_delays_only_those_who_want_it() {
+async fn a_job_key_of_an_open_transaction_blocks_only_its_request() {
     let (store, url) = open(1).await;
     for commits in [true, false] {
         let unique = |n: usize| format!("{commits} {n}");
@@ -27,8 +27,8 @@ async fn a_job_key_about_to_be_taken_by_a_stranger_delays_only_those_who_want_it
                 RequestOutcome::Blocked(locks) => assert_eq!((n, locks.is_empty()), (5, false)),
                 RequestOutcome::Answered(done) => {
                     assert_ne!(n, 5, "{done:?}");
-                    let neighbour = only(done).id;
-                    assert!(store.job(neighbour).await.unwrap().is_some(), "{n} is done");
+                    let created = only(done).id;
+                    assert!(store.job(created).await.unwrap().is_some(), "job {n} is stored");
                 }
                 other => panic!("{n}: {other:?}"),
             }
@@ -44,7 +44,7 @@ async fn a_job_key_about_to_be_taken_by_a_stranger_delays_only_those_who_want_it
     }
 }
 
-/// The only job of an answer.
+/// Returns the only job of an answer.
 fn only(answer: Result<Outcome, Refusal>) -> Enqueued {
     let Answer::Submitted(submitted) = done(answer) else { panic!("a job") };
     let [enqueued] = submitted.jobs[..] else { panic!("one job: {:?}", submitted.jobs) };

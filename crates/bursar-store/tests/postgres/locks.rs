@@ -1,4 +1,4 @@
-//! Rows and names that somebody else has locked.
+//! Rows and keys that another transaction has locked.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,13 +23,13 @@ fn lock(scope: &str) -> Lock {
 }
 
 #[tokio::test]
-async fn what_somebody_else_has_locked_is_blocked_and_nothing_else_is() {
+async fn only_requests_for_locked_rows_are_blocked() {
     let (store, url) = open(1).await;
     define(&store, &["a", "b"], 1_000).await;
     let Answer::Submitted(placed) = done(one(&store, &hold("b", 10)).await) else { panic!("a hold") };
     let placed = placed.hold.unwrap().id;
-    let mut stranger = PgConnection::connect(&url).await.unwrap();
-    let mut theirs = stranger.begin().await.unwrap();
+    let mut other = PgConnection::connect(&url).await.unwrap();
+    let mut theirs = other.begin().await.unwrap();
     sqlx::query("SELECT 1 FROM bursar.scopes WHERE scope = 'a' FOR UPDATE").execute(&mut *theirs).await.unwrap();
 
     let requests = [Arc::new(post("a", 1)), Arc::new(post("b", 1)), Arc::new(post_within("new", 1, 5))];
@@ -51,10 +51,9 @@ async fn what_somebody_else_has_locked_is_blocked_and_nothing_else_is() {
     done(one(&store, &post("a", 1)).await);
 }
 
-/// Upkeep passes over what is locked, but not under a key: who repeats it is to get the answer, and not to hear that it asks for
-/// something else.
+/// A sweep skips locked holds, unless it has an idempotency key: a retry must be the same request and get the same answer.
 #[tokio::test]
-async fn what_has_a_key_is_done_whole_or_not_yet() {
+async fn a_keyed_sweep_does_not_skip_locked_holds() {
     let clock = clock();
     let (store, url) = open_timed(1, &clock).await;
     define(&store, &["a"], 1_000).await;
@@ -64,8 +63,8 @@ async fn what_has_a_key_is_done_whole_or_not_yet() {
     ];
     clock.advance(Span::from_secs(3_600));
     let keyed = Arc::new(Request::from(Op::Expire { holds: holds.clone() }).with_key(key("sweep")));
-    let mut stranger = PgConnection::connect(&url).await.unwrap();
-    let mut theirs = stranger.begin().await.unwrap();
+    let mut other = PgConnection::connect(&url).await.unwrap();
+    let mut theirs = other.begin().await.unwrap();
     let take =
         sqlx::query("SELECT 1 FROM bursar.holds WHERE id = $1 FOR UPDATE").bind(uuid::Uuid::from_u128(holds[0].0));
     take.execute(&mut *theirs).await.unwrap();
@@ -73,11 +72,11 @@ async fn what_has_a_key_is_done_whole_or_not_yet() {
     assert!(matches!(outcomes[0], RequestOutcome::Blocked(_)), "{outcomes:?}");
     theirs.rollback().await.unwrap();
     assert_eq!(done(one(&store, &keyed).await), Answer::Swept { count: 2 });
-    assert!(one(&store, &keyed).await.expect("the same again").replayed);
+    assert!(one(&store, &keyed).await.expect("the retry succeeds").replayed);
 }
 
 #[tokio::test]
-async fn a_waiter_sees_the_balance_as_it_is_after_the_wait() {
+async fn a_waiting_request_sees_the_balance_after_the_wait() {
     let (store, url) = open(1).await;
     define(&store, &["a"], 1_000).await;
     let mut conn = PgConnection::connect(&url).await.unwrap();
@@ -102,18 +101,18 @@ async fn a_waiter_sees_the_balance_as_it_is_after_the_wait() {
     assert!(matches!(violations[0], Violation::Limit { available: 100, requested: 200, .. }), "{violations:?}");
 }
 
-/// A stranger who has locked a scope.
+/// Opens a connection whose transaction has locked a scope.
 async fn locked(url: &str, scope: &str) -> PgConnection {
-    let mut stranger = PgConnection::connect(url).await.unwrap();
-    sqlx::raw_sql("BEGIN").execute(&mut stranger).await.unwrap();
+    let mut other = PgConnection::connect(url).await.unwrap();
+    sqlx::raw_sql("BEGIN").execute(&mut other).await.unwrap();
     let sql = "SELECT 1 FROM bursar.scopes WHERE scope = $1 FOR UPDATE";
-    sqlx::query(sql).bind(scope).execute(&mut stranger).await.unwrap();
-    stranger
+    sqlx::query(sql).bind(scope).execute(&mut other).await.unwrap();
+    other
 }
 
 #[tokio::test]
-async fn whoever_has_a_row_waits_for_later_ones_and_never_for_earlier_ones() {
-    // Far longer than the test: whoever waits for a row that he must not wait for does not come back from it.
+async fn a_batch_waits_only_for_locks_later_in_the_order() {
+    // Far longer than the test, so that a wait for the wrong row hangs it.
     let patient = Duration::from_secs(3_600);
     let (store, url) = open_with(1, PostgresOptions { key_patience: patient, ..PostgresOptions::default() }).await;
     define(&store, &["a", "b"], 1_000).await;
@@ -129,7 +128,7 @@ async fn whoever_has_a_row_waits_for_later_ones_and_never_for_earlier_ones() {
     let waiter = waits_for("b");
     until_waiting(&url, 1).await;
     sqlx::raw_sql("ROLLBACK").execute(&mut on_b).await.unwrap();
-    // It has the later row now, gives it back, and says what is in the way, while the stranger still has that.
+    // The batch gets the lock on `b`, must not wait for `a`, and reports that lock while it is still taken.
     let outcomes = waiter.await.unwrap().unwrap();
     assert!(matches!(outcomes.as_slice(), [RequestOutcome::Blocked(locks)] if *locks == [lock("a")]), "{outcomes:?}");
     done(one(&*store, &post("b", 1)).await);
@@ -138,7 +137,7 @@ async fn whoever_has_a_row_waits_for_later_ones_and_never_for_earlier_ones() {
     let waiter = waits_for("a");
     until_waiting(&url, 1).await;
     sqlx::raw_sql("ROLLBACK").execute(&mut on_a).await.unwrap();
-    // It has the earlier row now, and waits for the later one.
+    // The batch gets the lock on `a`, and waits for `b`.
     until_locked(&url, "a").await;
     until_waiting(&url, 1).await;
     sqlx::raw_sql("ROLLBACK").execute(&mut on_b).await.unwrap();
@@ -146,7 +145,7 @@ async fn whoever_has_a_row_waits_for_later_ones_and_never_for_earlier_ones() {
     assert!(matches!(outcomes.as_slice(), [RequestOutcome::Answered(Ok(_))]), "{outcomes:?}");
 }
 
-/// Waits until somebody has locked a scope.
+/// Waits until a transaction has locked a scope.
 async fn until_locked(url: &str, scope: &str) {
     let mut conn = PgConnection::connect(url).await.unwrap();
     let sql = "SELECT 1 FROM bursar.scopes WHERE scope = $1 FOR UPDATE SKIP LOCKED";
@@ -156,7 +155,7 @@ async fn until_locked(url: &str, scope: &str) {
 }
 
 #[tokio::test]
-async fn a_key_about_to_be_taken_by_a_stranger_delays_only_those_who_want_it() {
+async fn a_key_of_an_open_transaction_blocks_only_its_request() {
     let (store, url) = open(1).await;
     define(&store, &["a", "b"], 1_000_000).await;
     let mut conn = PgConnection::connect(&url).await.unwrap();
@@ -164,7 +163,7 @@ async fn a_key_about_to_be_taken_by_a_stranger_delays_only_those_who_want_it() {
     store.commit_in(&mut theirs, &checked(post("b", 5).with_key(key("mine")))).await.unwrap().unwrap();
 
     let mut requests: Vec<_> = (0..8).map(|n| Arc::new(post("a", 1).with_key(key(&format!("k{n}"))))).collect();
-    // The stranger's scope is locked as well, so this asks for the same key on another one.
+    // The other transaction has locked its scope too, so this request has the same key on another scope.
     requests[5] = Arc::new(post("a", 5).with_key(key("mine")));
     let outcomes = store.commit_requests(&requests, LockPolicy::Skip).await.unwrap();
     for (n, outcome) in outcomes.iter().enumerate() {
@@ -181,7 +180,7 @@ async fn a_key_about_to_be_taken_by_a_stranger_delays_only_those_who_want_it() {
     assert!(replayed.replayed);
 }
 
-/// A job that has ended.
+/// Enqueues and cancels a job.
 async fn cancelled(store: &PostgresStore) -> JobId {
     let Answer::Submitted(submitted) = done(one(store, &job("a")).await) else { panic!("a job") };
     let id = submitted.jobs[0].id;
@@ -194,12 +193,12 @@ fn act(act: Act, id: JobId) -> Request {
 }
 
 #[tokio::test]
-async fn a_job_that_has_ended_is_waited_for_where_it_lies() {
+async fn a_request_waits_for_the_lock_of_a_finished_job() {
     let (store, url) = open(1).await;
     let id = cancelled(&store).await;
     let store = Arc::new(store);
-    let mut stranger = PgConnection::connect(&url).await.unwrap();
-    let mut theirs = stranger.begin().await.unwrap();
+    let mut other = PgConnection::connect(&url).await.unwrap();
+    let mut theirs = other.begin().await.unwrap();
     sqlx::query("SELECT 1 FROM bursar.ended_jobs FOR UPDATE").execute(&mut *theirs).await.unwrap();
     let waiter = tokio::spawn({
         let (store, first) = (store.clone(), LockPolicy::WaitFor(Lock::Job(id), Duration::from_secs(3_600)));
@@ -213,7 +212,7 @@ async fn a_job_that_has_ended_is_waited_for_where_it_lies() {
 }
 
 #[tokio::test]
-async fn a_job_that_comes_back_to_life_while_it_is_waited_for_is_found() {
+async fn a_job_that_is_retried_during_the_wait_is_found() {
     let (store, url) = open(1).await;
     let id = cancelled(&store).await;
     let store = Arc::new(store);
@@ -238,7 +237,7 @@ async fn a_job_that_comes_back_to_life_while_it_is_waited_for_is_found() {
 }
 
 #[tokio::test]
-async fn a_queue_that_a_stranger_changes_delays_only_those_who_change_it() {
+async fn an_uncommitted_queue_change_blocks_only_changes_of_that_queue() {
     let (store, url) = open(1).await;
     define(&store, &["a"], 1_000).await;
     let pause = || -> Request { Op::PauseQueue { queue: Queue::new("q").unwrap(), paused: true }.into() };
@@ -252,15 +251,15 @@ async fn a_queue_that_a_stranger_changes_delays_only_those_who_change_it() {
         matches!(&outcomes[1], RequestOutcome::Failed(error) if matches!(**error, StoreError::Busy(_))),
         "{outcomes:?}"
     );
-    for place in [0, 2] {
-        assert!(matches!(outcomes[place], RequestOutcome::Answered(Ok(_))), "{outcomes:?}");
+    for index in [0, 2] {
+        assert!(matches!(outcomes[index], RequestOutcome::Answered(Ok(_))), "{outcomes:?}");
     }
     theirs.rollback().await.unwrap();
     done(one(&store, &pause()).await);
 }
 
 #[tokio::test]
-async fn a_job_that_is_locked_first_and_leased_then_is_blocked_for_who_named_it() {
+async fn a_job_skipped_as_locked_can_be_leased_in_the_same_batch() {
     let options = PostgresOptions { key_patience: Duration::from_secs(60), ..PostgresOptions::default() };
     let (store, url) = open_with(1, options).await;
     define(&store, &["a"], 1_000).await;
@@ -269,11 +268,12 @@ async fn a_job_that_is_locked_first_and_leased_then_is_blocked_for_who_named_it(
     let held = Command { charges, settle: Settle::Job, jobs: vec![spec], ..Command::default() };
     let Answer::Submitted(placed) = done(one(&store, &Op::Submit(held).into()).await) else { panic!("a job") };
     let job = placed.jobs[0].id;
-    let mut stranger = PgConnection::connect(&url).await.unwrap();
-    let mut theirs = stranger.begin().await.unwrap();
+    let mut other = PgConnection::connect(&url).await.unwrap();
+    let mut theirs = other.begin().await.unwrap();
     sqlx::query("SELECT 1 FROM bursar.jobs FOR UPDATE").execute(&mut *theirs).await.unwrap();
 
-    // Between looking for the job that is named and for those that can be leased, the batch comes to what is set for queues.
+    // The batch reads queue settings after the job of the first request and before the jobs that can be leased. The barrier stops it
+    // there.
     let barrier = Barrier::before("bursar.queues", "INTO bursar.queues", &url).await;
     let (queue, worker) = (Queue::new("q").unwrap(), WorkerName::new("w").unwrap());
     let lease = LeaseAsk { queues: vec![queue], kinds: Vec::new(), capacity: 1, lease: None, worker };

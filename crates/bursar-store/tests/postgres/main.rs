@@ -1,4 +1,4 @@
-//! What is particular to PostgreSQL: locks, other people's transactions, positions, plans.
+//! Tests of the PostgreSQL engine: locks, callers' transactions, journal positions, query plans.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod counts;
@@ -38,7 +38,7 @@ async fn migrations_run_once_when_four_nodes_start_at_once() {
 }
 
 #[tokio::test]
-async fn printed_migrations_prepare_a_database_and_a_newer_one_is_refused() {
+async fn printed_migrations_work_and_a_newer_schema_is_refused() {
     let url = fresh_database();
     let not_migrating = || bursar_store::Setup { migrate: false, ..setup(1) };
     let closed = PostgresStore::open(&url, not_migrating(), PostgresOptions::default()).await;
@@ -55,32 +55,31 @@ async fn printed_migrations_prepare_a_database_and_a_newer_one_is_refused() {
 }
 
 #[tokio::test]
-async fn errors_of_opening_are_clear_and_keep_the_password() {
+async fn open_errors_are_clear_and_hide_the_password() {
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let cases = [
         (format!("postgres://bob:s3cret@127.0.0.1:{port}/shop"), "cannot be reached"),
         (postgres().url("nowhere").replace("postgres@", "postgres:s3cret@"), "does not exist"),
         (fresh_database().replace("postgres@", "nobody:s3cret@"), "refused the login"),
-        ("postgres://bob:s3cret@127.0.0.1:port/shop".into(), "is not a database address"),
-        ("mysql://bob:s3cret@127.0.0.1/shop".into(), "is not a database address"),
+        ("postgres://bob:s3cret@127.0.0.1:port/shop".into(), "is not a database URL"),
+        ("mysql://bob:s3cret@127.0.0.1/shop".into(), "is not a database URL"),
     ];
-    for (url, says) in cases {
+    for (url, expected) in cases {
         let error = PostgresStore::open(&url, setup(1), PostgresOptions::default()).await.err().expect("it fails");
         let (text, all) = (error.to_string(), format!("{error:?}"));
-        assert!(text.contains(says), "{text}");
+        assert!(text.contains(expected), "{text}");
         assert!(!text.contains("s3cret") && !all.contains("s3cret"), "{all}");
     }
 }
 
 #[tokio::test]
-async fn a_story_gives_the_answers_of_the_model() {
+async fn postgres_and_memory_give_the_same_answers() {
     let (clock, again) = (clock(), clock());
     let model = MemoryStore::new(timed(1, &clock));
     let (store, _) = open_timed(1, &again).await;
-    for (place, requests) in story().into_iter().enumerate() {
-        // Ids of the two differ, so later steps name things by what earlier steps answered.
-        let (expected, found) = (tell(&model, &requests).await, tell(&store, &requests).await);
-        assert_eq!(found, expected, "step {place}");
+    for (step, requests) in story().into_iter().enumerate() {
+        let (expected, found) = (run_steps(&model, &requests).await, run_steps(&store, &requests).await);
+        assert_eq!(found, expected, "step {step}");
         for clock in [&clock, &again] {
             clock.advance(Span::from_secs(7));
         }
@@ -100,7 +99,7 @@ async fn a_story_gives_the_answers_of_the_model() {
 }
 
 #[tokio::test]
-async fn a_callers_transaction_leaves_all_or_nothing() {
+async fn a_callers_transaction_is_atomic() {
     let (store, url) = open(1).await;
     define(&store, &["a"], 1_000).await;
     let (grant, redemption) = mint(&store).await;
@@ -119,10 +118,10 @@ async fn a_callers_transaction_leaves_all_or_nothing() {
     let mut theirs = conn.begin().await.unwrap();
     sqlx::query("CREATE TABLE orders (id int)").execute(&mut *theirs).await.unwrap();
     let outcome = store.commit_in(&mut theirs, &checked(command.clone())).await.unwrap().unwrap();
-    // A refusal leaves the transaction as good as it was.
+    // A refusal does not abort the transaction.
     let refused = store.commit_in(&mut theirs, &checked(post("a", 5_000))).await.unwrap();
     assert!(matches!(refused, Err(Refusal::Refused(_))));
-    assert_eq!(store.list_journal(0, 100).await.unwrap().len(), 2, "nothing is seen before the commit");
+    assert_eq!(store.list_journal(0, 100).await.unwrap().len(), 2, "nothing is visible before the commit");
     theirs.commit().await.unwrap();
     let Answer::Submitted(submitted) = outcome.answer else { panic!("a command") };
     assert!(store.job(submitted.jobs[0].id).await.unwrap().is_some());
@@ -135,7 +134,7 @@ async fn a_callers_transaction_leaves_all_or_nothing() {
 }
 
 #[tokio::test]
-async fn a_transaction_that_would_read_old_balances_is_refused() {
+async fn transactions_with_a_wrong_isolation_level_are_refused() {
     let (store, url) = open(1).await;
     define(&store, &["a"], 1_000).await;
     let mut conn = PgConnection::connect(&url).await.unwrap();
@@ -145,18 +144,18 @@ async fn a_transaction_that_would_read_old_balances_is_refused() {
         ("BEGIN READ ONLY", "READ ONLY"),
         ("SELECT 1", "no open transaction"),
     ];
-    for (begin, says) in cases {
+    for (begin, expected) in cases {
         sqlx::raw_sql(begin).execute(&mut conn).await.unwrap();
         let refused = store.commit_in(&mut conn, &checked(post("a", 1))).await;
         let Err(StoreError::WrongTransaction(text)) = refused else { panic!("{begin}: {refused:?}") };
-        assert!(text.contains(says), "{text}");
+        assert!(text.contains(expected), "{text}");
         sqlx::raw_sql("ROLLBACK").execute(&mut conn).await.unwrap();
     }
     assert_eq!(store.list_journal(0, 100).await.unwrap().len(), 1);
 }
 
 #[tokio::test]
-async fn the_second_of_two_open_transactions_with_one_job_key_finds_the_first_job() {
+async fn a_second_transaction_waits_for_an_uncommitted_job_key() {
     let (store, url) = open(1).await;
     define(&store, &["a"], 1_000).await;
     let store = Arc::new(store);
@@ -186,18 +185,19 @@ async fn the_second_of_two_open_transactions_with_one_job_key_finds_the_first_jo
         let Answer::Submitted(second) = second.await.unwrap().answer else { panic!("a job") };
         let ([first], [second]) = (&outcome.jobs[..], &second.jobs[..]) else { panic!("a job each") };
         assert_eq!((first.created, second.created, first.id == second.id), (true, !commits, commits));
-        assert_eq!(store.job(first.id).await.unwrap().is_some(), commits, "what was rolled back is not there");
+        assert_eq!(store.job(first.id).await.unwrap().is_some(), commits, "a job that was rolled back does not exist");
         assert!(store.job(second.id).await.unwrap().is_some());
     }
 }
 
-/// Keys are looked up before rows are locked: without a second look, the repetition is refused for what the first spent.
+/// Keys are read before rows are locked. Without a second read after the wait, the retry would be refused for the spend of the
+/// first request.
 #[tokio::test]
-async fn a_repetition_that_waited_for_its_twin_gets_the_twins_answer() {
+async fn a_retry_that_waited_for_the_first_request_is_replayed() {
     let (store, url) = open(1).await;
     define(&store, &["a"], 1_000).await;
     let store = Arc::new(store);
-    let request = post("a", 1_000).with_key(IdempotencyKey::new("twin").unwrap());
+    let request = post("a", 1_000).with_key(IdempotencyKey::new("once").unwrap());
     let mut first = PgConnection::connect(&url).await.unwrap();
     let mut first = first.begin().await.unwrap();
     let outcome = store.commit_in(&mut first, &checked(request.clone())).await.unwrap().unwrap();
@@ -220,7 +220,7 @@ async fn a_repetition_that_waited_for_its_twin_gets_the_twins_answer() {
 }
 
 #[tokio::test]
-async fn a_deadlock_between_parts_is_the_callers_to_retry() {
+async fn a_deadlock_of_callers_transactions_asks_for_a_retry() {
     let (store, url) = open(1).await;
     define(&store, &["a", "b"], 1_000).await;
     let store = Arc::new(store);
@@ -254,10 +254,10 @@ async fn a_deadlock_between_parts_is_the_callers_to_retry() {
 }
 
 #[tokio::test]
-async fn positions_are_dense_and_follow_commits_past_open_transactions() {
+async fn positions_follow_commits_without_gaps_despite_open_transactions() {
     let (store, url) = open(1).await;
     define(&store, &["a", "b", "c"], 1_000).await;
-    // A write transaction in another database of the cluster, and one here that never wrote for Bursar.
+    // A write transaction in another database of the cluster, and one in this database that does not use Bursar.
     let mut elsewhere = PgConnection::connect(&fresh_database()).await.unwrap();
     sqlx::raw_sql("BEGIN; CREATE TABLE t (i int)").execute(&mut elsewhere).await.unwrap();
     let mut bystander = PgConnection::connect(&url).await.unwrap();
@@ -271,20 +271,20 @@ async fn positions_are_dense_and_follow_commits_past_open_transactions() {
     store.commit_in(&mut open_still, &checked(post("c", 1))).await.unwrap().unwrap();
     let second = one(&store, &post("b", 1)).await.unwrap().command;
 
-    let seen = commands(&store, 3).await;
-    assert_eq!(seen, vec![(4, second)], "what is committed is seen, whoever is still at work");
+    let visible = commands(&store, 3).await;
+    assert_eq!(visible, vec![(4, second)], "a commit is visible despite open transactions");
     early.commit().await.unwrap();
-    assert_eq!(commands(&store, 3).await, vec![(4, second), (5, first)], "what commits later stands later");
+    assert_eq!(commands(&store, 3).await, vec![(4, second), (5, first)], "a later commit has a later position");
     open_still.rollback().await.unwrap();
     let third = one(&store, &post("b", 1)).await.unwrap().command;
-    assert_eq!(commands(&store, 5).await, vec![(6, third)], "what was rolled back leaves no gap");
+    assert_eq!(commands(&store, 5).await, vec![(6, third)], "a rollback leaves no gap");
     assert_eq!(store.health().await.unwrap().position, 6);
     let batch = store.list_journal(5, 1).await.unwrap().remove(0);
     assert_eq!(store.batch(batch.batch.id).await.unwrap(), Some(batch));
 }
 
 #[tokio::test]
-async fn readers_and_writers_at_once_miss_nothing() {
+async fn concurrent_readers_of_the_journal_miss_nothing() {
     let (store, _) = open(1).await;
     let scopes: Vec<String> = (0..4).map(|n| format!("s{n}")).collect();
     define(&store, &scopes.iter().map(String::as_str).collect::<Vec<_>>(), 1_000_000).await;
@@ -313,11 +313,11 @@ async fn readers_and_writers_at_once_miss_nothing() {
 }
 
 #[tokio::test]
-async fn tables_made_anew_from_the_journal_are_the_same() {
+async fn a_rebuild_restores_the_same_tables() {
     let clock = clock();
     let (store, url) = open_timed(1, &clock).await;
     for requests in story() {
-        tell(&store, &requests).await;
+        run_steps(&store, &requests).await;
         clock.advance(Span::from_secs(7));
     }
     let (before, events) = (dump(&url).await, store.health().await.unwrap().position);
@@ -328,7 +328,7 @@ async fn tables_made_anew_from_the_journal_are_the_same() {
 }
 
 #[tokio::test]
-async fn nothing_answered_is_lost_when_the_server_crashes() {
+async fn no_acknowledged_commit_is_lost_when_the_server_crashes() {
     let cluster = Cluster::start(true);
     let url = cluster.fresh_database();
     let store = PostgresStore::open(&url, setup(1), PostgresOptions::default()).await.unwrap();
@@ -336,14 +336,14 @@ async fn nothing_answered_is_lost_when_the_server_crashes() {
     define(&store, &["a"], 1_000).await;
     done(one(&store, &post("a", 300)).await);
     cluster.crash_and_restart();
-    // The connections are dead; nothing was being committed, so the store simply goes on.
+    // The connections are lost. No commit was in flight, so the store reconnects.
     done(one(&store, &post("a", 100)).await);
     assert_eq!(store.scope(&scope_key("a")).await.unwrap().unwrap().balances[0].posted, 400);
     assert!(store.verify().await.unwrap().is_ok());
 }
 
 #[tokio::test]
-async fn commits_wait_for_the_disk_whatever_the_database_says() {
+async fn commits_are_durable_whatever_the_database_setting() {
     for (default, kept) in [("off", "on"), ("local", "local")] {
         let url = fresh_database();
         let mut conn = PgConnection::connect(&url).await.unwrap();
@@ -352,11 +352,11 @@ async fn commits_wait_for_the_disk_whatever_the_database_says() {
         sqlx::raw_sql(sqlx::AssertSqlSafe(set)).execute(&mut conn).await.unwrap();
         let store = PostgresStore::open(&url, setup(1), PostgresOptions::default()).await.unwrap();
         let now = "SELECT current_setting('synchronous_commit')";
-        // The server of the tests is not durable, and the store says so.
+        // The test server is not durable, which the store reports as a problem.
         let problems = store.health().await.unwrap().problems.join(" ");
         assert!(problems.contains("fsync is off") && problems.contains("full_page_writes is off"), "{problems}");
         assert!(!problems.contains("synchronous_commit"), "{problems}");
-        // Callers' own transactions wait as soon as Bursar has done something in them, and only then.
+        // A caller's transaction becomes durable when Bursar writes in it, not before.
         let mut conn = PgConnection::connect(&url).await.unwrap();
         let mut tx = conn.begin().await.unwrap();
         let before: String = sqlx::query_scalar(now).fetch_one(&mut *tx).await.unwrap();
@@ -369,7 +369,7 @@ async fn commits_wait_for_the_disk_whatever_the_database_says() {
 }
 
 #[tokio::test]
-async fn time_does_not_go_back_when_a_node_starts_with_a_slow_clock() {
+async fn a_node_with_a_slow_clock_does_not_move_time_back() {
     let (first, second) = (clock(), clock());
     let (store, url) = open_timed(1, &first).await;
     define(&store, &["a"], 1_000).await;
@@ -383,7 +383,7 @@ async fn time_does_not_go_back_when_a_node_starts_with_a_slow_clock() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_hundred_concurrent_holds_on_three_nodes_stop_at_the_cap() {
+async fn a_hundred_holds_on_three_nodes_stop_at_the_limit() {
     let (store, url) = open(1).await;
     define(&store, &["cap"], 1_000_000).await;
     let mut nodes = vec![Arc::new(store)];
@@ -410,7 +410,7 @@ async fn a_hundred_concurrent_holds_on_three_nodes_stop_at_the_cap() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn crossed_scopes_and_parents_never_come_to_a_deadlock_for_a_caller() {
+async fn charges_in_opposite_order_never_deadlock() {
     let (store, _) = open(1).await;
     let limit = || [Limit::new(1_000_000, Window::Lifetime)];
     let family = [("alpha", None), ("zeta", Some("alpha"))].map(|(name, parent)| {
@@ -438,7 +438,7 @@ async fn crossed_scopes_and_parents_never_come_to_a_deadlock_for_a_caller() {
 }
 
 #[tokio::test]
-async fn postings_of_one_instant_leave_a_rolling_window_in_their_order() {
+async fn postings_of_the_same_time_leave_a_window_in_order() {
     let clock = clock();
     let (store, _) = open_timed(1, &clock).await;
     let count = bursar_core::bounds::FOLD_STEP + 500;
@@ -449,7 +449,7 @@ async fn postings_of_one_instant_leave_a_rolling_window_in_their_order() {
     );
     let holds: Vec<_> = (0..count).map(|_| Arc::new(hold("a", 1))).collect();
     let placed = store.commit_requests(&holds, LockPolicy::Skip).await.unwrap();
-    // Settled in the other order, so that neither ids nor amounts tell the order of the postings.
+    // The holds are committed in reverse order, so that the order of the postings is not that of the ids.
     let commits = placed
         .iter()
         .rev()
@@ -459,7 +459,7 @@ async fn postings_of_one_instant_leave_a_rolling_window_in_their_order() {
 
     clock.advance(Span::from_secs(11));
     let again = store.commit_requests(&[Arc::new(post("a", count as i64))], LockPolicy::Skip).await.unwrap();
-    assert!(matches!(again[0], RequestOutcome::Again), "one step does not reach the end");
+    assert!(matches!(again[0], RequestOutcome::Again), "one step does not fold all postings");
     assert_eq!(store.verify().await.unwrap().violations, Vec::<String>::new());
     done(one(&store, &post("a", count as i64)).await);
     let row = store.scope(&scope_key("a")).await.unwrap().unwrap();
@@ -468,7 +468,7 @@ async fn postings_of_one_instant_leave_a_rolling_window_in_their_order() {
 }
 
 #[tokio::test]
-async fn making_tables_anew_waits_for_writers_and_keeps_them_out() {
+async fn a_rebuild_waits_for_writers_and_blocks_new_ones() {
     let (store, url) = open_with(1, PostgresOptions { connections: 3, ..PostgresOptions::default() }).await;
     define(&store, &["a", "b"], 1_000).await;
     let store = Arc::new(store);

@@ -1,4 +1,4 @@
-//! Requests, stories and looks behind the scenes for the tests of PostgreSQL.
+//! Requests, a scripted sequence of them, and views of the server's state for the tests of PostgreSQL.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -26,7 +26,7 @@ pub(crate) fn clock() -> Arc<ManualClock> {
     Arc::new(ManualClock::at(Time::from_micros(1_700_000_000_000_000)))
 }
 
-/// A setup that goes by the clock of the database.
+/// A setup that uses the clock of the database.
 pub(crate) fn setup(seed: u64) -> Setup {
     Setup { rules: Rules::default(), clock: None, ids: Arc::new(Mutex::new(SeqIds::new(seed))), migrate: true }
 }
@@ -114,7 +114,7 @@ fn minting(id: u128, payload: &str) -> (Request, Redemption) {
     (Op::Mint(mint).into(), Redemption::new(purpose, subject, &token.reveal()).unwrap())
 }
 
-/// A new grant, and what redeems it.
+/// Mints a grant. Returns its id and its redemption.
 pub(crate) async fn mint(store: &impl Store) -> (GrantId, Redemption) {
     static IDS: Mutex<Option<SeqIds>> = Mutex::new(None);
     let id =
@@ -124,11 +124,11 @@ pub(crate) async fn mint(store: &impl Store) -> (GrantId, Redemption) {
     (GrantId(id), redemption)
 }
 
-/// Registers budgets in one batch.
 pub(crate) fn redeem(redemption: Redemption) -> Request {
     Op::Submit(Command { redeem: vec![redemption], ..Command::default() }).into()
 }
 
+/// Defines budgets in one batch.
 pub(crate) async fn define(store: &impl Store, names: &[&str], limit: i64) {
     let requests = names.iter().map(|name| {
         let budget = Budget::new([Limit::new(limit, Window::Lifetime)]);
@@ -137,7 +137,7 @@ pub(crate) async fn define(store: &impl Store, names: &[&str], limit: i64) {
     done_all(store.commit_requests(&requests.collect::<Vec<_>>(), LockPolicy::Skip).await);
 }
 
-/// Does one request, however often it must be asked.
+/// Commits one request, and submits it again until it is answered.
 pub(crate) async fn one(store: &impl Store, request: &Request) -> Result<Outcome, Refusal> {
     let request = Arc::new(request.clone());
     loop {
@@ -150,7 +150,7 @@ pub(crate) async fn one(store: &impl Store, request: &Request) -> Result<Outcome
 }
 
 pub(crate) fn done(answer: Result<Outcome, Refusal>) -> Answer {
-    answer.expect("it is done").answer
+    answer.expect("the request succeeds").answer
 }
 
 pub(crate) fn done_all(outcomes: Result<Vec<RequestOutcome>, StoreError>) {
@@ -168,13 +168,13 @@ pub(crate) fn hold_of(outcome: &RequestOutcome) -> HoldId {
     }
 }
 
-/// A step of a story: ids of holds are those of earlier answers, counted from the first.
+/// A step of a story. A hold is given by its place among all holds so far.
 pub(crate) enum Step {
     Ask(Box<Request>),
     OfHold(usize, fn(HoldId) -> Op),
 }
 
-/// A bit of everything. Each step is a batch.
+/// A sequence of requests of all kinds. Each element is a batch.
 pub(crate) fn story() -> Vec<Vec<Step>> {
     let rolling = Limit::new(500, Window::rolling(std::time::Duration::from_secs(20)).unwrap());
     let limits = || [Limit::new(1_000, Window::Lifetime), rolling.clone()];
@@ -198,15 +198,15 @@ pub(crate) fn story() -> Vec<Vec<Step>> {
         vec![ask(full_command("agent", 30, redeem_small, "again")), ask(post_within("other", 7, 10))],
         vec![Step::OfHold(1, |hold| Op::Extend { hold, by: Span::from_secs(30) }), ask(post("agent", 300))],
         vec![Step::OfHold(1, |hold| Op::Commit { hold, actual: Actual::Amount(150) })],
-        vec![Step::OfHold(1, |hold| Op::Release { hold }), ask(post("nobody", 1))],
+        vec![Step::OfHold(1, |hold| Op::Release { hold }), ask(post("missing", 1))],
         vec![ask(post("agent", 60)), ask(Op::Freeze { scope: scope("other") }.into())],
         vec![ask(post_within("other", 1, 10)), ask(Op::Credit { scope: scope("agent"), amount: 5, hold: None }.into())],
         vec![Step::OfHold(0, |hold| Op::Release { hold }), ask(job("large")), ask(job("tail"))],
     ]
 }
 
-/// Tells a step to a store and returns the answers as text, with ids numbered as they appear.
-pub(crate) async fn tell(store: &impl Store, steps: &[Step]) -> Vec<String> {
+/// Commits a batch of steps and returns the answers as text, with ids numbered in order of appearance.
+pub(crate) async fn run_steps(store: &impl Store, steps: &[Step]) -> Vec<String> {
     let holds: Vec<HoldId> = store
         .list_journal(0, 1_000)
         .await
@@ -230,7 +230,7 @@ pub(crate) async fn tell(store: &impl Store, steps: &[Step]) -> Vec<String> {
     outcomes.iter().map(plain).collect()
 }
 
-/// Anything as text, with ids numbered as they appear: two stores draw different ones.
+/// Formats a value with ids numbered in order of appearance, because two stores draw different ids.
 pub(crate) fn plain(value: &impl std::fmt::Debug) -> String {
     let mut seen: HashMap<String, usize> = HashMap::new();
     let text = format!("{value:#?}");
@@ -248,22 +248,22 @@ pub(crate) fn plain(value: &impl std::fmt::Debug) -> String {
     numbered.collect()
 }
 
-/// The commands of the journal after a position, with where each stands.
+/// Returns the first command of each row of the journal after a position, with the row's position.
 pub(crate) async fn commands(store: &impl Store, after: u64) -> Vec<(u64, CommandId)> {
     let rows = store.list_journal(after, 100).await.unwrap();
     rows.iter().map(|row| (row.position, row.batch.entries[0].id)).collect()
 }
 
-/// Waits until so many transactions of the database wait for a lock.
+/// Waits until `count` transactions of the database wait for a lock.
 pub(crate) async fn until_waiting(url: &str, count: i64) {
     let mut conn = PgConnection::connect(url).await.unwrap();
     let waiting =
         "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
     let all_wait = async { while sqlx::query_scalar::<_, i64>(waiting).fetch_one(&mut conn).await.unwrap() < count {} };
-    tokio::time::timeout(Duration::from_secs(120), all_wait).await.expect("they wait for a lock");
+    tokio::time::timeout(Duration::from_secs(120), all_wait).await.expect("the transactions wait for a lock");
 }
 
-/// Every row of every table, in order. Rows that exist only to be locked are not counted as rows.
+/// Returns every row of every table, in order, without scope rows that exist only to be locked.
 pub(crate) async fn dump(url: &str) -> Vec<String> {
     let mut conn = PgConnection::connect(url).await.unwrap();
     let tables = [
@@ -287,15 +287,15 @@ pub(crate) async fn dump(url: &str) -> Vec<String> {
     rows
 }
 
-/// What the server counts.
+/// Counters of the server.
 pub(crate) struct Counters {
     pub(crate) statements: i64,
     pub(crate) seq_scans: i64,
-    /// Bytes of the log, without images of pages: how many of those there are depends on when there was a checkpoint.
+    /// Bytes of the write-ahead log without full-page images, whose number depends on the last checkpoint.
     pub(crate) wal: i64,
 }
 
-/// Reads the counters of a store with one connection, which must tell what it has counted first.
+/// Reads the counters of a store with one connection, after that connection has flushed its statistics.
 pub(crate) async fn counters(store: &PostgresStore, url: &str) -> Counters {
     sqlx::query("SELECT pg_stat_force_next_flush()").execute(store.pool()).await.unwrap();
     sqlx::query("SELECT 1").execute(store.pool()).await.unwrap();
@@ -314,16 +314,16 @@ pub(crate) async fn counters(store: &PostgresStore, url: &str) -> Counters {
     }
 }
 
-/// Somebody who has a statement wait that is about to change a table, and says such a word, after it has begun to see the
-/// database as it is.
+/// A barrier in a table: a statement that writes to it and contains a given text waits, with its snapshot taken, until the barrier
+/// is lifted.
 pub(crate) struct Barrier(PgConnection);
 
 impl Barrier {
-    pub(crate) async fn before(table: &str, word: &str, url: &str) -> Barrier {
+    pub(crate) async fn before(table: &str, text: &str, url: &str) -> Barrier {
         let mut conn = PgConnection::connect(url).await.unwrap();
         let sql = format!(
             "CREATE FUNCTION wait_here() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
-                 IF current_query() LIKE '%{word}%' THEN PERFORM pg_advisory_xact_lock(4711); END IF; RETURN NULL; END $$;
+                 IF current_query() LIKE '%{text}%' THEN PERFORM pg_advisory_xact_lock(4711); END IF; RETURN NULL; END $$;
              CREATE TRIGGER barrier BEFORE INSERT OR UPDATE OR DELETE ON {table}
                  FOR EACH STATEMENT EXECUTE FUNCTION wait_here();
              SELECT pg_advisory_lock(4711)"

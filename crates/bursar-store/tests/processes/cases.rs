@@ -1,4 +1,4 @@
-//! What must hold for several processes on one file.
+//! The cases for several processes on one file.
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
@@ -13,20 +13,20 @@ use crate::child::{Process, open, runtime};
 
 const WRITERS: usize = 4;
 const COMMITS: usize = 250;
-/// Shares are counted over so many commits in a row.
+/// The number of consecutive commits over which shares are counted.
 const SPAN: usize = 60;
 
-/// How often shares are counted: a writer that the machine does not let run for a while takes no turns, and that is not for the
-/// turnstile to mend.
+/// The number of attempts. A writer that the operating system does not schedule for a while takes no turns, which the process lock
+/// cannot prevent.
 const TRIES: usize = 3;
 
-/// No writer gets less than half of the average in any span of commits, and nobody is ever told busy.
+/// No writer gets less than half of the average share in any span of commits, and no commit fails as busy.
 pub(crate) fn equal_shares() {
     let unfair: Vec<String> = (0..TRIES).map_while(|_| unfair_shares()).collect();
     assert!(unfair.len() < TRIES, "shares were never equal: {unfair:#?}");
 }
 
-/// Lets writers write back to back, and says where their shares were not equal.
+/// Runs writers without pauses. Returns a description of the first span with unequal shares.
 fn unfair_shares() -> Option<String> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("bursar.db");
@@ -42,14 +42,14 @@ fn unfair_shares() -> Option<String> {
     let order = runtime().block_on(async { journal(&open(&path, 99).await).await });
     let order: Vec<&str> = order.iter().map(|(_, writer)| writer.as_str()).collect();
     assert_eq!(order.len(), WRITERS * COMMITS);
-    // From when all are at work until the first is done.
+    // Only the commits from the start of the last writer to the end of the first.
     let first = |writer: &str| order.iter().position(|own| *own == writer).unwrap();
     let last = |writer: &str| order.iter().rposition(|own| *own == writer).unwrap();
     let names: HashSet<&str> = order.iter().copied().collect();
     let from = names.iter().map(|name| first(name)).max().unwrap();
     let to = names.iter().map(|name| last(name)).min().unwrap();
     if to.saturating_sub(from) <= order.len() / 2 {
-        return Some(format!("all were at work together only from {from} to {to}"));
+        return Some(format!("all writers ran together only from {from} to {to}"));
     }
     order[from..=to].windows(SPAN).find_map(|span| {
         let mut shares: BTreeMap<&str, usize> = names.iter().map(|name| (*name, 0)).collect();
@@ -59,7 +59,7 @@ fn unfair_shares() -> Option<String> {
     })
 }
 
-/// Whoever comes first makes the tables; the others find them.
+/// The first process creates the tables, the others find them.
 pub(crate) fn opened_at_once() {
     for round in 0..5 {
         let folder = tempfile::tempdir().unwrap();
@@ -80,7 +80,7 @@ pub(crate) fn opened_at_once() {
     }
 }
 
-/// A writer is killed at any moment, twenty times on one file.
+/// Writers are killed at random times, twenty times on one file.
 pub(crate) fn killed() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("bursar.db");
@@ -89,7 +89,7 @@ pub(crate) fn killed() {
     for round in 0..20 {
         let mut writer = Process::start("write", &path, 1_000 + round, 100_000);
         writer.begin();
-        // It goes on writing while this one reads, so where it stands at the kill is nobody's choice.
+        // The writer continues while this process reads, so the kill meets it at a random place.
         let patience = bursar_core::id::IdSource::next_id(&mut random, Time::MIN) % 40;
         for _ in 0..=patience {
             acknowledged.push(writer.hear().unwrap());
@@ -102,7 +102,7 @@ pub(crate) fn killed() {
         let store = open(&path, 99).await;
         let found: HashSet<String> = journal(&store).await.into_iter().map(|(command, _)| command).collect();
         for command in &acknowledged {
-            assert!(found.contains(command), "{command} was acknowledged and is not there");
+            assert!(found.contains(command), "{command} was acknowledged, but is lost");
         }
         assert_eq!(store.verify().await.unwrap().violations, Vec::<String>::new());
         let before = dump(&path);
@@ -111,7 +111,7 @@ pub(crate) fn killed() {
     });
 }
 
-/// Commands and who asked for them, in order.
+/// Returns the commands of the journal with their writers, in order.
 async fn journal(store: &SqliteStore) -> Vec<(String, String)> {
     let (mut all, mut after) = (Vec::new(), 0);
     loop {
@@ -124,7 +124,7 @@ async fn journal(store: &SqliteStore) -> Vec<(String, String)> {
     }
 }
 
-/// Every row of every table.
+/// Returns every row of every table.
 fn dump(path: &Path) -> Vec<String> {
     let conn = Connection::open(path).unwrap();
     let mut tables = conn.prepare("SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name").unwrap();

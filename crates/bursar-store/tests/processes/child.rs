@@ -1,4 +1,4 @@
-//! A process of its own: how it is started, and what it does.
+//! The child process: how it is started, and what it does.
 
 use std::io::{BufRead, Write};
 use std::path::Path;
@@ -19,7 +19,7 @@ use bursar_store::prelude::*;
 use bursar_store::{LockPolicy, ManualClock, RequestOutcome, Setup, SqliteStore};
 use bursar_testkit::{Says, SeqIds, ended};
 
-/// A started process that waits for the word to begin.
+/// A started process that waits for a line on its standard input before it begins.
 pub(crate) struct Process {
     pub(crate) child: Child,
     says: Says,
@@ -43,19 +43,19 @@ impl Process {
         writeln!(self.child.stdin.as_mut().unwrap(), "go").unwrap();
     }
 
-    /// The next that it says; `None` when it has ended.
+    /// Returns its next line of output; `None` when it has ended.
     pub(crate) fn hear(&self) -> Option<String> {
         self.says.next_line()
     }
 
-    /// Waits for its end; it must end well.
+    /// Waits for its end, which must be a success.
     pub(crate) fn end(mut self) {
         drop(self.child.stdin.take());
         assert!(ended(&mut self.child).success());
     }
 }
 
-/// Opens the file on a clock that stands, so that nothing is due and rows can be compared as they are.
+/// Opens the file with a clock that does not move, so that nothing comes due and rows can be compared.
 pub(crate) async fn open(path: &Path, seed: usize) -> SqliteStore {
     let clock = Arc::new(ManualClock::at(Time::from_micros(1_794_823_200_000_000)));
     let ids = Arc::new(Mutex::new(SeqIds::new(seed as u64)));
@@ -67,7 +67,7 @@ pub(crate) fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
 }
 
-/// A hold that a job owns, charged to a scope that all share.
+/// A job with a hold on a scope that all processes share.
 fn request(seed: usize) -> Request {
     let charge = Charge::new(Scope::new("all").unwrap(), 1).within([Limit::new(1_000_000, Window::Lifetime)]);
     let spec = JobSpec::new(Queue::new("q").unwrap(), JobKind::new("k").unwrap(), Payload::default());
@@ -76,12 +76,12 @@ fn request(seed: usize) -> Request {
     Request::from(Op::Submit(command)).in_context(context)
 }
 
-/// The life of a process.
-pub(crate) fn live(args: &[String]) {
+/// Runs the child process.
+pub(crate) fn run(args: &[String]) {
     let [role, path, seed, count] = args else { panic!("role, path, seed and count, not {args:?}") };
     let (path, seed, count) = (Path::new(path), seed.parse().unwrap(), count.parse::<usize>().unwrap());
     let runtime = runtime();
-    // A writer opens first, so that its writes begin with the word; an opener only then.
+    // A writer opens the file before it is ready, an opener after the signal to begin.
     let opened = (role == "write").then(|| runtime.block_on(open(path, seed)));
     say("ready");
     std::io::stdin().lock().read_line(&mut String::new()).unwrap();
@@ -99,7 +99,7 @@ pub(crate) fn live(args: &[String]) {
     });
 }
 
-/// A whole line at once, so that it is said or not.
+/// Prints a line with one write, so that it is never cut.
 fn say(line: &str) {
     let mut out = std::io::stdout().lock();
     out.write_all(format!("{line}\n").as_bytes()).unwrap();

@@ -1,4 +1,4 @@
-//! Admission: every limit of every scope along the chain must leave room, or nothing is charged.
+//! Admission: every limit of every scope along the chain must admit the charge, or nothing is charged.
 
 use bursar_core::bounds::{CHARGES_MAX, JOBS_MAX, NAME_BYTES_MAX, REDEMPTIONS_MAX};
 use bursar_core::name::Scope;
@@ -22,7 +22,7 @@ fn all_limits_of_a_scope_must_admit() {
 }
 
 #[test]
-fn a_charge_is_charged_to_every_ancestor_or_to_none() {
+fn a_charge_applies_to_every_ancestor_or_to_none() {
     story(
         "
         define org 100/lifetime                => done
@@ -73,7 +73,7 @@ fn a_scope_without_any_limit_is_unknown() {
 }
 
 #[test]
-fn callers_may_give_limits_and_all_apply() {
+fn limits_of_the_caller_apply_too() {
     story(
         "
         post a=3(5/lifetime)                   => posted: a 2/5 lifetime
@@ -103,7 +103,7 @@ fn credits_make_room_above_the_limit() {
 }
 
 #[test]
-fn zero_is_legal_and_charges_nothing() {
+fn a_charge_of_zero_is_valid() {
     story(
         "
         define a 0/lifetime                    => done
@@ -117,7 +117,7 @@ fn zero_is_legal_and_charges_nothing() {
 }
 
 #[test]
-fn the_same_scope_twice_is_merged() {
+fn charges_on_the_same_scope_are_merged() {
     story(
         "
         define a 10/lifetime                   => done
@@ -130,7 +130,7 @@ fn the_same_scope_twice_is_merged() {
 }
 
 #[test]
-fn amounts_are_checked() {
+fn invalid_amounts_are_refused() {
     story(
         "
         define a 9223372036854775807/lifetime        => done
@@ -153,7 +153,7 @@ fn amounts_are_checked() {
 }
 
 #[test]
-fn spend_beyond_64_bits_is_refused_where_no_limit_refuses_it() {
+fn spend_beyond_64_bits_is_refused() {
     story(
         "
         post a=9223372036854775807(9223372036854775807/day) => posted: a 0/9223372036854775807 day@UTC
@@ -220,7 +220,7 @@ fn empty_and_oversize_commands_are_refused() {
 }
 
 #[test]
-fn tenants_are_apart() {
+fn tenants_are_isolated() {
     story(
         "
         define a 10/lifetime                   => done

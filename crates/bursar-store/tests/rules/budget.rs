@@ -3,7 +3,7 @@
 use crate::story::{World, story};
 
 #[test]
-fn a_changed_limit_takes_effect_at_the_next_request_and_breaks_nothing() {
+fn a_changed_limit_takes_effect_at_the_next_request() {
     story(
         "
         define a 10/lifetime           => done
@@ -18,7 +18,7 @@ fn a_changed_limit_takes_effect_at_the_next_request_and_breaks_nothing() {
 }
 
 #[test]
-fn definitions_are_checked() {
+fn invalid_definitions_are_refused() {
     story(
         "
         define a                       => limits must not be empty: a budget without a limit would be unlimited
@@ -60,7 +60,7 @@ fn a_chain_has_no_cycle_and_at_most_eight_budgets() {
 }
 
 #[test]
-fn no_change_of_parents_makes_a_chain_in_which_a_credit_is_refused() {
+fn a_change_of_parents_cannot_make_a_chain_too_long() {
     let mut world = World::default();
     for name in ["a", "b"] {
         world.tell(&format!("define {name}1 9/lifetime => done"));
@@ -89,7 +89,7 @@ fn no_change_of_parents_makes_a_chain_in_which_a_credit_is_refused() {
 }
 
 #[test]
-fn no_change_of_limits_fills_a_drained_bucket() {
+fn a_change_of_limits_does_not_fill_a_drained_bucket() {
     story(
         "
         define a 10/bucket:10:1:1000 100/bucket:100:1:60000 => done
@@ -112,7 +112,7 @@ fn no_change_of_limits_fills_a_drained_bucket() {
 }
 
 #[test]
-fn a_frozen_scope_refuses_new_spend_and_settles_the_old() {
+fn a_frozen_scope_refuses_new_spend_and_settles_existing_holds() {
     story(
         "
         define org 20/lifetime         => done
@@ -137,8 +137,8 @@ fn a_frozen_scope_refuses_new_spend_and_settles_the_old() {
 }
 
 #[test]
-fn a_trip_freezes_when_spend_passes_it_until_the_window_turns() {
-    // It is noon; an hour turns at one.
+fn a_trip_freezes_the_scope_until_the_window_resets() {
+    // It is noon; the window of the hour ends at one.
     story(
         "
         define a 100/lifetime trip=5/hour => done
@@ -159,7 +159,7 @@ fn a_trip_freezes_when_spend_passes_it_until_the_window_turns() {
 }
 
 #[test]
-fn a_trip_that_an_operator_lifts_stays_lifted_until_the_window_turns() {
+fn a_trip_lifted_by_an_operator_stays_lifted_in_its_window() {
     story(
         "
         define a 100/lifetime trip=5/hour => done
@@ -180,7 +180,7 @@ fn a_trip_that_an_operator_lifts_stays_lifted_until_the_window_turns() {
 }
 
 #[test]
-fn a_trip_over_a_rolling_window_lifts_when_spend_falls_back() {
+fn a_rolling_trip_ends_when_spend_leaves_the_window() {
     story(
         "
         define a 100/lifetime trip=5/rolling:10000 => done
@@ -200,7 +200,7 @@ fn a_trip_over_a_rolling_window_lifts_when_spend_falls_back() {
 }
 
 #[test]
-fn a_trip_limit_that_is_raised_above_the_spend_lifts_at_once() {
+fn raising_a_trip_limit_above_the_spend_ends_the_trip() {
     story(
         "
         define a 100/lifetime trip=5/rolling:10000 => done
@@ -214,7 +214,7 @@ fn a_trip_limit_that_is_raised_above_the_spend_lifts_at_once() {
 }
 
 #[test]
-fn an_operators_freeze_outlasts_a_trip() {
+fn a_manual_freeze_outlasts_a_trip() {
     story(
         "
         define a 100/lifetime trip=5/hour => done
@@ -238,8 +238,8 @@ fn an_operators_freeze_outlasts_a_trip() {
 }
 
 #[test]
-fn thresholds_are_told_once_when_crossed_and_once_when_cleared() {
-    // It is noon; an hour turns at one.
+fn thresholds_are_recorded_once_when_crossed_and_once_when_cleared() {
+    // It is noon; the window of the hour ends at one.
     story(
         "
         define a 10/hour at=50,100     => done
@@ -262,7 +262,7 @@ fn thresholds_are_told_once_when_crossed_and_once_when_cleared() {
 }
 
 #[test]
-fn thresholds_are_told_once_also_in_one_transaction() {
+fn thresholds_are_recorded_once_within_a_transaction() {
     story(
         "
         define a 10/lifetime at=50     => done
@@ -277,7 +277,7 @@ fn thresholds_are_told_once_also_in_one_transaction() {
 }
 
 #[test]
-fn a_rolling_window_clears_its_thresholds_as_spend_leaves_it() {
+fn a_rolling_window_clears_thresholds_as_spend_leaves_it() {
     story(
         "
         define a 10/rolling:10000 at=50 => done

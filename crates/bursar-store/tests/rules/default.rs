@@ -1,9 +1,9 @@
-//! Budgets that charges bring along: registered where nobody has defined one, replaced by another such, and by nothing else.
+//! Default budgets of charges. They are registered for scopes without a budget, and replaced by definitions and by other defaults.
 
 use crate::story::story;
 
 #[test]
-fn the_first_charge_registers_the_budget_it_brings_along() {
+fn the_first_charge_registers_its_default_budget() {
     story(
         "
         post a=3[10/hour]                      => posted: a 7/10 hour@UTC
@@ -30,7 +30,7 @@ fn a_refused_charge_registers_nothing() {
 }
 
 #[test]
-fn what_somebody_defined_is_never_replaced() {
+fn a_defined_budget_is_never_replaced_by_a_default() {
     story(
         "
         define a 50/hour                       => done
@@ -44,7 +44,7 @@ fn what_somebody_defined_is_never_replaced() {
 }
 
 #[test]
-fn another_default_replaces_a_default_and_keeps_what_was_spent() {
+fn a_new_default_replaces_a_default_and_keeps_the_spend() {
     story(
         "
         post a=4[10/hour]                      => posted: a 6/10 hour@UTC
@@ -71,7 +71,7 @@ fn a_bucket_that_replaces_a_bucket_is_not_filled() {
 }
 
 #[test]
-fn a_default_counts_beside_limits_that_are_given() {
+fn a_default_applies_together_with_limits_of_the_caller() {
     story(
         "
         post a=3(5/lifetime)[10/hour]          => posted: a 7/10 hour@UTC, a 2/5 lifetime
@@ -82,7 +82,7 @@ fn a_default_counts_beside_limits_that_are_given() {
 }
 
 #[test]
-fn two_that_come_first_in_one_transaction_share_one_budget() {
+fn two_first_charges_in_one_transaction_share_a_budget() {
     story(
         "
         post a=6[10/hour]                      => posted: a 4/10 hour@UTC
@@ -93,7 +93,7 @@ fn two_that_come_first_in_one_transaction_share_one_budget() {
 }
 
 #[test]
-fn a_default_that_is_no_default_is_refused() {
+fn invalid_defaults_are_refused() {
     use bursar_core::budget::Budget;
     use bursar_core::request::{Charge, Command, Op, Request};
     let limits = || [bursar_core::budget::Limit::new(5, "hour".parse().unwrap())];
@@ -103,9 +103,9 @@ fn a_default_that_is_no_default_is_refused() {
     };
     let define = |budget| Request::from(Op::Define { scope: crate::story::scope("a"), budget }).check();
     let words = |checked: Result<(), bursar_core::refusal::Invalid>| checked.unwrap_err().to_string();
-    let told = "charges.default must be marked as a default, and have no parent";
-    assert_eq!(words(submit(Budget::new(limits()))), told);
-    assert_eq!(words(submit(Budget::new(limits()).by_default().under(crate::story::scope("b")))), told);
+    let expected = "charges.default must be marked as a default, and have no parent";
+    assert_eq!(words(submit(Budget::new(limits()))), expected);
+    assert_eq!(words(submit(Budget::new(limits()).by_default().under(crate::story::scope("b")))), expected);
     assert_eq!(
         words(submit(Budget::new([]).by_default())),
         "limits must not be empty: a budget without a limit would be unlimited"

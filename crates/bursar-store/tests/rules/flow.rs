@@ -1,9 +1,9 @@
-//! Flow control: queues and keys at their limits, and turns between keys.
+//! Flow control: limits of queues and flow keys, and round-robin between keys.
 
 use crate::story::story;
 
 #[test]
-fn a_paused_queue_gives_nothing_and_drains() {
+fn a_paused_queue_leases_nothing_and_drains() {
     story(
         "enqueue a b            => a b
          lease 1                => a#1
@@ -17,7 +17,7 @@ fn a_paused_queue_gives_nothing_and_drains() {
 }
 
 #[test]
-fn a_queue_leases_so_many_at_once() {
+fn a_queue_has_a_concurrency_limit() {
     story(
         "queue q concurrency=2          => done
          enqueue a b c d e retry=1s     => a b c d e
@@ -40,7 +40,7 @@ fn a_queue_leases_so_many_at_once() {
 }
 
 #[test]
-fn a_queue_leases_so_many_in_a_time() {
+fn a_queue_has_a_rate_limit() {
     story(
         "queue q rate=2/10s             => done
          enqueue a b c d                => a b c d
@@ -80,7 +80,7 @@ fn a_key_at_its_limit_bars_its_line() {
 }
 
 #[test]
-fn who_is_barred_is_looked_at_again_when_more_are_admitted() {
+fn barred_jobs_are_retried_when_the_limit_is_raised() {
     story(
         "queue q key_concurrency=1      => done
          enqueue a1 a2 a3 flow=a         => a1 a2 a3
@@ -104,7 +104,7 @@ fn who_is_barred_is_looked_at_again_when_more_are_admitted() {
 }
 
 #[test]
-fn who_wants_one_job_gets_it_behind_keys_at_their_limit() {
+fn a_lease_finds_a_job_behind_keys_at_their_limit() {
     story(
         "queue q key_concurrency=1      => done
          enqueue a1 flow=a              => a1
@@ -119,7 +119,7 @@ fn who_wants_one_job_gets_it_behind_keys_at_their_limit() {
 }
 
 #[test]
-fn a_key_that_is_barred_and_freed_in_one_transaction_goes_on() {
+fn a_key_barred_and_freed_in_one_transaction_continues() {
     story(
         "queue q key_concurrency=1      => done
          enqueue a1 a2 flow=a            => a1 a2
@@ -132,7 +132,7 @@ fn a_key_that_is_barred_and_freed_in_one_transaction_goes_on() {
 }
 
 #[test]
-fn who_was_barred_and_left_its_line_is_not_put_back_when_a_slot_is_free() {
+fn a_barred_job_that_left_its_line_does_not_return() {
     story(
         "queue q key_concurrency=1      => done
          enqueue a1 a2 a3 flow=a        => a1 a2 a3
@@ -148,7 +148,7 @@ fn who_was_barred_and_left_its_line_is_not_put_back_when_a_slot_is_free() {
 }
 
 #[test]
-fn the_kinds_of_a_key_stand_in_lines_of_their_own() {
+fn each_kind_of_a_key_has_its_own_line() {
     story(
         "queue q key_concurrency=2      => done
          enqueue x1 x2 flow=a kind=x     => x1 x2
@@ -165,13 +165,13 @@ fn the_kinds_of_a_key_stand_in_lines_of_their_own() {
 }
 
 #[test]
-fn a_key_is_leased_so_many_times_in_a_time() {
+fn a_key_has_a_rate_limit() {
     story(
         "queue q key_rate=1/10s         => done
          enqueue a1 a2 flow=a            => a1 a2
          enqueue b1 flow=b               => b1
          lease 9                        => a1#1 b1#1, next in 10s
-         job a2                         => queued, put off for 10s
+         job a2                         => queued, delayed for 10s
          lease 9                        => nothing, next in 10s
          figures q                      => 1 queued, 2 leased, 3 came
          after 10s                      =>
@@ -180,7 +180,7 @@ fn a_key_is_leased_so_many_times_in_a_time() {
 }
 
 #[test]
-fn keys_take_turns() {
+fn keys_are_leased_round_robin() {
     story(
         "enqueue a1 a2 a3 a4 flow=a      => a1 a2 a3 a4
          enqueue b1 b2 b3 flow=b         => b1 b2 b3
@@ -193,7 +193,7 @@ fn keys_take_turns() {
 }
 
 #[test]
-fn who_leaves_a_line_makes_room_for_the_next() {
+fn a_job_that_leaves_a_line_promotes_the_next() {
     story(
         "queue q key_concurrency=1      => done
          enqueue a1 a2 a3 a4 a5 flow=a   => a1 a2 a3 a4 a5
@@ -222,7 +222,7 @@ fn who_leaves_a_line_makes_room_for_the_next() {
 }
 
 #[test]
-fn who_leases_in_one_transaction_with_a_change_of_the_queue_goes_by_the_change() {
+fn a_lease_sees_a_queue_change_of_the_same_transaction() {
     story(
         "enqueue a1 a2 a3 a4            => a1 a2 a3 a4
          queue q concurrency=1          => done
@@ -237,7 +237,7 @@ fn who_leases_in_one_transaction_with_a_change_of_the_queue_goes_by_the_change()
 }
 
 #[test]
-fn a_job_that_is_edited_or_moved_takes_its_place_anew() {
+fn an_edited_or_moved_job_is_placed_again() {
     story(
         "enqueue a1 a2 a3 flow=a         => a1 a2 a3
          edit a1 delay=5s               => scheduled in 5s
@@ -257,7 +257,7 @@ fn a_job_that_is_edited_or_moved_takes_its_place_anew() {
 }
 
 #[test]
-fn a_first_that_is_alone_can_be_leased_while_another_comes() {
+fn a_head_can_be_leased_while_another_job_arrives() {
     story(
         "enqueue a1 flow=a       => a1
          enqueue a2 flow=a       => a2
@@ -267,7 +267,7 @@ fn a_first_that_is_alone_can_be_leased_while_another_comes() {
 }
 
 #[test]
-fn a_job_that_is_moved_away_is_not_leased_from_where_it_was() {
+fn a_moved_job_is_not_leased_from_its_old_queue() {
     story(
         "queue q concurrency=5      => done
          queue r paused             => done
@@ -279,7 +279,7 @@ fn a_job_that_is_moved_away_is_not_leased_from_where_it_was() {
 }
 
 #[test]
-fn who_has_gone_to_another_line_is_not_the_next_of_the_one_it_left() {
+fn a_moved_job_is_not_promoted_in_its_old_line() {
     story(
         "enqueue a1 a2 flow=a           => a1 a2
          enqueue r1 q=r flow=a          => r1
@@ -292,7 +292,7 @@ fn who_has_gone_to_another_line_is_not_the_next_of_the_one_it_left() {
 }
 
 #[test]
-fn the_dead_with_a_key_are_moved_to_another_line() {
+fn a_dead_job_with_a_key_can_be_moved() {
     story(
         "queue r key_concurrency=1          => done
          enqueue a1 flow=a attempts=1        => a1

@@ -1,4 +1,4 @@
-//! Grants: minted, redeemed once, revoked, purged.
+//! Grants: minting, redemption, revocation, purge.
 
 use bursar_core::grant::GrantFault;
 use bursar_core::refusal::Violation;
@@ -7,14 +7,14 @@ use bursar_core::request::Redemption;
 use crate::story::story;
 
 #[test]
-fn a_grant_is_redeemed_once_by_whom_and_for_what_it_was_made() {
+fn a_grant_is_redeemed_once_for_its_purpose_and_subject() {
     story(
         r#"
         mint g upload ann {"size":5}           => minted for 1m
         post redeem:g:upload:bob               => refused: the token does not grant upload (the purpose or the subject does not match)
         post redeem:g:delete:ann               => refused: the token does not grant delete (the purpose or the subject does not match)
         post redeem:g!:upload:ann              => refused: the token does not grant upload (the secret does not match)
-        post redeem:nobody:upload:ann          => refused: the token does not grant upload (no such grant)
+        post redeem:missing:upload:ann          => refused: the token does not grant upload (no such grant)
         post redeem:g:upload:ann tenant=other  => refused: the token does not grant upload (no such grant)
         post redeem:g:upload:ann               => upload granted {"size":5}
         post redeem:g:upload:ann               => refused: the token does not grant upload (the grant has been redeemed)
@@ -24,7 +24,7 @@ fn a_grant_is_redeemed_once_by_whom_and_for_what_it_was_made() {
 }
 
 #[test]
-fn a_grant_ends_by_time_or_by_order() {
+fn a_grant_expires_or_is_revoked() {
     story(
         "
         mint old upload ann ttl=5s             => minted for 5s
@@ -47,7 +47,7 @@ fn a_grant_ends_by_time_or_by_order() {
 }
 
 #[test]
-fn the_same_grant_twice_in_a_command_takes_nothing() {
+fn a_command_cannot_redeem_the_same_grant_twice() {
     story(
         "
         define a 5/lifetime                              => done
@@ -61,7 +61,7 @@ fn the_same_grant_twice_in_a_command_takes_nothing() {
 }
 
 #[test]
-fn a_redemption_and_its_charges_are_all_or_nothing() {
+fn a_redemption_and_its_charges_are_atomic() {
     story(
         "
         define a 5/lifetime                    => done
@@ -77,7 +77,7 @@ fn a_redemption_and_its_charges_are_all_or_nothing() {
 }
 
 #[test]
-fn all_faults_are_one_answer_to_an_outsider() {
+fn all_grant_faults_have_the_same_message() {
     let faults = [
         GrantFault::Malformed,
         GrantFault::Unknown,

@@ -1,4 +1,4 @@
-//! Holds: placed, committed, released, extended, expired.
+//! Holds: placement, commit, release, extension, expiry.
 
 use bursar_core::decide::Rules;
 use bursar_core::request::{Charge, Command, Op, Request, Settle};
@@ -23,7 +23,7 @@ fn a_commit_returns_what_was_not_spent() {
 }
 
 #[test]
-fn ends_are_final() {
+fn a_settled_hold_cannot_be_settled_again() {
     story(
         "
         define a 10/lifetime           => done
@@ -39,7 +39,7 @@ fn ends_are_final() {
         after 1h
         commit k                       => hold k is released already
         sweep                          => swept 0
-        commit nobody                  => there is no hold hold_7zzzzzzzzzzzzzzzzzzzzzzzzz
+        commit missing                  => there is no hold hold_7zzzzzzzzzzzzzzzzzzzzzzzzz
         left a                         => 4/10 lifetime
         ",
     );
@@ -89,7 +89,7 @@ fn a_late_commit_is_charged_with_a_warning_or_refused() {
 }
 
 #[test]
-fn callers_say_what_is_refused_where_no_budget_does() {
+fn charges_can_refuse_overruns_and_late_commits() {
     story(
         "
         hold h a=5(9/lifetime)!        => h held 1m: a 4/9 lifetime
@@ -101,7 +101,7 @@ fn callers_say_what_is_refused_where_no_budget_does() {
 }
 
 #[test]
-fn an_expired_hold_stops_counting_that_instant_swept_or_not() {
+fn an_expired_hold_stops_counting_before_it_is_swept() {
     story(
         "
         define a 10/lifetime           => done
@@ -124,7 +124,7 @@ fn an_expired_hold_stops_counting_that_instant_swept_or_not() {
 }
 
 #[test]
-fn a_clock_that_goes_back_revives_nothing() {
+fn a_clock_set_back_does_not_revive_holds() {
     story(
         "
         define a 10/lifetime           => done
@@ -143,7 +143,7 @@ fn a_clock_that_goes_back_revives_nothing() {
 }
 
 #[test]
-fn extending_puts_expiry_off_up_to_a_ceiling() {
+fn an_extension_postpones_expiry_up_to_the_maximum_lifetime() {
     story(
         "
         define a 10/lifetime life=90s  => done
@@ -165,7 +165,7 @@ fn extending_puts_expiry_off_up_to_a_ceiling() {
 }
 
 #[test]
-fn times_to_live_are_clamped_by_the_budgets_and_told() {
+fn the_ttl_is_clamped_by_the_budgets() {
     story(
         "
         define a 10/lifetime                   => done
@@ -191,7 +191,7 @@ fn times_to_live_are_clamped_by_the_budgets_and_told() {
 }
 
 #[test]
-fn the_server_wide_default_reaches_budgets_that_set_none() {
+fn a_budget_without_a_ttl_uses_the_default() {
     let mut world = World::with(Rules { hold_ttl: Span::from_secs(120), ..Rules::default() });
     world.tell(
         "
@@ -215,8 +215,8 @@ fn the_server_wide_default_reaches_budgets_that_set_none() {
 }
 
 #[test]
-fn a_credit_counts_for_the_instant_of_the_spend_it_takes_back() {
-    // It is noon; an hour turns at one.
+fn a_credit_is_dated_like_the_spend_it_reverses() {
+    // It is noon; the window of the hour ends at one.
     story(
         "
         define org 100/hour            => done
@@ -263,8 +263,8 @@ fn a_hold_is_settled_on_the_chain_it_was_placed_on() {
 }
 
 #[test]
-fn credits_are_dated_like_the_hold_they_name_or_now() {
-    // It is noon; an hour turns at one.
+fn a_credit_is_dated_like_its_hold_or_now() {
+    // It is noon; the window of the hour ends at one.
     story(
         "
         define a 10/hour 20/lifetime           => done

@@ -1,4 +1,4 @@
-//! Idempotency keys: one effect and one answer; and dry runs, which have none.
+//! Idempotency keys, and dry runs.
 
 use crate::story::story;
 
@@ -21,7 +21,7 @@ fn a_repeated_request_has_one_effect_and_one_answer() {
 }
 
 #[test]
-fn twins_in_one_transaction_have_one_effect() {
+fn equal_requests_in_one_transaction_have_one_effect() {
     story(
         "
         define a 10/lifetime                   => done
@@ -50,7 +50,7 @@ fn a_key_used_for_another_request_is_a_conflict() {
 }
 
 #[test]
-fn what_was_refused_may_be_tried_again_with_the_same_key() {
+fn a_refused_request_can_be_retried_with_its_key() {
     story(
         "
         define a 10/lifetime                   => done
@@ -64,7 +64,7 @@ fn what_was_refused_may_be_tried_again_with_the_same_key() {
 }
 
 #[test]
-fn what_is_done_to_jobs_under_a_key_is_done_once_and_answered_in_the_same_way() {
+fn a_repeated_act_on_jobs_returns_the_first_answer() {
     story(
         "
         enqueue a max=1                        => a
@@ -100,7 +100,7 @@ fn a_repeated_mint_keeps_the_first_grant() {
 }
 
 #[test]
-fn a_dry_run_answers_in_full_and_changes_nothing() {
+fn a_dry_run_answers_and_changes_nothing() {
     story(
         "
         define a 10/lifetime at=50             => done

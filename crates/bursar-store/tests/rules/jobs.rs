@@ -1,9 +1,9 @@
-//! The life of a job: leases, fences, retries, and what operators do.
+//! The life of a job: leases, fences, retries, and operations on jobs.
 
 use crate::story::story;
 
 #[test]
-fn the_best_goes_first_and_waiting_makes_better() {
+fn jobs_are_leased_by_priority_and_waiting_time() {
     story(
         "enqueue a b                => a b
          enqueue c prio=1           => c
@@ -17,7 +17,7 @@ fn the_best_goes_first_and_waiting_makes_better() {
 }
 
 #[test]
-fn only_what_is_asked_for_is_leased() {
+fn only_requested_queues_and_kinds_are_leased() {
     story(
         "enqueue a kind=video.cut       => a
          enqueue b kind=video.mix       => b
@@ -32,7 +32,7 @@ fn only_what_is_asked_for_is_leased() {
 }
 
 #[test]
-fn two_workers_in_one_transaction_get_what_each_wants() {
+fn two_workers_in_one_transaction_get_different_jobs() {
     story(
         "enqueue a b c d kind=x     => a b c d
          enqueue e f kind=y         => e f
@@ -56,7 +56,7 @@ fn a_scheduled_job_is_leased_when_it_is_due() {
 }
 
 #[test]
-fn who_has_lost_the_lease_changes_nothing() {
+fn a_worker_without_its_lease_changes_nothing() {
     story(
         "enqueue a retry=1s         => a
          lease 1 for=5s             => a#1
@@ -78,7 +78,7 @@ fn who_has_lost_the_lease_changes_nothing() {
 }
 
 #[test]
-fn the_same_end_of_the_same_lease_is_answered_again() {
+fn a_repeated_report_of_a_lease_is_replayed() {
     story(
         "enqueue a b c retry=9s     => a b c
          lease 3                    => a#1 b#1 c#1
@@ -97,7 +97,7 @@ fn the_same_end_of_the_same_lease_is_answered_again() {
 }
 
 #[test]
-fn a_lapsed_lease_that_nobody_took_back_still_counts() {
+fn an_expired_lease_is_valid_until_it_is_rescued() {
     story(
         "enqueue a b                => a b
          lease 2 for=5s             => a#1 b#1
@@ -110,7 +110,7 @@ fn a_lapsed_lease_that_nobody_took_back_still_counts() {
 }
 
 #[test]
-fn a_heartbeat_puts_the_lapse_off_but_not_the_deadline() {
+fn a_heartbeat_extends_the_lease_but_not_the_deadline() {
     story(
         "enqueue a deadline=12s retry=1s    => a
          lease 1 for=5s                     => a#1
@@ -126,7 +126,7 @@ fn a_heartbeat_puts_the_lapse_off_but_not_the_deadline() {
 }
 
 #[test]
-fn a_failed_attempt_waits_and_the_last_one_is_the_end() {
+fn a_failed_attempt_is_retried_until_the_last() {
     story(
         "enqueue a attempts=2 retry=7s  => a
          lease 1                        => a#1
@@ -141,7 +141,7 @@ fn a_failed_attempt_waits_and_the_last_one_is_the_end() {
 }
 
 #[test]
-fn the_worker_can_say_when_or_whether_to_try_again() {
+fn a_worker_can_set_the_retry_delay_or_forbid_a_retry() {
     story(
         "enqueue a b                => a b
          lease 2                    => a#1 b#1
@@ -152,7 +152,7 @@ fn the_worker_can_say_when_or_whether_to_try_again() {
 }
 
 #[test]
-fn the_policy_of_a_job_says_how_many_attempts_it_has() {
+fn a_job_has_as_many_attempts_as_its_policy_allows() {
     story(
         "enqueue a retry=1s         => a
          lease 1                    => a#1
@@ -169,7 +169,7 @@ fn the_policy_of_a_job_says_how_many_attempts_it_has() {
 }
 
 #[test]
-fn what_is_put_off_or_handed_back_burns_no_attempt() {
+fn a_snoozed_or_returned_job_uses_no_attempt() {
     story(
         "enqueue a attempts=1       => a
          lease 1                    => a#1
@@ -184,7 +184,7 @@ fn what_is_put_off_or_handed_back_burns_no_attempt() {
 }
 
 #[test]
-fn what_is_handed_back_keeps_its_place() {
+fn a_returned_job_keeps_its_place() {
     story(
         "enqueue a          => a
          enqueue b          => b
@@ -195,7 +195,7 @@ fn what_is_handed_back_keeps_its_place() {
 }
 
 #[test]
-fn a_job_that_waits_is_cancelled_at_once_and_one_that_runs_when_its_worker_lets_go() {
+fn a_leased_job_is_cancelled_when_its_worker_ends_it() {
     story(
         "enqueue a b c d e retry=1s     => a b c d e
          cancel a a                     => cancelled; cancelled
@@ -213,7 +213,7 @@ fn a_job_that_waits_is_cancelled_at_once_and_one_that_runs_when_its_worker_lets_
 }
 
 #[test]
-fn a_cancelled_job_whose_worker_is_gone_is_cancelled() {
+fn a_rescue_completes_the_cancellation_of_a_leased_job() {
     story(
         "enqueue a              => a
          lease 1 for=1s         => a#1
@@ -225,7 +225,7 @@ fn a_cancelled_job_whose_worker_is_gone_is_cancelled() {
 }
 
 #[test]
-fn the_dead_are_retried_discarded_or_moved() {
+fn dead_jobs_can_be_retried_discarded_or_moved() {
     story(
         "enqueue a b c attempts=1       => a b c
          lease 3                        => a#1 b#1 c#1
@@ -249,7 +249,7 @@ fn the_dead_are_retried_discarded_or_moved() {
 }
 
 #[test]
-fn a_job_between_attempts_can_be_tried_at_once() {
+fn a_job_between_attempts_can_be_retried_at_once() {
     story(
         "enqueue a retry=1h     => a
          lease 1                => a#1
@@ -260,7 +260,7 @@ fn a_job_between_attempts_can_be_tried_at_once() {
 }
 
 #[test]
-fn a_waiting_job_is_moved_and_edited() {
+fn a_waiting_job_can_be_moved_and_edited() {
     story(
         "enqueue a b c              => a b c
          edit c prio=5              => queued
@@ -276,7 +276,7 @@ fn a_waiting_job_is_moved_and_edited() {
 }
 
 #[test]
-fn finished_jobs_are_forgotten_when_their_time_is_over() {
+fn finished_jobs_are_deleted_after_their_retention() {
     story(
         "queue q keep=1h                    => done
          enqueue a unique=u                 => a
@@ -300,7 +300,7 @@ fn finished_jobs_are_forgotten_when_their_time_is_over() {
 }
 
 #[test]
-fn bad_input_changes_nothing() {
+fn invalid_requests_change_nothing() {
     story(
         "enqueue a prio=1001        => jobs.priority is 1001; it must be from -1000 to 1000
          enqueue a delay=4000d      => jobs.delay_ms is above 316224000000

@@ -1,4 +1,4 @@
-//! The rules of the kernel as stories: what is there, what is asked, what is answered.
+//! The rules of the kernel as stories: sequences of requests with their expected answers.
 
 #![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
 

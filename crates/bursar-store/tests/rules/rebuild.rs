@@ -1,4 +1,4 @@
-//! After every story: balances are what holds and postings say, and the journal alone brings everything back.
+//! The check after every story: the tables verify, and a rebuild from the journal restores them.
 
 use std::collections::BTreeMap;
 
@@ -15,8 +15,8 @@ use futures_util::FutureExt;
 
 use crate::story::World;
 
-/// A queue, what is set for it, and its figures.
-type Kept = (Queue, QueueState, Vec<(Counted, i64)>);
+/// A queue with its settings and figures.
+type QueueFigures = (Queue, QueueState, Vec<(Counted, i64)>);
 
 #[derive(Debug, PartialEq)]
 struct Tables {
@@ -24,7 +24,7 @@ struct Tables {
     holds: Vec<Option<Hold>>,
     grants: Vec<Grant>,
     jobs: Vec<Option<Job>>,
-    queues: Vec<Kept>,
+    queues: Vec<QueueFigures>,
     schedules: Vec<(ScheduleName, Schedule)>,
     costs: Vec<Cost>,
     held: Vec<HeldSum>,
@@ -34,7 +34,7 @@ impl World {
     #[track_caller]
     pub(crate) fn rebuild(&self) {
         self.verify();
-        // Both are brought to one instant, later than any that a scope has seen.
+        // Both reads are made at the same time, later than every decision.
         let now = self.clock.now();
         self.clock.advance(Span::from_secs(7_200));
         let before = self.tables();
@@ -57,7 +57,7 @@ impl World {
             (key, row.map(without_marks))
         };
         Tables {
-            // A row that exists only to be locked is not counted as a row.
+            // A row with version 0 exists only to be locked.
             scopes: keys
                 .into_iter()
                 .map(scope)
@@ -85,8 +85,8 @@ impl World {
 }
 
 impl World {
-    /// Queues with their figures; those that wait for a worker or for their time are counted together.
-    fn queues(&self) -> Vec<Kept> {
+    /// Returns the queues with their figures. Queued and scheduled jobs are counted together.
+    fn queues(&self) -> Vec<QueueFigures> {
         let tenant = Tenant::built_in();
         let queues = self.store.list_queues(&tenant, None, 100).now_or_never().unwrap().unwrap();
         let figures = |queue: &Queue| {
@@ -102,7 +102,7 @@ impl World {
     }
 }
 
-/// How far a scope has been folded depends on who looked at it; what that came to does not.
+/// Removes the marks, which depend on the requests that touched the scope. Everything else must be equal.
 fn without_marks(mut row: ScopeState) -> ScopeState {
     let fresh = ScopeState::default();
     (row.folded, row.next_expiry) = (fresh.folded, fresh.next_expiry);

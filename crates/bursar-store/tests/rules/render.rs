@@ -1,4 +1,4 @@
-//! Answers, refusals and events in the words of a story.
+//! Answers, refusals and events as the text that stories expect.
 
 use bursar_core::answer::{Answer, Outcome, Settled, Submitted};
 use bursar_core::event::{Charged, Event};
@@ -13,7 +13,7 @@ use futures_util::FutureExt;
 use crate::story::{World, scope};
 
 impl World {
-    /// The answer to a line, with holds, jobs and grants by their names; names what the line brought into being.
+    /// Formats the answer to a line, with the names of holds, jobs and grants. Gives a name to what the line created.
     pub(crate) fn render(&mut self, line: &str, answer: Result<Outcome, Refusal>) -> String {
         let outcome = match answer {
             Ok(outcome) => outcome,
@@ -72,7 +72,7 @@ impl World {
 
     pub(crate) fn refusal(&self, refusal: &Refusal) -> String {
         let mut text = match refusal {
-            // What an outsider is not told is told here.
+            // The message hides the fault of a grant; a story shows it.
             Refusal::Refused(violations) => {
                 let each = violations.iter().map(|violation| match violation {
                     Violation::Grant { fault, .. } => format!("{violation} ({fault})"),
@@ -97,12 +97,12 @@ impl World {
         text
     }
 
-    /// What each registered limit of a scope leaves now.
+    /// Formats the remaining units of each registered limit of a scope.
     pub(crate) fn left(&self, name: &str) -> String {
         let row = self.scope_row(name);
         let budget = row.budget.clone().expect("the story defined it");
         let each = budget.limits.iter().map(|limit| {
-            let balance = row.balance(&limit.window).expect("a registered window is kept");
+            let balance = row.balance(&limit.window).expect("a registered window exists");
             format!("{}/{} {}", balance.remaining(limit.amount), limit.amount, limit.window)
         });
         each.collect::<Vec<_>>().join(", ")
@@ -113,12 +113,12 @@ impl World {
         row.unwrap_or_default()
     }
 
-    /// The events since they were last asked for.
+    /// Formats the events since the last call.
     pub(crate) fn events(&mut self) -> String {
-        let rows = self.store.list_journal(self.told, 10_000).now_or_never().unwrap().unwrap();
+        let rows = self.store.list_journal(self.events_shown, 10_000).now_or_never().unwrap().unwrap();
         let mut said = Vec::new();
         for recorded in rows.iter().flat_map(|row| &row.batch.entries).flat_map(|entry| &entry.events) {
-            self.told += 1;
+            self.events_shown += 1;
             said.push(event_words(&recorded.e));
         }
         said.join(", ")
@@ -135,7 +135,7 @@ fn settled_words(settled: &Settled) -> String {
     format!("{}: {}", words.join(", "), left(&settled.charges))
 }
 
-/// What each limit along each chain left.
+/// Formats the remaining units of each limit along each chain.
 fn left(charges: &[Charged]) -> String {
     let mut said = Vec::new();
     for charge in charges {
@@ -147,7 +147,7 @@ fn left(charges: &[Charged]) -> String {
     said.join(", ")
 }
 
-/// Milliseconds or more, rounded up.
+/// Formats a span in the largest fitting unit, rounded up to milliseconds.
 fn span_words(span: Span) -> String {
     let units = [(3_600_000, "h"), (60_000, "m"), (1_000, "s"), (1, "ms")];
     let (unit, word) = units.into_iter().find(|(unit, _)| span.millis() % unit == 0).unwrap();

@@ -3,10 +3,10 @@
 //! | line | meaning |
 //! | --- | --- |
 //! | `schedule s 0_*_*_*_* zone=Z missed=all overlap=skip flow=k paused` | defines `s`; answered with its next tick |
-//! | `tick s` | does what is due: jobs are called `s1`, `s2`, … and told with their ticks |
-//! | `run s`, `pause s`, `unpause s`, `remove s` | as they say |
-//! | `at 12:10`, `at 2027-03-28T00:59:00Z` | the next transaction is at that instant |
-//! | `show s`, `ticks` | looks |
+//! | `tick s` | fires due ticks; the answer lists the new jobs `s1`, `s2`, … with their ticks |
+//! | `run s`, `pause s`, `unpause s`, `remove s` | runs, pauses, resumes or removes `s` |
+//! | `at 12:10`, `at 2027-03-28T00:59:00Z` | sets the time of the next transaction |
+//! | `show s`, `ticks` | reads a schedule, or the due schedules |
 
 use bursar_core::answer::Outcome;
 use bursar_core::bounds::{DELAY_MAX, PRIORITY_MAX, SCHEDULE_PAYLOAD_BYTES_MAX, TICKS_MAX};
@@ -29,10 +29,10 @@ use serde::de::DeserializeOwned;
 use crate::story::{Counter, NOON, World, story};
 
 #[test]
-fn after_a_stop_over_three_ticks_missed_says_what_is_enqueued() {
+fn missed_ticks_are_enqueued_by_policy() {
     let late = "12:35";
     let on_time = "12:30:20";
-    let (none, last) = ("left out, next 12:40", "s1 for 12:30, next 12:40");
+    let (none, last) = ("skipped, next 12:40", "s1 for 12:30, next 12:40");
     let all = "s1 for 12:10, s2 for 12:20, s3 for 12:30, next 12:40";
     for (missed, noticed, expected) in [
         ("skip", late, none),
@@ -62,13 +62,13 @@ fn after_a_stop_over_three_ticks_missed_says_what_is_enqueued() {
 }
 
 #[test]
-fn a_tick_is_on_time_for_a_minute_unless_the_next_is_due() {
+fn a_tick_is_on_time_for_up_to_a_minute() {
     story(
         "schedule s 0_*_*_*_* missed=skip           => next 13:00
          at 13:01                                   =>
          tick s                                     => s1 for 13:00, next 14:00
          at 14:01:01                                =>
-         tick s                                     => left out, next 15:00
+         tick s                                     => skipped, next 15:00
          schedule f */20_*_*_*_*_* missed=skip      => next 14:01:20
          at 14:01:59                                =>
          tick f                                     => f1 for 14:01:40, next 14:02",
@@ -76,7 +76,7 @@ fn a_tick_is_on_time_for_a_minute_unless_the_next_is_due() {
 }
 
 #[test]
-fn exactly_one_job_a_tick_however_often_it_is_asked_for() {
+fn a_tick_enqueues_exactly_one_job() {
     story(
         "schedule s 0_*_*_*_*   => next 13:00
          at 13:00               =>
@@ -91,7 +91,7 @@ fn exactly_one_job_a_tick_however_often_it_is_asked_for() {
 }
 
 #[test]
-fn while_the_last_job_has_not_ended_overlap_says_what_is_done() {
+fn the_overlap_policy_applies_while_the_last_job_runs() {
     story(
         "schedule a 0_*_*_*_*                  => next 13:00
          schedule s 0_*_*_*_* overlap=skip      => next 13:00
@@ -102,7 +102,7 @@ fn while_the_last_job_has_not_ended_overlap_says_what_is_done() {
          + tick c                               => c1 for 13:00, next 14:00
          at 14:00                               =>
          tick a                                 => a2 for 14:00, next 15:00
-         + tick s                               => left out, next 15:00
+         + tick s                               => skipped, next 15:00
          + tick c                               => c1 cancelled, c2 for 14:00, next 15:00
          job a1                                 => queued
          job s1                                 => queued
@@ -111,14 +111,14 @@ fn while_the_last_job_has_not_ended_overlap_says_what_is_done() {
          fail a2#1 final                        => dead
          at 15:00                               =>
          tick s                                 => s2 for 15:00, next 16:00
-         + tick c                               => c2 told to stop, c3 for 15:00, next 16:00
+         + tick c                               => c2 cancelling, c3 for 15:00, next 16:00
          job c2                                 => leased, attempt 1, cancelling
          show s                                 => last 15:00, next 16:00",
     );
 }
 
 #[test]
-fn missed_ticks_overlap_too() {
+fn the_overlap_policy_applies_to_missed_ticks() {
     story(
         "schedule s 0_*_*_*_* missed=all overlap=skip               => next 13:00
          schedule c 0_*_*_*_* missed=all overlap=cancel flow=k      => next 13:00
@@ -131,7 +131,7 @@ fn missed_ticks_overlap_too() {
 }
 
 #[test]
-fn jobs_of_a_schedule_stand_in_the_line_of_their_key() {
+fn jobs_of_a_schedule_use_their_flow_key() {
     story(
         "queue q key_concurrency=1                      => done
          schedule c 0_*_*_*_* overlap=cancel flow=k     => next 13:00
@@ -149,7 +149,7 @@ fn jobs_of_a_schedule_stand_in_the_line_of_their_key() {
 }
 
 #[test]
-fn a_paused_schedule_enqueues_nothing_and_begins_anew() {
+fn a_paused_schedule_skips_its_ticks() {
     story(
         "schedule s 0_*_*_*_* missed=all    => next 13:00
          at 14:30                           =>
@@ -164,14 +164,14 @@ fn a_paused_schedule_enqueues_nothing_and_begins_anew() {
          at 16:00                           =>
          tick s                             => s2 for 16:00, next 17:00
          schedule p 0_*_*_*_* paused        => paused
-         pause nobody                       => there is no schedule nobody
-         unpause nobody                     => there is no schedule nobody
+         pause missing                       => there is no schedule missing
+         unpause missing                     => there is no schedule missing
          events                             => schedule.defined, schedule.defined, job.enqueued, schedule.ticked, schedule.defined, job.enqueued, schedule.ticked, schedule.defined",
     );
 }
 
 #[test]
-fn a_definition_keeps_the_next_tick_where_the_times_stay() {
+fn a_definition_with_the_same_times_keeps_the_next_tick() {
     story(
         "schedule s 0_*_*_*_* missed=all            => next 13:00
          at 14:30                                   =>
@@ -191,7 +191,7 @@ fn a_definition_keeps_the_next_tick_where_the_times_stay() {
 }
 
 #[test]
-fn a_removed_schedule_is_gone_and_its_jobs_stay() {
+fn removing_a_schedule_keeps_its_jobs() {
     story(
         "schedule s 0_*_*_*_*   => next 13:00
          run s                  => s1 now
@@ -210,14 +210,14 @@ fn a_removed_schedule_is_gone_and_its_jobs_stay() {
 }
 
 #[test]
-fn run_now_leaves_the_ticks_as_they_are_and_heeds_the_overlap() {
+fn a_manual_run_keeps_the_ticks_and_respects_overlap() {
     story(
         "schedule s 0_*_*_*_* overlap=skip      => next 13:00
          run s                                  => s1 now
          show s                                 => last 12:00, next 13:00
          run s                                  => s1 is queued: the schedule leaves out what comes before it has ended
          at 13:00                               =>
-         tick s                                 => left out, next 14:00
+         tick s                                 => skipped, next 14:00
          lease 9                                => s1#1
          run s                                  => s1 is leased: the schedule leaves out what comes before it has ended
          complete s1#1                          => succeeded
@@ -232,7 +232,7 @@ fn run_now_leaves_the_ticks_as_they_are_and_heeds_the_overlap() {
 }
 
 #[test]
-fn more_ticks_than_one_transaction_looks_at_are_done_in_steps() {
+fn many_missed_ticks_are_handled_in_steps() {
     assert_eq!(TICKS_MAX, 1_000);
     story(
         "schedule a *_*_*_*_*_* missed=all      => next 12:00:01
@@ -240,13 +240,13 @@ fn more_ticks_than_one_transaction_looks_at_are_done_in_steps() {
          schedule s *_*_*_*_*_* missed=skip     => next 12:00:01
          at 12:41:40                            =>
          tick a                                 => 1000 jobs from 12:00:01 to 12:16:40, next 12:16:41
-         + tick o                               => left out, next 12:16:41
-         + tick s                               => left out, next 12:16:41
+         + tick o                               => skipped, next 12:16:41
+         + tick s                               => skipped, next 12:16:41
          at 12:41:40                            =>
          ticks                                  => a due, o due, s due
          tick a                                 => 1000 jobs from 12:16:41 to 12:33:20, next 12:33:21
-         + tick o                               => left out, next 12:33:21
-         + tick s                               => left out, next 12:33:21
+         + tick o                               => skipped, next 12:33:21
+         + tick s                               => skipped, next 12:33:21
          at 12:41:40                            =>
          tick a                                 => 500 jobs from 12:33:21 to 12:41:40, next 12:41:41
          + tick o                               => o1 for 12:41:40, next 12:41:41
@@ -256,8 +256,8 @@ fn more_ticks_than_one_transaction_looks_at_are_done_in_steps() {
 }
 
 #[test]
-fn a_time_of_day_comes_once_a_day_when_the_clocks_are_changed() {
-    // In Berlin half past two does not exist on 28 March 2027, and is shown twice on 31 October 2027.
+fn a_daily_tick_fires_once_when_the_clocks_change() {
+    // In Berlin there is no 02:30 on 28 March 2027, and there are two on 31 October 2027.
     for (begin, end, expected) in [
         (
             "2027-03-26T12:00:00Z",
@@ -278,7 +278,7 @@ fn a_time_of_day_comes_once_a_day_when_the_clocks_are_changed() {
              tick s                                                 => {expected}"
         ));
     }
-    // What runs all day long follows the clock as it is: in the hour that comes twice it comes twice.
+    // A schedule that fires in every hour also fires in the hour that occurs twice.
     story(
         "at 2027-10-30T23:45:00Z                                =>
          schedule s */30_*_*_*_* zone=Europe/Berlin missed=all  => next 10-31 00:00
@@ -288,7 +288,7 @@ fn a_time_of_day_comes_once_a_day_when_the_clocks_are_changed() {
 }
 
 #[test]
-fn bad_schedules_are_typed_errors_and_change_nothing() {
+fn invalid_schedules_are_refused_and_change_nothing() {
     for cron in ["0 0 30 2 *", "0 0 31 4,6 *", "", "* * * *", "61 * * * *", "@fortnightly"] {
         assert_eq!(Cron::new(cron).unwrap_err().field, "cron", "{cron}");
     }
@@ -313,7 +313,7 @@ fn bad_schedules_are_typed_errors_and_change_nothing() {
     }
     let keyed = Request::from(Op::RunSchedule { schedule: named("s") }).with_key(key);
     let refused = world.commit(vec![keyed]).remove(0);
-    assert!(matches!(refused, Err(Refusal::UnknownSchedule { .. })), "a key is taken: {refused:?}");
+    assert!(matches!(refused, Err(Refusal::UnknownSchedule { .. })), "a key is accepted: {refused:?}");
     // The calendar ends before the next first of January.
     world.clock.set("9999-12-30T21:00:00Z".parse().unwrap());
     let spec = ScheduleSpec { cron: Cron::new("@yearly").unwrap(), ..good(plain()) };
@@ -324,7 +324,7 @@ fn bad_schedules_are_typed_errors_and_change_nothing() {
 }
 
 #[test]
-fn what_would_cancel_a_job_whose_line_is_not_known_is_refused_before_anything_happens() {
+fn a_cancelling_tick_without_the_jobs_line_changes_nothing() {
     let mut world = World::default();
     world.tell(
         "schedule c 0_*_*_*_* overlap=cancel flow=k     => next 13:00
@@ -334,7 +334,7 @@ fn what_would_cancel_a_job_whose_line_is_not_known_is_refused_before_anything_ha
     let (tenant, queue, job) = (Tenant::built_in(), Queue::new("q").unwrap(), world.names["c1"]);
     let line = (tenant.clone(), FlowScopes::of_key(&queue, &FlowKey::new("k").unwrap()).slots);
     for op in [Op::Tick { schedule: named("c") }, Op::RunSchedule { schedule: named("c") }] {
-        // Somebody else has the row of who stands behind it, so that it was not read.
+        // The job behind it in the line is not loaded, as if another transaction had locked it.
         let mut ws = Workspace::new("2026-11-15T13:00:00Z".parse().unwrap(), BatchId(9));
         ws.schedules.load(key_of("c"), world.store.schedule(&key_of("c")).now_or_never().unwrap().unwrap());
         ws.jobs.load(job, world.store.job(job).now_or_never().unwrap().unwrap());
@@ -343,7 +343,7 @@ fn what_would_cancel_a_job_whose_line_is_not_known_is_refused_before_anything_ha
         let Decided::Answered(refused) =
             decide(&mut ws, &CheckedRequest::new(op.into()).unwrap(), &Rules::default(), &mut Counter(99))
         else {
-            panic!("it is answered");
+            panic!("expected an answer");
         };
         assert!(matches!(refused, Err(Refusal::WrongState { job: of, .. }) if of == job), "{refused:?}");
         assert_eq!((ws.schedules.changes().count(), ws.jobs.changes().count()), (0, 0));
@@ -351,7 +351,7 @@ fn what_would_cancel_a_job_whose_line_is_not_known_is_refused_before_anything_ha
 }
 
 #[test]
-fn in_a_zone_that_this_build_does_not_know_nothing_is_ticked_and_nothing_is_lost() {
+fn a_schedule_in_an_unknown_zone_is_not_ticked() {
     let zone: Zone = serde_json::from_str("\"Mars/Olympus\"").unwrap();
     let job = JobSpec::new(Queue::new("q").unwrap(), JobKind::new("work").unwrap(), Payload::default());
     let spec = ScheduleSpec::new(Cron::new("@hourly").unwrap(), zone, job);
@@ -362,7 +362,7 @@ fn in_a_zone_that_this_build_does_not_know_nothing_is_ticked_and_nothing_is_lost
     let Decided::Answered(refused) =
         decide(&mut ws, &CheckedRequest::new(tick.clone()).unwrap(), &Rules::default(), &mut Counter(0))
     else {
-        panic!("it is answered");
+        panic!("expected an answer");
     };
     assert!(matches!(refused, Err(Refusal::Invalid(invalid)) if invalid.field == "zone"));
     assert_eq!(ws.schedules.changes().count(), 0);
@@ -381,7 +381,7 @@ fn word<T: DeserializeOwned + Default>(value: Option<&str>) -> T {
 }
 
 impl World {
-    /// A line about a schedule.
+    /// Parses a line about a schedule.
     pub(crate) fn schedule_op(&self, verb: &str, words: &[&str]) -> Option<Op> {
         let value = |name: &str| words.iter().find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
         let schedule = named(words.first()?);
@@ -409,7 +409,7 @@ impl World {
         })
     }
 
-    /// What came of a line about a schedule; names the jobs it enqueued.
+    /// Formats the answer to a line about a schedule, and names the jobs it enqueued.
     pub(crate) fn schedule_answer(&mut self, line: &str, outcome: &Outcome) -> Option<String> {
         let (verb, rest) = line.split_once(' ')?;
         let name = rest.split_whitespace().next()?;
@@ -429,7 +429,7 @@ impl World {
                     self.jobs.push(*job);
                 }
                 Event::JobCancelled { job } => said.push(format!("{} cancelled", self.name(*job))),
-                Event::JobCancelling { job } => said.push(format!("{} told to stop", self.name(*job))),
+                Event::JobCancelling { job } => said.push(format!("{} cancelling", self.name(*job))),
                 Event::ScheduleTicked { job, .. } if verb == "run" => said.push(format!("{} now", self.name(*job))),
                 Event::ScheduleTicked { tick, job, next_at, .. } => {
                     said.push(format!("{} for {}", self.name(*job), clock_words(*tick)));
@@ -437,10 +437,10 @@ impl World {
                     next = Some(*next_at);
                 }
                 Event::ScheduleSkipped { next_at, .. } => {
-                    said.push("left out".to_owned());
+                    said.push("skipped".to_owned());
                     next = Some(*next_at);
                 }
-                other => panic!("{other:?} comes of no schedule"),
+                other => panic!("{other:?} is not an event of a schedule"),
             }
         }
         if let [first, .., last] = ticks[..]
@@ -452,7 +452,7 @@ impl World {
         Some(said.join(", "))
     }
 
-    /// A look at schedules, or a turn of the clock to an instant.
+    /// Reads of schedules, or a move of the clock.
     pub(crate) fn schedule_look(&self, words: &[&str]) -> Option<String> {
         Some(match words {
             ["at", time] => {
@@ -462,7 +462,7 @@ impl World {
                     _ => (*time).to_owned(),
                 };
                 let time: Time = time.parse().unwrap();
-                // A transaction takes a microsecond.
+                // Every transaction advances the clock by a microsecond.
                 self.clock.set(time.before(Span::from_micros(1)));
                 String::new()
             }
@@ -490,7 +490,7 @@ impl World {
     }
 }
 
-/// An instant as a clock in UTC shows it, with the day where it is another than that of the stories.
+/// Formats a time in UTC, with the date if it is not the date of the stories.
 fn clock_words(time: Time) -> String {
     let text = time.to_string();
     let (day, time) = (&text[5..10], &text[11..19]);

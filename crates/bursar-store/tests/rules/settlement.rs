@@ -1,9 +1,9 @@
-//! Settlement: what a job's end does to its hold, and what attempts cost.
+//! Settlement of the holds of jobs, and the cost of attempts.
 
 use crate::story::story;
 
 #[test]
-fn success_commits_what_was_used() {
+fn success_commits_the_reported_usage() {
     story(
         "define room 100/lifetime           => done
          enqueue a hold=room:30             => a
@@ -22,7 +22,7 @@ fn success_commits_what_was_used() {
 }
 
 #[test]
-fn usage_names_its_scope_where_there_are_several() {
+fn usage_names_its_scope_if_there_are_several() {
     story(
         "define a 100/lifetime              => done
          define b 100/lifetime              => done
@@ -39,7 +39,7 @@ fn usage_names_its_scope_where_there_are_several() {
 }
 
 #[test]
-fn what_was_spent_beyond_the_hold_is_charged() {
+fn spend_beyond_the_hold_is_charged() {
     story(
         "define room 100/lifetime overrun=refuse    => done
          enqueue a hold=room:30                     => a
@@ -50,7 +50,7 @@ fn what_was_spent_beyond_the_hold_is_charged() {
 }
 
 #[test]
-fn a_job_that_is_given_up_releases_its_hold() {
+fn a_dead_or_cancelled_job_releases_its_hold() {
     story(
         "define room 100/lifetime               => done
          enqueue a hold=room:30 attempts=1      => a
@@ -68,7 +68,7 @@ fn a_job_that_is_given_up_releases_its_hold() {
 }
 
 #[test]
-fn a_failed_attempt_keeps_its_hold_and_one_that_spent_gets_another() {
+fn a_failed_attempt_keeps_or_renews_its_hold() {
     story(
         "define room 100/lifetime               => done
          enqueue a hold=room:30 retry=1s        => a
@@ -89,7 +89,7 @@ fn a_failed_attempt_keeps_its_hold_and_one_that_spent_gets_another() {
 }
 
 #[test]
-fn a_job_whose_budget_admits_no_other_attempt_is_parked_until_it_does() {
+fn a_job_without_budget_for_a_retry_waits_for_it() {
     story(
         "define room 100/lifetime               => done
          enqueue a hold=room:60 retry=1s        => a
@@ -111,7 +111,7 @@ fn a_job_whose_budget_admits_no_other_attempt_is_parked_until_it_does() {
 }
 
 #[test]
-fn a_parked_job_waits_for_the_scope_that_says_no_now() {
+fn a_waiting_job_awaits_the_scope_that_refuses_now() {
     story(
         "define org 100/lifetime                            => done
          define room 60/lifetime parent=org                 => done
@@ -128,7 +128,7 @@ fn a_parked_job_waits_for_the_scope_that_says_no_now() {
 }
 
 #[test]
-fn a_parked_job_can_be_moved_and_retried() {
+fn a_job_that_awaits_budget_can_be_moved_and_retried() {
     story(
         "define room 100/lifetime               => done
          enqueue a hold=room:60                 => a
@@ -142,7 +142,7 @@ fn a_parked_job_can_be_moved_and_retried() {
 }
 
 #[test]
-fn the_dead_get_a_hold_again_when_they_are_retried() {
+fn a_retried_dead_job_gets_a_new_hold() {
     story(
         "define room 100/lifetime                   => done
          enqueue a hold=room:60 attempts=1          => a
@@ -185,7 +185,7 @@ fn spend_of_a_lost_lease_is_charged_once_and_flagged() {
 }
 
 #[test]
-fn cancelling_releases_less_what_the_attempt_spent() {
+fn a_cancellation_releases_the_hold_minus_the_spend() {
     story(
         "define room 100/lifetime       => done
          enqueue a hold=room:30         => a

@@ -1,4 +1,4 @@
-//! Stories: requests in a few words, each with what must be answered.
+//! Stories: tests written as lines of requests with their expected answers.
 //!
 //! A line is `request => answer`. A line that begins with `+` is sent in one transaction with the line before it; all
 //! others have a transaction of their own, which takes a microsecond. Words of a request:
@@ -6,12 +6,12 @@
 //! | word | meaning |
 //! | --- | --- |
 //! | `a=5` | a charge (or an actual) of 5 on scope `a` |
-//! | `a=5(9/day,…)` | the same under limits of the caller's |
-//! | `a=5[9/day,…]` | the same, with the budget to be registered where nobody has defined one |
-//! | `a=5!` | the same, refusing what its hold does not cover |
-//! | `redeem:g:purpose:subject` | uses the grant `g` up; `g!` presents another secret |
-//! | `job:queue:key:grant` | starts a job; the key, and taking the grant's payload, are optional |
-//! | `ttl=5s`, `key=k`, `dry`, `tenant=t` | as they say |
+//! | `a=5(9/day,…)` | the same under limits of the caller |
+//! | `a=5[9/day,…]` | the same with a default budget |
+//! | `a=5!` | the same, refusing overruns and late commits |
+//! | `redeem:g:purpose:subject` | redeems the grant `g`; `g!` presents a wrong secret |
+//! | `job:queue:key:grant` | enqueues a job; the key, and `grant` to use the grant's payload, are optional |
+//! | `ttl=5s`, `key=k`, `dry`, `tenant=t` | TTL, idempotency key, dry run, tenant |
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -36,7 +36,7 @@ use futures_util::FutureExt;
 /// A Sunday, 2026-11-15 at noon in UTC.
 pub(crate) const NOON: Time = Time::from_micros(1_794_744_000_000_000);
 
-/// Runs a story in a new world and compares what is answered with what should be.
+/// Runs a story on a new store, and panics if an answer is not the expected one.
 #[track_caller]
 pub(crate) fn story(text: &str) {
     World::default().tell(text);
@@ -49,10 +49,10 @@ pub(crate) struct World {
     pub(crate) holds: BTreeMap<String, HoldId>,
     pub(crate) grants: BTreeMap<String, Token>,
     pub(crate) jobs: Vec<JobId>,
-    /// Jobs that have a name in the story.
+    /// The jobs that the story has named.
     pub(crate) names: BTreeMap<String, JobId>,
-    /// Events up to here have been told.
-    pub(crate) told: u64,
+    /// The number of events that `events` has shown.
+    pub(crate) events_shown: u64,
 }
 
 pub(crate) struct Counter(pub(crate) u128);
@@ -82,7 +82,7 @@ impl World {
             grants: BTreeMap::new(),
             jobs: Vec::new(),
             names: BTreeMap::new(),
-            told: 0,
+            events_shown: 0,
         }
     }
 
@@ -92,28 +92,28 @@ impl World {
         let (mut at, mut wrong) = (0, String::new());
         while at < lines.len() {
             let more = lines[at + 1..].iter().take_while(|line| line.starts_with('+')).count();
-            let (asked, expected): (Vec<&str>, Vec<&str>) = lines[at..=at + more]
+            let (requests, expected): (Vec<&str>, Vec<&str>) = lines[at..=at + more]
                 .iter()
                 .map(|line| line.trim_start_matches('+').split_once("=>").unwrap_or((line, "")))
-                .map(|(asked, expected)| (asked.trim(), expected.trim()))
+                .map(|(request, expected)| (request.trim(), expected.trim()))
                 .unzip();
-            for ((line, answer), expected) in asked.iter().zip(self.answer(&asked)).zip(expected) {
+            for ((line, answer), expected) in requests.iter().zip(self.answer(&requests)).zip(expected) {
                 if answer != expected {
                     wrong.push_str(&format!("\n  {line}\n    answered: {answer}\n    expected: {expected}"));
                 }
             }
             at += more + 1;
         }
-        assert!(wrong.is_empty(), "the story goes otherwise:{wrong}");
+        assert!(wrong.is_empty(), "answers differ from the story:{wrong}");
         self.rebuild();
     }
 
-    /// What is answered to lines of one transaction.
+    /// Returns the answers to the lines of one transaction.
     fn answer(&mut self, lines: &[&str]) -> Vec<String> {
         if let [line] = lines
-            && let Some(seen) = self.look(line)
+            && let Some(text) = self.look(line)
         {
-            return vec![seen];
+            return vec![text];
         }
         let requests: Vec<Request> = lines.iter().map(|line| self.request(line)).collect();
         let answers = self.commit(requests);
@@ -124,21 +124,21 @@ impl World {
         self.clock.advance(Span::from_micros(1));
         let requests: Vec<_> = requests.into_iter().map(Arc::new).collect();
         let mut answers: Vec<Option<Result<Outcome, Refusal>>> = vec![None; requests.len()];
-        // As the engine does: what was answered is done, and only the others are asked again.
+        // As the engine does, submit only the unanswered requests again.
         while answers.iter().any(Option::is_none) {
-            let open: Vec<usize> = (0..requests.len()).filter(|place| answers[*place].is_none()).collect();
-            let asked: Vec<_> = open.iter().map(|place| requests[*place].clone()).collect();
-            let outcomes = self.store.commit_requests(&asked, LockPolicy::Skip).now_or_never().unwrap().unwrap();
-            for (place, outcome) in open.into_iter().zip(outcomes) {
+            let open: Vec<usize> = (0..requests.len()).filter(|index| answers[*index].is_none()).collect();
+            let unanswered: Vec<_> = open.iter().map(|index| requests[*index].clone()).collect();
+            let outcomes = self.store.commit_requests(&unanswered, LockPolicy::Skip).now_or_never().unwrap().unwrap();
+            for (index, outcome) in open.into_iter().zip(outcomes) {
                 if let RequestOutcome::Answered(answer) = outcome {
-                    answers[place] = Some(answer);
+                    answers[index] = Some(answer);
                 }
             }
         }
         answers.into_iter().flatten().collect()
     }
 
-    /// Turns of the clock and questions that change nothing.
+    /// Moves of the clock, and reads. `None` if the line is a request.
     fn look(&mut self, line: &str) -> Option<String> {
         let words: Vec<&str> = line.split_whitespace().collect();
         Some(match words[..] {
@@ -203,7 +203,7 @@ impl World {
         }
     }
 
-    /// A hold by its name in the story; one that nobody has placed by another.
+    /// Returns the id of a hold by its name in the story; of no hold if the name is unknown.
     fn named(&self, name: &str) -> HoldId {
         self.holds.get(name).copied().unwrap_or(HoldId(u128::MAX))
     }
@@ -264,7 +264,7 @@ pub(crate) fn span(text: &str) -> Span {
         "m" => 60_000_000,
         "h" => 3_600_000_000,
         "d" => 86_400_000_000,
-        other => panic!("{other:?} is no unit of time"),
+        other => panic!("{other:?} is not a unit of time"),
     };
     Span::from_micros(number.parse::<i64>().unwrap() * micros)
 }

@@ -1,4 +1,4 @@
-//! Commands with jobs: payloads from grants, holds that jobs own, jobs that are there already.
+//! Commands with jobs: payloads from grants, holds of jobs, jobs that exist already.
 
 use bursar_store::prelude::*;
 use futures_util::FutureExt;
@@ -25,7 +25,7 @@ fn a_job_takes_its_payload_from_the_first_grant() {
 }
 
 #[test]
-fn a_hold_that_a_job_owns_lives_as_long_as_the_job() {
+fn a_hold_of_a_job_lasts_as_long_as_the_job() {
     story(
         "
         define a 10/lifetime life=90s          => done
@@ -42,7 +42,7 @@ fn a_hold_that_a_job_owns_lives_as_long_as_the_job() {
 }
 
 #[test]
-fn a_job_that_is_there_already_is_returned_with_its_hold_and_nothing_is_charged() {
+fn an_existing_owner_job_is_returned_without_a_charge() {
     story(
         "
         define a 10/lifetime                   => done
@@ -61,7 +61,7 @@ fn a_job_that_is_there_already_is_returned_with_its_hold_and_nothing_is_charged(
 }
 
 #[test]
-fn a_job_that_owns_nothing_is_found_while_the_rest_is_done() {
+fn an_existing_job_without_a_hold_does_not_stop_the_command() {
     story(
         "
         define a 10/lifetime                   => done
@@ -75,7 +75,7 @@ fn a_job_that_owns_nothing_is_found_while_the_rest_is_done() {
 }
 
 #[test]
-fn jobs_of_two_tenants_never_meet() {
+fn job_keys_of_tenants_are_separate() {
     story(
         "
         post job:q:k                           => job 1 created

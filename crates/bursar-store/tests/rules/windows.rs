@@ -1,4 +1,4 @@
-//! Windows: what counts in each kind, and when.
+//! Windows: which postings and holds count in each kind.
 
 use bursar_core::budget::{Budget, Limit};
 use bursar_core::decide::Rules;
@@ -27,7 +27,7 @@ fn a_rolling_window_is_exact_to_the_microsecond() {
 }
 
 #[test]
-fn a_hold_counts_in_a_rolling_window_as_long_as_it_lives() {
+fn a_live_hold_counts_in_a_rolling_window() {
     story(
         "
         define a 10/rolling:10000      => done
@@ -47,8 +47,8 @@ fn a_hold_counts_in_a_rolling_window_as_long_as_it_lives() {
 }
 
 #[test]
-fn what_is_held_belongs_to_the_calendar_window_it_was_placed_in() {
-    // It is noon; an hour turns at one.
+fn a_hold_counts_in_the_calendar_window_of_its_placement() {
+    // It is noon; the window of the hour ends at one.
     story(
         "
         define a 10/hour               => done
@@ -68,8 +68,8 @@ fn what_is_held_belongs_to_the_calendar_window_it_was_placed_in() {
 }
 
 #[test]
-fn calendar_windows_turn_by_themselves_on_the_clocks_of_their_zone() {
-    // At noon in UTC, it is eleven hours to midnight in Berlin.
+fn calendar_windows_reset_at_midnight_of_their_zone() {
+    // At noon in UTC, midnight in Berlin is eleven hours away.
     story(
         "
         define a 5/day@Europe/Berlin 9/month => done
@@ -106,9 +106,9 @@ fn a_bucket_refills_evenly_and_never_above_its_capacity() {
     );
 }
 
-/// The hold and the bucket that is named again are of one instant: the hold counts in it, so that it may come back to it.
+/// The hold is placed at the time at which the bucket is used again, so it counts in the bucket and may be returned to it.
 #[test]
-fn a_bucket_that_was_replaced_can_be_named_again_in_the_same_batch() {
+fn a_replaced_bucket_can_be_used_again_in_its_batch() {
     story(
         "
         define a 10/bucket:10:0:1000           => done
@@ -122,7 +122,7 @@ fn a_bucket_that_was_replaced_can_be_named_again_in_the_same_batch() {
 }
 
 #[test]
-fn a_bucket_gets_back_what_a_hold_did_not_spend() {
+fn a_bucket_gets_back_the_unspent_part_of_a_hold() {
     story(
         "
         define a 10/bucket:10:1:1000   => done
@@ -146,7 +146,7 @@ fn a_bucket_gets_back_what_a_hold_did_not_spend() {
 }
 
 #[test]
-fn a_changed_bucket_keeps_what_was_taken() {
+fn a_changed_bucket_keeps_its_spend() {
     story(
         "
         define a 10/bucket:10:0:1000   => done
@@ -168,7 +168,7 @@ fn a_changed_bucket_keeps_what_was_taken() {
 }
 
 #[test]
-fn a_window_counts_what_was_spent_before_it_was_named() {
+fn a_new_window_counts_earlier_spend() {
     story(
         "
         post a=3(50/lifetime)          => posted: a 47/50 lifetime
@@ -183,7 +183,7 @@ fn a_window_counts_what_was_spent_before_it_was_named() {
 }
 
 #[test]
-fn a_scope_has_at_most_eight_windows_beside_its_lifetime() {
+fn a_scope_has_at_most_eight_windows_and_its_lifetime() {
     let mut world = World::default();
     for days in 1..=8 {
         let line = format!("post a=1(100/rolling:{days}000)");
@@ -201,7 +201,7 @@ fn a_scope_has_at_most_eight_windows_beside_its_lifetime() {
         post a=1(9/month)              => posted: a 6/9 month@UTC
         ",
     );
-    assert_eq!(world.scope_row("a").balances.len(), 1 + 3, "the lifetime and what was named of late");
+    assert_eq!(world.scope_row("a").balances.len(), 1 + 3, "the lifetime and the recently used windows");
     let limits = (1..=9).map(|days| Limit::new(1, format!("rolling:{days}000").parse().unwrap()));
     let define = |limits: Vec<Limit>| Op::Define { scope: scope("b"), budget: Budget::new(limits) };
     let answer = world.commit(vec![Request::from(define(limits.collect()))]).remove(0);
@@ -209,7 +209,7 @@ fn a_scope_has_at_most_eight_windows_beside_its_lifetime() {
 }
 
 #[test]
-fn a_limit_that_is_set_takes_the_place_of_a_window_that_only_charges_named() {
+fn a_defined_limit_replaces_a_window_opened_by_charges() {
     let mut world = World::default();
     for seconds in 1..=8 {
         world.tell(&format!(
@@ -228,7 +228,7 @@ fn a_limit_that_is_set_takes_the_place_of_a_window_that_only_charges_named() {
 }
 
 #[test]
-fn a_charge_of_nothing_opens_no_window() {
+fn a_charge_of_zero_opens_no_window() {
     let mut world = World::default();
     for seconds in 1..=9 {
         world.tell(&format!("post a=0(9/rolling:{seconds}000) => posted: a 9/9 rolling:{seconds}000"));
@@ -237,7 +237,7 @@ fn a_charge_of_nothing_opens_no_window() {
 }
 
 #[test]
-fn a_window_that_is_named_itself_is_not_closed_for_another() {
+fn a_window_in_use_is_not_closed_for_another() {
     let mut world = World::default();
     world.tell("post a=1(9/rolling:1000) => posted: a 8/9 rolling:1000");
     world.tell("after 32d");
@@ -254,7 +254,7 @@ fn a_window_that_is_named_itself_is_not_closed_for_another() {
 }
 
 #[test]
-fn a_window_that_was_closed_in_the_same_transaction_still_knows_its_past() {
+fn a_window_closed_in_the_same_transaction_keeps_its_spend() {
     let mut world = World::default();
     let day = "5/rolling:3456000000";
     world.tell(&format!("post a=5({day}) => posted: a 0/{day}").replace("0/5/", "0/5 "));
@@ -272,7 +272,7 @@ fn a_window_that_was_closed_in_the_same_transaction_still_knows_its_past() {
 }
 
 #[test]
-fn a_window_longer_than_what_is_kept_is_refused_when_it_is_named() {
+fn a_window_longer_than_the_history_is_refused() {
     let rules = Rules { postings_kept: Span::from_days(2), ..Rules::default() };
     World::with(rules).tell(
         "
@@ -284,7 +284,7 @@ fn a_window_longer_than_what_is_kept_is_refused_when_it_is_named() {
 }
 
 #[test]
-fn windows_that_no_text_could_name_are_refused() {
+fn windows_without_a_text_form_are_refused() {
     let bucket = |refill, micros| Window::Bucket { capacity: 5, refill, length: Span::from_micros(micros) };
     let cases = [
         (Window::Rolling { length: Span::ZERO }, "length_ms must be from 1 to 34560000000"),
@@ -300,7 +300,7 @@ fn windows_that_no_text_could_name_are_refused() {
 }
 
 #[test]
-fn rolling_up_changes_no_answer_while_more_is_due_than_one_step_folds() {
+fn a_roll_up_during_folding_changes_no_answer() {
     let rules = Rules { postings_kept: Span::from_secs(10), ..Rules::default() };
     let mut world = World::with(rules);
     world.tell("define a 5000/rolling:10000 => done");

@@ -1,14 +1,14 @@
-//! The words of stories about jobs.
+//! The lines of stories about jobs.
 //!
 //! | line | meaning |
 //! | --- | --- |
 //! | `enqueue a b q=q kind=k flow=k prio=1 delay=5s attempts=2 retry=5s deadline=9s unique=u hold=room:30,x:5` | jobs `a`, `b` |
 //! | `lease 2 q=q,r kinds=a,b* for=5s` | takes up to two jobs; answered with names and fences: `a#1` |
-//! | `complete a#1`, `fail a#1 boom final after=5s`, `snooze a#1 5s`, `return a#1`, `beat a#1` | what the worker says |
-//! | … `room=5`, `=5`, `none` | with what it has spent |
-//! | `cancel a`, `retry`, `discard`, `rescue`, `resume`, `forget`, `move a r`, `edit a prio=1 delay=5s` | what others do |
-//! | `queue q paused concurrency=1 rate=2/10s key_concurrency=1 key_rate=2/10s keep=1d` | sets a queue up |
-//! | `job a`, `due`, `figures q`, `line q key` | looks |
+//! | `complete a#1`, `fail a#1 boom final after=5s`, `snooze a#1 5s`, `return a#1`, `beat a#1` | reports of a worker |
+//! | … `room=5`, `=5`, `none` | the reported usage |
+//! | `cancel a`, `retry`, `discard`, `rescue`, `resume`, `forget`, `move a r`, `edit a prio=1 delay=5s` | operations on jobs |
+//! | `queue q paused concurrency=1 rate=2/10s key_concurrency=1 key_rate=2/10s keep=1d` | defines a queue |
+//! | `job a`, `due`, `figures q`, `line q key` | reads |
 
 use bursar_core::answer::{Answer, Finished, Submitted};
 use bursar_core::id::JobId;
@@ -58,7 +58,7 @@ impl<'a> Words<'a> {
 }
 
 impl World {
-    /// A line about jobs.
+    /// Parses a line about jobs.
     pub(crate) fn work(&self, verb: &str, words: &[&str]) -> Op {
         let said = Words(words);
         let act = |act: Act| Op::Act { act, jobs: said.plain().map(|name| self.id(name)).collect() };
@@ -94,7 +94,7 @@ impl World {
             "move" => Op::Act { act: Act::Move { queue: queue(words[1]) }, jobs: vec![self.id(words[0])] },
             "edit" => act(Act::Edit { priority: said.number("prio"), delay: said.span("delay") }),
             "queue" => Op::DefineQueue { queue: queue(words[0]), config: config(&said) },
-            other => self.schedule_op(other, words).unwrap_or_else(|| panic!("a story knows no {other:?}")),
+            other => self.schedule_op(other, words).unwrap_or_else(|| panic!("unknown request {other:?}")),
         }
     }
 
@@ -143,7 +143,7 @@ impl World {
                 format!("{}, for {}", order.trim_matches('"'), self.how_long(beaten.until))
             }),
             Answer::Finished(each) | Answer::Acted { each, .. } => self.each(each, |finished| self.finished(finished)),
-            other => panic!("{other:?} is no answer about jobs"),
+            other => panic!("{other:?} is not an answer about jobs"),
         }
     }
 
@@ -178,7 +178,7 @@ impl World {
             Place::Out => None,
             Place::First => Some("first".to_owned()),
             Place::Barred => Some("barred".to_owned()),
-            Place::Until(at) => Some(format!("put off for {}", self.how_long(at))),
+            Place::Until(at) => Some(format!("delayed for {}", self.how_long(at))),
             Place::Behind => Some("behind".to_owned()),
         });
         said.extend(job.life.cancelling.then(|| "cancelling".to_owned()));
@@ -237,7 +237,7 @@ fn enqueue(said: &Words<'_>) -> Command {
         spec.priority = said.number("prio").unwrap_or(0);
         spec.delay = said.span("delay").unwrap_or(Span::ZERO);
         spec.max_attempts = said.number("attempts");
-        // Waits are drawn by lot otherwise.
+        // A fixed delay, because the default has a random part.
         let backoff = Backoff::Fixed { delay: said.span("retry").unwrap_or(Span::from_secs(10)) };
         spec.retry = Some(Retry { backoff, ..Retry::default() });
         spec.deadline = said.span("deadline");

@@ -1,4 +1,4 @@
-//! Stores on a clock that stands, and what is asked of them.
+//! Stores with a manual clock, and requests for them.
 
 use std::sync::{Arc, Mutex};
 
@@ -27,7 +27,7 @@ pub(crate) fn setup(clock: &Arc<ManualClock>) -> Setup {
     Setup { rules: Rules::default(), clock: Some(clock.clone()), ids, migrate: true }
 }
 
-/// One of each kind, empty.
+/// Opens an empty store of each engine.
 pub(crate) async fn every_store(clock: &Arc<ManualClock>) -> Vec<(&'static str, Arc<dyn Store>)> {
     let url = bursar_testkit::fresh_database();
     let postgres = PostgresStore::open(&url, setup(clock), PostgresOptions::default()).await.unwrap();
@@ -55,7 +55,7 @@ pub(crate) fn hold(scopes: &[&str], amount: i64) -> Request {
     Op::Submit(Command { charges, settle: Settle::Hold { ttl: None }, ..Command::default() }).into()
 }
 
-/// A hold that lives as long as its job.
+/// A job with a hold.
 pub(crate) fn job(scope: &str, amount: i64) -> Request {
     let spec = JobSpec::new(Queue::new("q").unwrap(), JobKind::new("k").unwrap(), Payload::default());
     let command =
@@ -67,7 +67,7 @@ pub(crate) fn keyed(request: Request, key: &str) -> Request {
     request.with_key(IdempotencyKey::new(key).unwrap())
 }
 
-/// Does requests in one transaction; all of them must be done.
+/// Commits requests in one transaction. All of them must succeed.
 pub(crate) async fn done(store: &dyn Store, requests: Vec<Request>) -> Vec<Outcome> {
     let requests: Vec<_> = requests.into_iter().map(Arc::new).collect();
     let outcomes = store.commit_requests(&requests, LockPolicy::Skip).await.unwrap();

@@ -1,4 +1,4 @@
-//! A caller's closure on SQLite: all or nothing, whatever ends the transaction beneath it.
+//! A caller's closure on SQLite is atomic, even if a statement ends its transaction.
 
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
@@ -20,8 +20,8 @@ async fn store() -> SqliteStore {
     store
 }
 
-/// Runs a closure that swallows every error, and returns what the caller is told. Nothing may be left of it.
-async fn swallowing(
+/// Runs a closure that ignores every error, checks that nothing of it is stored, and returns the error of its caller.
+async fn ignoring_errors(
     ends: &'static str,
     before: bool,
     after: impl FnOnce(&mut SqliteTx<'_>) + Send + 'static,
@@ -36,35 +36,38 @@ async fn swallowing(
         after(tx);
         Ok::<_, StoreError>(())
     };
-    let told = store.transaction(LIMIT, work).await.expect_err(ends);
+    let error = store.transaction(LIMIT, work).await.expect_err(ends);
     assert_eq!(posted(&store, "a").await, 1, "{ends}");
     assert_eq!(store.list_journal(0, 10).await.unwrap().len(), 1, "{ends}");
     let count = |tx: &mut SqliteTx<'_>| tx.connection().query_row("SELECT count(*) FROM orders", [], |row| row.get(0));
     let (orders, _): (i64, _) = store.transaction(LIMIT, count).await.unwrap().unwrap();
     assert_eq!(orders, 0, "{ends}");
-    // The next one is as good as any.
+    // The next transaction works as usual.
     done(&store, vec![post("a", 5)]).await;
     assert_eq!(posted(&store, "a").await, 6, "{ends}");
     assert!(store.verify().await.unwrap().is_ok());
-    told
+    error
 }
 
 #[tokio::test]
-async fn a_transaction_that_ended_beneath_its_closure_is_not_gone_on_with() {
+async fn a_closure_cannot_continue_after_its_transaction_ended() {
     let trigger = "CREATE TRIGGER stop BEFORE INSERT ON orders BEGIN SELECT RAISE(ROLLBACK, 'no'); END;
         INSERT INTO orders VALUES (2)";
     for ends in ["INSERT OR ROLLBACK INTO orders VALUES (1)", trigger] {
         for before in [false, true] {
-            let told = swallowing(ends, before, |tx| {
-                let request = tx.request(&checked(post("a", 10))).expect_err("there is no transaction to do it in");
+            let error = ignoring_errors(ends, before, |tx| {
+                let request = tx.request(&checked(post("a", 10))).expect_err("the transaction has ended");
                 assert!(request.to_string().contains("its transaction was rolled back"), "{request}");
-                assert!(tx.connection().execute_batch("INSERT INTO orders VALUES (3)").is_err(), "not on its own");
+                assert!(
+                    tx.connection().execute_batch("INSERT INTO orders VALUES (3)").is_err(),
+                    "a statement outside of the transaction fails"
+                );
             });
-            let told = told.await;
-            assert!(matches!(told, StoreError::Closure(_)), "{told:?}");
-            // Also without another request: what was answered before is not durable.
-            let told = swallowing(ends, before, |_| {}).await;
-            assert!(matches!(told, StoreError::Closure(_)), "{told:?}");
+            let error = error.await;
+            assert!(matches!(error, StoreError::Closure(_)), "{error:?}");
+            // The transaction fails also without another request.
+            let error = ignoring_errors(ends, before, |_| {}).await;
+            assert!(matches!(error, StoreError::Closure(_)), "{error:?}");
         }
     }
 }
@@ -79,14 +82,14 @@ async fn a_request_that_failed_halfway_is_not_committed() {
         tx.connection().execute_batch("DROP TRIGGER stop").unwrap();
         Ok::<_, StoreError>(())
     };
-    let told = store.transaction(LIMIT, work).await;
-    assert!(matches!(told, Err(StoreError::Closure(_))), "{told:?}");
+    let error = store.transaction(LIMIT, work).await;
+    assert!(matches!(error, Err(StoreError::Closure(_))), "{error:?}");
     assert_eq!(posted(&store, "a").await, 1);
     assert!(store.verify().await.unwrap().is_ok());
 }
 
 #[tokio::test]
-async fn only_so_many_closures_wait() {
+async fn the_number_of_waiting_closures_is_limited() {
     let store = Arc::new(store().await);
     let (begun, begin) = mpsc::channel();
     let (go, wait) = mpsc::channel::<()>();
@@ -105,7 +108,7 @@ async fn only_so_many_closures_wait() {
         let store = store.clone();
         let work = |tx: &mut SqliteTx<'_>| tx.request(&checked(post("a", 1))).map(drop);
         waiting.push(tokio::spawn(async move { store.transaction(LIMIT, work).await }));
-        // The runtime of this test has one thread: the closure is on its way when this comes back.
+        // The runtime has one thread, so the closure is queued when this returns.
         tokio::task::yield_now().await;
     }
     let full = store.transaction(LIMIT, |_| Ok::<_, StoreError>(())).await;

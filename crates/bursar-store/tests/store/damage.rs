@@ -1,4 +1,4 @@
-//! Database files with pages that a disk has spoiled: the right answer, or `unavailable`; never another one.
+//! Database files with damaged pages: every answer is right or `unavailable`.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ fn name(place: usize) -> String {
     format!("team:{}/agent:{place:03}", place % 7)
 }
 
-/// Each scope has spent its limit but for one unit, a part of which is held.
+/// Leaves one unit of the limit of each scope, by postings and holds.
 async fn fill(store: &dyn Store) {
     for place in 0..SCOPES {
         let scope = key_of(&name(place)).1;
@@ -47,7 +47,7 @@ async fn open(path: &Path, clock: &Arc<ManualClock>) -> Result<SqliteStore, Stor
     SqliteStore::open(path, setup(clock)).await
 }
 
-/// A file with everything in it and nothing in its log.
+/// Creates an undamaged file with an empty write-ahead log, and returns its bytes.
 async fn good(path: &Path, clock: &Arc<ManualClock>, padding: usize) -> Vec<u8> {
     let store = open(path, clock).await.unwrap();
     fill(&store).await;
@@ -68,7 +68,7 @@ fn is_unavailable(error: &StoreError) -> bool {
     matches!(error, StoreError::Unavailable { .. } | StoreError::Corrupt { .. })
 }
 
-/// Opens the file and asks about every scope: whatever is answered must be right. Returns how often it was unavailable.
+/// Opens the file and reads every scope. Every answer must be right. Returns how often the database was unavailable.
 async fn ask_everything(path: &Path, clock: &Arc<ManualClock>, damage: &str) -> usize {
     let store = match open(path, clock).await {
         Ok(store) => store,
@@ -86,7 +86,7 @@ async fn ask_everything(path: &Path, clock: &Arc<ManualClock>, damage: &str) -> 
         let name = name(place);
         match store.scope(&key_of(&name)).await {
             Ok(Some(row)) => assert_eq!((row.balances[0].posted, row.balances[0].held), (90, 9), "{damage}: {name}"),
-            Ok(None) => panic!("{damage}: {name} is gone"),
+            Ok(None) => panic!("{damage}: {name} is missing"),
             Err(error) => failed(&error),
         }
         match ask(&store, &name, 2).await {
@@ -94,7 +94,7 @@ async fn ask_everything(path: &Path, clock: &Arc<ManualClock>, damage: &str) -> 
             Ok(other) => panic!("{damage}: two of one unit on {name}: {other:?}"),
             Err(error) => failed(&error),
         }
-        // A dry run: what is written would be another damage to look for.
+        // A dry run, because a write could damage the file further.
         match ask(&store, &name, 1).await {
             Ok(Ok(_)) => {}
             Ok(Err(refusal)) => panic!("{damage}: the last unit of {name}: {refusal}"),
@@ -115,8 +115,8 @@ async fn ask(store: &SqliteStore, name: &str, amount: i64) -> Result<Result<Outc
     }
 }
 
-/// What a disk does to a page: forgets it, fills it with a pattern, or puts another one in its place.
-fn spoil(bytes: &mut [u8], page: usize, how: usize) -> String {
+/// Damages a page: clears it, fills it with a pattern, or replaces it by another page.
+fn damage_page(bytes: &mut [u8], page: usize, how: usize) -> String {
     let pages = bytes.len() / PAGE;
     let (from, to) = (page * PAGE, (page + 1) * PAGE);
     match how {
@@ -135,7 +135,7 @@ fn spoil(bytes: &mut [u8], page: usize, how: usize) -> String {
 }
 
 #[tokio::test]
-async fn a_small_file_with_any_page_spoiled_is_unavailable_or_right() {
+async fn a_small_damaged_file_never_gives_a_wrong_answer() {
     let (folder, clock) = (tempfile::tempdir().unwrap(), clock());
     let bytes = good(&folder.path().join("good.db"), &clock, 0).await;
     let pages = bytes.len() / PAGE;
@@ -143,14 +143,14 @@ async fn a_small_file_with_any_page_spoiled_is_unavailable_or_right() {
     let mut found = 0;
     for page in 0..pages {
         let mut spoiled = bytes.clone();
-        let damage = spoil(&mut spoiled, page, page % 4);
+        let damage = damage_page(&mut spoiled, page, page % 4);
         let path = folder.path().join(format!("{page}.db"));
         std::fs::write(&path, &spoiled).unwrap();
         found += usize::from(ask_everything(&path, &clock, &damage).await > 0);
         std::fs::remove_file(&path).unwrap();
     }
-    // What is left is text that runs over into pages of its own, of which no structure can tell.
-    assert!(found + 3 >= pages, "{found} of {pages} spoiled pages were found");
+    // The rest are overflow pages of text, whose damage SQLite cannot detect.
+    assert!(found + 3 >= pages, "{found} of {pages} damaged pages were found");
     let path = folder.path().join("short.db");
     std::fs::write(&path, &bytes[..(pages / 2) * PAGE]).unwrap();
     assert_eq!(ask_everything(&path, &clock, "half of it is missing").await, 1);
@@ -158,7 +158,7 @@ async fn a_small_file_with_any_page_spoiled_is_unavailable_or_right() {
 }
 
 #[tokio::test]
-async fn a_large_file_with_a_spoiled_page_is_unavailable_or_right_in_use() {
+async fn a_large_damaged_file_never_gives_a_wrong_answer() {
     let (folder, clock) = (tempfile::tempdir().unwrap(), clock());
     let bytes = good(&folder.path().join("good.db"), &clock, 9).await;
     let is_tree = |page: &usize| matches!(bytes[page * PAGE], 0x02 | 0x05 | 0x0a | 0x0d);
@@ -167,12 +167,12 @@ async fn a_large_file_with_a_spoiled_page_is_unavailable_or_right_in_use() {
     let (path, mut found) = (folder.path().join("spoiled.db"), 0);
     for (place, page) in trees.iter().enumerate() {
         let mut spoiled = bytes.clone();
-        let damage = spoil(&mut spoiled, *page, place % 3);
+        let damage = damage_page(&mut spoiled, *page, place % 3);
         std::fs::write(&path, &spoiled).unwrap();
         found += usize::from(ask_everything(&path, &clock, &damage).await > 0);
         for beside in ["spoiled.db-wal", "spoiled.db-shm"] {
             let _ = std::fs::remove_file(folder.path().join(beside));
         }
     }
-    assert!(found > 0, "no damage was met");
+    assert!(found > 0, "no damage was found");
 }

@@ -1,4 +1,4 @@
-//! SQLite's write-ahead log stays short while somebody writes without a pause.
+//! SQLite's write-ahead log stays bounded under continuous writes.
 
 use bursar_core::job::JobSpec;
 use bursar_core::name::{JobKind, Queue};
@@ -9,11 +9,11 @@ use bursar_store::prelude::*;
 
 use crate::ask::{clock, done, setup};
 
-/// The length of the log at which the writer waits for it to be copied, and a batch more, in pages of 4 KiB and their heads.
+/// The length in bytes at which the writer waits for a checkpoint, plus a batch: pages of 4 KiB with their frame headers.
 const MOST_BYTES: u64 = (32_768 + 4_000) * 4_120;
 
 #[tokio::test]
-async fn it_begins_anew_and_nothing_is_lost() {
+async fn the_write_ahead_log_stays_below_its_maximum() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("bursar.db");
     let log = folder.path().join("bursar.db-wal");
@@ -23,7 +23,7 @@ async fn it_begins_anew_and_nothing_is_lost() {
         let spec = JobSpec::new(Queue::new("q").unwrap(), JobKind::new("k").unwrap(), payload.clone());
         Op::Submit(Command { jobs: vec![spec], ..Command::default() }).into()
     };
-    // Five hundred megabytes, four times as much as the log may hold.
+    // Five hundred megabytes, four times the maximum of the log.
     let mut written = 0;
     for _ in 0..80 {
         done(&store, (0..100).map(|_| job()).collect()).await;
@@ -34,7 +34,7 @@ async fn it_begins_anew_and_nothing_is_lost() {
     let report = store.verify().await.unwrap();
     assert_eq!((report.jobs, report.violations), (8_000, Vec::new()));
     store.close().await;
-    assert!(!log.exists(), "whoever closes the database last copies what is left");
+    assert!(!log.exists(), "closing the last connection checkpoints the log");
     let store = SqliteStore::open(&path, setup(&clock())).await.unwrap();
     assert_eq!(store.verify().await.unwrap().jobs, 8_000);
 }

@@ -1,4 +1,4 @@
-//! What every store keeps to beside the rules: closures, upkeep, verification.
+//! Tests of the stores beyond the rules: closures, maintenance, verification, files, backups.
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 

@@ -1,4 +1,4 @@
-//! A clock that jumped ahead, and came back: time stands still until the journal is set back.
+//! A clock that jumped ahead and was corrected: time does not advance until the journal is set back.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -43,17 +43,17 @@ fn placed(outcome: &Outcome) -> bursar_core::id::HoldId {
     }
 }
 
-/// What is posted and held over a window, and what is left of a limit over it.
-async fn stands(store: &dyn Store, window: &str) -> (i64, i64) {
+/// Returns the posted and held units of a window.
+async fn balance(store: &dyn Store, window: &str) -> (i64, i64) {
     let row = store.scope(&key_of(SCOPE)).await.unwrap().unwrap();
     let balance = row.balance(&window.parse::<Window>().unwrap()).unwrap().clone();
     (balance.posted, balance.held)
 }
 
 #[tokio::test]
-async fn a_journal_that_is_ahead_of_the_clock_is_set_back_and_its_books_balance() {
+async fn setting_back_a_journal_ahead_of_the_clock_keeps_balances() {
     let folder = tempfile::tempdir().unwrap();
-    let (path, anew) = (folder.path().join("b.db"), folder.path().join("anew.db"));
+    let (path, restored) = (folder.path().join("b.db"), folder.path().join("restored.db"));
     let clock = clock();
     let began = clock_now(&clock);
     let store = open(&path, &clock).await;
@@ -68,7 +68,7 @@ async fn a_journal_that_is_ahead_of_the_clock_is_set_back_and_its_books_balance(
     done(&store, vec![job(SCOPE, 5)]).await;
     clock.advance(Span::from_secs(60));
     one(&store, spend(1)).await;
-    // Two days ahead: a window has turned, holds have expired, and work goes on.
+    // Two days ahead: a window has been reset, holds have expired, and jobs run.
     clock.advance(Span::from_days(2));
     one(&store, Op::Expire { holds: vec![swept] }).await;
     one(&store, Op::Commit { hold: lapsed, actual: Actual::Amount(25) }).await;
@@ -80,11 +80,11 @@ async fn a_journal_that_is_ahead_of_the_clock_is_set_back_and_its_books_balance(
         lease: None,
         worker: WorkerName::new("w").unwrap(),
     };
-    let Answer::Leased(leased) = one(&store, Op::Lease(ask)).await.answer else { panic!("it leases") };
+    let Answer::Leased(leased) = one(&store, Op::Lease(ask)).await.answer else { panic!("expected a lease") };
     let end = End::Complete { result: Payload::default(), usage: Some(vec![Usage { scope: None, amount: 4 }]) };
     let finish = Finish { job: leased.jobs[0].id, fence: leased.jobs[0].life.fence, end };
     one(&store, Op::Finish { items: vec![finish] }).await;
-    // It is noticed an hour later, and from then on time stands still.
+    // The clock is corrected an hour later. From then on time does not advance.
     clock.advance(Span::from_secs(3_600));
     one(&store, spend(7)).await;
     let late = placed(&one(&store, hold_for(40, 120)).await);
@@ -93,36 +93,40 @@ async fn a_journal_that_is_ahead_of_the_clock_is_set_back_and_its_books_balance(
     one(&store, spend(8)).await;
     let ahead = store.health().await.unwrap().last_event_at.unwrap().since(clock_now(&clock));
     assert!(ahead > Span::from_days(1), "{ahead:?}");
-    let before = (stands(&store, "lifetime").await, store.verify().await.unwrap().violations);
+    let before = (balance(&store, "lifetime").await, store.verify().await.unwrap().violations);
     store.close().await;
 
-    let (events, by) = set_clock_back(&path, &anew, setup(&clock), clock_now(&clock)).await.unwrap();
+    let (events, by) = set_clock_back(&path, &restored, setup(&clock), clock_now(&clock)).await.unwrap();
     assert!(events > 10 && by > Span::from_days(1) && by < Span::from_days(2), "{events} events, {by:?}");
-    let store = open(&anew, &clock).await;
+    let store = open(&restored, &clock).await;
     let health = store.health().await.unwrap();
     assert!(health.last_event_at.unwrap() <= clock_now(&clock), "{health:?}");
-    assert_eq!((stands(&store, "lifetime").await, store.verify().await.unwrap().violations), before, "nothing is lost");
-    assert_eq!(stands(&store, "lifetime").await, (345, 50), "100 + 1 + 25 + 200 + 4 + 7 + 8, and two holds");
-    // A second later time goes on, from where the clock is: all of it was spent today.
+    assert_eq!(
+        (balance(&store, "lifetime").await, store.verify().await.unwrap().violations),
+        before,
+        "nothing is lost"
+    );
+    assert_eq!(balance(&store, "lifetime").await, (345, 50), "100 + 1 + 25 + 200 + 4 + 7 + 8, and two holds");
+    // A second later time advances again with the clock. Everything was spent today.
     clock.advance(Span::from_secs(1));
     one(&store, spend(0)).await;
     assert_eq!(clock_now(&clock).since(began), Span::from_secs(60 + 3_600 + 600 + 1));
-    assert_eq!(stands(&store, "day").await, (345, 50));
-    assert_eq!(stands(&store, "rolling:3600000").await, (15, 50), "what was spent just after the jump is an hour old");
+    assert_eq!(balance(&store, "day").await, (345, 50));
+    assert_eq!(balance(&store, "rolling:3600000").await, (15, 50), "the spend just after the jump is an hour old");
     let row = store.hold(late).await.unwrap().unwrap();
-    assert!(row.expires_at < clock_now(&clock).after(Span::from_secs(121)), "it lives as long as it was to");
+    assert!(row.expires_at < clock_now(&clock).after(Span::from_secs(121)), "the hold keeps its TTL");
     clock.advance(Span::from_secs(3_600));
     one(&store, Op::Expire { holds: vec![late, kept] }).await;
-    assert_eq!(stands(&store, "lifetime").await, (345, 10), "and the one for five days goes on");
+    assert_eq!(balance(&store, "lifetime").await, (345, 10), "the hold for five days is still live");
     assert_eq!(store.verify().await.unwrap().violations, Vec::<String>::new());
     let events_again = store.rebuild().await.unwrap();
-    assert!(events_again > events, "the journal that was set back replays");
+    assert!(events_again > events, "the new journal can be replayed");
     assert_eq!(store.verify().await.unwrap().violations, Vec::<String>::new());
     store.close().await;
 
-    // There is nothing to set back in a journal that is not ahead, and nothing is left behind.
+    // A journal that is not ahead is refused, and no file is created.
     let other = folder.path().join("other.db");
-    assert!(set_clock_back(&anew, &other, setup(&clock), clock_now(&clock)).await.is_err());
+    assert!(set_clock_back(&restored, &other, setup(&clock), clock_now(&clock)).await.is_err());
     assert!(!other.exists());
 }
 

@@ -1,4 +1,4 @@
-//! Tidying in bounded steps, and rebuilding after a clock that jumped.
+//! Roll-up of postings in bounded steps, and a rebuild after a jump of the clock.
 
 use bursar_core::request::Op;
 use bursar_core::time::{Span, Time};
@@ -6,11 +6,11 @@ use bursar_core::time::{Span, Time};
 use crate::ask::{clock, done, every_store, key_of, keyed, post, posted};
 
 #[tokio::test]
-async fn a_backlog_is_rolled_up_step_by_step_oldest_first() {
+async fn a_backlog_is_rolled_up_in_steps_oldest_first() {
     let clock = clock();
     let stores = every_store(&clock).await;
     for (engine, store) in &stores {
-        // The postings of one transaction have one instant: their numbers say which are older.
+        // The postings of a transaction have the same time; their sequence numbers give their age.
         done(&**store, (0..6_000).map(|_| post("a", 1)).collect()).await;
         done(&**store, (0..6_000).map(|_| post("b", 1)).collect()).await;
         assert_eq!(posted(&**store, "a").await, 6_000, "{engine}");
@@ -35,7 +35,7 @@ async fn a_backlog_is_rolled_up_step_by_step_oldest_first() {
 }
 
 #[tokio::test]
-async fn a_key_that_a_jumping_clock_made_forgotten_does_not_stop_the_rebuild() {
+async fn a_key_reused_after_a_clock_jump_can_be_rebuilt() {
     let clock = clock();
     for (engine, store) in every_store(&clock).await {
         done(&*store, vec![keyed(post("a", 1), "k")]).await;
@@ -46,7 +46,7 @@ async fn a_key_that_a_jumping_clock_made_forgotten_does_not_stop_the_rebuild() {
         let before = store.scope(&key_of("a")).await.unwrap();
         assert_eq!(store.rebuild().await.unwrap(), 2, "{engine}");
         assert_eq!(store.scope(&key_of("a")).await.unwrap(), before, "{engine}");
-        // The key stands for the later of the two.
+        // The key belongs to the later request.
         assert!(done(&*store, vec![keyed(post("a", 2), "k")]).await[0].replayed, "{engine}");
     }
 }

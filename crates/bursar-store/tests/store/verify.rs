@@ -1,4 +1,4 @@
-//! What verification finds, in tables that somebody has tampered with.
+//! The violations that verification finds in damaged tables.
 
 use std::sync::Arc;
 
@@ -15,32 +15,32 @@ use sqlx::{Connection, PgConnection};
 
 use crate::ask::{clock, done, every_store, hold, job, key_of, post, setup, submitted};
 
-/// What is done to the tables, and what is found then. Tables are written as on PostgreSQL.
+/// Statements that damage the tables, with parts of the violations they cause. Table names are those of PostgreSQL.
 const CASES: [(&str, &[&str]); 10] = [
-    ("UPDATE bursar.postings SET amount = 8 WHERE amount = 7", &["posted is 7, its postings come to 8"]),
+    ("UPDATE bursar.postings SET amount = 8 WHERE amount = 7", &["posted is 7, its postings add up to 8"]),
     (
         "DELETE FROM bursar.live_charges WHERE scope = 'two'",
-        &["two lifetime: held is 20, its live holds come to 0", "it is held, and counts nothing on", "/two"],
+        &["two lifetime: held is 20, its live holds add up to 0", "it is held, but has no live charge on", "/two"],
     ),
-    ("UPDATE bursar.live_charges SET amount = 21 WHERE scope = 'two'", &["held is 20", "that says otherwise"]),
-    ("UPDATE bursar.live_charges SET placed_at = placed_at - 1 WHERE scope = 'two'", &["that says otherwise"]),
+    ("UPDATE bursar.live_charges SET amount = 21 WHERE scope = 'two'", &["held is 20", "which has another amount"]),
+    ("UPDATE bursar.live_charges SET placed_at = placed_at - 1 WHERE scope = 'two'", &["which has another amount"]),
     ("UPDATE bursar.live_charges SET scope = 'three' WHERE scope = 'two'", &["three: a live charge", "on", "/two"]),
-    // The latest charges stand in the scope's own row.
+    // The latest charges are in the row of the scope.
     (
         "UPDATE bursar.scopes SET state = (SELECT state FROM bursar.scopes WHERE scope = 'one') WHERE scope = 'two'",
-        &["two lifetime: held is 25", "that says otherwise", "it is held, and counts nothing on", "/two"],
+        &["two lifetime: held is 25", "which has another amount", "it is held, but has no live charge on", "/two"],
     ),
-    ("DELETE FROM bursar.holds WHERE state = 0", &["that is not there", "its hold hold_"]),
-    ("UPDATE bursar.holds SET state = 1 WHERE state = 0", &["it would not be found by its state or expiry"]),
+    ("DELETE FROM bursar.holds WHERE state = 0", &["which does not exist", "its hold hold_"]),
+    ("UPDATE bursar.holds SET state = 1 WHERE state = 0", &["the columns for its state or expiry are wrong"]),
     (
         "UPDATE bursar.holds SET state = 1, data = (SELECT data FROM bursar.holds WHERE state = 1) WHERE state = 0",
-        &["that is committed", "does not name it"],
+        &["which is committed", "does not belong to it"],
     ),
-    ("DELETE FROM bursar.holds WHERE expires_at = 9223372036854775807", &["job_", "is not there"]),
+    ("DELETE FROM bursar.holds WHERE expires_at = 9223372036854775807", &["job_", "does not exist"]),
 ];
 
-/// A posting, a hold over two scopes, one that is committed, one that a job owns, and so many that hold nothing that the
-/// scope's own row has no place for all.
+/// Stores a posting, a hold on two scopes, a committed hold, a hold of a job, and more empty holds than the row of a scope has
+/// room for.
 async fn fill(store: &dyn Store) {
     let placed = done(store, vec![post("one", 7), hold(&["one", "two"], 20), hold(&["one"], 30), job("one", 5)]).await;
     let placed = Ok(placed[2].clone());
@@ -57,13 +57,13 @@ async fn finds(store: &dyn Store, damage: &str, expected: &[&str]) {
     for part in expected {
         assert!(violations.iter().any(|text| text.contains(part)), "{damage}: {part} is missing in {violations:#?}");
     }
-    // All of it follows from the journal.
+    // A rebuild from the journal repairs everything.
     store.rebuild().await.unwrap();
     assert_eq!(store.verify().await.unwrap().violations, Vec::<String>::new(), "{damage}");
 }
 
 #[tokio::test]
-async fn sqlite_finds_what_does_not_agree() {
+async fn verification_finds_damage_on_sqlite() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("bursar.db");
     let store = SqliteStore::open(&path, setup(&clock())).await.unwrap();
@@ -76,14 +76,14 @@ async fn sqlite_finds_what_does_not_agree() {
     }
 }
 
-/// What is done to the tables of jobs, and what is found then.
+/// Statements that damage the tables of jobs, with parts of the violations they cause.
 const JOB_CASES: [(&str, &[&str]); 12] = [
     (
         "UPDATE bursar.jobs SET state = 4 WHERE state = 0",
         &[
             "it would not be found by its state, rank or instant",
-            "is queued, and has no place in a line",
-            "0 jobs of the kind k are the first of its line",
+            "is queued, but has no place in a line",
+            "its line has 0 heads of the kind k, not one",
         ],
     ),
     (
@@ -94,26 +94,29 @@ const JOB_CASES: [(&str, &[&str]); 12] = [
     (
         "DELETE FROM bursar.jobs WHERE state = 6",
         &[
-            "bursar:slots:q lifetime: held is 1, its live holds come to 0",
+            "bursar:slots:q lifetime: held is 1, its live holds add up to 0",
             "its job job_",
-            "1 jobs are counted as leased, and 0 are",
+            "1 jobs are counted as leased, there are 0",
         ],
     ),
-    ("DELETE FROM bursar.jobs WHERE state = 1", &["its line has 2 jobs with 0 barred, and 1 with 0 stand in it"]),
-    ("UPDATE bursar.tallies SET count = 7 WHERE what = 4", &["7 jobs are counted as succeeded, and 1 are"]),
-    ("DELETE FROM bursar.tallies WHERE what = 4", &["no job is counted as succeeded, and 1 are"]),
-    ("UPDATE bursar.held SET low = low + 1", &["/q: 6 \"\" are said to be held for k, and 5 are"]),
-    ("UPDATE bursar.held SET high = high - 1", &["/q: -4294967291 \"\" are said to be held for k, and 5 are"]),
-    ("DELETE FROM bursar.held", &["/q: nothing is said to be held for k, and 5 \"\" are"]),
+    ("DELETE FROM bursar.jobs WHERE state = 1", &["its row counts 2 jobs in line (0 barred), there are 1 (0 barred)"]),
+    ("UPDATE bursar.tallies SET count = 7 WHERE what = 4", &["7 jobs are counted as succeeded, there are 1"]),
+    ("DELETE FROM bursar.tallies WHERE what = 4", &["no job is counted as succeeded, there are 1"]),
+    ("UPDATE bursar.held SET low = low + 1", &["/q: the stored sum held for k in \"\" is 6, its jobs hold 5"]),
+    (
+        "UPDATE bursar.held SET high = high - 1",
+        &["/q: the stored sum held for k in \"\" is -4294967291, its jobs hold 5"],
+    ),
+    ("DELETE FROM bursar.held", &["/q: no stored sum held for k in \"\", its jobs hold 5"]),
     ("UPDATE bursar.ended_jobs SET state = 6", &["it would not be found by its state or instant"]),
     (
         "UPDATE bursar.holds SET state = 1, data = (SELECT data FROM bursar.holds WHERE state = 1)
          WHERE state = 0 AND expires_at = 9223372036854775807",
-        &["does not name it", "5 units are said to be held for it, and 0 are"],
+        &["does not belong to it", "it records 5 held units, its hold has 0"],
     ),
 ];
 
-/// A job that succeeded, one that is leased under the queue's limit, and two of one key in their line.
+/// Stores a job that succeeded, one that is leased under the limit of its queue, and two in the line of one flow key.
 async fn fill_with_jobs(store: &dyn Store) {
     let queue = Queue::new("q").unwrap();
     let config = QueueConfig { concurrency: Some(9), ..QueueConfig::default() };
@@ -133,7 +136,7 @@ async fn fill_with_jobs(store: &dyn Store) {
 }
 
 #[tokio::test]
-async fn sqlite_finds_what_does_not_agree_of_jobs() {
+async fn verification_finds_damaged_jobs_on_sqlite() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("bursar.db");
     let store = SqliteStore::open(&path, setup(&clock())).await.unwrap();
@@ -147,7 +150,7 @@ async fn sqlite_finds_what_does_not_agree_of_jobs() {
 }
 
 #[tokio::test]
-async fn postgres_finds_what_does_not_agree_of_jobs() {
+async fn verification_finds_damaged_jobs_on_postgres() {
     let url = bursar_testkit::fresh_database();
     let store = PostgresStore::open(&url, setup(&clock()), PostgresOptions::default()).await.unwrap();
     fill_with_jobs(&store).await;
@@ -159,7 +162,7 @@ async fn postgres_finds_what_does_not_agree_of_jobs() {
 }
 
 #[tokio::test]
-async fn postgres_finds_what_does_not_agree() {
+async fn verification_finds_damage_on_postgres() {
     let url = bursar_testkit::fresh_database();
     let store = PostgresStore::open(&url, setup(&clock()), PostgresOptions::default()).await.unwrap();
     fill(&store).await;
@@ -171,7 +174,7 @@ async fn postgres_finds_what_does_not_agree() {
 }
 
 #[tokio::test]
-async fn more_than_a_page_of_everything_is_checked() {
+async fn verification_checks_more_than_one_page() {
     for (engine, store) in every_store(&clock()).await {
         let scopes: Vec<String> = (0..450).map(|n| format!("s{n}")).collect();
         done(&*store, scopes.iter().map(|scope| job(scope, 1)).collect()).await;
@@ -184,7 +187,7 @@ async fn more_than_a_page_of_everything_is_checked() {
 }
 
 #[tokio::test]
-async fn what_a_refused_request_leaves_behind_is_seen_by_nobody() {
+async fn a_refused_request_leaves_nothing_visible() {
     for (engine, store) in every_store(&clock()).await {
         let outcomes = store.commit_requests(&[Arc::new(post("new", 2_000_000))], LockPolicy::Skip).await.unwrap();
         assert!(
