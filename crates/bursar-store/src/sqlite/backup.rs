@@ -46,9 +46,9 @@ pub struct Copied {
 /// A callback that gets the bytes copied so far and the bytes in all.
 pub type CopyProgress = Arc<dyn Fn(u64, u64) + Send + Sync>;
 
-/// The pages copied between two calls of the progress callback.
+/// Pages copied between two calls of the progress callback.
 const PAGES_STEP: i32 = 1_024;
-/// The bytes of a file copied between two calls of the progress callback.
+/// Bytes of a file copied between two calls of the progress callback.
 const BYTES_STEP: usize = 4 << 20;
 
 /// Copies a database, which may be in use, to a file. The copy has everything that was committed before the call. The file gets its
@@ -129,11 +129,17 @@ fn check_destination(from: &Path, to: &Path, options: CopyOptions) -> Result<(),
         return Ok(());
     }
     if std::fs::canonicalize(from).is_ok_and(|from| std::fs::canonicalize(to).is_ok_and(|to| to == from)) {
-        return Err(refused(format!("{} and {} are one file", from.display(), to.display()), "name another file"));
+        return Err(refused(
+            format!("{} and {} are one file", from.display(), to.display()),
+            "nothing was changed; name another file",
+        ));
     }
     match options.replace {
         true => Ok(()),
-        false => Err(refused(format!("{} is there already", to.display()), "name another file, or pass --force")),
+        false => Err(refused(
+            format!("{} is there already", to.display()),
+            "nothing was changed; name another file, or pass --force",
+        )),
     }
 }
 
@@ -230,7 +236,7 @@ async fn check(path: &Path, setup: Setup) -> Result<(Health, Report), StoreError
     if let Some(violation) = report.violations.first() {
         let count = report.violations.len();
         let what = format!("the copy does not verify: {violation}, and {} more", count - 1);
-        return Err(refused(what, "check the original with `bursar doctor`"));
+        return Err(refused(what, "nothing was changed; check the original with `bursar doctor`"));
     }
     Ok((health, report))
 }

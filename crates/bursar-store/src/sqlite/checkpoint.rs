@@ -1,7 +1,7 @@
 //! Checkpoints: copying the write-ahead log into the database file.
 //!
 //! SQLite's automatic checkpoint runs in the commit that makes the log too long, and syncs the database file there. The writer thread
-//! would stand still meanwhile, so checkpoints mostly run on a thread with a connection of its own:
+//! would be blocked for that time, so checkpoints mostly run on a thread with a connection of its own:
 //!
 //! 1. When the log reaches [`START_PAGES`], the checkpoint thread copies it, and then what the writer has added meanwhile, up to
 //!    [`ROUNDS_MAX`] times.

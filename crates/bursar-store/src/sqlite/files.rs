@@ -65,7 +65,7 @@ impl Files {
     pub(super) fn check(&self) -> Result<(), StoreError> {
         let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
         if self.gone.load(Ordering::Acquire) {
-            return Err(gone("file or log"));
+            return Err(gone_error("file or log"));
         }
         for file in all.iter_mut() {
             let found = match fs::metadata(&file.path) {
@@ -88,7 +88,7 @@ impl Files {
                          put the file back or restore a backup, and restart",
                         file.what
                     );
-                    return Err(gone(file.what));
+                    return Err(gone_error(file.what));
                 }
                 (None, now) => file.identity = now,
                 _ => {}
@@ -129,7 +129,7 @@ fn write_probe(path: &Path) -> io::Result<()> {
     file.flush()
 }
 
-fn gone(what: &str) -> StoreError {
+fn gone_error(what: &str) -> StoreError {
     StoreError::Unavailable {
         what: format!("the {what} of the database was deleted or replaced while in use"),
         hint: "put the file back or restore a backup, and restart; writes are refused until then",
