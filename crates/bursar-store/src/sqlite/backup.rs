@@ -1,9 +1,13 @@
-//! A copy of a database that is in use, and the way back.
+//! Backup: copying a database that is in use to a file, and restoring a database from such a copy.
 //!
-//! The copy is SQLite's online backup, page by page, within one read transaction. Without that transaction each commit of another
-//! process would make it start over, for ever under load. With it the writer waits for nobody; only the log cannot begin
-//! anew before the copy is done, so that it grows by what is written meanwhile. `VACUUM INTO` would do the same with more work, and
-//! give rows of tables without a key of their own new numbers.
+//! A backup uses SQLite's online backup, page by page, within one read transaction. Without that transaction the backup would start
+//! over with each commit of another process, and never end under load. With it the copy is one snapshot and no writer waits. The
+//! write-ahead log cannot start over before the backup ends, so it grows by what is written meanwhile. `VACUUM INTO` would also give
+//! one snapshot, but does more work and renumbers the rows of tables without an integer key.
+//!
+//! A copy is written to `NAME.part` beside its destination. It is checked and synced before it is renamed, so a file with the final
+//! name is complete. A restore checks the copy before it changes anything, and replaces a database only while it holds an exclusive
+//! lock on it, so that no other process has it open.
 
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
@@ -15,69 +19,69 @@ use rusqlite::Connection;
 use rusqlite::backup::{Backup, StepResult};
 
 use crate::error::StoreError;
-use crate::sqlite::error::failed;
-use crate::sqlite::writer::{is_busy, named, open_durable, open_reader};
+use crate::sqlite::connection::{open_durable, open_reader};
+use crate::sqlite::error::{is_busy, store_error, store_error_at, with_path};
 use crate::sqlite::{SqliteStore, schema};
 use crate::store::{Health, Maintain, Read as _, Setup};
 use crate::verify::Report;
 
-/// How a copy is made.
+/// Options of a backup or restore.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CopyOptions {
-    /// What is there already is replaced.
+    /// Whether an existing destination is replaced.
     pub replace: bool,
-    /// The copy is opened, and its books are checked, before it gets its name.
+    /// Whether the copy is opened and verified before it gets its final name.
     pub verify: bool,
 }
 
-/// What was copied.
+/// The result of a backup or restore.
 #[derive(Clone, Debug)]
 pub struct Copied {
-    /// Bytes of the copy.
+    /// The size of the copy, in bytes.
     pub bytes: u64,
-    /// How the copy is, and what its books say, where they were checked.
+    /// The health of the copy and the report of its verification; `None` if it was not verified.
     pub checked: Option<(Health, Report)>,
 }
 
-/// Is told how many bytes of how many have been copied.
+/// A callback that gets the bytes copied so far and the bytes in all.
 pub type CopyProgress = Arc<dyn Fn(u64, u64) + Send + Sync>;
 
-/// Pages that are copied between two reports.
+/// Pages copied between two calls of the progress callback.
 const PAGES_STEP: i32 = 1_024;
-/// Bytes of a file that are copied between two reports.
+/// Bytes of a file copied between two calls of the progress callback.
 const BYTES_STEP: usize = 4 << 20;
 
-/// Copies a database, which may be in use, to a file. Everything that was committed before is in it. The file has its name only when
-/// it is whole, checked and on the disk.
+/// Copies a database, which may be in use, to a file. The copy has everything that was committed before the call. The file gets its
+/// name when it is complete, verified if requested, and on the disk.
 pub async fn backup(
     database: &Path,
     to: &Path,
-    how: CopyOptions,
+    options: CopyOptions,
     setup: Setup,
     progress: CopyProgress,
 ) -> Result<Copied, StoreError> {
     if !database.is_file() {
         return Err(refused(format!("there is no database at {}", database.display()), "check the path"));
     }
-    free(database, to, how)?;
-    let part = Part::beside(to)?;
+    check_destination(database, to, options)?;
+    let part = PartFile::beside(to)?;
     let (from, path) = (database.to_owned(), part.path.clone());
     let copy = move || copy_pages(&from, &path, &progress);
     let bytes = tokio::task::spawn_blocking(copy).await.map_err(|_| StoreError::Closed)??;
     let mut copied = Copied { bytes, checked: None };
-    if how.verify {
+    if options.verify {
         copied.checked = Some(check(&part.path, Setup { migrate: false, ..setup }).await?);
     }
     part.publish(to)?;
     Ok(copied)
 }
 
-/// Makes a database from a copy, which is only read. What is wrong with the copy is found before anything has changed; a database
-/// that is replaced must be used by nobody.
+/// Makes a database from a copy, which is only read. A damaged copy is refused before anything is changed. A database is replaced
+/// only if no other process has it open.
 pub async fn restore(
     copy: &Path,
     database: &Path,
-    how: CopyOptions,
+    options: CopyOptions,
     setup: Setup,
     progress: CopyProgress,
 ) -> Result<Copied, StoreError> {
@@ -85,86 +89,96 @@ pub async fn restore(
         return Err(refused(format!("there is no file {}", copy.display()), "check the path"));
     }
     if std::fs::metadata(beside(copy, "-wal")).is_ok_and(|log| log.len() > 0) {
-        let what = format!("{} has a write-ahead log beside it: it is a database in use and no copy", copy.display());
-        return Err(refused(what, "make a copy of it with `bursar backup`"));
+        let what = format!("{} has a write-ahead log beside it, so it is a database and not a copy", copy.display());
+        return Err(refused(what, "nothing was changed; copy it with `bursar backup`, and restore the copy"));
     }
-    free(copy, database, how)?;
+    check_destination(copy, database, options)?;
     let logs = ["-wal", "-journal"].map(|end| beside(database, end));
     if !database.exists()
-        && !how.replace
+        && !options.replace
         && let Some(log) = logs.iter().find(|log| log.exists())
     {
-        let what = format!("{} is left of a database that is gone", log.display());
-        return Err(refused(what, "it would be taken for a part of the restored one: move it away first"));
+        let what = format!("{} is the log of a database that no longer exists", log.display());
+        return Err(refused(
+            what,
+            "nothing was changed; SQLite would apply it to the restored database: move it away first",
+        ));
     }
-    let part = Part::beside(database)?;
+    let part = PartFile::beside(database)?;
     let (from, path) = (copy.to_owned(), part.path.clone());
-    let copied = move || copy_file(&from, &path, &progress).and_then(|bytes| whole(&from, &path).map(|()| bytes));
+    let copied = move || copy_file(&from, &path, &progress).and_then(|bytes| check_file(&from, &path).map(|()| bytes));
     let bytes = tokio::task::spawn_blocking(copied).await.map_err(|_| StoreError::Closed)??;
     let mut copied = Copied { bytes, checked: None };
-    if how.verify {
+    if options.verify {
         let checked = check(&part.path, Setup { migrate: true, ..setup }).await;
-        copied.checked = Some(checked.map_err(|error| damaged(copy, &words(&error)))?);
+        copied.checked = Some(checked.map_err(|error| damaged(copy, &reason(&error)))?);
     }
-    // Held until the new file is in its place, so that nobody opens the old one meanwhile.
-    let held = if database.exists() { Some(alone(database)?) } else { None };
-    for log in logs.iter().filter(|log| held.is_none() && log.exists()) {
+    // Held until the new file has replaced the old one, so that no process opens the old one meanwhile.
+    let exclusive = if database.exists() { Some(lock_exclusively(database)?) } else { None };
+    for log in logs.iter().filter(|log| exclusive.is_none() && log.exists()) {
         std::fs::remove_file(log).map_err(|error| unwritable(log, error))?;
     }
     part.publish(database)?;
-    drop(held);
+    drop(exclusive);
     Ok(copied)
 }
 
-/// Refuses to copy something onto itself, or onto what is there.
-fn free(from: &Path, to: &Path, how: CopyOptions) -> Result<(), StoreError> {
+/// Refuses to copy a file onto itself, or onto an existing file unless it is to be replaced.
+fn check_destination(from: &Path, to: &Path, options: CopyOptions) -> Result<(), StoreError> {
     if !to.exists() {
         return Ok(());
     }
     if std::fs::canonicalize(from).is_ok_and(|from| std::fs::canonicalize(to).is_ok_and(|to| to == from)) {
-        return Err(refused(format!("{} and {} are one file", from.display(), to.display()), "name another"));
+        return Err(refused(
+            format!("{} and {} are one file", from.display(), to.display()),
+            "nothing was changed; name another file",
+        ));
     }
-    match how.replace {
+    match options.replace {
         true => Ok(()),
-        false => Err(refused(format!("{} is there already", to.display()), "name another, or say --force")),
+        false => Err(refused(
+            format!("{} is there already", to.display()),
+            "nothing was changed; name another file, or pass --force",
+        )),
     }
 }
 
 fn copy_pages(from: &Path, to: &Path, progress: &CopyProgress) -> Result<u64, StoreError> {
-    let source = open_reader(from).map_err(|error| of(from, error))?;
-    source.execute_batch("BEGIN").map_err(failed)?;
+    let source = open_reader(from).map_err(|error| with_path(from, error))?;
+    source.execute_batch("BEGIN").map_err(store_error)?;
     // The first read pins the snapshot.
-    match schema::version(&source).map_err(|error| of(from, error))? {
+    match schema::version(&source).map_err(|error| with_path(from, error))? {
         0 => return Err(refused(format!("{} has no tables of Bursar's", from.display()), "check the path")),
         found if found > schema::KNOWN => return Err(StoreError::NewerSchema { found, known: schema::KNOWN }),
         _ => {}
     }
-    let page: i64 = source.query_row("PRAGMA page_size", [], |row| row.get(0)).map_err(failed)?;
+    let page: i64 = source.query_row("PRAGMA page_size", [], |row| row.get(0)).map_err(store_error)?;
     let bytes = |pages: i32| u64::from(pages.unsigned_abs()) * page.unsigned_abs();
-    let mut target = Connection::open(to).map_err(|error| named(to, error))?;
-    // It is thrown away unless it becomes whole, and synced as a whole then.
-    target.execute_batch("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;").map_err(failed)?;
-    let copy = Backup::new(&source, &mut target).map_err(failed)?;
+    let mut target = Connection::open(to).map_err(|error| store_error_at(to, error))?;
+    // An incomplete copy is deleted, and a complete one is synced at the end.
+    target.execute_batch("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;").map_err(store_error)?;
+    let copy = Backup::new(&source, &mut target).map_err(store_error)?;
     loop {
-        let step = copy.step(PAGES_STEP).map_err(|error| named(to, error))?;
-        let told = copy.progress();
-        progress(bytes(told.pagecount - told.remaining), bytes(told.pagecount));
+        let step = copy.step(PAGES_STEP).map_err(|error| store_error_at(to, error))?;
+        let pages = copy.progress();
+        progress(bytes(pages.pagecount - pages.remaining), bytes(pages.pagecount));
         match step {
-            StepResult::Done => return Ok(bytes(told.pagecount)),
+            StepResult::Done => return Ok(bytes(pages.pagecount)),
             StepResult::More => {}
-            _ => return Err(StoreError::Busy(format!("{} is locked by another program", from.display()))),
+            _ => return Err(StoreError::Busy(format!("{} is locked by another process", from.display()))),
         }
     }
 }
 
 fn copy_file(from: &Path, to: &Path, progress: &CopyProgress) -> Result<u64, StoreError> {
-    let unread = |error: io::Error| refused_by(&format!("{} cannot be read", from.display()), "check the file", error);
-    let mut source = File::open(from).map_err(unread)?;
-    let total = source.metadata().map_err(unread)?.len();
+    let unreadable =
+        |error: io::Error| refused_by(&format!("{} cannot be read", from.display()), "check the file", error);
+    let mut source = File::open(from).map_err(unreadable)?;
+    let total = source.metadata().map_err(unreadable)?.len();
     let mut target = OpenOptions::new().write(true).open(to).map_err(|error| unwritable(to, error))?;
     let (mut buffer, mut done) = (vec![0; BYTES_STEP], 0);
     loop {
-        let read = source.read(&mut buffer).map_err(unread)?;
+        let read = source.read(&mut buffer).map_err(unreadable)?;
         if read == 0 {
             return Ok(done);
         }
@@ -174,43 +188,43 @@ fn copy_file(from: &Path, to: &Path, progress: &CopyProgress) -> Result<u64, Sto
     }
 }
 
-/// Refuses a file that is damaged, cut off, or not Bursar's.
-fn whole(copy: &Path, path: &Path) -> Result<(), StoreError> {
-    let damaged = |said: &str| damaged(copy, said);
-    let conn = open_durable(path).map_err(|error| damaged(&words(&error)))?;
-    let said: Result<String, _> = conn.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0));
-    match said {
-        Ok(said) if said == "ok" => {}
-        Ok(said) => return Err(damaged(&said)),
+/// Refuses a copied file that is damaged, cut off, or not a database of Bursar. The error names the copy it was made from.
+fn check_file(copy: &Path, path: &Path) -> Result<(), StoreError> {
+    let damaged = |reason: &str| damaged(copy, reason);
+    let conn = open_durable(path).map_err(|error| damaged(&reason(&error)))?;
+    let result: Result<String, _> = conn.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0));
+    match result {
+        Ok(result) if result == "ok" => {}
+        Ok(problem) => return Err(damaged(&problem)),
         Err(error) => return Err(damaged(&error.to_string())),
     }
-    // Nobody checks the end of the last page.
+    // The integrity check does not notice that the end of the last page is missing.
     let pages = "SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()";
     let bytes: i64 = conn.query_row(pages, [], |row| row.get(0)).map_err(|error| damaged(&error.to_string()))?;
     if std::fs::metadata(path).is_ok_and(|file| file.len() != bytes.unsigned_abs()) {
         return Err(damaged("it was cut off"));
     }
-    match schema::version(&conn).map_err(|error| damaged(&words(&error)))? {
+    match schema::version(&conn).map_err(|error| damaged(&reason(&error)))? {
         0 => Err(damaged("it has no tables of Bursar's")),
         found if found > schema::KNOWN => Err(StoreError::NewerSchema { found, known: schema::KNOWN }),
         _ => Ok(()),
     }
 }
 
-fn damaged(copy: &Path, said: &str) -> StoreError {
-    let what = format!("{} is damaged, or no copy of a database: {said}", copy.display());
+fn damaged(copy: &Path, reason: &str) -> StoreError {
+    let what = format!("{} is damaged, or no copy of a database: {reason}", copy.display());
     refused(what, "use another backup: nothing was changed")
 }
 
-/// Rows of the journal that are read at once.
+/// The journal rows read at once.
 const PAGE: usize = 500;
 
-/// Opens a copy, reads its journal and checks its books.
+/// Opens a copy, reads its whole journal and verifies its balances.
 async fn check(path: &Path, setup: Setup) -> Result<(Health, Report), StoreError> {
     let store = SqliteStore::open(path, setup).await?;
     let checked = async {
         let mut after = 0;
-        // Everything else can be made anew from it, so that it must be readable to the last row.
+        // All other tables can be rebuilt from the journal, so every row of it must be readable.
         while let Some(last) = store.list_journal(after, PAGE).await?.pop() {
             after = last.position + last.batch.count() as u64 - 1;
         }
@@ -222,55 +236,58 @@ async fn check(path: &Path, setup: Setup) -> Result<(Health, Report), StoreError
     if let Some(violation) = report.violations.first() {
         let count = report.violations.len();
         let what = format!("the copy does not verify: {violation}, and {} more", count - 1);
-        return Err(refused(what, "look at the original with `bursar doctor`"));
+        return Err(refused(what, "nothing was changed; check the original with `bursar doctor`"));
     }
     Ok((health, report))
 }
 
-/// The only connection to a database, which keeps everybody else out until it is dropped.
-fn alone(database: &Path) -> Result<Connection, StoreError> {
-    let unlocked = |said: &str| {
+/// Opens a database that no other process has open, and keeps others from opening it until the connection is dropped.
+fn lock_exclusively(database: &Path) -> Result<Connection, StoreError> {
+    let cannot_lock = |reason: &str| {
         let shown = database.display();
-        let what = format!("{shown} cannot be locked ({said}), so that it is not known whether somebody uses it");
-        refused(what, "end whoever uses it, move it with its -wal and -shm files away, and restore again")
+        let what = format!("{shown} cannot be locked ({reason}), so another process may be using it");
+        refused(
+            what,
+            "nothing was changed; stop all processes that use it, move it and its -wal and -shm files away, and retry",
+        )
     };
-    let conn = open_durable(database).map_err(|error| unlocked(&words(&error)))?;
+    let conn = open_durable(database).map_err(|error| cannot_lock(&reason(&error)))?;
     match conn.execute_batch("PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = DELETE; BEGIN EXCLUSIVE") {
         Ok(()) => Ok(conn),
         Err(error) if is_busy(&error) => {
-            Err(StoreError::Busy(format!("{} is in use: end every process that has it open", database.display())))
+            Err(StoreError::Busy(format!("{} is in use: stop every process that has it open", database.display())))
         }
-        Err(error) => Err(unlocked(&error.to_string())),
+        Err(error) => Err(cannot_lock(&error.to_string())),
     }
 }
 
-/// A file that is being made beside the one it is to become. It is removed unless it gets that name.
-struct Part {
+/// An incomplete copy beside its destination. It is deleted unless it is renamed to the destination.
+struct PartFile {
     path: PathBuf,
-    /// Whoever makes the same file has it locked. It is closed after every connection to the file: closing it would free
-    /// their locks.
+    /// Locked, so that two processes do not write the same copy. It must be closed after all connections to the file, because closing
+    /// it releases their POSIX locks.
     file: File,
     published: bool,
 }
 
-impl Part {
-    fn beside(to: &Path) -> Result<Part, StoreError> {
+impl PartFile {
+    fn beside(to: &Path) -> Result<PartFile, StoreError> {
         let path = beside(to, ".part");
         let file = OpenOptions::new().create(true).truncate(false).write(true).open(&path);
         let file = file.map_err(|error| unwritable(&path, error))?;
         if file.try_lock().is_err() {
             return Err(StoreError::Busy(format!("another process is writing {}", path.display())));
         }
-        let part = Part { path, file, published: false };
-        // Something may be left of one that was killed.
+        let part = PartFile { path, file, published: false };
+        // A process that was killed may have left an incomplete copy.
         part.file.set_len(0).map_err(|error| unwritable(&part.path, error))?;
-        part.forget_companions();
+        part.remove_companions();
         Ok(part)
     }
 
-    /// Gives it its name, once all of it is on the disk.
+    /// Syncs the file, renames it to its destination and syncs the folder.
     fn publish(mut self, to: &Path) -> Result<(), StoreError> {
-        self.forget_companions();
+        self.remove_companions();
         self.file.sync_all().map_err(|error| unwritable(&self.path, error))?;
         std::fs::rename(&self.path, to).map_err(|error| unwritable(to, error))?;
         self.published = true;
@@ -279,18 +296,18 @@ impl Part {
         folder.map_err(|error| unwritable(to, error))
     }
 
-    /// What SQLite and its writers leave beside a database that was opened.
-    fn forget_companions(&self) {
+    /// Removes the files that SQLite and Bursar create beside a database.
+    fn remove_companions(&self) {
         for end in ["-wal", "-shm", "-journal", "-gate", "-turn"] {
             let _ = std::fs::remove_file(beside(&self.path, end));
         }
     }
 }
 
-impl Drop for Part {
+impl Drop for PartFile {
     fn drop(&mut self) {
         if !self.published {
-            self.forget_companions();
+            self.remove_companions();
             let _ = std::fs::remove_file(&self.path);
         }
     }
@@ -318,18 +335,8 @@ fn unwritable(path: &Path, error: io::Error) -> StoreError {
     )
 }
 
-/// What is wrong with which file.
-fn of(path: &Path, error: StoreError) -> StoreError {
-    match error {
-        StoreError::Unavailable { what, hint, source } => {
-            StoreError::Unavailable { what: format!("{what} ({})", path.display()), hint, source }
-        }
-        other => other,
-    }
-}
-
-/// The engine's own words where there are some.
-fn words(error: &StoreError) -> String {
+/// Returns SQLite's own message if there is one.
+fn reason(error: &StoreError) -> String {
     match error {
         StoreError::Unavailable { source: Some(source), .. } => source.to_string(),
         other => other.to_string(),

@@ -1,4 +1,16 @@
-//! Copying the write-ahead log into the database, most of it beside the writer, which would stand still for it otherwise.
+//! Checkpoints: copying the write-ahead log into the database file.
+//!
+//! SQLite's automatic checkpoint runs in the commit that makes the log too long, and syncs the database file there. The writer thread
+//! would be blocked for that time, so checkpoints mostly run on a thread with a connection of its own:
+//!
+//! 1. When the log reaches [`START_PAGES`], the checkpoint thread copies it, and then what the writer has added meanwhile, up to
+//!    [`ROUNDS_MAX`] times.
+//! 2. As long as the writer adds pages, the thread hardly ever reaches the end of the log, and only a log that is copied to its end is
+//!    reused from its start. The writer thread copies the last pages itself once they are at most [`WRITER_PAGES_MAX`].
+//! 3. At [`WAIT_PAGES`] the writer thread waits for the checkpoint thread and copies the rest, however much it is. This bounds the log.
+//!
+//! A reader with an old snapshot, or a full disk, can keep pages from being copied. They stay in the log, where they are durable. The
+//! next attempt follows when the log is half as long again, because each attempt makes SQLite sort all pages of the log.
 
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
@@ -8,194 +20,192 @@ use std::thread::{self, JoinHandle};
 use rusqlite::Connection;
 
 use crate::error::StoreError;
-use crate::sqlite::error::failed;
-use crate::sqlite::writer::open_durable;
+use crate::sqlite::connection::open_durable;
+use crate::sqlite::error::store_error;
 
-/// Pages in the log before it is copied. A batch can leave two thousand; copying less often copies a page that changes
-/// with every batch less often.
-const LONG: u32 = 8_192;
-/// Pages that the writer copies itself. Only it can bring the copy to the end of the log, so that the log begins anew: while
-/// it goes on writing, whoever copies beside it never arrives.
-const WRITERS_SHARE: u32 = 2_048;
-/// How often the log is copied beside the writer before it does the rest. The last time there is little left, and often
-/// nothing is added meanwhile: then SQLite syncs the database, which would keep the writer longer than all the rest.
-const PASSES: usize = 4;
-/// Where the writer waits for the copy.
-const TOO_LONG: u32 = 4 * LONG;
+/// The pages in the log at which a checkpoint starts. One batch can add two thousand. A longer log means that a page that changes
+/// with every batch is copied less often.
+const START_PAGES: u32 = 8_192;
+/// The most pages that the writer thread copies itself while the log is shorter than [`WAIT_PAGES`].
+const WRITER_PAGES_MAX: u32 = 2_048;
+/// How often the checkpoint thread copies what was added since its last round. In the last round there is little left and often
+/// nothing is added meanwhile, so that SQLite syncs the database file there and not on the writer thread.
+const ROUNDS_MAX: usize = 4;
+/// The pages in the log at which the writer thread waits for the checkpoint thread.
+const WAIT_PAGES: u32 = 4 * START_PAGES;
 
 thread_local! {
-    /// Pages in the log after the last commit on this thread.
-    static LENGTH: Cell<u32> = const { Cell::new(0) };
+    /// The pages in the log after the last commit on this thread; 0 after the writer has run a checkpoint.
+    static LOG_PAGES: Cell<u32> = const { Cell::new(0) };
 }
 
-/// What keeps the log of a database short.
+/// Keeps the write-ahead log of a database short.
 pub(super) struct Checkpoints {
     path: PathBuf,
-    /// Started when the log is long for the first time.
-    copier: Option<Copier>,
-    /// How long the log was when it was copied last.
+    /// Started when the log is long enough for the first time.
+    thread: Option<CheckpointThread>,
+    /// The page of the log up to which it has been copied, or is to be copied by the checkpoint that runs.
     copied: u32,
-    /// How long it must be before that is tried again, where something was in the way.
-    again: u32,
+    /// The pages in the log before the next attempt, after one that could not copy everything; otherwise 0.
+    retry_at: u32,
 }
 
 impl Checkpoints {
-    /// Watches the log of the connection that writes.
-    pub(super) fn of(conn: &Connection, path: &Path) -> Checkpoints {
+    /// Replaces SQLite's automatic checkpoint on the writing connection.
+    pub(super) fn new(conn: &Connection, path: &Path) -> Checkpoints {
         conn.wal_hook(Some(|_, pages| {
-            LENGTH.set(pages.unsigned_abs());
+            LOG_PAGES.set(pages.unsigned_abs());
             Ok(())
         }));
-        Checkpoints { path: path.to_owned(), copier: None, copied: 0, again: 0 }
+        Checkpoints { path: path.to_owned(), thread: None, copied: 0, retry_at: 0 }
     }
 
-    /// Sees to the log between two transactions. What cannot be copied, for somebody still reads what was before, or for the
-    /// disk is full, stays in the log, where nothing is lost, and is tried again when there is half as much more: to try, SQLite
-    /// puts all pages of the log in order.
-    pub(super) fn tend(&mut self, conn: &Connection) {
-        let length = LENGTH.get();
-        // Nothing was committed since it was copied.
+    /// Starts, continues or finishes a checkpoint if the log is long enough. Called between two transactions.
+    pub(super) fn run(&mut self, conn: &Connection) {
+        let length = LOG_PAGES.get();
+        // Nothing was committed since the writer's last checkpoint.
         if length == 0 {
             return;
         }
-        if length < LONG || length < self.copied {
-            (self.copied, self.again) = (0, 0);
-            // What was copied of the log that was is nothing of this one.
-            self.copier.iter_mut().for_each(|copier| copier.outdated = copier.copying);
+        if length < START_PAGES || length < self.copied {
+            // The log was started over. The result of a checkpoint that still runs refers to the previous log.
+            (self.copied, self.retry_at) = (0, 0);
+            self.thread.iter_mut().for_each(|thread| thread.outdated = thread.running);
         }
-        if length < LONG.max(self.again) {
+        if length < START_PAGES.max(self.retry_at) {
             return;
         }
-        if let Some(copier) = &mut self.copier {
-            if copier.is_copying(length >= TOO_LONG) {
+        if let Some(thread) = &mut self.thread {
+            if thread.is_running(length >= WAIT_PAGES) {
                 return;
             }
-            self.copied = self.copied.max(std::mem::take(&mut copier.reached));
+            self.copied = self.copied.max(std::mem::take(&mut thread.copied));
         }
         let to_copy = length.saturating_sub(self.copied);
-        let mine = length >= TOO_LONG || (self.copied > 0 && to_copy <= WRITERS_SHARE);
-        if mine || !self.ask() {
-            let left = copy(conn).map_or_else(
+        let by_writer = length >= WAIT_PAGES || (self.copied > 0 && to_copy <= WRITER_PAGES_MAX);
+        if by_writer || !self.start_on_thread() {
+            let left = checkpoint(conn).map_or_else(
                 |error| {
-                    tracing::warn!(%error, pages = length, "the write-ahead log was not copied");
+                    tracing::warn!(%error, pages = length, "checkpoint failed, retrying when the log is longer");
                     length
                 },
-                |copied| copied.left,
+                |progress| progress.left,
             );
-            // Others may have added something meanwhile.
-            self.again = if left <= WRITERS_SHARE { 0 } else { length.saturating_add(length / 2) };
-            // The next commit tells how long it is then.
-            LENGTH.set(0);
+            // Other processes may have added a few pages meanwhile.
+            self.retry_at = if left <= WRITER_PAGES_MAX { 0 } else { length.saturating_add(length / 2) };
+            // The next commit sets the new length.
+            LOG_PAGES.set(0);
         }
         self.copied = length;
     }
 
-    /// Lets the other thread copy; false when there is none.
-    fn ask(&mut self) -> bool {
-        if self.copier.is_none() {
-            self.copier = Copier::start(self.path.clone());
+    /// Starts a checkpoint on the checkpoint thread. False if there is no such thread.
+    fn start_on_thread(&mut self) -> bool {
+        if self.thread.is_none() {
+            self.thread = CheckpointThread::start(self.path.clone());
         }
-        self.copier.as_mut().is_some_and(Copier::ask)
+        self.thread.as_mut().is_some_and(CheckpointThread::start_checkpoint)
     }
 }
 
-/// The thread beside the writer's.
-struct Copier {
-    asks: Option<Sender<()>>,
-    /// So many pages were copied in all.
-    done: Receiver<u32>,
-    copying: bool,
-    /// The log has begun anew since it was asked.
+/// A thread that runs checkpoints on a connection of its own.
+struct CheckpointThread {
+    requests: Option<Sender<()>>,
+    /// For each request, the pages of the log that are copied.
+    results: Receiver<u32>,
+    running: bool,
+    /// Whether the log was started over since the checkpoint that runs was requested.
     outdated: bool,
-    /// So far it came the last time.
-    reached: u32,
+    /// The pages of the log that the last checkpoint has copied.
+    copied: u32,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Copier {
-    fn start(path: PathBuf) -> Option<Copier> {
-        let (asks, asked) = channel::<()>();
-        let (tell, done) = channel();
+impl CheckpointThread {
+    fn start(path: PathBuf) -> Option<CheckpointThread> {
+        let (requests, received) = channel::<()>();
+        let (sender, results) = channel();
         let run = move || {
             let mut conn = None;
-            for () in asked {
+            for () in received {
                 let copied = match &conn {
-                    Some(conn) => copy_on(conn),
-                    None => open_durable(&path).and_then(|opened| copy_on(conn.insert(opened))),
+                    Some(conn) => checkpoint_in_rounds(conn),
+                    None => open_durable(&path).and_then(|opened| checkpoint_in_rounds(conn.insert(opened))),
                 };
-                let reached = copied.unwrap_or_else(|error| {
-                    tracing::warn!(%error, "the write-ahead log was not copied");
+                let copied = copied.unwrap_or_else(|error| {
+                    tracing::warn!(%error, "checkpoint failed, retrying");
                     0
                 });
-                if tell.send(reached).is_err() {
+                if sender.send(copied).is_err() {
                     return;
                 }
             }
         };
         let thread = thread::Builder::new().name("bursar-checkpoint".into()).spawn(run).ok()?;
-        Some(Copier { asks: Some(asks), done, copying: false, outdated: false, reached: 0, thread: Some(thread) })
+        let (requests, thread) = (Some(requests), Some(thread));
+        Some(CheckpointThread { requests, results, running: false, outdated: false, copied: 0, thread })
     }
 
-    fn ask(&mut self) -> bool {
-        self.copying = self.asks.as_ref().is_some_and(|asks| asks.send(()).is_ok());
-        self.copying
+    fn start_checkpoint(&mut self) -> bool {
+        self.running = self.requests.as_ref().is_some_and(|requests| requests.send(()).is_ok());
+        self.running
     }
 
-    fn is_copying(&mut self, wait: bool) -> bool {
-        if self.copying {
-            let told = if wait { self.done.recv().map_err(TryRecvError::from) } else { self.done.try_recv() };
-            self.copying = told == Err(TryRecvError::Empty);
-            if !self.copying {
-                self.reached = if std::mem::take(&mut self.outdated) { 0 } else { told.unwrap_or_default() };
+    /// Whether a checkpoint still runs; with `wait`, waits for its end. Sets `copied` when it has ended.
+    fn is_running(&mut self, wait: bool) -> bool {
+        if self.running {
+            let result = if wait { self.results.recv().map_err(TryRecvError::from) } else { self.results.try_recv() };
+            self.running = result == Err(TryRecvError::Empty);
+            if !self.running {
+                self.copied = if std::mem::take(&mut self.outdated) { 0 } else { result.unwrap_or_default() };
             }
         }
-        self.copying
+        self.running
     }
 }
 
-impl Drop for Copier {
-    /// Its connection is closed before the writer's, which copies what is left.
+impl Drop for CheckpointThread {
+    /// Waits for the thread. Its connection must close before the writer's, whose close copies the rest of the log.
     fn drop(&mut self) {
-        self.asks = None;
+        self.requests = None;
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
     }
 }
 
-/// Pages of the log, of those it had when it was looked at.
-struct Copied {
-    pages: u32,
+/// The pages of the log at the start of a checkpoint.
+struct Progress {
+    copied: u32,
     left: u32,
 }
 
-/// Copies as much as can be without waiting for anybody.
-fn copy(conn: &Connection) -> Result<Copied, StoreError> {
+/// Copies what can be copied without waiting for readers or writers.
+fn checkpoint(conn: &Connection) -> Result<Progress, StoreError> {
     let count = |row: &rusqlite::Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, row.get::<_, i64>(2)?));
-    let (busy, all, copied) = conn.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], count).map_err(failed)?;
+    let (busy, all, copied) = conn.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], count).map_err(store_error)?;
     let pages = |count: i64| u32::try_from(count).unwrap_or(0);
-    Ok(Copied { pages: pages(copied), left: if busy == 0 { pages(all - copied) } else { u32::MAX } })
+    Ok(Progress { copied: pages(copied), left: if busy == 0 { pages(all - copied) } else { u32::MAX } })
 }
 
-/// Copies what is there, and what is added meanwhile, until there is nothing new or nothing more can be copied; says how far it
-/// came.
-fn copy_on(conn: &Connection) -> Result<u32, StoreError> {
-    let mut reached = 0;
-    for _ in 0..PASSES {
-        let Copied { pages, .. } = copy(conn)?;
-        if pages == reached {
+/// Runs checkpoints until one copies nothing new, up to [`ROUNDS_MAX`]. Returns the pages of the log that are copied.
+fn checkpoint_in_rounds(conn: &Connection) -> Result<u32, StoreError> {
+    let mut copied = 0;
+    for _ in 0..ROUNDS_MAX {
+        let progress = checkpoint(conn)?;
+        if progress.copied == copied {
             break;
         }
-        reached = pages;
+        copied = progress.copied;
     }
-    Ok(reached)
+    Ok(copied)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Adds so many pages to the log, by single commits.
+    /// Adds pages to the log, one commit each.
     fn write(conn: &Connection, pages: u32) {
         for _ in 0..pages {
             conn.execute_batch("INSERT INTO t (x) VALUES (randomblob(3500))").unwrap();
@@ -211,81 +221,82 @@ mod tests {
     }
 
     #[test]
-    fn who_copies_beside_the_writer_says_how_far_it_came() {
+    fn the_checkpoint_thread_reports_how_many_pages_it_copied() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("log.db");
         let conn = open(&path);
-        let _checkpoints = Checkpoints::of(&conn, &path);
+        let _checkpoints = Checkpoints::new(&conn, &path);
         write(&conn, 100);
-        let length = LENGTH.get();
-        let mut copier = Copier::start(path.clone()).unwrap();
-        assert!(copier.ask());
-        assert!(!copier.is_copying(true));
-        assert_eq!(copier.reached, length);
-        // What a reader is kept from seeing is not copied, and not tried for ever. The log began anew with this.
+        let length = LOG_PAGES.get();
+        let mut thread = CheckpointThread::start(path.clone()).unwrap();
+        assert!(thread.start_checkpoint());
+        assert!(!thread.is_running(true));
+        assert_eq!(thread.copied, length);
+        // The log starts over. Pages after a reader's snapshot cannot be copied, and the thread does not try forever.
         write(&conn, 10);
-        let seen = LENGTH.get();
+        let snapshot = LOG_PAGES.get();
         let reader = Connection::open(&path).unwrap();
         reader.execute_batch("BEGIN; SELECT count(*) FROM t").unwrap();
         write(&conn, 10);
-        assert!(LENGTH.get() > seen && seen < length);
-        assert!(copier.ask());
-        assert!(!copier.is_copying(true));
-        assert_eq!(copier.reached, seen);
+        assert!(LOG_PAGES.get() > snapshot && snapshot < length);
+        assert!(thread.start_checkpoint());
+        assert!(!thread.is_running(true));
+        assert_eq!(thread.copied, snapshot);
     }
 
     #[test]
-    fn what_was_copied_of_the_log_that_was_is_nothing_of_the_next() {
+    fn a_checkpoint_of_the_previous_log_does_not_count() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("log.db");
         let conn = open(&path);
-        let mut checkpoints = Checkpoints::of(&conn, &path);
-        // One that was asked, and has copied all.
-        let (asks, asked) = channel();
-        let (tell, done) = channel();
-        tell.send(LONG + 5).unwrap();
-        let copying = Copier { asks: Some(asks), done, copying: true, outdated: false, reached: 0, thread: None };
-        (checkpoints.copier, checkpoints.copied) = (Some(copying), LONG + 5);
-        LENGTH.set(3);
-        checkpoints.tend(&conn);
-        LENGTH.set(LONG + 10);
-        checkpoints.tend(&conn);
-        assert_eq!(asked.try_recv(), Ok(()), "it is asked to copy this one too");
-        assert_eq!(checkpoints.copied, LONG + 10);
-        // Where it is always a batch behind, the writer ends it some time: the next commit tells how long the log is then.
-        tell.send(LONG + 10).unwrap();
-        LENGTH.set(TOO_LONG);
-        checkpoints.tend(&conn);
-        assert_eq!(LENGTH.get(), 0, "the writer has copied the rest");
+        let mut checkpoints = Checkpoints::new(&conn, &path);
+        // A checkpoint that was requested and has copied everything.
+        let (requests, received) = channel();
+        let (sender, results) = channel();
+        sender.send(START_PAGES + 5).unwrap();
+        let requests = Some(requests);
+        let thread = CheckpointThread { requests, results, running: true, outdated: false, copied: 0, thread: None };
+        (checkpoints.thread, checkpoints.copied) = (Some(thread), START_PAGES + 5);
+        LOG_PAGES.set(3);
+        checkpoints.run(&conn);
+        LOG_PAGES.set(START_PAGES + 10);
+        checkpoints.run(&conn);
+        assert_eq!(received.try_recv(), Ok(()), "a checkpoint of the new log is requested");
+        assert_eq!(checkpoints.copied, START_PAGES + 10);
+        // If the thread is always one batch behind, the writer finishes the checkpoint at `WAIT_PAGES`.
+        sender.send(START_PAGES + 10).unwrap();
+        LOG_PAGES.set(WAIT_PAGES);
+        checkpoints.run(&conn);
+        assert_eq!(LOG_PAGES.get(), 0, "the writer has copied the rest");
     }
 
     #[test]
-    fn a_reader_that_stays_is_not_run_against_at_every_commit() {
+    fn a_checkpoint_blocked_by_a_reader_is_not_retried_at_every_commit() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("log.db");
         let conn = open(&path);
-        let mut checkpoints = Checkpoints::of(&conn, &path);
-        // No thread beside it, so that it is known when a copy is over.
-        let alone = |checkpoints: &mut Checkpoints| checkpoints.copied = LENGTH.get().saturating_sub(1);
+        let mut checkpoints = Checkpoints::new(&conn, &path);
+        // The writer runs the checkpoint itself, so that the test knows when it has ended.
+        let by_writer = |checkpoints: &mut Checkpoints| checkpoints.copied = LOG_PAGES.get().saturating_sub(1);
         let reader = Connection::open(&path).unwrap();
         reader.execute_batch("BEGIN; SELECT count(*) FROM t").unwrap();
-        write(&conn, LONG);
-        alone(&mut checkpoints);
-        let length = LENGTH.get();
-        checkpoints.tend(&conn);
-        assert_eq!((checkpoints.copied, checkpoints.again), (length, length + length / 2), "it was tried, in vain");
+        write(&conn, START_PAGES);
+        by_writer(&mut checkpoints);
+        let length = LOG_PAGES.get();
+        checkpoints.run(&conn);
+        assert_eq!((checkpoints.copied, checkpoints.retry_at), (length, length + length / 2), "one attempt failed");
         write(&conn, 10);
-        checkpoints.tend(&conn);
-        assert_eq!(checkpoints.copied, length, "it is not tried again so soon");
+        checkpoints.run(&conn);
+        assert_eq!(checkpoints.copied, length, "no second attempt yet");
         reader.execute_batch("COMMIT").unwrap();
         write(&conn, length / 2);
-        assert!(LENGTH.get() >= checkpoints.again);
-        alone(&mut checkpoints);
-        checkpoints.tend(&conn);
-        assert_eq!(checkpoints.again, 0, "all of it was copied");
+        assert!(LOG_PAGES.get() >= checkpoints.retry_at);
+        by_writer(&mut checkpoints);
+        checkpoints.run(&conn);
+        assert_eq!(checkpoints.retry_at, 0, "everything was copied");
         write(&conn, 1);
-        assert!(LENGTH.get() < LONG, "the log begins anew");
-        checkpoints.tend(&conn);
-        assert_eq!((checkpoints.copied, checkpoints.again), (0, 0));
+        assert!(LOG_PAGES.get() < START_PAGES, "the log starts over");
+        checkpoints.run(&conn);
+        assert_eq!((checkpoints.copied, checkpoints.retry_at), (0, 0));
     }
 }

@@ -1,4 +1,4 @@
-//! Commits: batches run one after the other on the writer's thread.
+//! Commits: batches run one after the other on the writer thread.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::store::{Commit, LockPolicy, RequestOutcome};
 
 #[async_trait]
 impl Commit for SqliteStore {
-    /// With one writer no row is ever locked, so that the policy does not matter.
+    /// The lock policy does not matter: with one writer no row is locked.
     async fn commit(&self, requests: &[Arc<CheckedRequest>], _: LockPolicy) -> Result<Vec<RequestOutcome>, StoreError> {
         let requests: Arc<[Arc<CheckedRequest>]> = requests.into();
         self.writer()?.call(move |writer| writer.commit(&requests)).await

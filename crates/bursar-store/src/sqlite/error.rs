@@ -1,29 +1,53 @@
-//! SQLite's errors in Bursar's words.
+//! SQLite's errors as [`StoreError`]s.
+
+use std::path::Path;
 
 use rusqlite::{Error, ErrorCode};
 
 use crate::error::StoreError;
 
-/// What an error of the engine means for whoever asked.
-pub(crate) fn failed(error: Error) -> StoreError {
+/// Converts an error of SQLite into what it means for the caller.
+pub(crate) fn store_error(error: Error) -> StoreError {
     let (what, hint) = match error.sqlite_error_code() {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
-            return StoreError::Busy("another program is writing to the database file".into());
+            return StoreError::Busy("another process is writing to the database file".into());
         }
         Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
-            ("the database file is damaged", "keep a copy of the file and run `bursar doctor`: nothing was overwritten")
+            ("the database file is damaged", "nothing was overwritten; keep a copy of the file and run `bursar doctor`")
         }
         Some(ErrorCode::ReadOnly) => ("the database is read-only", "make the file and its folder writable"),
-        Some(ErrorCode::DiskFull) => ("the disk is full", "free some space: nothing was changed"),
+        Some(ErrorCode::DiskFull) => ("the disk is full", "nothing was changed; free some space and retry"),
         Some(ErrorCode::CannotOpen) => {
             ("the database file cannot be opened", "check that its folder exists and may be written")
         }
-        Some(ErrorCode::PermissionDenied) => ("the database file may not be used", "check the permissions of the file"),
+        Some(ErrorCode::PermissionDenied) => {
+            ("access to the database file was denied", "check the permissions of the file")
+        }
         Some(ErrorCode::SystemIoFailure) => {
-            ("the disk failed", "check the disk and the system log: nothing was changed")
+            ("the disk reported an error", "nothing was changed; check the disk and the system log")
         }
         Some(ErrorCode::OperationInterrupted) => return StoreError::Closure("did not end in time".into()),
-        _ => ("the database refused a statement", "run `bursar doctor`"),
+        _ => ("SQLite refused a statement", "nothing was changed; run `bursar doctor`"),
     };
     StoreError::Unavailable { what: what.into(), hint, source: Some(Box::new(error)) }
+}
+
+/// Converts an error of SQLite and names the file.
+pub(super) fn store_error_at(path: &Path, error: Error) -> StoreError {
+    with_path(path, store_error(error))
+}
+
+/// Adds the path of the file to an error.
+pub(super) fn with_path(path: &Path, error: StoreError) -> StoreError {
+    match error {
+        StoreError::Unavailable { what, hint, source } => {
+            StoreError::Unavailable { what: format!("{what} ({})", path.display()), hint, source }
+        }
+        other => other,
+    }
+}
+
+/// Whether another connection holds a lock that the statement needs.
+pub(super) fn is_busy(error: &Error) -> bool {
+    matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
 }

@@ -1,7 +1,7 @@
-//! The files of a database: whether those that are open are still the ones that its path leads to.
+//! Detecting that the files of a database were deleted or replaced, and that its disk is full.
 //!
-//! A file that is deleted or replaced stays open in this process. SQLite would go on writing to it, and all that it wrote would be gone with
-//! the process. So the device and inode of each are compared before a commit is answered.
+//! A deleted or replaced file stays open in this process. SQLite would continue to write to it, and all of that would be lost with the
+//! process. The device and inode of each open file are therefore compared with those at its path before and after every commit.
 
 use std::fs::{self, File, Metadata};
 use std::io::{self, Write};
@@ -14,96 +14,100 @@ use tokio::time::Instant;
 
 use crate::error::StoreError;
 
-/// Bytes that must go onto the disk of a database that takes writes.
-const SPACE: usize = 256 << 10;
+/// The bytes that the disk must have room for.
+const SPACE_BYTES: usize = 256 << 10;
 
-/// How long it is believed that there is room: anybody may ask whether the server is ready.
-const SPACE_KNOWN: Duration = Duration::from_secs(1);
+/// How long the result of a check is reused, because any client can request the readiness of a server.
+const SPACE_CHECK_REUSE: Duration = Duration::from_secs(1);
 
 /// The files of one database.
 pub(super) struct Files {
-    /// The database, its log and the index of its log; the latter two are there from the first use on.
-    all: Mutex<Vec<KnownFile>>,
-    folder_probe: PathBuf,
-    /// When there was room last.
-    had_space: Mutex<Option<Instant>>,
+    /// The database, its write-ahead log and the log's index. SQLite creates the latter two at the first use.
+    all: Mutex<Vec<OpenFile>>,
+    /// A file that is written to find out whether there is room.
+    space_probe: PathBuf,
+    /// When the last check found room.
+    had_space_at: Mutex<Option<Instant>>,
+    /// Whether a file was found deleted or replaced.
     gone: AtomicBool,
 }
 
-struct KnownFile {
+struct OpenFile {
     path: PathBuf,
     what: &'static str,
+    /// `None` until the file exists.
     identity: Option<Identity>,
 }
 
+/// Device and inode.
 type Identity = (u64, u64);
 
 impl Files {
     pub(super) fn of(database: &Path) -> Files {
-        // SQLite keeps the log beside the file that a link leads to.
+        // For a symbolic link, SQLite keeps the log beside the link's target.
         let database = &fs::canonicalize(database).unwrap_or_else(|_| database.to_owned());
         let beside = |suffix: &str| {
             let mut path = database.as_os_str().to_owned();
             path.push(suffix);
             PathBuf::from(path)
         };
-        let known = |suffix, what| KnownFile { path: beside(suffix), what, identity: None };
-        let all = [known("", "file"), known("-wal", "write-ahead log"), known("-shm", "index of the write-ahead log")];
+        let file = |suffix, what| OpenFile { path: beside(suffix), what, identity: None };
+        let all = [file("", "file"), file("-wal", "write-ahead log"), file("-shm", "index of the write-ahead log")];
         Files {
             all: Mutex::new(all.into()),
-            folder_probe: beside("-space"),
-            had_space: Mutex::default(),
+            space_probe: beside("-space"),
+            had_space_at: Mutex::default(),
             gone: AtomicBool::new(false),
         }
     }
 
-    /// Refuses to go on when a file is gone or another one. From then on it always does: what was written since is lost.
+    /// Fails if a file was deleted or replaced. Every later call fails too, because the open files no longer belong together.
     pub(super) fn check(&self) -> Result<(), StoreError> {
         let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
         if self.gone.load(Ordering::Acquire) {
-            return Err(gone("file or log"));
+            return Err(gone_error("file or log"));
         }
-        for known in all.iter_mut() {
-            let found = match fs::metadata(&known.path) {
+        for file in all.iter_mut() {
+            let found = match fs::metadata(&file.path) {
                 Ok(metadata) => Some(identity(&metadata)),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => None,
                 Err(source) => {
                     return Err(StoreError::Unavailable {
-                        what: format!("the {} of the database cannot be looked at", known.what),
+                        what: format!("the {} of the database cannot be checked", file.what),
                         hint: "check the disk and the permissions of the folder",
                         source: Some(Box::new(source)),
                     });
                 }
             };
-            match (known.identity, found) {
+            match (file.identity, found) {
                 (Some(before), now) if now != Some(before) => {
                     self.gone.store(true, Ordering::Release);
                     tracing::error!(
-                        path = %known.path.display(),
-                        "the {} of the database was deleted or replaced while it was in use: nothing more is written; \
-                         put it back or restore a backup, and start again",
-                        known.what
+                        path = %file.path.display(),
+                        "the {} of the database was deleted or replaced while in use; all writes are refused; \
+                         put the file back or restore a backup, and restart",
+                        file.what
                     );
-                    return Err(gone(known.what));
+                    return Err(gone_error(file.what));
                 }
-                (None, now) => known.identity = now,
+                (None, now) => file.identity = now,
                 _ => {}
             }
         }
         Ok(())
     }
 
-    /// Whether there is room for a commit: what a full or read-only disk refuses is tried.
+    /// Fails if the disk has no room for a commit or is read-only. It writes a file to find out.
     pub(super) fn check_space(&self) -> Result<(), StoreError> {
-        let mut had_space = self.had_space.lock().unwrap_or_else(PoisonError::into_inner);
-        if had_space.is_some_and(|at| at.elapsed() < SPACE_KNOWN) {
+        let mut had_space_at = self.had_space_at.lock().unwrap_or_else(PoisonError::into_inner);
+        if had_space_at.is_some_and(|at| at.elapsed() < SPACE_CHECK_REUSE) {
             return Ok(());
         }
-        *had_space = None;
-        let wrote = write_some(&self.folder_probe);
-        *had_space = wrote.is_ok().then(Instant::now);
-        let _ = fs::remove_file(&self.folder_probe);
-        wrote.map_err(|source| {
+        *had_space_at = None;
+        let written = write_probe(&self.space_probe);
+        *had_space_at = written.is_ok().then(Instant::now);
+        let _ = fs::remove_file(&self.space_probe);
+        written.map_err(|source| {
             let (what, hint) = match source.kind() {
                 io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
                     ("the disk of the database is full", "free some space on it")
@@ -117,18 +121,18 @@ impl Files {
     }
 }
 
-fn write_some(path: &Path) -> io::Result<()> {
-    // Not all the same byte: some file systems store that in no space at all.
-    let bytes: Vec<u8> = (0..SPACE).map(|place| (place * 31 + place / 251) as u8).collect();
+fn write_probe(path: &Path) -> io::Result<()> {
+    // The bytes differ, because some file systems store a run of equal bytes in no space.
+    let bytes: Vec<u8> = (0..SPACE_BYTES).map(|index| (index * 31 + index / 251) as u8).collect();
     let mut file = File::create(path)?;
     file.write_all(&bytes)?;
     file.flush()
 }
 
-fn gone(what: &str) -> StoreError {
+fn gone_error(what: &str) -> StoreError {
     StoreError::Unavailable {
-        what: format!("the {what} of the database was deleted or replaced while it was in use"),
-        hint: "put it back or restore a backup, and start again: nothing is answered as done until then",
+        what: format!("the {what} of the database was deleted or replaced while in use"),
+        hint: "put the file back or restore a backup, and restart; writes are refused until then",
         source: None,
     }
 }
@@ -139,7 +143,7 @@ fn identity(metadata: &Metadata) -> Identity {
     (metadata.dev(), metadata.ino())
 }
 
-/// Elsewhere an open file cannot be deleted or replaced.
+/// Other systems do not let an open file be deleted or replaced.
 #[cfg(not(unix))]
 fn identity(_: &Metadata) -> Identity {
     (0, 0)

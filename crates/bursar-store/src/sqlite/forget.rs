@@ -1,4 +1,4 @@
-//! What is kept for a while only: figures of minutes, and scopes of flow keys that nobody uses.
+//! Deleting what is kept for a limited time: the figures of minutes, and the unused scopes of flow keys.
 
 use bursar_core::scope::ScopeState;
 use bursar_core::state::{QueueKey, ScopeKey};
@@ -10,9 +10,10 @@ use crate::codec::{Packed, stored};
 use crate::error::StoreError;
 use crate::figures::first_minute_kept;
 use crate::job_row::minute_rows;
-use crate::sqlite::error::failed;
+use crate::sqlite::error::store_error;
 
-/// From one queue to the next, past all its figures.
+/// Deletes old figures of up to `limit` queues, and returns the last queue. Seeks from one queue to the next instead of reading all
+/// figures.
 pub(super) fn figures(
     shared: &Shared,
     conn: &Connection,
@@ -28,7 +29,7 @@ pub(super) fn figures(
     for _ in 0..limit {
         let (tenant, queue) = at.as_ref().map_or(("", ""), |(tenant, queue)| (tenant.as_str(), queue.as_str()));
         let found = rows.all(next, params![tenant, queue], |row| {
-            let text = |column| row.get::<_, String>(column).map_err(failed);
+            let text = |column| row.get::<_, String>(column).map_err(store_error);
             Ok::<QueueKey, StoreError>((stored("tenant", text(0)?)?, stored("queue", text(1)?)?))
         })?;
         let Some(found) = found.into_iter().next() else { return Ok(None) };
@@ -36,14 +37,14 @@ pub(super) fn figures(
         for what in minute_rows() {
             conn.prepare_cached(delete)
                 .and_then(|mut delete| delete.execute(params![tenant, queue, what, first]))
-                .map_err(failed)?;
+                .map_err(store_error)?;
         }
         at = Some(found);
     }
     Ok(at)
 }
 
-/// Scopes that may be forgotten, and where to go on.
+/// Returns the scopes of unused flow keys among up to `limit` scopes, and where to continue.
 pub(super) fn unused_flows(
     shared: &Shared,
     conn: &Connection,
@@ -57,15 +58,15 @@ pub(super) fn unused_flows(
     let page = shared.rows(conn).all(sql, params![tenant, scope, limit as i64], |row| {
         let key = scope_key(row)?;
         let internal = key.1.is_internal();
-        let unused =
-            internal && is_unused(&key, row.get_ref(2).map_err(failed)?.as_blob().map_err(|_| unreadable())?, now)?;
+        let unused = internal
+            && is_unused(&key, row.get_ref(2).map_err(store_error)?.as_blob().map_err(|_| not_a_blob())?, now)?;
         Ok((key, unused))
     })?;
     let next = page.last().filter(|_| page.len() == limit).map(|(key, _)| key.clone());
     Ok((page.into_iter().filter(|(_, unused)| *unused).map(|(key, _)| key).collect(), next))
 }
 
-/// Forgets those that are still as they were found.
+/// Deletes those scopes that are still unused.
 pub(super) fn flows(shared: &Shared, conn: &Connection, unused: &[ScopeKey]) -> Result<(), StoreError> {
     let rows = shared.rows(conn);
     let now = shared.clock.now();
@@ -73,12 +74,12 @@ pub(super) fn flows(shared: &Shared, conn: &Connection, unused: &[ScopeKey]) -> 
         let params = params![key.0.as_str(), key.1.as_str()];
         let sql = "SELECT state FROM bursar_scopes WHERE tenant = ?1 AND scope = ?2";
         let found = rows.all(sql, params, |row| {
-            is_unused(key, row.get_ref(0).map_err(failed)?.as_blob().map_err(|_| unreadable())?, now)
+            is_unused(key, row.get_ref(0).map_err(store_error)?.as_blob().map_err(|_| not_a_blob())?, now)
         })?;
         if found == [true] {
             for table in ["bursar_scopes", "bursar_postings", "bursar_rollups"] {
                 let delete = format!("DELETE FROM {table} WHERE tenant = ?1 AND scope = ?2");
-                conn.prepare_cached(&delete).and_then(|mut delete| delete.execute(params)).map_err(failed)?;
+                conn.prepare_cached(&delete).and_then(|mut delete| delete.execute(params)).map_err(store_error)?;
             }
         }
     }
@@ -89,6 +90,6 @@ fn is_unused(key: &ScopeKey, state: &[u8], now: bursar_core::time::Time) -> Resu
     Ok(ScopeState::unpack(state)?.is_unused_flow(&key.1, now))
 }
 
-fn unreadable() -> StoreError {
-    StoreError::corrupt("scope", "its state is no bytes")
+fn not_a_blob() -> StoreError {
+    StoreError::corrupt("scope", "its state is not a blob")
 }

@@ -1,17 +1,17 @@
-//! Many new rows with few statements: to begin and to end one costs SQLite half of what a row costs.
+//! Inserts of many rows with few statements. Starting and ending a statement costs SQLite half as much as writing a row.
 
 use rusqlite::types::{Null, ToSqlOutput, ValueRef};
 use rusqlite::{CachedStatement, ToSql};
 
 use crate::codec::{Carries, Packed};
 use crate::error::StoreError;
-use crate::sqlite::error::failed;
+use crate::sqlite::error::store_error;
 use crate::sqlite::rows::{SqliteRows, id};
 
-/// Rows of one statement: as many as there are left, the widest first.
-const WIDTHS: [usize; 3] = [16, 4, 1];
+/// The numbers of rows that one statement inserts. The largest that fits is used first.
+const ROWS_PER_STATEMENT: [usize; 3] = [16, 4, 1];
 
-/// Where rows go, with a place for each of their values.
+/// A table, and the columns for which each row has a value.
 pub(super) struct InsertSpec {
     pub(super) table: &'static str,
     pub(super) columns: &'static [&'static str],
@@ -25,100 +25,101 @@ impl InsertSpec {
     }
 }
 
-/// Values of rows, one row after the other, to be bound later or by another thread.
+/// The values of rows, one row after the other. They are bound to a statement later, possibly by another thread.
 #[derive(Default)]
-pub(super) struct Sheet {
-    cells: Vec<Cell>,
+pub(super) struct RowBuffer {
+    values: Vec<Value>,
+    /// The bytes of all texts and blobs.
     bytes: Vec<u8>,
 }
 
 #[derive(Clone, Copy)]
-enum Cell {
+enum Value {
     Null,
     Int(i64),
-    Text(Stretch),
-    Blob(Stretch),
+    Text(ByteRange),
+    Blob(ByteRange),
 }
 
-/// A part of the bytes of a sheet.
+/// A range of the bytes of a buffer.
 #[derive(Clone, Copy)]
-struct Stretch {
+struct ByteRange {
     from: usize,
     to: usize,
 }
 
-impl Sheet {
+impl RowBuffer {
     pub(super) fn int(&mut self, value: i64) {
-        self.cells.push(Cell::Int(value));
+        self.values.push(Value::Int(value));
     }
 
     pub(super) fn text(&mut self, value: &str) {
-        let stretch = self.stretch(|bytes| bytes.extend_from_slice(value.as_bytes()));
-        self.cells.push(Cell::Text(stretch));
+        let range = self.append(|bytes| bytes.extend_from_slice(value.as_bytes()));
+        self.values.push(Value::Text(range));
     }
 
     pub(super) fn id(&mut self, value: u128) {
-        let stretch = self.stretch(|bytes| bytes.extend_from_slice(&id(value)));
-        self.cells.push(Cell::Blob(stretch));
+        let range = self.append(|bytes| bytes.extend_from_slice(&id(value)));
+        self.values.push(Value::Blob(range));
     }
 
     pub(super) fn packed(&mut self, row: &impl Packed) {
-        let stretch = self.stretch(|bytes| row.append_to(bytes));
-        self.cells.push(Cell::Blob(stretch));
+        let range = self.append(|bytes| row.append_to(bytes));
+        self.values.push(Value::Blob(range));
     }
 
-    /// A row whose large payload is kept beside it.
-    pub(super) fn light(&mut self, row: &impl Carries) {
-        let stretch = self.stretch(|bytes| row.append_light_to(bytes));
-        self.cells.push(Cell::Blob(stretch));
+    /// Adds a packed row without its payload if the payload is large and stored in a table of its own.
+    pub(super) fn packed_light(&mut self, row: &impl Carries) {
+        let range = self.append(|bytes| row.append_light_to(bytes));
+        self.values.push(Value::Blob(range));
     }
 
-    /// A value, or none.
-    pub(super) fn maybe<T>(&mut self, value: Option<T>, add: impl FnOnce(&mut Sheet, T)) {
+    /// Adds a value with `add`, or null.
+    pub(super) fn optional<T>(&mut self, value: Option<T>, add: impl FnOnce(&mut RowBuffer, T)) {
         match value {
             Some(value) => add(self, value),
-            None => self.cells.push(Cell::Null),
+            None => self.values.push(Value::Null),
         }
     }
 
-    fn stretch(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> Stretch {
+    fn append(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> ByteRange {
         let from = self.bytes.len();
         write(&mut self.bytes);
-        Stretch { from, to: self.bytes.len() }
+        ByteRange { from, to: self.bytes.len() }
     }
 
-    /// Its rows, which have so many values each.
-    pub(super) fn rows(&self, values: usize) -> impl Iterator<Item = Cells<'_>> {
-        debug_assert_eq!(self.cells.len() % values, 0, "every row has so many");
-        self.cells.chunks_exact(values).map(|cells| Cells { cells, bytes: &self.bytes })
+    /// Returns the rows, which have `width` values each.
+    pub(super) fn rows(&self, width: usize) -> impl Iterator<Item = BoundValues<'_>> {
+        debug_assert_eq!(self.values.len() % width, 0, "every row has {width} values");
+        self.values.chunks_exact(width).map(|values| BoundValues { values, bytes: &self.bytes })
     }
 }
 
-/// Values of a sheet that go to one statement.
+/// The values for the parameters of one statement.
 #[derive(Clone, Copy)]
-pub(super) struct Cells<'a> {
-    cells: &'a [Cell],
+pub(super) struct BoundValues<'a> {
+    values: &'a [Value],
     bytes: &'a [u8],
 }
 
-impl Cells<'_> {
-    /// Runs a statement with these values; says how many rows it changed.
+impl BoundValues<'_> {
+    /// Runs a statement with these values. Returns how many rows it changed.
     pub(super) fn run(self, statement: &mut CachedStatement<'_>) -> Result<usize, StoreError> {
-        for (place, cell) in self.cells.iter().enumerate() {
-            let bytes = |Stretch { from, to }| &self.bytes[from..to];
-            let bound = match *cell {
-                Cell::Null => statement.raw_bind_parameter(place + 1, Null),
-                Cell::Int(value) => statement.raw_bind_parameter(place + 1, value),
-                Cell::Text(at) => statement.raw_bind_parameter(place + 1, Text(bytes(at))),
-                Cell::Blob(at) => statement.raw_bind_parameter(place + 1, bytes(at)),
+        for (index, value) in self.values.iter().enumerate() {
+            let bytes = |ByteRange { from, to }| &self.bytes[from..to];
+            let bound = match *value {
+                Value::Null => statement.raw_bind_parameter(index + 1, Null),
+                Value::Int(value) => statement.raw_bind_parameter(index + 1, value),
+                Value::Text(range) => statement.raw_bind_parameter(index + 1, Text(bytes(range))),
+                Value::Blob(range) => statement.raw_bind_parameter(index + 1, bytes(range)),
             };
-            bound.map_err(failed)?;
+            bound.map_err(store_error)?;
         }
-        statement.raw_execute().map_err(failed)
+        statement.raw_execute().map_err(store_error)
     }
 }
 
-/// Bytes that were a text before they came to a sheet.
+/// UTF-8 bytes that are bound as text without being checked again.
 struct Text<'a>(&'a [u8]);
 
 impl ToSql for Text<'_> {
@@ -128,19 +129,19 @@ impl ToSql for Text<'_> {
 }
 
 impl SqliteRows<'_> {
-    /// Inserts the rows of a sheet, whose values are in the order of the columns.
-    pub(super) fn insert_all(&self, into: &InsertSpec, sheet: &Sheet) -> Result<(), StoreError> {
-        let mut left = sheet.cells.as_slice();
+    /// Inserts the rows of a buffer, whose values are in the order of the columns.
+    pub(super) fn insert_all(&self, into: &InsertSpec, buffer: &RowBuffer) -> Result<(), StoreError> {
+        let mut left = buffer.values.as_slice();
         debug_assert_eq!(left.len() % into.columns.len(), 0, "every row has a value for each column");
-        for width in WIDTHS {
-            let values = width * into.columns.len();
-            if left.len() < values {
+        for rows in ROWS_PER_STATEMENT {
+            let count = rows * into.columns.len();
+            if left.len() < count {
                 continue;
             }
-            let mut statement = self.prepare(&into.sql(width))?;
-            while let Some((cells, later)) = left.split_at_checked(values) {
-                Cells { cells, bytes: &sheet.bytes }.run(statement.raw())?;
-                left = later;
+            let mut statement = self.prepare(&into.sql(rows))?;
+            while let Some((values, rest)) = left.split_at_checked(count) {
+                BoundValues { values, bytes: &buffer.bytes }.run(statement.raw())?;
+                left = rest;
             }
         }
         Ok(())

@@ -1,6 +1,7 @@
-//! Jobs and queues on SQLite: live jobs in one table, finished ones in another, and figures as sums.
+//! Jobs and queues: live jobs in one table, finished ones in another, and figures as sums that each transaction adds to.
 //!
-//! A live job's row has the columns that an index needs, what never changes (`spec`, written once) and what does (`life`).
+//! The row of a live job has the columns that an index needs, the part that never changes (`spec`, written once), and the part that
+//! does (`life`).
 
 mod check;
 mod claim;
@@ -20,10 +21,10 @@ pub(super) use self::list::{
 use crate::codec::stored;
 use crate::error::StoreError;
 use crate::job_row::{Columns, Moving, Named, Spec};
-use crate::sqlite::error::failed;
+use crate::sqlite::error::store_error;
 use crate::sqlite::rows::{SqliteRows, get_id, get_time, id, unpack};
 
-/// The indexes of the tables of jobs, each with what rows are in it and what it is ordered by.
+/// The indexes of the tables of jobs: table, index, the condition for rows in it, and its columns.
 pub(super) const INDEXES: [(&str, &str, &str, &str); 8] = [
     ("bursar_jobs", "bursar_jobs_ready", "state = 0", "tenant, queue, kind, rank, id"),
     ("bursar_jobs", "bursar_jobs_lines", "state IN (1, 2)", "tenant, queue, flow, state, kind, rank, id"),
@@ -39,16 +40,17 @@ const LIVE: &str = "SELECT id, tenant, queue, kind, flow, state, at, spec, life 
 const LIVE_BY_ID: &str = "SELECT id, tenant, queue, kind, flow, state, at, spec, life FROM bursar_jobs WHERE id = ?1";
 const ENDED_BY_ID: &str = "SELECT data FROM bursar_ended_jobs WHERE id = ?1";
 
-/// Names that stand in many rows are made once.
+/// The names of the last row that was read. Rows that follow each other mostly share them, so they are cloned and not parsed again.
 #[derive(Default)]
-struct Names {
+struct LastNames {
     tenant: Option<Tenant>,
     queue: Option<Queue>,
     kind: Option<JobKind>,
 }
 
-fn again<T>(
-    known: &mut Option<T>,
+/// Reads a name, and clones the last one if it is the same.
+fn read_name<T>(
+    last: &mut Option<T>,
     row: &Row<'_>,
     (column, what): (usize, &'static str),
     as_str: impl Fn(&T) -> &str,
@@ -56,26 +58,26 @@ fn again<T>(
 where
     T: Name + Clone,
 {
-    let text = row.get_ref(column).map_err(failed)?.as_str().map_err(|error| StoreError::corrupt(what, error))?;
-    match known {
+    let text = row.get_ref(column).map_err(store_error)?.as_str().map_err(|error| StoreError::corrupt(what, error))?;
+    match last {
         Some(same) if as_str(same) == text => Ok(same.clone()),
-        _ => Ok(known.insert(stored(what, text.to_owned())?).clone()),
+        _ => Ok(last.insert(stored(what, text.to_owned())?).clone()),
     }
 }
 
-impl Names {
-    /// A live job from a row of [`LIVE`], without what is kept beside it.
-    fn live(&mut self, row: &Row<'_>) -> Result<Job, StoreError> {
-        let flow = row.get_ref(4).map_err(failed)?.as_str().map_err(|error| StoreError::corrupt("key", error))?;
+impl LastNames {
+    /// Reads a live job from a row of [`LIVE`], without large payloads.
+    fn read_live(&mut self, row: &Row<'_>) -> Result<Job, StoreError> {
+        let flow = row.get_ref(4).map_err(store_error)?.as_str().map_err(|error| StoreError::corrupt("key", error))?;
         let key = if flow.is_empty() { None } else { Some(stored::<FlowKey>("key", flow.to_owned())?) };
         let (spec, moving): (Spec<'_>, Moving<'_>) = (unpack(row, 7)?, unpack(row, 8)?);
-        let (state, at) = (row.get::<_, i64>(5).map_err(failed)?, get_time(row, 6).map_err(failed)?);
+        let (state, at) = (row.get::<_, i64>(5).map_err(store_error)?, get_time(row, 6).map_err(store_error)?);
         let place = Columns::place(state, at, key.is_some());
         let named = Named {
-            id: JobId(get_id(row, 0).map_err(failed)?),
-            tenant: again(&mut self.tenant, row, (1, "tenant"), Tenant::as_str)?,
-            queue: again(&mut self.queue, row, (2, "queue"), Queue::as_str)?,
-            kind: again(&mut self.kind, row, (3, "kind"), JobKind::as_str)?,
+            id: JobId(get_id(row, 0).map_err(store_error)?),
+            tenant: read_name(&mut self.tenant, row, (1, "tenant"), Tenant::as_str)?,
+            queue: read_name(&mut self.queue, row, (2, "queue"), Queue::as_str)?,
+            kind: read_name(&mut self.kind, row, (3, "kind"), JobKind::as_str)?,
             key,
         };
         Ok(named.job(place, spec, moving))
@@ -83,34 +85,34 @@ impl Names {
 }
 
 impl SqliteRows<'_> {
-    /// A job, live or finished, with its payload and result.
+    /// Reads a job, live or finished, with its payload and result.
     pub(in crate::sqlite) fn read_job(&self, job: JobId) -> Result<Option<Job>, StoreError> {
         self.find_job(job)?.map(|job| self.attach_payloads(job)).transpose()
     }
 
-    /// A job as its row is.
+    /// Reads a job, live or finished, without large payloads.
     pub(in crate::sqlite) fn find_job(&self, job: JobId) -> Result<Option<Job>, StoreError> {
-        let live = self.one(LIVE_BY_ID, [id(job.0)], |row| Names::default().live(row))?;
+        let live = self.one(LIVE_BY_ID, [id(job.0)], |row| LastNames::default().read_live(row))?;
         match live {
             Some(job) => Ok(Some(job)),
             None => self.one(ENDED_BY_ID, [id(job.0)], |row| unpack(row, 0)),
         }
     }
 
-    /// Puts back what is kept beside the row.
-    /// Puts back what is kept beside the rows, one job after the other, as far as there is room for it.
-    fn attach_within(&self, jobs: Vec<Job>, room: &mut usize) -> Result<Vec<Job>, StoreError> {
+    /// Loads large payloads into jobs until `bytes_left` is used up; the remaining jobs stay without theirs.
+    fn attach_within(&self, jobs: Vec<Job>, bytes_left: &mut usize) -> Result<Vec<Job>, StoreError> {
         let attach = |job: Job| {
-            if *room == 0 {
+            if *bytes_left == 0 {
                 return Ok(job);
             }
             let job = self.attach_payloads(job)?;
-            *room = room.saturating_sub(job.bytes());
+            *bytes_left = bytes_left.saturating_sub(job.bytes());
             Ok(job)
         };
         jobs.into_iter().map(attach).collect()
     }
 
+    /// Loads the payload and the result of a job if they are large and stored in a table of their own.
     fn attach_payloads(&self, mut job: Job) -> Result<Job, StoreError> {
         if job.payload.is_elsewhere() {
             job.payload = self.payload(job.id.0)?.unwrap_or_default();

@@ -9,7 +9,7 @@ use bursar_core::state::{QueueKey, ScheduleKey, ScopeKey};
 use bursar_core::time::Time;
 use rusqlite::{Connection, Row, params};
 
-use super::error::failed;
+use super::error::store_error;
 use super::read::scope_key;
 use super::rows::get_id;
 use super::writer::Shared;
@@ -62,7 +62,7 @@ impl Maintain for SqliteStore {
         let work = move |shared: &Shared, conn: &Connection| {
             let sql = "DELETE FROM bursar_keys WHERE (tenant, key) IN
                 (SELECT tenant, key FROM bursar_keys WHERE until <= ?1 ORDER BY until LIMIT ?2)";
-            conn.execute(sql, (shared.clock.now().micros(), limit as i64)).map_err(failed)
+            conn.execute(sql, (shared.clock.now().micros(), limit as i64)).map_err(store_error)
         };
         self.writer()?.call(move |writer| writer.transaction(work)).await
     }
@@ -88,7 +88,7 @@ impl Maintain for SqliteStore {
     async fn erase_payload(&self, id: u128) -> Result<bool, StoreError> {
         let work = move |_: &Shared, conn: &Connection| {
             let erased = conn.execute("DELETE FROM bursar_payloads WHERE id = ?1", [id.to_be_bytes()]);
-            Ok(erased.map_err(failed)? > 0)
+            Ok(erased.map_err(store_error)? > 0)
         };
         self.writer()?.call(move |writer| writer.transaction(work)).await
     }
@@ -117,14 +117,14 @@ impl Maintain for SqliteStore {
         let Some((writer, closed)) = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take() else {
             return;
         };
-        // Reads under way are answered first. Then the connections for reading are closed.
-        let reading = self.reading.acquire_many(READERS as u32).await;
-        self.reading.close();
+        // Reads in flight finish first. Then the connections for reading are closed.
+        let permits = self.read_permits.acquire_many(READERS as u32).await;
+        self.read_permits.close();
         self.readers.lock().unwrap_or_else(PoisonError::into_inner).clear();
         self.change_counter.close();
-        drop(reading);
-        // The thread finishes the tasks it has accepted, and ends when the last handle is gone. Its connection is the last of this
-        // process to close, which copies the write-ahead log into the file.
+        drop(permits);
+        // The writer thread finishes the tasks it has accepted and ends when the last handle is dropped. Its connection is the last of
+        // this process to close, which copies the rest of the write-ahead log into the file.
         drop(writer);
         let _ = closed.await;
     }
@@ -135,8 +135,8 @@ fn due_holds(shared: &Shared, conn: &Connection, limit: usize) -> Result<Vec<(Te
         WHERE state = 0 AND expires_at <= ?1 AND expires_at < 9223372036854775807 ORDER BY expires_at LIMIT ?2";
     let now = shared.clock.now();
     let read = |row: &Row<'_>| {
-        let tenant = stored::<Tenant>("tenant", row.get(0).map_err(failed)?)?;
-        Ok((tenant, HoldId(get_id(row, 1).map_err(failed)?)))
+        let tenant = stored::<Tenant>("tenant", row.get(0).map_err(store_error)?)?;
+        Ok((tenant, HoldId(get_id(row, 1).map_err(store_error)?)))
     };
     shared.rows(conn).all(sql, params![now.micros(), limit as i64], read)
 }

@@ -1,23 +1,36 @@
 //! SQLite, the embedded engine: one file, one writer, nothing to install.
 //!
-//! The files follow the parts of [`Store`](crate::Store): `commit`, `read`, `maintain`, `notify`. One thread owns the connection that
-//! writes (`writer`); reads run on connections of their own.
+//! The files `commit`, `read`, `maintain` and `notify` implement the parts of [`Store`](crate::Store). Below them:
+//!
+//! | file | what it does |
+//! | --- | --- |
+//! | `writer` | the thread that owns the only connection that writes |
+//! | `rows`, `jobs`, `schedules`, `write`, `inserts` | the SQL that loads and writes the rows of a transaction |
+//! | `second_thread` | decides and encodes large batches beside the writer thread |
+//! | `checkpoint` | copies the write-ahead log into the database file beside the writer thread |
+//! | `caller_transaction` | callers' closures, in a transaction on the writer thread |
+//! | `scope_cache` | the scopes that this process wrote last |
+//! | `process_lock` | lets several processes write to one file in fair order |
+//! | `change_counter`, `wal_watch` | notice the commits of other processes |
+//! | `files`, `integrity` | notice deleted, replaced and damaged files |
+//! | `backup`, `salvage`, `rebuild`, `verify` | copy, recover, rebuild and check a database |
+//!
+//! Reads run on up to four connections of their own, each in one snapshot, and do not wait for the writer.
 
 mod backup;
 mod caller_transaction;
 mod change_counter;
 mod checkpoint;
 mod commit;
+mod connection;
 mod error;
 mod files;
 mod forget;
 mod inserts;
 mod integrity;
 mod jobs;
-mod journal_encoder;
 mod maintain;
 mod notify;
-mod parallel_decide;
 mod process_lock;
 mod read;
 mod rebuild;
@@ -26,6 +39,7 @@ mod salvage;
 mod schedules;
 pub mod schema;
 mod scope_cache;
+mod second_thread;
 mod verify;
 mod wal_watch;
 mod write;
@@ -43,10 +57,11 @@ use tokio::sync::{Semaphore, oneshot};
 pub use self::backup::{Copied, CopyOptions, CopyProgress, backup, restore};
 pub use self::caller_transaction::SqliteTx;
 use self::change_counter::ChangeCounter;
-use self::error::failed;
+use self::connection::open_reader;
+use self::error::store_error;
 use self::files::Files;
 pub use self::salvage::{salvage, set_clock_back};
-use self::writer::{Counters, Handle, Shared, Writer, open_reader};
+use self::writer::{Counters, Handle, Shared, Writer};
 use crate::clock::SystemClock;
 use crate::codec::Budgets;
 use crate::error::StoreError;
@@ -57,18 +72,18 @@ pub struct SqliteStore {
     writer: Mutex<Option<(Handle, oneshot::Receiver<()>)>>,
     shared: Arc<Shared>,
     readers: Arc<Mutex<Vec<Connection>>>,
-    reading: Semaphore,
-    closures: Arc<Semaphore>,
+    read_permits: Semaphore,
+    closure_permits: Arc<Semaphore>,
     change_counter: ChangeCounter,
 }
 
-/// Connections that read at once.
+/// The connections that read at the same time.
 const READERS: usize = 4;
-/// The most closures that run or wait on the writer's thread; one more fails with `Busy`.
+/// The most closures that run or wait on the writer thread. One more fails with `Busy`.
 const CLOSURES_MAX: usize = 1_000;
 
 impl SqliteStore {
-    /// The page cache of the writer, in KiB: enough that a batch over a thousand scopes reads no page twice.
+    /// The page cache of the writing connection, in KiB: enough that a batch on a thousand scopes reads no page twice.
     pub const CACHE_KIB: u32 = 16_384;
 
     /// Opens a database file.
@@ -76,7 +91,7 @@ impl SqliteStore {
         SqliteStore::start(Some(path.as_ref().to_owned()), setup).await
     }
 
-    /// Opens a database in memory, gone when dropped.
+    /// Opens a database in memory. It is lost when the store is dropped.
     pub async fn in_memory(setup: Setup) -> Result<SqliteStore, StoreError> {
         SqliteStore::start(None, Setup { migrate: true, ..setup }).await
     }
@@ -96,7 +111,7 @@ impl SqliteStore {
         let prepare = move || {
             let mut writer = Writer::open(opened)?;
             if writer.shared.setup.migrate {
-                // A database that is up to date is not written to.
+                // A database that is up to date is not written.
                 if matches!(schema::check(&writer.conn), Err(StoreError::NotMigrated { .. })) {
                     writer.transaction(|_, conn| schema::migrate(conn))?;
                 }
@@ -112,35 +127,35 @@ impl SqliteStore {
             writer: Mutex::new(Some(writer)),
             shared,
             readers: Arc::default(),
-            reading: Semaphore::new(READERS),
-            closures: Arc::new(Semaphore::new(CLOSURES_MAX)),
+            read_permits: Semaphore::new(READERS),
+            closure_permits: Arc::new(Semaphore::new(CLOSURES_MAX)),
             change_counter: ChangeCounter::default(),
         })
     }
 
-    /// Runs a closure in a transaction of its own on the writer's thread, so that its rows and Bursar's commit
-    /// together. The transaction is rolled back when the closure fails, panics or runs longer than `limit`. Returns the result of the
-    /// closure and the journal entries to publish. Fails with `Busy` when a thousand closures are waiting.
+    /// Runs a closure in a transaction of its own on the writer thread, so that its rows and Bursar's commit together. The transaction
+    /// is rolled back if the closure fails, panics or runs longer than `limit`. Returns the result of the closure and the journal
+    /// entries to publish. Fails with `Busy` if a thousand closures are running or waiting.
     pub async fn transaction<T, E>(
         &self,
         limit: Duration,
-        work: impl FnOnce(&mut SqliteTx<'_>) -> Result<T, E> + Send + 'static,
+        closure: impl FnOnce(&mut SqliteTx<'_>) -> Result<T, E> + Send + 'static,
     ) -> Result<Result<(T, Vec<Arc<Entry>>), E>, StoreError>
     where
         T: Send + 'static,
         E: Send + 'static,
     {
-        let full = |_| StoreError::Busy(format!("{CLOSURES_MAX} closures are waiting for the writer"));
-        let permit = self.closures.clone().try_acquire_owned().map_err(full)?;
+        let full = |_| StoreError::Busy(format!("{CLOSURES_MAX} closures are running or waiting for the writer"));
+        let permit = self.closure_permits.clone().try_acquire_owned().map_err(full)?;
         let run = move |writer: &mut Writer| {
-            // Held until the closure has run, even if the caller no longer waits for it.
+            // Released when the closure has run, even if the caller no longer awaits it.
             let _permit = permit;
-            writer.run_closure(limit, work)
+            writer.run_closure(limit, closure)
         };
         self.writer()?.call(run).await
     }
 
-    /// How many statements ran and how many steps SQLite's virtual machine took: a cost that does not depend on the machine.
+    /// Returns how many statements ran, and how many steps SQLite's virtual machine took: a cost that does not depend on the machine.
     pub fn effort(&self) -> (u64, u64) {
         let Counters { statements, steps } = &self.shared.effort;
         (statements.load(Ordering::Relaxed), steps.load(Ordering::Relaxed))
@@ -151,7 +166,7 @@ impl SqliteStore {
         writer.as_ref().map(|(handle, _)| handle.clone()).ok_or(StoreError::Closed)
     }
 
-    /// Reads in one snapshot, on a connection of its own; a database in memory has only the writer's.
+    /// Runs a query in one snapshot, on a connection for reading. A database in memory has only the writing connection.
     async fn in_snapshot<T: Send + 'static>(
         &self,
         query: impl FnOnce(&Shared, &Connection) -> Result<T, StoreError> + Send + 'static,
@@ -160,18 +175,18 @@ impl SqliteStore {
         let Some(path) = self.shared.path.clone() else {
             return writer.call(move |writer| query(&writer.shared, &writer.conn)).await;
         };
-        let _permit = self.reading.acquire().await.map_err(|_| StoreError::Closed)?;
+        let _permit = self.read_permits.acquire().await.map_err(|_| StoreError::Closed)?;
         let (shared, readers) = (self.shared.clone(), self.readers.clone());
-        let work = move || {
+        let run = move || {
             let idle = readers.lock().unwrap_or_else(PoisonError::into_inner).pop();
             let conn = idle.map_or_else(|| open_reader(&path), Ok)?;
-            let run = |sql| conn.prepare_cached(sql)?.execute([]);
-            run("BEGIN").map_err(failed)?;
+            let execute = |sql| conn.prepare_cached(sql)?.execute([]);
+            execute("BEGIN").map_err(store_error)?;
             let answer = query(&shared, &conn);
-            run("ROLLBACK").map_err(failed)?;
+            execute("ROLLBACK").map_err(store_error)?;
             readers.lock().unwrap_or_else(PoisonError::into_inner).push(conn);
             answer
         };
-        tokio::task::spawn_blocking(work).await.map_err(|_| StoreError::Closed)?
+        tokio::task::spawn_blocking(run).await.map_err(|_| StoreError::Closed)?
     }
 }

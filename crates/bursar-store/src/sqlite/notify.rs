@@ -1,4 +1,4 @@
-//! Notifications: a watch on the write-ahead log, and the counter for polling.
+//! Notifications: a watch on the write-ahead log, and a counter for polling.
 
 use std::sync::Arc;
 

@@ -1,8 +1,8 @@
 //! A fair lock between processes that write to one file.
 //!
-//! SQLite lets writers race for its lock. The process that wrote last usually wins again, and others starve. Here a writer locks two
-//! files beside the database in order: first `-gate`, then `-turn`. It releases the gate and writes. The process that waits
-//! for the turn holds the gate, so that the one that just wrote must queue behind it.
+//! SQLite lets writers race for its lock. The process that wrote last usually wins again, and others starve. Here a process locks two
+//! files beside the database before it writes: first `-gate`, then `-turn`. It releases the gate when it has the turn, and the turn when
+//! it has written. The process that waits for the turn holds the gate, so the process that just wrote cannot overtake it.
 
 use std::cell::Cell;
 use std::fs::{File, OpenOptions, TryLockError};
@@ -15,30 +15,32 @@ use crate::error::StoreError;
 /// Two lock files beside the database. The operating system releases their locks when a process ends.
 pub(super) struct ProcessLock {
     files: Option<(File, File)>,
-    /// It had to wait the last time, so other processes are writing.
+    /// Whether it had to wait the last time, which means that other processes write too.
     waited: Cell<bool>,
 }
 
 /// The right to write, until dropped.
 pub(super) struct WriteTurn<'a>(Option<&'a File>);
 
-/// The pauses between tries of a writer, each of which waits for `BUSY_TIMEOUT` inside SQLite.
+/// The pauses between attempts of a statement, each of which waits for `BUSY_TIMEOUT` inside SQLite.
 pub(super) const WAITS: [Duration; 3] =
     [Duration::from_millis(10), Duration::from_millis(50), Duration::from_millis(250)];
 /// How long SQLite itself waits for its lock.
 pub(super) const BUSY_TIMEOUT: Duration = Duration::from_millis(500);
 
+/// How long a process waits for its turn.
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// The first and the shortest pause between tries at the gate; each is half as long as the one before. The process that has waited
-/// longest tries most often, so that one that just wrote does not overtake it.
+/// The first and the shortest pause between attempts to lock the gate. Each is half as long as the one before, so the process that has
+/// waited longest tries most often.
 const GATE_STEPS: (Duration, Duration) = (Duration::from_millis(1), Duration::from_micros(50));
-/// How long a process that had to wait pauses before its next write, so that processes asleep at the gate can try first.
+/// How long a process that had to wait pauses before its next write, so that processes that sleep between attempts can lock the gate
+/// first.
 const YIELD: Duration = Duration::from_micros(400);
-/// The pauses between tries for the turn, for which only one process waits.
+/// The first and the shortest pause between attempts to lock the turn, for which only one process waits.
 const TURN_STEPS: (Duration, Duration) = (Duration::from_micros(50), Duration::from_micros(50));
 
 impl ProcessLock {
-    /// For a database in a file.
+    /// Opens the lock files of a database file.
     pub(super) fn beside(database: &Path) -> Result<ProcessLock, StoreError> {
         let open = |suffix: &str| {
             let mut path = database.as_os_str().to_owned();
@@ -55,7 +57,7 @@ impl ProcessLock {
         Ok(ProcessLock { files: Some((open("-gate")?, open("-turn")?)), waited: Cell::new(false) })
     }
 
-    /// For a database in memory.
+    /// No lock, for a database in memory.
     pub(super) fn none() -> ProcessLock {
         ProcessLock { files: None, waited: Cell::new(false) }
     }
@@ -68,10 +70,10 @@ impl ProcessLock {
         }
         let mut waited = Duration::ZERO;
         lock(gate, GATE_STEPS, &mut waited)?;
-        let taken = lock(turn, TURN_STEPS, &mut waited);
+        let locked = lock(turn, TURN_STEPS, &mut waited);
         let _ = gate.unlock();
         self.waited.set(!waited.is_zero());
-        taken.map(|()| WriteTurn(Some(turn)))
+        locked.map(|()| WriteTurn(Some(turn)))
     }
 }
 

@@ -1,4 +1,4 @@
-//! Reads: each on a connection of its own, in one snapshot.
+//! Reads: each in one snapshot, on a connection for reading. They do not wait for the writer.
 
 use std::ops::RangeInclusive;
 
@@ -16,7 +16,7 @@ use bursar_core::time::Time;
 use futures_util::FutureExt;
 use rusqlite::{Connection, Row, params};
 
-use super::error::failed;
+use super::error::store_error;
 use super::rows::{get_id, get_time, id, unpack};
 use super::writer::Shared;
 use super::{SqliteStore, jobs, schedules};
@@ -191,7 +191,7 @@ fn scopes(
         ORDER BY scope LIMIT ?4";
     let after = after.map_or("", Scope::as_str);
     let names = shared.rows(conn).all(sql, params![tenant.as_str(), after, prefix, limit as i64], |row| {
-        stored::<Scope>("scope", row.get(0).map_err(failed)?)
+        stored::<Scope>("scope", row.get(0).map_err(store_error)?)
     })?;
     let mut found = Vec::with_capacity(names.len());
     for name in names {
@@ -204,7 +204,7 @@ fn scopes(
 fn spent(conn: &Connection, key: &ScopeKey, from: Time, to: Time) -> Result<i64, StoreError> {
     let sql = "SELECT coalesce(sum(amount), 0) FROM bursar_postings WHERE tenant = ?1 AND scope = ?2 AND at >= ?3 AND at < ?4";
     let params = params![key.0.as_str(), key.1.as_str(), from.micros(), to.micros()];
-    conn.query_row(sql, params, |row| row.get(0)).map_err(failed)
+    conn.query_row(sql, params, |row| row.get(0)).map_err(store_error)
 }
 
 fn live_holds(
@@ -220,7 +220,8 @@ fn live_holds(
     let Some(row) = rows.read_scope(key)? else { return Ok(Vec::new()) };
     let (at, hold) = after.unwrap_or((Time::MIN, HoldId(0)));
     let params = params![key.0.as_str(), key.1.as_str(), at.micros(), id(hold.0), limit as i64];
-    let mark = |row: &Row<'_>| Ok((get_time(row, 0).map_err(failed)?, HoldId(get_id(row, 1).map_err(failed)?)));
+    let mark =
+        |row: &Row<'_>| Ok((get_time(row, 0).map_err(store_error)?, HoldId(get_id(row, 1).map_err(store_error)?)));
     let ids = row.live_after(after, rows.all(sql, params, mark)?, limit);
     fill_page(ids, limit, |id| rows.read_hold(id))
 }
@@ -242,7 +243,7 @@ fn grants(
     })
 }
 
-/// As many items as go onto one page, each read when it is its turn.
+/// Reads items one by one until a page is full, by number or by bytes.
 pub(super) fn fill_page<K, T: Weighs>(
     keys: Vec<K>,
     limit: usize,
@@ -267,7 +268,7 @@ pub(super) fn journal(
     after: u64,
     limit: usize,
 ) -> Result<Vec<Journaled>, StoreError> {
-    // A reader may ask from the middle of a row.
+    // `after` may be in the middle of a row.
     let sql = "SELECT position, at, prev, entries FROM bursar_journal
         WHERE position >= coalesce((SELECT position FROM bursar_journal WHERE position <= ?1 + 1 ORDER BY position DESC LIMIT 1), 0)
           AND position + count > ?1 + 1
@@ -280,6 +281,6 @@ pub(super) fn journal(
 }
 
 pub(super) fn scope_key(row: &Row<'_>) -> Result<ScopeKey, StoreError> {
-    let tenant = stored::<Tenant>("tenant", row.get(0).map_err(failed)?)?;
-    Ok((tenant, stored::<Scope>("scope", row.get(1).map_err(failed)?)?))
+    let tenant = stored::<Tenant>("tenant", row.get(0).map_err(store_error)?)?;
+    Ok((tenant, stored::<Scope>("scope", row.get(1).map_err(store_error)?)?))
 }

@@ -3,7 +3,7 @@
 use futures_util::FutureExt;
 use rusqlite::Connection;
 
-use super::error::failed;
+use super::error::store_error;
 use super::read::journal;
 use super::schema;
 use super::writer::Shared;
@@ -11,21 +11,21 @@ use crate::error::StoreError;
 use crate::transaction;
 use crate::transaction::rows::Rows;
 
-/// Makes the tables anew, within the caller's transaction.
+/// Deletes the tables' rows and replays the journal, within the caller's transaction. Returns how many events were applied.
 pub(super) fn rebuild(shared: &Shared, conn: &Connection) -> Result<u64, StoreError> {
     for table in schema::REBUILT {
-        conn.execute(&format!("DELETE FROM {table}"), []).map_err(failed)?;
+        conn.execute(&format!("DELETE FROM {table}"), []).map_err(store_error)?;
     }
     let (mut after, mut events) = (0, 0);
     loop {
         let page = journal(shared, conn, after, 100)?;
         for journaled in &page {
             let mut rows = shared.rows(conn);
-            let work = async {
+            let apply = async {
                 let ws = transaction::replay(&mut rows, &journaled.batch).await?;
                 rows.store(&ws, None).await
             };
-            work.now_or_never().expect("SQLite never waits within a transaction")?;
+            apply.now_or_never().expect("SQLite never waits within a transaction")?;
             let count = journaled.batch.count() as u64;
             after = journaled.position + count - 1;
             events += count;

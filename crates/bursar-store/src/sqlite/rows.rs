@@ -1,4 +1,4 @@
-//! Rows on SQLite: a plain loop of prepared statements on one connection.
+//! Loading the rows of a transaction: loops of prepared statements on one connection. With one writer no row needs a lock.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -27,25 +27,25 @@ use crate::clock::Clock;
 use crate::codec::{Budgets, Carries, Packed, from_json};
 use crate::error::StoreError;
 use crate::memory::ROLL_UP_STEP;
-use crate::sqlite::error::failed;
-use crate::sqlite::journal_encoder::JournalEncoder;
+use crate::sqlite::error::store_error;
 use crate::sqlite::scope_cache::ScopeCache;
+use crate::sqlite::second_thread::SecondThread;
 use crate::sqlite::writer::Counters;
 use crate::transaction::rows::{ClaimAsk, Claimed, Found, PastAsk, Rows};
 
-/// One transaction on a connection.
+/// The transaction that is open on a connection.
 pub(super) struct SqliteRows<'a> {
     pub(super) conn: &'a Connection,
     pub(super) clock: &'a dyn Clock,
     pub(super) budgets: &'a Budgets,
     pub(super) effort: &'a Counters,
-    /// Scopes as this connection wrote them last, where nobody else has written since.
+    /// The scopes that this connection wrote last. `None` outside of batches.
     pub(super) scope_cache: Option<&'a RefCell<ScopeCache>>,
-    /// Who makes the texts of the journal meanwhile.
-    pub(super) encoder: Option<&'a JournalEncoder>,
+    /// The thread that encodes journal rows. `None` outside of batches.
+    pub(super) second_thread: Option<&'a SecondThread>,
 }
 
-/// A 128-bit id as stored: big-endian, so that it sorts by time.
+/// Encodes a 128-bit id as it is stored: big-endian, so that ids sort by time.
 pub(super) fn id(id: u128) -> [u8; 16] {
     id.to_be_bytes()
 }
@@ -62,7 +62,7 @@ pub(super) fn seq(seq: u64) -> i64 {
     i64::try_from(seq).unwrap_or(i64::MAX)
 }
 
-/// A prepared statement that counts what it costs.
+/// A prepared statement that counts its runs and steps.
 pub(super) struct Statement<'a> {
     inner: CachedStatement<'a>,
     effort: &'a Counters,
@@ -72,10 +72,10 @@ pub(super) struct Statement<'a> {
 impl<'a> Statement<'a> {
     pub(super) fn run(&mut self, params: impl Params) -> Result<usize, StoreError> {
         self.runs += 1;
-        self.inner.execute(params).map_err(failed)
+        self.inner.execute(params).map_err(store_error)
     }
 
-    /// The statement, for one more run with values that are bound one by one.
+    /// Returns the statement for one run with values that are bound one by one.
     pub(super) fn raw(&mut self) -> &mut CachedStatement<'a> {
         self.runs += 1;
         &mut self.inner
@@ -87,8 +87,8 @@ impl<'a> Statement<'a> {
         read: impl FnOnce(&Row<'_>) -> Result<T, StoreError>,
     ) -> Result<Option<T>, StoreError> {
         self.runs += 1;
-        let mut rows = self.inner.query(params).map_err(failed)?;
-        rows.next().map_err(failed)?.map(read).transpose()
+        let mut rows = self.inner.query(params).map_err(store_error)?;
+        rows.next().map_err(store_error)?.map(read).transpose()
     }
 }
 
@@ -106,7 +106,7 @@ const GRANT: &str = "SELECT data FROM bursar_grants WHERE id = ?1";
 
 impl<'a> SqliteRows<'a> {
     pub(super) fn prepare(&self, sql: &str) -> Result<Statement<'a>, StoreError> {
-        Ok(Statement { inner: self.conn.prepare_cached(sql).map_err(failed)?, effort: self.effort, runs: 0 })
+        Ok(Statement { inner: self.conn.prepare_cached(sql).map_err(store_error)?, effort: self.effort, runs: 0 })
     }
 
     pub(super) fn one<T>(
@@ -126,15 +126,15 @@ impl<'a> SqliteRows<'a> {
     ) -> Result<Vec<T>, StoreError> {
         let mut statement = self.prepare(sql)?;
         statement.runs += 1;
-        let mut rows = statement.inner.query(params).map_err(failed)?;
+        let mut rows = statement.inner.query(params).map_err(store_error)?;
         let mut found = Vec::new();
-        while let Some(row) = rows.next().map_err(failed)? {
+        while let Some(row) = rows.next().map_err(store_error)? {
             found.push(read(row)?);
         }
         Ok(found)
     }
 
-    /// As many rows as go onto one page.
+    /// Reads rows until a page is full, by number or by bytes.
     pub(super) fn page<T: Weighs>(
         &self,
         sql: &str,
@@ -144,10 +144,10 @@ impl<'a> SqliteRows<'a> {
     ) -> Result<Vec<T>, StoreError> {
         let mut statement = self.prepare(sql)?;
         statement.runs += 1;
-        let mut rows = statement.inner.query(params).map_err(failed)?;
+        let mut rows = statement.inner.query(params).map_err(store_error)?;
         let (mut page, mut found) = (Filling::new(limit), Vec::new());
         while !page.is_full()
-            && let Some(row) = rows.next().map_err(failed)?
+            && let Some(row) = rows.next().map_err(store_error)?
         {
             let item = read(row)?;
             page.add(item.bytes());
@@ -161,13 +161,13 @@ impl<'a> SqliteRows<'a> {
     }
 
     pub(super) fn read_scope(&self, key: &ScopeKey) -> Result<Option<ScopeState>, StoreError> {
-        self.scope_by(&mut self.prepare(SCOPE)?, key)
+        self.scope_with(&mut self.prepare(SCOPE)?, key)
     }
 
-    fn scope_by(&self, statement: &mut Statement<'_>, key: &ScopeKey) -> Result<Option<ScopeState>, StoreError> {
+    fn scope_with(&self, statement: &mut Statement<'_>, key: &ScopeKey) -> Result<Option<ScopeState>, StoreError> {
         statement.one(params![key.0.as_str(), key.1.as_str()], |row| {
             let mut state: ScopeState = unpack(row, 0)?;
-            state.budget = match row.get_ref(1).map_err(failed)? {
+            state.budget = match row.get_ref(1).map_err(store_error)? {
                 ValueRef::Null => None,
                 text => Some(self.budgets.parse(text.as_str().map_err(|e| StoreError::corrupt("budget", e))?)?),
             };
@@ -180,15 +180,15 @@ impl<'a> SqliteRows<'a> {
     }
 
     pub(super) fn read_grant(&self, grant: GrantId) -> Result<Option<Grant>, StoreError> {
-        self.carrier_by(&mut self.prepare(GRANT)?, grant.0)
+        self.carrier_with(&mut self.prepare(GRANT)?, grant.0)
     }
 
-    fn carrier_by<T: Carries>(&self, statement: &mut Statement<'_>, owner: u128) -> Result<Option<T>, StoreError> {
+    fn carrier_with<T: Carries>(&self, statement: &mut Statement<'_>, owner: u128) -> Result<Option<T>, StoreError> {
         let found: Option<T> = statement.one([id(owner)], |row| unpack(row, 0))?;
         found.map(|found| self.attach(found, owner)).transpose()
     }
 
-    /// Puts a large payload back that is kept beside its row.
+    /// Loads a large payload, which is stored in a table of its own, into its row.
     pub(super) fn attach<T: Carries>(&self, mut row: T, owner: u128) -> Result<T, StoreError> {
         if row.payload().is_elsewhere() {
             *row.payload() = self.payload(owner)?.unwrap_or_default();
@@ -198,22 +198,22 @@ impl<'a> SqliteRows<'a> {
 
     pub(super) fn payload(&self, owner: u128) -> Result<Option<Payload>, StoreError> {
         self.one("SELECT data FROM bursar_payloads WHERE id = ?1", [id(owner)], |row| {
-            Ok(Payload::trusted(&row.get::<_, String>(0).map_err(failed)?))
+            Ok(Payload::trusted(&row.get::<_, String>(0).map_err(store_error)?))
         })
     }
 
-    /// A row of the journal by its first position.
+    /// Reads the journal row that starts at a position.
     pub(super) fn read_batch(&self, position: i64) -> Result<Option<Batch>, StoreError> {
         let sql = "SELECT position, at, prev, entries FROM bursar_journal WHERE position = ?1";
         self.one(sql, [position], |row| self.unpack_batch(row))
     }
 
     pub(super) fn unpack_batch(&self, row: &Row<'_>) -> Result<Batch, StoreError> {
-        let position: i64 = row.get(0).map_err(failed)?;
-        let text = |column| row.get::<_, String>(column).map_err(failed);
+        let position: i64 = row.get(0).map_err(store_error)?;
+        let text = |column| row.get::<_, String>(column).map_err(store_error);
         let mut batch = Batch {
             id: BatchId(position as u128),
-            at: get_time(row, 1).map_err(failed)?,
+            at: get_time(row, 1).map_err(store_error)?,
             prev: from_json("journal row", &text(2)?)?,
             entries: from_json("journal row", &text(3)?)?,
         };
@@ -225,11 +225,12 @@ impl<'a> SqliteRows<'a> {
         Ok(batch)
     }
 
-    /// The next position, and the time of the last event.
+    /// Returns the next position and the instant of the last event.
     pub(super) fn end_of_journal(&self) -> Result<(u64, Option<Time>), StoreError> {
         let sql = "SELECT position + count, at FROM bursar_journal ORDER BY position DESC LIMIT 1";
-        let last =
-            self.one(sql, [], |row| Ok((row.get::<_, i64>(0).map_err(failed)?, get_time(row, 1).map_err(failed)?)))?;
+        let last = self.one(sql, [], |row| {
+            Ok((row.get::<_, i64>(0).map_err(store_error)?, get_time(row, 1).map_err(store_error)?))
+        })?;
         Ok(last.map_or((1, None), |(next, at)| (next as u64, Some(at))))
     }
 
@@ -243,8 +244,8 @@ impl<'a> SqliteRows<'a> {
             self.all(due, params![tenant, scope, mark.0.micros(), id(mark.1.0), now.micros(), limit], live_charge)?;
         let next = "SELECT expires_at FROM bursar_live_charges
             WHERE tenant = ?1 AND scope = ?2 AND expires_at > ?3 ORDER BY expires_at LIMIT 1";
-        let next = self.one(next, params![tenant, scope, now.micros()], |row| get_time(row, 0).map_err(failed))?;
-        Ok(step(items, next))
+        let next = self.one(next, params![tenant, scope, now.micros()], |row| get_time(row, 0).map_err(store_error))?;
+        Ok(batchwise(items, next))
     }
 
     fn due_postings(&self, key: &ScopeKey, mark: PostingMark, until: Time) -> Result<Batchwise<Posting>, StoreError> {
@@ -257,13 +258,14 @@ impl<'a> SqliteRows<'a> {
             self.all(due, params![tenant, scope, mark.0.micros(), seq(mark.1), until.micros(), limit], posting)?;
         let next = "SELECT at FROM bursar_postings
             WHERE tenant = ?1 AND scope = ?2 AND at > ?3 ORDER BY at LIMIT 1";
-        let next = self.one(next, params![tenant, scope, until.micros()], |row| get_time(row, 0).map_err(failed))?;
-        Ok(step(items, next))
+        let next =
+            self.one(next, params![tenant, scope, until.micros()], |row| get_time(row, 0).map_err(store_error))?;
+        Ok(batchwise(items, next))
     }
 }
 
 pub(super) fn unpack<T: Packed + DeserializeOwned>(row: &Row<'_>, column: usize) -> Result<T, StoreError> {
-    let bytes = row.get_ref(column).map_err(failed)?;
+    let bytes = row.get_ref(column).map_err(store_error)?;
     T::unpack(bytes.as_blob().map_err(|e| StoreError::corrupt(T::WHAT, e))?)
 }
 
@@ -276,7 +278,7 @@ fn live_charge(row: &Row<'_>) -> Result<LiveCharge, StoreError> {
             amount: row.get(3)?,
         })
     };
-    read().map_err(failed)
+    read().map_err(store_error)
 }
 
 fn posting(row: &Row<'_>) -> Result<Posting, StoreError> {
@@ -288,17 +290,17 @@ fn posting(row: &Row<'_>) -> Result<Posting, StoreError> {
             hold: row.get::<_, Option<[u8; 16]>>(3)?.map(|bytes| HoldId(u128::from_be_bytes(bytes))),
         })
     };
-    read().map_err(failed)
+    read().map_err(store_error)
 }
 
-fn step<T>(mut items: Vec<T>, next: Option<Time>) -> Batchwise<T> {
+fn batchwise<T>(mut items: Vec<T>, next: Option<Time>) -> Batchwise<T> {
     let more = items.len() > FOLD_STEP;
     items.truncate(FOLD_STEP);
     Batchwise { items, more, next: next.unwrap_or(Time::NEVER) }
 }
 
-/// Looks each key up and keeps those that are there.
-fn each<K: Clone, V>(
+/// Looks up each key and returns those that exist.
+fn find_each<K: Clone, V>(
     keys: &[K],
     mut find: impl FnMut(&K) -> Result<Option<V>, StoreError>,
 ) -> Result<Vec<(K, V)>, StoreError> {
@@ -309,7 +311,7 @@ impl Rows for SqliteRows<'_> {
     async fn keys(&mut self, keys: &[KeyKey]) -> Result<Vec<(KeyKey, KeyRow)>, StoreError> {
         let sql = "SELECT fingerprint, batch, command, until FROM bursar_keys WHERE tenant = ?1 AND key = ?2";
         let mut statement = self.prepare(sql)?;
-        each(keys, |key| {
+        find_each(keys, |key| {
             statement.one(params![key.0.as_str(), key.1.as_str()], |row| {
                 let read = || -> rusqlite::Result<KeyRow> {
                     Ok(KeyRow {
@@ -319,7 +321,7 @@ impl Rows for SqliteRows<'_> {
                         until: get_time(row, 3)?,
                     })
                 };
-                read().map_err(failed)
+                read().map_err(store_error)
             })
         })
     }
@@ -336,57 +338,57 @@ impl Rows for SqliteRows<'_> {
     async fn job_keys(&mut self, keys: &[JobKey]) -> Result<Vec<(JobKey, JobId)>, StoreError> {
         let sql = "SELECT job FROM bursar_job_keys WHERE tenant = ?1 AND queue = ?2 AND key = ?3";
         let mut statement = self.prepare(sql)?;
-        each(keys, |(tenant, queue, key)| {
+        find_each(keys, |(tenant, queue, key)| {
             let params = params![tenant.as_str(), queue.as_str(), key.as_str()];
-            statement.one(params, |row| get_id(row, 0).map(JobId).map_err(failed))
+            statement.one(params, |row| get_id(row, 0).map(JobId).map_err(store_error))
         })
     }
 
     async fn jobs(&mut self, ids: &[JobId], _: bool) -> Result<Found<JobId, Job>, StoreError> {
-        each(ids, |job| self.find_job(*job)).map(Found::all)
+        find_each(ids, |job| self.find_job(*job)).map(Found::all)
     }
 
     async fn queues(&mut self, keys: &[QueueKey], _: bool) -> Result<Vec<(QueueKey, QueueState)>, StoreError> {
-        each(keys, |key| self.read_queue(key))
+        find_each(keys, |key| self.read_queue(key))
     }
 
     async fn schedules(&mut self, keys: &[ScheduleKey]) -> Result<Found<ScheduleKey, Schedule>, StoreError> {
-        each(keys, |key| self.read_schedule(key)).map(Found::all)
+        find_each(keys, |key| self.read_schedule(key)).map(Found::all)
     }
 
     async fn claim(&mut self, asks: &[ClaimAsk], now: Time) -> Result<Vec<Claimed>, StoreError> {
-        let mut room = CLAIM_BYTES_MAX;
-        asks.iter().map(|ask| self.claim_one(ask, now, &mut room)).collect()
+        let mut bytes_left = CLAIM_BYTES_MAX;
+        asks.iter().map(|ask| self.claim_one(ask, now, &mut bytes_left)).collect()
     }
 
     async fn behind(&mut self, lines: &[(LineKey, usize)]) -> Result<Vec<Job>, StoreError> {
-        let found: Result<Vec<_>, _> = lines.iter().map(|(line, count)| self.stand_behind(line, *count)).collect();
+        let found: Result<Vec<_>, _> = lines.iter().map(|(line, count)| self.jobs_behind(line, *count)).collect();
         Ok(found?.into_iter().flatten().collect())
     }
 
     async fn barred(&mut self, keys: &[(QueueKey, FlowKey)]) -> Result<Vec<Job>, StoreError> {
-        let found: Result<Vec<_>, _> = keys.iter().map(|(queue, key)| self.are_barred(queue, key)).collect();
+        let found: Result<Vec<_>, _> = keys.iter().map(|(queue, key)| self.barred_jobs(queue, key)).collect();
         Ok(found?.into_iter().flatten().collect())
     }
 
     async fn holds(&mut self, ids: &[HoldId]) -> Result<Found<HoldId, Hold>, StoreError> {
         let mut statement = self.prepare(HOLD)?;
-        each(ids, |hold| statement.one([id(hold.0)], |row| unpack(row, 0))).map(Found::all)
+        find_each(ids, |hold| statement.one([id(hold.0)], |row| unpack(row, 0))).map(Found::all)
     }
 
     async fn grants(&mut self, ids: &[GrantId]) -> Result<Found<GrantId, Grant>, StoreError> {
         let mut statement = self.prepare(GRANT)?;
-        each(ids, |grant| self.carrier_by(&mut statement, grant.0)).map(Found::all)
+        find_each(ids, |grant| self.carrier_with(&mut statement, grant.0)).map(Found::all)
     }
 
     async fn scopes(&mut self, keys: &[(ScopeKey, bool)]) -> Result<Found<ScopeKey, ScopeState>, StoreError> {
         let mut statement = self.prepare(SCOPE)?;
         let mut rows = Vec::with_capacity(keys.len());
         for (key, create) in keys {
-            let known = self.scope_cache.and_then(|known| known.borrow_mut().take(key));
-            let found = match known {
+            let cached = self.scope_cache.and_then(|cache| cache.borrow_mut().take(key));
+            let found = match cached {
                 Some(row) => Some(row),
-                None => self.scope_by(&mut statement, key)?,
+                None => self.scope_with(&mut statement, key)?,
             };
             let found = found.or_else(|| create.then(ScopeState::default));
             rows.extend(found.map(|row| (key.clone(), row)));
@@ -405,8 +407,8 @@ impl Rows for SqliteRows<'_> {
             if let Some(mark) = ask.charges_after {
                 due.charges = self.due_charges(key, mark, now)?;
             }
-            for (place, mark, until) in &ask.postings {
-                due.postings.push((*place, self.due_postings(key, *mark, *until)?));
+            for (balance, mark, until) in &ask.postings {
+                due.postings.push((*balance, self.due_postings(key, *mark, *until)?));
             }
             found.push(due);
         }
@@ -426,10 +428,10 @@ impl Rows for SqliteRows<'_> {
                 .prepare(posted)?
                 .inner
                 .query_row(params, |row| Ok((row.get(0)?, row.get::<_, Option<i64>>(1)?.map(Time::from_micros))))
-                .map_err(failed)?;
+                .map_err(store_error)?;
             let params =
                 params![tenant, scope, ask.unfolded.0.micros(), id(ask.unfolded.1.0), ask.placed_from.micros()];
-            let held = self.prepare(held)?.inner.query_row(params, |row| row.get(0)).map_err(failed)?;
+            let held = self.prepare(held)?.inner.query_row(params, |row| row.get(0)).map_err(store_error)?;
             found.push(Past { posted, held, oldest });
         }
         Ok(found)
@@ -444,11 +446,12 @@ impl Rows for SqliteRows<'_> {
         let mut left = ROLL_UP_STEP;
         for (key, before) in scopes {
             let (tenant, scope, before) = (key.0.as_str(), key.1.as_str(), before.micros());
-            let mark =
-                |row: &Row<'_>| Ok((row.get::<_, i64>(0).map_err(failed)?, row.get::<_, i64>(1).map_err(failed)?));
+            let mark = |row: &Row<'_>| {
+                Ok((row.get::<_, i64>(0).map_err(store_error)?, row.get::<_, i64>(1).map_err(store_error)?))
+            };
             let (at, seq) = self.one(beyond, params![tenant, scope, before, left as i64], mark)?.unwrap_or((before, 0));
-            let sum =
-                self.one(sum, params![tenant, scope, at, seq], |row| row.get::<_, Option<i64>>(0).map_err(failed))?;
+            let sum = self
+                .one(sum, params![tenant, scope, at, seq], |row| row.get::<_, Option<i64>>(0).map_err(store_error))?;
             if let Some(sum) = sum.flatten() {
                 self.run(add, params![tenant, scope, sum])?;
                 left -= self.run(delete, params![tenant, scope, at, seq])?;
@@ -458,7 +461,7 @@ impl Rows for SqliteRows<'_> {
     }
 
     async fn store(&mut self, ws: &Workspace, batch: Option<Batch>) -> Result<bool, StoreError> {
-        let journal = batch.map(|batch| self.encoder.unwrap_or(&JournalEncoder::default()).begin(batch));
+        let journal = batch.map(|batch| self.second_thread.unwrap_or(&SecondThread::default()).encode(batch));
         self.write(ws, journal.as_ref())?;
         Ok(true)
     }

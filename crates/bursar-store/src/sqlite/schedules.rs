@@ -1,4 +1,4 @@
-//! Schedules on SQLite.
+//! Schedules: reading, writing, listing, and which are due.
 
 use bursar_core::job::Schedule;
 use bursar_core::name::{ScheduleName, Tenant};
@@ -9,7 +9,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::codec::{from_json, stored, to_json};
 use crate::error::StoreError;
-use crate::sqlite::error::failed;
+use crate::sqlite::error::store_error;
 use crate::sqlite::rows::SqliteRows;
 use crate::sqlite::writer::Shared;
 
@@ -17,7 +17,7 @@ impl SqliteRows<'_> {
     pub(super) fn read_schedule(&self, (tenant, name): &ScheduleKey) -> Result<Option<Schedule>, StoreError> {
         let sql = "SELECT data FROM bursar_schedules WHERE tenant = ?1 AND name = ?2";
         self.one(sql, params![tenant.as_str(), name.as_str()], |row| {
-            from_json("schedule", &row.get::<_, String>(0).map_err(failed)?)
+            from_json("schedule", &row.get::<_, String>(0).map_err(store_error)?)
         })
     }
 
@@ -39,7 +39,7 @@ impl SqliteRows<'_> {
     }
 }
 
-/// Schedules of a tenant after a name, by name.
+/// Lists the schedules of a tenant after a name, by name.
 pub(super) fn list(
     conn: &Connection,
     tenant: &Tenant,
@@ -48,21 +48,21 @@ pub(super) fn list(
 ) -> Result<Vec<(ScheduleName, Schedule)>, StoreError> {
     let sql = "SELECT name, data FROM bursar_schedules WHERE tenant = ?1 AND name > ?2 ORDER BY name LIMIT ?3";
     let after = after.map_or("", ScheduleName::as_str);
-    let mut statement = conn.prepare_cached(sql).map_err(failed)?;
-    let mut rows = statement.query(params![tenant.as_str(), after, limit as i64]).map_err(failed)?;
+    let mut statement = conn.prepare_cached(sql).map_err(store_error)?;
+    let mut rows = statement.query(params![tenant.as_str(), after, limit as i64]).map_err(store_error)?;
     let (mut page, mut found) = (Filling::new(limit), Vec::new());
     while !page.is_full()
-        && let Some(row) = rows.next().map_err(failed)?
+        && let Some(row) = rows.next().map_err(store_error)?
     {
-        let name = stored("schedule", row.get(0).map_err(failed)?)?;
-        let schedule: Schedule = from_json("schedule", &row.get::<_, String>(1).map_err(failed)?)?;
+        let name = stored("schedule", row.get(0).map_err(store_error)?)?;
+        let schedule: Schedule = from_json("schedule", &row.get::<_, String>(1).map_err(store_error)?)?;
         page.add(schedule.bytes());
         found.push((name, schedule));
     }
     Ok(found)
 }
 
-/// Schedules that are due, the first due first; and when the next one is.
+/// Returns the schedules that are due, the longest overdue first, and when the next one is due.
 pub(super) fn due(
     shared: &Shared,
     conn: &Connection,
@@ -71,11 +71,12 @@ pub(super) fn due(
     let now = shared.clock.now().micros();
     let sql = "SELECT tenant, name FROM bursar_schedules WHERE next_at <= ?1 ORDER BY next_at LIMIT ?2";
     let due = all(conn, sql, params![now, limit as i64], |row| {
-        let tenant = stored("tenant", row.get(0).map_err(failed)?)?;
-        Ok((tenant, stored("schedule", row.get(1).map_err(failed)?)?))
+        let tenant = stored("tenant", row.get(0).map_err(store_error)?)?;
+        Ok((tenant, stored("schedule", row.get(1).map_err(store_error)?)?))
     })?;
     let sql = "SELECT next_at FROM bursar_schedules WHERE next_at > ?1 AND next_at < ?2 ORDER BY next_at LIMIT 1";
-    let next = conn.query_row(sql, params![now, Time::NEVER.micros()], |row| row.get(0)).optional().map_err(failed)?;
+    let next =
+        conn.query_row(sql, params![now, Time::NEVER.micros()], |row| row.get(0)).optional().map_err(store_error)?;
     Ok((due, next.map(Time::from_micros)))
 }
 
@@ -85,10 +86,10 @@ fn all<T>(
     params: impl rusqlite::Params,
     read: impl Fn(&Row<'_>) -> Result<T, StoreError>,
 ) -> Result<Vec<T>, StoreError> {
-    let mut statement = conn.prepare_cached(sql).map_err(failed)?;
-    let mut rows = statement.query(params).map_err(failed)?;
+    let mut statement = conn.prepare_cached(sql).map_err(store_error)?;
+    let mut rows = statement.query(params).map_err(store_error)?;
     let mut found = Vec::new();
-    while let Some(row) = rows.next().map_err(failed)? {
+    while let Some(row) = rows.next().map_err(store_error)? {
         found.push(read(row)?);
     }
     Ok(found)

@@ -1,11 +1,12 @@
-//! The tables on SQLite. Differs from PostgreSQL in that positions are given out at once: there is one writer.
+//! The tables and their versions. Differs from PostgreSQL in that a journal row gets its position when it is written, because there is
+//! one writer.
 
 use rusqlite::{Connection, OptionalExtension};
 
 use crate::error::StoreError;
-use crate::sqlite::error::failed;
+use crate::sqlite::error::store_error;
 
-/// What each version adds. Never edited, only appended to.
+/// The SQL of each schema version. Versions are appended, never edited.
 const VERSIONS: [&str; 1] = ["
 CREATE TABLE bursar_scopes (
     tenant TEXT NOT NULL, scope TEXT NOT NULL, version INTEGER NOT NULL, state BLOB NOT NULL, budget TEXT,
@@ -87,7 +88,7 @@ CREATE TABLE bursar_journal (
 ) STRICT;
 "];
 
-/// The tables that can be made anew from the journal.
+/// The tables that are rebuilt from the journal.
 pub(super) const REBUILT: [&str; 15] = [
     "bursar_scopes",
     "bursar_holds",
@@ -106,42 +107,42 @@ pub(super) const REBUILT: [&str; 15] = [
     "bursar_held",
 ];
 
-/// The schema version this build knows.
+/// The schema version of this build.
 pub const KNOWN: i64 = VERSIONS.len() as i64;
 
 const META: &str =
     "CREATE TABLE IF NOT EXISTS bursar_meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;";
 
-/// The SQL that prepares a database, for tools that run migrations themselves.
+/// Returns the SQL that prepares a database, for tools that run migrations themselves.
 pub fn migration_sql() -> String {
     let versions =
-        VERSIONS.iter().enumerate().map(|(place, sql)| format!("{}{}", sql.trim_start(), mark(place as i64 + 1)));
+        VERSIONS.iter().zip(1..).map(|(sql, version)| format!("{}{}", sql.trim_start(), set_version(version)));
     format!("BEGIN IMMEDIATE;\n{META}\n{}COMMIT;\n", versions.collect::<String>())
 }
 
-fn mark(version: i64) -> String {
+fn set_version(version: i64) -> String {
     format!(
         "INSERT INTO bursar_meta VALUES ('schema', '{version}') ON CONFLICT DO UPDATE SET value = excluded.value;\n"
     )
 }
 
-/// The schema version of a database; 0 when it has no tables of Bursar's.
+/// Returns the schema version of a database; 0 if it has no tables of Bursar.
 pub(super) fn version(conn: &Connection) -> Result<i64, StoreError> {
-    let known: Option<i64> = conn
+    let table: Option<i64> = conn
         .query_row("SELECT 1 FROM sqlite_schema WHERE name = 'bursar_meta'", [], |row| row.get(0))
         .optional()
-        .map_err(failed)?;
-    if known.is_none() {
+        .map_err(store_error)?;
+    if table.is_none() {
         return Ok(0);
     }
     let version: Option<String> = conn
         .query_row("SELECT value FROM bursar_meta WHERE key = 'schema'", [], |row| row.get(0))
         .optional()
-        .map_err(failed)?;
+        .map_err(store_error)?;
     version.map_or(Ok(0), |text| text.parse().map_err(|e| StoreError::corrupt("schema version", e)))
 }
 
-/// Refuses a database that this build cannot work on.
+/// Fails if this build cannot use the schema of a database.
 pub(super) fn check(conn: &Connection) -> Result<(), StoreError> {
     match version(conn)? {
         found if found > KNOWN => Err(StoreError::NewerSchema { found, known: KNOWN }),
@@ -150,7 +151,7 @@ pub(super) fn check(conn: &Connection) -> Result<(), StoreError> {
     }
 }
 
-/// Brings the tables up to date, within the caller's transaction.
+/// Brings the tables to the version of this build, within the caller's transaction.
 pub(super) fn migrate(conn: &Connection) -> Result<(), StoreError> {
     migrate_with(conn, &VERSIONS)
 }
@@ -160,10 +161,10 @@ fn migrate_with(conn: &Connection, versions: &[&str]) -> Result<(), StoreError> 
     if found > known {
         return Err(StoreError::NewerSchema { found, known });
     }
-    conn.execute_batch(META).map_err(failed)?;
-    for (place, sql) in versions.iter().enumerate().skip(found as usize) {
-        conn.execute_batch(sql).map_err(failed)?;
-        conn.execute_batch(&mark(place as i64 + 1)).map_err(failed)?;
+    conn.execute_batch(META).map_err(store_error)?;
+    for (sql, version) in versions.iter().zip(1..).skip(found as usize) {
+        conn.execute_batch(sql).map_err(store_error)?;
+        conn.execute_batch(&set_version(version)).map_err(store_error)?;
     }
     Ok(())
 }
@@ -177,17 +178,15 @@ mod tests {
     use bursar_core::decide::Rules;
     use bursar_core::id::IdSource;
     use bursar_core::name::Scope;
-    use bursar_core::request::{Charge, Command, Op, Request, Settle};
+    use bursar_core::request::{Charge, CheckedRequest, Command, Op, Request, Settle};
     use bursar_core::time::Time;
     use bursar_core::window::Window;
 
     use super::*;
-    use crate::conformance::CommitRequests;
-    use crate::prelude::*;
     use crate::sqlite::SqliteStore;
-    use crate::store::{LockPolicy, RequestOutcome, Setup};
+    use crate::store::{Commit as _, LockPolicy, Maintain as _, RequestOutcome, Setup};
 
-    /// What a later version may add. The journal is not among it: its columns are what every version reads.
+    /// Changes that a later version may make. It may not change the journal, whose columns every version reads.
     const LATER: &str = "ALTER TABLE bursar_scopes ADD COLUMN note TEXT; ALTER TABLE bursar_holds ADD COLUMN note TEXT;
         ALTER TABLE bursar_live_charges ADD COLUMN note TEXT; ALTER TABLE bursar_postings ADD COLUMN note TEXT;
         ALTER TABLE bursar_jobs ADD COLUMN note TEXT; CREATE TABLE bursar_later (id BLOB PRIMARY KEY) STRICT;";
@@ -207,20 +206,21 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_older_process_goes_on_after_newer_ones_have_migrated_and_is_refused_when_it_starts_again() {
+    async fn an_open_store_survives_a_migration_by_a_newer_version() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("b.db");
         let old = open(&path).await.unwrap();
-        let ask = async || {
+        let commit = async || {
             for settle in [Settle::Now, Settle::Hold { ttl: None }] {
                 let scope = Scope::new("room").unwrap();
                 let charges = vec![Charge::new(scope, 1).within([Limit::new(100, Window::Lifetime)])];
                 let request = Request::from(Op::Submit(Command { charges, settle, ..Command::default() }));
-                let outcomes = old.commit_requests(&[Arc::new(request)], LockPolicy::Skip).await.unwrap();
+                let request = Arc::new(CheckedRequest::new(request).unwrap());
+                let outcomes = old.commit(&[request], LockPolicy::Skip).await.unwrap();
                 assert!(matches!(outcomes.as_slice(), [RequestOutcome::Answered(Ok(_))]), "{outcomes:?}");
             }
         };
-        ask().await;
+        commit().await;
         let versions = [&VERSIONS[..], &[LATER]].concat();
         std::thread::scope(|threads| {
             for _ in 0..2 {
@@ -233,10 +233,10 @@ mod tests {
                 });
             }
         });
-        ask().await;
+        commit().await;
         assert_eq!(old.verify().await.unwrap().violations, Vec::<String>::new());
         assert_eq!(old.health().await.unwrap().schema, 2);
-        let again = open(&path).await.err();
-        assert!(matches!(again, Some(StoreError::NewerSchema { found: 2, known: KNOWN })), "{again:?}");
+        let reopened = open(&path).await.err();
+        assert!(matches!(reopened, Some(StoreError::NewerSchema { found: 2, known: KNOWN })), "{reopened:?}");
     }
 }

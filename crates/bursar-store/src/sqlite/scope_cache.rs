@@ -1,4 +1,5 @@
-//! A cache of the scopes that the writer's connection wrote last.
+//! A cache of the scopes that the writing connection wrote last, so that the next batch need not read them. `PRAGMA data_version` shows
+//! whether another connection has committed since.
 
 use std::collections::HashMap;
 
@@ -7,7 +8,7 @@ use bursar_core::state::{ScopeKey, Table};
 use rusqlite::Connection;
 
 use crate::error::StoreError;
-use crate::sqlite::error::failed;
+use crate::sqlite::error::store_error;
 
 /// Scopes as they are stored. Valid as long as no other connection has written to the database.
 #[derive(Default)]
@@ -18,12 +19,13 @@ pub(super) struct ScopeCache {
 }
 
 impl ScopeCache {
-    const KEPT: usize = 10_000;
+    /// The rows above which the cache is cleared before it grows.
+    const ROWS_MAX: usize = 10_000;
 
     /// Clears the cache if another connection has written since the last transaction of this one.
     pub(super) fn check(&mut self, conn: &Connection) -> Result<(), StoreError> {
-        let mut statement = conn.prepare_cached("PRAGMA data_version").map_err(failed)?;
-        let version = statement.query_row([], |row| row.get(0)).map_err(failed)?;
+        let mut statement = conn.prepare_cached("PRAGMA data_version").map_err(store_error)?;
+        let version = statement.query_row([], |row| row.get(0)).map_err(store_error)?;
         if self.version != Some(version) {
             self.rows.clear();
             self.version = Some(version);
@@ -38,7 +40,7 @@ impl ScopeCache {
 
     /// Adds the rows of a committed transaction.
     pub(super) fn keep(&mut self, scopes: Table<ScopeKey, ScopeState>) {
-        if self.rows.len() > ScopeCache::KEPT {
+        if self.rows.len() > ScopeCache::ROWS_MAX {
             self.rows.clear();
         }
         for (key, mut row) in scopes.into_written() {
@@ -48,7 +50,7 @@ impl ScopeCache {
         }
     }
 
-    /// Clears the cache: this connection has written in another way.
+    /// Clears the cache, because this connection has written without it.
     pub(super) fn clear(&mut self) {
         self.rows.clear();
     }

@@ -1,4 +1,4 @@
-//! Verification: what the tables say of each other, read page by page.
+//! Verification: whether the tables agree with each other, read page by page.
 
 use bursar_core::hold::{Hold, HoldState};
 use bursar_core::id::HoldId;
@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 
 use crate::codec::Packed;
 use crate::error::StoreError;
-use crate::sqlite::error::failed;
+use crate::sqlite::error::store_error;
 use crate::sqlite::jobs::check_jobs;
 use crate::sqlite::maintain::scope_keys;
 use crate::sqlite::read::scope_key;
@@ -25,7 +25,7 @@ use crate::verify::{JobCounts, PAGE, Report, asks, charged, has_recent};
 pub(super) fn verify(shared: &Shared, conn: &Connection) -> Result<Report, StoreError> {
     let mut report = Report::default();
     let mut rows = shared.rows(conn);
-    for found in rows.all("PRAGMA quick_check(10)", [], |row| row.get::<_, String>(0).map_err(failed))? {
+    for found in rows.all("PRAGMA quick_check(10)", [], |row| row.get::<_, String>(0).map_err(store_error))? {
         if found != "ok" {
             report.violation(format!("the database file is damaged: {found}"));
         }
@@ -49,14 +49,16 @@ fn check_scopes(
     jobs: &JobCounts,
     report: &mut Report,
 ) -> Result<(), StoreError> {
-    let rolled = "SELECT amount FROM bursar_rollups WHERE tenant = ?1 AND scope = ?2";
+    let rollup = "SELECT amount FROM bursar_rollups WHERE tenant = ?1 AND scope = ?2";
     for key in page {
-        let row: ScopeState =
-            rows.read_scope(key)?.ok_or_else(|| StoreError::corrupt("scope", "it vanished while reading"))?;
+        let row: ScopeState = rows
+            .read_scope(key)?
+            .ok_or_else(|| StoreError::corrupt("scope", "its row disappeared during the verification"))?;
         let asks: Vec<_> = asks(key, &row).collect();
         let sums = rows.past(&asks).now_or_never().expect("SQLite never waits within a transaction")?;
-        let rolled = rows.all(rolled, params![key.0.as_str(), key.1.as_str()], |row| row.get(0).map_err(failed))?;
-        report.check_scope(key, &row, rolled.first().copied().unwrap_or(0), &sums, Some(jobs));
+        let rollup =
+            rows.all(rollup, params![key.0.as_str(), key.1.as_str()], |row| row.get(0).map_err(store_error))?;
+        report.check_scope(key, &row, rollup.first().copied().unwrap_or(0), &sums, Some(jobs));
         for charge in &row.recent {
             report.check_charge(key, charge, rows.read_hold(charge.hold)?.as_ref());
         }
@@ -64,7 +66,7 @@ fn check_scopes(
     Ok(())
 }
 
-/// Every live charge belongs to a hold that says the same.
+/// Checks that every live charge agrees with its hold.
 fn check_charges(rows: &SqliteRows<'_>, report: &mut Report) -> Result<(), StoreError> {
     let sql = "SELECT l.tenant, l.scope, l.expires_at, l.hold, l.placed_at, l.amount, h.data
         FROM bursar_live_charges l LEFT JOIN bursar_holds h ON h.id = l.hold
@@ -75,7 +77,7 @@ fn check_charges(rows: &SqliteRows<'_>, report: &mut Report) -> Result<(), Store
             let (expires_at, hold) = (get_time(row, 2)?, HoldId(get_id(row, 3)?));
             Ok(LiveCharge { expires_at, hold, placed_at: get_time(row, 4)?, amount: row.get(5)? })
         };
-        Ok((scope_key(row)?, charge().map_err(failed)?, unpack_some::<Hold>(row, 6)?))
+        Ok((scope_key(row)?, charge().map_err(store_error)?, unpack_some::<Hold>(row, 6)?))
     };
     let mut after = (String::new(), String::new(), i64::MIN, id(0));
     loop {
@@ -88,13 +90,13 @@ fn check_charges(rows: &SqliteRows<'_>, report: &mut Report) -> Result<(), Store
     }
 }
 
-/// Every hold that is held has all its live charges.
+/// Checks that every hold that is not settled has all its live charges.
 fn check_holds(rows: &SqliteRows<'_>, report: &mut Report) -> Result<(), StoreError> {
     let sql = "SELECT id, state, expires_at, data FROM bursar_holds WHERE id > ?1 ORDER BY id LIMIT ?2";
     let live = "SELECT 1 FROM bursar_live_charges WHERE tenant = ?1 AND scope = ?2 AND expires_at = ?3 AND hold = ?4";
     let read = |row: &Row<'_>| {
-        let columns = (row.get::<_, i16>(1).map_err(failed)?, get_time(row, 2).map_err(failed)?);
-        Ok((get_id(row, 0).map_err(failed)?, columns, unpack::<Hold>(row, 3)?))
+        let columns = (row.get::<_, i16>(1).map_err(store_error)?, get_time(row, 2).map_err(store_error)?);
+        Ok((get_id(row, 0).map_err(store_error)?, columns, unpack::<Hold>(row, 3)?))
     };
     let mut after = id(0);
     loop {
@@ -114,14 +116,14 @@ fn check_holds(rows: &SqliteRows<'_>, report: &mut Report) -> Result<(), StoreEr
             let owner = hold.job.filter(|_| hold.state == HoldState::Held).map(|job| rows.find_job(job)).transpose()?;
             report.check_owner(hold, owner.flatten().as_ref());
         }
-        // By the key and not by what the row says of itself, which may be wrong.
+        // The key, because the id in the row may be wrong.
         let Some((last, ..)) = page.last() else { return Ok(()) };
         after = id(*last);
     }
 }
 
 fn unpack_some<T: Packed + DeserializeOwned>(row: &Row<'_>, column: usize) -> Result<Option<T>, StoreError> {
-    match row.get_ref(column).map_err(failed)? {
+    match row.get_ref(column).map_err(store_error)? {
         ValueRef::Null => Ok(None),
         _ => unpack(row, column).map(Some),
     }

@@ -1,5 +1,6 @@
-//! Notifications by a watch on the write-ahead log: the operating system reports when any process writes to it. On systems without
-//! such a watch, processes poll.
+//! Notifications between processes by a watch on the write-ahead log: every commit writes to it, and the operating system reports the
+//! write. A write is reported before its commit can be read, so a listener must poll for a short time after it. On systems without such a
+//! watch, processes only poll.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -29,7 +30,7 @@ mod inotify {
     use crate::error::StoreError;
     use crate::wakeup::{Listener, Notification, Notifier};
 
-    /// The size of an event of a file: watch, mask, cookie and the length of a name, which is zero.
+    /// The size of an event on a file: watch, mask, cookie, and the length of the name, which is zero.
     const EVENT_BYTES: usize = 16;
 
     pub(super) struct WalWatch {
@@ -38,7 +39,7 @@ mod inotify {
 
     impl WalWatch {
         pub(super) fn of(database: &Path) -> WalWatch {
-            // The log is beside the file itself, not beside a link to it.
+            // For a symbolic link, SQLite keeps the log beside the link's target.
             let database = database.canonicalize().unwrap_or_else(|_| database.to_owned());
             let mut log = database.into_os_string();
             log.push("-wal");
@@ -65,7 +66,7 @@ mod inotify {
         }
 
         async fn listen(&self) -> Result<Box<dyn Listener>, StoreError> {
-            let watch = self.watch().map_err(lost)?;
+            let watch = self.watch().map_err(watch_error)?;
             Ok(Box::new(WalListener { watch }))
         }
     }
@@ -79,14 +80,14 @@ mod inotify {
         async fn next(&mut self) -> Result<Notification, StoreError> {
             let mut events = [0; 64 * EVENT_BYTES];
             loop {
-                self.watch.readable().await.map_err(lost)?;
+                self.watch.readable().await.map_err(watch_error)?;
                 match self.watch.try_read(&mut events) {
-                    Ok(length) if events[..length].chunks_exact(EVENT_BYTES).any(is_gone) => {
-                        return Err(lost(io::Error::other("the write-ahead log was moved or deleted")));
+                    Ok(length) if events[..length].chunks_exact(EVENT_BYTES).any(is_end) => {
+                        return Err(watch_error(io::Error::other("the write-ahead log was moved or deleted")));
                     }
                     Ok(_) => return Ok(Notification::of_a_write()),
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                    Err(error) => return Err(lost(error)),
+                    Err(error) => return Err(watch_error(error)),
                 }
             }
         }
@@ -94,17 +95,17 @@ mod inotify {
         async fn close(self: Box<Self>) {}
     }
 
-    /// Whether an event means that no more events will follow.
-    fn is_gone(event: &[u8]) -> bool {
-        let what = u32::from_ne_bytes([event[4], event[5], event[6], event[7]]);
-        let gone = ReadFlags::DELETE_SELF | ReadFlags::MOVE_SELF | ReadFlags::IGNORED | ReadFlags::UNMOUNT;
-        ReadFlags::from_bits_retain(what).intersects(gone)
+    /// Whether an event is the last one, because the log was moved or deleted.
+    fn is_end(event: &[u8]) -> bool {
+        let mask = u32::from_ne_bytes([event[4], event[5], event[6], event[7]]);
+        let ends = ReadFlags::DELETE_SELF | ReadFlags::MOVE_SELF | ReadFlags::IGNORED | ReadFlags::UNMOUNT;
+        ReadFlags::from_bits_retain(mask).intersects(ends)
     }
 
-    fn lost(error: io::Error) -> StoreError {
+    fn watch_error(error: io::Error) -> StoreError {
         StoreError::Unavailable {
             what: format!("the write-ahead log cannot be watched: {error}"),
-            hint: "Bursar polls for writes of other processes instead",
+            hint: "Bursar polls for commits of other processes instead",
             source: Some(Box::new(error)),
         }
     }

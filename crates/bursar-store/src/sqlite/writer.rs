@@ -1,50 +1,60 @@
-//! The one thread that owns the writing connection.
+//! The writer thread, and the one connection of a store that writes.
+//!
+//! SQLite allows one writer at a time. A store therefore has one thread that owns the writing connection and runs tasks one after
+//! the other: batches of requests, callers' closures, maintenance. Callers hand it tasks through a [`Handle`] and await the result.
+//!
+//! The database uses a write-ahead log with `synchronous = FULL`, so a commit is on the disk before it is answered. Each transaction
+//! begins with `BEGIN IMMEDIATE`, after the process has its turn among the processes that write to the same file (`process_lock`), and
+//! after a check that the open files are still those at the database's path (`files`). That check is repeated after the commit.
+//!
+//! Two helper threads take work off this one: `second_thread` decides and encodes large batches, and `checkpoint` copies the
+//! write-ahead log into the database file.
 
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::mpsc;
 use std::sync::{Arc, PoisonError};
 use std::thread;
 
 use bursar_core::id::BatchId;
-use bursar_core::mutant::Mutant;
 use bursar_core::request::CheckedRequest;
 use bursar_core::state::Workspace;
 use bursar_core::time::Time;
 use futures_util::FutureExt;
-use rusqlite::{Connection, ErrorCode, OpenFlags};
+use rusqlite::Connection;
 use tokio::sync::oneshot;
 
 use crate::clock::Clock;
 use crate::codec::Budgets;
 use crate::error::StoreError;
 use crate::sqlite::SqliteStore;
-use crate::sqlite::caller_transaction::still_open;
+use crate::sqlite::caller_transaction::check_open;
 use crate::sqlite::checkpoint::Checkpoints;
-use crate::sqlite::error::failed;
+use crate::sqlite::connection::{configure, open_writer, retry_busy, sync_commits};
+use crate::sqlite::error::store_error;
 use crate::sqlite::files::Files;
-use crate::sqlite::journal_encoder::JournalEncoder;
-use crate::sqlite::parallel_decide::{self, DecidedBatch};
-use crate::sqlite::process_lock::{BUSY_TIMEOUT, ProcessLock, WAITS};
+use crate::sqlite::process_lock::ProcessLock;
 use crate::sqlite::rows::SqliteRows;
 use crate::sqlite::scope_cache::ScopeCache;
+use crate::sqlite::second_thread::SecondThread;
+use crate::sqlite::second_thread::decide::{DecidedBatch, REQUESTS_MIN, decide};
 use crate::store::{RequestOutcome, Setup};
 use crate::transaction::rows::Rows;
 use crate::transaction::{self, BatchStart, LoadedBatch};
 
-/// The writing connection and what goes with it.
+/// The writing connection, and the state that belongs to it.
 pub(super) struct Writer {
-    /// Before the connection, whose end copies what is left of the log. None for a database in memory.
+    /// `None` for a database in memory. Dropped before `conn`, whose close copies the rest of the write-ahead log.
     checkpoints: Option<Checkpoints>,
     pub(super) conn: Connection,
     process_lock: ProcessLock,
     pub(super) shared: Arc<Shared>,
     scope_cache: RefCell<ScopeCache>,
-    encoder: JournalEncoder,
-    /// What the last batch worked on, to be kept or freed once its callers are told.
-    done: Option<Workspace>,
+    second_thread: SecondThread,
+    /// The workspace of the last batch. It is cached or freed after the callers have their answers.
+    last_batch: Option<Workspace>,
 }
 
 /// What the writer shares with readers.
@@ -53,15 +63,15 @@ pub(super) struct Shared {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) budgets: Budgets,
     pub(super) effort: Counters,
-    /// The instant of this process's latest decision: time does not go below it.
+    /// The instant of this process's latest batch, in microseconds. No later batch is decided at an earlier instant.
     pub(super) latest: AtomicI64,
     /// `None` for a database in memory.
     pub(super) path: Option<PathBuf>,
-    /// Likewise.
+    /// `None` for a database in memory.
     pub(super) files: Option<Files>,
 }
 
-/// What the engine has done so far.
+/// The statements that ran, and the steps that SQLite's virtual machine took.
 #[derive(Debug, Default)]
 pub(super) struct Counters {
     pub(super) statements: AtomicU64,
@@ -71,146 +81,146 @@ pub(super) struct Counters {
 impl Shared {
     pub(super) fn rows<'a>(&'a self, conn: &'a Connection) -> SqliteRows<'a> {
         let (clock, budgets, effort) = (&*self.clock, &self.budgets, &self.effort);
-        SqliteRows { conn, clock, budgets, effort, scope_cache: None, encoder: None }
+        SqliteRows { conn, clock, budgets, effort, scope_cache: None, second_thread: None }
     }
 }
 
-/// Something to do on the writer's thread.
+/// A function to run on the writer thread.
 type Task = Box<dyn FnOnce(&mut Writer) + Send>;
 
-/// The way to the writer's thread. It ends when the last handle is gone.
+/// Sends tasks to the writer thread. The thread ends when the last handle is dropped.
 #[derive(Clone)]
 pub(super) struct Handle(mpsc::Sender<Task>);
 
 impl Handle {
-    /// Starts the thread on an open writer; the second part tells when the connection is closed.
+    /// Starts the thread. The receiver gets a message when the connection is closed.
     pub(super) fn start(mut writer: Writer) -> Result<(Handle, oneshot::Receiver<()>), StoreError> {
-        let (tasks, waiting) = mpsc::channel::<Task>();
-        let (closed, closing) = oneshot::channel();
-        let named = thread::Builder::new().name("bursar-sqlite".into());
+        let (sender, tasks) = mpsc::channel::<Task>();
+        let (closed, on_close) = oneshot::channel();
         let run = move || {
-            while let Ok(task) = waiting.recv() {
+            while let Ok(task) = tasks.recv() {
                 task(&mut writer);
-                writer.clear();
+                writer.release_last_batch();
                 writer.checkpoint();
             }
             drop(writer);
             let _ = closed.send(());
         };
-        named.spawn(run).map_err(|source| StoreError::Unavailable {
-            what: "the writer's thread cannot be started".into(),
+        let builder = thread::Builder::new().name("bursar-sqlite".into());
+        builder.spawn(run).map_err(|source| StoreError::Unavailable {
+            what: "the writer thread cannot be started".into(),
             hint: "check the limits on threads",
             source: Some(Box::new(source)),
         })?;
-        Ok((Handle(tasks), closing))
+        Ok((Handle(sender), on_close))
     }
 
-    /// Runs something on the thread and returns what came of it; a panic there is an error here.
+    /// Runs a function on the thread and returns its result. A panic there is an error here.
     pub(super) async fn call<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&mut Writer) -> Result<T, StoreError> + Send + 'static,
+        run: impl FnOnce(&mut Writer) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let (answer, answered) = oneshot::channel();
+        let (answer, on_answer) = oneshot::channel();
         let task = Box::new(move |writer: &mut Writer| {
-            let _ = answer.send(work(writer));
+            let _ = answer.send(run(writer));
         });
         self.0.send(task).map_err(|_| StoreError::Closed)?;
-        answered.await.map_err(|_| StoreError::Closed)?
+        on_answer.await.map_err(|_| StoreError::Closed)?
     }
 }
 
 impl Writer {
-    /// Opens the writing connection; a file that is not there is made only when the tables may be made too.
+    /// Opens the writing connection. A missing file is created only if migration is allowed.
     pub(super) fn open(shared: Arc<Shared>) -> Result<Writer, StoreError> {
         let (conn, process_lock) = match &shared.path {
-            None => (Connection::open_in_memory().map_err(failed)?, ProcessLock::none()),
-            Some(path) => {
-                let create = if shared.setup.migrate { OpenFlags::SQLITE_OPEN_CREATE } else { OpenFlags::empty() };
-                let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | create;
-                let conn = Connection::open_with_flags(path, flags).map_err(|error| named(path, error))?;
-                // A file that is no database is left alone: no lock files beside it.
-                configure(&conn)?;
-                let look = |conn: &Connection| conn.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()));
-                retrying(&conn, look).map_err(|error| named(path, error))?;
-                (conn, ProcessLock::beside(path)?)
-            }
+            None => (Connection::open_in_memory().map_err(store_error)?, ProcessLock::none()),
+            // The lock files are created only beside a file that is a database.
+            Some(path) => (open_writer(path, shared.setup.migrate)?, ProcessLock::beside(path)?),
         };
         configure(&conn)?;
-        let (scope_cache, encoder) = (RefCell::default(), JournalEncoder::default());
-        let mut writer = Writer { checkpoints: None, conn, process_lock, shared, scope_cache, encoder, done: None };
-        writer.durable()?;
+        let mut writer = Writer {
+            checkpoints: None,
+            conn,
+            process_lock,
+            shared,
+            scope_cache: RefCell::default(),
+            second_thread: SecondThread::default(),
+            last_batch: None,
+        };
+        writer.set_durable()?;
         let path = writer.shared.path.as_deref();
-        writer.checkpoints = path.map(|path| Checkpoints::of(&writer.conn, path));
+        writer.checkpoints = path.map(|path| Checkpoints::new(&writer.conn, path));
         Ok(writer)
     }
 
-    /// Every commit is on the disk before it is answered.
-    fn durable(&self) -> Result<(), StoreError> {
-        let mode: String =
-            retrying(&self.conn, |conn| conn.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0)))
-                .map_err(failed)?;
+    /// Turns on the write-ahead log and synced commits.
+    fn set_durable(&self) -> Result<(), StoreError> {
+        let set_mode = |conn: &Connection| conn.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0));
+        let mode: String = retry_busy(&self.conn, set_mode).map_err(store_error)?;
         if self.shared.path.is_some() && mode != "wal" {
             return Err(StoreError::Unavailable {
-                what: format!("the database cannot use a write-ahead log (it says {mode})"),
+                what: format!("the database cannot use a write-ahead log (its journal mode is {mode})"),
                 hint: "use a local disk and a writable folder",
                 source: None,
             });
         }
-        synced(&self.conn)?;
+        sync_commits(&self.conn)?;
         let pragma = format!("PRAGMA cache_size = -{}", SqliteStore::CACHE_KIB);
-        self.conn.execute_batch(&pragma).map_err(failed)
+        self.conn.execute_batch(&pragma).map_err(store_error)
     }
 
-    /// One transaction: everything or nothing, also when `work` panics.
+    /// Runs a function in one transaction, which is rolled back if the function fails or panics.
     pub(super) fn transaction<T>(
         &mut self,
-        work: impl FnOnce(&Shared, &Connection) -> Result<T, StoreError>,
+        run: impl FnOnce(&Shared, &Connection) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
         self.scope_cache.borrow_mut().clear();
-        self.in_turn(|writer| work(&writer.shared, &writer.conn))
+        self.locked_transaction(|writer| run(&writer.shared, &writer.conn))
     }
 
-    fn in_turn<T>(&mut self, work: impl FnOnce(&Writer) -> Result<T, StoreError>) -> Result<T, StoreError> {
+    /// Waits for this process's turn to write, and runs a function in one transaction. The scope cache is left as it is.
+    fn locked_transaction<T>(&mut self, run: impl FnOnce(&Writer) -> Result<T, StoreError>) -> Result<T, StoreError> {
         let _turn = self.process_lock.enter()?;
         self.check_files()?;
-        retrying(&self.conn, |conn| conn.execute_batch("BEGIN IMMEDIATE")).map_err(failed)?;
-        let done = catch_unwind(AssertUnwindSafe(|| work(self)));
-        let done = match done {
-            Ok(Ok(done)) => {
-                let committed = still_open(&self.conn).and_then(|()| self.conn.execute_batch("COMMIT").map_err(failed));
-                // What was written to a file that is not there any more is not answered as done.
-                let lost = |error| StoreError::UnknownOutcome(Box::new(error));
-                committed.and_then(|()| self.check_files().map_err(lost)).map(|()| done)
-            }
+        retry_busy(&self.conn, |conn| conn.execute_batch("BEGIN IMMEDIATE")).map_err(store_error)?;
+        let result = match catch_unwind(AssertUnwindSafe(|| run(self))) {
+            Ok(Ok(value)) => self.commit_transaction().map(|()| value),
             Ok(Err(error)) => Err(error),
             Err(panic) => Err(StoreError::Closure(format!("panicked: {}", panic_text(&*panic)))),
         };
-        if done.is_err() && !self.conn.is_autocommit() {
-            // An error here means that SQLite rolled back by itself.
+        if result.is_err() && !self.conn.is_autocommit() {
+            // An error here means that SQLite has rolled back already.
             let _ = self.conn.execute_batch("ROLLBACK");
         }
-        done
+        result
+    }
+
+    fn commit_transaction(&self) -> Result<(), StoreError> {
+        check_open(&self.conn)?;
+        self.conn.execute_batch("COMMIT").map_err(store_error)?;
+        // A commit to a file that was deleted or replaced meanwhile is not durable.
+        self.check_files().map_err(|error| StoreError::UnknownOutcome(Box::new(error)))
     }
 
     fn check_files(&self) -> Result<(), StoreError> {
         self.shared.files.as_ref().map_or(Ok(()), Files::check)
     }
 
-    /// Does the requests in one transaction.
+    /// Decides and writes a batch of requests in one transaction.
     pub(super) fn commit(&mut self, requests: &Arc<[Arc<CheckedRequest>]>) -> Result<Vec<RequestOutcome>, StoreError> {
-        let done = self.in_turn(|writer| {
+        let result = self.locked_transaction(|writer| {
             writer.scope_cache.borrow_mut().check(&writer.conn)?;
-            let (scope_cache, encoder) = (Some(&writer.scope_cache), Some(&writer.encoder));
-            let rows = SqliteRows { scope_cache, encoder, ..writer.shared.rows(&writer.conn) };
-            if requests.len() >= parallel_decide::REQUESTS_MIN {
-                return decide_in_parallel(&writer.shared, &writer.encoder, rows, requests);
+            let (scope_cache, second_thread) = (Some(&writer.scope_cache), Some(&writer.second_thread));
+            let rows = SqliteRows { scope_cache, second_thread, ..writer.shared.rows(&writer.conn) };
+            if requests.len() >= REQUESTS_MIN {
+                return run_on_two_threads(&writer.shared, &writer.second_thread, rows, requests);
             }
             let requests: Vec<&CheckedRequest> = requests.iter().map(|request| &**request).collect();
-            decide_with(&writer.shared, rows, &requests)
+            run_on_one_thread(&writer.shared, rows, &requests)
         });
-        match done {
+        match result {
             Ok((ws, outcomes)) => {
-                self.done = Some(ws);
+                self.last_batch = Some(ws);
                 Ok(outcomes)
             }
             Err(error) => {
@@ -222,143 +232,77 @@ impl Writer {
 
     fn checkpoint(&mut self) {
         if let Some(checkpoints) = &mut self.checkpoints {
-            checkpoints.tend(&self.conn);
+            checkpoints.run(&self.conn);
         }
     }
 
-    /// Keeps what is worth it of the last batch, whose callers have been told, and frees the rest.
-    fn clear(&mut self) {
-        let Some(mut ws) = self.done.take() else { return };
+    /// Moves the scopes of the last batch into the cache and frees its other rows.
+    fn release_last_batch(&mut self) {
+        let Some(mut ws) = self.last_batch.take() else { return };
         self.scope_cache.borrow_mut().keep(std::mem::take(&mut ws.scopes));
         let rows = ws.holds.count() + ws.grants.count() + ws.jobs.count();
-        self.encoder.free(ws, rows);
+        self.second_thread.free(ws, rows);
     }
 }
 
-/// Decides requests within a transaction that is open on the connection.
-pub(super) fn decide_in(
+/// Decides and writes requests in the transaction that is open on a connection.
+pub(super) fn run_in(
     shared: &Shared,
     conn: &Connection,
     requests: &[&CheckedRequest],
 ) -> Result<Vec<RequestOutcome>, StoreError> {
-    decide_with(shared, shared.rows(conn), requests).map(|(_, outcomes)| outcomes)
+    run_on_one_thread(shared, shared.rows(conn), requests).map(|(_, outcomes)| outcomes)
 }
 
-fn decide_with(
+fn run_on_one_thread(
     shared: &Shared,
     mut rows: SqliteRows<'_>,
     requests: &[&CheckedRequest],
 ) -> Result<(Workspace, Vec<RequestOutcome>), StoreError> {
     let start = batch_start(shared, &rows)?;
     let mut ids = shared.setup.ids.lock().unwrap_or_else(PoisonError::into_inner);
-    let work = async {
+    let run = async {
         let (mut ws, outcomes) = transaction::run(&mut rows, requests, &shared.setup.rules, start, &mut *ids).await?;
         let batch = ws.take_batch();
         rows.store(&ws, batch).await?;
         Ok((ws, outcomes))
     };
-    reached(shared, work.now_or_never())
+    finish(shared, run.now_or_never())
 }
 
-/// The same, with a second thread that decides.
-fn decide_in_parallel(
+fn run_on_two_threads(
     shared: &Arc<Shared>,
-    encoder: &JournalEncoder,
+    second_thread: &SecondThread,
     mut rows: SqliteRows<'_>,
     requests: &Arc<[Arc<CheckedRequest>]>,
 ) -> Result<(Workspace, Vec<RequestOutcome>), StoreError> {
     let start = batch_start(shared, &rows)?;
     let borrowed: Vec<&CheckedRequest> = requests.iter().map(|request| &**request).collect();
-    let work = async {
+    let run = async {
         let loaded = LoadedBatch::load(&mut rows, &borrowed, start).await?;
-        let DecidedBatch { ws, mut outcomes, journal } =
-            parallel_decide::decide(shared, encoder, &rows, loaded, requests)?;
+        let DecidedBatch { ws, mut outcomes, journal } = decide(shared, second_thread, &rows, loaded, requests)?;
         transaction::conclude(&mut rows, &borrowed, &shared.setup.rules, &ws, &mut outcomes).await?;
         rows.write(&ws, journal.as_ref())?;
-        encoder.free(journal, requests.len());
+        second_thread.free(journal, requests.len());
         Ok((ws, outcomes))
     };
-    reached(shared, work.now_or_never())
+    finish(shared, run.now_or_never())
 }
 
 fn batch_start(shared: &Shared, rows: &SqliteRows<'_>) -> Result<BatchStart, StoreError> {
     let (position, last) = rows.end_of_journal()?;
-    let high = Time::from_micros(shared.latest.load(Ordering::SeqCst));
-    Ok(BatchStart { floor: last.unwrap_or(Time::MIN).max(high), batch: BatchId(u128::from(position)) })
+    let latest = Time::from_micros(shared.latest.load(Ordering::SeqCst));
+    Ok(BatchStart { floor: last.unwrap_or(Time::MIN).max(latest), batch: BatchId(u128::from(position)) })
 }
 
-/// What was decided, whose instant time does not go below any more.
-fn reached(
+/// Records the instant of a batch, which no later batch of this process precedes.
+fn finish(
     shared: &Shared,
-    done: Option<Result<(Workspace, Vec<RequestOutcome>), StoreError>>,
+    result: Option<Result<(Workspace, Vec<RequestOutcome>), StoreError>>,
 ) -> Result<(Workspace, Vec<RequestOutcome>), StoreError> {
-    let (ws, outcomes) = done.expect("SQLite never waits within a transaction")?;
+    let (ws, outcomes) = result.expect("SQLite never waits within a transaction")?;
     shared.latest.fetch_max(ws.now.micros(), Ordering::SeqCst);
     Ok((ws, outcomes))
-}
-
-/// Asks again while others are in the way, a bounded time: not all that is busy is waited for by SQLite itself.
-fn retrying<T>(conn: &Connection, ask: impl Fn(&Connection) -> rusqlite::Result<T>) -> rusqlite::Result<T> {
-    let mut waits = WAITS.iter();
-    loop {
-        match ask(conn) {
-            Err(error) if is_busy(&error) => match waits.next() {
-                Some(wait) => thread::sleep(*wait),
-                None => return Err(error),
-            },
-            other => return other,
-        }
-    }
-}
-
-/// What is wrong with which file.
-pub(super) fn named(path: &Path, error: rusqlite::Error) -> StoreError {
-    match failed(error) {
-        StoreError::Unavailable { what, hint, source } => {
-            StoreError::Unavailable { what: format!("{what} ({})", path.display()), hint, source }
-        }
-        other => other,
-    }
-}
-
-/// Opens a connection that writes what others have committed to where it belongs.
-pub(super) fn open_durable(path: &Path) -> Result<Connection, StoreError> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let conn = Connection::open_with_flags(path, flags).map_err(failed)?;
-    configure(&conn)?;
-    synced(&conn)?;
-    Ok(conn)
-}
-
-/// Opens a connection that only reads.
-pub(super) fn open_reader(path: &Path) -> Result<Connection, StoreError> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let conn = Connection::open_with_flags(path, flags).map_err(failed)?;
-    configure(&conn)?;
-    conn.execute_batch("PRAGMA query_only = 1").map_err(failed)?;
-    Ok(conn)
-}
-
-fn configure(conn: &Connection) -> Result<(), StoreError> {
-    conn.set_prepared_statement_cache_capacity(64);
-    // A page whose cells do not fit together is damage, not data.
-    conn.pragma_update(None, "cell_size_check", true).map_err(failed)?;
-    conn.busy_timeout(BUSY_TIMEOUT).map_err(failed)
-}
-
-fn synced(conn: &Connection) -> Result<(), StoreError> {
-    let pragma = if Mutant::SynchronousOff.on() {
-        "PRAGMA synchronous = OFF"
-    } else if Mutant::SynchronousNormal.on() {
-        "PRAGMA synchronous = NORMAL"
-    } else {
-        "PRAGMA synchronous = FULL"
-    };
-    conn.execute_batch(pragma).map_err(failed)
-}
-
-pub(super) fn is_busy(error: &rusqlite::Error) -> bool {
-    matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
 }
 
 fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
@@ -366,5 +310,5 @@ fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
         .downcast_ref::<&str>()
         .copied()
         .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
-        .unwrap_or("unscope_cache")
+        .unwrap_or("unknown")
 }

@@ -2,13 +2,13 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
-mod ahead;
 mod ask;
 mod backup;
 mod closure;
 mod damage;
 mod files;
 mod log;
+mod second_thread;
 mod set_back;
 mod upkeep;
 mod verify;

@@ -1,30 +1,31 @@
-//! Verification of jobs, and their lines after a rebuild.
+//! Verification of jobs, and the lines of flow keys after a rebuild.
 
 use bursar_core::job::{Job, Place, line_up};
 use bursar_core::name::{JobKind, Queue, Tenant};
 use bursar_core::state::Tally;
 use rusqlite::{Row, params};
 
-use super::{LIVE, Names};
+use super::{LIVE, LastNames};
 use crate::codec::{Packed, stored};
 use crate::error::StoreError;
 use crate::figures::Halves;
 use crate::job_row::{Columns, state_of, what_counts};
-use crate::sqlite::error::failed;
+use crate::sqlite::error::store_error;
 use crate::sqlite::rows::{SqliteRows, get_id, id, unpack};
 use crate::verify::{JobCounts, PAGE, Report};
 
-/// Every live job's columns say what its row does, every job agrees with its hold, and what all come to is counted.
+/// Checks that the columns of each job agree with its row, that each job agrees with its hold, and that the stored sums are right.
+/// Returns the counts of all jobs.
 pub(in crate::sqlite) fn check_jobs(rows: &SqliteRows<'_>, report: &mut Report) -> Result<JobCounts, StoreError> {
     let mut counts = JobCounts::default();
     let live = "SELECT id, tenant, queue, kind, flow, state, at, spec, life, rank FROM bursar_jobs
         WHERE id > ?1 ORDER BY id LIMIT ?2";
-    let mut names = Names::default();
+    let mut names = LastNames::default();
     let mut after = id(0);
     loop {
         let page = rows.all(live, params![after, PAGE as i64], |row| {
-            let number = |column| row.get::<_, i64>(column).map_err(failed);
-            Ok((names.live(row)?, Columns { state: number(5)?, rank: number(9)?, at: number(6)? }))
+            let number = |column| row.get::<_, i64>(column).map_err(store_error);
+            Ok((names.read_live(row)?, Columns { state: number(5)?, rank: number(9)?, at: number(6)? }))
         })?;
         for (job, columns) in &page {
             if Columns::of(job) != *columns || job.life.state.is_final() {
@@ -40,8 +41,8 @@ pub(in crate::sqlite) fn check_jobs(rows: &SqliteRows<'_>, report: &mut Report) 
     let mut after = id(0);
     loop {
         let page: Vec<(u128, i64, i64, Job)> = rows.all(ended, params![after, PAGE as i64], |row| {
-            let number = |column| row.get::<_, i64>(column).map_err(failed);
-            Ok((get_id(row, 0).map_err(failed)?, number(1)?, number(2)?, unpack(row, 3)?))
+            let number = |column| row.get::<_, i64>(column).map_err(store_error);
+            Ok((get_id(row, 0).map_err(store_error)?, number(1)?, number(2)?, unpack(row, 3)?))
         })?;
         for (_, state, at, job) in &page {
             let agrees = job.life.state == state_of(*state)? && job.life.run_at.micros() == *at;
@@ -51,23 +52,23 @@ pub(in crate::sqlite) fn check_jobs(rows: &SqliteRows<'_>, report: &mut Report) 
             check_job(rows, job, report)?;
             counts.add(job);
         }
-        // By the key and not by what the row says of itself, which may be wrong.
+        // The key, because the id in the row may be wrong.
         let Some((last, ..)) = page.last() else { break };
         after = id(*last);
     }
     let tallies = "SELECT tenant, queue, what, minute, count FROM bursar_tallies WHERE what < 10";
     let tallies = rows.all(tallies, [], |row| {
-        let number = |column| row.get::<_, i64>(column).map_err(failed);
-        let text = |column| row.get::<_, String>(column).map_err(failed);
+        let number = |column| row.get::<_, i64>(column).map_err(store_error);
+        let text = |column| row.get::<_, String>(column).map_err(store_error);
         let what = what_counts(number(2)?, number(3)?)?;
         let (tenant, queue) = (stored::<Tenant>("tenant", text(0)?)?, stored::<Queue>("queue", text(1)?)?);
         Ok((Tally { tenant, queue, what }, number(4)?))
     })?;
     report.check_tallies(&counts, tallies.into_iter());
     let held = rows.all("SELECT tenant, queue, kind, unit, high, low FROM bursar_held", [], |row| {
-        let text = |column| row.get::<_, String>(column).map_err(failed);
+        let text = |column| row.get::<_, String>(column).map_err(store_error);
         let (tenant, queue) = (stored::<Tenant>("tenant", text(0)?)?, stored::<Queue>("queue", text(1)?)?);
-        let sum = Halves { high: row.get(4).map_err(failed)?, low: row.get(5).map_err(failed)? };
+        let sum = Halves { high: row.get(4).map_err(store_error)?, low: row.get(5).map_err(store_error)? };
         Ok(((tenant, queue, stored::<JobKind>("kind", text(2)?)?, text(3)?), sum.whole()))
     })?;
     report.check_held(&counts, held.into_iter());
@@ -81,27 +82,27 @@ fn check_job(rows: &SqliteRows<'_>, job: &Job, report: &mut Report) -> Result<()
 }
 
 impl SqliteRows<'_> {
-    /// Lines follow from the jobs: after a rebuild they are made anew, one flow key at a time.
+    /// Recomputes the lines of flow keys from the jobs after a rebuild, one flow key at a time.
     pub(in crate::sqlite) fn line_up(&self) -> Result<(), StoreError> {
         let next = "SELECT tenant, queue, flow FROM bursar_jobs
             WHERE flow <> '' AND (tenant, queue, flow) > (?1, ?2, ?3) ORDER BY tenant, queue, flow LIMIT 1";
         let of_key = format!("{LIVE} WHERE tenant = ?1 AND queue = ?2 AND flow = ?3");
-        let mut place = self.prepare("UPDATE bursar_jobs SET state = ?2, at = ?3 WHERE id = ?1")?;
-        let text = |row: &Row<'_>, column: usize| row.get::<_, String>(column).map_err(failed);
+        let mut update = self.prepare("UPDATE bursar_jobs SET state = ?2, at = ?3 WHERE id = ?1")?;
+        let text = |row: &Row<'_>, column: usize| row.get::<_, String>(column).map_err(store_error);
         let mut after = (String::new(), String::new(), String::new());
         self.run("CREATE INDEX bursar_lines_anew ON bursar_jobs (tenant, queue, flow)", [])?;
-        self.forget_lines()?;
+        self.clear_lines()?;
         loop {
             let read = |row: &Row<'_>| Ok((text(row, 0)?, text(row, 1)?, text(row, 2)?));
             let Some(key) = self.one(next, params![after.0, after.1, after.2], read)? else { break };
-            let mut names = Names::default();
-            let mut jobs = self.all(&of_key, params![key.0, key.1, key.2], |row| names.live(row))?;
+            let mut names = LastNames::default();
+            let mut jobs = self.all(&of_key, params![key.0, key.1, key.2], |row| names.read_live(row))?;
             let before: Vec<Place> = jobs.iter().map(|job| job.life.place).collect();
             let lines = line_up(jobs.iter_mut());
             for (job, before) in jobs.iter().zip(before) {
                 if job.life.place != before {
                     let Columns { state, at, .. } = Columns::of(job);
-                    place.run(params![id(job.id.0), state, at])?;
+                    update.run(params![id(job.id.0), state, at])?;
                 }
             }
             for (scope, line) in lines {
@@ -113,12 +114,12 @@ impl SqliteRows<'_> {
             }
             after = key;
         }
-        drop(place);
+        drop(update);
         self.run("DROP INDEX bursar_lines_anew", []).map(drop)
     }
 
-    /// What replay left in the lines, where nobody waits any more.
-    fn forget_lines(&self) -> Result<(), StoreError> {
+    /// Clears the lines that the replay has left in scopes, including those without waiting jobs.
+    fn clear_lines(&self) -> Result<(), StoreError> {
         let page = "SELECT tenant, scope FROM bursar_scopes
             WHERE scope >= 'bursar:slots:' AND scope < 'bursar:slots;' AND (tenant, scope) > (?1, ?2)
             ORDER BY tenant, scope LIMIT ?3";

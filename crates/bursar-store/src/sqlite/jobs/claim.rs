@@ -1,4 +1,4 @@
-//! Who wants work: the best of what can be leased, read from an index that holds nothing else.
+//! Finding jobs to lease. The index `bursar_jobs_ready` has only jobs that can be leased, ordered by kind, rank and id.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -9,91 +9,102 @@ use bursar_core::state::{LineKey, QueueKey};
 use bursar_core::time::Time;
 use rusqlite::params;
 
-use super::{LIVE, Names};
+use super::{LIVE, LastNames};
 use crate::claims::DUE_STEP;
 use crate::error::StoreError;
 use crate::figures::AHEAD_LOOK;
 use crate::job_row::Columns;
-use crate::sqlite::error::failed;
+use crate::sqlite::error::store_error;
 use crate::sqlite::rows::{SqliteRows, get_time, id};
 use crate::transaction::rows::{ClaimAsk, Claimed};
 
-/// The jobs of one kind that can be leased, read in pages, the best first.
-struct Kind {
+/// The jobs of one kind that can be leased, read in pages, the best rank first.
+struct KindCursor {
     kind: JobKind,
     page: VecDeque<Job>,
-    /// Read up to here; `None` when there is nothing more.
-    mark: Option<(i64, [u8; 16])>,
+    /// The rank and id of the last job that was read; `None` if there are no more.
+    after: Option<(i64, [u8; 16])>,
 }
 
 impl SqliteRows<'_> {
+    /// Finds jobs for one request. Large payloads are loaded until `bytes_left` is used up.
     pub(in crate::sqlite) fn claim_one(
         &self,
         ask: &ClaimAsk,
         now: Time,
-        room: &mut usize,
+        bytes_left: &mut usize,
     ) -> Result<Claimed, StoreError> {
-        let (due, next_at) = self.come_due(&ask.queue, now)?;
+        let (due, next_at) = self.due_scheduled(&ask.queue, now)?;
         let ready = self.ready(ask)?;
-        // The best of the queue is read in any case, so that it can always be leased.
-        *room = (*room).max(1);
-        Ok(Claimed { ready: self.attach_within(ready, room)?, due: self.attach_within(due, room)?, next_at })
+        // The first job gets its payload even if no bytes are left, so that every queue can be leased from.
+        *bytes_left = (*bytes_left).max(1);
+        Ok(Claimed {
+            ready: self.attach_within(ready, bytes_left)?,
+            due: self.attach_within(due, bytes_left)?,
+            next_at,
+        })
     }
 
     fn ready(&self, ask: &ClaimAsk) -> Result<Vec<Job>, StoreError> {
         let kinds = self.kinds(&ask.queue, &ask.kinds)?;
-        // Each kind is read a little at a time, so that no more rows are read than twice what is wanted.
+        // Small pages for each kind, so that at most twice as many rows are read as requested.
         let page = ask.count.div_ceil(kinds.len().max(1));
-        let mut names = Names::default();
-        let mut heads = Vec::with_capacity(kinds.len());
+        let mut names = LastNames::default();
+        let mut cursors = Vec::with_capacity(kinds.len());
         for kind in kinds {
-            let mut head = Kind { kind, page: VecDeque::new(), mark: Some((i64::MIN, id(0))) };
-            self.read_on(&mut head, &ask.queue, page, &mut names)?;
-            heads.push(head);
+            let mut cursor = KindCursor { kind, page: VecDeque::new(), after: Some((i64::MIN, id(0))) };
+            self.read_page(&mut cursor, &ask.queue, page, &mut names)?;
+            cursors.push(cursor);
         }
         let mut best = Vec::new();
         while best.len() < ask.count {
-            let first = |head: &Kind| head.page.front().map(|job| (job.life.rank, job.id));
-            let heads_left = heads.iter_mut().filter(|head| !head.page.is_empty());
-            let Some(head) = heads_left.min_by_key(|head| first(head)) else { break };
-            let job = head.page.pop_front().expect("it has a first");
-            if head.page.is_empty() {
-                self.read_on(head, &ask.queue, page, &mut names)?;
+            let first = |cursor: &KindCursor| cursor.page.front().map(|job| (job.life.rank, job.id));
+            let not_empty = cursors.iter_mut().filter(|cursor| !cursor.page.is_empty());
+            let Some(cursor) = not_empty.min_by_key(|cursor| first(cursor)) else { break };
+            let job = cursor.page.pop_front().expect("the page is not empty");
+            if cursor.page.is_empty() {
+                self.read_page(cursor, &ask.queue, page, &mut names)?;
             }
             best.push(job);
         }
         Ok(best)
     }
 
-    fn read_on(&self, head: &mut Kind, queue: &QueueKey, page: usize, names: &mut Names) -> Result<(), StoreError> {
-        let Some((rank, after)) = head.mark else { return Ok(()) };
+    fn read_page(
+        &self,
+        cursor: &mut KindCursor,
+        queue: &QueueKey,
+        page: usize,
+        names: &mut LastNames,
+    ) -> Result<(), StoreError> {
+        let Some((rank, after)) = cursor.after else { return Ok(()) };
         let sql =
             "SELECT id, tenant, queue, kind, flow, state, at, spec, life FROM bursar_jobs INDEXED BY bursar_jobs_ready
             WHERE state = 0 AND tenant = ?1 AND queue = ?2 AND kind = ?3 AND (rank, id) > (?4, ?5)
             ORDER BY rank, id LIMIT ?6";
-        let params = params![queue.0.as_str(), queue.1.as_str(), head.kind.as_str(), rank, after, page as i64];
-        head.page.extend(self.all(sql, params, |row| names.live(row))?);
-        let last = head.page.back().filter(|_| head.page.len() == page);
-        head.mark = last.map(|job| (Columns::of(job).rank, id(job.id.0)));
+        let params = params![queue.0.as_str(), queue.1.as_str(), cursor.kind.as_str(), rank, after, page as i64];
+        cursor.page.extend(self.all(sql, params, |row| names.read_live(row))?);
+        let last = cursor.page.back().filter(|_| cursor.page.len() == page);
+        cursor.after = last.map(|job| (Columns::of(job).rank, id(job.id.0)));
         Ok(())
     }
 
-    /// The kinds that are asked for, as far as there may be such jobs: from one to the next, past all jobs between.
+    /// Returns the requested kinds. A prefix is expanded to the kinds of ready jobs, with one index lookup for each.
     fn kinds(&self, (tenant, queue): &QueueKey, wanted: &[JobKind]) -> Result<BTreeSet<JobKind>, StoreError> {
         let sql = "SELECT kind FROM bursar_jobs INDEXED BY bursar_jobs_ready
             WHERE state = 0 AND tenant = ?1 AND queue = ?2 AND kind >= ?3 ORDER BY kind LIMIT 1";
         let (tenant, queue) = (tenant.as_str(), queue.as_str());
         let all = wanted.is_empty().then_some("");
-        let beginnings = wanted.iter().filter_map(|kind| kind.as_str().strip_suffix('*')).chain(all);
+        let prefixes = wanted.iter().filter_map(|kind| kind.as_str().strip_suffix('*')).chain(all);
         let mut kinds: BTreeSet<JobKind> =
             wanted.iter().filter(|kind| !kind.as_str().ends_with('*')).cloned().collect();
-        for beginning in beginnings {
-            let mut from = beginning.to_owned();
+        for prefix in prefixes {
+            let mut from = prefix.to_owned();
             loop {
                 let next =
-                    self.one(sql, params![tenant, queue, from], |row| row.get::<_, String>(0).map_err(failed))?;
-                let Some(kind) = next.filter(|kind| kind.starts_with(beginning)) else { break };
-                // No name has a control character, so that this is before all that are after it.
+                    self.one(sql, params![tenant, queue, from], |row| row.get::<_, String>(0).map_err(store_error))?;
+                let Some(kind) = next.filter(|kind| kind.starts_with(prefix)) else { break };
+                // No name has a control character, so this sorts directly after the kind.
                 from = format!("{kind}\u{1}");
                 kinds.insert(crate::codec::stored("kind", kind)?);
             }
@@ -101,7 +112,7 @@ impl SqliteRows<'_> {
         Ok(kinds)
     }
 
-    /// Since when the oldest waits of those that can be leased and stand where their instant says; see [`AHEAD_LOOK`].
+    /// Returns since when the oldest ready job waits, among those whose rank is their instant; see [`AHEAD_LOOK`].
     pub(super) fn oldest_ready(&self, queue: &QueueKey) -> Result<Option<Time>, StoreError> {
         let sql = "SELECT coalesce(
             (SELECT at FROM (
@@ -113,19 +124,19 @@ impl SqliteRows<'_> {
         let mut oldest: Option<i64> = None;
         for kind in self.kinds(queue, &[])? {
             let params = params![queue.0.as_str(), queue.1.as_str(), kind.as_str(), AHEAD_LOOK];
-            let found = self.one(sql, params, |row| row.get::<_, Option<i64>>(0).map_err(failed))?.flatten();
+            let found = self.one(sql, params, |row| row.get::<_, Option<i64>>(0).map_err(store_error))?.flatten();
             oldest = oldest.into_iter().chain(found).min();
         }
         Ok(oldest.map(Time::from_micros))
     }
 
-    /// A bounded number of those that time alone kept and that are due, and when the next one is.
-    fn come_due(&self, queue: &QueueKey, now: Time) -> Result<(Vec<Job>, Option<Time>), StoreError> {
+    /// Returns a bounded number of scheduled jobs that are due, and when the next one is due.
+    fn due_scheduled(&self, queue: &QueueKey, now: Time) -> Result<(Vec<Job>, Option<Time>), StoreError> {
         let next = "SELECT at FROM bursar_jobs INDEXED BY bursar_jobs_due
             WHERE state IN (3, 4) AND tenant = ?1 AND queue = ?2 ORDER BY at LIMIT 1 OFFSET ?3";
         let next = |after: usize| {
             let params = params![queue.0.as_str(), queue.1.as_str(), after as i64];
-            self.one(next, params, |row| get_time(row, 0).map_err(failed))
+            self.one(next, params, |row| get_time(row, 0).map_err(store_error))
         };
         let first = next(0)?;
         if first.is_none_or(|at| at > now) {
@@ -134,32 +145,34 @@ impl SqliteRows<'_> {
         let due =
             "SELECT id, tenant, queue, kind, flow, state, at, spec, life FROM bursar_jobs INDEXED BY bursar_jobs_due
             WHERE state IN (3, 4) AND tenant = ?1 AND queue = ?2 AND at <= ?3 ORDER BY at, id LIMIT ?4";
-        let mut names = Names::default();
+        let mut names = LastNames::default();
         let params = params![queue.0.as_str(), queue.1.as_str(), now.micros(), DUE_STEP as i64];
-        let jobs = self.all(due, params, |row| names.live(row))?;
+        let jobs = self.all(due, params, |row| names.read_live(row))?;
         let next = next(jobs.len())?;
         Ok((jobs, next))
     }
 
-    pub(in crate::sqlite) fn stand_behind(&self, line: &LineKey, count: usize) -> Result<Vec<Job>, StoreError> {
+    /// Returns jobs behind the first of a line, the best rank first.
+    pub(in crate::sqlite) fn jobs_behind(&self, line: &LineKey, count: usize) -> Result<Vec<Job>, StoreError> {
         let sql =
             "SELECT id, tenant, queue, kind, flow, state, at, spec, life FROM bursar_jobs INDEXED BY bursar_jobs_lines
             WHERE state IN (1, 2) AND state = 1 AND tenant = ?1 AND queue = ?2 AND flow = ?3 AND kind = ?4
             ORDER BY rank, id LIMIT ?5";
         let (tenant, queue, flow, kind) = line;
         let params = params![tenant.as_str(), queue.as_str(), flow.as_str(), kind.as_str(), count as i64];
-        let mut names = Names::default();
-        let jobs = self.all(sql, params, |row| names.live(row))?;
-        let mut room = CLAIM_BYTES_MAX;
-        self.attach_within(jobs, &mut room)
+        let mut names = LastNames::default();
+        let jobs = self.all(sql, params, |row| names.read_live(row))?;
+        let mut bytes_left = CLAIM_BYTES_MAX;
+        self.attach_within(jobs, &mut bytes_left)
     }
 
-    pub(in crate::sqlite) fn are_barred(&self, queue: &QueueKey, key: &FlowKey) -> Result<Vec<Job>, StoreError> {
+    /// Returns the barred jobs of a flow key.
+    pub(in crate::sqlite) fn barred_jobs(&self, queue: &QueueKey, key: &FlowKey) -> Result<Vec<Job>, StoreError> {
         let sql = format!(
             "{LIVE} INDEXED BY bursar_jobs_lines
              WHERE state IN (1, 2) AND state = 2 AND tenant = ?1 AND queue = ?2 AND flow = ?3 ORDER BY id"
         );
-        let mut names = Names::default();
-        self.all(&sql, params![queue.0.as_str(), queue.1.as_str(), key.as_str()], |row| names.live(row))
+        let mut names = LastNames::default();
+        self.all(&sql, params![queue.0.as_str(), queue.1.as_str(), key.as_str()], |row| names.read_live(row))
     }
 }

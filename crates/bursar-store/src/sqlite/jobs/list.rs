@@ -1,4 +1,7 @@
-//! What is only read of jobs and queues.
+//! Reads of jobs, queues and their figures.
+//!
+//! Several queries visit distinct values of an index (queues, kinds, flow keys): they seek from one value to the next instead of reading
+//! all rows between.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -10,13 +13,13 @@ use bursar_core::state::{QueueKey, ScopeKey};
 use bursar_core::time::Time;
 use rusqlite::{Connection, Row, params};
 
-use super::{LIVE, Names};
+use super::{LIVE, LastNames};
 use crate::codec::{from_json, stored};
 use crate::error::StoreError;
 use crate::figures::{Cost, CostMark, DueJobs, Figures, Halves, HeldMark, HeldSum, JobFilter, first_after};
 use crate::job_list::{JobList, JobTable, PAGE};
 use crate::job_row::{state_number, state_of, what_counts};
-use crate::sqlite::error::failed;
+use crate::sqlite::error::store_error;
 use crate::sqlite::read::fill_page;
 use crate::sqlite::rows::{SqliteRows, get_id, get_time, id, unpack};
 use crate::sqlite::writer::Shared;
@@ -34,12 +37,12 @@ impl SqliteRows<'_> {
     pub(in crate::sqlite) fn read_queue(&self, (tenant, queue): &QueueKey) -> Result<Option<QueueState>, StoreError> {
         let sql = "SELECT data FROM bursar_queues WHERE tenant = ?1 AND queue = ?2";
         self.one(sql, params![tenant.as_str(), queue.as_str()], |row| {
-            from_json("queue", &row.get::<_, String>(0).map_err(failed)?)
+            from_json("queue", &row.get::<_, String>(0).map_err(store_error)?)
         })
     }
 }
 
-/// Live and finished jobs, in order of ids.
+/// Lists live and finished jobs, in order of ids.
 pub(in crate::sqlite) fn list_jobs(
     shared: &Shared,
     conn: &Connection,
@@ -71,8 +74,8 @@ fn live_page(
     );
     let (queue, flow) = (filter.queue.as_ref().map(Queue::as_str), filter.key.as_ref().map(|key| key.as_str()));
     let after = id(after.map_or(0, |after| after.0));
-    let mut names = Names::default();
-    rows.all(&sql, params![after, tenant.as_str(), queue, flow, PAGE as i64], |row| names.live(row))
+    let mut names = LastNames::default();
+    rows.all(&sql, params![after, tenant.as_str(), queue, flow, PAGE as i64], |row| names.read_live(row))
 }
 
 fn ended_page(
@@ -95,7 +98,7 @@ pub(in crate::sqlite) fn list_queues(
     after: Option<&Queue>,
     limit: usize,
 ) -> Result<Vec<(Queue, QueueState)>, StoreError> {
-    // From one name to the next, past all figures between.
+    // Seeks from one name to the next instead of reading all figures.
     let next = "SELECT min(queue) FROM (
         SELECT * FROM (SELECT queue FROM bursar_tallies WHERE tenant = ?1 AND queue > ?2 ORDER BY queue LIMIT 1)
         UNION ALL
@@ -105,7 +108,7 @@ pub(in crate::sqlite) fn list_queues(
     while found.len() < limit {
         let last = found.last().map(|(queue, _)| queue).or(after).map_or("", Queue::as_str);
         let name =
-            rows.one(next, params![tenant.as_str(), last], |row| row.get::<_, Option<String>>(0).map_err(failed))?;
+            rows.one(next, params![tenant.as_str(), last], |row| row.get::<_, Option<String>>(0).map_err(store_error))?;
         let Some(name) = name.flatten() else { break };
         let queue = stored::<Queue>("queue", name)?;
         let state = rows.read_queue(&(tenant.clone(), queue.clone()))?;
@@ -128,23 +131,23 @@ pub(in crate::sqlite) fn figures(
     for what in (0..7).chain(10..17).chain(20..22) {
         let since = if what < 10 { 0 } else { since_minute };
         found.extend(rows.all(counts, params![tenant, queue, what, since], |row| {
-            let number = |column| row.get::<_, i64>(column).map_err(failed);
+            let number = |column| row.get::<_, i64>(column).map_err(store_error);
             Ok((what_counts(number(0)?, number(1)?)?, number(2)?))
         })?);
     }
     found.sort();
-    let at = |row: &Row<'_>| get_time(row, 0).map_err(failed);
+    let at = |row: &Row<'_>| get_time(row, 0).map_err(store_error);
     let waiting = "SELECT at FROM bursar_jobs INDEXED BY bursar_jobs_waiting
         WHERE state < 3 AND (state > 0 OR rank <> at) AND tenant = ?1 AND queue = ?2 ORDER BY at LIMIT 1";
     let due = "SELECT at FROM bursar_jobs INDEXED BY bursar_jobs_due
         WHERE state IN (3, 4) AND state = 4 AND tenant = ?1 AND queue = ?2 AND at <= ?3 ORDER BY at LIMIT 1";
-    // The index holds as many as are leased, all queues together, and this is all that is read of them.
+    // This reads the index of all leased jobs, of all queues.
     let leased = "SELECT min(rank) FROM bursar_jobs INDEXED BY bursar_jobs_lapse
         WHERE state = 6 AND tenant = ?1 AND queue = ?2";
     let waiting = rows.one(waiting, params![tenant, queue], at)?;
     let due = rows.one(due, params![tenant, queue, now.micros()], at)?;
     let ready = rows.oldest_ready(key)?;
-    let leased = rows.one(leased, params![tenant, queue], |row| row.get::<_, Option<i64>>(0).map_err(failed))?;
+    let leased = rows.one(leased, params![tenant, queue], |row| row.get::<_, Option<i64>>(0).map_err(store_error))?;
     Ok(Figures {
         counts: found,
         oldest_waiting: [waiting, due, ready].into_iter().flatten().min(),
@@ -152,7 +155,8 @@ pub(in crate::sqlite) fn figures(
     })
 }
 
-/// From one queue to the next, past all figures of minutes.
+/// Sums the jobs in each state over at most `QUEUES_COUNTED` queues. Seeks from one queue to the next instead of reading the figures of
+/// minutes.
 pub(in crate::sqlite) fn job_counts(shared: &Shared, conn: &Connection) -> Result<Vec<(JobState, i64)>, StoreError> {
     let next =
         "SELECT tenant, queue FROM bursar_tallies WHERE (tenant, queue) > (?1, ?2) ORDER BY tenant, queue LIMIT 1";
@@ -160,10 +164,12 @@ pub(in crate::sqlite) fn job_counts(shared: &Shared, conn: &Connection) -> Resul
     let (rows, mut sums) = (shared.rows(conn), BTreeMap::new());
     let mut at = (String::new(), String::new());
     for _ in 0..QUEUES_COUNTED {
-        let text = |row: &Row<'_>| Ok((row.get(0).map_err(failed)?, row.get(1).map_err(failed)?));
+        let text = |row: &Row<'_>| Ok((row.get(0).map_err(store_error)?, row.get(1).map_err(store_error)?));
         let Some(found) = rows.one(next, params![at.0, at.1], text)? else { break };
         at = found;
-        let number = |row: &Row<'_>| Ok((row.get::<_, i64>(0).map_err(failed)?, row.get::<_, i64>(1).map_err(failed)?));
+        let number = |row: &Row<'_>| {
+            Ok((row.get::<_, i64>(0).map_err(store_error)?, row.get::<_, i64>(1).map_err(store_error)?))
+        };
         for (what, count) in rows.all(counts, params![at.0, at.1], number)? {
             *sums.entry(state_of(what)?).or_insert(0) += count;
         }
@@ -185,13 +191,13 @@ pub(in crate::sqlite) fn costs(
     let (tenant, (first, last)) = (tenant.as_str(), days.into_inner());
     let (day, queue, kind, scope) = first_after(first, after);
     shared.rows(conn).all(sql, params![tenant, day, queue, kind, scope, last, limit as i64], |row| {
-        let text = |column| row.get::<_, String>(column).map_err(failed);
+        let text = |column| row.get::<_, String>(column).map_err(store_error);
         Ok(Cost {
-            day: row.get(0).map_err(failed)?,
+            day: row.get(0).map_err(store_error)?,
             queue: stored::<Queue>("queue", text(1)?)?,
             kind: stored::<JobKind>("kind", text(2)?)?,
             scope: stored::<Scope>("scope", text(3)?)?,
-            amount: row.get(4).map_err(failed)?,
+            amount: row.get(4).map_err(store_error)?,
         })
     })
 }
@@ -210,16 +216,16 @@ pub(in crate::sqlite) fn held(
     let (after_queue, kind, unit) = after.map_or(("", "", ""), |(q, k, u)| (q.as_str(), k.as_str(), u.as_str()));
     let params = params![tenant.as_str(), queue.map(Queue::as_str), after_queue, kind, unit, limit as i64];
     shared.rows(conn).all(sql, params, |row| {
-        let text = |column| row.get::<_, String>(column).map_err(failed);
+        let text = |column| row.get::<_, String>(column).map_err(store_error);
         let (queue, kind) = (stored::<Queue>("queue", text(0)?)?, stored::<JobKind>("kind", text(1)?)?);
-        let sum = Halves { high: row.get(3).map_err(failed)?, low: row.get(4).map_err(failed)? };
+        let sum = Halves { high: row.get(3).map_err(store_error)?, low: row.get(4).map_err(store_error)? };
         Ok(HeldSum::new(queue, kind, text(2)?, sum.whole()))
     })
 }
 
-fn named(row: &Row<'_>) -> Result<(Tenant, JobId), StoreError> {
-    let tenant = stored::<Tenant>("tenant", row.get(0).map_err(failed)?)?;
-    Ok((tenant, JobId(get_id(row, 1).map_err(failed)?)))
+fn tenant_and_id(row: &Row<'_>) -> Result<(Tenant, JobId), StoreError> {
+    let tenant = stored::<Tenant>("tenant", row.get(0).map_err(store_error)?)?;
+    Ok((tenant, JobId(get_id(row, 1).map_err(store_error)?)))
 }
 
 pub(in crate::sqlite) fn due_jobs(shared: &Shared, conn: &Connection, limit: usize) -> Result<DueJobs, StoreError> {
@@ -230,21 +236,21 @@ pub(in crate::sqlite) fn due_jobs(shared: &Shared, conn: &Connection, limit: usi
         WHERE state = 5 AND at <= ?1 ORDER BY at LIMIT ?2";
     let params = params![now.micros(), limit as i64];
     Ok(DueJobs {
-        lapsed: rows.all(lapsed, params, named)?,
-        awaiting: rows.all(awaiting, params, named)?,
-        ended: ended(&rows, limit, now)?,
+        lapsed: rows.all(lapsed, params, tenant_and_id)?,
+        awaiting: rows.all(awaiting, params, tenant_and_id)?,
+        ended: retention_over(&rows, limit, now)?,
     })
 }
 
-/// Finished jobs whose time is over: by queue and state, from one to the next, past all jobs between.
-fn ended(rows: &SqliteRows<'_>, limit: usize, now: Time) -> Result<Vec<(Tenant, JobId)>, StoreError> {
+/// Returns finished jobs whose retention is over. Seeks from one queue and state to the next.
+fn retention_over(rows: &SqliteRows<'_>, limit: usize, now: Time) -> Result<Vec<(Tenant, JobId)>, StoreError> {
     let next = "SELECT tenant, queue, state FROM bursar_ended_jobs INDEXED BY bursar_ended_jobs_at
         WHERE (tenant, queue, state) > (?1, ?2, ?3) ORDER BY tenant, queue, state LIMIT 1";
     let over = "SELECT tenant, id FROM bursar_ended_jobs INDEXED BY bursar_ended_jobs_at
         WHERE tenant = ?1 AND queue = ?2 AND state = ?3 AND at <= ?4 ORDER BY at LIMIT ?5";
     let read = |row: &Row<'_>| {
-        let text = |column| row.get::<_, String>(column).map_err(failed);
-        Ok((text(0)?, text(1)?, row.get::<_, i64>(2).map_err(failed)?))
+        let text = |column| row.get::<_, String>(column).map_err(store_error);
+        Ok((text(0)?, text(1)?, row.get::<_, i64>(2).map_err(store_error)?))
     };
     let mut found = Vec::new();
     let mut at = (String::new(), String::new(), -1i64);
@@ -254,7 +260,7 @@ fn ended(rows: &SqliteRows<'_>, limit: usize, now: Time) -> Result<Vec<(Tenant, 
         let config: QueueConfig = rows.read_queue(&key)?.map(|row| row.config).unwrap_or_default();
         if let Some(kept) = config.kept(state_of(state)?) {
             let params = params![tenant, queue, state, now.before(kept).micros(), (limit - found.len()) as i64];
-            found.extend(rows.all(over, params, named)?);
+            found.extend(rows.all(over, params, tenant_and_id)?);
         }
         at = (tenant, queue, state);
     }
@@ -270,10 +276,10 @@ pub(in crate::sqlite) fn awaiting(
     let sql = "SELECT id FROM bursar_jobs INDEXED BY bursar_jobs_awaits
         WHERE state = 5 AND tenant = ?1 AND awaits = ?2 ORDER BY id LIMIT ?3";
     let params = params![scope.0.as_str(), scope.1.as_str(), limit as i64];
-    shared.rows(conn).all(sql, params, |row| get_id(row, 0).map(JobId).map_err(failed))
+    shared.rows(conn).all(sql, params, |row| get_id(row, 0).map(JobId).map_err(store_error))
 }
 
-/// From one scope to the next, past all jobs that await it.
+/// Returns the scopes that jobs await, with their versions. Seeks from one scope to the next instead of reading all jobs.
 pub(in crate::sqlite) fn awaited(
     shared: &Shared,
     conn: &Connection,
@@ -288,9 +294,9 @@ pub(in crate::sqlite) fn awaited(
     while found.len() < limit {
         let (tenant, scope) = found.last().map_or(("", ""), |((tenant, scope), _)| (tenant.as_str(), scope.as_str()));
         let next = rows.all(sql, params![tenant, scope], |row| {
-            let text = |column| row.get::<_, String>(column).map_err(failed);
+            let text = |column| row.get::<_, String>(column).map_err(store_error);
             let key = (stored("tenant", text(0)?)?, stored("scope", text(1)?)?);
-            Ok((key, row.get::<_, i64>(2).map_err(failed)?.unsigned_abs()))
+            Ok((key, row.get::<_, i64>(2).map_err(store_error)?.unsigned_abs()))
         })?;
         let Some(next) = next.into_iter().next() else { break };
         found.push(next);
@@ -298,7 +304,7 @@ pub(in crate::sqlite) fn awaited(
     Ok(found)
 }
 
-/// From one flow key to the next, past all jobs that stand in its lines.
+/// Returns barred jobs of up to `limit` flow keys, and where to continue. Seeks from one flow key to the next.
 pub(in crate::sqlite) fn barred(
     shared: &Shared,
     conn: &Connection,
@@ -315,11 +321,11 @@ pub(in crate::sqlite) fn barred(
     for _ in 0..limit {
         let at = last.as_ref().map_or("", |key| key.as_str());
         let key = rows.all(next, params![queue.0.as_str(), queue.1.as_str(), at], |row| {
-            stored::<FlowKey>("flow key", row.get::<_, String>(0).map_err(failed)?)
+            stored::<FlowKey>("flow key", row.get::<_, String>(0).map_err(store_error)?)
         })?;
         let Some(key) = key.into_iter().next() else { return Ok((found, None)) };
         let params = params![queue.0.as_str(), queue.1.as_str(), key.as_str()];
-        found.extend(rows.all(first, params, |row| get_id(row, 0).map(JobId).map_err(failed))?);
+        found.extend(rows.all(first, params, |row| get_id(row, 0).map(JobId).map_err(store_error))?);
         last = Some(key);
     }
     Ok((found, last))

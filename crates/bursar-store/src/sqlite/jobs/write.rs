@@ -1,4 +1,4 @@
-//! Writing jobs: a live one in its place, one that ends in the table of finished ones, one that is tried again back.
+//! Writing jobs. A live job is a row of `bursar_jobs`. A job that ends moves to `bursar_ended_jobs`, and back if it is retried.
 
 use bursar_core::id::JobId;
 use bursar_core::job::Job;
@@ -10,37 +10,37 @@ use crate::error::StoreError;
 use crate::figures::Halves;
 use crate::job_row::{Columns, Moving, counted, ended, state_number};
 use crate::sqlite::rows::{SqliteRows, Statement, id};
-use crate::sqlite::write::Part;
+use crate::sqlite::write::EncodedRows;
 
 const UPDATE: &str =
     "UPDATE bursar_jobs SET queue = ?2, state = ?3, rank = ?4, at = ?5, awaits = ?6, life = ?7 WHERE id = ?1";
 const DELETE: &str = "DELETE FROM bursar_jobs WHERE id = ?1";
 const END: &str = "INSERT OR REPLACE INTO bursar_ended_jobs (id, tenant, queue, kind, state, at, data)
     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
-// The low half stays below 2^32, so that no sum of it passes 64 bits.
+// The low half stays below 2^32, so that adding to it never overflows 64 bits.
 const ADD_HELD: &str = "INSERT INTO bursar_held (tenant, queue, kind, unit, high, low) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
     ON CONFLICT DO UPDATE SET high = high + excluded.high + ((low + excluded.low) >> 32),
         low = (low + excluded.low) & 4294967295";
 const REVIVE: &str = "DELETE FROM bursar_ended_jobs WHERE id = ?1";
 
 impl SqliteRows<'_> {
-    /// Writes jobs with their keys, queues and figures; what is to stand among the live ones goes to the part.
-    pub(in crate::sqlite) fn write_work(&self, ws: &Workspace, part: &mut Part) -> Result<(), StoreError> {
+    /// Writes jobs, job keys, queues, schedules and figures. New rows of live jobs are added to `encoded` instead.
+    pub(in crate::sqlite) fn write_jobs(&self, ws: &Workspace, encoded: &mut EncodedRows) -> Result<(), StoreError> {
         self.write_job_keys(ws)?;
-        let mut write = Write {
+        let mut statements = Statements {
             update: self.prepare(UPDATE)?,
             delete: self.prepare(DELETE)?,
             end: self.prepare(END)?,
             revive: self.prepare(REVIVE)?,
-            moving: Vec::new(),
+            buffer: Vec::new(),
         };
         for (id, change) in ws.jobs.changes() {
             match change {
-                _ if part.job(&change) => {}
-                Change::Insert(job) => write.end(job)?,
-                Change::Update(job) if write.update(job)? => {}
-                Change::Update(job) => part.live_job(job),
-                Change::Delete => self.forget(&mut write, *id)?,
+                _ if encoded.add_job(&change) => {}
+                Change::Insert(job) => statements.end(job)?,
+                Change::Update(job) if statements.update(job)? => {}
+                Change::Update(job) => encoded.add_live_job(job),
+                Change::Delete => self.delete_job(&mut statements, *id)?,
             }
         }
         self.write_queues(ws)?;
@@ -48,9 +48,9 @@ impl SqliteRows<'_> {
         self.write_figures(ws)
     }
 
-    fn forget(&self, write: &mut Write<'_>, job: JobId) -> Result<(), StoreError> {
-        write.delete.run([id(job.0)])?;
-        write.revive.run([id(job.0)])?;
+    fn delete_job(&self, statements: &mut Statements<'_>, job: JobId) -> Result<(), StoreError> {
+        statements.delete.run([id(job.0)])?;
+        statements.revive.run([id(job.0)])?;
         for owner in [job.0, job.result_key()] {
             self.run("DELETE FROM bursar_payloads WHERE id = ?1", [id(owner)])?;
         }
@@ -108,17 +108,18 @@ impl SqliteRows<'_> {
     }
 }
 
-struct Write<'a> {
+/// The prepared statements for jobs of a batch.
+struct Statements<'a> {
     update: Statement<'a>,
     delete: Statement<'a>,
     end: Statement<'a>,
     revive: Statement<'a>,
-    /// Room for one row after the other.
-    moving: Vec<u8>,
+    /// Reused for the encoding of each row.
+    buffer: Vec<u8>,
 }
 
-impl Write<'_> {
-    /// Writes what has changed of a job; says no of one that had ended, which is to be inserted among the live ones again.
+impl Statements<'_> {
+    /// Writes a changed job. Returns `false` for a job that had ended and is live again, whose row is still to be inserted.
     fn update(&mut self, job: &Job) -> Result<bool, StoreError> {
         if job.life.state.is_final() {
             self.delete.run([id(job.id.0)])?;
@@ -126,19 +127,19 @@ impl Write<'_> {
         }
         let Columns { state, rank, at } = Columns::of(job);
         let awaits = job.life.awaits.as_ref().map(|scope| scope.as_str());
-        let life = Moving::of(job).pack_to(&mut self.moving);
-        let lives = self.update.run(params![id(job.id.0), job.queue.as_str(), state, rank, at, awaits, life])? > 0;
-        if !lives {
+        let life = Moving::of(job).pack_to(&mut self.buffer);
+        let is_live = self.update.run(params![id(job.id.0), job.queue.as_str(), state, rank, at, awaits, life])? > 0;
+        if !is_live {
             self.revive.run([id(job.id.0)])?;
         }
-        Ok(lives)
+        Ok(is_live)
     }
 
     fn end(&mut self, job: &Job) -> Result<(), StoreError> {
         let (tenant, queue, kind) = (job.tenant.as_str(), job.queue.as_str(), job.kind.as_str());
         let (state, at) = (state_number(job.life.state), job.life.run_at.micros());
         let ended = ended(job);
-        let data = ended.pack_to(&mut self.moving);
+        let data = ended.pack_to(&mut self.buffer);
         self.end.run(params![id(job.id.0), tenant, queue, kind, state, at, data])?;
         Ok(())
     }

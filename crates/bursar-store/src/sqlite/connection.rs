@@ -1,0 +1,80 @@
+//! How connections to a database file are opened and configured, and how long they wait for locks.
+
+use std::path::Path;
+use std::thread;
+
+use bursar_core::mutant::Mutant;
+use rusqlite::{Connection, OpenFlags};
+
+use crate::error::StoreError;
+use crate::sqlite::error::{is_busy, store_error, store_error_at};
+use crate::sqlite::process_lock::{BUSY_TIMEOUT, WAITS};
+
+/// Opens the connection of the writer. With `create`, a missing file is created.
+pub(super) fn open_writer(path: &Path, create: bool) -> Result<Connection, StoreError> {
+    let conn = open(path, create).map_err(|error| store_error_at(path, error))?;
+    configure(&conn)?;
+    // The first read fails if the file is not a database.
+    let read = |conn: &Connection| conn.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()));
+    retry_busy(&conn, read).map_err(|error| store_error_at(path, error))?;
+    Ok(conn)
+}
+
+/// Opens a connection whose writes are synced to the disk, for checkpoints, backups and restores.
+pub(super) fn open_durable(path: &Path) -> Result<Connection, StoreError> {
+    let conn = open(path, false).map_err(store_error)?;
+    configure(&conn)?;
+    sync_commits(&conn)?;
+    Ok(conn)
+}
+
+/// Opens a connection that only reads.
+pub(super) fn open_reader(path: &Path) -> Result<Connection, StoreError> {
+    let conn = open(path, false).map_err(store_error)?;
+    configure(&conn)?;
+    conn.execute_batch("PRAGMA query_only = 1").map_err(store_error)?;
+    Ok(conn)
+}
+
+fn open(path: &Path, create: bool) -> rusqlite::Result<Connection> {
+    let create = if create { OpenFlags::SQLITE_OPEN_CREATE } else { OpenFlags::empty() };
+    Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | create)
+}
+
+/// Sets what every connection has in common.
+pub(super) fn configure(conn: &Connection) -> Result<(), StoreError> {
+    conn.set_prepared_statement_cache_capacity(64);
+    // SQLite then reports a page with overlapping cells as damaged instead of reading it.
+    conn.pragma_update(None, "cell_size_check", true).map_err(store_error)?;
+    conn.busy_timeout(BUSY_TIMEOUT).map_err(store_error)
+}
+
+/// Makes every commit of a connection wait until it is on the disk.
+pub(super) fn sync_commits(conn: &Connection) -> Result<(), StoreError> {
+    let pragma = if Mutant::SynchronousOff.on() {
+        "PRAGMA synchronous = OFF"
+    } else if Mutant::SynchronousNormal.on() {
+        "PRAGMA synchronous = NORMAL"
+    } else {
+        "PRAGMA synchronous = FULL"
+    };
+    conn.execute_batch(pragma).map_err(store_error)
+}
+
+/// Retries while another connection holds the lock, a bounded number of times. SQLite's own timeout does not cover every case of
+/// `SQLITE_BUSY`.
+pub(super) fn retry_busy<T>(
+    conn: &Connection,
+    attempt: impl Fn(&Connection) -> rusqlite::Result<T>,
+) -> rusqlite::Result<T> {
+    let mut waits = WAITS.iter();
+    loop {
+        match attempt(conn) {
+            Err(error) if is_busy(&error) => match waits.next() {
+                Some(wait) => thread::sleep(*wait),
+                None => return Err(error),
+            },
+            other => return other,
+        }
+    }
+}
