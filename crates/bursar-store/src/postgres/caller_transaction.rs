@@ -33,7 +33,8 @@ enum StepOutcome {
     KeyTaken,
 }
 
-/// The caller's values of the settings that a request changes.
+/// The caller's values of the settings that are restored after a request. `synchronous_commit` is not: once it is turned on, it stays on
+/// for the rest of the transaction, so that its commit is durable.
 struct CallerSettings {
     lock_timeout: String,
     enable_seqscan: String,

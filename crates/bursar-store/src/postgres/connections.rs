@@ -89,8 +89,8 @@ impl PostgresStore {
     /// Begins a transaction with a lock timeout and a durable commit. Waits until no rebuild of the tables is running.
     pub(super) async fn open_batch(&self, lock_timeout: Duration) -> Result<OpenBatch, sqlx::Error> {
         let begin = begin(lock_timeout);
-        let kept = self.batch_connections.take();
-        if let Some(conn) = kept {
+        let idle = self.batch_connections.take();
+        if let Some(conn) = idle {
             match open(conn, &begin).await {
                 // The connection was lost while it was idle, and the other idle ones probably too.
                 Err(error) if conflict(&error) == Some(Conflict::ConnectionLost) => self.batch_connections.return_all(),

@@ -48,15 +48,15 @@ const DUE: &str = "
 type DueRow = (i32, i64, i64, i64, Option<Uuid>, i64, i64);
 
 impl PgRows<'_> {
-    pub(super) async fn read_due(&mut self, asks: &[(ScopeKey, DueAsk)], now: Time) -> Result<Vec<Due>, StoreError> {
+    pub(super) async fn read_due(&mut self, queries: &[(ScopeKey, DueAsk)], now: Time) -> Result<Vec<Due>, StoreError> {
         // The requests for charges and for postings, each with the index of its scope.
         let charges: Vec<_> =
-            asks.iter().enumerate().filter_map(|(n, (key, ask))| Some((n, key, ask.charges_after?))).collect();
-        let postings: Vec<_> = asks
+            queries.iter().enumerate().filter_map(|(n, (key, query))| Some((n, key, query.charges_after?))).collect();
+        let postings: Vec<_> = queries
             .iter()
             .enumerate()
-            .flat_map(|(n, (key, ask))| {
-                ask.postings.iter().map(move |(balance, mark, until)| (n, key, *balance, *mark, *until))
+            .flat_map(|(n, (key, query))| {
+                query.postings.iter().map(move |(balance, mark, until)| (n, key, *balance, *mark, *until))
             })
             .collect();
         let limit = i64::try_from(FOLD_STEP + 1).expect("a step is small");
@@ -76,7 +76,7 @@ impl PgRows<'_> {
             .await
             .map_err(|e| self.statement_error(e))?;
 
-        let mut due: Vec<Due> = vec![Due::default(); asks.len()];
+        let mut due: Vec<Due> = vec![Due::default(); queries.len()];
         let mut due_postings: Vec<Batchwise<Posting>> = vec![Batchwise::default(); postings.len()];
         for (kind, n, at, seq, id, placed_at, amount) in rows {
             let hold = id.map(|id| HoldId(id.as_u128()));
@@ -100,8 +100,8 @@ impl PgRows<'_> {
         Ok(due)
     }
 
-    pub(super) async fn read_past(&mut self, asks: &[PastAsk]) -> Result<Vec<Past>, StoreError> {
-        let keys: Vec<ScopeKey> = asks.iter().map(|ask| ask.scope.clone()).collect();
+    pub(super) async fn read_past(&mut self, queries: &[PastAsk]) -> Result<Vec<Past>, StoreError> {
+        let keys: Vec<ScopeKey> = queries.iter().map(|query| query.scope.clone()).collect();
         let (tenants, scopes) = key_columns(&keys);
         let rows: Vec<(i64, Option<i64>, Option<i64>)> = sqlx::query_as(
             "SELECT p.posted, p.oldest, c.held
@@ -120,12 +120,12 @@ impl PgRows<'_> {
         )
         .bind(tenants)
         .bind(scopes)
-        .bind(asks.iter().map(|ask| ask.after.0.micros()).collect::<Vec<_>>())
-        .bind(asks.iter().map(|ask| seq_column(ask.after.1)).collect::<Vec<_>>())
-        .bind(asks.iter().map(|ask| ask.until.micros()).collect::<Vec<_>>())
-        .bind(asks.iter().map(|ask| ask.unfolded.0.micros()).collect::<Vec<_>>())
-        .bind(asks.iter().map(|ask| Uuid::from_u128(ask.unfolded.1.0)).collect::<Vec<_>>())
-        .bind(asks.iter().map(|ask| ask.placed_from.micros()).collect::<Vec<_>>())
+        .bind(queries.iter().map(|query| query.after.0.micros()).collect::<Vec<_>>())
+        .bind(queries.iter().map(|query| seq_column(query.after.1)).collect::<Vec<_>>())
+        .bind(queries.iter().map(|query| query.until.micros()).collect::<Vec<_>>())
+        .bind(queries.iter().map(|query| query.unfolded.0.micros()).collect::<Vec<_>>())
+        .bind(queries.iter().map(|query| Uuid::from_u128(query.unfolded.1.0)).collect::<Vec<_>>())
+        .bind(queries.iter().map(|query| query.placed_from.micros()).collect::<Vec<_>>())
         .fetch_all(&mut *self.conn)
         .await
         .map_err(|e| self.statement_error(e))?;

@@ -110,14 +110,14 @@ impl PostgresStore {
                 ORDER BY w.n";
             let locked: Vec<(String, String, Vec<u8>)> =
                 sqlx::query_as(lock).bind(tenants).bind(names).fetch_all(&mut *tx).await.map_err(store_error)?;
-            let mut gone: Vec<ScopeKey> = Vec::new();
+            let mut deleted: Vec<ScopeKey> = Vec::new();
             for (tenant, scope, state) in locked {
                 let key: ScopeKey = (stored("tenant", tenant)?, stored("scope", scope)?);
                 if ScopeState::unpack(&state)?.is_unused_flow(&key.1, now) {
-                    gone.push(key);
+                    deleted.push(key);
                 }
             }
-            let (tenants, names) = key_columns(&gone);
+            let (tenants, names) = key_columns(&deleted);
             for delete in [
                 "DELETE FROM bursar.postings WHERE (tenant, scope) IN (SELECT * FROM unnest($1::text[], $2::text[]))",
                 "DELETE FROM bursar.rollups WHERE (tenant, scope) IN (SELECT * FROM unnest($1::text[], $2::text[]))",

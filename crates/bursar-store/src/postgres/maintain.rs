@@ -117,16 +117,16 @@ impl Maintain for PostgresStore {
         let mut tx = self.begin(READ_COMMITTED).await?;
         configure_writer(&mut tx, self.options.key_patience).await.map_err(store_error)?;
         let now = self.time(&mut tx).await?;
-        let done = sqlx::query(
+        let delete = sqlx::query(
             "DELETE FROM bursar.keys WHERE ctid = ANY (ARRAY(
                  SELECT k.ctid FROM bursar.keys k WHERE k.until <= $1
                  ORDER BY k.until LIMIT $2 FOR UPDATE SKIP LOCKED))",
         )
         .bind(now.micros())
         .bind(sql_limit(limit));
-        let done = done.execute(&mut *tx).await.map_err(store_error)?;
+        let deleted = delete.execute(&mut *tx).await.map_err(store_error)?;
         tx.commit().await.map_err(store_error)?;
-        Ok(usize::try_from(done.rows_affected()).unwrap_or(usize::MAX))
+        Ok(usize::try_from(deleted.rows_affected()).unwrap_or(usize::MAX))
     }
 
     async fn forget_figures(&self, after: Option<&QueueKey>, limit: usize) -> Result<Option<QueueKey>, StoreError> {

@@ -32,8 +32,8 @@
 //! It waits only in these cases:
 //! - Another transaction is inserting the same idempotency key or job key, or defines the same queue. The batch waits for
 //!   [`PostgresOptions::key_patience`].
-//! - The caller asked to wait for one row ([`LockPolicy::WaitFor`](crate::store::LockPolicy::WaitFor)). The batch locks that row first,
-//!   then waits up to `key_patience` for rows later in the lock order. It skips locked rows that come earlier.
+//! - The batch runs with [`LockPolicy::WaitFor`](crate::store::LockPolicy::WaitFor). It locks the row of that policy first, then waits up to
+//!   `key_patience` for rows later in the lock order. It skips locked rows that come earlier.
 //! - A rebuild of the tables is running, or another transaction adds to the same counter (`jobs/write`).
 //!
 //! A request in a caller's own transaction waits for all its rows, in the same order, for [`PostgresOptions::caller_patience`]. Such a

@@ -89,8 +89,8 @@ impl ChangeWatch {
         &self,
         statement: impl AsyncFnOnce(&mut PgConnection) -> Result<T, sqlx::Error>,
     ) -> Result<T, StoreError> {
-        let mut kept = self.conn.lock().await;
-        let mut conn = match kept.take() {
+        let mut slot = self.conn.lock().await;
+        let mut conn = match slot.take() {
             Some(conn) => conn,
             None => timeout(self.connect_within, PgConnection::connect_with(&self.connect))
                 .await
@@ -100,7 +100,7 @@ impl ChangeWatch {
         let answer =
             timeout(self.answer_within, statement(&mut conn)).await.map_err(|_| no_answer(self.answer_within))?;
         let answer = answer.map_err(store_error)?;
-        *kept = Some(conn);
+        *slot = Some(conn);
         Ok(answer)
     }
 

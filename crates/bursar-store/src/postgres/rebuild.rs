@@ -1,9 +1,12 @@
 //! Rebuilds every table except the journal and the payloads, by replaying the journal in one transaction.
 //!
-//! An exclusive advisory lock keeps writers out; every writer holds it shared. Some values follow from time and not from events, so they
-//! may differ from those before: how far scopes are folded, expired idempotency keys, rolled-up postings, the expiry of leases that were
-//! extended by heartbeats, old figures and unused flow scopes, and the order within the lines of flow keys, which is computed again from
-//! the jobs.
+//! An exclusive advisory lock keeps writers out; every writer holds it shared.
+//!
+//! Some values follow from time and not from events, so they may differ from those before:
+//! - how far scopes are folded, and which idempotency keys and postings were already deleted or rolled up;
+//! - when leases expire that heartbeats have extended, when a parked job is checked again, and whether a due job was already promoted;
+//! - the order within the lines of flow keys, which is computed again from the jobs;
+//! - old figures and unused flow scopes, which maintenance had deleted and deletes again.
 
 use std::time::Duration;
 

@@ -46,15 +46,15 @@ impl PgRows<'_> {
             return Ok(found);
         }
         // A cached scope may not exist any more: a rebuild and the deletion of unused flow scopes remove rows.
-        let gone: Vec<ScopeKey> = if found.rows.len() + found.blocked.len() < wanted.len() {
+        let missing: Vec<ScopeKey> = if found.rows.len() + found.blocked.len() < wanted.len() {
             let existing: HashSet<&ScopeKey> = found.rows.iter().map(|(key, _)| key).chain(&found.blocked).collect();
             wanted.into_iter().filter(|(key, create)| *create && !existing.contains(key)).map(|(key, _)| key).collect()
         } else {
             Vec::new()
         };
-        if !gone.is_empty() {
-            self.create(&gone).await?;
-            let more = self.lock_and_read(&gone).await?;
+        if !missing.is_empty() {
+            self.create(&missing).await?;
+            let more = self.lock_and_read(&missing).await?;
             found.rows.extend(more.rows);
             found.blocked.extend(more.blocked);
         }
@@ -82,12 +82,12 @@ impl PgRows<'_> {
 
     /// Creates rows so that they can be locked, in a transaction of its own, so that no other transaction waits for this one.
     async fn create(&mut self, keys: &[ScopeKey]) -> Result<(), StoreError> {
-        let done = if self.mode == LockMode::Exclusive {
+        let created = if self.mode == LockMode::Exclusive {
             create(&mut *self.conn, keys).await
         } else {
             create(&self.store.side_pool, keys).await
         };
-        done.map_err(|e| self.statement_error(e))
+        created.map_err(|e| self.statement_error(e))
     }
 
     /// Locks and reads scopes in the order of the keys.

@@ -69,14 +69,14 @@ impl PostgresStore {
         .await
         .map_err(store_error)?;
         let last = page.last().map(|(tenant, scope, ..)| (tenant.clone(), scope.clone()));
-        let (mut scopes, mut asks) = (Vec::with_capacity(page.len()), Vec::new());
+        let (mut scopes, mut queries) = (Vec::with_capacity(page.len()), Vec::new());
         for (tenant, scope, state, budget, rolled) in page {
             let key: ScopeKey = (stored("tenant", tenant)?, stored("scope", scope)?);
             let row = self.scope_row(&state, budget.as_deref())?;
-            asks.extend(verify::asks(&key, &row));
+            queries.extend(verify::asks(&key, &row));
             scopes.push((key, row, rolled.unwrap_or(0)));
         }
-        let sums = PgRows::new(&mut tx, self, LockMode::Read).past(&asks).await?;
+        let sums = PgRows::new(&mut tx, self, LockMode::Read).past(&queries).await?;
         let recent: Vec<HoldId> = scopes.iter().flat_map(|(_, row, _)| &row.recent).map(|charge| charge.hold).collect();
         let holds = PgRows::new(&mut tx, self, LockMode::Read).holds(&recent).await?.rows;
         let holds: HashMap<HoldId, Hold> = holds.into_iter().collect();

@@ -149,8 +149,8 @@ impl PostgresStore {
         for (tenant, scope, state, budget) in rows {
             let key: ScopeKey = (stored("tenant", tenant)?, stored("scope", scope)?);
             let row = self.scope_row(&state, budget.as_deref())?;
-            let asks: Vec<_> = verify::asks(&key, &row).collect();
-            let sums = PgRows::new(&mut *conn, self, LockMode::Read).past(&asks).await?;
+            let queries: Vec<_> = verify::asks(&key, &row).collect();
+            let sums = PgRows::new(&mut *conn, self, LockMode::Read).past(&queries).await?;
             report.check_scope(&key, &row, 0, &sums, Some(counts));
         }
         let awaited: Vec<(ScopeKey, bool)> = counts.awaited().map(|key| (key.clone(), false)).collect();

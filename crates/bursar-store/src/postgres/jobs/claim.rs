@@ -112,19 +112,19 @@ impl PgRows<'_> {
     /// Locks and reads jobs of one queue. `room` is how many bytes of payloads may still be loaded.
     pub(in crate::postgres) async fn claim_one(
         &mut self,
-        ask: &ClaimAsk,
+        query: &ClaimAsk,
         now: Time,
         room: &mut usize,
     ) -> Result<Claimed, StoreError> {
-        let all = ask.kinds.is_empty().then_some("");
-        let prefixes = ask.kinds.iter().filter_map(|kind| kind.as_str().strip_suffix('*')).chain(all);
+        let all = query.kinds.is_empty().then_some("");
+        let prefixes = query.kinds.iter().filter_map(|kind| kind.as_str().strip_suffix('*')).chain(all);
         let prefixes: Vec<&str> = prefixes.collect();
-        let kinds = ask.kinds.iter().map(|kind| kind.as_str()).filter(|kind| !kind.ends_with('*'));
+        let kinds = query.kinds.iter().map(|kind| kind.as_str()).filter(|kind| !kind.ends_with('*'));
         let kinds: Vec<&str> = kinds.collect();
-        let count = i64::try_from(ask.count).unwrap_or(i64::MAX);
+        let count = i64::try_from(query.count).unwrap_or(i64::MAX);
         let statement = sqlx::query(skip_locked!(self.mode, claim))
-            .bind(ask.queue.0.as_str())
-            .bind(ask.queue.1.as_str())
+            .bind(query.queue.0.as_str())
+            .bind(query.queue.1.as_str())
             .bind(prefixes)
             .bind(kinds)
             .bind(count)
