@@ -15,7 +15,6 @@ use bursar::{Charged, Event, HoldId, Rules};
 use bursar_core::id::{BatchId, GrantId, JobId};
 use bursar_core::live::RECENT_MAX;
 use bursar_core::name::{Scope, Tenant};
-use bursar_store::prelude::*;
 use bursar_store::{Journaled, PostgresOptions, PostgresStore, Setup, SqliteStore, Store};
 
 use crate::engine::{Database, DatabaseHost};
@@ -110,7 +109,7 @@ impl Limit {
         let tenant = Tenant::built_in();
         let mut last: Option<Scope> = None;
         loop {
-            let page = self.reader.scopes(&tenant, "", last.as_ref(), SCOPES_PAGE).await?;
+            let page = self.reader.list_scopes(&tenant, "", last.as_ref(), SCOPES_PAGE).await?;
             for (scope, row) in &page {
                 let key = (tenant.as_str().to_owned(), scope.as_str().to_owned());
                 let charges = row.recent.iter().map(|charge| Charge {
@@ -152,7 +151,7 @@ impl Limit {
     async fn copy_grants(&mut self) -> Result<(), BenchError> {
         let (mut after, mut grants) = (self.after, Vec::new());
         loop {
-            let page = self.reader.journal(after, PAGE).await?;
+            let page = self.reader.list_journal(after, PAGE).await?;
             for row in &page {
                 after = row.position + row.batch.count() as u64 - 1;
                 let events = row.batch.entries.iter().flat_map(|entry| &entry.events);
@@ -177,7 +176,7 @@ impl Limit {
     async fn next_transactions(&mut self) -> Result<Vec<Transaction>, BenchError> {
         let (mut found, mut operations): (Vec<Transaction>, _) = (Vec::new(), 0);
         while operations < OPERATIONS_MAX && found.len() < TRANSACTIONS_MAX {
-            let page = self.reader.journal(self.after, PAGE).await?;
+            let page = self.reader.list_journal(self.after, PAGE).await?;
             for row in &page {
                 self.after = row.position + row.batch.count() as u64 - 1;
                 operations += row.batch.entries.len();

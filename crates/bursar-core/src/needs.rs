@@ -22,8 +22,6 @@ pub struct Needs {
     pub holds: BTreeSet<HoldId>,
     /// Grants.
     pub grants: BTreeSet<GrantId>,
-    /// Those of them from which something follows although they may not be changed: nobody else may change them meanwhile.
-    pub grants_relied_on: BTreeSet<GrantId>,
     /// Jobs, whose holds, lines and slots are needed too.
     pub jobs: BTreeSet<JobId>,
     /// Jobs that give a sign of life, and nothing more.
@@ -97,7 +95,6 @@ impl Needs {
         self.job_keys.extend(other.job_keys.iter().cloned());
         self.holds.extend(&other.holds);
         self.grants.extend(&other.grants);
-        self.grants_relied_on.extend(&other.grants_relied_on);
         self.jobs.extend(&other.jobs);
         self.beats.extend(&other.beats);
         self.queues.extend(other.queues.iter().cloned());
@@ -149,11 +146,7 @@ impl Needs {
             Op::Freeze { scope } | Op::Unfreeze { scope } => self.scope(tenant, scope, [], false),
             // Its id is new.
             Op::Mint(_) => {}
-            Op::Rotate { grant, .. } => {
-                self.grants.insert(*grant);
-                self.grants_relied_on.insert(*grant);
-            }
-            Op::Revoke { grant } | Op::Use { grant } => {
+            Op::Rotate { grant, .. } | Op::Revoke { grant } | Op::Use { grant } => {
                 self.grants.insert(*grant);
             }
             Op::PurgeGrants { grants } => self.grants.extend(grants),

@@ -211,9 +211,9 @@ fn engine_metrics(app: &App, page: &mut Page) {
     page.family("bursar_commit_seconds");
     page.distribution("bursar_commit_seconds", "", &vitals.commit_seconds);
     page.value("bursar_lease_waiters", vitals.lease_waiters);
-    page.value("bursar_bells_total", counters.bells);
-    page.value("bursar_hints_total", counters.hints);
-    page.value("bursar_rings_total", counters.rings);
+    page.value("bursar_bells_total", counters.polls);
+    page.value("bursar_hints_total", counters.notifications_received);
+    page.value("bursar_rings_total", counters.notifications_sent);
 }
 
 /// Clock ticks per second in `/proc`, a constant of Linux's user-space interface.

@@ -12,13 +12,14 @@ use bursar_core::job::{JobSpec, Missed, Overlap, ScheduleSpec};
 use bursar_core::mutant::Mutant;
 use bursar_core::name::{JobKind, Queue, ScheduleName, Tenant};
 use bursar_core::payload::Payload;
-use bursar_core::request::{Op, Request};
+use bursar_core::request::{CheckedRequest, Op};
 use bursar_core::time::{Span, Time};
 use bursar_core::window::Zone;
 use bursar_sim::sim::mutation::{caught_elsewhere, hunt};
 use bursar_sim::sim::run;
 use bursar_store::prelude::*;
-use bursar_store::{JobFilter, ManualClock, MemoryStore, Patience, Setup, Store};
+use bursar_store::prelude::*;
+use bursar_store::{JobFilter, LockPolicy, ManualClock, MemoryStore, Setup};
 use bursar_testkit::SeqIds;
 use futures_util::FutureExt;
 
@@ -55,9 +56,10 @@ fn jobs_per_tick() -> usize {
     let ids = Arc::new(Mutex::new(SeqIds::new(1)));
     let store = MemoryStore::new(Setup { rules: Rules::default(), clock: Some(clock.clone()), ids, migrate: true });
     let commit = |ops: Vec<Op>| {
-        let requests: Vec<Arc<Request>> = ops.into_iter().map(|op| Arc::new(Request::from(op))).collect();
-        let verdicts = store.commit(&requests, Patience::Skip).now_or_never().expect("memory never waits");
-        verdicts.expect("memory never fails")
+        let checked = |op: Op| Arc::new(CheckedRequest::new(op.into()).expect("a valid request"));
+        let requests: Vec<_> = ops.into_iter().map(checked).collect();
+        let outcomes = store.commit(&requests, LockPolicy::Skip).now_or_never().expect("memory never waits");
+        outcomes.expect("memory never fails")
     };
     let queue = Queue::new("q").expect("a name");
     let kind = JobKind::new("report").expect("a name");

@@ -20,7 +20,9 @@ use bursar_core::payload::Payload;
 use bursar_core::request::{Charge, Command, Mint, Op, Redemption, Request, Settle};
 use bursar_core::time::{Span, Time};
 use bursar_core::window::Window;
-use bursar_store::{ManualClock, MemoryStore, Patience, Setup, Store, Verdict};
+use bursar_store::conformance::CommitRequests;
+use bursar_store::prelude::*;
+use bursar_store::{LockPolicy, ManualClock, MemoryStore, RequestOutcome, Setup};
 use bursar_testkit::{Cluster, RandomIds};
 use sqlx::{Connection, PgConnection};
 
@@ -100,10 +102,10 @@ async fn batches() -> Vec<Batch> {
             commands.push(Arc::new(command));
         }
         for requests in [mints, commands] {
-            let verdicts = store.commit(&requests, Patience::Skip).await.unwrap();
-            assert!(verdicts.iter().all(|verdict| matches!(verdict, Verdict::Answered(Ok(_)))));
+            let verdicts = store.commit_requests(&requests, LockPolicy::Skip).await.unwrap();
+            assert!(verdicts.iter().all(|verdict| matches!(verdict, RequestOutcome::Answered(Ok(_)))));
         }
-        batches.push(store.journal(0, 100).await.unwrap().pop().unwrap().batch);
+        batches.push(store.list_journal(0, 100).await.unwrap().pop().unwrap().batch);
     }
     batches
 }

@@ -15,6 +15,7 @@ use bursar_core::payload::Payload;
 use bursar_core::refusal::Refusal;
 use bursar_core::request::{Act, Actual, Charge, Command, Op, Request, Settle};
 use bursar_core::time::{Span, Time};
+use bursar_store::conformance::CommitRequests;
 use bursar_store::prelude::*;
 use bursar_store::{
     JobFilter, LockPolicy, ManualClock, PostgresOptions, PostgresStore, RequestOutcome, Setup, SqliteStore, Store,
@@ -36,7 +37,7 @@ fn setup(clock: &Arc<ManualClock>) -> Setup {
 }
 
 async fn ask(store: &dyn Store, op: Op) -> Answer {
-    let outcomes = store.commit(&[Arc::new(Request::from(op))], LockPolicy::Skip).await.unwrap();
+    let outcomes = store.commit_requests(&[Arc::new(Request::from(op))], LockPolicy::Skip).await.unwrap();
     match outcomes.into_iter().next() {
         Some(RequestOutcome::Answered(Ok(outcome))) => outcome.answer,
         other => panic!("it should be done: {other:?}"),
@@ -102,7 +103,7 @@ async fn refused(store: &dyn Store) {
     let window = "rolling:3456000000".parse().unwrap();
     let charge = Charge::new(Scope::new("room").unwrap(), 1).within([Limit::new(0, window)]);
     let request = Request::from(Op::Submit(Command { charges: vec![charge], ..Command::default() }));
-    let outcomes = store.commit(&[Arc::new(request)], LockPolicy::Skip).await.unwrap();
+    let outcomes = store.commit_requests(&[Arc::new(request)], LockPolicy::Skip).await.unwrap();
     assert!(matches!(outcomes.as_slice(), [RequestOutcome::Answered(Err(Refusal::Refused(_)))]), "{outcomes:?}");
 }
 
@@ -155,7 +156,7 @@ async fn sqlite_wal_of_a_command_is_bounded() {
             true => command(Settle::Job, vec![work(None)]),
             false => command(Settle::Hold { ttl: None }, Vec::new()),
         });
-        done_all(&store.commit(&batch.collect::<Vec<_>>(), LockPolicy::Skip).await.unwrap());
+        done_all(&store.commit_requests(&batch.collect::<Vec<_>>(), LockPolicy::Skip).await.unwrap());
         let wal = std::fs::metadata(folder.path().join("b.db-wal")).unwrap().len() / 500;
         println!("WAL bytes for each {what} of a batch of 500 on SQLite: {wal}");
         assert!(wal > 100 && wal < most, "{what}: {wal}");
@@ -210,7 +211,7 @@ fn work(key: Option<&str>) -> JobSpec {
 async fn enqueue(store: &dyn Store, key: Option<&str>, count: usize) {
     let jobs = |count: usize| Op::Submit(Command { jobs: vec![work(key); count], ..Command::default() });
     let bulk = (0..count).step_by(1_000).map(|from| Arc::new(Request::from(jobs((count - from).min(1_000)))));
-    done_all(&store.commit(&bulk.collect::<Vec<_>>(), LockPolicy::Skip).await.unwrap());
+    done_all(&store.commit_requests(&bulk.collect::<Vec<_>>(), LockPolicy::Skip).await.unwrap());
 }
 
 async fn lease(store: &dyn Store, capacity: u32) -> Vec<Finish> {

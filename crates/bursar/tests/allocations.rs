@@ -9,8 +9,9 @@ use std::sync::{Arc, Mutex};
 use bursar::{
     Budget, Bursar, Charge, Command, JobKind, JobSpec, Limit, Op, Payload, Queue, Request, Rules, Scope, Settle, Window,
 };
+use bursar_store::conformance::CommitRequests;
 use bursar_store::prelude::*;
-use bursar_store::{LockPolicy, RequestOutcome, Setup, SqliteStore, Store};
+use bursar_store::{LockPolicy, RequestOutcome, Setup, SqliteStore};
 use bursar_testkit::SeqIds;
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 

@@ -295,7 +295,7 @@ async fn a_shutdown_answers_running_requests() {
     stream.write_all(text.as_bytes()).await.unwrap();
     // A waiting lease request makes the engine check the database for changes.
     let waits = async {
-        while server.bursar.counters().bells == 0 {
+        while server.bursar.counters().polls == 0 {
             tokio::task::yield_now().await;
         }
     };

@@ -1,4 +1,4 @@
-//! LoggedLeases: the workers' logs compared with the journal and the rows.
+//! Leases: the logs of workers, compared with the journal and the rows.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 

@@ -7,7 +7,6 @@ use bursar_core::decide::Rules;
 use bursar_core::event::Event;
 use bursar_core::id::{GrantId, HoldId, JobId};
 use bursar_core::time::{Span, Time};
-use bursar_store::prelude::*;
 use bursar_store::{
     Clock, ManualClock, PostgresOptions, PostgresStore, Setup, SqliteStore, Store, StoreError, SystemClock,
 };
@@ -42,7 +41,7 @@ async fn rows(store: &dyn Store) -> Result<BTreeSet<String>, StoreError> {
     let mut rows = BTreeSet::new();
     let mut after = None;
     loop {
-        let page = store.page_scopes(after.as_ref(), PAGE).await?;
+        let page = store.list_scope_keys(after.as_ref(), PAGE).await?;
         let Some(last) = page.last() else { break };
         after = Some(last.clone());
         for key in &page {
@@ -56,7 +55,7 @@ async fn rows(store: &dyn Store) -> Result<BTreeSet<String>, StoreError> {
             }
             rows.insert(format!("{key:?} {state:?}"));
             rows.insert(format!("{key:?} posted {}", store.spent(key, Time::MIN, Time::NEVER).await?));
-            for hold in store.live_holds(key, None, 100_000).await? {
+            for hold in store.list_live_holds(key, None, 100_000).await? {
                 rows.insert(format!("{key:?} live {}", hold.id));
             }
         }
@@ -81,7 +80,7 @@ async fn ids(store: &dyn Store) -> Result<(BTreeSet<HoldId>, BTreeSet<GrantId>, 
     let (mut holds, mut grants, mut jobs) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
     let mut after = 0;
     loop {
-        let page = store.journal(after, PAGE).await?;
+        let page = store.list_journal(after, PAGE).await?;
         let Some(last) = page.last() else { return Ok((holds, grants, jobs)) };
         after = last.position + last.batch.count() as u64 - 1;
         let entries = page.iter().flat_map(|row| &row.batch.entries);

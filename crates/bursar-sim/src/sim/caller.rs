@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bursar::{Bursar, Error, Outcome, Request, StoreError};
+use bursar_core::request::CheckedRequest;
 use tokio::time::{sleep, timeout};
 
 use super::store::{SimStore, commit};
@@ -154,9 +155,7 @@ pub(crate) async fn transaction_caller(world: Arc<World>) {
             };
             // No dry runs here: decisions are judged only when their transaction commits.
             request.dry_run = false;
-            if request.check().is_err() {
-                continue;
-            }
+            let Ok(request) = CheckedRequest::new(request) else { continue };
             let Some(decision) = store.part(&mut tx, &request).await else {
                 decisions.clear();
                 break;

@@ -11,8 +11,7 @@ use bursar_core::name::{Tenant, WorkerName};
 use bursar_core::payload::Payload;
 use bursar_core::request::{Act, Op, Request};
 use bursar_core::time::Span;
-use bursar_store::Store;
-use bursar_store::prelude::*;
+use bursar_store::Maintain as _;
 use tokio::time::sleep;
 
 use super::caller::Cluster;

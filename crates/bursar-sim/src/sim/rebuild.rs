@@ -12,8 +12,8 @@ use bursar_core::name::FlowKey;
 use bursar_core::scope::{Due, DueAsk, Past, ScopeState};
 use bursar_core::state::{JobKey, KeyKey, KeyRow, LineKey, QueueKey, ScheduleKey, ScopeKey, Workspace};
 use bursar_core::time::{Span, Time};
-use bursar_store::rows::{ClaimAsk, Claimed, Found, PastAsk, Rows};
-use bursar_store::{StoreError, claims, work};
+use bursar_store::transaction::rows::{ClaimAsk, Claimed, Found, PastAsk, Rows};
+use bursar_store::{StoreError, claims, transaction};
 use futures_util::FutureExt;
 
 use super::jobs::promise;
@@ -109,7 +109,7 @@ impl Rows for ExclusiveRows<'_> {
     async fn store(&mut self, ws: &Workspace, batch: Option<Batch>) -> Result<bool, StoreError> {
         let mut writes = Writes::default();
         writes.take(ws, batch);
-        self.tables.apply(0, writes);
+        self.tables.apply(writes);
         Ok(true)
     }
 }
@@ -170,7 +170,7 @@ pub(crate) fn rebuild(tables: &Tables) -> Result<(), (&'static str, String)> {
     for batch in &tables.journal {
         let mut rows = ExclusiveRows::new(&mut rebuilt);
         let work = async {
-            let ws = work::replay(&mut rows, batch).await?;
+            let ws = transaction::replay(&mut rows, batch).await?;
             rows.store(&ws, None).await
         };
         let replayed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| work.now_or_never()));
@@ -232,7 +232,7 @@ fn at_one_time(tables: &mut Tables, end: Time) -> BTreeMap<ScopeKey, ScopeState>
     let fresh = ScopeState::default();
     let advanced = rows.into_iter().filter_map(|(key, row)| {
         let mut rows = ExclusiveRows::new(tables);
-        let mut row = work::view(&mut rows, &key, row, end).now_or_never()?.ok()?;
+        let mut row = transaction::view(&mut rows, &key, row, end).now_or_never()?.ok()?;
         (row.folded, row.next_expiry) = (fresh.folded, fresh.next_expiry);
         row.line = fresh.line.clone();
         for balance in &mut row.balances {

@@ -11,8 +11,7 @@ use bursar_core::id::JobId;
 use bursar_core::job::{Beat, End, Finish, Job, Order};
 use bursar_core::name::{LeaseOwner, Tenant, WorkerName};
 use bursar_core::request::{Act, Op, Request};
-use bursar_store::Store;
-use bursar_store::prelude::*;
+use bursar_store::Maintain as _;
 use tokio::time::sleep;
 
 use super::caller::{Cluster, Reply, send};

@@ -29,3 +29,11 @@ pub trait CommitRequests: Commit {
 }
 
 impl<S: Commit + ?Sized> CommitRequests for S {}
+
+/// A request that is known to be valid.
+///
+/// # Panics
+/// When it is not.
+pub fn checked(request: impl Into<Request>) -> CheckedRequest {
+    CheckedRequest::new(request.into()).expect("a valid request")
+}

@@ -23,7 +23,7 @@ mod world;
 use std::future::Future;
 use std::pin::Pin;
 
-pub use self::commit_requests::CommitRequests;
+pub use self::commit_requests::{CommitRequests, checked};
 pub use self::stream::job_stream;
 pub use self::world::World;
 

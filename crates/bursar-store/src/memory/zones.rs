@@ -16,8 +16,10 @@ use futures_util::FutureExt;
 
 use super::MemoryStore;
 use crate::clock::ManualClock;
+use crate::conformance::CommitRequests;
 use crate::error::StoreError;
-use crate::store::{Patience, Setup, Store, Verdict};
+use crate::prelude::*;
+use crate::store::{LockPolicy, RequestOutcome, Setup};
 
 const HOUR: Span = Span::from_secs(3_600);
 /// 2026-11-15 at noon in UTC.
@@ -53,9 +55,9 @@ impl Node {
 
     fn ask(&self, ops: Vec<Op>) -> Vec<Result<(), Refusal>> {
         let requests: Vec<_> = ops.into_iter().map(|op| Arc::new(Request::from(op))).collect();
-        let verdicts = self.store.commit(&requests, Patience::Skip).now_or_never().unwrap().unwrap();
+        let verdicts = self.store.commit_requests(&requests, LockPolicy::Skip).now_or_never().unwrap().unwrap();
         let answers = verdicts.into_iter().map(|verdict| match verdict {
-            Verdict::Answered(answer) => answer.map(drop),
+            RequestOutcome::Answered(answer) => answer.map(drop),
             other => panic!("{other:?}"),
         });
         answers.collect()

@@ -145,3 +145,34 @@ fn begin(lock_timeout: Duration) -> String {
 pub(super) fn lock_timeout_ms(wait: Duration) -> u128 {
     wait.as_millis().clamp(1, i32::MAX as u128)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use bursar_core::decide::Rules;
+    use bursar_testkit::SeqIds;
+    use sqlx::Connection;
+
+    use super::*;
+    use crate::postgres::PostgresOptions;
+    use crate::store::Setup;
+
+    #[tokio::test]
+    async fn a_batch_commits_durably_whatever_the_database_default() {
+        let url = bursar_testkit::fresh_database();
+        let mut conn = PgConnection::connect(&url).await.expect("a connection");
+        let name = url.rsplit('/').next().expect("a name");
+        let set = format!("ALTER DATABASE {name} SET synchronous_commit = off");
+        sqlx::raw_sql(AssertSqlSafe(set)).execute(&mut conn).await.expect("set");
+        let ids = Arc::new(Mutex::new(SeqIds::new(1)));
+        let setup = Setup { rules: Rules::default(), clock: None, ids, migrate: true };
+        let store = PostgresStore::open(&url, setup, PostgresOptions::default()).await.expect("a store");
+        let mut batch = store.open_batch(Duration::from_secs(1)).await.expect("a transaction");
+        let setting: String = sqlx::query_scalar("SELECT current_setting('synchronous_commit')")
+            .fetch_one(batch.conn())
+            .await
+            .expect("a setting");
+        assert_eq!(setting, "on");
+    }
+}

@@ -138,8 +138,12 @@ impl Maintain for PostgresStore {
     }
 
     async fn erase_payload(&self, id: u128) -> Result<bool, StoreError> {
+        let mut tx = self.begin(READ_COMMITTED).await?;
+        enter(&mut tx, self.options.key_patience).await.map_err(store_error)?;
         let done = sqlx::query("DELETE FROM bursar.payloads WHERE id = $1").bind(Uuid::from_u128(id));
-        Ok(done.execute(&mut *self.acquire().await?).await.map_err(store_error)?.rows_affected() > 0)
+        let done = done.execute(&mut *tx).await.map_err(store_error)?;
+        tx.commit().await.map_err(store_error)?;
+        Ok(done.rows_affected() > 0)
     }
 
     async fn verify(&self) -> Result<Report, StoreError> {
@@ -166,9 +170,9 @@ impl Maintain for PostgresStore {
     async fn health(&self) -> Result<Health, StoreError> {
         let (position, last_event_at) = self.last_position().await?;
         let mut conn = self.acquire().await?;
-        let (version, fsync, pages, synchronous, standby): (String, String, String, String, bool) = sqlx::query_as(
+        let (version, fsync, pages, standby): (String, String, String, bool) = sqlx::query_as(
             "SELECT current_setting('server_version'), current_setting('fsync'), current_setting('full_page_writes'),
-                    current_setting('synchronous_commit'), pg_is_in_recovery()",
+                    pg_is_in_recovery()",
         )
         .fetch_one(&mut *conn)
         .await
@@ -176,8 +180,6 @@ impl Maintain for PostgresStore {
         let found = [
             (fsync == "off", "fsync is off: a crash of the server can lose or corrupt everything; turn it on"),
             (pages == "off", "full_page_writes is off: a power loss can leave half-written pages; turn it on"),
-            // Batches turn it on for themselves.
-            (synchronous == "off", "synchronous_commit is off: a crash can lose what was answered as done; turn it on"),
             (standby, "the server is a standby and cannot write; connect to the primary"),
         ];
         Ok(Health {

@@ -239,16 +239,17 @@ mod tests {
     use crate::sqlite::schema;
     use crate::sqlite::writer::{Counters, Writer};
     use crate::store::Setup;
-    use crate::transaction::When;
+    use crate::transaction::BatchStart;
 
     const NOW: Time = Time::from_micros(1_794_823_200_000_000);
 
-    fn request(number: usize) -> Arc<Request> {
+    fn request(number: usize) -> Arc<CheckedRequest> {
         let scope = Scope::new(format!("room/{}", number % 100)).unwrap();
         let charge = Charge::new(scope, 10).within([Limit::new(1_000, Window::Lifetime)]);
         let job = JobSpec::new(Queue::new("q").unwrap(), JobKind::new("k").unwrap(), Payload::default());
         let (charges, jobs, settle) = (vec![charge], vec![job], Settle::Hold { ttl: None });
-        Arc::new(Op::Submit(Command { charges, jobs, settle, ..Command::default() }).into())
+        let op = Op::Submit(Command { charges, jobs, settle, ..Command::default() });
+        Arc::new(CheckedRequest::new(op.into()).unwrap())
     }
 
     struct World {
@@ -265,7 +266,7 @@ mod tests {
                 clock,
                 budgets: Budgets::default(),
                 effort: Counters::default(),
-                high: AtomicI64::new(i64::MIN),
+                latest: AtomicI64::new(i64::MIN),
                 path: None,
                 files: None,
             };
@@ -278,7 +279,7 @@ mod tests {
             let asked: Vec<&CheckedRequest> = self.requests.iter().map(|request| &**request).collect();
             let when = BatchStart { floor: NOW, batch: BatchId(1) };
             let mut rows = self.writer.shared.rows(&self.writer.conn);
-            let loaded = Loaded::of(&mut rows, &asked, when).now_or_never().unwrap().unwrap();
+            let loaded = LoadedBatch::load(&mut rows, &asked, when).now_or_never().unwrap().unwrap();
             let (requests, shared) = (self.requests.clone(), self.writer.shared.clone());
             Arc::new(WorkQueue::new(UndecidedBatch { loaded, requests, shared }))
         }

@@ -182,8 +182,10 @@ mod tests {
     use bursar_core::window::Window;
 
     use super::*;
+    use crate::conformance::CommitRequests;
+    use crate::prelude::*;
     use crate::sqlite::SqliteStore;
-    use crate::store::{Patience, RequestOutcome, Setup, Store};
+    use crate::store::{LockPolicy, RequestOutcome, Setup};
 
     /// What a later version may add. The journal is not among it: its columns are what every version reads.
     const LATER: &str = "ALTER TABLE bursar_scopes ADD COLUMN note TEXT; ALTER TABLE bursar_holds ADD COLUMN note TEXT;
@@ -214,7 +216,7 @@ mod tests {
                 let scope = Scope::new("room").unwrap();
                 let charges = vec![Charge::new(scope, 1).within([Limit::new(100, Window::Lifetime)])];
                 let request = Request::from(Op::Submit(Command { charges, settle, ..Command::default() }));
-                let outcomes = old.commit(&[Arc::new(request)], Patience::Skip).await.unwrap();
+                let outcomes = old.commit_requests(&[Arc::new(request)], LockPolicy::Skip).await.unwrap();
                 assert!(matches!(outcomes.as_slice(), [RequestOutcome::Answered(Ok(_))]), "{outcomes:?}");
             }
         };

@@ -1,4 +1,4 @@
-//! EncodedRow what a batch has changed.
+//! Writing: the rows that a batch has changed.
 
 use bursar_core::grant::Grant;
 use bursar_core::hold::Hold;

@@ -26,7 +26,6 @@ use bursar_core::scope::{Balance, ScopeState};
 use bursar_core::time::{Span, Time};
 use bursar_core::window::Window;
 use bursar_store::conformance::CommitRequests;
-use bursar_store::prelude::*;
 use bursar_store::{
     Clock, LockPolicy, ManualClock, MemoryStore, PostgresOptions, PostgresStore, RequestOutcome, Setup, SqliteStore,
     Store,

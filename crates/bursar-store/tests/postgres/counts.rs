@@ -10,14 +10,12 @@ use bursar_core::payload::Payload;
 use bursar_core::request::{Charge, Command, Op, Request, Settle};
 use bursar_store::conformance::CommitRequests;
 use bursar_store::prelude::*;
-use bursar_store::{LockPolicy, PostgresOptions, PostgresStore, RequestOutcome, Store};
+use bursar_store::{LockPolicy, PostgresOptions, PostgresStore, RequestOutcome};
 
 use crate::support::*;
 
 /// Statements of a batch of commands at most, and of one of leases, heartbeats or completions.
 const STATEMENTS_MAX: i64 = 15;
-/// Of a batch of commands that locks nothing: looks for names, a look at rows, and the writing.
-const AT_ONCE_MAX: i64 = 5;
 const WORK_STATEMENTS_MAX: i64 = 12;
 /// Bytes of the log for each command with its job at most, and for each job that is completed and settles its hold.
 const WAL_MAX: i64 = 3_000;
@@ -26,16 +24,9 @@ const WORK_WAL_MAX: i64 = 2_000;
 const WORKERS: usize = 50;
 const EACH: usize = 10;
 
-/// The first with locks, as no connection is kept for batches; the others without.
 #[tokio::test]
 async fn five_hundred_commands_take_few_statements_and_look_up_every_row() {
-    for (connections, most) in [(1, STATEMENTS_MAX), (4, AT_ONCE_MAX)] {
-        commands_take_at_most(connections, most).await;
-    }
-}
-
-async fn commands_take_at_most(connections: u32, most: i64) {
-    let (store, url) = open_with(1, PostgresOptions { connections, ..PostgresOptions::default() }).await;
+    let (store, url) = open(1).await;
     // Every connection that writes tells what it has counted.
     let tell = "CREATE FUNCTION tell() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
             PERFORM pg_stat_force_next_flush(); RETURN NULL; END $$;
@@ -59,10 +50,10 @@ async fn commands_take_at_most(connections: u32, most: i64) {
     done_all(store.commit_requests(&batches[1], LockPolicy::Skip).await);
     let after = counters(&store, &url).await;
     let statements = after.statements - before.statements;
-    println!("statements for a batch of 500 commands, of {connections} connections: {statements}");
+    println!("statements for a batch of 500 commands: {statements}");
     let wal = (after.wal - before.wal) / 500;
     println!("WAL bytes for each command: {wal}");
-    assert!(statements <= most && wal <= WAL_MAX, "{statements} statements, {wal} bytes of WAL a command");
+    assert!(statements <= STATEMENTS_MAX && wal <= WAL_MAX, "{statements} statements, {wal} bytes of WAL a command");
     assert_eq!(after.seq_scans, before.seq_scans, "every row is looked up by its key");
 
     // The same commands once more are answered from the journal; settling them takes as few.
@@ -70,7 +61,7 @@ async fn commands_take_at_most(connections: u32, most: i64) {
     let holds: Vec<_> = replayed.iter().map(hold_of).collect();
     let before = counters(&store, &url).await;
     let commits = holds.iter().map(|hold| Arc::new(Op::Commit { hold: *hold, actual: Default::default() }.into()));
-    done_all(store.commit(&commits.collect::<Vec<_>>(), LockPolicy::Skip).await);
+    done_all(store.commit_requests(&commits.collect::<Vec<_>>(), LockPolicy::Skip).await);
     let after = counters(&store, &url).await;
     assert!(after.statements - before.statements <= STATEMENTS_MAX);
     assert_eq!(after.seq_scans, before.seq_scans, "every row is looked up by its key");

@@ -1,4 +1,4 @@
-//! Grants, which are looked at without being locked, and written if they still are as they were seen.
+//! Grants: locked by the batch that redeems, rotates or removes them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use bursar_core::request::{Mint, Op, Request};
 use bursar_core::time::Span;
 use bursar_store::conformance::CommitRequests;
 use bursar_store::prelude::*;
-use bursar_store::{Lock, LockPolicy, PostgresOptions, PostgresStore, RequestOutcome, Store};
+use bursar_store::{Lock, LockPolicy, PostgresOptions, PostgresStore, RequestOutcome};
 use sqlx::{Connection, PgConnection};
 
 use crate::support::*;
@@ -29,62 +29,30 @@ async fn held(store: &PostgresStore) -> i64 {
 }
 
 #[tokio::test]
-async fn a_grant_that_changes_after_it_was_looked_at_is_decided_anew() {
-    for change in ["redeemed", "revoked", "touched"] {
-        let (store, url) = patient().await;
-        let (grant, redemption) = mint(&*store).await;
-        let barrier = Barrier::before("bursar.grants", "INTO bursar.jobs", &url).await;
-        let command = full_command("a", 10, redemption.clone(), "work");
-        let late = tokio::spawn({
-            let store = store.clone();
-            async move { one(&*store, &command).await }
-        });
-        until_waiting(&url, 1).await;
-        match change {
-            "redeemed" => drop(done(one(&*store, &redeem(redemption)).await)),
-            "revoked" => drop(done(one(&*store, &Op::Revoke { grant }.into()).await)),
-            _ => {
-                let mut stranger = PgConnection::connect(&url).await.unwrap();
-                let touch = "UPDATE bursar.grants SET expires_at = expires_at";
-                assert_eq!(sqlx::query(touch).execute(&mut stranger).await.unwrap().rows_affected(), 1);
-            }
-        }
-        barrier.lift().await;
-        let answer = late.await.unwrap();
-        assert_eq!(answer.is_ok(), change == "touched", "{change}: {answer:?}");
-        assert_eq!(held(&store).await, if change == "touched" { 10 } else { 0 }, "{change}");
-        let seen = store.list_grants(&scope_key("a").0, None, 10).await.unwrap();
-        assert_eq!((seen.len(), seen[0].version), (1, 2), "it changed once: {change}");
-        let report = store.verify().await.unwrap();
-        assert!(report.is_ok(), "{change}: {:#?}", report.violations);
-    }
-}
-
-#[tokio::test]
-async fn a_grant_that_changes_before_it_is_removed_is_looked_at_again() {
-    let clock = clock();
-    let url = bursar_testkit::fresh_database();
-    let options = PostgresOptions { key_patience: Duration::from_secs(60), ..PostgresOptions::default() };
-    let store = Arc::new(PostgresStore::open(&url, timed(1, &clock), options).await.unwrap());
-    let (grant, _) = mint(&*store).await;
-    clock.advance(Span::from_secs(400 * 86_400));
-    let barrier = Barrier::before("bursar.grants", "DELETE FROM bursar.grants", &url).await;
-    let late = tokio::spawn({
+async fn a_grant_is_locked_from_its_reading_to_the_commit() {
+    let (store, url) = patient().await;
+    let (grant, redemption) = mint(&*store).await;
+    let barrier = Barrier::before("bursar.grants", "INTO bursar.jobs", &url).await;
+    let command = full_command("a", 10, redemption.clone(), "work");
+    let first = tokio::spawn({
         let store = store.clone();
-        async move { one(&*store, &Op::PurgeGrants { grants: vec![grant] }.into()).await }
+        async move { one(&*store, &command).await }
     });
     until_waiting(&url, 1).await;
-    let mut stranger = PgConnection::connect(&url).await.unwrap();
-    sqlx::query("UPDATE bursar.grants SET expires_at = expires_at").execute(&mut stranger).await.unwrap();
+    let late = [redeem(redemption.clone()), Op::Revoke { grant }.into()].map(Arc::new);
+    for outcome in store.commit_requests(&late, LockPolicy::Skip).await.unwrap() {
+        assert!(matches!(&outcome, RequestOutcome::Blocked(locks) if *locks == [Lock::Grant(grant)]), "{outcome:?}");
+    }
     barrier.lift().await;
-    done(late.await.unwrap());
-    assert!(store.list_grants(&scope_key("a").0, None, 10).await.unwrap().is_empty(), "it was removed all the same");
+    done(first.await.unwrap());
+    assert!(one(&*store, &redeem(redemption)).await.is_err(), "it is redeemed once");
+    assert_eq!(held(&store).await, 10);
     let report = store.verify().await.unwrap();
     assert!(report.is_ok(), "{:#?}", report.violations);
 }
 
 #[tokio::test]
-async fn a_grant_that_somebody_else_has_in_hand_is_blocked_and_no_other_is() {
+async fn a_locked_grant_blocks_only_its_own_request() {
     let (store, url) = patient().await;
     let ((theirs, blocked), (_, free)) = (mint(&*store).await, mint(&*store).await);
     let mut stranger = PgConnection::connect(&url).await.unwrap();
@@ -95,20 +63,20 @@ async fn a_grant_that_somebody_else_has_in_hand_is_blocked_and_no_other_is() {
     let outcomes = store.commit_requests(&requests, LockPolicy::Skip).await.unwrap();
     assert!(matches!(outcomes[0], RequestOutcome::Blocked(_)), "{outcomes:?}");
     assert!(matches!(outcomes[1], RequestOutcome::Answered(Ok(_))), "{outcomes:?}");
-    // The lock leaves a trace in the row, which is no reason to pass it over.
+    // A row keeps a trace of a lock that was rolled back. It is free all the same.
     tx.rollback().await.unwrap();
     done(one(&*store, &redeem(blocked)).await);
 }
 
 #[tokio::test]
-async fn a_credential_that_is_being_rotated_is_not_revoked_meanwhile() {
+async fn a_credential_is_not_revoked_while_it_is_rotated() {
     let (store, url) = patient().await;
     let (grant, _) = mint(&*store).await;
     let token = Token::new(GrantId(grant.0 + 1), [8; 32]);
     let (purpose, subject) = (Purpose::new("upload").unwrap(), Subject::new("bob").unwrap());
     let (id, digest, payload) = (token.id(), token.digest(), Payload::default());
     let new = Mint { id, digest, purpose, subject, payload, ttl: Span::from_secs(3_600) };
-    // The old one is to be good for longer than it is anyway, so that nothing is written of it.
+    // The overlap is longer than the old credential lives, so that its row is not written.
     let rotate = Op::Rotate { grant, mint: new, overlap: Span::from_secs(86_400) };
     let barrier = Barrier::before("bursar.grants", "INTO bursar.grants", &url).await;
     let late = tokio::spawn({
@@ -117,21 +85,9 @@ async fn a_credential_that_is_being_rotated_is_not_revoked_meanwhile() {
     });
     until_waiting(&url, 1).await;
     let revoke = Arc::new(Request::from(Op::Revoke { grant }));
-    let outcomes = store.commit(std::slice::from_ref(&revoke), LockPolicy::Skip).await.unwrap();
+    let outcomes = store.commit_requests(std::slice::from_ref(&revoke), LockPolicy::Skip).await.unwrap();
     assert!(matches!(outcomes[0], RequestOutcome::Blocked(_)), "{outcomes:?}");
     barrier.lift().await;
     done(late.await.unwrap());
     done(one(&*store, &revoke).await);
-}
-
-#[tokio::test]
-async fn who_cannot_have_a_grant_in_time_is_told_what_to_wait_for() {
-    let (store, url) = open(1).await;
-    let (grant, redemption) = mint(&store).await;
-    let barrier = Barrier::before("bursar.grants", "UPDATE bursar.grants", &url).await;
-    let request = Arc::new(redeem(redemption));
-    let outcomes = store.commit(std::slice::from_ref(&request), LockPolicy::Skip).await.unwrap();
-    assert!(matches!(&outcomes[0], RequestOutcome::Blocked(locks) if *locks == [Lock::Grant(grant)]), "{outcomes:?}");
-    barrier.lift().await;
-    done(one(&store, &request).await);
 }

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use bursar_core::answer::{Answer, Enqueued, Outcome};
 use bursar_core::refusal::Refusal;
-use bursar_store::conformance::CommitRequests;
+use bursar_store::conformance::{CommitRequests, checked};
 use bursar_store::prelude::*;
-use bursar_store::{LockPolicy, RequestOutcome, Store};
+use bursar_store::{LockPolicy, RequestOutcome};
 use sqlx::{Connection, PgConnection};
 
 use crate::support::{done, job, one, open};
@@ -18,7 +18,7 @@ async fn a_job_key_about_to_be_taken_by_a_stranger_delays_only_those_who_want_it
         let unique = |n: usize| format!("{commits} {n}");
         let mut conn = PgConnection::connect(&url).await.unwrap();
         let mut theirs = conn.begin().await.unwrap();
-        let first = only(store.commit_in(&mut theirs, &job(&unique(5))).await.unwrap());
+        let first = only(store.commit_in(&mut theirs, &checked(job(&unique(5)))).await.unwrap());
 
         let requests: Vec<_> = (0..8).map(|n| Arc::new(job(&unique(n)))).collect();
         let outcomes = store.commit_requests(&requests, LockPolicy::Skip).await.unwrap();

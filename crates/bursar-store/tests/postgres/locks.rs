@@ -11,9 +11,9 @@ use bursar_core::payload::Payload;
 use bursar_core::refusal::{Refusal, Violation};
 use bursar_core::request::{Act, Charge, Command, Op, Request, Settle};
 use bursar_core::time::Span;
-use bursar_store::conformance::CommitRequests;
+use bursar_store::conformance::{CommitRequests, checked};
 use bursar_store::prelude::*;
-use bursar_store::{Lock, LockPolicy, PostgresOptions, PostgresStore, RequestOutcome, Store, StoreError};
+use bursar_store::{Lock, LockPolicy, PostgresOptions, PostgresStore, RequestOutcome, StoreError};
 use sqlx::{Connection, PgConnection};
 
 use crate::support::*;
@@ -45,7 +45,7 @@ async fn what_somebody_else_has_locked_is_blocked_and_nothing_else_is() {
     assert!(matches!(outcomes[1], RequestOutcome::Answered(Ok(_))), "{outcomes:?}");
 
     let short = LockPolicy::WaitFor(lock("a"), Duration::from_millis(20));
-    let busy = store.commit(&[Arc::new(post("a", 1))], short).await;
+    let busy = store.commit_requests(&[Arc::new(post("a", 1))], short).await;
     assert!(matches!(busy, Err(StoreError::Busy(_))), "{busy:?}");
     theirs.rollback().await.unwrap();
     done(one(&store, &post("a", 1)).await);
@@ -69,7 +69,7 @@ async fn what_has_a_key_is_done_whole_or_not_yet() {
     let take =
         sqlx::query("SELECT 1 FROM bursar.holds WHERE id = $1 FOR UPDATE").bind(uuid::Uuid::from_u128(holds[0].0));
     take.execute(&mut *theirs).await.unwrap();
-    let outcomes = store.commit(std::slice::from_ref(&keyed), LockPolicy::Skip).await.unwrap();
+    let outcomes = store.commit_requests(std::slice::from_ref(&keyed), LockPolicy::Skip).await.unwrap();
     assert!(matches!(outcomes[0], RequestOutcome::Blocked(_)), "{outcomes:?}");
     theirs.rollback().await.unwrap();
     assert_eq!(done(one(&store, &keyed).await), Answer::Swept { count: 2 });
@@ -82,13 +82,15 @@ async fn a_waiter_sees_the_balance_as_it_is_after_the_wait() {
     define(&store, &["a"], 1_000).await;
     let mut conn = PgConnection::connect(&url).await.unwrap();
     let mut theirs = conn.begin().await.unwrap();
-    store.commit_in(&mut theirs, &post("a", 900)).await.unwrap().unwrap();
+    store.commit_in(&mut theirs, &checked(post("a", 900))).await.unwrap().unwrap();
 
     let store = Arc::new(store);
     let waiter = tokio::spawn({
         let store = store.clone();
         async move {
-            store.commit(&[Arc::new(post("a", 200))], LockPolicy::WaitFor(lock("a"), Duration::from_secs(30))).await
+            store
+                .commit_requests(&[Arc::new(post("a", 200))], LockPolicy::WaitFor(lock("a"), Duration::from_secs(30)))
+                .await
         }
     });
     until_waiting(&url, 1).await;
@@ -159,7 +161,7 @@ async fn a_key_about_to_be_taken_by_a_stranger_delays_only_those_who_want_it() {
     define(&store, &["a", "b"], 1_000_000).await;
     let mut conn = PgConnection::connect(&url).await.unwrap();
     let mut theirs = conn.begin().await.unwrap();
-    store.commit_in(&mut theirs, &post("b", 5).with_key(key("mine"))).await.unwrap().unwrap();
+    store.commit_in(&mut theirs, &checked(post("b", 5).with_key(key("mine")))).await.unwrap().unwrap();
 
     let mut requests: Vec<_> = (0..8).map(|n| Arc::new(post("a", 1).with_key(key(&format!("k{n}"))))).collect();
     // The stranger's scope is locked as well, so this asks for the same key on another one.
@@ -201,7 +203,7 @@ async fn a_job_that_has_ended_is_waited_for_where_it_lies() {
     sqlx::query("SELECT 1 FROM bursar.ended_jobs FOR UPDATE").execute(&mut *theirs).await.unwrap();
     let waiter = tokio::spawn({
         let (store, first) = (store.clone(), LockPolicy::WaitFor(Lock::Job(id), Duration::from_secs(3_600)));
-        async move { store.commit(&[Arc::new(act(Act::Retry, id))], first).await }
+        async move { store.commit_requests(&[Arc::new(act(Act::Retry, id))], first).await }
     });
     until_waiting(&url, 1).await;
     theirs.rollback().await.unwrap();
@@ -217,13 +219,13 @@ async fn a_job_that_comes_back_to_life_while_it_is_waited_for_is_found() {
     let store = Arc::new(store);
     let mut conn = PgConnection::connect(&url).await.unwrap();
     let mut theirs = conn.begin().await.unwrap();
-    store.commit_in(&mut theirs, &act(Act::Retry, id)).await.unwrap().unwrap();
+    store.commit_in(&mut theirs, &checked(act(Act::Retry, id))).await.unwrap().unwrap();
     let other = tokio::spawn({
         let (store, url) = (store.clone(), url.clone());
         async move {
             let mut conn = PgConnection::connect(&url).await.unwrap();
             let mut ours = conn.begin().await.unwrap();
-            let answer = store.commit_in(&mut ours, &act(Act::Cancel, id)).await.unwrap();
+            let answer = store.commit_in(&mut ours, &checked(act(Act::Cancel, id))).await.unwrap();
             ours.commit().await.unwrap();
             answer
         }
@@ -242,7 +244,7 @@ async fn a_queue_that_a_stranger_changes_delays_only_those_who_change_it() {
     let pause = || -> Request { Op::PauseQueue { queue: Queue::new("q").unwrap(), paused: true }.into() };
     let mut conn = PgConnection::connect(&url).await.unwrap();
     let mut theirs = conn.begin().await.unwrap();
-    store.commit_in(&mut theirs, &pause()).await.unwrap().unwrap();
+    store.commit_in(&mut theirs, &checked(pause())).await.unwrap().unwrap();
 
     let requests = [Arc::new(post("a", 1)), Arc::new(pause()), Arc::new(post("a", 2))];
     let outcomes = store.commit_requests(&requests, LockPolicy::Skip).await.unwrap();

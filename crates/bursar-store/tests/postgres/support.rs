@@ -18,7 +18,6 @@ use bursar_core::state::ScopeKey;
 use bursar_core::time::{Span, Time};
 use bursar_core::window::Window;
 use bursar_store::conformance::CommitRequests;
-use bursar_store::prelude::*;
 use bursar_store::{LockPolicy, ManualClock, PostgresOptions, PostgresStore, RequestOutcome, Setup, Store, StoreError};
 use bursar_testkit::{SeqIds, fresh_database};
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
@@ -135,7 +134,7 @@ pub(crate) async fn define(store: &impl Store, names: &[&str], limit: i64) {
         let budget = Budget::new([Limit::new(limit, Window::Lifetime)]);
         Arc::new(Op::Define { scope: scope(name), budget }.into())
     });
-    done_all(store.commit(&requests.collect::<Vec<_>>(), LockPolicy::Skip).await);
+    done_all(store.commit_requests(&requests.collect::<Vec<_>>(), LockPolicy::Skip).await);
 }
 
 /// Does one request, however often it must be asked.
@@ -143,7 +142,7 @@ pub(crate) async fn one(store: &impl Store, request: &Request) -> Result<Outcome
     let request = Arc::new(request.clone());
     loop {
         let wait = LockPolicy::Skip;
-        match store.commit(std::slice::from_ref(&request), wait).await.unwrap().remove(0) {
+        match store.commit_requests(std::slice::from_ref(&request), wait).await.unwrap().remove(0) {
             RequestOutcome::Answered(answer) => return answer,
             RequestOutcome::Again | RequestOutcome::Blocked(_) | RequestOutcome::Failed(_) => {}
         }
@@ -209,7 +208,7 @@ pub(crate) fn story() -> Vec<Vec<Step>> {
 /// Tells a step to a store and returns the answers as text, with ids numbered as they appear.
 pub(crate) async fn tell(store: &impl Store, steps: &[Step]) -> Vec<String> {
     let holds: Vec<HoldId> = store
-        .journal(0, 1_000)
+        .list_journal(0, 1_000)
         .await
         .unwrap()
         .iter()

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 
 use bursar_core::time::Time;
+use bursar_store::SqliteStore;
 use bursar_store::prelude::*;
-use bursar_store::{SqliteStore, Store};
 use bursar_testkit::RandomIds;
 use rusqlite::Connection;
 

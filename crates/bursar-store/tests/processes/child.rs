@@ -16,7 +16,7 @@ use bursar_core::time::Time;
 use bursar_core::window::Window;
 use bursar_store::conformance::CommitRequests;
 use bursar_store::prelude::*;
-use bursar_store::{LockPolicy, ManualClock, RequestOutcome, Setup, SqliteStore, Store};
+use bursar_store::{LockPolicy, ManualClock, RequestOutcome, Setup, SqliteStore};
 use bursar_testkit::{Says, SeqIds, ended};
 
 /// A started process that waits for the word to begin.

@@ -11,8 +11,8 @@ fn a_grant_is_redeemed_once_by_whom_and_for_what_it_was_made() {
     story(
         r#"
         mint g upload ann {"size":5}           => minted for 1m
-        post redeem:g:upload:bob               => refused: the token does not grant upload (the purpose or the subject is another)
-        post redeem:g:delete:ann               => refused: the token does not grant delete (the purpose or the subject is another)
+        post redeem:g:upload:bob               => refused: the token does not grant upload (the purpose or the subject does not match)
+        post redeem:g:delete:ann               => refused: the token does not grant delete (the purpose or the subject does not match)
         post redeem:g!:upload:ann              => refused: the token does not grant upload (the secret does not match)
         post redeem:nobody:upload:ann          => refused: the token does not grant upload (no such grant)
         post redeem:g:upload:ann tenant=other  => refused: the token does not grant upload (no such grant)
@@ -67,8 +67,8 @@ fn a_redemption_and_its_charges_are_all_or_nothing() {
         define a 5/lifetime                    => done
         mint g upload ann                      => minted for 1m
         post a=6 redeem:g:upload:ann           => refused: a has 5 left of 5 (lifetime), 6 requested, more than the limit itself
-        post a=6 redeem:g:upload:bob           => refused: a has 5 left of 5 (lifetime), 6 requested, more than the limit itself; the token does not grant upload (the purpose or the subject is another)
-        post a=5 redeem:g:upload:bob           => refused: the token does not grant upload (the purpose or the subject is another)
+        post a=6 redeem:g:upload:bob           => refused: a has 5 left of 5 (lifetime), 6 requested, more than the limit itself; the token does not grant upload (the purpose or the subject does not match)
+        post a=5 redeem:g:upload:bob           => refused: the token does not grant upload (the purpose or the subject does not match)
         left a                                 => 5/5 lifetime
         post a=5 redeem:g:upload:ann           => posted: a 0/5 lifetime; upload granted null
         events                                 => budget.defined, grant.minted, spend.posted, grant.redeemed

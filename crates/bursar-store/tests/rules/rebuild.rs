@@ -10,7 +10,7 @@ use bursar_core::scope::ScopeState;
 use bursar_core::state::{Counted, ScopeKey};
 use bursar_core::time::Span;
 use bursar_store::prelude::*;
-use bursar_store::{Clock, Cost, HeldSum, Store};
+use bursar_store::{Clock, Cost, HeldSum};
 use futures_util::FutureExt;
 
 use crate::story::World;
@@ -75,7 +75,7 @@ impl World {
             schedules: self.store.list_schedules(&Tenant::built_in(), None, 100).now_or_never().unwrap().unwrap(),
             costs: self
                 .store
-                .costs(&Tenant::built_in(), i64::MIN..=i64::MAX, None, 1_000)
+                .list_costs(&Tenant::built_in(), i64::MIN..=i64::MAX, None, 1_000)
                 .now_or_never()
                 .unwrap()
                 .unwrap(),

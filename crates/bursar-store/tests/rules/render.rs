@@ -6,8 +6,8 @@ use bursar_core::name::Tenant;
 use bursar_core::refusal::{Refusal, Violation};
 use bursar_core::scope::ScopeState;
 use bursar_core::time::{Span, Time};
+use bursar_store::Clock;
 use bursar_store::prelude::*;
-use bursar_store::{Clock, Store};
 use futures_util::FutureExt;
 
 use crate::story::{World, scope};

@@ -18,11 +18,10 @@ use bursar_core::job::{FlowScopes, JobSpec, Schedule, ScheduleSpec};
 use bursar_core::name::{FlowKey, IdempotencyKey, JobKind, Queue, ScheduleName, Tenant};
 use bursar_core::payload::Payload;
 use bursar_core::refusal::Refusal;
-use bursar_core::request::{Op, Request};
+use bursar_core::request::{CheckedRequest, Op, Request};
 use bursar_core::state::{ScheduleKey, Workspace};
 use bursar_core::time::{Span, Time};
 use bursar_core::window::Zone;
-use bursar_store::Store;
 use bursar_store::prelude::*;
 use futures_util::FutureExt;
 use serde::de::DeserializeOwned;
@@ -341,7 +340,9 @@ fn what_would_cancel_a_job_whose_line_is_not_known_is_refused_before_anything_ha
         ws.jobs.load(job, world.store.job(job).now_or_never().unwrap().unwrap());
         ws.scopes.load(line.clone(), world.store.scope(&line).now_or_never().unwrap().unwrap());
         ws.queues.load((tenant.clone(), queue.clone()), None);
-        let Decided::Answered(refused) = decide(&mut ws, &op.into(), &Rules::default(), &mut Counter(99)) else {
+        let Decided::Answered(refused) =
+            decide(&mut ws, &CheckedRequest::new(op.into()).unwrap(), &Rules::default(), &mut Counter(99))
+        else {
             panic!("it is answered");
         };
         assert!(matches!(refused, Err(Refusal::WrongState { job: of, .. }) if of == job), "{refused:?}");
@@ -358,7 +359,9 @@ fn in_a_zone_that_this_build_does_not_know_nothing_is_ticked_and_nothing_is_lost
     let mut ws = Workspace::new(NOON, BatchId(1));
     ws.schedules.load(key_of("s"), Some(schedule));
     let tick = Request::from(Op::Tick { schedule: named("s") });
-    let Decided::Answered(refused) = decide(&mut ws, &tick, &Rules::default(), &mut Counter(0)) else {
+    let Decided::Answered(refused) =
+        decide(&mut ws, &CheckedRequest::new(tick.clone()).unwrap(), &Rules::default(), &mut Counter(0))
+    else {
         panic!("it is answered");
     };
     assert!(matches!(refused, Err(Refusal::Invalid(invalid)) if invalid.field == "zone"));

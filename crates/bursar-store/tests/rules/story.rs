@@ -30,7 +30,7 @@ use bursar_core::request::{Actual, Charge, Command, Mint, Op, Redemption, Reques
 use bursar_core::time::{Span, Time};
 use bursar_store::conformance::CommitRequests;
 use bursar_store::prelude::*;
-use bursar_store::{Clock, LockPolicy, ManualClock, MemoryStore, RequestOutcome, Setup, Store};
+use bursar_store::{Clock, LockPolicy, ManualClock, MemoryStore, RequestOutcome, Setup};
 use futures_util::FutureExt;
 
 /// A Sunday, 2026-11-15 at noon in UTC.

@@ -1,6 +1,5 @@
 //! Commands with jobs: payloads from grants, holds that jobs own, jobs that are there already.
 
-use bursar_store::Store;
 use bursar_store::prelude::*;
 use futures_util::FutureExt;
 

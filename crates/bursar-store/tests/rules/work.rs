@@ -22,8 +22,8 @@ use bursar_core::refusal::Refusal;
 use bursar_core::request::{Act, Charge, Command, Op, Settle};
 use bursar_core::state::Counted;
 use bursar_core::time::Span;
+use bursar_store::Clock;
 use bursar_store::prelude::*;
-use bursar_store::{Clock, Store};
 use futures_util::FutureExt;
 
 use crate::story::{World, scope, span};

@@ -10,7 +10,7 @@ use bursar_core::request::{Act, Op, Request};
 use bursar_core::time::{Span, Time};
 use bursar_store::conformance::CommitRequests;
 use bursar_store::prelude::*;
-use bursar_store::{LockPolicy, Setup, SqliteStore, Store, StoreError};
+use bursar_store::{LockPolicy, Setup, SqliteStore, StoreError};
 use bursar_testkit::SeqIds;
 
 use crate::ask::{clock, done, hold, job, key_of, setup, submitted};

@@ -14,7 +14,6 @@ use bursar_core::state::ScopeKey;
 use bursar_core::time::Time;
 use bursar_core::window::Window;
 use bursar_store::conformance::CommitRequests;
-use bursar_store::prelude::*;
 use bursar_store::{LockPolicy, ManualClock, MemoryStore, PostgresOptions, PostgresStore, Setup, SqliteStore};
 use bursar_store::{RequestOutcome, Store};
 use bursar_testkit::SeqIds;

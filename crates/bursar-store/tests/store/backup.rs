@@ -8,7 +8,7 @@ use bursar_core::request::{Charge, Command, Op, Request};
 use bursar_core::window::Window;
 use bursar_store::prelude::*;
 use bursar_store::sqlite::{backup, restore};
-use bursar_store::{Copied, CopyOptions, CopyProgress, SqliteStore, Store, StoreError};
+use bursar_store::{Copied, CopyOptions, CopyProgress, SqliteStore, StoreError};
 use rusqlite::Connection;
 
 use crate::ask::{clock, done, key_of, setup};

@@ -3,9 +3,10 @@
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
+use bursar_store::conformance::checked;
 use bursar_store::prelude::*;
 use bursar_store::sqlite::SqliteTx;
-use bursar_store::{SqliteStore, Store, StoreError};
+use bursar_store::{SqliteStore, StoreError};
 
 use crate::ask::{clock, done, post, posted, setup};
 
@@ -28,7 +29,7 @@ async fn swallowing(
     let store = store().await;
     let work = move |tx: &mut SqliteTx<'_>| {
         if before {
-            tx.request(&post("a", 100)).unwrap().unwrap();
+            tx.request(&checked(post("a", 100))).unwrap().unwrap();
         }
         tx.connection().execute_batch("INSERT INTO orders VALUES (1)").unwrap();
         assert!(tx.connection().execute_batch(ends).is_err(), "{ends}");
@@ -55,7 +56,7 @@ async fn a_transaction_that_ended_beneath_its_closure_is_not_gone_on_with() {
     for ends in ["INSERT OR ROLLBACK INTO orders VALUES (1)", trigger] {
         for before in [false, true] {
             let told = swallowing(ends, before, |tx| {
-                let request = tx.request(&post("a", 10)).expect_err("there is no transaction to do it in");
+                let request = tx.request(&checked(post("a", 10))).expect_err("there is no transaction to do it in");
                 assert!(request.to_string().contains("its transaction was rolled back"), "{request}");
                 assert!(tx.connection().execute_batch("INSERT INTO orders VALUES (3)").is_err(), "not on its own");
             });
@@ -74,7 +75,7 @@ async fn a_request_that_failed_halfway_is_not_committed() {
     let work = |tx: &mut SqliteTx<'_>| {
         let stop = "CREATE TRIGGER stop BEFORE INSERT ON bursar_postings BEGIN SELECT RAISE(ABORT, 'no'); END";
         tx.connection().execute_batch(stop).unwrap();
-        assert!(tx.request(&post("a", 10)).is_err());
+        assert!(tx.request(&checked(post("a", 10))).is_err());
         tx.connection().execute_batch("DROP TRIGGER stop").unwrap();
         Ok::<_, StoreError>(())
     };
@@ -102,7 +103,7 @@ async fn only_so_many_closures_wait() {
     let mut waiting = Vec::new();
     for _ in 1..1_000 {
         let store = store.clone();
-        let work = |tx: &mut SqliteTx<'_>| tx.request(&post("a", 1)).map(drop);
+        let work = |tx: &mut SqliteTx<'_>| tx.request(&checked(post("a", 1))).map(drop);
         waiting.push(tokio::spawn(async move { store.transaction(LIMIT, work).await }));
         // The runtime of this test has one thread: the closure is on its way when this comes back.
         tokio::task::yield_now().await;

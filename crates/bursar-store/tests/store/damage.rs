@@ -11,6 +11,7 @@ use bursar_core::payload::Payload;
 use bursar_core::refusal::Refusal;
 use bursar_core::request::{Charge, Command, Op, Request, Settle};
 use bursar_core::window::Window;
+use bursar_store::conformance::CommitRequests;
 use bursar_store::prelude::*;
 use bursar_store::{LockPolicy, ManualClock, RequestOutcome, SqliteStore, Store, StoreError};
 
@@ -107,7 +108,7 @@ async fn ask_everything(path: &Path, clock: &Arc<ManualClock>, damage: &str) -> 
 async fn ask(store: &SqliteStore, name: &str, amount: i64) -> Result<Result<Outcome, Refusal>, StoreError> {
     let command = Command { charges: vec![Charge::new(key_of(name).1, amount)], ..Command::default() };
     let request = Request { dry_run: amount == 1, ..Request::from(Op::Submit(command)) };
-    let mut outcomes = store.commit(&[Arc::new(request)], LockPolicy::Skip).await?;
+    let mut outcomes = store.commit_requests(&[Arc::new(request)], LockPolicy::Skip).await?;
     match outcomes.pop() {
         Some(RequestOutcome::Answered(answer)) => Ok(answer),
         other => panic!("{other:?}"),

@@ -4,8 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use bursar_store::conformance::CommitRequests;
 use bursar_store::prelude::*;
-use bursar_store::{LockPolicy, SqliteStore, Store, StoreError};
+use bursar_store::{LockPolicy, SqliteStore, StoreError};
 
 use crate::ask::{clock, done, post, posted, setup};
 
@@ -50,12 +51,14 @@ async fn nothing_is_answered_as_done_once_a_file_is_gone_or_another_one() {
         done(&store, vec![post("room", 1)]).await;
         store.ready().await.unwrap();
         act(&path);
-        let told_first = told_late(store.commit(&[Arc::new(post("room", 1))], LockPolicy::Skip).await);
+        let told_first = told_late(store.commit_requests(&[Arc::new(post("room", 1))], LockPolicy::Skip).await);
         assert!(told_first.contains(what) && told_first.contains("deleted or replaced"), "{told_first}");
         // It stays so: what was written meanwhile would be in one file and not in the other.
         for _ in 0..2 {
             assert!(told(store.ready().await).contains("deleted or replaced"));
-            assert!(told(store.commit(&[Arc::new(post("room", 1))], LockPolicy::Skip).await).contains("deleted"));
+            assert!(
+                told(store.commit_requests(&[Arc::new(post("room", 1))], LockPolicy::Skip).await).contains("deleted")
+            );
         }
         store.close().await;
     }

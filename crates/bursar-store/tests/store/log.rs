@@ -4,8 +4,8 @@ use bursar_core::job::JobSpec;
 use bursar_core::name::{JobKind, Queue};
 use bursar_core::payload::Payload;
 use bursar_core::request::{Command, Op, Request};
+use bursar_store::SqliteStore;
 use bursar_store::prelude::*;
-use bursar_store::{SqliteStore, Store};
 
 use crate::ask::{clock, done, setup};
 

@@ -9,7 +9,7 @@ use bursar_core::name::{FlowKey, JobKind, Queue, WorkerName};
 use bursar_core::payload::Payload;
 use bursar_core::refusal::Refusal;
 use bursar_core::request::{Actual, Command, Op};
-use bursar_store::prelude::*;
+use bursar_store::conformance::CommitRequests;
 use bursar_store::{LockPolicy, PostgresOptions, PostgresStore, RequestOutcome, SqliteStore, Store};
 use sqlx::{Connection, PgConnection};
 
@@ -186,7 +186,7 @@ async fn more_than_a_page_of_everything_is_checked() {
 #[tokio::test]
 async fn what_a_refused_request_leaves_behind_is_seen_by_nobody() {
     for (engine, store) in every_store(&clock()).await {
-        let outcomes = store.commit(&[Arc::new(post("new", 2_000_000))], LockPolicy::Skip).await.unwrap();
+        let outcomes = store.commit_requests(&[Arc::new(post("new", 2_000_000))], LockPolicy::Skip).await.unwrap();
         assert!(
             matches!(outcomes.as_slice(), [RequestOutcome::Answered(Err(Refusal::Refused(_)))]),
             "{engine}: {outcomes:?}"

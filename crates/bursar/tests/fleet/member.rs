@@ -49,7 +49,7 @@ async fn wait(bursar: &Bursar) {
     loop {
         let leased = bursar.jobs().lease_wait(ask(1), Duration::from_secs(50)).await.unwrap();
         for job in leased.jobs {
-            say(&format!("started {} {}", job.id, bursar.counters().hints));
+            say(&format!("started {} {}", job.id, bursar.counters().notifications_received));
             bursar.jobs().complete(job.id, job.life.fence, Payload::default(), None).await.unwrap();
         }
     }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bursar::{Budget, Bursar, HoldId, JobSpec, LeaseAsk, Limit, Op, Payload, Queue, Request, Rules, Window};
-use bursar_store::prelude::*;
+use bursar_store::conformance::CommitRequests;
 use bursar_store::{LockPolicy, PostgresOptions, PostgresStore, RequestOutcome, Setup, SqliteStore, Store};
 use bursar_testkit::RandomIds;
 use sqlx::{Connection, PgConnection};
@@ -100,7 +100,7 @@ async fn release(url: &str, hold: HoldId) {
     let release = Arc::new(Request::from(Op::Release { hold }));
     let mut patience = LockPolicy::Skip;
     loop {
-        let outcomes = store.commit(slice::from_ref(&release), patience).await.unwrap();
+        let outcomes = store.commit_requests(slice::from_ref(&release), patience).await.unwrap();
         patience = match &outcomes[..] {
             [RequestOutcome::Answered(Ok(_))] => break,
             // The other process looks after the same scope: its turn is short.

@@ -24,9 +24,9 @@ async fn a_job_of_another_process_is_noticed_by_the_bell() {
             async move { here.jobs().lease_wait(ask("q", 1), Duration::from_secs(50)).await.unwrap() }
         });
         // It waits: it has asked, and looks at the bell again and again.
-        let before = here.counters().bells;
+        let before = here.counters().polls;
         soon(async {
-            while here.counters().bells < before + 20 {
+            while here.counters().polls < before + 20 {
                 tokio::task::yield_now().await;
             }
         })
@@ -35,7 +35,7 @@ async fn a_job_of_another_process_is_noticed_by_the_bell() {
         assert_eq!(waiter.await.unwrap().jobs[0].id, id);
     }
     // It asks when it comes, when the bell rings, and at times for safety. A look at the bell is no ask.
-    let (asked, bells) = (here.counters().done - begun.done, here.counters().bells - begun.bells);
+    let (asked, bells) = (here.counters().done - begun.done, here.counters().polls - begun.polls);
     assert!(asked * 2 <= bells, "{asked} asks and {bells} looks at the bell");
     here.close().await;
     there.close().await;
@@ -53,10 +53,10 @@ async fn who_waits_does_not_look_while_nobody_writes_and_is_woken_by_who_does() 
             async move { here.jobs().lease_wait(ask("q", 1), Duration::from_secs(300)).await.unwrap() }
         });
         soon(quiet(&here)).await;
-        let hints = here.counters().hints;
+        let hints = here.counters().notifications_received;
         let id = there.jobs().enqueue(job("q", "work")).await.unwrap().id;
         assert_eq!(waiter.await.unwrap().jobs[0].id, id);
-        assert_eq!(here.counters().hints, hints, "a write is no hint of a job");
+        assert_eq!(here.counters().notifications_received, hints, "a write is no hint of a job");
     }
     here.close().await;
     there.close().await;
@@ -67,7 +67,7 @@ async fn who_waits_does_not_look_while_nobody_writes_and_is_woken_by_who_does() 
 async fn quiet(bursar: &Bursar) {
     let mut last = 0;
     loop {
-        let bells = bursar.counters().bells;
+        let bells = bursar.counters().polls;
         if bells == last && bells > 0 {
             return;
         }

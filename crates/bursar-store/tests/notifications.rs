@@ -9,8 +9,8 @@ use bursar_core::decide::Rules;
 use bursar_core::name::{Queue, Tenant};
 use bursar_core::state::QueueKey;
 use bursar_store::prelude::*;
-use bursar_store::wakeup::{Ear, Hint, Hints};
-use bursar_store::{PostgresOptions, PostgresStore, Setup, Store};
+use bursar_store::wakeup::{Listener, Notification, Notifier};
+use bursar_store::{PostgresOptions, PostgresStore, Setup};
 use bursar_testkit::SeqIds;
 use sqlx::postgres::PgListener;
 use sqlx::{Connection, PgConnection};
@@ -19,7 +19,7 @@ use tokio::time::timeout;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A node of its own, which knows nothing of others yet.
-async fn node(url: &str) -> (PostgresStore, Arc<dyn Hints>) {
+async fn node(url: &str) -> (PostgresStore, Arc<dyn Notifier>) {
     let ids = Arc::new(Mutex::new(SeqIds::new(1)));
     let setup = Setup { rules: Rules::default(), clock: None, ids, migrate: true };
     let store = PostgresStore::open(url, setup, PostgresOptions::default()).await.unwrap();
@@ -31,8 +31,8 @@ fn key(queue: &str) -> QueueKey {
     (Tenant::built_in(), Queue::new(queue).unwrap())
 }
 
-fn hint(queue: &str) -> Hint {
-    let mut hint = Hint::default();
+fn hint(queue: &str) -> Notification {
+    let mut hint = Notification::default();
     hint.add_queue(&key(queue));
     hint
 }
@@ -56,7 +56,7 @@ async fn until_nobody_listens(url: &str) {
     timeout(PATIENCE, gone).await.unwrap();
 }
 
-async fn heard(ear: &mut Box<dyn Ear>) -> Hint {
+async fn heard(ear: &mut Box<dyn Listener>) -> Notification {
     timeout(PATIENCE, ear.next()).await.unwrap().unwrap()
 }
 
@@ -66,7 +66,7 @@ async fn whoever_listens_is_told_and_where_nobody_does_nothing_is_said() {
     let mut channel = PgListener::connect(&url).await.unwrap();
     channel.listen("bursar").await.unwrap();
     let (quiet, alone) = node(&url).await;
-    alone.ring(&hint("q")).await.unwrap();
+    alone.send(&hint("q")).await.unwrap();
     assert_eq!(said_before_the_end(&mut channel, &url).await, 0, "nobody listens");
 
     let mut ear = alone.listen().await.unwrap();
@@ -75,11 +75,11 @@ async fn whoever_listens_is_told_and_where_nobody_does_nothing_is_said() {
     let mut other = same.listen().await.unwrap();
     drop((own, same));
     let (teller, tells) = node(&url).await;
-    tells.ring(&hint("q")).await.unwrap();
+    tells.send(&hint("q")).await.unwrap();
     for ear in [&mut ear, &mut other] {
         let mut told = heard(ear).await;
         // The end of what was said before is heard as anything.
-        while !told.is_of(&key("q")) || told.is_of(&key("r")) {
+        while !told.concerns(&key("q")) || told.concerns(&key("r")) {
             told = heard(ear).await;
         }
     }
@@ -88,7 +88,7 @@ async fn whoever_listens_is_told_and_where_nobody_does_nothing_is_said() {
     until_nobody_listens(&url).await;
     said_before_the_end(&mut channel, &url).await;
     let (late, too_late) = node(&url).await;
-    too_late.ring(&hint("q")).await.unwrap();
+    too_late.send(&hint("q")).await.unwrap();
     assert_eq!(said_before_the_end(&mut channel, &url).await, 0, "nobody listens any more");
     for store in [quiet, teller, late] {
         store.close().await;
@@ -103,7 +103,7 @@ async fn own_ear_is_no_reason_to_tell() {
     let (store, hints) = node(&url).await;
     let ear = hints.listen().await.unwrap();
     assert_eq!(said_before_the_end(&mut channel, &url).await, 1, "it has heard itself");
-    hints.ring(&hint("q")).await.unwrap();
+    hints.send(&hint("q")).await.unwrap();
     assert_eq!(said_before_the_end(&mut channel, &url).await, 0);
     ear.close().await;
     store.close().await;
