@@ -139,11 +139,11 @@ impl Maintain for PostgresStore {
 
     async fn erase_payload(&self, id: u128) -> Result<bool, StoreError> {
         let mut tx = self.begin(READ_COMMITTED).await?;
-        enter(&mut tx, self.options.key_patience).await.map_err(store_error)?;
-        let done = sqlx::query("DELETE FROM bursar.payloads WHERE id = $1").bind(Uuid::from_u128(id));
-        let done = done.execute(&mut *tx).await.map_err(store_error)?;
+        configure_writer(&mut tx, self.options.key_patience).await.map_err(store_error)?;
+        let delete = sqlx::query("DELETE FROM bursar.payloads WHERE id = $1").bind(Uuid::from_u128(id));
+        let deleted = delete.execute(&mut *tx).await.map_err(store_error)?;
         tx.commit().await.map_err(store_error)?;
-        Ok(done.rows_affected() > 0)
+        Ok(deleted.rows_affected() > 0)
     }
 
     async fn verify(&self) -> Result<Report, StoreError> {
