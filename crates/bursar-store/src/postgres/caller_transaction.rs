@@ -1,4 +1,8 @@
 //! Requests inside a caller's own transaction: its rows and Bursar's commit together, or not at all.
+//!
+//! Each call works within a savepoint. It waits for locks in the lock order, up to
+//! [`caller_patience`](super::PostgresOptions::caller_patience). If it fails, it rolls back to the savepoint, which also restores the
+//! caller's settings.
 
 use bursar_core::answer::Outcome;
 use bursar_core::refusal::Refusal;
@@ -6,7 +10,7 @@ use bursar_core::request::CheckedRequest;
 use bursar_core::state::ScopeKey;
 use sqlx::{PgConnection, Postgres, Transaction};
 
-use super::commit::enter;
+use super::commit::configure_writer;
 use super::error::{Conflict, code, commit_error, conflict, store_error};
 use super::rows::{LockMode, PgRows};
 use super::{PostgresStore, READ_COMMITTED};
@@ -15,188 +19,197 @@ use crate::store::RequestOutcome;
 use crate::transaction::rows::Rows;
 use crate::transaction::{self, BatchStart};
 
-/// How often a request is decided anew because a key was taken meanwhile.
-const ATTEMPTS: u32 = 6;
-/// Steps of folding in one request at most: two million due charges on one scope.
+/// How often a request is decided again because another transaction has taken one of its keys.
+const ATTEMPTS_MAX: u32 = 6;
+/// The most steps that fold due charges in one request: two million charges on one scope.
 const STEPS_MAX: u32 = 1_000;
 
-/// What one attempt came to.
-enum Step {
+/// The outcome of one attempt.
+enum StepOutcome {
     Answered(Result<Outcome, Refusal>),
+    /// More is due on the scopes than one step folds.
     Again,
-    Taken,
+    /// Another transaction has taken a key since it was looked up.
+    KeyTaken,
 }
 
-/// The caller's own settings of what is set differently meanwhile.
-struct Settings {
+/// The caller's values of the settings that are restored after a request. `synchronous_commit` is not: once it is turned on, it stays on
+/// for the rest of the transaction, so that its commit is durable.
+struct CallerSettings {
     lock_timeout: String,
-    seq_scan: String,
+    enable_seqscan: String,
 }
 
 impl PostgresStore {
-    /// Does a request on a connection with an open READ COMMITTED transaction, which the caller commits or rolls back.
-    /// Nothing of it is seen by others before that. After an error the transaction is as it was before the call, unless
-    /// the error says to retry it. Whoever drops this future before it is done must roll the transaction back.
+    /// Executes a request on a connection with an open READ COMMITTED transaction, which the caller commits or rolls back. Other
+    /// transactions see the changes after that commit. After an error the transaction is as before the call, unless the error is
+    /// [`RetryTransaction`](StoreError::RetryTransaction). If this future is dropped before it completes, the caller must roll back.
     pub async fn commit_in(
         &self,
         conn: &mut PgConnection,
         request: &CheckedRequest,
     ) -> Result<Result<Outcome, Refusal>, StoreError> {
-        let own = self.open_part(conn).await?;
-        let done = self.steps_in(conn, request).await;
-        end_part(conn, own, done).await
+        let settings = self.open_savepoint(conn).await?;
+        let result = self.commit_in_steps(conn, request).await;
+        close_savepoint(conn, settings, result).await
     }
 
-    /// Locks a scope in the caller's transaction, so that what is read next is not changed by another hold on it. After
-    /// an error the transaction is as it was before the call, unless the error says to retry it.
+    /// Locks a scope in the caller's transaction, so that no other transaction changes it until the caller's ends. After an error the
+    /// transaction is as before the call, unless the error is [`RetryTransaction`](StoreError::RetryTransaction).
     pub async fn lock_scope(&self, conn: &mut PgConnection, key: &ScopeKey) -> Result<(), StoreError> {
-        let own = self.open_part(conn).await?;
-        let done = self.take_in(conn, key).await;
-        end_part(conn, own, done).await
+        let settings = self.open_savepoint(conn).await?;
+        let result = self.lock_scope_row(conn, key).await;
+        close_savepoint(conn, settings, result).await
     }
 
-    /// Begins a transaction in which `commit_in` can work, whatever level the server begins one with by itself.
+    /// Begins a transaction for `commit_in`, at READ COMMITTED whatever the default of the server is.
     pub async fn begin_own(&self) -> Result<Transaction<'static, Postgres>, StoreError> {
         self.begin(READ_COMMITTED).await
     }
 
-    /// Commits a transaction. Only where the connection was lost meanwhile is it not known what came of it.
+    /// Commits a transaction. If the connection is lost or the server does not answer, the outcome is unknown.
     pub async fn finish(&self, tx: Transaction<'static, Postgres>) -> Result<(), StoreError> {
         match tokio::time::timeout(self.options.answer_within, tx.commit()).await {
-            Ok(done) => done.map_err(commit_error),
-            Err(late) => Err(StoreError::UnknownOutcome(Box::new(late))),
+            Ok(committed) => committed.map_err(commit_error),
+            Err(timeout) => Err(StoreError::UnknownOutcome(Box::new(timeout))),
         }
     }
 
-    /// Opens a part of the caller's transaction that can be undone by itself; returns the caller's own settings.
-    async fn open_part(&self, conn: &mut PgConnection) -> Result<Settings, StoreError> {
-        let own = self.check_caller(conn).await?;
-        run(conn, "SAVEPOINT bursar").await.map_err(caller_error)?;
-        Ok(own)
+    /// Checks the caller's transaction and sets a savepoint; returns the caller's settings.
+    async fn open_savepoint(&self, conn: &mut PgConnection) -> Result<CallerSettings, StoreError> {
+        let settings = check_caller(conn).await?;
+        execute(conn, "SAVEPOINT bursar").await.map_err(caller_error)?;
+        Ok(settings)
     }
 
-    async fn take_in(&self, conn: &mut PgConnection, key: &ScopeKey) -> Result<(), StoreError> {
-        enter(conn, self.options.caller_patience).await.map_err(caller_error)?;
+    async fn lock_scope_row(&self, conn: &mut PgConnection, key: &ScopeKey) -> Result<(), StoreError> {
+        configure_writer(conn, self.options.caller_patience).await.map_err(caller_error)?;
         let mut rows = PgRows::new(conn, self, LockMode::Wait);
-        let taken = rows.scopes(&[(key.clone(), true)]).await;
-        taken.map(drop).map_err(|error| retried(rows.conflict, error))
+        let locked = rows.scopes(&[(key.clone(), true)]).await;
+        locked.map(drop).map_err(|error| deadlock_or(rows.conflict, error))
     }
 
-    async fn steps_in(
+    async fn commit_in_steps(
         &self,
         conn: &mut PgConnection,
         request: &CheckedRequest,
     ) -> Result<Result<Outcome, Refusal>, StoreError> {
-        enter(conn, self.options.caller_patience).await.map_err(caller_error)?;
+        configure_writer(conn, self.options.caller_patience).await.map_err(caller_error)?;
         let (mut attempts, mut steps) = (0, 0);
         loop {
-            match self.step_in(conn, request).await? {
-                Step::Answered(answer) => return Ok(answer),
-                Step::Again if steps < STEPS_MAX => steps += 1,
-                // Whoever took the key has committed: now it is seen.
-                Step::Taken if attempts < ATTEMPTS => {
+            match self.commit_step(conn, request).await? {
+                StepOutcome::Answered(answer) => return Ok(answer),
+                StepOutcome::Again if steps < STEPS_MAX => steps += 1,
+                // The transaction that took the key has committed, so the next attempt sees it.
+                StepOutcome::KeyTaken if attempts < ATTEMPTS_MAX => {
                     attempts += 1;
-                    run(conn, "ROLLBACK TO SAVEPOINT bursar").await.map_err(caller_error)?;
-                    enter(conn, self.options.caller_patience).await.map_err(caller_error)?;
+                    execute(conn, "ROLLBACK TO SAVEPOINT bursar").await.map_err(caller_error)?;
+                    configure_writer(conn, self.options.caller_patience).await.map_err(caller_error)?;
                 }
-                Step::Again => return Err(StoreError::Busy("more is due on its scopes than one call folds".into())),
-                Step::Taken => return Err(StoreError::Busy("keys were taken again and again".into())),
+                StepOutcome::Again => {
+                    return Err(StoreError::Busy("too many charges are due on the scopes of the request".into()));
+                }
+                StepOutcome::KeyTaken => {
+                    return Err(StoreError::Busy("other transactions kept taking the same keys".into()));
+                }
             }
         }
     }
 
-    async fn step_in(&self, conn: &mut PgConnection, request: &CheckedRequest) -> Result<Step, StoreError> {
-        let start = BatchStart { floor: self.floor(), batch: self.next_batch() };
+    async fn commit_step(&self, conn: &mut PgConnection, request: &CheckedRequest) -> Result<StepOutcome, StoreError> {
+        let start = BatchStart { floor: self.time_floor(), batch: self.next_batch() };
         let mut rows = PgRows::new(conn, self, LockMode::Wait);
-        let done = async {
+        let step = async {
             let (mut ws, mut outcomes) =
                 transaction::run(&mut rows, &[request], &self.setup.rules, start, &mut self.ids()).await?;
             let batch = ws.take_batch();
             if !rows.store(&ws, batch).await? {
-                return Ok(Step::Taken);
+                return Ok(StepOutcome::KeyTaken);
             }
             Ok(match outcomes.pop() {
-                Some(RequestOutcome::Answered(answer)) => Step::Answered(answer),
-                Some(RequestOutcome::Again) => Step::Again,
+                Some(RequestOutcome::Answered(answer)) => StepOutcome::Answered(answer),
+                Some(RequestOutcome::Again) => StepOutcome::Again,
                 Some(RequestOutcome::Blocked(_) | RequestOutcome::Failed(_)) | None => {
-                    return Err(StoreError::Busy("others have locked its rows".into()));
+                    return Err(StoreError::Busy("other transactions have locked rows of the request".into()));
                 }
             })
         };
-        let done = done.await;
-        done.map_err(|error| retried(rows.conflict, error))
-    }
-
-    /// Refuses what would give wrong answers; returns the caller's own settings of what is set here meanwhile.
-    async fn check_caller(&self, conn: &mut PgConnection) -> Result<Settings, StoreError> {
-        let settings = "SELECT current_setting('transaction_isolation'), current_setting('transaction_read_only'),
-                            current_setting('lock_timeout'), current_setting('enable_seqscan')";
-        let (isolation, read_only, lock_timeout, seq_scan): (String, String, String, String) =
-            sqlx::query_as(settings).fetch_one(conn).await.map_err(caller_error)?;
-        if read_only == "on" {
-            let text = "the transaction is READ ONLY: begin it READ WRITE, on the primary server";
-            return Err(StoreError::WrongTransaction(text.into()));
-        }
-        if isolation != "read committed" {
-            return Err(StoreError::WrongTransaction(format!(
-                "the transaction is {}, in which balances could be read that are out of date: \
-                 begin it with BEGIN ISOLATION LEVEL READ COMMITTED",
-                isolation.to_uppercase()
-            )));
-        }
-        Ok(Settings { lock_timeout, seq_scan })
+        let outcome = step.await;
+        outcome.map_err(|error| deadlock_or(rows.conflict, error))
     }
 }
 
-/// Keeps what a part has done, or undoes it, which gives back its locks and its settings too.
-async fn end_part<T>(conn: &mut PgConnection, own: Settings, done: Result<T, StoreError>) -> Result<T, StoreError> {
-    match done {
+/// Rejects a transaction that is read-only or may read old rows; returns the caller's settings.
+async fn check_caller(conn: &mut PgConnection) -> Result<CallerSettings, StoreError> {
+    let settings = "SELECT current_setting('transaction_isolation'), current_setting('transaction_read_only'),
+                            current_setting('lock_timeout'), current_setting('enable_seqscan')";
+    let (isolation, read_only, lock_timeout, enable_seqscan): (String, String, String, String) =
+        sqlx::query_as(settings).fetch_one(conn).await.map_err(caller_error)?;
+    if read_only == "on" {
+        let text = "the transaction is READ ONLY; begin it READ WRITE, on the primary server";
+        return Err(StoreError::WrongTransaction(text.into()));
+    }
+    if isolation != "read committed" {
+        return Err(StoreError::WrongTransaction(format!(
+            "the transaction is {}, which could read outdated balances; \
+                 begin it with BEGIN ISOLATION LEVEL READ COMMITTED",
+            isolation.to_uppercase()
+        )));
+    }
+    Ok(CallerSettings { lock_timeout, enable_seqscan })
+}
+
+/// Releases the savepoint after a success. After an error rolls back to it, which also releases locks and restores the settings.
+async fn close_savepoint<T>(
+    conn: &mut PgConnection,
+    settings: CallerSettings,
+    result: Result<T, StoreError>,
+) -> Result<T, StoreError> {
+    match result {
         Ok(answer) => {
-            run(conn, "RELEASE SAVEPOINT bursar").await.map_err(caller_error)?;
-            restore(conn, own).await?;
+            execute(conn, "RELEASE SAVEPOINT bursar").await.map_err(caller_error)?;
+            restore_settings(conn, settings).await?;
             Ok(answer)
         }
         Err(error) => {
-            // Where even this fails the connection is gone, and the first error tells more.
-            if run(conn, "ROLLBACK TO SAVEPOINT bursar").await.is_ok() {
-                run(conn, "RELEASE SAVEPOINT bursar").await.map_err(caller_error)?;
+            // If the rollback fails too, the connection is lost. The first error says more.
+            if execute(conn, "ROLLBACK TO SAVEPOINT bursar").await.is_ok() {
+                execute(conn, "RELEASE SAVEPOINT bursar").await.map_err(caller_error)?;
             }
             Err(error)
         }
     }
 }
 
-/// The caller's own settings again.
-async fn restore(conn: &mut PgConnection, own: Settings) -> Result<(), StoreError> {
+async fn restore_settings(conn: &mut PgConnection, settings: CallerSettings) -> Result<(), StoreError> {
     let restore = "SELECT set_config('lock_timeout', $1, true), set_config('enable_seqscan', $2, true)";
-    let restore = sqlx::query(restore).bind(own.lock_timeout).bind(own.seq_scan);
+    let restore = sqlx::query(restore).bind(settings.lock_timeout).bind(settings.enable_seqscan);
     restore.execute(conn).await.map(drop).map_err(caller_error)
 }
 
-/// What stood in the way of the victim of a deadlock stands there until the caller gives its other locks back.
-fn retried(conflict: Option<Conflict>, error: StoreError) -> StoreError {
-    match conflict {
-        Some(Conflict::Deadlock) => StoreError::RetryTransaction(
-            "it and another one waited for each other: roll back, and run it again from the start".into(),
-        ),
-        _ => error,
-    }
+/// Replaces the error of a deadlock. Retrying within the transaction would not help: the caller still holds the locks that it had before.
+fn deadlock_or(conflict: Option<Conflict>, error: StoreError) -> StoreError {
+    if conflict == Some(Conflict::Deadlock) { deadlock() } else { error }
 }
 
-async fn run(conn: &mut PgConnection, sql: &'static str) -> Result<(), sqlx::Error> {
+fn deadlock() -> StoreError {
+    StoreError::RetryTransaction("it was in a deadlock with another transaction; roll it back and run it again".into())
+}
+
+async fn execute(conn: &mut PgConnection, sql: &'static str) -> Result<(), sqlx::Error> {
     sqlx::query(sql).execute(conn).await.map(drop)
 }
 
-/// What a failed statement means to somebody whose transaction it is.
+/// Translates the error of a statement in the caller's transaction.
 fn caller_error(error: sqlx::Error) -> StoreError {
     match code(&error).as_deref() {
         Some("25P01") => StoreError::WrongTransaction(
-            "the connection has no open transaction: begin one, pass it, and commit it afterwards".into(),
+            "the connection has no open transaction; begin one, pass it, and commit it afterwards".into(),
         ),
-        Some("25P02") => StoreError::RetryTransaction("an earlier statement of it failed: roll it back".into()),
-        _ if conflict(&error) == Some(Conflict::Deadlock) => {
-            StoreError::RetryTransaction("it and another one waited for each other".into())
+        Some("25P02") => {
+            StoreError::RetryTransaction("an earlier statement in it failed; roll it back and run it again".into())
         }
+        _ if conflict(&error) == Some(Conflict::Deadlock) => deadlock(),
         _ => store_error(error),
     }
 }

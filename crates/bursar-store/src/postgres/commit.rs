@@ -1,4 +1,7 @@
-//! One attempt at a batch: lock, load, decide, store, commit.
+//! One attempt at a batch: lock and load, decide, write, commit.
+//!
+//! A batch of commands costs four round trips: begin the transaction with its settings (`connections`), lock and read the rows (`rows`),
+//! write all changes (`write`), commit. Idempotency keys, holds, jobs and due charges add a statement each.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +15,7 @@ use uuid::Uuid;
 use super::connections::{OpenBatch, lock_timeout_ms};
 use super::error::{Conflict, commit_error, conflict, store_error};
 use super::rows::{LockMode, PgRows};
-use super::{GATE, PostgresStore, READ_COMMITTED, no_answer};
+use super::{PostgresStore, READ_COMMITTED, REBUILD_LOCK, no_answer};
 use crate::error::StoreError;
 use crate::store::{Commit, LockPolicy, RequestOutcome};
 use crate::transaction::lock_order::Lock;
@@ -29,9 +32,9 @@ impl Commit for PostgresStore {
         policy: LockPolicy,
     ) -> Result<Vec<RequestOutcome>, StoreError> {
         let requests: Vec<&CheckedRequest> = requests.iter().map(|request| &**request).collect();
-        let done = retry::commit_all(self, &requests, policy).await;
-        self.readiness.note(&done);
-        done
+        let outcomes = retry::commit_all(self, &requests, policy).await;
+        self.readiness.record(&outcomes);
+        outcomes
     }
 }
 
@@ -49,7 +52,7 @@ impl Engine for PostgresStore {
         wait: Duration,
     ) -> Result<Prepared<Self::Tx>, AttemptError> {
         let within = self.options.answer_within + wait + first.map_or(Duration::ZERO, |(_, wait)| wait);
-        let tx = self.opened(first.map_or(wait, |(_, patience)| patience), within).await?;
+        let tx = self.open_transaction(first.map_or(wait, |(_, wait)| wait), within).await?;
         let prepared = tokio::time::timeout(within, self.prepare_in(tx, requests, first, wait)).await;
         prepared.unwrap_or_else(|_| Err(AttemptError::Final(no_answer(within))))
     }
@@ -61,36 +64,36 @@ impl Engine for PostgresStore {
                 Err(AttemptError::Transient(store_error(error)))
             }
             Ok(Err(error)) => Err(AttemptError::Final(commit_error(error))),
-            Err(late) => Err(AttemptError::Final(StoreError::UnknownOutcome(Box::new(late)))),
+            Err(timeout) => Err(AttemptError::Final(StoreError::UnknownOutcome(Box::new(timeout)))),
         }
     }
 
-    /// Inserts the name in a transaction that is rolled back: the insert waits for the other transaction.
+    /// Inserts the name in a transaction that is rolled back. The insert waits until the other transaction ends.
     async fn wait_for_name(&self, lock: &Lock, timeout: Duration) -> Result<(), StoreError> {
         let mut tx = self.begin(READ_COMMITTED).await?;
-        enter(&mut tx, timeout).await.map_err(store_error)?;
+        configure_writer(&mut tx, timeout).await.map_err(store_error)?;
         let waited = lock_row(&mut tx, lock).await.map_err(store_error);
         tx.rollback().await.map_err(store_error)?;
         waited
     }
 
     fn note_decided_at(&self, now: Time) {
-        self.note_written(now);
+        self.advance_time_floor(now);
     }
 }
 
 impl PostgresStore {
-    /// Opens a transaction. The server may take as long to answer as for a whole batch.
-    async fn opened(&self, lock_timeout: Duration, within: Duration) -> Result<OpenBatch, AttemptError> {
+    /// Opens a transaction. The timeout is that of a whole batch, because a running rebuild delays the answer.
+    async fn open_transaction(&self, lock_timeout: Duration, within: Duration) -> Result<OpenBatch, AttemptError> {
         match tokio::time::timeout(self.options.connect_within + within, self.open_batch(lock_timeout)).await {
             Ok(Ok(tx)) => Ok(tx),
-            Ok(Err(error)) => Err(retryable(conflict(&error), self.pool_error(error))),
+            Ok(Err(error)) => Err(attempt_error(conflict(&error), self.pool_error(error))),
             Err(_) => Err(AttemptError::Final(no_answer(within))),
         }
     }
 
-    /// Everything but the commit. A failed attempt is rolled back before this returns, so that a retry does not find rows that are
-    /// locked by the attempt before.
+    /// Does everything but commit. A failed attempt is rolled back before this returns, so that the retry does not find rows that this
+    /// attempt has locked.
     async fn prepare_in(
         &self,
         mut tx: OpenBatch,
@@ -100,9 +103,9 @@ impl PostgresStore {
     ) -> Result<Prepared<OpenBatch>, AttemptError> {
         match self.load_and_write(&mut tx, requests, first, wait).await {
             Ok((outcomes, now)) => Ok(Prepared { tx, outcomes, now }),
-            Err(setback) => {
+            Err(error) => {
                 self.roll_back_batch(tx).await;
-                Err(setback)
+                Err(error)
             }
         }
     }
@@ -117,12 +120,12 @@ impl PostgresStore {
         if let Some((lock, _)) = first {
             let waited = async {
                 lock_row(tx.conn(), lock).await?;
-                enter(tx.conn(), wait).await
+                configure_writer(tx.conn(), wait).await
             };
-            tx.began = waited.await.map_err(|error| retryable(conflict(&error), store_error(error)))?;
+            tx.began = waited.await.map_err(|error| attempt_error(conflict(&error), store_error(error)))?;
         }
-        let start = BatchStart { floor: self.floor(), batch: self.next_batch() };
-        // A batch that has waited for a row waits a moment for the others too, as far as the lock order allows.
+        let start = BatchStart { floor: self.time_floor(), batch: self.next_batch() };
+        // A batch that has waited for one row also waits for the others, up to `wait` and as far as the lock order allows.
         let mode = if first.is_some() { LockMode::Wait } else { LockMode::Skip };
         let order = first.map(|(lock, _)| LockOrder::from(lock));
         let began = tx.began;
@@ -130,9 +133,9 @@ impl PostgresStore {
         let run = transaction::run(&mut rows, requests, &self.setup.rules, start, &mut self.ids()).await;
         let (mut ws, outcomes) = run.map_err(|error| match rows.conflict {
             Some(Conflict::LockTimeout) if mode == LockMode::Wait => AttemptError::Contended,
-            // In this mode only a queue that the batch defines is waited for.
+            // In this mode the batch waits only for a queue that it defines.
             Some(Conflict::LockTimeout) => AttemptError::NameLocked,
-            conflict => retryable(conflict, error),
+            conflict => attempt_error(conflict, error),
         })?;
         let batch = ws.take_batch();
         let now = ws.now;
@@ -140,12 +143,12 @@ impl PostgresStore {
             Ok(true) => Ok((outcomes, now)),
             Ok(false) => Err(AttemptError::Outdated),
             Err(_) if rows.conflict == Some(Conflict::LockTimeout) => Err(AttemptError::NameLocked),
-            Err(error) => Err(retryable(rows.conflict, error)),
+            Err(error) => Err(attempt_error(rows.conflict, error)),
         }
     }
 }
 
-/// Locks one row, waiting up to the lock timeout of the transaction.
+/// Locks one row, waiting up to the lock timeout of the transaction. A key that may not exist is locked by inserting it.
 async fn lock_row(conn: &mut PgConnection, lock: &Lock) -> Result<(), sqlx::Error> {
     let none = Uuid::nil();
     let statement = match lock {
@@ -181,22 +184,27 @@ async fn lock_row(conn: &mut PgConnection, lock: &Lock) -> Result<(), sqlx::Erro
     statement.execute(conn).await.map(drop)
 }
 
-/// Sets the lock timeout and a durable commit for this transaction, and excludes a rebuild of the tables; returns the clock of the
+/// Sets the lock timeout and a durable commit for an open transaction, and waits until no rebuild is running. Returns the clock of the
 /// database.
-pub(super) async fn enter(conn: &mut PgConnection, wait: Duration) -> Result<Time, sqlx::Error> {
-    let row = sqlx::query(ENTER).bind(format!("{}ms", lock_timeout_ms(wait))).bind(GATE).fetch_one(conn).await?;
+pub(super) async fn configure_writer(conn: &mut PgConnection, lock_timeout: Duration) -> Result<Time, sqlx::Error> {
+    let row = sqlx::query(CONFIGURE_WRITER)
+        .bind(format!("{}ms", lock_timeout_ms(lock_timeout)))
+        .bind(REBUILD_LOCK)
+        .fetch_one(conn)
+        .await?;
     row.try_get(0).map(Time::from_micros)
 }
 
-// The same settings as `connections::begin`, for a transaction that is open already.
-const ENTER: &str = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint, set_config('lock_timeout', $1, true), set_config('enable_seqscan', 'off', true),
+// Part of the settings of `connections::begin`, for a transaction that is open already.
+const CONFIGURE_WRITER: &str = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint, set_config('lock_timeout', $1, true), set_config('enable_seqscan', 'off', true),
     set_config('synchronous_commit', coalesce(nullif(current_setting('synchronous_commit'), 'off'), 'on'), true),
     pg_advisory_xact_lock_shared($2)";
 
-/// Before the commit nothing has happened, so that a transient error can be retried. A lock timeout is final: the batch has waited.
-fn retryable(conflict: Option<Conflict>, error: StoreError) -> AttemptError {
+/// Classifies an error before the commit. Nothing is changed yet, so a transient error can be retried. A lock timeout is final, because
+/// the batch has waited already.
+fn attempt_error(conflict: Option<Conflict>, error: StoreError) -> AttemptError {
     match conflict {
-        Some(Conflict::Deadlock | Conflict::Lost) => AttemptError::Transient(error),
+        Some(Conflict::Deadlock | Conflict::ConnectionLost) => AttemptError::Transient(error),
         Some(Conflict::LockTimeout) | None => AttemptError::Final(error),
     }
 }

@@ -1,7 +1,7 @@
-//! The connections of batches, and how a batch begins and ends on one with as few round trips as possible.
+//! The connections of batches. A batch begins and ends in one round trip each.
 //!
-//! A batch that succeeds keeps its connection for the next one. Returning it to the pool would cost two round trips for each batch, in
-//! which the pool checks the connection. The first statement of the next batch checks it as well.
+//! After a batch its connection is kept for the next batch. Returning it to the pool would cost two round trips per batch, in which the
+//! pool checks the connection. The first statement of the next batch checks it as well.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -11,15 +11,15 @@ use sqlx::pool::PoolConnection;
 use sqlx::{AssertSqlSafe, PgConnection, Postgres, Row};
 
 use super::error::{Conflict, conflict};
-use super::{GATE, PostgresStore};
+use super::{PostgresStore, REBUILD_LOCK};
 
 /// One in this many connections is kept by batches; the others serve reads and callers' own transactions.
 const KEPT_SHARE: u32 = 4;
 
-/// An open transaction of a batch. If it is dropped before its end, its connection is closed and the server rolls it back.
+/// An open transaction of a batch. Dropping it before its end closes its connection, and the server rolls it back.
 pub struct OpenBatch {
     conn: Option<PoolConnection<Postgres>>,
-    /// The clock of the database when it began.
+    /// The clock of the database at its beginning.
     pub(super) began: Time,
 }
 
@@ -37,14 +37,14 @@ impl Drop for OpenBatch {
     }
 }
 
-/// Connections that batches keep between them.
+/// The idle connections that batches keep.
 #[derive(Default)]
 pub(super) struct BatchConnections(Mutex<Idle>);
 
 #[derive(Default)]
 struct Idle {
     connections: Vec<PoolConnection<Postgres>>,
-    /// The store is closed: no connection is kept.
+    /// Whether the store is closed, so that no connection is kept.
     closed: bool,
 }
 
@@ -70,7 +70,7 @@ impl BatchConnections {
         self.idle().connections.clear();
     }
 
-    /// Keeps no connection from now on: a pool that is closed waits for all of its connections.
+    /// Returns all connections and keeps none from now on, because closing the pool waits for all of its connections.
     pub(super) fn close(&self) {
         let mut idle = self.idle();
         idle.closed = true;
@@ -78,7 +78,7 @@ impl BatchConnections {
     }
 }
 
-/// A pool needs a runtime to take a connection back, and a store may be dropped where there is none.
+/// Closes the connections. Returning them to the pool needs an async runtime, and a store may be dropped outside of one.
 impl Drop for BatchConnections {
     fn drop(&mut self) {
         self.idle().connections.drain(..).for_each(|conn| drop(conn.detach()));
@@ -86,32 +86,32 @@ impl Drop for BatchConnections {
 }
 
 impl PostgresStore {
-    /// Begins a transaction with a lock timeout and a durable commit, which excludes a rebuild of the tables.
+    /// Begins a transaction with a lock timeout and a durable commit. Waits until no rebuild of the tables is running.
     pub(super) async fn open_batch(&self, lock_timeout: Duration) -> Result<OpenBatch, sqlx::Error> {
         let begin = begin(lock_timeout);
-        let kept = self.batch_connections.take();
-        if let Some(conn) = kept {
+        let idle = self.batch_connections.take();
+        if let Some(conn) = idle {
             match open(conn, &begin).await {
-                // It was lost while it was idle, and probably the others too.
-                Err(error) if conflict(&error) == Some(Conflict::Lost) => self.batch_connections.return_all(),
+                // The connection was lost while it was idle, and the other idle ones probably too.
+                Err(error) if conflict(&error) == Some(Conflict::ConnectionLost) => self.batch_connections.return_all(),
                 opened => return opened,
             }
         }
         open(self.pool.acquire().await?, &begin).await
     }
 
-    /// Commits.
+    /// Commits a batch and keeps its connection.
     pub(super) async fn close_batch(&self, batch: OpenBatch) -> Result<(), sqlx::Error> {
         self.end(batch, "COMMIT").await
     }
 
-    /// Rolls back. A connection that fails to do so is closed, which releases its locks as well.
+    /// Rolls back a batch. If that fails, the connection is closed, which releases its locks as well.
     pub(super) async fn roll_back_batch(&self, batch: OpenBatch) {
         let _ = self.end(batch, "ROLLBACK").await;
     }
 
-    async fn end(&self, mut batch: OpenBatch, how: &'static str) -> Result<(), sqlx::Error> {
-        sqlx::raw_sql(how).execute(batch.conn()).await?;
+    async fn end(&self, mut batch: OpenBatch, statement: &'static str) -> Result<(), sqlx::Error> {
+        sqlx::raw_sql(statement).execute(batch.conn()).await?;
         if let Some(conn) = batch.conn.take() {
             self.batch_connections.keep(conn, (self.options.connections / KEPT_SHARE) as usize);
         }
@@ -126,21 +126,22 @@ async fn open(conn: PoolConnection<Postgres>, begin: &str) -> Result<OpenBatch, 
     Ok(batch)
 }
 
-/// Several statements in one message, so that they cost one round trip. They set everything that a batch relies on for the
-/// transaction alone, so that no session state is needed. One generic plan serves arrays of any length, and compiling it would take
-/// longer than running it. Sequential scans are off because plans are cached: one made while a table is small would still scan it when
-/// it has grown.
+/// Returns the statements that begin a batch, as one message: they cost one round trip. All settings end with the transaction.
+///
+/// - `plan_cache_mode`: one generic plan serves arrays of any length.
+/// - `jit`: compiling the plan would take longer than running it.
+/// - `enable_seqscan`: plans are cached, and a plan made while a table is small would still scan the table when it has grown.
 fn begin(lock_timeout: Duration) -> String {
     format!(
         "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = {}; SET LOCAL enable_seqscan = off;
          SET LOCAL plan_cache_mode = force_generic_plan; SET LOCAL jit = off;
-         SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint, pg_advisory_xact_lock_shared({GATE}),
+         SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint, pg_advisory_xact_lock_shared({REBUILD_LOCK}),
              set_config('synchronous_commit', coalesce(nullif(current_setting('synchronous_commit'), 'off'), 'on'), true)",
         lock_timeout_ms(lock_timeout)
     )
 }
 
-/// At least 1: zero would mean to wait for ever.
+/// Returns a lock timeout in milliseconds, at least 1: zero would disable the timeout.
 pub(super) fn lock_timeout_ms(wait: Duration) -> u128 {
     wait.as_millis().clamp(1, i32::MAX as u128)
 }

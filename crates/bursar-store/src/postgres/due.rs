@@ -1,4 +1,4 @@
-//! What has become due on scopes, and what history says of windows that are opened.
+//! Reads charges and postings that are due on scopes, sums the past of a window that is opened, and rolls up old postings.
 
 use bursar_core::bounds::FOLD_STEP;
 use bursar_core::id::HoldId;
@@ -9,12 +9,12 @@ use bursar_core::time::Time;
 use uuid::Uuid;
 
 use super::rows::{PgRows, index};
-use super::scopes::columns;
+use super::scopes::key_columns;
 use crate::error::StoreError;
 use crate::memory::ROLL_UP_STEP;
 use crate::transaction::rows::PastAsk;
 
-/// What is due, and for each ask the first that is not: charges (0) and postings (1) in one statement.
+/// Charges (kind 0) and postings (kind 1) that are due, and for each request the first that is not due yet, in one statement.
 const DUE: &str = "
     SELECT 0, w.n, c.expires_at, 0::bigint, c.hold, c.placed_at, c.amount
     FROM unnest($1::text[], $2::text[], $3::bigint[], $4::uuid[]) WITH ORDINALITY AS w(tenant, scope, at, hold, n)
@@ -44,40 +44,40 @@ const DUE: &str = "
          ORDER BY p.at, p.seq LIMIT 1)) p
     ORDER BY 1, 2, 3, 4, 5";
 
-/// Kind, place of the ask, instant, number of a posting, hold, when a charge was placed, amount.
+/// Kind, ordinal of the request, instant, number of a posting, hold, instant of the hold, amount.
 type DueRow = (i32, i64, i64, i64, Option<Uuid>, i64, i64);
 
 impl PgRows<'_> {
-    pub(super) async fn read_due(&mut self, asks: &[(ScopeKey, DueAsk)], now: Time) -> Result<Vec<Due>, StoreError> {
-        // The asks for charges and for postings, each with its place among all.
+    pub(super) async fn read_due(&mut self, queries: &[(ScopeKey, DueAsk)], now: Time) -> Result<Vec<Due>, StoreError> {
+        // The requests for charges and for postings, each with the index of its scope.
         let charges: Vec<_> =
-            asks.iter().enumerate().filter_map(|(n, (key, ask))| Some((n, key, ask.charges_after?))).collect();
-        let postings: Vec<_> = asks
+            queries.iter().enumerate().filter_map(|(n, (key, query))| Some((n, key, query.charges_after?))).collect();
+        let postings: Vec<_> = queries
             .iter()
             .enumerate()
-            .flat_map(|(n, (key, ask))| {
-                ask.postings.iter().map(move |(place, mark, until)| (n, key, *place, *mark, *until))
+            .flat_map(|(n, (key, query))| {
+                query.postings.iter().map(move |(balance, mark, until)| (n, key, *balance, *mark, *until))
             })
             .collect();
-        let step = i64::try_from(FOLD_STEP + 1).expect("a step is small");
+        let limit = i64::try_from(FOLD_STEP + 1).expect("a step is small");
         let rows: Vec<DueRow> = sqlx::query_as(DUE)
             .bind(charges.iter().map(|(_, key, _)| key.0.as_str()).collect::<Vec<_>>())
             .bind(charges.iter().map(|(_, key, _)| key.1.as_str()).collect::<Vec<_>>())
             .bind(charges.iter().map(|(_, _, mark)| mark.0.micros()).collect::<Vec<_>>())
             .bind(charges.iter().map(|(_, _, mark)| Uuid::from_u128(mark.1.0)).collect::<Vec<_>>())
             .bind(now.micros())
-            .bind(step)
+            .bind(limit)
             .bind(postings.iter().map(|(_, key, ..)| key.0.as_str()).collect::<Vec<_>>())
             .bind(postings.iter().map(|(_, key, ..)| key.1.as_str()).collect::<Vec<_>>())
             .bind(postings.iter().map(|(_, _, _, mark, _)| mark.0.micros()).collect::<Vec<_>>())
-            .bind(postings.iter().map(|(_, _, _, mark, _)| number(mark.1)).collect::<Vec<_>>())
+            .bind(postings.iter().map(|(_, _, _, mark, _)| seq_column(mark.1)).collect::<Vec<_>>())
             .bind(postings.iter().map(|(.., until)| until.micros()).collect::<Vec<_>>())
             .fetch_all(&mut *self.conn)
             .await
-            .map_err(|e| self.failed(e))?;
+            .map_err(|e| self.statement_error(e))?;
 
-        let mut due: Vec<Due> = vec![Due::default(); asks.len()];
-        let mut left: Vec<Batchwise<Posting>> = vec![Batchwise::default(); postings.len()];
+        let mut due: Vec<Due> = vec![Due::default(); queries.len()];
+        let mut due_postings: Vec<Batchwise<Posting>> = vec![Batchwise::default(); postings.len()];
         for (kind, n, at, seq, id, placed_at, amount) in rows {
             let hold = id.map(|id| HoldId(id.as_u128()));
             let instant = Time::from_micros(at);
@@ -88,21 +88,21 @@ impl PgRows<'_> {
                     placed_at: Time::from_micros(placed_at),
                     amount,
                 };
-                step_on(&mut due[charges[index(n)].0].charges, charge, instant, now);
+                add_item(&mut due[charges[index(n)].0].charges, charge, instant, now);
             } else {
                 let posting = Posting { at: instant, seq: seq.unsigned_abs(), amount, hold };
-                step_on(&mut left[index(n)], posting, instant, postings[index(n)].4);
+                add_item(&mut due_postings[index(n)], posting, instant, postings[index(n)].4);
             }
         }
-        for ((n, _, place, ..), step) in postings.into_iter().zip(left) {
-            due[n].postings.push((place, step));
+        for ((n, _, balance, ..), step) in postings.into_iter().zip(due_postings) {
+            due[n].postings.push((balance, step));
         }
         Ok(due)
     }
 
-    pub(super) async fn read_past(&mut self, asks: &[PastAsk]) -> Result<Vec<Past>, StoreError> {
-        let keys: Vec<ScopeKey> = asks.iter().map(|ask| ask.scope.clone()).collect();
-        let (tenants, scopes) = columns(&keys);
+    pub(super) async fn read_past(&mut self, queries: &[PastAsk]) -> Result<Vec<Past>, StoreError> {
+        let keys: Vec<ScopeKey> = queries.iter().map(|query| query.scope.clone()).collect();
+        let (tenants, scopes) = key_columns(&keys);
         let rows: Vec<(i64, Option<i64>, Option<i64>)> = sqlx::query_as(
             "SELECT p.posted, p.oldest, c.held
              FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::bigint[],
@@ -120,15 +120,15 @@ impl PgRows<'_> {
         )
         .bind(tenants)
         .bind(scopes)
-        .bind(asks.iter().map(|ask| ask.after.0.micros()).collect::<Vec<_>>())
-        .bind(asks.iter().map(|ask| number(ask.after.1)).collect::<Vec<_>>())
-        .bind(asks.iter().map(|ask| ask.until.micros()).collect::<Vec<_>>())
-        .bind(asks.iter().map(|ask| ask.unfolded.0.micros()).collect::<Vec<_>>())
-        .bind(asks.iter().map(|ask| Uuid::from_u128(ask.unfolded.1.0)).collect::<Vec<_>>())
-        .bind(asks.iter().map(|ask| ask.placed_from.micros()).collect::<Vec<_>>())
+        .bind(queries.iter().map(|query| query.after.0.micros()).collect::<Vec<_>>())
+        .bind(queries.iter().map(|query| seq_column(query.after.1)).collect::<Vec<_>>())
+        .bind(queries.iter().map(|query| query.until.micros()).collect::<Vec<_>>())
+        .bind(queries.iter().map(|query| query.unfolded.0.micros()).collect::<Vec<_>>())
+        .bind(queries.iter().map(|query| Uuid::from_u128(query.unfolded.1.0)).collect::<Vec<_>>())
+        .bind(queries.iter().map(|query| query.placed_from.micros()).collect::<Vec<_>>())
         .fetch_all(&mut *self.conn)
         .await
-        .map_err(|e| self.failed(e))?;
+        .map_err(|e| self.statement_error(e))?;
         let past = |(posted, oldest, held): (i64, Option<i64>, Option<i64>)| Past {
             posted,
             held: held.unwrap_or(0),
@@ -139,7 +139,7 @@ impl PgRows<'_> {
 
     pub(super) async fn write_rollups(&mut self, scopes: &[(ScopeKey, Time)]) -> Result<(), StoreError> {
         let keys: Vec<ScopeKey> = scopes.iter().map(|(key, _)| key.clone()).collect();
-        let (tenants, names) = columns(&keys);
+        let (tenants, names) = key_columns(&keys);
         sqlx::query(
             "WITH old AS (
                  DELETE FROM bursar.postings WHERE ctid = ANY (ARRAY(
@@ -161,12 +161,12 @@ impl PgRows<'_> {
         .execute(&mut *self.conn)
         .await
         .map(drop)
-        .map_err(|e| self.failed(e))
+        .map_err(|e| self.statement_error(e))
     }
 }
 
-/// Takes one more row of a step: due, beyond what one step folds, or the first that is not due yet.
-fn step_on<T>(step: &mut Batchwise<T>, item: T, at: Time, until: Time) {
+/// Adds a row to a step: it is due, or exceeds what one step folds, or is the first that is not due yet.
+fn add_item<T>(step: &mut Batchwise<T>, item: T, at: Time, until: Time) {
     if at > until {
         step.next = if step.more { Time::NEVER } else { at };
     } else if step.items.len() == FOLD_STEP {
@@ -176,7 +176,7 @@ fn step_on<T>(step: &mut Batchwise<T>, item: T, at: Time, until: Time) {
     }
 }
 
-/// Numbers of postings fit; the mark after all of them is cut to what the column holds.
-fn number(seq: u64) -> i64 {
+/// Converts the number of a posting. The mark after all postings is larger than the column allows, and is clamped.
+fn seq_column(seq: u64) -> i64 {
     i64::try_from(seq).unwrap_or(i64::MAX)
 }

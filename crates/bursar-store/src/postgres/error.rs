@@ -1,25 +1,25 @@
-//! What PostgreSQL's errors mean to a caller.
+//! Translates errors of PostgreSQL and of the driver into [`StoreError`].
 
 use std::io;
 
 use super::migrate;
 use crate::error::{Source, StoreError};
 
-/// Why a statement failed that may succeed at the next attempt.
+/// Why a statement failed that may succeed in the next attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Conflict {
     /// A lock was not available within the lock timeout.
     LockTimeout,
     /// PostgreSQL chose this transaction as the victim of a deadlock.
     Deadlock,
-    /// The connection was lost. Before the commit nothing has happened.
-    Lost,
+    /// The connection was lost. If that happens before the commit, nothing is changed.
+    ConnectionLost,
 }
 
-/// The conflict behind an error, if it is one.
+/// Returns the conflict behind an error, if it is one.
 pub(super) fn conflict(error: &sqlx::Error) -> Option<Conflict> {
-    if is_lost(error) {
-        return Some(Conflict::Lost);
+    if is_connection_lost(error) {
+        return Some(Conflict::ConnectionLost);
     }
     match code(error).as_deref() {
         Some("55P03") => Some(Conflict::LockTimeout),
@@ -28,94 +28,94 @@ pub(super) fn conflict(error: &sqlx::Error) -> Option<Conflict> {
     }
 }
 
-/// The SQLSTATE, if the server answered with one.
+/// Returns the SQLSTATE, if the server answered with one.
 pub(super) fn code(error: &sqlx::Error) -> Option<String> {
     Some(error.as_database_error()?.code()?.into_owned())
 }
 
-/// An error of anything but a commit: nothing has happened.
+/// Translates an error of anything but a commit: nothing was changed.
 pub(super) fn store_error(error: sqlx::Error) -> StoreError {
     let code = code(&error).unwrap_or_default();
     match code.as_str() {
-        "55P03" => return StoreError::Busy("others held what was needed for too long".into()),
-        "40P01" => return StoreError::Busy("a deadlock with other transactions".into()),
-        "40001" => return StoreError::Busy("other transactions changed the same rows".into()),
-        "57014" => return StoreError::Busy("the database cancelled the statement".into()),
-        // Data that is out of range, or larger than the server takes: it comes from one request, not from the server.
+        "55P03" => return StoreError::Busy("a lock wait timed out; nothing was changed".into()),
+        "40P01" => return StoreError::Busy("a deadlock with another transaction; nothing was changed".into()),
+        "40001" => return StoreError::Busy("another transaction changed the same rows; nothing was changed".into()),
+        "57014" => return StoreError::Busy("the database server cancelled the statement; nothing was changed".into()),
+        // A value is out of range or too large for the server. One request is at fault, not the server.
         _ if code.starts_with("22") || code.starts_with("54") => return StoreError::Rejected(Box::new(error)),
-        "3F000" | "42P01" => return StoreError::NotMigrated { found: 0, needed: migrate::KNOWN },
+        "3F000" | "42P01" => return StoreError::NotMigrated { found: 0, needed: migrate::SCHEMA_VERSION },
         _ => {}
     }
     match &error {
         sqlx::Error::PoolClosed => return StoreError::Closed,
         sqlx::Error::PoolTimedOut => {
-            return StoreError::Busy("no connection became free in time".into());
+            return StoreError::Busy("all database connections are in use".into());
         }
         sqlx::Error::ColumnDecode { index, source } => {
             return StoreError::corrupt("row", format!("column {index}: {source}"));
         }
         _ => {}
     }
-    let (what, hint) = explain(&code, &error);
+    let (what, hint) = describe(&code, &error);
     StoreError::Unavailable { what: what.into(), hint, source: Some(Box::new(error)) }
 }
 
-/// An error of a commit. Only the server's own word says that nothing has happened.
+/// Translates an error of a commit. If the connection is lost before the server answers, the outcome is unknown.
 pub(super) fn commit_error(error: sqlx::Error) -> StoreError {
-    if is_lost(&error) { StoreError::UnknownOutcome(Box::new(error) as Source) } else { store_error(error) }
+    if is_connection_lost(&error) { StoreError::UnknownOutcome(Box::new(error) as Source) } else { store_error(error) }
 }
 
-/// The connection is gone, or the server is on its way out and may have done what it was told. It also ends connections whose
-/// transactions are idle for too long.
-fn is_lost(error: &sqlx::Error) -> bool {
+/// Returns whether the connection is lost, or about to be: the server is shutting down, or it ends a connection whose transaction was
+/// idle for too long. The server may have executed the last statement.
+fn is_connection_lost(error: &sqlx::Error) -> bool {
     match error {
         sqlx::Error::Io(_) | sqlx::Error::Tls(_) | sqlx::Error::Protocol(_) | sqlx::Error::WorkerCrashed => true,
         _ => code(error).is_some_and(|code| ["57P", "08", "25P03", "25P04"].iter().any(|lost| code.starts_with(lost))),
     }
 }
 
-fn explain(code: &str, error: &sqlx::Error) -> (&'static str, &'static str) {
+fn describe(code: &str, error: &sqlx::Error) -> (&'static str, &'static str) {
     match code {
         "25006" => (
-            "the database is read only",
-            "connect to the primary server, or end its recovery or read-only mode, and try again",
+            "the database is read-only",
+            "nothing was changed; connect to the primary server, or end its recovery or read-only mode, and try again",
         ),
-        "53100" => ("the disk of the database server is full", "free space on it, and try again"),
+        "53100" => ("the disk of the database server is full", "nothing was changed; free space on it, and try again"),
         "53300" => (
             "the database server has no connection left",
             "raise its max_connections, or open the store with fewer connections",
         ),
         "XX001" | "XX002" => (
             "the database server reports corrupt data",
-            "stop writing, and restore from a standby or a backup; where only tables other than the journal are hurt, `bursar rebuild` makes them anew",
+            "stop writing, and restore from a standby or a backup; if the journal and the payloads are intact, `bursar rebuild` restores the other tables from them",
         ),
         "28P01" | "28000" => ("the database server refused the login", "check the user, the password and pg_hba.conf"),
-        "3D000" => ("the database does not exist", "create it, or correct its name in the address"),
+        "3D000" => ("the database does not exist", "create it, or correct its name in the URL"),
         "42501" => (
             "the database user lacks a permission",
-            "let the user create the schema bursar, or make it the owner of that schema",
+            "grant the user CREATE on the database, or make it the owner of the schema bursar",
         ),
         "57P01" | "57P02" | "57P03" => {
-            ("the database server is stopping or starting", "try again when it is up; nothing was changed")
+            ("the database server is starting or stopping", "nothing was changed; try again when it is up")
         }
-        _ if code.starts_with("53") => ("the database server is out of resources", "see its log, and try again"),
-        _ if code.starts_with("08") => ("the connection to the database was lost", "try again; nothing was changed"),
+        _ if code.starts_with("53") => {
+            ("the database server is out of resources", "nothing was changed; see its log, and try again")
+        }
+        _ if code.starts_with("08") => ("the connection to the database was lost", "nothing was changed; try again"),
         _ => match error {
             sqlx::Error::Io(problem) if problem.kind() == io::ErrorKind::ConnectionRefused => {
-                ("the database server cannot be reached", "check that it runs, and the host and port of its address")
+                ("the database server cannot be reached", "check that it runs, and the host and port in its URL")
             }
             sqlx::Error::Io(_) | sqlx::Error::WorkerCrashed | sqlx::Error::Protocol(_) => {
-                ("the connection to the database was lost", "try again; nothing was changed")
+                ("the connection to the database was lost", "nothing was changed; try again")
             }
-            sqlx::Error::Tls(_) => {
-                ("no secure connection to the database could be made", "check the certificates and sslmode")
-            }
+            sqlx::Error::Tls(_) => ("the TLS connection to the database failed", "check the certificates and sslmode"),
             _ => ("the database answered with an error", "see the error below and the server's log"),
         },
     }
 }
 
-/// An address that could not be read, as it may be shown. Where it may hold a password, only its scheme.
+/// Returns a URL that could not be parsed, in a form that may be shown: only its scheme if it may contain a password.
 pub(super) fn redacted(url: &str) -> String {
     match url.split_once("://") {
         Some((scheme, rest)) if rest.contains(['@', '?']) => format!("{scheme}://…"),
@@ -128,23 +128,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_is_shown_without_its_secrets() {
+    fn an_invalid_url_is_shown_without_its_password() {
         let cases = [
             ("postgres://bob:s3?c@ret@db:x/shop", "postgres://…"),
             ("postgres://db:x/shop?user=bob&password=s3cret", "postgres://…"),
             ("postgres://db:x/shop", "postgres://db:x/shop"),
             ("nonsense", "nonsense"),
         ];
-        for (url, shown) in cases {
-            assert_eq!(redacted(url), shown);
+        for (url, expected) in cases {
+            assert_eq!(redacted(url), expected);
         }
     }
 
     #[test]
-    fn a_lost_connection_is_certain_before_a_commit_and_not_during_it() {
+    fn a_connection_lost_during_a_commit_has_an_unknown_outcome() {
         let lost = || sqlx::Error::Io(io::Error::from(io::ErrorKind::ConnectionReset));
         assert!(matches!(store_error(lost()), StoreError::Unavailable { .. }));
         assert!(matches!(commit_error(lost()), StoreError::UnknownOutcome(_)));
-        assert_eq!(conflict(&lost()), Some(Conflict::Lost));
+        assert_eq!(conflict(&lost()), Some(Conflict::ConnectionLost));
     }
 }

@@ -1,29 +1,33 @@
-//! What is kept for a while only: figures of minutes, and scopes of flow keys that nobody uses.
+//! Deletes old figures per minute, and scopes of flow keys that are unused.
+//!
+//! The scopes of a flow key are created by its first job. They are unused when no job of the key waits or runs, its rate has refilled, and
+//! nothing has happened for a day ([`FLOW_KEPT`](bursar_core::bounds::FLOW_KEPT)). The next job creates them again.
 
 use bursar_core::scope::ScopeState;
 use bursar_core::state::{QueueKey, ScopeKey};
 
-use super::commit::enter;
+use super::commit::configure_writer;
 use super::error::store_error;
-use super::scopes::columns;
+use super::read::sql_limit;
+use super::scopes::key_columns;
 use super::{PostgresStore, READ_COMMITTED};
 use crate::codec::{Packed, stored};
 use crate::error::StoreError;
 use crate::figures::first_minute_kept;
 use crate::job_row::minute_rows;
 
-/// Figures that one call forgets at most.
+/// The most figures that one call deletes.
 const FIGURES_MAX: i64 = 100_000;
 
 impl PostgresStore {
-    /// From one queue to the next, past all its figures.
+    /// Deletes old figures. Finds the queues by skipping from one to the next in the primary key, without reading their figures.
     pub(super) async fn delete_figures(
         &self,
         after: Option<&QueueKey>,
         limit: usize,
     ) -> Result<Option<QueueKey>, StoreError> {
         let mut tx = self.begin(READ_COMMITTED).await?;
-        enter(&mut tx, self.options.key_patience).await.map_err(store_error)?;
+        configure_writer(&mut tx, self.options.key_patience).await.map_err(store_error)?;
         let first = first_minute_kept(self.time(&mut tx).await?);
         let (tenant, queue) = after.map_or(("", ""), |(tenant, queue)| (tenant.as_str(), queue.as_str()));
         let queues = "WITH RECURSIVE q(tenant, queue, n) AS (
@@ -38,7 +42,7 @@ impl PostgresStore {
         let queues: Vec<(String, String)> = sqlx::query_as(queues)
             .bind(tenant)
             .bind(queue)
-            .bind(i64::try_from(limit).unwrap_or(i64::MAX))
+            .bind(sql_limit(limit))
             .fetch_all(&mut *tx)
             .await
             .map_err(store_error)?;
@@ -65,14 +69,15 @@ impl PostgresStore {
         last.map(|(tenant, queue)| Ok((stored("tenant", tenant)?, stored("queue", queue)?))).transpose()
     }
 
-    /// Looks without a lock, and then at those in question again with one. What somebody else has locked is used.
+    /// Deletes unused scopes of flow keys. Finds candidates without locks, then locks these and checks them again. A scope that another
+    /// transaction has locked is in use, and is skipped.
     pub(super) async fn delete_flows(
         &self,
         after: Option<&ScopeKey>,
         limit: usize,
     ) -> Result<Option<ScopeKey>, StoreError> {
         let mut tx = self.begin(READ_COMMITTED).await?;
-        enter(&mut tx, self.options.key_patience).await.map_err(store_error)?;
+        configure_writer(&mut tx, self.options.key_patience).await.map_err(store_error)?;
         let now = self.time(&mut tx).await?;
         let (tenant, scope) = after.map_or(("", ""), |(tenant, scope)| (tenant.as_str(), scope.as_str()));
         let page = "SELECT tenant, scope, CASE WHEN scope LIKE 'bursar:%' THEN state END FROM bursar.scopes
@@ -80,7 +85,7 @@ impl PostgresStore {
         let page: Vec<(String, String, Option<Vec<u8>>)> = sqlx::query_as(page)
             .bind(tenant)
             .bind(scope)
-            .bind(i64::try_from(limit).unwrap_or(i64::MAX))
+            .bind(sql_limit(limit))
             .fetch_all(&mut *tx)
             .await
             .map_err(store_error)?;
@@ -96,7 +101,7 @@ impl PostgresStore {
             last = Some(key);
         }
         if !unused.is_empty() {
-            let (tenants, names) = columns(&unused);
+            let (tenants, names) = key_columns(&unused);
             let lock = "SELECT s.tenant, s.scope, s.state
                 FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS w(tenant, scope, n)
                 CROSS JOIN LATERAL (
@@ -105,14 +110,14 @@ impl PostgresStore {
                 ORDER BY w.n";
             let locked: Vec<(String, String, Vec<u8>)> =
                 sqlx::query_as(lock).bind(tenants).bind(names).fetch_all(&mut *tx).await.map_err(store_error)?;
-            let mut gone: Vec<ScopeKey> = Vec::new();
+            let mut deleted: Vec<ScopeKey> = Vec::new();
             for (tenant, scope, state) in locked {
                 let key: ScopeKey = (stored("tenant", tenant)?, stored("scope", scope)?);
                 if ScopeState::unpack(&state)?.is_unused_flow(&key.1, now) {
-                    gone.push(key);
+                    deleted.push(key);
                 }
             }
-            let (tenants, names) = columns(&gone);
+            let (tenants, names) = key_columns(&deleted);
             for delete in [
                 "DELETE FROM bursar.postings WHERE (tenant, scope) IN (SELECT * FROM unnest($1::text[], $2::text[]))",
                 "DELETE FROM bursar.rollups WHERE (tenant, scope) IN (SELECT * FROM unnest($1::text[], $2::text[]))",

@@ -1,4 +1,8 @@
-//! Jobs and queues on PostgreSQL: live jobs in one table, finished ones in another, and figures as sums.
+//! Reads and locks jobs, queues and schedules.
+//!
+//! Live jobs are in `jobs`, finished ones in `ended_jobs`. Each index of `jobs` contains only the jobs of some states, so that a worker that
+//! leases jobs does not read jobs that are blocked, scheduled or leased. The head of each line of a flow key is in the index of ready jobs, the
+//! jobs behind it are not.
 
 mod check;
 mod claim;
@@ -18,7 +22,7 @@ use uuid::Uuid;
 
 use super::PostgresStore;
 use super::error::store_error;
-use super::payloads::{payload_bytes, payloads};
+use super::payloads::{load_payload_sizes, load_payloads};
 use super::pg_types::Ctid;
 use super::rows::{LockMode, PgRows, index, uuids};
 use crate::codec::{Packed, from_json, stored, to_json};
@@ -27,7 +31,7 @@ use crate::job_row::{Columns, Moving, Named, Spec};
 use crate::store::Lock;
 use crate::transaction::rows::Found;
 
-/// The columns of a live job, in the order that [`live`] reads them.
+/// The columns of a live job, in the order in which [`unpack_live`] reads them.
 macro_rules! columns {
     () => {
         "j.ctid, j.id, j.tenant, j.queue, j.kind, j.flow, j.state, j.at, j.spec, j.life"
@@ -35,18 +39,17 @@ macro_rules! columns {
 }
 use columns;
 
-/// A live job from a row of [`columns`] after `skip` others, and where it lies.
-fn live(row: &PgRow, skip: usize) -> Result<(Job, Ctid), StoreError> {
+/// Decodes a live job from a row of [`columns`] that has `skip` other columns before them. Returns the job and its location.
+fn unpack_live(row: &PgRow, skip: usize) -> Result<(Job, Ctid), StoreError> {
     let text = |column: usize| row.try_get_unchecked::<String, _>(skip + column).map_err(store_error);
-    let number = |error| store_error(error);
-    let id: Uuid = row.try_get_unchecked(skip + 1).map_err(number)?;
+    let id: Uuid = row.try_get_unchecked(skip + 1).map_err(store_error)?;
     let flow = text(5)?;
     let key = if flow.is_empty() { None } else { Some(stored("key", flow)?) };
-    let state: i16 = row.try_get_unchecked(skip + 6).map_err(number)?;
-    let at = Time::from_micros(row.try_get_unchecked(skip + 7).map_err(number)?);
+    let state: i16 = row.try_get_unchecked(skip + 6).map_err(store_error)?;
+    let at = Time::from_micros(row.try_get_unchecked(skip + 7).map_err(store_error)?);
     let (spec, life): (&[u8], &[u8]) =
-        (row.try_get_unchecked(skip + 8).map_err(number)?, row.try_get_unchecked(skip + 9).map_err(number)?);
-    let stands = Columns::place(i64::from(state), at, key.is_some());
+        (row.try_get_unchecked(skip + 8).map_err(store_error)?, row.try_get_unchecked(skip + 9).map_err(store_error)?);
+    let place = Columns::place(i64::from(state), at, key.is_some());
     let named = Named {
         id: JobId(id.as_u128()),
         tenant: stored("tenant", text(2)?)?,
@@ -54,49 +57,50 @@ fn live(row: &PgRow, skip: usize) -> Result<(Job, Ctid), StoreError> {
         kind: stored("kind", text(4)?)?,
         key,
     };
-    let job = named.job(stands, Spec::unpack(spec)?, Moving::unpack(life)?);
-    Ok((job, row.try_get_unchecked(skip).map_err(number)?))
+    let job = named.job(place, Spec::unpack(spec)?, Moving::unpack(life)?);
+    Ok((job, row.try_get_unchecked(skip).map_err(store_error)?))
 }
 
-/// Puts back what is kept beside the rows, one job after the other, as far as there is room for it.
-pub(super) async fn attach_within(
+/// Loads the detached payloads of the first jobs, until `room` bytes are used up. The job that uses up the room is included.
+pub(super) async fn attach_job_payloads_within(
     conn: &mut PgConnection,
     jobs: &mut [Job],
     room: &mut usize,
 ) -> Result<(), StoreError> {
-    let ids = |job: &Job| beside(job).map(Uuid::from_u128).collect::<Vec<_>>();
+    let ids = |job: &Job| detached_payloads(job).map(Uuid::from_u128).collect::<Vec<_>>();
     let wanted: Vec<Uuid> = jobs.iter().flat_map(ids).collect();
-    let sizes = payload_bytes(conn, &wanted).await.map_err(store_error)?;
+    let sizes = load_payload_sizes(conn, &wanted).await.map_err(store_error)?;
     let mut end = 0;
     for job in jobs.iter() {
         if *room == 0 {
             break;
         }
-        *room = room.saturating_sub(job.bytes() + beside(job).filter_map(|id| sizes.get(&id)).sum::<usize>());
+        *room =
+            room.saturating_sub(job.bytes() + detached_payloads(job).filter_map(|id| sizes.get(&id)).sum::<usize>());
         end += 1;
     }
-    attach_all(conn, &mut jobs[..end]).await
+    attach_job_payloads(conn, &mut jobs[..end]).await
 }
 
-/// What of a job is kept beside its row.
-pub(super) fn beside(job: &Job) -> impl Iterator<Item = u128> {
+/// Returns the ids of the detached payloads of a job: its payload and its result.
+pub(super) fn detached_payloads(job: &Job) -> impl Iterator<Item = u128> {
     let payload = job.payload.is_elsewhere().then_some(job.id.0);
     payload.into_iter().chain(job.life.result.is_elsewhere().then_some(job.id.result_key()))
 }
 
-/// Puts back what is kept beside the rows.
-pub(super) async fn attach_all(conn: &mut PgConnection, jobs: &mut [Job]) -> Result<(), StoreError> {
-    let wanted: Vec<Uuid> = jobs.iter().flat_map(beside).map(Uuid::from_u128).collect();
+/// Loads the detached payloads of jobs into them. An erased payload becomes `null`.
+pub(super) async fn attach_job_payloads(conn: &mut PgConnection, jobs: &mut [Job]) -> Result<(), StoreError> {
+    let wanted: Vec<Uuid> = jobs.iter().flat_map(detached_payloads).map(Uuid::from_u128).collect();
     if wanted.is_empty() {
         return Ok(());
     }
-    let mut kept = payloads(conn, &wanted).await.map_err(store_error)?;
+    let mut loaded = load_payloads(conn, &wanted).await.map_err(store_error)?;
     for job in jobs {
         if job.payload.is_elsewhere() {
-            job.payload = kept.remove(&job.id.0).unwrap_or_default();
+            job.payload = loaded.remove(&job.id.0).unwrap_or_default();
         }
         if job.life.result.is_elsewhere() {
-            job.life.result = kept.remove(&job.id.result_key()).unwrap_or_default();
+            job.life.result = loaded.remove(&job.id.result_key()).unwrap_or_default();
         }
     }
     Ok(())
@@ -138,7 +142,7 @@ macro_rules! schedules_by_name {
     };
 }
 
-/// A statement for each way of locking rows, where they are to be locked at all.
+/// The text of a statement for a lock mode, and without locks if the caller does not ask for them.
 macro_rules! in_mode {
     ($locked:expr, $mode:expr, $sql:ident) => {
         match $mode {
@@ -150,15 +154,15 @@ macro_rules! in_mode {
 }
 
 impl PgRows<'_> {
-    /// Jobs by their ids, live or finished.
+    /// Reads jobs by their ids, live or finished. Locked ones come without their detached payloads, which no decision needs.
     pub(super) async fn fetch_jobs(&mut self, ids: &[JobId], locked: bool) -> Result<Found<JobId, Job>, StoreError> {
         let mut found = Vec::with_capacity(ids.len());
         if locked {
             for (mode, ids) in self.in_lock_order(ids, |id| Lock::Job(*id)) {
-                found.extend(self.fetch_twice(mode, ids, locked).await?);
+                found.extend(self.fetch_with_retry(mode, ids, locked).await?);
             }
         } else {
-            found = self.fetch_twice(self.mode, ids, locked).await?;
+            found = self.fetch_with_retry(self.mode, ids, locked).await?;
         }
         let missing = missing(ids, &found);
         let mut blocked = Vec::new();
@@ -167,21 +171,21 @@ impl PgRows<'_> {
                 WHERE EXISTS (SELECT 1 FROM bursar.jobs j WHERE j.id = w.id)
                    OR EXISTS (SELECT 1 FROM bursar.ended_jobs j WHERE j.id = w.id)";
             let exists = sqlx::query_scalar::<_, Uuid>(exists).bind(uuids(&missing, |id| id.0));
-            let exists = exists.fetch_all(&mut *self.conn).await.map_err(|e| self.failed(e))?;
+            let exists = exists.fetch_all(&mut *self.conn).await.map_err(|e| self.statement_error(e))?;
             blocked = exists.into_iter().map(|id| JobId(id.as_u128())).collect();
         }
-        // No rule looks at a payload: only who reads the job wants it.
         if !locked {
-            attach_all(self.conn, &mut found).await?;
+            attach_job_payloads(self.conn, &mut found).await?;
         }
         Ok(Found { rows: found.into_iter().map(|job| (job.id, job)).collect(), blocked })
     }
 
+    /// Reads jobs from `jobs`, and those that are not there from `ended_jobs`.
     async fn fetch_once(&mut self, mode: LockMode, ids: &[JobId], locked: bool) -> Result<Vec<Job>, StoreError> {
         let rows = self.fetch(sqlx::query(in_mode!(locked, mode, live_by_id)).bind(uuids(ids, |id| id.0))).await?;
         let mut found = Vec::with_capacity(ids.len());
         for row in &rows {
-            found.push(self.locate(row, 0, locked)?);
+            found.push(self.unpack_located(row, 0, locked)?);
         }
         let missing = missing(ids, &found);
         if !missing.is_empty() {
@@ -194,9 +198,9 @@ impl PgRows<'_> {
         Ok(found)
     }
 
-    /// Jobs of two tables. Who waited for one, or looked at the tables one after the other, may have missed it on its way from one
-    /// to the other: what is not found is looked for twice.
-    async fn fetch_twice(&mut self, mode: LockMode, ids: &[JobId], locked: bool) -> Result<Vec<Job>, StoreError> {
+    /// Reads jobs from both tables, and looks up missing ones a second time. Another transaction may have moved a job from one table to
+    /// the other between the two statements, or while this one waited for its lock.
+    async fn fetch_with_retry(&mut self, mode: LockMode, ids: &[JobId], locked: bool) -> Result<Vec<Job>, StoreError> {
         let mut found = self.fetch_once(mode, ids, locked).await?;
         let missing = missing(ids, &found);
         if !missing.is_empty() && mode != LockMode::Skip {
@@ -205,9 +209,9 @@ impl PgRows<'_> {
         Ok(found)
     }
 
-    /// A live job, whose place is remembered if it is locked.
-    fn locate(&mut self, row: &PgRow, skip: usize, locked: bool) -> Result<Job, StoreError> {
-        let (job, ctid) = live(row, skip)?;
+    /// Decodes a live job, and records its location if it is locked.
+    fn unpack_located(&mut self, row: &PgRow, skip: usize, locked: bool) -> Result<Job, StoreError> {
+        let (job, ctid) = unpack_live(row, skip)?;
         if locked && self.locks() {
             self.locations.jobs.insert(job.id.0, ctid);
         }
@@ -223,13 +227,13 @@ impl PgRows<'_> {
         let names: Vec<&str> = keys.iter().map(|(_, queue)| queue.as_str()).collect();
         let locks = locked && self.locks();
         if locks {
-            // Nobody else may define one that is not there yet at the same time.
+            // A missing row is created, so that two transactions cannot define the same new queue at once.
             let sql = "INSERT INTO bursar.queues (tenant, queue, data)
                 SELECT w.tenant, w.queue, $3 FROM unnest($1::text[], $2::text[]) AS w(tenant, queue)
                 ON CONFLICT DO NOTHING";
-            let fresh = to_json(&QueueState::default());
-            let made = sqlx::query(sql).bind(&tenants).bind(&names).bind(fresh).execute(&mut *self.conn).await;
-            made.map_err(|e| self.failed(e))?;
+            let default = to_json(&QueueState::default());
+            let created = sqlx::query(sql).bind(&tenants).bind(&names).bind(default).execute(&mut *self.conn).await;
+            created.map_err(|e| self.statement_error(e))?;
         }
         let sql = if locks {
             "SELECT w.n, q.data FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS w(tenant, queue, n)
@@ -245,7 +249,7 @@ impl PgRows<'_> {
             .bind(&names)
             .fetch_all(&mut *self.conn)
             .await
-            .map_err(|e| self.failed(e))?;
+            .map_err(|e| self.statement_error(e))?;
         rows.into_iter().map(|(n, data)| Ok((keys[index(n)].clone(), from_json("queue", &data)?))).collect()
     }
 
@@ -253,29 +257,30 @@ impl PgRows<'_> {
         &mut self,
         keys: &[ScheduleKey],
     ) -> Result<Found<ScheduleKey, Schedule>, StoreError> {
-        let ask = |sql: &'static str, keys: &[ScheduleKey]| {
+        let select = |sql: &'static str, keys: &[ScheduleKey]| {
             let (tenants, names): (Vec<String>, Vec<String>) =
                 keys.iter().map(|(tenant, name)| (tenant.as_str().to_owned(), name.as_str().to_owned())).unzip();
             sqlx::query_as::<_, (i64, String)>(sql).bind(tenants).bind(names)
         };
         let mut rows = Vec::with_capacity(keys.len());
         for (mode, keys) in self.in_lock_order(keys, |key| Lock::Schedule(key.clone())) {
-            let found = ask(in_mode!(true, mode, schedules_by_name), keys).fetch_all(&mut *self.conn).await;
-            for (n, data) in found.map_err(|e| self.failed(e))? {
+            let found = select(in_mode!(true, mode, schedules_by_name), keys).fetch_all(&mut *self.conn).await;
+            for (n, data) in found.map_err(|e| self.statement_error(e))? {
                 rows.push((keys[index(n)].clone(), from_json("schedule", &data)?));
             }
         }
         let mut blocked = Vec::new();
         if rows.len() < keys.len() && self.may_skip() {
-            let taken: HashSet<&ScheduleKey> = rows.iter().map(|(key, _)| key).collect();
-            let exists = ask(schedules_by_name!(" OFFSET 0"), keys).fetch_all(&mut *self.conn).await;
-            let exists = exists.map_err(|e| self.failed(e))?.into_iter().map(|(n, _)| &keys[index(n)]);
-            blocked = exists.filter(|key| !taken.contains(key)).cloned().collect();
+            let locked: HashSet<&ScheduleKey> = rows.iter().map(|(key, _)| key).collect();
+            let exists = select(schedules_by_name!(" OFFSET 0"), keys).fetch_all(&mut *self.conn).await;
+            let exists = exists.map_err(|e| self.statement_error(e))?.into_iter().map(|(n, _)| &keys[index(n)]);
+            blocked = exists.filter(|key| !locked.contains(key)).cloned().collect();
         }
         Ok(Found { rows, blocked })
     }
 }
 
+/// Returns the ids that were not found.
 fn missing(ids: &[JobId], found: &[Job]) -> Vec<JobId> {
     if ids.len() == found.len() {
         return Vec::new();

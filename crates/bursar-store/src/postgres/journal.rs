@@ -1,7 +1,12 @@
-//! The journal and its positions: dense, in commit order, and never behind an open transaction.
+//! The journal and its positions, which are dense and follow the order of commits.
 //!
-//! A writer leaves its row among the new ones. Whoever reads gives those that are committed their positions first, one
-//! reader at a time. A transaction that is still open is not seen, and so gets a later position when it commits.
+//! A batch inserts its row into `journal`, and its id and number of events into `journal_new`. It has no position yet: a position assigned
+//! before the commit could become visible after a greater one. So positions are assigned after the commit, by the next reader or by
+//! maintenance: one transaction at a time, under an advisory lock, moves the committed rows from `journal_new` to `journal_order`. A
+//! transaction that is still open is not visible to it, gets a later position, and delays no reader.
+//!
+//! Within one such step rows are sorted by `seq`, an identity column. A batch takes its number after its locks. So a batch that depends on
+//! an earlier one has a greater number, even if both get their positions in one step.
 
 use bursar_core::bounds::PAGE_BYTES_MAX;
 use bursar_core::event::Batch;
@@ -11,36 +16,37 @@ use sqlx::{Connection, PgConnection};
 use uuid::Uuid;
 
 use super::error::store_error;
-use super::payloads::{cut_page, payloads};
+use super::payloads::{cut_page, load_payloads};
+use super::read::sql_limit;
 use super::{PostgresStore, READ_COMMITTED};
 use crate::codec::from_json;
 use crate::error::StoreError;
 use crate::store::Journaled;
 
-/// Whoever gives positions holds this advisory lock.
-const SEQUENCER: i64 = 0x6275_7273_6172_0003;
-/// Rows that get their positions in one transaction.
-const STEP: i64 = 10_000;
+/// The advisory lock under which positions are assigned.
+const POSITIONS_LOCK: i64 = 0x6275_7273_6172_0003;
+/// The most rows that get their positions in one transaction.
+const ROWS_PER_STEP: i64 = 10_000;
 
-/// A row of the journal with its position.
+/// Position, id, instant, `prev` and `entries`.
 type Row = (i64, Uuid, i64, String, String);
 
 impl PostgresStore {
-    /// Gives a position to every transaction that is committed by now.
-    pub(super) async fn sequence(&self, conn: &mut PgConnection) -> Result<(), StoreError> {
+    /// Assigns a position to every committed row that has none.
+    pub(super) async fn assign_positions(&self, conn: &mut PgConnection) -> Result<(), StoreError> {
         loop {
-            let waiting = sqlx::query_scalar("SELECT EXISTS (SELECT 1 FROM bursar.journal_new)");
-            let waiting: bool = waiting.fetch_one(&mut *conn).await.map_err(store_error)?;
-            if !waiting || self.sequence_step(conn).await? < STEP.unsigned_abs() {
+            let any = sqlx::query_scalar("SELECT EXISTS (SELECT 1 FROM bursar.journal_new)");
+            let any: bool = any.fetch_one(&mut *conn).await.map_err(store_error)?;
+            if !any || self.assign_positions_step(conn).await? < ROWS_PER_STEP.unsigned_abs() {
                 return Ok(());
             }
         }
     }
 
-    async fn sequence_step(&self, conn: &mut PgConnection) -> Result<u64, StoreError> {
+    async fn assign_positions_step(&self, conn: &mut PgConnection) -> Result<u64, StoreError> {
         let mut tx = conn.begin_with(READ_COMMITTED).await.map_err(store_error)?;
-        // In a statement of its own: the next one must see what the one before us did.
-        let lock = sqlx::query("SELECT pg_advisory_xact_lock($1)").bind(SEQUENCER);
+        // A separate statement: the next one must see the positions that the previous holder of the lock assigned.
+        let lock = sqlx::query("SELECT pg_advisory_xact_lock($1)").bind(POSITIONS_LOCK);
         lock.execute(&mut *tx).await.map_err(store_error)?;
         let moved = sqlx::query(
             "WITH moved AS (
@@ -54,7 +60,7 @@ impl PostgresStore {
              SELECT last.next + sum(moved.count) OVER (ORDER BY moved.seq) - moved.count, moved.id, moved.count
              FROM moved, last",
         )
-        .bind(STEP)
+        .bind(ROWS_PER_STEP)
         .execute(&mut *tx)
         .await
         .map_err(store_error)?;
@@ -64,13 +70,13 @@ impl PostgresStore {
 
     pub(super) async fn read_journal(&self, after: u64, limit: usize) -> Result<Vec<Journaled>, StoreError> {
         let mut conn = self.acquire().await?;
-        self.sequence(&mut conn).await?;
+        self.assign_positions(&mut conn).await?;
         page(&mut conn, after, limit).await
     }
 
     pub(super) async fn read_batch(&self, id: BatchId) -> Result<Option<Journaled>, StoreError> {
         let mut conn = self.acquire().await?;
-        self.sequence(&mut conn).await?;
+        self.assign_positions(&mut conn).await?;
         let rows: Vec<Row> = sqlx::query_as(
             "SELECT o.position, j.id, j.at, j.prev, j.entries
              FROM bursar.journal j JOIN bursar.journal_order o ON o.id = j.id WHERE j.id = $1",
@@ -82,10 +88,10 @@ impl PostgresStore {
         Ok(journaled(&mut conn, rows, 1).await?.pop())
     }
 
-    /// The last position, and the instant of its event.
+    /// Returns the last position and the instant of its event.
     pub(super) async fn last_position(&self) -> Result<(u64, Option<Time>), StoreError> {
         let mut conn = self.acquire().await?;
-        self.sequence(&mut conn).await?;
+        self.assign_positions(&mut conn).await?;
         let last: Option<(i64, i64)> = sqlx::query_as(
             "SELECT o.position + o.count - 1, j.at
              FROM (SELECT * FROM bursar.journal_order ORDER BY position DESC LIMIT 1) o
@@ -98,7 +104,7 @@ impl PostgresStore {
     }
 }
 
-/// Rows that have events after a position, in order. A reader may ask from the middle of a row.
+/// Returns the rows that have events after a position, in order. The first row may also have events before it.
 pub(super) async fn page(conn: &mut PgConnection, after: u64, limit: usize) -> Result<Vec<Journaled>, StoreError> {
     let rows: Vec<Row> = sqlx::query_as(
         "WITH first AS (
@@ -116,7 +122,7 @@ pub(super) async fn page(conn: &mut PgConnection, after: u64, limit: usize) -> R
          ORDER BY r.position",
     )
     .bind(i64::try_from(after).unwrap_or(i64::MAX - 1).min(i64::MAX - 1))
-    .bind(i64::try_from(limit).unwrap_or(i64::MAX))
+    .bind(sql_limit(limit))
     .bind(PAGE_BYTES_MAX as i64)
     .fetch_all(&mut *conn)
     .await
@@ -124,7 +130,7 @@ pub(super) async fn page(conn: &mut PgConnection, after: u64, limit: usize) -> R
     journaled(conn, rows, limit).await
 }
 
-/// Reads rows, with the payloads that are kept beside the journal: as many as go onto one page.
+/// Decodes rows, truncates them to one page and loads their detached payloads.
 async fn journaled(conn: &mut PgConnection, rows: Vec<Row>, limit: usize) -> Result<Vec<Journaled>, StoreError> {
     let mut found = Vec::with_capacity(rows.len());
     for (position, id, at, prev, entries) in rows {
@@ -139,8 +145,8 @@ async fn journaled(conn: &mut PgConnection, rows: Vec<Row>, limit: usize) -> Res
     cut_page(conn, &mut found, limit, |row| row.batch.detached()).await.map_err(store_error)?;
     let detached: Vec<Uuid> = found.iter_mut().flat_map(|row| row.batch.detached()).map(Uuid::from_u128).collect();
     if !detached.is_empty() {
-        let kept = payloads(conn, &detached).await.map_err(store_error)?;
-        found.iter_mut().for_each(|row| row.batch.attach_payloads(|id| kept.get(&id).cloned()));
+        let loaded = load_payloads(conn, &detached).await.map_err(store_error)?;
+        found.iter_mut().for_each(|row| row.batch.attach_payloads(|id| loaded.get(&id).cloned()));
     }
     Ok(found)
 }

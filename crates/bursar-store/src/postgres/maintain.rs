@@ -1,4 +1,4 @@
-//! Maintenance: what is due, what can be deleted, readiness and health.
+//! Maintenance: finds due rows, deletes old ones, and reports readiness and health.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -11,9 +11,9 @@ use bursar_core::time::Time;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use super::commit::enter;
+use super::commit::configure_writer;
 use super::error::store_error;
-use super::read::bounded;
+use super::read::sql_limit;
 use super::{PostgresStore, READ_COMMITTED, migrate};
 use crate::codec::stored;
 use crate::error::StoreError;
@@ -24,7 +24,7 @@ use crate::verify::Report;
 /// How long a failed commit makes the store unready.
 const UNREADY_AFTER_FAILURE: Duration = Duration::from_secs(5);
 
-/// The last failure to commit, for readiness checks: a server with a full disk still answers reads.
+/// The last failed commit, for readiness checks: a server with a full disk still answers reads.
 #[derive(Default)]
 pub(super) struct Readiness(Mutex<Option<Failure>>);
 
@@ -37,7 +37,7 @@ struct Failure {
 
 impl Readiness {
     /// Records the result of a commit.
-    pub(super) fn note<T>(&self, result: &Result<T, StoreError>) {
+    pub(super) fn record<T>(&self, result: &Result<T, StoreError>) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = match result {
             Err(StoreError::Unavailable { what, hint, .. }) => {
                 Some(Failure { at: Instant::now(), what: what.clone(), hint })
@@ -66,7 +66,7 @@ impl Maintain for PostgresStore {
              ORDER BY expires_at, id LIMIT $2",
         )
         .bind(now.micros())
-        .bind(bounded(limit))
+        .bind(sql_limit(limit))
         .fetch_all(&mut *conn)
         .await
         .map_err(store_error)?;
@@ -106,7 +106,7 @@ impl Maintain for PostgresStore {
         )
         .bind(tenant)
         .bind(scope)
-        .bind(bounded(limit))
+        .bind(sql_limit(limit))
         .fetch_all(&mut *self.acquire().await?)
         .await
         .map_err(store_error)?;
@@ -115,18 +115,18 @@ impl Maintain for PostgresStore {
 
     async fn forget_keys(&self, limit: usize) -> Result<usize, StoreError> {
         let mut tx = self.begin(READ_COMMITTED).await?;
-        enter(&mut tx, self.options.key_patience).await.map_err(store_error)?;
+        configure_writer(&mut tx, self.options.key_patience).await.map_err(store_error)?;
         let now = self.time(&mut tx).await?;
-        let done = sqlx::query(
+        let delete = sqlx::query(
             "DELETE FROM bursar.keys WHERE ctid = ANY (ARRAY(
                  SELECT k.ctid FROM bursar.keys k WHERE k.until <= $1
                  ORDER BY k.until LIMIT $2 FOR UPDATE SKIP LOCKED))",
         )
         .bind(now.micros())
-        .bind(bounded(limit));
-        let done = done.execute(&mut *tx).await.map_err(store_error)?;
+        .bind(sql_limit(limit));
+        let deleted = delete.execute(&mut *tx).await.map_err(store_error)?;
         tx.commit().await.map_err(store_error)?;
-        Ok(usize::try_from(done.rows_affected()).unwrap_or(usize::MAX))
+        Ok(usize::try_from(deleted.rows_affected()).unwrap_or(usize::MAX))
     }
 
     async fn forget_figures(&self, after: Option<&QueueKey>, limit: usize) -> Result<Option<QueueKey>, StoreError> {
@@ -139,11 +139,11 @@ impl Maintain for PostgresStore {
 
     async fn erase_payload(&self, id: u128) -> Result<bool, StoreError> {
         let mut tx = self.begin(READ_COMMITTED).await?;
-        enter(&mut tx, self.options.key_patience).await.map_err(store_error)?;
-        let done = sqlx::query("DELETE FROM bursar.payloads WHERE id = $1").bind(Uuid::from_u128(id));
-        let done = done.execute(&mut *tx).await.map_err(store_error)?;
+        configure_writer(&mut tx, self.options.key_patience).await.map_err(store_error)?;
+        let delete = sqlx::query("DELETE FROM bursar.payloads WHERE id = $1").bind(Uuid::from_u128(id));
+        let deleted = delete.execute(&mut *tx).await.map_err(store_error)?;
         tx.commit().await.map_err(store_error)?;
-        Ok(done.rows_affected() > 0)
+        Ok(deleted.rows_affected() > 0)
     }
 
     async fn verify(&self) -> Result<Report, StoreError> {
@@ -185,7 +185,7 @@ impl Maintain for PostgresStore {
         Ok(Health {
             engine: format!("PostgreSQL {version}"),
             schema: migrate::version(&mut conn).await?,
-            place: self.place.clone(),
+            place: self.address.clone(),
             problems: found.iter().filter(|(is, _)| *is).map(|(_, problem)| (*problem).into()).collect(),
             position,
             last_event_at,
@@ -197,6 +197,6 @@ impl Maintain for PostgresStore {
         self.batch_connections.close();
         self.change_watch.close().await;
         self.pool.close().await;
-        self.side.close().await;
+        self.side_pool.close().await;
     }
 }

@@ -1,4 +1,7 @@
-//! The schema, step by step. Several nodes may start at once: one migrates, the others wait for it.
+//! Creates and upgrades the schema in numbered steps. If several nodes start at once, one of them migrates and the others wait for it.
+//!
+//! The version of the tables is the number of the last step, in the row `schema` of `bursar.meta`. A newer version only adds tables and
+//! columns, so that nodes of the version before keep running during an upgrade. A node refuses to start on tables newer than it knows.
 
 use sqlx::PgConnection;
 
@@ -6,25 +9,25 @@ use super::error::store_error;
 use super::{PostgresStore, READ_COMMITTED};
 use crate::error::StoreError;
 
-/// Each step ends by writing down its number. A step that has been released is never changed.
+/// The steps in order. Each ends by storing its number. The statements of a released step never change.
 const STEPS: &[&str] = &[include_str!("schema/0001_kernel.sql")];
 
-/// The schema version this build works with.
-pub(super) const KNOWN: i64 = STEPS.len() as i64;
+/// The schema version that this build needs.
+pub(super) const SCHEMA_VERSION: i64 = STEPS.len() as i64;
 
-/// Whoever migrates holds this advisory lock of the database until the end of the transaction.
-const LOCK: i64 = 0x6275_7273_6172_0001;
+/// The advisory lock that a migrating node holds until the end of its transaction.
+const MIGRATION_LOCK: i64 = 0x6275_7273_6172_0001;
 
-/// The SQL that prepares an empty database, for those who migrate with a tool of their own. To be run in one transaction.
+/// Returns the SQL that creates the tables in an empty database, for use with another migration tool. Run it in one transaction.
 pub fn migration_sql() -> String {
-    let mut text = String::from("-- Bursar: the tables. Run this in one transaction.\n");
-    for (place, step) in STEPS.iter().enumerate() {
-        text.push_str(&format!("\n-- Step {}\n{step}", place + 1));
+    let mut text = String::from("-- The tables of Bursar. Run this in one transaction.\n");
+    for (index, step) in STEPS.iter().enumerate() {
+        text.push_str(&format!("\n-- Step {}\n{step}", index + 1));
     }
     text
 }
 
-/// Brings the database to the version of this build, or says why it cannot be used as it is.
+/// Upgrades the tables to the version of this build. Fails if they are newer, or if migrations are off and they are older.
 pub(super) async fn prepare(store: &PostgresStore) -> Result<(), StoreError> {
     prepare_with(store, STEPS).await
 }
@@ -44,8 +47,12 @@ async fn prepare_with(store: &PostgresStore, steps: &[&'static str]) -> Result<(
     }
     drop(conn);
     let mut tx = store.begin(READ_COMMITTED).await?;
-    sqlx::query("SELECT pg_advisory_xact_lock($1)").bind(LOCK).execute(&mut *tx).await.map_err(store_error)?;
-    // Another node may have done it while this one waited.
+    sqlx::query("SELECT pg_advisory_xact_lock($1)")
+        .bind(MIGRATION_LOCK)
+        .execute(&mut *tx)
+        .await
+        .map_err(store_error)?;
+    // Another node may have migrated while this one waited for the lock.
     let found = version(&mut tx).await?;
     for step in steps.iter().skip(usize::try_from(found).unwrap_or(0)) {
         sqlx::raw_sql(*step).execute(&mut *tx).await.map_err(store_error)?;
@@ -53,13 +60,13 @@ async fn prepare_with(store: &PostgresStore, steps: &[&'static str]) -> Result<(
     tx.commit().await.map_err(store_error)
 }
 
-/// The version of the tables; 0 when there are none.
+/// Returns the version of the tables; 0 if there are none.
 pub(super) async fn version(conn: &mut PgConnection) -> Result<i64, StoreError> {
-    let there: bool = sqlx::query_scalar("SELECT to_regclass('bursar.meta') IS NOT NULL")
+    let exists: bool = sqlx::query_scalar("SELECT to_regclass('bursar.meta') IS NOT NULL")
         .fetch_one(&mut *conn)
         .await
         .map_err(store_error)?;
-    if !there {
+    if !exists {
         return Ok(0);
     }
     let value: Option<String> = sqlx::query_scalar("SELECT value FROM bursar.meta WHERE key = 'schema'")
@@ -89,13 +96,13 @@ mod tests {
     use crate::prelude::*;
     use crate::store::{LockPolicy, RequestOutcome, Setup};
 
-    /// A step as a later version may have it: it adds, and takes nothing away.
+    /// A step of a later version: it adds columns and tables, and removes nothing.
     const LATER: &str = "ALTER TABLE bursar.holds ADD COLUMN note text;
         ALTER TABLE bursar.postings ADD COLUMN note text DEFAULT 'later';
         CREATE TABLE bursar.later (id uuid PRIMARY KEY);
         UPDATE bursar.meta SET value = '2' WHERE key = 'schema';";
 
-    /// Ids that grow, and that two nodes do not share.
+    /// Growing ids, different on each node.
     struct Counter(u128);
 
     impl IdSource for Counter {
@@ -112,13 +119,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_older_node_goes_on_while_newer_ones_migrate_and_is_refused_when_it_starts_again() {
+    async fn a_running_older_node_survives_a_migration_but_cannot_reopen() {
         let url = bursar_testkit::fresh_database();
         let (old, one, other) =
             (open(&url, 1).await.unwrap(), open(&url, 2).await.unwrap(), open(&url, 3).await.unwrap());
         let scope = Scope::new("room").unwrap();
         let charge = || Charge::new(scope.clone(), 1).within([Limit::new(1_000_000, Window::Lifetime)]);
-        let ask = async |settle: Settle| {
+        let submit = async |settle: Settle| {
             let command = Command { charges: vec![charge()], settle, ..Command::default() };
             let request = Arc::new(Request::from(Op::Submit(command)));
             loop {
@@ -132,29 +139,29 @@ mod tests {
         let steps = [STEPS, &[LATER]].concat();
         let migrated = AtomicBool::new(false);
         let working = async {
-            let (mut asked, mut since) = (0, 0);
-            // Some before, some meanwhile, and some on the tables as they are then.
-            while since < 20 {
-                since += usize::from(migrated.load(Ordering::SeqCst));
-                ask(Settle::Now).await;
-                ask(Settle::Hold { ttl: None }).await;
-                asked += 1;
+            let (mut submitted, mut after_migration) = (0, 0);
+            // Requests before, during and after the migration.
+            while after_migration < 20 {
+                after_migration += usize::from(migrated.load(Ordering::SeqCst));
+                submit(Settle::Now).await;
+                submit(Settle::Hold { ttl: None }).await;
+                submitted += 1;
             }
-            asked
+            submitted
         };
         let migrating = async {
             let both = tokio::join!(prepare_with(&one, &steps), prepare_with(&other, &steps));
             migrated.store(true, Ordering::SeqCst);
             both
         };
-        let (asked, (first, second)) = tokio::join!(working, migrating);
+        let (submitted, (first, second)) = tokio::join!(working, migrating);
         first.unwrap();
         second.unwrap();
         let row = old.scope(&(Tenant::built_in(), scope.clone())).await.unwrap().unwrap();
-        assert_eq!((row.balances[0].posted, row.balances[0].held), (asked, asked));
+        assert_eq!((row.balances[0].posted, row.balances[0].held), (submitted, submitted));
         assert_eq!(old.verify().await.unwrap().violations, Vec::<String>::new());
         assert_eq!(old.health().await.unwrap().schema, 2);
-        let again = open(&url, 4).await.err();
-        assert!(matches!(again, Some(StoreError::NewerSchema { found: 2, known: KNOWN })), "{again:?}");
+        let reopened = open(&url, 4).await.err();
+        assert!(matches!(reopened, Some(StoreError::NewerSchema { found: 2, known: SCHEMA_VERSION })), "{reopened:?}");
     }
 }

@@ -1,7 +1,20 @@
 //! PostgreSQL: any number of nodes on one database. All tables live in the schema `bursar`.
 //!
-//! SQL here loads and stores; it decides nothing. The files follow the parts of [`Store`](crate::Store): `commit`, `read`, `maintain`,
-//! `notify`. `rows` locks and reads the rows of a transaction, `write` writes them.
+//! SQL here loads and stores; it decides nothing. Four files implement the parts of [`Store`](crate::Store): `commit`, `read`,
+//! `maintain` and `notify`. The others do one task each:
+//!
+//! | module | task |
+//! | --- | --- |
+//! | `rows`, `scopes`, `jobs`, `due` | lock and read the rows of a transaction |
+//! | `write`, `statement` | write all changes of a batch in one statement |
+//! | `row_locations`, `pg_types` | find locked rows by their `ctid` |
+//! | `connections` | begin and end batches in one round trip each |
+//! | `caller_transaction` | execute requests in a transaction of the caller |
+//! | `journal`, `payloads` | read the journal, assign its positions, load large payloads |
+//! | `verify`, `rebuild`, `forget` | check the tables, restore them from the journal, delete old rows |
+//! | `migrate`, `error`, `is_empty` | create the tables, translate errors, inspect a database |
+//!
+//! # Statements
 //!
 //! Three rules hold for every statement:
 //! - Lock, then read. Under READ COMMITTED a statement that waited for a lock sees the latest version of the locked row, but everything
@@ -11,6 +24,25 @@
 //!   size, with or without statistics.
 //!
 //! Nothing relies on session state: a transaction sets what it needs for itself (`SET LOCAL`), and its locks end with it.
+//!
+//! # Locks
+//!
+//! Every transaction locks rows in one order ([`Lock`](crate::store::Lock)): idempotency keys, job keys, schedules, jobs, holds, grants,
+//! scopes; each kind sorted. A batch skips rows that another transaction has locked, and reports the requests that need them as blocked.
+//! It waits only in these cases:
+//! - Another transaction is inserting the same idempotency key or job key, or defines the same queue. The batch waits for
+//!   [`PostgresOptions::key_patience`].
+//! - The batch runs with [`LockPolicy::WaitFor`](crate::store::LockPolicy::WaitFor). It locks the row of that policy first, then waits up to
+//!   `key_patience` for rows later in the lock order. It skips locked rows that come earlier.
+//! - A rebuild of the tables is running, or another transaction adds to the same counter (`jobs/write`).
+//!
+//! A request in a caller's own transaction waits for all its rows, in the same order, for [`PostgresOptions::caller_patience`]. Such a
+//! transaction can deadlock, because the caller may have locked rows before in another order. PostgreSQL then aborts one transaction, and
+//! the caller has to run it again.
+//!
+//! # Durability
+//!
+//! Where the database has `synchronous_commit = off`, each transaction that writes turns it on for itself.
 
 mod caller_transaction;
 mod commit;
@@ -61,31 +93,32 @@ use crate::store::Setup;
 pub struct PostgresStore {
     pool: PgPool,
     batch_connections: BatchConnections,
-    /// Connections for short statements of a task that already has a connection. Taken from the same pool, tasks could wait for each
-    /// other's connections.
-    side: PgPool,
+    /// Connections for short statements of a task that already has a connection. If they came from the same pool, tasks could wait for
+    /// each other's connections.
+    side_pool: PgPool,
     change_watch: Arc<ChangeWatch>,
     setup: Setup,
     options: PostgresOptions,
-    place: String,
-    /// The time of the latest event this node has written, in microseconds.
-    latest: AtomicI64,
+    /// Host, port and database name, without user and password.
+    address: String,
+    /// The latest instant at which a batch was decided, as far as this node knows, in microseconds.
+    latest_decision_at: AtomicI64,
     scope_cache: ScopeCache,
     budgets: Budgets,
     readiness: Readiness,
 }
 
-/// How the store uses its database.
+/// Connection counts and timeouts of a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PostgresOptions {
-    /// The most connections, besides two for short statements and, while callers wait for jobs, two for notifications. Batches keep
-    /// one in four of them.
+    /// The most connections in the pool. Batches keep one in four of them. Not counted are two connections for short statements and,
+    /// while callers wait for jobs, two for notifications.
     pub connections: u32,
-    /// How long to wait for a free connection or for the server to accept one.
+    /// How long to wait for a free connection, or for the server to accept a new one.
     pub connect_within: Duration,
     /// How long the server may take to execute a batch, not counting lock waits, before the connection is considered lost.
     pub answer_within: Duration,
-    /// How long a batch waits for a name (an idempotency key or a key of a job) that another transaction is inserting.
+    /// How long a batch waits for an idempotency key or a job key that another transaction is inserting.
     pub key_patience: Duration,
     /// How long a request in a caller's own transaction waits for locks.
     pub caller_patience: Duration,
@@ -103,20 +136,20 @@ impl Default for PostgresOptions {
     }
 }
 
-/// Every writer holds this advisory lock shared; a rebuild of the tables holds it exclusively.
-const GATE: i64 = 0x6275_7273_6172_0002;
+/// The advisory lock that every writer holds shared and a rebuild of the tables holds exclusively.
+const REBUILD_LOCK: i64 = 0x6275_7273_6172_0002;
 
 const READ_COMMITTED: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
 const ONE_SNAPSHOT: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
 
 impl PostgresStore {
-    /// Connects to `postgres://…` and prepares the tables if the setup says so.
+    /// Connects to `postgres://…`, and creates or upgrades the tables if the setup allows it.
     pub async fn open(url: &str, setup: Setup, options: PostgresOptions) -> Result<PostgresStore, StoreError> {
         if !url.starts_with("postgres://") && !url.starts_with("postgresql://") {
             return Err(StoreError::BadUrl(redacted(url)));
         }
         let connect: PgConnectOptions = url.parse().map_err(|_| StoreError::BadUrl(redacted(url)))?;
-        let place = format!(
+        let address = format!(
             "postgres://{}:{}/{}",
             connect.get_host(),
             connect.get_port(),
@@ -129,12 +162,12 @@ impl PostgresStore {
         let store = PostgresStore {
             pool: pool(options.connections.max(1)).connect_lazy_with(connect.clone()),
             batch_connections: BatchConnections::default(),
-            side: pool(2).connect_lazy_with(connect),
+            side_pool: pool(2).connect_lazy_with(connect),
             change_watch: Arc::new(change_watch),
             setup,
             options,
-            place,
-            latest: AtomicI64::new(i64::MIN),
+            address,
+            latest_decision_at: AtomicI64::new(i64::MIN),
             scope_cache: ScopeCache::default(),
             budgets: Budgets::default(),
             readiness: Readiness::default(),
@@ -144,11 +177,11 @@ impl PostgresStore {
             .fetch_optional(&mut *store.acquire().await?)
             .await
             .map_err(store_error)?;
-        store.note_written(Time::from_micros(newest.unwrap_or(i64::MIN)));
+        store.advance_time_floor(Time::from_micros(newest.unwrap_or(i64::MIN)));
         Ok(store)
     }
 
-    /// The connections, for callers' own transactions.
+    /// Returns the connection pool, for callers' own transactions.
     pub fn pool(&self) -> &PgPool {
         &self.pool
     }
@@ -157,11 +190,11 @@ impl PostgresStore {
         self.pool.acquire().await.map_err(|error| self.pool_error(error))
     }
 
-    async fn begin(&self, how: &'static str) -> Result<Transaction<'static, Postgres>, StoreError> {
-        self.pool.begin_with(how).await.map_err(|error| self.pool_error(error))
+    async fn begin(&self, statement: &'static str) -> Result<Transaction<'static, Postgres>, StoreError> {
+        self.pool.begin_with(statement).await.map_err(|error| self.pool_error(error))
     }
 
-    /// A pool that timed out although it is not full could not connect.
+    /// Translates an error of the pool. If the pool timed out although it is not full, the server did not accept a connection.
     fn pool_error(&self, error: sqlx::Error) -> StoreError {
         match error {
             sqlx::Error::PoolTimedOut if self.pool.size() < self.pool.options().get_max_connections() => {
@@ -171,27 +204,28 @@ impl PostgresStore {
         }
     }
 
-    /// Records that this node has written an event of this instant.
-    fn note_written(&self, at: Time) {
-        self.latest.fetch_max(at.micros(), Ordering::SeqCst);
+    /// Records that this node has decided a batch at this instant.
+    fn advance_time_floor(&self, at: Time) {
+        self.latest_decision_at.fetch_max(at.micros(), Ordering::SeqCst);
     }
 
-    fn floor(&self) -> Time {
-        Time::from_micros(self.latest.load(Ordering::SeqCst))
+    /// The time before which this node decides nothing, so that its time never goes back.
+    fn time_floor(&self) -> Time {
+        Time::from_micros(self.latest_decision_at.load(Ordering::SeqCst))
     }
 
     fn ids(&self) -> Ids {
         Ids(self.setup.ids.clone())
     }
 
-    /// An id for the next transaction. The clock here only makes ids grow; the instant of a batch is read after its locks.
+    /// Returns an id for the next transaction. The clock here only makes ids grow; the instant of a batch is read after its locks.
     fn next_batch(&self) -> BatchId {
         let now = self.setup.clock.as_ref().map_or_else(|| SystemClock.now(), |clock| clock.now());
-        BatchId(self.ids().next_id(now.max(self.floor())))
+        BatchId(self.ids().next_id(now.max(self.time_floor())))
     }
 }
 
-/// Connects once outside the pool. The pool would retry until its timeout and not report why.
+/// Connects once outside the pool, to report why connecting fails: the pool would retry until its timeout and hide the reason.
 async fn probe(connect: &PgConnectOptions, within: Duration) -> Result<(), StoreError> {
     match tokio::time::timeout(within, PgConnection::connect_with(connect)).await {
         Ok(Ok(conn)) => conn.close().await.map_err(store_error),
@@ -203,12 +237,12 @@ async fn probe(connect: &PgConnectOptions, within: Duration) -> Result<(), Store
 fn no_answer(within: Duration) -> StoreError {
     StoreError::Unavailable {
         what: format!("the database server did not answer within {within:?}"),
-        hint: "check that it runs, and the host and port of its address; nothing was changed",
+        hint: "nothing was changed; check that the server runs, and the host and port in its URL",
         source: None,
     }
 }
 
-/// The source of ids, locked for one id at a time, so that a batch that waits for the database does not hold the lock.
+/// The shared source of ids. It is locked for one id at a time, so that a batch does not hold the lock while it waits for the database.
 struct Ids(Arc<Mutex<dyn IdSource + Send>>);
 
 impl IdSource for Ids {

@@ -1,9 +1,12 @@
-//! Notifications between nodes by `LISTEN` and `NOTIFY`, and the counter for polling.
+//! Notifications between nodes by `LISTEN` and `NOTIFY`, and the change counter for polling.
 //!
-//! - A committing `NOTIFY` takes a lock of the whole cluster. So it is sent after the commit of a batch, in a transaction of its own,
-//!   and only if a node listens: a listener holds an advisory lock, which senders look for once a second.
-//! - A successful `LISTEN` proves little: a pooler may hand the connection to another client. A listener is trusted once it has
-//!   received a probe that was sent on another connection, and is probed again from time to time. Without it, nodes poll.
+//! - A transaction with a `NOTIFY` takes a lock of the whole database cluster when it commits. So it is sent after the commit of a batch,
+//!   in a transaction of its own, and only if another node listens. A listener holds an advisory lock, which senders look up once a
+//!   second. A new listener therefore polls for its first second ([`LISTENERS_CACHED`]).
+//! - A successful `LISTEN` proves little, because a pooler may hand the connection to another client. A listener is trusted once it has
+//!   received a probe that was sent on another connection, and is probed again every 30 seconds. Until then, and if a probe is lost,
+//!   nodes poll.
+//! - A notification names its queues as numbers, so that it wakes only the workers that wait for one of them.
 
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,7 +23,7 @@ use crate::error::StoreError;
 use crate::store::Notify;
 use crate::wakeup::{LISTENERS_CACHED, Listener, Notification, Notifier};
 
-/// Every listener holds this advisory lock shared.
+/// The advisory lock that every listener holds shared.
 const LISTENERS: (i32, i32) = (0x6275_7273, 3);
 const CHANNEL: &str = "bursar";
 /// The prefix of a probe.
@@ -30,22 +33,24 @@ const PROBE_EVERY: Duration = Duration::from_secs(30);
 /// How long a probe may take.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The connection for polling and sending, opened when it is first needed. It belongs to no pool, which would check it with two more
-/// round trips each time.
+/// The connection for polling and sending, opened when it is first needed. It belongs to no pool, because a pool would check it with two
+/// round trips at each use.
 pub(super) struct ChangeWatch {
     connect: PgConnectOptions,
     connect_within: Duration,
     answer_within: Duration,
     conn: tokio::sync::Mutex<Option<PgConnection>>,
     listeners: Mutex<Option<KnownListeners>>,
-    /// The server process of this node's own listener; zero while there is none.
-    own: AtomicI32,
+    /// The server process of this node's own listener; 0 while there is none.
+    own_process: AtomicI32,
 }
 
-/// Whether other nodes listen, as last looked up.
+/// The result of the last look-up of listeners.
 #[derive(Clone, Copy)]
 struct KnownListeners {
+    /// Whether another node listens.
     any: bool,
+    /// When to look again.
     until: Instant,
 }
 
@@ -57,11 +62,11 @@ impl ChangeWatch {
             answer_within,
             conn: tokio::sync::Mutex::default(),
             listeners: Mutex::default(),
-            own: AtomicI32::new(0),
+            own_process: AtomicI32::new(0),
         }
     }
 
-    /// A hash of the end of the committed journal: of the rows with a position and of those without.
+    /// Returns a hash of the end of the committed journal: of the last position, and of the rows that have none yet.
     async fn change_counter(&self) -> Result<u64, StoreError> {
         let sql = "SELECT coalesce((SELECT max(position) FROM bursar.journal_order), 0),
                 count(*), coalesce(max(seq), 0) FROM bursar.journal_new";
@@ -74,18 +79,18 @@ impl ChangeWatch {
     /// Closes the connection.
     pub(super) async fn close(&self) {
         if let Some(conn) = self.conn.lock().await.take() {
-            // If this fails, the server notices that the connection is gone.
+            // If closing fails, the server notices the lost connection.
             let _ = timeout(self.answer_within, conn.close()).await;
         }
     }
 
-    /// Runs a statement. The connection is kept only if that succeeded: after a timeout an answer may still arrive on it.
+    /// Runs a statement. The connection is kept only after a success: after a timeout a late answer may still arrive on it.
     async fn run<T>(
         &self,
         statement: impl AsyncFnOnce(&mut PgConnection) -> Result<T, sqlx::Error>,
     ) -> Result<T, StoreError> {
-        let mut kept = self.conn.lock().await;
-        let mut conn = match kept.take() {
+        let mut slot = self.conn.lock().await;
+        let mut conn = match slot.take() {
             Some(conn) => conn,
             None => timeout(self.connect_within, PgConnection::connect_with(&self.connect))
                 .await
@@ -95,11 +100,11 @@ impl ChangeWatch {
         let answer =
             timeout(self.answer_within, statement(&mut conn)).await.map_err(|_| no_answer(self.answer_within))?;
         let answer = answer.map_err(store_error)?;
-        *kept = Some(conn);
+        *slot = Some(conn);
         Ok(answer)
     }
 
-    /// Sends a payload to the channel, with `if_listeners` only if other nodes listen. Returns whether it was sent.
+    /// Sends a payload to the channel; with `if_listeners`, only if another node listens. Returns whether it was sent.
     async fn notify(&self, payload: &str, if_listeners: bool) -> Result<bool, StoreError> {
         let condition = format!(
             " WHERE EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND classid = {} AND objid = {}
@@ -107,9 +112,9 @@ impl ChangeWatch {
                   AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))",
             LISTENERS.0,
             LISTENERS.1,
-            self.own.load(Ordering::Relaxed)
+            self.own_process.load(Ordering::Relaxed)
         );
-        // A notification need not survive a crash, and the cluster-wide lock should not be held during a sync of the disk.
+        // A notification need not survive a crash, so its commit does not hold the cluster-wide lock during a disk sync.
         let sql = format!(
             "SELECT set_config('synchronous_commit', 'off', true), pg_notify('{CHANNEL}', '{payload}'){}",
             if if_listeners { condition.as_str() } else { "" }
@@ -134,7 +139,7 @@ impl Notify for PostgresStore {
     }
 }
 
-/// Sends and listens by `NOTIFY` and `LISTEN`.
+/// A notifier that uses `NOTIFY` and `LISTEN`.
 struct PgNotifier(Arc<ChangeWatch>);
 
 #[async_trait]
@@ -172,7 +177,7 @@ impl Notifier for PgNotifier {
             probe: None,
             deadline: Instant::now(),
         };
-        match timeout(answer_within, listener.begin()).await {
+        match timeout(answer_within, listener.start()).await {
             Ok(Ok(())) => Ok(Box::new(listener)),
             Ok(Err(error)) => {
                 Box::new(listener).close().await;
@@ -183,6 +188,7 @@ impl Notifier for PgNotifier {
     }
 }
 
+/// A listener on a connection of its own.
 struct NotifyListener {
     watch: Arc<ChangeWatch>,
     pool: PgPool,
@@ -190,17 +196,18 @@ struct NotifyListener {
     listener: Option<PgListener>,
     /// The server process of its connection.
     process: i32,
+    /// How many probes were sent.
     probes: u64,
-    /// The probe that is under way.
+    /// The probe that was sent and has not arrived.
     probe: Option<String>,
-    /// When the probe must have arrived; without one, when the next is sent.
+    /// When the pending probe must have arrived; without one, when the next is sent.
     deadline: Instant,
 }
 
 impl NotifyListener {
-    /// Takes the advisory lock of listeners only after a probe has arrived: on a connection of a pooler the lock would stay with another
-    /// client.
-    async fn begin(&mut self) -> Result<(), StoreError> {
+    /// Starts to listen. Takes the advisory lock of listeners only after a probe has arrived: behind a pooler the lock could stay on a
+    /// connection of another client.
+    async fn start(&mut self) -> Result<(), StoreError> {
         let listener = self.listener()?;
         listener.eager_reconnect(false);
         listener.listen(CHANNEL).await.map_err(store_error)?;
@@ -208,12 +215,12 @@ impl NotifyListener {
         self.process = row.try_get(0).map_err(store_error)?;
         self.send_probe().await?;
         while self.probe.is_some() {
-            // Notifications that arrive before the probe are dropped: the listener polls at first.
+            // Notifications that arrive before the probe can be dropped, because a new listener also polls.
             self.receive().await?;
         }
         let lock = format!("SELECT pg_advisory_lock_shared({}, {})", LISTENERS.0, LISTENERS.1);
         self.listener()?.execute(sqlx::raw_sql(AssertSqlSafe(lock))).await.map_err(store_error)?;
-        self.watch.own.store(self.process, Ordering::Relaxed);
+        self.watch.own_process.store(self.process, Ordering::Relaxed);
         Ok(())
     }
 
@@ -223,14 +230,14 @@ impl NotifyListener {
 
     async fn send_probe(&mut self) -> Result<(), StoreError> {
         self.probes += 1;
-        // The process number tells probes of different nodes apart.
+        // The process number distinguishes the probes of different nodes.
         let probe = format!("{PROBE}{} {}", self.process, self.probes);
         self.watch.notify(&probe, false).await?;
         (self.probe, self.deadline) = (Some(probe), Instant::now() + PROBE_TIMEOUT);
         Ok(())
     }
 
-    /// Waits for a notification or the deadline. `None` for a probe.
+    /// Waits for a notification or the deadline. Returns `None` after a probe was sent or received.
     async fn receive(&mut self) -> Result<Option<Notification>, StoreError> {
         let deadline = self.deadline;
         let Ok(received) = timeout_at(deadline, self.listener()?.try_recv()).await else {
@@ -266,7 +273,7 @@ impl Listener for NotifyListener {
 
 impl Drop for NotifyListener {
     fn drop(&mut self) {
-        self.watch.own.store(0, Ordering::Relaxed);
+        self.watch.own_process.store(0, Ordering::Relaxed);
     }
 }
 
@@ -280,8 +287,8 @@ fn connection_lost() -> StoreError {
 
 fn probe_lost() -> StoreError {
     StoreError::Unavailable {
-        what: "notifications do not arrive, as behind a pooler in transaction mode".into(),
-        hint: "Bursar polls for jobs of other processes instead; connect it to the server directly to use notifications",
+        what: "a test notification did not arrive; a pooler in transaction mode drops notifications".into(),
+        hint: "Bursar polls for jobs of other processes; to use notifications, connect it to the server directly",
         source: None,
     }
 }

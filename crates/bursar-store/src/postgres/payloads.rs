@@ -1,4 +1,8 @@
-//! Payloads that are kept beside their rows.
+//! Large payloads, which are stored once, in `bursar.payloads`, and not in the row of their job or grant nor in the journal.
+//!
+//! A payload above [`PAYLOAD_INLINE_BYTES`](bursar_core::bounds::PAYLOAD_INLINE_BYTES) is *detached*: its row and the journal contain a
+//! marker ([`Payload::elsewhere`]). The key is the id of the job or grant, or [`JobId::result_key`](bursar_core::id::JobId::result_key)
+//! for the result of a job. A detached payload can be erased without changing the journal; it then reads as `null`.
 
 use std::collections::HashMap;
 
@@ -9,8 +13,11 @@ use uuid::Uuid;
 
 use crate::codec::Carries;
 
-/// Payloads that are kept beside their rows.
-pub(super) async fn payloads(conn: &mut PgConnection, ids: &[Uuid]) -> Result<HashMap<u128, Payload>, sqlx::Error> {
+/// Loads detached payloads by their ids. Erased ones are missing.
+pub(super) async fn load_payloads(
+    conn: &mut PgConnection,
+    ids: &[Uuid],
+) -> Result<HashMap<u128, Payload>, sqlx::Error> {
     if ids.is_empty() {
         return Ok(HashMap::new());
     }
@@ -24,8 +31,11 @@ pub(super) async fn payloads(conn: &mut PgConnection, ids: &[Uuid]) -> Result<Ha
     Ok(rows.into_iter().map(|(id, data)| (id.as_u128(), Payload::trusted(&data))).collect())
 }
 
-/// The bytes of payloads that are kept beside rows.
-pub(super) async fn payload_bytes(conn: &mut PgConnection, ids: &[Uuid]) -> Result<HashMap<u128, usize>, sqlx::Error> {
+/// Loads the sizes of detached payloads, in bytes.
+pub(super) async fn load_payload_sizes(
+    conn: &mut PgConnection,
+    ids: &[Uuid],
+) -> Result<HashMap<u128, usize>, sqlx::Error> {
     if ids.is_empty() {
         return Ok(HashMap::new());
     }
@@ -39,28 +49,28 @@ pub(super) async fn payload_bytes(conn: &mut PgConnection, ids: &[Uuid]) -> Resu
     Ok(rows.into_iter().map(|(id, bytes)| (id.as_u128(), bytes.unsigned_abs() as usize)).collect())
 }
 
-/// Cuts rows to a page, counting what is kept beside them before it is read.
+/// Truncates rows to one page. Counts the sizes of their detached payloads, before these are loaded.
 pub(super) async fn cut_page<R: Weighs>(
     conn: &mut PgConnection,
     rows: &mut Vec<R>,
     limit: usize,
-    beside: impl Fn(&mut R) -> Vec<u128>,
+    detached: impl Fn(&mut R) -> Vec<u128>,
 ) -> Result<(), sqlx::Error> {
-    let kept: Vec<Vec<u128>> = rows.iter_mut().map(beside).collect();
-    let ids: Vec<Uuid> = kept.iter().flatten().copied().map(Uuid::from_u128).collect();
-    let sizes = payload_bytes(conn, &ids).await?;
+    let detached: Vec<Vec<u128>> = rows.iter_mut().map(detached).collect();
+    let ids: Vec<Uuid> = detached.iter().flatten().copied().map(Uuid::from_u128).collect();
+    let sizes = load_payload_sizes(conn, &ids).await?;
     let mut page = Filling::new(limit);
-    let end = rows.iter().zip(&kept).position(|(row, kept)| {
+    let end = rows.iter().zip(&detached).position(|(row, detached)| {
         let full = page.is_full();
-        page.add(row.bytes() + kept.iter().filter_map(|id| sizes.get(id)).sum::<usize>());
+        page.add(row.bytes() + detached.iter().filter_map(|id| sizes.get(id)).sum::<usize>());
         full
     });
     rows.truncate(end.unwrap_or(rows.len()));
     Ok(())
 }
 
-/// Puts payloads back into rows that carry them; one that was erased is `null`.
-pub(super) async fn attach<R: Carries>(
+/// Loads the detached payloads of rows into them. An erased payload becomes `null`.
+pub(super) async fn attach_payloads<R: Carries>(
     conn: &mut PgConnection,
     rows: &mut [R],
     id: impl Fn(&R) -> u128,
@@ -74,9 +84,9 @@ pub(super) async fn attach<R: Carries>(
     if wanted.is_empty() {
         return Ok(());
     }
-    let mut kept = payloads(conn, &wanted).await?;
+    let mut loaded = load_payloads(conn, &wanted).await?;
     for row in rows.iter_mut().filter_map(|row| row.payload().is_elsewhere().then_some(row)) {
-        *row.payload() = kept.remove(&id(row)).unwrap_or_default();
+        *row.payload() = loaded.remove(&id(row)).unwrap_or_default();
     }
     Ok(())
 }

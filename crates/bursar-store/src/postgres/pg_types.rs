@@ -1,4 +1,4 @@
-//! PostgreSQL types that the driver does not have.
+//! PostgreSQL types that the driver does not support.
 
 use bursar_core::time::Time;
 use sqlx::encode::IsNull;
@@ -7,7 +7,7 @@ use sqlx::postgres::types::Oid;
 use sqlx::postgres::{PgArgumentBuffer, PgHasArrayType, PgTypeInfo, PgValueFormat, PgValueRef};
 use sqlx::{Decode, Encode, Postgres, Type};
 
-/// The location of a row version (`tid`): the fastest way to a locked row.
+/// The location of a row version (`tid`): page and item. A look-up by it reads no index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ctid([u8; 6]);
 
@@ -44,7 +44,7 @@ impl Decode<'_, Postgres> for Ctid {
 pub(super) struct Timestamp(pub(super) Time);
 
 const TIMESTAMPTZ: Oid = Oid(1184);
-/// From the epoch of `Time`, 1970, to that of PostgreSQL, 2000.
+/// The microseconds from the epoch of `Time`, 1970, to that of PostgreSQL, 2000.
 const EPOCH_MICROS: i64 = 946_684_800_000_000;
 
 impl Type<Postgres> for Timestamp {

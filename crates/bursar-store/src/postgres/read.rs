@@ -1,4 +1,4 @@
-//! Reads: they take no lock, and each sees one snapshot.
+//! Reads. They take no locks. Reads of a scope use one snapshot for the scope and its charges.
 
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
@@ -18,7 +18,7 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::error::store_error;
-use super::payloads::{attach, cut_page};
+use super::payloads::{attach_payloads, cut_page};
 use super::rows::{LockMode, PgRows};
 use super::scopes::clock;
 use super::{ONE_SNAPSHOT, PostgresStore};
@@ -29,7 +29,7 @@ use crate::store::{Journaled, Read};
 use crate::transaction;
 use crate::transaction::rows::Rows;
 
-/// Holds that are read with one statement; each may have a thousand charges.
+/// The holds that are read by one statement; each may have a thousand charges.
 const HOLDS_AT_ONCE: usize = 50;
 
 #[async_trait]
@@ -39,7 +39,7 @@ impl Read for PostgresStore {
     }
 
     async fn scope(&self, key: &ScopeKey) -> Result<Option<ScopeState>, StoreError> {
-        // One snapshot for the scope and for what is due on it.
+        // One snapshot for the scope and for the charges that are due on it.
         let mut tx = self.begin(ONE_SNAPSHOT).await?;
         let row: Option<(Vec<u8>, Option<String>, i64)> = sqlx::query_as(
             "SELECT state, budget, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint
@@ -52,7 +52,7 @@ impl Read for PostgresStore {
         .map_err(store_error)?;
         let Some((state, budget, clock)) = row else { return Ok(None) };
         let row = self.scope_row(&state, budget.as_deref())?;
-        let view = self.view(&mut tx, key, row, self.given_clock().unwrap_or(Time::from_micros(clock))).await?;
+        let view = self.view(&mut tx, key, row, self.injected_now().unwrap_or(Time::from_micros(clock))).await?;
         tx.commit().await.map_err(store_error)?;
         Ok(Some(view))
     }
@@ -73,9 +73,9 @@ impl Read for PostgresStore {
         )
         .bind(tenant.as_str())
         .bind(prefix)
-        .bind(beyond(prefix))
+        .bind(prefix_end(prefix))
         .bind(after.map_or("", Scope::as_str))
-        .bind(bounded(limit))
+        .bind(sql_limit(limit))
         .fetch_all(&mut *tx)
         .await
         .map_err(store_error)?;
@@ -131,7 +131,7 @@ impl Read for PostgresStore {
         )
         .bind(key.0.as_str())
         .bind(key.1.as_str())
-        .bind(bounded(limit))
+        .bind(sql_limit(limit))
         .bind(at.micros())
         .bind(Uuid::from_u128(hold.0))
         .fetch_all(&mut *tx)
@@ -165,7 +165,7 @@ impl Read for PostgresStore {
             .await
             .map_err(store_error)?;
         let mut grants = found.iter().map(|(data,)| Grant::unpack(data)).collect::<Result<Vec<_>, _>>()?;
-        attach(&mut conn, &mut grants, |grant| grant.id.0).await.map_err(store_error)?;
+        attach_payloads(&mut conn, &mut grants, |grant| grant.id.0).await.map_err(store_error)?;
         Ok(grants.pop())
     }
 
@@ -181,14 +181,14 @@ impl Read for PostgresStore {
         )
         .bind(tenant.as_str())
         .bind(after.map(|id| Uuid::from_u128(id.0)))
-        .bind(bounded(limit))
+        .bind(sql_limit(limit))
         .fetch_all(&mut *conn)
         .await
         .map_err(store_error)?;
         let mut grants = rows.iter().map(|(data,)| Grant::unpack(data)).collect::<Result<Vec<_>, _>>()?;
-        let beside = |grant: &mut Grant| Vec::from_iter(grant.payload.is_elsewhere().then_some(grant.id.0));
-        cut_page(&mut conn, &mut grants, limit, beside).await.map_err(store_error)?;
-        attach(&mut conn, &mut grants, |grant| grant.id.0).await.map_err(store_error)?;
+        let detached = |grant: &mut Grant| Vec::from_iter(grant.payload.is_elsewhere().then_some(grant.id.0));
+        cut_page(&mut conn, &mut grants, limit, detached).await.map_err(store_error)?;
+        attach_payloads(&mut conn, &mut grants, |grant| grant.id.0).await.map_err(store_error)?;
         Ok(grants)
     }
 
@@ -280,25 +280,26 @@ impl PostgresStore {
         transaction::view(&mut PgRows::new(conn, self, LockMode::Read), key, row, now).await
     }
 
-    fn given_clock(&self) -> Option<Time> {
+    fn injected_now(&self) -> Option<Time> {
         self.setup.clock.as_ref().map(|clock| clock.now())
     }
 
-    /// The time that decisions use.
+    /// Returns the time that decisions use: the injected clock, or that of the database.
     pub(super) async fn time(&self, conn: &mut PgConnection) -> Result<Time, StoreError> {
-        match self.given_clock() {
+        match self.injected_now() {
             Some(now) => Ok(now),
             None => clock(conn).await.map_err(store_error),
         }
     }
 }
 
-pub(super) fn bounded(limit: usize) -> i64 {
+/// Converts a limit for use in SQL.
+pub(super) fn sql_limit(limit: usize) -> i64 {
     i64::try_from(limit).unwrap_or(i64::MAX)
 }
 
-/// The first text, in byte order, after all texts that begin with `prefix`; `None` when there is none.
-fn beyond(prefix: &str) -> Option<String> {
+/// Returns the first text, in byte order, after all texts that begin with `prefix`; `None` if there is none.
+fn prefix_end(prefix: &str) -> Option<String> {
     let mut text = prefix.to_owned();
     while let Some(last) = text.pop() {
         let next = (u32::from(last) + 1..=u32::from(char::MAX)).find_map(char::from_u32);
@@ -315,10 +316,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn beyond_a_prefix_is_the_next_text_in_byte_order() {
+    fn a_prefix_ends_before_the_next_text_in_byte_order() {
         let cases = [("", None), ("a", Some("b")), ("a\u{10ffff}", Some("b")), ("\u{d7ff}", Some("\u{e000}"))];
         for (prefix, next) in cases {
-            assert_eq!(beyond(prefix).as_deref(), next, "{prefix:?}");
+            assert_eq!(prefix_end(prefix).as_deref(), next, "{prefix:?}");
         }
     }
 }

@@ -1,18 +1,26 @@
-//! Rebuilding every table but the journal and the payloads from the journal.
+//! Rebuilds every table except the journal and the payloads, by replaying the journal in one transaction.
+//!
+//! An exclusive advisory lock keeps writers out; every writer holds it shared.
+//!
+//! Some values follow from time and not from events, so they may differ from those before:
+//! - how far scopes are folded, and which idempotency keys and postings were already deleted or rolled up;
+//! - when leases expire that heartbeats have extended, when a parked job is checked again, and whether a due job was already promoted;
+//! - the order within the lines of flow keys, which is computed again from the jobs;
+//! - old figures and unused flow scopes, which maintenance had deleted and deletes again.
 
 use std::time::Duration;
 
 use super::error::{commit_error, store_error};
 use super::journal;
 use super::rows::{LockMode, PgRows};
-use super::{GATE, PostgresStore, READ_COMMITTED};
+use super::{PostgresStore, READ_COMMITTED, REBUILD_LOCK};
 use crate::error::StoreError;
 use crate::transaction;
 use crate::transaction::rows::Rows;
 
-/// Rows of the journal that are read together.
+/// The rows of the journal that one statement reads.
 const JOURNAL_PAGE: usize = 200;
-/// How long to wait until every writer has ended.
+/// How long to wait for running writers to end.
 const WRITERS_TIMEOUT: Duration = Duration::from_secs(60);
 
 impl PostgresStore {
@@ -20,14 +28,14 @@ impl PostgresStore {
         let mut tx = self.begin(READ_COMMITTED).await?;
         sqlx::query("SELECT set_config('lock_timeout', $1, true), pg_advisory_xact_lock($2)")
             .bind(format!("{}ms", WRITERS_TIMEOUT.as_millis()))
-            .bind(GATE)
+            .bind(REBUILD_LOCK)
             .execute(&mut *tx)
             .await
             .map_err(store_error)?;
-        // Every writer has ended, so this assigns the last positions. On another connection, so that readers of the journal need not
-        // wait for this transaction.
-        let mut side = self.side.acquire().await.map_err(store_error)?;
-        self.sequence(&mut side).await?;
+        // All writers have ended, so this assigns the last positions. It uses another connection, because within this transaction
+        // readers of the journal would have to wait for its end.
+        let mut side = self.side_pool.acquire().await.map_err(store_error)?;
+        self.assign_positions(&mut side).await?;
         drop(side);
         sqlx::raw_sql(
             "TRUNCATE bursar.keys, bursar.job_keys, bursar.jobs, bursar.ended_jobs, bursar.queues, bursar.schedules,
@@ -47,15 +55,15 @@ impl PostgresStore {
                 let mut rows = PgRows::new(&mut tx, self, LockMode::Exclusive);
                 let ws = transaction::replay(&mut rows, &row.batch).await?;
                 if !rows.store(&ws, None).await? {
-                    let problem = format!("{} uses an idempotency key that is in use", row.batch.id);
+                    let problem = format!("{} uses an idempotency key that an earlier row uses", row.batch.id);
                     return Err(StoreError::corrupt("journal row", problem));
                 }
                 events += row.batch.count() as u64;
             }
         }
-        self.restore_lines(&mut tx).await?;
+        self.rebuild_lines(&mut tx).await?;
         tx.commit().await.map_err(commit_error)?;
-        // Entries that other transactions cached before this commit may be wrong.
+        // Entries that were cached before the commit may be outdated.
         self.scope_cache.clear();
         Ok(events)
     }

@@ -1,4 +1,4 @@
-//! Where locked rows are stored, so that they can be written without a look-up by key.
+//! The locations of locked rows, by which they are written without a look-up by key.
 
 use std::collections::HashMap;
 
@@ -6,7 +6,7 @@ use bursar_core::state::ScopeKey;
 
 use super::pg_types::Ctid;
 
-/// The locations of the rows that a transaction has locked. A locked row does not move until the transaction writes it.
+/// The locations of the rows that a transaction has locked. A locked row keeps its location until the transaction writes it.
 #[derive(Default)]
 pub(super) struct RowLocations {
     pub(super) jobs: HashMap<u128, Ctid>,

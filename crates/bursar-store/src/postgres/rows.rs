@@ -1,4 +1,8 @@
-//! One transaction on PostgreSQL: how rows are locked and read.
+//! Locks and reads the rows of a transaction.
+//!
+//! One statement locks and reads all rows of a kind, in sorted order. PostgreSQL re-reads a row after it has waited for its lock, so a
+//! locked row is always the latest version. Each row is returned with its location (`ctid`), at which it is written later, and with the
+//! server's clock, which is read after the lock was taken.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -22,7 +26,7 @@ use sqlx::{PgConnection, Postgres, Row};
 use uuid::Uuid;
 
 use super::error::{Conflict, conflict, store_error};
-use super::payloads::attach;
+use super::payloads::attach_payloads;
 use super::pg_types::{Ctid, Timestamp};
 use super::row_locations::RowLocations;
 use super::{PostgresStore, scopes};
@@ -49,9 +53,9 @@ pub(super) struct PgRows<'c> {
     pub(super) conn: &'c mut PgConnection,
     pub(super) store: &'c PostgresStore,
     pub(super) mode: LockMode,
-    /// How far it has come in the lock order, where it has waited for a row.
+    /// How far it has come in the lock order, if it has waited for a row.
     pub(super) order: Option<LockOrder>,
-    /// Why a statement failed, for the decision whether to retry.
+    /// Why the last statement failed, to decide whether to retry.
     pub(super) conflict: Option<Conflict>,
     /// The clock of the database, read after the latest locks were taken.
     pub(super) clock: Option<Time>,
@@ -60,14 +64,14 @@ pub(super) struct PgRows<'c> {
     pub(super) prefetched: Prefetched,
 }
 
-/// Grants and scopes that were loaded together before they were requested.
+/// Grants and scopes that were loaded together, in advance of `Rows::grants` and `Rows::scopes`.
 #[derive(Default)]
 pub(super) struct Prefetched {
     grants: Option<Vec<Grant>>,
     scopes: Option<Found<ScopeKey, ScopeState>>,
 }
 
-/// A statement for each way of locking rows.
+/// The text of a statement for a lock mode.
 macro_rules! in_mode {
     ($mode:expr, $sql:ident) => {
         match $mode {
@@ -79,9 +83,6 @@ macro_rules! in_mode {
     };
 }
 pub(super) use in_mode;
-
-// READ COMMITTED re-reads a row after it has waited for the row's lock, so a locked row is always the latest version. The clock in
-// each row is read after that lock was taken.
 
 macro_rules! holds {
     ($lock:literal) => {
@@ -125,7 +126,7 @@ macro_rules! scopes_by_name {
 }
 pub(super) use scopes_by_name;
 
-/// Grants, with negative numbers, and then scopes. The server executes the parts of a `UNION ALL` in order, which keeps the lock order.
+/// Grants, with negative ordinals, and then scopes. The server executes the parts of a `UNION ALL` in order, which keeps the lock order.
 macro_rules! grants_and_scopes {
     ($lock:literal) => {
         concat!(grants!($lock, "$3"), " UNION ALL ", scopes_by_name!($lock))
@@ -146,8 +147,8 @@ impl<'c> PgRows<'c> {
         }
     }
 
-    /// Splits sorted keys by how their rows are locked. A transaction that has waited for a row skips locked rows that come before it
-    /// in the lock order.
+    /// Splits sorted keys by the lock mode of their rows. A transaction that has waited for a row skips locked rows that come before
+    /// that row in the lock order.
     pub(super) fn in_lock_order<'k, K, L: Fn(&K) -> Lock>(
         &mut self,
         keys: &'k [K],
@@ -161,18 +162,18 @@ impl<'c> PgRows<'c> {
         [(LockMode::Skip, early), (self.mode, rest)].into_iter().filter(|(_, keys)| !keys.is_empty())
     }
 
-    /// Whether locked rows may have been skipped.
+    /// Returns whether locked rows may have been skipped.
     pub(super) fn may_skip(&self) -> bool {
         self.mode == LockMode::Skip || self.order.is_some()
     }
 
-    /// Whether rows are locked when they are read.
+    /// Returns whether rows are locked when they are read.
     pub(super) fn locks(&self) -> bool {
         matches!(self.mode, LockMode::Skip | LockMode::Wait)
     }
 
-    /// Records why a statement failed.
-    pub(super) fn failed(&mut self, error: sqlx::Error) -> StoreError {
+    /// Records why a statement failed, and translates its error.
+    pub(super) fn statement_error(&mut self, error: sqlx::Error) -> StoreError {
         self.conflict = conflict(&error);
         store_error(error)
     }
@@ -182,11 +183,11 @@ impl<'c> PgRows<'c> {
         &mut self,
         statement: Query<'_, Postgres, PgArguments>,
     ) -> Result<Vec<PgRow>, StoreError> {
-        statement.fetch_all(&mut *self.conn).await.map_err(|e| self.failed(e))
+        statement.fetch_all(&mut *self.conn).await.map_err(|e| self.statement_error(e))
     }
 
-    /// The columns that every statement which locks rows begins with: ordinal number, location, clock and data.
-    pub(super) fn columns<'r>(&mut self, row: &'r PgRow) -> Result<(i64, Ctid, &'r [u8]), StoreError> {
+    /// Decodes the columns that every locking statement begins with: ordinal, location, clock and data. Keeps the latest clock.
+    pub(super) fn lock_columns<'r>(&mut self, row: &'r PgRow) -> Result<(i64, Ctid, &'r [u8]), StoreError> {
         let mut read = || -> Result<_, sqlx::Error> {
             let Timestamp(clock) = row.try_get_unchecked(2)?;
             self.clock = self.clock.max(Some(clock));
@@ -204,29 +205,29 @@ impl<'c> PgRows<'c> {
         let rows = self.fetch(sqlx::query(sql).bind(ids)).await?;
         let mut found = Vec::with_capacity(rows.len());
         for row in &rows {
-            let (n, ctid, data) = self.columns(row)?;
+            let (n, ctid, data) = self.lock_columns(row)?;
             found.push((ids[index(n)].as_u128(), ctid, V::unpack(data)?));
         }
         Ok(found)
     }
 
-    /// Which of the missing rows exist, and so are locked by another transaction. A second statement, run only when rows are
-    /// missing: one statement for both would take the server time that grows with the square of their number.
-    async fn locked(&mut self, exists: &'static str, missing: Vec<Uuid>) -> Result<Vec<u128>, StoreError> {
-        // A row that was waited for and is not there has been deleted.
+    /// Returns which of the missing rows exist, and so are locked by another transaction. This is a second statement because in one
+    /// statement the time on the server would grow with the square of the number of rows.
+    async fn find_locked(&mut self, exists: &'static str, missing: Vec<Uuid>) -> Result<Vec<u128>, StoreError> {
+        // A transaction that waits finds every row that exists.
         if missing.is_empty() || !self.may_skip() {
             return Ok(Vec::new());
         }
         let locked = sqlx::query_scalar::<_, Uuid>(exists).bind(missing).fetch_all(&mut *self.conn).await;
-        Ok(locked.map_err(|e| self.failed(e))?.into_iter().map(|id| id.as_u128()).collect())
+        Ok(locked.map_err(|e| self.statement_error(e))?.into_iter().map(|id| id.as_u128()).collect())
     }
 
-    /// Reads grants.
+    /// Reads grants, without their large payloads.
     async fn fetch_grants(&mut self, ids: &[Uuid]) -> Result<Vec<Grant>, StoreError> {
         let mut found = Vec::with_capacity(ids.len());
         for (mode, ids) in self.in_lock_order(ids, |id| Lock::Grant(GrantId(id.as_u128()))) {
             for row in &self.fetch(sqlx::query(in_mode!(mode, grants)).bind(ids)).await? {
-                let (_, ctid, data) = self.columns(row)?;
+                let (_, ctid, data) = self.lock_columns(row)?;
                 found.push(self.unpack_grant(data, ctid)?);
             }
         }
@@ -244,12 +245,12 @@ impl<'c> PgRows<'c> {
     /// Reads grants and then scopes in one round trip.
     async fn fetch_together(&mut self, grants: &[Uuid], scopes: &[ScopeKey]) -> Result<(), StoreError> {
         let sql = in_mode!(self.mode, grants_and_scopes);
-        let (tenants, names) = scopes::columns(scopes);
+        let (tenants, names) = scopes::key_columns(scopes);
         let rows = self.fetch(sqlx::query(sql).bind(tenants).bind(names).bind(grants)).await?;
         let mut found_grants = Vec::with_capacity(grants.len());
         let mut found = Found::all(Vec::with_capacity(scopes.len()));
         for row in &rows {
-            let (n, ctid, data) = self.columns(row)?;
+            let (n, ctid, data) = self.lock_columns(row)?;
             if n < 0 {
                 found_grants.push(self.unpack_grant(data, ctid)?);
             } else {
@@ -262,13 +263,13 @@ impl<'c> PgRows<'c> {
         Ok(())
     }
 
-    /// Scopes that were loaded together with grants.
+    /// Takes the scopes that were loaded together with grants.
     pub(super) fn prefetched_scopes(&mut self) -> Option<Found<ScopeKey, ScopeState>> {
         self.prefetched.scopes.take()
     }
 }
 
-/// The ids that were not found.
+/// Returns the ids that were not found.
 fn missing(ids: &[Uuid], found: impl ExactSizeIterator<Item = u128>) -> Vec<Uuid> {
     if found.len() == ids.len() {
         return Vec::new();
@@ -295,7 +296,7 @@ impl Rows for PgRows<'_> {
         .bind(names)
         .fetch_all(&mut *self.conn)
         .await
-        .map_err(|e| self.failed(e))?;
+        .map_err(|e| self.statement_error(e))?;
         let row = |(n, fingerprint, batch, command, until): (i64, Uuid, Uuid, Uuid, i64)| {
             let row = KeyRow {
                 fingerprint: Fingerprint(fingerprint.as_u128()),
@@ -319,7 +320,7 @@ impl Rows for PgRows<'_> {
         .bind(ids)
         .fetch_all(&mut *self.conn)
         .await
-        .map_err(|e| self.failed(e))?;
+        .map_err(|e| self.statement_error(e))?;
         let mut found = Vec::with_capacity(wanted.len());
         for (id, entries) in rows {
             let entries: Vec<Arc<Entry>> = from_json("journal row", &entries)?;
@@ -345,7 +346,7 @@ impl Rows for PgRows<'_> {
         .bind(names)
         .fetch_all(&mut *self.conn)
         .await
-        .map_err(|e| self.failed(e))?;
+        .map_err(|e| self.statement_error(e))?;
         Ok(rows.into_iter().map(|(n, job)| (keys[index(n)].clone(), JobId(job.as_u128()))).collect())
     }
 
@@ -379,10 +380,10 @@ impl Rows for PgRows<'_> {
     }
 
     async fn prefetch(&mut self, needs: &Needs) -> Result<(), StoreError> {
-        // Holds add scopes that are not known before they are read, and all scopes are locked in one sorted statement. A
-        // transaction that keeps the lock order by waiting locks each kind of row by itself.
-        let alone = !self.locks() || self.order.is_some() || !needs.holds.is_empty();
-        if alone || needs.grants.is_empty() || needs.scopes.is_empty() {
+        // The scopes of holds are not known before the holds are read, and all scopes must be locked in one sorted statement. A
+        // transaction that has waited for a row splits the keys of each kind by lock mode, so it locks each kind separately.
+        let separately = !self.locks() || self.order.is_some() || !needs.holds.is_empty();
+        if separately || needs.grants.is_empty() || needs.scopes.is_empty() {
             return Ok(());
         }
         let scopes = needs.scopes.iter().map(|(key, need)| (key.clone(), need.create)).collect();
@@ -404,7 +405,7 @@ impl Rows for PgRows<'_> {
                 found.push((id, hold));
             }
         }
-        let blocked = self.locked(exists, missing(&ids, found.iter().map(|(id, _)| *id))).await?;
+        let blocked = self.find_locked(exists, missing(&ids, found.iter().map(|(id, _)| *id))).await?;
         Ok(Found {
             rows: found.into_iter().map(|(id, hold)| (HoldId(id), hold)).collect(),
             blocked: blocked.into_iter().map(HoldId).collect(),
@@ -419,8 +420,8 @@ impl Rows for PgRows<'_> {
             Some(found) => found,
             None => self.fetch_grants(&ids).await?,
         };
-        let blocked = self.locked(exists, missing(&ids, grants.iter().map(|grant| grant.id.0))).await?;
-        attach(self.conn, &mut grants, |grant| grant.id.0).await.map_err(|e| self.failed(e))?;
+        let blocked = self.find_locked(exists, missing(&ids, grants.iter().map(|grant| grant.id.0))).await?;
+        attach_payloads(self.conn, &mut grants, |grant| grant.id.0).await.map_err(|e| self.statement_error(e))?;
         Ok(Found {
             rows: grants.into_iter().map(|grant| (grant.id, grant)).collect(),
             blocked: blocked.into_iter().map(GrantId).collect(),
@@ -437,7 +438,7 @@ impl Rows for PgRows<'_> {
         }
         match self.clock {
             Some(clock) => Ok(clock),
-            None => scopes::clock(&mut *self.conn).await.map_err(|e| self.failed(e)),
+            None => scopes::clock(&mut *self.conn).await.map_err(|e| self.statement_error(e)),
         }
     }
 
@@ -458,7 +459,7 @@ impl Rows for PgRows<'_> {
     }
 }
 
-/// The index of a row from its ordinality, which counts from one.
+/// Returns the index of a row from its ordinality, which counts from one.
 pub(super) fn index(n: i64) -> usize {
     usize::try_from(n - 1).expect("ordinality counts from one")
 }

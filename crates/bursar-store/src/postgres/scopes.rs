@@ -1,4 +1,7 @@
-//! Scopes: created beforehand, and locked in one order with the ancestors that this node knows of.
+//! Locks and reads scopes, together with the ancestors that this node knows of, in one sorted statement.
+//!
+//! A scope that does not exist cannot be locked. So a missing row is created first, in a short transaction of its own, with version 0.
+//! If the request is refused, the row stays: no list shows rows of version 0, and the next request uses it.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -20,16 +23,16 @@ use crate::error::StoreError;
 use crate::transaction::lock_order::Lock;
 use crate::transaction::rows::Found;
 
-/// The most scopes that a node's cache knows.
+/// The most scopes in the cache of a node. A full cache is emptied.
 const CACHED_MAX: usize = 100_000;
 
-/// Scopes that this node has seen, with their parents. It saves statements: a scope in it need not be created, and its ancestors are
-/// locked in the same statement. An entry may be out of date, so nothing relies on it.
+/// The scopes that this node has seen, with their parents. It saves statements: a cached scope need not be created, and its ancestors are
+/// locked in the same statement. An entry may be outdated; then the transaction needs a further statement.
 #[derive(Default)]
 pub(super) struct ScopeCache(Mutex<HashMap<ScopeKey, Option<Scope>>>);
 
 impl PgRows<'_> {
-    /// Locks and reads scopes, together with their known ancestors, in order.
+    /// Locks and reads scopes and their known ancestors, and creates those that are missing.
     pub(super) async fn fetch_scopes(
         &mut self,
         keys: &[(ScopeKey, bool)],
@@ -42,23 +45,23 @@ impl PgRows<'_> {
         if self.mode == LockMode::Read {
             return Ok(found);
         }
-        // A scope in the cache may be gone if the tables were rebuilt.
-        let gone: Vec<ScopeKey> = if found.rows.len() + found.blocked.len() < wanted.len() {
-            let there: HashSet<&ScopeKey> = found.rows.iter().map(|(key, _)| key).chain(&found.blocked).collect();
-            wanted.into_iter().filter(|(key, create)| *create && !there.contains(key)).map(|(key, _)| key).collect()
+        // A cached scope may not exist any more: a rebuild and the deletion of unused flow scopes remove rows.
+        let missing: Vec<ScopeKey> = if found.rows.len() + found.blocked.len() < wanted.len() {
+            let existing: HashSet<&ScopeKey> = found.rows.iter().map(|(key, _)| key).chain(&found.blocked).collect();
+            wanted.into_iter().filter(|(key, create)| *create && !existing.contains(key)).map(|(key, _)| key).collect()
         } else {
             Vec::new()
         };
-        if !gone.is_empty() {
-            self.create(&gone).await?;
-            let more = self.lock_and_read(&gone).await?;
+        if !missing.is_empty() {
+            self.create(&missing).await?;
+            let more = self.lock_and_read(&missing).await?;
             found.rows.extend(more.rows);
             found.blocked.extend(more.blocked);
         }
         Ok(found)
     }
 
-    /// Adds the known ancestors of scopes, and creates the scopes that are not known.
+    /// Adds the known ancestors of scopes, and creates the scopes that are not in the cache.
     pub(super) async fn with_known_ancestors(
         &mut self,
         scopes: BTreeMap<ScopeKey, bool>,
@@ -77,24 +80,24 @@ impl PgRows<'_> {
         Ok(wanted)
     }
 
-    /// Creates rows so that they can be locked. In a transaction of its own, so that no other transaction waits for them.
+    /// Creates rows so that they can be locked, in a transaction of its own, so that no other transaction waits for this one.
     async fn create(&mut self, keys: &[ScopeKey]) -> Result<(), StoreError> {
-        let done = if self.mode == LockMode::Exclusive {
+        let created = if self.mode == LockMode::Exclusive {
             create(&mut *self.conn, keys).await
         } else {
-            create(&self.store.side, keys).await
+            create(&self.store.side_pool, keys).await
         };
-        done.map_err(|e| self.failed(e))
+        created.map_err(|e| self.statement_error(e))
     }
 
     /// Locks and reads scopes in the order of the keys.
     async fn lock_and_read(&mut self, keys: &[ScopeKey]) -> Result<Found<ScopeKey, ScopeState>, StoreError> {
         let mut found = Found::all(Vec::with_capacity(keys.len()));
         for (mode, keys) in self.in_lock_order(keys, |key| Lock::Scope(key.clone())) {
-            let (tenants, names) = columns(keys);
+            let (tenants, names) = key_columns(keys);
             let rows = self.fetch(sqlx::query(in_mode!(mode, scopes_by_name)).bind(tenants).bind(names)).await?;
             for row in &rows {
-                let (n, ctid, state) = self.columns(row)?;
+                let (n, ctid, state) = self.lock_columns(row)?;
                 let key = &keys[index(n)];
                 found.rows.push((key.clone(), self.unpack_scope(row, key, state, ctid)?));
             }
@@ -103,7 +106,7 @@ impl PgRows<'_> {
         Ok(found)
     }
 
-    /// A scope from the columns of a statement that locks it.
+    /// Decodes a scope from a row of `scopes_by_name`.
     pub(super) fn unpack_scope(
         &mut self,
         row: &PgRow,
@@ -118,7 +121,7 @@ impl PgRows<'_> {
         self.store.scope_row(state, budget)
     }
 
-    /// Adds the scopes that were not found but exist: another transaction has locked them.
+    /// Adds the scopes that exist but were skipped to `blocked`: another transaction has locked them.
     pub(super) async fn add_locked_scopes(
         &mut self,
         found: &mut Found<ScopeKey, ScopeState>,
@@ -128,9 +131,9 @@ impl PgRows<'_> {
         if found.rows.len() == keys.len() || !self.may_skip() {
             return Ok(());
         }
-        let taken: HashSet<&ScopeKey> = found.rows.iter().map(|(key, _)| key).collect();
-        let missing: Vec<ScopeKey> = keys.iter().filter(|key| !taken.contains(key)).cloned().collect();
-        let (tenants, names) = columns(&missing);
+        let locked: HashSet<&ScopeKey> = found.rows.iter().map(|(key, _)| key).collect();
+        let missing: Vec<ScopeKey> = keys.iter().filter(|key| !locked.contains(key)).cloned().collect();
+        let (tenants, names) = key_columns(&missing);
         let exist: Vec<i64> = sqlx::query_scalar(
             "SELECT w.n FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS w(tenant, scope, n)
              CROSS JOIN LATERAL (
@@ -140,7 +143,7 @@ impl PgRows<'_> {
         .bind(names)
         .fetch_all(&mut *self.conn)
         .await
-        .map_err(|e| self.failed(e))?;
+        .map_err(|e| self.statement_error(e))?;
         found.blocked.extend(exist.into_iter().map(|n| missing[index(n)].clone()));
         Ok(())
     }
@@ -179,7 +182,7 @@ impl ScopeCache {
 }
 
 impl PostgresStore {
-    /// A scope from its columns.
+    /// Decodes a scope from its columns.
     pub(super) fn scope_row(&self, state: &[u8], budget: Option<&str>) -> Result<ScopeState, StoreError> {
         let mut row = ScopeState::unpack(state)?;
         row.budget = budget.map(|json| self.budgets.parse(json)).transpose()?;
@@ -187,18 +190,18 @@ impl PostgresStore {
     }
 }
 
-/// The clock of the database, one for all nodes.
+/// Reads the clock of the database, which all nodes share.
 pub(super) async fn clock(db: impl PgExecutor<'_>) -> Result<Time, sqlx::Error> {
     let now = sqlx::query_scalar("SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint");
     now.fetch_one(db).await.map(Time::from_micros)
 }
 
-pub(super) fn columns(keys: &[ScopeKey]) -> (Vec<&str>, Vec<&str>) {
+pub(super) fn key_columns(keys: &[ScopeKey]) -> (Vec<&str>, Vec<&str>) {
     keys.iter().map(|(tenant, scope)| (tenant.as_str(), scope.as_str())).unzip()
 }
 
 async fn create(db: impl PgExecutor<'_>, keys: &[ScopeKey]) -> Result<(), sqlx::Error> {
-    let (tenants, names) = columns(keys);
+    let (tenants, names) = key_columns(keys);
     sqlx::query(
         "INSERT INTO bursar.scopes (tenant, scope, version, state)
          SELECT w.tenant, w.scope, 0, $3 FROM unnest($1::text[], $2::text[]) AS w(tenant, scope)

@@ -1,4 +1,4 @@
-//! A statement of several parts, each of which writes rows of one kind from arrays, one array for each column.
+//! A statement of several parts. Each part is a `WITH` query that writes rows of one kind, from one array for each column.
 
 use std::fmt::Write;
 
@@ -6,18 +6,20 @@ use sqlx::error::BoxDynError;
 use sqlx::postgres::{PgArguments, PgHasArrayType};
 use sqlx::{Arguments, Encode, Postgres, Type};
 
-/// A statement under construction. The same parts make the same text, so that the server's prepared plan is reused.
+/// A statement under construction. The same parts make the same text, so that the server can reuse its prepared plan.
 #[derive(Default)]
 pub(super) struct Statement {
     sql: String,
     arguments: PgArguments,
-    failed: Option<BoxDynError>,
-    /// The placeholders of the arrays of the current part, and of its single value.
+    encode_error: Option<BoxDynError>,
+    /// The placeholders of the arrays of the current part.
     arrays: String,
+    /// The placeholder of the single value of the current part.
     single: String,
     parts: usize,
-    /// The parts whose rows are counted, and how many rows they must write together.
+    /// The parts whose rows are counted.
     counted: Vec<usize>,
+    /// How many rows the counted parts must write together.
     expected: i64,
 }
 
@@ -44,7 +46,7 @@ impl Statement {
         self.parts += 1;
     }
 
-    /// Adds a part whose rows must all exist.
+    /// Adds a part that must write all of its rows; the rows it writes are counted.
     pub(super) fn counted_part<R>(&mut self, sql: &str, rows: &[R], columns: impl FnOnce(&mut Statement, &[R])) {
         if rows.is_empty() {
             return;
@@ -73,7 +75,7 @@ impl Statement {
 
     fn bind<'q, T: Encode<'q, Postgres> + Type<Postgres>>(&mut self, value: T) -> usize {
         if let Err(error) = self.arguments.add(value) {
-            self.failed.get_or_insert(error);
+            self.encode_error.get_or_insert(error);
         }
         self.arguments.len()
     }
@@ -82,16 +84,16 @@ impl Statement {
         self.parts == 0
     }
 
-    /// The text, its arguments, and the number of rows it must return if all counted rows exist.
+    /// Returns the text, its arguments, and the number that the statement must return if all counted rows were written.
     pub(super) fn finish(self) -> (String, Result<PgArguments, BoxDynError>, i64) {
-        let sum = self.sum();
-        let Statement { mut sql, arguments, failed, expected, .. } = self;
-        write!(sql, " SELECT {sum}").expect("writing to a string succeeds");
-        (sql, failed.map_or(Ok(arguments), Err), expected)
+        let count = self.written_count();
+        let Statement { mut sql, arguments, encode_error, expected, .. } = self;
+        write!(sql, " SELECT {count}").expect("writing to a string succeeds");
+        (sql, encode_error.map_or(Ok(arguments), Err), expected)
     }
 
     /// The expression that counts the rows written by the counted parts.
-    fn sum(&self) -> String {
+    fn written_count(&self) -> String {
         let counts = self.counted.iter().map(|part| format!(" + (SELECT count(*) FROM p{part})"));
         std::iter::once("0::bigint".to_owned()).chain(counts).collect()
     }

@@ -1,4 +1,4 @@
-//! Verification: whether the tables agree with each other.
+//! Verification: checks that the tables agree with each other.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -19,14 +19,14 @@ use crate::error::StoreError;
 use crate::transaction::rows::Rows;
 use crate::verify::{self, PAGE, Report, charged};
 
-/// Tenant, scope, state, budget and the sum of what was rolled up.
+/// Tenant, scope, state, budget and the sum of the rolled-up postings.
 type ScopeRow = (String, String, Vec<u8>, Option<String>, Option<i64>);
 
-/// Tenant, scope, expiry, hold, when it was placed, amount, and the row of the hold.
+/// Tenant, scope, expiry, hold, instant of the hold, amount, and the row of the hold.
 type ChargeRow = (String, String, i64, Uuid, i64, i64, Option<Vec<u8>>);
 
 impl PostgresStore {
-    /// Verifies page by page. Each page is one snapshot; other transactions may commit between two of them.
+    /// Verifies page by page. Each page is one snapshot; other transactions may commit between two pages.
     pub(super) async fn verify_tables(&self) -> Result<Report, StoreError> {
         let mut report = Report::default();
         let mut after = (String::new(), String::new());
@@ -41,11 +41,11 @@ impl PostgresStore {
         while let Some(last) = self.check_holds(&mut report, after).await? {
             after = last;
         }
-        self.check_work(&mut report).await?;
+        self.check_jobs(&mut report).await?;
         Ok(report)
     }
 
-    /// Checks scopes after one; returns the last.
+    /// Checks the scopes on the page after a key; returns the last key.
     async fn check_scopes(
         &self,
         report: &mut Report,
@@ -69,14 +69,14 @@ impl PostgresStore {
         .await
         .map_err(store_error)?;
         let last = page.last().map(|(tenant, scope, ..)| (tenant.clone(), scope.clone()));
-        let (mut scopes, mut asks) = (Vec::with_capacity(page.len()), Vec::new());
+        let (mut scopes, mut queries) = (Vec::with_capacity(page.len()), Vec::new());
         for (tenant, scope, state, budget, rolled) in page {
             let key: ScopeKey = (stored("tenant", tenant)?, stored("scope", scope)?);
             let row = self.scope_row(&state, budget.as_deref())?;
-            asks.extend(verify::asks(&key, &row));
+            queries.extend(verify::asks(&key, &row));
             scopes.push((key, row, rolled.unwrap_or(0)));
         }
-        let sums = PgRows::new(&mut tx, self, LockMode::Read).past(&asks).await?;
+        let sums = PgRows::new(&mut tx, self, LockMode::Read).past(&queries).await?;
         let recent: Vec<HoldId> = scopes.iter().flat_map(|(_, row, _)| &row.recent).map(|charge| charge.hold).collect();
         let holds = PgRows::new(&mut tx, self, LockMode::Read).holds(&recent).await?.rows;
         let holds: HashMap<HoldId, Hold> = holds.into_iter().collect();
@@ -93,7 +93,7 @@ impl PostgresStore {
         Ok(last)
     }
 
-    /// Checks that live charges after one belong to holds that say the same; returns the last.
+    /// Checks that the live charges on the page after a key agree with their holds; returns the last key.
     async fn check_charges(
         &self,
         report: &mut Report,
@@ -125,7 +125,7 @@ impl PostgresStore {
         Ok(last)
     }
 
-    /// Checks that holds after one have all their live charges; returns the last.
+    /// Checks that the holds on the page after an id have all their live charges and agree with their jobs; returns the last id.
     async fn check_holds(&self, report: &mut Report, after: Uuid) -> Result<Option<Uuid>, StoreError> {
         let mut tx = self.begin(ONE_SNAPSHOT).await?;
         let page: Vec<(Uuid, i16, i64, Vec<u8>)> =
@@ -136,10 +136,10 @@ impl PostgresStore {
                 .await
                 .map_err(store_error)?;
         let last = page.last().map(|(id, ..)| *id);
-        let (mut holds, mut places) = (Vec::with_capacity(page.len()), Vec::new());
+        let (mut holds, mut charges) = (Vec::with_capacity(page.len()), Vec::new());
         for (_, state, expires_at, data) in page {
             let hold = Hold::unpack(&data)?;
-            places.extend(charged(&hold));
+            charges.extend(charged(&hold));
             holds.push((hold, (state, Time::from_micros(expires_at))));
         }
         let found: Vec<i64> = sqlx::query_scalar(
@@ -150,14 +150,14 @@ impl PostgresStore {
                  WHERE c.tenant = w.tenant AND c.scope = w.scope AND c.expires_at = w.at AND c.hold = w.hold
                  OFFSET 0) c",
         )
-        .bind(places.iter().map(|((tenant, _), ..)| tenant.as_str()).collect::<Vec<_>>())
-        .bind(places.iter().map(|((_, scope), ..)| scope.as_str()).collect::<Vec<_>>())
-        .bind(places.iter().map(|(_, at, _)| at.micros()).collect::<Vec<_>>())
-        .bind(places.iter().map(|(.., hold)| Uuid::from_u128(hold.0)).collect::<Vec<_>>())
+        .bind(charges.iter().map(|((tenant, _), ..)| tenant.as_str()).collect::<Vec<_>>())
+        .bind(charges.iter().map(|((_, scope), ..)| scope.as_str()).collect::<Vec<_>>())
+        .bind(charges.iter().map(|(_, at, _)| at.micros()).collect::<Vec<_>>())
+        .bind(charges.iter().map(|(.., hold)| Uuid::from_u128(hold.0)).collect::<Vec<_>>())
         .fetch_all(&mut *tx)
         .await
         .map_err(store_error)?;
-        let scopes: BTreeSet<ScopeKey> = places.iter().map(|(key, ..)| key.clone()).collect();
+        let scopes: BTreeSet<ScopeKey> = charges.iter().map(|(key, ..)| key.clone()).collect();
         let scopes: Vec<(ScopeKey, bool)> = scopes.into_iter().map(|key| (key, false)).collect();
         let scopes = PgRows::new(&mut tx, self, LockMode::Read).scopes(&scopes).await?.rows;
         let scopes: HashMap<ScopeKey, ScopeState> = scopes.into_iter().collect();
@@ -166,8 +166,8 @@ impl PostgresStore {
         let owners: HashMap<JobId, Job> = owners.into_iter().collect();
         tx.commit().await.map_err(store_error)?;
         let found: HashSet<usize> = found.into_iter().map(index).collect();
-        let recent = |(key, at, hold): &(ScopeKey, Time, HoldId)| verify::has_recent(scopes.get(key), *at, *hold);
-        let missing = places.iter().enumerate().filter(|(n, place)| !found.contains(n) && !recent(place));
+        let is_recent = |(key, at, hold): &(ScopeKey, Time, HoldId)| verify::has_recent(scopes.get(key), *at, *hold);
+        let missing = charges.iter().enumerate().filter(|(n, charge)| !found.contains(n) && !is_recent(charge));
         let missing: Vec<_> = missing.map(|(_, ((_, scope), _, hold))| (*hold, scope.clone())).collect();
         for (hold, columns) in &holds {
             let own = missing.iter().filter(|(id, _)| *id == hold.id);

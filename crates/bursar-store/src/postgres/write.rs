@@ -1,10 +1,12 @@
-//! Writing: everything a batch changed, in one statement.
+//! Writes all changes of a batch in one statement.
 //!
-//! The statement has a part for each kind of row that changed; a part without rows would cost the server as much as a row or two.
+//! The statement has a part for each kind of row that changed. A part without rows would cost the server as much as a row or two, so it
+//! is left out.
 //!
-//! - New rows are inserted without `ON CONFLICT`, which would cost a second WAL record for each row. A name that another transaction
-//!   took since it was looked up fails the statement, and the batch is decided again.
-//! - Rows that this transaction has locked are updated by their location ([`RowLocations`](super::row_locations::RowLocations)).
+//! - New rows are inserted without `ON CONFLICT`, which would cost a second WAL record for each row. If another transaction has taken a
+//!   name since it was looked up, the statement fails and the batch is decided again.
+//! - Rows that this transaction has locked are updated at their location ([`RowLocations`](super::row_locations::RowLocations)). They are
+//!   counted; if one is missing, the batch is decided again.
 //! - Other existing rows are written by `ON CONFLICT … DO UPDATE`, which uses the primary key whatever the planner's statistics say.
 
 use bursar_core::event::Batch;
@@ -33,7 +35,7 @@ const PUT_HOLDS: &str = "INSERT INTO bursar.holds (id, tenant, state, expires_at
     ON CONFLICT (id) DO UPDATE SET state = EXCLUDED.state, expires_at = EXCLUDED.expires_at, data = EXCLUDED.data";
 const UPDATE_HOLDS: &str = "UPDATE bursar.holds h SET state = w.state, expires_at = w.expires_at, data = w.data
     FROM (SELECT @) AS w(place, state, expires_at, data) WHERE h.ctid = w.place";
-const END_CHARGES: &str = "DELETE FROM bursar.live_charges WHERE ctid = ANY (ARRAY(
+const DELETE_CHARGES: &str = "DELETE FROM bursar.live_charges WHERE ctid = ANY (ARRAY(
         SELECT c.ctid FROM (SELECT @) AS w(tenant, scope, at, hold)
         CROSS JOIN LATERAL (
             SELECT c.ctid FROM bursar.live_charges c
@@ -50,7 +52,7 @@ const UPDATE_SCOPES: &str = "UPDATE bursar.scopes s SET version = w.version, sta
 const UPDATE_REDEFINED: &str = "UPDATE bursar.scopes s SET version = w.version, state = w.state, budget = w.budget
     FROM (SELECT @) AS w(place, version, state, budget) WHERE s.ctid = w.place";
 const INSERT_JOURNAL: &str = "INSERT INTO bursar.journal (id, at, count, prev, entries) SELECT @";
-const NUMBER_JOURNAL: &str = "INSERT INTO bursar.journal_new (id, count) SELECT @";
+const INSERT_JOURNAL_NEW: &str = "INSERT INTO bursar.journal_new (id, count) SELECT @";
 const INSERT_KEYS: &str = "INSERT INTO bursar.keys (tenant, key, fingerprint, batch, command, until) SELECT @";
 const REUSE_KEYS: &str = "INSERT INTO bursar.keys AS k (tenant, key, fingerprint, batch, command, until)
     SELECT w.tenant, w.key, w.fingerprint, w.batch, w.command, w.until
@@ -72,19 +74,19 @@ pub(super) const DELETE_PAYLOADS: &str = "DELETE FROM bursar.payloads WHERE ctid
 const INSERT_PAYLOADS: &str = "INSERT INTO bursar.payloads (id, data) SELECT @";
 
 impl PgRows<'_> {
-    /// Writes what a batch changed, in one statement. False when a name was taken since it was looked up.
+    /// Writes what a batch changed, in one statement. Returns false if the decisions are outdated: a name was taken, or a row is gone.
     pub(super) async fn write(&mut self, ws: &Workspace, batch: Option<Batch>) -> Result<bool, StoreError> {
         let statement = self.statement(ws, batch);
         if statement.is_empty() {
             return Ok(true);
         }
-        // A written row has another location.
+        // Writing a row changes its location.
         self.locations.clear();
         let (sql, arguments, expected) = statement.finish();
         match self.execute(sql, arguments).await {
-            Ok(done) => Ok(done == expected),
+            Ok(written) => Ok(written == expected),
             Err(error) if code(&error).as_deref() == Some(UNIQUE_VIOLATION) => Ok(false),
-            Err(error) => Err(self.failed(error)),
+            Err(error) => Err(self.statement_error(error)),
         }
     }
 
@@ -96,10 +98,10 @@ impl PgRows<'_> {
     fn statement(&self, ws: &Workspace, batch: Option<Batch>) -> Statement {
         let mut batch = batch;
         let payloads = batch.as_mut().map(Batch::detach_payloads).unwrap_or_default();
-        // The journal decides which use of a key counts, whatever the clock said when an earlier one expired.
-        let free_by = if self.mode == LockMode::Exclusive { Time::NEVER } else { ws.now };
+        // Keys that expired by this instant may be reused. A rebuild does not check: in the journal, a later use of a key is always valid.
+        let expired_by = if self.mode == LockMode::Exclusive { Time::NEVER } else { ws.now };
         let mut statement = Statement::default();
-        write_keys(&mut statement, ws, free_by);
+        write_keys(&mut statement, ws, expired_by);
         self.write_jobs(&mut statement, ws);
         self.write_grants(&mut statement, ws);
         statement.part(INSERT_PAYLOADS, &payloads, |part, rows| {
@@ -123,10 +125,10 @@ impl PgRows<'_> {
                 (Change::Delete, _) => deleted.push(Uuid::from_u128(id.0)),
             }
         }
-        // Ids grow with time: sorted rows fall on neighbouring pages of an index.
+        // Ids grow with time. Sorted, rows go to neighbouring pages of the index.
         new.sort_unstable_by_key(|grant| grant.id);
-        statement.part(INSERT_GRANTS, &new, whole_grants);
-        statement.part(PUT_GRANTS, &other, whole_grants);
+        statement.part(INSERT_GRANTS, &new, grant_columns);
+        statement.part(PUT_GRANTS, &other, grant_columns);
         statement.counted_part(UPDATE_GRANTS, &located, |part, rows| {
             part.array(rows.iter().map(|(ctid, _)| *ctid));
             part.array(rows.iter().map(|(_, grant)| grant_state(grant.state)));
@@ -141,15 +143,15 @@ impl PgRows<'_> {
     fn write_holds(&self, statement: &mut Statement, ws: &Workspace) {
         let (mut new, mut located, mut other) = (Vec::new(), Vec::new(), Vec::new());
         for (id, change) in ws.holds.changes() {
-            match (kept(&change), is_new(&change), self.locations.holds.get(&id.0)) {
+            match (new_row(&change), is_new(&change), self.locations.holds.get(&id.0)) {
                 (hold, true, _) => new.push(hold),
                 (hold, false, Some(ctid)) => located.push((*ctid, hold)),
                 (hold, false, None) => other.push(hold),
             }
         }
         new.sort_unstable_by_key(|hold| hold.id);
-        statement.part(INSERT_HOLDS, &new, whole_holds);
-        statement.part(PUT_HOLDS, &other, whole_holds);
+        statement.part(INSERT_HOLDS, &new, hold_columns);
+        statement.part(PUT_HOLDS, &other, hold_columns);
         statement.counted_part(UPDATE_HOLDS, &located, |part, rows| {
             part.array(rows.iter().map(|(ctid, _)| *ctid));
             part.array(rows.iter().map(|(_, hold)| hold_state(hold.state)));
@@ -162,7 +164,7 @@ impl PgRows<'_> {
     fn write_scopes(&self, statement: &mut Statement, ws: &Workspace) {
         let (mut located, mut redefined, mut other) = (Vec::new(), Vec::new(), Vec::new());
         for (key, change) in ws.scopes.changes() {
-            let row: &ScopeState = kept(&change);
+            let row: &ScopeState = new_row(&change);
             match self.locations.scopes.get(key) {
                 Some(ctid) if row.redefined => redefined.push((*ctid, row)),
                 Some(ctid) => located.push((*ctid, row)),
@@ -171,7 +173,7 @@ impl PgRows<'_> {
         }
         let state = |part: &mut Statement, rows: &[(Ctid, &ScopeState)]| {
             part.array(rows.iter().map(|(ctid, _)| *ctid));
-            part.array(rows.iter().map(|(_, row)| count(row.version)));
+            part.array(rows.iter().map(|(_, row)| to_bigint(row.version)));
             part.array(rows.iter().map(|(_, row)| row.pack()));
         };
         // Sorted, so that two transactions that insert the same rows do so in the same order.
@@ -184,18 +186,18 @@ impl PgRows<'_> {
         statement.part(PUT_SCOPES, &other, |part, rows| {
             part.array(rows.iter().map(|(key, _)| key.0.as_str()));
             part.array(rows.iter().map(|(key, _)| key.1.as_str()));
-            part.array(rows.iter().map(|(_, row)| count(row.version)));
+            part.array(rows.iter().map(|(_, row)| to_bigint(row.version)));
             part.array(rows.iter().map(|(_, row)| row.pack()));
             part.array(rows.iter().map(|(_, row)| row.budget.as_deref().filter(|_| row.redefined).map(to_json)));
         });
     }
 }
 
-/// Writes idempotency keys, sorted, so that two transactions that insert the same keys do not deadlock.
-fn write_keys(statement: &mut Statement, ws: &Workspace, free_by: Time) {
-    let mut keys: Vec<_> = ws.keys.changes().map(|(key, change)| (key, kept(&change), is_new(&change))).collect();
+/// Writes idempotency keys, sorted, so that transactions that insert the same keys do not deadlock.
+fn write_keys(statement: &mut Statement, ws: &Workspace, expired_by: Time) {
+    let mut keys: Vec<_> = ws.keys.changes().map(|(key, change)| (key, new_row(&change), is_new(&change))).collect();
     keys.sort_unstable_by_key(|(key, ..)| *key);
-    // The others had expired when they were looked up.
+    // A key that exists already had expired when it was looked up.
     let (new, expired): (Vec<_>, Vec<_>) = keys.into_iter().partition(|(.., new)| *new);
     for (sql, rows, is_expired) in [(INSERT_KEYS, new, false), (REUSE_KEYS, expired, true)] {
         let columns = |part: &mut Statement, rows: &[(&KeyKey, &KeyRow, bool)]| {
@@ -209,7 +211,7 @@ fn write_keys(statement: &mut Statement, ws: &Workspace, free_by: Time) {
         if is_expired {
             statement.counted_part(sql, &rows, |part, rows| {
                 columns(part, rows);
-                part.one(free_by.micros());
+                part.one(expired_by.micros());
             });
         } else {
             statement.part(sql, &rows, columns);
@@ -217,10 +219,10 @@ fn write_keys(statement: &mut Statement, ws: &Workspace, free_by: Time) {
     }
 }
 
-/// Writes the live charges of holds, and postings. The locks of their scopes protect these rows.
+/// Writes the live charges of holds, and postings. The locks on their scopes protect these rows.
 fn write_charges(statement: &mut Statement, ws: &Workspace) {
     let ended: Vec<_> = ws.live.iter().filter(|(_, charge)| charge.is_none()).map(|(key, _)| key).collect();
-    statement.part(END_CHARGES, &ended, |part, rows| {
+    statement.part(DELETE_CHARGES, &ended, |part, rows| {
         part.array(rows.iter().map(|((tenant, _), _, _)| tenant.as_str()));
         part.array(rows.iter().map(|((_, scope), _, _)| scope.as_str()));
         part.array(rows.iter().map(|(_, at, _)| at.micros()));
@@ -239,7 +241,7 @@ fn write_charges(statement: &mut Statement, ws: &Workspace) {
         part.array(rows.iter().map(|(key, _)| key.0.as_str()));
         part.array(rows.iter().map(|(key, _)| key.1.as_str()));
         part.array(rows.iter().map(|(_, posting)| posting.at.micros()));
-        part.array(rows.iter().map(|(_, posting)| count(posting.seq)));
+        part.array(rows.iter().map(|(_, posting)| to_bigint(posting.seq)));
         part.array(rows.iter().map(|(_, posting)| posting.amount));
         part.array(rows.iter().map(|(_, posting)| posting.hold.map(|hold| Uuid::from_u128(hold.0))));
     });
@@ -247,7 +249,7 @@ fn write_charges(statement: &mut Statement, ws: &Workspace) {
 
 fn write_journal(statement: &mut Statement, batch: &[Batch]) {
     let id = |batch: &Batch| Uuid::from_u128(batch.id.0);
-    let events = |batch: &Batch| i32::try_from(batch.count()).expect("a batch is bounded");
+    let events = |batch: &Batch| i32::try_from(batch.count()).expect("the size of a batch is bounded");
     statement.part(INSERT_JOURNAL, batch, |part, rows| {
         part.array(rows.iter().map(id));
         part.array(rows.iter().map(|batch| batch.at.micros()));
@@ -255,13 +257,13 @@ fn write_journal(statement: &mut Statement, batch: &[Batch]) {
         part.array(rows.iter().map(|batch| to_json(&batch.prev)));
         part.array(rows.iter().map(|batch| to_json(&batch.entries)));
     });
-    statement.part(NUMBER_JOURNAL, batch, |part, rows| {
+    statement.part(INSERT_JOURNAL_NEW, batch, |part, rows| {
         part.array(rows.iter().map(id));
         part.array(rows.iter().map(events));
     });
 }
 
-fn whole_grants(part: &mut Statement, rows: &[&Grant]) {
+fn grant_columns(part: &mut Statement, rows: &[&Grant]) {
     part.array(rows.iter().map(|grant| Uuid::from_u128(grant.id.0)));
     part.array(rows.iter().map(|grant| grant.tenant.as_str()));
     part.array(rows.iter().map(|grant| grant.expires_at.micros()));
@@ -269,7 +271,7 @@ fn whole_grants(part: &mut Statement, rows: &[&Grant]) {
     part.array(rows.iter().map(|grant| grant.pack_light()));
 }
 
-fn whole_holds(part: &mut Statement, rows: &[&Hold]) {
+fn hold_columns(part: &mut Statement, rows: &[&Hold]) {
     part.array(rows.iter().map(|hold| Uuid::from_u128(hold.id.0)));
     part.array(rows.iter().map(|hold| hold.tenant.as_str()));
     part.array(rows.iter().map(|hold| hold_state(hold.state)));
@@ -277,8 +279,8 @@ fn whole_holds(part: &mut Statement, rows: &[&Hold]) {
     part.array(rows.iter().map(|hold| hold.pack()));
 }
 
-/// The row after a change that leaves one. Events delete only grants.
-fn kept<'a, V>(change: &Change<'a, V>) -> &'a V {
+/// Returns the row after a change. Events delete no rows of the kinds for which this is called.
+fn new_row<'a, V>(change: &Change<'a, V>) -> &'a V {
     match change {
         Change::Insert(row) | Change::Update(row) => row,
         Change::Delete => panic!("no event deletes a row of this kind"),
@@ -289,6 +291,6 @@ fn is_new<V>(change: &Change<'_, V>) -> bool {
     matches!(change, Change::Insert(_))
 }
 
-fn count(n: impl TryInto<i64>) -> i64 {
+fn to_bigint(n: impl TryInto<i64>) -> i64 {
     n.try_into().unwrap_or(i64::MAX)
 }

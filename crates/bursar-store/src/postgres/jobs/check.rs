@@ -1,4 +1,4 @@
-//! Verification of jobs, and their lines after a rebuild.
+//! Verifies jobs, and computes the lines of flow keys after a rebuild.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,7 @@ use bursar_core::state::{HeldKey, ScopeKey, Tally};
 use sqlx::{PgConnection, Row};
 use uuid::Uuid;
 
-use super::{columns, live};
+use super::{columns, unpack_live};
 use crate::codec::{Packed, stored};
 use crate::error::StoreError;
 use crate::figures::Halves;
@@ -21,9 +21,9 @@ use crate::transaction::rows::Rows;
 use crate::verify::{self, JobCounts, PAGE, Report};
 
 impl PostgresStore {
-    /// Every live job's columns say what its row does, every job agrees with its hold, and what all come to is what scopes and
-    /// figures say. One moment for all of it: what leases take of a scope is in no table of its own.
-    pub(in crate::postgres) async fn check_work(&self, report: &mut Report) -> Result<(), StoreError> {
+    /// Checks that the columns of each job agree with its row, each job with its hold, and the sums of all jobs with scopes and figures.
+    /// One snapshot serves all pages, because the slots that leases occupy are only known as a sum over all jobs.
+    pub(in crate::postgres) async fn check_jobs(&self, report: &mut Report) -> Result<(), StoreError> {
         let mut tx = self.begin(ONE_SNAPSHOT).await?;
         let mut counts = JobCounts::default();
         let mut after = Uuid::nil();
@@ -64,6 +64,7 @@ impl PostgresStore {
         tx.commit().await.map_err(store_error)
     }
 
+    /// Checks the live jobs on the page after an id; returns the last id.
     async fn check_live(
         &self,
         conn: &mut PgConnection,
@@ -75,7 +76,7 @@ impl PostgresStore {
         let rows = sqlx::query(sql).bind(after).bind(PAGE as i64).fetch_all(&mut *conn).await.map_err(store_error)?;
         let mut jobs = Vec::with_capacity(rows.len());
         for row in &rows {
-            let (job, _) = live(row, 0)?;
+            let (job, _) = unpack_live(row, 0)?;
             let state: i16 = row.try_get_unchecked(6).map_err(store_error)?;
             let at: i64 = row.try_get_unchecked(7).map_err(store_error)?;
             let rank: i64 = row.try_get_unchecked(10).map_err(store_error)?;
@@ -88,6 +89,7 @@ impl PostgresStore {
         rows.last().map(|row| row.try_get_unchecked(1)).transpose().map_err(store_error)
     }
 
+    /// Checks the ended jobs on the page after an id; returns the last id.
     async fn check_ended(
         &self,
         conn: &mut PgConnection,
@@ -112,6 +114,7 @@ impl PostgresStore {
         Ok(last)
     }
 
+    /// Checks jobs against their holds, and counts them.
     async fn check_with_holds(
         &self,
         conn: &mut PgConnection,
@@ -129,7 +132,7 @@ impl PostgresStore {
         Ok(())
     }
 
-    /// The scopes that keep slots and lines, and those that jobs wait for.
+    /// Checks the scopes of slots and lines, and the scopes that parked jobs wait for.
     async fn check_scopes_of_jobs(
         &self,
         conn: &mut PgConnection,
@@ -146,8 +149,8 @@ impl PostgresStore {
         for (tenant, scope, state, budget) in rows {
             let key: ScopeKey = (stored("tenant", tenant)?, stored("scope", scope)?);
             let row = self.scope_row(&state, budget.as_deref())?;
-            let asks: Vec<_> = verify::asks(&key, &row).collect();
-            let sums = PgRows::new(&mut *conn, self, LockMode::Read).past(&asks).await?;
+            let queries: Vec<_> = verify::asks(&key, &row).collect();
+            let sums = PgRows::new(&mut *conn, self, LockMode::Read).past(&queries).await?;
             report.check_scope(&key, &row, 0, &sums, Some(counts));
         }
         let awaited: Vec<(ScopeKey, bool)> = counts.awaited().map(|key| (key.clone(), false)).collect();
@@ -157,9 +160,9 @@ impl PostgresStore {
         Ok(())
     }
 
-    /// Lines follow from the jobs: after a rebuild they are made anew, one flow key at a time.
-    pub(in crate::postgres) async fn restore_lines(&self, conn: &mut PgConnection) -> Result<(), StoreError> {
-        self.forget_lines(conn).await?;
+    /// Computes all lines from the jobs, one flow key at a time. Lines are not in the journal, so a rebuild cannot replay them.
+    pub(in crate::postgres) async fn rebuild_lines(&self, conn: &mut PgConnection) -> Result<(), StoreError> {
+        self.clear_lines(conn).await?;
         let next = "SELECT tenant, queue, flow FROM bursar.jobs
             WHERE flow <> '' AND (tenant, queue, flow) > ($1, $2, $3) ORDER BY tenant, queue, flow LIMIT 1";
         let of_key =
@@ -176,9 +179,10 @@ impl PostgresStore {
                 .await
                 .map_err(store_error)?;
             let Some(key) = key else { break };
-            let ask = sqlx::query(of_key).bind(&key.0).bind(&key.1).bind(&key.2);
-            let rows = ask.fetch_all(&mut *conn).await.map_err(store_error)?;
-            let mut jobs = rows.iter().map(|row| Ok(live(row, 0)?.0)).collect::<Result<Vec<Job>, StoreError>>()?;
+            let select = sqlx::query(of_key).bind(&key.0).bind(&key.1).bind(&key.2);
+            let rows = select.fetch_all(&mut *conn).await.map_err(store_error)?;
+            let mut jobs =
+                rows.iter().map(|row| Ok(unpack_live(row, 0)?.0)).collect::<Result<Vec<Job>, StoreError>>()?;
             let before: Vec<Place> = jobs.iter().map(|job| job.life.place).collect();
             let lines = line_up(jobs.iter_mut());
             for (job, before) in jobs.iter().zip(before) {
@@ -197,7 +201,7 @@ impl PostgresStore {
                 let found = PgRows::new(&mut *conn, self, LockMode::Read).scopes(&[(scope.clone(), false)]).await?;
                 let mut row = found.rows.into_iter().next().map(|(_, row)| row).unwrap_or_default();
                 row.line = line;
-                self.put_line(conn, &scope, &row).await?;
+                self.write_line(conn, &scope, &row).await?;
             }
             after = key;
         }
@@ -205,7 +209,7 @@ impl PostgresStore {
         Ok(())
     }
 
-    async fn put_line(
+    async fn write_line(
         &self,
         conn: &mut PgConnection,
         key: &ScopeKey,
@@ -224,8 +228,8 @@ impl PostgresStore {
         Ok(())
     }
 
-    /// What replay left in the lines, where nobody waits any more.
-    async fn forget_lines(&self, conn: &mut PgConnection) -> Result<(), StoreError> {
+    /// Empties the lines that the replay has filled.
+    async fn clear_lines(&self, conn: &mut PgConnection) -> Result<(), StoreError> {
         let rows: Vec<(String, String, Vec<u8>)> = sqlx::query_as(
             "SELECT tenant, scope, state FROM bursar.scopes
              WHERE scope >= 'bursar:slots:' AND scope < 'bursar:slots;'",
@@ -238,7 +242,7 @@ impl PostgresStore {
             let mut row = self.scope_row(&state, None)?;
             if !row.line.is_empty() {
                 row.line = Default::default();
-                self.put_line(conn, &key, &row).await?;
+                self.write_line(conn, &key, &row).await?;
             }
         }
         Ok(())

@@ -1,4 +1,9 @@
-//! Who wants work: the best of what can be leased, read from an index that holds nothing else, past what others have locked.
+//! Finds the jobs that a worker can lease.
+//!
+//! One statement per queue reads the index `jobs_ready`, which contains only jobs that can be leased, ordered by kind and rank. It finds the
+//! kinds by skipping from one to the next in that index (a loose index scan), takes the best jobs of each kind, and of these the best of all.
+//! The same statement returns scheduled jobs that are due, and when the next one is due. Jobs that another transaction has locked are
+//! skipped.
 
 use bursar_core::bounds::CLAIM_BYTES_MAX;
 use bursar_core::job::Job;
@@ -7,15 +12,14 @@ use bursar_core::state::{LineKey, QueueKey};
 use bursar_core::time::Time;
 use sqlx::Row;
 
-use super::{attach_within, columns};
+use super::{attach_job_payloads_within, columns};
 use crate::claims::DUE_STEP;
 use crate::error::StoreError;
 use crate::postgres::error::store_error;
 use crate::postgres::rows::{LockMode, PgRows};
 use crate::transaction::rows::{ClaimAsk, Claimed};
 
-/// One trip for each queue. The kinds there are are found from one to the next, past all jobs between; of each kind the best
-/// are taken, then the best of all. Beside them those that time alone kept and that are due, and when the next one is.
+/// Ready jobs (0), scheduled jobs that are due (1), and the instant of the next scheduled job (2).
 macro_rules! claim {
     ($lock:literal) => {
         concat!(
@@ -58,6 +62,7 @@ macro_rules! claim {
     };
 }
 
+/// The jobs behind the heads of lines, best rank first.
 macro_rules! behind {
     ($lock:literal) => {
         concat!(
@@ -76,6 +81,7 @@ macro_rules! behind {
     };
 }
 
+/// The heads of lines whose flow key is at its concurrency limit.
 macro_rules! barred {
     ($lock:literal) => {
         concat!(
@@ -92,8 +98,8 @@ macro_rules! barred {
     };
 }
 
-/// A statement for each way of locking jobs. A claim never waits for a locked job: it takes another.
-macro_rules! skipping {
+/// The text of a statement for a lock mode. A claim never waits for a locked job, because another job will do.
+macro_rules! skip_locked {
     ($mode:expr, $sql:ident) => {
         match $mode {
             LockMode::Skip | LockMode::Wait => $sql!(" FOR UPDATE SKIP LOCKED"),
@@ -103,22 +109,23 @@ macro_rules! skipping {
 }
 
 impl PgRows<'_> {
+    /// Locks and reads jobs of one queue. `room` is how many bytes of payloads may still be loaded.
     pub(in crate::postgres) async fn claim_one(
         &mut self,
-        ask: &ClaimAsk,
+        query: &ClaimAsk,
         now: Time,
         room: &mut usize,
     ) -> Result<Claimed, StoreError> {
-        let all = ask.kinds.is_empty().then_some("");
-        let beginnings = ask.kinds.iter().filter_map(|kind| kind.as_str().strip_suffix('*')).chain(all);
-        let beginnings: Vec<&str> = beginnings.collect();
-        let kinds = ask.kinds.iter().map(|kind| kind.as_str()).filter(|kind| !kind.ends_with('*'));
+        let all = query.kinds.is_empty().then_some("");
+        let prefixes = query.kinds.iter().filter_map(|kind| kind.as_str().strip_suffix('*')).chain(all);
+        let prefixes: Vec<&str> = prefixes.collect();
+        let kinds = query.kinds.iter().map(|kind| kind.as_str()).filter(|kind| !kind.ends_with('*'));
         let kinds: Vec<&str> = kinds.collect();
-        let count = i64::try_from(ask.count).unwrap_or(i64::MAX);
-        let statement = sqlx::query(skipping!(self.mode, claim))
-            .bind(ask.queue.0.as_str())
-            .bind(ask.queue.1.as_str())
-            .bind(beginnings)
+        let count = i64::try_from(query.count).unwrap_or(i64::MAX);
+        let statement = sqlx::query(skip_locked!(self.mode, claim))
+            .bind(query.queue.0.as_str())
+            .bind(query.queue.1.as_str())
+            .bind(prefixes)
             .bind(kinds)
             .bind(count)
             .bind(now.micros())
@@ -127,50 +134,52 @@ impl PgRows<'_> {
         let mut claimed = Claimed::default();
         for row in &rows {
             match row.try_get_unchecked::<i16, _>(0).map_err(store_error)? {
-                0 => claimed.ready.push(self.locate(row, 2, true)?),
-                1 => claimed.due.push(self.locate(row, 2, true)?),
+                0 => claimed.ready.push(self.unpack_located(row, 2, true)?),
+                1 => claimed.due.push(self.unpack_located(row, 2, true)?),
                 _ => claimed.next_at = Some(Time::from_micros(row.try_get_unchecked(1).map_err(store_error)?)),
             }
         }
         if claimed.due.len() == DUE_STEP {
-            // There may be more that are due already.
+            // More jobs may be due already.
             claimed.next_at = Some(now);
         }
-        // The best of the queue is read in any case, so that it can always be leased.
+        // The payload of the best job is loaded in any case, so that this job can always be leased.
         *room = (*room).max(1);
-        attach_within(self.conn, &mut claimed.ready, room).await?;
-        attach_within(self.conn, &mut claimed.due, room).await?;
+        attach_job_payloads_within(self.conn, &mut claimed.ready, room).await?;
+        attach_job_payloads_within(self.conn, &mut claimed.due, room).await?;
         Ok(claimed)
     }
 
+    /// Locks and reads the jobs behind the heads of lines, up to a count for each line.
     pub(in crate::postgres) async fn fetch_behind(
         &mut self,
         lines: &[(LineKey, usize)],
     ) -> Result<Vec<Job>, StoreError> {
         let column = |of: fn(&LineKey) -> &str| lines.iter().map(|(line, _)| of(line)).collect::<Vec<_>>();
         let counts: Vec<i64> = lines.iter().map(|(_, count)| *count as i64).collect();
-        let statement = sqlx::query(skipping!(self.mode, behind))
+        let statement = sqlx::query(skip_locked!(self.mode, behind))
             .bind(column(|line| line.0.as_str()))
             .bind(column(|line| line.1.as_str()))
             .bind(column(|line| line.2.as_str()))
             .bind(column(|line| line.3.as_str()))
             .bind(counts);
         let rows = self.fetch(statement).await?;
-        let mut jobs = rows.iter().map(|row| self.locate(row, 0, true)).collect::<Result<Vec<_>, _>>()?;
+        let mut jobs = rows.iter().map(|row| self.unpack_located(row, 0, true)).collect::<Result<Vec<_>, _>>()?;
         let mut room = CLAIM_BYTES_MAX;
-        attach_within(self.conn, &mut jobs, &mut room).await?;
+        attach_job_payloads_within(self.conn, &mut jobs, &mut room).await?;
         Ok(jobs)
     }
 
+    /// Locks and reads the barred heads of the lines of flow keys.
     pub(in crate::postgres) async fn fetch_barred(
         &mut self,
         keys: &[(QueueKey, FlowKey)],
     ) -> Result<Vec<Job>, StoreError> {
-        let statement = sqlx::query(skipping!(self.mode, barred))
+        let statement = sqlx::query(skip_locked!(self.mode, barred))
             .bind(keys.iter().map(|((tenant, _), _)| tenant.as_str()).collect::<Vec<_>>())
             .bind(keys.iter().map(|((_, queue), _)| queue.as_str()).collect::<Vec<_>>())
             .bind(keys.iter().map(|(_, key)| key.as_str()).collect::<Vec<_>>());
         let rows = self.fetch(statement).await?;
-        rows.iter().map(|row| self.locate(row, 0, true)).collect()
+        rows.iter().map(|row| self.unpack_located(row, 0, true)).collect()
     }
 }

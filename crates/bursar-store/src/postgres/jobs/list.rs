@@ -1,4 +1,7 @@
-//! What is only read of jobs, queues and schedules.
+//! Reads of jobs, queues, schedules and figures, without locks.
+//!
+//! Several statements list the distinct values of the first columns of an index (queues, flow keys, scopes) without reading all rows. A
+//! recursive query, or a loop, skips from one value to the next: a loose index scan, which PostgreSQL does not do by itself.
 
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
@@ -13,7 +16,7 @@ use bursar_core::time::Time;
 use sqlx::{PgConnection, Row};
 use uuid::Uuid;
 
-use super::{attach_all, beside, columns, live};
+use super::{attach_job_payloads, columns, detached_payloads, unpack_live};
 use crate::codec::{Packed, from_json, stored};
 use crate::error::StoreError;
 use crate::figures::{AHEAD_LOOK, Cost, CostMark, DueJobs, Figures, Halves, HeldMark, HeldSum, JobFilter, first_after};
@@ -22,11 +25,16 @@ use crate::job_row::{state_number, state_of, what_counts};
 use crate::postgres::PostgresStore;
 use crate::postgres::error::store_error;
 use crate::postgres::payloads::cut_page;
+use crate::postgres::read::sql_limit;
 use crate::postgres::rows::{LockMode, PgRows};
 use crate::store::QUEUES_COUNTED;
 
-/// Since when the oldest waits: of those that stand elsewhere than their instant says, of those that have come due, and of
-/// each kind of the others; see [`AHEAD_LOOK`]. And since when the oldest lease lasts.
+/// Since when the oldest job of a queue waits, from three sources, and since when the oldest lease lasts. The sources:
+///
+/// 1. Waiting jobs whose rank differs from their instant, and jobs that are behind or barred (index `jobs_waiting`).
+/// 2. Scheduled jobs that have come due (index `jobs_due`).
+/// 3. Ready jobs whose rank is their instant, of each kind the first (index `jobs_ready`). Jobs of higher priority precede it; at most
+///    [`AHEAD_LOOK`] of them are read.
 const OLDEST: &str = "WITH RECURSIVE k(kind) AS (
          (SELECT j.kind FROM bursar.jobs j WHERE j.state = 0 AND j.tenant = $1 AND j.queue = $2 ORDER BY j.kind LIMIT 1)
          UNION ALL
@@ -50,7 +58,7 @@ const OLDEST: &str = "WITH RECURSIVE k(kind) AS (
          (SELECT min(rank) FROM bursar.jobs WHERE state = 6 AND tenant = $1 AND queue = $2)";
 
 impl PostgresStore {
-    /// Live and finished jobs, in order of ids.
+    /// Lists live and finished jobs, in order of ids.
     pub(in crate::postgres) async fn read_jobs(
         &self,
         tenant: &Tenant,
@@ -68,8 +76,8 @@ impl PostgresStore {
             });
         }
         let mut found = list.finish();
-        cut_page(&mut conn, &mut found, limit, |job| beside(job).collect()).await.map_err(store_error)?;
-        attach_all(&mut conn, &mut found).await?;
+        cut_page(&mut conn, &mut found, limit, |job| detached_payloads(job).collect()).await.map_err(store_error)?;
+        attach_job_payloads(&mut conn, &mut found).await?;
         Ok(found)
     }
 
@@ -85,7 +93,7 @@ impl PostgresStore {
         after: Option<&Queue>,
         limit: usize,
     ) -> Result<Vec<(Queue, QueueState)>, StoreError> {
-        // From one name to the next, past all figures between.
+        // The next name among queues with figures and queues with settings.
         let next = "SELECT min(n.queue) FROM (
                 (SELECT queue FROM bursar.tallies WHERE tenant = $1 AND queue > $2 ORDER BY queue LIMIT 1)
                 UNION ALL
@@ -109,7 +117,7 @@ impl PostgresStore {
         Ok(found)
     }
 
-    /// From one queue to the next, past all figures of minutes.
+    /// Counts jobs by state. Skips from one queue to the next, so that no figures per minute are read.
     pub(in crate::postgres) async fn read_job_counts(&self) -> Result<Vec<(JobState, i64)>, StoreError> {
         let sql = "WITH RECURSIVE q(tenant, queue, n) AS (
                 (SELECT tenant, queue, 1 FROM bursar.tallies ORDER BY tenant, queue LIMIT 1)
@@ -186,7 +194,7 @@ impl PostgresStore {
         .bind(kind)
         .bind(scope)
         .bind(last)
-        .bind(limit as i64)
+        .bind(sql_limit(limit))
         .fetch_all(&mut *self.acquire().await?)
         .await
         .map_err(store_error)?;
@@ -219,7 +227,7 @@ impl PostgresStore {
             .bind(after_queue)
             .bind(kind)
             .bind(unit)
-            .bind(limit as i64)
+            .bind(sql_limit(limit))
             .fetch_all(&mut *self.acquire().await?)
             .await
             .map_err(store_error)?;
@@ -233,17 +241,17 @@ impl PostgresStore {
     pub(in crate::postgres) async fn read_due_jobs(&self, limit: usize) -> Result<DueJobs, StoreError> {
         let mut conn = self.acquire().await?;
         let now = self.time(&mut conn).await?;
-        let lapsed = "SELECT tenant, id FROM bursar.jobs WHERE state = 6 AND at <= $1 ORDER BY at LIMIT $2";
-        let awaiting = "SELECT tenant, id FROM bursar.jobs WHERE state = 5 AND at <= $1 ORDER BY at LIMIT $2";
+        let expired_leases = "SELECT tenant, id FROM bursar.jobs WHERE state = 6 AND at <= $1 ORDER BY at LIMIT $2";
+        let parked = "SELECT tenant, id FROM bursar.jobs WHERE state = 5 AND at <= $1 ORDER BY at LIMIT $2";
         Ok(DueJobs {
-            lapsed: due(&mut conn, lapsed, now, limit).await?,
-            awaiting: due(&mut conn, awaiting, now, limit).await?,
-            ended: self.ended(&mut conn, limit, now).await?,
+            lapsed: due_jobs(&mut conn, expired_leases, now, limit).await?,
+            awaiting: due_jobs(&mut conn, parked, now, limit).await?,
+            ended: self.expired_ended(&mut conn, limit, now).await?,
         })
     }
 
-    /// Finished jobs whose time is over: by queue and state, from one to the next, past all jobs between.
-    async fn ended(
+    /// Finds finished jobs whose retention is over. Skips from one queue and state to the next, because each queue has its retention.
+    async fn expired_ended(
         &self,
         conn: &mut PgConnection,
         limit: usize,
@@ -251,38 +259,38 @@ impl PostgresStore {
     ) -> Result<Vec<(Tenant, JobId)>, StoreError> {
         let next = "SELECT tenant, queue, state FROM bursar.ended_jobs WHERE (tenant, queue, state) > ($1, $2, $3)
             ORDER BY tenant, queue, state LIMIT 1";
-        let over = "SELECT tenant, id FROM bursar.ended_jobs
+        let expired = "SELECT tenant, id FROM bursar.ended_jobs
             WHERE tenant = $1 AND queue = $2 AND state = $3 AND at <= $4 ORDER BY at LIMIT $5";
         let mut found = Vec::new();
-        let mut at = (String::new(), String::new(), -1i16);
+        let mut after = (String::new(), String::new(), -1i16);
         while found.len() < limit {
             let row: Option<(String, String, i16)> = sqlx::query_as(next)
-                .bind(&at.0)
-                .bind(&at.1)
-                .bind(at.2)
+                .bind(&after.0)
+                .bind(&after.1)
+                .bind(after.2)
                 .fetch_optional(&mut *conn)
                 .await
                 .map_err(store_error)?;
             let Some((tenant, queue, state)) = row else { break };
             let key: QueueKey = (stored("tenant", tenant.clone())?, stored("queue", queue.clone())?);
             let mut rows = PgRows::new(&mut *conn, self, LockMode::Read);
-            let set = rows.fetch_queues(std::slice::from_ref(&key), false).await?.into_iter().next();
-            let config: QueueConfig = set.map(|(_, set)| set.config).unwrap_or_default();
-            if let Some(kept) = config.kept(state_of(i64::from(state))?) {
-                let page: Vec<(String, Uuid)> = sqlx::query_as(over)
+            let row = rows.fetch_queues(std::slice::from_ref(&key), false).await?.into_iter().next();
+            let config: QueueConfig = row.map(|(_, state)| state.config).unwrap_or_default();
+            if let Some(retention) = config.kept(state_of(i64::from(state))?) {
+                let page: Vec<(String, Uuid)> = sqlx::query_as(expired)
                     .bind(&tenant)
                     .bind(&queue)
                     .bind(state)
-                    .bind(now.before(kept).micros())
+                    .bind(now.before(retention).micros())
                     .bind((limit - found.len()) as i64)
                     .fetch_all(&mut *conn)
                     .await
                     .map_err(store_error)?;
                 for row in page {
-                    found.push(named(row)?);
+                    found.push(job_id(row)?);
                 }
             }
-            at = (tenant, queue, state);
+            after = (tenant, queue, state);
         }
         Ok(found)
     }
@@ -296,14 +304,14 @@ impl PostgresStore {
         let ids: Vec<Uuid> = sqlx::query_scalar(sql)
             .bind(scope.0.as_str())
             .bind(scope.1.as_str())
-            .bind(i64::try_from(limit).unwrap_or(i64::MAX))
+            .bind(sql_limit(limit))
             .fetch_all(&mut *self.acquire().await?)
             .await
             .map_err(store_error)?;
         Ok(ids.into_iter().map(|id| JobId(id.as_u128())).collect())
     }
 
-    /// From one flow key to the next, past all jobs that stand in its lines.
+    /// Finds the barred jobs of up to `limit` flow keys. Skips from one key to the next, so that the jobs behind are not read.
     pub(in crate::postgres) async fn read_barred(
         &self,
         queue: &QueueKey,
@@ -327,7 +335,7 @@ impl PostgresStore {
             .bind(queue.0.as_str())
             .bind(queue.1.as_str())
             .bind(after.map_or("", |key| key.as_str()))
-            .bind(i64::try_from(limit).unwrap_or(i64::MAX))
+            .bind(sql_limit(limit))
             .fetch_all(&mut *self.acquire().await?)
             .await
             .map_err(store_error)?;
@@ -337,7 +345,7 @@ impl PostgresStore {
         Ok((rows.into_iter().filter_map(|(_, id)| Some(JobId(id?.as_u128()))).collect(), last))
     }
 
-    /// From one scope to the next, past all jobs that await it.
+    /// Finds the scopes that parked jobs wait for. Skips from one scope to the next, so that not all jobs are read.
     pub(in crate::postgres) async fn read_awaited(&self, limit: usize) -> Result<Vec<(ScopeKey, u64)>, StoreError> {
         let sql = "WITH RECURSIVE s(tenant, awaits) AS (
                 (SELECT tenant, awaits FROM bursar.jobs WHERE state = 5 ORDER BY tenant, awaits LIMIT 1)
@@ -349,7 +357,7 @@ impl PostgresStore {
             SELECT s.tenant, s.awaits, coalesce((SELECT x.version FROM bursar.scopes x
                 WHERE x.tenant = s.tenant AND x.scope = s.awaits), 0) FROM s LIMIT $1";
         let rows: Vec<(String, String, i64)> = sqlx::query_as(sql)
-            .bind(i64::try_from(limit).unwrap_or(i64::MAX))
+            .bind(sql_limit(limit))
             .fetch_all(&mut *self.acquire().await?)
             .await
             .map_err(store_error)?;
@@ -379,8 +387,8 @@ impl PostgresStore {
         let rows: Vec<(String, String)> = sqlx::query_as(sql)
             .bind(tenant.as_str())
             .bind(after.map_or("", ScheduleName::as_str))
-            .bind(i64::try_from(limit).unwrap_or(i64::MAX))
-            // A row is less than twice what its item weighs.
+            .bind(sql_limit(limit))
+            // A row has less than twice the bytes that its item counts on a page.
             .bind(2 * PAGE_BYTES_MAX as i64)
             .fetch_all(&mut *self.acquire().await?)
             .await
@@ -397,12 +405,8 @@ impl PostgresStore {
         let mut conn = self.acquire().await?;
         let now = self.time(&mut conn).await?.micros();
         let due = "SELECT tenant, name FROM bursar.schedules WHERE next_at <= $1 ORDER BY next_at LIMIT $2";
-        let rows: Vec<(String, String)> = sqlx::query_as(due)
-            .bind(now)
-            .bind(i64::try_from(limit).unwrap_or(i64::MAX))
-            .fetch_all(&mut *conn)
-            .await
-            .map_err(store_error)?;
+        let rows: Vec<(String, String)> =
+            sqlx::query_as(due).bind(now).bind(sql_limit(limit)).fetch_all(&mut *conn).await.map_err(store_error)?;
         let next = "SELECT next_at FROM bursar.schedules WHERE next_at > $1 AND next_at < $2 ORDER BY next_at LIMIT 1";
         let next: Option<i64> = sqlx::query_scalar(next)
             .bind(now)
@@ -415,25 +419,23 @@ impl PostgresStore {
     }
 }
 
-fn named((tenant, id): (String, Uuid)) -> Result<(Tenant, JobId), StoreError> {
+fn job_id((tenant, id): (String, Uuid)) -> Result<(Tenant, JobId), StoreError> {
     Ok((stored("tenant", tenant)?, JobId(id.as_u128())))
 }
 
-async fn due(
+/// Runs a query for due jobs.
+async fn due_jobs(
     conn: &mut PgConnection,
     sql: &'static str,
     now: Time,
     limit: usize,
 ) -> Result<Vec<(Tenant, JobId)>, StoreError> {
-    let rows: Vec<(String, Uuid)> = sqlx::query_as(sql)
-        .bind(now.micros())
-        .bind(i64::try_from(limit).unwrap_or(i64::MAX))
-        .fetch_all(conn)
-        .await
-        .map_err(store_error)?;
-    rows.into_iter().map(named).collect()
+    let rows: Vec<(String, Uuid)> =
+        sqlx::query_as(sql).bind(now.micros()).bind(sql_limit(limit)).fetch_all(conn).await.map_err(store_error)?;
+    rows.into_iter().map(job_id).collect()
 }
 
+/// Reads a page of live jobs.
 async fn live_page(
     conn: &mut PgConnection,
     tenant: &Tenant,
@@ -455,9 +457,10 @@ async fn live_page(
         .fetch_all(conn)
         .await
         .map_err(store_error)?;
-    rows.iter().map(|row| Ok(live(row, 0)?.0)).collect()
+    rows.iter().map(|row| Ok(unpack_live(row, 0)?.0)).collect()
 }
 
+/// Reads a page of finished jobs.
 async fn ended_page(
     conn: &mut PgConnection,
     tenant: &Tenant,

@@ -1,4 +1,12 @@
-//! Writing jobs: a live one where it lies, one that ends in the table of finished ones, one that is tried again back.
+//! Writes jobs, their keys, queues, schedules and figures.
+//!
+//! A live job is updated at its location. A job that finishes moves to `ended_jobs`, and one that is retried by an operator moves back.
+//!
+//! # Counters
+//!
+//! Figures are sums: jobs per state and minute (`tallies`), costs per day (`costs`), and units held by jobs (`held`). All batches of a busy
+//! queue add to the same few sums, and would wait for each other's row locks. So each sum is split over up to 64 rows, its *lanes*. A
+//! connection adds to the lane of its server process (`pg_backend_pid() % 64`), and readers add up all lanes.
 
 use bursar_core::id::JobId;
 use bursar_core::job::Job;
@@ -14,21 +22,21 @@ use crate::postgres::rows::{LockMode, PgRows};
 use crate::postgres::statement::Statement;
 use crate::postgres::write::DELETE_PAYLOADS;
 
-const INSERT: &str = "INSERT INTO bursar.jobs (id, tenant, queue, kind, flow, state, rank, at, awaits, spec, life)
+const INSERT_JOBS: &str = "INSERT INTO bursar.jobs (id, tenant, queue, kind, flow, state, rank, at, awaits, spec, life)
     SELECT @";
-const PUT: &str = "INSERT INTO bursar.jobs (id, tenant, queue, kind, flow, state, rank, at, awaits, spec, life)
+const PUT_JOBS: &str = "INSERT INTO bursar.jobs (id, tenant, queue, kind, flow, state, rank, at, awaits, spec, life)
     SELECT @ ON CONFLICT (id) DO UPDATE SET queue = EXCLUDED.queue, state = EXCLUDED.state,
         rank = EXCLUDED.rank, at = EXCLUDED.at, awaits = EXCLUDED.awaits, life = EXCLUDED.life";
-const UPDATE: &str = "UPDATE bursar.jobs j
+const UPDATE_JOBS: &str = "UPDATE bursar.jobs j
     SET queue = w.queue, state = w.state, rank = w.rank, at = w.at, awaits = w.awaits, life = w.life
     FROM (SELECT @) AS w(place, queue, state, rank, at, awaits, life) WHERE j.ctid = w.place";
-const LEAVE: &str = "DELETE FROM bursar.jobs WHERE ctid = ANY (ARRAY(SELECT @))";
-const DELETE: &str = "DELETE FROM bursar.jobs WHERE ctid = ANY (ARRAY(
+const DELETE_LOCATED: &str = "DELETE FROM bursar.jobs WHERE ctid = ANY (ARRAY(SELECT @))";
+const DELETE_JOBS: &str = "DELETE FROM bursar.jobs WHERE ctid = ANY (ARRAY(
         SELECT j.ctid FROM (SELECT @) AS w(id)
         CROSS JOIN LATERAL (SELECT j.ctid FROM bursar.jobs j WHERE j.id = w.id OFFSET 0) j))";
-const END: &str = "INSERT INTO bursar.ended_jobs (id, tenant, queue, kind, state, at, data) SELECT @
+const PUT_ENDED: &str = "INSERT INTO bursar.ended_jobs (id, tenant, queue, kind, state, at, data) SELECT @
     ON CONFLICT (id) DO UPDATE SET queue = EXCLUDED.queue, state = EXCLUDED.state, at = EXCLUDED.at, data = EXCLUDED.data";
-const REVIVE: &str = "DELETE FROM bursar.ended_jobs WHERE ctid = ANY (ARRAY(
+const DELETE_ENDED: &str = "DELETE FROM bursar.ended_jobs WHERE ctid = ANY (ARRAY(
         SELECT j.ctid FROM (SELECT @) AS w(id)
         CROSS JOIN LATERAL (SELECT j.ctid FROM bursar.ended_jobs j WHERE j.id = w.id OFFSET 0) j))";
 const INSERT_JOB_KEYS: &str = "INSERT INTO bursar.job_keys (tenant, queue, key, job) SELECT @";
@@ -44,7 +52,6 @@ const PUT_SCHEDULES: &str = "INSERT INTO bursar.schedules (tenant, name, next_at
     ON CONFLICT (tenant, name) DO UPDATE SET next_at = EXCLUDED.next_at, data = EXCLUDED.data";
 const DELETE_SCHEDULES: &str = "DELETE FROM bursar.schedules s USING (SELECT @) AS w(tenant, name)
     WHERE s.tenant = w.tenant AND s.name = w.name";
-// Each connection adds to a part of its own as far as there are enough of them.
 const ADD_TALLIES: &str = "INSERT INTO bursar.tallies AS t (tenant, queue, what, minute, lane, count)
     SELECT w.tenant, w.queue, w.what, w.minute, pg_backend_pid() % 64, w.count
     FROM (SELECT @) AS w(tenant, queue, what, minute, count)
@@ -53,7 +60,7 @@ const ADD_COSTS: &str = "INSERT INTO bursar.costs AS c (tenant, day, queue, kind
     SELECT w.tenant, w.day, w.queue, w.kind, w.scope, pg_backend_pid() % 64, w.amount
     FROM (SELECT @) AS w(tenant, day, queue, kind, scope, amount)
     ON CONFLICT (tenant, day, queue, kind, scope, lane) DO UPDATE SET amount = c.amount + EXCLUDED.amount";
-// The low half stays below 2^32, so that no sum of it passes 64 bits.
+// A sum has 128 bits: `high` counts in steps of 2^32. `low` stays below 2^32, so that adding up all lanes does not overflow 64 bits.
 const ADD_HELD: &str = "INSERT INTO bursar.held AS h (tenant, queue, kind, unit, lane, high, low)
     SELECT w.tenant, w.queue, w.kind, w.unit, pg_backend_pid() % 64, w.high, w.low
     FROM (SELECT @) AS w(tenant, queue, kind, unit, high, low)
@@ -61,11 +68,11 @@ const ADD_HELD: &str = "INSERT INTO bursar.held AS h (tenant, queue, kind, unit,
     SET high = h.high + EXCLUDED.high + ((h.low + EXCLUDED.low) >> 32), low = (h.low + EXCLUDED.low) & 4294967295";
 
 impl PgRows<'_> {
-    /// Adds what is to be written of jobs, their keys, queues, schedules and figures.
+    /// Adds the parts that write jobs, their keys, queues, schedules and figures.
     pub(in crate::postgres) fn write_jobs(&self, statement: &mut Statement, ws: &Workspace) {
         write_job_keys(statement, ws);
-        let (mut new, mut located, mut put, mut left) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        let (mut ended, mut revived, mut deleted, mut gone) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let (mut new, mut located, mut revived, mut finished) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let (mut ended, mut not_ended, mut deleted, mut payloads) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for (id, change) in ws.jobs.changes() {
             let location = self.locations.jobs.get(&id.0);
             match change {
@@ -73,41 +80,41 @@ impl PgRows<'_> {
                 Change::Insert(job) => new.push(job),
                 Change::Update(job) => match (job.life.state.is_final(), location) {
                     (true, Some(ctid)) => {
-                        left.push(*ctid);
+                        finished.push(*ctid);
                         ended.push(job);
                     }
                     (true, None) => {
-                        // It had ended before, or nobody looked where it lies.
+                        // The job had ended before. A rebuild does not record locations, so the job may also be live.
                         deleted.extend((self.mode == LockMode::Exclusive).then_some(*id));
                         ended.push(job);
                     }
                     (false, Some(ctid)) => located.push((*ctid, job)),
                     (false, None) => {
-                        revived.push(*id);
-                        put.push(job);
+                        not_ended.push(*id);
+                        revived.push(job);
                     }
                 },
                 Change::Delete => {
-                    revived.push(*id);
+                    not_ended.push(*id);
                     deleted.push(*id);
-                    gone.extend([id.0, id.result_key()]);
+                    payloads.extend([id.0, id.result_key()]);
                 }
             }
         }
-        // In the order of time, so that neighbours in an index are written together.
+        // Ids grow with time. Sorted, rows go to neighbouring pages of the index.
         new.sort_unstable_by_key(|job| job.id);
         ended.sort_unstable_by_key(|job| job.id);
-        statement.part(INSERT, &new, whole);
-        statement.part(PUT, &put, whole);
-        statement.counted_part(UPDATE, &located, by_location);
-        statement.counted_part(LEAVE, &left, |part, rows| part.array(rows.iter().copied()));
-        statement.part(END, &ended, finished);
-        for (sql, ids) in [(REVIVE, revived), (DELETE, deleted)] {
+        statement.part(INSERT_JOBS, &new, live_columns);
+        statement.part(PUT_JOBS, &revived, live_columns);
+        statement.counted_part(UPDATE_JOBS, &located, changed_columns);
+        statement.counted_part(DELETE_LOCATED, &finished, |part, rows| part.array(rows.iter().copied()));
+        statement.part(PUT_ENDED, &ended, ended_columns);
+        for (sql, ids) in [(DELETE_ENDED, not_ended), (DELETE_JOBS, deleted)] {
             statement.part(sql, &ids, |part, rows: &[JobId]| {
                 part.array(rows.iter().map(|id| Uuid::from_u128(id.0)));
             });
         }
-        statement.part(DELETE_PAYLOADS, &gone, |part, rows| {
+        statement.part(DELETE_PAYLOADS, &payloads, |part, rows| {
             part.array(rows.iter().map(|id| Uuid::from_u128(*id)));
         });
         write_queues(statement, ws);
@@ -116,7 +123,8 @@ impl PgRows<'_> {
     }
 }
 
-fn whole(part: &mut Statement, jobs: &[&Job]) {
+/// The columns of a live job.
+fn live_columns(part: &mut Statement, jobs: &[&Job]) {
     let columns: Vec<Columns> = jobs.iter().map(|job| Columns::of(job)).collect();
     part.array(jobs.iter().map(|job| Uuid::from_u128(job.id.0)));
     part.array(jobs.iter().map(|job| job.tenant.as_str()));
@@ -131,7 +139,8 @@ fn whole(part: &mut Statement, jobs: &[&Job]) {
     part.array(jobs.iter().map(|job| Moving::of(job).pack()));
 }
 
-fn by_location(part: &mut Statement, jobs: &[(Ctid, &Job)]) {
+/// The columns of a live job that change.
+fn changed_columns(part: &mut Statement, jobs: &[(Ctid, &Job)]) {
     let columns: Vec<Columns> = jobs.iter().map(|(_, job)| Columns::of(job)).collect();
     part.array(jobs.iter().map(|(ctid, _)| *ctid));
     part.array(jobs.iter().map(|(_, job)| job.queue.as_str()));
@@ -142,7 +151,8 @@ fn by_location(part: &mut Statement, jobs: &[(Ctid, &Job)]) {
     part.array(jobs.iter().map(|(_, job)| Moving::of(job).pack()));
 }
 
-fn finished(part: &mut Statement, jobs: &[&Job]) {
+/// The columns of an ended job.
+fn ended_columns(part: &mut Statement, jobs: &[&Job]) {
     part.array(jobs.iter().map(|job| Uuid::from_u128(job.id.0)));
     part.array(jobs.iter().map(|job| job.tenant.as_str()));
     part.array(jobs.iter().map(|job| job.queue.as_str()));
@@ -152,13 +162,13 @@ fn finished(part: &mut Statement, jobs: &[&Job]) {
     part.array(jobs.iter().map(|job| ended(job).pack()));
 }
 
-/// In one order, so that two who want the same ones do not wait for each other.
+/// Writes job keys, sorted, so that transactions that insert the same keys do not deadlock.
 fn write_job_keys(statement: &mut Statement, ws: &Workspace) {
-    let (mut taken, mut given) = (Vec::new(), Vec::new());
+    let (mut taken, mut released) = (Vec::new(), Vec::new());
     for (key, change) in ws.job_keys.changes() {
         match change {
             Change::Insert(job) | Change::Update(job) => taken.push((key, *job)),
-            Change::Delete => given.push(key),
+            Change::Delete => released.push(key),
         }
     }
     taken.sort_unstable();
@@ -168,7 +178,7 @@ fn write_job_keys(statement: &mut Statement, ws: &Workspace) {
         part.array(rows.iter().map(|(key, _)| key.2.as_str()));
         part.array(rows.iter().map(|(_, job)| Uuid::from_u128(job.0)));
     });
-    statement.part(DELETE_JOB_KEYS, &given, |part, rows| {
+    statement.part(DELETE_JOB_KEYS, &released, |part, rows| {
         part.array(rows.iter().map(|key| key.0.as_str()));
         part.array(rows.iter().map(|key| key.1.as_str()));
         part.array(rows.iter().map(|key| key.2.as_str()));
@@ -189,15 +199,15 @@ fn write_queues(statement: &mut Statement, ws: &Workspace) {
 }
 
 fn write_schedules(statement: &mut Statement, ws: &Workspace) {
-    let (mut new, mut put, mut gone) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut new, mut updated, mut deleted) = (Vec::new(), Vec::new(), Vec::new());
     for (key, change) in ws.schedules.changes() {
         match change {
             Change::Insert(row) => new.push((key, row)),
-            Change::Update(row) => put.push((key, row)),
-            Change::Delete => gone.push(key),
+            Change::Update(row) => updated.push((key, row)),
+            Change::Delete => deleted.push(key),
         }
     }
-    for (sql, rows) in [(INSERT_SCHEDULES, new), (PUT_SCHEDULES, put)] {
+    for (sql, rows) in [(INSERT_SCHEDULES, new), (PUT_SCHEDULES, updated)] {
         statement.part(sql, &rows, |part, rows| {
             part.array(rows.iter().map(|(key, _)| key.0.as_str()));
             part.array(rows.iter().map(|(key, _)| key.1.as_str()));
@@ -205,7 +215,7 @@ fn write_schedules(statement: &mut Statement, ws: &Workspace) {
             part.array(rows.iter().map(|(_, row)| to_json(*row)));
         });
     }
-    statement.part(DELETE_SCHEDULES, &gone, |part, rows| {
+    statement.part(DELETE_SCHEDULES, &deleted, |part, rows| {
         part.array(rows.iter().map(|key| key.0.as_str()));
         part.array(rows.iter().map(|key| key.1.as_str()));
     });

@@ -5,7 +5,8 @@ CREATE TABLE bursar.meta (
     value text NOT NULL
 );
 
--- Every write rewrites its scopes: half-empty pages and no further index keep that within the page.
+-- Every charge updates the rows of its scopes. Half-empty pages and no second index keep each update on its page (a HOT update).
+-- `state` has the balances in a compact binary form, `budget` is JSON. A row with version 0 was created only to be locked.
 CREATE TABLE bursar.scopes (
     tenant  text COLLATE "C" NOT NULL,
     scope   text COLLATE "C" NOT NULL,
@@ -15,6 +16,7 @@ CREATE TABLE bursar.scopes (
     PRIMARY KEY (tenant, scope)
 ) WITH (fillfactor = 50);
 
+-- `state` 0: neither settled nor expired. `data` is the whole hold in a compact binary form; the other columns repeat what an index needs.
 CREATE TABLE bursar.holds (
     id         uuid PRIMARY KEY,
     tenant     text COLLATE "C" NOT NULL,
@@ -22,9 +24,10 @@ CREATE TABLE bursar.holds (
     expires_at bigint NOT NULL,
     data       bytea NOT NULL
 );
--- What the sweeper looks for. Holds that a job owns never expire by themselves.
+-- For the sweep of expired holds. The hold of a job has no expiry of its own, so it is not in this index.
 CREATE INDEX holds_due ON bursar.holds (expires_at, id) WHERE state = 0 AND expires_at < 9223372036854775807;
 
+-- The charges of live holds on a scope, once they have left the row of the scope.
 CREATE TABLE bursar.live_charges (
     tenant     text COLLATE "C" NOT NULL,
     scope      text COLLATE "C" NOT NULL,
@@ -35,6 +38,7 @@ CREATE TABLE bursar.live_charges (
     PRIMARY KEY (tenant, scope, expires_at, hold)
 );
 
+-- Units spent. Postings that no window can reach any more are added up in `rollups` and deleted.
 CREATE TABLE bursar.postings (
     tenant text COLLATE "C" NOT NULL,
     scope  text COLLATE "C" NOT NULL,
@@ -52,7 +56,8 @@ CREATE TABLE bursar.rollups (
     PRIMARY KEY (tenant, scope)
 );
 
--- A grant is written twice, once when it is redeemed: there is room for that beside it, so that its index is left alone.
+-- A grant is written twice: when it is created and when it is redeemed. The fill factor leaves room for the second version on the
+-- same page, so that the update does not touch the index.
 CREATE TABLE bursar.grants (
     id         uuid PRIMARY KEY,
     tenant     text COLLATE "C" NOT NULL,
@@ -61,6 +66,7 @@ CREATE TABLE bursar.grants (
     data       bytea NOT NULL
 ) WITH (fillfactor = 45);
 
+-- Idempotency keys. `batch` and `command` locate the answer in the journal.
 CREATE TABLE bursar.keys (
     tenant      text COLLATE "C" NOT NULL,
     key         text COLLATE "C" NOT NULL,
@@ -72,6 +78,7 @@ CREATE TABLE bursar.keys (
 );
 CREATE INDEX keys_until ON bursar.keys (until);
 
+-- Jobs by their keys, which are unique per queue.
 CREATE TABLE bursar.job_keys (
     tenant text COLLATE "C" NOT NULL,
     queue  text COLLATE "C" NOT NULL,
@@ -80,9 +87,16 @@ CREATE TABLE bursar.job_keys (
     PRIMARY KEY (tenant, queue, key)
 );
 
--- Live jobs only. `state`: 0 can be leased, 1 stands behind another, 2 is barred, 3 is put off, 4 is scheduled, 5 awaits its
--- budget, 6 is leased. `at` is when it is due, or when its lease lapses; `rank` its order, or since when it is leased. `spec`
--- is written once.
+-- Live jobs. `state`:
+--   0 ready: can be leased
+--   1 behind: another job of its flow key is before it
+--   2 barred: its flow key is at the concurrency limit
+--   3 put off: the rate of its flow key admits it later
+--   4 scheduled
+--   5 parked: awaits units of the scope `awaits`
+--   6 leased
+-- `at` is when the job is due, or when its lease expires. `rank` is its order in the queue, or when its lease began. `spec` never changes,
+-- `life` does.
 CREATE TABLE bursar.jobs (
     id     uuid PRIMARY KEY,
     tenant text COLLATE "C" NOT NULL,
@@ -99,13 +113,13 @@ CREATE TABLE bursar.jobs (
 CREATE INDEX jobs_ready ON bursar.jobs (tenant, queue, kind, rank, id) WHERE state = 0;
 CREATE INDEX jobs_lines ON bursar.jobs (tenant, queue, flow, state, kind, rank, id) WHERE state IN (1, 2);
 CREATE INDEX jobs_due ON bursar.jobs (tenant, queue, at) WHERE state IN (3, 4);
--- Of those that can be leased only who stands elsewhere than its instant says: of the others the order of `jobs_ready` tells who
--- has waited longest.
+-- For the age of the oldest waiting job. Ready jobs whose rank is their instant are left out: `jobs_ready` has them in that order.
 CREATE INDEX jobs_waiting ON bursar.jobs (tenant, queue, at) WHERE state < 3 AND (state > 0 OR rank <> at);
 CREATE INDEX jobs_lapse ON bursar.jobs (at) WHERE state = 6;
 CREATE INDEX jobs_look ON bursar.jobs (at) WHERE state = 5;
 CREATE INDEX jobs_awaits ON bursar.jobs (tenant, awaits, id) WHERE state = 5;
 
+-- Finished jobs, until the retention of their queue is over.
 CREATE TABLE bursar.ended_jobs (
     id     uuid PRIMARY KEY,
     tenant text COLLATE "C" NOT NULL,
@@ -133,7 +147,8 @@ CREATE TABLE bursar.schedules (
 );
 CREATE INDEX schedules_due ON bursar.schedules (next_at);
 
--- Sums, in as many parts as there are writers at once, so that none waits for another.
+-- Counters. Each is the sum of up to 64 rows, one per `lane`: concurrent writers use different lanes and do not wait for each other.
+-- `tallies` counts jobs by state and by minute, `costs` adds up units by day.
 CREATE TABLE bursar.tallies (
     tenant text COLLATE "C" NOT NULL,
     queue  text COLLATE "C" NOT NULL,
@@ -153,7 +168,7 @@ CREATE TABLE bursar.costs (
     amount bigint NOT NULL,
     PRIMARY KEY (tenant, day, queue, kind, scope, lane)
 ) WITH (fillfactor = 50);
--- What holds of jobs set aside now: `high` counts in steps of 2^32.
+-- The units that the holds of jobs set aside at present: high * 2^32 + low.
 CREATE TABLE bursar.held (
     tenant text COLLATE "C" NOT NULL,
     queue  text COLLATE "C" NOT NULL,
@@ -165,12 +180,13 @@ CREATE TABLE bursar.held (
     PRIMARY KEY (tenant, queue, kind, unit, lane)
 ) WITH (fillfactor = 50);
 
+-- Payloads above 1 KiB, by the id of their job or grant.
 CREATE TABLE bursar.payloads (
     id   uuid PRIMARY KEY,
     data text NOT NULL
 );
 
--- One row a transaction: `prev` and `entries` are JSON.
+-- One row per batch. `count` is its number of events; `prev` and `entries` are JSON.
 CREATE TABLE bursar.journal (
     id      uuid PRIMARY KEY,
     at      bigint NOT NULL,
@@ -179,8 +195,7 @@ CREATE TABLE bursar.journal (
     entries text NOT NULL
 );
 
--- A row of many commands is long enough to be compressed. With lz4 that takes a fraction of the time; a server that was
--- built without it, or that is too old to know it, compresses as it always did.
+-- Rows of large batches are compressed, which is much faster with lz4. A server that does not support lz4 uses its default method.
 DO $$
 BEGIN
     EXECUTE 'ALTER TABLE bursar.journal ALTER COLUMN prev SET COMPRESSION lz4, ALTER COLUMN entries SET COMPRESSION lz4';
@@ -189,15 +204,14 @@ EXCEPTION WHEN feature_not_supported OR syntax_error THEN
 END
 $$;
 
--- Transactions that have no position yet. A number is drawn before the commit, so whoever builds on what another one
--- committed has the greater number, whatever the clocks say.
+-- Batches that have no position yet. A batch that has seen the commit of another one has the greater `seq`, whatever the clocks say.
 CREATE TABLE bursar.journal_new (
     seq   bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     id    uuid NOT NULL,
     count integer NOT NULL
 );
 
--- Positions: dense, in the order in which transactions became visible.
+-- Positions: dense, in the order in which batches became visible.
 CREATE TABLE bursar.journal_order (
     position bigint PRIMARY KEY,
     id       uuid NOT NULL UNIQUE,
