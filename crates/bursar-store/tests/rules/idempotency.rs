@@ -78,7 +78,7 @@ fn what_is_done_to_jobs_under_a_key_is_done_once_and_answered_in_the_same_way() 
         cancel a key=r                         => idempotency key r was used for a different request: use a new key, or repeat the same request
         discard a key=d                        => cancelled
         discard a key=d                        => again: cancelled
-        discard a                              => a is cancelled: only dead ones can be discarded
+        discard a                              => a is cancelled: only dead jobs can be discarded
         ",
     );
 }
