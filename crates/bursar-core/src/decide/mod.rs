@@ -5,11 +5,11 @@
 //!
 //! Every request goes through the same steps:
 //!
-//! 1. [`replay`] looks up the idempotency key. If it was used before, the first answer is returned again.
-//! 2. [`preconditions`] refuse, among others, to change a definition that is not the one the caller has read (`if_match`).
-//! 3. The module of the operation decides its events. [`Decision`] applies them to the workspace, so that the next request
+//! 1. `replay` looks up the idempotency key. If it was used before, the first answer is returned again.
+//! 2. `preconditions` refuses, among others, to change a definition that is not the one the caller has read (`if_match`).
+//! 3. The module of the operation decides its events. `Decision` applies them to the workspace, so that the next request
 //!    of the batch is decided on the rows as this one leaves them.
-//! 4. [`consequence`] adds what follows from spend: crossed thresholds, trips, freezes that end.
+//! 4. `consequence` adds what follows from spend: crossed thresholds, trips, freezes that end.
 //! 5. The answer is rendered from the events, and the entry of the journal is added to the workspace.
 
 mod admit;

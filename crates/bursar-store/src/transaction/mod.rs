@@ -8,7 +8,7 @@
 //!
 //! A *name* is the idempotency key of a request or of a job. Names are looked up before any row is locked, so another transaction can
 //! insert the same name in between. A request with an effect inserts its name and gets a conflict; its batch is then loaded and decided
-//! again. A request without an effect (a refusal, a dry run) inserts nothing. For it, [`repeat_lost_races`] looks up the name a second
+//! again. A request without an effect (a refusal, a dry run) inserts nothing. For it, `repeat_lost_races` looks up the name a second
 //! time, with the rows locked. If the name has been inserted since, the request is decided again and gets the answer of the other one.
 
 mod blocked;
