@@ -1,4 +1,4 @@
-//! Answers: rendered from events, so that a repeated request gets the same one.
+//! Answers: the results of requests, rendered from their events, so that a retried request gets the same answer.
 
 use std::sync::Arc;
 
@@ -11,118 +11,118 @@ use crate::payload::Payload;
 use crate::refusal::Refusal;
 use crate::time::Time;
 
-/// The answer to a request that was done.
+/// The answer to a request that was executed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
-    /// The command that did it.
+    /// The command that executed it.
     pub command: CommandId,
-    /// It had been done before, under the same idempotency key.
+    /// Whether an earlier request under the same idempotency key was executed, and this is its answer.
     pub replayed: bool,
-    /// What came of it.
+    /// The answer.
     pub answer: Answer,
-    /// What was written in the journal, to be told once it is durable; `None` when nothing was.
+    /// The entry of the journal, to publish after the commit; `None` if the request changed nothing.
     pub entry: Option<Arc<Entry>>,
 }
 
-/// What came of a request.
+/// The result of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// A command was done.
+    /// A command was executed.
     Submitted(Submitted),
     /// A hold was committed or released.
     Settled(Settled),
-    /// A hold lives longer.
+    /// A hold was extended.
     Extended {
         /// The hold.
         hold: HoldId,
-        /// When it expires now.
+        /// Its new expiry.
         expires_at: Time,
     },
-    /// Units were given back.
+    /// Units were credited.
     Credited(Charged),
-    /// A grant was made.
+    /// A grant was created.
     Minted {
         /// The grant.
         grant: GrantId,
-        /// Until when it can be redeemed.
+        /// When it expires.
         expires_at: Time,
     },
-    /// Holds were found expired, or grants removed.
+    /// Holds were recorded as expired, or grants were deleted.
     Swept {
-        /// How many.
+        /// The number of holds or grants.
         count: usize,
     },
     /// Jobs were leased.
     Leased(Leased),
-    /// Heartbeats were taken, one answer for each.
+    /// Leases were renewed; one answer for each, in order.
     Beaten(Vec<Result<Beaten, Refusal>>),
-    /// Leases were ended, one answer for each.
+    /// Leases were ended; one answer for each, in order.
     Finished(Vec<Result<Finished, Refusal>>),
-    /// Something was done to jobs.
+    /// An action was executed on jobs.
     Acted {
         /// One answer for each, in order.
         each: Vec<Result<Finished, Refusal>>,
-        /// It was a part of something larger, and more parts follow.
+        /// Whether it was a part of a larger request and more parts follow.
         more: bool,
     },
-    /// There is nothing to tell.
+    /// The request was executed and has no result.
     Done,
 }
 
-/// What a worker got.
+/// The jobs that a worker has leased.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Leased {
     /// The jobs, each with its lease.
     pub jobs: Vec<Job>,
-    /// When the next job of these queues is due, or a rate admits it, where that is known.
+    /// When the next job of the queues is due or a rate admits it, if known.
     pub next_at: Option<Time>,
-    /// The instant of the answer, by the clock that the jobs go by.
+    /// The instant of the answer, by the clock of the store.
     pub at: Time,
 }
 
-/// A heartbeat that was taken.
+/// The answer to a heartbeat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Beaten {
     /// The job.
     pub job: JobId,
-    /// What to do.
+    /// What the worker is to do.
     pub order: Order,
-    /// The lease lapses here.
+    /// When the lease lapses.
     pub until: Time,
 }
 
-/// What a job has become.
+/// A job after its lease was ended or an action was executed on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finished {
     /// The job.
     pub job: JobId,
-    /// The state it is in.
+    /// Its state.
     pub state: JobState,
-    /// When it runs again, if it does.
+    /// When it runs again, or tries its budget again; `None` if it is leased or has ended.
     pub run_at: Option<Time>,
-    /// Its hold, or the last one.
+    /// Its hold; of a finished job the last one.
     pub hold: Option<HoldId>,
-    /// Units charged for it so far, scope by scope.
+    /// Units charged for it so far, by scope.
     pub cost: Vec<(Scope, i64)>,
 }
 
 impl Finished {
-    /// Units charged for it so far, on all scopes together.
+    /// Returns the units charged for it so far, summed over all scopes.
     pub fn total_cost(&self) -> i64 {
         self.cost.iter().fold(0i64, |sum, (_, amount)| sum.saturating_add(*amount))
     }
 }
 
-/// What a command did.
+/// The result of a command.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Submitted {
-    /// The hold that was placed.
+    /// The hold it placed; the hold of the existing job if it found one in place of a new owner.
     pub hold: Option<Placed>,
-    /// What was spent at once.
+    /// The charges it posted at once.
     pub posted: Vec<Charged>,
-    /// The grants that were redeemed, in order.
+    /// The grants it redeemed, in order.
     pub grants: Vec<Redeemed>,
-    /// The jobs, in order.
+    /// The jobs it enqueued or found, in order.
     pub jobs: Vec<Enqueued>,
 }
 
@@ -131,9 +131,9 @@ pub struct Submitted {
 pub struct Placed {
     /// Its id.
     pub id: HoldId,
-    /// When it expires; `NEVER` while a job owns it.
+    /// When it expires; [`Time::NEVER`] if a job owns it.
     pub expires_at: Time,
-    /// Its charges, with what was left after them.
+    /// Its charges, with what the limits left after them.
     pub charges: Vec<Charged>,
 }
 
@@ -142,16 +142,16 @@ pub struct Placed {
 pub struct Redeemed {
     /// What it permitted.
     pub purpose: Purpose,
-    /// What it told; `None` when the answer is repeated after the grant was removed.
+    /// Its payload; `None` in a replayed answer if the grant has been deleted since.
     pub payload: Option<Payload>,
 }
 
-/// A job that was enqueued or found.
+/// A job that a command enqueued, or found by its idempotency key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Enqueued {
     /// Its id.
     pub id: JobId,
-    /// It is new.
+    /// Whether it is new.
     pub created: bool,
 }
 
@@ -160,18 +160,18 @@ pub struct Enqueued {
 pub struct Settled {
     /// The hold.
     pub hold: HoldId,
-    /// The state it is in.
+    /// Its state.
     pub state: HoldState,
-    /// It had expired.
+    /// Whether it was committed after its expiry.
     pub late: bool,
-    /// Units above what was held.
+    /// The units spent above the held amount.
     pub overrun: i64,
-    /// Its charges, with what was left after them.
+    /// Its charges, with what the limits left after them.
     pub charges: Vec<Charged>,
 }
 
 impl Settled {
-    /// Words that tell what was unusual.
+    /// Returns the codes of what was unusual: a late commit, an overrun.
     pub fn warnings(&self) -> Vec<&'static str> {
         let late = self.late.then_some("committed_after_expiry");
         let overrun = (self.overrun > 0).then_some("overrun");
@@ -180,7 +180,7 @@ impl Settled {
 }
 
 impl Answer {
-    /// Renders what a request came to from its events. `payload` knows the payloads of grants.
+    /// Renders the answer to a request from its events. `payload` looks up the payload of a grant.
     pub fn render(entry: &Entry, payload: impl Fn(GrantId) -> Option<Payload>) -> Answer {
         let mut submitted = Submitted::default();
         let mut swept = 0;
@@ -221,19 +221,19 @@ impl Answer {
                     return Answer::Minted { grant: *grant, expires_at: *expires_at };
                 }
                 Event::BudgetFrozen { .. } | Event::GrantRevoked { .. } => return Answer::Done,
-                // A charge may have brought it along.
+                // It may be the default budget of a charge, so the answer depends on the other events.
                 Event::BudgetDefined { .. } => {}
                 Event::BudgetUnfrozen { turned: false, .. } => return Answer::Done,
                 Event::HoldExpired { .. } | Event::GrantPurged { .. } => swept += 1,
                 Event::QueueDefined { .. } | Event::ScheduleDefined { .. } | Event::ScheduleRemoved { .. } => {
                     return Answer::Done;
                 }
-                // What follows from a request is told to those who follow the scope.
+                // Consequences of spend are not part of the answer; readers of the journal see them.
                 Event::BudgetTripped { .. }
                 | Event::BudgetUnfrozen { .. }
                 | Event::BudgetCrossed { .. }
                 | Event::BudgetCleared { .. } => {}
-                // What is done to jobs is answered where it is decided.
+                // Operations on jobs are answered where they are decided.
                 _ => {}
             }
         }

@@ -1,14 +1,44 @@
-//! The rules of Bursar: what may be spent, held, granted and started, and what follows from it.
+//! The rules of Bursar: what may be spent, held, granted and run, and what follows from it.
 //!
-//! Everything here is plain data and pure functions. A request is decided against rows that were loaded before,
-//! and comes to events; applying the events changes the rows; the answer is rendered from the events.
+//! This crate is plain data and deterministic functions. A store loads the rows that a request needs. `decide` turns the
+//! request into events, or refuses it. `apply` changes the rows by the events, and the answer is rendered from the events.
 //!
 //! ```text
 //! Request ─▶ Needs ─▶ Workspace (loaded rows) ─▶ decide ─▶ Events ─▶ apply ─▶ Workspace (changed rows)
 //!                                                            └─▶ Answer
 //! ```
 //!
-//! This crate knows nothing of SQL, of clocks, of randomness or of threads.
+//! The crate knows nothing about SQL, clocks, randomness or threads. The store passes in the instant of a batch and a
+//! source of ids.
+//!
+//! # What is where
+//!
+//! The way of a request, in order:
+//!
+//! | module | contents |
+//! | --- | --- |
+//! | [`request`], [`context`] | operations, the checks that need no stored row, idempotency fingerprints |
+//! | [`needs`] | the keys of the rows that a request needs |
+//! | [`state`] | the workspace: the loaded rows of a batch, and their changes |
+//! | [`decide`] | the rules, one module for each kind of operation |
+//! | [`event`] | the events that a decision consists of, and the journal entry that records them |
+//! | `apply` | the effect of each event on the rows |
+//! | [`answer`], [`refusal`] | the result of a request, or why it was refused |
+//! | [`wakes`] | which waiting workers and parked jobs a request makes ready |
+//!
+//! The things that rows describe:
+//!
+//! | module | contents |
+//! | --- | --- |
+//! | [`budget`], [`window`] | limits, and the stretch of time over which each counts |
+//! | [`scope`], `bucket` | the balances of a scope, and how time changes them |
+//! | [`hold`], [`live`] | holds, and their charges on a scope in order of expiry |
+//! | [`grant`], [`credential`] | single-use tokens, and tokens that authenticate callers over HTTP |
+//! | [`job`], [`cron`] | jobs, queues, leases, flow control and schedules |
+//!
+//! Vocabulary: [`id`], [`name`], [`time`], [`trace`], [`payload`], [`page`] and [`bounds`], which has every bound on input
+//! and on the work of one transaction. [`failure`] classifies failed requests. [`mutant`] has the faults that tests and
+//! the simulator switch on to check that they are detected.
 
 pub mod answer;
 mod apply;

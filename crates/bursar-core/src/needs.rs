@@ -1,4 +1,4 @@
-//! The keys a request needs, named up front.
+//! The keys of the rows that a request needs, so that a store can load and lock them before it decides.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,42 +11,43 @@ use crate::request::{Act, Op, Request};
 use crate::state::{JobKey, KeyKey, QueueKey, ScheduleKey, ScopeKey, Workspace};
 use crate::window::Window;
 
-/// Rows to load, each kind sorted: the one lock order is keys, job keys, schedules, jobs, holds, grants, scopes.
+/// The keys of the rows to load, each kind sorted. Rows are locked in one order: keys, job keys, schedules, jobs, holds,
+/// grants, scopes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Needs {
     /// Idempotency keys.
     pub keys: BTreeSet<KeyKey>,
-    /// Jobs by their keys.
+    /// Idempotency keys of jobs.
     pub job_keys: BTreeSet<JobKey>,
-    /// Holds, whose scopes are needed too.
+    /// Holds. Their scopes are needed too.
     pub holds: BTreeSet<HoldId>,
     /// Grants.
     pub grants: BTreeSet<GrantId>,
-    /// Jobs, whose holds, lines and slots are needed too.
+    /// Jobs. Their holds, lines and slots are needed too.
     pub jobs: BTreeSet<JobId>,
-    /// Jobs that give a sign of life, and nothing more.
+    /// Jobs whose leases are only renewed. Nothing else of them is needed.
     pub beats: BTreeSet<JobId>,
-    /// Queues.
+    /// Queues whose settings are read.
     pub queues: BTreeSet<QueueKey>,
-    /// Queues that are to be changed.
+    /// Queues whose settings are changed.
     pub queues_defined: BTreeSet<QueueKey>,
-    /// Schedules, whose last jobs are needed too.
+    /// Schedules. Their last jobs are needed too.
     pub schedules: BTreeSet<ScheduleKey>,
-    /// Queues that jobs are to be leased from.
+    /// Queues to lease jobs from.
     pub claims: BTreeMap<QueueKey, Claim>,
-    /// Jobs that are to be put in other queues, where they may stand in another line.
+    /// Jobs to move, each with the queue they are moved to. They may join a line there.
     pub moves: BTreeSet<(JobId, Queue)>,
-    /// Scopes, whose ancestors are needed too.
+    /// Scopes. Their ancestors are needed too.
     pub scopes: BTreeMap<ScopeKey, ScopeNeed>,
 }
 
-/// Jobs that are wanted from a queue.
+/// The jobs that lease requests want from a queue.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Claim {
-    /// What each of those who ask wants: these kinds, or those that begin so; any if there are none. So many of each, as
-    /// one may take what another wants too.
+    /// The kinds that each request wants, exact or with a `*` suffix; an empty set means all kinds. `count` jobs are loaded
+    /// for each set, because one request may take jobs that another wants too.
     pub kinds: BTreeSet<BTreeSet<JobKind>>,
-    /// So many, all askers together.
+    /// The number of jobs that all requests want together.
     pub count: usize,
 }
 
@@ -62,14 +63,14 @@ impl Claim {
     }
 }
 
-/// What is needed of a scope.
+/// What a request needs of a scope.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ScopeNeed {
-    /// Windows that must have a balance, beside those of its budget.
+    /// Windows that need a balance, in addition to those of its budget.
     pub windows: BTreeSet<Window>,
-    /// Windows that must have one too, where nobody has defined a budget.
+    /// Windows of default budgets. They need a balance if no caller has defined a budget.
     pub defaults: BTreeSet<Window>,
-    /// The request may bring the scope into being.
+    /// Whether to create the row if it does not exist.
     pub create: bool,
 }
 
@@ -82,7 +83,7 @@ impl ScopeNeed {
 }
 
 impl Needs {
-    /// What a request needs.
+    /// Returns what a request needs.
     pub(crate) fn of(request: &Request) -> Needs {
         let mut needs = Needs::default();
         needs.add_request(request);
@@ -117,17 +118,17 @@ impl Needs {
                 for charge in &command.charges {
                     let windows = charge.limits.iter().map(|limit| limit.window.clone());
                     let limited = !charge.limits.is_empty() || charge.default.is_some();
-                    self.scope(tenant, &charge.scope, windows, limited && !request.dry_run);
+                    self.add_scope(tenant, &charge.scope, windows, limited && !request.dry_run);
                     if let Some(default) = &charge.default {
                         let need = self.scopes.get_mut(&(tenant.clone(), charge.scope.clone()));
-                        need.expect("it was just named").defaults.extend(default.windows().cloned());
+                        need.expect("the scope was just added").defaults.extend(default.windows().cloned());
                     }
                 }
                 self.grants.extend(command.redeem.iter().map(|redemption| redemption.grant));
                 for job in &command.jobs {
                     let key = job.idempotency_key.iter();
                     self.job_keys.extend(key.map(|key| (tenant.clone(), job.queue.clone(), key.clone())));
-                    self.line(tenant, job);
+                    self.add_line(tenant, job);
                 }
             }
             Op::Commit { hold, .. } | Op::Release { hold } | Op::Extend { hold, .. } => {
@@ -135,23 +136,23 @@ impl Needs {
             }
             Op::Credit { scope, hold, .. } => {
                 self.holds.extend(hold);
-                self.scope(tenant, scope, [], false);
+                self.add_scope(tenant, scope, [], false);
             }
             Op::Define { scope, budget } => {
-                self.scope(tenant, scope, budget.windows().cloned(), !request.dry_run);
+                self.add_scope(tenant, scope, budget.windows().cloned(), !request.dry_run);
                 if let Some(parent) = &budget.parent {
-                    self.scope(tenant, parent, [], false);
+                    self.add_scope(tenant, parent, [], false);
                 }
             }
-            Op::Freeze { scope } | Op::Unfreeze { scope } => self.scope(tenant, scope, [], false),
-            // Its id is new.
+            Op::Freeze { scope } | Op::Unfreeze { scope } => self.add_scope(tenant, scope, [], false),
+            // The grant is new: there is no row to load.
             Op::Mint(_) => {}
             Op::Rotate { grant, .. } | Op::Revoke { grant } | Op::Use { grant } => {
                 self.grants.insert(*grant);
             }
             Op::PurgeGrants { grants } => self.grants.extend(grants),
             Op::Expire { holds } => self.holds.extend(holds),
-            Op::Tidy { scopes } => scopes.iter().for_each(|scope| self.scope(tenant, scope, [], false)),
+            Op::Tidy { scopes } => scopes.iter().for_each(|scope| self.add_scope(tenant, scope, [], false)),
             Op::Lease(ask) => {
                 for queue in &ask.queues {
                     self.queues.insert((tenant.clone(), queue.clone()));
@@ -160,11 +161,13 @@ impl Needs {
             }
             Op::Heartbeat { beats } => self.beats.extend(beats.iter().map(|beat| beat.job)),
             Op::Finish { items } => {
-                // What is wrong in itself needs no rows.
+                // An invalid item is refused without its rows.
                 let items = || items.iter().filter(|item| item.check().is_ok());
                 self.jobs.extend(items().map(|item| item.job));
                 let usage = items().filter_map(|item| item.end.usage()).flatten();
-                usage.filter_map(|usage| usage.scope.as_ref()).for_each(|scope| self.scope(tenant, scope, [], false));
+                usage
+                    .filter_map(|usage| usage.scope.as_ref())
+                    .for_each(|scope| self.add_scope(tenant, scope, [], false));
             }
             Op::Act { act, jobs } => {
                 self.jobs.extend(jobs);
@@ -175,8 +178,8 @@ impl Needs {
             }
             Op::DefineSchedule { schedule, spec } => {
                 self.schedules.insert((tenant.clone(), schedule.clone()));
-                // It may be run in the same transaction.
-                self.line(tenant, &spec.job);
+                // Another request of the same batch may run it, which enqueues this job.
+                self.add_line(tenant, &spec.job);
             }
             Op::PauseSchedule { schedule, .. }
             | Op::RemoveSchedule { schedule }
@@ -190,29 +193,29 @@ impl Needs {
         }
     }
 
-    /// Adds what applying an entry of the journal again needs.
+    /// Adds what it takes to apply an entry of the journal again.
     pub fn add_entry(&mut self, entry: &Entry) {
         let tenant = &entry.context.tenant;
         self.keys.extend(entry.key.iter().map(|used| (tenant.clone(), used.key.clone())));
         for recorded in &entry.events {
             for scope in recorded.e.scopes() {
-                self.scope(tenant, scope, [], true);
+                self.add_scope(tenant, scope, [], true);
             }
-            self.of_event(tenant, &recorded.e);
+            self.add_event(tenant, &recorded.e);
         }
     }
 
-    fn of_event(&mut self, tenant: &Tenant, event: &Event) {
+    fn add_event(&mut self, tenant: &Tenant, event: &Event) {
         match event {
             Event::HoldPlaced { charges, hold, .. } => {
                 self.holds.insert(*hold);
                 for charge in charges {
-                    self.scope(tenant, &charge.scope, charge.limits.iter().map(|l| l.window.clone()), true);
+                    self.add_scope(tenant, &charge.scope, charge.limits.iter().map(|l| l.window.clone()), true);
                 }
             }
             Event::Posted { charges } => {
                 for charge in charges {
-                    self.scope(tenant, &charge.scope, charge.limits.iter().map(|l| l.window.clone()), true);
+                    self.add_scope(tenant, &charge.scope, charge.limits.iter().map(|l| l.window.clone()), true);
                 }
             }
             Event::HoldCommitted { hold, .. }
@@ -222,14 +225,14 @@ impl Needs {
                 self.holds.insert(*hold);
             }
             Event::BudgetDefined { scope, budget } => {
-                self.scope(tenant, scope, budget.windows().cloned(), true);
-                budget.parent.iter().for_each(|parent| self.scope(tenant, parent, [], true));
+                self.add_scope(tenant, scope, budget.windows().cloned(), true);
+                budget.parent.iter().for_each(|parent| self.add_scope(tenant, parent, [], true));
             }
             Event::BudgetFrozen { scope }
             | Event::BudgetTripped { scope, .. }
             | Event::BudgetUnfrozen { scope, .. }
             | Event::BudgetCrossed { scope, .. }
-            | Event::BudgetCleared { scope, .. } => self.scope(tenant, scope, [], true),
+            | Event::BudgetCleared { scope, .. } => self.add_scope(tenant, scope, [], true),
             Event::GrantMinted { grant, .. }
             | Event::GrantRedeemed { grant, .. }
             | Event::GrantRevoked { grant }
@@ -240,7 +243,7 @@ impl Needs {
             }
             Event::JobEnqueued { job, spec, .. } => {
                 self.jobs.insert(*job);
-                self.line(tenant, spec);
+                self.add_line(tenant, spec);
                 let key = spec.idempotency_key.iter();
                 self.job_keys.extend(key.map(|key| (tenant.clone(), spec.queue.clone(), key.clone())));
             }
@@ -248,7 +251,7 @@ impl Needs {
             Event::JobFound { .. } => {}
             Event::JobParked { job, scope, .. } => {
                 self.jobs.insert(*job);
-                self.scope(tenant, scope, [], true);
+                self.add_scope(tenant, scope, [], true);
             }
             Event::JobMoved { job, queue } => {
                 self.jobs.insert(*job);
@@ -267,70 +270,71 @@ impl Needs {
         }
     }
 
-    /// Adds what a schedule comes to that was loaded: its last job, and the line that the next one may stand in.
+    /// Adds what a loaded schedule leads to: its last job, and the line that its next job may join.
     pub fn add_schedule(&mut self, tenant: &Tenant, schedule: &Schedule) {
         self.jobs.extend(schedule.last_job);
-        self.line(tenant, &schedule.spec.job);
+        self.add_line(tenant, &schedule.spec.job);
     }
 
-    /// The line that a new job may stand in.
-    fn line(&mut self, tenant: &Tenant, job: &JobSpec) {
+    /// Adds the line that a new job may join.
+    fn add_line(&mut self, tenant: &Tenant, job: &JobSpec) {
         if let Some(key) = &job.key {
-            self.scope(tenant, &FlowScopes::of_key(&job.queue, key).slots, [], true);
+            self.add_scope(tenant, &FlowScopes::of_key(&job.queue, key).slots, [], true);
         }
     }
 
-    /// Adds what a job comes to that was loaded: its line, the slots of its lease, the scope whose budget it awaits, what is
-    /// set for its queue, and its hold.
+    /// Adds what a loaded job leads to: its line, the slots of its lease, the scope whose budget it awaits, the settings of
+    /// its queue, and its hold.
     pub fn add_job(&mut self, job: &Job) {
         let tenant = &job.tenant;
         self.queues.insert((tenant.clone(), job.queue.clone()));
         self.holds.extend(job.hold);
         let slots = job.life.lease.iter().flat_map(|lease| &lease.slots);
         for scope in job.line().iter().chain(slots).chain(&job.life.awaits) {
-            self.scope(tenant, scope, [], true);
+            self.add_scope(tenant, scope, [], true);
         }
     }
 
-    /// Adds the line that a job may stand in once it is in another queue.
+    /// Adds the line that a job may join when it is moved to another queue.
     pub fn add_move(&mut self, job: &Job, to: &Queue) {
         if let Some(key) = &job.key {
-            self.scope(&job.tenant, &FlowScopes::of_key(to, key).slots, [], true);
+            self.add_scope(&job.tenant, &FlowScopes::of_key(to, key).slots, [], true);
         }
     }
 
-    /// Adds what leasing a job comes to: the scopes of its queue's limits.
-    pub fn add_flow(&mut self, job: &Job, config: &QueueConfig) {
+    /// Adds what the lease of a job needs: the scopes of the limits of its queue.
+    pub fn add_flow_limits(&mut self, job: &Job, config: &QueueConfig) {
         let tenant = &job.tenant;
         let queue = FlowScopes::of_queue(&job.queue);
         if config.concurrency.is_some() {
-            self.scope(tenant, &queue.slots, [], true);
+            self.add_scope(tenant, &queue.slots, [], true);
         }
         if let Some(rate) = config.rate {
-            self.scope(tenant, &queue.rate, [rate.limit().window], true);
+            self.add_scope(tenant, &queue.rate, [rate.limit().window], true);
         }
         let Some(key) = &job.key else { return };
         let key = FlowScopes::of_key(&job.queue, key);
-        self.scope(tenant, &key.slots, [], true);
+        self.add_scope(tenant, &key.slots, [], true);
         if let Some(rate) = config.key_rate {
-            self.scope(tenant, &key.rate, [rate.limit().window], true);
+            self.add_scope(tenant, &key.rate, [rate.limit().window], true);
         }
     }
 
-    /// Adds the windows of a hold that is to be placed again.
-    pub fn add_hold_again(&mut self, hold: &Hold) {
+    /// Adds the windows of a hold that may be placed again, for the next attempt of a job.
+    pub fn add_hold_windows(&mut self, hold: &Hold) {
         for charge in &hold.charges {
-            self.scope(&hold.tenant, &charge.scope, charge.limits.iter().map(|limit| limit.window.clone()), true);
+            self.add_scope(&hold.tenant, &charge.scope, charge.limits.iter().map(|limit| limit.window.clone()), true);
         }
     }
 
-    fn scope(&mut self, tenant: &Tenant, scope: &Scope, windows: impl IntoIterator<Item = Window>, create: bool) {
+    fn add_scope(&mut self, tenant: &Tenant, scope: &Scope, windows: impl IntoIterator<Item = Window>, create: bool) {
         let need = self.scopes.entry((tenant.clone(), scope.clone())).or_default();
         need.windows.extend(windows);
         need.create |= create;
     }
 
-    /// All scopes it comes to in a loaded workspace: the named ones, those of its holds, and their ancestors.
+    /// Returns all scopes that it needs in a loaded workspace: those it names, those of its holds, jobs and schedules, and
+    /// their ancestors.
     pub fn scopes_in<'a>(&self, ws: &'a Workspace) -> impl Iterator<Item = ScopeKey> + use<'a> {
         let held = self.holds.iter().filter(|id| ws.holds.is_loaded(*id)).filter_map(|id| ws.holds.get(id));
         let held = held.flat_map(|hold| hold.totals().into_keys().map(|scope| (hold.tenant.clone(), scope)));

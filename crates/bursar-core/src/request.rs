@@ -1,4 +1,4 @@
-//! Requests: everything that can be asked of the kernel, in one shape.
+//! Requests: every operation that the engine executes, and the checks that need no stored row.
 
 mod checked;
 mod fingerprint;
@@ -24,20 +24,21 @@ use crate::payload::Payload;
 use crate::refusal::{Invalid, Refusal, Violation};
 use crate::time::{Span, Time};
 
-/// One atomic request, with its circumstances.
+/// One request to the engine. It is executed completely or not at all.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// Who asks, for whom, and why.
+    /// The tenant, actor, reason and trace.
     pub context: Context,
-    /// Makes a repetition have one effect and one answer.
+    /// The key under which a retried request returns its first answer and has no second effect.
     pub idempotency_key: Option<IdempotencyKey>,
-    /// It is a part of something larger that was asked under the key.
+    /// The position of this request in a larger one that was made under the key.
     pub part: Option<Part>,
-    /// Decide and answer, but write nothing.
+    /// Whether to decide and answer without writing anything.
     pub dry_run: bool,
-    /// Only if what is defined now is as the caller says: who changes what it has read does not undo what others changed since.
+    /// The definition that the caller has read and wants to replace. If it has changed since, the request is refused, so
+    /// that no concurrent change is lost.
     pub if_match: Option<IfMatch>,
-    /// What is asked.
+    /// The operation.
     pub op: Op,
 }
 
@@ -47,270 +48,273 @@ impl From<Op> for Request {
     }
 }
 
-/// What is asked.
+/// An operation: what a request does.
+///
+/// The fingerprint of a request is a digest of its serialized operation, so the serialized names must not change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Op {
-    /// Charges, redemptions and jobs together.
+    /// Executes a command: charges, redemptions and jobs together.
     Submit(Command),
-    /// Post what a hold really cost.
+    /// Commits a hold: posts the units that were really spent.
     Commit {
-        /// Which hold.
+        /// The hold.
         hold: HoldId,
-        /// What it cost.
+        /// The units spent.
         actual: Actual,
     },
-    /// Free what a hold set aside.
+    /// Releases a hold: frees its units.
     Release {
-        /// Which hold.
+        /// The hold.
         hold: HoldId,
     },
-    /// Put off a hold's expiry.
+    /// Extends a hold: moves its expiry to a later instant.
     Extend {
-        /// Which hold.
+        /// The hold.
         hold: HoldId,
-        /// By how much.
+        /// The time to add to its expiry.
         by: Span,
     },
-    /// Give units back. Never refused for lack of anything.
+    /// Gives units back to a scope. No limit and no freeze refuses it.
     Credit {
-        /// Where.
+        /// The scope.
         scope: Scope,
-        /// How many.
+        /// The number of units.
         amount: i64,
-        /// Dates the credit like this hold.
+        /// The hold whose spend is given back. The credit counts in the same windows as that spend.
         hold: Option<HoldId>,
     },
-    /// Register or change a budget.
+    /// Defines or changes a budget.
     Define {
-        /// Where.
+        /// The scope.
         scope: Scope,
-        /// What.
+        /// The budget.
         budget: Budget,
     },
-    /// Refuse new spend on a scope.
+    /// Freezes a scope: refuses new spend on it.
     Freeze {
-        /// Where.
+        /// The scope.
         scope: Scope,
     },
-    /// Admit spend again.
+    /// Unfreezes a scope: admits spend again.
     Unfreeze {
-        /// Where.
+        /// The scope.
         scope: Scope,
     },
-    /// Make a grant.
+    /// Creates a grant.
     Mint(Mint),
-    /// Make a credential in the place of another, which is good for a while yet.
+    /// Replaces a credential by a new one. The old one stays valid for a while.
     Rotate {
-        /// The one that is replaced.
+        /// The credential to replace.
         grant: GrantId,
-        /// The one that replaces it: of the same class.
+        /// The new credential, of the same class.
         mint: Mint,
-        /// How long the old one is good at most.
+        /// The longest time that the old credential stays valid.
         overlap: Span,
     },
-    /// Write down that a credential was used.
+    /// Records that a credential was used.
     Use {
-        /// Which one.
+        /// The credential.
         grant: GrantId,
     },
-    /// Take a grant back.
+    /// Revokes a grant.
     Revoke {
-        /// Which one.
+        /// The grant.
         grant: GrantId,
     },
-    /// Remove grants that expired long enough ago.
+    /// Deletes grants that expired long enough ago.
     PurgeGrants {
-        /// Which ones, as far as they have expired.
+        /// The grants. Those that may not be deleted yet are left out.
         grants: Vec<GrantId>,
     },
-    /// Write down that these holds have expired, as far as they have.
+    /// Records that holds have expired.
     Expire {
-        /// The holds.
+        /// The holds. Those that have not expired are left out.
         holds: Vec<HoldId>,
     },
-    /// Fold what is due on these scopes, and tell what follows from it.
+    /// Folds what is due on scopes into their balances, and records thresholds, trips and freezes that follow from it.
     Tidy {
         /// The scopes.
         scopes: Vec<Scope>,
     },
-    /// Take jobs to work on.
+    /// Leases jobs to a worker.
     Lease(LeaseAsk),
-    /// Say that jobs are still worked on.
+    /// Renews leases.
     Heartbeat {
-        /// Which ones.
+        /// The leases.
         beats: Vec<Beat>,
     },
-    /// End leases.
+    /// Ends leases.
     Finish {
-        /// Which ones, and how.
+        /// The leases, each with its end.
         items: Vec<Finish>,
     },
-    /// Do something to jobs.
+    /// Changes jobs without holding their leases.
     Act {
-        /// What.
+        /// The action.
         act: Act,
-        /// To which ones.
+        /// The jobs.
         jobs: Vec<JobId>,
     },
-    /// Set up or change a queue.
+    /// Defines or changes the settings of a queue.
     DefineQueue {
-        /// Which one.
+        /// The queue.
         queue: Queue,
-        /// What.
+        /// Its settings.
         config: QueueConfig,
     },
-    /// Register or change a schedule.
+    /// Defines or changes a schedule.
     DefineSchedule {
-        /// Which one.
+        /// Its name.
         schedule: ScheduleName,
-        /// What.
+        /// The schedule.
         spec: ScheduleSpec,
     },
-    /// Remove a schedule.
+    /// Removes a schedule.
     RemoveSchedule {
-        /// Which one.
+        /// Its name.
         schedule: ScheduleName,
     },
-    /// Stop a schedule, or let it begin anew; what else is set for it stays.
+    /// Pauses or resumes a schedule. Its other settings stay.
     PauseSchedule {
-        /// Which one.
+        /// Its name.
         schedule: ScheduleName,
-        /// Stop.
+        /// Whether to pause it.
         paused: bool,
     },
-    /// Enqueue the job of a schedule now.
+    /// Enqueues the job of a schedule now.
     RunSchedule {
-        /// Which one.
+        /// Its name.
         schedule: ScheduleName,
     },
-    /// Enqueue what is due of a schedule.
+    /// Enqueues the jobs of a schedule's due ticks.
     Tick {
-        /// Which one.
+        /// Its name.
         schedule: ScheduleName,
     },
-    /// Stop leasing from a queue, or begin again; what else is set for it stays.
+    /// Pauses or resumes leasing from a queue. Its other settings stay.
     PauseQueue {
-        /// Which one.
+        /// The queue.
         queue: Queue,
-        /// Stop.
+        /// Whether to pause it.
         paused: bool,
     },
 }
 
-/// What can be done to jobs, by somebody who does not work on them.
+/// An action on jobs by a caller or by maintenance, which holds no lease of them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Act {
-    /// Give them up. One that runs is told, and ends as cancelled when its worker lets go of it.
+    /// Cancels them. The worker of a leased job learns it from its next heartbeat; the job ends as cancelled unless the
+    /// worker completes it.
     Cancel,
-    /// Try dead and cancelled ones again from the first attempt, and those between attempts at once.
+    /// Starts dead and cancelled jobs over from the first attempt, and runs jobs between two attempts at once.
     Retry,
-    /// Dead ones are not wanted any more.
+    /// Cancels dead jobs, so that they no longer count as dead.
     Discard,
-    /// Put them in another queue; dead ones are tried again there.
+    /// Moves them to another queue. Dead jobs start over there.
     Move {
-        /// Which queue.
+        /// The queue.
         queue: Queue,
     },
-    /// Change how those that wait are ranked.
+    /// Changes the priority or the start time of waiting jobs.
     Edit {
-        /// The priority, where it is to change.
+        /// The new priority; `None` leaves it as it is.
         priority: Option<i16>,
-        /// So long from now, where it is to change.
+        /// The new start time, counted from now; `None` leaves it as it is.
         delay: Option<Span>,
     },
-    /// Take back leases that have lapsed.
+    /// Takes back leases that have lapsed.
     Rescue,
-    /// Look again whether their budget admits another attempt.
+    /// Tries again to place the holds of jobs that wait for a budget.
     Resume,
-    /// Remove finished ones whose time is over.
+    /// Removes finished jobs whose retention is over.
     Forget,
-    /// Look again whether their flow key admits another lease.
+    /// Makes jobs ready that were barred by the concurrency limit of their flow key.
     Unbar,
 }
 
-/// Charges, redemptions and jobs: all or nothing.
+/// Charges, redemptions and jobs that are executed together or not at all.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Command {
-    /// What it costs, and where.
+    /// The units to charge.
     pub charges: Vec<Charge>,
-    /// What becomes of the charges.
+    /// Whether the charges are posted at once or held.
     pub settle: Settle,
-    /// The grants it uses up.
+    /// The grants to redeem.
     pub redeem: Vec<Redemption>,
-    /// The work it starts.
+    /// The jobs to enqueue.
     pub jobs: Vec<JobSpec>,
 }
 
-/// Units to be charged to a scope.
+/// Units to charge to a scope.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Charge {
-    /// Where.
+    /// The scope.
     pub scope: Scope,
-    /// How many.
+    /// The number of units.
     pub amount: i64,
-    /// Limits that apply beside the registered ones.
+    /// Limits that apply in addition to those of the budget.
     #[serde(default)]
     pub limits: Vec<Limit>,
-    /// What to do with a commit beyond or after the hold, where no budget says it.
+    /// How a late commit or an overrun is treated if the scope has no budget that says it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cover: Option<Cover>,
-    /// The budget that is registered with the charge, where the scope has none or another that was registered so.
+    /// The budget to define together with the charge, if the scope has none or only one that a charge has defined.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default: Option<Arc<Budget>>,
 }
 
 impl Charge {
-    /// `amount` units on a scope with a registered budget.
+    /// Creates a charge of `amount` units on a scope that has a budget.
     pub fn new(scope: Scope, amount: i64) -> Charge {
         Charge { scope, amount, limits: Vec::new(), cover: None, default: None }
     }
 
-    /// The same charge under limits of the caller's.
+    /// Returns the charge with limits of the caller.
     pub fn within(self, limits: impl IntoIterator<Item = Limit>) -> Charge {
         Charge { limits: limits.into_iter().collect(), ..self }
     }
 
-    /// The same charge, with the budget to be registered where nobody has defined one.
+    /// Returns the charge with a budget to define if the scope has none.
     pub fn or_define(self, budget: Arc<Budget>) -> Charge {
         Charge { default: Some(budget), ..self }
     }
 }
 
-/// What becomes of a command's charges.
+/// How the charges of a command are settled.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Settle {
-    /// They are spent at once.
+    /// They are posted at once.
     #[default]
     Now,
-    /// They are held, and the caller settles.
+    /// They are held until the caller commits or releases them.
     Hold {
-        /// For how long; the budget's default if not said.
+        /// The time to live of the hold. Default: the budget's setting.
         ttl: Option<Span>,
     },
-    /// They are held as long as the command's first job lives, and its end settles them.
+    /// They are held for the first job of the command. The end of the job settles them.
     Job,
 }
 
-/// A grant to be used up.
+/// A grant to redeem.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Redemption {
-    /// What it must permit.
+    /// The purpose it must have been made for.
     pub purpose: Purpose,
-    /// Whom.
+    /// The subject it must have been made for.
     pub subject: Subject,
-    /// Which grant.
+    /// The grant.
     pub grant: GrantId,
     /// The digest of the secret presented.
     pub digest: TokenDigest,
 }
 
 impl Redemption {
-    /// Reads the token; a malformed one is refused here, in the same words as a used one.
+    /// Parses a token. A malformed token is refused with the same message as one that was redeemed already.
     pub fn new(purpose: Purpose, subject: Subject, token: &str) -> Result<Redemption, Refusal> {
         match Token::parse(token) {
             Ok(token) => Ok(Redemption { purpose, subject, grant: token.id(), digest: token.digest() }),
@@ -319,35 +323,35 @@ impl Redemption {
     }
 }
 
-/// A grant to be made.
+/// A grant to create.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Mint {
-    /// Its id; drawn anew by a repeated request, and then not used.
+    /// Its id. A retried request brings a new one, which is ignored.
     #[serde(skip)]
     pub id: GrantId,
-    /// The digest of its secret; likewise.
+    /// The digest of its secret. A retried request brings a new one, which is ignored.
     #[serde(skip)]
     pub digest: TokenDigest,
     /// What it permits.
     pub purpose: Purpose,
-    /// Whom.
+    /// The subject it is made for.
     pub subject: Subject,
-    /// What its redeemer is told.
+    /// Data that the redemption returns.
     pub payload: Payload,
-    /// For how long.
+    /// Its time to live.
     pub ttl: Span,
 }
 
-/// What a hold really cost.
+/// The units that were really spent under a hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Actual {
-    /// What was held.
+    /// As many as were held.
     #[default]
     Held,
-    /// So much, on the hold's only charge.
+    /// This many, on the only charge of the hold.
     Amount(i64),
-    /// So much on each; a charge that is not named cost what was held.
+    /// This many on each named scope; on the others as many as were held.
     Each(Vec<(Scope, i64)>),
 }
 
@@ -358,17 +362,17 @@ impl From<i64> for Actual {
 }
 
 impl Request {
-    /// The request with an idempotency key.
+    /// Returns the request with an idempotency key.
     pub fn with_key(self, key: IdempotencyKey) -> Request {
         Request { idempotency_key: Some(key), ..self }
     }
 
-    /// The request in a context.
+    /// Returns the request with a context.
     pub fn in_context(self, context: Context) -> Request {
         Request { context, ..self }
     }
 
-    /// The key that it is remembered by.
+    /// Returns the key that its answer is recorded under: the caller's, or that of its part.
     pub fn key(&self) -> Option<Cow<'_, IdempotencyKey>> {
         let key = self.idempotency_key.as_ref()?;
         match self.part {
@@ -377,50 +381,58 @@ impl Request {
         }
     }
 
-    /// The digest of what is asked, without who asks or why.
+    /// Returns the digest of its operation, without the context. For a part it is that of the whole request.
     pub fn fingerprint(&self) -> Fingerprint {
         self.part.map_or_else(|| Fingerprint::of(&self.op), |part| part.whole)
     }
 
-    /// Refuses what no state of the world would make right.
+    /// Refuses a request that is invalid whatever rows are stored.
     pub fn check(&self) -> Result<(), Invalid> {
         self.context.check()?;
         if self.dry_run && (self.op.is_of_jobs() || self.op.is_of_schedules()) {
-            return Err(Invalid::new("dry_run", "is not possible with work on jobs"));
+            return Err(Invalid::new("dry_run", "is not supported for operations on jobs and schedules"));
         }
         if let Some(key) = &self.idempotency_key {
             key.check_own()?;
-            if self.op.is_of_jobs() && !self.op.is_act_of_callers() {
-                return Err(Invalid::new("idempotency_key", "is not taken here: fences make it safe to repeat"));
+            if self.op.is_of_jobs() && !self.op.is_requested_act() {
+                return Err(Invalid::new(
+                    "idempotency_key",
+                    "is not allowed for this operation, which is safe to retry without a key",
+                ));
             }
         }
         if self.if_match.is_some() && !self.op.defines() {
-            return Err(Invalid::new("if_match", "is taken only where something is defined or removed"));
+            return Err(Invalid::new(
+                "if_match",
+                "is allowed only to define a budget, queue or schedule, or to remove a schedule",
+            ));
         }
         self.op.scopes().try_for_each(Scope::check_own)?;
         match &self.op {
             Op::Submit(command) => command.check(),
             Op::Commit { actual, .. } => match actual {
                 Actual::Held => Ok(()),
-                Actual::Amount(amount) => not_negative("actual", *amount),
+                Actual::Amount(amount) => check_not_negative("actual", *amount),
                 Actual::Each(each) if each.len() > CHARGES_MAX => {
                     Err(Invalid::new("actuals", format!("has more than {CHARGES_MAX} entries")))
                 }
-                Actual::Each(each) => each.iter().try_for_each(|(_, amount)| not_negative("actuals.amount", *amount)),
+                Actual::Each(each) => {
+                    each.iter().try_for_each(|(_, amount)| check_not_negative("actuals.amount", *amount))
+                }
             },
-            Op::Extend { by, .. } => ttl("by_ms", *by, TTL_MAX),
-            Op::Credit { amount, .. } => not_negative("amount", *amount),
+            Op::Extend { by, .. } => check_ttl("by_ms", *by, TTL_MAX),
+            Op::Credit { amount, .. } => check_not_negative("amount", *amount),
             Op::Define { budget, .. } if budget.by_default => {
-                Err(Invalid::new("by_default", "is for budgets that charges bring along: who defines one means it"))
+                Err(Invalid::new("by_default", "is only for the default budget of a charge: leave it out"))
             }
             Op::Define { budget, .. } => budget.check(),
             Op::Mint(mint) => mint.check(),
             Op::Rotate { mint, .. } => mint.check(),
-            Op::Use { grant } if !is_credential(*grant) => Err(Invalid::new("grant", "is no credential")),
+            Op::Use { grant } if !is_credential(*grant) => Err(Invalid::new("grant", "is not a credential")),
             Op::Use { .. } => Ok(()),
-            Op::Expire { holds } => sweep_size("holds", holds.len()),
-            Op::PurgeGrants { grants } => sweep_size("grants", grants.len()),
-            Op::Tidy { scopes } => sweep_size("scopes", scopes.len()),
+            Op::Expire { holds } => check_sweep_size("holds", holds.len()),
+            Op::PurgeGrants { grants } => check_sweep_size("grants", grants.len()),
+            Op::Tidy { scopes } => check_sweep_size("scopes", scopes.len()),
             Op::Release { .. } | Op::Freeze { .. } | Op::Unfreeze { .. } | Op::Revoke { .. } => Ok(()),
             Op::PauseQueue { .. } => Ok(()),
             Op::DefineQueue { config, .. } => config.check(),
@@ -428,7 +440,7 @@ impl Request {
             Op::PauseSchedule { .. } | Op::RemoveSchedule { .. } | Op::RunSchedule { .. } | Op::Tick { .. } => Ok(()),
             Op::Lease(ask) => ask.check(),
             Op::Heartbeat { beats } => check_items("beats", beats.len()),
-            // What is wrong with one is told for that one.
+            // An invalid item is refused by itself when it is decided; the others are executed.
             Op::Finish { items } => check_items("items", items.len()),
             Op::Act { act, jobs } => {
                 check_items("jobs", jobs.len())?;
@@ -439,23 +451,23 @@ impl Request {
 }
 
 impl Op {
-    /// Work on jobs that are there, which is answered job by job.
+    /// Returns whether it leases, renews, ends or changes existing jobs. Such operations are answered job by job.
     pub fn is_of_jobs(&self) -> bool {
         matches!(self, Op::Lease(_) | Op::Heartbeat { .. } | Op::Finish { .. } | Op::Act { .. })
     }
 
-    /// Something done to jobs because somebody wants it, and not because it is due.
-    pub fn is_act_of_callers(&self) -> bool {
+    /// Returns whether it is an action on jobs that callers request, not one of maintenance.
+    pub fn is_requested_act(&self) -> bool {
         let Op::Act { act, .. } = self else { return false };
         matches!(act, Act::Cancel | Act::Retry | Act::Discard | Act::Move { .. } | Act::Edit { .. })
     }
 
-    /// Work on a schedule.
+    /// Returns whether it is an operation on a schedule.
     pub fn is_of_schedules(&self) -> bool {
         self.schedule().is_some()
     }
 
-    /// Whether it says what something is to be, as a whole, or that it is not to be any more.
+    /// Returns whether it replaces or removes a whole definition, which `if_match` can guard.
     pub fn defines(&self) -> bool {
         matches!(
             self,
@@ -463,7 +475,7 @@ impl Op {
         )
     }
 
-    /// The schedule it is about.
+    /// Returns the schedule that it names.
     pub fn schedule(&self) -> Option<&ScheduleName> {
         match self {
             Op::DefineSchedule { schedule, .. }
@@ -475,7 +487,7 @@ impl Op {
         }
     }
 
-    /// The scopes it names.
+    /// Returns the scopes that callers name in it.
     fn scopes(&self) -> Box<dyn Iterator<Item = &Scope> + '_> {
         match self {
             Op::Submit(command) => Box::new(command.charges.iter().map(|charge| &charge.scope)),
@@ -488,7 +500,7 @@ impl Op {
 }
 
 impl Act {
-    /// Refuses what no state of the world would make right, whichever jobs it is done to.
+    /// Refuses an action that is invalid for any job.
     pub fn check(&self) -> Result<(), Invalid> {
         let Act::Edit { priority, delay } = self else { return Ok(()) };
         priority.map_or(Ok(()), |priority| check_priority("priority", priority))?;
@@ -498,12 +510,12 @@ impl Act {
 
 impl Mint {
     fn check(&self) -> Result<(), Invalid> {
-        // Credentials may be good for ever, and are known by their ids.
+        // A credential is recognized by its id, and may be valid for ever.
         if is_credential(self.id) && self.purpose.is_internal() {
-            return ttl("expires_in_ms", self.ttl.min(GRANT_TTL_MAX), GRANT_TTL_MAX);
+            return check_ttl("expires_in_ms", self.ttl.min(GRANT_TTL_MAX), GRANT_TTL_MAX);
         }
         self.purpose.check_own()?;
-        ttl("ttl_ms", self.ttl, GRANT_TTL_MAX)
+        check_ttl("ttl_ms", self.ttl, GRANT_TTL_MAX)
     }
 }
 
@@ -522,7 +534,7 @@ impl Command {
             }
         }
         for charge in &self.charges {
-            not_negative("charges.amount", charge.amount)?;
+            check_not_negative("charges.amount", charge.amount)?;
             if charge.limits.len() > LIMITS_MAX {
                 return Err(Invalid::new("charges.limits", format!("has more than {LIMITS_MAX} entries")));
             }
@@ -537,7 +549,7 @@ impl Command {
             Settle::Hold { .. } if self.charges.is_empty() => {
                 Err(Invalid::new("charges", "must not be empty: there is nothing to hold"))
             }
-            Settle::Hold { ttl: Some(span) } => ttl("ttl_ms", *span, Span::from_micros(i64::MAX)),
+            Settle::Hold { ttl: Some(span) } => check_ttl("ttl_ms", *span, Span::from_micros(i64::MAX)),
             Settle::Job if self.jobs.is_empty() => {
                 Err(Invalid::new("jobs", "must not be empty: no job would settle the hold"))
             }
@@ -549,7 +561,7 @@ impl Command {
     }
 }
 
-/// A budget that a charge brings along.
+/// Checks the default budget of a charge.
 fn check_default(budget: &Budget) -> Result<(), Invalid> {
     if !budget.by_default || budget.parent.is_some() {
         return Err(Invalid::new("charges.default", "must be marked as a default, and have no parent"));
@@ -557,22 +569,22 @@ fn check_default(budget: &Budget) -> Result<(), Invalid> {
     budget.check()
 }
 
-fn not_negative(field: &'static str, amount: i64) -> Result<(), Invalid> {
+fn check_not_negative(field: &'static str, amount: i64) -> Result<(), Invalid> {
     if amount < 0 { Err(Invalid::new(field, "must not be negative")) } else { Ok(()) }
 }
 
-fn ttl(field: &'static str, span: Span, most: Span) -> Result<(), Invalid> {
+fn check_ttl(field: &'static str, span: Span, most: Span) -> Result<(), Invalid> {
     if span < TTL_MIN {
         return Err(Invalid::new(field, "must be at least 1"));
     }
-    // A span that saturated cannot be represented as an instant.
+    // A span that reaches beyond the last instant saturates, and would never expire.
     if span > most || Time::from_micros(0).after(span) == Time::NEVER {
         return Err(Invalid::new(field, format!("must be at most {}", most.millis())));
     }
     Ok(())
 }
 
-fn sweep_size(field: &'static str, count: usize) -> Result<(), Invalid> {
+fn check_sweep_size(field: &'static str, count: usize) -> Result<(), Invalid> {
     if count > SWEEP_MAX {
         return Err(Invalid::new(field, format!("has more than {SWEEP_MAX} entries")));
     }

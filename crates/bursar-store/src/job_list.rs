@@ -1,4 +1,4 @@
-//! Listing jobs from two tables, live and finished, page by page: what SQLite and PostgreSQL share.
+//! Lists jobs page by page from two tables, live and finished. SQLite and PostgreSQL share it.
 
 use bursar_core::id::JobId;
 use bursar_core::job::{Job, JobState};
@@ -6,10 +6,10 @@ use bursar_core::time::Time;
 
 use crate::figures::JobFilter;
 
-/// The most jobs of a page.
+/// The number of jobs read at once.
 pub(crate) const PAGE: usize = 500;
 
-/// The tables that have jobs.
+/// A table with jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum JobTable {
     /// Jobs that have not finished.
@@ -18,23 +18,24 @@ pub(crate) enum JobTable {
     Ended,
 }
 
-/// A list of jobs in the making. The database filters by columns; the rest is filtered here, so that more than one page may be needed.
+/// A list of jobs that is being read. The database filters by columns, and the rest of the filter is applied here, so a list may need
+/// several pages.
 pub(crate) struct JobList<'a> {
     filter: &'a JobFilter,
     after: Option<JobId>,
     limit: usize,
     now: Time,
     found: Vec<Job>,
-    /// The tables that are left to read, the next one last.
+    /// The tables left to read. The current one is the last.
     tables: Vec<JobTable>,
     /// The last job read from the current table.
     last: Option<JobId>,
-    /// Jobs found in the current table.
+    /// The number of matching jobs found in the current table.
     taken: usize,
 }
 
 impl<'a> JobList<'a> {
-    /// A list of at most `limit` jobs after an id that a filter takes at an instant.
+    /// Starts a list of at most `limit` jobs after an id that match a filter at an instant.
     pub(crate) fn new(filter: &'a JobFilter, after: Option<JobId>, limit: usize, now: Time) -> JobList<'a> {
         let tables = match filter.state.map(JobState::is_final) {
             _ if limit == 0 => Vec::new(),
@@ -45,12 +46,12 @@ impl<'a> JobList<'a> {
         JobList { filter, after, limit, now, found: Vec::new(), tables, last: after, taken: 0 }
     }
 
-    /// The table to read a page from, and the job after which it begins; `None` when the list is complete.
+    /// Returns the table to read the next page from, and the job after which the page begins; `None` if the list is complete.
     pub(crate) fn next_page(&self) -> Option<(JobTable, Option<JobId>)> {
         self.tables.last().map(|table| (*table, self.last))
     }
 
-    /// Adds the page that [`JobList::next_page`] named.
+    /// Adds the page that [`JobList::next_page`] requested.
     pub(crate) fn add(&mut self, page: Vec<Job>) {
         let is_last = page.len() < PAGE;
         self.last = page.last().map(|job| job.id);
@@ -64,10 +65,10 @@ impl<'a> JobList<'a> {
         }
     }
 
-    /// The jobs, in order of ids.
+    /// Returns the jobs, in order of ids.
     pub(crate) fn finish(mut self) -> Vec<Job> {
         self.found.sort_by_key(|job| job.id);
-        // A job that finished between two reads was in both tables.
+        // A job that finished between two reads was found in both tables.
         self.found.dedup_by_key(|job| job.id);
         self.found.truncate(self.limit);
         self.found

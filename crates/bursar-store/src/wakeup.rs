@@ -1,7 +1,7 @@
-//! Notifications between processes on one database, on engines that support them.
+//! Notifications between processes that share a database, on stores that support them.
 //!
-//! A notification is a hint: it may get lost, arrive twice or announce nothing. A waiting process polls
-//! [`change_counter`](crate::store::Notify::change_counter) from time to time all the same.
+//! A notification is a hint: it may get lost, arrive twice or be a false alarm. So a waiting process also polls
+//! [`change_counter`](crate::store::Notify::change_counter), at a longer interval.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -11,31 +11,31 @@ use bursar_core::state::QueueKey;
 
 use crate::error::StoreError;
 
-/// How long a process may rely on having found no listener. A new listener polls often until this time is over, because others may
-/// not notify it yet.
+/// How long a process may cache that no other process listens. A new listener polls often for this long, because others may not notify
+/// it yet.
 pub const LISTENERS_CACHED: Duration = Duration::from_secs(1);
 
-/// The most queues that one notification names. With more, it applies to any queue.
+/// The most queues that one notification names. With more, it concerns every queue.
 const QUEUES_MAX: usize = 100;
 
-/// An announcement that jobs may be ready.
+/// A message to other processes: jobs may be ready, or the database is being written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Notification {
     /// The hashes of queues with jobs to lease.
     queues: BTreeSet<u64>,
-    /// Any queue may have jobs to lease.
+    /// Whether every queue may have jobs to lease.
     any: bool,
-    /// Some process, perhaps this one, is writing to the database.
+    /// Whether a process, perhaps this one, is writing to the database.
     write: bool,
 }
 
 impl Notification {
-    /// Some process is writing to the database. What it writes can be seen once it is committed.
+    /// Creates a notification that a process is writing to the database. The write can be read once it is committed.
     pub fn of_a_write() -> Notification {
         Notification { write: true, ..Notification::default() }
     }
 
-    /// Whether it only announces a write.
+    /// Returns whether it only announces a write.
     pub fn is_of_a_write(&self) -> bool {
         *self == Notification::of_a_write()
     }
@@ -49,24 +49,24 @@ impl Notification {
         }
     }
 
-    /// Whether it announces nothing.
+    /// Returns whether it announces nothing.
     pub fn is_empty(&self) -> bool {
         *self == Notification::default()
     }
 
-    /// Whether it applies to a queue.
+    /// Returns whether a queue may have jobs to lease.
     pub fn concerns(&self, key: &QueueKey) -> bool {
         self.any || self.queues.contains(&hash(key))
     }
 
-    /// Encodes it as words of letters and digits, at most two thousand characters.
+    /// Encodes it as words of letters and digits, at most 2,000 characters together.
     pub(crate) fn to_text(&self) -> String {
         let mut words: Vec<String> = self.queues.iter().map(|queue| format!("q{queue:x}")).collect();
         words.extend(self.any.then(|| "any".to_owned()));
         words.join(" ")
     }
 
-    /// Decodes it. An unknown word, from a newer version, stands for any queue.
+    /// Decodes it. An unknown word, as of a newer version, stands for every queue.
     pub(crate) fn from_text(text: &str) -> Notification {
         let mut notification = Notification::default();
         for word in text.split_whitespace() {
@@ -79,16 +79,17 @@ impl Notification {
     }
 }
 
-/// The hash of a queue (FNV-1a), the same in every process and version. Two queues with one hash wake each other's workers.
+/// Returns the hash of a queue (FNV-1a), which is the same in every process and version. Two queues with the same hash wake each other's
+/// workers.
 fn hash((tenant, queue): &QueueKey) -> u64 {
     let bytes = tenant.as_str().bytes().chain([0]).chain(queue.as_str().bytes());
     bytes.fold(0xcbf2_9ce4_8422_2325, |sum: u64, byte| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
-/// How processes notify each other.
+/// Sends and receives notifications.
 #[async_trait]
 pub trait Notifier: Send + Sync + 'static {
-    /// Whether listeners learn only of what is sent. If not, a write itself notifies them.
+    /// Returns whether notifications must be sent. If not, writing to the database itself notifies the listeners.
     fn needs_sending(&self) -> bool {
         true
     }
@@ -101,7 +102,7 @@ pub trait Notifier: Send + Sync + 'static {
 /// A listener for notifications. Other processes can see that there is one until it is closed or dropped.
 #[async_trait]
 pub trait Listener: Send {
-    /// Waits for the next notification. After an error there are no more. Cancelling loses nothing.
+    /// Waits for the next notification. After an error the listener is closed. Cancelling the wait loses no notification.
     async fn next(&mut self) -> Result<Notification, StoreError>;
     /// Stops listening.
     async fn close(self: Box<Self>);

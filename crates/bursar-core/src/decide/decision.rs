@@ -1,4 +1,4 @@
-//! A decision in the making: the events of one request so far, and the workspace they are applied to.
+//! The state of one decision, shared by the modules that decide operations.
 
 use crate::answer::Answer;
 use crate::apply::apply;
@@ -23,11 +23,11 @@ pub(super) struct Decision<'a> {
     pub(super) applies: bool,
 }
 
-/// Why a request came to no outcome. Nothing has happened then.
+/// Why a request was not executed. The workspace is unchanged.
 pub(super) enum Stop {
-    /// A rule refuses it.
+    /// A rule refused it.
     Refused(Refusal),
-    /// Rows are missing: it must be loaded and decided again.
+    /// Rows are missing: the request must be loaded and decided again.
     Reload,
 }
 
@@ -59,10 +59,10 @@ impl Decision<'_> {
         Ok(none.then_some(Answer::Swept { count: 0 }))
     }
 
-    /// Applies an event of a job or schedule before the next one is decided.
+    /// Records one event of a job or schedule. Later events of the same request are decided on the rows as it leaves them.
     pub(super) fn emit(&mut self, e: Event) {
         let v = apply(self.ws, self.context, &e);
-        // A worker ends many jobs in one request, each of which is of a trace of its own.
+        // One request may end jobs of different traces, so an event carries the trace of its job.
         let t = e.job().and_then(|job| self.ws.jobs.get(&job)?.traceparent);
         let t = t.filter(|_| t != self.context.traceparent);
         self.events.push(Recorded { v, e, t });
@@ -76,53 +76,54 @@ impl Decision<'_> {
         HoldId(self.ids.next_id(self.ws.now))
     }
 
-    /// Bits that nobody can foresee.
+    /// Returns random bits from the source of ids.
     pub(super) fn random(&mut self) -> u64 {
-        // The low bits of an id are drawn; what its version and variant say is not among them once they are moved up.
+        // The low 64 bits of a UUIDv7 are two bits of variant and 62 random bits. The shift drops the variant.
         (self.ids.next_id(self.ws.now) as u64) << 2
     }
 
-    /// The job, if it is the asker's. Another tenant's job is no job at all.
+    /// Returns a job of the request's tenant. A job of another tenant is reported as unknown.
     pub(super) fn job(&self, id: JobId) -> Result<&Job, Refusal> {
         let job = self.ws.jobs.get(&id).filter(|job| job.tenant == self.context.tenant);
         job.ok_or(Refusal::UnknownJob { job: id })
     }
 
-    /// What is set for a queue.
+    /// Returns the settings of a queue.
     pub(super) fn config(&self, queue: &Queue) -> QueueConfig {
         queue::config(self.ws, self.context, queue)
     }
 
-    /// Whether it is known who is next in the line that a job leads, so that the job may leave it.
-    pub(super) fn can_leave(&self, job: &Job) -> bool {
+    /// Returns whether a job may leave its line now: it is not the head, or no other job waits, or the next head is loaded.
+    pub(super) fn can_leave_line(&self, job: &Job) -> bool {
         let Some(line) = job.line_led() else { return true };
-        let scope = (job.tenant.clone(), job.line().expect("a line has a scope"));
+        let scope = (job.tenant.clone(), job.line().expect("a job in a line has a flow key"));
         let waiting = self.ws.scopes.get(&scope).map_or(0, |row| row.line.len(&job.kind));
-        waiting <= 1
-            || self.ws.lines.get(&line).is_some_and(|next| next.iter().any(|id| self.stands_behind(*id, &line)))
+        waiting <= 1 || self.ws.lines.get(&line).is_some_and(|next| next.iter().any(|id| self.is_behind(*id, &line)))
     }
 
-    /// The next of a line becomes the first; who it is.
-    pub(super) fn next_in(&mut self, line: &LineKey) -> Option<JobId> {
+    /// Makes the next job of a line its head, and returns it.
+    pub(super) fn promote_next(&mut self, line: &LineKey) -> Option<JobId> {
         loop {
             let next = self.ws.lines.get_mut(line)?.pop_front().filter(|_| !Mutant::LineStands.on())?;
-            // Who was read with the line may have left it since.
-            if self.stands_behind(next, line) {
+            // An earlier request of the batch may have removed a loaded job from the line.
+            if self.is_behind(next, line) {
                 self.ws.step_up(next);
                 return Some(next);
             }
         }
     }
 
-    fn stands_behind(&self, id: JobId, line: &LineKey) -> bool {
+    /// Returns whether a job waits in a line, behind its head.
+    fn is_behind(&self, id: JobId, line: &LineKey) -> bool {
         let behind = |job: &&Job| job.life.place == Place::Behind && job.line_key().as_ref() == Some(line);
         self.ws.jobs.get(&id).filter(behind).is_some()
     }
 
-    /// A job whose line another stands in must be able to leave it.
-    pub(super) fn leaving(&self, job: &Job) -> Result<Option<LineKey>, Refusal> {
-        if !self.can_leave(job) {
-            let problem = "somebody else is changing its line: ask again";
+    /// Returns the line whose head a job is, which needs a new head when the job leaves it. Refuses if the next head is not
+    /// loaded, as when another transaction has locked it.
+    pub(super) fn line_to_leave(&self, job: &Job) -> Result<Option<LineKey>, Refusal> {
+        if !self.can_leave_line(job) {
+            let problem = "another transaction is changing the line of its flow key: retry";
             return Err(Refusal::WrongState { job: job.id, state: JobState::Queued, problem: problem.into() });
         }
         Ok(job.line_led())

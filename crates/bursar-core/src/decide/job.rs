@@ -1,8 +1,7 @@
-//! Work on jobs that are there: leases, and what operators and the upkeep do to jobs.
+//! Decides operations on existing jobs: leases, and the actions of callers and of maintenance.
 
 use crate::answer::{Answer, Enqueued, Finished, Submitted};
-use crate::decide::decision::Decision;
-use crate::decide::decision::Stop;
+use crate::decide::decision::{Decision, Stop};
 use crate::decide::finish::{self, finished, fund, line_unknown, look_later, park, release, rescue};
 use crate::decide::lease;
 use crate::event::Event;
@@ -19,12 +18,12 @@ pub(super) fn lease(decision: &mut Decision<'_>, ask: &LeaseAsk) -> Result<Answe
     lease::lease(decision, ask).map(Answer::Leased).ok_or(Stop::Reload)
 }
 
-/// Renews leases, each for itself.
+/// Renews leases. Each is answered by itself.
 pub(super) fn heartbeat(decision: &mut Decision<'_>, beats: &[Beat]) -> Answer {
     Answer::Beaten(beats.iter().map(|beat| lease::beat(decision, beat)).collect())
 }
 
-/// Ends leases, each for itself.
+/// Ends leases. Each is answered by itself.
 pub(super) fn finish(decision: &mut Decision<'_>, items: &[Finish]) -> Result<Answer, Stop> {
     let valid = items.iter().filter(|item| item.check().is_ok());
     if line_unknown(decision, valid.map(|item| item.job)) {
@@ -34,7 +33,7 @@ pub(super) fn finish(decision: &mut Decision<'_>, items: &[Finish]) -> Result<An
     Ok(Answer::Finished(items.iter().map(end).collect()))
 }
 
-/// Does something to jobs, each for itself.
+/// Executes an action on jobs. Each is answered by itself.
 pub(super) fn act(decision: &mut Decision<'_>, act: &Act, jobs: &[JobId]) -> Result<Answer, Stop> {
     if line_unknown(decision, jobs.iter().copied()) {
         return Err(Stop::Reload);
@@ -42,8 +41,8 @@ pub(super) fn act(decision: &mut Decision<'_>, act: &Act, jobs: &[JobId]) -> Res
     Ok(Answer::Acted { each: jobs.iter().map(|job| act_on(decision, act, *job)).collect(), more: false })
 }
 
-/// The answer to a request that enqueued one job.
-pub(super) fn enqueued(id: JobId) -> Answer {
+/// Returns the answer to a request that enqueued one job.
+pub(super) fn answer_enqueued(id: JobId) -> Answer {
     Answer::Submitted(Submitted { jobs: vec![Enqueued { id, created: true }], ..Submitted::default() })
 }
 
@@ -62,25 +61,26 @@ fn act_on(decision: &mut Decision<'_>, act: &Act, id: JobId) -> Result<Finished,
     Ok(finished(decision.job(id)?))
 }
 
-fn wrong(job: &Job, problem: &'static str) -> Refusal {
+fn wrong_state(job: &Job, problem: &'static str) -> Refusal {
     Refusal::WrongState { job: job.id, state: job.life.state, problem: problem.into() }
 }
 
+/// Cancels a job. A leased job is only marked: its worker learns it from its next heartbeat.
 pub(super) fn cancel(decision: &mut Decision<'_>, id: JobId) -> Result<(), Refusal> {
     let job = decision.job(id)?;
     match job.life.state {
         JobState::Cancelled => Ok(()),
-        JobState::Succeeded | JobState::Dead => Err(wrong(job, "it has ended")),
+        JobState::Succeeded | JobState::Dead => Err(wrong_state(job, "it has ended")),
         JobState::Leased if job.life.cancelling => Ok(()),
         JobState::Leased => {
             decision.emit(Event::JobCancelling { job: id });
             Ok(())
         }
         JobState::Queued | JobState::Scheduled | JobState::AwaitingBudget => {
-            let line = decision.leaving(job)?;
+            let line = decision.line_to_leave(job)?;
             release(decision, id)?;
             decision.emit(Event::JobCancelled { job: id });
-            line.and_then(|line| decision.next_in(&line));
+            line.and_then(|line| decision.promote_next(&line));
             Ok(())
         }
     }
@@ -90,30 +90,30 @@ fn retry(decision: &mut Decision<'_>, id: JobId) -> Result<(), Refusal> {
     let job = decision.job(id)?.clone();
     match job.life.state {
         JobState::Dead | JobState::Cancelled => {
-            again(decision, &job);
+            restart(decision, &job);
             Ok(())
         }
         JobState::Scheduled => edit(decision, id, None, Some(Span::ZERO)),
         JobState::Queued => Ok(()),
         JobState::AwaitingBudget => resume(decision, id),
-        JobState::Leased => Err(wrong(&job, "it runs")),
-        JobState::Succeeded => Err(wrong(&job, "it has ended well")),
+        JobState::Leased => Err(wrong_state(&job, "it is running")),
+        JobState::Succeeded => Err(wrong_state(&job, "only dead, cancelled and waiting jobs can be retried")),
     }
 }
 
-/// A job that was given up begins anew, with a hold like the one it had.
-fn again(decision: &mut Decision<'_>, job: &Job) {
+/// Starts a dead or cancelled job over, with a hold like the one it had. If its budget refuses the hold, the job is parked.
+fn restart(decision: &mut Decision<'_>, job: &Job) {
     match fund(decision, job) {
         Ok(Some(placed)) => {
-            let Event::HoldPlaced { hold, .. } = &placed else { unreachable!("it is a hold that funds") };
+            let Event::HoldPlaced { hold, .. } = &placed else { unreachable!("`fund` places a hold") };
             let hold = Some(*hold);
             decision.emit(placed);
             decision.emit(Event::JobRetried { job: job.id, hold });
         }
         Ok(None) => decision.emit(Event::JobRetried { job: job.id, hold: None }),
-        Err(lacking) => {
+        Err(shortage) => {
             decision.emit(Event::JobRetried { job: job.id, hold: None });
-            park(decision, job.id, lacking);
+            park(decision, job.id, shortage);
         }
     }
 }
@@ -121,7 +121,7 @@ fn again(decision: &mut Decision<'_>, job: &Job) {
 fn discard(decision: &mut Decision<'_>, id: JobId) -> Result<(), Refusal> {
     let job = decision.job(id)?;
     if job.life.state != JobState::Dead {
-        return Err(wrong(job, "only dead ones can be discarded"));
+        return Err(wrong_state(job, "only dead jobs can be discarded"));
     }
     decision.emit(Event::JobDiscarded { job: id });
     Ok(())
@@ -131,17 +131,17 @@ fn move_to(decision: &mut Decision<'_>, id: JobId, queue: &Queue) -> Result<(), 
     let job = decision.job(id)?.clone();
     match job.life.state {
         _ if job.queue == *queue => Ok(()),
-        JobState::Leased => Err(wrong(&job, "it runs")),
-        JobState::Succeeded | JobState::Cancelled => Err(wrong(&job, "it has ended")),
+        JobState::Leased => Err(wrong_state(&job, "it is running")),
+        JobState::Succeeded | JobState::Cancelled => Err(wrong_state(&job, "it has ended")),
         JobState::Dead => {
             decision.emit(Event::JobMoved { job: id, queue: queue.clone() });
-            again(decision, &job);
+            restart(decision, &job);
             Ok(())
         }
         JobState::Scheduled | JobState::Queued | JobState::AwaitingBudget => {
-            let line = decision.leaving(&job)?;
+            let line = decision.line_to_leave(&job)?;
             decision.emit(Event::JobMoved { job: id, queue: queue.clone() });
-            line.and_then(|line| decision.next_in(&line));
+            line.and_then(|line| decision.promote_next(&line));
             Ok(())
         }
     }
@@ -150,14 +150,14 @@ fn move_to(decision: &mut Decision<'_>, id: JobId, queue: &Queue) -> Result<(), 
 fn edit(decision: &mut Decision<'_>, id: JobId, priority: Option<i16>, delay: Option<Span>) -> Result<(), Refusal> {
     let job = decision.job(id)?;
     if !matches!(job.life.state, JobState::Queued | JobState::Scheduled) {
-        return Err(wrong(job, "only those that wait can be edited"));
+        return Err(wrong_state(job, "only queued and scheduled jobs can be edited"));
     }
-    let line = decision.leaving(job)?;
+    let line = decision.line_to_leave(job)?;
     let run_at = delay.map_or(job.life.run_at, |delay| decision.now().after(delay));
     let priority = priority.unwrap_or(job.priority);
     decision.emit(Event::JobEdited { job: id, priority, run_at });
-    // It has joined the line again at its end, if it still waits in it; the next was waiting before.
-    line.and_then(|line| decision.next_in(&line));
+    // If the job still waits, it has joined the end of its line again, so the job behind it becomes the head.
+    line.and_then(|line| decision.promote_next(&line));
     Ok(())
 }
 
@@ -167,39 +167,40 @@ fn resume(decision: &mut Decision<'_>, id: JobId) -> Result<(), Refusal> {
         return Ok(());
     }
     match fund(decision, &job) {
-        Err(lacking) if job.life.awaits.as_ref() == Some(&lacking.scope) => look_later(decision, id, &lacking),
-        // Another scope says no by now: that is the one to wait for.
-        Err(lacking) => park(decision, id, lacking),
+        Err(shortage) if job.life.awaits.as_ref() == Some(&shortage.scope) => look_later(decision, id, &shortage),
+        // Another scope refuses the hold now, so the job waits for that one.
+        Err(shortage) => park(decision, id, shortage),
         Ok(placed) => {
             let hold = match &placed {
                 Some(Event::HoldPlaced { hold, .. }) => *hold,
                 _ => job.hold.expect("only a job with a hold waits for a budget"),
             };
             placed.into_iter().for_each(|placed| decision.emit(placed));
-            let scope = job.life.awaits.clone().expect("it waits for one");
+            let scope = job.life.awaits.clone().expect("a parked job waits for a scope");
             decision.emit(Event::JobResumed { job: id, scope, hold });
         }
     }
     Ok(())
 }
 
-/// Whoever wants work finds it again, and bars it again where its key is still at its limit. Nothing has happened.
+/// Makes a barred job ready. The next lease bars it again if its flow key is still at its limit. It has no event.
 fn unbar(decision: &mut Decision<'_>, id: JobId) -> Result<(), Refusal> {
     decision.job(id)?;
     decision.ws.unbar(id);
     Ok(())
 }
 
+/// Removes a finished job, if the retention of its queue is over.
 fn forget(decision: &mut Decision<'_>, id: JobId) -> Result<Finished, Refusal> {
     let job = decision.job(id)?;
     if !job.life.state.is_final() {
-        return Err(wrong(job, "it has not ended"));
+        return Err(wrong_state(job, "it has not ended"));
     }
     let kept = decision.config(&job.queue).kept(job.life.state);
     let due = kept.is_some_and(|kept| job.life.run_at.after(kept) <= decision.now()) || Mutant::ForgetTooSoon.on();
-    let told = finished(job);
+    let answer = finished(job);
     if due {
         decision.emit(Event::JobForgotten { job: id });
     }
-    Ok(told)
+    Ok(answer)
 }

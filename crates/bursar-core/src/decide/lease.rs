@@ -164,7 +164,7 @@ fn take(decision: &mut Decision<'_>, ask: &LeaseAsk, id: JobId, config: &QueueCo
     let queue = (job.tenant.clone(), job.queue.clone());
     decision.emit(event);
     // The next job of the line becomes ready, and ranks behind the jobs that are ready already.
-    if let Some(next) = line.and_then(|line| decision.next_in(&line)) {
+    if let Some(next) = line.and_then(|line| decision.promote_next(&line)) {
         let rank = decision.ws.jobs.get(&next).expect("the next job was in the line").life.rank;
         let jobs = &decision.ws.jobs;
         let claims = decision.ws.claims.entry(queue).or_default();
@@ -190,7 +190,7 @@ fn check(
     if job.payload.is_elsewhere() {
         return Check::PayloadNotLoaded;
     }
-    if !decision.can_leave(job) {
+    if !decision.can_leave_line(job) {
         return Check::NotLoaded;
     }
     let mut slots = Vec::new();

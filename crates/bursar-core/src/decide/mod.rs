@@ -1,15 +1,15 @@
-//! Decisions: what a request does to the rows it needs, or why it is refused. Every rule lives below here.
+//! Decisions: the events of a request, or why it is refused. Every rule of Bursar is in this module.
 //!
-//! A decision depends only on the loaded rows, the request, the instant of the workspace and the source of ids. Nothing below
-//! here reads a clock, a database or a random number, so that the same inputs always lead to the same events.
+//! A decision depends only on the loaded rows, the request, the rules, the instant of the workspace and the source of ids.
+//! Nothing here reads a clock, a database or a random number, so the same inputs always lead to the same events.
 //!
-//! Each operation goes through the same steps:
+//! Every request goes through the same steps:
 //!
-//! 1. An idempotency key that was used before returns the first answer again.
-//! 2. `if_match` refuses to change a definition that is not the one the caller has read.
-//! 3. The operation decides on events. [`Decision::emit`] applies each of them to the workspace, so that the next step, and the next
-//!    request of the batch, is decided on the rows as this one leaves them.
-//! 4. [`consequence`] adds what follows from spend: thresholds, trips, freezes that lift.
+//! 1. `replay` looks up the idempotency key. If it was used before, the first answer is returned again.
+//! 2. `preconditions` refuses, among others, to change a definition that is not the one the caller has read (`if_match`).
+//! 3. The module of the operation decides its events. `Decision` applies them to the workspace, so that the next request
+//!    of the batch is decided on the rows as this one leaves them.
+//! 4. `consequence` adds what follows from spend: crossed thresholds, trips, freezes that end.
 //! 5. The answer is rendered from the events, and the entry of the journal is added to the workspace.
 
 mod admit;
@@ -33,7 +33,7 @@ use crate::answer::{Answer, Outcome};
 use crate::apply::apply;
 use crate::bounds::LENGTH_MAX;
 use crate::decide::decision::{Decision, Stop};
-use crate::decide::replay::Earlier;
+use crate::decide::replay::KeyLookup;
 use crate::event::{Acted, ActedOn, Entry, Event, KeyUse, Recorded};
 use crate::id::{CommandId, IdSource};
 use crate::job::QueueConfig;
@@ -48,7 +48,8 @@ use crate::wakes::Wakes;
 /// The settings of an installation that decisions depend on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rules {
-    /// The time to live of a hold that asks for none, where no budget of its chain sets one; within what they allow.
+    /// The time to live of a hold if neither the request nor a budget sets one. The longest life that budgets allow still
+    /// bounds it.
     pub hold_ttl: Span,
     /// How long idempotency keys are remembered.
     pub key_kept: Span,
@@ -65,14 +66,15 @@ impl Default for Rules {
 /// The result of deciding one request of a batch.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Decided {
-    /// It was done or refused.
+    /// It was executed or refused.
     Answered(Result<Outcome, Refusal>),
-    /// Rows are missing, or more is due on one of its scopes than one transaction folds: commit, load again and decide again.
+    /// Rows are missing, or more is due on one of its scopes than one transaction folds. Commit the transaction, then load
+    /// and decide the request again.
     Again,
 }
 
-/// Decides one request, applies its events to the workspace and adds its entry to the journal of the workspace. A request that is
-/// refused or must be decided again changes nothing.
+/// Decides one request, applies its events to the workspace and adds its entry to those of the batch. If the request is
+/// refused or must be decided again, no event is applied.
 pub fn decide(ws: &mut Workspace, request: &CheckedRequest, rules: &Rules, ids: &mut (dyn IdSource + Send)) -> Decided {
     match run(ws, request, rules, ids) {
         Ok(outcome) => Decided::Answered(Ok(outcome)),
@@ -90,13 +92,13 @@ fn run(
     preconditions::scopes_are_folded(ws, request)?;
     preconditions::windows_are_kept(request, rules)?;
     let key = match replay::look_up(ws, request, rules)? {
-        Earlier::Done(outcome) => return Ok(outcome),
-        Earlier::None(key) => key,
+        KeyLookup::Used(outcome) => return Ok(outcome),
+        KeyLookup::Unused(key) => key,
     };
     preconditions::is_unchanged(ws, request)?;
     preconditions::zones_are_known(ws, request)?;
 
-    let queue_before = queue_defined(ws, request);
+    let queue_before = defined_queue(ws, request);
     let command = CommandId(ids.next_id(ws.now));
     let applies = !request.dry_run || Mutant::DryRunWrites.on();
     let mut decision = Decision { ws, context: &request.context, ids, events: Vec::new(), applies };
@@ -108,9 +110,9 @@ fn run(
         add_consequences(ws, request, &mut entry);
     }
     let mut answer = answer.unwrap_or_else(|| replay::render(ws, &entry));
-    note_bulk(request, &mut answer, entry.key.as_mut());
+    record_action(request, &mut answer, entry.key.as_mut());
 
-    // A command that only found the jobs it wanted has changed nothing.
+    // A command whose jobs all existed already has changed nothing.
     let changes = entry.events.iter().any(|recorded| !matches!(recorded.e, Event::JobFound { .. }));
     if request.dry_run || !changes {
         return Ok(Outcome { command, replayed: false, answer, entry: None });
@@ -118,7 +120,7 @@ fn run(
     remember_key(ws, &entry);
     entry.wakes = Wakes::of(ws, &entry);
     if let Some((queue, before)) = queue_before {
-        let after = queue_defined(ws, request).map(|(_, config)| config).unwrap_or_default();
+        let after = defined_queue(ws, request).map(|(_, config)| config).unwrap_or_default();
         entry.wakes.of_queue(queue, &before, &after);
     }
     let entry = Arc::new(entry);
@@ -127,7 +129,8 @@ fn run(
     Ok(Outcome { command, replayed: false, answer, entry: Some(entry) })
 }
 
-/// Decides on the events of an operation. Returns the answer where events do not tell it: work on jobs is answered job by job.
+/// Decides and records the events of an operation. Returns an answer if it cannot be rendered from the events, as for
+/// operations on jobs, which are answered job by job.
 fn operate(decision: &mut Decision<'_>, request: &CheckedRequest, rules: &Rules) -> Result<Option<Answer>, Stop> {
     let context = decision.context;
     let ws = &*decision.ws;
@@ -171,7 +174,7 @@ fn operate(decision: &mut Decision<'_>, request: &CheckedRequest, rules: &Rules)
             schedule::remove(decision, schedule)?;
             return Ok(Some(Answer::Done));
         }
-        Op::RunSchedule { schedule } => return Ok(Some(job::enqueued(schedule::run(decision, schedule)?))),
+        Op::RunSchedule { schedule } => return Ok(Some(job::answer_enqueued(schedule::run(decision, schedule)?))),
         Op::Tick { schedule } => {
             schedule::tick(decision, schedule)?;
             return Ok(Some(Answer::Done));
@@ -181,13 +184,13 @@ fn operate(decision: &mut Decision<'_>, request: &CheckedRequest, rules: &Rules)
     Ok(None)
 }
 
-/// Adds what follows from the events on the scopes they touched.
+/// Adds the consequences of the events for the scopes that they touch.
 fn add_consequences(ws: &mut Workspace, request: &CheckedRequest, entry: &mut Entry) {
     let tenant = &entry.context.tenant;
     let key = |scope: &_| (tenant.clone(), Clone::clone(scope));
     let mut touched: Vec<ScopeKey> = match &request.op {
         Op::Tidy { scopes } => scopes.iter().map(key).collect(),
-        // The spend so far may already be beyond a new threshold or trip.
+        // The spend so far may already exceed a new threshold or trip.
         Op::Define { scope, .. } => vec![key(scope)],
         _ => entry.events.iter().flat_map(|recorded| recorded.e.scopes()).map(key).collect(),
     };
@@ -201,8 +204,9 @@ fn add_consequences(ws: &mut Workspace, request: &CheckedRequest, entry: &mut En
     }
 }
 
-/// Tells the caller of a bulk action whether more parts follow, and keeps the answer with the key: events do not tell it.
-fn note_bulk(request: &CheckedRequest, answer: &mut Answer, key: Option<&mut KeyUse>) {
+/// Sets whether more parts of an action follow, and records the answer with the idempotency key, because it cannot be
+/// rendered from events.
+fn record_action(request: &CheckedRequest, answer: &mut Answer, key: Option<&mut KeyUse>) {
     let (Op::Act { jobs, .. }, Answer::Acted { each, more }) = (&request.op, answer) else { return };
     *more = request.part.is_some_and(|part| part.more);
     if let Some(key) = key {
@@ -211,12 +215,13 @@ fn note_bulk(request: &CheckedRequest, answer: &mut Answer, key: Option<&mut Key
     }
 }
 
-/// The queue that a request defines, with its settings in the workspace.
-fn queue_defined<'a>(ws: &Workspace, request: &'a CheckedRequest) -> Option<(&'a Queue, QueueConfig)> {
+/// Returns the queue that a request defines, and the settings that the workspace has for it.
+fn defined_queue<'a>(ws: &Workspace, request: &'a CheckedRequest) -> Option<(&'a Queue, QueueConfig)> {
     let Op::DefineQueue { queue, .. } = &request.op else { return None };
     Some((queue, queue::config(ws, &request.context, queue)))
 }
 
+/// Adds the row of the entry's idempotency key.
 fn remember_key(ws: &mut Workspace, entry: &Entry) {
     if let Some(KeyUse { key, fingerprint, until, .. }) = entry.key.as_ref().filter(|_| !Mutant::ForgetKey.on()) {
         let row = KeyRow { fingerprint: *fingerprint, batch: ws.batch, command: entry.id, until: *until };
@@ -227,7 +232,7 @@ fn remember_key(ws: &mut Workspace, entry: &Entry) {
 /// Applies an entry of the journal again.
 ///
 /// # Panics
-/// When the version of a stream differs from the recorded one: the journal and the rules disagree.
+/// If the version of a stream differs from the recorded one: the journal and the rules disagree.
 pub fn reapply(ws: &mut Workspace, entry: &Entry) {
     for recorded in &entry.events {
         let version = apply(ws, &entry.context, &recorded.e);

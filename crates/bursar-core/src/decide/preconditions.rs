@@ -1,4 +1,4 @@
-//! What must be true before an operation is decided, whatever the operation is.
+//! Checks that every request passes before its operation is decided.
 
 use crate::budget::Budget;
 use crate::decide::decision::Stop;
@@ -8,14 +8,15 @@ use crate::request::{CheckedRequest, Fingerprint, IfMatch, Op};
 use crate::state::Workspace;
 use crate::window::Window;
 
-/// One transaction folds a bounded number of due charges on a scope. A request that needs a scope with more of them waits
-/// for the next transaction.
+/// Checks that all scopes of the request are up to date. One transaction folds a bounded number of due charges and postings;
+/// a request that needs a scope with more of them is decided in the next transaction.
 pub(super) fn scopes_are_folded(ws: &Workspace, request: &CheckedRequest) -> Result<(), Stop> {
     let folded = ws.unready.is_empty() || !request.needs().scopes_in(ws).any(|scope| ws.unready.contains(&scope));
     if folded { Ok(()) } else { Err(Stop::Reload) }
 }
 
-/// A window that reaches further back than single postings are kept could not be counted.
+/// Checks that single postings are kept for as long as every window of the request reaches back. Otherwise the window could
+/// not be counted.
 pub(super) fn windows_are_kept(request: &CheckedRequest, rules: &Rules) -> Result<(), Stop> {
     let beyond = |window: &&Window| window.reach() > rules.postings_kept;
     let found = match &request.op {
@@ -31,7 +32,7 @@ pub(super) fn windows_are_kept(request: &CheckedRequest, rules: &Rules) -> Resul
     Err(Invalid::new("window", format!("{window} reaches further back than postings are kept")).into())
 }
 
-/// `if_match`: the definition is still the one that the caller has read.
+/// Checks `if_match`: the definition is still the one that the caller has read.
 pub(super) fn is_unchanged(ws: &Workspace, request: &CheckedRequest) -> Result<(), Stop> {
     let Some(expected) = request.if_match else { return Ok(()) };
     let tenant = &request.context.tenant;
@@ -54,7 +55,8 @@ pub(super) fn is_unchanged(ws: &Workspace, request: &CheckedRequest) -> Result<(
     if matches { Ok(()) } else { Err(Refusal::Changed { what }.into()) }
 }
 
-/// A calendar window that has ended, in a time zone that this build does not know, is never guessed.
+/// Checks that no calendar window of the request's scopes has ended in a time zone that this build does not know. The start
+/// of the next window is never guessed.
 pub(super) fn zones_are_known(ws: &Workspace, request: &CheckedRequest) -> Result<(), Stop> {
     if ws.unturned.is_empty() {
         return Ok(());

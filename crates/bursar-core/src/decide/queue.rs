@@ -1,4 +1,4 @@
-//! Queues: their settings.
+//! Decides the settings of queues.
 
 use crate::context::Context;
 use crate::event::Event;
@@ -6,7 +6,7 @@ use crate::job::QueueConfig;
 use crate::name::Queue;
 use crate::state::Workspace;
 
-/// The settings of a queue; the defaults where none are set.
+/// Returns the settings of a queue, or the default settings if it has none.
 pub(super) fn config(ws: &Workspace, context: &Context, queue: &Queue) -> QueueConfig {
     let row = ws.queues.get(&(context.tenant.clone(), queue.clone()));
     row.map(|row| row.config.clone()).unwrap_or_default()

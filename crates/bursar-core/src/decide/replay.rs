@@ -1,4 +1,4 @@
-//! Idempotency keys: a request that is repeated under its key gets the first answer again.
+//! Replays: a request that is retried under its idempotency key gets the first answer again.
 
 use std::borrow::Cow;
 
@@ -11,27 +11,32 @@ use crate::refusal::Refusal;
 use crate::request::CheckedRequest;
 use crate::state::{KeyRow, Workspace};
 
-/// What an idempotency key tells about a request.
-pub(super) enum Earlier {
-    /// It has not been done. It is to be remembered under the key, if it has one.
-    None(Option<KeyUse>),
-    /// It has been done, with this outcome.
-    Done(Outcome),
+/// The result of looking up the idempotency key of a request.
+pub(super) enum KeyLookup {
+    /// The request has no key, or one that is not in use. The key is recorded with the request.
+    Unused(Option<KeyUse>),
+    /// The request was executed under the key before, with this outcome.
+    Used(Outcome),
 }
 
-/// Looks for the key of a request among those that were used.
-pub(super) fn look_up(ws: &Workspace, request: &CheckedRequest, rules: &Rules) -> Result<Earlier, Refusal> {
-    let Some(key) = request.key().map(Cow::into_owned) else { return Ok(Earlier::None(None)) };
+/// Looks up the key of a request. Refuses if the key was used for a different request.
+pub(super) fn look_up(ws: &Workspace, request: &CheckedRequest, rules: &Rules) -> Result<KeyLookup, Refusal> {
+    let Some(key) = request.key().map(Cow::into_owned) else { return Ok(KeyLookup::Unused(None)) };
     let fingerprint = request.fingerprint();
     let used = ws.keys.get(&(request.context.tenant.clone(), key.clone()));
     let Some(row) = used.filter(|row| row.until > ws.now) else {
-        return Ok(Earlier::None(Some(KeyUse { key, fingerprint, until: ws.now.after(rules.key_kept), acted: None })));
+        return Ok(KeyLookup::Unused(Some(KeyUse {
+            key,
+            fingerprint,
+            until: ws.now.after(rules.key_kept),
+            acted: None,
+        })));
     };
     if fingerprint != row.fingerprint && !Mutant::DropFingerprint.on() {
-        let key = request.idempotency_key.clone().expect("a request with a key");
+        let key = request.idempotency_key.clone().expect("the request has a key");
         return Err(Refusal::KeyReused { key });
     }
-    Ok(Earlier::Done(first_outcome(ws, row)))
+    Ok(KeyLookup::Used(first_outcome(ws, row)))
 }
 
 fn first_outcome(ws: &Workspace, row: &KeyRow) -> Outcome {
@@ -42,7 +47,7 @@ fn first_outcome(ws: &Workspace, row: &KeyRow) -> Outcome {
     Outcome { command: row.command, replayed: true, answer, entry: None }
 }
 
-/// Renders the answer of a request from its events.
+/// Renders the answer to a request from its events.
 pub(super) fn render(ws: &Workspace, entry: &Entry) -> Answer {
     let payload =
         |id: GrantId| ws.grants.is_loaded(&id).then(|| ws.grants.get(&id)).flatten().map(|row| row.payload.clone());

@@ -1,4 +1,4 @@
-//! Schedules: which ticks enqueue a job.
+//! Decides operations on schedules: which ticks enqueue a job.
 
 use crate::bounds::TICKS_MAX;
 use crate::decide::decision::Decision;
@@ -11,24 +11,24 @@ use crate::name::ScheduleName;
 use crate::refusal::{Invalid, Refusal};
 use crate::time::{Span, Time};
 
-/// Registers or changes a schedule.
+/// Defines or changes a schedule.
 pub(super) fn define(decision: &mut Decision<'_>, name: &ScheduleName, spec: &ScheduleSpec) -> Result<(), Refusal> {
-    let known = schedule(decision, name);
-    // A schedule whose times stay the same keeps the ticks that are due; one that was paused begins anew.
-    let same = known.as_ref().filter(|known| {
-        (&known.spec.cron, &known.spec.zone) == (&spec.cron, &spec.zone) && !known.spec.paused && !spec.paused
-    });
-    let next_at = same.map_or_else(|| spec.next_after(decision.now()), |known| known.next_at);
+    let old = schedule(decision, name);
+    // If the ticks stay the same, those that are due stay due. After a pause, the next tick is in the future.
+    let same_ticks = old
+        .as_ref()
+        .filter(|old| (&old.spec.cron, &old.spec.zone) == (&spec.cron, &spec.zone) && !old.spec.paused && !spec.paused);
+    let next_at = same_ticks.map_or_else(|| spec.next_after(decision.now()), |old| old.next_at);
     if next_at == Time::NEVER && !spec.paused {
-        return Err(Invalid::new("cron", "never comes due any more").into());
+        return Err(Invalid::new("cron", "has no tick in the future").into());
     }
     decision.emit(Event::ScheduleDefined { schedule: name.clone(), spec: Box::new(spec.clone()), next_at });
     Ok(())
 }
 
-/// Stops a schedule or lets it begin anew.
+/// Pauses or resumes a schedule.
 pub(super) fn pause(decision: &mut Decision<'_>, name: &ScheduleName, paused: bool) -> Result<(), Refusal> {
-    let Schedule { spec, .. } = known(decision, name)?;
+    let Schedule { spec, .. } = existing(decision, name)?;
     if spec.paused == paused {
         return Ok(());
     }
@@ -36,52 +36,52 @@ pub(super) fn pause(decision: &mut Decision<'_>, name: &ScheduleName, paused: bo
     define(decision, name, &ScheduleSpec { paused, ..spec })
 }
 
-/// Removes a schedule; its jobs stay.
+/// Removes a schedule. Its jobs stay.
 pub(super) fn remove(decision: &mut Decision<'_>, name: &ScheduleName) -> Result<(), Refusal> {
-    known(decision, name)?;
+    existing(decision, name)?;
     decision.emit(Event::ScheduleRemoved { schedule: name.clone() });
     Ok(())
 }
 
-/// Enqueues the job of a schedule now, whatever its ticks say.
+/// Enqueues the job of a schedule now, independent of its ticks.
 pub(super) fn run(decision: &mut Decision<'_>, name: &ScheduleName) -> Result<JobId, Refusal> {
-    let schedule = known(decision, name)?;
-    can_cancel(decision, &schedule)?;
+    let schedule = existing(decision, name)?;
+    check_can_cancel(decision, &schedule)?;
     let (tick, next_at) = (decision.now(), schedule.next_at);
-    enqueue(decision, name, &schedule, tick, next_at).map_err(|running| Refusal::WrongState {
-        job: running.id,
-        state: running.life.state,
-        problem: "the schedule leaves out what comes before it has ended".into(),
+    enqueue(decision, name, &schedule, tick, next_at).map_err(|last| Refusal::WrongState {
+        job: last.id,
+        state: last.life.state,
+        problem: "the schedule skips runs until this job has ended".into(),
     })
 }
 
-/// Enqueues what is due. Nothing when somebody else was first.
+/// Enqueues the jobs of due ticks. Does nothing if another process has done it already.
 pub(super) fn tick(decision: &mut Decision<'_>, name: &ScheduleName) -> Result<(), Refusal> {
     let Some(schedule) = schedule(decision, name) else { return Ok(()) };
     let (spec, now) = (&schedule.spec, decision.now());
     if spec.paused || (schedule.next_at > now && !Mutant::TickTwice.on()) {
         return Ok(());
     }
-    // In a zone that this build does not know no tick would follow: a build that knows it goes on from here.
+    // This build cannot compute the ticks of an unknown zone. A build with newer zone data continues from here.
     spec.zone.check()?;
-    can_cancel(decision, &schedule)?;
+    check_can_cancel(decision, &schedule)?;
     let first = schedule.next_at;
     let mut due = vec![first];
     due.extend(spec.cron.ticks(&spec.zone, first, now, TICKS_MAX - 1));
-    let last = *due.last().expect("the first is among them");
+    let last = *due.last().expect("the first tick is due");
     let next_at = spec.next_after(last);
     let more = next_at <= now;
     let on_time = |tick: &Time| *tick == last && !more && now.since(*tick) <= ON_TIME;
     let wanted: Vec<Time> = match spec.missed {
         Missed::All => due,
         Missed::Skip => due.into_iter().filter(on_time).collect(),
-        // Where even more are due than one step takes, the last of them speaks for all.
+        // If more ticks are due than one request handles, the job is enqueued for the last of them, by a later request.
         Missed::One if more => Vec::new(),
         Missed::One => vec![last],
     };
     let mut ticked = false;
     for tick in &wanted {
-        let schedule = known(decision, name)?;
+        let schedule = existing(decision, name)?;
         ticked |= enqueue(decision, name, &schedule, *tick, next_at).is_ok();
     }
     if !ticked {
@@ -90,7 +90,7 @@ pub(super) fn tick(decision: &mut Decision<'_>, name: &ScheduleName) -> Result<(
     Ok(())
 }
 
-/// Enqueues one job, unless the last one must end first: that one then.
+/// Enqueues one job. Fails with the last job if that must end first.
 fn enqueue(
     decision: &mut Decision<'_>,
     name: &ScheduleName,
@@ -98,11 +98,11 @@ fn enqueue(
     tick: Time,
     next_at: Time,
 ) -> Result<JobId, Box<Job>> {
-    match (schedule.spec.overlap, running(decision, schedule)) {
-        (Overlap::Skip, Some(running)) => return Err(Box::new(running.clone())),
-        (Overlap::Cancel, Some(running)) => {
-            let id = running.id;
-            cancel(decision, id).expect("it has not ended, and can leave its line");
+    match (schedule.spec.overlap, unfinished_job(decision, schedule)) {
+        (Overlap::Skip, Some(last)) => return Err(Box::new(last.clone())),
+        (Overlap::Cancel, Some(last)) => {
+            let id = last.id;
+            cancel(decision, id).expect("`check_can_cancel` has passed");
         }
         _ => {}
     }
@@ -114,16 +114,17 @@ fn enqueue(
     Ok(job)
 }
 
-/// The job of the last tick, while it has not ended. One that is not there any more ended long ago.
-fn running<'a>(decision: &'a Decision<'_>, schedule: &Schedule) -> Option<&'a Job> {
+/// Returns the last job of a schedule if it has not ended. A job without a row has ended and was removed.
+fn unfinished_job<'a>(decision: &'a Decision<'_>, schedule: &Schedule) -> Option<&'a Job> {
     decision.ws.jobs.get(&schedule.last_job?).filter(|job| !job.life.state.is_final())
 }
 
-/// Refuses, before anything has happened, what would have to cancel a job that cannot be cancelled now.
-fn can_cancel(decision: &Decision<'_>, schedule: &Schedule) -> Result<(), Refusal> {
-    match running(decision, schedule) {
+/// Refuses if the schedule would have to cancel its last job and that job cannot leave its line now. It is called before
+/// the first event is applied, because an applied event cannot be undone.
+fn check_can_cancel(decision: &Decision<'_>, schedule: &Schedule) -> Result<(), Refusal> {
+    match unfinished_job(decision, schedule) {
         Some(job) if schedule.spec.overlap == Overlap::Cancel && job.life.state != JobState::Leased => {
-            decision.leaving(job).map(drop)
+            decision.line_to_leave(job).map(drop)
         }
         _ => Ok(()),
     }
@@ -133,6 +134,6 @@ fn schedule(decision: &Decision<'_>, name: &ScheduleName) -> Option<Schedule> {
     decision.ws.schedules.get(&(decision.context.tenant.clone(), name.clone())).cloned()
 }
 
-fn known(decision: &Decision<'_>, name: &ScheduleName) -> Result<Schedule, Refusal> {
+fn existing(decision: &Decision<'_>, name: &ScheduleName) -> Result<Schedule, Refusal> {
     schedule(decision, name).ok_or_else(|| Refusal::UnknownSchedule { schedule: name.clone() })
 }

@@ -3,12 +3,12 @@
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-/// The digest of a request or of a definition.
+/// The digest of an operation or of a definition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Fingerprint(pub u128);
 
 impl Fingerprint {
-    /// Computes the digest of plain data.
+    /// Computes the digest of the data as JSON. It must stay the same in every version, so serialized names must not change.
     pub fn of(data: &impl Serialize) -> Fingerprint {
         let text = serde_json::to_vec(data).expect("plain data serializes");
         let digest = Sha256::digest(text);

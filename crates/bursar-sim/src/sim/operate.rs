@@ -285,7 +285,8 @@ fn job_of(answered: Answered<'_>) -> Check<JobId> {
 
 /// Returns whether the action was refused because another transaction has locked the job's waiting line.
 fn is_line_locked(job: &JobModel, answered: Answered<'_>) -> bool {
-    job.key.is_some() && matches!(answered, Err(Refusal::WrongState { problem, .. }) if problem.ends_with("ask again"))
+    job.key.is_some()
+        && matches!(answered, Err(Refusal::WrongState { problem, .. }) if problem.ends_with("flow key: retry"))
 }
 
 /// Expects a refusal because of the job's state.

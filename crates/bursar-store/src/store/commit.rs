@@ -1,4 +1,4 @@
-//! What commits.
+//! Executing requests.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,11 +11,11 @@ use bursar_core::request::CheckedRequest;
 use crate::error::StoreError;
 use crate::transaction::lock_order::Lock;
 
-/// The part of an engine that commits. Every change of Bursar's tables by a request goes through it.
+/// The part of a store that executes requests. Every request goes through it.
 #[async_trait]
 pub trait Commit: Send + Sync + 'static {
-    /// Executes the requests in one transaction, each completely or not at all, and returns when it is durable. Returns one
-    /// outcome for each request, in order.
+    /// Executes the requests, each completely or not at all, in one transaction if possible. Returns when the transaction is durable, with
+    /// one outcome for each request, in order.
     async fn commit(
         &self,
         requests: &[Arc<CheckedRequest>],
@@ -26,13 +26,13 @@ pub trait Commit: Send + Sync + 'static {
 /// The outcome of one request of a batch.
 #[derive(Clone, Debug)]
 pub enum RequestOutcome {
-    /// It was done, and is durable; or it was refused.
+    /// It was executed and is durable, or it was refused.
     Answered(Result<Outcome, Refusal>),
     /// It must be submitted again: rows were missing, or more is due on its scopes than one transaction folds.
     Again,
-    /// Another transaction has locked rows it needs: wait for these and submit it again.
+    /// Another transaction has locked these rows, which it needs: wait for one of them and submit it again.
     Blocked(Vec<Lock>),
-    /// The transaction it was in failed, while transactions of other requests of the batch succeeded.
+    /// Its transaction failed, while other requests of the batch were committed in a transaction of their own.
     Failed(Arc<StoreError>),
 }
 
@@ -41,7 +41,7 @@ pub enum RequestOutcome {
 pub enum LockPolicy {
     /// Skip them, and report the requests that need one as blocked.
     Skip,
-    /// Wait up to this long for one row before anything else is locked; `Busy` when the time is over. Then wait a moment for rows that
-    /// come later in the lock order, and skip those that come before it.
+    /// Wait up to this long for one row before any other row is locked, and fail with `Busy` when the time is over. With the row locked,
+    /// wait a moment for locked rows that come later in the lock order, and skip those that come before it.
     WaitFor(Lock, Duration),
 }

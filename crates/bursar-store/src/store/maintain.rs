@@ -1,4 +1,4 @@
-//! What maintains: finding what is due, removing what is no longer needed, checking, and closing.
+//! Maintenance of the tables: finding what is due, deleting what is no longer needed, checking, rebuilding and closing.
 
 use async_trait::async_trait;
 use bursar_core::id::{HoldId, JobId};
@@ -10,45 +10,45 @@ use crate::error::StoreError;
 use crate::figures::DueJobs;
 use crate::verify::Report;
 
-/// The part of an engine that maintains. The lists of what is due only read: the changes themselves are requests, and
+/// The part of a store that maintains its tables. The methods that list what is due only read; the changes themselves are requests and
 /// go through [`Commit`](super::Commit).
 #[async_trait]
 pub trait Maintain: Send + Sync + 'static {
-    /// Expired holds that are not yet recorded as expired, over all tenants.
+    /// Lists expired holds of all tenants that are not recorded as expired yet.
     async fn due_holds(&self, limit: usize) -> Result<Vec<(Tenant, HoldId)>, StoreError>;
-    /// Jobs that maintenance has to look at, at most `limit` of each kind.
+    /// Lists jobs of all tenants that need maintenance, at most `limit` of each kind.
     async fn due_jobs(&self, limit: usize) -> Result<DueJobs, StoreError>;
-    /// Schedules with a due tick, the longest overdue first; and the time of the next tick.
+    /// Lists schedules with a due tick, the longest overdue first. Also returns the time of the next tick of any schedule.
     async fn due_schedules(&self, limit: usize) -> Result<(Vec<ScheduleKey>, Option<Time>), StoreError>;
-    /// Jobs that await units of a scope, the longest waiting first.
+    /// Lists jobs that wait for units of a scope, the longest waiting first.
     async fn jobs_awaiting(&self, scope: &ScopeKey, limit: usize) -> Result<Vec<JobId>, StoreError>;
-    /// Jobs of a queue that wait for a slot of their flow key, for at most `limit` keys after one; and the last of these
-    /// keys, `None` at the end.
+    /// Lists the barred jobs of a queue, which wait for a slot of their flow key, for at most `limit` keys after `after`. Also returns the
+    /// last of these keys, `None` at the end.
     async fn jobs_barred(
         &self,
         queue: &QueueKey,
         after: Option<&FlowKey>,
         limit: usize,
     ) -> Result<(Vec<JobId>, Option<FlowKey>), StoreError>;
-    /// Scopes that jobs await units of, each with its version, which changes whenever units may have been freed.
+    /// Lists scopes that jobs wait for, each with its version, which changes whenever units may have been freed.
     async fn scopes_awaited(&self, limit: usize) -> Result<Vec<(ScopeKey, u64)>, StoreError>;
-    /// The keys of scopes after one, over all tenants.
+    /// Lists the keys of scopes of all tenants after `after`.
     async fn list_scope_keys(&self, after: Option<&ScopeKey>, limit: usize) -> Result<Vec<ScopeKey>, StoreError>;
 
-    /// Deletes idempotency keys that have expired; returns how many.
+    /// Deletes at most `limit` expired idempotency keys, and returns how many it deleted.
     async fn forget_keys(&self, limit: usize) -> Result<usize, StoreError>;
-    /// Deletes the figures of old minutes, of at most `limit` queues after one; returns the last queue looked at, `None` at the end.
+    /// Deletes the figures of old minutes, of at most `limit` queues after `after`. Returns the last of these queues, `None` at the end.
     async fn forget_figures(&self, after: Option<&QueueKey>, limit: usize) -> Result<Option<QueueKey>, StoreError>;
-    /// Deletes unused scopes of flow keys, among at most `limit` scopes after one; returns the last scope looked at, `None` at the end.
+    /// Deletes unused scopes of flow keys, among at most `limit` scopes after `after`. Returns the last of these scopes, `None` at the end.
     async fn forget_flows(&self, after: Option<&ScopeKey>, limit: usize) -> Result<Option<ScopeKey>, StoreError>;
-    /// Deletes a payload that is kept beside the journal. False when there is none.
+    /// Deletes a payload that is stored apart from the journal. Returns false if there is none.
     async fn erase_payload(&self, id: u128) -> Result<bool, StoreError>;
 
-    /// Checks that balances equal what holds and postings add up to.
+    /// Checks that the balances equal the sums of holds and postings.
     async fn verify(&self) -> Result<Report, StoreError>;
-    /// Rebuilds every table but the journal and the payloads from the journal; returns how many events it applied.
+    /// Rebuilds every table but the journal and the payloads from the journal. Returns the number of events it applied.
     async fn rebuild(&self) -> Result<u64, StoreError>;
-    /// Fails where requests could not be committed now: the database file is gone, a disk is full, a server is read-only.
+    /// Fails if requests cannot be committed now: the database file is gone, the disk is full, the server is read-only.
     async fn ready(&self) -> Result<(), StoreError> {
         self.health().await.map(drop)
     }
@@ -58,7 +58,7 @@ pub trait Maintain: Send + Sync + 'static {
     async fn close(&self);
 }
 
-/// What an engine reports about itself.
+/// The state of a database.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Health {
     /// The engine and its version.

@@ -1,5 +1,5 @@
-//! The interface of every engine, in four parts: what [commits](Commit), what [reads](Read), what [maintains](Maintain) and what
-//! [notifies](Notify).
+//! The interface of every store, in four traits: [`Commit`] executes requests, [`Read`] answers queries, [`Maintain`] maintains the
+//! tables, and [`Notify`] tells other processes that something was committed.
 
 mod commit;
 mod maintain;
@@ -20,17 +20,17 @@ pub use self::read::{QUEUES_COUNTED, Read};
 use crate::clock::Clock;
 pub use crate::transaction::lock_order::Lock;
 
-/// An engine that keeps Bursar's tables.
+/// A store: a database with Bursar's tables.
 pub trait Store: Commit + Read + Maintain + Notify {}
 
 impl<S: Commit + Read + Maintain + Notify> Store for S {}
 
-/// What a store is opened with.
+/// The settings with which a store is opened.
 #[derive(Clone)]
 pub struct Setup {
     /// The settings that decisions depend on.
     pub rules: Rules,
-    /// The clock. Without one, PostgreSQL uses the clock of the database and SQLite that of the system.
+    /// The clock. By default PostgreSQL uses the clock of the database server, and SQLite that of the system.
     pub clock: Option<Arc<dyn Clock>>,
     /// The source of new ids.
     pub ids: Arc<Mutex<dyn IdSource + Send>>,

@@ -1,4 +1,4 @@
-//! What notifies: how a process learns that another process has committed.
+//! Notifications: how a process learns that another process has committed.
 
 use std::sync::Arc;
 
@@ -7,12 +7,12 @@ use async_trait::async_trait;
 use crate::error::StoreError;
 use crate::wakeup::Notifier;
 
-/// The part of an engine that notifies.
+/// The part of a store that notifies other processes.
 #[async_trait]
 pub trait Notify: Send + Sync + 'static {
-    /// A number that changes soon after any process has committed. Cheap enough to be polled every few milliseconds.
+    /// Returns a number that changes soon after any process has committed. It is cheap enough to be polled every few milliseconds.
     async fn change_counter(&self) -> Result<u64, StoreError>;
-    /// How processes notify each other without polling, on engines that support it.
+    /// Returns the means to send and receive notifications, on stores that support them.
     fn notifier(&self) -> Option<Arc<dyn Notifier>> {
         None
     }

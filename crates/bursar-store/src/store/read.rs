@@ -1,4 +1,4 @@
-//! What reads. Nothing here changes a table.
+//! Queries. They change nothing.
 
 use std::ops::RangeInclusive;
 
@@ -17,22 +17,22 @@ use super::Journaled;
 use crate::error::StoreError;
 use crate::figures::{Cost, CostMark, Figures, HeldMark, HeldSum, JobFilter};
 
-/// The most queues that [`Read::job_counts`] adds up.
+/// The most queues whose jobs [`Read::job_counts`] counts.
 pub const QUEUES_COUNTED: usize = 10_000;
 
-/// The part of an engine that reads.
+/// The part of a store that answers queries.
 ///
-/// Lists of large items (holds, grants, jobs, schedules, the journal) end at
-/// [`PAGE_BYTES_MAX`](bursar_core::bounds::PAGE_BYTES_MAX) as well as at `limit`, but have one item at least.
-/// [`page::is_full`](bursar_core::page::is_full) tells whether there may be more.
+/// A list ends after `limit` items. Lists of large items (holds, grants, jobs, schedules, the journal) also end at
+/// [`PAGE_BYTES_MAX`](bursar_core::bounds::PAGE_BYTES_MAX), but have at least one item if there is one.
+/// [`page::is_full`](bursar_core::page::is_full) returns whether there may be more.
 #[async_trait]
 pub trait Read: Send + Sync + 'static {
-    /// The time that the store's decisions use.
+    /// Returns the current time of the clock that decisions use.
     async fn now(&self) -> Result<Time, StoreError>;
 
-    /// A scope, brought to the present.
+    /// Returns a scope, with its balances as of now.
     async fn scope(&self, key: &ScopeKey) -> Result<Option<ScopeState>, StoreError>;
-    /// Scopes of a tenant whose names begin with `prefix`, after a name, brought to the present.
+    /// Lists the scopes of a tenant whose names begin with `prefix`, after a name, with their balances as of now.
     async fn list_scopes(
         &self,
         tenant: &Tenant,
@@ -40,12 +40,12 @@ pub trait Read: Send + Sync + 'static {
         after: Option<&Scope>,
         limit: usize,
     ) -> Result<Vec<(Scope, ScopeState)>, StoreError>;
-    /// The units posted on a scope in `[from, to)`.
+    /// Returns the units posted on a scope in `[from, to)`.
     async fn spent(&self, key: &ScopeKey, from: Time, to: Time) -> Result<i64, StoreError>;
 
-    /// A hold.
+    /// Returns a hold.
     async fn hold(&self, id: HoldId) -> Result<Option<Hold>, StoreError>;
-    /// Live holds on a scope after a mark, in order of expiry.
+    /// Lists the live holds on a scope after a mark, in order of expiry.
     async fn list_live_holds(
         &self,
         key: &ScopeKey,
@@ -53,9 +53,9 @@ pub trait Read: Send + Sync + 'static {
         limit: usize,
     ) -> Result<Vec<Hold>, StoreError>;
 
-    /// A grant.
+    /// Returns a grant.
     async fn grant(&self, id: GrantId) -> Result<Option<Grant>, StoreError>;
-    /// Grants of a tenant after an id, in order of ids.
+    /// Lists the grants of a tenant after an id, in order of ids.
     async fn list_grants(
         &self,
         tenant: &Tenant,
@@ -63,9 +63,9 @@ pub trait Read: Send + Sync + 'static {
         limit: usize,
     ) -> Result<Vec<Grant>, StoreError>;
 
-    /// A job, live or finished.
+    /// Returns a job, live or finished.
     async fn job(&self, id: JobId) -> Result<Option<Job>, StoreError>;
-    /// Jobs of a tenant after an id, in order of ids.
+    /// Lists the jobs of a tenant that match a filter, after an id, in order of ids.
     async fn list_jobs(
         &self,
         tenant: &Tenant,
@@ -73,24 +73,24 @@ pub trait Read: Send + Sync + 'static {
         after: Option<JobId>,
         limit: usize,
     ) -> Result<Vec<Job>, StoreError>;
-    /// How many jobs are in each state, over all tenants, from the figures of the first [`QUEUES_COUNTED`] queues.
+    /// Returns the number of jobs in each state, over all tenants, in the first [`QUEUES_COUNTED`] queues.
     async fn job_counts(&self) -> Result<Vec<(JobState, i64)>, StoreError>;
 
-    /// The settings of a queue.
+    /// Returns the settings of a queue.
     async fn queue(&self, key: &QueueKey) -> Result<Option<QueueState>, StoreError>;
-    /// Queues of a tenant after a name: those with settings and those with jobs.
+    /// Lists the queues of a tenant after a name: those with settings and those with jobs.
     async fn list_queues(
         &self,
         tenant: &Tenant,
         after: Option<&Queue>,
         limit: usize,
     ) -> Result<Vec<(Queue, QueueState)>, StoreError>;
-    /// The figures of a queue: the counts of the present, and those of the minutes from `since_minute` on.
+    /// Returns the figures of a queue: its current counts, and those of each minute from `since_minute` on.
     async fn figures(&self, key: &QueueKey, since_minute: i64) -> Result<Figures, StoreError>;
 
-    /// A schedule.
+    /// Returns a schedule.
     async fn schedule(&self, key: &ScheduleKey) -> Result<Option<Schedule>, StoreError>;
-    /// Schedules of a tenant after a name, in order of names.
+    /// Lists the schedules of a tenant after a name, in order of names.
     async fn list_schedules(
         &self,
         tenant: &Tenant,
@@ -98,7 +98,7 @@ pub trait Read: Send + Sync + 'static {
         limit: usize,
     ) -> Result<Vec<(ScheduleName, Schedule)>, StoreError>;
 
-    /// What the jobs of a tenant cost on a range of days, after a mark.
+    /// Lists what the jobs of a tenant cost on a range of days, after a mark.
     async fn list_costs(
         &self,
         tenant: &Tenant,
@@ -106,7 +106,7 @@ pub trait Read: Send + Sync + 'static {
         after: Option<&CostMark>,
         limit: usize,
     ) -> Result<Vec<Cost>, StoreError>;
-    /// What the holds of a tenant's jobs set aside at present, of one queue or of all, after a mark.
+    /// Lists the units that the holds of a tenant's jobs set aside now, for one queue or for all, after a mark.
     async fn list_held(
         &self,
         tenant: &Tenant,
@@ -115,8 +115,8 @@ pub trait Read: Send + Sync + 'static {
         limit: usize,
     ) -> Result<Vec<HeldSum>, StoreError>;
 
-    /// The journal after a position, in order and without gaps, at most `limit` rows.
+    /// Lists at most `limit` rows of the journal after a position, in order and without gaps.
     async fn list_journal(&self, after: u64, limit: usize) -> Result<Vec<Journaled>, StoreError>;
-    /// One row of the journal.
+    /// Returns one row of the journal.
     async fn batch(&self, id: BatchId) -> Result<Option<Journaled>, StoreError>;
 }

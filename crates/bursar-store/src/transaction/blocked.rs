@@ -1,4 +1,4 @@
-//! What a batch does about rows that other transactions have locked: requests that need one are not decided.
+//! Rows that other transactions have locked. A request that needs one of them is not decided; the rest of its batch is.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -19,7 +19,7 @@ use crate::store::{Lock, RequestOutcome};
 pub(super) struct Blocked {
     pub(super) schedules: HashSet<ScheduleKey>,
     pub(super) jobs: HashSet<JobId>,
-    /// For each queue, the locks that keep its jobs from being leased.
+    /// For each queue, the locked rows because of which jobs of the queue cannot be leased.
     pub(super) claims: HashMap<QueueKey, Vec<Lock>>,
     pub(super) holds: HashSet<HoldId>,
     pub(super) grants: HashSet<GrantId>,
@@ -50,7 +50,7 @@ impl Blocked {
             if let Some(op) = self.without_locked_items(&request, ws) {
                 request = Cow::Owned(request.narrowed(op));
             }
-            let locks = self.concerning(request.needs(), ws);
+            let locks = self.locks_for(request.needs(), ws);
             if !locks.is_empty() {
                 return RequestOutcome::Blocked(locks);
             }
@@ -61,31 +61,32 @@ impl Blocked {
         }
     }
 
-    /// The locked rows that a request needs.
-    fn concerning(&self, needs: &Needs, ws: &Workspace) -> Vec<Lock> {
-        // An answer that is rendered from an existing job or command needs its hold or its grants.
-        let found = needs.job_keys.iter().filter_map(|key| ws.jobs.get(ws.job_keys.get(key)?)?.hold);
+    /// Returns the locked rows that a request needs.
+    fn locks_for(&self, needs: &Needs, ws: &Workspace) -> Vec<Lock> {
+        // An answer that is rendered from an existing job needs its hold; one that is replayed needs the grants of its command.
+        let holds_found = needs.job_keys.iter().filter_map(|key| ws.jobs.get(ws.job_keys.get(key)?)?.hold);
         let jobs = needs.jobs.iter().chain(&needs.beats).copied();
-        let theirs = needs.jobs.iter().filter_map(|id| ws.jobs.get(id)?.hold);
-        let holds = needs.holds.iter().copied().chain(found).chain(theirs).filter(|id| self.holds.contains(id));
+        let holds_of_jobs = needs.jobs.iter().filter_map(|id| ws.jobs.get(id)?.hold);
+        let holds =
+            needs.holds.iter().copied().chain(holds_found).chain(holds_of_jobs).filter(|id| self.holds.contains(id));
         let jobs = jobs.filter(|id| self.jobs.contains(id));
-        let done = needs.keys.iter().filter_map(|key| ws.replays.get(&ws.keys.get(key)?.command));
-        let redeemed = done.flat_map(|entry| redeemed(entry));
+        let replayed = needs.keys.iter().filter_map(|key| ws.replays.get(&ws.keys.get(key)?.command));
+        let redeemed = replayed.flat_map(|entry| redeemed(entry));
         let grants = needs.grants.iter().copied().chain(redeemed).filter(|id| self.grants.contains(id));
         let scopes = needs.scopes_in(ws).filter(|key| self.scopes.contains(key));
-        // A lease waits for locks only if it would find no job otherwise.
+        // A lease waits for locked rows only if no other job can be leased.
         let claimed = |queue: &QueueKey| ws.claims.get(queue).is_some_and(|claims| !claims.jobs.is_empty());
         let claims = needs.claims.keys().filter_map(|queue| self.claims.get(queue)).flatten().cloned();
         let claims = claims.filter(|_| !needs.claims.keys().any(claimed));
         let rows = holds.map(Lock::Hold).chain(grants.map(Lock::Grant)).chain(scopes.map(Lock::Scope));
         let schedules = needs.schedules.iter().filter(|key| self.schedules.contains(*key)).cloned();
-        let last = needs.schedules.iter().filter_map(|key| ws.schedules.get(key)?.last_job);
-        let last = last.filter(|id| self.jobs.contains(id)).map(Lock::Job);
-        schedules.map(Lock::Schedule).chain(last).chain(jobs.map(Lock::Job)).chain(rows).chain(claims).collect()
+        let last_jobs = needs.schedules.iter().filter_map(|key| ws.schedules.get(key)?.last_job);
+        let last_jobs = last_jobs.filter(|id| self.jobs.contains(id)).map(Lock::Job);
+        schedules.map(Lock::Schedule).chain(last_jobs).chain(jobs.map(Lock::Job)).chain(rows).chain(claims).collect()
     }
 
-    /// The operation without the items that are locked, where it is maintenance: that comes back to them later. A request with
-    /// a key must stay the same each time.
+    /// Returns an operation of maintenance without the items that are locked, which maintenance handles later. A request with an
+    /// idempotency key is not narrowed: its retries must be the same request.
     fn without_locked_items(&self, request: &CheckedRequest, ws: &Workspace) -> Option<Op> {
         if request.idempotency_key.is_some() {
             return None;
@@ -94,20 +95,20 @@ impl Blocked {
         let locked = |scope: &Scope| self.scopes.contains(&(tenant.clone(), scope.clone()));
         match &request.op {
             Op::Expire { holds } => {
-                let free = |id: &&HoldId| {
+                let is_free = |id: &&HoldId| {
                     !self.holds.contains(id) && ws.holds.get(*id).is_none_or(|hold| !hold.totals().keys().any(locked))
                 };
-                Some(Op::Expire { holds: holds.iter().filter(free).copied().collect() })
+                Some(Op::Expire { holds: holds.iter().filter(is_free).copied().collect() })
             }
             Op::Tidy { scopes } => {
                 Some(Op::Tidy { scopes: scopes.iter().filter(|scope| !locked(scope)).cloned().collect() })
             }
             Op::Act { act: act @ (Act::Rescue | Act::Resume | Act::Forget | Act::Unbar), jobs } => {
-                let free = |id: &&JobId| {
+                let is_free = |id: &&JobId| {
                     let one = request.narrowed(Op::Act { act: act.clone(), jobs: vec![**id] });
-                    self.concerning(one.needs(), ws).is_empty()
+                    self.locks_for(one.needs(), ws).is_empty()
                 };
-                Some(Op::Act { act: act.clone(), jobs: jobs.iter().filter(free).copied().collect() })
+                Some(Op::Act { act: act.clone(), jobs: jobs.iter().filter(is_free).copied().collect() })
             }
             _ => None,
         }

@@ -1,4 +1,5 @@
-//! Loading: keys, then jobs, holds, grants and scopes, each kind sorted. Then every scope is brought to the instant of the batch.
+//! Loads and locks the rows of a batch: idempotency keys, schedules, jobs, holds, grants and scopes, each kind sorted. Then brings every
+//! scope to the instant of the batch.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -17,7 +18,7 @@ use super::rows::PastAsk;
 use super::{BatchStart, Rows, load_jobs};
 use crate::error::StoreError;
 
-/// Loads the rows that a batch of the journal changes and applies the batch again.
+/// Loads the rows that a batch of the journal changes, and applies its events again.
 pub async fn replay<R: Rows>(rows: &mut R, batch: &Batch) -> Result<Workspace, StoreError> {
     let mut needs = Needs::default();
     for entry in &batch.entries {
@@ -40,7 +41,8 @@ pub async fn replay<R: Rows>(rows: &mut R, batch: &Batch) -> Result<Workspace, S
     }
 }
 
-/// Loads and locks rows in the one lock order, then brings the scopes to the instant of the batch.
+/// Loads and locks rows in the lock order, then brings the scopes to the instant of the batch. `replayed_at` is that instant if a batch of
+/// the journal is applied again; otherwise it follows from the clock and the locked scopes.
 pub(super) async fn load<R: Rows>(
     rows: &mut R,
     needs: Needs,
@@ -64,10 +66,11 @@ pub(super) async fn load<R: Rows>(
         blocked.holds.extend(found.blocked);
         wanted.into_iter().for_each(|id| ws.holds.load(id, None));
     }
-    // A job that was locked at first may have been found by a claim since. Its hold was not loaded then.
+    // The next attempt of a job may need a hold like its last one. A job that was locked when it was loaded may have been claimed since;
+    // its hold is not loaded.
     let held = |id: &JobId| ws.jobs.get(id)?.hold.filter(|hold| ws.holds.is_loaded(hold));
-    let again = needs.jobs.iter().filter_map(|id| ws.holds.get(&held(id)?)).cloned();
-    again.collect::<Vec<_>>().iter().for_each(|hold| needs.add_hold_again(hold));
+    let job_holds = needs.jobs.iter().filter_map(|id| ws.holds.get(&held(id)?)).cloned();
+    job_holds.collect::<Vec<_>>().iter().for_each(|hold| needs.add_hold_windows(hold));
     let wanted: Vec<GrantId> = needs.grants.iter().copied().collect();
     if !wanted.is_empty() {
         let found = rows.grants(&wanted).await?;
@@ -85,7 +88,7 @@ pub(super) async fn load<R: Rows>(
         Some(at) => at,
         None => {
             let clock = rows.now().await?.max(start.floor);
-            // A scope sees each instant once, so that one transaction is strictly before the next.
+            // Each transaction on a scope has a later instant than the one before.
             let seen = ws.scopes.iter().map(|(_, row)| row.seen.after(Span::from_micros(1))).max();
             if Mutant::ClockGoesBack.on() { rows.now().await? } else { clock.max(seen.unwrap_or(Time::MIN)) }
         }
@@ -93,11 +96,11 @@ pub(super) async fn load<R: Rows>(
     ws.now = clock;
     advance(rows, &mut ws, replayed_at.is_some()).await?;
     open_windows(rows, &mut ws, &needs).await?;
-    load_jobs::line_up(&mut ws, claimed, &mut blocked);
+    load_jobs::rank_claims(&mut ws, claimed, &mut blocked);
     Ok((ws, blocked))
 }
 
-/// Loads idempotency keys with their journal entries, and jobs by their keys with their holds.
+/// Loads idempotency keys with the journal entries they refer to, and jobs by their idempotency keys.
 async fn load_keys<R: Rows>(
     rows: &mut R,
     ws: &mut Workspace,
@@ -107,14 +110,17 @@ async fn load_keys<R: Rows>(
     let wanted: Vec<_> = needs.keys.iter().cloned().collect();
     if !wanted.is_empty() {
         let found = rows.keys(&wanted).await?;
-        let done: Vec<_> = found.iter().map(|(_, row)| (row.batch, row.command)).collect();
-        if !done.is_empty() && !replay {
-            for entry in rows.entries(&done).await? {
+        let recorded: Vec<_> = found.iter().map(|(_, row)| (row.batch, row.command)).collect();
+        if !recorded.is_empty() && !replay {
+            for entry in rows.entries(&recorded).await? {
                 needs.grants.extend(redeemed(&entry));
                 ws.replays.insert(entry.id, entry);
             }
-            if let Some((_, lost)) = done.iter().find(|(_, command)| !ws.replays.contains_key(command)) {
-                return Err(StoreError::corrupt("journal", format!("entry {lost} of an idempotency key is missing")));
+            if let Some((_, missing)) = recorded.iter().find(|(_, command)| !ws.replays.contains_key(command)) {
+                return Err(StoreError::corrupt(
+                    "journal",
+                    format!("entry {missing} of an idempotency key is missing"),
+                ));
             }
         }
         found.into_iter().for_each(|(key, row)| ws.keys.load(key, Some(row)));
@@ -137,7 +143,7 @@ async fn load_keys<R: Rows>(
     Ok(())
 }
 
-/// Loads the named scopes, those of the holds, and all their ancestors.
+/// Loads the scopes that requests name, those of the holds, and the ancestors of both.
 async fn load_scopes<R: Rows>(
     rows: &mut R,
     ws: &mut Workspace,
@@ -157,27 +163,27 @@ async fn load_scopes<R: Rows>(
             wanted.reverse();
         }
         let found = rows.scopes(&wanted).await?;
-        let mut above = BTreeSet::new();
+        let mut parents = BTreeSet::new();
         for (key, row) in found.rows {
             let parent = row.budget.as_ref().and_then(|budget| budget.parent.clone());
-            above.extend(parent.map(|parent| (key.0.clone(), parent)));
+            parents.extend(parent.map(|parent| (key.0.clone(), parent)));
             ws.scopes.load(key, Some(row));
         }
         blocked.scopes.extend(found.blocked);
         wanted.into_iter().for_each(|(key, _)| ws.scopes.load(key, None));
-        wanted = above.into_iter().filter(|key| !ws.scopes.is_loaded(key)).map(|key| (key, false)).collect();
+        wanted = parents.into_iter().filter(|key| !ws.scopes.is_loaded(key)).map(|key| (key, false)).collect();
     }
     Ok(())
 }
 
-/// Brings every loaded scope to the instant of the batch: expired charges, postings that left a window and calendar windows that
-/// ended are folded into its balances, a bounded number in one transaction.
+/// Brings every loaded scope to the instant of the batch: folds expired charges, postings that have left a window and calendar windows
+/// that have ended into its balances. The number of charges and postings is bounded; a scope with more of them is marked as `unready`.
 ///
-/// A folded scope is written even if no event changes it, which saves the next transaction the work. Not in a replay: the
-/// journal may still contain events of an earlier instant for it, from a node whose clock was behind.
+/// A folded scope is written even if no event changes it, so that the next transaction need not fold it again. A replay does not write
+/// it: the journal may still contain events of the scope at an earlier instant, from a node whose clock was behind.
 async fn advance<R: Rows>(rows: &mut R, ws: &mut Workspace, replay: bool) -> Result<(), StoreError> {
     let now = ws.now;
-    let (nothing_due, nothing_asked) = (Due::default(), DueAsk { charges_after: None, postings: Vec::new() });
+    let (nothing_due, no_ask) = (Due::default(), DueAsk { charges_after: None, postings: Vec::new() });
     let mut asks: Vec<(ScopeKey, DueAsk)> = Vec::new();
     let mut turned = Vec::new();
     for (key, row) in ws.scopes.peek_all() {
@@ -189,7 +195,7 @@ async fn advance<R: Rows>(rows: &mut R, ws: &mut Workspace, replay: bool) -> Res
         if row.turns_by(now) {
             turned.push(key.clone());
         }
-        row.advance(now, &nothing_due, &nothing_asked);
+        row.advance(now, &nothing_due, &no_ask);
     }
     for key in turned {
         // The start of a new calendar window is stored even if no event changes the scope.
@@ -204,7 +210,7 @@ async fn advance<R: Rows>(rows: &mut R, ws: &mut Workspace, replay: bool) -> Res
     let due = rows.due(&asks, now).await?;
     for ((key, ask), due) in asks.into_iter().zip(due) {
         let row = if replay { ws.scopes.peek_mut(&key) } else { ws.scopes.get_mut(&key) };
-        let row = row.expect("it was listed");
+        let row = row.expect("the scope is loaded");
         if !row.advance(now, &due, &ask) {
             ws.scopes.get_mut(&key);
             ws.unready.insert(key);
@@ -215,7 +221,7 @@ async fn advance<R: Rows>(rows: &mut R, ws: &mut Workspace, replay: bool) -> Res
     Ok(())
 }
 
-/// Opens balances for windows that requests name and the scope does not have yet.
+/// Opens balances for windows that requests need and their scopes do not have yet.
 async fn open_windows<R: Rows>(rows: &mut R, ws: &mut Workspace, needs: &Needs) -> Result<(), StoreError> {
     let mut asks = Vec::new();
     let mut windows = Vec::new();
@@ -227,8 +233,8 @@ async fn open_windows<R: Rows>(rows: &mut R, ws: &mut Workspace, needs: &Needs) 
             continue;
         }
         let wanted = need.windows.union(&need.defaults).cloned().collect();
-        ws.scopes.peek_mut(key).expect("it was just there").forget_prepared(&wanted);
-        let row = ws.scopes.get(key).expect("it was just there");
+        ws.scopes.peek_mut(key).expect("the scope is loaded").forget_prepared(&wanted);
+        let row = ws.scopes.get(key).expect("the scope is loaded");
         for window in missing {
             windows.push((key.clone(), window.clone()));
             asks.push(past_ask(key, row, &window, ws.now)?);
@@ -237,19 +243,19 @@ async fn open_windows<R: Rows>(rows: &mut R, ws: &mut Workspace, needs: &Needs) 
     if windows.is_empty() {
         return Ok(());
     }
-    // A scope without postings and holds has nothing to sum.
+    // A scope without postings and holds needs no query.
     let fresh = |key: &ScopeKey| ws.scopes.get(key).is_some_and(|row| row.postings == 0 && row.balances[0].held == 0);
     let fresh: HashSet<ScopeKey> = asks.iter().map(|ask| ask.scope.clone()).filter(|key| fresh(key)).collect();
-    let asked: Vec<PastAsk> = asks.iter().filter(|ask| !fresh.contains(&ask.scope)).cloned().collect();
-    let pasts = if asked.is_empty() { Vec::new() } else { rows.past(&asked).await? };
+    let queried: Vec<PastAsk> = asks.iter().filter(|ask| !fresh.contains(&ask.scope)).cloned().collect();
+    let pasts = if queried.is_empty() { Vec::new() } else { rows.past(&queried).await? };
     let (now, mut pasts) = (ws.now, pasts.into_iter());
     for ((key, window), ask) in windows.into_iter().zip(asks) {
         let is_fresh = fresh.contains(&key);
         let mut past = if is_fresh { Past::default() } else { pasts.next().expect("one answer for each request") };
-        // The sum is written even if the request is refused, so that the next one need not sum again; but not by a dry run.
+        // The sum is stored even if the request is refused, so that the next request need not sum again. A dry run does not store it.
         let kept = needs.scopes.get(&key).is_some_and(|need| need.create) && !is_fresh;
         let row = if kept { ws.scopes.get_mut(&key) } else { ws.scopes.peek_mut(&key) };
-        let row = row.expect("it was listed");
+        let row = row.expect("the scope is loaded");
         past.held = match window {
             Window::Rolling { .. } => row.balances[0].held,
             _ => past.held + row.recently_held(ask.placed_from),
@@ -259,9 +265,9 @@ async fn open_windows<R: Rows>(rows: &mut R, ws: &mut Workspace, needs: &Needs) 
     Ok(())
 }
 
-/// What must be summed before a window can be opened.
+/// Returns what must be summed to open a window.
 fn past_ask(key: &ScopeKey, row: &ScopeState, window: &Window, now: Time) -> Result<PastAsk, StoreError> {
-    // A request that names an unknown time zone is refused earlier, but the journal may contain one.
+    // A request with an unknown time zone was refused before, but the journal may contain a zone that only newer builds know.
     if let (Window::Calendar { zone, .. }, Err(_)) = (window, window.check()) {
         return Err(unknown_zone(zone));
     }
@@ -288,7 +294,7 @@ pub async fn view<R: Rows>(
     }
 }
 
-/// The grants that a command redeemed.
+/// Returns the grants that a command redeemed.
 pub(super) fn redeemed(entry: &Entry) -> impl Iterator<Item = GrantId> {
     entry.events.iter().filter_map(|recorded| match recorded.e {
         Event::GrantRedeemed { grant, .. } => Some(grant),

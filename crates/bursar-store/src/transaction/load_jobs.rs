@@ -1,4 +1,4 @@
-//! Loading jobs: those that requests name, those that can be leased, and their neighbours in the lines of flow keys.
+//! Loads jobs: those that requests name, those that can be leased, and the next and barred jobs in the lines of their flow keys.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -14,8 +14,8 @@ use super::rows::{ClaimAsk, Claimed, Rows};
 use crate::error::StoreError;
 use crate::store::Lock;
 
-/// Loads the jobs that requests name, the rows that follow from them, and the settings of their queues. A replay does not need
-/// their neighbours: positions in lines are not in the journal.
+/// Loads the schedules and jobs that requests name, and the settings of their queues. Adds the rows that these lead to to the needs. A
+/// replay does not need other jobs of their lines, because positions in lines are not in the journal.
 pub(super) async fn load<R: Rows>(
     rows: &mut R,
     ws: &mut Workspace,
@@ -34,8 +34,9 @@ pub(super) async fn load<R: Rows>(
         wanted.into_iter().for_each(|key| ws.schedules.load(key, None));
     }
     let wanted: Vec<JobId> = needs.jobs.union(&needs.beats).copied().collect();
-    let mut leaving: BTreeMap<LineKey, usize> = BTreeMap::new();
-    let mut freeing = BTreeSet::new();
+    // The lines that named jobs may leave, each with the number of jobs to load behind the head.
+    let mut lines_left: BTreeMap<LineKey, usize> = BTreeMap::new();
+    let mut slots_freed = BTreeSet::new();
     if !wanted.is_empty() {
         let moves = std::mem::take(&mut needs.moves);
         let found = rows.jobs(&wanted, true).await?;
@@ -43,11 +44,11 @@ pub(super) async fn load<R: Rows>(
             if needs.jobs.contains(&id) {
                 needs.add_job(&job);
                 moves.iter().filter(|(of, _)| *of == id).for_each(|(_, to)| needs.add_move(&job, to));
-                // A named job may leave its line, and then the job behind it becomes the first.
+                // If the job leaves its line, the job behind it becomes the head.
                 if let Some(line) = job.line_key() {
-                    *leaving.entry(line).or_insert(1) += 1;
+                    *lines_left.entry(line).or_insert(1) += 1;
                 }
-                freeing.extend(slot_of_key(&job));
+                slots_freed.extend(slot_of_key(&job));
             } else {
                 needs.queues.insert((job.tenant.clone(), job.queue.clone()));
             }
@@ -58,8 +59,8 @@ pub(super) async fn load<R: Rows>(
         wanted.into_iter().for_each(|id| ws.jobs.load(id, None));
     }
     if !replay {
-        load_behind(rows, ws, &leaving.into_iter().collect::<Vec<_>>()).await?;
-        load_barred(rows, ws, freeing).await?;
+        load_behind(rows, ws, &lines_left.into_iter().collect::<Vec<_>>()).await?;
+        load_barred(rows, ws, slots_freed).await?;
     }
     for (keys, locked) in [(&needs.queues_defined, true), (&needs.queues, false)] {
         let wanted: Vec<QueueKey> = keys.iter().filter(|key| !ws.queues.is_loaded(*key)).cloned().collect();
@@ -74,7 +75,7 @@ pub(super) async fn load<R: Rows>(
     Ok(())
 }
 
-/// Loads the jobs that can be leased, and adds the scopes of their queues' limits to the needs.
+/// Loads the jobs that can be leased, and adds the scopes of their limits to the needs.
 pub(super) async fn claim<R: Rows>(
     rows: &mut R,
     ws: &mut Workspace,
@@ -97,28 +98,29 @@ pub(super) async fn claim<R: Rows>(
     }
     let now = rows.now().await?;
     let claimed = rows.claim(&asks, now).await?;
-    let mut leading: BTreeMap<LineKey, usize> = BTreeMap::new();
+    let mut lines_led: BTreeMap<LineKey, usize> = BTreeMap::new();
     for (ask, claimed) in asks.iter().zip(&claimed) {
         let config = ws.queues.get(&ask.queue).map(|queue| queue.config.clone()).unwrap_or_default();
         let jobs = || claimed.ready.iter().chain(&claimed.due);
-        jobs().for_each(|job| needs.add_flow(job, &config));
+        jobs().for_each(|job| needs.add_flow_limits(job, &config));
         let lines: BTreeSet<LineKey> = jobs().filter_map(Job::line_led).collect();
-        // With fewer first jobs than requested, the jobs behind them are leased too. One more is loaded as the next first.
+        // If there are fewer heads of lines than requested jobs, jobs behind them are leased too. One more job of each line is loaded,
+        // which becomes the head.
         let more = ask.count.saturating_sub(jobs().count()).div_ceil(lines.len().max(1));
         for line in lines {
-            let behind = leading.entry(line).or_default();
+            let behind = lines_led.entry(line).or_default();
             *behind = (*behind).max(more + 1);
         }
     }
     for job in claimed.iter().flat_map(|claimed| claimed.ready.iter().chain(&claimed.due)) {
         ws.jobs.reload(job.id, job.clone());
     }
-    load_behind(rows, ws, &leading.into_iter().collect::<Vec<_>>()).await?;
+    load_behind(rows, ws, &lines_led.into_iter().collect::<Vec<_>>()).await?;
     Ok(asks.into_iter().zip(claimed).collect())
 }
 
-/// Sorts the jobs that can be leased, once the instant is known and the scopes are locked.
-pub(super) fn line_up(ws: &mut Workspace, claimed: Vec<(ClaimAsk, Claimed)>, blocked: &mut Blocked) {
+/// Puts the jobs that can be leased into the workspace, sorted by rank. It is called when the instant is known and the scopes are locked.
+pub(super) fn rank_claims(ws: &mut Workspace, claimed: Vec<(ClaimAsk, Claimed)>, blocked: &mut Blocked) {
     let mut queues: BTreeMap<QueueKey, (BTreeSet<JobId>, Claimed)> = BTreeMap::new();
     for (ask, found) in claimed {
         ws.claims.entry(ask.queue.clone()).or_default().more |= found.ready.len() >= ask.count;
@@ -149,9 +151,9 @@ pub(super) fn line_up(ws: &mut Workspace, claimed: Vec<(ClaimAsk, Claimed)>, blo
     }
 }
 
-/// The scopes of a job's limits that another transaction has locked.
+/// Returns the scopes of a job's limits that another transaction has locked.
 fn flow_locks<'a>(job: &'a Job, blocked: &'a Blocked) -> impl Iterator<Item = Lock> + 'a {
-    // With nothing locked, the names need not be built.
+    // If no scope is locked, the scope names need not be built.
     let job = Some(job).filter(|_| !blocked.scopes.is_empty());
     let flows = job.into_iter().flat_map(|job| {
         let key = job.key.as_ref().map(|key| FlowScopes::of_key(&job.queue, key));
@@ -161,21 +163,23 @@ fn flow_locks<'a>(job: &'a Job, blocked: &'a Blocked) -> impl Iterator<Item = Lo
     keys.filter(|key| blocked.scopes.contains(key)).map(Lock::Scope)
 }
 
+/// Loads the jobs behind the heads of lines, up to a number for each line.
 async fn load_behind<R: Rows>(rows: &mut R, ws: &mut Workspace, lines: &[(LineKey, usize)]) -> Result<(), StoreError> {
     if lines.is_empty() {
         return Ok(());
     }
     for job in rows.behind(lines).await? {
         let line = job.line_key().expect("a job in a line has a flow key");
-        let known = ws.lines.entry(line).or_default();
-        if !known.contains(&job.id) {
-            known.push_back(job.id);
+        let loaded = ws.lines.entry(line).or_default();
+        if !loaded.contains(&job.id) {
+            loaded.push_back(job.id);
             ws.jobs.reload(job.id, job);
         }
     }
     Ok(())
 }
 
+/// Loads the barred heads of the lines of flow keys.
 async fn load_barred<R: Rows>(
     rows: &mut R,
     ws: &mut Workspace,
@@ -192,7 +196,7 @@ async fn load_barred<R: Rows>(
     Ok(())
 }
 
-/// The flow key of a leased job, whose slot may become free.
+/// Returns the flow key of a leased job, whose slot the request may free.
 fn slot_of_key(job: &Job) -> Option<(QueueKey, FlowKey)> {
     let key = job.key.clone().filter(|_| job.life.state == JobState::Leased)?;
     Some(((job.tenant.clone(), job.queue.clone()), key))

@@ -1,7 +1,7 @@
-//! The one order in which rows are locked, so that no two transactions wait for each other.
+//! The order in which all transactions lock rows, so that no two of them wait for each other (deadlock).
 //!
 //! A batch locks its rows kind by kind in the order of [`Lock`], each kind sorted, and skips rows that are locked. A batch that has
-//! waited for one row may wait for rows after it, and must skip rows before it: [`LockOrder`] tells which.
+//! waited for one row may wait for rows that come later in the order, and must skip rows that come before; see [`LockOrder`].
 
 use bursar_core::id::{GrantId, HoldId, JobId};
 use bursar_core::mutant::Mutant;
@@ -12,7 +12,7 @@ use bursar_core::state::{JobKey, KeyKey, ScheduleKey, ScopeKey};
 pub enum Lock {
     /// An idempotency key.
     Key(KeyKey),
-    /// A key of a job.
+    /// An idempotency key of a job.
     JobKey(JobKey),
     /// A schedule.
     Schedule(ScheduleKey),
@@ -26,24 +26,24 @@ pub enum Lock {
     Scope(ScopeKey),
 }
 
-/// How far a transaction that waits for locks has come in the lock order.
+/// The position in the lock order of a transaction that waits for locks.
 #[derive(Clone, Debug)]
 pub struct LockOrder {
     reached: Lock,
 }
 
 impl LockOrder {
-    /// A transaction that has locked one row, after waiting for it.
+    /// Returns the position of a transaction that has waited for one row and locked it.
     pub fn from(first: &Lock) -> LockOrder {
         LockOrder { reached: first.clone() }
     }
 
-    /// Whether the transaction may wait for a row. It must skip a locked row that comes before one it has locked.
+    /// Returns whether the transaction may wait for a row. It may not if it has reached a later row: waiting could deadlock.
     pub fn may_wait(&self, lock: &Lock) -> bool {
         self.reached < *lock || Mutant::WaitOutOfTurn.on()
     }
 
-    /// Records that a row was requested.
+    /// Records that the transaction requests a row, and holds it if it gets it.
     pub fn reach(&mut self, lock: Lock) {
         if self.reached < lock {
             self.reached = lock;
@@ -65,6 +65,6 @@ mod tests {
         assert!(order.may_wait(&Lock::Grant(GrantId(1))));
         order.reach(Lock::Grant(GrantId(7)));
         order.reach(Lock::Hold(HoldId(6)));
-        assert!(!order.may_wait(&Lock::Grant(GrantId(6))), "the furthest row counts");
+        assert!(!order.may_wait(&Lock::Grant(GrantId(6))), "the last row in the order counts");
     }
 }

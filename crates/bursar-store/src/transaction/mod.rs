@@ -1,14 +1,15 @@
-//! The one shape of every write: load, decide, store. The same code for every engine.
+//! The write path of every engine: load, decide, store.
 //!
-//! An engine implements [`Rows`]: what one of its transactions can load, lock and write. [`run`] loads and locks the rows that a
-//! batch of requests needs, lets `bursar-core` decide each request in order, and leaves the changed rows in a
-//! [`Workspace`] that the engine writes and commits. [`retry`] repeats transactions that lost a race, on engines with
-//! several writers.
+//! An engine implements [`Rows`]: what one of its transactions can load, lock and write. [`run`] loads and locks the rows that a batch of
+//! requests needs, lets `bursar-core` decide each request in order, and leaves the changed rows in a [`Workspace`], which the engine
+//! writes and commits. [`retry`] retries transactions that conflict with others, on engines with several writers.
 //!
-//! Names (idempotency keys and keys of jobs) are looked up before any row is locked, so another transaction can take one in between.
-//! A request with an effect finds that out when its name is inserted, and its batch is decided again. A request without an effect
-//! writes nothing, so [`repeat_lost_races`] looks a second time with the rows locked: if the name is taken by now, the request is
-//! repeated and gets the answer of the one that was first.
+//! # Names
+//!
+//! A *name* is the idempotency key of a request or of a job. Names are looked up before any row is locked, so another transaction can
+//! insert the same name in between. A request with an effect inserts its name and gets a conflict; its batch is then loaded and decided
+//! again. A request without an effect (a refusal, a dry run) inserts nothing. For it, `repeat_lost_races` looks up the name a second
+//! time, with the rows locked. If the name has been inserted since, the request is decided again and gets the answer of the other one.
 
 mod blocked;
 mod load;
@@ -35,10 +36,10 @@ pub use self::rows::Rows;
 use crate::error::StoreError;
 use crate::store::{Lock, RequestOutcome};
 
-/// The instant and the name of a transaction.
+/// The id of a transaction, and its earliest instant.
 #[derive(Clone, Copy, Debug)]
 pub struct BatchStart {
-    /// The batch is decided at this instant or later: the high-water mark of what this node has seen.
+    /// The latest instant at which this node has decided. The batch is decided at this instant or later.
     pub floor: Time,
     /// The id of the batch.
     pub batch: BatchId,
@@ -98,7 +99,7 @@ impl LoadedBatch {
     }
 }
 
-/// Does what is left to do with the database between the last decision and the write.
+/// Does the reads and writes that must happen between the last decision and the writing of the workspace.
 pub(crate) async fn conclude<R: Rows>(
     rows: &mut R,
     requests: &[&CheckedRequest],
@@ -114,7 +115,7 @@ pub(crate) async fn conclude<R: Rows>(
     Ok(())
 }
 
-/// Marks requests without an effect to be repeated where another transaction has taken their name since it was looked up.
+/// Marks requests without an effect as [`RequestOutcome::Again`] if another transaction has inserted their name since it was looked up.
 async fn repeat_lost_races<R: Rows>(
     rows: &mut R,
     requests: &[&CheckedRequest],
@@ -124,15 +125,15 @@ async fn repeat_lost_races<R: Rows>(
     if Mutant::TwinIsRefused.on() {
         return Ok(());
     }
-    let mut doubtful = Vec::new();
+    let mut without_effect = Vec::new();
     let mut names = Needs::default();
     for (index, (request, outcome)) in requests.iter().zip(outcomes.iter()).enumerate() {
-        let without_effect = match outcome {
+        let has_no_effect = match outcome {
             RequestOutcome::Answered(Ok(outcome)) => outcome.entry.is_none() && !outcome.replayed,
             RequestOutcome::Answered(Err(refusal)) => !matches!(refusal, Refusal::Invalid(_)),
             _ => false,
         };
-        if !without_effect {
+        if !has_no_effect {
             continue;
         }
         let keys = request.needs().keys.iter();
@@ -142,7 +143,7 @@ async fn repeat_lost_races<R: Rows>(
         let job_keys: Vec<_> = job_keys.filter(|key| ws.job_keys.get(*key).is_none()).cloned().collect();
         names.keys.extend(keys.iter().cloned());
         names.job_keys.extend(job_keys.iter().cloned());
-        doubtful.push((index, keys, job_keys));
+        without_effect.push((index, keys, job_keys));
     }
     let mut taken = HashSet::new();
     if !names.keys.is_empty() {
@@ -154,7 +155,7 @@ async fn repeat_lost_races<R: Rows>(
         let keys: Vec<_> = names.job_keys.into_iter().collect();
         taken.extend(rows.job_keys(&keys).await?.into_iter().map(|(key, _)| Lock::JobKey(key)));
     }
-    for (index, keys, job_keys) in doubtful.into_iter().filter(|_| !taken.is_empty()) {
+    for (index, keys, job_keys) in without_effect.into_iter().filter(|_| !taken.is_empty()) {
         let mut own = keys.into_iter().map(Lock::Key).chain(job_keys.into_iter().map(Lock::JobKey));
         if own.any(|name| taken.contains(&name)) {
             outcomes[index] = RequestOutcome::Again;
@@ -163,7 +164,7 @@ async fn repeat_lost_races<R: Rows>(
     Ok(())
 }
 
-/// The scopes that `Tidy` requests name, each with the instant before which its postings can be rolled up.
+/// Returns the scopes that `Tidy` requests name, each with the instant before which its postings can be rolled up.
 fn scopes_to_roll_up(requests: &[&CheckedRequest], ws: &Workspace, rules: &Rules) -> Vec<(ScopeKey, Time)> {
     let scopes = requests.iter().filter_map(|request| match &request.op {
         Op::Tidy { scopes } if !request.dry_run => Some((request, scopes)),
@@ -172,7 +173,7 @@ fn scopes_to_roll_up(requests: &[&CheckedRequest], ws: &Workspace, rules: &Rules
     let keys = scopes.flat_map(|(request, scopes)| {
         scopes.iter().map(|scope: &Scope| (request.context.tenant.clone(), scope.clone()))
     });
-    // A scope with more due than one transaction folds still needs postings that have not left their windows.
+    // A scope on which more is due than one transaction folds still needs its single postings.
     let keys = keys.filter(|key| !ws.unready.contains(key));
     keys.filter_map(|key| Some((ws.scopes.get(&key)?.rolled_up_before(ws.now, rules.postings_kept), key)))
         .map(|(before, key)| (key, if Mutant::RollUpTooMuch.on() { ws.now } else { before }))

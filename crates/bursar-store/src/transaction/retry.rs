@@ -1,5 +1,5 @@
-//! Retries: a batch on an engine with several writers is tried again where that is safe, and split where another transaction
-//! holds a name that some of its requests need.
+//! Retries of batches on engines with several writers. A batch that conflicts with another transaction is retried if that is safe. If
+//! another transaction is about to insert a name that some of its requests need, the batch is split to find these requests.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -13,12 +13,12 @@ use super::lock_order::Lock;
 use crate::error::StoreError;
 use crate::store::{LockPolicy, RequestOutcome};
 
-/// How often a batch is tried.
+/// The most attempts to commit a batch or a part of it.
 const ATTEMPTS_MAX: u32 = 6;
-/// How often a batch is split in halves because another transaction holds a name it needs.
+/// The most times that a batch is split in halves.
 const SPLITS_MAX: usize = 16;
 
-/// An engine on which a transaction can lose a race.
+/// An engine with several writers, whose transactions can conflict.
 #[expect(
     async_fn_in_trait,
     reason = "an engine is named where it is used, so that the compiler sees what its futures are"
@@ -27,11 +27,11 @@ pub trait Engine {
     /// An open transaction.
     type Tx;
 
-    /// How long a batch waits for a name that another transaction is about to take.
+    /// Returns how long a batch waits for a name that another transaction has inserted and not committed.
     fn name_timeout(&self) -> Duration;
 
-    /// Loads, decides and writes a batch in a transaction that is not yet committed. Waits for `first` if there is one, and up to
-    /// `wait` for any other row.
+    /// Loads, decides and writes a batch in a transaction, without committing it. Waits for the row `first` before it locks others, and up
+    /// to `wait` for any other row.
     async fn prepare(
         &self,
         requests: &[&CheckedRequest],
@@ -39,17 +39,17 @@ pub trait Engine {
         wait: Duration,
     ) -> Result<Prepared<Self::Tx>, AttemptError>;
 
-    /// Commits; returns when the transaction is durable.
+    /// Commits a transaction. Returns when it is durable.
     async fn finish(&self, tx: Self::Tx) -> Result<(), AttemptError>;
 
-    /// Waits until no transaction is about to take a name.
+    /// Waits until no open transaction has inserted a name.
     async fn wait_for_name(&self, lock: &Lock, timeout: Duration) -> Result<(), StoreError>;
 
-    /// Records that this node has decided at an instant, so that its time never goes back before it.
+    /// Records that this node has decided at an instant. Its later batches are not decided at an earlier one.
     fn note_decided_at(&self, now: Time);
 }
 
-/// A transaction that only needs to be committed.
+/// A transaction that is written and not yet committed.
 #[derive(Debug)]
 pub struct Prepared<T> {
     /// The transaction.
@@ -63,19 +63,19 @@ pub struct Prepared<T> {
 /// Why an attempt failed. The attempt has changed nothing, unless the error is `UnknownOutcome`.
 #[derive(Debug)]
 pub enum AttemptError {
-    /// A name that was free has been taken since, or a grant has changed: the decisions are out of date.
+    /// Another transaction has inserted one of the names since it was looked up: the decisions are out of date.
     Outdated,
-    /// Another transaction holds a name, a queue or a grant that the batch needs, and did not end in time.
+    /// Another transaction has inserted a name that the batch inserts, or locked a queue that it changes, and did not end in time.
     NameLocked,
-    /// Beside the row that the batch waited for, others are locked.
+    /// The batch got the row that it waited for, but another row that it needs is locked.
     Contended,
-    /// The same attempt may succeed the next time.
+    /// A retry may succeed.
     Transient(StoreError),
-    /// A retry would not help, or is not known to be safe.
+    /// A retry would fail too, or is not known to be safe.
     Final(StoreError),
 }
 
-/// Commits the requests in one transaction, or in several where some of them need a name that another transaction holds.
+/// Commits the requests in one transaction, or in several if another transaction has locked a name that some of them need.
 pub async fn commit_all<A: Engine>(
     engine: &A,
     requests: &[&CheckedRequest],
@@ -110,18 +110,18 @@ pub async fn commit_all<A: Engine>(
                 continue;
             }
             Err(AttemptError::Outdated | AttemptError::Contended) => {
-                StoreError::Busy("other transactions kept taking the same names".into())
+                StoreError::Busy("other transactions kept changing the same rows".into())
             }
             Err(AttemptError::Transient(error) | AttemptError::Final(error)) => error,
         };
         if part.len() == requests.len() {
             return Err(error);
         }
-        // Other parts of the batch are committed already: their outcomes are returned.
+        // Other parts of the batch may be committed already, so their outcomes are returned, and only this part fails.
         let error = Arc::new(error);
         outcomes[part].iter_mut().for_each(|slot| *slot = Some(RequestOutcome::Failed(error.clone())));
     }
-    Ok(outcomes.into_iter().map(|outcome| outcome.expect("every part has its outcomes")).collect())
+    Ok(outcomes.into_iter().map(|outcome| outcome.expect("every request is in one part")).collect())
 }
 
 async fn commit_part<A: Engine>(
@@ -130,7 +130,7 @@ async fn commit_part<A: Engine>(
     policy: &LockPolicy,
     split: bool,
 ) -> Result<Vec<RequestOutcome>, AttemptError> {
-    // A slow transaction is known to hold a name. The parts only find out which requests need it.
+    // A batch is split after it has waited for the full timeout. Its parts only find out which requests need the locked name.
     let wait = if split { engine.name_timeout() / 20 } else { engine.name_timeout() };
     let mut first = match policy {
         LockPolicy::Skip => None,
@@ -142,8 +142,8 @@ async fn commit_part<A: Engine>(
     };
     let mut attempt = 1;
     loop {
-        match once(engine, requests, first, wait).await {
-            // Waiting longer would block others on the rows locked so far. Without waiting, the locked rows are reported.
+        match attempt_once(engine, requests, first, wait).await {
+            // Waiting for a second row would block other transactions on the first. Without `first`, the attempt reports all locked rows.
             Err(AttemptError::Contended) => first = None,
             Err(AttemptError::Outdated) if attempt < ATTEMPTS_MAX => {}
             Err(AttemptError::Transient(error)) if attempt < ATTEMPTS_MAX => {
@@ -156,7 +156,7 @@ async fn commit_part<A: Engine>(
     }
 }
 
-async fn once<A: Engine>(
+async fn attempt_once<A: Engine>(
     engine: &A,
     requests: &[&CheckedRequest],
     first: Option<(&Lock, Duration)>,
@@ -167,12 +167,12 @@ async fn once<A: Engine>(
     if !Mutant::AnswerBeforeCommit.on() {
         done?;
     }
-    // Also where nothing was written: a hold that was refused as expired must stay expired.
+    // Also if nothing was written: a hold that was refused as expired must stay expired.
     engine.note_decided_at(now);
     Ok(outcomes)
 }
 
-/// The names and grants of a request, one of which another transaction holds.
+/// Returns the names and grants of a request, one of which another transaction has locked.
 fn names(request: &CheckedRequest) -> Vec<Lock> {
     let needs = request.needs();
     let keys = needs.keys.iter().cloned().map(Lock::Key);

@@ -112,6 +112,6 @@ fn invalid_defaults_are_refused() {
     );
     assert_eq!(
         words(define(Budget::new(limits()).by_default())),
-        "by_default is for budgets that charges bring along: who defines one means it"
+        "by_default is only for the default budget of a charge: leave it out"
     );
 }

@@ -78,7 +78,7 @@ fn a_repeated_act_on_jobs_returns_the_first_answer() {
         cancel a key=r                         => idempotency key r was used for a different request: use a new key, or repeat the same request
         discard a key=d                        => cancelled
         discard a key=d                        => again: cancelled
-        discard a                              => a is cancelled: only dead ones can be discarded
+        discard a                              => a is cancelled: only dead jobs can be discarded
         ",
     );
 }

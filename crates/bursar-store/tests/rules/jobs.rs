@@ -231,16 +231,16 @@ fn dead_jobs_can_be_retried_discarded_or_moved() {
          lease 3                        => a#1 b#1 c#1
          fail a#1                       => dead
          fail b#1                       => dead
-         retry c                        => c is leased: it runs
+         retry c                        => c is leased: it is running
          fail c#1                       => dead
          discard a                      => cancelled
-         discard a                      => a is cancelled: only dead ones can be discarded
+         discard a                      => a is cancelled: only dead jobs can be discarded
          retry b                        => queued
          move c r                       => queued
          lease 9                        => b#2
          lease 9 q=r                    => c#2
          complete b#2                   => succeeded
-         retry b                        => b is succeeded: it has ended well
+         retry b                        => b is succeeded: only dead, cancelled and waiting jobs can be retried
          move b r                       => b is succeeded: it has ended
          retry a                        => queued
          figures q                      => 1 queued, 1 succeeded, 3 came, 1 became succeeded, 1 became cancelled, 3 became dead, 3 failed
@@ -268,8 +268,8 @@ fn a_waiting_job_can_be_moved_and_edited() {
          move a r                   => queued
          lease 9                    => c#1, next in 5s
          lease 9 q=r                => a#1
-         edit a prio=1              => a is leased: only those that wait can be edited
-         move a q                   => a is leased: it runs
+         edit a prio=1              => a is leased: only queued and scheduled jobs can be edited
+         move a q                   => a is leased: it is running
          after 5s                   =>
          lease 9                    => b#1",
     );

@@ -215,11 +215,11 @@ fn a_manual_run_keeps_the_ticks_and_respects_overlap() {
         "schedule s 0_*_*_*_* overlap=skip      => next 13:00
          run s                                  => s1 now
          show s                                 => last 12:00, next 13:00
-         run s                                  => s1 is queued: the schedule leaves out what comes before it has ended
+         run s                                  => s1 is queued: the schedule skips runs until this job has ended
          at 13:00                               =>
          tick s                                 => skipped, next 14:00
          lease 9                                => s1#1
-         run s                                  => s1 is leased: the schedule leaves out what comes before it has ended
+         run s                                  => s1 is leased: the schedule skips runs until this job has ended
          complete s1#1                          => succeeded
          run s                                  => s2 now
          schedule c 0_*_*_*_* overlap=cancel    => next 14:00

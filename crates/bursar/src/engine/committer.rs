@@ -1,4 +1,4 @@
-//! Committers: each takes a batch from the queue, commits it, answers its callers, and takes the next.
+//! Committers: tasks that each take a batch from the queue, commit it, answer its callers, and take the next.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::Ordering;
@@ -21,14 +21,15 @@ use super::queue::{Pending, Queue};
 use crate::error::Error;
 use crate::wakeup::Feed;
 
-/// What the committers share.
+/// The state that the committers and the lock waiters share.
 pub(super) struct Shared {
     pub(super) store: Arc<dyn Store>,
     feed: Feed,
     pub(super) options: EngineOptions,
     queue: Mutex<Queue>,
-    /// A request was queued, or keys of a batch became free.
+    /// Notified when a request was queued or the keys of a batch became free.
     pub(super) wake: Notify,
+    /// Bounds the rows that are waited for at the same time.
     pub(super) lock_waits: Semaphore,
     pub(super) metrics: Metrics,
 }
@@ -41,16 +42,16 @@ type Answered = (Pending, Result<Outcome, Error>);
 pub(super) struct Settled {
     /// Requests that are durable, refused or failed.
     pub(super) answers: Vec<Answered>,
-    /// Requests that must be committed again.
+    /// Requests that must be submitted to the store again.
     pub(super) again: Vec<Pending>,
 }
 
 impl Settled {
-    /// Adds a failed request. If it is not known whether it was executed, it is retried under its idempotency key.
+    /// Adds a failed request. If its outcome is unknown and it has an idempotency key, it is retried until its deadline.
     fn fail(&mut self, mut pending: Pending, error: Error) {
         let unknown = matches!(&error, Error::Store(error) if matches!(**error, StoreError::UnknownOutcome(_)));
-        let safe = pending.request.idempotency_key.is_some() || Mutant::RetryWithoutKey.on();
-        if unknown && safe && Instant::now() < pending.deadline {
+        let safe_to_retry = pending.request.idempotency_key.is_some() || Mutant::RetryWithoutKey.on();
+        if unknown && safe_to_retry && Instant::now() < pending.deadline {
             pending.unknown = Some(error);
             self.again.push(pending);
         } else {
@@ -65,13 +66,13 @@ pub(super) async fn commit_batches(shared: Arc<Shared>) {
     loop {
         let woken = shared.wake.notified();
         tokio::pin!(woken);
-        // Registered before the queue is read, so that no request is missed.
+        // Enabled before the queue is read: otherwise a request queued in between would wake no committer.
         woken.as_mut().enable();
         let batch = shared.queue().take(shared.options.batch, shared.options.committers > 1);
-        let committed = std::mem::take(&mut answers);
+        let unanswered = std::mem::take(&mut answers);
         if batch.is_empty() {
-            if !committed.is_empty() {
-                shared.answer_all(committed);
+            if !unanswered.is_empty() {
+                shared.answer_all(unanswered);
                 continue;
             }
             if shared.queue().is_finished() {
@@ -82,8 +83,8 @@ pub(super) async fn commit_batches(shared: Arc<Shared>) {
             continue;
         }
         let keys: Vec<u64> = batch.iter().flat_map(|pending| pending.keys.iter().copied()).collect();
-        // The callers of the last batch are answered while this one commits.
-        let (settled, ()) = join(shared.commit(batch, LockPolicy::Skip), async { shared.answer_all(committed) }).await;
+        // The callers of the previous batch are answered while this one commits.
+        let (settled, ()) = join(shared.commit(batch, LockPolicy::Skip), async { shared.answer_all(unanswered) }).await;
         answers = settled.answers;
         let more = {
             let mut queue = shared.queue();
@@ -91,7 +92,7 @@ pub(super) async fn commit_batches(shared: Arc<Shared>) {
             queue.return_first(settled.again);
             queue.has_waiting()
         };
-        // This committer continues by itself; another may find requests with other keys.
+        // This committer takes the next batch itself. Another one may take requests with other keys.
         if more && shared.options.committers > 1 {
             shared.wake.notify_one();
         }
@@ -129,7 +130,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Commits a batch. A panic must not end the committer, which would leave every later request waiting.
+    /// Commits a batch. A panic must not end the committer: every later request would wait for ever.
     pub(super) async fn commit(self: &Arc<Self>, batch: Vec<Pending>, policy: LockPolicy) -> Settled {
         AssertUnwindSafe(self.try_commit(batch, policy)).catch_unwind().await.unwrap_or_default()
     }
@@ -143,7 +144,7 @@ impl Shared {
         self.metrics.commit_seconds.add(began.elapsed().as_secs_f64());
         let outcomes = match result {
             Ok(Ok(outcomes)) => outcomes,
-            // The task that waits for the row knows which requests are overdue.
+            // The row is still locked. The caller, `commit_when_unlocked`, fails the requests that are overdue.
             Ok(Err(StoreError::Busy(_))) if policy != LockPolicy::Skip => {
                 return Settled { again: batch, ..Settled::default() };
             }
@@ -167,8 +168,8 @@ impl Shared {
         settled
     }
 
-    /// Handles a batch that failed as a whole. If one request may be the cause, because its row is corrupt or a rule panics on it, the
-    /// halves of the batch are committed separately, so that it does not fail its neighbours.
+    /// Handles a batch that failed as a whole. If one request may be the cause, because its row is corrupt or a rule panics
+    /// on it, the halves of the batch are committed separately, so that the other requests succeed.
     async fn fail_batch(self: &Arc<Self>, mut batch: Vec<Pending>, policy: LockPolicy, error: Error) -> Settled {
         let one_may_be_the_cause = match &error {
             Error::Internal(_) => true,
@@ -191,7 +192,7 @@ impl Shared {
         settled
     }
 
-    /// Publishes and answers, in the order of commits. A listener that panics must not end the committer.
+    /// Publishes the entries and answers the callers, in the order of commits. A panic here must not end the committer.
     pub(super) fn answer_all(&self, answers: Vec<Answered>) {
         for (pending, answer) in answers {
             let _ = std::panic::catch_unwind(AssertUnwindSafe(|| self.answer(pending, answer)));
@@ -199,13 +200,14 @@ impl Shared {
     }
 
     pub(super) fn answer(&self, mut pending: Pending, answer: Result<Outcome, Error>) {
-        // A retry that failed does not tell what became of the attempt before it. Only the rules, which look up the key, can tell.
+        // If a retry after an unknown outcome fails too, the first attempt may still have been executed. Only an answer or a
+        // refusal, for which the key was looked up, settles it.
         let answer = match (answer, pending.unknown.take()) {
             (Err(error), Some(unknown)) if error.refusal().is_none() => Err(unknown),
             (answer, _) => answer,
         };
         self.publish(&pending.request, &answer);
-        // The commit stands even if the caller is gone. Jobs it was to lease are returned.
+        // The commit stands even if the caller is gone. Jobs that it has leased are returned to their queue.
         if let Err(Ok(outcome)) = pending.answer.send(answer) {
             self.return_jobs(pending.request.context.clone(), &outcome);
         }

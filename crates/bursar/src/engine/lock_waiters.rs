@@ -1,8 +1,8 @@
 //! Requests that wait for a row which another transaction has locked.
 //!
-//! One task waits for each such row, with nothing else locked. When it has the row, it commits all requests that want it, batch after
-//! batch, until none is left. A request waits for the first of its locked rows in the lock order, so that requests that need the
-//! same rows wait for the same one.
+//! One task waits for each such row, with nothing else locked. When it gets the row, it commits all requests that wait for it,
+//! batch after batch, until none is left. A request waits for the first of its locked rows in the lock order, so that requests
+//! that need the same rows wait for the same one.
 
 use std::sync::Arc;
 
@@ -12,11 +12,11 @@ use tokio::time::{Instant, timeout_at};
 use super::committer::Shared;
 use super::queue::Pending;
 
-/// The most rows that are waited for at the same time. Each takes a connection.
+/// The most rows that are waited for at the same time. Each wait uses a connection.
 pub(super) const WAITS_MAX: usize = 4;
 
 impl Shared {
-    /// Moves a request from the committers to those that wait for a row.
+    /// Lets a request wait for the first of its locked rows. Starts a task for the row if there is none.
     pub(super) fn wait_for_lock(self: &Arc<Self>, pending: Pending, locks: &[Lock]) {
         let Some(lock) = locks.iter().min() else {
             self.queue().return_first(vec![pending]);
@@ -28,6 +28,7 @@ impl Shared {
     }
 }
 
+/// Commits the requests that wait for a row when it is unlocked, and fails those whose deadline has passed.
 async fn commit_when_unlocked(shared: Arc<Shared>, lock: Lock) {
     loop {
         let Some(deadline) = shared.queue().lock_deadline(&lock) else { break };

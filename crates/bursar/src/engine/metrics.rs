@@ -1,10 +1,10 @@
-//! What the engine counts.
+//! Counters and histograms of the engine.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::histogram::{Distribution, Histogram};
 
-/// What the engine has done so far.
+/// Counts of what the engine has done so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Requests that were executed.
@@ -13,7 +13,7 @@ pub struct Counters {
     pub refused: u64,
     /// Requests that failed for other reasons.
     pub failed: u64,
-    /// Transactions that they shared.
+    /// Batches that were committed or tried.
     pub batches: u64,
     /// Polls of the database's change counter while workers waited for jobs.
     pub polls: u64,
@@ -23,10 +23,10 @@ pub struct Counters {
     pub notifications_sent: u64,
 }
 
-/// The present state of the engine, and the distribution of its commits.
+/// The current load of the engine, and the distribution of its batches.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Vitals {
-    /// Requests that wait for a commit.
+    /// Requests that wait for a committer or for a locked row.
     pub waiting: usize,
     /// Workers that wait for jobs.
     pub lease_waiters: usize,

@@ -1,11 +1,11 @@
-//! The engine: requests that arrive while a batch commits share the next batch.
+//! The engine: executes requests in batches. Requests that arrive while a batch commits share the next batch.
 //!
-//! A request is checked where it enters ([`Engine::submit`]) and waits in the [`queue`]. A committer takes a batch, has the store
-//! commit it, and answers its callers. SQLite has one committer. PostgreSQL has several, and the queue keeps requests that
-//! touch the same rows out of batches that commit at the same time. A request whose rows another transaction has locked leaves the
-//! committers and waits for one of the rows ([`lock_waiters`]), so that it delays no other request.
+//! A request is checked when it enters ([`Engine::submit`]), and waits in the [`queue`]. A [`committer`] takes a batch, has the
+//! store commit it, and answers its callers. SQLite has one committer. PostgreSQL has several, and the queue never gives requests
+//! that are known to touch the same rows to two committers at the same time. A request whose rows another transaction has locked
+//! waits for one of these rows outside of any batch ([`lock_waiters`]), so that it delays no other request.
 //!
-//! There are no timers: a request that arrives alone is committed at once, and under load batches grow by themselves.
+//! No timer delays a batch: a request that arrives alone is committed at once, and under load batches grow by themselves.
 
 mod committer;
 mod histogram;
@@ -30,16 +30,16 @@ pub use self::metrics::{Counters, Vitals};
 use crate::error::Error;
 use crate::wakeup::Feed;
 
-/// How much the engine may take on.
+/// The bounds of the engine.
 #[derive(Clone, Debug)]
 pub(crate) struct EngineOptions {
-    /// The most requests that wait; one more is `overloaded`.
+    /// The most requests that wait. One more fails with `overloaded`.
     pub(crate) queue: usize,
-    /// The most requests of a batch.
+    /// The most requests in a batch.
     pub(crate) batch: usize,
-    /// How many batches commit at the same time.
+    /// The number of batches that commit at the same time.
     pub(crate) committers: usize,
-    /// How long a request waits for rows that another transaction has locked, before it is `busy`.
+    /// How long a request waits for rows that another transaction has locked before it fails with `busy`.
     pub(crate) lock_timeout: Duration,
 }
 
@@ -66,22 +66,22 @@ impl Engine {
         let (sender, receiver) = oneshot::channel();
         let mut answer = PendingAnswer { shared: &self.shared, receiver, context };
         self.shared.accept(request, sender)?;
-        // A committer that fails drops the sender. Whether the request was executed is not known then.
+        // A committer that panics drops the sender. Then it is not known whether the request was executed.
         (&mut answer.receiver).await.unwrap_or_else(|lost| Err(StoreError::UnknownOutcome(Box::new(lost)).into()))
     }
 
-    /// What the engine has done so far.
+    /// Returns the counts of what the engine has done so far.
     pub(crate) fn counters(&self) -> Counters {
         self.shared.metrics.counters()
     }
 
-    /// The present state of the engine, and the distribution of its commits.
+    /// Returns the current load of the engine and the distribution of its batches.
     pub(crate) fn vitals(&self, lease_waiters: usize) -> Vitals {
         let waiting = self.shared.queue().waiting();
         self.shared.metrics.vitals(waiting, lease_waiters)
     }
 
-    /// Accepts nothing more, executes what was accepted, and stops.
+    /// Refuses new requests, executes those it has accepted, and stops the committers.
     pub(crate) async fn close(&self) {
         self.shared.queue().close();
         self.shared.wake.notify_waiters();
@@ -90,12 +90,12 @@ impl Engine {
     }
 }
 
-/// An answer that a caller waits for. If the caller of a lease is cancelled, its jobs are returned to their queue at once. Otherwise they
-/// would stay leased until the lease expires, which counts as a failed attempt.
+/// An answer that a caller waits for. If the caller of a lease stops waiting (its future is dropped), the leased jobs are returned to
+/// their queue at once. Otherwise they would stay leased until the lease expires, which counts as a failed attempt.
 struct PendingAnswer<'a> {
     shared: &'a Arc<Shared>,
     receiver: oneshot::Receiver<Result<Outcome, Error>>,
-    /// The context of a lease.
+    /// The context of the request if it is a lease.
     context: Option<Context>,
 }
 
@@ -110,7 +110,7 @@ impl Drop for PendingAnswer<'_> {
 }
 
 impl Shared {
-    /// Returns the jobs of a lease whose caller is gone. If the queue is full, the leases expire instead.
+    /// Returns the jobs of a lease whose caller is gone to their queue. If the engine cannot accept the request, the leases expire instead.
     fn return_jobs(&self, context: Context, outcome: &Outcome) {
         let Answer::Leased(Leased { jobs, .. }) = &outcome.answer else { return };
         let finish = |job: &Job| Finish { job: job.id, fence: job.life.fence, end: End::Return };

@@ -1,4 +1,4 @@
-//! The queue: requests that wait for a committer, or for a row that another transaction has locked.
+//! The queue of the engine: requests that wait for a committer, or for a row that another transaction has locked.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -17,20 +17,20 @@ use tokio::time::Instant;
 
 use crate::error::Error;
 
-/// The most that a batch may weigh: rows, and kilobytes of payload.
+/// The weight at which a batch is full, in rows plus kilobytes of payload.
 const WEIGHT_MAX: usize = 16_000;
-/// The most requests that a committer skips in search of some that it can take.
+/// The most requests that a committer skips in search of requests it can take.
 const SKIPPED_MAX: usize = 2_000;
 
-/// A request that waits.
+/// A request that waits for its answer.
 pub(super) struct Pending {
     pub(super) request: Arc<CheckedRequest>,
     /// Hashes of the rows it is known to touch. Empty with a single committer.
     pub(super) keys: Vec<u64>,
     weight: usize,
-    /// When it fails with `busy` if its rows are still locked.
+    /// When it fails with `busy` if a row it needs is still locked, and until when it is retried after an unknown outcome.
     pub(super) deadline: Instant,
-    /// The error of an attempt whose outcome is not known.
+    /// The error of an earlier attempt whose outcome is unknown.
     pub(super) unknown: Option<Error>,
     pub(super) answer: oneshot::Sender<Result<Outcome, Error>>,
 }
@@ -47,19 +47,20 @@ impl Pending {
     }
 }
 
+/// The requests that wait, and the keys that keep concurrent batches apart. A key is the hash of a row's key.
 #[derive(Default)]
 pub(super) struct Queue {
     waiting: VecDeque<Pending>,
     /// Keys of batches that are being committed, with the number of requests that use each.
     in_flight: HashMap<u64, usize>,
-    /// Requests that wait for a locked row, in order of arrival for each row.
+    /// Requests that wait for a locked row, by its key, in order of arrival.
     lock_waiters: HashMap<u64, VecDeque<Pending>>,
     known_keys: KnownKeys,
     closed: bool,
 }
 
-/// Keys that requests will turn out to need, learned from earlier entries. They keep committers out of each other's way; nothing relies
-/// on them.
+/// A cache of keys that a request will need but does not name, learned from earlier entries. It only reduces lock conflicts between
+/// committers: correctness does not depend on it.
 #[derive(Default)]
 struct KnownKeys {
     /// Keys of the scopes of live holds.
@@ -93,7 +94,7 @@ impl KnownKeys {
         }
     }
 
-    /// Adds the keys that a request will need.
+    /// Adds the keys that a request will need but does not name.
     fn extend(&self, pending: &mut Pending) {
         if let Op::Commit { hold, .. } | Op::Release { hold } | Op::Extend { hold, .. } = &pending.request.op {
             pending.keys.extend(self.holds.get(hold).into_iter().flatten());
@@ -107,7 +108,7 @@ impl KnownKeys {
 }
 
 impl Queue {
-    /// Learns which scopes belong together.
+    /// Caches the scopes and ancestors of an entry's holds and charges.
     pub(super) fn learn(&mut self, entry: &Entry) {
         self.known_keys.learn(entry);
     }
@@ -122,24 +123,24 @@ impl Queue {
             return Err(Error::Overloaded { waiting });
         }
         self.known_keys.extend(&mut pending);
-        // A request joins those that wait for one of its rows already, so that it does not overtake them. Maintenance skips locked rows.
+        // If requests wait for one of its rows already, it waits behind them. Maintenance skips locked rows instead.
         let skips_locked = matches!(pending.request.op, Op::Tidy { .. } | Op::Expire { .. });
-        let waits = |key: &&u64| !skips_locked && self.lock_waiters.contains_key(key);
-        if let Some(row) = pending.keys.iter().find(waits).copied() {
+        let has_waiters = |key: &&u64| !skips_locked && self.lock_waiters.contains_key(key);
+        if let Some(row) = pending.keys.iter().find(has_waiters).copied() {
             self.lock_waiters.entry(row).or_default().push_back(pending);
             return Ok(false);
         }
-        // A committer that works on its keys looks at the queue again when it is done.
+        // If a committer is working on one of its keys, that committer reads the queue again afterwards.
         let free = !pending.keys.iter().any(|key| self.in_flight.contains_key(key));
         self.waiting.push_back(pending);
         Ok(free)
     }
 
-    /// The next batch: in order, except for requests whose keys another committer is working on.
+    /// Takes the next batch, in order of arrival. With several committers, skips requests with keys that another one is working on.
     pub(super) fn take(&mut self, most: usize, several_committers: bool) -> Vec<Pending> {
         let (mut batch, mut weight) = (Vec::new(), 0);
         let mut skipped: Vec<Pending> = Vec::new();
-        // A later request with a key of a skipped one must not overtake it.
+        // A request must not overtake a skipped one that shares a key with it.
         let mut skipped_keys: HashSet<u64> = HashSet::new();
         while batch.len() < most && weight < WEIGHT_MAX && skipped.len() < SKIPPED_MAX {
             let Some(pending) = self.waiting.pop_front() else { break };
@@ -178,7 +179,7 @@ impl Queue {
         }
     }
 
-    /// The number of requests that wait for a commit or for a lock.
+    /// Returns the number of requests that wait for a committer or for a locked row.
     pub(super) fn waiting(&self) -> usize {
         self.waiting.len() + self.lock_waiters.values().map(VecDeque::len).sum::<usize>()
     }
@@ -191,13 +192,13 @@ impl Queue {
         self.closed = true;
     }
 
-    /// Whether the queue is closed and empty.
+    /// Returns whether the queue is closed and empty.
     pub(super) fn is_finished(&self) -> bool {
         self.closed && self.waiting.is_empty() && self.lock_waiters.is_empty()
     }
 
-    /// Adds a request that waits for the first of some locked rows; returns whether it is the only one. All of the rows become keys of
-    /// the request.
+    /// Lets a request wait for the first of its locked rows in the lock order. Returns whether no request waited for that row before.
+    /// All of the locked rows become keys of the request.
     pub(super) fn add_lock_waiter(&mut self, mut pending: Pending, locks: &[Lock]) -> bool {
         pending.keys.extend(locks.iter().map(key_of));
         pending.keys.sort_unstable();
@@ -208,7 +209,7 @@ impl Queue {
         first
     }
 
-    /// The earliest deadline of the requests that wait for a row; `None` when none is left, which ends the wait.
+    /// Returns the earliest deadline of the requests that wait for a row. If there are none, forgets the row and returns `None`.
     pub(super) fn lock_deadline(&mut self, lock: &Lock) -> Option<Instant> {
         let row = key_of(lock);
         let deadline = self.lock_waiters.get(&row)?.iter().map(|pending| pending.deadline).min();
@@ -225,7 +226,7 @@ impl Queue {
         waiters.drain(..count).collect()
     }
 
-    /// Puts requests back before those that came later.
+    /// Puts requests back in front of those that wait for the row.
     pub(super) fn return_lock_waiters(&mut self, lock: &Lock, again: Vec<Pending>) {
         let waiters = self.lock_waiters.entry(key_of(lock)).or_default();
         for pending in again.into_iter().rev() {
@@ -233,13 +234,13 @@ impl Queue {
         }
     }
 
-    /// Removes the requests whose deadline has passed.
+    /// Removes and returns the requests that wait for a row and whose deadline has passed.
     pub(super) fn overdue_lock_waiters(&mut self, lock: &Lock, now: Instant) -> Vec<Pending> {
         let Some(waiters) = self.lock_waiters.get_mut(&key_of(lock)) else { return Vec::new() };
-        let (over, rest): (VecDeque<_>, VecDeque<_>) =
+        let (overdue, rest): (VecDeque<_>, VecDeque<_>) =
             std::mem::take(waiters).into_iter().partition(|pending| pending.deadline <= now);
         *waiters = rest;
-        over.into()
+        overdue.into()
     }
 }
 
@@ -261,8 +262,7 @@ fn key_of(lock: &Lock) -> u64 {
     }
 }
 
-/// Hashes of the rows that a request is known to touch before anything is loaded. Two requests that share one do not commit at the
-/// same time.
+/// Returns the hashes of the rows that a request names. Two requests that share one are not given to two committers at the same time.
 fn keys(request: &CheckedRequest) -> Vec<u64> {
     let needs = request.needs();
     let mut keys: Vec<u64> = needs.scopes.keys().map(|key| hash(0, key)).collect();
@@ -275,7 +275,7 @@ fn keys(request: &CheckedRequest) -> Vec<u64> {
     keys
 }
 
-/// The rows that a request may write, plus the kilobytes of its payloads.
+/// Estimates the number of rows that a request writes, plus the kilobytes of its payloads.
 fn weight(request: &Request) -> usize {
     match &request.op {
         Op::Submit(command) => {
@@ -309,7 +309,7 @@ fn weight(request: &Request) -> usize {
         | Op::PauseSchedule { .. }
         | Op::RemoveSchedule { .. } => 1,
         Op::RunSchedule { .. } => 3,
-        // One job for each missed tick, a bounded number in one transaction.
+        // One job for each due tick, up to `TICKS_MAX` in one transaction.
         Op::Tick { .. } => 2 * TICKS_MAX,
     }
 }

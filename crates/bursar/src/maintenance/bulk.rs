@@ -1,4 +1,4 @@
-//! One operation on many rows: together if possible, one by one if some of them fail.
+//! Executes one operation on many rows: in one request if possible, in one request for each row if that fails.
 
 use std::fmt::Debug;
 
@@ -12,14 +12,16 @@ use futures_util::future::join_all;
 use crate::engine::Engine;
 use crate::error::Error;
 
-/// The result of a part of maintenance. A bad row does not keep the others from being maintained.
+/// The result of a part of maintenance. A bad row does not stop the work on the others.
 pub(super) struct Done<T> {
+    /// What was done.
     pub(super) done: T,
-    /// The last error; all were logged.
+    /// The last error, if there were any. All errors have been logged.
     pub(super) error: Option<Error>,
 }
 
-/// Executes an operation on all items together; one by one if that fails because of some of them. Returns how many were changed.
+/// Executes an operation on all items in one request. If that fails because of some of the items, executes it on each item by itself.
+/// Returns the number of items that were executed.
 pub(super) async fn each<T: Clone + Debug>(
     engine: &Engine,
     tenant: &Tenant,
@@ -44,7 +46,7 @@ pub(super) async fn each<T: Clone + Debug>(
         tracing::warn!(%tenant, count = items.len(), first = ?items.first(), %error, "maintenance failed, retrying later");
         return Done { done: 0, error: Some(error) };
     }
-    // All at the same time, so that locked rows are waited for together.
+    // Concurrently, so that the waits for locked rows overlap.
     let answers = join_all(items.iter().map(|item| execute(vec![item.clone()]))).await;
     let (mut done, mut last_error) = (0, None);
     for (item, answer) in items.iter().zip(answers) {
@@ -59,7 +61,7 @@ pub(super) async fn each<T: Clone + Debug>(
     Done { done, error: last_error }
 }
 
-/// Whether an error comes from some of the rows, so that others may succeed. An unavailable database is not such an error.
+/// Returns whether an error may come from some of the rows only, so that the others can succeed.
 fn concerns_rows(error: &Error) -> bool {
     match error {
         Error::Refused(_) | Error::LeaseLost(_) | Error::Internal(_) => true,

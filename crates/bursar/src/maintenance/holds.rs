@@ -1,4 +1,4 @@
-//! Expired holds are recorded as expired. A hold stops counting at the instant it expires; this only writes it down.
+//! Sweeping holds: records expired holds as expired. A hold stops counting at the instant it expires, whether or not it was swept.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,12 +14,12 @@ use super::bulk::{Done, each};
 use crate::engine::Engine;
 use crate::error::Error;
 
-/// What a sweep did.
+/// The result of a sweep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Swept {
     /// Holds that were recorded as expired.
     pub expired_count: usize,
-    /// The time up to which it looked.
+    /// The instant up to which expired holds were looked for.
     pub scanned_at: Time,
 }
 
@@ -32,13 +32,13 @@ pub(crate) async fn sweep(store: &Arc<dyn Store>, engine: &Engine, most: usize) 
     }
 }
 
-/// Records expired holds until fewer are found than a page has.
+/// Records expired holds, page by page, until a page is not full or none of it could be recorded.
 pub(super) async fn sweep_all(store: &Arc<dyn Store>, engine: &Engine) -> Result<(), Error> {
     while sweep_page(store, engine, SWEEP_DEFAULT).await?.done.1 {}
     Ok(())
 }
 
-/// Returns what was swept, and whether more may be due.
+/// Records a page of expired holds. Returns the result, and whether more may be due.
 async fn sweep_page(store: &Arc<dyn Store>, engine: &Engine, most: usize) -> Result<Done<(Swept, bool)>, Error> {
     let most = most.min(SWEEP_MAX);
     let scanned_at = store.now().await?;

@@ -1,5 +1,5 @@
-//! Job maintenance: expired leases, jobs that wait for a budget, and finished jobs whose retention is over. For all tenants, in bounded
-//! steps.
+//! Job maintenance for all tenants, in bounded steps: takes back expired leases, retries jobs that wait for a budget, and removes
+//! finished jobs whose retention is over.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,29 +18,29 @@ use super::bulk::{Done, each};
 use crate::engine::Engine;
 use crate::error::Error;
 
-/// What job maintenance did.
+/// The result of job maintenance.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tended {
     /// Expired leases that were taken back.
     pub rescued: usize,
-    /// Jobs that waited for a budget and were tried again.
+    /// Jobs that waited for a budget and whose hold was tried again.
     pub looked_at: usize,
-    /// Finished jobs whose retention was checked.
+    /// Finished jobs whose retention was checked and that were removed if it is over.
     pub ended: usize,
 }
 
-/// Jobs waiting for one scope that are resumed together. While all of them resume, the next ones are tried.
+/// The jobs waiting for one scope that are resumed in one request. If all of them resume, the next ones are tried.
 const STEP: usize = 16;
-/// The most such steps each time units are freed.
+/// The most such requests each time units are freed.
 const STEPS_MAX: usize = 1_000;
-/// Flow keys whose jobs are resumed together.
+/// The flow keys whose barred jobs are made ready in one step.
 const KEYS_STEP: usize = 100;
-/// Jobs of each kind in one page.
+/// The jobs of one page, of each of the three kinds of maintenance.
 const PAGE: usize = 500;
-/// The most pages in one round; the rest is for the next.
+/// The most pages in one round. The next round continues.
 const PAGES_MAX: usize = 20;
 
-/// Maintains at most `most` jobs of each kind. Fails only if nothing could be done.
+/// Does each of the three kinds of maintenance on at most `most` jobs. Fails only if nothing could be done.
 pub(crate) async fn tend(store: &Arc<dyn Store>, engine: &Engine, most: usize) -> Result<Tended, Error> {
     let DueJobs { lapsed, awaiting, ended } = store.due_jobs(most.clamp(1, ITEMS_MAX)).await?;
     let mut last_error = None;
@@ -64,7 +64,7 @@ pub(crate) async fn tend(store: &Arc<dyn Store>, engine: &Engine, most: usize) -
     }
 }
 
-/// Maintains all due jobs, in bounded steps.
+/// Maintains all due jobs, up to [`PAGES_MAX`] pages.
 pub(super) async fn tend_all(store: &Arc<dyn Store>, engine: &Engine) -> Result<(), Error> {
     for _ in 0..PAGES_MAX {
         let Tended { rescued, looked_at, ended } = tend(store, engine, PAGE).await?;
@@ -75,7 +75,7 @@ pub(super) async fn tend_all(store: &Arc<dyn Store>, engine: &Engine) -> Result<
     Ok(())
 }
 
-/// Resumes the jobs of a queue that wait for a slot of their flow key, after the queue admits more. Returns whether there were any.
+/// Makes the barred jobs of a queue ready, after its settings admit more leases for each flow key. Returns whether there were any.
 pub(crate) async fn unbar(store: &Arc<dyn Store>, engine: &Engine, queue: &QueueKey) -> Result<bool, Error> {
     let (mut after, mut any) = (None, false);
     for _ in 0..STEPS_MAX {
@@ -93,7 +93,7 @@ pub(crate) async fn unbar(store: &Arc<dyn Store>, engine: &Engine, queue: &Queue
     Ok(any)
 }
 
-/// Resumes the jobs that have waited longest for units of a scope, as long as all of a step resume.
+/// Resumes jobs that wait for units of a scope, the longest waiting first, until one of them has to wait on.
 pub(crate) async fn resume(store: &Arc<dyn Store>, engine: &Engine, scope: &ScopeKey) -> Result<(), Error> {
     for _ in 0..STEPS_MAX {
         let jobs = store.jobs_awaiting(scope, STEP).await?;

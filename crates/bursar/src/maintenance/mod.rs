@@ -1,5 +1,5 @@
-//! Maintenance: the background work of an instance. Every part is a request or a bounded deletion, safe to run in any number of
-//! processes at the same time. No answer depends on it: an expired hold does not count whether or not it has been swept.
+//! Maintenance: the background work of an instance. Every part is a request or a bounded deletion, and any number of processes can run
+//! it at the same time. No admission depends on it: an expired hold does not count, whether or not it has been swept.
 
 mod bulk;
 mod holds;
@@ -23,13 +23,13 @@ use self::scopes::Cursors;
 pub(crate) use self::scopes::tidy_all;
 use crate::api::instance::Inner;
 
-/// How often holds are swept and scopes tidied, by default.
+/// The default interval at which holds are swept and scopes tidied.
 pub(crate) const SWEEP_EVERY: Duration = Duration::from_secs(5);
-/// How often expired leases are looked for, by default.
+/// The default interval at which expired leases are taken back.
 pub(crate) const RESCUE_EVERY: Duration = Duration::from_millis(500);
 
-/// Runs maintenance until the instance is dropped. Its three parts run side by side, so that a long sweep delays no expired lease and no
-/// tick.
+/// Runs maintenance until the instance is dropped. Its three parts run concurrently, so that a long sweep delays neither expired leases
+/// nor ticks.
 pub(crate) fn spawn(inner: Weak<Inner>, sweep_every: Duration, rescue_every: Duration) -> JoinHandle<()> {
     let interval = |every: Duration| {
         let mut ticks = tokio::time::interval(every);

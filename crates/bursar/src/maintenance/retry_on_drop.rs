@@ -1,11 +1,11 @@
-//! Retries work that a dropped handle leaves behind, in the background and with long pauses.
+//! Retries, in the background, what a dropped handle leaves to do, such as the release of its hold.
 
 use std::future::Future;
 use std::time::Duration;
 
 use crate::error::Error;
 
-/// The pauses between attempts. No caller waits for the result.
+/// The pauses between attempts. They are long, because no caller waits for the result.
 const PAUSES: [Duration; 5] = [
     Duration::from_millis(50),
     Duration::from_millis(250),
@@ -14,7 +14,8 @@ const PAUSES: [Duration; 5] = [
     Duration::from_secs(15),
 ];
 
-/// Retries transient errors, each of which is passed to `on_retry`, until the pauses are used up.
+/// Executes `attempt`, and retries it after transient errors, which are passed to `on_retry`. Fails with the last error after the last
+/// pause, or with the first error that a retry cannot mend.
 pub(crate) async fn attempts<F: Future<Output = Result<(), Error>>>(
     mut attempt: impl FnMut() -> F,
     on_retry: impl Fn(&Error),
@@ -44,25 +45,25 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn only_transient_errors_are_retried() {
-        let (tried, told) = (Cell::new(0), Cell::new(0));
+        let (tried, retried) = (Cell::new(0), Cell::new(0));
         let attempt = |outcome: fn(usize) -> Result<(), Error>| {
             tried.set(0);
-            told.set(0);
+            retried.set(0);
             let tried = &tried;
             attempts(
                 move || {
                     tried.set(tried.get() + 1);
                     std::future::ready(outcome(tried.get()))
                 },
-                |_| told.set(told.get() + 1),
+                |_| retried.set(retried.get() + 1),
             )
         };
         attempt(|tried| if tried < 4 { Err(busy()) } else { Ok(()) }).await.unwrap();
-        assert_eq!((tried.get(), told.get()), (4, 3));
+        assert_eq!((tried.get(), retried.get()), (4, 3));
         assert!(attempt(|_| Err(busy())).await.unwrap_err().is_busy());
-        assert_eq!((tried.get(), told.get()), (PAUSES.len() + 1, PAUSES.len()));
+        assert_eq!((tried.get(), retried.get()), (PAUSES.len() + 1, PAUSES.len()));
         let refused = attempt(|_| Err(Error::Refused(Refusal::Refused(Vec::new())))).await;
         assert!(matches!(refused, Err(Error::Refused(_))));
-        assert_eq!((tried.get(), told.get()), (1, 0), "it would be refused again");
+        assert_eq!((tried.get(), retried.get()), (1, 0), "a refusal is not retried");
     }
 }

@@ -1,5 +1,5 @@
-//! Ticking schedules: enqueues the jobs of due ticks. For all tenants, in bounded steps. Of several processes the second finds the tick
-//! done.
+//! Ticking schedules of all tenants, in bounded steps: enqueues the jobs of due ticks. If several processes tick the same schedule, the
+//! first enqueues the job and the others do nothing.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,15 +15,15 @@ use super::bulk::Done;
 use crate::engine::Engine;
 use crate::error::Error;
 
-/// Schedules that are ticked together.
+/// The schedules that are ticked concurrently.
 const PAGE: usize = 100;
-/// The most pages in one round; the rest is for the next.
+/// The most pages in one round. The next round continues.
 const PAGES_MAX: usize = 20;
-/// The shortest pause between two rounds: clocks differ slightly.
+/// The shortest pause between two rounds. The clock of the store may be slightly behind, so that the next tick is not due yet.
 const PAUSE_MIN: Duration = Duration::from_millis(1);
 
-/// Ticks at most `most` due schedules, the longest overdue first; returns how many. A schedule that fails is logged, and the others
-/// continue. Fails only if none could be ticked.
+/// Ticks at most `most` due schedules, the longest overdue first, and returns how many succeeded. A failure is logged and does not stop
+/// the others. Fails only if all of them failed.
 pub(crate) async fn tick(store: &Arc<dyn Store>, engine: &Engine, most: usize) -> Result<usize, Error> {
     let (due, _) = store.due_schedules(most.clamp(1, ITEMS_MAX)).await?;
     match tick_each(engine, &due).await {
@@ -37,7 +37,7 @@ async fn tick_each(engine: &Engine, due: &[ScheduleKey]) -> Done<usize> {
         let op = Op::Tick { schedule: schedule.clone() };
         engine.submit(Request::from(op).in_context(Context::of(tenant.clone())))
     };
-    // All at the same time, so that they share commits and wait for locked rows together.
+    // Concurrently, so that they share batches and their waits for locked rows overlap.
     let answers = join_all(due.iter().map(submit)).await;
     let (mut done, mut last_error) = (0, None);
     for ((tenant, schedule), answer) in due.iter().zip(answers) {
@@ -52,11 +52,11 @@ async fn tick_each(engine: &Engine, due: &[ScheduleKey]) -> Done<usize> {
     Done { done, error: last_error }
 }
 
-/// Ticks all due schedules, in bounded steps; returns how long to wait for the next tick, at most `every`.
+/// Ticks all due schedules, up to [`PAGES_MAX`] pages. Returns how long to wait for the next tick, at most `every`.
 pub(super) async fn tick_all(store: &Arc<dyn Store>, engine: &Engine, every: Duration) -> Result<Duration, Error> {
     for _ in 0..PAGES_MAX {
         let (due, next) = store.due_schedules(PAGE).await?;
-        // A schedule that is still due has more missed ticks. One that failed is retried after a pause.
+        // A schedule that is due again has more missed ticks, and is ticked again. One that failed is retried after a pause.
         if due.is_empty() || tick_each(engine, &due).await.error.is_some() {
             let Some(next) = next else { return Ok(every) };
             let now = store.now().await?;

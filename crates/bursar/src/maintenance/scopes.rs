@@ -1,4 +1,4 @@
-//! Tidying: what is due on idle scopes is folded, old postings are rolled up, and rows that are no longer needed are deleted.
+//! Tidying: folds what is due on idle scopes, rolls up old postings, and deletes rows that are no longer needed.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,14 +13,14 @@ use super::bulk::{Done, each};
 use crate::engine::Engine;
 use crate::error::Error;
 
-/// Scopes that are tidied together.
+/// The scopes of one page.
 const SCOPES_PAGE: usize = 200;
-/// Queues whose old figures are deleted together.
+/// The queues whose old figures are deleted in one step.
 const QUEUES_PAGE: usize = 100;
-/// Scopes among which unused flow keys are looked for together.
+/// The scopes among which unused flow keys are deleted in one step.
 const FLOWS_PAGE: usize = 1_000;
 
-/// How far the background task has come with what it does page by page.
+/// The positions of the background task, which tidies one page at a time.
 #[derive(Default)]
 pub(super) struct Cursors {
     tidied: Option<ScopeKey>,
@@ -28,12 +28,12 @@ pub(super) struct Cursors {
     flows: Option<ScopeKey>,
 }
 
-/// Does one page of everything. The parts are independent: an error of one is logged, and the others continue.
+/// Does one page of each part. The parts are independent: an error is logged and does not stop the others.
 pub(super) async fn tidy_next(store: &Arc<dyn Store>, engine: &Engine, cursors: &mut Cursors) {
     if let Err(error) = store.forget_keys(SWEEP_MAX).await {
         tracing::warn!(%error, "deleting expired idempotency keys failed, retrying later");
     }
-    // On PostgreSQL a read assigns positions to new rows of the journal. Without it, the first reader would find many without one.
+    // On PostgreSQL, reading the journal assigns positions to its new rows. Without this, the first reader would have to assign many.
     if let Err(error) = store.list_journal(u64::MAX - 1, 1).await {
         tracing::warn!(%error, "assigning journal positions failed, retrying later");
     }
@@ -54,8 +54,8 @@ pub(super) async fn tidy_next(store: &Arc<dyn Store>, engine: &Engine, cursors: 
     );
 }
 
-/// Tidies every scope, and deletes expired keys, old figures and unused flow keys. Everything that can be done is done before an error
-/// is returned.
+/// Tidies every scope, and deletes expired keys, old figures and unused flow keys. An error of a scope is returned only after everything
+/// else is done.
 pub(crate) async fn tidy_all(store: &Arc<dyn Store>, engine: &Engine) -> Result<(), Error> {
     let tidied = tidy_scopes(store, engine).await;
     while store.forget_keys(SWEEP_MAX).await? == SWEEP_MAX {}
@@ -87,7 +87,7 @@ async fn tidy_scopes(store: &Arc<dyn Store>, engine: &Engine) -> Result<(), Erro
     }
 }
 
-/// Tidies a page of scopes after one; returns the last, `None` at the end.
+/// Tidies the page of scopes after a key. Returns the last key of the page, `None` at the end.
 async fn tidy_page(
     store: &Arc<dyn Store>,
     engine: &Engine,

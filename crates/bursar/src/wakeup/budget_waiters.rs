@@ -1,5 +1,6 @@
-//! Resumes jobs that wait for units of a budget: at once when a commit of this process frees units, and soon after a commit of another
-//! process does. Jobs that wait for a slot of their flow key are resumed when the settings of their queue admit more.
+//! Resumes jobs that wait for units of a budget: at once when a commit of this process frees units, and at the next round of job
+//! maintenance when a commit of another process does. When the settings of a queue admit more leases for each flow key, barred jobs of
+//! the queue are made ready too.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
@@ -16,40 +17,44 @@ use crate::engine::Engine;
 use crate::error::Error;
 use crate::maintenance::jobs as job_maintenance;
 
-/// The most scopes or queues that are remembered. Jobs of others are resumed by maintenance.
+/// The most scopes, and the most queues, that wait to be handled. Maintenance resumes the jobs of any others.
 const SCOPES_MAX: usize = 10_000;
-/// The most awaited scopes whose versions are compared each time.
+/// The most awaited scopes whose versions are compared in one round.
 const AWAITED_MAX: usize = 1_000;
 
-/// A lease that runs while the settings of its queue change may have read the old ones, and bar a job after the barred jobs were resumed.
-/// So they are resumed a second time after this long.
+/// After this pause the barred jobs of a queue are made ready a second time: a lease that was decided with the old settings may have
+/// barred a job after the first time.
 const SECOND_LOOK: Duration = Duration::from_secs(1);
 
+/// Resumes waiting jobs in a background task.
 #[derive(Default)]
 pub(crate) struct BudgetWaiters {
+    /// The instance to act through, set once it exists.
     inner: OnceLock<Weak<Inner>>,
     freed: Mutex<Freed>,
-    /// The versions of the awaited scopes at the last look.
+    /// The versions of the awaited scopes in the last round.
     seen: Mutex<BTreeMap<ScopeKey, u64>>,
 }
 
+/// What has been freed and not been handled yet.
 #[derive(Default)]
 struct Freed {
+    /// Scopes that have units again.
     scopes: BTreeSet<ScopeKey>,
     /// Queues that admit more leases for each flow key.
     queues: BTreeSet<QueueKey>,
-    /// The task that resumes jobs, while there are scopes or queues left.
+    /// The task that resumes jobs; it ends when no scope and no queue is left.
     task: Option<JoinHandle<()>>,
     running: bool,
 }
 
 impl BudgetWaiters {
-    /// Sets the instance to act through.
+    /// Sets the instance to act through. Until then, wake-ups are ignored.
     pub(crate) fn start(&self, inner: Weak<Inner>) {
         let _ = self.inner.set(inner);
     }
 
-    /// Resumes jobs that wait for what an entry freed.
+    /// Resumes, in the background, the jobs that wait for what an entry freed.
     pub(crate) fn wake_for(self: &Arc<Self>, entry: &Entry) {
         if entry.wakes.scopes.is_empty() && entry.wakes.unbarred.is_empty() {
             return;
@@ -99,8 +104,8 @@ impl BudgetWaiters {
         }
     }
 
-    /// Resumes jobs that wait for scopes which have changed since the last call: another process may have freed units and ended before it
-    /// resumed the jobs.
+    /// Resumes jobs that wait for scopes which have changed since the last call. This covers units freed by another process, also one
+    /// that ended before it resumed the jobs.
     pub(crate) async fn resume_changed(&self, store: &Arc<dyn Store>, engine: &Engine) -> Result<(), Error> {
         let awaited: BTreeMap<ScopeKey, u64> = store.scopes_awaited(AWAITED_MAX).await?.into_iter().collect();
         let before = std::mem::replace(&mut *self.seen(), awaited.clone());
@@ -128,14 +133,14 @@ impl BudgetWaiters {
     }
 }
 
-/// Resumes jobs of a queue that wait for a slot of their flow key, and wakes a worker.
+/// Makes the barred jobs of a queue ready, and wakes a worker if there were any.
 async fn unbar(inner: &Inner, queue: &QueueKey) {
     match job_maintenance::unbar(&inner.store, &inner.engine, queue).await {
         Ok(true) => inner.lease_waiters.wake_queue(queue),
         Ok(false) => {}
         Err(error) => tracing::warn!(
             tenant = %queue.0, queue = %queue.1, %error,
-            "resuming jobs that wait for a slot failed; they resume when a job of their key ends"
+            "making barred jobs ready failed; each becomes ready when a job of its flow key ends"
         ),
     }
 }

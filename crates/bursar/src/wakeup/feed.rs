@@ -1,4 +1,4 @@
-//! The feed: publishes what is durable to listeners in this process and to the wake-ups.
+//! The feed: publishes durable entries to listeners in this process and to the waiting workers and jobs.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use tokio::sync::{broadcast, watch};
 
 use super::{BudgetWaiters, LeaseWaiters};
 
-/// An event that is durable.
+/// A durable event.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Notice {
     entry: Arc<Entry>,
@@ -19,45 +19,45 @@ pub struct Notice {
 }
 
 impl Notice {
-    /// The event.
+    /// Returns the event.
     pub fn event(&self) -> &Event {
         &self.entry.events[self.index].e
     }
 
-    /// Its version in its stream.
+    /// Returns its version in its stream.
     pub fn version(&self) -> u64 {
         self.entry.events[self.index].v
     }
 
-    /// The context of the request that caused it.
+    /// Returns the context of the request that caused it.
     pub fn context(&self) -> &Context {
         &self.entry.context
     }
 
-    /// The command that caused it.
+    /// Returns the command that caused it.
     pub fn command(&self) -> CommandId {
         self.entry.id
     }
 }
 
-/// Events of this process in the order of commits. A listener that lags loses the oldest ones and gets [`Missed`]. To miss nothing, read
-/// the journal.
+/// Events committed by this process, in the order of commits. A listener that lags behind loses the oldest events and gets [`Missed`].
+/// To miss nothing, read the journal.
 #[derive(Debug)]
 pub struct Notices {
     incoming: broadcast::Receiver<Arc<Entry>>,
     current: Option<(Arc<Entry>, usize)>,
 }
 
-/// The events that a listener missed.
+/// The loss of events by a listener that lagged behind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("missed the events of {commands} commands: read the journal")]
 pub struct Missed {
-    /// How many commands.
+    /// The number of commands whose events were lost. For progress: the number of reports.
     pub commands: u64,
 }
 
 impl Notices {
-    /// The next notice; `None` when Bursar was closed.
+    /// Waits for the next event. Returns `None` when Bursar was closed.
     pub async fn next(&mut self) -> Option<Result<Notice, Missed>> {
         loop {
             if let Some((entry, index)) = self.current.take().filter(|(entry, index)| *index < entry.events.len()) {
@@ -82,11 +82,11 @@ pub struct Progressed {
     pub job: JobId,
     /// The fence of the lease.
     pub fence: u64,
-    /// What its worker reports.
+    /// The reported progress.
     pub progress: Progress,
 }
 
-/// Progress of one tenant's jobs, as reported by workers of this process. A listener that lags loses the oldest reports.
+/// Progress of one tenant's jobs, reported by workers of this process. A listener that lags behind loses the oldest reports.
 #[derive(Debug)]
 pub struct ProgressNotices {
     tenant: Tenant,
@@ -94,7 +94,7 @@ pub struct ProgressNotices {
 }
 
 impl ProgressNotices {
-    /// The next; `None` when Bursar was closed.
+    /// Waits for the next report. Returns `None` when Bursar was closed.
     pub async fn next(&mut self) -> Option<Result<Arc<Progressed>, Missed>> {
         loop {
             match self.incoming.recv().await {
@@ -107,7 +107,7 @@ impl ProgressNotices {
     }
 }
 
-/// Publishes entries to listeners, to workers that wait for jobs, and to jobs that wait for units.
+/// Publishes entries to listeners, wakes workers that wait for jobs, and resumes jobs that wait for units.
 #[derive(Clone)]
 pub(crate) struct Feed {
     entries: broadcast::Sender<Arc<Entry>>,
@@ -126,7 +126,7 @@ impl Feed {
     pub(crate) fn publish(&self, entry: &Arc<Entry>) {
         self.lease_waiters.wake_for(entry);
         self.budget_waiters.wake_for(entry);
-        // Fails only when there is no listener.
+        // Sending fails only if there is no listener.
         let _ = self.entries.send(entry.clone());
         if self.commits.receiver_count() > 0 {
             self.commits.send_modify(|count| *count = count.wrapping_add(1));

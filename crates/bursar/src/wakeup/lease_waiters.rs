@@ -1,8 +1,8 @@
-//! Workers that wait for jobs, and how they are woken. Nothing runs here while no worker waits.
+//! Workers that wait for jobs, and how they are woken. No background task runs while no worker waits.
 //!
-//! Waiting workers stand in a line for each queue and list of kinds. A commit of this process that makes jobs ready wakes as many workers
-//! as there are jobs. A worker that gets as many jobs as it requested wakes the next one, because there may be more. [`Watcher`] wakes
-//! workers for what other processes commit and for jobs that become due.
+//! Waiting workers form one line for each queue and list of kinds. A commit of this process that makes jobs ready wakes as many workers
+//! as there are jobs. A worker that gets as many jobs as it requested wakes the next one, because there may be more. The [`Watcher`]
+//! wakes workers for commits of other processes and for jobs that become due.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -26,18 +26,20 @@ use super::watcher::{BACKSTOP, POLL_EVERY, Watcher};
 use crate::engine::Counters;
 use crate::error::Error;
 
-/// The most workers that wait; one more is `overloaded`.
+/// The most workers that wait. One more fails with `overloaded`.
 const WAITERS_MAX: usize = 10_000;
-/// The longest time that a line ignores changes after a change brought it no job. The change counter counts every commit.
+/// The longest time that a line ignores changes after a change that brought it no job. The change counter moves with every commit, also
+/// with those that concern no waiting worker.
 const IGNORE_MAX: Duration = Duration::from_millis(50);
 
+/// All workers of this process that wait for jobs.
 pub(crate) struct LeaseWaiters {
     pub(super) store: Arc<dyn Store>,
     pub(super) poll_every: Duration,
-    /// Whether to listen for notifications. Cleared when they turn out to be unsupported.
+    /// Whether to listen for notifications. Cleared if they turn out to be unsupported.
     pub(super) listens: AtomicBool,
     lines: Mutex<Lines>,
-    /// The watcher has to look again what it waits for.
+    /// Wakes the watcher when the lines have changed.
     pub(super) changed: Notify,
     sender: Option<Arc<NotificationSender>>,
     pub(super) polls: AtomicU64,
@@ -59,13 +61,13 @@ pub(super) struct Lines {
 #[derive(Default)]
 struct Line {
     by_kinds: HashMap<Arc<[JobKind]>, VecDeque<Waiter>>,
-    /// When the next job is due, as far as it is known.
+    /// When the next job is due, if known.
     due: Option<Instant>,
-    /// Changes are ignored until then.
+    /// Until when changes are ignored.
     ignore_until: Option<Instant>,
-    /// How long changes are ignored the next time one brings no job.
+    /// How long changes are ignored after the last one that woke a worker. It doubles while changes bring no job.
     ignore_for: Duration,
-    /// A change was ignored.
+    /// Whether a change was ignored.
     changed: bool,
 }
 
@@ -85,11 +87,11 @@ pub(crate) struct LeaseWaiter {
 
 /// What the watcher does next.
 pub(super) enum Next {
-    /// Looks again at this time.
+    /// It wakes up at this time at the latest.
     At(Instant),
-    /// No worker waits: keeps listening for a while.
+    /// It keeps listening for a while, although no worker waits.
     Idle,
-    /// Ends.
+    /// It ends.
     Stop,
 }
 
@@ -108,7 +110,7 @@ impl LeaseWaiters {
         })
     }
 
-    /// Adds what was counted here to the counters of the engine.
+    /// Returns the counters of the engine, with those of polls and notifications added.
     pub(crate) fn counters(&self, engine: Counters) -> Counters {
         Counters {
             polls: self.polls.load(Ordering::Relaxed),
@@ -118,12 +120,12 @@ impl LeaseWaiters {
         }
     }
 
-    /// The number of workers that wait for jobs.
+    /// Returns the number of workers that wait for jobs.
     pub(crate) fn count(&self) -> usize {
         self.lines().waiters
     }
 
-    /// Adds a worker. It joins before it first asks for jobs, so that it misses nothing that happens in between.
+    /// Adds a worker. It must join before it first tries to lease jobs: otherwise it would miss a wake-up in between.
     pub(crate) fn join(self: &Arc<Self>, tenant: &Tenant, ask: &LeaseAsk) -> Result<LeaseWaiter, Error> {
         let mut kinds = ask.kinds.clone();
         kinds.sort();
@@ -142,7 +144,7 @@ impl LeaseWaiters {
         Ok(waiter)
     }
 
-    /// Wakes workers, here and in other processes, for what an entry made ready.
+    /// Wakes workers of this process, and notifies other processes, for the queues that an entry made ready.
     pub(crate) fn wake_for(&self, entry: &Entry) {
         if let Some(sender) = &self.sender {
             sender.send_entry(entry);
@@ -169,7 +171,8 @@ impl LeaseWaiters {
         }
     }
 
-    /// Wakes one worker of a queue for a change that no entry describes. A worker that gets all it requested wakes the next.
+    /// Wakes one worker of a queue, here and in other processes, for a change that has no entry. If that worker gets as many jobs as it
+    /// requested, it wakes the next one.
     pub(crate) fn wake_queue(&self, queue: &QueueKey) {
         if let Some(sender) = &self.sender {
             sender.send_queue(queue);
@@ -179,7 +182,7 @@ impl LeaseWaiters {
         }
     }
 
-    /// Starts the watcher unless it runs.
+    /// Starts the watcher, or wakes it if it is running.
     fn watch(self: &Arc<Self>) {
         let mut lines = self.lines();
         if lines.watched || lines.closed {
@@ -214,23 +217,24 @@ impl LeaseWaiters {
 }
 
 impl Lines {
-    /// Some process has committed something.
+    /// Handles a change of the change counter: some process has committed.
     pub(super) fn note_change(&mut self, now: Instant) {
         self.lines.values_mut().for_each(|line| line.note_change(now));
     }
 
-    /// Another process has announced jobs.
+    /// Wakes one worker of each line that a notification concerns.
     pub(super) fn wake_for(&mut self, notification: &Notification) {
         let concerned = self.lines.iter_mut().filter(|(key, _)| notification.concerns(key));
         concerned.for_each(|(_, line)| line.wake(None, 1));
     }
 
+    /// Wakes one worker of each line.
     pub(super) fn wake_one_each(&mut self) {
         self.lines.values_mut().for_each(|line| line.wake(None, 1));
     }
 
-    /// Wakes workers for jobs that are due by now, and returns when to look next. `lingers` tells whether the watcher stays for a while
-    /// when no worker waits.
+    /// Wakes workers for jobs that are due now, and returns what the watcher does next. `lingers` is whether the watcher stays when no
+    /// worker waits.
     pub(super) fn wake_due(&mut self, now: Instant, lingers: bool) -> Next {
         if self.closed || (self.waiters == 0 && !lingers) {
             self.watched = false;
@@ -265,7 +269,8 @@ impl Line {
         self.due = Some(self.due.map_or(at, |known| known.min(at)));
     }
 
-    /// Wakes one worker to look whether a change concerns this queue. While no change does, this happens less and less often.
+    /// Wakes one worker to find out whether a change brought jobs for this queue. As long as changes bring none, this happens less and
+    /// less often.
     fn note_change(&mut self, now: Instant) {
         if self.ignore_until.is_some_and(|until| now < until) {
             self.changed = true;
@@ -278,7 +283,7 @@ impl Line {
         self.wake(None, 1);
     }
 
-    /// Wakes as many workers as there are jobs of a kind. Without a kind, as many for each list of kinds.
+    /// Wakes `count` workers that want a kind. Without a kind, wakes `count` workers for each list of kinds.
     fn wake(&mut self, kind: Option<&JobKind>, count: usize) {
         let mut left = count;
         for (kinds, waiters) in &mut self.by_kinds {
@@ -295,7 +300,7 @@ impl Line {
 }
 
 impl LeaseWaiter {
-    /// Joins the end of every line that it is not in. A worker that is woken has left the line.
+    /// Joins the end of every line of its queues that it is not in. Being woken removes a worker from a line.
     pub(crate) fn queue_up(&self) {
         let mut lines = self.waiters.lines();
         for queue in &self.queues {
@@ -323,7 +328,7 @@ impl LeaseWaiter {
         self.wake.notified().await;
     }
 
-    /// Records when the next job is due, as far as it is known.
+    /// Records that the next job is due after a span.
     pub(crate) fn note_due_in(&self, span: Duration) {
         let at = Instant::now() + span;
         let mut lines = self.waiters.lines();
@@ -336,7 +341,7 @@ impl LeaseWaiter {
         self.waiters.changed.notify_one();
     }
 
-    /// Wakes the next worker: there may be more jobs than this one took.
+    /// Wakes the next worker with the same kinds, because there may be more jobs than this one took.
     pub(crate) fn wake_next(&self) {
         let mut lines = self.waiters.lines();
         for queue in &self.queues {
@@ -356,7 +361,7 @@ impl LeaseWaiter {
 
 impl Drop for LeaseWaiter {
     fn drop(&mut self) {
-        // A worker that was woken and leaves without asking for jobs passes the wake-up on.
+        // A worker that was woken but leaves without leasing passes the wake-up on.
         if self.wake.notified().now_or_never().is_some() {
             self.wake_next();
         }

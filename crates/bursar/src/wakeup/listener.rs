@@ -1,4 +1,4 @@
-//! Listens for notifications of other processes, and reconnects with backoff. While it cannot listen, waiting workers poll more often.
+//! Listens for notifications from other processes, and reconnects with backoff. While it cannot listen, the watcher polls more often.
 
 use std::future::pending;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use bursar_store::wakeup::{LISTENERS_CACHED, Listener, Notification, Notifier};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
 
-/// The first pause after a failure; each is twice as long as the one before.
+/// The pause after the first failure. It doubles with each further failure.
 const BACKOFF: Duration = Duration::from_secs(1);
 const BACKOFF_MAX: Duration = Duration::from_secs(60);
 
@@ -21,9 +21,9 @@ pub(super) struct NotificationListener {
 }
 
 enum State {
-    /// Until the next attempt.
+    /// It pauses until this time, then connects.
     Paused(Instant),
-    /// A task of its own, so that cancelling a wait for notifications does not drop a connection half-way.
+    /// It connects in a task of its own, so that a cancelled call of `next` does not drop a half-open connection.
     Connecting(JoinHandle<Result<Box<dyn Listener>, StoreError>>),
     Listening {
         listener: Box<dyn Listener>,
@@ -37,7 +37,7 @@ impl NotificationListener {
         NotificationListener { notifier, state, backoff: BACKOFF, unsupported: false }
     }
 
-    /// Waits for the next notification, for ever where there are none. Cancelling loses nothing.
+    /// Waits for the next notification; for ever if the store does not support them. Cancelling the wait loses no notification.
     pub(super) async fn next(&mut self) -> Notification {
         let Some(notifier) = self.notifier.clone() else { return pending().await };
         loop {
@@ -50,7 +50,7 @@ impl NotificationListener {
                 State::Connecting(connecting) => match connecting.await {
                     Ok(Ok(listener)) => self.state = State::Listening { listener, since: Instant::now() },
                     Ok(Err(error)) => self.fail(&error),
-                    // The runtime does not support it, such as one without I/O.
+                    // The task panicked, as on a runtime without I/O.
                     Err(panic) => {
                         tracing::debug!(%panic, "notifications are not supported here, polling instead");
                         self.state = State::Paused(Instant::now());
@@ -69,18 +69,18 @@ impl NotificationListener {
         }
     }
 
-    /// Whether other processes notify this one, so that it need not poll often. A process that found no listener shortly before this one
-    /// began to listen does not notify it yet.
+    /// Returns whether all other processes notify this one, so that it need not poll often. For [`LISTENERS_CACHED`] after it began to
+    /// listen, others may rely on having found no listener, and send nothing.
     pub(super) fn is_reliable(&self) -> bool {
         matches!(&self.state, State::Listening { since, .. } if Instant::now() >= *since + LISTENERS_CACHED)
     }
 
-    /// Whether it has turned out that notifications are not supported here.
+    /// Returns whether listening has turned out to be unsupported.
     pub(super) fn is_unsupported(&self) -> bool {
         self.unsupported
     }
 
-    /// Whether it listens or is connecting.
+    /// Returns whether it is listening or connecting.
     pub(super) fn is_open(&self) -> bool {
         self.notifier.is_some() && !matches!(self.state, State::Paused(_))
     }

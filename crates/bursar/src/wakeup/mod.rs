@@ -1,4 +1,4 @@
-//! Wake-ups: how a waiting worker learns that a job is ready.
+//! Wake-ups: how waiting workers and waiting jobs learn that they can continue.
 //!
 //! ```text
 //!  commit ──▶ Feed ──▶ LeaseWaiters     wakes workers of this process that wait for the queue
@@ -9,8 +9,8 @@
 //!                      (PostgreSQL: LISTEN; SQLite on Linux: a watch on the write-ahead log)
 //! ```
 //!
-//! Notifications are hints that may get lost. So while a worker waits, `LeaseWaiters` also polls the change counter of the store: every
-//! few milliseconds where no notifications arrive, once a second where they do. Due jobs need no notification: the waiting process sets a
+//! Notifications are hints that may get lost. So while workers wait, the `Watcher` also polls the change counter of the store: every few
+//! milliseconds if this process cannot listen, once a second if it can. Jobs that become due need no notification: the watcher sets a
 //! timer for the next one.
 
 pub(crate) mod budget_waiters;

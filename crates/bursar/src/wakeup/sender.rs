@@ -1,4 +1,5 @@
-//! Sends notifications to other processes after a commit: the first at once, later ones together, at most one every few milliseconds.
+//! Notifies other processes after a commit: at once if no notification was sent in the last few milliseconds, else together with later
+//! ones when that time is over.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -23,7 +24,7 @@ pub(super) struct NotificationSender {
 #[derive(Default)]
 struct Unsent {
     notification: Notification,
-    /// The task that sends, while there is something to send.
+    /// The task that sends; it ends when nothing is left to send.
     task: Option<JoinHandle<()>>,
     sending: bool,
 }
@@ -76,7 +77,7 @@ impl NotificationSender {
         }
     }
 
-    /// How many notifications were sent, or skipped because no process listens.
+    /// Returns the number of notifications handed to the store, which skips them if no process listens.
     pub(super) fn sent(&self) -> u64 {
         self.sent.load(Ordering::Relaxed)
     }

@@ -1,5 +1,5 @@
-//! The task that watches other processes and the clock while workers wait: it listens for notifications, polls the change counter as the
-//! fallback, and sets a timer for due jobs.
+//! The task that wakes waiting workers for commits of other processes and for due jobs: it listens for notifications, polls the change
+//! counter as the fallback, and sets a timer for the next due job.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -11,29 +11,29 @@ use tokio::time::{Instant, sleep_until};
 use super::lease_waiters::{LeaseWaiters, Next};
 use super::listener::NotificationListener;
 
-/// How often the change counter is polled without notifications, by default.
+/// The default interval of polls without notifications.
 pub(crate) const POLL_EVERY: Duration = Duration::from_millis(3);
-/// How often it is polled at least while notifications arrive.
+/// The interval of polls while this process listens for notifications.
 const POLL_EVERY_NOTIFIED: Duration = Duration::from_secs(1);
-/// How often it is polled at most while polling fails.
+/// The shortest interval of polls while polling fails.
 const POLL_EVERY_FAILED: Duration = Duration::from_millis(250);
-/// How long it is polled often after another process was seen to write: a write can be seen only once it is committed.
+/// How long to poll often after another process began to write: the write can be read only once it is committed.
 const AFTER_WRITE: Duration = Duration::from_secs(1);
-/// How long the listener stays open when no worker waits any more.
+/// How long the listener stays open after the last worker stopped waiting.
 const LINGER: Duration = Duration::from_secs(10);
-/// How often one worker of each line looks for jobs without a reason.
+/// The interval at which one worker of each line is woken without a cause, in case a wake-up was lost.
 pub(super) const BACKSTOP: Duration = Duration::from_secs(1);
 
 pub(super) struct Watcher {
     waiters: Arc<LeaseWaiters>,
     listener: NotificationListener,
-    /// The change counter at the last poll. Before the first poll anything may have changed.
+    /// The change counter at the last poll; `None` before the first, which counts as a change.
     counter: Option<u64>,
     poll_at: Instant,
-    /// Another process was seen to write: until then it polls often and does not listen.
+    /// Until when it polls often instead of listening, after another process began to write.
     writing_until: Instant,
     backstop_at: Instant,
-    /// No worker waits. If that does not change until then, the watcher ends.
+    /// When the watcher ends, unless a worker waits again; `None` while workers wait.
     idle_until: Option<Instant>,
 }
 
