@@ -126,13 +126,13 @@ impl Packed for ScopeState {
 }
 
 /// A row with a payload. A large payload is stored in a table of its own.
-pub(crate) trait Carries: Packed + DeserializeOwned + Clone {
+pub(crate) trait PayloadRow: Packed + DeserializeOwned + Clone {
     fn payload(&mut self) -> &mut Payload;
 
     fn has_large_payload(&self) -> bool;
 
     /// Appends the row without a large payload.
-    fn append_light_to(&self, buffer: &mut Vec<u8>) {
+    fn append_detached_to(&self, buffer: &mut Vec<u8>) {
         if !self.has_large_payload() {
             return self.append_to(buffer);
         }
@@ -142,9 +142,9 @@ pub(crate) trait Carries: Packed + DeserializeOwned + Clone {
     }
 
     /// Packs the row without a large payload.
-    fn pack_light(&self) -> Vec<u8> {
+    fn pack_detached(&self) -> Vec<u8> {
         let mut buffer = Vec::with_capacity(USUAL_BYTES);
-        self.append_light_to(&mut buffer);
+        self.append_detached_to(&mut buffer);
         buffer
     }
 }
@@ -153,7 +153,7 @@ impl Packed for Grant {
     const WHAT: &'static str = "grant";
 }
 
-impl Carries for Grant {
+impl PayloadRow for Grant {
     fn payload(&mut self) -> &mut Payload {
         &mut self.payload
     }
@@ -175,7 +175,7 @@ impl Packed for Job {
     }
 }
 
-impl Carries for Job {
+impl PayloadRow for Job {
     fn payload(&mut self) -> &mut Payload {
         &mut self.payload
     }
@@ -187,7 +187,7 @@ impl Carries for Job {
 
 /// Reads a name from a column. It was validated when it was stored.
 #[expect(clippy::needless_pass_by_value, reason = "a row gives an owned text, whose type is inferred from here")]
-pub(crate) fn stored<T: Name>(what: &'static str, text: String) -> Result<T, StoreError> {
+pub(crate) fn stored_name<T: Name>(what: &'static str, text: String) -> Result<T, StoreError> {
     T::stored(&text).map_err(|problem| StoreError::corrupt(what, problem))
 }
 

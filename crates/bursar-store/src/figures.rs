@@ -26,7 +26,7 @@ pub struct JobFilter {
 
 impl JobFilter {
     /// Whether the filter matches a job.
-    pub fn takes(&self, job: &Job, now: Time) -> bool {
+    pub fn matches(&self, job: &Job, now: Time) -> bool {
         let last_error =
             |fingerprint: &String| job.life.error.as_ref().is_some_and(|error| error.fingerprint() == *fingerprint);
         self.queue.as_ref().is_none_or(|queue| *queue == job.queue)
@@ -52,7 +52,7 @@ pub struct Figures {
 
 /// The most ready jobs of each kind that are scanned for the oldest one whose rank is its due time, that is, without a priority. If
 /// all of them have a priority, the rank of the next job is reported: that job has waited since then at the longest.
-pub(crate) const AHEAD_LOOK: i64 = 1_000;
+pub(crate) const PRIORITY_SCAN_MAX: i64 = 1_000;
 
 /// The oldest minute since 1970 whose figures are kept.
 pub(crate) fn first_minute_kept(now: Time) -> i64 {
@@ -103,21 +103,21 @@ pub type HeldMark = (Queue, JobKind, String);
 
 /// A sum that may exceed 64 bits, as it is stored in two columns: `high * 2^32 + low`.
 #[derive(Clone, Copy)]
-pub(crate) struct Halves {
+pub(crate) struct SplitSum {
     pub(crate) high: i64,
     pub(crate) low: i64,
 }
 
-impl Halves {
+impl SplitSum {
     /// Returns the sum. The parts may themselves be sums over many rows, so `low` may exceed 32 bits.
-    pub(crate) fn whole(self) -> i128 {
+    pub(crate) fn total(self) -> i128 {
         (i128::from(self.high) << 32) + i128::from(self.low)
     }
 }
 
-impl From<i128> for Halves {
-    fn from(sum: i128) -> Halves {
-        Halves { high: (sum >> 32) as i64, low: (sum & 0xffff_ffff) as i64 }
+impl From<i128> for SplitSum {
+    fn from(sum: i128) -> SplitSum {
+        SplitSum { high: (sum >> 32) as i64, low: (sum & 0xffff_ffff) as i64 }
     }
 }
 

@@ -57,7 +57,7 @@ impl<'a> JobList<'a> {
         self.last = page.last().map(|job| job.id);
         let before = self.found.len();
         let (filter, now, room) = (self.filter, self.now, self.limit - self.taken);
-        self.found.extend(page.into_iter().filter(|job| filter.takes(job, now)).take(room));
+        self.found.extend(page.into_iter().filter(|job| filter.matches(job, now)).take(room));
         self.taken += self.found.len() - before;
         if is_last || self.taken == self.limit {
             self.tables.pop();

@@ -64,7 +64,7 @@ impl Columns {
 
 /// The fields of a job that never change and have no column.
 #[derive(Clone, Serialize, Deserialize)]
-pub(crate) struct Spec<'a> {
+pub(crate) struct FixedFields<'a> {
     payload: Cow<'a, Payload>,
     idempotency_key: Cow<'a, Option<IdempotencyKey>>,
     tags: Cow<'a, [Tag]>,
@@ -77,9 +77,9 @@ pub(crate) struct Spec<'a> {
     traceparent: Option<TraceParent>,
 }
 
-impl<'a> Spec<'a> {
-    pub(crate) fn of(job: &'a Job) -> Spec<'a> {
-        Spec {
+impl<'a> FixedFields<'a> {
+    pub(crate) fn of(job: &'a Job) -> FixedFields<'a> {
+        FixedFields {
             payload: without_large(&job.payload),
             idempotency_key: Cow::Borrowed(&job.idempotency_key),
             tags: Cow::Borrowed(&job.tags),
@@ -94,13 +94,13 @@ impl<'a> Spec<'a> {
     }
 }
 
-impl Packed for Spec<'_> {
+impl Packed for FixedFields<'_> {
     const WHAT: &'static str = "job";
 }
 
 /// The fields of a job that change and have no column.
 #[derive(Clone, Serialize, Deserialize)]
-pub(crate) struct Moving<'a> {
+pub(crate) struct MutableFields<'a> {
     home: Cow<'a, Option<Queue>>,
     priority: i16,
     hold: Option<HoldId>,
@@ -109,19 +109,19 @@ pub(crate) struct Moving<'a> {
     life: Cow<'a, Life>,
 }
 
-impl<'a> Moving<'a> {
-    pub(crate) fn of(job: &'a Job) -> Moving<'a> {
+impl<'a> MutableFields<'a> {
+    pub(crate) fn of(job: &'a Job) -> MutableFields<'a> {
         let Job { home, priority, hold, version, last, life, .. } = job;
         let life = match without_large(&life.result) {
             Cow::Borrowed(_) => Cow::Borrowed(life),
             Cow::Owned(result) => Cow::Owned(Life { result, ..life.clone() }),
         };
         let home = Cow::Borrowed(home);
-        Moving { home, priority: *priority, hold: *hold, version: *version, last: *last, life }
+        MutableFields { home, priority: *priority, hold: *hold, version: *version, last: *last, life }
     }
 }
 
-impl Packed for Moving<'_> {
+impl Packed for MutableFields<'_> {
     const WHAT: &'static str = "job";
 
     fn append_added(&self, buffer: &mut Vec<u8>) {
@@ -179,7 +179,7 @@ fn without_large(payload: &Payload) -> Cow<'_, Payload> {
 }
 
 /// The row of a finished job: the job without large payloads.
-pub(crate) fn ended(job: &Job) -> Cow<'_, Job> {
+pub(crate) fn finished_row(job: &Job) -> Cow<'_, Job> {
     if !job.payload.is_large() && !job.life.result.is_large() {
         return Cow::Borrowed(job);
     }
@@ -188,7 +188,7 @@ pub(crate) fn ended(job: &Job) -> Cow<'_, Job> {
 }
 
 /// The columns that identify a live job. Their meaning does not depend on its state.
-pub(crate) struct Named {
+pub(crate) struct JobIdentity {
     pub(crate) id: JobId,
     pub(crate) tenant: Tenant,
     pub(crate) queue: Queue,
@@ -196,10 +196,10 @@ pub(crate) struct Named {
     pub(crate) key: Option<FlowKey>,
 }
 
-impl Named {
+impl JobIdentity {
     /// Assembles the job from its columns and blobs.
-    pub(crate) fn job(self, place: Place, spec: Spec<'_>, moving: Moving<'_>) -> Job {
-        let Named { id, tenant, queue, kind, key } = self;
+    pub(crate) fn into_job(self, place: Place, spec: FixedFields<'_>, moving: MutableFields<'_>) -> Job {
+        let JobIdentity { id, tenant, queue, kind, key } = self;
         Job {
             id,
             tenant,
@@ -237,7 +237,7 @@ pub(crate) fn state_of(number: i64) -> Result<JobState, StoreError> {
 }
 
 /// The stored number of what a tally counts, and its minute.
-pub(crate) fn counted(what: Counted) -> (i64, i64) {
+pub(crate) fn tally_code(what: Counted) -> (i64, i64) {
     match what {
         Counted::In(state) => (state_number(state), 0),
         Counted::Ended(state, minute) => (10 + state_number(state), minute),
@@ -247,12 +247,12 @@ pub(crate) fn counted(what: Counted) -> (i64, i64) {
 }
 
 /// The stored numbers of all tallies that are kept by the minute.
-pub(crate) fn minute_rows() -> impl Iterator<Item = i64> {
+pub(crate) fn minute_tallies() -> impl Iterator<Item = i64> {
     let ended = JobState::ALL.iter().map(|state| Counted::Ended(*state, 0));
-    ended.chain([Counted::Enqueued(0), Counted::Failed(0)]).map(|what| counted(what).0)
+    ended.chain([Counted::Enqueued(0), Counted::Failed(0)]).map(|what| tally_code(what).0)
 }
 
-pub(crate) fn what_counts(number: i64, minute: i64) -> Result<Counted, StoreError> {
+pub(crate) fn parse_tally(number: i64, minute: i64) -> Result<Counted, StoreError> {
     Ok(match number {
         20 => Counted::Enqueued(minute),
         21 => Counted::Failed(minute),

@@ -162,12 +162,12 @@ pub(crate) fn asks(key: &ScopeKey, row: &ScopeState) -> impl Iterator<Item = Pas
 }
 
 /// Whether the row of a scope contains a live charge of a hold.
-pub(crate) fn has_recent(row: Option<&ScopeState>, at: Time, hold: HoldId) -> bool {
+pub(crate) fn has_recent_charge(row: Option<&ScopeState>, at: Time, hold: HoldId) -> bool {
     row.is_some_and(|row| row.recent.iter().any(|charge| charge.mark() == (at, hold)))
 }
 
 /// Returns the keys of the live charges that a hold must have: scope, expiry and hold.
-pub(crate) fn charged(hold: &Hold) -> Vec<(ScopeKey, Time, HoldId)> {
+pub(crate) fn required_charges(hold: &Hold) -> Vec<(ScopeKey, Time, HoldId)> {
     if hold.state != HoldState::Held {
         return Vec::new();
     }

@@ -35,7 +35,7 @@ fn every_exit_code_is_used_as_documented() {
     // 1: failed.
     assert_eq!(dir.database().execute("DELETE FROM bursar_holds", []).unwrap(), 1);
     let found = dir.run(&["verify", "--json"]).exits(1);
-    assert!(found.out.contains("\"ok\": false") && found.out.contains("that is not there"), "{}", found.out);
+    assert!(found.out.contains("\"ok\": false") && found.out.contains("which does not exist"), "{}", found.out);
     dir.run(&["rebuild", "--yes"]).exits(0);
     dir.run(&["verify"]).exits(0);
 

@@ -25,9 +25,9 @@ impl MemoryStore {
             report.check_charge(key, charge, tables.holds.get(&charge.hold));
         }
         for hold in tables.holds.values() {
-            let missing = verify::charged(hold).into_iter().filter(|place| {
+            let missing = verify::required_charges(hold).into_iter().filter(|place| {
                 let row = tables.scopes.get(&place.0);
-                !tables.live.contains_key(place) && !verify::has_recent(row, place.1, place.2)
+                !tables.live.contains_key(place) && !verify::has_recent_charge(row, place.1, place.2)
             });
             let missing: Vec<Scope> = missing.map(|((_, scope), ..)| scope).collect();
             report.check_hold(hold, (hold_state(hold.state), hold.expires_at), &missing);

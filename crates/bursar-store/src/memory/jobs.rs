@@ -36,7 +36,7 @@ impl Tables {
         now: Time,
     ) -> Vec<Job> {
         let all = self.jobs.values().filter(|job| job.tenant == *tenant && after.is_none_or(|after| job.id > after));
-        all.filter(|job| filter.takes(job, now)).take(limit).cloned().collect()
+        all.filter(|job| filter.matches(job, now)).take(limit).cloned().collect()
     }
 
     pub(super) fn job_counts(&self) -> Vec<(JobState, i64)> {

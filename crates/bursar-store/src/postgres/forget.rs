@@ -11,10 +11,10 @@ use super::error::store_error;
 use super::read::sql_limit;
 use super::scopes::key_columns;
 use super::{PostgresStore, READ_COMMITTED};
-use crate::codec::{Packed, stored};
+use crate::codec::{Packed, stored_name};
 use crate::error::StoreError;
 use crate::figures::first_minute_kept;
-use crate::job_row::minute_rows;
+use crate::job_row::minute_tallies;
 
 /// The most figures that one call deletes.
 const FIGURES_MAX: i64 = 100_000;
@@ -58,7 +58,7 @@ impl PostgresStore {
         sqlx::query(delete)
             .bind(tenants)
             .bind(names)
-            .bind(minute_rows().map(|what| what as i16).collect::<Vec<_>>())
+            .bind(minute_tallies().map(|what| what as i16).collect::<Vec<_>>())
             .bind(first)
             .bind(FIGURES_MAX)
             .execute(&mut *tx)
@@ -66,7 +66,7 @@ impl PostgresStore {
             .map_err(store_error)?;
         tx.commit().await.map_err(store_error)?;
         let last = queues.last().filter(|_| queues.len() == limit).cloned();
-        last.map(|(tenant, queue)| Ok((stored("tenant", tenant)?, stored("queue", queue)?))).transpose()
+        last.map(|(tenant, queue)| Ok((stored_name("tenant", tenant)?, stored_name("queue", queue)?))).transpose()
     }
 
     /// Deletes unused scopes of flow keys. Finds candidates without locks, then locks these and checks them again. A scope that another
@@ -92,7 +92,7 @@ impl PostgresStore {
         let full = page.len() == limit;
         let (mut last, mut unused): (Option<ScopeKey>, Vec<ScopeKey>) = (None, Vec::new());
         for (tenant, scope, state) in page {
-            let key: ScopeKey = (stored("tenant", tenant)?, stored("scope", scope)?);
+            let key: ScopeKey = (stored_name("tenant", tenant)?, stored_name("scope", scope)?);
             if let Some(state) = state
                 && ScopeState::unpack(&state)?.is_unused_flow(&key.1, now)
             {
@@ -112,7 +112,7 @@ impl PostgresStore {
                 sqlx::query_as(lock).bind(tenants).bind(names).fetch_all(&mut *tx).await.map_err(store_error)?;
             let mut deleted: Vec<ScopeKey> = Vec::new();
             for (tenant, scope, state) in locked {
-                let key: ScopeKey = (stored("tenant", tenant)?, stored("scope", scope)?);
+                let key: ScopeKey = (stored_name("tenant", tenant)?, stored_name("scope", scope)?);
                 if ScopeState::unpack(&state)?.is_unused_flow(&key.1, now) {
                     deleted.push(key);
                 }

@@ -25,9 +25,9 @@ use super::error::store_error;
 use super::payloads::{load_payload_sizes, load_payloads};
 use super::pg_types::Ctid;
 use super::rows::{LockMode, PgRows, index, uuids};
-use crate::codec::{Packed, from_json, stored, to_json};
+use crate::codec::{Packed, from_json, stored_name, to_json};
 use crate::error::StoreError;
-use crate::job_row::{Columns, Moving, Named, Spec};
+use crate::job_row::{Columns, FixedFields, JobIdentity, MutableFields};
 use crate::store::Lock;
 use crate::transaction::rows::Found;
 
@@ -44,20 +44,20 @@ fn unpack_live(row: &PgRow, skip: usize) -> Result<(Job, Ctid), StoreError> {
     let text = |column: usize| row.try_get_unchecked::<String, _>(skip + column).map_err(store_error);
     let id: Uuid = row.try_get_unchecked(skip + 1).map_err(store_error)?;
     let flow = text(5)?;
-    let key = if flow.is_empty() { None } else { Some(stored("key", flow)?) };
+    let key = if flow.is_empty() { None } else { Some(stored_name("key", flow)?) };
     let state: i16 = row.try_get_unchecked(skip + 6).map_err(store_error)?;
     let at = Time::from_micros(row.try_get_unchecked(skip + 7).map_err(store_error)?);
     let (spec, life): (&[u8], &[u8]) =
         (row.try_get_unchecked(skip + 8).map_err(store_error)?, row.try_get_unchecked(skip + 9).map_err(store_error)?);
     let place = Columns::place(i64::from(state), at, key.is_some());
-    let named = Named {
+    let identity = JobIdentity {
         id: JobId(id.as_u128()),
-        tenant: stored("tenant", text(2)?)?,
-        queue: stored("queue", text(3)?)?,
-        kind: stored("kind", text(4)?)?,
+        tenant: stored_name("tenant", text(2)?)?,
+        queue: stored_name("queue", text(3)?)?,
+        kind: stored_name("kind", text(4)?)?,
         key,
     };
-    let job = named.job(place, Spec::unpack(spec)?, Moving::unpack(life)?);
+    let job = identity.into_job(place, FixedFields::unpack(spec)?, MutableFields::unpack(life)?);
     Ok((job, row.try_get_unchecked(skip).map_err(store_error)?))
 }
 

@@ -15,7 +15,7 @@ use super::commit::configure_writer;
 use super::error::store_error;
 use super::read::sql_limit;
 use super::{PostgresStore, READ_COMMITTED, migrate};
-use crate::codec::stored;
+use crate::codec::stored_name;
 use crate::error::StoreError;
 use crate::figures::DueJobs;
 use crate::store::{Health, Maintain};
@@ -70,7 +70,7 @@ impl Maintain for PostgresStore {
         .fetch_all(&mut *conn)
         .await
         .map_err(store_error)?;
-        rows.into_iter().map(|(tenant, id)| Ok((stored("tenant", tenant)?, HoldId(id.as_u128())))).collect()
+        rows.into_iter().map(|(tenant, id)| Ok((stored_name("tenant", tenant)?, HoldId(id.as_u128())))).collect()
     }
 
     async fn due_jobs(&self, limit: usize) -> Result<DueJobs, StoreError> {
@@ -110,7 +110,9 @@ impl Maintain for PostgresStore {
         .fetch_all(&mut *self.acquire().await?)
         .await
         .map_err(store_error)?;
-        rows.into_iter().map(|(tenant, scope)| Ok((stored("tenant", tenant)?, stored("scope", scope)?))).collect()
+        rows.into_iter()
+            .map(|(tenant, scope)| Ok((stored_name("tenant", tenant)?, stored_name("scope", scope)?)))
+            .collect()
     }
 
     async fn forget_keys(&self, limit: usize) -> Result<usize, StoreError> {

@@ -11,7 +11,7 @@ use bursar_core::payload::Payload;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use crate::codec::Carries;
+use crate::codec::PayloadRow;
 
 /// Loads detached payloads by their ids. Erased ones are missing.
 pub(super) async fn load_payloads(
@@ -70,7 +70,7 @@ pub(super) async fn cut_page<R: Weighs>(
 }
 
 /// Loads the detached payloads of rows into them. An erased payload becomes `null`.
-pub(super) async fn attach_payloads<R: Carries>(
+pub(super) async fn attach_payloads<R: PayloadRow>(
     conn: &mut PgConnection,
     rows: &mut [R],
     id: impl Fn(&R) -> u128,

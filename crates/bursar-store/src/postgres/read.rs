@@ -22,7 +22,7 @@ use super::payloads::{attach_payloads, cut_page};
 use super::rows::{LockMode, PgRows};
 use super::scopes::clock;
 use super::{ONE_SNAPSHOT, PostgresStore};
-use crate::codec::{Packed, stored};
+use crate::codec::{Packed, stored_name};
 use crate::error::StoreError;
 use crate::figures::{Cost, CostMark, Figures, HeldMark, HeldSum, JobFilter};
 use crate::store::{Journaled, Read};
@@ -82,7 +82,7 @@ impl Read for PostgresStore {
         let now = self.time(&mut tx).await?;
         let mut found = Vec::with_capacity(rows.len());
         for (name, state, budget) in rows {
-            let name: Scope = stored("scope", name)?;
+            let name: Scope = stored_name("scope", name)?;
             let row = self.scope_row(&state, budget.as_deref())?;
             let view = self.view(&mut tx, &(tenant.clone(), name.clone()), row, now).await?;
             found.push((name, view));

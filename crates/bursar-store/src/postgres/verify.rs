@@ -14,10 +14,10 @@ use uuid::Uuid;
 use super::error::store_error;
 use super::rows::{LockMode, PgRows, index};
 use super::{ONE_SNAPSHOT, PostgresStore};
-use crate::codec::{Packed, stored};
+use crate::codec::{Packed, stored_name};
 use crate::error::StoreError;
 use crate::transaction::rows::Rows;
-use crate::verify::{self, PAGE, Report, charged};
+use crate::verify::{self, PAGE, Report, required_charges};
 
 /// Tenant, scope, state, budget and the sum of the rolled-up postings.
 type ScopeRow = (String, String, Vec<u8>, Option<String>, Option<i64>);
@@ -71,7 +71,7 @@ impl PostgresStore {
         let last = page.last().map(|(tenant, scope, ..)| (tenant.clone(), scope.clone()));
         let (mut scopes, mut queries) = (Vec::with_capacity(page.len()), Vec::new());
         for (tenant, scope, state, budget, rolled) in page {
-            let key: ScopeKey = (stored("tenant", tenant)?, stored("scope", scope)?);
+            let key: ScopeKey = (stored_name("tenant", tenant)?, stored_name("scope", scope)?);
             let row = self.scope_row(&state, budget.as_deref())?;
             queries.extend(verify::asks(&key, &row));
             scopes.push((key, row, rolled.unwrap_or(0)));
@@ -116,7 +116,7 @@ impl PostgresStore {
         .map_err(store_error)?;
         let last = page.last().map(|(tenant, scope, at, hold, ..)| (tenant.clone(), scope.clone(), *at, *hold));
         for (tenant, scope, expires_at, hold, placed_at, amount, data) in page {
-            let key = (stored("tenant", tenant)?, stored("scope", scope)?);
+            let key = (stored_name("tenant", tenant)?, stored_name("scope", scope)?);
             let (expires_at, placed_at) = (Time::from_micros(expires_at), Time::from_micros(placed_at));
             let charge = LiveCharge { expires_at, hold: HoldId(hold.as_u128()), placed_at, amount };
             let hold = data.map(|data| Hold::unpack(&data)).transpose()?;
@@ -139,7 +139,7 @@ impl PostgresStore {
         let (mut holds, mut charges) = (Vec::with_capacity(page.len()), Vec::new());
         for (_, state, expires_at, data) in page {
             let hold = Hold::unpack(&data)?;
-            charges.extend(charged(&hold));
+            charges.extend(required_charges(&hold));
             holds.push((hold, (state, Time::from_micros(expires_at))));
         }
         let found: Vec<i64> = sqlx::query_scalar(
@@ -166,7 +166,8 @@ impl PostgresStore {
         let owners: HashMap<JobId, Job> = owners.into_iter().collect();
         tx.commit().await.map_err(store_error)?;
         let found: HashSet<usize> = found.into_iter().map(index).collect();
-        let is_recent = |(key, at, hold): &(ScopeKey, Time, HoldId)| verify::has_recent(scopes.get(key), *at, *hold);
+        let is_recent =
+            |(key, at, hold): &(ScopeKey, Time, HoldId)| verify::has_recent_charge(scopes.get(key), *at, *hold);
         let missing = charges.iter().enumerate().filter(|(n, charge)| !found.contains(n) && !is_recent(charge));
         let missing: Vec<_> = missing.map(|(_, ((_, scope), _, hold))| (*hold, scope.clone())).collect();
         for (hold, columns) in &holds {

@@ -24,7 +24,7 @@ use super::error::code;
 use super::pg_types::Ctid;
 use super::rows::{LockMode, PgRows};
 use super::statement::Statement;
-use crate::codec::{Carries, Packed, grant_state, hold_state, to_json};
+use crate::codec::{Packed, PayloadRow, grant_state, hold_state, to_json};
 use crate::error::StoreError;
 
 /// The SQLSTATE of an insert whose name is taken.
@@ -133,7 +133,7 @@ impl PgRows<'_> {
             part.array(rows.iter().map(|(ctid, _)| *ctid));
             part.array(rows.iter().map(|(_, grant)| grant_state(grant.state)));
             part.array(rows.iter().map(|(_, grant)| grant.expires_at.micros()));
-            part.array(rows.iter().map(|(_, grant)| grant.pack_light()));
+            part.array(rows.iter().map(|(_, grant)| grant.pack_detached()));
         });
         for sql in [DELETE_GRANTS, DELETE_PAYLOADS] {
             statement.part(sql, &deleted, |part, rows| part.array(rows.iter().copied()));
@@ -268,7 +268,7 @@ fn grant_columns(part: &mut Statement, rows: &[&Grant]) {
     part.array(rows.iter().map(|grant| grant.tenant.as_str()));
     part.array(rows.iter().map(|grant| grant.expires_at.micros()));
     part.array(rows.iter().map(|grant| grant_state(grant.state)));
-    part.array(rows.iter().map(|grant| grant.pack_light()));
+    part.array(rows.iter().map(|grant| grant.pack_detached()));
 }
 
 fn hold_columns(part: &mut Statement, rows: &[&Hold]) {

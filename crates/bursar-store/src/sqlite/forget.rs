@@ -6,10 +6,10 @@ use rusqlite::{Connection, params};
 
 use super::read::scope_key;
 use super::writer::Shared;
-use crate::codec::{Packed, stored};
+use crate::codec::{Packed, stored_name};
 use crate::error::StoreError;
 use crate::figures::first_minute_kept;
-use crate::job_row::minute_rows;
+use crate::job_row::minute_tallies;
 use crate::sqlite::error::store_error;
 
 /// Deletes old figures of up to `limit` queues, and returns the last queue. Seeks from one queue to the next instead of reading all
@@ -30,11 +30,11 @@ pub(super) fn figures(
         let (tenant, queue) = at.as_ref().map_or(("", ""), |(tenant, queue)| (tenant.as_str(), queue.as_str()));
         let found = rows.all(next, params![tenant, queue], |row| {
             let text = |column| row.get::<_, String>(column).map_err(store_error);
-            Ok::<QueueKey, StoreError>((stored("tenant", text(0)?)?, stored("queue", text(1)?)?))
+            Ok::<QueueKey, StoreError>((stored_name("tenant", text(0)?)?, stored_name("queue", text(1)?)?))
         })?;
         let Some(found) = found.into_iter().next() else { return Ok(None) };
         let (tenant, queue): (&str, &str) = (found.0.as_str(), found.1.as_str());
-        for what in minute_rows() {
+        for what in minute_tallies() {
             conn.prepare_cached(delete)
                 .and_then(|mut delete| delete.execute(params![tenant, queue, what, first]))
                 .map_err(store_error)?;

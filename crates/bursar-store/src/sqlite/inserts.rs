@@ -3,7 +3,7 @@
 use rusqlite::types::{Null, ToSqlOutput, ValueRef};
 use rusqlite::{CachedStatement, ToSql};
 
-use crate::codec::{Carries, Packed};
+use crate::codec::{Packed, PayloadRow};
 use crate::error::StoreError;
 use crate::sqlite::error::store_error;
 use crate::sqlite::rows::{SqliteRows, id};
@@ -69,8 +69,8 @@ impl RowBuffer {
     }
 
     /// Adds a packed row without its payload if the payload is large and stored in a table of its own.
-    pub(super) fn packed_light(&mut self, row: &impl Carries) {
-        let range = self.append(|bytes| row.append_light_to(bytes));
+    pub(super) fn packed_light(&mut self, row: &impl PayloadRow) {
+        let range = self.append(|bytes| row.append_detached_to(bytes));
         self.values.push(Value::Blob(range));
     }
 

@@ -18,9 +18,9 @@ pub(super) use self::check::check_jobs;
 pub(super) use self::list::{
     awaited, awaiting, barred, costs, due_jobs, figures, held, job_counts, list_jobs, list_queues, queue,
 };
-use crate::codec::stored;
+use crate::codec::stored_name;
 use crate::error::StoreError;
-use crate::job_row::{Columns, Moving, Named, Spec};
+use crate::job_row::{Columns, FixedFields, JobIdentity, MutableFields};
 use crate::sqlite::error::store_error;
 use crate::sqlite::rows::{SqliteRows, get_id, get_time, id, unpack};
 
@@ -61,7 +61,7 @@ where
     let text = row.get_ref(column).map_err(store_error)?.as_str().map_err(|error| StoreError::corrupt(what, error))?;
     match last {
         Some(same) if as_str(same) == text => Ok(same.clone()),
-        _ => Ok(last.insert(stored(what, text.to_owned())?).clone()),
+        _ => Ok(last.insert(stored_name(what, text.to_owned())?).clone()),
     }
 }
 
@@ -69,18 +69,18 @@ impl LastNames {
     /// Reads a live job from a row of [`LIVE`], without large payloads.
     fn read_live(&mut self, row: &Row<'_>) -> Result<Job, StoreError> {
         let flow = row.get_ref(4).map_err(store_error)?.as_str().map_err(|error| StoreError::corrupt("key", error))?;
-        let key = if flow.is_empty() { None } else { Some(stored::<FlowKey>("key", flow.to_owned())?) };
-        let (spec, moving): (Spec<'_>, Moving<'_>) = (unpack(row, 7)?, unpack(row, 8)?);
+        let key = if flow.is_empty() { None } else { Some(stored_name::<FlowKey>("key", flow.to_owned())?) };
+        let (spec, moving): (FixedFields<'_>, MutableFields<'_>) = (unpack(row, 7)?, unpack(row, 8)?);
         let (state, at) = (row.get::<_, i64>(5).map_err(store_error)?, get_time(row, 6).map_err(store_error)?);
         let place = Columns::place(state, at, key.is_some());
-        let named = Named {
+        let identity = JobIdentity {
             id: JobId(get_id(row, 0).map_err(store_error)?),
             tenant: read_name(&mut self.tenant, row, (1, "tenant"), Tenant::as_str)?,
             queue: read_name(&mut self.queue, row, (2, "queue"), Queue::as_str)?,
             kind: read_name(&mut self.kind, row, (3, "kind"), JobKind::as_str)?,
             key,
         };
-        Ok(named.job(place, spec, moving))
+        Ok(identity.into_job(place, spec, moving))
     }
 }
 

@@ -14,7 +14,7 @@ use super::read::scope_key;
 use super::rows::get_id;
 use super::writer::Shared;
 use super::{READERS, SqliteStore, forget, jobs, rebuild, schedules, schema, verify};
-use crate::codec::stored;
+use crate::codec::stored_name;
 use crate::error::StoreError;
 use crate::figures::DueJobs;
 use crate::store::{Health, Maintain};
@@ -135,7 +135,7 @@ fn due_holds(shared: &Shared, conn: &Connection, limit: usize) -> Result<Vec<(Te
         WHERE state = 0 AND expires_at <= ?1 AND expires_at < 9223372036854775807 ORDER BY expires_at LIMIT ?2";
     let now = shared.clock.now();
     let read = |row: &Row<'_>| {
-        let tenant = stored::<Tenant>("tenant", row.get(0).map_err(store_error)?)?;
+        let tenant = stored_name::<Tenant>("tenant", row.get(0).map_err(store_error)?)?;
         Ok((tenant, HoldId(get_id(row, 1).map_err(store_error)?)))
     };
     shared.rows(conn).all(sql, params![now.micros(), limit as i64], read)

@@ -20,7 +20,7 @@ use super::error::store_error;
 use super::rows::{get_id, get_time, id, unpack};
 use super::writer::Shared;
 use super::{SqliteStore, jobs, schedules};
-use crate::codec::stored;
+use crate::codec::stored_name;
 use crate::error::StoreError;
 use crate::figures::{Cost, CostMark, Figures, HeldMark, HeldSum, JobFilter};
 use crate::store::{Journaled, Read};
@@ -191,7 +191,7 @@ fn scopes(
         ORDER BY scope LIMIT ?4";
     let after = after.map_or("", Scope::as_str);
     let names = shared.rows(conn).all(sql, params![tenant.as_str(), after, prefix, limit as i64], |row| {
-        stored::<Scope>("scope", row.get(0).map_err(store_error)?)
+        stored_name::<Scope>("scope", row.get(0).map_err(store_error)?)
     })?;
     let mut found = Vec::with_capacity(names.len());
     for name in names {
@@ -281,6 +281,6 @@ pub(super) fn journal(
 }
 
 pub(super) fn scope_key(row: &Row<'_>) -> Result<ScopeKey, StoreError> {
-    let tenant = stored::<Tenant>("tenant", row.get(0).map_err(store_error)?)?;
-    Ok((tenant, stored::<Scope>("scope", row.get(1).map_err(store_error)?)?))
+    let tenant = stored_name::<Tenant>("tenant", row.get(0).map_err(store_error)?)?;
+    Ok((tenant, stored_name::<Scope>("scope", row.get(1).map_err(store_error)?)?))
 }

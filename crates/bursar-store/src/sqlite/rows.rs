@@ -24,7 +24,7 @@ use rusqlite::{CachedStatement, Connection, Params, Row, StatementStatus, params
 use serde::de::DeserializeOwned;
 
 use crate::clock::Clock;
-use crate::codec::{Budgets, Carries, Packed, from_json};
+use crate::codec::{Budgets, Packed, PayloadRow, from_json};
 use crate::error::StoreError;
 use crate::memory::ROLL_UP_STEP;
 use crate::sqlite::error::store_error;
@@ -183,13 +183,13 @@ impl<'a> SqliteRows<'a> {
         self.carrier_with(&mut self.prepare(GRANT)?, grant.0)
     }
 
-    fn carrier_with<T: Carries>(&self, statement: &mut Statement<'_>, owner: u128) -> Result<Option<T>, StoreError> {
+    fn carrier_with<T: PayloadRow>(&self, statement: &mut Statement<'_>, owner: u128) -> Result<Option<T>, StoreError> {
         let found: Option<T> = statement.one([id(owner)], |row| unpack(row, 0))?;
         found.map(|found| self.attach(found, owner)).transpose()
     }
 
     /// Loads a large payload, which is stored in a table of its own, into its row.
-    pub(super) fn attach<T: Carries>(&self, mut row: T, owner: u128) -> Result<T, StoreError> {
+    pub(super) fn attach<T: PayloadRow>(&self, mut row: T, owner: u128) -> Result<T, StoreError> {
         if row.payload().is_elsewhere() {
             *row.payload() = self.payload(owner)?.unwrap_or_default();
         }

@@ -7,7 +7,7 @@ use bursar_core::state::{Change, ScheduleKey, Workspace};
 use bursar_core::time::Time;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use crate::codec::{from_json, stored, to_json};
+use crate::codec::{from_json, stored_name, to_json};
 use crate::error::StoreError;
 use crate::sqlite::error::store_error;
 use crate::sqlite::rows::SqliteRows;
@@ -54,7 +54,7 @@ pub(super) fn list(
     while !page.is_full()
         && let Some(row) = rows.next().map_err(store_error)?
     {
-        let name = stored("schedule", row.get(0).map_err(store_error)?)?;
+        let name = stored_name("schedule", row.get(0).map_err(store_error)?)?;
         let schedule: Schedule = from_json("schedule", &row.get::<_, String>(1).map_err(store_error)?)?;
         page.add(schedule.bytes());
         found.push((name, schedule));
@@ -71,8 +71,8 @@ pub(super) fn due(
     let now = shared.clock.now().micros();
     let sql = "SELECT tenant, name FROM bursar_schedules WHERE next_at <= ?1 ORDER BY next_at LIMIT ?2";
     let due = all(conn, sql, params![now, limit as i64], |row| {
-        let tenant = stored("tenant", row.get(0).map_err(store_error)?)?;
-        Ok((tenant, stored("schedule", row.get(1).map_err(store_error)?)?))
+        let tenant = stored_name("tenant", row.get(0).map_err(store_error)?)?;
+        Ok((tenant, stored_name("schedule", row.get(1).map_err(store_error)?)?))
     })?;
     let sql = "SELECT next_at FROM bursar_schedules WHERE next_at > ?1 AND next_at < ?2 ORDER BY next_at LIMIT 1";
     let next =

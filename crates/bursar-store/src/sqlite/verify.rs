@@ -20,7 +20,7 @@ use crate::sqlite::read::scope_key;
 use crate::sqlite::rows::{SqliteRows, get_id, get_time, id, unpack};
 use crate::sqlite::writer::Shared;
 use crate::transaction::rows::Rows;
-use crate::verify::{JobCounts, PAGE, Report, asks, charged, has_recent};
+use crate::verify::{JobCounts, PAGE, Report, asks, has_recent_charge, required_charges};
 
 pub(super) fn verify(shared: &Shared, conn: &Connection) -> Result<Report, StoreError> {
     let mut report = Report::default();
@@ -103,11 +103,11 @@ fn check_holds(rows: &SqliteRows<'_>, report: &mut Report) -> Result<(), StoreEr
         let page: Vec<(u128, (i16, Time), Hold)> = rows.all(sql, params![after, PAGE as i64], read)?;
         for (_, columns, hold) in &page {
             let mut missing = Vec::new();
-            for ((tenant, scope), at, hold) in charged(hold) {
+            for ((tenant, scope), at, hold) in required_charges(hold) {
                 let params = params![tenant.as_str(), scope.as_str(), at.micros(), id(hold.0)];
                 if rows.all(live, params, |_| Ok(()))?.is_empty() {
                     let key = (tenant, scope);
-                    if !has_recent(rows.read_scope(&key)?.as_ref(), at, hold) {
+                    if !has_recent_charge(rows.read_scope(&key)?.as_ref(), at, hold) {
                         missing.push(key.1);
                     }
                 }

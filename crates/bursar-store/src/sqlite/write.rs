@@ -12,9 +12,9 @@ use bursar_core::scope::ScopeState;
 use bursar_core::state::{Change, ScopeKey, Workspace};
 use rusqlite::params;
 
-use crate::codec::{Carries, Packed, grant_state, hold_state, to_json};
+use crate::codec::{Packed, PayloadRow, grant_state, hold_state, to_json};
 use crate::error::StoreError;
-use crate::job_row::{Columns, Moving, Spec};
+use crate::job_row::{Columns, FixedFields, MutableFields};
 use crate::sqlite::inserts::{InsertSpec, RowBuffer};
 use crate::sqlite::rows::{SqliteRows, id, seq};
 use crate::sqlite::second_thread::encode::JournalRow;
@@ -133,8 +133,8 @@ impl EncodedRows {
         row.int(rank);
         row.int(at);
         row.optional(job.life.awaits.as_ref(), |row, scope| row.text(scope.as_str()));
-        row.packed(&Spec::of(job));
-        row.packed(&Moving::of(job));
+        row.packed(&FixedFields::of(job));
+        row.packed(&MutableFields::of(job));
     }
 }
 
@@ -240,7 +240,7 @@ impl SqliteRows<'_> {
                 _ if encoded.add_grant(&change) => {}
                 Change::Insert(row) | Change::Update(row) => {
                     let (tenant, state) = (row.tenant.as_str(), grant_state(row.state));
-                    insert.run(params![id(grant.0), tenant, state, row.expires_at.micros(), row.pack_light()])?;
+                    insert.run(params![id(grant.0), tenant, state, row.expires_at.micros(), row.pack_detached()])?;
                 }
                 Change::Delete => {
                     self.run("DELETE FROM bursar_grants WHERE id = ?1", [id(grant.0)])?;

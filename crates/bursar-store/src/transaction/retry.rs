@@ -172,10 +172,9 @@ async fn attempt_once<A: Engine>(
     Ok(outcomes)
 }
 
-/// Returns the names and grants of a request, one of which another transaction has locked.
+/// The names of a request, one of which another transaction holds.
 fn names(request: &CheckedRequest) -> Vec<Lock> {
     let needs = request.needs();
     let keys = needs.keys.iter().cloned().map(Lock::Key);
-    let job_keys = needs.job_keys.iter().cloned().map(Lock::JobKey);
-    keys.chain(job_keys).chain(needs.grants.iter().copied().map(Lock::Grant)).collect()
+    keys.chain(needs.job_keys.iter().cloned().map(Lock::JobKey)).collect()
 }

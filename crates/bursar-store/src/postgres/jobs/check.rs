@@ -10,10 +10,10 @@ use sqlx::{PgConnection, Row};
 use uuid::Uuid;
 
 use super::{columns, unpack_live};
-use crate::codec::{Packed, stored};
+use crate::codec::{Packed, stored_name};
 use crate::error::StoreError;
-use crate::figures::Halves;
-use crate::job_row::{Columns, state_of, what_counts};
+use crate::figures::SplitSum;
+use crate::job_row::{Columns, parse_tally, state_of};
 use crate::postgres::error::store_error;
 use crate::postgres::rows::{LockMode, PgRows};
 use crate::postgres::{ONE_SNAPSHOT, PostgresStore};
@@ -42,8 +42,8 @@ impl PostgresStore {
         .await
         .map_err(store_error)?;
         let tally = |(tenant, queue, what, minute, count): (String, String, i16, i64, i64)| {
-            let what = what_counts(i64::from(what), minute)?;
-            Ok((Tally { tenant: stored("tenant", tenant)?, queue: stored("queue", queue)?, what }, count))
+            let what = parse_tally(i64::from(what), minute)?;
+            Ok((Tally { tenant: stored_name("tenant", tenant)?, queue: stored_name("queue", queue)?, what }, count))
         };
         let tallies = tallies.into_iter().map(tally).collect::<Result<Vec<_>, StoreError>>()?;
         report.check_tallies(&counts, tallies.into_iter());
@@ -55,8 +55,9 @@ impl PostgresStore {
         .await
         .map_err(store_error)?;
         let sum = |(tenant, queue, kind, unit, high, low)| {
-            let key: HeldKey = (stored("tenant", tenant)?, stored("queue", queue)?, stored("kind", kind)?, unit);
-            Ok((key, Halves { high, low }.whole()))
+            let key: HeldKey =
+                (stored_name("tenant", tenant)?, stored_name("queue", queue)?, stored_name("kind", kind)?, unit);
+            Ok((key, SplitSum { high, low }.total()))
         };
         let held = held.into_iter().map(sum).collect::<Result<Vec<_>, StoreError>>()?;
         report.check_held(&counts, held.into_iter());
@@ -147,7 +148,7 @@ impl PostgresStore {
         .await
         .map_err(store_error)?;
         for (tenant, scope, state, budget) in rows {
-            let key: ScopeKey = (stored("tenant", tenant)?, stored("scope", scope)?);
+            let key: ScopeKey = (stored_name("tenant", tenant)?, stored_name("scope", scope)?);
             let row = self.scope_row(&state, budget.as_deref())?;
             let queries: Vec<_> = verify::asks(&key, &row).collect();
             let sums = PgRows::new(&mut *conn, self, LockMode::Read).past(&queries).await?;
@@ -238,7 +239,7 @@ impl PostgresStore {
         .await
         .map_err(store_error)?;
         for (tenant, scope, state) in rows {
-            let key: ScopeKey = (stored("tenant", tenant)?, stored("scope", scope)?);
+            let key: ScopeKey = (stored_name("tenant", tenant)?, stored_name("scope", scope)?);
             let mut row = self.scope_row(&state, None)?;
             if !row.line.is_empty() {
                 row.line = Default::default();

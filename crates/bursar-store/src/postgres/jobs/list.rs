@@ -17,11 +17,13 @@ use sqlx::{PgConnection, Row};
 use uuid::Uuid;
 
 use super::{attach_job_payloads, columns, detached_payloads, unpack_live};
-use crate::codec::{Packed, from_json, stored};
+use crate::codec::{Packed, from_json, stored_name};
 use crate::error::StoreError;
-use crate::figures::{AHEAD_LOOK, Cost, CostMark, DueJobs, Figures, Halves, HeldMark, HeldSum, JobFilter, first_after};
+use crate::figures::{
+    Cost, CostMark, DueJobs, Figures, HeldMark, HeldSum, JobFilter, PRIORITY_SCAN_MAX, SplitSum, first_after,
+};
 use crate::job_list::{JobList, JobTable, PAGE};
-use crate::job_row::{state_number, state_of, what_counts};
+use crate::job_row::{parse_tally, state_number, state_of};
 use crate::postgres::PostgresStore;
 use crate::postgres::error::store_error;
 use crate::postgres::payloads::cut_page;
@@ -34,7 +36,7 @@ use crate::store::QUEUES_COUNTED;
 /// 1. Waiting jobs whose rank differs from their instant, and jobs that are behind or barred (index `jobs_waiting`).
 /// 2. Scheduled jobs that have come due (index `jobs_due`).
 /// 3. Ready jobs whose rank is their instant, of each kind the first (index `jobs_ready`). Jobs of higher priority precede it; at most
-///    [`AHEAD_LOOK`] of them are read.
+///    [`PRIORITY_SCAN_MAX`] of them are read.
 const OLDEST: &str = "WITH RECURSIVE k(kind) AS (
          (SELECT j.kind FROM bursar.jobs j WHERE j.state = 0 AND j.tenant = $1 AND j.queue = $2 ORDER BY j.kind LIMIT 1)
          UNION ALL
@@ -109,7 +111,7 @@ impl PostgresStore {
                 .await
                 .map_err(store_error)?;
             let Some(name) = name else { break };
-            let key: QueueKey = (tenant.clone(), stored("queue", name)?);
+            let key: QueueKey = (tenant.clone(), stored_name("queue", name)?);
             let mut rows = PgRows::new(&mut conn, self, LockMode::Read);
             let state = rows.fetch_queues(std::slice::from_ref(&key), false).await?.into_iter().next();
             found.push((key.1, state.map(|(_, state)| state).unwrap_or_default()));
@@ -156,14 +158,14 @@ impl PostgresStore {
         .fetch_all(&mut *conn)
         .await
         .map_err(store_error)?;
-        let counts = counts.into_iter().map(|(what, minute, count)| Ok((what_counts(i64::from(what), minute)?, count)));
+        let counts = counts.into_iter().map(|(what, minute, count)| Ok((parse_tally(i64::from(what), minute)?, count)));
         let mut counts = counts.collect::<Result<Vec<_>, StoreError>>()?;
         counts.sort();
         let oldest: (Option<i64>, Option<i64>, Option<i64>, Option<i64>) = sqlx::query_as(OLDEST)
             .bind(key.0.as_str())
             .bind(key.1.as_str())
             .bind(now.micros())
-            .bind(AHEAD_LOOK)
+            .bind(PRIORITY_SCAN_MAX)
             .fetch_one(&mut *conn)
             .await
             .map_err(store_error)?;
@@ -201,9 +203,9 @@ impl PostgresStore {
         let cost = |(day, queue, kind, scope, amount)| {
             Ok(Cost {
                 day,
-                queue: stored("queue", queue)?,
-                kind: stored("kind", kind)?,
-                scope: stored("scope", scope)?,
+                queue: stored_name("queue", queue)?,
+                kind: stored_name("kind", kind)?,
+                scope: stored_name("scope", scope)?,
                 amount,
             })
         };
@@ -232,8 +234,8 @@ impl PostgresStore {
             .await
             .map_err(store_error)?;
         let held = |(queue, kind, unit, high, low)| {
-            let (queue, kind) = (stored("queue", queue)?, stored("kind", kind)?);
-            Ok(HeldSum::new(queue, kind, unit, Halves { high, low }.whole()))
+            let (queue, kind) = (stored_name("queue", queue)?, stored_name("kind", kind)?);
+            Ok(HeldSum::new(queue, kind, unit, SplitSum { high, low }.total()))
         };
         rows.into_iter().map(held).collect()
     }
@@ -272,7 +274,7 @@ impl PostgresStore {
                 .await
                 .map_err(store_error)?;
             let Some((tenant, queue, state)) = row else { break };
-            let key: QueueKey = (stored("tenant", tenant.clone())?, stored("queue", queue.clone())?);
+            let key: QueueKey = (stored_name("tenant", tenant.clone())?, stored_name("queue", queue.clone())?);
             let mut rows = PgRows::new(&mut *conn, self, LockMode::Read);
             let row = rows.fetch_queues(std::slice::from_ref(&key), false).await?.into_iter().next();
             let config: QueueConfig = row.map(|(_, state)| state.config).unwrap_or_default();
@@ -341,7 +343,7 @@ impl PostgresStore {
             .map_err(store_error)?;
         let keys: BTreeSet<&str> = rows.iter().map(|(key, _)| key.as_str()).collect();
         let last = keys.last().filter(|_| keys.len() == limit);
-        let last = last.map(|key| stored("flow key", (*key).to_owned())).transpose()?;
+        let last = last.map(|key| stored_name("flow key", (*key).to_owned())).transpose()?;
         Ok((rows.into_iter().filter_map(|(_, id)| Some(JobId(id?.as_u128()))).collect(), last))
     }
 
@@ -362,7 +364,7 @@ impl PostgresStore {
             .await
             .map_err(store_error)?;
         let read = |(tenant, scope, version): (String, String, i64)| {
-            Ok(((stored("tenant", tenant)?, stored("scope", scope)?), version.unsigned_abs()))
+            Ok(((stored_name("tenant", tenant)?, stored_name("scope", scope)?), version.unsigned_abs()))
         };
         rows.into_iter().map(read).collect()
     }
@@ -393,7 +395,7 @@ impl PostgresStore {
             .fetch_all(&mut *self.acquire().await?)
             .await
             .map_err(store_error)?;
-        let read = |(name, data): (String, String)| Ok((stored("schedule", name)?, from_json("schedule", &data)?));
+        let read = |(name, data): (String, String)| Ok((stored_name("schedule", name)?, from_json("schedule", &data)?));
         let found = rows.into_iter().map(read).collect::<Result<Vec<(ScheduleName, Schedule)>, StoreError>>()?;
         Ok(page::cut(found, limit))
     }
@@ -414,13 +416,13 @@ impl PostgresStore {
             .fetch_optional(&mut *conn)
             .await
             .map_err(store_error)?;
-        let key = |(tenant, name)| Ok((stored("tenant", tenant)?, stored("schedule", name)?));
+        let key = |(tenant, name)| Ok((stored_name("tenant", tenant)?, stored_name("schedule", name)?));
         Ok((rows.into_iter().map(key).collect::<Result<_, StoreError>>()?, next.map(Time::from_micros)))
     }
 }
 
 fn job_id((tenant, id): (String, Uuid)) -> Result<(Tenant, JobId), StoreError> {
-    Ok((stored("tenant", tenant)?, JobId(id.as_u128())))
+    Ok((stored_name("tenant", tenant)?, JobId(id.as_u128())))
 }
 
 /// Runs a query for due jobs.

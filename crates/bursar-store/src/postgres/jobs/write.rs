@@ -15,8 +15,8 @@ use uuid::Uuid;
 
 use crate::codec::Packed;
 use crate::codec::to_json;
-use crate::figures::Halves;
-use crate::job_row::{Columns, Moving, Spec, counted, ended, state_number};
+use crate::figures::SplitSum;
+use crate::job_row::{Columns, FixedFields, MutableFields, finished_row, state_number, tally_code};
 use crate::postgres::pg_types::Ctid;
 use crate::postgres::rows::{LockMode, PgRows};
 use crate::postgres::statement::Statement;
@@ -135,8 +135,8 @@ fn live_columns(part: &mut Statement, jobs: &[&Job]) {
     part.array(columns.iter().map(|columns| columns.rank));
     part.array(columns.iter().map(|columns| columns.at));
     part.array(jobs.iter().map(|job| job.life.awaits.as_ref().map(|scope| scope.as_str())));
-    part.array(jobs.iter().map(|job| Spec::of(job).pack()));
-    part.array(jobs.iter().map(|job| Moving::of(job).pack()));
+    part.array(jobs.iter().map(|job| FixedFields::of(job).pack()));
+    part.array(jobs.iter().map(|job| MutableFields::of(job).pack()));
 }
 
 /// The columns of a live job that change.
@@ -148,7 +148,7 @@ fn changed_columns(part: &mut Statement, jobs: &[(Ctid, &Job)]) {
     part.array(columns.iter().map(|columns| columns.rank));
     part.array(columns.iter().map(|columns| columns.at));
     part.array(jobs.iter().map(|(_, job)| job.life.awaits.as_ref().map(|scope| scope.as_str())));
-    part.array(jobs.iter().map(|(_, job)| Moving::of(job).pack()));
+    part.array(jobs.iter().map(|(_, job)| MutableFields::of(job).pack()));
 }
 
 /// The columns of an ended job.
@@ -159,7 +159,7 @@ fn ended_columns(part: &mut Statement, jobs: &[&Job]) {
     part.array(jobs.iter().map(|job| job.kind.as_str()));
     part.array(jobs.iter().map(|job| state_number(job.life.state) as i16));
     part.array(jobs.iter().map(|job| job.life.run_at.micros()));
-    part.array(jobs.iter().map(|job| ended(job).pack()));
+    part.array(jobs.iter().map(|job| finished_row(job).pack()));
 }
 
 /// Writes job keys, sorted, so that transactions that insert the same keys do not deadlock.
@@ -226,8 +226,8 @@ fn write_figures(statement: &mut Statement, ws: &Workspace) {
     statement.part(ADD_TALLIES, &tallies, |part, rows| {
         part.array(rows.iter().map(|(tally, _)| tally.tenant.as_str()));
         part.array(rows.iter().map(|(tally, _)| tally.queue.as_str()));
-        part.array(rows.iter().map(|(tally, _)| counted(tally.what).0 as i16));
-        part.array(rows.iter().map(|(tally, _)| counted(tally.what).1));
+        part.array(rows.iter().map(|(tally, _)| tally_code(tally.what).0 as i16));
+        part.array(rows.iter().map(|(tally, _)| tally_code(tally.what).1));
         part.array(rows.iter().map(|(_, by)| **by));
     });
     let costs: Vec<_> = ws.costs.iter().collect();
@@ -245,7 +245,7 @@ fn write_figures(statement: &mut Statement, ws: &Workspace) {
         part.array(rows.iter().map(|((_, queue, ..), _)| queue.as_str()));
         part.array(rows.iter().map(|((_, _, kind, _), _)| kind.as_str()));
         part.array(rows.iter().map(|((_, _, _, unit), _)| unit.as_str()));
-        part.array(rows.iter().map(|(_, by)| Halves::from(**by).high));
-        part.array(rows.iter().map(|(_, by)| Halves::from(**by).low));
+        part.array(rows.iter().map(|(_, by)| SplitSum::from(**by).high));
+        part.array(rows.iter().map(|(_, by)| SplitSum::from(**by).low));
     });
 }

@@ -6,10 +6,10 @@ use bursar_core::state::Tally;
 use rusqlite::{Row, params};
 
 use super::{LIVE, LastNames};
-use crate::codec::{Packed, stored};
+use crate::codec::{Packed, stored_name};
 use crate::error::StoreError;
-use crate::figures::Halves;
-use crate::job_row::{Columns, state_of, what_counts};
+use crate::figures::SplitSum;
+use crate::job_row::{Columns, parse_tally, state_of};
 use crate::sqlite::error::store_error;
 use crate::sqlite::rows::{SqliteRows, get_id, id, unpack};
 use crate::verify::{JobCounts, PAGE, Report};
@@ -60,16 +60,16 @@ pub(in crate::sqlite) fn check_jobs(rows: &SqliteRows<'_>, report: &mut Report) 
     let tallies = rows.all(tallies, [], |row| {
         let number = |column| row.get::<_, i64>(column).map_err(store_error);
         let text = |column| row.get::<_, String>(column).map_err(store_error);
-        let what = what_counts(number(2)?, number(3)?)?;
-        let (tenant, queue) = (stored::<Tenant>("tenant", text(0)?)?, stored::<Queue>("queue", text(1)?)?);
+        let what = parse_tally(number(2)?, number(3)?)?;
+        let (tenant, queue) = (stored_name::<Tenant>("tenant", text(0)?)?, stored_name::<Queue>("queue", text(1)?)?);
         Ok((Tally { tenant, queue, what }, number(4)?))
     })?;
     report.check_tallies(&counts, tallies.into_iter());
     let held = rows.all("SELECT tenant, queue, kind, unit, high, low FROM bursar_held", [], |row| {
         let text = |column| row.get::<_, String>(column).map_err(store_error);
-        let (tenant, queue) = (stored::<Tenant>("tenant", text(0)?)?, stored::<Queue>("queue", text(1)?)?);
-        let sum = Halves { high: row.get(4).map_err(store_error)?, low: row.get(5).map_err(store_error)? };
-        Ok(((tenant, queue, stored::<JobKind>("kind", text(2)?)?, text(3)?), sum.whole()))
+        let (tenant, queue) = (stored_name::<Tenant>("tenant", text(0)?)?, stored_name::<Queue>("queue", text(1)?)?);
+        let sum = SplitSum { high: row.get(4).map_err(store_error)?, low: row.get(5).map_err(store_error)? };
+        Ok(((tenant, queue, stored_name::<JobKind>("kind", text(2)?)?, text(3)?), sum.total()))
     })?;
     report.check_held(&counts, held.into_iter());
     Ok(counts)

@@ -12,7 +12,7 @@ use rusqlite::params;
 use super::{LIVE, LastNames};
 use crate::claims::DUE_STEP;
 use crate::error::StoreError;
-use crate::figures::AHEAD_LOOK;
+use crate::figures::PRIORITY_SCAN_MAX;
 use crate::job_row::Columns;
 use crate::sqlite::error::store_error;
 use crate::sqlite::rows::{SqliteRows, get_time, id};
@@ -106,13 +106,13 @@ impl SqliteRows<'_> {
                 let Some(kind) = next.filter(|kind| kind.starts_with(prefix)) else { break };
                 // No name has a control character, so this sorts directly after the kind.
                 from = format!("{kind}\u{1}");
-                kinds.insert(crate::codec::stored("kind", kind)?);
+                kinds.insert(crate::codec::stored_name("kind", kind)?);
             }
         }
         Ok(kinds)
     }
 
-    /// Returns since when the oldest ready job waits, among those whose rank is their instant; see [`AHEAD_LOOK`].
+    /// Returns since when the oldest ready job waits, among those whose rank is their instant; see [`PRIORITY_SCAN_MAX`].
     pub(super) fn oldest_ready(&self, queue: &QueueKey) -> Result<Option<Time>, StoreError> {
         let sql = "SELECT coalesce(
             (SELECT at FROM (
@@ -123,7 +123,7 @@ impl SqliteRows<'_> {
              WHERE state = 0 AND tenant = ?1 AND queue = ?2 AND kind = ?3 ORDER BY rank, id LIMIT 1 OFFSET ?4))";
         let mut oldest: Option<i64> = None;
         for kind in self.kinds(queue, &[])? {
-            let params = params![queue.0.as_str(), queue.1.as_str(), kind.as_str(), AHEAD_LOOK];
+            let params = params![queue.0.as_str(), queue.1.as_str(), kind.as_str(), PRIORITY_SCAN_MAX];
             let found = self.one(sql, params, |row| row.get::<_, Option<i64>>(0).map_err(store_error))?.flatten();
             oldest = oldest.into_iter().chain(found).min();
         }

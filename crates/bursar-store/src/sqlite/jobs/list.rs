@@ -14,11 +14,11 @@ use bursar_core::time::Time;
 use rusqlite::{Connection, Row, params};
 
 use super::{LIVE, LastNames};
-use crate::codec::{from_json, stored};
+use crate::codec::{from_json, stored_name};
 use crate::error::StoreError;
-use crate::figures::{Cost, CostMark, DueJobs, Figures, Halves, HeldMark, HeldSum, JobFilter, first_after};
+use crate::figures::{Cost, CostMark, DueJobs, Figures, HeldMark, HeldSum, JobFilter, SplitSum, first_after};
 use crate::job_list::{JobList, JobTable, PAGE};
-use crate::job_row::{state_number, state_of, what_counts};
+use crate::job_row::{parse_tally, state_number, state_of};
 use crate::sqlite::error::store_error;
 use crate::sqlite::read::fill_page;
 use crate::sqlite::rows::{SqliteRows, get_id, get_time, id, unpack};
@@ -110,7 +110,7 @@ pub(in crate::sqlite) fn list_queues(
         let name =
             rows.one(next, params![tenant.as_str(), last], |row| row.get::<_, Option<String>>(0).map_err(store_error))?;
         let Some(name) = name.flatten() else { break };
-        let queue = stored::<Queue>("queue", name)?;
+        let queue = stored_name::<Queue>("queue", name)?;
         let state = rows.read_queue(&(tenant.clone(), queue.clone()))?;
         found.push((queue, state.unwrap_or_default()));
     }
@@ -132,7 +132,7 @@ pub(in crate::sqlite) fn figures(
         let since = if what < 10 { 0 } else { since_minute };
         found.extend(rows.all(counts, params![tenant, queue, what, since], |row| {
             let number = |column| row.get::<_, i64>(column).map_err(store_error);
-            Ok((what_counts(number(0)?, number(1)?)?, number(2)?))
+            Ok((parse_tally(number(0)?, number(1)?)?, number(2)?))
         })?);
     }
     found.sort();
@@ -194,9 +194,9 @@ pub(in crate::sqlite) fn costs(
         let text = |column| row.get::<_, String>(column).map_err(store_error);
         Ok(Cost {
             day: row.get(0).map_err(store_error)?,
-            queue: stored::<Queue>("queue", text(1)?)?,
-            kind: stored::<JobKind>("kind", text(2)?)?,
-            scope: stored::<Scope>("scope", text(3)?)?,
+            queue: stored_name::<Queue>("queue", text(1)?)?,
+            kind: stored_name::<JobKind>("kind", text(2)?)?,
+            scope: stored_name::<Scope>("scope", text(3)?)?,
             amount: row.get(4).map_err(store_error)?,
         })
     })
@@ -217,14 +217,14 @@ pub(in crate::sqlite) fn held(
     let params = params![tenant.as_str(), queue.map(Queue::as_str), after_queue, kind, unit, limit as i64];
     shared.rows(conn).all(sql, params, |row| {
         let text = |column| row.get::<_, String>(column).map_err(store_error);
-        let (queue, kind) = (stored::<Queue>("queue", text(0)?)?, stored::<JobKind>("kind", text(1)?)?);
-        let sum = Halves { high: row.get(3).map_err(store_error)?, low: row.get(4).map_err(store_error)? };
-        Ok(HeldSum::new(queue, kind, text(2)?, sum.whole()))
+        let (queue, kind) = (stored_name::<Queue>("queue", text(0)?)?, stored_name::<JobKind>("kind", text(1)?)?);
+        let sum = SplitSum { high: row.get(3).map_err(store_error)?, low: row.get(4).map_err(store_error)? };
+        Ok(HeldSum::new(queue, kind, text(2)?, sum.total()))
     })
 }
 
 fn tenant_and_id(row: &Row<'_>) -> Result<(Tenant, JobId), StoreError> {
-    let tenant = stored::<Tenant>("tenant", row.get(0).map_err(store_error)?)?;
+    let tenant = stored_name::<Tenant>("tenant", row.get(0).map_err(store_error)?)?;
     Ok((tenant, JobId(get_id(row, 1).map_err(store_error)?)))
 }
 
@@ -256,7 +256,7 @@ fn retention_over(rows: &SqliteRows<'_>, limit: usize, now: Time) -> Result<Vec<
     let mut at = (String::new(), String::new(), -1i64);
     while found.len() < limit {
         let Some((tenant, queue, state)) = rows.one(next, params![at.0, at.1, at.2], read)? else { break };
-        let key = (stored::<Tenant>("tenant", tenant.clone())?, stored::<Queue>("queue", queue.clone())?);
+        let key = (stored_name::<Tenant>("tenant", tenant.clone())?, stored_name::<Queue>("queue", queue.clone())?);
         let config: QueueConfig = rows.read_queue(&key)?.map(|row| row.config).unwrap_or_default();
         if let Some(kept) = config.kept(state_of(state)?) {
             let params = params![tenant, queue, state, now.before(kept).micros(), (limit - found.len()) as i64];
@@ -295,7 +295,7 @@ pub(in crate::sqlite) fn awaited(
         let (tenant, scope) = found.last().map_or(("", ""), |((tenant, scope), _)| (tenant.as_str(), scope.as_str()));
         let next = rows.all(sql, params![tenant, scope], |row| {
             let text = |column| row.get::<_, String>(column).map_err(store_error);
-            let key = (stored("tenant", text(0)?)?, stored("scope", text(1)?)?);
+            let key = (stored_name("tenant", text(0)?)?, stored_name("scope", text(1)?)?);
             Ok((key, row.get::<_, i64>(2).map_err(store_error)?.unsigned_abs()))
         })?;
         let Some(next) = next.into_iter().next() else { break };
@@ -321,7 +321,7 @@ pub(in crate::sqlite) fn barred(
     for _ in 0..limit {
         let at = last.as_ref().map_or("", |key| key.as_str());
         let key = rows.all(next, params![queue.0.as_str(), queue.1.as_str(), at], |row| {
-            stored::<FlowKey>("flow key", row.get::<_, String>(0).map_err(store_error)?)
+            stored_name::<FlowKey>("flow key", row.get::<_, String>(0).map_err(store_error)?)
         })?;
         let Some(key) = key.into_iter().next() else { return Ok((found, None)) };
         let params = params![queue.0.as_str(), queue.1.as_str(), key.as_str()];

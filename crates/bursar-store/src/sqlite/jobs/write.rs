@@ -7,8 +7,8 @@ use rusqlite::params;
 
 use crate::codec::{Packed, to_json};
 use crate::error::StoreError;
-use crate::figures::Halves;
-use crate::job_row::{Columns, Moving, counted, ended, state_number};
+use crate::figures::SplitSum;
+use crate::job_row::{Columns, MutableFields, finished_row, state_number, tally_code};
 use crate::sqlite::rows::{SqliteRows, Statement, id};
 use crate::sqlite::write::EncodedRows;
 
@@ -89,7 +89,7 @@ impl SqliteRows<'_> {
              ON CONFLICT DO UPDATE SET count = count + excluded.count",
         )?;
         for (tally, by) in ws.tallies.iter().filter(|(_, by)| **by != 0) {
-            let (what, minute) = counted(tally.what);
+            let (what, minute) = tally_code(tally.what);
             add.run(params![tally.tenant.as_str(), tally.queue.as_str(), what, minute, by])?;
         }
         let mut add = self.prepare(
@@ -101,7 +101,7 @@ impl SqliteRows<'_> {
         }
         let held = ws.held.iter().filter(|(_, by)| **by != 0);
         for ((tenant, queue, kind, unit), by) in held {
-            let Halves { high, low } = Halves::from(*by);
+            let SplitSum { high, low } = SplitSum::from(*by);
             self.run(ADD_HELD, params![tenant.as_str(), queue.as_str(), kind.as_str(), unit, high, low])?;
         }
         Ok(())
@@ -127,7 +127,7 @@ impl Statements<'_> {
         }
         let Columns { state, rank, at } = Columns::of(job);
         let awaits = job.life.awaits.as_ref().map(|scope| scope.as_str());
-        let life = Moving::of(job).pack_to(&mut self.buffer);
+        let life = MutableFields::of(job).pack_to(&mut self.buffer);
         let is_live = self.update.run(params![id(job.id.0), job.queue.as_str(), state, rank, at, awaits, life])? > 0;
         if !is_live {
             self.revive.run([id(job.id.0)])?;
@@ -138,7 +138,7 @@ impl Statements<'_> {
     fn end(&mut self, job: &Job) -> Result<(), StoreError> {
         let (tenant, queue, kind) = (job.tenant.as_str(), job.queue.as_str(), job.kind.as_str());
         let (state, at) = (state_number(job.life.state), job.life.run_at.micros());
-        let ended = ended(job);
+        let ended = finished_row(job);
         let data = ended.pack_to(&mut self.buffer);
         self.end.run(params![id(job.id.0), tenant, queue, kind, state, at, data])?;
         Ok(())
