@@ -115,7 +115,7 @@ fn handle_that_outlives_its_runtime_is_told_and_expires() {
     drop(first);
     let (id, warnings) = (held.id(), Warnings::default());
     tracing::subscriber::with_default(warnings.clone(), || drop(held));
-    assert!(warnings.said(&["could not be settled", &format!("{id:?}")]), "{:?}", warnings.0);
+    assert!(warnings.said(&["hold not settled", &format!("{id:?}")]), "{:?}", warnings.0);
 
     runtime().block_on(async {
         let bursar = open().await;
