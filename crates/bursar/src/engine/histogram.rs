@@ -1,52 +1,52 @@
-//! How often something was how much: counted as it happens, read by whoever watches.
+//! Histograms of measured values, updated without locks.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Counts of what was measured, by bounds that are fixed when it is made.
+/// A histogram with fixed bucket bounds.
 #[derive(Debug)]
 pub struct Histogram {
     bounds: &'static [f64],
-    /// One for each bound, and one for what is beyond the last.
+    /// One count for each bound, and one for values above the last bound.
     counts: Box<[AtomicU64]>,
-    /// In millionths, which an atomic can add up.
+    /// The sum of the values in millionths, so that an integer atomic can hold it.
     sum: AtomicU64,
 }
 
-/// What a histogram has counted so far.
+/// A snapshot of a histogram.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Distribution {
-    /// For each bound, how many were not above it.
+    /// For each bound, the number of values up to it. The numbers are cumulative.
     pub buckets: Vec<(f64, u64)>,
-    /// All of them.
+    /// The number of all values.
     pub count: u64,
-    /// Added up.
+    /// The sum of all values.
     pub sum: f64,
 }
 
 impl Histogram {
-    /// With these bounds, in ascending order.
+    /// Creates a histogram with these bounds, in ascending order.
     pub fn new(bounds: &'static [f64]) -> Histogram {
         let counts = (0..=bounds.len()).map(|_| AtomicU64::new(0)).collect();
         Histogram { bounds, counts, sum: AtomicU64::new(0) }
     }
 
-    /// Counts one.
+    /// Adds a value, which must not be negative.
     pub fn add(&self, value: f64) {
-        let place = self.bounds.iter().position(|bound| value <= *bound).unwrap_or(self.bounds.len());
-        self.counts[place].fetch_add(1, Ordering::Relaxed);
+        let bucket = self.bounds.iter().position(|bound| value <= *bound).unwrap_or(self.bounds.len());
+        self.counts[bucket].fetch_add(1, Ordering::Relaxed);
         self.sum.fetch_add((value * 1e6) as u64, Ordering::Relaxed);
     }
 
-    /// What was counted so far.
+    /// Returns the values counted so far.
     pub fn read(&self) -> Distribution {
         let mut count = 0;
-        let mut up_to = self.counts.iter().map(|bucket| {
+        let mut cumulative = self.counts.iter().map(|bucket| {
             count += bucket.load(Ordering::Relaxed);
             count
         });
-        let buckets = self.bounds.iter().copied().zip(up_to.by_ref()).collect();
-        // What is beyond the last bound is counted with all of them.
-        up_to.for_each(drop);
+        let buckets = self.bounds.iter().copied().zip(cumulative.by_ref()).collect();
+        // Adds the values above the last bound to `count`.
+        cumulative.for_each(drop);
         Distribution { buckets, count, sum: self.sum.load(Ordering::Relaxed) as f64 / 1e6 }
     }
 }
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_is_counted_in_every_bucket_it_fits_in() {
+    fn a_value_counts_in_every_bucket_that_includes_it() {
         let histogram = Histogram::new(&[1.0, 10.0]);
         [0.5, 1.0, 1.5, 10.0, 11.0].iter().for_each(|value| histogram.add(*value));
         let read = Distribution { buckets: vec![(1.0, 2), (10.0, 4)], count: 5, sum: 24.0 };

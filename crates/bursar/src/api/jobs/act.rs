@@ -35,7 +35,7 @@ impl Acted {
 
 /// A number of matching jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Count {
+pub struct JobCount {
     /// The jobs found, at most the number requested.
     pub found: usize,
     /// Whether more jobs match than `found`.
@@ -130,16 +130,16 @@ impl Jobs<'_> {
     }
 
     /// Counts the jobs that match a filter, up to `most`.
-    pub async fn count(&self, filter: &JobFilter, most: usize) -> Result<Count, Error> {
+    pub async fn count(&self, filter: &JobFilter, most: usize) -> Result<JobCount, Error> {
         let (mut found, mut after) = (0, None);
         loop {
             let page = self.list(filter, after, PAGE).await?;
             found += page.len();
             if found > most {
-                return Ok(Count { found: most, more: true });
+                return Ok(JobCount { found: most, more: true });
             }
             if !is_full(&page, PAGE) {
-                return Ok(Count { found, more: false });
+                return Ok(JobCount { found, more: false });
             }
             after = page.last().map(|job| job.id);
         }

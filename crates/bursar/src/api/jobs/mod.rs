@@ -18,7 +18,7 @@ use bursar_store::{Cost, CostMark, HeldMark, HeldSum, JobFilter};
 use futures_util::{StreamExt, TryStreamExt, stream};
 use sqlx::PgConnection;
 
-pub use self::act::{Acted, Count};
+pub use self::act::{Acted, JobCount};
 pub use self::attempt::{Attempt, AttemptEnd};
 pub use self::finish::Failure;
 pub(crate) use self::finish::finished_in_transaction;
