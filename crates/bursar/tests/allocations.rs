@@ -49,7 +49,7 @@ fn each(region: &Region<'_, System>) -> usize {
 }
 
 #[tokio::test]
-async fn metered_command_takes_memory_a_bounded_number_of_times() {
+async fn a_metered_command_makes_a_bounded_number_of_allocations() {
     let bursar = Bursar::options("sqlite::memory:").upkeep(None).open().await.unwrap();
     bursar.ledger().define("team", budget()).await.unwrap();
     let submit = async || bursar.command().charge("team", 1).settle_with_job().job(job()).submit().await.unwrap();

@@ -23,7 +23,7 @@ fn field(error: Error) -> &'static str {
 }
 
 #[tokio::test]
-async fn bad_commands_are_named_and_change_nothing() {
+async fn an_invalid_command_names_its_field_and_changes_nothing() {
     let bursar = room().await;
     let before = bursar.health().await.unwrap().position;
     let minute = Duration::from_secs(60);
@@ -74,7 +74,7 @@ async fn amounts_that_overflow_are_refused() {
 }
 
 #[tokio::test]
-async fn unknown_and_foreign_things_are_told_apart_from_nothing() {
+async fn things_of_other_tenants_are_reported_as_unknown() {
     let bursar = room().await;
     let ledger = bursar.ledger();
     let unknown = ledger.post("nowhere", 1).await.unwrap_err();
@@ -111,7 +111,7 @@ async fn fails_to_open(url: &str) -> std::sync::Arc<StoreError> {
 }
 
 #[tokio::test]
-async fn databases_that_cannot_be_used_say_why() {
+async fn an_unusable_database_is_reported_with_a_reason() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| format!("sqlite://{}", folder.path().join(name).display());
     assert!(matches!(*fails_to_open("mysql://x:secret@y").await, StoreError::BadUrl(_)));
@@ -153,7 +153,7 @@ async fn file_locked_by_another_program_is_busy() {
 }
 
 #[tokio::test]
-async fn corruption_in_use_admits_nothing() {
+async fn a_corrupt_row_fails_only_its_own_requests() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("b.db");
     let url = format!("sqlite://{}", file.display());

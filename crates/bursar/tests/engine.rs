@@ -43,7 +43,7 @@ async fn many_callers_share_commits() {
 
 /// Callers that are few are told by two, but listeners by one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn listeners_hear_in_the_order_of_commits() {
+async fn listeners_receive_events_in_the_order_of_commits() {
     let bursar = Bursar::options("sqlite::memory:").upkeep(None).open().await.unwrap();
     bursar.ledger().define("room", budget(1_000_000)).await.unwrap();
     let mut notices = bursar.listen();
@@ -122,7 +122,7 @@ async fn panic_in_a_batch_answers_its_callers_and_leaves_the_engine_alive() {
 
 /// Panics only for one scope: a rule that stumbles over one row.
 #[tokio::test]
-async fn what_cannot_be_read_fails_alone_also_beside_others_in_a_batch() {
+async fn an_unreadable_row_fails_one_request_of_a_batch() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("b.db");
     let bursar = Bursar::options(&format!("sqlite://{}", file.display())).upkeep(None).open().await.unwrap();
@@ -152,7 +152,7 @@ impl<S: tracing::Subscriber> tracing_subscriber::Layer<S> for FullLog {
 }
 
 #[tokio::test]
-async fn a_failure_that_cannot_even_be_logged_is_its_own_only() {
+async fn a_failing_logger_affects_only_its_own_request() {
     use tracing_subscriber::layer::SubscriberExt;
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("b.db");
@@ -171,7 +171,7 @@ async fn a_failure_that_cannot_even_be_logged_is_its_own_only() {
 }
 
 #[tokio::test]
-async fn close_answers_everything_it_accepted_and_refuses_the_rest() {
+async fn close_answers_accepted_requests_and_refuses_the_rest() {
     let bursar = Bursar::options("sqlite::memory:").upkeep(None).open().await.unwrap();
     bursar.ledger().define("room", budget(1_000_000)).await.unwrap();
     let mut callers = JoinSet::new();
@@ -195,7 +195,7 @@ async fn close_answers_everything_it_accepted_and_refuses_the_rest() {
 
 /// A process may end, and the file be copied, right after `close`: everything is in the one file then.
 #[tokio::test]
-async fn after_close_everything_is_in_the_one_file() {
+async fn after_close_the_database_is_one_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("bursar.db");
     for round in 1..=20 {
@@ -216,7 +216,7 @@ async fn after_close_everything_is_in_the_one_file() {
 }
 
 #[tokio::test]
-async fn two_instances_live_in_one_process() {
+async fn two_instances_work_in_one_process() {
     let first = Bursar::open("sqlite::memory:").await.unwrap();
     let second = Bursar::open("sqlite::memory:").await.unwrap();
     first.ledger().define("room", budget(100)).await.unwrap();
@@ -227,7 +227,7 @@ async fn two_instances_live_in_one_process() {
 }
 
 #[tokio::test]
-async fn listener_that_lags_is_told_and_affects_nobody() {
+async fn a_lagging_listener_learns_what_it_missed_and_blocks_no_request() {
     let bursar = Bursar::options("sqlite::memory:").upkeep(None).open().await.unwrap();
     bursar.ledger().define("room", budget(1_000_000)).await.unwrap();
     let mut lagging = bursar.listen();
@@ -243,7 +243,7 @@ async fn listener_that_lags_is_told_and_affects_nobody() {
 }
 
 #[tokio::test]
-async fn upkeep_sweeps_by_itself() {
+async fn background_maintenance_sweeps_expired_holds() {
     let bursar = Bursar::options("sqlite::memory:").upkeep(Some(Duration::from_millis(5))).open().await.unwrap();
     let mut short = budget(100);
     short.hold.ttl_min = bursar::Span::from_millis(1);
@@ -265,7 +265,7 @@ async fn upkeep_sweeps_by_itself() {
 }
 
 #[tokio::test]
-async fn replayed_mint_does_not_show_the_token_again() {
+async fn a_replayed_mint_does_not_return_the_token() {
     let bursar = Bursar::options("sqlite::memory:").upkeep(None).open().await.unwrap();
     let mint = || {
         let (purpose, subject) = ("upload".try_into().unwrap(), "s".try_into().unwrap());

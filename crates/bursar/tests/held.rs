@@ -79,7 +79,7 @@ impl Warnings {
 }
 
 #[test]
-fn handle_dropped_outside_a_runtime_is_settled_and_told() {
+fn handle_dropped_outside_a_runtime_is_settled_and_logged() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let bursar = runtime.block_on(room());
     let mut notices = bursar.listen();
@@ -99,7 +99,7 @@ fn handle_dropped_outside_a_runtime_is_settled_and_told() {
 }
 
 #[test]
-fn handle_that_outlives_its_runtime_is_told_and_expires() {
+fn handle_that_outlives_its_runtime_is_logged_and_expires() {
     let folder = tempfile::tempdir().unwrap();
     let url = format!("sqlite://{}", folder.path().join("b.db").display());
     let clock = Arc::new(ManualClock::at(Time::from_micros(1_800_000_000_000_000)));

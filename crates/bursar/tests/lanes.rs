@@ -28,7 +28,7 @@ async fn stranger(bursar: &Bursar, url: &str, scope: &str) -> PgConnection {
 
 /// Nothing here waits for the stranger, or the test would not end: he ends only after all were answered.
 #[tokio::test(flavor = "multi_thread")]
-async fn stranger_delays_only_those_who_want_his_scope() {
+async fn a_foreign_lock_delays_only_requests_for_its_scope() {
     let url = bursar_testkit::fresh_database();
     let bursar = open(&url, Some(Duration::from_millis(1))).await;
     for scope in ["a", "m", "z"] {
@@ -58,7 +58,7 @@ async fn stranger_delays_only_those_who_want_his_scope() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_waits_too_long_is_busy_and_the_others_go_on_waiting() {
+async fn a_request_past_its_lock_timeout_is_busy_and_others_keep_waiting() {
     let url = bursar_testkit::fresh_database();
     let patient = open(&url, None).await;
     let hasty = Bursar::options(&url).upkeep(None).patience(Duration::from_millis(50)).open().await.unwrap();
@@ -77,7 +77,7 @@ async fn who_waits_too_long_is_busy_and_the_others_go_on_waiting() {
 /// The key of a job is taken in a stranger's transaction that is still open: who wants it waits so long and is told busy, or gets
 /// what becomes of it. Whoever enqueues beside him is done meanwhile.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_key_in_an_open_transaction_is_waited_for_and_nobody_else_is() {
+async fn a_job_key_in_an_open_transaction_delays_only_requests_for_it() {
     let url = bursar_testkit::fresh_database();
     let patient = open(&url, None).await;
     let hasty = Bursar::options(&url).upkeep(None).patience(Duration::from_millis(50)).open().await.unwrap();
@@ -137,7 +137,7 @@ async fn until_waiting(conn: &mut PgConnection, count: i64) {
 /// A detour has the row it waited for, and another stranger has the next: it lets go of the first, so that those who want
 /// only that one do not wait for the second stranger, who may take for ever.
 #[tokio::test(flavor = "multi_thread")]
-async fn detour_holds_its_first_row_for_a_moment_only() {
+async fn a_waiting_request_does_not_keep_its_first_row_locked() {
     let url = bursar_testkit::fresh_database();
     let bursar = open(&url, None).await;
     for scope in ["a", "b"] {
@@ -179,7 +179,7 @@ async fn detour_holds_its_first_row_for_a_moment_only() {
 
 /// What the server says of one request's data fails that request, and not those it shares a batch with.
 #[tokio::test]
-async fn value_that_the_server_rejects_fails_one_request_of_a_batch() {
+async fn a_value_that_the_server_rejects_fails_one_request_of_a_batch() {
     let url = bursar_testkit::fresh_database();
     let bursar = open(&url, None).await;
     for scope in 0..20 {
@@ -210,7 +210,7 @@ async fn value_that_the_server_rejects_fails_one_request_of_a_batch() {
 
 /// Lanes that meet on scopes nobody named: those of holds that are settled, and common parents.
 #[tokio::test(flavor = "multi_thread")]
-async fn lanes_share_hot_scopes_without_waiting_for_each_other() {
+async fn committers_share_hot_scopes_without_waiting_for_each_other() {
     let url = bursar_testkit::fresh_database();
     let bursar = open(&url, None).await;
     bursar.ledger().define("org", budget()).await.unwrap();
@@ -242,7 +242,7 @@ async fn lanes_share_hot_scopes_without_waiting_for_each_other() {
 /// A transaction is begun while the callers of the last one are told, for the batch they come back with. Who does not come back
 /// leaves none open: whoever wants the tables for himself would wait for it.
 #[tokio::test(flavor = "multi_thread")]
-async fn no_transaction_is_left_open_for_callers_who_do_not_come_back() {
+async fn no_transaction_is_left_open_between_batches() {
     let url = bursar_testkit::fresh_database();
     let bursar = open(&url, None).await;
     bursar.ledger().define("team", budget()).await.unwrap();

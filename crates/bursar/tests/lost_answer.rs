@@ -74,7 +74,7 @@ impl Line {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_commit_whose_answer_is_lost_is_unknown_also_when_asking_again_fails() {
+async fn a_lost_commit_answer_is_an_unknown_outcome_if_the_retry_fails() {
     let (line, url) = Line::to(&bursar_testkit::fresh_database());
     let bursar = Bursar::options(&url).upkeep(None).open().await.unwrap();
     let limit = || [Limit::new(10, Window::Lifetime)];

@@ -78,7 +78,7 @@ async fn carry(mut client: TcpStream, mut server: TcpStream, fails: Arc<AtomicU8
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn connection_lost_during_commit_is_asked_again_with_a_key_and_unknown_without() {
+async fn a_commit_lost_with_its_connection_is_retried_with_a_key() {
     let direct = bursar_testkit::fresh_database();
     let (user, rest) = direct.split_once('@').unwrap();
     let (server, database) = rest.split_once('/').unwrap();

@@ -23,7 +23,7 @@ impl std::io::Write for Lines {
 }
 
 #[tokio::test]
-async fn a_handler_runs_in_the_trace_that_its_job_was_enqueued_in() {
+async fn a_handler_runs_in_the_trace_of_its_enqueuer() {
     let (lines, bursar) = (Lines::default(), Bursar::open("sqlite::memory:").await.unwrap());
     let writer = lines.clone();
     let log = tracing_subscriber::fmt().json().with_writer(move || writer.clone()).finish();

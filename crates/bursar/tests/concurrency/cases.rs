@@ -21,13 +21,13 @@ macro_rules! cases {
 
 cases! {
     case_01_hundred_holds_on_a_cap,
-    case_02_release_makes_room_for_exactly_as_many,
-    case_03_expired_hold_blocks_nobody,
+    case_02_a_release_admits_exactly_as_many,
+    case_03_an_expired_hold_blocks_no_request,
     case_04_failure_before_commit_leaves_nothing,
     case_05_clock_moves_back,
     case_06_late_commit_is_charged,
     case_07_two_redeemers_one_winner,
-    case_08_rollback_leaves_nothing_and_commit_all,
+    case_08_a_rollback_leaves_nothing_and_a_commit_everything,
     case_09_scopes_in_different_orders,
     case_10_waiter_sees_the_balance_after_the_wait,
     case_11_open_transaction_delays_only_its_own_scopes,
@@ -63,7 +63,7 @@ fn case_01_hundred_holds_on_a_cap(world: &World, crew: &Crew<'_>) {
     assert_eq!(balance(world, "room"), (0, 1_000_000));
 }
 
-fn case_02_release_makes_room_for_exactly_as_many(world: &World, crew: &Crew<'_>) {
+fn case_02_a_release_admits_exactly_as_many(world: &World, crew: &Crew<'_>) {
     define(world, "room", 1_000_000);
     let first = tally(vec![crew.one(0, hold(500_000, 600_000, 1))]).holds[0];
     let fifty = |place: usize| hold(50_000, 600_000, if place < 2 { 13 } else { 12 });
@@ -75,7 +75,7 @@ fn case_02_release_makes_room_for_exactly_as_many(world: &World, crew: &Crew<'_>
     assert_eq!(balance(world, "room"), (0, 1_000_000));
 }
 
-fn case_03_expired_hold_blocks_nobody(world: &World, crew: &Crew<'_>) {
+fn case_03_an_expired_hold_blocks_no_request(world: &World, crew: &Crew<'_>) {
     define(world, "room", 100_000);
     for swept in [false, true] {
         tally(vec![crew.one(0, hold(100_000, 100, 1))]);
@@ -156,7 +156,7 @@ fn case_07_two_redeemers_one_winner(world: &World, crew: &Crew<'_>) {
     assert_eq!((sum.done, sum.refused), (1_000, 1_000 * (crew.size() - 1)));
 }
 
-fn case_08_rollback_leaves_nothing_and_commit_all(world: &World, crew: &Crew<'_>) {
+fn case_08_a_rollback_leaves_nothing_and_a_commit_everything(world: &World, crew: &Crew<'_>) {
     define(world, "room", 1_000);
     let tokens = mint(world, crew.size());
     let own = |place: usize, end| Act::Own {

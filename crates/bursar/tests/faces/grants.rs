@@ -7,10 +7,10 @@ use bursar::{Payload, Span};
 use crate::home::{Place, on_both_engines};
 
 on_both_engines! {
-    purge_removes_what_has_expired_and_nothing_else,
+    purge_removes_only_expired_grants,
 }
 
-async fn purge_removes_what_has_expired_and_nothing_else(place: Place) {
+async fn purge_removes_only_expired_grants(place: Place) {
     let home = place.open().await;
     let grants = home.bursar.grants();
     let mint = |ttl| grants.mint("upload", "session-1", Payload::default(), Duration::from_secs(ttl));

@@ -3,10 +3,10 @@
 use crate::home::{Place, on_both_engines};
 
 on_both_engines! {
-    one_call_reads_a_bounded_part_and_the_position_tells_the_end,
+    one_call_reads_a_bounded_part_of_the_journal,
 }
 
-async fn one_call_reads_a_bounded_part_and_the_position_tells_the_end(place: Place) {
+async fn one_call_reads_a_bounded_part_of_the_journal(place: Place) {
     let home = place.open().await;
     let quiet = home.bursar.tenant("quiet").unwrap();
     let quiet = crate::home::Home { bursar: quiet, clock: home.clock.clone(), postgres: home.postgres.clone() };

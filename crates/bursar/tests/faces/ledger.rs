@@ -5,7 +5,7 @@ use bursar::{Error, Invalid, Refusal, Rules, Span, Time};
 use crate::home::{Place, on_both_engines};
 
 on_both_engines! {
-    spend_that_is_rolled_up_is_never_silently_missing,
+    rolled_up_postings_are_never_silently_missing,
 }
 
 fn field(error: Error) -> &'static str {
@@ -15,7 +15,7 @@ fn field(error: Error) -> &'static str {
     }
 }
 
-async fn spend_that_is_rolled_up_is_never_silently_missing(place: Place) {
+async fn rolled_up_postings_are_never_silently_missing(place: Place) {
     let rules = Rules { postings_kept: Span::from_days(2), ..Rules::default() };
     let home = place.open_with(|options| options.rules(rules)).await;
     home.budgets(&["room"]).await;

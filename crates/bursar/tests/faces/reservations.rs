@@ -65,14 +65,14 @@ fn shortage(error: ReservationError) -> (i64, i64, i64) {
 
 on_both_engines! {
     fifty_bookers_get_twenty_seats,
-    shortage_says_what_would_fit,
-    settled_and_unknown_ones_are_told_apart,
-    late_commit_and_overrun_are_refused,
-    capacity_changes_at_the_next_hold,
-    expired_ones_are_swept,
-    every_error_begins_with_its_subject,
-    listeners_hear_of_each_step,
-    names_do_not_collide,
+    a_shortage_reports_what_is_available,
+    settled_and_unknown_reservations_have_different_errors,
+    late_commits_and_overruns_are_refused,
+    a_changed_capacity_applies_to_the_next_hold,
+    expired_reservations_are_swept,
+    every_error_message_starts_with_reservation,
+    listeners_receive_every_step,
+    two_resources_never_share_a_scope,
 }
 
 async fn fifty_bookers_get_twenty_seats(place: Place) {
@@ -95,14 +95,14 @@ async fn fifty_bookers_get_twenty_seats(place: Place) {
     assert!(home.bursar.verify().await.unwrap().is_ok());
 }
 
-async fn shortage_says_what_would_fit(place: Place) {
+async fn a_shortage_reports_what_is_available(place: Place) {
     let home = theatre(place, 3).await;
     assert_eq!(book(&home.bursar, 2).await.unwrap().remaining, 1);
     assert_eq!(shortage(book(&home.bursar, 2).await.unwrap_err()), (2, 1, 3));
     assert_eq!(book(&home.bursar, 1).await.unwrap().remaining, 0);
 }
 
-async fn settled_and_unknown_ones_are_told_apart(place: Place) {
+async fn settled_and_unknown_reservations_have_different_errors(place: Place) {
     let home = theatre(place, 3).await;
     let seats = home.bursar.reservations::<Seats>();
     let (ann, bob) = (book(&home.bursar, 1).await.unwrap().id, book(&home.bursar, 1).await.unwrap().id);
@@ -124,7 +124,7 @@ async fn settled_and_unknown_ones_are_told_apart(place: Place) {
     }
 }
 
-async fn late_commit_and_overrun_are_refused(place: Place) {
+async fn late_commits_and_overruns_are_refused(place: Place) {
     let home = theatre(place, 3).await;
     let seats = home.bursar.reservations::<Seats>();
     let ann = book(&home.bursar, 1).await.unwrap().id;
@@ -139,7 +139,7 @@ async fn late_commit_and_overrun_are_refused(place: Place) {
     assert_eq!(book(&home.bursar, 3).await.unwrap().remaining, 0, "an expired one stops counting at once");
 }
 
-async fn capacity_changes_at_the_next_hold(place: Place) {
+async fn a_changed_capacity_applies_to_the_next_hold(place: Place) {
     let home = theatre(place, 3).await;
     book(&home.bursar, 3).await.unwrap();
     home.sql("UPDATE shows SET seats = 5").await;
@@ -148,7 +148,7 @@ async fn capacity_changes_at_the_next_hold(place: Place) {
     assert_eq!(shortage(book(&home.bursar, 1).await.unwrap_err()), (1, 0, 2), "four sit where two may");
 }
 
-async fn expired_ones_are_swept(place: Place) {
+async fn expired_reservations_are_swept(place: Place) {
     let home = theatre(place, 3).await;
     let seats = home.bursar.reservations::<Seats>();
     let ann = book(&home.bursar, 1).await.unwrap();
@@ -163,7 +163,7 @@ async fn expired_ones_are_swept(place: Place) {
     assert_eq!(home.bursar.ledger().find(ann.id).await.unwrap().unwrap().state, HoldState::Expired);
 }
 
-async fn every_error_begins_with_its_subject(place: Place) {
+async fn every_error_message_starts_with_reservation(place: Place) {
     let home = theatre(place, 1).await;
     let seats = home.bursar.reservations::<Seats>();
     let ann = book(&home.bursar, 1).await.unwrap().id;
@@ -179,7 +179,7 @@ async fn every_error_begins_with_its_subject(place: Place) {
     }
 }
 
-async fn listeners_hear_of_each_step(place: Place) {
+async fn listeners_receive_every_step(place: Place) {
     let home = theatre(place, 3).await;
     let seats = home.bursar.reservations::<Seats>();
     let mut notices = home.bursar.listen();
@@ -226,7 +226,7 @@ impl Resource for Odd {
     const KIND: &'static str = "seat:x";
 }
 
-async fn names_do_not_collide(place: Place) {
+async fn two_resources_never_share_a_scope(place: Place) {
     let home = theatre(place, 3).await;
     let seats: ReservationKernel<Seats> = home.bursar.reservations();
     let scope = |key: &str, window: &str| seats.scope(&key.into(), &window.into()).unwrap().to_string();
@@ -246,7 +246,7 @@ async fn names_do_not_collide(place: Place) {
 }
 
 #[tokio::test]
-async fn on_sqlite_the_callers_transaction_decides() {
+async fn on_sqlite_the_callers_transaction_commits_or_rolls_back() {
     let home = theatre(home::sqlite(), 3).await;
     let mut notices = home.bursar.listen();
     let reserve = |keep: bool| {
@@ -286,7 +286,7 @@ async fn on_sqlite_the_callers_transaction_decides() {
 }
 
 #[tokio::test]
-async fn on_postgres_the_callers_transaction_decides() {
+async fn on_postgres_the_callers_transaction_commits_or_rolls_back() {
     let home = theatre(home::postgres(), 3).await;
     let mut notices = home.bursar.listen();
     let seats = home.bursar.reservations::<Seats>();
@@ -391,7 +391,7 @@ impl Resource for Doomed {
 }
 
 #[tokio::test]
-async fn commit_that_the_server_refuses_is_not_of_unknown_outcome() {
+async fn a_commit_that_the_server_refuses_has_a_known_outcome() {
     let home = home::postgres().open().await;
     home.sql("CREATE TABLE once (n INT UNIQUE DEFERRABLE INITIALLY DEFERRED)").await;
     home.sql("INSERT INTO once VALUES (1)").await;

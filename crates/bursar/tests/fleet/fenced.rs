@@ -15,12 +15,12 @@ const JOBS: usize = 600;
 /// More than a job costs.
 const HELD: i64 = 10;
 
-pub(crate) fn four_processes_have_each_job_one_at_a_time_on_sqlite() {
+pub(crate) fn a_job_has_one_worker_at_a_time_on_sqlite() {
     let folder = tempfile::tempdir().unwrap();
     one_at_a_time(&format!("sqlite://{}", folder.path().join("bursar.db").display()));
 }
 
-pub(crate) fn four_processes_have_each_job_one_at_a_time_on_postgres() {
+pub(crate) fn a_job_has_one_worker_at_a_time_on_postgres() {
     one_at_a_time(&bursar_testkit::fresh_database());
 }
 

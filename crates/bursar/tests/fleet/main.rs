@@ -20,14 +20,14 @@ macro_rules! cases {
 }
 
 cases! {
-    woken::job_of_another_process_starts_at_once_on_sqlite,
-    woken::job_of_another_process_starts_at_once_on_postgres,
-    woken::job_of_another_process_starts_at_once_where_nobody_listens,
-    woken::job_of_another_process_starts_at_once_where_nothing_is_heard,
-    woken::who_listens_listens_again_when_its_connection_is_lost,
-    woken::parked_jobs_go_on_when_another_process_frees_units,
-    fenced::four_processes_have_each_job_one_at_a_time_on_sqlite,
-    fenced::four_processes_have_each_job_one_at_a_time_on_postgres,
+    woken::a_job_of_another_process_starts_at_once_on_sqlite,
+    woken::a_job_of_another_process_starts_at_once_on_postgres,
+    woken::a_job_of_another_process_starts_at_once_without_a_listener,
+    woken::a_job_of_another_process_starts_at_once_without_notifications,
+    woken::a_listener_reconnects_after_a_lost_connection,
+    woken::parked_jobs_resume_when_another_process_frees_units,
+    fenced::a_job_has_one_worker_at_a_time_on_sqlite,
+    fenced::a_job_has_one_worker_at_a_time_on_postgres,
 }
 
 fn main() -> ExitCode {

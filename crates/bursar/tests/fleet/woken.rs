@@ -21,30 +21,30 @@ const ROUNDS: usize = 40;
 const SOON: Duration = Duration::from_millis(250);
 const TIMES: u32 = 5;
 
-pub(crate) fn job_of_another_process_starts_at_once_on_sqlite() {
+pub(crate) fn a_job_of_another_process_starts_at_once_on_sqlite() {
     let folder = tempfile::tempdir().unwrap();
     let url = format!("sqlite://{}", folder.path().join("bursar.db").display());
     assert_eq!(Pair::new(&url, &url, true).soon(), 0, "a file has no way to tell");
 }
 
-pub(crate) fn job_of_another_process_starts_at_once_on_postgres() {
+pub(crate) fn a_job_of_another_process_starts_at_once_on_postgres() {
     let url = bursar_testkit::fresh_database();
     let mut pair = Pair::new(&url, &url, true);
     pair.until_heard(0);
     assert!(pair.soon() > 0);
 }
 
-pub(crate) fn job_of_another_process_starts_at_once_where_nobody_listens() {
+pub(crate) fn a_job_of_another_process_starts_at_once_without_a_listener() {
     let url = bursar_testkit::fresh_database();
     assert_eq!(Pair::new(&url, &url, false).soon(), 0, "it does not listen");
 }
 
-pub(crate) fn job_of_another_process_starts_at_once_where_nothing_is_heard() {
+pub(crate) fn a_job_of_another_process_starts_at_once_without_notifications() {
     let url = bursar_testkit::fresh_database();
     assert_eq!(Pair::new(&url, &network::deaf(&url), true).soon(), 0, "nothing is heard");
 }
 
-pub(crate) fn who_listens_listens_again_when_its_connection_is_lost() {
+pub(crate) fn a_listener_reconnects_after_a_lost_connection() {
     let url = bursar_testkit::fresh_database();
     let mut pair = Pair::new(&url, &url, true);
     pair.until_heard(0);
@@ -60,7 +60,7 @@ pub(crate) fn who_listens_listens_again_when_its_connection_is_lost() {
 }
 
 /// Units are freed by a process that does not live to look after the jobs which wait for them.
-pub(crate) fn parked_jobs_go_on_when_another_process_frees_units() {
+pub(crate) fn parked_jobs_resume_when_another_process_frees_units() {
     let folder = tempfile::tempdir().unwrap();
     let file = format!("sqlite://{}", folder.path().join("bursar.db").display());
     for url in [bursar_testkit::fresh_database(), file] {

@@ -7,7 +7,7 @@ use bursar::{Act, Failure, JobFilter, JobState};
 use crate::home::{ENGINES, ask, balance, budget, enqueue_held, job, lease_one, open};
 
 #[tokio::test]
-async fn dead_letters_are_retried_moved_and_discarded() {
+async fn dead_jobs_are_retried_moved_and_discarded() {
     for engine in ENGINES {
         let (bursar, _) = open(engine).await;
         let jobs = bursar.jobs();
@@ -29,7 +29,7 @@ async fn dead_letters_are_retried_moved_and_discarded() {
 }
 
 #[tokio::test]
-async fn all_that_match_are_acted_on_page_by_page() {
+async fn an_action_applies_to_matching_jobs_page_by_page() {
     for engine in ENGINES {
         let (bursar, _) = open(engine).await;
         let jobs = bursar.jobs();
@@ -57,7 +57,7 @@ async fn all_that_match_are_acted_on_page_by_page() {
 }
 
 #[tokio::test]
-async fn a_waiting_job_is_edited_and_a_cancelled_one_frees_its_hold() {
+async fn a_waiting_job_is_edited_and_a_cancelled_one_releases_its_hold() {
     for engine in ENGINES {
         let (bursar, _) = open(engine).await;
         let jobs = bursar.jobs();

@@ -26,7 +26,7 @@ async fn a_hundred_thousand_jobs_are_enqueued_in_order_by_one_call() {
 }
 
 #[tokio::test]
-async fn the_life_of_a_job_is_told_attempt_by_attempt() {
+async fn the_attempts_of_a_job_are_listed_with_their_ends() {
     for engine in ENGINES {
         let (bursar, clock) = open(engine).await;
         let jobs = bursar.jobs();
@@ -60,7 +60,7 @@ async fn the_life_of_a_job_is_told_attempt_by_attempt() {
 }
 
 #[tokio::test]
-async fn refusals_of_single_jobs_have_their_names() {
+async fn refusals_of_single_jobs_have_specific_errors() {
     for engine in ENGINES {
         let (bursar, _) = open(engine).await;
         let jobs = bursar.jobs();
@@ -81,7 +81,7 @@ async fn refusals_of_single_jobs_have_their_names() {
 }
 
 #[tokio::test]
-async fn queues_are_set_paused_and_told() {
+async fn queues_are_defined_paused_and_counted() {
     for engine in ENGINES {
         let (bursar, _) = open(engine).await;
         let queues = bursar.queues();
@@ -106,7 +106,7 @@ async fn queues_are_set_paused_and_told() {
 }
 
 #[tokio::test]
-async fn a_job_settles_its_hold_with_what_it_cost() {
+async fn a_job_settles_its_hold_with_its_actual_cost() {
     for engine in ENGINES {
         let (bursar, _) = open(engine).await;
         bursar.ledger().define("team", budget(100)).await.unwrap();
@@ -132,7 +132,7 @@ async fn a_job_settles_its_hold_with_what_it_cost() {
 }
 
 #[tokio::test]
-async fn usage_that_cannot_be_assigned_is_refused_by_name() {
+async fn usage_that_cannot_be_assigned_is_refused() {
     for engine in ENGINES {
         let (bursar, _) = open(engine).await;
         let id = bursar.jobs().enqueue(job("q", "work")).await.unwrap().id;
@@ -145,7 +145,7 @@ async fn usage_that_cannot_be_assigned_is_refused_by_name() {
 }
 
 #[tokio::test]
-async fn jobs_are_listed_by_what_they_are() {
+async fn jobs_are_listed_by_filters() {
     for engine in ENGINES {
         let (bursar, _) = open(engine).await;
         let jobs = bursar.jobs();

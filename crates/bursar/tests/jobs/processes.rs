@@ -14,7 +14,7 @@ async fn two(folder: &tempfile::TempDir) -> [Bursar; 2] {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_job_of_another_process_is_noticed_by_the_bell() {
+async fn a_job_of_another_process_is_noticed_by_the_change_counter() {
     let folder = tempfile::tempdir().unwrap();
     let [here, there] = two(&folder).await;
     let begun = here.counters();
@@ -44,7 +44,7 @@ async fn a_job_of_another_process_is_noticed_by_the_bell() {
 /// Where the system tells of writes: elsewhere it is looked for them.
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_waits_does_not_look_while_nobody_writes_and_is_woken_by_who_does() {
+async fn a_waiting_worker_does_not_poll_until_another_process_writes() {
     let folder = tempfile::tempdir().unwrap();
     let [here, there] = two(&folder).await;
     for _ in 0..2 {
@@ -77,7 +77,7 @@ async fn quiet(bursar: &Bursar) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn each_job_goes_to_one_of_two_processes() {
+async fn each_job_runs_in_one_of_two_processes() {
     let folder = tempfile::tempdir().unwrap();
     let both = two(&folder).await;
     let (seen, mut runs) = mpsc::unbounded_channel();

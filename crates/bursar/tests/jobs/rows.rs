@@ -11,7 +11,7 @@ use bursar::{
 use crate::home::{balance, budget, enqueue_held, job, lease_one, open, secs};
 
 #[tokio::test]
-async fn rows_job_and_cost_commit_together_or_not_at_all_on_sqlite() {
+async fn rows_job_and_cost_commit_together_on_sqlite() {
     let bursar = Bursar::options("sqlite::memory:").upkeep(None).open().await.unwrap();
     bursar.ledger().define("team", budget(100)).await.unwrap();
     let create = "CREATE TABLE videos (job TEXT PRIMARY KEY)";
@@ -50,7 +50,7 @@ async fn rows_job_and_cost_commit_together_or_not_at_all_on_sqlite() {
 }
 
 #[tokio::test]
-async fn rows_job_and_cost_commit_together_or_not_at_all_on_postgres() {
+async fn rows_job_and_cost_commit_together_on_postgres() {
     let url = bursar_testkit::fresh_database();
     let bursar = Bursar::options(&url).upkeep(None).open().await.unwrap();
     let pool = sqlx::PgPool::connect(&url).await.unwrap();
@@ -139,7 +139,7 @@ fn spent(amount: i64) -> Option<Vec<Usage>> {
 }
 
 #[tokio::test]
-async fn spend_of_a_lost_lease_is_charged_once_whatever_becomes_of_the_transaction_on_sqlite() {
+async fn usage_of_a_lost_lease_is_charged_once_on_sqlite() {
     for then in [Then::RollBack, Then::Panic, Then::Commit, Then::Forget] {
         let (bursar, clock) = open("sqlite").await;
         let (id, lost, running) = lost_and_running(&bursar, &clock).await;
@@ -166,7 +166,7 @@ async fn spend_of_a_lost_lease_is_charged_once_whatever_becomes_of_the_transacti
 
 /// A caller that goes away takes its future along, and the closure on the writer's thread goes on.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn spend_of_a_lost_lease_is_charged_also_if_nobody_waits_for_the_transaction_on_sqlite() {
+async fn usage_of_a_lost_lease_is_charged_after_cancellation_on_sqlite() {
     let (bursar, clock) = open("sqlite").await;
     let (id, lost, running) = lost_and_running(&bursar, &clock).await;
     let (is_open, opened) = tokio::sync::oneshot::channel();
@@ -193,7 +193,7 @@ async fn spend_of_a_lost_lease_is_charged_also_if_nobody_waits_for_the_transacti
 }
 
 #[tokio::test]
-async fn spend_of_a_lost_lease_is_charged_once_whatever_becomes_of_the_transaction_on_postgres() {
+async fn usage_of_a_lost_lease_is_charged_once_on_postgres() {
     for then in [Then::RollBack, Then::Commit, Then::Forget] {
         let url = bursar_testkit::fresh_database();
         let clock = Arc::new(ManualClock::at(Time::from_micros(1_700_000_000_000_000)));
@@ -229,7 +229,7 @@ async fn spend_of_a_lost_lease_is_charged_once_whatever_becomes_of_the_transacti
 
 /// A lease that is taken back in the transaction itself is its worker's again after a rollback: nothing is ended behind its back.
 #[tokio::test]
-async fn lease_that_a_rollback_gives_back_is_not_ended() {
+async fn a_lease_restored_by_a_rollback_is_not_ended() {
     let (bursar, clock) = open("sqlite").await;
     bursar.ledger().define("team", budget(100)).await.unwrap();
     let id = enqueue_held(&bursar, "q", "team", 40).await;
@@ -250,7 +250,7 @@ async fn lease_that_a_rollback_gives_back_is_not_ended() {
 
 /// A file has one writer: whoever comes second waits, and finds what the first has left.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn second_of_two_transactions_with_one_job_key_waits_for_the_first_on_sqlite() {
+async fn the_second_transaction_with_a_job_key_waits_on_sqlite() {
     let folder = tempfile::tempdir().unwrap();
     let url = format!("sqlite://{}", folder.path().join("b.db").display());
     let (one, two) = (Bursar::open(&url).await.unwrap(), Bursar::open(&url).await.unwrap());

@@ -66,7 +66,7 @@ async fn a_schedule_is_defined_ticked_run_paused_listed_and_removed() {
 }
 
 #[tokio::test]
-async fn the_background_ticks_by_itself_and_whoever_waits_is_woken() {
+async fn background_ticks_wake_waiting_workers() {
     for engine in ENGINES {
         let bursar = open_live(engine).await;
         let other = bursar.tenant("other").unwrap();
@@ -89,7 +89,7 @@ impl Clock for RuntimeClock {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_background_is_there_when_the_next_tick_is_due() {
+async fn background_maintenance_runs_when_the_next_tick_is_due() {
     let clock = Arc::new(RuntimeClock(time("2027-06-01T12:00:00Z"), Instant::now()));
     let ids = Arc::new(Mutex::new(SeqIds::new(7)));
     let setup = Setup { rules: Rules::default(), clock: Some(clock.clone()), ids: ids.clone(), migrate: true };
@@ -150,7 +150,7 @@ async fn ticks(node: &Bursar, schedule: &str) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_nodes_tick_at_once_and_each_tick_enqueues_once_over_a_change_of_the_clocks() {
+async fn two_nodes_enqueue_each_tick_once_over_a_dst_change() {
     let folder = tempfile::tempdir().unwrap();
     for url in [format!("sqlite://{}", folder.path().join("b.db").display()), fresh_database()] {
         // In Berlin half past two does not exist on 28 March 2027; every half hour follows the clock.

@@ -23,7 +23,7 @@ async fn settle() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn waiting_costs_looks_at_the_bell_and_an_ask_a_second() {
+async fn waiting_polls_the_counter_and_asks_once_a_second() {
     for engine in TIMELESS {
         let (bursar, _) = open(engine).await;
         let waiter = wait(&bursar, ask("q", 1));
@@ -46,7 +46,7 @@ async fn waiting_costs_looks_at_the_bell_and_an_ask_a_second() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn commits_that_make_nothing_ready_cost_who_waits_little() {
+async fn commits_that_make_no_job_ready_wake_few_workers() {
     for engine in TIMELESS {
         let (bursar, _) = open(engine).await;
         let waiter = wait(&bursar, ask("q", 1));
@@ -68,7 +68,7 @@ async fn commits_that_make_nothing_ready_cost_who_waits_little() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_new_job_wakes_one_of_many_who_asks_once() {
+async fn a_new_job_wakes_one_waiting_worker() {
     for engine in TIMELESS {
         let (bursar, _) = open(engine).await;
         let mut waiters: Vec<_> = (0..50).map(|_| wait(&bursar, ask("q", 1))).collect();
@@ -87,7 +87,7 @@ async fn a_new_job_wakes_one_of_many_who_asks_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_gets_all_it_asked_for_wakes_the_next() {
+async fn a_worker_at_capacity_wakes_the_next() {
     for engine in TIMELESS {
         let (bursar, _) = open(engine).await;
         bursar.queues().pause("q").await.unwrap();
@@ -106,7 +106,7 @@ async fn who_gets_all_it_asked_for_wakes_the_next() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_job_wakes_who_wants_its_kind() {
+async fn a_job_wakes_a_worker_for_its_kind() {
     for engine in TIMELESS {
         let (bursar, _) = open(engine).await;
         let of = |kind: &str| LeaseAsk { kinds: vec![JobKind::new(kind).unwrap()], ..ask("q", 1) };
@@ -123,7 +123,7 @@ async fn a_job_wakes_who_wants_its_kind() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_freed_slot_a_retry_and_a_job_handed_back_wake_too() {
+async fn freed_slots_retries_and_returned_jobs_wake_workers() {
     for engine in TIMELESS {
         let (bursar, _) = open(engine).await;
         let jobs = bursar.jobs();
@@ -173,7 +173,7 @@ async fn more_slots_of_a_flow_key_are_used_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_scheduled_wakes_when_it_is_due() {
+async fn a_scheduled_job_wakes_a_worker_when_it_is_due() {
     for engine in TIMELESS {
         let (bursar, clock) = open(engine).await;
         let later = |secs| bursar::JobSpec { delay: bursar::Span::from_secs(secs), ..job("q", "work") };
@@ -193,7 +193,7 @@ async fn what_is_scheduled_wakes_when_it_is_due() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_leased_for_who_went_away_is_handed_back() {
+async fn a_job_leased_for_a_cancelled_call_is_returned() {
     for engine in TIMELESS {
         let (bursar, _) = open(engine).await;
         let id = bursar.jobs().enqueue(job("q", "work")).await.unwrap().id;

@@ -84,7 +84,7 @@ async fn a_thousand_jobs_run_exactly_once_each_when_nothing_goes_wrong() {
 }
 
 #[tokio::test]
-async fn handlers_end_in_every_way() {
+async fn every_outcome_of_a_handler_is_recorded() {
     for engine in ENGINES {
         let bursar = open_live(engine).await;
         eager(&bursar, "q").await;
@@ -144,7 +144,7 @@ async fn handlers_end_in_every_way() {
 }
 
 #[tokio::test]
-async fn usage_is_charged_and_progress_is_told() {
+async fn usage_is_charged_and_progress_is_published() {
     for engine in ENGINES {
         let bursar = open_live(engine).await;
         bursar.ledger().define("team", budget(100)).await.unwrap();
@@ -169,7 +169,7 @@ async fn usage_is_charged_and_progress_is_told() {
 }
 
 #[tokio::test]
-async fn draining_hands_back_what_was_not_begun_without_burning_an_attempt() {
+async fn draining_returns_unstarted_jobs_without_counting_an_attempt() {
     for engine in ENGINES {
         let bursar = open_live(engine).await;
         let gate = Arc::new(Notify::new());
@@ -217,7 +217,7 @@ async fn draining_hands_back_what_was_not_begun_without_burning_an_attempt() {
 }
 
 #[tokio::test]
-async fn a_handler_that_never_ends_is_dropped_after_its_grace() {
+async fn a_handler_that_never_ends_is_dropped_after_the_grace_period() {
     for engine in ENGINES {
         let bursar = open_live(engine).await;
         let id = bursar.jobs().enqueue(job("q", "x")).await.unwrap().id;
@@ -237,7 +237,7 @@ async fn a_handler_that_never_ends_is_dropped_after_its_grace() {
 }
 
 #[tokio::test]
-async fn a_cancelled_job_is_told_to_its_handler() {
+async fn a_handler_learns_that_its_job_is_cancelled() {
     for engine in ENGINES {
         let bursar = open_live(engine).await;
         let id = bursar.jobs().enqueue(job("q", "x")).await.unwrap().id;
@@ -297,7 +297,7 @@ async fn heartbeats_keep_a_lease_for_several_times_its_length() {
 }
 
 #[tokio::test]
-async fn a_lost_lease_is_told_to_the_handler_and_its_spend_is_charged_once() {
+async fn a_handler_learns_of_its_lost_lease_and_usage_is_charged_once() {
     for engine in ENGINES {
         let (bursar, clock) = open(engine).await;
         eager(&bursar, "q").await;

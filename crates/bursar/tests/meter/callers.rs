@@ -7,13 +7,13 @@ use bursar::meter::{Anonymous, ApiKey, Caller, FromExtension, FromHeader};
 use crate::app::{App, caller, key, on_both_engines, request};
 
 on_both_engines! {
-    who_says_nonsense_is_told_so,
-    who_says_nothing_is_served_shares_or_is_turned_away,
-    endless_callers_leave_nothing_in_memory_and_a_row_each,
-    any_way_of_knowing_callers_will_do,
+    a_malformed_caller_id_is_refused,
+    anonymous_requests_are_served_or_share_a_quota_or_are_refused,
+    each_admitted_caller_has_a_row_and_refused_ones_have_none,
+    callers_can_be_identified_in_several_ways,
 }
 
-async fn who_says_nonsense_is_told_so(url: String) {
+async fn a_malformed_caller_id_is_refused(url: String) {
     let app = App::open(url, 100).await;
     let hostile: [&[u8]; 8] =
         [b"", b"a", b"zz", &[b'f'; 63], &[b'f'; 65], &[b'f'; 4_000], &[0xff; 64], b"../../../etc/passwd"];
@@ -43,7 +43,7 @@ async fn who_says_nonsense_is_told_so(url: String) {
     app.books_are_right().await;
 }
 
-async fn who_says_nothing_is_served_shares_or_is_turned_away(url: String) {
+async fn anonymous_requests_are_served_or_share_a_quota_or_are_refused(url: String) {
     let plain = || request("GET", "/other").body(Body::empty()).unwrap();
     let app = App::open(url, 100).await;
     let answer = app.ask(plain()).await;
@@ -74,7 +74,7 @@ async fn who_says_nothing_is_served_shares_or_is_turned_away(url: String) {
     app.bursar.close().await;
 }
 
-async fn endless_callers_leave_nothing_in_memory_and_a_row_each(url: String) {
+async fn each_admitted_caller_has_a_row_and_refused_ones_have_none(url: String) {
     let app = App::open(url, 1).await;
     let tasks = (0..500u32).map(|number| {
         let (meter, agent) = (app.meter.clone(), Caller::new(&format!("{number:064x}")).unwrap());
@@ -95,7 +95,7 @@ async fn endless_callers_leave_nothing_in_memory_and_a_row_each(url: String) {
 
 /// No router, no axum: a function from one body to another.
 #[tokio::test]
-async fn any_service_of_http_bodies_can_be_metered() {
+async fn any_tower_service_can_be_metered() {
     use axum::body::Bytes;
     use bursar::meter::{CountedBody, Meter};
     use http_body_util::{BodyExt, Empty, Full};
@@ -119,7 +119,7 @@ async fn any_service_of_http_bodies_can_be_metered() {
     bursar.close().await;
 }
 
-async fn any_way_of_knowing_callers_will_do(url: String) {
+async fn callers_can_be_identified_in_several_ways(url: String) {
     let app = App::open_with(url, |meter| meter.identify(ApiKey::default())).await;
     let asked = request("GET", "/other").header("x-api-key", "secret").body(Body::empty()).unwrap();
     assert_eq!(app.ask(asked).await.quota()[1], 9_999);

@@ -7,13 +7,13 @@ use bursar::sqlx::{self, Connection, PgConnection};
 use crate::app::{App, caller, hourly, key, on_both_engines, request, told};
 
 on_both_engines! {
-    a_meter_that_fails_open_serves_and_charges_nothing,
+    a_meter_that_fails_open_serves_without_charge,
     a_meter_that_fails_closed_serves_nothing,
-    a_meter_that_is_off_is_not_there,
-    who_speaks_grpc_is_answered_in_grpc,
+    a_disabled_meter_has_no_effect,
+    a_grpc_request_is_refused_with_a_grpc_status,
 }
 
-async fn a_meter_that_fails_open_serves_and_charges_nothing(url: String) {
+async fn a_meter_that_fails_open_serves_without_charge(url: String) {
     let app = App::open(url, 10).await;
     app.bursar.clone().close().await;
     for uri in ["/other", "/claims"] {
@@ -40,7 +40,7 @@ async fn a_meter_that_fails_closed_serves_nothing(url: String) {
     assert_eq!((app.served(), app.meter.counters().failed_closed), (2, 2));
 }
 
-async fn a_meter_that_is_off_is_not_there(url: String) {
+async fn a_disabled_meter_has_no_effect(url: String) {
     let off = |settings: &mut bursar::meter::MeterSettings| {
         (settings.enabled, settings.quota) = (false, hourly(1));
     };
@@ -58,7 +58,7 @@ async fn a_meter_that_is_off_is_not_there(url: String) {
     app.bursar.close().await;
 }
 
-async fn who_speaks_grpc_is_answered_in_grpc(url: String) {
+async fn a_grpc_request_is_refused_with_a_grpc_status(url: String) {
     let app = App::open(url, 1).await;
     let asked = || {
         let request = request("POST", "/other").header("x-agent-id", key(1));
@@ -75,7 +75,7 @@ async fn who_speaks_grpc_is_answered_in_grpc(url: String) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_quota_that_somebody_has_locked_is_waited_for_no_longer_than_was_said() {
+async fn a_locked_quota_is_waited_for_until_the_timeout() {
     let url = bursar_testkit::fresh_database();
     let patient = |settings: &mut bursar::meter::MeterSettings| settings.patience_ms = 3_000;
     let app = App::open_with(url.clone(), |meter| meter.set(patient)).await;
@@ -92,7 +92,7 @@ async fn a_quota_that_somebody_has_locked_is_waited_for_no_longer_than_was_said(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_leaves_before_it_is_admitted_leaves_no_hold_behind() {
+async fn a_disconnect_before_admission_leaves_no_hold() {
     let url = bursar_testkit::fresh_database();
     let app = App::open(url.clone(), 100).await;
     app.meter.check_and_record(&caller(1), 1).await.unwrap().unwrap();

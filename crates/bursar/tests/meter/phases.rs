@@ -10,18 +10,18 @@ use tower::ServiceExt;
 use crate::app::{App, START, caller, key, on_both_engines, request, told};
 
 on_both_engines! {
-    what_the_handler_reports_is_charged,
+    the_cost_that_the_handler_reports_is_charged,
     a_handler_that_panics_is_charged,
-    a_caller_who_leaves_is_charged,
-    a_connection_that_breaks_is_charged,
-    a_body_is_settled_when_it_has_been_sent_or_left,
-    a_payload_of_untold_size_is_counted_as_it_comes,
-    what_takes_longer_than_its_hold_is_charged_all_the_same,
-    a_budget_that_refuses_overruns_is_charged_what_it_admits,
-    the_same_by_hand,
+    a_cancelled_request_is_charged,
+    a_broken_connection_is_charged,
+    a_streamed_response_is_settled_when_it_ends_or_is_dropped,
+    a_payload_of_unknown_size_is_counted_as_it_arrives,
+    a_request_longer_than_its_hold_is_charged,
+    a_budget_that_refuses_overruns_is_charged_the_estimate,
+    units_can_be_reserved_without_the_middleware,
 }
 
-async fn what_the_handler_reports_is_charged(url: String) {
+async fn the_cost_that_the_handler_reports_is_charged(url: String) {
     let app = App::open(url, 100).await;
     // Twenty are set aside for each; the header tells what is left once it is settled.
     for (uri, left) in [("/work?cost=3", 97), ("/work?cost=0", 97), ("/work", 77), ("/work?cost=30", 47)] {
@@ -53,7 +53,7 @@ async fn a_handler_that_panics_is_charged(url: String) {
     app.books_are_right().await;
 }
 
-async fn a_caller_who_leaves_is_charged(url: String) {
+async fn a_cancelled_request_is_charged(url: String) {
     let app = App::open(url, 100).await;
     let mut notices = app.bursar.listen();
     for (uri, spent) in [("/hang?cost=4", 4), ("/hang", 24)] {
@@ -83,7 +83,7 @@ fn head(method: &str, path: &str) -> String {
     format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\nX-Agent-Id: {}\r\nConnection: close\r\n", key(1))
 }
 
-async fn a_connection_that_breaks_is_charged(url: String) {
+async fn a_broken_connection_is_charged(url: String) {
     let app = App::open(url, 100).await;
     let mut notices = app.bursar.listen();
     let mut stream = TcpStream::connect(serve(&app).await).await.unwrap();
@@ -95,7 +95,7 @@ async fn a_connection_that_breaks_is_charged(url: String) {
     app.books_are_right().await;
 }
 
-async fn a_body_is_settled_when_it_has_been_sent_or_left(url: String) {
+async fn a_streamed_response_is_settled_when_it_ends_or_is_dropped(url: String) {
     let app = App::open(url, 100).await;
     let mut notices = app.bursar.listen();
     // Three parts at two units each: what is left is told before any of them is sent.
@@ -117,7 +117,7 @@ async fn a_body_is_settled_when_it_has_been_sent_or_left(url: String) {
     app.books_are_right().await;
 }
 
-async fn a_payload_of_untold_size_is_counted_as_it_comes(url: String) {
+async fn a_payload_of_unknown_size_is_counted_as_it_arrives(url: String) {
     let app = App::open(url, 200).await;
     let address = serve(&app).await;
     let send = async |path: &str, kib: usize| {
@@ -153,7 +153,7 @@ async fn a_payload_of_untold_size_is_counted_as_it_comes(url: String) {
     app.books_are_right().await;
 }
 
-async fn what_takes_longer_than_its_hold_is_charged_all_the_same(url: String) {
+async fn a_request_longer_than_its_hold_is_charged(url: String) {
     let app = App::open(url, 30).await;
     let reserved = app.meter.reserve(&caller(1), 20).await.unwrap().unwrap();
     assert!(app.meter.reserve(&caller(1), 20).await.unwrap().is_err());
@@ -166,7 +166,7 @@ async fn what_takes_longer_than_its_hold_is_charged_all_the_same(url: String) {
     app.books_are_right().await;
 }
 
-async fn a_budget_that_refuses_overruns_is_charged_what_it_admits(url: String) {
+async fn a_budget_that_refuses_overruns_is_charged_the_estimate(url: String) {
     let app = App::open(url, 100).await;
     let mut budget = bursar::Budget::new(crate::app::hourly(100));
     budget.hold.overrun = bursar::Cover::Refuse;
@@ -177,7 +177,7 @@ async fn a_budget_that_refuses_overruns_is_charged_what_it_admits(url: String) {
     app.books_are_right().await;
 }
 
-async fn the_same_by_hand(url: String) {
+async fn units_can_be_reserved_without_the_middleware(url: String) {
     let app = App::open(url, 100).await;
     let mut notices = app.bursar.listen();
     let reserved = app.meter.reserve(&caller(1), 40).await.unwrap().unwrap();

@@ -10,15 +10,15 @@ use crate::app::{App, START, caller, hourly, key, on_both_engines, request};
 on_both_engines! {
     by_default_a_caller_has_ten_thousand_units_an_hour,
     operations_cost_what_the_model_says,
-    beyond_the_quota_nothing_is_forwarded_and_nothing_charged,
-    many_tasks_at_one_quota_never_overrun_it,
-    whoever_comes_first_makes_the_budget_once,
-    all_limits_must_admit_and_the_tightest_is_told,
-    a_limit_of_ones_own_overrides_the_quota_up_and_down,
-    another_quota_reaches_those_who_have_no_limit_of_their_own,
-    the_quota_is_whole_again_when_the_hour_turns,
+    a_request_beyond_the_quota_is_neither_served_nor_charged,
+    concurrent_requests_never_exceed_a_quota,
+    the_first_charge_defines_the_budget_once,
+    all_limits_must_admit_and_the_tightest_is_reported,
+    a_callers_own_limit_overrides_the_quota,
+    a_new_quota_applies_to_callers_without_their_own_limit,
+    the_quota_resets_at_the_full_hour,
     a_frozen_quota_admits_nothing,
-    tenants_have_quotas_of_their_own,
+    each_tenant_has_its_own_quotas,
 }
 
 async fn by_default_a_caller_has_ten_thousand_units_an_hour(url: String) {
@@ -68,7 +68,7 @@ async fn operations_cost_what_the_model_says(url: String) {
     app.books_are_right().await;
 }
 
-async fn beyond_the_quota_nothing_is_forwarded_and_nothing_charged(url: String) {
+async fn a_request_beyond_the_quota_is_neither_served_nor_charged(url: String) {
     let app = App::open(url, 25).await;
     for left in [15, 5] {
         assert_eq!(app.send(1, "POST", "/claims", Body::empty()).await.quota()[1], left);
@@ -99,7 +99,7 @@ async fn beyond_the_quota_nothing_is_forwarded_and_nothing_charged(url: String) 
     app.books_are_right().await;
 }
 
-async fn many_tasks_at_one_quota_never_overrun_it(url: String) {
+async fn concurrent_requests_never_exceed_a_quota(url: String) {
     let app = App::open(url, 1_000).await;
     // Seven units each, in one phase or in two; a quota of 1,000 has place for 142 of them.
     let tasks = (0..300).map(|task| {
@@ -130,7 +130,7 @@ async fn many_tasks_at_one_quota_never_overrun_it(url: String) {
     app.books_are_right().await;
 }
 
-async fn whoever_comes_first_makes_the_budget_once(url: String) {
+async fn the_first_charge_defines_the_budget_once(url: String) {
     let app = App::open(url, 1_000).await;
     let tasks = (0..60).map(|task| {
         let (meter, agent) = (app.meter.clone(), caller(task % 3));
@@ -151,7 +151,7 @@ async fn whoever_comes_first_makes_the_budget_once(url: String) {
 
 /// Two nodes on one database, and callers that neither has seen.
 #[tokio::test(flavor = "multi_thread")]
-async fn two_nodes_never_overrun_a_quota_that_both_make() {
+async fn two_nodes_never_exceed_a_quota_that_both_define() {
     let url = bursar_testkit::fresh_database();
     let nodes = [App::open(url.clone(), 50).await, App::open(url, 50).await];
     let tasks = (0..160).map(|task| {
@@ -174,7 +174,7 @@ async fn two_nodes_never_overrun_a_quota_that_both_make() {
     one.books_are_right().await;
 }
 
-async fn all_limits_must_admit_and_the_tightest_is_told(url: String) {
+async fn all_limits_must_admit_and_the_tightest_is_reported(url: String) {
     let limit = |amount, window: &str| Limit::new(amount, window.parse().unwrap());
     let limits = vec![limit(50, "hour"), limit(12, "rolling:60000"), limit(60, "day@Europe/Berlin")];
     let app = App::open_with(url, |meter| meter.set(|settings| settings.quota = limits)).await;
@@ -202,7 +202,7 @@ async fn all_limits_must_admit_and_the_tightest_is_told(url: String) {
     app.books_are_right().await;
 }
 
-async fn a_limit_of_ones_own_overrides_the_quota_up_and_down(url: String) {
+async fn a_callers_own_limit_overrides_the_quota(url: String) {
     let app = App::open(url, 10).await;
     assert_eq!(app.send(1, "POST", "/claims", Body::empty()).await.quota(), [10, 0, START + 3_600]);
     app.meter.set_limit(&caller(1), hourly(100)).await.unwrap();
@@ -225,7 +225,7 @@ async fn a_limit_of_ones_own_overrides_the_quota_up_and_down(url: String) {
     app.books_are_right().await;
 }
 
-async fn another_quota_reaches_those_who_have_no_limit_of_their_own(url: String) {
+async fn a_new_quota_applies_to_callers_without_their_own_limit(url: String) {
     let app = App::open(url, 10).await;
     app.send(1, "POST", "/claims", Body::empty()).await;
     app.meter.set_limit(&caller(2), hourly(12)).await.unwrap();
@@ -239,7 +239,7 @@ async fn another_quota_reaches_those_who_have_no_limit_of_their_own(url: String)
     app.books_are_right().await;
 }
 
-async fn the_quota_is_whole_again_when_the_hour_turns(url: String) {
+async fn the_quota_resets_at_the_full_hour(url: String) {
     let app = App::open(url, 10).await;
     app.clock.advance(Span::from_secs(3_599));
     assert_eq!(app.send(1, "POST", "/claims", Body::empty()).await.quota(), [10, 0, START + 3_600]);
@@ -262,7 +262,7 @@ async fn a_frozen_quota_admits_nothing(url: String) {
     app.books_are_right().await;
 }
 
-async fn tenants_have_quotas_of_their_own(url: String) {
+async fn each_tenant_has_its_own_quotas(url: String) {
     let app = App::open(url, 10).await;
     let other = app.meter.in_context(Context::of(Tenant::new("other").unwrap()));
     assert_eq!(app.meter.check_and_record(&caller(1), 10).await.unwrap().unwrap().limits[0].remaining, 0);

@@ -106,11 +106,11 @@ macro_rules! on_both_engines {
 }
 
 on_both_engines! {
-    a_stored_database_of_version_1_opens_and_has_what_was_put_in,
-    a_stored_database_of_version_1_is_made_anew_from_its_journal,
-    a_stored_database_of_version_1_opens_and_goes_on,
-    a_stored_database_of_version_1_is_looked_after_half_a_year_later,
-    names_that_version_1_took_are_there_as_they_were_written,
+    a_database_of_version_1_opens_with_its_contents,
+    a_database_of_version_1_is_rebuilt_from_its_journal,
+    a_database_of_version_1_can_be_used,
+    a_database_of_version_1_is_maintained_half_a_year_later,
+    names_accepted_by_version_1_are_kept_as_written,
 }
 
 /// A copy of a stored database, opened at the instant at which it was made, without upkeep.
@@ -191,7 +191,7 @@ async fn assert_sound(bursar: &Bursar) {
     assert_eq!(bursar.verify().await.unwrap().violations, Vec::<String>::new());
 }
 
-async fn a_stored_database_of_version_1_opens_and_has_what_was_put_in(opened: Opened) {
+async fn a_database_of_version_1_opens_with_its_contents(opened: Opened) {
     let (bursar, known) = (&opened.bursar, opened.known);
     let report = bursar.verify().await.unwrap();
     assert_eq!(report.violations, Vec::<String>::new());
@@ -369,7 +369,7 @@ fn in_july() -> Time {
     "2027-07-01T05:30:00Z".parse().unwrap()
 }
 
-async fn a_stored_database_of_version_1_is_made_anew_from_its_journal(opened: Opened) {
+async fn a_database_of_version_1_is_rebuilt_from_its_journal(opened: Opened) {
     let (bursar, known) = (&opened.bursar, opened.known);
     let acme = bursar.tenant("acme").unwrap();
     let before = [rows(bursar).await, rows(&acme).await].concat();
@@ -436,7 +436,7 @@ fn shown_job(job: Job, now: Time) -> String {
     format!("{} {what:?} {how:?} {since:?} {payloads:?} {state:?} {rest:?} {lapsed:?}", job.id)
 }
 
-async fn a_stored_database_of_version_1_opens_and_goes_on(opened: Opened) {
+async fn a_database_of_version_1_can_be_used(opened: Opened) {
     let (bursar, known) = (&opened.bursar, opened.known);
     let (ledger, jobs) = (bursar.ledger(), bursar.jobs());
 
@@ -522,7 +522,7 @@ async fn a_stored_database_of_version_1_opens_and_goes_on(opened: Opened) {
     opened.bursar.close().await;
 }
 
-async fn a_stored_database_of_version_1_is_looked_after_half_a_year_later(opened: Opened) {
+async fn a_database_of_version_1_is_maintained_half_a_year_later(opened: Opened) {
     let (bursar, clock, known) = (&opened.bursar, &opened.clock, opened.known);
     clock.set(in_july().after(Span::from_secs(1)));
     assert_eq!(bursar.sweep(1_000).await.unwrap().expired_count, 25);
@@ -558,7 +558,7 @@ async fn a_stored_database_of_version_1_is_looked_after_half_a_year_later(opened
     opened.bursar.close().await;
 }
 
-async fn names_that_version_1_took_are_there_as_they_were_written(opened: Opened) {
+async fn names_accepted_by_version_1_are_kept_as_written(opened: Opened) {
     let (bursar, clock, known) = (&opened.bursar, &opened.clock, opened.known);
     let old = bursar.tenant("old-names").unwrap();
     let budgets = async || -> Vec<(String, String)> {
