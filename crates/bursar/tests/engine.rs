@@ -1,4 +1,4 @@
-//! The engine: shared commits, bounds, failures, the end.
+//! The engine: shared commits, bounds, failures and closing.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,7 +11,7 @@ fn budget(cap: i64) -> Budget {
     Budget::new([Limit::new(cap, Window::Lifetime)])
 }
 
-/// A clock that panics when it is told to: what is deep inside a batch can fail too.
+/// A clock that panics on demand, within a batch.
 struct Fragile(AtomicUsize);
 
 impl Clock for Fragile {
@@ -41,7 +41,6 @@ async fn many_callers_share_commits() {
     bursar.close().await;
 }
 
-/// Callers that are few are told by two, but listeners by one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn listeners_receive_events_in_the_order_of_commits() {
     let bursar = Bursar::options("sqlite::memory:").upkeep(None).open().await.unwrap();
@@ -120,7 +119,6 @@ async fn panic_in_a_batch_answers_its_callers_and_leaves_the_engine_alive() {
     assert_eq!(bursar.ledger().budget("room").await.unwrap().unwrap().balances[0].posted, 1);
 }
 
-/// Panics only for one scope: a rule that stumbles over one row.
 #[tokio::test]
 async fn an_unreadable_row_fails_one_request_of_a_batch() {
     let folder = tempfile::tempdir().unwrap();
@@ -142,7 +140,7 @@ async fn an_unreadable_row_fails_one_request_of_a_batch() {
     assert_eq!((counters.done, counters.failed), (39, 1));
 }
 
-/// A log that cannot be written, on a full disk for one, and panics for it.
+/// A logger that panics, as one on a full disk might.
 struct FullLog;
 
 impl<S: tracing::Subscriber> tracing_subscriber::Layer<S> for FullLog {
@@ -161,13 +159,13 @@ async fn a_failing_logger_affects_only_its_own_request() {
     bursar.ledger().define("spoiled", budget(9)).await.unwrap();
     let other = rusqlite::Connection::open(&file).unwrap();
     other.execute("UPDATE bursar_scopes SET state = x'00' WHERE scope = 'spoiled'", []).unwrap();
-    // The lanes of this runtime run on this thread.
+    // The committers of this runtime run on this thread.
     let full = tracing::subscriber::set_default(tracing_subscriber::registry().with(FullLog));
     let lost = bursar.ledger().post("spoiled", 1).await.unwrap_err();
     assert!(matches!(&lost, Error::Store(error) if matches!(**error, StoreError::UnknownOutcome(_))), "{lost}");
     drop(full);
-    let patient = tokio::time::timeout(Duration::from_secs(20), bursar.ledger().post("room", 1)).await;
-    patient.expect("the lane goes on").unwrap();
+    let next = tokio::time::timeout(Duration::from_secs(20), bursar.ledger().post("room", 1)).await;
+    next.expect("the committer still runs").unwrap();
 }
 
 #[tokio::test]
@@ -179,7 +177,7 @@ async fn close_answers_accepted_requests_and_refuses_the_rest() {
         let bursar = bursar.clone();
         callers.spawn(async move { bursar.ledger().post("room", 1).await.map(drop) });
     }
-    // Some have been accepted by now, some not.
+    // Some requests are accepted by now, others are not.
     callers.join_next().await.unwrap().unwrap().unwrap();
     let survivor = bursar.clone();
     bursar.close().await;
@@ -193,7 +191,7 @@ async fn close_answers_accepted_requests_and_refuses_the_rest() {
     assert!(matches!(survivor.verify().await, Err(Error::Store(error)) if matches!(*error, StoreError::Closed)));
 }
 
-/// A process may end, and the file be copied, right after `close`: everything is in the one file then.
+/// After `close`, the write-ahead log is merged into the database file, which can be copied.
 #[tokio::test]
 async fn after_close_the_database_is_one_file() {
     let folder = tempfile::tempdir().unwrap();
@@ -237,9 +235,9 @@ async fn a_lagging_listener_learns_what_it_missed_and_blocks_no_request() {
         callers.spawn(async move { bursar.ledger().post("room", 1).await.map(drop) });
     }
     assert!(callers.join_all().await.into_iter().all(|answer| answer.is_ok()));
-    let missed = lagging.next().await.expect("open").expect_err("it lags");
+    let missed = lagging.next().await.expect("open").expect_err("the listener lags");
     assert!(missed.commands >= 900, "{missed}");
-    assert_eq!(lagging.next().await.expect("open").expect("from here on").event().kind(), "spend.posted");
+    assert_eq!(lagging.next().await.expect("open").expect("later events arrive").event().kind(), "spend.posted");
 }
 
 #[tokio::test]
@@ -258,7 +256,7 @@ async fn background_maintenance_sweeps_expired_holds() {
             }
         }
     };
-    tokio::time::timeout(Duration::from_secs(30), swept).await.expect("it is swept");
+    tokio::time::timeout(Duration::from_secs(30), swept).await.expect("the hold is swept");
     let hold = bursar.ledger().find(placed).await.unwrap().unwrap();
     assert_eq!(hold.state, bursar::HoldState::Expired);
     bursar.close().await;
@@ -282,16 +280,16 @@ async fn a_replayed_mint_does_not_return_the_token() {
     grants.redeem("upload", "s", &first.token.unwrap()).await.unwrap();
 }
 
-/// Who asks again as soon as he is answered shares the next batch with all others who do.
+/// Callers that send the next request as soon as they are answered share the next batch.
 #[tokio::test]
 async fn a_few_callers_share_every_batch() {
     let bursar = Bursar::options("sqlite::memory:").upkeep(None).open().await.unwrap();
     bursar.ledger().define("team", budget(1_000_000)).await.unwrap();
     let before = bursar.counters().batches;
     let mut callers = JoinSet::new();
-    for place in 0..20 {
-        // Half of them come while the first batch is under way.
-        while place == 10 && bursar.counters().batches == before {
+    for caller in 0..20 {
+        // Half of the callers start while the first batch is in flight.
+        while caller == 10 && bursar.counters().batches == before {
             tokio::task::yield_now().await;
         }
         let bursar = bursar.clone();

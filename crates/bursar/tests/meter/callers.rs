@@ -1,4 +1,4 @@
-//! Who pays, and who is turned away for not saying it.
+//! How callers are identified, and what happens to requests without a valid caller.
 
 use axum::body::Body;
 use axum::http::HeaderName;
@@ -33,7 +33,7 @@ async fn a_malformed_caller_id_is_refused(url: String) {
     assert_eq!(app.ask(twice.body(Body::empty()).unwrap()).await.status, 400);
     assert_eq!((app.served(), app.meter.counters().rejected), (0, 9));
     assert_eq!(app.bursar.ledger().budgets("", None, 10).await.unwrap(), []);
-    // In capitals it is the same caller.
+    // An upper-case key is the same caller.
     app.send(1, "GET", "/other", Body::empty()).await;
     let capitals = request("GET", "/other").header("x-agent-id", key(1).to_uppercase());
     assert_eq!(app.ask(capitals.body(Body::empty()).unwrap()).await.quota()[1], 98);
@@ -68,7 +68,7 @@ async fn anonymous_requests_are_served_or_share_a_quota_or_are_refused(url: Stri
     assert_eq!((answer.status, answer.json()["type"].as_str()), (401, Some("/problems/unauthorized")));
     assert!(answer.header("www-authenticate").is_some());
     assert_eq!((app.served(), app.meter.counters().rejected), (0, 1));
-    // Health is for everybody.
+    // Health checks need no caller.
     let health = request("GET", "/livez").body(Body::empty()).unwrap();
     assert_eq!(app.ask(health).await.status, 200);
     app.bursar.close().await;
@@ -84,7 +84,7 @@ async fn each_admitted_caller_has_a_row_and_refused_ones_have_none(url: String) 
         assert!(task.await.unwrap());
     }
     assert_eq!(app.bursar.ledger().budgets("agent:", None, 1_000).await.unwrap().len(), 500);
-    // Whoever is refused at once leaves nothing at all.
+    // A caller whose first request is refused has no row.
     for number in 500..600u32 {
         let agent = Caller::new(&format!("{number:064x}")).unwrap();
         assert!(app.meter.check_and_record(&agent, 2).await.unwrap().is_err());
@@ -93,7 +93,7 @@ async fn each_admitted_caller_has_a_row_and_refused_ones_have_none(url: String) 
     app.books_are_right().await;
 }
 
-/// No router, no axum: a function from one body to another.
+/// Without a router or axum: a plain service function.
 #[tokio::test]
 async fn any_tower_service_can_be_metered() {
     use axum::body::Bytes;

@@ -1,10 +1,10 @@
-//! What becomes of requests while the quota cannot be asked, and what gRPC is told.
+//! Requests while the quota cannot be checked, and the refusals of gRPC requests.
 
 use axum::body::Body;
 use bursar::meter::OnFailure;
 use bursar::sqlx::{self, Connection, PgConnection};
 
-use crate::app::{App, caller, hourly, key, on_both_engines, request, told};
+use crate::app::{App, caller, hourly, key, on_both_engines, request, wait_for};
 
 on_both_engines! {
     a_meter_that_fails_open_serves_without_charge,
@@ -20,7 +20,7 @@ async fn a_meter_that_fails_open_serves_without_charge(url: String) {
         let answer = app.send(1, "GET", uri, Body::empty()).await;
         assert_eq!((answer.status, answer.text.as_str(), answer.header("x-quota-limit")), (200, "served", None));
     }
-    // What is reported for an operation in two phases goes nowhere.
+    // The cost that a two-phase operation reports is ignored.
     assert_eq!(app.send(1, "POST", "/work?cost=3", "x").await.status, 200);
     assert_eq!(app.send(1, "GET", "/stream", "").await.text, "part 1;part 2;part 3;");
     let counters = app.meter.counters();
@@ -49,9 +49,9 @@ async fn a_disabled_meter_has_no_effect(url: String) {
         let answer = app.send(1, "GET", "/other", Body::empty()).await;
         assert_eq!((answer.status, answer.header("x-quota-limit")), (200, None));
     }
-    // Handlers that say what they cost do not notice.
+    // Handlers can still report a cost.
     assert_eq!(app.send(1, "GET", "/stream", "").await.status, 200);
-    // Not even nonsense is noticed.
+    // A malformed caller id is ignored.
     let nonsense = request("GET", "/other").header("x-agent-id", "nonsense").body(Body::empty()).unwrap();
     assert_eq!(app.ask(nonsense).await.status, 200);
     assert_eq!(app.bursar.ledger().budgets("", None, 10).await.unwrap(), []);
@@ -68,7 +68,7 @@ async fn a_grpc_request_is_refused_with_a_grpc_status(url: String) {
     let over = app.ask(asked()).await;
     assert_eq!((over.status, over.header("grpc-status"), over.text.as_str()), (200, Some("8"), ""));
     assert_eq!(over.header("content-type"), Some("application/grpc"));
-    assert!(over.header("grpc-message").unwrap().starts_with("the quota leaves too little; 0 of 1 (hour@UTC)"));
+    assert!(over.header("grpc-message").unwrap().starts_with("quota exceeded; nothing was charged; 0 of 1 (hour@UTC)"));
     assert!(over.header("retry-after").is_some());
     assert_eq!(app.served(), 1);
     app.bursar.close().await;
@@ -86,7 +86,7 @@ async fn a_locked_quota_is_waited_for_until_the_timeout() {
     assert_eq!(app.send(1, "GET", "/other", Body::empty()).await.status, 200);
     assert_eq!(app.meter.counters().failed_open, 1);
     transaction.rollback().await.unwrap();
-    // What was begun for it may come to its end, and the quota can be asked again.
+    // The quota can be checked again once the lock is released.
     assert!(app.meter.check_and_record(&caller(1), 1).await.unwrap().is_ok());
     app.books_are_right().await;
 }
@@ -105,8 +105,8 @@ async fn a_disconnect_before_admission_leaves_no_hold() {
     assert!(futures_util::FutureExt::now_or_never(&mut served).is_none());
     drop(served);
     transaction.rollback().await.unwrap();
-    told(&mut notices, "hold.placed").await;
-    told(&mut notices, "hold.released").await;
+    wait_for(&mut notices, "hold.placed").await;
+    wait_for(&mut notices, "hold.released").await;
     assert_eq!((app.served(), app.spent(1).await), (0, (1, 0)));
     app.books_are_right().await;
 }

@@ -1,4 +1,4 @@
-//! Whatever a file or a request says, nothing of the meter that reads it panics.
+//! Fuzz tests: no settings file and no request makes the meter panic.
 
 use axum::http::Request;
 use bursar::meter::{AgentId, ApiKey, Caller, ClientIp, Identify, MeterSettings, PathPattern};
@@ -16,7 +16,7 @@ fn path_patterns_match_paths_made_from_them() {
         };
         let path: Vec<_> = text.split('/').map(filled).collect();
         assert!(pattern.matches(&path.join("/")), "{text:?} and {path:?}");
-        assert!(!pattern.matches("") && !pattern.matches("x"), "{text:?}: a path begins with a slash");
+        assert!(!pattern.matches("") && !pattern.matches("x"), "{text:?}: a path starts with a slash");
     });
 }
 
@@ -51,7 +51,7 @@ fn any_settings_text_is_read_or_refused() {
             assert!(price.with_payload(u64::MAX) >= price.with_payload(0) && price.fixed >= 0, "{text:?}");
         }
     });
-    assert!(samples[..2].iter().all(|sample| MeterSettings::from_toml(sample).is_ok()), "the samples are good ones");
+    assert!(samples[..2].iter().all(|sample| MeterSettings::from_toml(sample).is_ok()), "the samples are valid");
 }
 
 #[test]

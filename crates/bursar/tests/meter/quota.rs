@@ -1,4 +1,4 @@
-//! What a quota admits, and what its callers are told.
+//! What a quota admits, and what responses report of it.
 
 use std::collections::HashMap;
 
@@ -28,13 +28,13 @@ async fn by_default_a_caller_has_ten_thousand_units_an_hour(url: String) {
     assert_eq!(answer.quota(), [10_000, 9_999, START + 3_600]);
     assert_eq!(answer.header("ratelimit-policy"), Some("\"hour@UTC\";q=10000;w=3600"));
     assert_eq!(answer.header("ratelimit"), Some("\"hour@UTC\";r=9999;t=3600"));
-    // A quota is a budget, and shows wherever budgets do.
+    // A quota is a budget, and listed with them.
     let ledger = app.bursar.ledger();
     assert_eq!(ledger.remaining(caller(1).scope()).await.unwrap()[0].remaining, Some(9_999));
     let listed = ledger.budgets("agent:", None, 10).await.unwrap();
     assert_eq!(listed.len(), 1);
     assert_eq!((listed[0].scope.as_str(), listed[0].balances[0].posted), (&*format!("agent:{}", key(1)), 1));
-    // Who was never seen has all of it, and asking makes no budget.
+    // A new caller has the full quota, and reading it defines no budget.
     let fresh = app.meter.status(&caller(2)).await.unwrap();
     assert_eq!((fresh.limits[0].remaining, fresh.limits[0].used()), (10_000, 0));
     assert!(ledger.budget(caller(2).scope()).await.unwrap().is_none());
@@ -58,7 +58,7 @@ async fn operations_cost_what_the_model_says(url: String) {
         left -= cost;
         assert_eq!((answer.status, answer.quota()[1]), (200, left), "{method} {uri} {bytes}");
     }
-    // What is bypassed costs nothing and tells nothing; nor does what is not there cost nothing.
+    // A bypassed request costs nothing and has no headers. A request for an unknown path costs one unit.
     let health = app.send(1, "GET", "/livez", Body::empty()).await;
     assert_eq!((health.status, health.header("x-quota-limit")), (200, None));
     let missing = app.send(1, "GET", "/nowhere", Body::empty()).await;
@@ -89,7 +89,7 @@ async fn a_request_beyond_the_quota_is_neither_served_nor_charged(url: String) {
     assert_eq!((violation["requested"].as_i64(), violation["available"].as_i64()), (Some(10), Some(5)));
     assert_eq!(app.served(), 2);
     assert_eq!(app.spent(1).await, (20, 0));
-    // What is cheaper still fits; what no empty window would hold is told so, and to wait is no advice.
+    // A cheaper request is still admitted. A request above the whole limit has no retry-after.
     assert_eq!(app.send(1, "GET", "/claims", Body::empty()).await.quota()[1], 0);
     let never = app.send(1, "POST", "/claims", "x".repeat(20 << 10)).await;
     assert_eq!((never.status, never.header("retry-after")), (429, None));
@@ -101,7 +101,7 @@ async fn a_request_beyond_the_quota_is_neither_served_nor_charged(url: String) {
 
 async fn concurrent_requests_never_exceed_a_quota(url: String) {
     let app = App::open(url, 1_000).await;
-    // Seven units each, in one phase or in two; a quota of 1,000 has place for 142 of them.
+    // Each costs seven units, in one phase or in two; a quota of 1,000 admits 142 of them.
     let tasks = (0..300).map(|task| {
         let router = app.router.clone();
         let uri = if task % 2 == 0 { "/claims?lens=a,b" } else { "/work?cost=7" };
@@ -121,7 +121,7 @@ async fn concurrent_requests_never_exceed_a_quota(url: String) {
     let (posted, held) = app.spent(1).await;
     assert_eq!((posted, held), (served as i64 * 7, 0));
     assert!(posted <= 1_000, "{posted}");
-    // What was set aside by estimates may have turned some away, but what is left now goes to the last unit.
+    // Held estimates may have refused some requests, but all units that are left now can be spent.
     for _ in served..142 {
         assert_eq!(app.send(1, "GET", "/claims?lens=a,b", Body::empty()).await.status, 200);
     }
@@ -149,7 +149,7 @@ async fn the_first_charge_defines_the_budget_once(url: String) {
     app.books_are_right().await;
 }
 
-/// Two nodes on one database, and callers that neither has seen.
+/// Two nodes on one database, and callers that are new to both.
 #[tokio::test(flavor = "multi_thread")]
 async fn two_nodes_never_exceed_a_quota_that_both_define() {
     let url = bursar_testkit::fresh_database();
@@ -207,14 +207,14 @@ async fn a_callers_own_limit_overrides_the_quota(url: String) {
     assert_eq!(app.send(1, "POST", "/claims", Body::empty()).await.quota(), [10, 0, START + 3_600]);
     app.meter.set_limit(&caller(1), hourly(100)).await.unwrap();
     assert_eq!(app.send(1, "POST", "/claims", Body::empty()).await.quota(), [100, 80, START + 3_600]);
-    // Below what is spent already, nothing is admitted and nothing is owed.
+    // With a limit below what is spent, nothing is admitted and nothing remains.
     app.meter.set_limit(&caller(1), hourly(5)).await.unwrap();
     let over = app.send(1, "GET", "/other", Body::empty()).await;
     assert_eq!((over.status, over.quota()[..2].to_vec()), (429, vec![5, 0]));
-    // Before it ever came, one can be given a limit too.
+    // A caller can have a limit before its first request.
     app.meter.set_limit(&caller(2), [Limit::new(15, "day".parse().unwrap())]).await.unwrap();
     assert_eq!(app.send(2, "POST", "/claims", Body::empty()).await.quota(), [15, 5, START + 57_600]);
-    // What else is set for a budget stays.
+    // The other settings of a budget stay.
     let mut budget = app.bursar.ledger().budget(caller(2).scope()).await.unwrap().unwrap().budget.unwrap();
     budget.thresholds = vec![80];
     app.bursar.ledger().define(caller(2).scope(), budget).await.unwrap();
@@ -270,7 +270,7 @@ async fn each_tenant_has_its_own_quotas(url: String) {
     let exceeded = other.check_and_record(&caller(1), 1).await.unwrap().unwrap_err();
     assert_eq!(
         exceeded.to_string(),
-        "the quota leaves too little; 0 of 10 (hour@UTC) are left, the request costs 1; try again in 3600 s"
+        "quota exceeded; nothing was charged; 0 of 10 (hour@UTC) are left, the request costs 1; retry after 3600 s"
     );
     app.books_are_right().await;
 }
