@@ -1,4 +1,4 @@
-//! Grants whose time is over.
+//! Expired grants.
 
 use std::time::Duration;
 
@@ -18,14 +18,14 @@ async fn purge_removes_only_expired_grants(place: Place) {
     let other = home.bursar.tenant("other").unwrap();
     other.grants().mint("upload", "session-1", Payload::default(), Duration::from_secs(60)).await.unwrap();
     grants.redeem("upload", "session-1", &used.token.unwrap()).await.unwrap();
-    assert_eq!(grants.purge_expired().await.unwrap(), 0, "it is not their time yet");
+    assert_eq!(grants.purge_expired().await.unwrap(), 0, "none has expired yet");
 
     home.clock.advance(Span::from_secs(60));
     assert_eq!(grants.purge_expired().await.unwrap(), 2);
     let left: Vec<_> = grants.list(None, 10).await.unwrap().into_iter().map(|grant| grant.id).collect();
     assert_eq!(left, [long.id]);
-    assert_eq!(other.grants().list(None, 10).await.unwrap().len(), 1, "another tenant's is not touched");
-    assert_eq!(grants.purge_expired().await.unwrap(), 0, "once is enough");
-    grants.redeem("upload", "session-1", &short.token.unwrap()).await.expect_err("it is gone");
+    assert_eq!(other.grants().list(None, 10).await.unwrap().len(), 1, "another tenant's grant is untouched");
+    assert_eq!(grants.purge_expired().await.unwrap(), 0, "each is purged once");
+    grants.redeem("upload", "session-1", &short.token.unwrap()).await.expect_err("the grant was purged");
     grants.redeem("upload", "session-1", &long.token.unwrap()).await.unwrap();
 }

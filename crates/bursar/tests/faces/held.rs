@@ -1,4 +1,4 @@
-//! Handles that are dropped when it is not easy to settle them.
+//! Dropped handles of holds.
 
 use std::time::Duration;
 
@@ -55,7 +55,7 @@ async fn a_floor_is_committed_even_if_bursar_is_overloaded() {
     let mut waiting = Vec::new();
     for filler in fillers {
         waiting.push(tokio::spawn(filler));
-        // There is one thread: the others have gone as far as they can when it is our turn again.
+        // The runtime has one thread: after yielding, the other tasks have run as far as they can.
         tokio::task::yield_now().await;
         tokio::task::yield_now().await;
     }

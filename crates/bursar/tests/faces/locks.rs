@@ -1,4 +1,4 @@
-//! Locks in a caller's own PostgreSQL transaction: what fails leaves the transaction as it was.
+//! Locks in a caller's own PostgreSQL transaction: a failed lock leaves the transaction usable.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Upkeep goes on when something is wrong or in use.
+//! Maintenance continues when a row is corrupt or locked.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ on_both_engines! {
     maintenance_steps_are_independent,
 }
 
-/// Holds on a scope each, which expire in a second.
+/// Places a hold on each scope, which expires in a second.
 async fn short_holds(home: &Home, scopes: &[&str]) -> Vec<HoldId> {
     home.budgets(scopes).await;
     let mut placed = Vec::new();
@@ -39,14 +39,14 @@ async fn damage_scope(home: &Home, scope: &str) {
     home.sql(format!("UPDATE {table} SET state = {bytes} WHERE scope = '{scope}'")).await;
 }
 
-/// Waits until something holds that the background brings about.
+/// Waits until a condition holds that background maintenance brings about.
 async fn until(mut holds: impl AsyncFnMut() -> bool) {
     let look = async {
         while !holds().await {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(60), look).await.expect("it comes about");
+    tokio::time::timeout(Duration::from_secs(60), look).await.expect("the condition holds within a minute");
 }
 
 async fn a_corrupt_hold_does_not_stop_the_sweep_of_others(place: Place) {
@@ -72,8 +72,8 @@ async fn a_corrupt_scope_does_not_stop_the_tidying_of_others(place: Place) {
     assert_eq!((home.count("postings").await, home.count("keys").await), (3, 3));
     damage_scope(&home, "b").await;
     home.bursar.tidy().await.expect_err("what is bad is told");
-    assert_eq!(home.count("postings").await, 1, "those of the others are rolled up");
-    assert_eq!(home.count("keys").await, 0, "keys are forgotten all the same");
+    assert_eq!(home.count("postings").await, 1, "the postings of the other scopes are rolled up");
+    assert_eq!(home.count("keys").await, 0, "keys are deleted all the same");
 }
 
 async fn maintenance_steps_are_independent(place: Place) {

@@ -1,4 +1,4 @@
-//! What operators do to jobs.
+//! Actions of operators on jobs.
 
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ async fn an_action_applies_to_matching_jobs_page_by_page() {
     for engine in ENGINES {
         let (bursar, _) = open(engine).await;
         let jobs = bursar.jobs();
-        jobs.enqueue_all((0..1_203).map(|place| job(if place % 3 == 0 { "b" } else { "a" }, "work"))).await.unwrap();
+        jobs.enqueue_all((0..1_203).map(|index| job(if index % 3 == 0 { "b" } else { "a" }, "work"))).await.unwrap();
         let filter = JobFilter { queue: Some("a".try_into().unwrap()), ..JobFilter::default() };
         let counted = jobs.count(&filter, 100).await.unwrap();
         assert_eq!((counted.found, counted.more), (100, true));

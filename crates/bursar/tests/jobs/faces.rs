@@ -1,4 +1,4 @@
-//! What can be asked of jobs and queues.
+//! The API of jobs and queues.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::home::{ENGINES, ask, balance, budget, enqueue_held, job, lease_one, o
 async fn a_hundred_thousand_jobs_are_enqueued_in_order_by_one_call() {
     for engine in ENGINES {
         let (bursar, _) = open(engine).await;
-        // The model walks through all its jobs for each lease, so that nothing is leased here.
+        // The in-memory model scans all jobs for each lease, so this test leases none.
         let jobs = (0..100_000).map(|_| job("bulk", "work"));
         let enqueued = bursar.jobs().enqueue_all(jobs).await.unwrap();
         assert_eq!(enqueued.len(), 100_000);
@@ -41,9 +41,9 @@ async fn the_attempts_of_a_job_are_listed_with_their_ends() {
         assert_eq!((second.id, second.life.attempts), (id, 2));
         jobs.snooze(id, second.life.fence, Duration::ZERO).await.unwrap();
         let third = lease_one(&bursar, "q").await;
-        assert_eq!(third.life.attempts, 2, "putting it off was no attempt");
+        assert_eq!(third.life.attempts, 2, "a snooze does not count as an attempt");
         jobs.complete(id, third.life.fence, Payload::of(&7).unwrap(), None).await.unwrap();
-        // The same end again is the same answer; another has lost the lease.
+        // Repeating the same end returns the same answer; another end is refused, because the lease is over.
         let again = jobs.complete(id, third.life.fence, Payload::default(), None).await.unwrap();
         assert_eq!(again.state, JobState::Succeeded);
         assert!(jobs.hand_back(id, third.life.fence).await.unwrap_err().is_lease_lost());
@@ -94,7 +94,7 @@ async fn queues_are_defined_paused_and_counted() {
         assert!(bursar.jobs().lease(ask("q", 1)).await.unwrap().jobs.is_empty());
         queues.resume("q").await.unwrap();
         let leased = lease_one(&bursar, "q").await;
-        // A worker that has a job of a paused queue is told to take no more.
+        // The heartbeat of a worker with a job of a paused queue tells it to lease no more.
         queues.pause("q").await.unwrap();
         let beat = Beat { job: id, fence: leased.life.fence };
         assert_eq!(bursar.jobs().heartbeat(beat).await.unwrap().order, Order::Drain);

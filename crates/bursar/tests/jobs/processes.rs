@@ -1,4 +1,4 @@
-//! Two instances on one database file, as two processes would be: they share nothing but the file.
+//! Two instances on one database file. Like two processes, they share nothing but the file.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -23,7 +23,7 @@ async fn a_job_of_another_process_is_noticed_by_the_change_counter() {
             let here = here.clone();
             async move { here.jobs().lease_wait(ask("q", 1), Duration::from_secs(50)).await.unwrap() }
         });
-        // It waits: it has asked, and looks at the bell again and again.
+        // The waiting call has found no job and polls the change counter.
         let before = here.counters().bells;
         soon(async {
             while here.counters().bells < before + 20 {
@@ -34,14 +34,14 @@ async fn a_job_of_another_process_is_noticed_by_the_change_counter() {
         let id = there.jobs().enqueue(job("q", "work")).await.unwrap().id;
         assert_eq!(waiter.await.unwrap().jobs[0].id, id);
     }
-    // It asks when it comes, when the bell rings, and at times for safety. A look at the bell is no ask.
+    // The worker requests jobs at first, when the counter changes, and sometimes as a fallback. A poll is not a request.
     let (asked, bells) = (here.counters().done - begun.done, here.counters().bells - begun.bells);
-    assert!(asked * 2 <= bells, "{asked} asks and {bells} looks at the bell");
+    assert!(asked * 2 <= bells, "{asked} lease requests and {bells} polls");
     here.close().await;
     there.close().await;
 }
 
-/// Where the system tells of writes: elsewhere it is looked for them.
+/// On Linux the write-ahead log is watched; other systems poll.
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_waiting_worker_does_not_poll_until_another_process_writes() {
@@ -56,13 +56,13 @@ async fn a_waiting_worker_does_not_poll_until_another_process_writes() {
         let hints = here.counters().hints;
         let id = there.jobs().enqueue(job("q", "work")).await.unwrap().id;
         assert_eq!(waiter.await.unwrap().jobs[0].id, id);
-        assert_eq!(here.counters().hints, hints, "a write is no hint of a job");
+        assert_eq!(here.counters().hints, hints, "SQLite sends no notifications");
     }
     here.close().await;
     there.close().await;
 }
 
-/// Returns when the bell was looked at, and then not for half a second.
+/// Returns once the change counter was polled, and then not polled for half a second.
 #[cfg(target_os = "linux")]
 async fn quiet(bursar: &Bursar) {
     let mut last = 0;

@@ -1,4 +1,4 @@
-//! A worker's own rows, the end of its job and what the job cost commit together.
+//! A worker's own rows, the end of its job and the job's cost commit together or not at all.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -38,7 +38,7 @@ async fn rows_job_and_cost_commit_together_on_sqlite() {
         let state = bursar.jobs().find(id).await.unwrap().unwrap().life.state;
         assert_eq!((rows.await.unwrap(), balance(&bursar, "team").await, state), expected);
     }
-    // Who has lost the lease writes nothing of its own either.
+    // If the lease is lost, the worker's rows are rolled back too.
     let late = bursar.transaction(move |tx| {
         tx.connection().execute("INSERT INTO videos VALUES ('late')", [])?;
         tx.fail(id, leased.life.fence, Failure::new("late", "x"))?;
@@ -84,20 +84,20 @@ async fn rows_job_and_cost_commit_together_on_postgres() {
     bursar.close().await;
 }
 
-/// How a transaction ends in which it turns out that the lease is lost.
+/// How a transaction ends after it found that the lease is lost.
 #[derive(Clone, Copy, Debug)]
 enum Then {
-    /// With the error, as by `?`.
+    /// It is rolled back with the error, as by `?`.
     RollBack,
     /// It panics.
     Panic,
-    /// The worker keeps its rows all the same.
+    /// It commits despite the error.
     Commit,
-    /// It is rolled back, and nobody looks at the error.
+    /// It is rolled back, and the error is ignored.
     Forget,
 }
 
-/// A job whose first lease has lapsed and whose second one runs, in a clock's year zero; with the fences of both.
+/// Returns a job whose first lease has expired and whose second one runs, with the fences of both.
 async fn lost_and_running(bursar: &Bursar, clock: &ManualClock) -> (JobId, u64, u64) {
     bursar.ledger().define("team", budget(100)).await.unwrap();
     let id = enqueue_held(bursar, "q", "team", 40).await;
@@ -108,14 +108,14 @@ async fn lost_and_running(bursar: &Bursar, clock: &ManualClock) -> (JobId, u64, 
     (id, first, lease_one(bursar, "q").await.life.fence)
 }
 
-/// The spend of the lost lease is charged once and flagged, and the other lease is as it was.
+/// Asserts that the usage of the lost lease is charged once and flagged, and that the other lease is unchanged.
 async fn assert_billed_once(bursar: &Bursar, id: JobId, lost: u64, running: u64) {
     let expected: [(u64, bool, i64); 1] = [(lost, true, 25)];
     assert_eq!(bills(bursar, id).await, expected);
     let job = bursar.jobs().find(id).await.unwrap().unwrap();
     assert_eq!((job.life.state, job.life.fence, job.life.lease.is_some()), (JobState::Leased, running, true));
     assert_eq!((balance(bursar, "team").await, job.total_cost()), ((25, 40), 25));
-    // However often it is told.
+    // Also if it is reported again.
     let again = bursar.jobs().complete(id, lost, Payload::default(), spent(25)).await.unwrap_err();
     assert!(again.is_lease_lost());
     assert_eq!(bills(bursar, id).await, expected);
@@ -124,7 +124,7 @@ async fn assert_billed_once(bursar: &Bursar, id: JobId, lost: u64, running: u64)
     assert!(bursar.verify().await.unwrap().is_ok());
 }
 
-/// The bills of a job: fence, whether it was lost, and how much.
+/// Returns the charges outside the hold of a job: fence, whether the lease was lost, and units.
 async fn bills(bursar: &Bursar, id: JobId) -> Vec<(u64, bool, i64)> {
     let history = bursar.jobs().history(id, 100).await.unwrap();
     let billed = history.iter().filter_map(|event| match &event.event {
@@ -144,27 +144,27 @@ async fn usage_of_a_lost_lease_is_charged_once_on_sqlite() {
         let (bursar, clock) = open("sqlite").await;
         let (id, lost, running) = lost_and_running(&bursar, &clock).await;
         let done = bursar.transaction(move |tx| {
-            let told = tx.complete(id, lost, Payload::default(), spent(25)).unwrap_err();
+            let error = tx.complete(id, lost, Payload::default(), spent(25)).unwrap_err();
             match then {
-                Then::RollBack => Err(Wrong::Bursar(told)),
-                Then::Panic => panic!("the worker stumbles"),
-                Then::Commit => Ok(told.is_lease_lost()),
+                Then::RollBack => Err(Wrong::Bursar(error)),
+                Then::Panic => panic!("the worker panics"),
+                Then::Commit => Ok(error.is_lease_lost()),
                 Then::Forget => Err(Wrong::Changed),
             }
         });
         match (then, done.await) {
-            (Then::RollBack, Err(Wrong::Bursar(told))) => assert!(told.is_lease_lost()),
-            (Then::Panic, Err(Wrong::Bursar(told))) => assert!(!told.is_lease_lost(), "{told}"),
+            (Then::RollBack, Err(Wrong::Bursar(error))) => assert!(error.is_lease_lost()),
+            (Then::Panic, Err(Wrong::Bursar(error))) => assert!(!error.is_lease_lost(), "{error}"),
             (Then::Commit, Ok(true)) | (Then::Forget, Err(Wrong::Changed)) => {}
-            (then, done) => panic!("{then:?} came to {done:?}"),
+            (then, done) => panic!("{then:?} returned {done:?}"),
         }
-        // It is so when the transaction has been answered: nothing is waited for.
+        // The usage is charged before the transaction returns.
         assert_billed_once(&bursar, id, lost, running).await;
         bursar.close().await;
     }
 }
 
-/// A caller that goes away takes its future along, and the closure on the writer's thread goes on.
+/// A cancelled caller drops its future, and the closure on the writer's thread runs on.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn usage_of_a_lost_lease_is_charged_after_cancellation_on_sqlite() {
     let (bursar, clock) = open("sqlite").await;
@@ -214,7 +214,7 @@ async fn usage_of_a_lost_lease_is_charged_once_on_postgres() {
                 tx.commit().await.unwrap();
                 told.bill().await.unwrap();
             }
-            // Nobody thinks of it: it is charged in the background, as soon as the transaction has let go of its locks.
+            // The error is ignored: a background task charges the usage once the transaction has released its locks.
             Then::Forget => {
                 drop(told);
                 tx.rollback().await.unwrap();
@@ -227,7 +227,7 @@ async fn usage_of_a_lost_lease_is_charged_once_on_postgres() {
     }
 }
 
-/// A lease that is taken back in the transaction itself is its worker's again after a rollback: nothing is ended behind its back.
+/// A lease that the transaction itself took back is valid again after a rollback, and only its worker ends it.
 #[tokio::test]
 async fn a_lease_restored_by_a_rollback_is_not_ended() {
     let (bursar, clock) = open("sqlite").await;
@@ -248,7 +248,7 @@ async fn a_lease_restored_by_a_rollback_is_not_ended() {
     bursar.close().await;
 }
 
-/// A file has one writer: whoever comes second waits, and finds what the first has left.
+/// A file has one writer: the second transaction waits, and finds what the first has committed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_second_transaction_with_a_job_key_waits_on_sqlite() {
     let folder = tempfile::tempdir().unwrap();

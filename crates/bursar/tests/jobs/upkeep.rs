@@ -1,4 +1,4 @@
-//! Lapsed leases, parked jobs and finished ones are looked after.
+//! Maintenance of expired leases, parked jobs and finished jobs.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -59,7 +59,7 @@ async fn heartbeats_and_progress_renew_a_lease() {
     }
 }
 
-/// In time that the test holds: whenever a lease lapses between two looks of the background, the job is ready within a second.
+/// In paused time: whenever a lease expires between two runs of maintenance, the job is ready within a second.
 #[tokio::test(start_paused = true)]
 async fn a_job_is_ready_within_a_second_of_its_leases_expiry() {
     for engine in TIMELESS {
@@ -79,7 +79,7 @@ async fn a_job_is_ready_within_a_second_of_its_leases_expiry() {
             let leased = bursar.jobs().lease_wait(ask("q", 1), Duration::from_secs(50)).await.unwrap().jobs.remove(0);
             assert_eq!((leased.id, leased.life.attempts), (id, 2));
             let took = lapsed.elapsed();
-            assert!(took <= Duration::from_secs(1), "{phase_ms} ms after a look: {took:?}");
+            assert!(took <= Duration::from_secs(1), "{phase_ms} ms after maintenance: {took:?}");
             bursar.close().await;
         }
     }
@@ -96,14 +96,14 @@ async fn background_maintenance_takes_back_an_expired_lease() {
         jobs.enqueue(job("q", "work")).await.unwrap();
         let ask = bursar::LeaseAsk { lease: Some(bursar::Span::from_millis(100)), ..crate::home::ask("q", 1) };
         let first = jobs.lease(ask.clone()).await.unwrap().jobs.remove(0);
-        // Whoever waits gets it as soon as it is back.
+        // A waiting worker gets the job as soon as it is ready again.
         let second = jobs.lease_wait(ask, Duration::from_secs(30)).await.unwrap().jobs.remove(0);
         assert_eq!((second.id, second.life.attempts), (first.id, 2));
         bursar.close().await;
     }
 }
 
-/// A job whose first attempt spent so much that the budget does not admit the next one.
+/// Parks a job: its first attempt spent so much that the budget does not admit the next one.
 async fn park(bursar: &bursar::Bursar) -> bursar::JobId {
     bursar.ledger().define("team", budget(100)).await.unwrap();
     let id = enqueue_held(bursar, "q", "team", 60).await;

@@ -1,4 +1,4 @@
-//! Who waits for jobs is woken at once, and nothing runs in vain meanwhile.
+//! Waiting workers are woken at once, and do little while they wait.
 
 use std::time::Duration;
 
@@ -10,14 +10,13 @@ use crate::home::{ENGINES, TIMELESS, ask, job, lease_one, open};
 
 const LONG: Duration = Duration::from_secs(50);
 
-/// Somebody who waits for jobs.
+/// Spawns a call that waits for jobs.
 fn wait(bursar: &Bursar, ask: LeaseAsk) -> JoinHandle<Leased> {
     let bursar = bursar.clone();
     tokio::spawn(async move { bursar.jobs().lease_wait(ask, LONG).await.unwrap() })
 }
 
-/// Lets everybody come to the point where only time or somebody else helps. Time stands meanwhile: each millisecond is an
-/// instant in which everything that can run has run.
+/// Lets all tasks run until they wait for time or for an event. Time is paused: it advances only when every task is idle.
 async fn settle() {
     tokio::time::sleep(Duration::from_millis(20)).await;
 }
@@ -31,12 +30,12 @@ async fn waiting_polls_the_counter_and_asks_once_a_second() {
         let before = bursar.counters();
         tokio::time::sleep(Duration::from_secs(10)).await;
         let after = bursar.counters();
-        assert!(after.done - before.done <= 10, "{} asks", after.done - before.done);
+        assert!(after.done - before.done <= 10, "{} requests", after.done - before.done);
         let bells = after.bells - before.bells;
-        assert!((1_000..=10_000).contains(&bells), "{bells} looks at the bell");
+        assert!((1_000..=10_000).contains(&bells), "{bells} polls");
         waiter.abort();
         let _ = waiter.await;
-        // Nobody waits any more: nobody looks.
+        // Without a waiting worker nothing is polled.
         settle().await;
         let before = bursar.counters();
         tokio::time::sleep(Duration::from_secs(10)).await;
@@ -56,9 +55,9 @@ async fn commits_that_make_no_job_ready_wake_few_workers() {
             bursar.jobs().enqueue(job("other", "work")).await.unwrap();
             tokio::time::sleep(Duration::from_millis(4)).await;
         }
-        let asks = bursar.counters().done - before - 500;
-        assert!((10..=60).contains(&asks), "{asks} asks in two seconds");
-        // What concerns it is still noticed at once.
+        let requests = bursar.counters().done - before - 500;
+        assert!((10..=60).contains(&requests), "{requests} requests in two seconds");
+        // A job of its queue is still noticed at once.
         let at = tokio::time::Instant::now();
         bursar.jobs().enqueue(job("q", "work")).await.unwrap();
         assert_eq!(waiter.await.unwrap().jobs.len(), 1);
@@ -75,12 +74,12 @@ async fn a_new_job_wakes_one_waiting_worker() {
         settle().await;
         let (before, at) = (bursar.counters(), tokio::time::Instant::now());
         let id = bursar.jobs().enqueue(job("q", "work")).await.unwrap().id;
-        let (leased, place, _) = futures_util::future::select_all(&mut waiters).await;
+        let (leased, index, _) = futures_util::future::select_all(&mut waiters).await;
         assert_eq!(leased.unwrap().jobs[0].id, id);
         assert_eq!(tokio::time::Instant::now(), at, "no time passes between the commit and the wake-up");
-        // The enqueueing and the ask of the one that was woken, and one more for the bell that rang of it.
+        // The enqueueing, the request of the woken worker, and one more because the change counter changed.
         assert!(bursar.counters().done - before.done <= 3);
-        waiters.swap_remove(place);
+        waiters.swap_remove(index);
         waiters.iter().for_each(JoinHandle::abort);
         bursar.close().await;
     }
@@ -95,7 +94,7 @@ async fn a_worker_at_capacity_wakes_the_next() {
         let waiters: Vec<_> = (0..5).map(|_| wait(&bursar, ask("q", 1))).collect();
         settle().await;
         let at = tokio::time::Instant::now();
-        // One event, which wakes one.
+        // One event, which wakes one worker.
         bursar.queues().resume("q").await.unwrap();
         for waiter in waiters {
             assert_eq!(waiter.await.unwrap().jobs.len(), 1);
@@ -180,13 +179,13 @@ async fn a_scheduled_job_wakes_a_worker_when_it_is_due() {
         bursar.jobs().enqueue(later(30)).await.unwrap();
         let waiter = wait(&bursar, ask("q", 1));
         settle().await;
-        // One that is due sooner comes after it began to wait.
+        // A job that is due sooner is enqueued while the worker waits.
         bursar.jobs().enqueue(later(5)).await.unwrap();
         let at = tokio::time::Instant::now();
         clock.advance(bursar::Span::from_secs(5));
         assert_eq!(waiter.await.unwrap().jobs.len(), 1);
         let waited = tokio::time::Instant::now() - at;
-        // By the database's clock it was due at once. The hub looks when its own says so, or once a second.
+        // By the database's clock it was due at once. The watcher polls when its own timer fires, or once a second.
         assert!(waited <= Duration::from_millis(5_010), "{waited:?}");
         bursar.close().await;
     }
@@ -199,11 +198,11 @@ async fn a_job_leased_for_a_cancelled_call_is_returned() {
         let id = bursar.jobs().enqueue(job("q", "work")).await.unwrap().id;
         {
             let jobs = bursar.jobs();
-            // The request is on its way, and then nobody wants the answer.
+            // The call is dropped while its request is in flight.
             assert!(jobs.lease(ask("q", 1)).now_or_never().is_none());
         }
         let leased = bursar.jobs().lease_wait(ask("q", 1), LONG).await.unwrap();
-        assert_eq!((leased.jobs[0].id, leased.jobs[0].life.attempts), (id, 1), "no attempt is burned");
+        assert_eq!((leased.jobs[0].id, leased.jobs[0].life.attempts), (id, 1), "the lost lease does not count as an attempt");
         bursar.close().await;
     }
 }

@@ -1,4 +1,4 @@
-//! The worker in the process.
+//! The worker in this process.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,10 +14,10 @@ use tokio::sync::{Notify, mpsc};
 
 use crate::home::{ENGINES, balance, budget, enqueue_held, job, open, open_live, secs, soon};
 
-/// Long enough that heartbeats are in time on a slow machine.
+/// A lease long enough that heartbeats are in time on a slow machine.
 const LEASE: Span = Span::from_secs(3);
 
-/// A queue whose jobs are tried again at once.
+/// Defines a queue whose jobs are retried at once.
 async fn eager(bursar: &Bursar, queue: &str) {
     let retry = Retry { backoff: Backoff::Fixed { delay: Span::ZERO }, ..Retry::default() };
     bursar.queues().define(queue, QueueConfig { retry, ..QueueConfig::default() }).await.unwrap();
@@ -31,7 +31,7 @@ async fn state(bursar: &Bursar, id: JobId) -> JobState {
     bursar.jobs().find(id).await.unwrap().unwrap().life.state
 }
 
-/// Waits for an event of a job, from now on.
+/// Waits for an event of a job.
 async fn until(notices: &mut bursar::Notices, id: JobId, kind: &str) {
     loop {
         let notice = soon(notices.next()).await.unwrap().unwrap();
@@ -138,7 +138,7 @@ async fn every_outcome_of_a_handler_is_recorded() {
         }
         let wrong = bursar.jobs().find(wrong).await.unwrap().unwrap();
         assert_eq!((wrong.life.state, wrong.life.error.unwrap().kind.as_str()), (JobState::Dead, "payload"));
-        assert_eq!(state(&bursar, other).await, JobState::Queued, "what nobody handles is not leased");
+        assert_eq!(state(&bursar, other).await, JobState::Queued, "a kind without a handler is not leased");
         bursar.close().await;
     }
 }
@@ -190,16 +190,16 @@ async fn draining_returns_unstarted_jobs_without_counting_an_attempt() {
                 }
             }
         };
-        // Short jobs first, so that the worker leases ahead; then one that holds its only place.
+        // Short jobs first, so that the worker prefetches; then one that occupies its only slot.
         let short = (0..200).map(|_| with_payload(job("q", "x"), &false));
         let long = (0..50).map(|_| with_payload(job("q", "x"), &true));
         bursar.jobs().enqueue_all(short.chain(long)).await.unwrap();
         let worker = bursar.worker().queue("q").concurrency(1).on("x", handler).start().unwrap();
         let running = soon(has_begun.recv()).await.unwrap();
         let report = worker.drain().await.unwrap();
-        assert_eq!(report.completed, 201, "what runs may come to its end");
+        assert_eq!(report.completed, 201, "running jobs may finish");
         assert_eq!(state(&bursar, running).await, JobState::Succeeded);
-        // What was leased by a call that was on its way is handed back when its answer finds nobody.
+        // Jobs leased by a call in flight are returned when the call is dropped.
         soon(async {
             while bursar.queues().figures("q", 1).await.unwrap().count(JobState::Leased) > 0 {
                 tokio::task::yield_now().await;
@@ -276,11 +276,11 @@ async fn heartbeats_keep_a_lease_for_several_times_its_length() {
         let worker = bursar.worker().queue("q").lease(LEASE.into()).on("x", handler).start().unwrap();
         until(&mut notices, id, "job.leased").await;
         let leased = bursar.jobs().find(id).await.unwrap().unwrap().life.lease.unwrap();
-        // Until the lease has been put off to three times its length.
+        // Until the lease has been renewed to three times its length.
         soon(async {
             loop {
                 let life = bursar.jobs().find(id).await.unwrap().unwrap().life;
-                assert_eq!((life.state, life.attempts), (JobState::Leased, 1), "it was never taken back");
+                assert_eq!((life.state, life.attempts), (JobState::Leased, 1), "the lease was never taken back");
                 if life.lease.unwrap().until >= leased.since.after(LEASE).after(LEASE).after(LEASE) {
                     break;
                 }
@@ -320,7 +320,7 @@ async fn a_handler_learns_of_its_lost_lease_and_usage_is_charged_once() {
         };
         let worker = bursar.worker().queue("q").lease(LEASE.into()).on("work", handler).start().unwrap();
         until(&mut notices, id, "job.leased").await;
-        // The lease lapses, unless a heartbeat comes in between.
+        // The lease expires, unless a heartbeat comes in between.
         soon(async {
             while bursar.tend(10).await.unwrap().rescued == 0 {
                 clock.advance(secs(1));
@@ -335,7 +335,7 @@ async fn a_handler_learns_of_its_lost_lease_and_usage_is_charged_once() {
         let report = worker.drain().await.unwrap();
         assert_eq!((report.completed, report.lost), (1, 1));
         assert_eq!(runs.load(Ordering::SeqCst), 2);
-        // What the second run cost is settled with the hold; what the first one spent is charged beside it.
+        // The cost of the second run is settled with the hold; the usage of the first is charged in addition.
         assert_eq!(balance(&bursar, "team").await, (27, 0));
         assert_eq!(bursar.jobs().find(id).await.unwrap().unwrap().total_cost(), 27);
         bursar.close().await;
