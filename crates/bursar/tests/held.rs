@@ -119,7 +119,11 @@ fn handle_that_outlives_its_runtime_is_logged_and_expires() {
 
     runtime().block_on(async {
         let bursar = open().await;
-        assert_eq!(bursar.ledger().remaining("room").await.unwrap()[0].remaining, Some(60), "the hold counts until it expires");
+        assert_eq!(
+            bursar.ledger().remaining("room").await.unwrap()[0].remaining,
+            Some(60),
+            "the hold counts until it expires"
+        );
         clock.advance(bursar::Span::from_secs(61));
         assert_eq!(bursar.ledger().remaining("room").await.unwrap()[0].remaining, Some(100));
         assert_eq!(bursar.sweep(500).await.unwrap().expired_count, 1);

@@ -37,7 +37,11 @@ async fn one_call_reads_a_bounded_part_of_the_journal(place: Place) {
     assert!(calls <= 5, "{calls}");
 
     let journal = home.bursar.journal();
-    assert_eq!(journal.read(0, 0).await.unwrap().0.len(), 1, "a limit of 0 is raised to 1, so that reading makes progress");
+    assert_eq!(
+        journal.read(0, 0).await.unwrap().0.len(),
+        1,
+        "a limit of 0 is raised to 1, so that reading makes progress"
+    );
     let (events, at) = journal.read(0, usize::MAX).await.unwrap();
     assert!(events.len() <= 1_000 && at < end, "{} up to {at}", events.len());
 }

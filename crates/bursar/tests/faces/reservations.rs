@@ -118,7 +118,7 @@ async fn settled_and_unknown_reservations_have_different_errors(place: Place) {
         seats.commit(unknown).await.unwrap_err(),
         seats.release(unknown, "not there").await.unwrap_err(),
         seats.extend(unknown, CHECKOUT).await.unwrap_err(),
-        home.bursar.tenant("stranger").unwrap().reservations::<Seats>().commit(ann).await.unwrap_err(),
+        home.bursar.tenant("other").unwrap().reservations::<Seats>().commit(ann).await.unwrap_err(),
     ] {
         assert!(matches!(error, ReservationError::NotFound { id } if id == unknown || id == ann), "{error:?}");
     }

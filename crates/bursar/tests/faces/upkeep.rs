@@ -58,7 +58,7 @@ async fn a_corrupt_hold_does_not_stop_the_sweep_of_others(place: Place) {
     for good in [holds[0], holds[2]] {
         assert_eq!(home.bursar.ledger().find(good).await.unwrap().unwrap().state, HoldState::Expired);
     }
-    home.bursar.sweep(500).await.expect_err("only the bad one is left, and that is told");
+    home.bursar.sweep(500).await.expect_err("the sweep reports the corrupt hold");
 }
 
 async fn a_corrupt_scope_does_not_stop_the_tidying_of_others(place: Place) {
@@ -71,7 +71,7 @@ async fn a_corrupt_scope_does_not_stop_the_tidying_of_others(place: Place) {
     home.clock.advance(Span::from_days(2));
     assert_eq!((home.count("postings").await, home.count("keys").await), (3, 3));
     damage_scope(&home, "b").await;
-    home.bursar.tidy().await.expect_err("what is bad is told");
+    home.bursar.tidy().await.expect_err("tidying reports the corrupt scope");
     assert_eq!(home.count("postings").await, 1, "the postings of the other scopes are rolled up");
     assert_eq!(home.count("keys").await, 0, "keys are deleted all the same");
 }

@@ -1,6 +1,7 @@
-//! Real processes that work on the jobs of one database: how they hear of new jobs, and that each job is one worker's at a time.
+//! Several processes that work on the jobs of one database: they notice each other's jobs at once, and each job has one
+//! worker at a time.
 //!
-//! This program runs itself again as those processes.
+//! This program starts itself as those processes.
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -12,7 +13,7 @@ mod woken;
 
 use std::process::ExitCode;
 
-/// Cases by the names of their functions.
+/// Lists the cases by the names of their functions.
 macro_rules! cases {
     ($($noun:ident::$name:ident,)+) => {
         const CASES: &[(&str, fn())] = &[$((stringify!($name), $noun::$name),)+];

@@ -70,11 +70,11 @@ async fn refusals_of_single_jobs_have_specific_errors() {
         assert!(jobs.heartbeat(stale).await.unwrap_err().is_lease_lost());
         let beat = Beat { job: id, fence: leased.life.fence };
         assert_eq!(jobs.heartbeat(beat.clone()).await.unwrap().order, Order::Continue);
-        let strangers = bursar.tenant("other").unwrap();
-        assert!(strangers.jobs().heartbeat(beat).await.unwrap_err().is_unknown_job());
-        assert!(strangers.jobs().cancel(id).await.unwrap_err().is_unknown_job());
-        assert!(strangers.jobs().find(id).await.unwrap().is_none());
-        assert!(strangers.jobs().history(id, 10).await.unwrap().is_empty());
+        let other_tenant = bursar.tenant("other").unwrap();
+        assert!(other_tenant.jobs().heartbeat(beat).await.unwrap_err().is_unknown_job());
+        assert!(other_tenant.jobs().cancel(id).await.unwrap_err().is_unknown_job());
+        assert!(other_tenant.jobs().find(id).await.unwrap().is_none());
+        assert!(other_tenant.jobs().history(id, 10).await.unwrap().is_empty());
         assert!(jobs.retry(id).await.unwrap_err().is_wrong_state());
         bursar.close().await;
     }
@@ -113,8 +113,8 @@ async fn a_job_settles_its_hold_with_its_actual_cost() {
         let id = enqueue_held(&bursar, "q", "team", 40).await;
         assert_eq!(balance(&bursar, "team").await, (0, 40));
         let held = bursar.jobs().held(None, None, 10).await.unwrap();
-        let told = held.iter().map(|held| (held.queue.as_str(), held.kind.as_str(), held.unit.as_str(), held.amount));
-        assert_eq!(told.collect::<Vec<_>>(), [("q", "work", "", 40)]);
+        let sums = held.iter().map(|held| (held.queue.as_str(), held.kind.as_str(), held.unit.as_str(), held.amount));
+        assert_eq!(sums.collect::<Vec<_>>(), [("q", "work", "", 40)]);
         let other: Queue = "r".try_into().unwrap();
         assert_eq!(bursar.jobs().held(Some(&other), None, 10).await.unwrap(), []);
         let leased = lease_one(&bursar, "q").await;

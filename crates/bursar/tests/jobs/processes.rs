@@ -35,8 +35,8 @@ async fn a_job_of_another_process_is_noticed_by_the_change_counter() {
         assert_eq!(waiter.await.unwrap().jobs[0].id, id);
     }
     // The worker requests jobs at first, when the counter changes, and sometimes as a fallback. A poll is not a request.
-    let (asked, bells) = (here.counters().done - begun.done, here.counters().bells - begun.bells);
-    assert!(asked * 2 <= bells, "{asked} lease requests and {bells} polls");
+    let (requests, bells) = (here.counters().done - begun.done, here.counters().bells - begun.bells);
+    assert!(requests * 2 <= bells, "{requests} lease requests and {bells} polls");
     here.close().await;
     there.close().await;
 }

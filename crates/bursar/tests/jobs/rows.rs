@@ -170,13 +170,13 @@ async fn usage_of_a_lost_lease_is_charged_after_cancellation_on_sqlite() {
     let (bursar, clock) = open("sqlite").await;
     let (id, lost, running) = lost_and_running(&bursar, &clock).await;
     let (is_open, opened) = tokio::sync::oneshot::channel();
-    let (go_on, told) = std::sync::mpsc::channel::<()>();
+    let (send_resume, resume) = std::sync::mpsc::channel::<()>();
     let caller = tokio::spawn({
         let bursar = bursar.clone();
         async move {
             let work = move |tx: &mut Transaction<'_, '_>| {
                 is_open.send(()).unwrap();
-                told.recv().unwrap();
+                resume.recv().unwrap();
                 tx.complete(id, lost, Payload::default(), spent(25)).map(drop).map_err(Wrong::from)
             };
             bursar.transaction(work).await.is_err()
@@ -186,7 +186,7 @@ async fn usage_of_a_lost_lease_is_charged_after_cancellation_on_sqlite() {
     caller.abort();
     assert!(caller.await.unwrap_err().is_cancelled());
     let mut notices = bursar.listen();
-    go_on.send(()).unwrap();
+    send_resume.send(()).unwrap();
     while notices.next().await.unwrap().unwrap().event().kind() != "job.billed" {}
     assert_billed_once(&bursar, id, lost, running).await;
     bursar.close().await;
@@ -202,21 +202,21 @@ async fn usage_of_a_lost_lease_is_charged_once_on_postgres() {
         let (id, lost, running) = lost_and_running(&bursar, &clock).await;
         let mut notices = bursar.listen();
         let mut tx = pool.begin().await.unwrap();
-        let told = bursar.jobs().complete_in(&mut tx, id, lost, Payload::default(), spent(25)).await.unwrap_err();
-        assert!(told.is_lease_lost() && matches!(told, Error::LeaseLost(_)), "{told:?}");
+        let error = bursar.jobs().complete_in(&mut tx, id, lost, Payload::default(), spent(25)).await.unwrap_err();
+        assert!(error.is_lease_lost() && matches!(error, Error::LeaseLost(_)), "{error:?}");
         match then {
             Then::RollBack => {
                 tx.rollback().await.unwrap();
                 assert_eq!(bills(&bursar, id).await, []);
-                told.bill().await.unwrap();
+                error.bill().await.unwrap();
             }
             Then::Commit => {
                 tx.commit().await.unwrap();
-                told.bill().await.unwrap();
+                error.bill().await.unwrap();
             }
             // The error is ignored: a background task charges the usage once the transaction has released its locks.
             Then::Forget => {
-                drop(told);
+                drop(error);
                 tx.rollback().await.unwrap();
                 while notices.next().await.unwrap().unwrap().event().kind() != "job.billed" {}
             }
@@ -238,10 +238,10 @@ async fn a_lease_restored_by_a_rollback_is_not_ended() {
     let rescue = Request::from(Op::Act { act: Act::Rescue, jobs: vec![id] });
     let done = bursar.transaction(move |tx| {
         tx.request(&rescue)?;
-        let told = tx.complete(id, fence, Payload::default(), spent(25)).unwrap_err();
-        Err::<(), Wrong>(Wrong::Bursar(told))
+        let error = tx.complete(id, fence, Payload::default(), spent(25)).unwrap_err();
+        Err::<(), Wrong>(Wrong::Bursar(error))
     });
-    assert!(matches!(done.await, Err(Wrong::Bursar(told)) if told.is_lease_lost()));
+    assert!(matches!(done.await, Err(Wrong::Bursar(error)) if error.is_lease_lost()));
     assert_eq!((bills(&bursar, id).await, balance(&bursar, "team").await), (Vec::new(), (0, 40)));
     let done = bursar.jobs().complete(id, fence, Payload::default(), spent(25)).await.unwrap();
     assert_eq!((done.state, balance(&bursar, "team").await), (JobState::Succeeded, (25, 0)));
@@ -258,7 +258,7 @@ async fn the_second_transaction_with_a_job_key_waits_on_sqlite() {
         let key = if commits { "once" } else { "again" };
         let spec = JobSpec { idempotency_key: Some(key.try_into().unwrap()), ..job("q", "work") };
         let (is_open, opened) = tokio::sync::oneshot::channel();
-        let (go_on, told) = std::sync::mpsc::channel();
+        let (send_resume, resume) = std::sync::mpsc::channel();
         let ended = Arc::new(AtomicBool::new(false));
         let first = tokio::spawn({
             let (one, spec, ended) = (one.clone(), spec.clone(), ended.clone());
@@ -266,7 +266,7 @@ async fn the_second_transaction_with_a_job_key_waits_on_sqlite() {
                 let work = move |tx: &mut Transaction<'_, '_>| {
                     let enqueued = tx.enqueue(spec)?;
                     is_open.send(enqueued).unwrap();
-                    told.recv().unwrap();
+                    resume.recv().unwrap();
                     ended.store(true, Ordering::SeqCst);
                     if commits { Ok(()) } else { Err(Wrong::Changed) }
                 };
@@ -279,7 +279,7 @@ async fn the_second_transaction_with_a_job_key_waits_on_sqlite() {
             async move { (two.jobs().enqueue(spec).await.unwrap(), ended.load(Ordering::SeqCst)) }
         });
         tokio::task::yield_now().await;
-        go_on.send(()).unwrap();
+        send_resume.send(()).unwrap();
         assert_eq!(first.await.unwrap(), commits);
         let (second_job, waited) = second.await.unwrap();
         assert!(first_job.created && waited);

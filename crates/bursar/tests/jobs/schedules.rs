@@ -122,8 +122,8 @@ async fn two(url: &str, clock: &Arc<ManualClock>) -> [Bursar; 2] {
 /// Makes both nodes tick at the same time, each several times: all that is due, and every schedule by name.
 async fn tick_at_once(nodes: &[Bursar; 2], schedules: &[&str]) {
     let mut running = Vec::new();
-    for place in 0..6 {
-        let node = nodes[place % 2].clone();
+    for index in 0..6 {
+        let node = nodes[index % 2].clone();
         let names: Vec<ScheduleName> = schedules.iter().map(|schedule| name(schedule)).collect();
         running.push(tokio::spawn(async move {
             for schedule in names {

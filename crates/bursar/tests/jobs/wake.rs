@@ -202,7 +202,11 @@ async fn a_job_leased_for_a_cancelled_call_is_returned() {
             assert!(jobs.lease(ask("q", 1)).now_or_never().is_none());
         }
         let leased = bursar.jobs().lease_wait(ask("q", 1), LONG).await.unwrap();
-        assert_eq!((leased.jobs[0].id, leased.jobs[0].life.attempts), (id, 1), "the lost lease does not count as an attempt");
+        assert_eq!(
+            (leased.jobs[0].id, leased.jobs[0].life.attempts),
+            (id, 1),
+            "the lost lease does not count as an attempt"
+        );
         bursar.close().await;
     }
 }

@@ -159,8 +159,8 @@ async fn usage_is_charged_and_progress_is_published() {
         let mut notices = bursar.listen();
         let id = enqueue_held(&bursar, "q", "team", 40).await;
         let worker = bursar.worker().queue("q").on("work", handler).start().unwrap();
-        let told = soon(progress.next()).await.unwrap().unwrap();
-        assert_eq!((told.job, told.progress.message.as_deref()), (id, Some("half")));
+        let report = soon(progress.next()).await.unwrap().unwrap();
+        assert_eq!((report.job, report.progress.message.as_deref()), (id, Some("half")));
         until(&mut notices, id, "job.succeeded").await;
         assert_eq!(balance(&bursar, "team").await, (15, 0));
         worker.drain().await.unwrap();
@@ -243,7 +243,7 @@ async fn a_handler_learns_that_its_job_is_cancelled() {
         let id = bursar.jobs().enqueue(job("q", "x")).await.unwrap().id;
         let mut notices = bursar.listen();
         let handler = async |(): (), context: JobContext| match context.stopped().await {
-            Stop::Cancelled => Err::<(), _>(HandlerError::retry("stopped", "as told")),
+            Stop::Cancelled => Err::<(), _>(HandlerError::retry("stopped", "by cancellation")),
             other => panic!("{other:?}"),
         };
         let worker = bursar.worker().queue("q").lease(LEASE.into()).on("x", handler).start().unwrap();
@@ -328,9 +328,9 @@ async fn a_handler_learns_of_its_lost_lease_and_usage_is_charged_once() {
         })
         .await;
         // In either order.
-        let mut told = Vec::new();
-        while !(told.contains(&"job.succeeded") && told.contains(&"job.billed")) {
-            told.push(soon(notices.next()).await.unwrap().unwrap().event().kind());
+        let mut kinds = Vec::new();
+        while !(kinds.contains(&"job.succeeded") && kinds.contains(&"job.billed")) {
+            kinds.push(soon(notices.next()).await.unwrap().unwrap().event().kind());
         }
         let report = worker.drain().await.unwrap();
         assert_eq!((report.completed, report.lost), (1, 1));

@@ -110,8 +110,8 @@ async fn any_tower_service_can_be_metered() {
             Ok::<_, std::convert::Infallible>(axum::http::Response::new(Empty::<Bytes>::new()))
         }));
     for status in [200, 429] {
-        let asked = request("POST", "/").header("x-agent-id", key(1)).body(Full::from("question")).unwrap();
-        let answer = service.clone().oneshot(asked).await.unwrap();
+        let http_request = request("POST", "/").header("x-agent-id", key(1)).body(Full::from("question")).unwrap();
+        let answer = service.clone().oneshot(http_request).await.unwrap();
         assert_eq!(answer.status().as_u16(), status);
         let body = answer.into_body().collect().await.unwrap().to_bytes();
         assert_eq!(body.is_empty(), status == 200, "{body:?}");
@@ -121,22 +121,22 @@ async fn any_tower_service_can_be_metered() {
 
 async fn callers_can_be_identified_in_several_ways(url: String) {
     let app = App::open_with(url, |meter| meter.identify(ApiKey::default())).await;
-    let asked = request("GET", "/other").header("x-api-key", "secret").body(Body::empty()).unwrap();
-    assert_eq!(app.ask(asked).await.quota()[1], 9_999);
+    let http_request = request("GET", "/other").header("x-api-key", "secret").body(Body::empty()).unwrap();
+    assert_eq!(app.ask(http_request).await.quota()[1], 9_999);
     let listed = app.bursar.ledger().budgets("agent:key:", None, 10).await.unwrap();
     assert_eq!(listed.len(), 1);
     assert!(!listed[0].scope.as_str().contains("secret"));
     app.bursar.close().await;
 
     let app = App::open_with("sqlite::memory:".into(), |meter| meter.identify(FromExtension)).await;
-    let asked = request("GET", "/other").extension(caller(7)).body(Body::empty()).unwrap();
-    assert_eq!(app.ask(asked).await.quota()[1], 9_999);
+    let http_request = request("GET", "/other").extension(caller(7)).body(Body::empty()).unwrap();
+    assert_eq!(app.ask(http_request).await.quota()[1], 9_999);
     assert_eq!(app.spent(7).await, (1, 0));
     app.bursar.close().await;
 
     let header = FromHeader(HeaderName::from_static("x-user"));
     let app = App::open_with("sqlite::memory:".into(), |meter| meter.identify(header)).await;
-    let asked = request("GET", "/other").header("x-user", "alice").body(Body::empty()).unwrap();
-    assert_eq!(app.ask(asked).await.quota()[1], 9_999);
+    let http_request = request("GET", "/other").header("x-user", "alice").body(Body::empty()).unwrap();
+    assert_eq!(app.ask(http_request).await.quota()[1], 9_999);
     app.bursar.close().await;
 }

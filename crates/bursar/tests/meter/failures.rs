@@ -60,12 +60,12 @@ async fn a_disabled_meter_has_no_effect(url: String) {
 
 async fn a_grpc_request_is_refused_with_a_grpc_status(url: String) {
     let app = App::open(url, 1).await;
-    let asked = || {
+    let http_request = || {
         let request = request("POST", "/other").header("x-agent-id", key(1));
         request.header("content-type", "application/grpc+proto").body(Body::empty()).unwrap()
     };
-    assert_eq!(app.ask(asked()).await.header("grpc-status"), None);
-    let over = app.ask(asked()).await;
+    assert_eq!(app.ask(http_request()).await.header("grpc-status"), None);
+    let over = app.ask(http_request()).await;
     assert_eq!((over.status, over.header("grpc-status"), over.text.as_str()), (200, Some("8"), ""));
     assert_eq!(over.header("content-type"), Some("application/grpc"));
     assert!(over.header("grpc-message").unwrap().starts_with("quota exceeded; nothing was charged; 0 of 1 (hour@UTC)"));
@@ -100,8 +100,8 @@ async fn a_disconnect_before_admission_leaves_no_hold() {
     let mut other = PgConnection::connect(&url).await.unwrap();
     let mut transaction = other.begin().await.unwrap();
     sqlx::query("SELECT 1 FROM bursar.scopes FOR UPDATE").execute(&mut *transaction).await.unwrap();
-    let asked = request("POST", "/work").header("x-agent-id", key(1)).body(Body::empty()).unwrap();
-    let mut served = Box::pin(tower::ServiceExt::oneshot(app.router.clone(), asked));
+    let http_request = request("POST", "/work").header("x-agent-id", key(1)).body(Body::empty()).unwrap();
+    let mut served = Box::pin(tower::ServiceExt::oneshot(app.router.clone(), http_request));
     assert!(futures_util::FutureExt::now_or_never(&mut served).is_none());
     drop(served);
     transaction.rollback().await.unwrap();

@@ -43,8 +43,8 @@ async fn a_handler_that_panics_is_charged(url: String) {
     let app = App::open(url, 100).await;
     let mut notices = app.bursar.listen();
     for (uri, spent) in [("/crash?cost=4", 4), ("/crash", 24)] {
-        let asked = request("POST", uri).header("x-agent-id", key(1)).body(Body::empty()).unwrap();
-        let crashed = tokio::spawn(app.router.clone().oneshot(asked)).await;
+        let http_request = request("POST", uri).header("x-agent-id", key(1)).body(Body::empty()).unwrap();
+        let crashed = tokio::spawn(app.router.clone().oneshot(http_request)).await;
         assert!(crashed.unwrap_err().is_panic());
         wait_for(&mut notices, "hold.committed").await;
         assert_eq!(app.spent(1).await, (spent, 0), "{uri}");
@@ -57,8 +57,8 @@ async fn a_cancelled_request_is_charged(url: String) {
     let app = App::open(url, 100).await;
     let mut notices = app.bursar.listen();
     for (uri, spent) in [("/hang?cost=4", 4), ("/hang", 24)] {
-        let asked = request("POST", uri).header("x-agent-id", key(1)).body(Body::empty()).unwrap();
-        let serving = tokio::spawn(app.router.clone().oneshot(asked));
+        let http_request = request("POST", uri).header("x-agent-id", key(1)).body(Body::empty()).unwrap();
+        let serving = tokio::spawn(app.router.clone().oneshot(http_request));
         app.seen.begun.notified().await;
         assert_eq!(app.spent(1).await.1, 20);
         serving.abort();
@@ -105,8 +105,8 @@ async fn a_streamed_response_is_settled_when_it_ends_or_is_dropped(url: String) 
     assert_eq!(app.spent(1).await, (6, 0));
     assert_eq!(app.meter.counters().abandoned, 0);
     // A client that disconnects after the second part is charged for two.
-    let asked = request("GET", "/stream").header("x-agent-id", key(1)).body(Body::empty()).unwrap();
-    let mut body = app.router.clone().oneshot(asked).await.unwrap().into_body();
+    let http_request = request("GET", "/stream").header("x-agent-id", key(1)).body(Body::empty()).unwrap();
+    let mut body = app.router.clone().oneshot(http_request).await.unwrap().into_body();
     for part in ["part 1;", "part 2;"] {
         assert_eq!(body.frame().await.unwrap().unwrap().into_data().unwrap(), Bytes::from(part));
     }
@@ -122,12 +122,12 @@ async fn a_payload_of_unknown_size_is_counted_as_it_arrives(url: String) {
     let address = serve(&app).await;
     let send = async |path: &str, kib: usize| {
         let part = format!("400\r\n{}\r\n", "x".repeat(1_024));
-        let asked =
+        let text =
             head("POST", path) + "Transfer-Encoding: chunked\r\n\r\n" + &part.repeat(kib) + "1\r\nx\r\n0\r\n\r\n";
         let (mut read, mut write) = TcpStream::connect(address).await.unwrap().into_split();
         // The server may close the connection while the payload is still being sent; only its response matters.
         let sending = async {
-            let _ = write.write_all(asked.as_bytes()).await;
+            let _ = write.write_all(text.as_bytes()).await;
         };
         let reading = async {
             let mut answer = Vec::new();

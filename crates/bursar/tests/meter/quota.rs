@@ -107,8 +107,8 @@ async fn concurrent_requests_never_exceed_a_quota(url: String) {
         let uri = if task % 2 == 0 { "/claims?lens=a,b" } else { "/work?cost=7" };
         let method = if task % 2 == 0 { "GET" } else { "POST" };
         tokio::spawn(async move {
-            let asked = request(method, uri).header("x-agent-id", key(1)).body(Body::empty()).unwrap();
-            tower::ServiceExt::oneshot(router, asked).await.unwrap().status().as_u16()
+            let http_request = request(method, uri).header("x-agent-id", key(1)).body(Body::empty()).unwrap();
+            tower::ServiceExt::oneshot(router, http_request).await.unwrap().status().as_u16()
         })
     });
     let mut answers: HashMap<u16, usize> = HashMap::new();

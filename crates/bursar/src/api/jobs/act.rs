@@ -46,7 +46,7 @@ pub struct JobCount {
 const PAGE: usize = 500;
 
 impl Jobs<'_> {
-    /// Cancels a job that has not ended, and releases its hold. A running job is only marked: its worker is told with the
+    /// Cancels a job that has not ended, and releases its hold. A running job is only marked: its worker learns it with the
     /// next heartbeat. The job ends as cancelled when the lease expires, or when the worker ends it other than by
     /// completing the job.
     pub async fn cancel(&self, id: JobId) -> Result<Finished, Error> {
