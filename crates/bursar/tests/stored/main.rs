@@ -233,11 +233,7 @@ async fn budgets_are_there(bursar: &Bursar) {
     assert_eq!(balances(&bursar.tenant("acme").unwrap(), "agent:7").await, "lifetime 11+55");
     let ledger = bursar.ledger();
     assert_eq!(ledger.remaining("api").await.unwrap()[0].remaining, Some(59));
-    assert_eq!(
-        ledger.remaining("agent:agent:the-agent").await.unwrap()[0].limit,
-        Some(50_000),
-        "the caller's own limit"
-    );
+    assert_eq!(ledger.remaining("agent:agent:the-agent").await.unwrap()[0].limit, Some(50_000), "own limit");
     for (scope, frozen) in [("closed", true), ("fused", true), ("tight", false)] {
         assert_eq!(ledger.budget(scope).await.unwrap().unwrap().frozen.is_some(), frozen, "{scope}");
     }
@@ -330,11 +326,7 @@ async fn jobs_are_there(bursar: &Bursar, known: Known) {
     assert!(queued.retry.is_some() && queued.traceparent.is_some());
     let succeeded = job(bursar, known.id("succeeded_job")).await;
     assert_eq!((text(&succeeded.payload), text(&succeeded.life.result)), ("p".repeat(5_000), "r".repeat(5_000)));
-    assert_eq!(
-        job(bursar, known.id("upload_job")).await.payload.as_str(),
-        r#"{"asset": "a-3"}"#,
-        "the payload of its grant"
-    );
+    assert_eq!(job(bursar, known.id("upload_job")).await.payload.as_str(), r#"{"asset": "a-3"}"#, "of its grant");
     assert!(job(bursar, known.id("cancelling_job")).await.life.cancelling);
     assert_eq!(job(bursar, known.id("awaiting_job")).await.life.awaits.unwrap().as_str(), "tight");
     assert_eq!(job(bursar, known.id("lapsed_job")).await.life.error.unwrap().kind, "lease expired");
