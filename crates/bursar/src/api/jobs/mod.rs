@@ -183,10 +183,10 @@ mod tests {
     #[test]
     fn guides_state_how_many_commands_are_in_flight() {
         assert_eq!(IN_FLIGHT, 8, "the guides say eight");
-        let limits = include_str!("../../../../docs/limits.md");
+        let limits = include_str!("../../../../../docs/limits.md");
         assert!(limits.contains("`enqueue_all` has eight commands of at most a thousand jobs on their way"));
         assert_eq!(JOBS_MAX, 1_000, "the guide says a thousand");
-        let performance = include_str!("../../../../docs/performance.md");
+        let performance = include_str!("../../../../../docs/performance.md");
         assert!(performance.contains("in commands of a thousand, eight at once"));
     }
 }
